@@ -1,0 +1,255 @@
+# One Makefile for the suite. `make help` lists the targets.
+
+VERSION := 0.1.0
+BUILD ?= build
+CC ?= cc
+# Debian's own, which sees Debian's modules, before whatever else PATH has.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+prefix ?= /usr
+sbindir ?= $(prefix)/sbin
+mandir ?= $(prefix)/share/man
+sysconfdir ?= /etc
+datadir ?= $(prefix)/share
+
+PROGRAMS := kubedns nanny sidecar
+
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+	-Wwrite-strings -Wcast-qual -Wvla $(WERROR)
+# What the processor offers against overwritten return addresses goes by architecture; _FORTIFY_SOURCE needs optimisation.
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
+HARDENING ?= -fPIE -fstack-protector-strong -fstack-clash-protection \
+	$(if $(filter x86_64-%,$(MACHINE)),-fcf-protection)$(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard) \
+	$(if $(filter -O0,$(OPTIMISE) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+OPTIMISE ?= -O2 -g -ffunction-sections -fdata-sections
+CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION='"$(VERSION)"' -I. -MMD -MP \
+	$(OPTIMISE) $(WARNINGS) $(HARDENING) $(SANITIZE) $(CFLAGS)
+LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(LDFLAGS)
+
+LIBS_kubedns := -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lpthread -lm
+LIBS_nanny := -ljson-c -lmicrohttpd -lcares
+LIBS_sidecar := -ljson-c -lmicrohttpd -lm
+LIBS_test := -lcmocka -lldns $(LIBS_kubedns) -lm
+
+# A program is its directory: main.c beside what it is made of; an archive a directory, for the tests to link.
+present := $(foreach p,$(PROGRAMS),$(if $(wildcard $(p)/main.c),$(p)))
+dirs := lib treecache $(PROGRAMS)
+objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c)))
+archives := $(foreach d,kubedns nanny sidecar treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
+unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+
+all: $(foreach p,$(present),$(BUILD)/bin/$(p)) ## build the programs
+.PHONY: all
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+
+# The page's style and script are part of the program (sidecar/assets.c).
+$(BUILD)/sidecar/assets.o: sidecar/page.css sidecar/page.js
+
+define archive
+$(BUILD)/$(1).a: $(call objs,$(1))
+	@rm -f $$@
+	ar rcs $$@ $$^
+endef
+$(foreach d,$(dirs),$(eval $(call archive,$(d))))
+
+define program
+$(BUILD)/bin/$(1): $(BUILD)/$(1)/main.o $(foreach d,$(1) treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
+	@mkdir -p $$(@D)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $$@ $$^ $(LIBS_$(1))
+endef
+$(foreach p,$(present),$(eval $(call program,$(p))))
+
+$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(archives)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(archives) $(LIBS_test)
+
+archives: $(archives) ## build the parts without linking them
+.PHONY: archives
+.SECONDARY:
+
+# Each fuzz target twice: with replay.c over its seeds, for every `make test`, and with a fuzzer, for `make fuzz`.
+fuzz_targets := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+replays := $(fuzz_targets:%=$(BUILD)/tests/replay/%)
+fuzzers := $(fuzz_targets:%=$(BUILD)/tests/fuzzer/%)
+
+$(BUILD)/tests/replay/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/replay.o $(archives)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(archives) $(LIBS_kubedns)
+
+$(BUILD)/tests/fuzzer/%: $(BUILD)/tests/fuzz/%.o $(archives)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns)
+
+built-tests: all $(unit_tests) $(replays) bench-tools
+.PHONY: built-tests
+
+unit: $(unit_tests) ## build and run the unit tests
+	@BUILD=$(BUILD) sh tests/run.sh unit
+.PHONY: unit
+
+# The packages of Debian 12, by purpose; `make deps` installs what is missing of the first four.
+PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev
+PACKAGES_run := dnsmasq-base bind9-dnsutils curl
+PACKAGES_test := libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot prometheus chromium iproute2 iptables procps strace \
+	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
+PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc shellcheck
+PACKAGES_bench := knot nsd dnsperf valgrind linux-perf python3
+# An engine that is there, whoever packaged it, is enough.
+PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
+DEPS ?= build run test lint
+deps = sh tests/deps.sh $(sort $(foreach purpose,$(1),$(PACKAGES_$(purpose))))
+
+deps: ## install the Debian packages that are missing (DEPS="build run test lint bench cluster")
+	@$(call deps,$(DEPS))
+.PHONY: deps
+
+# Twice make: what is built can be known only when the packages are there.
+JOBS ?= $(shell nproc)
+again = $(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)
+
+test: ## install what is missing, build, run every test
+	@$(call deps,build run test)
+	@$(again) -s built-tests
+	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh
+.PHONY: test
+
+check: ## the same without installing anything
+	@$(again) -s built-tests
+	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh
+.PHONY: check
+
+system: ## build and run the system tests (PYTEST_ARGS="-k name")
+	@$(again) -s all
+	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh system
+.PHONY: system
+
+soak: ## the tests that take more than a minute each
+	@$(call deps,build run test)
+	@$(again) -s all
+	@BUILD=$(BUILD) PYTHON=$(PYTHON) SYSTEM_TIMEOUT=14400 SOAK=1 PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh system
+.PHONY: soak
+
+run: ## install what is missing, build, and run the three programs on example manifests until Ctrl-C
+	@$(call deps,build run)
+	@$(again) -s all
+	@BUILD=$(BUILD) bash conf/example/run.sh
+.PHONY: run
+
+# The sanitizers: every test again with memory and undefined behaviour, then with data races looked at.
+sanitized = $(MAKE) --no-print-directory -j$(JOBS) HARDENING=-fPIE OPTIMISE="-O1 -g -fno-omit-frame-pointer"
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=all
+asan: ## the tests with AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(call deps,build run test)
+	@$(sanitized) -s BUILD=build-asan SANITIZE="$(ASAN)" built-tests
+	@ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
+		BUILD=build-asan PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' UNIT_TIMEOUT=900 SYSTEM_TIMEOUT=2400 sh tests/run.sh
+.PHONY: asan
+
+tsan: ## the tests with ThreadSanitizer
+	@$(call deps,build run test)
+	@$(sanitized) -s BUILD=build-tsan SANITIZE=-fsanitize=thread built-tests
+	@TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
+		BUILD=build-tsan PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' UNIT_TIMEOUT=900 SYSTEM_TIMEOUT=2400 sh tests/run.sh
+.PHONY: tsan
+
+FUZZ_SECONDS ?= 60
+FUZZ ?= $(fuzz_targets)
+fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer (FUZZ=fuzz_addr for one)
+	@$(call deps,build test lint)
+	@$(sanitized) -s BUILD=build-fuzz CC=clang SANITIZE="$(ASAN) -fsanitize=fuzzer-no-link" fuzzers
+	@for t in $(FUZZ); do echo "== $$t"; mkdir -p build-fuzz/corpus/$$t; \
+		build-fuzz/tests/fuzzer/$$t -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=4096 \
+		-print_final_stats=1 -verbosity=1 -artifact_prefix=build-fuzz/$$t- build-fuzz/corpus/$$t tests/fuzz/seeds/$${t#fuzz_} \
+		>build-fuzz/$$t.log 2>&1 || { cat build-fuzz/$$t.log; exit 1; }; grep -h stat::number_of build-fuzz/$$t.log; done
+.PHONY: fuzz
+
+fuzzers: $(fuzzers)
+.PHONY: fuzzers
+
+lint: ## form, static analysis, manual pages and scripts
+	@$(call deps,build test lint)
+	@sh tests/lint.sh
+.PHONY: lint
+
+# Benches: tests/bench/ has the programs and says what each figure is.
+bench_tools := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
+$(bench_tools): %: %.o $(BUILD)/lib.a
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^
+
+bench-tools: $(bench_tools)
+.PHONY: bench-tools
+
+bench: ## speed beside knot, nsd, dnsmasq and a bare reflector
+bench-report: ## the last results as Markdown and charts
+bench-scale: ## the 5,000-node cluster: memory, first sync, relists, event to answer
+bench-change: ## queries lost over 100 ConfigMap changes, beside kill-and-respawn
+bench-instructions: ## instructions per query against the figures kept in the repository
+bench bench-report bench-scale bench-change bench-instructions:
+	@$(call deps,build run test bench)
+	@$(again) -s all bench-tools
+	@BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(@:bench-%=%) $(BENCH_ARGS)
+.PHONY: bench bench-report bench-scale bench-change bench-instructions
+
+# The suite's own documents and what an operator copies and edits go where Debian puts examples: nothing here is read by a program.
+docdir ?= $(datadir)/doc/kubedns
+install: all ## install programs, man pages and examples below DESTDIR
+	install -d "$(DESTDIR)$(sbindir)" "$(DESTDIR)$(mandir)/man8" "$(DESTDIR)$(docdir)/examples"
+	install -m 755 $(patsubst %,$(BUILD)/bin/%,$(present)) "$(DESTDIR)$(sbindir)"
+	for page in $(wildcard $(patsubst %,%/*.8,$(PROGRAMS))); do \
+		gzip -9nc "$$page" >"$(DESTDIR)$(mandir)/man8/$$(basename "$$page").gz" || exit 1; done
+	install -m 644 README.md LICENSE "$(DESTDIR)$(docdir)"
+	for d in kubernetes prometheus grafana example; do \
+		[ ! -d conf/$$d ] || cp -R --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done
+.PHONY: install
+
+# The images carry the revision that they were built from; REGISTRY=registry.example/dns names them for a push.
+REVISION = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+REGISTRY ?=
+IMAGE_PREFIX = $(if $(REGISTRY),$(REGISTRY)/)
+BASE ?= debian:bookworm-slim
+
+images: ## build the container images (needs docker; makes its own base image where no registry is in reach)
+	sh tests/image/base.sh $(BASE)
+	for p in $(PROGRAMS); do \
+		docker build -q --force-rm -f conf/image/Dockerfile --build-arg BASE=$(BASE) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$(REVISION) --target $$p -t $(IMAGE_PREFIX)$$p:$(VERSION) . || exit 1; done
+.PHONY: images
+
+# A real API server and its controllers: a Go program, for tests against a cluster only. Minutes the first time, then seconds.
+CTL := $(BUILD)/controlplane/ctl
+KUBE_VERSION := v1.36.3
+$(CTL): $(wildcard tests/controlplane/*.go tests/controlplane/go.*)
+	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
+	@mkdir -p $(@D)
+	cd tests/controlplane && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION)" -o $(abspath $@) .
+
+controlplane: $(CTL)
+.PHONY: controlplane
+
+test-images: images
+	for t in glibc musl dnsmasq; do \
+		docker build -q --force-rm --build-arg BASE=$(BASE) --target $$t -t dnst-$$t tests/cluster || exit 1; done
+.PHONY: test-images
+
+CLUSTER_TESTS ?= tests/cluster
+test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
+	@$(call deps,build run test cluster)
+	@$(again) all controlplane test-images
+	CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt $(PYTHON) -m pytest -q $(CLUSTER_TESTS) $(PYTEST_ARGS)
+.PHONY: test-cluster
+
+version:
+	@echo $(VERSION)
+.PHONY: version
+
+clean: ## remove what was built
+	rm -rf build build-*
+.PHONY: clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 28
+.PHONY: help
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

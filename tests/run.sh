@@ -1,0 +1,134 @@
+#!/bin/sh
+# Runs the tests that were built in $BUILD and counts them. Stages, as arguments (default: all of them):
+#	unit	the cmocka programs in $BUILD/tests/unit
+#	replay	each fuzz target of $BUILD/tests/replay over its seeds
+#	system	pytest over tests/system and the tests of the tests' own tools, PYTEST_JOBS at a time: most of their time they
+#		wait, and each has ports and files of its own; then those that measure time, one by one. PYTEST_ARGS adds to
+#		it; with SOAK=1 those that take more than a minute instead
+# All stages run even if one fails. The last line is "N passed, N failed".
+set -u
+
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=4}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
+cd "$(dirname "$0")/.." || exit 1
+mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
+export BUILD
+logs=$BUILD/test-logs
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+
+# The number that a line of $1 gives to the pattern $2, or 0.
+number() {
+	n=$(sed -n "s/$2/\\1/p" "$1" | tail -1)
+	echo "${n:-0}"
+}
+
+count() {
+	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+}
+
+show_failure() {
+	echo "--- $1"
+	cat "$2"
+	echo "---"
+}
+
+unit() {
+	for program in "$BUILD"/tests/unit/test_*; do
+		[ -f "$program" ] || continue
+		name=$(basename "$program")
+		case $name in *.*) continue ;; esac
+		log=$logs/$name.log
+		timeout -k 5 "$UNIT_TIMEOUT" "$program" >"$log" 2>&1 </dev/null
+		status=$?
+		ok=$(number "$log" '^\[  PASSED  \] \([0-9]*\) test.*')
+		bad=$(number "$log" '^\[  FAILED  \] \([0-9]*\) test.*')
+		skip=$(number "$log" '^\[  SKIPPED \] \([0-9]*\) test.*')
+		if [ $status != 0 ] || [ "$bad" != 0 ] || [ "$ok" = 0 ]; then
+			[ "$bad" = 0 ] && bad=1 # it crashed, hung, or tested nothing
+			show_failure "$name: exit status $status" "$log"
+		fi
+		[ "$skip" != 0 ] && echo "$name: $skip skipped"
+		count "$ok" "$bad" "$skip"
+	done
+	echo "unit: $passed passed, $failed failed"
+}
+
+replay() {
+	before_ok=$passed before_bad=$failed
+	for program in "$BUILD"/tests/replay/fuzz_*; do
+		[ -f "$program" ] || continue
+		name=$(basename "$program")
+		case $name in *.*) continue ;; esac
+		seeds=tests/fuzz/seeds/${name#fuzz_}
+		log=$logs/$name.log
+		if timeout -k 5 "$UNIT_TIMEOUT" "$program" "$seeds" >"$log" 2>&1 </dev/null; then
+			count 1 0 0
+		else
+			count 0 1 0
+			show_failure "$name over $seeds" "$log"
+		fi
+	done
+	echo "fuzz seeds: $((passed - before_ok)) targets passed, $((failed - before_bad)) failed"
+}
+
+# The sum of an attribute over the test suites of a JUnit file.
+junit() {
+	sed 's/<testsuite /\n&/g' "$1" | sed -n "s/^<testsuite [^>]* $2=\"\\([0-9]*\\)\".*/\\1/p" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+# pytest over the tests of marker expression $2, with the options $3...; $1 names its report.
+pytest_phase() {
+	xml=$logs/$1.xml marker=$2
+	shift 2
+	rm -f "$xml"
+	# shellcheck disable=SC2086 # lists of words
+	timeout -k 20 "$SYSTEM_TIMEOUT" "$PYTHON" -m pytest -c tests/pytest.ini -q -rfEs --durations=10 -o cache_dir="$logs/cache" --junitxml="$xml" \
+		-m "$marker" "$@" $PYTEST_ARGS $SYSTEM_TESTS </dev/null
+	status=$?
+	if [ ! -s "$xml" ]; then
+		echo "pytest ended with status $status and no report"
+		count 0 1 0
+		return
+	fi
+	all=$(junit "$xml" tests) bad=$(($(junit "$xml" failures) + $(junit "$xml" errors))) skip=$(junit "$xml" skipped)
+	# 5: none of the tests chosen by PYTEST_ARGS is of this phase
+	[ $status != 0 ] && [ $status != 5 ] && [ "$bad" = 0 ] && bad=1
+	count $((all - bad - skip)) "$bad" "$skip"
+}
+
+# Those $1 that failed beside others, once more alone: what a busy machine did to them is not the programs' fault, what fails
+# again is. Either way they have been shown above.
+again() {
+	[ "$1" = 0 ] && return
+	echo "$1 failed beside others; again, alone:"
+	before_ok=$passed before_bad=$failed
+	pytest_phase again "not soak" -n 0 --last-failed
+	echo "$((passed - before_ok)) of them passed alone"
+	failed=$((before_bad - $1 + failed - before_bad))
+}
+
+system() {
+	if [ -n "${SOAK:-}" ]; then
+		pytest_phase soak soak -n 0
+		return
+	fi
+	before=$failed
+	rm -rf "$logs/cache"
+	pytest_phase system "not soak and not timing" -n "$PYTEST_JOBS" --dist load
+	pytest_phase timing "timing and not soak" -n 0
+	again $((failed - before))
+}
+
+[ $# = 0 ] && set -- unit replay system
+for stage in "$@"; do
+	case $stage in
+	unit | replay | system) "$stage" ;;
+	*)
+		echo "run.sh: no such stage: $stage" >&2
+		exit 2
+		;;
+	esac
+done
+[ $skipped != 0 ] && echo "$skipped skipped, with the reasons above"
+echo "$passed passed, $failed failed"
+[ $failed = 0 ] && [ $passed -gt 0 ]
