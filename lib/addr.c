@@ -1,0 +1,193 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/addr.h"
+
+int
+addr_parse(const char *text, struct addr *addr)
+{
+	struct addr parsed = { .family = AF_INET };
+
+	/* inet_pton takes neither shorthand (10.1) nor leading zeros nor zones, which is the
+	 * strictness we want. */
+	if (inet_pton(AF_INET, text, parsed.bytes) != 1) {
+		parsed.family = AF_INET6;
+		if (inet_pton(AF_INET6, text, parsed.bytes) != 1)
+			return -EINVAL;
+	}
+	*addr = parsed;
+	return 0;
+}
+
+const char *
+addr_format(const struct addr *addr, char *text)
+{
+	inet_ntop(addr->family, addr->bytes, text, ADDR_TEXT_MAX);
+	return text;
+}
+
+bool
+addr_equal(const struct addr *a, const struct addr *b)
+{
+	return a->family == b->family && memcmp(a->bytes, b->bytes, addr_len(a)) == 0;
+}
+
+bool
+addr_in_prefix(const struct addr *addr, const struct addr *prefix, unsigned bits)
+{
+	unsigned whole = bits / 8, rest = bits % 8;
+
+	return addr->family == prefix->family && memcmp(addr->bytes, prefix->bytes, whole) == 0 &&
+	       (rest == 0 || (addr->bytes[whole] ^ prefix->bytes[whole]) >> (8 - rest) == 0);
+}
+
+/* Decimal digits only, 1..65535; 0 for anything else. Leading zeros are refused like those of
+ * addresses. */
+static uint16_t
+port_parse(const char *text)
+{
+	unsigned long port = 0;
+
+	if (*text == '0')
+		return 0;
+	for (const char *p = text; *p != '\0'; p++) {
+		if (*p < '0' || *p > '9')
+			return 0;
+		port = port * 10 + (unsigned long)(*p - '0');
+		if (port > UINT16_MAX)
+			return 0;
+	}
+	return (uint16_t)port;
+}
+
+static int
+refuse(const char **why, const char *reason)
+{
+	if (why != NULL)
+		*why = reason;
+	return -EINVAL;
+}
+
+/*
+ * Finds where the address ends: `host` receives it, `port` points behind the colon, or is NULL
+ * without one. More than one colon outside brackets is a bare IPv6 address.
+ */
+static const char *
+server_split(const char *text, char *host, const char **port)
+{
+	const char *end = NULL;
+
+	*port = NULL;
+	if (*text == '[') {
+		text++;
+		end = strchr(text, ']');
+		if (end == NULL)
+			return "missing ']'";
+		if (end[1] == ':')
+			*port = end + 2;
+		else if (end[1] != '\0')
+			return "unexpected text after ']'";
+	} else {
+		end = strchr(text, ':');
+		if (end != NULL && strchr(end + 1, ':') == NULL)
+			*port = end + 1;
+		else
+			end = text + strlen(text);
+	}
+	if (end - text >= ADDR_TEXT_MAX)
+		return "not an address";
+	memcpy(host, text, (size_t)(end - text));
+	host[end - text] = '\0';
+	return NULL;
+}
+
+int
+server_parse(const char *text, uint16_t default_port, struct server *server, const char **why)
+{
+	char host[ADDR_TEXT_MAX];
+	const char *port = NULL;
+	struct server parsed = { .port = default_port };
+
+	const char *reason = server_split(text, host, &port);
+	if (reason != NULL)
+		return refuse(why, reason);
+	if (addr_parse(host, &parsed.addr) < 0)
+		return refuse(why, "not an address");
+	if (*text == '[' && parsed.addr.family != AF_INET6)
+		return refuse(why, "brackets are for IPv6 addresses");
+	if (port != NULL) {
+		parsed.port = port_parse(port);
+		if (parsed.port == 0)
+			return refuse(why, "port out of range");
+	}
+	*server = parsed;
+	return 0;
+}
+
+const char *
+server_format(const struct server *server, char *text)
+{
+	char host[ADDR_TEXT_MAX];
+
+	snprintf(text, SERVER_TEXT_MAX, server->addr.family == AF_INET6 ? "[%s]:%u" : "%s:%u",
+	    addr_format(&server->addr, host), server->port);
+	return text;
+}
+
+bool
+server_equal(const struct server *a, const struct server *b)
+{
+	return a->port == b->port && addr_equal(&a->addr, &b->addr);
+}
+
+socklen_t
+server_sockaddr(const struct server *server, struct sockaddr_storage *ss)
+{
+	memset(ss, 0, sizeof(*ss));
+	if (server->addr.family == AF_INET) {
+		struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(server->port) };
+
+		memcpy(&sin.sin_addr, server->addr.bytes, 4);
+		memcpy(ss, &sin, sizeof(sin));
+		return sizeof(sin);
+	}
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_port = htons(server->port) };
+
+	memcpy(&sin6.sin6_addr, server->addr.bytes, 16);
+	memcpy(ss, &sin6, sizeof(sin6));
+	return sizeof(sin6);
+}
+
+int
+server_from_sockaddr(const struct sockaddr *sa, struct server *server)
+{
+	struct sockaddr_in sin;
+	struct sockaddr_in6 sin6;
+
+	memset(server, 0, sizeof(*server));
+	switch (sa->sa_family) {
+	case AF_INET:
+		memcpy(&sin, sa, sizeof(sin));
+		server->addr.family = AF_INET;
+		memcpy(server->addr.bytes, &sin.sin_addr, 4);
+		server->port = ntohs(sin.sin_port);
+		return 0;
+	case AF_INET6:
+		memcpy(&sin6, sa, sizeof(sin6));
+		server->port = ntohs(sin6.sin6_port);
+		if (IN6_IS_ADDR_V4MAPPED(&sin6.sin6_addr)) {
+			server->addr.family = AF_INET;
+			memcpy(server->addr.bytes, sin6.sin6_addr.s6_addr + 12, 4);
+		} else {
+			server->addr.family = AF_INET6;
+			memcpy(server->addr.bytes, &sin6.sin6_addr, 16);
+		}
+		return 0;
+	default:
+		return -EAFNOSUPPORT;
+	}
+}

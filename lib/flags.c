@@ -1,0 +1,453 @@
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/flags.h"
+#include "lib/flags_private.h"
+#include "lib/xalloc.h"
+
+/* Flags of klog and glog. We log on stderr whatever they say; `arg` is NULL for booleans, as in
+ * every table. */
+static const struct flag klog_flags[] = {
+	{ .name = "vmodule", .type = FLAG_IGNORED, .arg = "PATTERN=N,..." },
+	{ .name = "logtostderr", .type = FLAG_IGNORED },
+	{ .name = "alsologtostderr", .type = FLAG_IGNORED },
+	{ .name = "alsologtostderrthreshold", .type = FLAG_IGNORED, .arg = "N" },
+	{ .name = "stderrthreshold", .type = FLAG_IGNORED, .arg = "N" },
+	{ .name = "legacy-stderr-threshold-behavior", .type = FLAG_IGNORED },
+	{ .name = "log-dir", .type = FLAG_IGNORED, .arg = "DIR" },
+	{ .name = "log-file", .type = FLAG_IGNORED, .arg = "FILE" },
+	{ .name = "log-file-max-size", .type = FLAG_IGNORED, .arg = "N" },
+	{ .name = "log-link", .type = FLAG_IGNORED, .arg = "DIR" },
+	{ .name = "logbuflevel", .type = FLAG_IGNORED, .arg = "N" },
+	{ .name = "log-backtrace-at", .type = FLAG_IGNORED, .arg = "FILE:N" },
+	{ .name = "log-flush-frequency", .type = FLAG_IGNORED, .arg = "DURATION" },
+	{ .name = "skip-headers", .type = FLAG_IGNORED },
+	{ .name = "skip-log-headers", .type = FLAG_IGNORED },
+	{ .name = "add-dir-header", .type = FLAG_IGNORED },
+	{ .name = "one-output", .type = FLAG_IGNORED },
+	{ .name = NULL },
+};
+
+/* The flags that every program has; their values live in struct common_options until they are taken
+ * over. */
+struct common_options {
+	bool help, version, check;
+	char *log_format;
+	long verbosity;
+};
+
+const struct flag flags_common_table[] = {
+	{ "check", FLAG_BOOL, offsetof(struct common_options, check), NULL, NULL,
+	    "read everything, say what is wrong, exit 0 or 2" },
+	{ "log-format", FLAG_STRING, offsetof(struct common_options, log_format), "text",
+	    "text|json", "the form of log lines" },
+	{ "v", FLAG_INT, offsetof(struct common_options, verbosity), "0", "N",
+	    "log level; debug lines from 4 on" },
+	{ "version", FLAG_BOOL, offsetof(struct common_options, version), NULL, NULL,
+	    "print the version and exit" },
+	{ "help", FLAG_BOOL, offsetof(struct common_options, help), NULL, NULL,
+	    "print this list and exit" },
+	{ "h", FLAG_BOOL, offsetof(struct common_options, help), NULL, NULL, NULL },
+	{ .name = NULL },
+};
+
+struct parse {
+	const struct flag *table;
+	void *options;
+	struct flags_common *common;
+	struct common_options own;
+	struct flag_list ignored; /* as typed, for the one warning */
+};
+
+/* `name` is not NUL-terminated. `-` and `_` are the same letter. */
+static bool
+name_equal(const char *flag, const char *name, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		char a = flag[i] == '_' ? '-' : flag[i];
+		char b = name[i] == '_' ? '-' : name[i];
+
+		if (a == '\0' || a != b)
+			return false;
+	}
+	return flag[len] == '\0';
+}
+
+static const struct flag *
+table_find(const struct flag *table, const char *name, size_t len)
+{
+	for (const struct flag *f = table; f->name != NULL; f++)
+		if (name_equal(f->name, name, len))
+			return f;
+	return NULL;
+}
+
+/* A program's own flag comes before a common one of the same name; `base` is where its value lives.
+ */
+static const struct flag *
+flag_find(struct parse *p, const char *name, size_t len, void **base)
+{
+	const struct flag *f = table_find(p->table, name, len);
+
+	*base = p->options;
+	if (f == NULL) {
+		*base = &p->own;
+		f = table_find(flags_common_table, name, len);
+	}
+	if (f == NULL)
+		f = table_find(klog_flags, name, len);
+	return f;
+}
+
+static void
+list_add(struct flag_list *list, const char *item, size_t len)
+{
+	list->items = xreallocarray(list->items, list->count + 1, sizeof(*list->items));
+	list->items[list->count++] = xstrndup(item, len);
+}
+
+static void
+list_clear(struct flag_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i]);
+	free(list->items);
+	*list = (struct flag_list){ 0 };
+}
+
+/* Items between commas, blanks around them and empty ones left out. */
+static void
+list_split(struct flag_list *list, const char *text)
+{
+	while (*text != '\0') {
+		size_t len = strcspn(text, ",");
+		const char *begin = text, *end = text + len;
+
+		while (begin < end && *begin == ' ')
+			begin++;
+		while (end > begin && end[-1] == ' ')
+			end--;
+		if (end > begin)
+			list_add(list, begin, (size_t)(end - begin));
+		text += len + (text[len] == ',');
+	}
+}
+
+static const char *
+parse_bool(const char *text, bool *value)
+{
+	/* The spellings of Go's strconv.ParseBool. */
+	static const char *const yes[] = { "1", "t", "T", "true", "TRUE", "True" };
+	static const char *const no[] = { "0", "f", "F", "false", "FALSE", "False" };
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
+			*value = strcmp(text, yes[i]) == 0;
+			return NULL;
+		}
+	}
+	return "true or false";
+}
+
+static const char *
+parse_long(const char *text, long *value, long min, long max, const char *expected)
+{
+	char *end = NULL;
+
+	if (*text != '-' && *text != '+' && !isdigit((unsigned char)*text))
+		return expected;
+	errno = 0;
+	long n = strtol(text, &end, 10);
+	if (end == text || *end != '\0' || errno != 0 || n < min || n > max)
+		return expected;
+	*value = n;
+	return NULL;
+}
+
+static const char *
+parse_duration(const char *text, int64_t *value, const char *deflt)
+{
+	long long ms = 0, deflt_ms = 0;
+
+	if (flags_duration(text, &ms) < 0)
+		return "a duration such as 10s, 1m30s or 500ms";
+	if (ms < 0 && (deflt == NULL || flags_duration(deflt, &deflt_ms) < 0 || deflt_ms >= 0))
+		return "a duration of 0 or more";
+	*value = ms;
+	return NULL;
+}
+
+/* Stores `text` as the flag's value; NULL, or what would have been accepted. */
+static const char *
+flag_set(const struct flag *f, void *base, const char *text)
+{
+	char *at = (char *)base + f->offset;
+
+	switch (f->type) {
+	case FLAG_STRING:
+	case FLAG_OPTIONAL:
+		free(*(char **)(void *)at);
+		*(char **)(void *)at = xstrdup(text);
+		return NULL;
+	case FLAG_BOOL:
+		return parse_bool(text, (bool *)at);
+	case FLAG_INT:
+		return parse_long(text, (long *)(void *)at, LONG_MIN, LONG_MAX, "a whole number");
+	case FLAG_PORT:
+		return parse_long(text, (long *)(void *)at, 0, 65535, "a port, 0 to 65535");
+	case FLAG_DURATION:
+		return parse_duration(text, (int64_t *)(void *)at, f->deflt);
+	case FLAG_LIST:
+		list_split((struct flag_list *)(void *)at, text);
+		return NULL;
+	case FLAG_REPEAT:
+		list_add((struct flag_list *)(void *)at, text, strlen(text));
+		return NULL;
+	case FLAG_IGNORED:
+		return NULL;
+	}
+	return NULL;
+}
+
+static bool
+flag_is_boolean(const struct flag *f)
+{
+	return f->type == FLAG_BOOL || (f->type == FLAG_IGNORED && f->arg == NULL);
+}
+
+static bool
+flag_is_string(const struct flag *f)
+{
+	return f->type == FLAG_STRING || f->type == FLAG_OPTIONAL;
+}
+
+static bool
+flag_is_list(const struct flag *f)
+{
+	return f->type == FLAG_LIST || f->type == FLAG_REPEAT;
+}
+
+static void
+set_defaults(const struct flag *table, void *base)
+{
+	for (const struct flag *f = table; f->name != NULL; f++) {
+		if (f->type == FLAG_IGNORED)
+			continue;
+		char *at = (char *)base + f->offset;
+		const char *deflt = f->deflt;
+
+		if (flag_is_string(f))
+			*(char **)(void *)at = NULL;
+		else if (flag_is_list(f))
+			*(struct flag_list *)(void *)at = (struct flag_list){ 0 };
+		if (deflt == NULL && !flag_is_list(f))
+			deflt = flag_is_string(f) ? "" : f->type == FLAG_BOOL ? "false" : "0";
+		if (deflt != NULL) {
+			const char *wrong = flag_set(f, base, deflt);
+			assert(wrong == NULL);
+			(void)wrong;
+		}
+	}
+}
+
+static bool
+is_given(const struct flags_common *common, const char *name)
+{
+	for (size_t i = 0; i < common->set.count; i++)
+		if (name_equal(common->set.items[i], name, strlen(name)))
+			return true;
+	return false;
+}
+
+bool
+flags_given(const struct flags_common *common, const char *name)
+{
+	return is_given(common, name);
+}
+
+/* The first use of a list on the command line replaces its default; further ones append. */
+static const char *
+flag_give(struct parse *p, const struct flag *f, void *base, const char *value)
+{
+	bool first = !is_given(p->common, f->name);
+
+	if (first && flag_is_list(f))
+		list_clear((struct flag_list *)(void *)((char *)base + f->offset));
+	if (first)
+		list_add(&p->common->set, f->name, strlen(f->name));
+	if (f->type == FLAG_IGNORED && first)
+		list_add(&p->ignored, f->name, strlen(f->name));
+	return flag_set(f, base, value);
+}
+
+static int
+mistake_value(
+    const struct parse *p, const char *typed, size_t len, const char *value, const char *expected)
+{
+	fprintf(stderr, "%s: %.*s: \"%s\" is not %s\n", p->common->program, (int)len, typed, value,
+	    expected);
+	return -EINVAL;
+}
+
+static int
+mistake_unknown(
+    const struct parse *p, const char *typed, size_t typed_len, const char *name, size_t len)
+{
+	const char *near = flags_nearest(p->table, name, len);
+
+	fprintf(stderr, "%s: unknown flag %.*s", p->common->program, (int)typed_len, typed);
+	if (near != NULL)
+		fprintf(stderr, " (did you mean --%s?)", near);
+	fputc('\n', stderr);
+	return -EINVAL;
+}
+
+/* One argument that starts with '-', and its value if that is the next one: how many arguments were
+ * read, or -EINVAL. */
+static int
+parse_flag(struct parse *p, const char *arg, const char *next)
+{
+	const char *name = arg + (arg[1] == '-' ? 2 : 1);
+	size_t len = strcspn(name, "=");
+	size_t typed = (size_t)(name - arg) + len;
+	const char *value = name[len] == '=' ? name + len + 1 : NULL;
+	void *base = NULL;
+
+	const struct flag *f = flag_find(p, name, len, &base);
+	if (f == NULL && name == arg + 1 && *name == 'v' && len > 1 &&
+	    strspn(name + 1, "0123456789") == len - 1) {
+		f = flag_find(p, "v", 1, &base); /* pflag's -v4 */
+		value = name + 1;
+	}
+	if (f == NULL)
+		return mistake_unknown(p, arg, typed, name, len);
+	int used = 1;
+	if (value == NULL && f->type == FLAG_OPTIONAL) {
+		value = "";
+	} else if (value == NULL && flag_is_boolean(f)) {
+		value = "true";
+	} else if (value == NULL) {
+		if (next == NULL) {
+			fprintf(
+			    stderr, "%s: %s needs a value: %s\n", p->common->program, arg, f->arg);
+			return -EINVAL;
+		}
+		value = next;
+		used = 2;
+	}
+	if (base == &p->own && strcmp(f->name, "version") == 0 && strcmp(value, "raw") == 0)
+		value = "true"; /* Kubernetes' --version=raw */
+	const char *expected = flag_give(p, f, base, value);
+	return expected == NULL ? used : mistake_value(p, arg, typed, value, expected);
+}
+
+static int
+parse_arguments(struct parse *p, int argc, char **argv)
+{
+	int i = 1;
+
+	while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0') {
+		if (strcmp(argv[i], "--") == 0) {
+			p->common->rest_after_dashes = true;
+			i++;
+			break;
+		}
+		int used = parse_flag(p, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+		if (used < 0)
+			return used;
+		i += used;
+	}
+	p->common->rest = i;
+	return 0;
+}
+
+static int
+take_common(struct parse *p)
+{
+	assert(p->own.log_format != NULL); /* the table's default */
+	if (strcmp(p->own.log_format, "json") == 0)
+		p->common->log_format = LOG_FORMAT_JSON;
+	else if (strcmp(p->own.log_format, "text") == 0)
+		p->common->log_format = LOG_FORMAT_TEXT;
+	else
+		return mistake_value(
+		    p, "--log-format", strlen("--log-format"), p->own.log_format, "text or json");
+	p->common->check = p->own.check;
+	p->common->verbosity = (int)(p->own.verbosity > INT_MAX ? INT_MAX
+				     : p->own.verbosity < 0     ? 0
+								: p->own.verbosity);
+	return 0;
+}
+
+static void
+warn_ignored(const struct flag_list *ignored)
+{
+	char *names = xstrdup("");
+
+	if (ignored->count > 0) {
+		for (size_t i = 0; i < ignored->count; i++) {
+			char *more =
+			    xasprintf("%s%s--%s", names, i > 0 ? ", " : "", ignored->items[i]);
+
+			free(names);
+			names = more;
+		}
+		log_warnx("flags: accepted without effect: %s", names);
+	}
+	free(names);
+}
+
+int
+flags_parse(
+    const struct flag *table, void *options, struct flags_common *common, int argc, char **argv)
+{
+	struct parse p = { .table = table, .options = options, .common = common };
+
+	common->set = (struct flag_list){ 0 };
+	common->rest_after_dashes = false;
+	set_defaults(table, options);
+	set_defaults(flags_common_table, &p.own);
+
+	int rc = parse_arguments(&p, argc, argv);
+	if (rc == 0 && p.own.help) {
+		flags_print_help(table, common, stdout);
+		exit(EXIT_SUCCESS);
+	}
+	if (rc == 0 && p.own.version) {
+		printf("%s %s\n", common->program, VERSION);
+		exit(EXIT_SUCCESS);
+	}
+	if (rc == 0)
+		rc = take_common(&p);
+	if (rc == 0) {
+		log_init(common->program, common->log_format, common->verbosity);
+		warn_ignored(&p.ignored);
+	} else {
+		fprintf(stderr, "usage: %s [--flag=value ...]; %s --help lists the flags\n",
+		    common->program, common->program);
+	}
+	list_clear(&p.ignored);
+	free(p.own.log_format);
+	return rc;
+}
+
+void
+flags_free(const struct flag *table, void *options, struct flags_common *common)
+{
+	for (const struct flag *f = table; f->name != NULL; f++) {
+		char *at = (char *)options + f->offset;
+
+		if (flag_is_string(f)) {
+			free(*(char **)(void *)at);
+			*(char **)(void *)at = NULL;
+		} else if (flag_is_list(f)) {
+			list_clear((struct flag_list *)(void *)at);
+		}
+	}
+	list_clear(&common->set);
+}

@@ -1,0 +1,21 @@
+/* What flags.c (reading a command line) and flags_text.c (the words around it) share; nobody else
+ * includes it. */
+#ifndef LIB_FLAGS_PRIVATE_H
+#define LIB_FLAGS_PRIVATE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lib/flags.h"
+
+/* --check, --log-format, -v, --version, --help. */
+extern const struct flag flags_common_table[];
+
+/* The flag of `table` or the common ones that is most like the unknown `name` of `len` bytes, or
+ * NULL if none is. */
+const char *flags_nearest(const struct flag *table, const char *name, size_t len);
+
+/* Writes --help: the program's flags, then the common ones, in the order of the tables. */
+void flags_print_help(const struct flag *table, const struct flags_common *common, FILE *out);
+
+#endif

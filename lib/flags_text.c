@@ -1,0 +1,185 @@
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/flags.h"
+#include "lib/flags_private.h"
+
+enum { NAME_MAX_COMPARED = 40, HELP_COLUMN = 34 };
+
+static char
+folded(char c)
+{
+	return c == '_' ? '-' : (char)tolower((unsigned char)c);
+}
+
+/* Levenshtein's distance: how many letters must be put in, taken out or exchanged to make one name
+ * the other. */
+static size_t
+distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t row[NAME_MAX_COMPARED + 1];
+
+	for (size_t j = 0; j <= b_len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a_len; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			size_t exchange = diagonal + (folded(a[i - 1]) != folded(b[j - 1]));
+			size_t cheaper = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+
+			diagonal = row[j];
+			row[j] = exchange < cheaper ? exchange : cheaper;
+		}
+	}
+	return row[b_len];
+}
+
+const char *
+flags_nearest(const struct flag *table, const char *name, size_t len)
+{
+	const struct flag *const tables[] = { table, flags_common_table };
+	const char *best = NULL;
+	size_t best_distance = len / 3 + 1; /* more letters wrong than that is another word */
+
+	if (len < 2 || len > NAME_MAX_COMPARED)
+		return NULL;
+	for (size_t t = 0; t < 2; t++) {
+		for (const struct flag *f = tables[t]; f->name != NULL; f++) {
+			size_t f_len = strlen(f->name);
+
+			if (f_len < 2 || f_len > NAME_MAX_COMPARED)
+				continue;
+			size_t d = distance(name, len, f->name, f_len);
+			if (d < best_distance) {
+				best_distance = d;
+				best = f->name;
+			}
+		}
+	}
+	return best;
+}
+
+static void
+print_flag(const struct flag *f, FILE *out)
+{
+	const char *dashes = f->name[1] == '\0' ? "-" : "--";
+
+	if (f->help == NULL)
+		return;
+	int n = fprintf(out, "  %s%s%s%s", dashes, f->name, f->arg != NULL ? "=" : "",
+	    f->arg != NULL ? f->arg : "");
+	fprintf(out, "%*s%s", n < HELP_COLUMN ? HELP_COLUMN - n : 1, "", f->help);
+	if (f->deflt != NULL && *f->deflt != '\0' && f->type != FLAG_IGNORED)
+		fprintf(out, " (%s)", f->deflt);
+	fputc('\n', out);
+}
+
+void
+flags_print_help(const struct flag *table, const struct flags_common *common, FILE *out)
+{
+	fprintf(out, "%s: %s\n\nusage: %s [--flag=value ...]\n\n", common->program, common->summary,
+	    common->program);
+	for (const struct flag *f = table; f->name != NULL; f++)
+		print_flag(f, out);
+	fputc('\n', out);
+	for (const struct flag *f = flags_common_table; f->name != NULL; f++)
+		print_flag(f, out);
+	fprintf(out,
+	    "\nOne dash or two, `_` for `-`. The other klog flags are accepted without effect.\n"
+	    "Exit status: 0 stopped as asked, 1 the system failed, 2 a mistake in flags or "
+	    "configuration.\n");
+}
+
+struct unit {
+	const char *name;
+	long long ns;
+};
+
+/* Longer names first where one begins with the other. The micro sign is in Unicode twice, and Go
+ * reads both. */
+static const struct unit units[] = {
+	{ "ns", 1 },
+	{ "us", 1000 },
+	{ "\xc2\xb5s", 1000 },
+	{ "\xce\xbcs", 1000 },
+	{ "ms", 1000000 },
+	{ "s", 1000000000 },
+	{ "m", 60000000000 },
+	{ "h", 3600000000000 },
+};
+
+static const struct unit *
+unit_read(const char **text)
+{
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		size_t len = strlen(units[i].name);
+
+		if (strncmp(*text, units[i].name, len) == 0) {
+			*text += len;
+			return &units[i];
+		}
+	}
+	return NULL;
+}
+
+/* Adds one number with its unit, such as 1.5h, to `ns`; 0 or -EINVAL (range included: that of an
+ * int64_t, as Go's). */
+static int
+duration_term(const char **text, long long *ns)
+{
+	long long whole = 0, fraction = 0, scale = 1;
+	bool digits = false;
+	const char *p = *text;
+
+	for (; isdigit((unsigned char)*p); p++, digits = true)
+		if (__builtin_mul_overflow(whole, 10, &whole) ||
+		    __builtin_add_overflow(whole, *p - '0', &whole))
+			return -EINVAL;
+	if (*p == '.') {
+		for (p++; isdigit((unsigned char)*p); p++, digits = true) {
+			if (scale < 1000000000) { /* finer than a nanosecond of any unit up to a
+						     second: dropped */
+				fraction = fraction * 10 + (*p - '0');
+				scale *= 10;
+			}
+		}
+	}
+	const struct unit *unit = digits ? unit_read(&p) : NULL;
+	if (unit == NULL || __builtin_mul_overflow(whole, unit->ns, &whole))
+		return -EINVAL;
+	/* fraction < 1e9 and a unit is at most 3.6e12 ns: both parts are multiplied and divided
+	 * without overflow */
+	long long part = unit->ns / scale * fraction + unit->ns % scale * fraction / scale;
+	if (__builtin_add_overflow(*ns, whole, ns) || __builtin_add_overflow(*ns, part, ns))
+		return -EINVAL;
+	*text = p;
+	return 0;
+}
+
+int
+flags_duration(const char *text, long long *ms)
+{
+	enum { NS_PER_MS = 1000000 };
+	bool negative = *text == '-';
+	long long ns = 0;
+
+	if (*text == '-' || *text == '+')
+		text++;
+	if (strcmp(text, "0") == 0) {
+		*ms = 0;
+		return 0;
+	}
+	if (*text == '\0')
+		return -EINVAL;
+	while (*text != '\0')
+		if (duration_term(&text, &ns) < 0)
+			return -EINVAL;
+	long long rounded = ns / NS_PER_MS + (ns % NS_PER_MS != 0);
+	*ms = negative ? -rounded : rounded;
+	return 0;
+}

@@ -1,0 +1,495 @@
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <microhttpd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <time.h>
+
+#include "lib/addr.h"
+#include "lib/http.h"
+#include "lib/log.h"
+#include "lib/port.h"
+#include "lib/xalloc.h"
+
+enum {
+	DEFAULT_CONNECTIONS = 256,
+	DEFAULT_HEAD_MS = 10000, /* for a request to arrive whole */
+	DEFAULT_IDLE_MS = 30000, /* between requests, and for a reader that has stopped */
+	RESPONSE_MS = 300000,    /* for the slowest reader of the longest page */
+	SPARE_CONNECTIONS = 64,  /* accepted beyond the limit until the evicted ones are gone */
+	BACKLOG = 128,
+	REQUEST_BYTES = 16384, /* one request's head, and the reply's */
+	STREAM_BLOCK = 32768,  /* what one turn of the loop writes to one reader at most */
+};
+
+/*
+ * libmicrohttpd restarts its timer at every byte, and at its connection limit it stops accepting: a
+ * client that sends a byte now and then could keep the kubelet out for ever. So each connection has
+ * a deadline of ours, and beyond the limit the connection that has waited longest is closed to make
+ * room.
+ */
+struct connection {
+	TAILQ_ENTRY(connection) entry;
+	struct MHD_Connection *mhd;
+	int64_t since_ms, deadline_ms;
+	bool busy;    /* a response is on its way */
+	bool closing; /* shut down, libmicrohttpd has yet to notice */
+};
+
+struct http {
+	struct MHD_Daemon *daemon;
+	int epoll_fd;
+	uint16_t port;
+	struct http_config config;
+	TAILQ_HEAD(, connection) connections;
+	unsigned open, limit;     /* `open` without those that are closing */
+	int64_t next_deadline_ms; /* no connection's is earlier; INT64_MAX: none */
+	int64_t head_ms, idle_ms;
+	uint64_t dropped;
+};
+
+static int64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void
+connection_arm(struct http *http, struct connection *c, bool busy, int64_t allowed_ms)
+{
+	c->busy = busy;
+	c->since_ms = now_ms();
+	c->deadline_ms = c->since_ms + allowed_ms;
+	if (c->deadline_ms < http->next_deadline_ms)
+		http->next_deadline_ms = c->deadline_ms;
+}
+
+/* libmicrohttpd has no call to close a connection, but it sees an end of input as any other. */
+static void
+connection_drop(struct http *http, struct connection *c)
+{
+	const union MHD_ConnectionInfo *info =
+	    MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	c->closing = true;
+	http->open--;
+	http->dropped++;
+	shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+/* Makes room: of those that wait for a request the one that has waited longest, else the oldest
+ * response. */
+static void
+evict_one(struct http *http, const struct connection *newest)
+{
+	struct connection *victim = NULL, *c = NULL;
+
+	TAILQ_FOREACH(c, &http->connections, entry)
+	{
+		if (c->closing || c == newest)
+			continue;
+		if (victim == NULL || c->busy < victim->busy ||
+		    (c->busy == victim->busy && c->since_ms < victim->since_ms))
+			victim = c;
+	}
+	if (victim != NULL)
+		connection_drop(http, victim);
+}
+
+static void
+drop_expired(struct http *http)
+{
+	int64_t now = now_ms();
+	struct connection *c = NULL;
+
+	if (now < http->next_deadline_ms)
+		return;
+	http->next_deadline_ms = INT64_MAX;
+	TAILQ_FOREACH(c, &http->connections, entry)
+	{
+		if (c->closing)
+			continue;
+		if (c->deadline_ms <= now)
+			connection_drop(http, c);
+		else if (c->deadline_ms < http->next_deadline_ms)
+			http->next_deadline_ms = c->deadline_ms;
+	}
+}
+
+static void
+on_connection(void *arg, struct MHD_Connection *mhd, void **socket_context,
+    enum MHD_ConnectionNotificationCode code)
+{
+	struct http *http = arg;
+	struct connection *c = *socket_context;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		c = xcalloc(1, sizeof(*c));
+		c->mhd = mhd;
+		*socket_context = c;
+		TAILQ_INSERT_TAIL(&http->connections, c, entry);
+		connection_arm(http, c, false, http->head_ms);
+		if (++http->open > http->limit)
+			evict_one(http, c);
+	} else if (c != NULL) {
+		TAILQ_REMOVE(&http->connections, c, entry);
+		http->open -= !c->closing;
+		free(c);
+		*socket_context = NULL;
+	}
+}
+
+static struct connection *
+connection_of(struct MHD_Connection *mhd)
+{
+	return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void
+on_completed(void *arg, struct MHD_Connection *mhd, void **request_context,
+    enum MHD_RequestTerminationCode code)
+{
+	struct http *http = arg;
+
+	(void)request_context;
+	(void)code;
+	connection_arm(http, connection_of(mhd), false, http->idle_ms);
+}
+
+static bool
+peer_is_loopback(struct MHD_Connection *mhd)
+{
+	const union MHD_ConnectionInfo *info =
+	    MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	static const uint8_t loopback6[16] = { [15] = 1 };
+	struct server peer;
+
+	if (info == NULL || server_from_sockaddr(info->client_addr, &peer) < 0)
+		return false;
+	if (peer.addr.family == AF_INET)
+		return peer.addr.bytes[0] == 127;
+	return memcmp(peer.addr.bytes, loopback6, sizeof(loopback6)) == 0;
+}
+
+/*
+ * A web page may make the operator's browser resolve the page's own name to 127.0.0.1 and ask us
+ * from there (DNS rebinding). It cannot make the browser send another Host than that name, so what
+ * is for loopback only goes to `localhost` and addresses.
+ */
+static bool
+host_is_local(struct MHD_Connection *mhd)
+{
+	static const char name[] = "localhost";
+	const char *host = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+	struct server server;
+
+	if (host == NULL)
+		return true;
+	if (strncasecmp(host, name, sizeof(name) - 1) == 0)
+		return host[sizeof(name) - 1] == '\0' || host[sizeof(name) - 1] == ':';
+	return server_parse(host, 80, &server, NULL) == 0;
+}
+
+static const struct http_route *
+route_find(const struct http_route *routes, const char *path)
+{
+	for (const struct http_route *r = routes; r->path != NULL; r++) {
+		size_t len = strlen(r->path);
+		bool prefix = len > 1 && r->path[len - 1] == '/';
+
+		if (prefix ? strncmp(r->path, path, len) == 0 : strcmp(r->path, path) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+/* GET and HEAD without a body; what else comes is refused before any of its body is read. */
+static bool
+has_body(struct MHD_Connection *mhd)
+{
+	const char *length =
+	    MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	return MHD_lookup_connection_value(
+		   mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL ||
+	       (length != NULL && strspn(length, "0") != strlen(length));
+}
+
+struct outcome {
+	struct http_response response;
+	bool allow; /* show which methods are allowed */
+	bool close; /* what follows on the connection may be a body */
+	bool head;
+};
+
+static void
+respond(struct http *http, struct MHD_Connection *mhd, const char *path, const char *method,
+    struct outcome *out)
+{
+	struct http_request request = {
+		.path = path,
+		.loopback = peer_is_loopback(mhd) && host_is_local(mhd),
+		.accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
+		.internal = mhd,
+	};
+	const struct http_route *route = route_find(http->config.routes, path);
+
+	out->head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+	if (!out->head && strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
+		out->allow = out->close = true;
+		http_text(&out->response, MHD_HTTP_METHOD_NOT_ALLOWED, "%s", "only GET and HEAD\n");
+	} else if (has_body(mhd)) {
+		out->close = true;
+		http_text(
+		    &out->response, MHD_HTTP_BAD_REQUEST, "%s", "no request here has a body\n");
+	} else if (route == NULL) {
+		http_text(&out->response, MHD_HTTP_NOT_FOUND, "%s", "no such page\n");
+	} else if (route->local_only && !http->config.debug_remote && !request.loopback) {
+		http_text(&out->response, MHD_HTTP_FORBIDDEN, "%s",
+		    "this page lists the cluster: ask from the pod itself (kubectl port-forward), "
+		    "as localhost or by address\n");
+	} else {
+		route->handler(&request, &out->response, http->config.arg);
+	}
+}
+
+struct stream {
+	ssize_t (*read)(void *arg, char *buf, size_t max);
+	void (*free)(void *arg);
+	void *arg;
+};
+
+static ssize_t
+stream_read(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct stream *s = arg;
+	ssize_t n = s->read(s->arg, buf, max);
+
+	(void)pos;
+	return n > 0    ? n
+	       : n == 0 ? MHD_CONTENT_READER_END_OF_STREAM
+			: MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static void
+stream_free(void *arg)
+{
+	struct stream *s = arg;
+
+	if (s->free != NULL)
+		s->free(s->arg);
+	free(s);
+}
+
+static struct MHD_Response *
+response_make(struct http_response *r)
+{
+	if (r->stream == NULL)
+		return MHD_create_response_from_buffer(r->body != NULL ? r->len : 0, r->body,
+		    r->body != NULL ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+	struct stream *s = xmalloc(sizeof(*s));
+	*s = (struct stream){ .read = r->stream, .free = r->stream_free, .arg = r->stream_arg };
+	free(r->body);
+	return MHD_create_response_from_callback(
+	    MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, s, stream_free);
+}
+
+static enum MHD_Result
+send_response(struct MHD_Connection *mhd, struct outcome *out)
+{
+	struct http_response *r = &out->response;
+	struct MHD_Response *response = response_make(r);
+
+	if (response == NULL)
+		log_fatalx("out of memory");
+	if (r->stream != NULL && out->head) /* libmicrohttpd 0.9.75 would send the last chunk of a
+					       body that HEAD has not */
+		MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+	    r->content_type != NULL ? r->content_type : "text/plain; charset=utf-8");
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+	if (r->csp != NULL)
+		MHD_add_response_header(response, "Content-Security-Policy", r->csp);
+	if (out->allow)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	if (out->close)
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+	enum MHD_Result result = MHD_queue_response(mhd, (unsigned)r->status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+/* Called once for a request's head, and again when it is whole; a request with a body is answered
+ * at the first call. */
+static enum MHD_Result
+on_request(void *arg, struct MHD_Connection *mhd, const char *path, const char *method,
+    const char *version, const char *upload, size_t *upload_len, void **context)
+{
+	static char seen;
+	struct http *http = arg;
+	struct outcome out = { .response = { .status = MHD_HTTP_OK } };
+
+	(void)version;
+	(void)upload;
+	if (*context == NULL && !has_body(mhd)) {
+		*context = &seen;
+		return MHD_YES;
+	}
+	*upload_len = 0;
+	connection_arm(http, connection_of(mhd), true, RESPONSE_MS);
+	respond(http, mhd, path, method, &out);
+	return send_response(mhd, &out);
+}
+
+static void
+on_log(void *arg, const char *fmt, va_list ap)
+{
+	char line[512];
+
+	(void)arg;
+	if (!log_is_debug())
+		return;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	line[strcspn(line, "\n")] = '\0';
+	log_debug("http: %s", line);
+}
+
+static uint16_t
+port_of(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct server server = { 0 };
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
+		server_from_sockaddr((const struct sockaddr *)&ss, &server);
+	return server.port;
+}
+
+static void
+configure(struct http *http, const struct http_config *config)
+{
+	http->config = *config;
+	http->limit = config->max_connections > 0 ? config->max_connections : DEFAULT_CONNECTIONS;
+	http->head_ms = config->head_timeout_ms > 0 ? config->head_timeout_ms : DEFAULT_HEAD_MS;
+	http->idle_ms = config->idle_timeout_ms > 0 ? config->idle_timeout_ms : DEFAULT_IDLE_MS;
+	http->next_deadline_ms = INT64_MAX;
+	TAILQ_INIT(&http->connections);
+}
+
+int
+http_start(struct http **result, const struct http_config *config)
+{
+	int fd = port_listen("http", config->address, config->port, BACKLOG);
+	if (fd < 0)
+		return fd;
+
+	struct http *http = xcalloc(1, sizeof(*http));
+	configure(http, config);
+	http->port = port_of(fd);
+	/* clang-format off */
+	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, http->port, NULL, NULL, on_request, http,
+	    MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+	    MHD_OPTION_LISTEN_SOCKET, fd,
+	    MHD_OPTION_CONNECTION_LIMIT, http->limit + SPARE_CONNECTIONS,
+	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((http->idle_ms + 999) / 1000),
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+	    MHD_OPTION_END);
+	/* clang-format on */
+	if (http->daemon == NULL)
+		log_fatalx("http: libmicrohttpd could not start");
+	http->epoll_fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	*result = http;
+	return 0;
+}
+
+int
+http_fd(const struct http *http)
+{
+	return http->epoll_fd;
+}
+
+int
+http_timeout_ms(const struct http *http)
+{
+	MHD_UNSIGNED_LONG_LONG theirs = 0;
+	int64_t wait = INT_MAX;
+
+	if (MHD_get_timeout(http->daemon, &theirs) == MHD_YES && theirs < INT_MAX)
+		wait = (int64_t)theirs;
+	if (http->next_deadline_ms != INT64_MAX) {
+		int64_t ours = http->next_deadline_ms - now_ms();
+
+		wait = ours < wait ? ours : wait;
+	}
+	return wait == INT_MAX ? -1 : wait < 0 ? 0 : (int)wait;
+}
+
+void
+http_run(struct http *http)
+{
+	drop_expired(http);
+	MHD_run(http->daemon);
+}
+
+uint16_t
+http_port(const struct http *http)
+{
+	return http->port;
+}
+
+uint64_t
+http_dropped(const struct http *http)
+{
+	return http->dropped;
+}
+
+const char *
+http_query(const struct http_request *request, const char *name)
+{
+	const char *value = NULL;
+	size_t len = 0;
+
+	if (MHD_lookup_connection_value_n(request->internal, MHD_GET_ARGUMENT_KIND, name,
+		strlen(name), &value, &len) == MHD_NO ||
+	    value == NULL)
+		return NULL;
+	return strlen(value) == len ? value : NULL; /* %00 would cut it into another value */
+}
+
+void
+http_text(struct http_response *response, int status, const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	int n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		log_fatalx("out of memory");
+	free(response->body);
+	response->status = status;
+	response->body = text;
+	response->len = (size_t)n;
+}
+
+void
+http_stop(struct http *http)
+{
+	if (http == NULL)
+		return;
+	MHD_stop_daemon(http->daemon);
+	assert(TAILQ_EMPTY(&http->connections));
+	free(http);
+}

@@ -1,0 +1,202 @@
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "lib/port.h"
+
+/* A socket as a line of /proc/net/{tcp,udp}{,6} shows it. */
+struct found {
+	unsigned long inode;
+	unsigned uid;
+};
+
+/* Columns of proc(5): sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode. */
+static bool
+table_search(const char *path, uint16_t port, bool listening, struct found *found)
+{
+	enum { TCP_LISTEN = 10 };
+	char line[512];
+	bool hit = false;
+	FILE *f = fopen(path, "re");
+
+	if (f == NULL)
+		return false;
+	while (!hit && fgets(line, sizeof(line), f) != NULL) {
+		unsigned local_port = 0, state = 0;
+
+		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u %*d %lu",
+			&local_port, &state, &found->uid, &found->inode) == 4)
+			hit = local_port == port && (!listening || state == TCP_LISTEN);
+	}
+	fclose(f);
+	return hit;
+}
+
+/* Whether one of the descriptors in `fd_dir`, such as /proc/12/fd, is this socket. */
+static bool
+process_has(const char *fd_dir, const char *socket_name)
+{
+	char target[64];
+	bool hit = false;
+	DIR *dir = opendir(fd_dir);
+
+	if (dir == NULL)
+		return false;
+	for (struct dirent *entry = NULL; !hit && (entry = readdir(dir)) != NULL;) {
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+
+		target[n < 0 ? 0 : n] = '\0';
+		hit = strcmp(target, socket_name) == 0;
+	}
+	closedir(dir);
+	return hit;
+}
+
+static void
+process_name(const char *pid, char *text)
+{
+	char path[PATH_MAX], name[32] = "a process";
+	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+	FILE *f = fopen(path, "re");
+
+	if (f != NULL) {
+		if (fgets(name, sizeof(name), f) != NULL)
+			name[strcspn(name, "\n")] = '\0';
+		fclose(f);
+	}
+	snprintf(text, PORT_HOLDER_MAX, "%s (pid %.10s)", name, pid);
+}
+
+const char *
+port_holder(int type, uint16_t port, char *text)
+{
+	bool tcp = type == SOCK_STREAM;
+	struct found found = { 0 };
+	char socket_name[64], fd_dir[PATH_MAX];
+
+	if (!table_search(tcp ? "/proc/net/tcp" : "/proc/net/udp", port, tcp, &found) &&
+	    !table_search(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", port, tcp, &found))
+		return NULL;
+	snprintf(socket_name, sizeof(socket_name), "socket:[%lu]", found.inode);
+	snprintf(text, PORT_HOLDER_MAX, "a process of uid %u", found.uid);
+
+	DIR *proc = opendir("/proc");
+	if (proc == NULL)
+		return text;
+	for (struct dirent *entry = NULL; (entry = readdir(proc)) != NULL;) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		snprintf(fd_dir, sizeof(fd_dir), "/proc/%s/fd", entry->d_name);
+		if (process_has(fd_dir, socket_name)) {
+			process_name(entry->d_name, text);
+			break;
+		}
+	}
+	closedir(proc);
+	return text;
+}
+
+static bool
+have_ipv6(void)
+{
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static bool
+is_any(const struct addr *addr)
+{
+	static const uint8_t zeros[16];
+
+	return memcmp(addr->bytes, zeros, addr_len(addr)) == 0;
+}
+
+int
+port_address(const char *text, struct addr *addr, int *dual)
+{
+	struct server server;
+
+	/* server_parse knows about brackets; a port has no place here. */
+	if (server_parse(text, 0, &server, NULL) < 0 || server.port != 0)
+		return -EINVAL;
+	*addr = server.addr;
+	*dual = is_any(addr);
+	if (*dual) {
+		addr->family = have_ipv6() ? AF_INET6 : AF_INET;
+		memset(addr->bytes, 0, sizeof(addr->bytes));
+	}
+	return 0;
+}
+
+void
+port_log_failure(const char *what, int type, const struct server *server, int err)
+{
+	char where[SERVER_TEXT_MAX], holder[PORT_HOLDER_MAX];
+	const char *proto = type == SOCK_STREAM ? "tcp" : "udp";
+	const char *hint = "";
+	const char *who = err == EADDRINUSE ? port_holder(type, server->port, holder) : NULL;
+
+	server_format(server, where);
+	if (who != NULL) {
+		log_errorx("%s: cannot listen on %s %s: port %u is in use by %s", what, proto,
+		    where, server->port, who);
+		return;
+	}
+	if (err == EACCES && server->port < IPPORT_RESERVED)
+		hint = " (ports below 1024 need root, NET_BIND_SERVICE or "
+		       "net.ipv4.ip_unprivileged_port_start=0)";
+	else if (err == EADDRNOTAVAIL)
+		hint = " (no interface here has this address)";
+	errno = err;
+	log_errorx("%s: cannot listen on %s %s: %m%s", what, proto, where, hint);
+}
+
+static int
+listener(const struct server *server, int dual, int backlog)
+{
+	struct sockaddr_storage ss;
+	const int yes = 1, v6only = !dual;
+	socklen_t len = server_sockaddr(server, &ss);
+
+	int fd = socket(server->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
+	    (server->addr.family == AF_INET6 &&
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
+	    bind(fd, (const struct sockaddr *)&ss, len) < 0 || listen(fd, backlog) < 0) {
+		int err = errno;
+
+		close(fd);
+		return -err;
+	}
+	return fd;
+}
+
+int
+port_listen(const char *what, const char *address, uint16_t port, int backlog)
+{
+	struct server server = { .port = port };
+	int dual = 0;
+
+	if (port_address(address, &server.addr, &dual) < 0) {
+		log_errorx("%s: cannot listen on \"%s\": not an address", what, address);
+		return -EINVAL;
+	}
+	int fd = listener(&server, dual, backlog);
+	if (fd < 0)
+		port_log_failure(what, SOCK_STREAM, &server, -fd);
+	return fd;
+}

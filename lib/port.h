@@ -1,0 +1,38 @@
+/*
+ * Listening sockets whose failure says something: which address, which port, and which process has
+ * it already.
+ */
+#ifndef LIB_PORT_H
+#define LIB_PORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+
+enum { PORT_HOLDER_MAX = 64 };
+
+/*
+ * Who has `port` bound for `type` (SOCK_STREAM, SOCK_DGRAM), read from /proc: "dnsmasq (pid 12)",
+ * or "a process of uid 0" when its descriptors may not be seen, in `text` of PORT_HOLDER_MAX bytes.
+ * Returns it, or NULL if nobody is found.
+ */
+const char *port_holder(int type, uint16_t port, char *text);
+
+/*
+ * Parses a listening address, with or without brackets. "0.0.0.0" and "::" become "::" with `dual`
+ * set: both families, where the kernel has IPv6, else 0.0.0.0. 0 or -EINVAL.
+ */
+int port_address(const char *text, struct addr *addr, int *dual);
+
+/*
+ * Opens a non-blocking, close-on-exec listener for TCP with SO_REUSEADDR. A descriptor, or -errno
+ * after one log line that says
+ * "`what`: cannot listen on ..." with all that is known.
+ */
+int port_listen(const char *what, const char *address, uint16_t port, int backlog);
+
+/* The log line of a bind(2) that failed with `err`. */
+void port_log_failure(const char *what, int type, const struct server *server, int err);
+
+#endif

@@ -1,0 +1,27 @@
+#include "lib/utf8.h"
+
+size_t
+utf8_read(const char *text, size_t max, uint32_t *cp)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800,
+		0x10000 }; /* what needs that many bytes */
+	const unsigned char *s = (const unsigned char *)text;
+	size_t len = s[0] < 0x80   ? 1
+		     : s[0] < 0xc0 ? 0
+		     : s[0] < 0xe0 ? 2
+		     : s[0] < 0xf0 ? 3
+		     : s[0] < 0xf8 ? 4
+				   : 0;
+
+	if (len == 0 || len > max)
+		return 0;
+	*cp = len == 1 ? s[0] : s[0] & (0x7fU >> len);
+	for (size_t i = 1; i < len; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		*cp = *cp << 6 | (s[i] & 0x3f);
+	}
+	if (*cp < least[len] || *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000))
+		return 0;
+	return len;
+}

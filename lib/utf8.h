@@ -1,0 +1,12 @@
+/* UTF-8 as RFC 3629 allows it: shortest forms only, no surrogates, nothing beyond U+10FFFF. */
+#ifndef LIB_UTF8_H
+#define LIB_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes (1..4) of the character at `text`, of which `max` > 0 bytes are readable, its code point in
+ * `cp`; 0 if it is not one. */
+size_t utf8_read(const char *text, size_t max, uint32_t *cp);
+
+#endif

@@ -1,0 +1,294 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "lib/wire.h"
+
+enum { OPT_FIXED = 11, OPTION_NSID = 3 };
+
+/* Reads the question's name, which must not be compressed, into lower case. Returns its length or
+ * 0. */
+static size_t
+read_qname(struct query *query, const uint8_t *wire, size_t len)
+{
+	size_t name_len = dname_length(wire + DNS_HEADER, len - DNS_HEADER);
+
+	if (name_len == 0)
+		return 0;
+	memcpy(query->qname, wire + DNS_HEADER, name_len);
+	dname_lower(query->qname, name_len);
+	query->qname_len = (uint8_t)name_len;
+	return name_len;
+}
+
+/* Reads the OPT record's options for the one that we know; false if they do not fit their length.
+ */
+static bool
+read_options(struct query *query, const uint8_t *options, size_t len)
+{
+	while (len > 0) {
+		if (len < 4)
+			return false;
+		size_t option_len = wire_get16(options + 2);
+		if (option_len > len - 4)
+			return false;
+		if (wire_get16(options) == OPTION_NSID)
+			query->wants_nsid = true;
+		options += 4 + option_len;
+		len -= 4 + option_len;
+	}
+	return true;
+}
+
+static bool
+read_opt(struct query *query, const struct record *record)
+{
+	if (query->has_edns ||
+	    record->owner.len != 1) /* RFC 6891 section 6.1.1: one, at the root */
+		return false;
+	query->has_edns = true;
+	query->udp_size = record->class < DNS_UDP_MIN ? DNS_UDP_MIN : record->class;
+	query->edns_version = (uint8_t)(record->ttl_s >> 16);
+	query->edns_do = record->ttl_s & 0x8000;
+	return read_options(query, record->rdata, record->rdata_len);
+}
+
+/* The bare OPT that nearly every client sends, read without the general reader. */
+static bool
+read_plain_opt(struct query *query, const uint8_t *opt)
+{
+	struct record record = { .owner.len = 1,
+		.class = wire_get16(opt + 3),
+		.ttl_s = wire_get32(opt + 5),
+		.rdata = opt + OPT_FIXED };
+
+	return read_opt(query, &record);
+}
+
+enum query_result
+query_read(struct query *query, const uint8_t *wire, size_t len)
+{
+	query->has_question = query->has_edns = query->edns_do = query->wants_nsid = false;
+	query->edns_version = 0;
+	query->udp_size = DNS_UDP_MIN;
+	query->question_len = 0;
+	if (len < 2)
+		return QUERY_IGNORE;
+	query->id = wire_get16(wire);
+	query->flags = len < 4 ? 0 : wire_get16(wire + 2);
+	query->opcode = query->flags >> 11 & 15;
+	if (query->flags & FLAG_QR)
+		return QUERY_IGNORE;
+	if (len < DNS_HEADER)
+		return QUERY_FORMERR;
+	/* Other opcodes have other sections: NOTIMP is all that is said to them. */
+	if (query->opcode != 0)
+		return QUERY_OK;
+
+	unsigned answers = wire_get16(wire + 6), authority = wire_get16(wire + 8);
+	unsigned additional = wire_get16(wire + 10);
+	size_t name_len;
+	if (wire_get16(wire + 4) != 1 || (name_len = read_qname(query, wire, len)) == 0 ||
+	    len - DNS_HEADER - name_len < 4)
+		return QUERY_FORMERR;
+	size_t at = DNS_HEADER + name_len;
+	query->qtype = wire_get16(wire + at);
+	query->qclass = wire_get16(wire + at + 2);
+	at += 4;
+	query->question_len = (uint16_t)(name_len + 4);
+	query->has_question = true;
+
+	if (answers == 0 && authority == 0 && additional == 1 && len - at == OPT_FIXED &&
+	    wire[at] == 0 && wire_get16(wire + at + 1) == TYPE_OPT &&
+	    wire_get16(wire + at + 9) == 0)
+		return read_plain_opt(query, wire + at) ? QUERY_OK : QUERY_FORMERR;
+	for (unsigned i = 0; i < answers + authority + additional; i++) {
+		struct record record;
+		if (wire_read_record(wire, len, &at, &record) < 0)
+			return QUERY_FORMERR;
+		if (record.type != TYPE_OPT)
+			continue; /* an IXFR's SOA, a TSIG: not ours to judge */
+		if (i < answers + authority || !read_opt(query, &record))
+			return QUERY_FORMERR;
+	}
+	return at == len ? QUERY_OK : QUERY_FORMERR;
+}
+
+int
+wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *name)
+{
+	/*
+	 * A pointer must point before every byte read so far, so there is no loop, and what it
+	 * points at must end before it: then the name stays the same whatever follows.
+	 */
+	size_t at = *offset, limit = at, end = len;
+	size_t out = 0;
+	bool jumped = false;
+
+	for (;;) {
+		if (at >= end)
+			return -EBADMSG;
+		unsigned c = wire[at];
+		if (c >= 0xc0) {
+			if (at + 1 >= end)
+				return -EBADMSG;
+			size_t target = (size_t)(c & 0x3f) << 8 | wire[at + 1];
+			if (!jumped)
+				*offset = at + 2;
+			/* The header holds no name. */
+			if (target < DNS_HEADER || target >= limit)
+				return -EBADMSG;
+			jumped = true;
+			end = limit;
+			at = limit = target;
+			continue;
+		}
+		if (c > DNAME_LABEL_MAX || at + 1 + c > end || out + 1 + c > DNAME_MAX ||
+		    (c > 0 && out + 1 + c == DNAME_MAX))
+			return -EBADMSG;
+		memcpy(name->wire + out, wire + at, 1 + c);
+		out += 1 + c;
+		at += 1 + c;
+		if (c == 0)
+			break;
+	}
+	if (!jumped)
+		*offset = at;
+	name->len = (uint8_t)out;
+	return 0;
+}
+
+int
+wire_read_record(const uint8_t *wire, size_t len, size_t *offset, struct record *record)
+{
+	size_t at = *offset;
+
+	record->offset = at;
+	if (wire_read_name(wire, len, &at, &record->owner) < 0 || len - at < 10)
+		return -EBADMSG;
+	record->type = wire_get16(wire + at);
+	record->class = wire_get16(wire + at + 2);
+	record->ttl_s = wire_get32(wire + at + 4);
+	record->rdata_len = wire_get16(wire + at + 8);
+	at += 10;
+	if (record->rdata_len > len - at)
+		return -EBADMSG;
+	record->rdata = wire + at;
+	record->end = *offset = at + record->rdata_len;
+	return 0;
+}
+
+void
+writer_put(struct writer *w, const void *bytes, size_t len)
+{
+	if (w->overflow || len > w->max - w->len) {
+		w->overflow = true;
+		return;
+	}
+	memcpy(w->buf + w->len, bytes, len);
+	w->len += len;
+}
+
+void
+writer_put8(struct writer *w, unsigned v)
+{
+	uint8_t b = (uint8_t)v;
+
+	writer_put(w, &b, 1);
+}
+
+void
+writer_put16(struct writer *w, unsigned v)
+{
+	uint8_t b[2];
+
+	wire_put16(b, v);
+	writer_put(w, b, 2);
+}
+
+void
+writer_put32(struct writer *w, uint32_t v)
+{
+	uint8_t b[4];
+
+	wire_put32(b, v);
+	writer_put(w, b, 4);
+}
+
+size_t
+query_write(uint8_t *out, size_t max, uint16_t id, const uint8_t *qname, uint16_t qtype,
+    uint16_t qclass, uint16_t udp_size)
+{
+	struct writer w = { .buf = out, .max = max };
+
+	writer_put16(&w, id);
+	writer_put16(&w, FLAG_RD);
+	writer_put16(&w, 1);
+	writer_put32(&w, 0);
+	writer_put16(&w, udp_size > 0);
+	writer_put(&w, qname, dname_length(qname, DNAME_MAX));
+	writer_put16(&w, qtype);
+	writer_put16(&w, qclass);
+	if (udp_size > 0) {
+		writer_put8(&w, 0);
+		writer_put16(&w, TYPE_OPT);
+		writer_put16(&w, udp_size);
+		writer_put32(&w, 0);
+		writer_put16(&w, 0);
+	}
+	return w.overflow ? 0 : w.len;
+}
+
+static const struct {
+	uint16_t number;
+	const char *name;
+} types[] = { { TYPE_A, "A" }, { TYPE_NS, "NS" }, { TYPE_CNAME, "CNAME" }, { TYPE_SOA, "SOA" },
+	{ TYPE_PTR, "PTR" }, { TYPE_HINFO, "HINFO" }, { 15, "MX" }, { TYPE_TXT, "TXT" },
+	{ TYPE_AAAA, "AAAA" }, { TYPE_SRV, "SRV" }, { 35, "NAPTR" }, { TYPE_OPT, "OPT" },
+	{ TYPE_DS, "DS" }, { 46, "RRSIG" }, { 47, "NSEC" }, { 48, "DNSKEY" }, { 64, "SVCB" },
+	{ TYPE_HTTPS, "HTTPS" }, { TYPE_IXFR, "IXFR" }, { TYPE_AXFR, "AXFR" }, { TYPE_ANY, "ANY" },
+	{ TYPE_CAA, "CAA" } };
+enum { TYPES_COUNT = sizeof types / sizeof types[0] };
+
+const char *
+type_name(uint16_t type, char *text)
+{
+	for (size_t i = 0; i < TYPES_COUNT; i++)
+		if (types[i].number == type)
+			return strcpy(text, types[i].name);
+	snprintf(text, 12, "TYPE%u", type);
+	return text;
+}
+
+uint16_t
+type_number(const char *text)
+{
+	char *end;
+
+	for (size_t i = 0; i < TYPES_COUNT; i++)
+		if (strcasecmp(types[i].name, text) == 0)
+			return types[i].number;
+	if (strncasecmp(text, "TYPE", 4) != 0 || text[4] < '0' || text[4] > '9')
+		return 0;
+	unsigned long number = strtoul(text + 4, &end, 10);
+	return *end == '\0' && number <= UINT16_MAX ? (uint16_t)number : 0;
+}
+
+const char *
+rcode_name(unsigned rcode, char *text)
+{
+	static const char *const names[] = { [RCODE_NOERROR] = "NOERROR",
+		[RCODE_FORMERR] = "FORMERR",
+		[RCODE_SERVFAIL] = "SERVFAIL",
+		[RCODE_NXDOMAIN] = "NXDOMAIN",
+		[RCODE_NOTIMP] = "NOTIMP",
+		[RCODE_REFUSED] = "REFUSED",
+		[RCODE_BADVERS] = "BADVERS" };
+
+	if (rcode < sizeof names / sizeof names[0] && names[rcode] != NULL)
+		return strcpy(text, names[rcode]);
+	snprintf(text, 12, "RCODE%u", rcode);
+	return text;
+}

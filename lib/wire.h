@@ -1,0 +1,160 @@
+/*
+ * DNS messages (RFC 1035 section 4, EDNS RFC 6891): a reader that trusts nothing and a writer whose
+ * first overflow sticks.
+ */
+#ifndef LIB_WIRE_H
+#define LIB_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/dname.h"
+
+enum {
+	DNS_HEADER = 12,
+	DNS_UDP_MIN = 512,        /* RFC 1035 section 4.2.1: without EDNS */
+	DNS_UDP_PAYLOAD = 1232,   /* DNS flag day 2020: no fragments on any common path */
+	DNS_UDP_QUERY_MAX = 4096, /* padding and cookies make long queries */
+	DNS_TCP_MAX = 65535,
+};
+
+enum {
+	TYPE_A = 1,
+	TYPE_NS = 2,
+	TYPE_CNAME = 5,
+	TYPE_SOA = 6,
+	TYPE_PTR = 12,
+	TYPE_HINFO = 13,
+	TYPE_TXT = 16,
+	TYPE_AAAA = 28,
+	TYPE_SRV = 33,
+	TYPE_DS = 43,
+	TYPE_OPT = 41,
+	TYPE_HTTPS = 65,
+	TYPE_IXFR = 251,
+	TYPE_AXFR = 252,
+	TYPE_ANY = 255,
+	TYPE_CAA = 257
+};
+enum { CLASS_IN = 1, CLASS_CH = 3, CLASS_ANY = 255 };
+enum {
+	RCODE_NOERROR = 0,
+	RCODE_FORMERR = 1,
+	RCODE_SERVFAIL = 2,
+	RCODE_NXDOMAIN = 3,
+	RCODE_NOTIMP = 4,
+	RCODE_REFUSED = 5,
+	RCODE_BADVERS = 16
+};
+enum {
+	FLAG_QR = 0x8000,
+	FLAG_AA = 0x0400,
+	FLAG_TC = 0x0200,
+	FLAG_RD = 0x0100,
+	FLAG_RA = 0x0080,
+	FLAG_AD = 0x0020,
+	FLAG_CD = 0x0010
+};
+enum { EDE_NOT_READY = 14 }; /* RFC 8914 */
+
+/* What a query says, read once. */
+struct query {
+	uint16_t id;
+	uint16_t flags; /* the header's second word, as sent */
+	uint16_t qtype, qclass;
+	uint8_t opcode;
+	bool has_question; /* qname, qtype, qclass are valid */
+	bool has_edns;
+	bool edns_do;
+	bool wants_nsid; /* RFC 5001 */
+	uint8_t edns_version;
+	uint16_t udp_size;     /* the client's: 512 without EDNS, never less */
+	uint16_t question_len; /* bytes of the question section */
+	uint8_t qname_len;
+	uint8_t qname[DNAME_MAX + 8]; /* lower case; padded for hashing by words */
+};
+
+enum query_result {
+	QUERY_OK,
+	QUERY_IGNORE,  /* no ID can be read, or QR is set: send nothing */
+	QUERY_FORMERR, /* reply FORMERR; id and flags are valid */
+};
+
+/* Reads a whole message as a query: one question, an optional OPT, nothing after it. */
+enum query_result query_read(struct query *query, const uint8_t *wire, size_t len);
+
+/* One record of a message, its name expanded. */
+struct record {
+	struct dname owner;
+	uint16_t type, class;
+	uint32_t ttl_s;
+	const uint8_t *rdata; /* inside the message: names in it may be compressed */
+	uint16_t rdata_len;
+	size_t offset; /* of the record's first byte */
+	size_t end;    /* offset after it */
+};
+
+/* Expands the possibly compressed name at `*offset`, which moves behind it; pointers must point
+ * backwards. 0 or -EBADMSG. */
+int wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *name);
+
+/* Reads the record at `*offset`, which moves behind it; 0 or -EBADMSG. */
+int wire_read_record(const uint8_t *wire, size_t len, size_t *offset, struct record *record);
+
+static inline uint16_t
+wire_get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static inline uint32_t
+wire_get32(const uint8_t *p)
+{
+	return (uint32_t)wire_get16(p) << 16 | wire_get16(p + 2);
+}
+
+static inline void
+wire_put16(uint8_t *p, unsigned v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
+static inline void
+wire_put32(uint8_t *p, uint32_t v)
+{
+	wire_put16(p, v >> 16);
+	wire_put16(p + 2, v & 0xffff);
+}
+
+/* Writes into a caller's buffer. After the first overflow every further put is a no-op, and
+ * `overflow` says so, once, at the end. */
+struct writer {
+	uint8_t *buf;
+	size_t len, max;
+	bool overflow;
+};
+
+void writer_put(struct writer *w, const void *bytes, size_t len);
+void writer_put8(struct writer *w, unsigned v);
+void writer_put16(struct writer *w, unsigned v);
+void writer_put32(struct writer *w, uint32_t v);
+
+/*
+ * Builds a query: RD set, one question, and with `udp_size` > 0 an OPT. Returns its length; `max`
+ * must be at least 300.
+ */
+size_t query_write(uint8_t *out, size_t max, uint16_t id, const uint8_t *qname, uint16_t qtype,
+    uint16_t qclass, uint16_t udp_size);
+
+/* "A", "SRV", or "TYPE65280" in `text` of 12 bytes; returns it. */
+const char *type_name(uint16_t type, char *text);
+
+/* The number of a type's name, TYPE123 included (any case), or 0. */
+uint16_t type_number(const char *text);
+
+/* "NOERROR", "NXDOMAIN", ..., "RCODE11" in `text` of 12 bytes; returns it. */
+const char *rcode_name(unsigned rcode, char *text);
+
+#endif
