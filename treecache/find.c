@@ -1,0 +1,190 @@
+/*
+ * Finding packed endpoints, for readers: by name, by address, from an address back to its owners.
+ */
+#include <string.h>
+
+#include "treecache/internal.h"
+
+/* --- keys of the endpoint index --- */
+
+static void
+endpoint_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes, size_t len,
+    uint8_t key[4])
+{
+	uint32_t hash = hash_bytes(tree->seed ^ (uint64_t)owner->id << 32, bytes, len);
+
+	memcpy(key, &hash, sizeof hash);
+}
+
+void
+endpoint_addr_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes,
+    uint8_t family, uint8_t key[4])
+{
+	uint8_t padded[16 + 8] = { 0 };
+
+	memcpy(padded, bytes, family_len(family));
+	endpoint_key(tree, owner, padded, family_len(family), key);
+}
+
+void
+endpoint_name_key(
+    const struct tree *tree, const struct owner *owner, const uint8_t *label, uint8_t key[4])
+{
+	uint8_t padded[1 + DNAME_LABEL_MAX + 8];
+
+	memcpy(padded, label, 1u + *label);
+	/* The length byte keeps a label of 4 or 16 bytes apart from an address. */
+	endpoint_key(tree, owner, padded, 1u + *label, key);
+}
+
+/* --- walks --- */
+
+static bool
+walk_matches(const struct endpoint_walk *walk, const struct chunk *chunk, unsigned i)
+{
+	if (walk->label != NULL) {
+		const uint8_t *name = chunk_name(chunk, i);
+		return name != NULL && *name == *walk->label &&
+		       memcmp(name + 1, walk->label + 1, *name) == 0;
+	}
+	return chunk->family == walk->addr.family &&
+	       memcmp(chunk_addr(chunk, i), walk->addr.bytes, family_len(chunk->family)) == 0;
+}
+
+static void
+walk_begin(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool)
+{
+	walk->tree = tree;
+	walk->pool = pool;
+	walk->label = NULL;
+	walk->next_slot = 0;
+	walk->chunk = NULL;
+}
+
+void
+pool_find_name(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
+    const uint8_t *label)
+{
+	uint8_t key[4];
+
+	walk_begin(walk, tree, pool);
+	walk->label = label;
+	endpoint_name_key(tree, pool->owner, label, key);
+	memcpy(&walk->hash, key, sizeof key);
+}
+
+void
+pool_find_addr(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
+    const struct addr *addr)
+{
+	uint8_t key[4];
+
+	walk_begin(walk, tree, pool);
+	walk->addr = *addr;
+	endpoint_addr_key(tree, pool->owner, addr->bytes, addr->family, key);
+	memcpy(&walk->hash, key, sizeof key);
+}
+
+/* The next slot of (key, next_slot...) in an index, whose value is returned; NULL at the end. */
+const void *
+index_next_value(
+    const struct tree *tree, const struct index *index, const uint8_t *key, uint64_t *next_slot)
+{
+	uint8_t found[16];
+	uint32_t slot = (uint32_t)*next_slot;
+
+	memcpy(found, key, index->key_len);
+	if (*next_slot > UINT32_MAX || !index_seek(index, found, &slot) ||
+	    memcmp(found, key, index->key_len) != 0)
+		return NULL;
+	*next_slot = (uint64_t)slot + 1;
+	return slots_get(&tree->slots, slot);
+}
+
+bool
+pool_next(struct endpoint_walk *walk, struct endpoint_ref *ref)
+{
+	uint8_t key[4];
+
+	memcpy(key, &walk->hash, sizeof key);
+	for (;;) {
+		/* Different keys may share a hash, so a slot only says where to look. */
+		for (; walk->chunk != NULL && walk->i < walk->chunk->published; walk->i++) {
+			if (!walk_matches(walk, walk->chunk, walk->i))
+				continue;
+			*ref = (struct endpoint_ref){ walk->chunk, walk->i++ };
+			return true;
+		}
+		walk->chunk =
+		    index_next_value(walk->tree, &walk->tree->endpoints, key, &walk->next_slot);
+		if (walk->chunk == NULL)
+			return false;
+		walk->i = walk->chunk->owner == walk->pool->owner ? 0 : UINT16_MAX;
+	}
+}
+
+static const struct index *
+reverse_index(const struct tree *tree, uint8_t family)
+{
+	return family == AF_INET ? &tree->reverse4 : &tree->reverse6;
+}
+
+void
+reverse_find(struct reverse_walk *walk, const struct tree *tree, const struct addr *addr)
+{
+	*walk = (struct reverse_walk){ tree, *addr, 0 };
+}
+
+bool
+reverse_next(struct reverse_walk *walk, struct reverse_ref *ref)
+{
+	const void *value = index_next_value(walk->tree,
+	    reverse_index(walk->tree, walk->addr.family), walk->addr.bytes, &walk->next_slot);
+
+	if (value == NULL)
+		return false;
+	ref->owner = slot_owner(value);
+	ref->chunk = ref->owner == NULL ? value : NULL;
+	if (ref->owner == NULL)
+		ref->owner = ref->chunk->owner;
+	return true;
+}
+
+bool
+reverse_seek(const struct tree *tree, struct addr *addr)
+{
+	uint32_t slot = 0;
+
+	return index_seek(reverse_index(tree, addr->family), addr->bytes, &slot);
+}
+
+static const struct index *
+pods_index(const struct tree *tree, uint8_t family)
+{
+	return family == AF_INET ? &tree->pods4 : &tree->pods6;
+}
+
+bool
+pods_has(const struct tree *tree, const struct addr *addr, uint32_t number)
+{
+	struct addr found = *addr;
+	uint32_t value = number;
+
+	return index_seek(pods_index(tree, addr->family), found.bytes, &value) && value == number &&
+	       addr_equal(&found, addr);
+}
+
+bool
+pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number)
+{
+	return index_seek(pods_index(tree, addr->family), addr->bytes, number);
+}
+
+bool
+addr_increment(struct addr *addr)
+{
+	for (size_t i = addr_len(addr); i-- > 0;)
+		if (++addr->bytes[i] != 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,313 @@
+/*
+ * An ordered set of pairs as a B+ tree that is copied along the path of each change. A pair is
+ * stored as its key followed by its value in network order, so that one comparison of bytes orders
+ * both.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/wire.h"
+#include "treecache/internal.h"
+
+enum { PAIR_MAX = 20, LEAF_MAX = 62, INNER_MAX = 30 };
+
+struct index_node {
+	uint32_t epoch;
+	uint16_t count;
+	uint16_t height; /* 0: a leaf */
+	/* A leaf: room for LEAF_MAX pairs. Else INNER_MAX children, then INNER_MAX pairs: child i
+	 * holds what is not below pair i and below pair i+1; pair 0 is not looked at. */
+	uint8_t bytes[];
+};
+
+static size_t
+node_size(size_t pair_len, unsigned height)
+{
+	return sizeof(struct index_node) +
+	       (height == 0 ? LEAF_MAX * pair_len : INNER_MAX * (sizeof(void *) + pair_len));
+}
+
+static unsigned
+node_max(const struct index_node *node)
+{
+	return node->height == 0 ? LEAF_MAX : INNER_MAX;
+}
+
+static struct index_node **
+children(struct index_node *node)
+{
+	return (void *)node->bytes;
+}
+
+static uint8_t *
+pair_at(struct index_node *node, size_t pair_len, unsigned i)
+{
+	return node->bytes + (node->height == 0 ? 0 : INNER_MAX * sizeof(void *)) + i * pair_len;
+}
+
+/* Order of two pairs; those with keys of 4 bytes, nearly all, as one number each. */
+static inline int
+pair_compare(const uint8_t *a, const uint8_t *b, size_t pair_len)
+{
+	uint64_t na, nb;
+
+	if (pair_len != 8)
+		return memcmp(a, b, pair_len);
+	memcpy(&na, a, 8);
+	memcpy(&nb, b, 8);
+	na = be64toh(na);
+	nb = be64toh(nb);
+	return na < nb ? -1 : na > nb;
+}
+
+/* The first position whose pair is not below `pair` (or, with `above`, is above it). */
+static unsigned
+search(struct index_node *node, size_t pair_len, const uint8_t *pair, bool above, unsigned from)
+{
+	unsigned low = from, high = node->count;
+
+	while (low < high) {
+		unsigned middle = (low + high) / 2;
+		int order = pair_compare(pair_at(node, pair_len, middle), pair, pair_len);
+		if (order < 0 || (above && order == 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The child that holds `pair` if it is there. */
+static unsigned
+child_for(struct index_node *node, size_t pair_len, const uint8_t *pair)
+{
+	return search(node, pair_len, pair, true, 1) - 1;
+}
+
+static void
+pair_make(uint8_t pair[PAIR_MAX], size_t key_len, const uint8_t *key, uint32_t value)
+{
+	memcpy(pair, key, key_len);
+	wire_put32(pair + key_len, value);
+}
+
+/* --- reading --- */
+
+/* The first pair not below `pair` in this subtree, or NULL. */
+static const uint8_t *
+seek_below(struct index_node *node, size_t pair_len, const uint8_t *pair)
+{
+	if (node->height == 0) {
+		unsigned at = search(node, pair_len, pair, false, 0);
+		return at < node->count ? pair_at(node, pair_len, at) : NULL;
+	}
+	for (unsigned i = child_for(node, pair_len, pair); i < node->count; i++) {
+		const uint8_t *found = seek_below(children(node)[i], pair_len, pair);
+		if (found != NULL)
+			return found;
+	}
+	return NULL;
+}
+
+bool
+index_seek(const struct index *index, uint8_t *key, uint32_t *value)
+{
+	uint8_t pair[PAIR_MAX];
+	const uint8_t *found;
+
+	if (index->root == NULL)
+		return false;
+	pair_make(pair, index->key_len, key, *value);
+	found = seek_below(index->root, index->key_len + 4, pair);
+	if (found == NULL)
+		return false;
+	memcpy(key, found, index->key_len);
+	*value = wire_get32(found + index->key_len);
+	return true;
+}
+
+static bool
+has(const struct index *index, const uint8_t *pair)
+{
+	const uint8_t *found =
+	    index->root == NULL ? NULL : seek_below(index->root, index->key_len + 4, pair);
+
+	return found != NULL && memcmp(found, pair, index->key_len + 4) == 0;
+}
+
+/* --- writing --- */
+
+static struct index_node *
+node_new(struct treecache *cache, size_t pair_len, unsigned height)
+{
+	struct index_node *node = cow_new(cache, node_size(pair_len, height));
+
+	node->count = 0;
+	node->height = (uint16_t)height;
+	return node;
+}
+
+/* Moves `count` entries between nodes of one height, or within one. */
+static void
+move(struct index_node *to, unsigned to_at, struct index_node *from, unsigned from_at,
+    unsigned count, size_t pair_len)
+{
+	memmove(pair_at(to, pair_len, to_at), pair_at(from, pair_len, from_at), count * pair_len);
+	if (to->height > 0)
+		memmove(children(to) + to_at, children(from) + from_at, count * sizeof(void *));
+}
+
+/* Puts an entry at `at` of a node of the writer's own; a full node is split and its right half
+ * returned. */
+static struct index_node *
+put(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned at,
+    const uint8_t *pair, struct index_node *child)
+{
+	struct index_node *right = NULL;
+
+	if (node->count == node_max(node)) {
+		unsigned half = node->count / 2u;
+		right = node_new(cache, pair_len, node->height);
+		right->count = (uint16_t)(node->count - half);
+		move(right, 0, node, half, right->count, pair_len);
+		node->count = (uint16_t)half;
+		if (at > half) {
+			put(cache, right, pair_len, at - half, pair, child);
+			return right;
+		}
+	}
+	move(node, at + 1, node, at, node->count - at, pair_len);
+	memcpy(pair_at(node, pair_len, at), pair, pair_len);
+	if (node->height > 0)
+		children(node)[at] = child;
+	node->count++;
+	return right;
+}
+
+/* Inserts into the subtree at `*at`, which is replaced by its copy; returns a new right neighbour
+ * if it was split. */
+static struct index_node *
+insert_below(struct treecache *cache, struct index_node **at, size_t pair_len, const uint8_t *pair)
+{
+	struct index_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
+
+	*at = node;
+	if (node->height == 0)
+		return put(
+		    cache, node, pair_len, search(node, pair_len, pair, false, 0), pair, NULL);
+	unsigned i = child_for(node, pair_len, pair);
+	struct index_node *right = insert_below(cache, &children(node)[i], pair_len, pair);
+	return right == NULL
+		   ? NULL
+		   : put(cache, node, pair_len, i + 1, pair_at(right, pair_len, 0), right);
+}
+
+bool
+index_insert(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value)
+{
+	size_t pair_len = index->key_len + 4;
+	uint8_t pair[PAIR_MAX];
+
+	pair_make(pair, index->key_len, key, value);
+	if (has(index, pair))
+		return false;
+	struct index_node *left = index->root == NULL ? node_new(cache, pair_len, 0) : index->root;
+	struct index_node *right = insert_below(cache, &left, pair_len, pair);
+	if (right != NULL) {
+		struct index_node *root = node_new(cache, pair_len, left->height + 1u);
+		put(cache, root, pair_len, 0, pair_at(left, pair_len, 0), left);
+		put(cache, root, pair_len, 1, pair_at(right, pair_len, 0), right);
+		left = root;
+	}
+	index->root = left;
+	return true;
+}
+
+static void
+take_out(struct index_node *node, size_t pair_len, unsigned at)
+{
+	move(node, at, node, at + 1, node->count - at - 1u, pair_len);
+	node->count--;
+}
+
+/* Joins children i and i+1 of `node` if they fit into one with room to grow. */
+static bool
+join(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned i)
+{
+	if (i + 1u >= node->count)
+		return false;
+	struct index_node *left = children(node)[i], *right = children(node)[i + 1];
+	unsigned count = left->count;
+	if (count + right->count > node_max(left) * 3 / 4)
+		return false;
+	left = cow_edit(cache, left, node_size(pair_len, left->height));
+	move(left, count, right, 0, right->count, pair_len);
+	/* The pair 0 of an inner node is not kept up; the parent's is its true lower bound. */
+	if (left->height > 0)
+		memcpy(pair_at(left, pair_len, count), pair_at(node, pair_len, i + 1), pair_len);
+	left->count = (uint16_t)(count + right->count);
+	children(node)[i] = left;
+	cow_drop(cache, right);
+	take_out(node, pair_len, i + 1);
+	return true;
+}
+
+static void
+remove_below(struct treecache *cache, struct index_node **at, size_t pair_len, const uint8_t *pair)
+{
+	struct index_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
+
+	*at = node;
+	if (node->height == 0) {
+		take_out(node, pair_len, search(node, pair_len, pair, false, 0));
+		return;
+	}
+	unsigned i = child_for(node, pair_len, pair);
+	remove_below(cache, &children(node)[i], pair_len, pair);
+	struct index_node *child = children(node)[i];
+	if (child->count == 0) {
+		cow_drop(cache, child);
+		take_out(node, pair_len, i);
+	} else if (child->count < node_max(child) / 4 && !join(cache, node, pair_len, i) && i > 0) {
+		join(cache, node, pair_len, i - 1);
+	}
+}
+
+bool
+index_remove(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value)
+{
+	size_t pair_len = index->key_len + 4;
+	uint8_t pair[PAIR_MAX];
+	struct index_node *root;
+
+	pair_make(pair, index->key_len, key, value);
+	if (!has(index, pair))
+		return false;
+	root = index->root;
+	remove_below(cache, &root, pair_len, pair);
+	while (root != NULL && (root->count == 0 || (root->height > 0 && root->count == 1))) {
+		struct index_node *below =
+		    root->height > 0 && root->count == 1 ? children(root)[0] : NULL;
+		cow_drop(cache, root);
+		root = below;
+	}
+	index->root = root;
+	return true;
+}
+
+static void
+free_below(struct index_node *node)
+{
+	if (node == NULL)
+		return;
+	for (unsigned i = 0; node->height > 0 && i < node->count; i++)
+		free_below(children(node)[i]);
+	free(node);
+}
+
+void
+index_free(struct index *index)
+{
+	free_below(index->root);
+}

@@ -1,0 +1,114 @@
+/*
+ * What the parts of treecache share: copies that belong to one publish, and the list of what they
+ * replaced.
+ */
+#ifndef TREECACHE_INTERNAL_H
+#define TREECACHE_INTERNAL_H
+
+#include "treecache/treecache.h"
+
+struct garbage {
+	void **items;
+	size_t count, room, bytes;
+};
+
+struct treecache {
+	struct tree *current; /* published; exchanged by RCU */
+	struct tree next;     /* the writer's; shares with `current` what has not changed */
+	/* Stamps what the writer made since the last publish; wraps after 4e9 of them. */
+	uint32_t epoch;
+	bool dirty;
+	struct garbage
+	    fresh;          /* replaced since the last publish: the published tree still shows it */
+	struct garbage old; /* replaced before it: free after a grace period */
+	uint32_t *free_slots;
+	size_t free_count, free_room;
+	uint32_t slot_count; /* highest slot ever given out */
+	uint32_t owner_count;
+};
+
+/* A block of `size` bytes of the writer's own: its first word, the epoch, is set, the rest is not.
+ */
+void *cow_new(struct treecache *cache, size_t size);
+
+/* `block` if it is the writer's own, else a copy of its `size` bytes; the original is then retired.
+ */
+void *cow_edit(struct treecache *cache, void *block, size_t size);
+
+/* Frees `block` now if no reader can have seen it, else after the grace period. NULL is fine. */
+void cow_drop(struct treecache *cache, const void *block);
+
+/* 32 bits of hash over `len` bytes; reads whole words, at most 7 bytes behind the end. */
+uint32_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t len);
+
+/* --- index.c: a B+ tree; inserting what is there and removing what is not change nothing and
+ * return false --- */
+
+bool index_insert(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value);
+bool index_remove(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value);
+
+/* The first pair not below (key, value), into both; false at the end. */
+bool index_seek(const struct index *index, uint8_t *key, uint32_t *value);
+void index_free(struct index *index);
+
+/* --- slots.c: a radix tree, 64 ways --- */
+
+const void *slots_get(const struct slots *slots, uint32_t slot);
+void slots_set(struct treecache *cache, struct slots *slots, uint32_t slot, const void *value);
+void slots_free(struct slots *slots);
+uint32_t slot_alloc(struct treecache *cache);
+void slot_release(struct treecache *cache, uint32_t slot);
+
+/* Readers hold const pointers to what only the writer changes and frees. */
+static inline void *
+writers(const void *block)
+{
+	union {
+		const void *readers;
+		void *writers;
+	} u = { .readers = block };
+
+	return u.writers;
+}
+
+/* A slot's value is a chunk, or an owner with the low bit set. */
+static inline const struct owner *
+slot_owner(const void *value)
+{
+	const uint8_t *byte = value;
+
+	return (uintptr_t)value & 1 ? (const void *)(byte - 1) : NULL;
+}
+
+/* --- chunk.c --- */
+
+/* Bytes of an address of this family. */
+size_t family_len(unsigned family);
+
+/* Exchanges two entries of a chunk of the writer's own. */
+void chunk_swap(struct chunk *chunk, unsigned a, unsigned b);
+
+/* The size of a chunk, its names included. */
+size_t chunk_bytes(const struct chunk *chunk);
+
+/* A chunk of the writer's own, its entries in the given order, no run set yet. */
+struct chunk *chunk_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
+    uint8_t family, const struct ports *ports, const struct endpoint *endpoints, size_t count);
+
+/* --- find.c --- */
+
+/* The keys of an endpoint in the endpoint index: by address, by host name (a label). */
+void endpoint_addr_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes,
+    uint8_t family, uint8_t key[4]);
+void endpoint_name_key(
+    const struct tree *tree, const struct owner *owner, const uint8_t *label, uint8_t key[4]);
+
+/* What is in the next slot under `key`, from `*next_slot` on; NULL at the end. */
+const void *index_next_value(
+    const struct tree *tree, const struct index *index, const uint8_t *key, uint64_t *next_slot);
+
+/* --- tree.c --- */
+
+void tree_free_nodes(struct node *root);
+
+#endif

@@ -1,0 +1,201 @@
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/rcu.h"
+#include "lib/xalloc.h"
+#include "treecache/internal.h"
+
+static void
+garbage_add(struct garbage *garbage, void *block)
+{
+	if (garbage->count == garbage->room) {
+		garbage->room = garbage->room == 0 ? 64 : garbage->room * 2;
+		garbage->items =
+		    xreallocarray(garbage->items, garbage->room, sizeof *garbage->items);
+	}
+	garbage->items[garbage->count++] = block;
+	garbage->bytes += malloc_usable_size(block);
+}
+
+static void
+garbage_free(struct garbage *garbage)
+{
+	for (size_t i = 0; i < garbage->count; i++)
+		free(garbage->items[i]);
+	free(garbage->items);
+	*garbage = (struct garbage){ 0 };
+}
+
+void *
+cow_new(struct treecache *cache, size_t size)
+{
+	uint32_t *block = xmalloc(size);
+
+	*block = cache->epoch;
+	cache->dirty = true;
+	return block;
+}
+
+static bool
+is_own(const struct treecache *cache, const void *block)
+{
+	return *(const uint32_t *)block == cache->epoch;
+}
+
+void *
+cow_edit(struct treecache *cache, void *block, size_t size)
+{
+	cache->dirty = true;
+	if (is_own(cache, block))
+		return block;
+	void *copy = xmalloc(size);
+	memcpy(copy, block, size);
+	*(uint32_t *)copy = cache->epoch;
+	garbage_add(&cache->fresh, block);
+	return copy;
+}
+
+void
+cow_drop(struct treecache *cache, const void *block)
+{
+	if (block == NULL)
+		return;
+	cache->dirty = true;
+	if (is_own(cache, block))
+		free(writers(block));
+	else
+		garbage_add(&cache->fresh, writers(block));
+}
+
+void
+treecache_retire(struct treecache *cache, void *ptr)
+{
+	if (ptr != NULL)
+		garbage_add(&cache->fresh, ptr);
+}
+
+void
+treecache_context(struct treecache *cache, void *context)
+{
+	treecache_retire(cache, writers(cache->next.context));
+	cache->next.context = context;
+	cache->dirty = true;
+}
+
+uint32_t
+hash_bytes(uint64_t seed, const uint8_t *bytes, size_t len)
+{
+	uint64_t h = seed ^ len;
+
+	for (;; bytes += 8, len -= 8) {
+		uint64_t word;
+		memcpy(&word, bytes, 8);
+		if (len < 8)
+			word &= len == 0 ? 0 : ~UINT64_C(0) >> (64 - 8 * len);
+		/* Both halves of the product: no input bit can be cancelled without knowing the
+		 * seed. */
+		unsigned __int128 product = (unsigned __int128)(h ^ word) * (seed | 1);
+		h = (uint64_t)product ^ (uint64_t)(product >> 64);
+		if (len <= 8)
+			return (uint32_t)(h ^ h >> 32);
+	}
+}
+
+struct treecache *
+treecache_new(uint64_t seed)
+{
+	struct treecache *cache = xcalloc(1, sizeof *cache);
+	struct tree *tree = &cache->next;
+
+	cache->epoch = 1;
+	tree->seed = seed;
+	tree->root = xcalloc(1, sizeof *tree->root + 8);
+	tree->root->epoch = cache->epoch;
+	tree->endpoints.key_len = tree->reverse4.key_len = tree->pods4.key_len = 4;
+	tree->reverse6.key_len = tree->pods6.key_len = 16;
+	/* Readers get an empty moment from the start, so that tree_current is never NULL. */
+	cache->dirty = true;
+	treecache_publish(cache, 0, false);
+	return cache;
+}
+
+const struct tree *
+tree_current(const struct treecache *cache)
+{
+	return rcu_get(&cache->current);
+}
+
+const struct tree *
+treecache_next(const struct treecache *cache)
+{
+	return &cache->next;
+}
+
+size_t
+treecache_garbage(const struct treecache *cache)
+{
+	return cache->old.bytes;
+}
+
+/* What was replaced up to this publish can go once today's readers are gone. */
+static void
+garbage_age(struct treecache *cache)
+{
+	for (size_t i = 0; i < cache->fresh.count; i++)
+		garbage_add(&cache->old, cache->fresh.items[i]);
+	cache->fresh.count = cache->fresh.bytes = 0;
+	if (cache->fresh.room > 4096) { /* a relist's worth; do not keep it */
+		free(cache->fresh.items);
+		cache->fresh = (struct garbage){ 0 };
+	}
+}
+
+bool
+treecache_publish(struct treecache *cache, uint32_t now_s, bool synced)
+{
+	if (!cache->dirty && synced == cache->next.synced)
+		return false;
+	if (now_s > cache->next.serial)
+		cache->next.serial = now_s;
+	cache->next.synced = synced;
+
+	struct tree *moment = xmalloc(sizeof *moment), *before = cache->current;
+	*moment = cache->next;
+	rcu_publish(&cache->current, moment);
+	if (before != NULL)
+		garbage_add(&cache->fresh, before);
+	garbage_age(cache);
+	cache->dirty = false;
+	cache->epoch++;
+	return true;
+}
+
+void
+treecache_reclaim(struct treecache *cache)
+{
+	if (cache->old.count == 0)
+		return;
+	rcu_wait();
+	garbage_free(&cache->old);
+}
+
+void
+treecache_free(struct treecache *cache)
+{
+	if (cache == NULL)
+		return;
+	garbage_free(&cache->fresh);
+	garbage_free(&cache->old);
+	index_free(&cache->next.endpoints);
+	index_free(&cache->next.reverse4);
+	index_free(&cache->next.reverse6);
+	index_free(&cache->next.pods4);
+	index_free(&cache->next.pods6);
+	slots_free(&cache->next.slots);
+	tree_free_nodes(cache->next.root);
+	free(writers(cache->next.context));
+	free(cache->current);
+	free(cache->free_slots);
+	free(cache);
+}

@@ -1,0 +1,310 @@
+/*
+ * The cluster's names as a tree, one writer beside many readers.
+ *
+ *	struct tree                   one moment: everything below is const once it is published
+ *	 |- root                      names below the zone, labels reversed from the root
+ *	 |   '- svc
+ *	 |       '- default           children of a name: a hash trie (32 ways, by the label's hash)
+ *	 |           |- web           records: [A 10.96.0.10] [SRV 0 100 80 web...]   encoded when
+ *built |           |   '- _tcp |           |       '- _http records: [SRV 0 100 80 web...] | '- db
+ *pool: 3 addresses, apex |                             |- chunk (slot 7): 10.1.0.4 "db-0", 10.1.0.5
+ *"db-1" | 10.1.0.9 |                             '- chunk (slot 9): 10.1.0.6 "db-2"
+ *	 |- endpoints                 hash(owner, address or host name) -> slot
+ *	 |- reverse4, reverse6        address -> slot, in order: "anything below this prefix" is one
+ *seek
+ *	 |- pods4, pods6              address -> namespace number
+ *	 '- slots                     slot -> chunk, or the owner whose own address it is
+ *
+ * One thread writes. It copies what it changes and the path to it; a copy made since the last
+ *publish is changed in place, so a first sync copies nothing. treecache_publish exchanges one
+ *pointer, and what was replaced is freed after the RCU grace period: never a second tree.
+ *
+ * Readers take tree_current() inside a read section and keep no pointer beyond it. They see one
+ *moment of the cluster for as long as they are in it, never wait, and write nothing.
+ *
+ * Endpoints are packed, 8 bytes each for IPv4, a chunk per EndpointSlice. A chunk's addresses come
+ *in three runs:
+ *
+ *	[0, counted)          published: an owner's distinct addresses are the counted runs of its
+ *chunks [counted, published)  published, but an entry elsewhere in the owner counts the address
+ *	[published, count)    not ready
+ *
+ * so an address that is in two slices, as it is while it moves from one to the other, is never
+ *missing and never doubled. A changed chunk costs its own size: others are reached by the endpoint
+ *index, not by a walk.
+ *
+ * Nothing here fails but for want of memory, which ends the process.
+ */
+#ifndef TREECACHE_TREECACHE_H
+#define TREECACHE_TREECACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+#include "lib/dname.h"
+
+/* --- what readers see --- */
+
+/* Records of one type, each whole: the owner as a pointer to offset 12 (the question), type, class,
+ * TTL, RDATA. */
+struct rrset {
+	uint16_t type;
+	uint16_t count;
+	uint32_t len; /* of data; the next rrset begins behind it, 4-byte aligned */
+	uint8_t data[];
+};
+
+struct rrsets {
+	uint32_t epoch;
+	uint32_t len;
+	uint8_t bytes[]; /* struct rrset after struct rrset */
+};
+
+struct ports; /* what a chunk's endpoints listen on: the program's own, compared by pointer */
+struct pool;
+
+/* Whose endpoints these are: a name below the zone. */
+struct owner {
+	uint32_t id;       /* part of the keys of the endpoint index */
+	uint32_t slot;     /* stands for the owner's own addresses in the reverse index */
+	struct pool *pool; /* the writer's alone */
+	uint8_t len;
+	uint8_t name[]; /* wire, lower case, ends in the root: "web.default.svc." */
+};
+
+struct chunk {
+	uint32_t epoch;
+	uint32_t slot;
+	const struct owner *owner;
+	const struct ports *ports;
+	uint16_t counted, published, count;
+	uint8_t family;
+	/* count addresses; count tags; host names as length-prefixed labels: see chunk_name */
+	uint8_t bytes[];
+};
+
+struct pool_chunk {
+	const struct chunk *chunk;
+	uint32_t counted; /* as in the chunk: a walk to the n-th address need not touch it */
+	uint32_t family;
+};
+
+enum pool_flags {
+	POOL_APEX = 1,      /* the addresses are the owner's own records (a headless Service) */
+	POOL_NOT_READY = 2, /* endpoints that are not ready are published too */
+	POOL_REVERSE = 4,   /* the addresses answer PTR queries */
+	POOL_ATTACHED = 8,  /* the owner exists: the pool hangs at its node */
+};
+
+struct pool {
+	uint32_t epoch;
+	uint32_t flags;
+	const struct owner *owner;
+	uint32_t total4, total6; /* distinct published addresses */
+	uint32_t published;      /* published entries, doubles included: 0 is "no ready endpoint" */
+	uint32_t count, room;
+	struct pool_chunk chunks[];
+};
+
+struct node {
+	uint32_t epoch;
+	uint32_t hash;  /* of the label */
+	void *children; /* tree.c's */
+	const struct rrsets *records;
+	const struct pool *pool;
+	uint32_t number; /* the program's: a namespace's in pods4 and pods6; 0 is none */
+	uint8_t flags;   /* the program's */
+	uint8_t label[]; /* length-prefixed, lower case */
+};
+
+/* An ordered set of (key, value) pairs, keys of 4 or 16 bytes. */
+struct index {
+	void *root;
+	uint32_t key_len;
+};
+
+struct slots {
+	void *root;
+	uint32_t depth;
+};
+
+struct tree {
+	uint64_t seed; /* of the hashes: nobody outside can choose names that collide */
+	struct node *root;
+	struct index endpoints, reverse4, reverse6, pods4, pods6;
+	struct slots slots;
+	/* Unix second of the last change that could alter an answer, never backwards. */
+	uint32_t serial;
+	bool synced; /* false: nothing is known yet */
+	/* The program's own, published with the tree: what else an answer needs. */
+	const void *context;
+};
+
+struct treecache;
+
+/* The newest published moment, never NULL; for a registered thread inside a read section. */
+const struct tree *tree_current(const struct treecache *cache);
+
+/* The child with this length-prefixed lower-case label, or NULL. Reads up to 7 bytes behind the
+ * label. */
+const struct node *tree_child(
+    const struct tree *tree, const struct node *parent, const uint8_t *label);
+
+/* Walks a whole name below the zone (wire, lower case); NULL if it does not exist as a node. */
+const struct node *tree_find(const struct tree *tree, const uint8_t *name);
+
+/* Calls `visit` for every child, in no order. */
+void tree_children(
+    const struct node *parent, void (*visit)(void *arg, const struct node *child), void *arg);
+
+/* The node's records of this type, or NULL. */
+const struct rrset *node_rrset(const struct node *node, uint16_t type);
+
+/* Steps through a node's record sets: NULL gives the first, NULL comes at the end. */
+const struct rrset *node_rrset_next(const struct node *node, const struct rrset *previous);
+
+/* Address `i` of the chunk: 4 or 16 bytes. */
+static inline const uint8_t *
+chunk_addr(const struct chunk *chunk, unsigned i)
+{
+	return chunk->bytes + (size_t)i * (chunk->family == AF_INET ? 4 : 16);
+}
+
+/* Host name of entry `i` as a length-prefixed label, or NULL when it is named for its address. */
+const uint8_t *chunk_name(const struct chunk *chunk, unsigned i);
+
+bool chunk_ready(const struct chunk *chunk, unsigned i);
+
+struct endpoint_ref {
+	const struct chunk *chunk;
+	unsigned i;
+};
+
+/* A walk over the published endpoints of a pool that share a host name or an address. */
+struct endpoint_walk {
+	const struct tree *tree;
+	const struct pool *pool;
+	const uint8_t *label; /* or NULL: by address */
+	struct addr addr;
+	uint32_t hash;
+	uint64_t next_slot;
+	const struct chunk *chunk;
+	unsigned i;
+};
+
+/* `label`: lower case, length-prefixed, readable 7 bytes behind its end; must live as long as the
+ * walk. */
+void pool_find_name(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
+    const uint8_t *label);
+void pool_find_addr(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
+    const struct addr *addr);
+
+/* The next one; false at the end. An address that is in two slices comes twice. */
+bool pool_next(struct endpoint_walk *walk, struct endpoint_ref *ref);
+
+struct reverse_walk {
+	const struct tree *tree;
+	struct addr addr;
+	uint64_t next_slot;
+};
+
+/* What has an address. */
+struct reverse_ref {
+	const struct owner *owner;
+	const struct chunk *chunk; /* NULL: the owner's own address (a ClusterIP) */
+};
+
+void reverse_find(struct reverse_walk *walk, const struct tree *tree, const struct addr *addr);
+bool reverse_next(struct reverse_walk *walk, struct reverse_ref *ref);
+
+/* The lowest address not below `*addr` that has a PTR, into `*addr`; false if there is none. */
+bool reverse_seek(const struct tree *tree, struct addr *addr);
+
+/* Whether a pod of the namespace with this number has the address. */
+bool pods_has(const struct tree *tree, const struct addr *addr, uint32_t number);
+
+/* The lowest (address, number) of the pods that is not below this one; false if there is none. Both
+ * are overwritten. */
+bool pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number);
+
+/* The address after `*addr`; false if there is none. */
+bool addr_increment(struct addr *addr);
+
+/* --- what the writer does --- */
+
+struct treecache *treecache_new(uint64_t seed);
+void treecache_free(struct treecache *cache);
+
+/* What the writer has made so far, published or not; for the writer alone. */
+const struct tree *treecache_next(const struct treecache *cache);
+
+/* The node of a name below the zone, made if it is missing; changeable until the next publish. */
+struct node *treecache_edit(struct treecache *cache, const uint8_t *name);
+
+/* Replaces the node's records by `len` bytes of struct rrset after struct rrset (0: none), which
+ * are copied. */
+void treecache_records(struct treecache *cache, struct node *node, const void *sets, size_t len);
+
+/* Takes away the node's records and everything below it; its pool, number and flags stay. */
+void treecache_clear(struct treecache *cache, struct node *node);
+
+/* Removes a name that has become empty (no records, pool, number or child), and then its parents
+ * likewise. */
+void treecache_prune(struct treecache *cache, const uint8_t *name);
+
+/* A new owner of endpoints; `name`, below the zone, is copied. */
+struct owner *treecache_owner(struct treecache *cache, const uint8_t *name);
+
+/* Frees an owner that has no chunk and no address and is not attached. */
+void treecache_owner_free(struct treecache *cache, struct owner *owner);
+
+/* Sets POOL_* flags; costs the owner's size when they change. */
+void treecache_pool_flags(struct treecache *cache, struct owner *owner, uint32_t flags);
+
+/* Puts an address of the owner itself into the reverse index, or takes it out. */
+void treecache_owner_addr(
+    struct treecache *cache, struct owner *owner, const struct addr *addr, bool present);
+
+struct endpoint {
+	struct addr addr;
+	bool ready;
+	const char *name; /* a legal label, any case; NULL: named for its address */
+};
+
+/*
+ * Makes (slot 0) or replaces a chunk of `owner`; returns its slot, never 0. At most 65,535
+ * endpoints, all of `family`, borrowed.
+ */
+uint32_t treecache_slice(struct treecache *cache, struct owner *owner, uint32_t slot,
+    uint8_t family, const struct ports *ports, const struct endpoint *endpoints, size_t count);
+
+/* Takes a chunk away and frees its slot. */
+void treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32_t slot);
+
+/* The chunk in this slot, as the writer has it. */
+const struct chunk *treecache_chunk(const struct treecache *cache, uint32_t slot);
+
+/* A pod's address in the namespace with this number, or no longer. */
+void treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present);
+
+/* Replaces the context, which came from malloc and is taken; the old one is retired. */
+void treecache_context(struct treecache *cache, void *context);
+
+/* Frees `ptr`, which came from malloc, when no reader can still see it: for what a program hangs
+ * into the tree. */
+void treecache_retire(struct treecache *cache, void *ptr);
+
+/* Shows readers what was written since the last publish; `now_s` is Unix time. False if nothing had
+ * changed. */
+bool treecache_publish(struct treecache *cache, uint32_t now_s, bool synced);
+
+/* Bytes replaced and not yet freed. */
+size_t treecache_garbage(const struct treecache *cache);
+
+/* Waits for the grace period and frees what was replaced before the last publish. Not inside a read
+ * section. */
+void treecache_reclaim(struct treecache *cache);
+
+#endif
