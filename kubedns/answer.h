@@ -1,0 +1,111 @@
+/*
+ * From a query's bytes to a reply's bytes, pure: no socket, no clock, no log, no allocation for
+ *names in the tree.
+ *
+ *	query -> question -> zone -> existence (resolve.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
+ *-> records -> rcode, AA, SOA -> reply
+ *
+ * The caller is in an RCU read section for the call; the reply keeps nothing of the tree.
+ */
+#ifndef KUBEDNS_ANSWER_H
+#define KUBEDNS_ANSWER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+#include "lib/dname.h"
+#include "lib/wire.h"
+
+struct tree; /* treecache/treecache.h: one moment of the cluster */
+
+enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
+
+/* A reverse zone that is ours: from --reverse-cidrs, on an octet or nibble border. */
+struct reverse_zone {
+	struct dname name; /* "96.10.in-addr.arpa." */
+	struct addr prefix;
+	unsigned bits;
+};
+
+/* What does not change while the process lives. */
+struct answer_config {
+	struct dname zone; /* lower case */
+	uint32_t ttl_s, negative_ttl_s;
+	enum pods_mode pods;
+	bool ignore_empty_service;
+	bool wildcards;
+	struct reverse_zone *reverse_zones;
+	size_t reverse_zone_count;
+	char version[64];  /* CHAOS version.bind */
+	char hostname[64]; /* CHAOS hostname.bind, and NSID */
+};
+
+struct federation {
+	uint8_t label[1 + DNAME_LABEL_MAX]; /* its name, lower case, length-prefixed */
+	struct dname domain;
+};
+
+/* What changes beside the tree: the tree's context (treecache_context). */
+struct answer_context {
+	bool forwarding; /* there is a forwarder for names that are not ours: RA */
+	char region[DNAME_LABEL_MAX + 1],
+	    zone[DNAME_LABEL_MAX + 1]; /* this cluster's, from its nodes; "" unknown */
+	size_t federation_count;
+	struct federation federations[];
+};
+
+enum answer_outcome {
+	ANSWER_DROP,    /* not a query that may be answered: send nothing */
+	ANSWER_REPLY,   /* `out` holds the reply, whole */
+	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` is untouched */
+	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones: forward `target`/`qtype`, then
+			   answer_chased() */
+};
+
+/* Which kind of name was asked, kube-dns's `system` label. */
+enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT };
+
+struct answer_info {
+	size_t len; /* of the reply in `out` */
+	enum answer_system system;
+	uint8_t rcode;       /* of the reply (the low 4 bits, and BADVERS as 16) */
+	bool truncated;      /* TC was set */
+	struct query query;  /* what was read, for the forwarder: id, EDNS size, DO, question */
+	struct dname target; /* ANSWER_CHASE */
+};
+
+/*
+ * Answers one message. `out` has room for `max` bytes: 65535 for TCP, at least 1232 for UDP; the
+ * client's own size is applied inside. `rotation` chooses the first record of a set: any number
+ * that changes from query to query.
+ */
+enum answer_outcome answer(const struct answer_config *config, const struct tree *tree,
+    const uint8_t *query, size_t query_len, bool tcp, uint32_t rotation, uint8_t *out, size_t max,
+    struct answer_info *info);
+
+/*
+ * The reply to a query that answer() called CHASE: its CNAMEs, then the answer section of
+ * `upstream` (the forwarder's reply to target/qtype; NULL when every upstream failed: SERVFAIL).
+ * The last step's rcode and TC are the reply's. `info` is the one that answer() filled.
+ */
+size_t answer_chased(const struct answer_config *config, const struct tree *tree,
+    const uint8_t *query, size_t query_len, const uint8_t *upstream, size_t upstream_len, bool tcp,
+    uint8_t *out, size_t max, struct answer_info *info);
+
+/*
+ * The forwarder's reply `upstream` made into the reply to `query`: the client's ID and question,
+ * its size respected (TC), OPT only if the query had one. NULL: SERVFAIL. Returns its length, 0 if
+ * `query` cannot be answered at all.
+ */
+size_t answer_forwarded(const struct answer_config *config, const uint8_t *query, size_t query_len,
+    const uint8_t *upstream, size_t upstream_len, bool tcp, uint8_t *out, size_t max,
+    struct answer_info *info);
+
+/* A reply with this rcode and an empty body to a query that was read: REFUSED when a client has too
+ * much in flight. */
+size_t answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, unsigned rcode,
+    uint8_t *out, size_t max);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Where the API server is, and how to prove who asks: in-cluster, from a kubeconfig, or by
+ * --kube-master-url.
+ *
+ *	KUBERNETES_SERVICE_HOST, _PORT, serviceaccount/{token,ca.crt}  --+
+ *	kubeconfig: cluster and user of the current context            --+--> struct cluster
+ *	--kube-master-url (overrides the server)                       --+    --> libcurl handles
+ *
+ * Files are named to libcurl by path and read at each new connection, so a rotated CA or client
+ * certificate counts at once. What a kubeconfig holds in place lies in sealed memory files, since
+ * libcurl's GnuTLS takes no blobs; their paths are /proc/self/fd/N.
+ */
+#ifndef KUBEDNS_CLUSTER_H
+#define KUBEDNS_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CLUSTER_TOKEN_PERIOD_MS = 30000, CLUSTER_TOKEN_MAX = 64 << 10 };
+
+struct cluster {
+	char *origin; /* "in-cluster", the kubeconfig's path, "--kube-master-url": where the rest
+			 comes from, for messages */
+	char *url; /* https://host:port/prefix without a final slash, as libcurl shall verify it */
+	char *shown_url;  /* the same as the operator wrote it */
+	char *host;       /* Host header where `url` names the tls-server-name; else NULL */
+	char *connect_to; /* libcurl's CONNECT_TO entry for the same; else NULL */
+	char *ca_path;    /* NULL: the system's */
+	char *ca_name;    /* the same for messages */
+	char *cert_path, *key_path; /* NULL: none */
+	char *proxy; /* "": none whatever the environment says; NULL: as the environment says */
+	bool https, insecure;
+	int memory[3];        /* memory files of ca, cert, key; -1: none */
+	char *token;          /* the last good one; NULL: none */
+	char *token_file;     /* NULL: none */
+	int64_t token_due_ms; /* when to read it again */
+	int token_error;      /* errno of the last read; 0: good */
+};
+
+struct cluster_source {
+	const char *kubecfg_file, *master_url; /* NULL or "": not given */
+	const char *serviceaccount_dir;        /* NULL: where the kubelet mounts it */
+};
+
+/*
+ * Fills `c`; 0, or -EINVAL after one log line with what is wrong and what to do. Caller frees
+ * with cluster_free in both cases.
+ */
+int cluster_find(struct cluster *c, const struct cluster_source *source);
+
+/*
+ * Reads the token file again if it is due, or now with `force` (after a 401). True if the token
+ * changed. A failed or empty read keeps the last good one and is logged once.
+ */
+bool cluster_token_refresh(struct cluster *c, int64_t now_ms, bool force);
+
+/* Whether a request can be made: there is a token, or none is needed. */
+bool cluster_has_token(const struct cluster *c);
+
+void cluster_free(struct cluster *c);
+
+/*
+ * The text with ${NAME} and $NAME replaced by environment variables ("" where unset), as Go's
+ * os.ExpandEnv. Caller frees.
+ */
+char *cluster_expand(const char *text);
+
+#endif

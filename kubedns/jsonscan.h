@@ -1,0 +1,54 @@
+/*
+ * Where a JSON value ends, found fast: what DNS does not need of an object is most of its bytes
+ * (managedFields alone is often half), and all of those are only ever looked at here, 64 at a
+ * time.
+ *
+ *	{"metadata":{"managedFields":[{"f:x":{"k:{\"a\":1}":{}}}], ...
+ *	                             ^ jsonscan_nested() goes from here  ^ to here
+ *
+ * A block of 64 bytes becomes four bit masks (quotes, backslashes, opening and closing brackets);
+ * the quotes' running parity says what is inside a string, and brackets that are not are counted.
+ * Nothing is validated: a skipped value is only known to end.
+ */
+#ifndef KUBEDNS_JSONSCAN_H
+#define KUBEDNS_JSONSCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a scan stands between two pieces of the input; all zero before the opening bracket. */
+struct jsonscan {
+	uint64_t depth;
+	bool in_string;
+	bool escaped; /* the next byte follows an unescaped backslash */
+};
+
+/*
+ * Goes on in an object or array; returns the position after its closing bracket, or NULL when the
+ * input ended before it (`scan` then remembers).
+ */
+const char *jsonscan_nested(struct jsonscan *scan, const char *p, const char *end);
+
+/*
+ * From a string's opening quote to the position after its closing one, or NULL; sets `*escapes`
+ * if it holds a backslash.
+ */
+const char *jsonscan_string(const char *p, const char *end, bool *escapes);
+
+/*
+ * The position after the value that begins at `p` (any value, no leading space), or NULL if it
+ * does not end before `end`.
+ */
+const char *jsonscan_value(const char *p, const char *end);
+
+/* The first byte from `p` on that is no JSON white space, or `end`. */
+static inline const char *
+jsonscan_space(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
+		p++;
+	return p;
+}
+
+#endif

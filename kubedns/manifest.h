@@ -1,0 +1,51 @@
+/*
+ * One file of Kubernetes manifests as a stream of json-c values, one object at a time.
+ *
+ *	---                      a document that is an object: handed on at its end
+ *	kind: Service
+ *	---                      a document with `items` (kind: List, ServiceList): each item handed
+ *on as it ends, so that items:                   a dump of 25,000 objects costs the memory of its
+ *largest one; `kind` may come after `items`,
+ *	- kind: Service          as kubectl prints it
+ *
+ * YAML is read as kubectl reads it: what is quoted is a string; plain null, true, yes, on, 0x1f and
+ *010 are what YAML 1.1 makes of them. Refused, with their line: aliases (a few lines of them can
+ *stand for gigabytes), unknown tags, keys that are no scalars, a key that comes twice, nesting
+ *deeper than MANIFEST_DEPTH, objects larger than MANIFEST_OBJECT_MAX.
+ */
+#ifndef KUBEDNS_MANIFEST_H
+#define KUBEDNS_MANIFEST_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct json_object;
+
+enum {
+	MANIFEST_DEPTH = 64,
+	MANIFEST_OBJECT_MAX = 8 << 20, /* weight of an object: its bytes in JSON; in YAML the bytes
+					  of its scalars and 32 a value */
+};
+
+enum manifest_format { MANIFEST_YAML, MANIFEST_JSON };
+
+struct manifest_error {
+	unsigned line; /* 0: of the file as a whole */
+	char reason[200];
+};
+
+/*
+ * One object: borrowed for the call. `kind_hint` is the kind that its list says (NULL without one),
+ * `line` where it begins.
+ */
+typedef void (*manifest_sink)(
+    void *arg, struct json_object *json, const char *kind_hint, unsigned line);
+
+/*
+ * Reads `in` to its end. 0, or -EBADMSG with `error` filled when the file is broken from some line
+ * on (objects before it have been handed on), or -errno with `error` when it cannot be read.
+ */
+int manifest_read(FILE *in, enum manifest_format format, manifest_sink sink, void *arg,
+    struct manifest_error *error);
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * Kubernetes objects reduced to what DNS needs. object.c is the only file that knows json-c;
+ *manifests.c hands it YAML as json-c values. Missing, null and wrong-typed fields are decided here
+ *and nowhere else.
+ *
+ *	bytes --json-c/libyaml--> struct json_object --object_extract--> struct object
+ *--event_sink--> store
+ *
+ * Every string is borrowed from the json-c tree and lives until object_clear and json_object_put;
+ *the arrays belong to the object.
+ */
+#ifndef KUBEDNS_OBJECT_H
+#define KUBEDNS_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+
+struct json_object;
+
+enum object_kind {
+	OBJECT_SERVICE,
+	OBJECT_SLICES, /* one EndpointSlice, or an Endpoints object as slices of our making */
+	OBJECT_NAMESPACE,
+	OBJECT_POD,
+	OBJECT_NODE,
+	OBJECT_CONFIGMAP,
+	OBJECT_KIND_COUNT,
+};
+
+struct object_port {
+	const char *name;     /* "" when unnamed */
+	const char *protocol; /* lower case: "tcp", "udp", "sctp"; an unknown one is kept if it is a
+				 legal label, else the port is left out */
+	uint16_t port;        /* 0: no port given, so no SRV */
+};
+
+enum service_type {
+	SERVICE_CLUSTERIP,
+	SERVICE_HEADLESS,
+	SERVICE_EXTERNALNAME,
+	SERVICE_PENDING /* no address allocated yet */
+};
+
+struct object_service {
+	enum service_type type; /* `type: ExternalName` decides before addresses do */
+	struct addr addrs[2];   /* at most one a family */
+	size_t addr_count;
+	const char *external_name; /* as written, "" when missing */
+	bool publish_not_ready;    /* the field, or the old annotation */
+	struct object_port *ports;
+	size_t port_count;
+};
+
+struct object_endpoint {
+	struct addr addr;
+	bool ready;           /* conditions.ready true or absent */
+	const char *hostname; /* NULL unless it is a legal label */
+	const char *pod;      /* targetRef.name of a Pod; NULL unless it is a legal label */
+};
+
+struct object_slice {
+	const char *name; /* the EndpointSlice's name; for Endpoints "<name>" with `index` counting
+			     subsets and families */
+	unsigned index;   /* 0 for an EndpointSlice */
+	const char *service; /* label kubernetes.io/service-name; NULL: belongs to no Service */
+	uint8_t family;      /* AF_INET or AF_INET6, of every endpoint */
+	struct object_port *ports;
+	size_t port_count;
+	struct object_endpoint *endpoints;
+	size_t endpoint_count;
+};
+
+struct object_key_value {
+	const char *key;
+	const char *value;
+	size_t len;
+};
+
+struct object {
+	enum object_kind kind;
+	const char *namespace; /* "" for cluster-scoped kinds */
+	const char *name;
+	const char *resource_version; /* opaque; "" when missing */
+	int64_t trigger_time_ns; /* annotation endpoints.kubernetes.io/last-change-trigger-time,
+				    Unix; 0 when missing */
+	struct object_service service;
+	struct object_slice *
+	    slices; /* OBJECT_SLICES; 0 of them is legal (Endpoints without subsets, FQDN slices) */
+	size_t slice_count;
+	bool from_endpoints; /* the slices are made of an Endpoints object */
+	struct {
+		struct addr *addrs; /* status.podIPs, else podIP */
+		size_t addr_count;
+		bool running; /* phase Running, no deletionTimestamp */
+	} pod;
+	struct {
+		/* topology.kubernetes.io/zone and /region, or the old failure-domain labels; "" */
+		const char *zone;
+		const char *region;
+	} node;
+	struct object_key_value *data; /* OBJECT_CONFIGMAP */
+	size_t data_count;
+};
+
+/*
+ * Reads one object. `kind_hint` (such as "Service") serves for list items, which carry no kind;
+ * NULL: it must be inside.
+ *
+ * 0: `why` is NULL, or names the first field that made no sense and was left out as if it were
+ * missing. Caller calls object_clear. -ENOTSUP: a kind that DNS does not need (Deployment, or the
+ * Service of another API group). -EINVAL: it cannot be told which object this is, or it is none;
+ * `why` is the reason. `name` and `namespace` are then set as far as they could be read (else
+ * NULL), so that a source can keep what it last knew of the object.
+ *
+ * Every `why` is a static string. The tree is read, but for a port's odd protocol, which is folded
+ * to lower case in place.
+ */
+int object_extract(
+    struct json_object *json, const char *kind_hint, struct object *object, const char **why);
+
+/* Frees the object's arrays, not the json tree. */
+void object_clear(struct object *object);
+
+/* "services", "endpointslices", "namespaces", "pods", "nodes", "configmaps". */
+const char *object_kind_resource(enum object_kind kind);
+
+enum event_type {
+	EVENT_LISTING, /* what follows, until SYNCED, is every object of the kind: what is not seen
+			  by then is gone; object is NULL */
+	EVENT_ADDED,
+	EVENT_MODIFIED, /* ADDED of a known object and MODIFIED of an unknown one are the same: "is
+			   now" */
+	EVENT_DELETED,
+	EVENT_SYNCED, /* object is NULL */
+};
+
+/* Where a source (watch, manifests) sends what it learns; `object` is borrowed for the call. */
+typedef void (*event_sink)(
+    void *arg, enum object_kind kind, enum event_type type, const struct object *object);
+
+#endif

@@ -1,0 +1,420 @@
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kubedns/options.h"
+#include "kubedns/resolve.h"
+#include "lib/xalloc.h"
+
+#define AT(member) offsetof(struct options, member)
+
+const struct flag kubedns_flags[] = {
+	{ "domain", FLAG_STRING, AT(domain), "cluster.local.", "NAME", "the cluster's DNS zone" },
+	{ "dns-bind-address", FLAG_STRING, AT(address), "0.0.0.0", "IP",
+	    "serve DNS on this address; 0.0.0.0 and :: mean both families" },
+	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT", "serve DNS on this port, UDP and TCP" },
+	{ "healthz-port", FLAG_PORT, AT(healthz_port), "8081", "PORT",
+	    "HTTP: /healthz /readiness /metrics /cache /explain" },
+	{ "healthz-bind-address", FLAG_STRING, AT(healthz_address), "0.0.0.0", "IP",
+	    "listen for HTTP on this address" },
+	{ "kubecfg-file", FLAG_STRING, AT(kubecfg_file), "", "FILE",
+	    "find the API server by this kubeconfig" },
+	{ "kube-master-url", FLAG_STRING, AT(master_url), "", "URL",
+	    "the API server; ${VARIABLES} are expanded" },
+	{ "objects-dir", FLAG_STRING, AT(objects_dir), "", "DIR",
+	    "read Kubernetes manifests from DIR in place of the API" },
+	{ "config-dir", FLAG_STRING, AT(config_dir), "", "DIR",
+	    "the ConfigMap as a directory: upstreamNameservers, federations" },
+	{ "config-map", FLAG_STRING, AT(config_map), "", "NAME",
+	    "watch this ConfigMap in place of --config-dir" },
+	{ "config-map-namespace", FLAG_STRING, AT(config_map_namespace), "kube-system", "NAME",
+	    "the namespace of --config-map" },
+	{ "config-period", FLAG_DURATION, AT(config_period_ms), "10s", "TIME",
+	    "look at --config-dir and --objects-dir at least this often" },
+	{ "nameservers", FLAG_STRING, AT(nameservers_text), "", "IP[:PORT],...",
+	    "upstream servers where the configuration names none; default: resolv.conf's" },
+	{ "resolver", FLAG_STRING, AT(resolver_text), "", "IP:PORT",
+	    "front topology: the dnsmasq that answers all other names" },
+	{ "federations", FLAG_STRING, AT(federations_text), "", "NAME=DOMAIN,...",
+	    "federation names" },
+	{ "ttl", FLAG_INT, AT(ttl_s), "30", "SECONDS", "TTL of records, 0 to 3600" },
+	{ "negative-ttl", FLAG_INT, AT(negative_ttl_s), "5", "SECONDS",
+	    "TTL and minimum of the SOA in negative answers, 0 to 3600" },
+	{ "pods", FLAG_STRING, AT(pods), "insecure", "MODE",
+	    "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified" },
+	{ "namespaces", FLAG_LIST, AT(namespaces), NULL, "NAME,...",
+	    "only these namespaces exist" },
+	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",
+	    "be the authority for these prefixes' reverse zones" },
+	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse_all_endpoints), NULL, NULL,
+	    "PTR records for the endpoints of every Service, not only headless ones" },
+	{ "endpoint-pod-names", FLAG_BOOL, AT(endpoint_pod_names), NULL, NULL,
+	    "name endpoints without a host name for their pod" },
+	{ "ignore-empty-service", FLAG_BOOL, AT(ignore_empty_service), NULL, NULL,
+	    "a Service with a cluster IP and no ready endpoint does not exist" },
+	{ "wildcards", FLAG_BOOL, AT(wildcards), NULL, NULL,
+	    "answer `*` as a label, as kube-dns did: any pod can then list the cluster" },
+	{ "ns-addresses", FLAG_LIST, AT(ns_addresses), NULL, "IP,...",
+	    "addresses of ns.dns; default: this host's" },
+	{ "endpointslice-selector", FLAG_STRING, AT(endpointslice_selector), "", "SELECTOR",
+	    "watch only EndpointSlices with these labels" },
+	{ "threads", FLAG_INT, AT(threads), "0", "N",
+	    "worker threads; 0: by CPUs and quota, at most 4" },
+	{ "tcp-connections", FLAG_INT, AT(tcp_connections), "1000", "N",
+	    "TCP connections in total" },
+	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
+	    "say so in the log and a metric when the first sync takes longer" },
+	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
+	    "go on answering this long after SIGTERM" },
+	{ "print-zone", FLAG_OPTIONAL, AT(print_zone), "", "ZONE",
+	    "print the zone, or this reverse zone, as a master file, and exit" },
+	{ "explain", FLAG_STRING, AT(explain), "", "NAME",
+	    "ask the running kubedns why NAME is answered as it is, and exit" },
+	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
+	    "also publish the metrics that CoreDNS dashboards read" },
+	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
+	    "show /cache and /explain to peers that are not loopback" },
+	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
+	{ .name = NULL },
+};
+
+/* --- one value each; -EINVAL after a line that names the flag, the value and what is accepted ---
+ */
+
+static int
+refuse(const char *flag, const char *value, const char *why)
+{
+	log_errorx("--%s: \"%s\": %s", flag, value, why);
+	return -EINVAL;
+}
+
+static int
+read_domain(struct options *o)
+{
+	struct dname *zone = &o->answers.zone;
+
+	if (dname_from_text(zone, o->domain) < 0 || zone->len == 1)
+		return refuse("domain", o->domain, "not a DNS name, such as cluster.local");
+	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
+		if (!dname_label_ok((const char *)label + 1, *label))
+			return refuse(
+			    "domain", o->domain, "labels must be letters, digits and '-'");
+	if (zone->len >
+	    128) /* room for an endpoint, a Service, a namespace and a port in front of it */
+		return refuse("domain", o->domain, "too long: 127 bytes at most");
+	dname_lower(zone->wire, zone->len);
+	return 0;
+}
+
+static int
+read_ttl(const char *flag, long value, uint32_t *ttl_s)
+{
+	char text[32];
+
+	*ttl_s = (uint32_t)value;
+	if (value >= 0 && value <= 3600)
+		return 0;
+	snprintf(text, sizeof text, "%ld", value);
+	return refuse(flag, text, "a number of seconds from 0 to 3600 is needed");
+}
+
+static int
+read_pods(struct options *o)
+{
+	static const char *const modes[] = { [PODS_DISABLED] = "disabled",
+		[PODS_INSECURE] = "insecure",
+		[PODS_VERIFIED] = "verified" };
+
+	for (unsigned i = 0; i < sizeof modes / sizeof modes[0]; i++)
+		if (strcmp(o->pods, modes[i]) == 0) {
+			o->answers.pods = (enum pods_mode)i;
+			return 0;
+		}
+	return refuse("pods", o->pods, "must be disabled, insecure or verified");
+}
+
+/* Comma-separated servers, as the flag has them; the same rules as the ConfigMap's. */
+static int
+read_nameservers(struct options *o)
+{
+	char *text = xstrdup(o->nameservers_text), *rest = text, *item;
+	const char *why = "at most 15 servers";
+	struct conf_upstreams *to = &o->nameservers;
+	int rc = 0;
+
+	while (rc == 0 && (item = strsep(&rest, ",")) != NULL) {
+		if (*item == '\0' && rest == NULL)
+			break;
+		if (to->count == CONF_UPSTREAMS_MAX ||
+		    server_parse(item, 53, &to->servers[to->count], &why) < 0)
+			rc = refuse("nameservers", item, why);
+		else
+			to->count++;
+	}
+	free(text);
+	return rc;
+}
+
+static int
+read_resolver(struct options *o)
+{
+	const char *why;
+
+	o->has_resolver = *o->resolver_text != '\0';
+	if (o->has_resolver && server_parse(o->resolver_text, 53, &o->resolver, &why) < 0)
+		return refuse("resolver", o->resolver_text, why);
+	return 0;
+}
+
+static int
+read_federations(struct options *o)
+{
+	char *why = NULL;
+
+	if (*o->federations_text == '\0')
+		return 0;
+	int rc = conf_federations_parse(
+	    o->federations_text, strlen(o->federations_text), &o->federations, &why);
+	if (rc < 0)
+		refuse("federations", o->federations_text, why);
+	free(why);
+	return rc;
+}
+
+/* --- --reverse-cidrs: each prefix becomes zones on octet or nibble borders --- */
+
+static int
+cidr_parse(const char *text, struct addr *addr, unsigned *bits)
+{
+	char *copy = xstrdup(text), *slash = strchr(copy, '/'), *end = NULL;
+	int rc = -EINVAL;
+
+	if (slash != NULL) {
+		*slash = '\0';
+		unsigned long n =
+		    slash[1] >= '0' && slash[1] <= '9' ? strtoul(slash + 1, &end, 10) : 0;
+		if (end != NULL && *end == '\0' && addr_parse(copy, addr) == 0 && n > 0 &&
+		    n <= 8 * addr_len(addr)) {
+			*bits = (unsigned)n;
+			rc = 0;
+		}
+	}
+	free(copy);
+	return rc;
+}
+
+static void
+add_reverse_zones(struct answer_config *answers, const struct addr *prefix, unsigned bits)
+{
+	unsigned width = prefix->family == AF_INET ? 8 : 4;
+	unsigned border = (bits + width - 1) / width * width, spare = border - bits;
+
+	for (unsigned i = 0; i < 1u << spare; i++) {
+		struct reverse_zone zone = { .prefix = *prefix, .bits = border };
+		/* The bits between the prefix and the border count through; those behind it are not
+		 * the prefix's. */
+		unsigned last = (border - 1) / 8, shift = (8 - border % 8) % 8;
+		uint8_t mask = (uint8_t)(0xff << (shift + spare));
+		zone.prefix.bytes[last] = (uint8_t)((zone.prefix.bytes[last] & mask) | i << shift);
+		memset(zone.prefix.bytes + last + 1, 0, sizeof zone.prefix.bytes - last - 1);
+		reverse_name_prefix(&zone.prefix, border, &zone.name);
+		answers->reverse_zones = xreallocarray(
+		    answers->reverse_zones, answers->reverse_zone_count + 1, sizeof zone);
+		answers->reverse_zones[answers->reverse_zone_count++] = zone;
+	}
+}
+
+static int
+read_reverse_cidrs(struct options *o)
+{
+	struct addr prefix;
+	unsigned bits;
+
+	for (size_t i = 0; i < o->reverse_cidrs.count; i++) {
+		if (cidr_parse(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
+			return refuse("reverse-cidrs", o->reverse_cidrs.items[i],
+			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
+		add_reverse_zones(&o->answers, &prefix, bits);
+	}
+	return 0;
+}
+
+/* --- --ns-addresses --- */
+
+static void
+add_ns_addr(struct options *o, const struct addr *addr)
+{
+	o->ns_addrs = xreallocarray(o->ns_addrs, o->ns_addr_count + 1, sizeof *o->ns_addrs);
+	o->ns_addrs[o->ns_addr_count++] = *addr;
+}
+
+/* The addresses of the host's interfaces that are up: loopback ones only for want of others,
+ * link-local ones never. */
+static void
+add_interfaces(struct options *o, bool loopback)
+{
+	struct ifaddrs *all, *i;
+	struct server server;
+
+	if (getifaddrs(&all) < 0)
+		return;
+	for (i = all; i != NULL; i = i->ifa_next) {
+		if (i->ifa_addr == NULL || (i->ifa_flags & IFF_UP) == 0 ||
+		    !!(i->ifa_flags & IFF_LOOPBACK) != loopback ||
+		    server_from_sockaddr(i->ifa_addr, &server) < 0)
+			continue;
+		if (server.addr.family == AF_INET6 && server.addr.bytes[0] == 0xfe &&
+		    (server.addr.bytes[1] & 0xc0) == 0x80)
+			continue;
+		add_ns_addr(o, &server.addr);
+	}
+	freeifaddrs(all);
+}
+
+static int
+read_ns_addresses(struct options *o)
+{
+	struct addr addr;
+
+	for (size_t i = 0; i < o->ns_addresses.count; i++) {
+		if (addr_parse(o->ns_addresses.items[i], &addr) < 0)
+			return refuse("ns-addresses", o->ns_addresses.items[i], "not an address");
+		add_ns_addr(o, &addr);
+	}
+	if (o->ns_addr_count == 0)
+		add_interfaces(o, false);
+	if (o->ns_addr_count == 0)
+		add_interfaces(o, true);
+	return 0;
+}
+
+/* --- the environment, and the rest --- */
+
+static const char *
+env_or(const char *name, const char *deflt)
+{
+	const char *value = getenv(name);
+
+	return value != NULL && *value != '\0' ? value : deflt;
+}
+
+static int
+read_environment(struct options *o)
+{
+	const char *port = getenv("PROMETHEUS_PORT");
+	char *end;
+
+	o->metrics_path = env_or("PROMETHEUS_PATH", "/metrics");
+	o->metrics_namespace = env_or("PROMETHEUS_NAMESPACE", "skydns");
+	o->metrics_subsystem = env_or("PROMETHEUS_SUBSYSTEM", "skydns");
+	if (port == NULL || *port == '\0')
+		return 0;
+	unsigned long number = strtoul(port, &end, 10);
+	if (*end != '\0' || *port < '0' || *port > '9' || number == 0 || number > UINT16_MAX) {
+		log_errorx("PROMETHEUS_PORT: \"%s\": a port from 1 to 65535 is needed", port);
+		return -EINVAL;
+	}
+	if (o->metrics_path[0] != '/') {
+		log_errorx("PROMETHEUS_PATH: \"%s\": must begin with /", o->metrics_path);
+		return -EINVAL;
+	}
+	o->metrics_port = (uint16_t)number;
+	return 0;
+}
+
+static int
+read_namespaces(struct options *o)
+{
+	if (o->namespaces.count == 0)
+		return 0;
+	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
+	for (size_t i = 0; i < o->namespaces.count; i++) {
+		if (!dname_label_ok(o->namespaces.items[i], strlen(o->namespaces.items[i])))
+			return refuse(
+			    "namespaces", o->namespaces.items[i], "not the name of a namespace");
+		o->wanted_namespaces[i] = o->namespaces.items[i];
+	}
+	return 0;
+}
+
+static int
+check_together(const struct options *o)
+{
+	if (*o->config_dir != '\0' && *o->config_map != '\0') {
+		log_errorx("--config-dir=%s and --config-map=%s: only one of them can be the "
+			   "configuration",
+		    o->config_dir, o->config_map);
+		return -EINVAL;
+	}
+	if (*o->objects_dir != '\0' && (*o->kubecfg_file != '\0' || *o->master_url != '\0')) {
+		log_errorx("--objects-dir=%s takes the place of an API server: leave out %s",
+		    o->objects_dir,
+		    *o->master_url != '\0' ? "--kube-master-url" : "--kubecfg-file");
+		return -EINVAL;
+	}
+	if (*o->objects_dir != '\0' && *o->config_map != '\0') {
+		log_errorx("--config-map=%s needs an API server, --objects-dir=%s has none: use "
+			   "--config-dir",
+		    o->config_map, o->objects_dir);
+		return -EINVAL;
+	}
+	if (o->threads < 0 || o->threads > 64) {
+		log_errorx("--threads: \"%ld\": 0 to 64 are possible", o->threads);
+		return -EINVAL;
+	}
+	if (o->tcp_connections < 1 || o->tcp_connections > 1000000) {
+		log_errorx(
+		    "--tcp-connections: \"%ld\": 1 to 1000000 are possible", o->tcp_connections);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void
+fill_answers(struct options *o)
+{
+	struct answer_config *a = &o->answers;
+
+	a->ignore_empty_service = o->ignore_empty_service;
+	a->wildcards = o->wildcards;
+	snprintf(a->version, sizeof a->version, "kubedns-%s", VERSION);
+	if (gethostname(a->hostname, sizeof a->hostname - 1) < 0)
+		strcpy(a->hostname, "localhost");
+}
+
+int
+options_read(struct options *o, struct flags_common *common, int argc, char **argv)
+{
+	int rc = flags_parse(kubedns_flags, o, common, argc, argv);
+
+	if (rc < 0)
+		return rc;
+	if (common->rest < argc) {
+		log_errorx("\"%s\": kubedns takes flags only", argv[common->rest]);
+		return -EINVAL;
+	}
+	fill_answers(o);
+	o->wants_zone = flags_given(common, "print-zone");
+	/* All of them, so that one run shows all mistakes. */
+	const int results[] = { read_domain(o), read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
+		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
+		read_pods(o), read_nameservers(o), read_resolver(o), read_federations(o),
+		read_reverse_cidrs(o), read_ns_addresses(o), read_environment(o),
+		read_namespaces(o), check_together(o) };
+	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
+		rc = results[i] < 0 ? results[i] : rc;
+	return rc;
+}
+
+void
+options_free(struct options *o, struct flags_common *common)
+{
+	free(o->ns_addrs);
+	free(o->wanted_namespaces);
+	free(o->answers.reverse_zones);
+	flags_free(kubedns_flags, o, common);
+}

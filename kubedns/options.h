@@ -1,0 +1,47 @@
+/*
+ * The command line of kubedns: one table that is the flags, their defaults and --help, and what the
+ * values mean.
+ */
+#ifndef KUBEDNS_OPTIONS_H
+#define KUBEDNS_OPTIONS_H
+
+#include "kubedns/answer.h"
+#include "lib/conf.h"
+#include "lib/flags.h"
+
+struct options {
+	/* as typed */
+	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
+	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
+	    *pods, *resolver_text, *endpointslice_selector, *explain, *print_zone;
+	struct flag_list namespaces, reverse_cidrs, ns_addresses;
+	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
+	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;
+	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards,
+	    debug_remote, coredns_metrics;
+
+	/* as understood */
+	struct conf_upstreams nameservers;   /* --nameservers; none: resolv.conf's */
+	struct conf_federations federations; /* --federations */
+	struct addr *ns_addrs;
+	size_t ns_addr_count;
+	bool wants_zone; /* --print-zone */
+	bool has_resolver;
+	struct server resolver;
+	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */
+	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
+	char **wanted_namespaces; /* NULL-terminated, or NULL: all */
+	struct answer_config answers;
+};
+
+extern const struct flag kubedns_flags[];
+
+/*
+ * Parses argv and the environment and checks what belongs together. 0, or -EINVAL after a line for
+ * each mistake.
+ */
+int options_read(struct options *options, struct flags_common *common, int argc, char **argv);
+
+void options_free(struct options *options, struct flags_common *common);
+
+#endif

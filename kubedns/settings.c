@@ -1,0 +1,325 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kubedns/object.h"
+#include "kubedns/settings.h"
+#include "lib/confdir.h"
+#include "lib/log.h"
+#include "lib/metrics.h"
+#include "lib/resolv.h"
+#include "lib/xalloc.h"
+
+enum key { KEY_UPSTREAMS, KEY_FEDERATIONS, KEY_COUNT };
+
+static const char *const key_names[KEY_COUNT + 1] = {
+	[KEY_UPSTREAMS] = "upstreamNameservers", [KEY_FEDERATIONS] = "federations"
+};
+static const char *const resolv_names[] = { "resolv.conf", NULL };
+
+struct settings {
+	const struct options *options;
+	struct confdir *dir, *resolv_dir;
+	struct conf_upstreams upstreams;     /* of the ConfigMap */
+	struct conf_federations federations; /* in force */
+	struct resolv resolv;
+	struct server in_force[CONF_UPSTREAMS_MAX];
+	size_t in_force_count;
+	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
+	char *refused[KEY_COUNT]; /* content that was refused and is still there */
+	time_t changed_s;
+};
+
+/* Whether kubedns itself answers there: asking it would never end. */
+static bool
+is_self(const struct options *options, const struct server *server)
+{
+	static const struct addr loopbacks[] = { { AF_INET, { 127, 0, 0, 1 } },
+		{ AF_INET6, { [15] = 1 } } };
+
+	if (server->port != options->port)
+		return false;
+	for (size_t i = 0; i < options->ns_addr_count; i++)
+		if (addr_equal(&options->ns_addrs[i], &server->addr))
+			return true;
+	return addr_equal(&loopbacks[0], &server->addr) || addr_equal(&loopbacks[1], &server->addr);
+}
+
+static void
+choose(const struct settings *s, const struct server **servers, size_t *count, const char **origin)
+{
+	if (s->upstreams.count > 0) {
+		*servers = s->upstreams.servers;
+		*count = s->upstreams.count;
+		*origin = "upstreamNameservers";
+	} else if (s->options->nameservers.count > 0) {
+		*servers = s->options->nameservers.servers;
+		*count = s->options->nameservers.count;
+		*origin = "--nameservers";
+	} else {
+		*servers = s->resolv.servers;
+		*count = s->resolv.count;
+		*origin = "resolv.conf";
+	}
+}
+
+/* Works out the upstreams anew; true if they are others than before. */
+static bool
+settle(struct settings *s)
+{
+	struct server before[CONF_UPSTREAMS_MAX];
+	size_t before_count = s->in_force_count, count;
+	const struct server *servers;
+	const char *origin;
+	char text[SERVER_TEXT_MAX];
+
+	memcpy(before, s->in_force, sizeof before);
+	choose(s, &servers, &count, &origin);
+	s->in_force_count = 0;
+	for (size_t i = 0; i < count && s->in_force_count < CONF_UPSTREAMS_MAX; i++) {
+		if (is_self(s->options, &servers[i]))
+			log_warnx("%s: %s is this kubedns itself; left out, since asking it would "
+				  "never end",
+			    origin, server_format(&servers[i], text));
+		else
+			s->in_force[s->in_force_count++] = servers[i];
+	}
+	bool changed = s->in_force_count != before_count;
+	for (size_t i = 0; !changed && i < before_count; i++)
+		changed = !server_equal(&before[i], &s->in_force[i]);
+	if (!changed)
+		return false;
+	for (size_t i = 0; i < s->in_force_count; i++)
+		log_info("upstream %s (%s)", server_format(&s->in_force[i], text), origin);
+	if (s->in_force_count == 0 && !s->options->has_resolver)
+		log_warnx("no upstream server: names outside %s are refused", s->options->domain);
+	return true;
+}
+
+/* --- the keys --- */
+
+static void
+note_refused(struct settings *s, enum key key, const char *value, const char *why)
+{
+	if (s->refused[key] != NULL && strcmp(s->refused[key], value) == 0)
+		return;
+	free(s->refused[key]);
+	s->refused[key] = xstrdup(value);
+	log_errorx("configuration: %s: %s; keeping the previous value", key_names[key], why);
+}
+
+static bool
+same_upstreams(const struct conf_upstreams *a, const struct conf_upstreams *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!server_equal(&a->servers[i], &b->servers[i]))
+			return false;
+	return true;
+}
+
+/* One key's content (NULL: the key is gone). True if its value changed. */
+static bool
+apply_key(struct settings *s, enum key key, const char *value, size_t len, const char *error)
+{
+	struct conf_upstreams upstreams = { 0 };
+	struct conf_federations federations = key == KEY_FEDERATIONS && value == NULL
+						  ? s->options->federations
+						  : (struct conf_federations){ 0 };
+	char *why = error != NULL ? xstrdup(error) : NULL;
+
+	if (why == NULL && value != NULL && key == KEY_UPSTREAMS)
+		conf_upstreams_parse(value, len, &upstreams, &why);
+	if (why == NULL && value != NULL && key == KEY_FEDERATIONS)
+		conf_federations_parse(value, len, &federations, &why);
+	if (why != NULL) {
+		note_refused(s, key, value == NULL ? "" : value, why);
+		free(why);
+		return false;
+	}
+	free(s->refused[key]);
+	s->refused[key] = NULL;
+	bool changed;
+	if (key == KEY_UPSTREAMS) {
+		changed = !same_upstreams(&s->upstreams, &upstreams);
+		s->upstreams = upstreams;
+	} else {
+		changed = memcmp(&s->federations, &federations, sizeof federations) != 0;
+		s->federations = federations;
+	}
+	return changed;
+}
+
+static bool
+apply_set(struct settings *s, const struct confdir_set *set)
+{
+	bool changed = false;
+
+	for (unsigned k = 0; k < KEY_COUNT; k++) {
+		const struct confdir_key *key = confdir_get(set, key_names[k]);
+		if (key == NULL)
+			changed |= apply_key(s, k, NULL, 0, NULL);
+		else
+			changed |= apply_key(s, k, key->value, key->len, key->error);
+	}
+	return changed;
+}
+
+static void
+read_resolv(struct settings *s, const struct confdir_set *set)
+{
+	const struct confdir_key *key = confdir_get(set, resolv_names[0]);
+
+	/* An unreadable or vanished file says nothing: what it last said stays in force. */
+	if (key != NULL && key->error == NULL)
+		resolv_parse(key->value, key->len, &s->resolv);
+}
+
+bool
+settings_poll(struct settings *s, bool force)
+{
+	struct confdir_set set;
+	bool changed = false;
+
+	if (s->dir != NULL && confdir_poll(s->dir, force, &set)) {
+		changed |= apply_set(s, &set);
+		confdir_set_free(&set);
+	}
+	if (confdir_poll(s->resolv_dir, force, &set)) {
+		read_resolv(s, &set);
+		confdir_set_free(&set);
+	}
+	changed |= settle(s);
+	if (changed)
+		s->changed_s = time(NULL);
+	return changed;
+}
+
+bool
+settings_config_map(struct settings *s, const struct object *config_map)
+{
+	bool changed = false;
+
+	for (unsigned k = 0; k < KEY_COUNT; k++) {
+		const struct object_key_value *found = NULL;
+		for (size_t i = 0; config_map != NULL && i < config_map->data_count; i++)
+			if (strcmp(config_map->data[i].key, key_names[k]) == 0)
+				found = &config_map->data[i];
+		changed |= found == NULL ? apply_key(s, k, NULL, 0, NULL)
+					 : apply_key(s, k, found->value, found->len, NULL);
+	}
+	changed |= settle(s);
+	if (changed)
+		s->changed_s = time(NULL);
+	return changed;
+}
+
+bool
+settings_location(struct settings *s, const char *zone, const char *region)
+{
+	if (strcmp(s->zone, zone) == 0 && strcmp(s->region, region) == 0)
+		return false;
+	/* What is no label cannot be part of a name; it is then as if it were unknown. */
+	snprintf(s->zone, sizeof s->zone, "%s", dname_label_ok(zone, strlen(zone)) ? zone : "");
+	snprintf(s->region, sizeof s->region, "%s",
+	    dname_label_ok(region, strlen(region)) ? region : "");
+	return true;
+}
+
+const struct server *
+settings_upstreams(const struct settings *s, size_t *count)
+{
+	*count = s->in_force_count;
+	return s->in_force;
+}
+
+bool
+settings_has_federations(const struct settings *s)
+{
+	return s->federations.count > 0;
+}
+
+struct answer_context *
+settings_context(const struct settings *s)
+{
+	struct answer_context *context =
+	    xcalloc(1, sizeof *context + s->federations.count * sizeof context->federations[0]);
+
+	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
+	strcpy(context->zone, s->zone);
+	strcpy(context->region, s->region);
+	for (size_t i = 0; i < s->federations.count; i++) {
+		struct federation *to = &context->federations[context->federation_count];
+		const struct conf_federation *from = &s->federations.items[i];
+		size_t len = strlen(from->name);
+		if (dname_from_text(&to->domain, from->domain) < 0)
+			continue; /* lib/conf has checked it: cannot be */
+		to->label[0] = (uint8_t)len;
+		memcpy(to->label + 1, from->name, len);
+		context->federation_count++;
+	}
+	return context;
+}
+
+unsigned
+settings_mistakes(const struct settings *s)
+{
+	unsigned count = 0;
+
+	for (unsigned k = 0; k < KEY_COUNT; k++)
+		count += s->refused[k] != NULL;
+	return count;
+}
+
+void
+settings_metrics(const struct settings *s, struct metrics *m)
+{
+	metrics_family(m, "kubedns_config_error", METRIC_GAUGE,
+	    "1 while the content of this key is refused and its previous value is in force.");
+	for (unsigned k = 0; k < KEY_COUNT; k++)
+		metrics_value(m, s->refused[k] != NULL, "key", key_names[k], NULL);
+	metrics_family(m, "kubedns_config_last_change_timestamp_seconds", METRIC_GAUGE,
+	    "When upstream servers or federations last changed, in Unix time.");
+	metrics_value(m, (double)s->changed_s, NULL);
+	metrics_family(m, "kubedns_upstreams", METRIC_GAUGE, "Upstream servers in force.");
+	metrics_value(m, (double)s->in_force_count, NULL);
+}
+
+int
+settings_fd(const struct settings *s)
+{
+	return s->dir == NULL ? -1 : confdir_fd(s->dir);
+}
+
+int
+settings_resolv_fd(const struct settings *s)
+{
+	return confdir_fd(s->resolv_dir);
+}
+
+struct settings *
+settings_new(const struct options *options)
+{
+	struct settings *s = xcalloc(1, sizeof *s);
+
+	s->options = options;
+	s->federations = options->federations;
+	if (*options->config_dir != '\0')
+		s->dir = confdir_new(options->config_dir, key_names);
+	s->resolv_dir = confdir_new("/etc", resolv_names);
+	return s;
+}
+
+void
+settings_free(struct settings *s)
+{
+	if (s == NULL)
+		return;
+	confdir_free(s->dir);
+	confdir_free(s->resolv_dir);
+	for (unsigned k = 0; k < KEY_COUNT; k++)
+		free(s->refused[k]);
+	free(s);
+}

@@ -1,0 +1,57 @@
+/*
+ * What can change while kubedns runs and is not the cluster: upstream servers and federations.
+ *
+ *	ConfigMap (directory or API) | flags | resolv.conf  -->  upstream servers -> workers
+ *	                                                    '->  answer_context   -> the tree
+ *
+ * Each key stands alone: a bad one keeps its last good value and is reported once per content; a
+ *key that is gone returns to its default.
+ */
+#ifndef KUBEDNS_SETTINGS_H
+#define KUBEDNS_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/options.h"
+#include "lib/addr.h"
+
+struct metrics;
+struct object;
+struct settings;
+struct treecache;
+
+/* The options must outlive the settings. */
+struct settings *settings_new(const struct options *options);
+
+/* Descriptors to poll for input: the configuration's directory and resolv.conf's; -1 where there is
+ * none. */
+int settings_fd(const struct settings *settings);
+int settings_resolv_fd(const struct settings *settings);
+
+/* Reads what has changed (`force`: the period has passed). True if upstreams or federations are
+ * others than before. */
+bool settings_poll(struct settings *settings, bool force);
+
+/* The ConfigMap as the API has it now; NULL: deleted. True as above. */
+bool settings_config_map(struct settings *settings, const struct object *config_map);
+
+/* Where this cluster is, for federations. True as above. */
+bool settings_location(struct settings *settings, const char *zone, const char *region);
+
+/* The upstream servers in force, in the order to ask; CONF_UPSTREAMS_MAX at most. */
+const struct server *settings_upstreams(const struct settings *settings, size_t *count);
+
+bool settings_has_federations(const struct settings *settings);
+
+/* A new answer_context of what is in force; the caller gives it to the tree. */
+struct answer_context *settings_context(const struct settings *settings);
+
+/* Keys whose present content is refused: for --check and the log. */
+unsigned settings_mistakes(const struct settings *settings);
+
+void settings_metrics(const struct settings *settings, struct metrics *m);
+void settings_free(struct settings *settings);
+
+#endif

@@ -1,0 +1,206 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cachedump.h"
+#include "kubedns/manifests.h"
+#include "kubedns/settings.h"
+#include "kubedns/status.h"
+#include "kubedns/watch.h"
+#include "kubedns/why.h"
+#include "kubedns/worker.h"
+#include "lib/xalloc.h"
+
+enum { STALLED_MS = 10000, PROGRAMMING_BUCKETS = 20 };
+
+static const char *const kind_names[SERVICE_KIND_COUNT] = { [SERVICE_KIND_CLUSTERIP] = "cluster_ip",
+	[SERVICE_KIND_HEADLESS] = "headless",
+	[SERVICE_KIND_OTHER] = "other" };
+static double programming_bounds[PROGRAMMING_BUCKETS];
+
+void
+status_init(struct status *status)
+{
+	double bound = 0.001;
+
+	for (unsigned i = 0; i < PROGRAMMING_BUCKETS; i++, bound *= 2)
+		programming_bounds[i] = bound;
+	for (unsigned k = 0; k < SERVICE_KIND_COUNT; k++)
+		status->programming[k] = (struct histogram){ .bounds = programming_bounds,
+			.count = PROGRAMMING_BUCKETS };
+}
+
+struct published {
+	struct status *status;
+	int64_t now_ns;
+};
+
+static void
+observe_stamp(void *arg, enum service_kind kind, int64_t trigger_time_ns)
+{
+	const struct published *published = arg;
+	double took_s = (double)(published->now_ns - trigger_time_ns) / 1e9;
+
+	/* Another machine's clock set the stamp: a change from the future took no time. */
+	histogram_observe(&published->status->programming[kind], took_s < 0 ? 0 : took_s);
+}
+
+void
+status_published(struct status *status, int64_t now_ns)
+{
+	struct published published = { status, now_ns };
+
+	status->publishes++;
+	store_stamps(status->store, observe_stamp, &published);
+}
+
+static void
+handle_health(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+	int64_t stalled_ms = workers_stalled_ms(status->workers);
+
+	(void)request;
+	if (stalled_ms < STALLED_MS)
+		http_text(response, 200, "ok\n");
+	else
+		http_text(response, 503, "a worker has been stuck for %lld s\n",
+		    (long long)stalled_ms / 1000);
+}
+
+static void
+handle_readiness(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	(void)request;
+	if (status->synced && !status->draining) {
+		char *notes = watch_notes(status->watch);
+		http_text(response, 200, "ok\n%s", notes);
+		free(notes);
+		return;
+	}
+	char *progress = status->manifests == NULL ? watch_status(status->watch)
+						   : xasprintf("--objects-dir=%s cannot be read\n",
+							 status->options->objects_dir);
+	http_text(response, 503, "%s%s%s", status->draining ? "draining: stopping soon\n" : "",
+	    status->synced ? "" : "not synced yet\n", status->synced ? "" : progress);
+	free(progress);
+}
+
+static void
+objects_metrics(const struct status *status, struct metrics *m)
+{
+	static const struct {
+		enum object_kind kind;
+		const char *name;
+	} kinds[] = { { OBJECT_SERVICE, "service" }, { OBJECT_SLICES, "endpointslice" },
+		{ OBJECT_NAMESPACE, "namespace" }, { OBJECT_POD, "pod" }, { OBJECT_NODE, "node" } };
+
+	metrics_family(m, "kubedns_objects", METRIC_GAUGE, "Kubernetes objects held, by kind.");
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		metrics_value(m, (double)store_count(status->store, kinds[i].kind), "kind",
+		    kinds[i].name, NULL);
+	metrics_family(
+	    m, "kubedns_synced", METRIC_GAUGE, "1 once everything needed has been seen.");
+	metrics_value(m, status->synced, NULL);
+	metrics_family(m, "kubedns_initial_sync_timed_out", METRIC_GAUGE,
+	    "1 if the first sync took longer than --initial-sync-timeout.");
+	metrics_value(m, status->sync_timed_out, NULL);
+	metrics_family(
+	    m, "kubedns_publishes_total", METRIC_COUNTER, "Changes of the tree made visible.");
+	metrics_value(m, (double)status->publishes, NULL);
+	metrics_family(m, "kubedns_replaced_bytes", METRIC_GAUGE,
+	    "Memory of replaced parts of the tree that waits for its last reader.");
+	metrics_value(m, (double)treecache_garbage(status->cache), NULL);
+	metrics_family(m, "kubedns_dns_programming_duration_seconds", METRIC_HISTOGRAM,
+	    "From the trigger of a change of endpoints to its answer.");
+	for (unsigned k = 0; k < SERVICE_KIND_COUNT; k++)
+		metrics_histogram(m, &status->programming[k], "service_kind", kind_names[k], NULL);
+}
+
+static void
+manifests_metrics(const struct status *status, struct metrics *m)
+{
+	struct manifests_status held;
+
+	manifests_status(status->manifests, &held);
+	metrics_family(
+	    m, "kubedns_manifest_files", METRIC_GAUGE, "Files of --objects-dir that are read.");
+	metrics_value(m, (double)held.files, NULL);
+	metrics_family(m, "kubedns_manifest_files_broken", METRIC_GAUGE,
+	    "Files whose last reading found a mistake.");
+	metrics_value(m, (double)held.broken, NULL);
+}
+
+static void
+handle_metrics(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+	enum metrics_format format = metrics_negotiate(request->accept);
+	struct metrics *m = metrics_new(format);
+	struct stats *sum = xcalloc(1, sizeof *sum);
+	uint64_t queue_drops = workers_stats(status->workers, sum);
+
+	stats_metrics_skydns(
+	    sum, m, status->options->metrics_namespace, status->options->metrics_subsystem);
+	stats_metrics(sum, m, queue_drops);
+	if (status->options->coredns_metrics) {
+		char *server = xasprintf("dns://:%u", workers_port(status->workers));
+		char zone[DNAME_TEXT_MAX];
+		stats_metrics_coredns(
+		    sum, m, server, dname_to_text(status->options->answers.zone.wire, zone));
+		free(server);
+	}
+	objects_metrics(status, m);
+	if (status->manifests != NULL)
+		manifests_metrics(status, m);
+	else
+		watch_metrics(status->watch, m);
+	settings_metrics(status->settings, m);
+	metrics_process(m, "kubedns_build_info");
+	free(sum);
+	response->content_type = metrics_content_type(format);
+	response->body = metrics_finish(m, &response->len);
+}
+
+static void
+handle_explain(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+	const char *name = http_query(request, "name");
+
+	if (name == NULL || *name == '\0') {
+		http_text(response, 400, "which name? ask /explain?name=web.default.svc.%s\n",
+		    status->options->domain);
+		return;
+	}
+	struct why_config config = { &status->options->answers, treecache_next(status->cache),
+		status->store, status->synced };
+	response->body = why_text(&config, name, &response->len);
+}
+
+static void
+handle_cache(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	if (cachedump_begin(response, &status->options->answers, status->cache,
+		http_query(request, "name")) < 0)
+		http_text(response, 404, "no such name in the tree\n");
+}
+
+const struct http_route status_routes[] = {
+	{ "/healthz", handle_health, false },
+	{ "/readiness", handle_readiness, false },
+	{ "/metrics", handle_metrics, false },
+	{ "/cache", handle_cache, true },
+	{ "/explain", handle_explain, true },
+	{ .path = NULL },
+};
+
+void
+status_metrics_routes(struct http_route routes[2], const char *path)
+{
+	routes[0] = (struct http_route){ path, handle_metrics, false };
+	routes[1] = (struct http_route){ .path = NULL };
+}

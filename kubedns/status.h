@@ -1,0 +1,46 @@
+/*
+ * What kubedns says of itself over HTTP: health, readiness with reasons, metrics.
+ */
+#ifndef KUBEDNS_STATUS_H
+#define KUBEDNS_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kubedns/options.h"
+#include "kubedns/store.h"
+#include "lib/http.h"
+#include "lib/metrics.h"
+
+struct manifests;
+struct settings;
+struct watch;
+struct workers;
+
+/* The parts of the running program; main owns them all. */
+struct status {
+	const struct options *options;
+	const struct treecache *cache;
+	struct store *store;
+	struct settings *settings;
+	struct watch *watch;
+	struct manifests *manifests; /* NULL without --objects-dir */
+	struct workers *workers;
+	bool synced; /* everything that is needed has been seen once */
+	bool draining;
+	bool sync_timed_out; /* it took longer than --initial-sync-timeout */
+	uint64_t publishes;
+	struct histogram programming[SERVICE_KIND_COUNT];
+};
+
+/* Sets up the histograms. */
+void status_init(struct status *status);
+
+/* Counts the changes that the last publish has made visible; `now_ns` is Unix time. */
+void status_published(struct status *status, int64_t now_ns);
+
+/* Routes of the health port, and of the metrics port; the handlers' argument is the status. */
+extern const struct http_route status_routes[];
+void status_metrics_routes(struct http_route routes[2], const char *path);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * What DNS needs of each kind, as bytes: an object goes in as the API sent it, and comes out with
+ * the needed members only, so that json-c builds a tree of a quarter of the size. The rest
+ * (managedFields, foreign annotations, status, selectors) is stepped over by jsonscan and may be
+ * anything that has matching brackets.
+ *
+ *	{"metadata":{"name":"web","uid":"...","managedFields":[...]},"spec":{"type":"ClusterIP"}}
+ *	{"metadata":{"name":"web"},"spec":{"type":"ClusterIP"}}
+ *
+ * The tables are the only place besides object.c that knows field names; a field that object.c
+ * begins to read is added in both.
+ */
+#ifndef KUBEDNS_TRIM_H
+#define KUBEDNS_TRIM_H
+
+#include <stddef.h>
+
+/*
+ * A member that is kept; a table ends with a NULL key. In an array the table counts for each
+ * element.
+ */
+struct trim_keep {
+	const char *key;
+	size_t len;
+	const struct trim_keep *inside; /* NULL: the whole value */
+};
+
+/*
+ * Of an object in a list or a watch event of the kind; metadata.annotations keeps a bookmark's
+ * end mark too.
+ */
+extern const struct trim_keep trim_service[], trim_slice[], trim_slice_pods[] /* with targetRef */,
+    trim_endpoints[], trim_namespace[], trim_pod[], trim_node[], trim_configmap[];
+
+/*
+ * Writes what `keep` keeps of the object of `len` bytes into `out` (`len` bytes are enough);
+ * returns its length, 0 if it is malformed.
+ */
+size_t trim_object(const struct trim_keep *keep, const char *json, size_t len, char *out);
+
+/* A watch event, taken apart. */
+struct trim_event {
+	char type[12]; /* "ADDED", ...; longer ones are cut off */
+	char *object;  /* `out`: trimmed, or whole for an ERROR's Status */
+	size_t object_len;
+};
+
+/*
+ * Reads {"type":..., "object":{...}}, the object trimmed into `out` (`len` bytes are enough); 0
+ * or -EBADMSG.
+ */
+int trim_event(const struct trim_keep *keep, const char *json, size_t len, char *out,
+    struct trim_event *event);
+
+#endif
