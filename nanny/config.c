@@ -1,0 +1,256 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/log.h"
+#include "lib/xalloc.h"
+#include "nanny/config.h"
+
+const char *const config_key_names[] = {
+	[CONFIG_STUBS] = "stubDomains", [CONFIG_UPSTREAMS] = "upstreamNameservers", NULL
+};
+
+static uint64_t
+hash_content(const struct confdir_key *key)
+{
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+	const char *error = key && key->error ? key->error : "";
+	for (const char *p = error; *p; p++)
+		hash = (hash ^ (uint8_t)*p) * 0x100000001b3;
+	for (size_t i = 0; key && i < key->len; i++)
+		hash = (hash ^ (uint8_t)key->value[i]) * 0x100000001b3;
+	return key ? hash : 0;
+}
+
+/* Why these servers must not be asked, or NULL; caller frees. */
+static char *
+find_loop(const struct self *self, const char *whose, const struct server *servers, size_t count)
+{
+	const char *why;
+	char text[SERVER_TEXT_MAX];
+	for (size_t i = 0; i < count; i++)
+		if (self_is(self, &servers[i], &why))
+			return xasprintf("%s%sserver %s %s", whose, *whose ? ": " : "",
+			    server_format(&servers[i], text), why);
+	return NULL;
+}
+
+static char *
+check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
+{
+	for (size_t i = 0; i < stubs->count; i++) {
+		const struct conf_stub *stub = &stubs->items[i];
+		if (routes_get(&rules->args->fixed, stub->domain))
+			return xasprintf(
+			    "\"%s\": has its servers on dnsmasq's command line", stub->domain);
+		for (size_t k = 0; k < stub->count; k++) {
+			char *why = stub->servers[k].host[0] ? NULL
+							     : find_loop(rules->self, stub->domain,
+								   &stub->servers[k].server, 1);
+			if (why)
+				return why;
+		}
+	}
+	return NULL;
+}
+
+static bool
+same_stubs(const struct conf_stubs *a, const struct conf_stubs *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		const struct conf_stub *x = &a->items[i], *y = &b->items[i];
+		if (strcmp(x->domain, y->domain) != 0 || x->count != y->count)
+			return false;
+		for (size_t k = 0; k < x->count; k++) {
+			const struct conf_server *s = &x->servers[k], *t = &y->servers[k];
+			if (strcmp(s->host, t->host) != 0 || s->server.port != t->server.port)
+				return false;
+			if (!s->host[0] && !server_equal(&s->server, &t->server))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Both return why the key is refused (caller frees) or NULL, and then whether what is in force has
+ * changed. */
+static char *
+apply_stubs(struct config *config, const struct confdir_key *key, const struct config_rules *rules,
+    bool *changed)
+{
+	struct conf_stubs stubs = { 0 };
+	char *why = NULL;
+	if (key && conf_stubs_parse(key->value, key->len, rules->domain, &stubs, &why) < 0)
+		return why;
+	if ((why = check_stubs(&stubs, rules)) != NULL) {
+		conf_stubs_free(&stubs);
+		return why;
+	}
+	*changed = !same_stubs(&config->stubs, &stubs);
+	conf_stubs_free(&config->stubs);
+	config->stubs = stubs;
+	return NULL;
+}
+
+static char *
+apply_upstreams(struct config *config, const struct confdir_key *key,
+    const struct config_rules *rules, bool *changed)
+{
+	struct conf_upstreams upstreams = { 0 };
+	char *why = NULL;
+	if (key && conf_upstreams_parse(key->value, key->len, &upstreams, &why) < 0)
+		return why;
+	if ((why = find_loop(rules->self, "", upstreams.servers, upstreams.count)) != NULL)
+		return why;
+	*changed = upstreams.count != config->upstreams.count;
+	for (size_t i = 0; i < upstreams.count && !*changed; i++)
+		*changed = !server_equal(&upstreams.servers[i], &config->upstreams.servers[i]);
+	config->upstreams = upstreams;
+	return NULL;
+}
+
+typedef char *apply_key(struct config *config, const struct confdir_key *key,
+    const struct config_rules *rules, bool *changed);
+
+static bool
+apply_one(struct config *config, enum config_key which, const struct confdir_set *set,
+    const struct config_rules *rules)
+{
+	static apply_key *const apply[CONFIG_KEY_COUNT] = {
+		[CONFIG_STUBS] = apply_stubs, [CONFIG_UPSTREAMS] = apply_upstreams
+	};
+	struct config_key_state *state = &config->keys[which];
+	const struct confdir_key *key = confdir_get(set, config_key_names[which]);
+	bool changed = false;
+	char *why =
+	    key && key->error ? xstrdup(key->error) : apply[which](config, key, rules, &changed);
+	uint64_t hash = hash_content(key);
+	bool news = hash != state->hash || (why == NULL) != (state->error == NULL);
+	state->present = key != NULL;
+	state->hash = hash;
+	if (why && news) {
+		log_errorx(
+		    "conf %s: %s: %s; keeping previous", rules->path, config_key_names[which], why);
+		state->refused++;
+		state->error_since = time(NULL);
+	} else if (news && state->error)
+		log_info("conf %s: %s: good again", rules->path, config_key_names[which]);
+	free(state->error);
+	state->error = why;
+	return changed;
+}
+
+bool
+config_apply(struct config *config, const struct confdir_set *set, const struct config_rules *rules)
+{
+	bool changed = false;
+	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
+		changed |= apply_one(config, (enum config_key)i, set, rules);
+	return changed;
+}
+
+/* Says once why a server of resolv.conf is passed over. */
+static void
+note_loop(struct config *config, char *why)
+{
+	if (why && (config->loop == NULL || strcmp(why, config->loop) != 0))
+		log_errorx("resolv.conf: %s; not asked, cluster names go on", why);
+	free(config->loop);
+	config->loop = why;
+}
+
+size_t
+config_upstreams(struct config *config, const struct resolv *resolv, const struct self *self,
+    struct server servers[CONF_UPSTREAMS_MAX])
+{
+	size_t count = 0;
+	char *loop = NULL;
+	if (config->upstreams.count) {
+		memcpy(
+		    servers, config->upstreams.servers, config->upstreams.count * sizeof *servers);
+		return config->upstreams.count;
+	}
+	for (size_t i = 0; i < resolv->count && count < CONF_UPSTREAMS_MAX; i++) {
+		char *why = find_loop(self, "", &resolv->servers[i], 1);
+		if (why == NULL)
+			servers[count++] = resolv->servers[i];
+		else if (loop == NULL)
+			loop = why;
+		else
+			free(why);
+	}
+	note_loop(config, loop);
+	return count;
+}
+
+static void
+add_name(struct route *route, const struct conf_server *by_name, const struct names *names,
+    const struct self *self)
+{
+	const struct name *name = names_get(names, by_name->host);
+	const char *why;
+	for (size_t i = 0; name && i < name->known_count; i++) {
+		struct server server = { .addr = name->known[i].addr,
+			.port = by_name->server.port };
+		if (self_is(self, &server, &why))
+			log_neterr("name %s: its address %s", by_name->host, why);
+		else
+			route_add_server(route, &server);
+	}
+}
+
+static void
+add_stub(struct routes *routes, const struct conf_stub *stub, const struct names *names,
+    const struct self *self, const struct server *unresolved)
+{
+	if (stub->count == 0)
+		return;
+	struct route *route = routes_add(routes, stub->domain);
+	for (size_t k = 0; k < stub->count; k++)
+		if (stub->servers[k].host[0])
+			add_name(route, &stub->servers[k], names, self);
+		else
+			route_add_server(route, &stub->servers[k].server);
+	if (route->count == 0 && unresolved)
+		route_add_server(route, unresolved);
+}
+
+struct routes
+config_routes(struct config *config, const struct resolv *resolv, const struct names *names,
+    const struct self *self, const struct server *unresolved)
+{
+	struct routes routes = { 0 };
+	struct server upstreams[CONF_UPSTREAMS_MAX];
+	size_t count = config_upstreams(config, resolv, self, upstreams);
+	struct route *others = routes_add(&routes, "");
+	for (size_t i = 0; i < count; i++)
+		route_add_server(others, &upstreams[i]);
+	for (size_t i = 0; i < config->stubs.count; i++)
+		add_stub(&routes, &config->stubs.items[i], names, self, unresolved);
+	return routes;
+}
+
+const char **
+config_hosts(const struct config *config, size_t *count)
+{
+	const char **hosts = xcalloc(CONF_STUB_NAMES_MAX + 1, sizeof *hosts);
+	*count = 0;
+	for (size_t i = 0; i < config->stubs.count; i++)
+		for (size_t k = 0; k < config->stubs.items[i].count; k++)
+			if (config->stubs.items[i].servers[k].host[0])
+				hosts[(*count)++] = config->stubs.items[i].servers[k].host;
+	return hosts;
+}
+
+void
+config_free(struct config *config)
+{
+	conf_stubs_free(&config->stubs);
+	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
+		free(config->keys[i].error);
+	free(config->loop);
+	*config = (struct config){ 0 };
+}

@@ -1,0 +1,66 @@
+/*
+ * The configuration in force: the ConfigMap's keys, each alone. A key that is wrong keeps its last
+ * good value; the reason is logged once per content and kept for /config and the metrics. A key
+ * that is deleted returns to its default.
+ */
+#ifndef NANNY_CONFIG_H
+#define NANNY_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/conf.h"
+#include "lib/confdir.h"
+#include "nanny/args.h"
+#include "nanny/names.h"
+#include "lib/resolv.h"
+#include "nanny/route.h"
+#include "nanny/self.h"
+
+enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_KEY_COUNT };
+
+struct config_key_state {
+	bool present;
+	char *error;         /* why the present content is not in force, else NULL */
+	int64_t error_since; /* Unix time, seconds */
+	uint64_t refused;    /* contents refused since the start */
+	uint64_t hash;       /* of the content last judged */
+};
+
+struct config {
+	struct conf_stubs stubs;
+	struct conf_upstreams upstreams;
+	struct config_key_state keys[CONFIG_KEY_COUNT];
+	char *loop; /* why a server of resolv.conf is not asked, else NULL */
+};
+
+/* What the keys are judged by, beside their own content. */
+struct config_rules {
+	const char *path;        /* of the directory, for messages */
+	const char *domain;      /* the cluster domain */
+	const struct args *args; /* domains on dnsmasq's command line cannot be stubs */
+	const struct self *self;
+};
+
+/* The names of the keys, NULL ends: for confdir_new. */
+extern const char *const config_key_names[];
+
+/* Takes over each key of the set that is good. True if what is in force has changed. */
+bool config_apply(
+    struct config *config, const struct confdir_set *set, const struct config_rules *rules);
+
+/* What is wanted of dnsmasq: stubs with what their names are resolved to, upstreams or else those
+ * of `resolv`. Frees nothing; caller frees. */
+struct routes config_routes(struct config *config, const struct resolv *resolv,
+    const struct names *names, const struct self *self, const struct server *unresolved);
+
+/* The upstream servers in force: the ConfigMap's, else those of `resolv` that are not ourselves. */
+size_t config_upstreams(struct config *config, const struct resolv *resolv, const struct self *self,
+    struct server servers[CONF_UPSTREAMS_MAX]);
+
+/* The host names of stub servers, `count` of them; caller frees the list, not the names. */
+const char **config_hosts(const struct config *config, size_t *count);
+
+void config_free(struct config *config);
+
+#endif

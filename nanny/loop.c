@@ -1,0 +1,529 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "lib/xalloc.h"
+#include "nanny/nanny.h"
+
+enum slot {
+	FD_SIGNAL,
+	FD_CHILD,
+	FD_LOG,
+	FD_CONFIG,
+	FD_RESOLV,
+	FD_NAMES,
+	FD_ANSWERS,
+	FD_QUESTIONS,
+	FD_HTTP,
+	FD_COUNT
+};
+
+static void step(struct nanny *nanny, enum child_event event);
+
+int64_t
+nanny_now_ms(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+struct servers_file
+nanny_plan(struct nanny *nanny, bool fresh)
+{
+	static const struct servers_file nothing;
+	struct server nobody = { 0 }, unresolved = { 0 };
+	size_t dropped;
+	if (nanny->probe) {
+		nobody = probe_refused(nanny->probe);
+		unresolved = probe_servfail(nanny->probe);
+	}
+	struct routes routes =
+	    config_routes(&nanny->config, &nanny->resolv, nanny->names, &nanny->self, &unresolved);
+	struct servers_input input = { .wanted = &routes,
+		.fixed = &nanny->args.fixed,
+		.nobody = nobody,
+		.before = fresh ? &nothing : &nanny->written,
+		.strict_order = nanny->args.strict_order,
+		.now = ++nanny->plans };
+	struct servers_file file = servers_plan(&input, &dropped);
+	routes_free(&routes);
+	nanny->stats.dropped_lines += dropped;
+	if (dropped)
+		log_warnx("servers file: %zu lines of domains long gone dropped", dropped);
+	return file;
+}
+
+/* A number that dnsmasq cannot have: the next, and after the last the first again. */
+static uint32_t
+next_generation(uint32_t generation)
+{
+	return generation < SERVERS_GENERATION_MIN || generation >= SERVERS_GENERATION_MAX
+		   ? SERVERS_GENERATION_MIN
+		   : generation + 1;
+}
+
+/* Writes the file; what cannot be written now is tried again when the child's deadline passes. */
+static bool
+write_file(struct nanny *nanny, bool fresh)
+{
+	struct servers_file file = nanny_plan(nanny, fresh);
+	uint32_t generation = next_generation(nanny->generation);
+	size_t len;
+	char *text = servers_render(&file, generation, probe_port(nanny->probe), &len);
+	int rc = runfile_write(&nanny->file, text, len);
+	free(text);
+	if (rc < 0) {
+		if (!nanny->write_failed)
+			log_errorx("servers file %s: %s; dnsmasq keeps what it has",
+			    nanny->file.path, strerror(-rc));
+		nanny->write_failed = true;
+		nanny->stats.write_failures++;
+		servers_free(&file);
+		return false;
+	}
+	if (nanny->write_failed)
+		log_info("servers file %s: can be written again", nanny->file.path);
+	nanny->write_failed = false;
+	nanny->generation = generation;
+	servers_free(&nanny->written);
+	nanny->written = file;
+	nanny->hash = servers_hash(&file);
+	nanny->names_waiting = false;
+	return true;
+}
+
+/* The last words go where the kubelet looks for them, if it does. */
+static void
+write_termination_log(const struct nanny *nanny, const char *text)
+{
+	int fd = open(nanny->options->termination_log,
+	    O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	ssize_t ignored = write(fd, text, strlen(text));
+	(void)ignored;
+	close(fd);
+}
+
+static void
+spawn(struct nanny *nanny)
+{
+	nanny->spawned_ms = nanny->answered_ms = nanny_now_ms();
+	nanny->child.changed = !write_file(nanny, true);
+	int rc = process_spawn(&nanny->process, nanny->args.argv);
+	if (rc < 0) {
+		char *text = xasprintf(
+		    "dnsmasq: %s cannot be started: %s", nanny->args.argv[0], strerror(-rc));
+		log_errorx("%s", text);
+		write_termination_log(nanny, text);
+		free(text);
+		nanny->ended = true;
+		nanny->exit_code =
+		    rc == -EAGAIN || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? 1 : 2;
+		return;
+	}
+	nanny->stats.spawns++;
+	nanny->ask_gap_ms = NANNY_ASK_MIN_MS;
+	nanny->next_probe_ms = nanny->spawned_ms;
+	nanny->asking = false;
+	log_info("dnsmasq: started as process %d", (int)nanny->process.pid);
+}
+
+static void
+start_asking(struct nanny *nanny)
+{
+	nanny->asking = true;
+	nanny->ask_gap_ms = NANNY_ASK_MIN_MS;
+	nanny->next_probe_ms = nanny_now_ms();
+}
+
+static void
+fail(struct nanny *nanny)
+{
+	char *words = process_last_words(&nanny->process);
+	char *text = xasprintf("%s; died %u times, %d of them within a minute: giving up", words,
+	    nanny->child.deaths, CHILD_DEATHS_MAX);
+	log_errorx("%s", text);
+	write_termination_log(nanny, text);
+	free(text);
+	free(words);
+	nanny->ended = true;
+	nanny->exit_code = 1;
+}
+
+static void
+act(struct nanny *nanny, unsigned actions)
+{
+	if (actions & CHILD_DO_SPAWN)
+		spawn(nanny);
+	if (actions & CHILD_DO_WRITE && !write_file(nanny, false)) {
+		nanny->child.changed = true;
+		actions &= ~(unsigned)(CHILD_DO_HUP | CHILD_DO_ASK);
+	}
+	if (actions & CHILD_DO_HUP) {
+		nanny->stats.hups++;
+		process_signal(&nanny->process, SIGHUP);
+	}
+	if (actions & CHILD_DO_ASK)
+		start_asking(nanny);
+	if (actions & CHILD_DO_TERM)
+		process_signal(&nanny->process, SIGTERM);
+	if (actions & CHILD_DO_KILL)
+		process_kill(&nanny->process);
+	if (actions & CHILD_DO_FAIL)
+		fail(nanny);
+	if (actions & CHILD_DO_END)
+		nanny->ended = true;
+}
+
+/* Feeds the table and does what it says. */
+static void
+step(struct nanny *nanny, enum child_event event)
+{
+	enum child_state before = nanny->child.state;
+	unsigned actions = child_step(&nanny->child, event, nanny_now_ms());
+	if (nanny->child.state != before)
+		log_debug("dnsmasq: %s -> %s", child_state_name(before),
+		    child_state_name(nanny->child.state));
+	act(nanny, actions);
+}
+
+/* Something that goes into the file may have changed: disturb dnsmasq only if the file would
+ * differ. */
+static void
+reconsider(struct nanny *nanny, bool names_only)
+{
+	enum child_state state = nanny->child.state;
+	struct servers_file file = nanny_plan(nanny, false);
+	bool same = servers_equal(&file, &nanny->written) && !nanny->write_failed;
+	servers_free(&file);
+	if (same) {
+		nanny->child.changed =
+		    false; /* and if it was to be changed, it has been changed back */
+		return;
+	}
+	if (nanny->wanted_ms == 0)
+		nanny->wanted_ms = nanny_now_ms();
+	nanny->names_only = names_only && (state == CHILD_READY || nanny->names_only);
+	nanny->stats.changes++;
+	if (names_only)
+		nanny->names_reload_ms = nanny_now_ms();
+	step(nanny, CHILD_CHANGED);
+}
+
+/* The names to be resolved, and by whom: the servers of resolv.conf, or where there is none the
+ * upstreams. */
+static void
+update_names(struct nanny *nanny)
+{
+	struct server servers[CONF_UPSTREAMS_MAX];
+	const char *why;
+	size_t count = 0, host_count;
+	for (size_t i = 0; i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)
+		if (!self_is(&nanny->self, &nanny->resolv.servers[i], &why))
+			servers[count++] = nanny->resolv.servers[i];
+	if (count == 0)
+		count = config_upstreams(&nanny->config, &nanny->resolv, &nanny->self, servers);
+	names_set_servers(nanny->names, servers, count);
+	const char **hosts = config_hosts(&nanny->config, &host_count);
+	names_set(nanny->names, hosts, host_count);
+	free(hosts);
+}
+
+/* Takes a set of the ConfigMap over, or only says so: kube-dns's nanny without -restartDnsmasq
+ * reads it once. */
+static bool
+take_config(struct nanny *nanny, const struct confdir_set *set)
+{
+	struct config_rules rules = { .path = nanny->options->config_dir,
+		.domain = nanny->options->domain,
+		.args = &nanny->args,
+		.self = &nanny->self };
+	if (nanny->started && !nanny->options->restart_dnsmasq) {
+		log_warnx("conf %s: changed, but -restartDnsmasq is false: not applied",
+		    nanny->options->config_dir);
+		nanny->stats.not_applied++;
+		return false;
+	}
+	return config_apply(&nanny->config, set, &rules);
+}
+
+static bool
+take_resolv(struct nanny *nanny, const struct confdir_set *set)
+{
+	const struct confdir_key *key = set->count ? &set->keys[0] : NULL;
+	struct resolv resolv = { .count = 0 };
+	if (key == NULL || key->error) {
+		log_warnx("resolv.conf %s: %s; keeping what was read last",
+		    nanny->options->resolv_conf, key ? key->error : "missing");
+		return false;
+	}
+	resolv_parse(key->value, key->len, &resolv);
+	nanny->resolv = resolv;
+	log_info("resolv.conf %s: %zu servers", nanny->options->resolv_conf, resolv.count);
+	return true;
+}
+
+void
+nanny_read_config(struct nanny *nanny, bool force)
+{
+	struct confdir_set set;
+	bool changed = false;
+	if (force)
+		self_refresh(&nanny->self);
+	if (confdir_poll(nanny->resolvdir, force, &set)) {
+		changed |= take_resolv(nanny, &set);
+		confdir_set_free(&set);
+	}
+	if (confdir_poll(nanny->confdir, force, &set)) {
+		self_refresh(&nanny->self);
+		changed |= take_config(nanny, &set);
+		confdir_set_free(&set);
+	}
+	if (changed && nanny->names)
+		update_names(nanny);
+	if (changed && nanny->started)
+		reconsider(nanny, false);
+	nanny->started = true;
+}
+
+static void
+run_names(struct nanny *nanny, int64_t now_ms)
+{
+	enum name_change change = names_run(nanny->names, now_ms);
+	if (change != NAME_SAME)
+		nanny->names_waiting = true;
+	if (!nanny->names_waiting)
+		return;
+	bool turn =
+	    nanny->names_reload_ms == 0 || now_ms - nanny->names_reload_ms >= NANNY_REFRESH_GAP_MS;
+	if (change == NAME_NOW || turn) {
+		nanny->names_waiting = false;
+		reconsider(nanny, true);
+	}
+}
+
+/* dnsmasq asked at the address of `generation`: it has that file. */
+static void
+generation_seen(struct nanny *nanny, uint32_t generation)
+{
+	if (generation != nanny->generation || !nanny->asking)
+		return;
+	int64_t now_ms = nanny_now_ms();
+	nanny->asking = false;
+	nanny->confirmed_generation = generation;
+	nanny->confirmed_hash = nanny->hash;
+	nanny->confirmed_at = time(NULL);
+	nanny->stats.reloads_confirmed++;
+	nanny->stats.reloads_names += nanny->names_only;
+	if (nanny->wanted_ms) {
+		histogram_observe(&nanny->confirm_s, (double)(now_ms - nanny->wanted_ms) / 1000);
+		log_info("dnsmasq: has configuration %016llx (generation %u) %lld ms after the "
+			 "change was seen",
+		    (unsigned long long)nanny->hash, generation,
+		    (long long)(now_ms - nanny->wanted_ms));
+	}
+	nanny->wanted_ms = nanny->child.changed ? nanny->wanted_ms : 0;
+	nanny->names_only = false;
+	step(nanny, CHILD_CONFIRMED);
+}
+
+static void
+child_answered(struct nanny *nanny)
+{
+	nanny->answered_ms = nanny_now_ms();
+	if (nanny->child.state == CHILD_STARTING)
+		log_info("dnsmasq: answers %lld ms after its start",
+		    (long long)(nanny->answered_ms - nanny->spawned_ms));
+	step(nanny, CHILD_ANSWERED);
+}
+
+/* An argument that dnsmasq refuses at its first start will be refused for ever: that is for the
+ * user to mend. */
+static bool
+refuses_arguments(const struct nanny *nanny)
+{
+	return !nanny->child.was_ready && WIFEXITED(nanny->process.status) &&
+	       WEXITSTATUS(nanny->process.status) == 1;
+}
+
+static void
+child_died(struct nanny *nanny)
+{
+	process_read_log(&nanny->process);
+	process_close(&nanny->process);
+	nanny->stats.reloads_lost += nanny->asking && nanny->wanted_ms != 0;
+	nanny->asking = false;
+	bool expected = nanny->child.state == CHILD_STOPPING;
+	char *words = process_last_words(&nanny->process);
+	if (!expected && refuses_arguments(nanny)) {
+		log_errorx("%s", words);
+		write_termination_log(nanny, words);
+		nanny->ended = true;
+		nanny->exit_code = 2;
+	} else {
+		if (!expected)
+			log_errorx("%s", words);
+		step(nanny, CHILD_DIED);
+	}
+	free(words);
+}
+
+static void
+take_signal(struct nanny *nanny)
+{
+	struct signalfd_siginfo info;
+	while (read(nanny->signal_fd, &info, sizeof info) == sizeof info) {
+		int sig = (int)info.ssi_signo;
+		if (sig == SIGTERM || sig == SIGINT) {
+			bool again = nanny->child.state == CHILD_DRAINING ||
+				     nanny->child.state == CHILD_STOPPING;
+			log_info("%s: %s", strsignal(sig), again ? "at once" : "draining");
+			step(nanny, CHILD_TERM);
+		} else if (sig == SIGHUP)
+			nanny->next_sync_ms = 0;
+		else if (sig == SIGUSR1)
+			process_signal(&nanny->process, SIGUSR1);
+	}
+}
+
+/* Asks dnsmasq what is to be known: often while something is awaited, else once a second. */
+static void
+run_probe(struct nanny *nanny, int64_t now_ms)
+{
+	if (nanny->process.pid == 0 || now_ms < nanny->next_probe_ms)
+		return;
+	bool awaited = nanny->asking || nanny->child.state == CHILD_STARTING;
+	if (nanny->asking)
+		probe_ask_generation(nanny->probe);
+	else
+		probe_ask_version(nanny->probe);
+	nanny->next_probe_ms = now_ms + (awaited ? nanny->ask_gap_ms : NANNY_PROBE_MS);
+	if (awaited && nanny->ask_gap_ms < NANNY_ASK_MAX_MS)
+		nanny->ask_gap_ms *= 2;
+}
+
+static void
+run_silence(struct nanny *nanny, int64_t now_ms)
+{
+	if (nanny->process.pid == 0 || now_ms - nanny->answered_ms < nanny->options->silence_ms)
+		return;
+	log_errorx(
+	    "dnsmasq: no answer for %lld ms: killing it", (long long)(now_ms - nanny->answered_ms));
+	nanny->answered_ms = now_ms; /* one kill each time */
+	nanny->stats.silences++;
+	step(nanny, CHILD_SILENT);
+}
+
+static void
+run_timers(struct nanny *nanny, int64_t now_ms)
+{
+	const struct options *o = nanny->options;
+	if (now_ms >= nanny->next_sync_ms) {
+		nanny->next_sync_ms = now_ms + (o->sync_ms > 0 ? o->sync_ms : INT32_MAX);
+		nanny_read_config(nanny, true);
+	}
+	if (o->log_interval_ms > 0 && now_ms >= nanny->next_log_ms) {
+		if (nanny->next_log_ms && child_is_serving(&nanny->child))
+			process_signal(&nanny->process, SIGUSR1);
+		nanny->next_log_ms = now_ms + o->log_interval_ms;
+	}
+	run_names(nanny, now_ms);
+	run_silence(nanny, now_ms);
+	if (nanny->child.deadline_ms >= 0 && now_ms >= nanny->child.deadline_ms)
+		step(nanny, CHILD_TIMEOUT);
+	run_probe(nanny, now_ms);
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int
+wait_ms(const struct nanny *nanny, int64_t now_ms)
+{
+	int64_t next = now_ms + NANNY_STATUS_MAX_MS;
+	next = earlier(next, nanny->next_sync_ms);
+	if (nanny->child.deadline_ms >= 0)
+		next = earlier(next, nanny->child.deadline_ms);
+	if (nanny->process.pid > 0)
+		next = earlier(next, nanny->next_probe_ms);
+	if (nanny->options->log_interval_ms > 0)
+		next = earlier(next, nanny->next_log_ms);
+	next = earlier(next, names_next_ms(nanny->names, now_ms));
+	if (nanny->http && http_timeout_ms(nanny->http) >= 0)
+		next = earlier(next, now_ms + http_timeout_ms(nanny->http));
+	return next > now_ms ? (int)(next - now_ms) : 0;
+}
+
+static void
+run_ready(struct nanny *nanny, const struct pollfd *fds)
+{
+	if (fds[FD_SIGNAL].revents)
+		take_signal(nanny);
+	if (fds[FD_LOG].revents)
+		process_read_log(&nanny->process);
+	if (fds[FD_CONFIG].revents || fds[FD_RESOLV].revents)
+		nanny_read_config(nanny, false);
+	if (fds[FD_ANSWERS].revents && probe_read(nanny->probe))
+		child_answered(nanny);
+	if (fds[FD_QUESTIONS].revents) {
+		uint32_t generation = probe_answer(nanny->probe);
+		if (generation)
+			generation_seen(nanny, generation);
+	}
+	if (nanny->http)
+		http_run(nanny->http);
+	if (process_reap(&nanny->process))
+		child_died(nanny);
+}
+
+int
+nanny_loop(struct nanny *nanny)
+{
+	nanny->next_sync_ms = nanny_now_ms() + nanny->options->sync_ms;
+	act(nanny, CHILD_DO_SPAWN);
+	while (!nanny->ended) {
+		struct pollfd fds[FD_COUNT] = {
+			[FD_SIGNAL] = { .fd = nanny->signal_fd },
+			[FD_CHILD] = { .fd = nanny->process.pid > 0 ? nanny->process.pidfd : -1 },
+			[FD_LOG] = { .fd = nanny->process.log_fd },
+			[FD_CONFIG] = { .fd = confdir_fd(nanny->confdir) },
+			[FD_RESOLV] = { .fd = confdir_fd(nanny->resolvdir) },
+			[FD_NAMES] = { .fd = names_fd(nanny->names) },
+			[FD_ANSWERS] = { .fd = probe_fd(nanny->probe) },
+			[FD_QUESTIONS] = { .fd = probe_questions_fd(nanny->probe) },
+			[FD_HTTP] = { .fd = nanny->http ? http_fd(nanny->http) : -1 },
+		};
+		for (int i = 0; i < FD_COUNT; i++)
+			fds[i].events = POLLIN;
+		if (poll(fds, FD_COUNT, wait_ms(nanny, nanny_now_ms())) < 0 && errno != EINTR)
+			log_fatal("poll");
+		run_ready(nanny, fds);
+		if (!nanny->ended)
+			run_timers(nanny, nanny_now_ms());
+	}
+	process_kill(&nanny->process);
+	return nanny->exit_code;
+}
+
+bool
+nanny_is_ready(const struct nanny *nanny, const char **why)
+{
+	*why = child_state_name(nanny->child.state);
+	if (!child_is_serving(&nanny->child))
+		return false;
+	*why = "dnsmasq has not answered for 5 s";
+	return nanny_now_ms() - nanny->answered_ms < NANNY_READY_MS;
+}

@@ -1,0 +1,192 @@
+/* nanny: starts dnsmasq, keeps it alive, and changes its configuration while it answers. See
+ * nanny.8. */
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "lib/xalloc.h"
+#include "nanny/nanny.h"
+#include "nanny/privileges.h"
+
+enum { EXIT_OK = 0, EXIT_SYSTEM = 1, EXIT_MISTAKE = 2 };
+
+static const double confirm_bounds[] = { 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128,
+	0.256, 0.512, 1, 2, 4, 8, 16, 32 };
+
+static void
+block_signals(struct nanny *nanny)
+{
+	static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD };
+	sigset_t set;
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	nanny->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (nanny->signal_fd < 0)
+		log_fatal("signalfd");
+}
+
+/* Both files are watched by the same means: resolv.conf is a key of its directory. */
+static void
+open_inputs(struct nanny *nanny)
+{
+	const struct options *o = nanny->options;
+	char *a = xstrdup(o->resolv_conf), *b = xstrdup(o->resolv_conf);
+	const char *const names[] = { basename(b), NULL };
+	nanny->resolvdir = confdir_new(dirname(a), names);
+	nanny->confdir = confdir_new(o->config_dir, config_key_names);
+	free(a);
+	free(b);
+}
+
+static int
+build_args(struct nanny *nanny, const char *file)
+{
+	const struct options *o = nanny->options;
+	char *why;
+	if (args_build(&nanny->args, o->dnsmasq_exec, o->dnsmasq_args, o->dnsmasq_arg_count, file,
+		privileges_stay_root(), &why) < 0) {
+		log_errorx("%s", why);
+		free(why);
+		return EXIT_MISTAKE;
+	}
+	for (size_t i = 0; i < nanny->args.warning_count; i++)
+		log_warnx("%s", nanny->args.warnings[i]);
+	nanny->self.port = nanny->args.port;
+	nanny->self.listen = nanny->args.listen;
+	nanny->self.listen_count = nanny->args.listen_count;
+	self_refresh(&nanny->self);
+	return EXIT_OK;
+}
+
+static int
+start_http(struct nanny *nanny)
+{
+	const struct options *o = nanny->options;
+	struct http_config config = { .address = o->metrics_host,
+		.port = o->metrics_port,
+		.routes = nanny_routes,
+		.arg = nanny,
+		.debug_remote = o->debug_remote };
+	if (o->metrics_host[0] == '\0')
+		return EXIT_OK;
+	if (http_start(&nanny->http, &config) < 0)
+		return EXIT_SYSTEM;
+	log_info("http: listening on port %u", http_port(nanny->http));
+	return EXIT_OK;
+}
+
+/* Everything that can be wrong before dnsmasq is started, in the order in which it is needed. */
+static int
+start(struct nanny *nanny)
+{
+	const struct options *o = nanny->options;
+	if (runfile_open(&nanny->file, o->run_dir) < 0)
+		return EXIT_SYSTEM;
+	int rc = build_args(nanny, nanny->file.path);
+	if (rc != EXIT_OK)
+		return rc;
+	struct server dnsmasq = args_probe_server(&nanny->args);
+	if ((nanny->probe = probe_new(&dnsmasq)) == NULL)
+		return EXIT_SYSTEM;
+	nanny->names = names_new(o->domain, &o->kubedns);
+	open_inputs(nanny);
+	nanny_read_config(nanny, true);
+	return start_http(nanny);
+}
+
+/* --check: the file that would be written, on stdout; what is wrong has been logged. Names are not
+ * resolved: they are listed as comments. */
+static int
+check(struct nanny *nanny)
+{
+	static const struct server nobody = {
+		.addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } }, .port = 1
+	};
+	int rc = build_args(nanny, "servers.conf");
+	if (rc != EXIT_OK)
+		return rc;
+	nanny->names = names_new(nanny->options->domain, &nanny->options->kubedns);
+	open_inputs(nanny);
+	nanny_read_config(nanny, true);
+	for (size_t i = 0; i < nanny->config.stubs.count; i++)
+		for (size_t k = 0; k < nanny->config.stubs.items[i].count; k++) {
+			const struct conf_server *s = &nanny->config.stubs.items[i].servers[k];
+			if (s->host[0])
+				printf("# %s: %s port %u, resolved while running\n",
+				    nanny->config.stubs.items[i].domain, s->host, s->server.port);
+		}
+	struct routes routes =
+	    config_routes(&nanny->config, &nanny->resolv, nanny->names, &nanny->self, NULL);
+	struct servers_input input = { .wanted = &routes,
+		.fixed = &nanny->args.fixed,
+		.nobody = nobody,
+		.before = &nanny->written,
+		.now = 1 };
+	size_t dropped, len;
+	struct servers_file file = servers_plan(&input, &dropped);
+	char *text = servers_render(&file, 0, 0, &len);
+	fwrite(text, 1, len, stdout);
+	free(text);
+	servers_free(&file);
+	routes_free(&routes);
+	bool wrong = nanny->config.loop != NULL || access(nanny->options->dnsmasq_exec, X_OK) != 0;
+	if (access(nanny->options->dnsmasq_exec, X_OK) != 0)
+		log_error("dnsmasq: %s", nanny->options->dnsmasq_exec);
+	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
+		wrong |= nanny->config.keys[i].error != NULL;
+	return fflush(stdout) == 0 && !wrong ? EXIT_OK : EXIT_MISTAKE;
+}
+
+static void
+finish(struct nanny *nanny)
+{
+	http_stop(nanny->http);
+	confdir_free(nanny->confdir);
+	confdir_free(nanny->resolvdir);
+	names_free(nanny->names);
+	probe_free(nanny->probe);
+	process_close(&nanny->process);
+	runfile_close(&nanny->file);
+	config_free(&nanny->config);
+	servers_free(&nanny->written);
+	args_free(&nanny->args);
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct nanny nanny;
+	struct options options;
+	struct flags_common common;
+	if (options_parse(&options, &common, argc, argv) < 0)
+		return EXIT_MISTAKE;
+	nanny.options = &options;
+	nanny.file.dir_fd = -1;
+	nanny.confirm_s = (struct histogram){ .bounds = confirm_bounds,
+		.count = sizeof confirm_bounds / sizeof *confirm_bounds };
+	process_init(&nanny.process);
+	child_init(&nanny.child, options.drain_ms);
+	int rc;
+	if (common.check)
+		rc = check(&nanny);
+	else {
+		rc = privileges_drop() < 0 ? EXIT_SYSTEM : EXIT_OK;
+		block_signals(&nanny);
+		process_adopt_orphans();
+		if (rc == EXIT_OK)
+			rc = start(&nanny);
+		if (rc == EXIT_OK)
+			rc = nanny_loop(&nanny);
+	}
+	finish(&nanny);
+	options_free(&options, &common);
+	return rc;
+}

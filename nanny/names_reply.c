@@ -1,0 +1,95 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "lib/wire.h"
+#include "nanny/names.h"
+
+enum { CHAIN_MAX = 16, RECORDS_MAX = 512 };
+
+/* Skips header and question; the offset of the answer section, 0 if there is none. */
+static size_t
+answer_section(const uint8_t *wire, size_t len)
+{
+	struct dname name;
+	size_t offset = DNS_HEADER;
+	if (len < DNS_HEADER)
+		return 0;
+	for (unsigned i = wire_get16(wire + 4); i > 0; i--) {
+		if (wire_read_name(wire, len, &offset, &name) < 0 || len - offset < 4)
+			return 0;
+		offset += 4;
+	}
+	return offset;
+}
+
+static void
+take_addr(const struct record *record, struct addr *addrs, int *count)
+{
+	size_t want = record->type == TYPE_A ? 4 : 16;
+	if (record->rdata_len != want || *count == NAME_ADDRS_MAX)
+		return;
+	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
+	const char *why;
+	memcpy(addr.bytes, record->rdata, want);
+	if (conf_addr_useless(&addr, &why))
+		return;
+	for (int i = 0; i < *count; i++)
+		if (addr_equal(&addrs[i], &addr))
+			return;
+	addrs[(*count)++] = addr;
+}
+
+static void
+least(unsigned *ttl_s, uint32_t ttl)
+{
+	if (ttl > INT32_MAX)
+		ttl = 0; /* RFC 2181 section 8 */
+	if (ttl < *ttl_s)
+		*ttl_s = ttl;
+}
+
+/* One pass over the answers for `owner`: its addresses are taken; if it is an alias, `owner`
+ * becomes what it stands for. */
+static int
+follow(const uint8_t *wire, size_t len, size_t offset, int family, struct dname *owner,
+    struct addr *addrs, int *count, unsigned *ttl_s)
+{
+	unsigned type = family == NAME_V4 ? TYPE_A : TYPE_AAAA, records = wire_get16(wire + 6);
+	struct dname target = { 0 };
+	for (unsigned i = 0; i < records && i < RECORDS_MAX; i++) {
+		struct record record;
+		if (wire_read_record(wire, len, &offset, &record) < 0)
+			return -EBADMSG;
+		if (record.class != CLASS_IN || !dname_equal(record.owner.wire, owner->wire))
+			continue;
+		if (record.type == type) {
+			take_addr(&record, addrs, count);
+			least(ttl_s, record.ttl_s);
+		} else if (record.type == TYPE_CNAME && target.len == 0) {
+			size_t at = (size_t)(record.rdata - wire);
+			if (wire_read_name(wire, len, &at, &target) < 0)
+				return -EBADMSG;
+			least(ttl_s, record.ttl_s);
+		}
+	}
+	if (*count > 0 || target.len == 0)
+		return 0;
+	*owner = target;
+	return 1;
+}
+
+int
+names_parse_reply(const uint8_t *wire, size_t len, const char *host, int family, struct addr *addrs,
+    unsigned *ttl_s)
+{
+	struct dname owner;
+	int count = 0, more = 1;
+	size_t offset = answer_section(wire, len);
+	if (offset == 0 || dname_from_text(&owner, host) < 0)
+		return -EBADMSG;
+	*ttl_s = NAME_TTL_MAX_S;
+	for (int i = 0; i < CHAIN_MAX && more > 0; i++)
+		more = follow(wire, len, offset, family, &owner, addrs, &count, ttl_s);
+	return more < 0 ? more : count;
+}

@@ -1,0 +1,111 @@
+/*
+ * The whole program's state, made by main.c, turned by loop.c, shown by status.c.
+ *
+ *	ConfigMap --inotify--> confdir --keys--> config --+
+ *	resolv.conf --inotify--> confdir --> resolv ------+--> routes --> servers --> runfile -->
+ *SIGHUP --> dnsmasq names --c-ares--> addresses ----------------------+ | child <--- generation
+ *asked at the marker's address --- probe <-----------+
+ */
+#ifndef NANNY_NANNY_H
+#define NANNY_NANNY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/confdir.h"
+#include "lib/http.h"
+#include "lib/metrics.h"
+#include "nanny/args.h"
+#include "nanny/child.h"
+#include "nanny/config.h"
+#include "nanny/names.h"
+#include "nanny/options.h"
+#include "nanny/probe.h"
+#include "nanny/process.h"
+#include "lib/resolv.h"
+#include "nanny/runfile.h"
+#include "nanny/self.h"
+#include "nanny/servers.h"
+
+enum {
+	NANNY_PROBE_MS = 1000, /* between questions to a dnsmasq that is well */
+	NANNY_READY_MS = 5000, /* without an answer for so long it is not ready */
+	NANNY_ASK_MIN_MS =
+	    2, /* between questions while something is awaited; doubled up to the next */
+	NANNY_ASK_MAX_MS = 50,
+	NANNY_REFRESH_GAP_MS = 30 * 1000, /* between SIGHUPs for names that were merely refreshed */
+	NANNY_STATUS_MAX_MS = 1000,       /* the longest the loop sleeps */
+};
+
+struct nanny_stats {
+	uint64_t changes;           /* of the wanted configuration, from whatever source */
+	uint64_t reloads_confirmed; /* SIGHUPs after which dnsmasq was seen to have the new file */
+	uint64_t reloads_lost;      /* dnsmasq died first */
+	uint64_t reloads_names;     /* of the confirmed, for refreshed names only */
+	uint64_t write_failures;
+	uint64_t hups;
+	uint64_t spawns;
+	uint64_t silences;      /* killed for not answering */
+	uint64_t dropped_lines; /* of domains long gone, see SERVERS_RETIRED_MAX */
+	uint64_t not_applied;   /* changes seen while -restartDnsmasq is false */
+};
+
+struct nanny {
+	const struct options *options;
+	struct args args;
+	struct self self;
+	struct process process;
+	struct child child;
+	struct probe *probe;
+	struct names *names;
+	struct runfile file;
+	struct http *http;
+	struct confdir *confdir, *resolvdir;
+	struct config config;
+	struct resolv resolv;
+	struct nanny_stats stats;
+	struct histogram confirm_s; /* from a change seen to its confirmation */
+
+	bool started;                /* the first configuration is in */
+	struct servers_file written; /* what the file holds */
+	uint32_t generation;         /* of the file */
+	uint64_t plans;
+	bool write_failed;
+	uint64_t hash; /* of the written file */
+	uint64_t confirmed_hash;
+	uint32_t confirmed_generation;
+	int64_t confirmed_at;    /* Unix time, seconds; 0: never */
+	int64_t wanted_ms;       /* when the change that is not confirmed yet was seen; 0: none */
+	bool names_waiting;      /* a refreshed name waits for its turn */
+	bool names_only;         /* the reload in progress is for names only */
+	int64_t names_reload_ms; /* when one last took place */
+
+	int64_t spawned_ms, answered_ms;
+	int64_t next_probe_ms, ask_gap_ms;
+	bool asking;
+	int64_t next_sync_ms, next_log_ms;
+	bool ended;
+	int exit_code;
+	int signal_fd;
+};
+
+/* Milliseconds of the monotonic clock. */
+int64_t nanny_now_ms(void);
+
+/* Reads the ConfigMap and resolv.conf once; the start of everything, and all of --check. */
+void nanny_read_config(struct nanny *nanny, bool force);
+
+/* What the file should say now, for a new dnsmasq (`fresh`) or for the one that runs. Caller frees
+ * with servers_free. */
+struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
+
+/* Runs until told to stop; returns the exit code. */
+int nanny_loop(struct nanny *nanny);
+
+/* Whether dnsmasq answers and we are not about to stop. */
+bool nanny_is_ready(const struct nanny *nanny, const char **why);
+
+/* The pages of /metrics, /healthz, /readiness and /config. */
+extern const struct http_route nanny_routes[];
+
+#endif

@@ -1,0 +1,82 @@
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "nanny/privileges.h"
+
+static uint64_t
+effective_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+	if (syscall(SYS_capget, &header, data) < 0)
+		return 0;
+	return (uint64_t)data[1].effective << 32 | data[0].effective;
+}
+
+static int
+set_capabilities(uint64_t set)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t word = (uint32_t)(set >> (32 * i));
+		data[i] = (struct __user_cap_data_struct){
+			.effective = word, .permitted = word, .inheritable = word
+		};
+	}
+	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static bool
+may_become_nobody(void)
+{
+	const uint64_t needed = 1ull << CAP_SETUID | 1ull << CAP_SETGID;
+	return (effective_capabilities() & needed) == needed;
+}
+
+bool
+privileges_stay_root(void)
+{
+	return geteuid() == 0 && !may_become_nobody();
+}
+
+/* The capability survives the change of user by KEEPCAPS and exec by being ambient; both work under
+ * no-new-privileges. */
+static int
+become_nobody(uint64_t keep)
+{
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0)
+		return -errno;
+	if (setresgid(PRIVILEGES_NOBODY, PRIVILEGES_NOBODY, PRIVILEGES_NOBODY) < 0)
+		return -errno;
+	if (setresuid(PRIVILEGES_NOBODY, PRIVILEGES_NOBODY, PRIVILEGES_NOBODY) < 0)
+		return -errno;
+	int rc = set_capabilities(keep);
+	if (rc == 0 && keep &&
+	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0) < 0)
+		rc = -errno;
+	return rc;
+}
+
+int
+privileges_drop(void)
+{
+	if (geteuid() != 0)
+		return 0;
+	if (!may_become_nobody()) {
+		log_info("privileges: root without SETUID and SETGID: staying root");
+		return 0;
+	}
+	int rc = become_nobody(effective_capabilities() & 1ull << CAP_NET_BIND_SERVICE);
+	if (rc < 0)
+		log_errorx(
+		    "privileges: cannot become user %d: %s", PRIVILEGES_NOBODY, strerror(-rc));
+	return rc;
+}

@@ -1,0 +1,46 @@
+/*
+ * What the nanny asks dnsmasq, and what dnsmasq asks the nanny.
+ *
+ * It asks `version.bind` to know that dnsmasq is alive, and `<label>.generation.nanny.invalid` to
+ * know which servers file it has: dnsmasq forwards that to the address on the file's last line,
+ * 127.a.b.c at a port of ours, and the address at which it arrives is the generation. This shows
+ * that the file is in use, needs no more than one small packet however many servers there are, and
+ * cannot be mistaken, since the label is a secret of this process. At the same port 127.0.1.2 says
+ * SERVFAIL (a stub domain none of whose servers' names is resolved yet: better than asking the
+ * world about private names) and 127.0.1.3 REFUSED (no upstream at all).
+ */
+#ifndef NANNY_PROBE_H
+#define NANNY_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+
+struct probe;
+
+/* Sockets for a dnsmasq at `dnsmasq`; NULL after one log line. Caller frees with probe_free. */
+struct probe *probe_new(const struct server *dnsmasq);
+void probe_free(struct probe *probe);
+
+/* Descriptors to poll for input: of answers from dnsmasq, and of questions by it. */
+int probe_fd(const struct probe *probe);
+int probe_questions_fd(const struct probe *probe);
+
+/* The port of the marker line. */
+uint16_t probe_port(const struct probe *probe);
+
+/* The servers that say SERVFAIL and REFUSED. */
+struct server probe_servfail(const struct probe *probe);
+struct server probe_refused(const struct probe *probe);
+
+void probe_ask_version(struct probe *probe);
+void probe_ask_generation(struct probe *probe);
+
+/* Reads answers; true if there was one to any of our questions. */
+bool probe_read(struct probe *probe);
+
+/* Answers questions; returns the generation that the latest of ours arrived at, 0 if none did. */
+uint32_t probe_answer(struct probe *probe);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * Which servers are asked for which domain: the form in which the ConfigMap, resolv.conf, resolved
+ * names and dnsmasq's own arguments meet. Sorted by domain, no domain twice, no server twice in a
+ * domain.
+ */
+#ifndef NANNY_ROUTE_H
+#define NANNY_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/addr.h"
+
+enum { ROUTE_SERVERS_MAX = 64 };
+
+struct route {
+	char *domain; /* lower case, no final dot; "" is every other name */
+	struct server *servers;
+	size_t count;
+};
+
+struct routes {
+	struct route *items;
+	size_t count;
+};
+
+/* The route of exactly `domain`, added at its place if need be (so that order holds); invalidates
+ * earlier results. */
+struct route *routes_add(struct routes *routes, const char *domain);
+
+/* Adds `server` unless it is there already or there are ROUTE_SERVERS_MAX; false in the last case.
+ */
+bool route_add_server(struct route *route, const struct server *server);
+
+/* The route of exactly `domain`, or NULL. */
+const struct route *routes_get(const struct routes *routes, const char *domain);
+
+/* The route with servers that `domain` falls under when it has none of its own: the nearest domain
+ * above it, at last "". NULL if none. */
+const struct route *routes_above(const struct routes *routes, const char *domain);
+
+void routes_free(struct routes *routes);
+
+#endif

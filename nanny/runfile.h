@@ -1,0 +1,27 @@
+/*
+ * Where the servers file lives: a directory of our own below /run or /tmp, locked so that two
+ * nannies on one machine never share one, written aside and renamed so that dnsmasq never reads
+ * half of it.
+ */
+#ifndef NANNY_RUNFILE_H
+#define NANNY_RUNFILE_H
+
+#include <stddef.h>
+
+struct runfile {
+	int dir_fd;
+	char *dir;
+	char *path; /* of the servers file */
+};
+
+/* Makes the directory in `run_dir`, or where that is "" in /run, else /tmp; 0, or -errno after one
+ * log line. */
+int runfile_open(struct runfile *file, const char *run_dir);
+
+/* Replaces the file's content; 0 or -errno. */
+int runfile_write(const struct runfile *file, const char *text, size_t len);
+
+/* Removes file and directory. */
+void runfile_close(struct runfile *file);
+
+#endif

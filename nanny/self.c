@@ -1,0 +1,120 @@
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nanny/self.h"
+
+static bool
+has_addr(const struct addr *list, size_t count, const struct addr *addr)
+{
+	for (size_t i = 0; i < count; i++)
+		if (addr_equal(&list[i], addr))
+			return true;
+	return false;
+}
+
+static bool
+is_any(const struct addr *addr)
+{
+	static const uint8_t zero[16];
+	return memcmp(addr->bytes, zero, addr_len(addr)) == 0;
+}
+
+static bool
+is_loopback_net(const struct addr *addr)
+{
+	return addr->family == AF_INET && addr->bytes[0] == 127;
+}
+
+/* dnsmasq listens at every address, unless told one and that is not the unspecified one. */
+static bool
+listens_everywhere(const struct self *self)
+{
+	for (size_t i = 0; i < self->listen_count; i++)
+		if (is_any(&self->listen[i]))
+			return true;
+	return self->listen_count == 0;
+}
+
+bool
+self_is(const struct self *self, const struct server *server, const char **why)
+{
+	*why = "is dnsmasq itself: a forwarding loop";
+	if (server->port != self->port)
+		return false;
+	if (has_addr(self->listen, self->listen_count, &server->addr))
+		return true;
+	if (!listens_everywhere(self))
+		return false;
+	if (has_addr(self->local, self->local_count, &server->addr))
+		return true;
+	if (!is_loopback_net(&server->addr) ||
+	    has_addr(self->others, self->other_count, &server->addr))
+		return false;
+	*why = "is this pod's loopback, where only dnsmasq itself listens: a forwarding loop";
+	return true;
+}
+
+/* The second column: local address in hexadecimal, as the machine stores it, and port. */
+void
+self_read_udp_line(struct self *self, const char *line)
+{
+	uint32_t ip;
+	unsigned port;
+	if (sscanf(line, " %*u: %8" SCNx32 ":%4X", &ip, &port) != 2 || port != self->port)
+		return;
+	struct addr addr = { .family = AF_INET };
+	memcpy(addr.bytes, &ip, 4);
+	bool exact = addr.bytes[0] == 127 &&
+		     !(addr.bytes[1] == 0 && addr.bytes[2] == 0 && addr.bytes[3] == 1);
+	if (exact && self->other_count < SELF_ADDRS_MAX)
+		self->others[self->other_count++] = addr;
+}
+
+void
+self_refresh(struct self *self)
+{
+	struct ifaddrs *list;
+	struct server server;
+	self->local_count = self->other_count = 0;
+	if (getifaddrs(&list) == 0) {
+		for (struct ifaddrs *i = list; i && self->local_count < SELF_ADDRS_MAX;
+		     i = i->ifa_next)
+			if (i->ifa_addr && server_from_sockaddr(i->ifa_addr, &server) == 0)
+				self->local[self->local_count++] = server.addr;
+		freeifaddrs(list);
+	}
+	FILE *file = fopen("/proc/net/udp", "re");
+	char line[512];
+	while (file && fgets(line, sizeof line, file))
+		self_read_udp_line(self, line);
+	if (file)
+		fclose(file);
+}
+
+uint64_t
+self_receive_drops(uint16_t port)
+{
+	static const char *const files[] = { "/proc/net/udp", "/proc/net/udp6" };
+	uint64_t total = 0;
+	for (size_t i = 0; i < 2; i++) {
+		FILE *file = fopen(files[i], "re");
+		char line[512];
+		while (file && fgets(line, sizeof line, file)) {
+			unsigned local;
+			char *end = line + strcspn(line, "\n"); /* padded with blanks */
+			while (end > line && end[-1] == ' ')
+				*--end = '\0';
+			const char *last = strrchr(line, ' ');
+			uint64_t drops;
+			if (last && sscanf(line, " %*u: %*[0-9A-F]:%4X", &local) == 1 &&
+			    local == port && sscanf(last, "%" SCNu64, &drops) == 1)
+				total += drops;
+		}
+		if (file)
+			fclose(file);
+	}
+	return total;
+}

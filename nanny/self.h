@@ -1,0 +1,44 @@
+/*
+ * Which servers are dnsmasq itself: to forward there would go round in circles until every query in
+ * the pod is lost.
+ *
+ * On 0.0.0.0 dnsmasq answers at every address of the pod and at all of 127.0.0.0/8. dnsmasq refuses
+ * its interfaces' own addresses, but not 127.0.0.53, which a node's resolv.conf names where
+ * systemd-resolved runs, and where in a pod nobody else listens.
+ */
+#ifndef NANNY_SELF_H
+#define NANNY_SELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+
+enum { SELF_ADDRS_MAX = 256 };
+
+struct self {
+	uint16_t port;
+	const struct addr *listen; /* what dnsmasq was told; none: everything */
+	size_t listen_count;
+	struct addr local[SELF_ADDRS_MAX]; /* addresses of this network namespace */
+	size_t local_count;
+	struct addr others[SELF_ADDRS_MAX]; /* loopback addresses at which something else is bound
+					       to our port */
+	size_t other_count;
+};
+
+/* Reads the interfaces' addresses and /proc/net/udp into `local` and `others`. */
+void self_refresh(struct self *self);
+
+/* Adds to `others` what a line of /proc/net/udp says about `self->port`. */
+void self_read_udp_line(struct self *self, const char *line);
+
+/* Whether dnsmasq answers at `server`; `why` then gets a static reason. */
+bool self_is(const struct self *self, const struct server *server, const char **why);
+
+/* Packets that the kernel dropped for full buffers of sockets bound to `port`, over both families
+ * (/proc/net/udp, udp6). */
+uint64_t self_receive_drops(uint16_t port);
+
+#endif

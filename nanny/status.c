@@ -1,0 +1,404 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <json-c/json.h>
+
+#include "lib/xalloc.h"
+#include "nanny/nanny.h"
+
+typedef struct json_object *object;
+
+static void
+put(object o, const char *key, object value)
+{
+	json_object_object_add(o, key, value);
+}
+
+static object
+text(const char *s)
+{
+	return s ? json_object_new_string(s) : NULL;
+}
+
+static object
+number(int64_t n)
+{
+	return json_object_new_int64(n);
+}
+
+/* RFC 3339, or null for never. */
+static object
+moment(int64_t unix_s)
+{
+	char buf[32];
+	struct tm tm;
+	time_t t = (time_t)unix_s;
+	if (unix_s == 0 || gmtime_r(&t, &tm) == NULL)
+		return NULL;
+	strftime(buf, sizeof buf, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return text(buf);
+}
+
+/* A time of the monotonic clock as one of the calendar. */
+static object
+moment_ms(int64_t ms)
+{
+	return moment(time(NULL) + (ms - nanny_now_ms()) / 1000);
+}
+
+static object
+servers_json(const struct server *servers, size_t count)
+{
+	char buf[SERVER_TEXT_MAX];
+	object array = json_object_new_array();
+	for (size_t i = 0; i < count; i++)
+		json_object_array_add(array, text(server_format(&servers[i], buf)));
+	return array;
+}
+
+static object
+stubs_json(const struct conf_stubs *stubs)
+{
+	object all = json_object_new_object();
+	char buf[SERVER_TEXT_MAX + CONF_HOST_MAX];
+	for (size_t i = 0; i < stubs->count; i++) {
+		const struct conf_stub *stub = &stubs->items[i];
+		object array = json_object_new_array();
+		for (size_t k = 0; k < stub->count; k++) {
+			const struct conf_server *s = &stub->servers[k];
+			if (s->host[0])
+				snprintf(buf, sizeof buf, "%s:%u", s->host, s->server.port);
+			else
+				server_format(&s->server, buf);
+			json_object_array_add(array, text(buf));
+		}
+		put(all, stub->domain, array);
+	}
+	return all;
+}
+
+static void
+put_keys(object o, const struct config *config)
+{
+	object keys = json_object_new_object(), refused = json_object_new_array();
+	for (int i = 0; i < CONFIG_KEY_COUNT; i++) {
+		const struct config_key_state *state = &config->keys[i];
+		object key = json_object_new_object();
+		put(key, "present", json_object_new_boolean(state->present));
+		put(key, "inForce",
+		    i == CONFIG_STUBS
+			? stubs_json(&config->stubs)
+			: servers_json(config->upstreams.servers, config->upstreams.count));
+		put(key, "error", text(state->error));
+		put(keys, config_key_names[i], key);
+		if (state->error == NULL)
+			continue;
+		object refusal = json_object_new_object();
+		put(refusal, "key", text(config_key_names[i]));
+		put(refusal, "reason", text(state->error));
+		put(refusal, "since", moment(state->error_since));
+		json_object_array_add(refused, refusal);
+	}
+	put(o, "keys", keys);
+	put(o, "refused", refused);
+}
+
+static object
+upstreams_json(struct nanny *nanny)
+{
+	object o = json_object_new_object();
+	struct server servers[CONF_UPSTREAMS_MAX];
+	size_t count = config_upstreams(&nanny->config, &nanny->resolv, &nanny->self, servers);
+	put(o, "source",
+	    text(nanny->config.upstreams.count ? "upstreamNameservers"
+		 : count                       ? "resolv.conf"
+					       : "none"));
+	put(o, "servers", servers_json(servers, count));
+	put(o, "refused", text(nanny->config.loop));
+	return o;
+}
+
+static object
+family_json(const struct name_family *family)
+{
+	object o = json_object_new_object();
+	put(o, "ttl", number(family->ttl_s));
+	put(o, "until", family->answered ? moment_ms(family->until_ms) : NULL);
+	put(o, "failures", number(family->failures));
+	put(o, "error", family->error[0] ? text(family->error) : NULL);
+	return o;
+}
+
+static object
+name_json(const struct name *name)
+{
+	object o = json_object_new_object(), addrs = json_object_new_array();
+	char buf[ADDR_TEXT_MAX];
+	for (size_t i = 0; i < name->known_count; i++) {
+		object addr = json_object_new_object();
+		put(addr, "address", text(addr_format(&name->known[i].addr, buf)));
+		put(addr, "current", json_object_new_boolean(name->known[i].current));
+		if (!name->known[i].current)
+			put(addr, "keptUntil", moment_ms(name->known[i].keep_until_ms));
+		json_object_array_add(addrs, addr);
+	}
+	put(o, "name", text(name->host));
+	put(o, "addresses", addrs);
+	put(o, "A", family_json(&name->family[NAME_V4]));
+	put(o, "AAAA", family_json(&name->family[NAME_V6]));
+	return o;
+}
+
+static object
+names_json(const struct names *names)
+{
+	object array = json_object_new_array();
+	const struct name *name;
+	for (size_t i = 0; (name = names_at(names, i)); i++)
+		json_object_array_add(array, name_json(name));
+	return array;
+}
+
+/* What dnsmasq's file says, padding and domains that are gone included. */
+static object
+file_json(const struct servers_file *file)
+{
+	object array = json_object_new_array();
+	for (size_t i = 0; i < file->count; i++) {
+		object o = json_object_new_object();
+		put(o, "domain", text(file->items[i].domain));
+		put(o, "servers", servers_json(file->items[i].lines, file->items[i].count));
+		put(o, "retired", json_object_new_boolean(file->items[i].retired != 0));
+		json_object_array_add(array, o);
+	}
+	return array;
+}
+
+static object
+dnsmasq_json(const struct nanny *nanny)
+{
+	object o = json_object_new_object(), args = json_object_new_array();
+	for (size_t i = 0; i < nanny->args.argc; i++)
+		json_object_array_add(args, text(nanny->args.argv[i]));
+	put(o, "state", text(child_state_name(nanny->child.state)));
+	put(o, "pid", number(nanny->process.pid));
+	put(o, "deaths", number(nanny->child.deaths));
+	put(o, "arguments", args);
+	return o;
+}
+
+static bool
+is_confirmed(const struct nanny *nanny)
+{
+	return nanny->confirmed_generation == nanny->generation && !nanny->child.changed;
+}
+
+static void
+page_config(const struct http_request *request, struct http_response *response, void *arg)
+{
+	struct nanny *nanny = arg;
+	char hash[32];
+	object o = json_object_new_object();
+	(void)request;
+	put(o, "confirmed", json_object_new_boolean(is_confirmed(nanny)));
+	put(o, "confirmedAt", moment(nanny->confirmed_at));
+	put(o, "generation", number(nanny->generation));
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->hash);
+	put(o, "hash", text(hash));
+	put(o, "dnsmasq", dnsmasq_json(nanny));
+	put_keys(o, &nanny->config);
+	put(o, "upstreams", upstreams_json(nanny));
+	put(o, "names", names_json(nanny->names));
+	put(o, "file", file_json(&nanny->written));
+	response->body = xstrdup(json_object_to_json_string_ext(
+	    o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+	response->len = strlen(response->body);
+	response->content_type = "application/json";
+	json_object_put(o);
+}
+
+static void
+page_healthz(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct nanny *nanny = arg;
+	int64_t silent_ms = nanny_now_ms() - nanny->answered_ms;
+	(void)request;
+	if (silent_ms >= nanny->options->silence_ms)
+		http_text(response, 503, "dnsmasq has not answered for %lld s\n",
+		    (long long)(silent_ms / 1000));
+	else
+		http_text(response, 200, "ok\n");
+}
+
+static void
+page_readiness(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const char *why;
+	(void)request;
+	if (nanny_is_ready(arg, &why))
+		http_text(response, 200, "ok\n");
+	else
+		http_text(response, 503, "dnsmasq: %s\n", why);
+}
+
+static void
+one(struct metrics *m, const char *name, enum metric_type type, const char *help, double value)
+{
+	metrics_family(m, name, type, help);
+	metrics_value(m, value, NULL);
+}
+
+static void
+put_reloads(struct metrics *m, const struct nanny *nanny)
+{
+	const struct nanny_stats *s = &nanny->stats;
+	metrics_family(m, "nanny_reloads_total", METRIC_COUNTER,
+	    "Servers files by what became of them: dnsmasq has it, did not have it in time (and "
+	    "was told again), died first, or could not be written.");
+	metrics_value(m, (double)s->reloads_confirmed, "result", "confirmed", NULL);
+	metrics_value(m, nanny->child.unconfirmed, "result", "timeout", NULL);
+	metrics_value(m, (double)s->reloads_lost, "result", "lost", NULL);
+	metrics_value(m, (double)s->write_failures, "result", "unwritten", NULL);
+	one(m, "nanny_name_reloads_total", METRIC_COUNTER,
+	    "Reloads made only because a stub server's name moved; each empties dnsmasq's cache.",
+	    (double)s->reloads_names);
+	one(m, "nanny_sighups_total", METRIC_COUNTER, "SIGHUPs sent to dnsmasq.", (double)s->hups);
+	one(m, "nanny_config_changes_total", METRIC_COUNTER,
+	    "Changes of what dnsmasq should do, from the ConfigMap, resolv.conf or names.",
+	    (double)s->changes);
+	one(m, "nanny_config_changes_not_applied_total", METRIC_COUNTER,
+	    "Changes of the ConfigMap ignored because -restartDnsmasq is false.",
+	    (double)s->not_applied);
+	metrics_family(m, "nanny_config_confirm_seconds", METRIC_HISTOGRAM,
+	    "From a change seen to dnsmasq's confirmation.");
+	metrics_histogram(m, &nanny->confirm_s, NULL);
+}
+
+static void
+put_config(struct metrics *m, const struct nanny *nanny)
+{
+	char hash[32];
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->hash);
+	metrics_family(
+	    m, "nanny_config_info", METRIC_GAUGE, "1, labelled with the hash of the servers file.");
+	metrics_value(m, 1, "hash", hash, NULL);
+	one(m, "nanny_config_generation", METRIC_GAUGE, "Number of the servers file.",
+	    nanny->generation);
+	one(m, "nanny_config_confirmed", METRIC_GAUGE, "1 if dnsmasq has the newest configuration.",
+	    is_confirmed(nanny));
+	one(m, "nanny_config_confirmed_timestamp_seconds", METRIC_GAUGE,
+	    "When dnsmasq was last seen to have a new file; 0: never.",
+	    (double)nanny->confirmed_at);
+	metrics_family(m, "nanny_config_error", METRIC_GAUGE,
+	    "1 if the present content of the key is refused and an older one is in force.");
+	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
+		metrics_value(
+		    m, nanny->config.keys[i].error != NULL, "key", config_key_names[i], NULL);
+	metrics_family(m, "nanny_config_errors_total", METRIC_COUNTER,
+	    "Contents of the key that were refused.");
+	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
+		metrics_value(
+		    m, (double)nanny->config.keys[i].refused, "key", config_key_names[i], NULL);
+	one(m, "nanny_upstream_loop", METRIC_GAUGE,
+	    "1 if a server of resolv.conf is dnsmasq itself and therefore not asked.",
+	    nanny->config.loop != NULL);
+}
+
+static void
+put_child(struct metrics *m, const struct nanny *nanny)
+{
+	metrics_family(
+	    m, "nanny_dnsmasq_state", METRIC_GAUGE, "1 for the state that dnsmasq is in.");
+	for (int i = 0; i < CHILD_STATE_COUNT; i++)
+		metrics_value(m, nanny->child.state == (enum child_state)i, "state",
+		    child_state_name((enum child_state)i), NULL);
+	one(m, "nanny_child_restarts_total", METRIC_COUNTER, "Times dnsmasq was started again.",
+	    nanny->stats.spawns ? (double)nanny->stats.spawns - 1 : 0);
+	one(m, "nanny_dnsmasq_deaths_total", METRIC_COUNTER,
+	    "Times dnsmasq ended without having been told to.", nanny->child.deaths);
+	one(m, "nanny_dnsmasq_silences_total", METRIC_COUNTER,
+	    "Times dnsmasq was killed for answering nothing.", (double)nanny->stats.silences);
+	one(m, "nanny_dnsmasq_last_answer_age_seconds", METRIC_GAUGE,
+	    "Since dnsmasq last answered the nanny.",
+	    (double)(nanny_now_ms() - nanny->answered_ms) / 1000);
+	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
+	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
+	    "sockets.",
+	    (double)self_receive_drops(nanny->args.port));
+}
+
+static void
+put_names(struct metrics *m, const struct nanny *nanny)
+{
+	struct names_stats stats = names_stats(nanny->names);
+	const struct name *name;
+	size_t count = 0, resolved = 0, failing = 0;
+	int64_t oldest = nanny_now_ms();
+	for (; (name = names_at(nanny->names, count)); count++) {
+		resolved += name->known_count > 0;
+		for (int i = 0; i < NAME_FAMILIES; i++) {
+			failing += name->family[i].failures > 0;
+			int64_t taken =
+			    name->family[i].until_ms - (int64_t)name->family[i].ttl_s * 1000;
+			if (name->family[i].answered && taken < oldest)
+				oldest = taken;
+		}
+	}
+	metrics_family(m, "nanny_names", METRIC_GAUGE, "Stub servers given by name.");
+	metrics_value(m, (double)resolved, "state", "resolved", NULL);
+	metrics_value(m, (double)(count - resolved), "state", "unresolved", NULL);
+	one(m, "nanny_names_failing", METRIC_GAUGE, "Names and families whose last refresh failed.",
+	    (double)failing);
+	one(m, "nanny_names_oldest_answer_age_seconds", METRIC_GAUGE,
+	    "Age of the oldest answer in use.", (double)(nanny_now_ms() - oldest) / 1000);
+	metrics_family(m, "nanny_name_lookups_total", METRIC_COUNTER,
+	    "Questions asked for stub servers' names.");
+	metrics_value(m, (double)stats.answers, "result", "answer", NULL);
+	metrics_value(m, (double)stats.failures, "result", "failure", NULL);
+}
+
+static void
+put_file(struct metrics *m, const struct nanny *nanny)
+{
+	size_t lines = 0, retired = 0;
+	for (size_t i = 0; i < nanny->written.count; i++) {
+		lines += nanny->written.items[i].count;
+		retired += nanny->written.items[i].retired ? nanny->written.items[i].count : 0;
+	}
+	metrics_family(m, "nanny_servers_file_lines", METRIC_GAUGE,
+	    "Lines of the servers file; retired ones are of domains that are gone.");
+	metrics_value(m, (double)(lines - retired), "kind", "configured", NULL);
+	metrics_value(m, (double)retired, "kind", "retired", NULL);
+	one(m, "nanny_servers_file_dropped_lines_total", METRIC_COUNTER,
+	    "Retired lines dropped because there were too many.",
+	    (double)nanny->stats.dropped_lines);
+}
+
+static void
+page_metrics(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct nanny *nanny = arg;
+	enum metrics_format format = metrics_negotiate(request->accept);
+	struct metrics *m = metrics_new(format);
+	put_reloads(m, nanny);
+	put_config(m, nanny);
+	put_child(m, nanny);
+	put_names(m, nanny);
+	put_file(m, nanny);
+	one(m, "nanny_log_suppressed_total", METRIC_COUNTER,
+	    "Log lines dropped because nobody read them or there were too many.",
+	    (double)log_suppressed());
+	metrics_process(m, "nanny_build_info");
+	response->body = metrics_finish(m, &response->len);
+	response->content_type = metrics_content_type(format);
+}
+
+const struct http_route nanny_routes[] = {
+	{ "/healthz", page_healthz, false },
+	{ "/readiness", page_readiness, false },
+	{ "/metrics", page_metrics, false },
+	{ "/config", page_config, true },
+	{ NULL, NULL, false },
+};
