@@ -1,0 +1,14 @@
+/* The style sheet and the script are files of their own, and parts of the program: nothing to
+ * install, nothing to lose. */
+#include "sidecar/page.h"
+
+#define EMBED(name, file)                                                                          \
+	__asm__(".section .rodata\n"                                                               \
+		".global " #name "\n" #name ":\n"                                                  \
+		".incbin \"" file "\"\n"                                                           \
+		".global " #name "_end\n" #name "_end:\n"                                          \
+		".byte 0\n"                                                                        \
+		".previous\n")
+
+EMBED(page_css, "sidecar/page.css");
+EMBED(page_js, "sidecar/page.js");

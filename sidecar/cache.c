@@ -1,0 +1,379 @@
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/log.h"
+#include "lib/wire.h"
+#include "sidecar/cache.h"
+#include "sidecar/clock.h"
+
+enum { POLL_TIMEOUT_MS = 1000 };
+
+static const char *const names[STAT_COUNT] = {
+	[STAT_HITS] = "hits.bind.",
+	[STAT_MISSES] = "misses.bind.",
+	[STAT_EVICTIONS] = "evictions.bind.",
+	[STAT_INSERTIONS] = "insertions.bind.",
+	[STAT_SIZE] = "cachesize.bind.",
+	[STAT_SERVERS] = "servers.bind.",
+};
+
+int
+cache_parse_number(const uint8_t *text, size_t len, uint32_t *value)
+{
+	bool negative = len > 0 && text[0] == '-';
+	uint64_t sum = 0;
+	size_t i = negative;
+
+	if (i == len || len > 11)
+		return -EINVAL;
+	for (; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return -EINVAL;
+		sum = sum * 10 + (text[i] - '0');
+	}
+	if (sum > UINT32_MAX)
+		return -EINVAL;
+	*value = (uint32_t)(negative ? -sum : sum); /* %d of an unsigned counter past 2^31 */
+	return 0;
+}
+
+int
+cache_parse_upstream(const uint8_t *text, size_t len, struct cache_sample_upstream *upstream)
+{
+	char copy[80], address[64];
+	unsigned port;
+	int used = 0;
+
+	if (len >= sizeof copy || memchr(text, '\0', len) != NULL)
+		return -EINVAL;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	/* The field widths keep every number within its type. */
+	if (sscanf(copy, "%63[0-9a-fA-F.:]#%5u %n", address, &port, &used) != 2 || used == 0)
+		return -EINVAL;
+	const char *queries = copy + used, *failed = strchr(queries, ' ');
+	if (port == 0 || port > UINT16_MAX || failed == NULL ||
+	    addr_parse(address, &upstream->server.addr) < 0)
+		return -EINVAL;
+	upstream->server.port = (uint16_t)port;
+	if (cache_parse_number(
+		(const uint8_t *)queries, (size_t)(failed - queries), &upstream->queries) < 0 ||
+	    cache_parse_number((const uint8_t *)failed + 1, strlen(failed + 1), &upstream->failed) <
+		0)
+		return -EINVAL;
+	return 0;
+}
+
+/*
+ * The nanny ends its servers file with a marker that shows dnsmasq's generation, and answers itself
+ * for names that nobody else answers for: servers in 127.0.0.0/8 outside 127.0.0.0/24, at a port of
+ * its own. They are no upstreams.
+ */
+static bool
+is_marker(const struct server *server)
+{
+	const uint8_t *b = server->addr.bytes;
+	return server->addr.family == AF_INET && b[0] == 127 && (b[1] != 0 || b[2] != 0);
+}
+
+struct reading {
+	struct cache_sample *sample;
+	enum cache_stat stat;
+	bool bad;
+};
+
+static void
+read_string(void *arg, const uint8_t *text, size_t len)
+{
+	struct reading *reading = arg;
+	struct cache_sample *sample = reading->sample;
+	uint32_t number;
+	struct cache_sample_upstream upstream;
+
+	if (reading->stat != STAT_SERVERS) {
+		if (cache_parse_number(text, len, &number) < 0)
+			reading->bad = true;
+		else if (reading->stat == STAT_SIZE)
+			sample->size = number;
+		else
+			sample->counters[reading->stat] = number;
+		return;
+	}
+	if (len == 0) /* how dnsmasq says that it has none */
+		return;
+	if (cache_parse_upstream(text, len, &upstream) < 0)
+		sample->malformed++;
+	else if (is_marker(&upstream.server))
+		return;
+	else if (sample->upstream_count == UPSTREAMS_MAX)
+		sample->dropped++;
+	else
+		sample->upstreams[sample->upstream_count++] = upstream;
+}
+
+int
+cache_read(struct cache_sample *sample, enum cache_stat stat, const struct net *answer)
+{
+	struct reading reading = { .sample = sample, .stat = stat };
+	int strings = reply_strings(
+	    answer->message, answer->message_len, &answer->question, read_string, &reading);
+
+	if (stat == STAT_SERVERS)
+		return strings < 0 ? -EBADMSG : 0;
+	return strings == 1 && !reading.bad ? 0 : -EBADMSG;
+}
+
+/* Whether `now` after `before` is a 32-bit wrap rather than a fresh start. */
+static bool
+wrapped(uint32_t before, uint32_t now)
+{
+	return before >= 0xc0000000u && now < 0x40000000u;
+}
+
+static bool
+began_anew(uint32_t before, uint32_t now)
+{
+	return now < before && !wrapped(before, now);
+}
+
+/* What was counted since `before`. */
+static uint32_t
+growth(uint32_t before, uint32_t now, bool anew)
+{
+	return anew || began_anew(before, now) ? now : now - before;
+}
+
+static struct upstream *
+find_upstream(struct cache *cache, const struct server *server)
+{
+	for (size_t i = 0; i < cache->upstream_count; i++)
+		if (server_equal(&cache->upstreams[i].server, server))
+			return &cache->upstreams[i];
+	return NULL;
+}
+
+/* A free place, or that of an upstream that is gone; NULL if all are in use. */
+static struct upstream *
+new_upstream(struct cache *cache, const struct server *server)
+{
+	struct upstream *upstream = NULL;
+
+	if (cache->upstream_count < UPSTREAMS_MAX)
+		upstream = &cache->upstreams[cache->upstream_count++];
+	for (size_t i = 0; upstream == NULL && i < UPSTREAMS_MAX; i++)
+		if (!cache->upstreams[i].present)
+			upstream = &cache->upstreams[i];
+	if (upstream != NULL)
+		*upstream = (struct upstream){ .server = *server };
+	return upstream;
+}
+
+/*
+ * dnsmasq re-uses the record of a removed server line for an added one, counts included, so a
+ * server that appears while another disappears comes with the other's past: that is taken as its
+ * starting point, not as its queries.
+ */
+static void
+update_upstreams(struct cache *cache, const struct cache_sample *sample, bool anew, int64_t now_ns)
+{
+	bool vanished = false;
+
+	for (size_t i = 0; i < cache->upstream_count; i++) {
+		struct upstream *upstream = &cache->upstreams[i];
+		bool was = upstream->present;
+		upstream->present = false;
+		for (size_t j = 0; j < sample->upstream_count; j++)
+			if (server_equal(&upstream->server, &sample->upstreams[j].server))
+				upstream->present = true;
+		vanished |= was && !upstream->present;
+	}
+	for (size_t i = 0; i < sample->upstream_count; i++) {
+		const struct cache_sample_upstream *now = &sample->upstreams[i];
+		struct upstream *upstream = find_upstream(cache, &now->server);
+		bool fresh = anew || upstream == NULL || !upstream->present;
+		if (upstream == NULL && (upstream = new_upstream(cache, &now->server)) == NULL) {
+			cache->upstreams_dropped++;
+			continue;
+		}
+		bool inherited = fresh && !anew && vanished && cache->seen;
+		uint32_t queries = growth(upstream->last_queries, now->queries, fresh);
+		uint32_t failed = growth(upstream->last_failed, now->failed, fresh);
+		upstream->present = true;
+		upstream->last_queries = now->queries;
+		upstream->last_failed = now->failed;
+		if (inherited)
+			continue;
+		upstream->queries += queries;
+		upstream->failed += failed;
+		if (cache->seen) { /* the first reading is dnsmasq's whole life, not the last
+				      minutes */
+			buckets_add(&upstream->recent_queries, now_ns, queries);
+			buckets_add(&upstream->recent_failed, now_ns, failed);
+		}
+	}
+	cache->upstreams_dropped += sample->dropped;
+}
+
+static void
+update_recent(struct cache *cache, const uint32_t *grown, bool restarted, int64_t now_ns)
+{
+	/* Our own questions of the previous reading are hits to dnsmasq; a restarted one has seen
+	 * fewer. */
+	uint32_t own = restarted ? 0 : STAT_COUNT;
+
+	if (!cache->seen)
+		return;
+	buckets_add(
+	    &cache->recent_hits, now_ns, grown[STAT_HITS] > own ? grown[STAT_HITS] - own : 0);
+	buckets_add(&cache->recent_misses, now_ns, grown[STAT_MISSES]);
+}
+
+void
+cache_update(struct cache *cache, const struct cache_sample *sample, int64_t now_ns, double wall_s)
+{
+	const uint32_t *now = sample->counters, *last = cache->last;
+	uint32_t grown[CACHE_COUNTERS];
+	bool restarted = began_anew(last[STAT_HITS], now[STAT_HITS]) ||
+			 began_anew(last[STAT_MISSES], now[STAT_MISSES]);
+	bool flushed = restarted || began_anew(last[STAT_INSERTIONS], now[STAT_INSERTIONS]) ||
+		       began_anew(last[STAT_EVICTIONS], now[STAT_EVICTIONS]);
+
+	for (int i = 0; i < CACHE_COUNTERS; i++) {
+		bool anew = restarted || (flushed && (i == STAT_INSERTIONS || i == STAT_EVICTIONS));
+		grown[i] = growth(last[i], now[i], anew);
+		cache->counters[i] += grown[i];
+	}
+	update_upstreams(cache, sample, restarted, now_ns);
+	update_recent(cache, grown, restarted, now_ns);
+	memcpy(cache->last, now, sizeof cache->last);
+	cache->size = sample->size;
+	cache->malformed += sample->malformed;
+	if (restarted) {
+		cache->restarts++;
+		cache->restarted_s = wall_s;
+	} else if (flushed) {
+		cache->flushes++;
+		cache->flushed_s = wall_s;
+	}
+	if (!cache->up)
+		cache->since_ns = now_ns;
+	cache->up = cache->seen = true;
+	cache->error[0] = '\0';
+	cache->last_s = wall_s;
+}
+
+void
+cache_fail(struct cache *cache, const char *error, int64_t now_ns)
+{
+	if (cache->up || cache->errors == 0)
+		cache->since_ns = now_ns;
+	if (strcmp(cache->error, error) != 0)
+		log_warnx("dnsmasq: statistics: %s", error);
+	cache->up = false;
+	cache->errors++;
+	snprintf(cache->error, sizeof cache->error, "%s", error);
+}
+
+double
+cache_hit_ratio(const struct cache *cache, int64_t now_ns)
+{
+	uint64_t hits = buckets_sum(&cache->recent_hits, now_ns);
+	uint64_t misses = buckets_sum(&cache->recent_misses, now_ns);
+
+	return hits + misses == 0 ? NAN : (double)hits / (double)(hits + misses);
+}
+
+void
+cache_poller_init(
+    struct cache_poller *poller, const struct server *server, int64_t interval_ms, int64_t now_ns)
+{
+	poller->server = *server;
+	poller->interval_ns = interval_ms * NS_PER_MS;
+	poller->due_ns = now_ns;
+	poller->stat = STAT_COUNT;
+	net_init(&poller->net);
+}
+
+/* Asks for the present statistic; true if that failed at once. */
+static bool
+ask(struct cache_poller *poller)
+{
+	struct dname name;
+
+	if (dname_from_text(&name, names[poller->stat]) < 0)
+		log_fatalx("statistics: %s: not a name", names[poller->stat]);
+	return net_ask(&poller->net, &poller->server, &name, TYPE_TXT, CLASS_CH, POLL_TIMEOUT_MS);
+}
+
+static void
+poll_failed(struct cache_poller *poller, struct cache *cache, const char *what, int64_t now_ns)
+{
+	char error[CACHE_ERROR_MAX];
+
+	snprintf(error, sizeof error, "%s: %s", names[poller->stat], what);
+	cache_fail(cache, error, now_ns);
+	poller->stat = STAT_COUNT;
+}
+
+/* Takes in the answer to one question and asks the next one; false when nothing is under way any
+ * more. */
+static bool
+advance(struct cache_poller *poller, struct cache *cache, int64_t now_ns)
+{
+	const struct net *net = &poller->net;
+	char text[CAUSE_TEXT_MAX];
+
+	/* dnsmasq without any upstream answers servers.bind with a TXT of no strings at all, which
+	 * is no error. */
+	if (net->reply.cause != CAUSE_OK) {
+		poll_failed(poller, cache,
+		    net->reply.cause == CAUSE_UNREACHABLE
+			? strerror(net->error)
+			: cause_text(net->reply.cause, net->reply.rcode, text),
+		    now_ns);
+		return false;
+	}
+	if (cache_read(&poller->sample, (enum cache_stat)poller->stat, net) < 0) {
+		poll_failed(poller, cache, "not what dnsmasq says", now_ns);
+		return false;
+	}
+	if (++poller->stat < STAT_COUNT)
+		return ask(poller);
+	cache_update(cache, &poller->sample, now_ns, clock_wall_s());
+	return false;
+}
+
+void
+cache_poller_run(struct cache_poller *poller, struct cache *cache, short revents, int64_t now_ns)
+{
+	bool ended = false;
+
+	if (poller->stat == STAT_COUNT) {
+		if (now_ns < poller->due_ns)
+			return;
+		poller->due_ns +=
+		    ((now_ns - poller->due_ns) / poller->interval_ns + 1) * poller->interval_ns;
+		poller->stat = STAT_HITS;
+		memset(&poller->sample, 0, sizeof poller->sample);
+		ended = ask(poller);
+	} else {
+		ended = net_run(&poller->net, revents);
+	}
+	while (ended)
+		ended = advance(poller, cache, now_ns);
+}
+
+int64_t
+cache_poller_deadline(const struct cache_poller *poller)
+{
+	return poller->stat == STAT_COUNT ? poller->due_ns : poller->net.deadline_ns;
+}
+
+void
+cache_poller_close(struct cache_poller *poller)
+{
+	net_close(&poller->net);
+}

@@ -1,0 +1,42 @@
+/*
+ * Small charts of the last ten minutes, as SVG that stretches with the page: one unit of x is one
+ * second, so the plot is HISTORY_S wide; axis labels are HTML beside it, which keeps their size on
+ * a phone. Pure.
+ */
+#ifndef SIDECAR_CHART_H
+#define SIDECAR_CHART_H
+
+#include "sidecar/cache.h"
+#include "sidecar/history.h"
+#include "sidecar/html.h"
+
+/* What a chart shows beside its data. */
+struct chart {
+	int64_t now_ns;
+	int window_s;      /* the newest so many seconds, at most HISTORY_S */
+	const char *title; /* what a screen reader says */
+};
+
+/* 2, 5 or 10 minutes: the shortest that holds all since the start, so that a new page is no empty
+ * one. */
+int chart_window_s(int64_t now_ns, int64_t started_ns);
+
+/*
+ * Latency on a logarithmic axis of whole decades (a spike of 100 ms must not flatten the rest),
+ * failures as bars over the full height.
+ */
+void chart_latency(struct html *html, const struct chart *chart, const struct history *history,
+    uint32_t interval_s);
+
+/* Share of `part` in `part + rest`, 0 to 100 %; nothing where nothing was asked. */
+void chart_ratio(struct html *html, const struct chart *chart, const struct buckets *part,
+    const struct buckets *rest);
+
+/* Bars of `total`, the share of `bad` in them in the colour of failure. */
+void chart_bars(struct html *html, const struct chart *chart, const struct buckets *total,
+    const struct buckets *bad);
+
+/* The decades 10^low..10^high ms that hold all latencies between the two; at least two of them. */
+void chart_decades(double min_ms, double max_ms, int *low, int *high);
+
+#endif

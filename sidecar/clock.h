@@ -1,0 +1,39 @@
+/* The monotonic clock in nanoseconds, and the wall clock in seconds for timestamps that people and
+ * Prometheus read. */
+#ifndef SIDECAR_CLOCK_H
+#define SIDECAR_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S  INT64_C(1000000000)
+
+/* No deadline: later than every other. */
+#define CLOCK_NEVER INT64_MAX
+
+static inline int64_t
+timespec_ns(const struct timespec *ts)
+{
+	return (int64_t)ts->tv_sec * NS_PER_S + ts->tv_nsec;
+}
+
+static inline int64_t
+clock_mono_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return timespec_ns(&ts);
+}
+
+static inline double
+clock_wall_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * The nanny's /config as this program understands it: a JSON object of a version that may be newer
+ * than ours, so everything is looked up by name and type, and what is missing or of another type is
+ * left out. Strings belong to the object.
+ */
+#ifndef SIDECAR_CONFIG_H
+#define SIDECAR_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <json-c/json.h>
+
+/* The member `key` of `object` if that is an object and the member of this type, else NULL. */
+struct json_object *config_member(struct json_object *object, const char *key, enum json_type type);
+
+/* The same for a string, "" when there is none. */
+const char *config_string(struct json_object *object, const char *key);
+
+/* The `i`th item of array `key` as an object or string of this type, NULL past the last (an item of
+ * another type is NULL too). */
+struct json_object *config_item(
+    struct json_object *object, const char *key, size_t i, enum json_type type);
+size_t config_count(struct json_object *object, const char *key);
+
+/* A key of the ConfigMap that was refused. */
+struct config_refusal {
+	const char *key, *reason;
+};
+
+/* The `i`th refusal; false past the last. */
+bool config_refusal_get(struct json_object *config, size_t i, struct config_refusal *refusal);
+
+/* Whether dnsmasq has the newest configuration; true when the nanny does not say. */
+bool config_confirmed(struct json_object *config);
+
+/* The `i`th stub server given by name for which no address is known; NULL past the last. `why` is
+ * the resolver's reason. */
+const char *config_unresolved(struct json_object *config, size_t i, const char **why);
+
+#endif

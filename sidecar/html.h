@@ -1,0 +1,30 @@
+/*
+ * HTML being written. Our own markup goes in as it is, everything else through html_text, which
+ * escapes what means something in text and in quoted attributes, and shows control bytes and
+ * invalid UTF-8 as U+FFFD.
+ */
+#ifndef SIDECAR_HTML_H
+#define SIDECAR_HTML_H
+
+#include <stddef.h>
+
+struct html {
+	char *buf;
+	size_t len, size;
+};
+
+/* Markup of our own: a string literal, or one made of numbers only. */
+void html_raw(struct html *html, const char *markup);
+void html_rawf(struct html *html, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Text from anywhere, escaped. */
+void html_text(struct html *html, const char *text);
+void html_textf(struct html *html, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Text between two pieces of markup. */
+void html_wrap(struct html *html, const char *before, const char *text, const char *after);
+
+/* The text, NUL-terminated; its length in `len`; caller frees. */
+char *html_finish(struct html *html, size_t *len);
+
+#endif

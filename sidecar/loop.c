@@ -1,0 +1,332 @@
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "lib/http.h"
+#include "lib/log.h"
+#include "lib/wire.h"
+#include "lib/xalloc.h"
+#include "sidecar/clock.h"
+#include "sidecar/loop.h"
+#include "sidecar/text.h"
+
+enum {
+	FD_SIGNAL,
+	FD_HTTP,
+	FD_CACHE,
+	FD_KUBEDNS,
+	FD_NANNY,
+	FD_ASK,
+	FD_PROBES = FD_ASK + ASK_SLOTS,
+	FD_COUNT = FD_PROBES + PROBES_MAX,
+};
+
+/* The first questions go out at once, a little apart, so that health is known when the first
+ * livenessProbe comes. */
+#define STAGGER_NS (20 * NS_PER_MS)
+
+void
+sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
+{
+	int64_t now = clock_mono_ns();
+
+	*sidecar = (struct sidecar){ .options = options,
+		.probe_count = options->spec_count,
+		.signal_fd = -1,
+		.started_ns = now,
+		.stop_ns = CLOCK_NEVER };
+	sidecar->probes = xcalloc(options->spec_count, sizeof *sidecar->probes);
+	sidecar->nets = xcalloc(options->spec_count, sizeof *sidecar->nets);
+	for (size_t i = 0; i < options->spec_count; i++) {
+		probe_init(&sidecar->probes[i], &options->specs[i], now, (int64_t)i * STAGGER_NS);
+		net_init(&sidecar->nets[i]);
+	}
+	cache_poller_init(&sidecar->poller, &options->dnsmasq, options->poll_interval_ms, now);
+	peer_init(&sidecar->kubedns, options->has_kubedns ? &options->kubedns : NULL,
+	    kubedns_targets, PEER_METRICS_MAX, kubedns_page, &sidecar->kubedns_view, now);
+	peer_init(&sidecar->nanny, options->has_nanny ? &options->nanny : NULL, nanny_targets,
+	    PEER_CONFIG_MAX, nanny_page, &sidecar->nanny_view, now);
+	ask_init(&sidecar->ask, &options->dnsmasq, options->has_kubedns ? &options->kubedns : NULL);
+	if (gethostname(sidecar->host, sizeof sidecar->host - 1) < 0)
+		sidecar->host[0] = '\0';
+}
+
+void
+sidecar_free(struct sidecar *sidecar)
+{
+	for (size_t i = 0; i < sidecar->probe_count; i++) {
+		net_close(&sidecar->nets[i]);
+		probe_close(&sidecar->probes[i]);
+	}
+	free(sidecar->nets);
+	free(sidecar->probes);
+	cache_poller_close(&sidecar->poller);
+	peer_close(&sidecar->kubedns);
+	peer_close(&sidecar->nanny);
+	nanny_view_free(&sidecar->nanny_view);
+	ask_close(&sidecar->ask);
+	if (sidecar->signal_fd >= 0)
+		close(sidecar->signal_fd);
+}
+
+void
+sidecar_view(struct sidecar *sidecar, struct view *view)
+{
+	const struct sidecar_options *options = sidecar->options;
+
+	*view = (struct view){
+		.now_ns = clock_mono_ns(),
+		.now_s = clock_wall_s(),
+		.started_ns = sidecar->started_ns,
+		.draining = sidecar->stop_ns != CLOCK_NEVER,
+		.http_dropped = sidecar->http != NULL ? http_dropped(sidecar->http) : 0,
+		.host = sidecar->host,
+		.prometheus_namespace = options->prometheus_namespace,
+		.metrics_path = options->prometheus_path,
+		.dnsmasq = options->dnsmasq,
+		.probes = sidecar->probes,
+		.probe_count = sidecar->probe_count,
+		.cache = &sidecar->cache,
+		.kubedns = options->has_kubedns ? &sidecar->kubedns_view : NULL,
+		.nanny = options->has_nanny ? &sidecar->nanny_view : NULL,
+	};
+}
+
+/* Sends the probe's question if it is due, goes on with one under way, and takes down what it came
+ * to. */
+static void
+run_probe(struct probe *probe, struct net *net, short revents, int64_t now_ns)
+{
+	bool ended;
+
+	if (net_busy(net)) {
+		ended = net_run(net, revents);
+	} else {
+		if (now_ns < probe->due_ns)
+			return;
+		probe_schedule(probe, now_ns);
+		ended = net_ask(net, &probe->spec.server, &probe->spec.name, probe->spec.type,
+		    CLASS_IN, probe_timeout_ms(probe));
+	}
+	if (!ended)
+		return;
+	struct probe_result result = { .cause = net->reply.cause,
+		.rcode = net->reply.rcode,
+		.error = net->error,
+		.over_tcp = net->over_tcp,
+		.sent_ns = net->sent_ns,
+		.latency_ns = net->latency_ns };
+	probe_record(probe, &result, now_ns, clock_wall_s());
+	net_close(net);
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t
+probes_deadline(const struct sidecar *sidecar)
+{
+	int64_t deadline = CLOCK_NEVER;
+
+	for (size_t i = 0; i < sidecar->probe_count; i++)
+		deadline =
+		    earlier(deadline, net_busy(&sidecar->nets[i]) ? sidecar->nets[i].deadline_ns
+								  : sidecar->probes[i].due_ns);
+	return deadline;
+}
+
+static int64_t
+next_deadline(const struct sidecar *sidecar)
+{
+	int64_t deadline = earlier(probes_deadline(sidecar), sidecar->stop_ns);
+
+	deadline = earlier(deadline, cache_poller_deadline(&sidecar->poller));
+	deadline = earlier(deadline, peer_deadline(&sidecar->kubedns));
+	deadline = earlier(deadline, peer_deadline(&sidecar->nanny));
+	return earlier(deadline, ask_deadline(&sidecar->ask));
+}
+
+/* Milliseconds for poll(), rounded up so that it never wakes just before the time; -1 for ever. */
+static int
+poll_timeout_ms(int64_t deadline_ns, int http_ms)
+{
+	int ms = -1;
+
+	if (deadline_ns != CLOCK_NEVER) {
+		int64_t left = (deadline_ns - clock_mono_ns() + NS_PER_MS - 1) / NS_PER_MS;
+		ms = left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+	}
+	return http_ms >= 0 && (ms < 0 || http_ms < ms) ? http_ms : ms;
+}
+
+static void
+set(struct pollfd *slot, int fd, short events)
+{
+	*slot = (struct pollfd){ .fd = fd, .events = events };
+}
+
+static void
+fill_slots(const struct sidecar *sidecar, struct pollfd *slots)
+{
+	set(&slots[FD_SIGNAL], sidecar->signal_fd, POLLIN);
+	set(&slots[FD_HTTP], http_fd(sidecar->http), POLLIN);
+	set(&slots[FD_CACHE], sidecar->poller.net.fd, sidecar->poller.net.events);
+	set(&slots[FD_KUBEDNS], sidecar->kubedns.fetch.fd, sidecar->kubedns.fetch.events);
+	set(&slots[FD_NANNY], sidecar->nanny.fetch.fd, sidecar->nanny.fetch.events);
+	for (size_t i = 0; i < ASK_MAX; i++) {
+		const struct ask_entry *entry = &sidecar->ask.entries[i];
+		set(&slots[FD_ASK + 2 * i], entry->net.fd, entry->net.events);
+		set(&slots[FD_ASK + 2 * i + 1], entry->fetch.fd, entry->fetch.events);
+	}
+	for (size_t i = 0; i < sidecar->probe_count; i++)
+		set(&slots[FD_PROBES + i], sidecar->nets[i].fd, sidecar->nets[i].events);
+}
+
+/* The first signal begins the drain, a second one ends it. False when it is time to go. */
+static bool
+take_signal(struct sidecar *sidecar)
+{
+	struct signalfd_siginfo info;
+
+	if (read(sidecar->signal_fd, &info, sizeof info) != (ssize_t)sizeof info)
+		return true;
+	if (sidecar->stop_ns != CLOCK_NEVER) {
+		log_info("stopping: second signal");
+		return false;
+	}
+	sidecar->stop_ns = clock_mono_ns() + sidecar->options->drain_ms * NS_PER_MS;
+	log_info("stopping: draining for %lld ms", (long long)sidecar->options->drain_ms);
+	return true;
+}
+
+static void
+run_slots(struct sidecar *sidecar, const struct pollfd *slots)
+{
+	int64_t now = clock_mono_ns();
+	short ask[ASK_SLOTS];
+
+	/* DNS before HTTP: what arrived for a probe is not kept waiting by a page. */
+	for (size_t i = 0; i < sidecar->probe_count; i++)
+		run_probe(
+		    &sidecar->probes[i], &sidecar->nets[i], slots[FD_PROBES + i].revents, now);
+	cache_poller_run(&sidecar->poller, &sidecar->cache, slots[FD_CACHE].revents, now);
+	peer_run(&sidecar->kubedns, slots[FD_KUBEDNS].revents, now);
+	peer_run(&sidecar->nanny, slots[FD_NANNY].revents, now);
+	for (int i = 0; i < ASK_SLOTS; i++)
+		ask[i] = slots[FD_ASK + i].revents;
+	ask_run(&sidecar->ask, ask, now);
+	http_run(sidecar->http);
+}
+
+/*
+ * Connections and what they ask for leave holes between what stays; now and then whole pages of
+ * them are given back. The loop is not woken for it: without load there is nothing to give.
+ */
+static void
+give_memory_back(int64_t *due_ns)
+{
+#ifdef M_TRIM_THRESHOLD
+	int64_t now = clock_mono_ns();
+
+	if (now < *due_ns)
+		return;
+	*due_ns = now + 10 * NS_PER_S;
+	malloc_trim(0);
+#else
+	(void)due_ns;
+#endif
+}
+
+static int
+open_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+void
+sidecar_loop(struct sidecar *sidecar)
+{
+	struct pollfd slots[FD_COUNT];
+	nfds_t count = FD_PROBES + sidecar->probe_count;
+	int64_t trim_ns = 0;
+
+	sidecar->signal_fd = open_signals();
+	if (sidecar->signal_fd < 0)
+		log_fatal("signalfd");
+	for (;;) {
+		fill_slots(sidecar, slots);
+		int timeout =
+		    poll_timeout_ms(next_deadline(sidecar), http_timeout_ms(sidecar->http));
+		if (poll(slots, count, timeout) < 0) {
+			if (errno != EINTR)
+				log_fatal("poll");
+			continue;
+		}
+		run_slots(sidecar, slots);
+		give_memory_back(&trim_ns);
+		if (slots[FD_SIGNAL].revents != 0 && !take_signal(sidecar))
+			return;
+		if (clock_mono_ns() >= sidecar->stop_ns)
+			return;
+	}
+}
+
+static void
+print_probe(const struct probe *probe)
+{
+	char server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX], type[12], ms[TEXT_MAX];
+
+	printf("%-12s %-21s %-5s %-44s %s\n", probe->spec.label,
+	    server_format(&probe->spec.server, server), type_name(probe->spec.type, type),
+	    dname_to_text(probe->spec.name.wire, name),
+	    probe->cause == CAUSE_OK ? text_ms(probe->latency_s * 1e3, ms) : probe->error);
+}
+
+int
+sidecar_once(struct sidecar *sidecar)
+{
+	struct pollfd slots[PROBES_MAX];
+	size_t asked = 0, ok = 0;
+
+	while (asked < sidecar->probe_count) {
+		for (size_t i = 0; i < sidecar->probe_count; i++)
+			set(&slots[i], sidecar->nets[i].fd, sidecar->nets[i].events);
+		if (poll(slots, sidecar->probe_count,
+			poll_timeout_ms(probes_deadline(sidecar), -1)) < 0)
+			continue;
+		int64_t now = clock_mono_ns();
+		for (size_t i = 0; i < sidecar->probe_count; i++) {
+			struct probe *probe = &sidecar->probes[i];
+			if (probe->asked)
+				continue;
+			run_probe(probe, &sidecar->nets[i], slots[i].revents, now);
+			if (!probe->asked)
+				continue;
+			probe->due_ns = CLOCK_NEVER;
+			asked++;
+			ok += probe->cause == CAUSE_OK;
+		}
+	}
+	if (sidecar->probe_count > 0)
+		printf("%-12s %-21s %-5s %-44s %s\n", "PROBE", "SERVER", "TYPE", "NAME", "ANSWER");
+	for (size_t i = 0; i < sidecar->probe_count; i++)
+		print_probe(&sidecar->probes[i]);
+	printf("%zu of %zu answered\n", ok, asked);
+	return ok == asked ? 0 : 1;
+}

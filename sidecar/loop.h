@@ -1,0 +1,51 @@
+/*
+ * The sidecar at work: the one place where it waits. Probes, statistics, the other containers and
+ * HTTP each have named slots in one poll(); none of them ever waits by itself, so none can hold up
+ * another.
+ */
+#ifndef SIDECAR_LOOP_H
+#define SIDECAR_LOOP_H
+
+#include "sidecar/ask.h"
+#include "sidecar/cache.h"
+#include "sidecar/options.h"
+#include "sidecar/peer.h"
+#include "sidecar/probe.h"
+#include "sidecar/view.h"
+
+struct sidecar {
+	const struct sidecar_options *options;
+	struct probe *probes;
+	struct net *nets; /* one for each probe */
+	size_t probe_count;
+	struct cache cache;
+	struct cache_poller poller;
+	struct kubedns_view kubedns_view;
+	struct nanny_view nanny_view;
+	struct peer kubedns, nanny;
+	struct ask ask;
+	struct http *http;
+	int signal_fd;
+	int64_t started_ns;
+	int64_t stop_ns; /* CLOCK_NEVER until SIGTERM */
+	char host[256];
+};
+
+/* Makes the probes and pollers; nothing is sent yet. Freed with sidecar_free. */
+void sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options);
+void sidecar_free(struct sidecar *sidecar);
+
+/* Runs until SIGTERM or SIGINT and the drain time after it, or a second one. */
+void sidecar_loop(struct sidecar *sidecar);
+
+/* Runs every probe once and prints a table; 0 if all were answered, else 1. */
+int sidecar_once(struct sidecar *sidecar);
+
+/* The present state, for whoever renders it. Pointers are into `sidecar`. */
+void sidecar_view(struct sidecar *sidecar, struct view *view);
+
+/* Starts HTTP (pages.c); 0 or -errno, logged. */
+int sidecar_http_start(struct sidecar *sidecar);
+void sidecar_http_stop(struct sidecar *sidecar);
+
+#endif

@@ -1,0 +1,220 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/log.h"
+#include "sidecar/metrics.h"
+
+enum { NAME_MAX_BYTES = 256 };
+
+/* Begins a family of kube-dns's, whose names start with --prometheus-namespace. */
+static void
+old_family(struct metrics *m, const struct view *view, const char *subsystem, const char *name,
+    enum metric_type type, const char *help)
+{
+	char full[NAME_MAX_BYTES];
+
+	snprintf(full, sizeof full, "%s_%s_%s", view->prometheus_namespace, subsystem, name);
+	metrics_family(m, full, type, help);
+}
+
+static void
+old_dnsmasq(struct metrics *m, const struct view *view)
+{
+	static const struct {
+		const char *name, *help;
+	} counters[CACHE_COUNTERS] = {
+		[STAT_HITS] = { "hits", "Number of DNS cache hits (from start of process)" },
+		[STAT_MISSES] = { "misses", "Number of DNS cache misses (from start of process)" },
+		[STAT_EVICTIONS] = { "evictions",
+		    "Number of DNS cache evictions (from start of process)" },
+		[STAT_INSERTIONS] = { "insertions",
+		    "Number of DNS cache insertions (from start of process)" },
+	};
+
+	for (int i = 0; i < CACHE_COUNTERS; i++) {
+		old_family(m, view, "dnsmasq", counters[i].name, METRIC_COUNTER, counters[i].help);
+		metrics_value(m, (double)view->cache->counters[i], NULL);
+	}
+	old_family(
+	    m, view, "dnsmasq", "max_size", METRIC_GAUGE, "Size of the DNS cache in entries");
+	metrics_value(m, view->cache->size, NULL);
+	old_family(m, view, "dnsmasq", "errors", METRIC_COUNTER,
+	    "Number of times that dnsmasq's statistics could not be read");
+	metrics_value(m, (double)view->cache->errors, NULL);
+}
+
+static void
+old_probe(struct metrics *m, const struct view *view, const struct probe *probe)
+{
+	char label[SPEC_LABEL_MAX + 1], name[SPEC_LABEL_MAX + 16];
+
+	spec_metric_name(probe->spec.label, label);
+	snprintf(name, sizeof name, "%s_latency_ms", label);
+	old_family(
+	    m, view, "probe", name, METRIC_HISTOGRAM, "Latency of the DNS probe in milliseconds");
+	metrics_histogram(m, &probe->latency_ms, NULL);
+	snprintf(name, sizeof name, "%s_errors", label);
+	old_family(m, view, "probe", name, METRIC_COUNTER, "Number of DNS probes that failed");
+	metrics_value(m, (double)probe_failures(probe), NULL);
+}
+
+static void
+each_probe(struct metrics *m, const struct view *view, const char *name, enum metric_type type,
+    const char *help, double (*value)(const struct probe *))
+{
+	metrics_family(m, name, type, help);
+	for (size_t i = 0; i < view->probe_count; i++)
+		metrics_value(
+		    m, value(&view->probes[i]), "probe", view->probes[i].spec.label, NULL);
+}
+
+static double
+probe_success(const struct probe *probe)
+{
+	return probe->asked && probe->cause == CAUSE_OK;
+}
+
+static double
+probe_latency(const struct probe *probe)
+{
+	return probe->latency_s;
+}
+
+static double
+probe_last(const struct probe *probe)
+{
+	return probe->last_s;
+}
+
+static double
+probe_last_success(const struct probe *probe)
+{
+	return probe->last_success_s;
+}
+
+static double
+probe_over_tcp(const struct probe *probe)
+{
+	return (double)probe->over_tcp;
+}
+
+static void
+new_probes(struct metrics *m, const struct view *view)
+{
+	each_probe(m, view, "dns_probe_success", METRIC_GAUGE,
+	    "1 if the newest question was answered with a record, else 0", probe_success);
+	each_probe(m, view, "dns_probe_last_duration_seconds", METRIC_GAUGE,
+	    "Time that the newest answer took, 0 if there was none", probe_latency);
+	each_probe(m, view, "dns_probe_last_timestamp_seconds", METRIC_GAUGE,
+	    "When the newest question ended, 0 before the first", probe_last);
+	each_probe(m, view, "dns_probe_last_success_timestamp_seconds", METRIC_GAUGE,
+	    "When a question was last answered, 0 for never", probe_last_success);
+	each_probe(m, view, "dns_probe_tcp_retries_total", METRIC_COUNTER,
+	    "Questions asked again over TCP because the answer was truncated", probe_over_tcp);
+	metrics_family(m, "dns_probe_results_total", METRIC_COUNTER,
+	    "Questions by how they ended: ok, not_ready, or why they failed");
+	for (size_t i = 0; i < view->probe_count; i++)
+		for (int cause = 0; cause < CAUSE_COUNT; cause++)
+			metrics_value(m, (double)view->probes[i].results[cause], "probe",
+			    view->probes[i].spec.label, "result", cause_label((enum cause)cause),
+			    NULL);
+	metrics_family(m, "dns_probe_duration_seconds", METRIC_HISTOGRAM,
+	    "Time until the answer, of the questions that were answered");
+	for (size_t i = 0; i < view->probe_count; i++)
+		metrics_histogram(
+		    m, &view->probes[i].duration_s, "probe", view->probes[i].spec.label, NULL);
+}
+
+static void
+one(struct metrics *m, const char *name, enum metric_type type, const char *help, double value)
+{
+	metrics_family(m, name, type, help);
+	metrics_value(m, value, NULL);
+}
+
+static void
+new_dnsmasq(struct metrics *m, const struct view *view)
+{
+	const struct cache *c = view->cache;
+
+	one(m, "dnsmasq_up", METRIC_GAUGE, "1 if dnsmasq's statistics could be read, else 0",
+	    c->up);
+	one(m, "dnsmasq_cache_hits_total", METRIC_COUNTER,
+	    "Queries that dnsmasq answered by itself, its statistics included",
+	    (double)c->counters[STAT_HITS]);
+	one(m, "dnsmasq_cache_misses_total", METRIC_COUNTER, "Queries that dnsmasq forwarded",
+	    (double)c->counters[STAT_MISSES]);
+	one(m, "dnsmasq_cache_evictions_total", METRIC_COUNTER,
+	    "Records dropped from the cache before their time",
+	    (double)c->counters[STAT_EVICTIONS]);
+	one(m, "dnsmasq_cache_insertions_total", METRIC_COUNTER, "Records put into the cache",
+	    (double)c->counters[STAT_INSERTIONS]);
+	one(m, "dnsmasq_cache_size_entries", METRIC_GAUGE, "Size of the cache in records", c->size);
+	one(m, "dnsmasq_cache_flushes_total", METRIC_COUNTER,
+	    "Times that the cache was seen to have been emptied", (double)c->flushes);
+	one(m, "dnsmasq_restarts_total", METRIC_COUNTER,
+	    "Times that dnsmasq was seen to have started anew", (double)c->restarts);
+	one(m, "dnsmasq_statistics_errors_total", METRIC_COUNTER,
+	    "Times that dnsmasq's statistics could not be read", (double)c->errors);
+	one(m, "dnsmasq_statistics_malformed_total", METRIC_COUNTER,
+	    "Upstreams in dnsmasq's statistics that could not be understood", (double)c->malformed);
+	one(m, "dnsmasq_upstreams_dropped_total", METRIC_COUNTER,
+	    "Upstreams in dnsmasq's statistics for which there was no room",
+	    (double)c->upstreams_dropped);
+}
+
+static void
+new_upstreams(struct metrics *m, const struct view *view)
+{
+	static const char *const names[] = { "dnsmasq_upstream_queries_total",
+		"dnsmasq_upstream_failures_total" };
+	static const char *const helps[] = { "Queries that dnsmasq sent to an upstream server",
+		"Queries that an upstream server failed to answer" };
+	char server[SERVER_TEXT_MAX];
+
+	for (int i = 0; i < 2; i++) {
+		metrics_family(m, names[i], METRIC_COUNTER, helps[i]);
+		for (size_t j = 0; j < view->cache->upstream_count; j++) {
+			const struct upstream *u = &view->cache->upstreams[j];
+			metrics_value(m, (double)(i == 0 ? u->queries : u->failed), "server",
+			    server_format(&u->server, server), NULL);
+		}
+	}
+}
+
+static void
+own(struct metrics *m, const struct view *view)
+{
+	metrics_family(m, "sidecar_peer_up", METRIC_GAUGE,
+	    "1 if the other container answered the sidecar's newest request, else 0");
+	if (view->kubedns != NULL)
+		metrics_value(m, view->kubedns->up, "peer", "kubedns", NULL);
+	if (view->nanny != NULL)
+		metrics_value(m, view->nanny->up, "peer", "nanny", NULL);
+	metrics_family(m, "sidecar_peer_errors_total", METRIC_COUNTER,
+	    "Requests to the other container that failed");
+	if (view->kubedns != NULL)
+		metrics_value(m, (double)view->kubedns->errors, "peer", "kubedns", NULL);
+	if (view->nanny != NULL)
+		metrics_value(m, (double)view->nanny->errors, "peer", "nanny", NULL);
+	one(m, "sidecar_http_connections_dropped_total", METRIC_COUNTER,
+	    "HTTP connections closed for being slow or too many", (double)view->http_dropped);
+	one(m, "sidecar_log_lines_suppressed_total", METRIC_COUNTER,
+	    "Log lines dropped by the rate limit or a full stderr", (double)log_suppressed());
+	metrics_process(m, "sidecar_build_info");
+}
+
+char *
+sidecar_metrics(const struct view *view, enum metrics_format format, size_t *len)
+{
+	struct metrics *m = metrics_new(format);
+
+	old_dnsmasq(m, view);
+	for (size_t i = 0; i < view->probe_count; i++)
+		old_probe(m, view, &view->probes[i]);
+	new_probes(m, view);
+	new_dnsmasq(m, view);
+	new_upstreams(m, view);
+	own(m, view);
+	return metrics_finish(m, len);
+}

@@ -1,0 +1,67 @@
+/*
+ * One question on its way: UDP first, again over TCP when the answer is truncated, one deadline for
+ *both.
+ *
+ *	IDLE --net_ask--> UDP --TC--> TCP_CONNECT --> TCP_SEND --> TCP_READ --> done (IDLE)
+ *	                   `-- answer, error, deadline ------------------------^
+ *
+ * Every question has a socket, a source port and an ID of its own, so nothing that belongs to an
+ *earlier one can be taken for its answer. Nothing here waits: the owner polls `fd` for `events`
+ *until `deadline_ns`.
+ */
+#ifndef SIDECAR_NET_H
+#define SIDECAR_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+#include "sidecar/reply.h"
+
+enum net_phase { NET_IDLE, NET_UDP, NET_TCP_CONNECT, NET_TCP_SEND, NET_TCP_READ };
+
+struct net {
+	enum net_phase phase;
+	int fd;       /* -1 when idle */
+	short events; /* for poll() */
+	int64_t sent_ns, deadline_ns;
+	struct server server;
+	struct question question;
+	enum cause stray; /* what arrived that was not the answer; CAUSE_TIMEOUT if nothing did */
+	uint8_t *tcp;     /* length prefix and message, while in TCP */
+	size_t tcp_len, tcp_done;
+
+	/* The outcome, valid from the end of one question to the start of the next. */
+	struct reply reply;
+	int error;          /* errno for CAUSE_UNREACHABLE, else 0 */
+	bool over_tcp;      /* TC was set, TCP was tried */
+	int64_t latency_ns; /* from sending to the arrival of the answer */
+	uint8_t *message;   /* the answer as it came, or NULL */
+	size_t message_len;
+};
+
+/* An idle one. */
+void net_init(struct net *net);
+
+/*
+ * Sends a question of `name`, `type` and `class` to `server`. True if it ended at once (nothing
+ * listens there, no route), false if it is under way. An earlier question that is still under way
+ * is dropped.
+ */
+bool net_ask(struct net *net, const struct server *server, const struct dname *name, uint16_t type,
+    uint16_t class, int timeout_ms);
+
+/* Goes on after poll() reported `revents` (0 for none); true when the question has ended. */
+bool net_run(struct net *net, short revents);
+
+static inline bool
+net_busy(const struct net *net)
+{
+	return net->phase != NET_IDLE;
+}
+
+/* Closes and frees everything it holds. */
+void net_close(struct net *net);
+
+#endif

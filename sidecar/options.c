@@ -1,0 +1,148 @@
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/log.h"
+#include "lib/xalloc.h"
+#include "sidecar/options.h"
+
+#define AT(field) offsetof(struct sidecar_options, field)
+
+static const struct flag flags[] = {
+	{ "probe", FLAG_REPEAT, AT(probes), NULL, "SPEC",
+	    "ask regularly: label,server[:port],name[,interval_s[,ANY|A|AAAA|SRV]]; may repeat" },
+	{ "dnsmasq-addr", FLAG_STRING, AT(dnsmasq_addr), "127.0.0.1", "IP", "dnsmasq's address" },
+	{ "dnsmasq-port", FLAG_PORT, AT(dnsmasq_port), "53", "PORT", "dnsmasq's port" },
+	{ "dnsmasq-poll-interval-ms", FLAG_INT, AT(poll_interval_ms), "5000", "MS",
+	    "time between readings of dnsmasq's statistics" },
+	{ "prometheus-addr", FLAG_STRING, AT(prometheus_addr), "0.0.0.0", "IP",
+	    "address of metrics, health and page; 0.0.0.0 is every address of both families" },
+	{ "prometheus-port", FLAG_PORT, AT(prometheus_port), "10054", "PORT", "port of the same" },
+	{ "prometheus-path", FLAG_STRING, AT(prometheus_path), "/metrics", "PATH",
+	    "path of the metrics" },
+	{ "prometheus-namespace", FLAG_STRING, AT(prometheus_namespace), "kubedns", "NAME",
+	    "what the names of kube-dns's metrics begin with" },
+	{ "kubedns-url", FLAG_STRING, AT(kubedns_url), "http://127.0.0.1:8081", "URL",
+	    "kubedns's health port; empty: do not ask" },
+	{ "nanny-url", FLAG_STRING, AT(nanny_url), "http://127.0.0.1:10056", "URL",
+	    "the nanny's health port; empty: do not ask" },
+	{ "drain", FLAG_DURATION, AT(drain_ms), "9s", "DURATION",
+	    "go on for this long after SIGTERM" },
+	{ "once", FLAG_BOOL, AT(once), NULL, NULL,
+	    "run every probe once, print a table, exit 0 if all were answered, else 1" },
+	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
+	    "let peers that are not loopback use the question box" },
+	{ NULL, FLAG_BOOL, 0, NULL, NULL, NULL },
+};
+
+/* Says what is wrong, once per mistake; false for the caller's tally. */
+#define WRONG(...) (log_errorx(__VA_ARGS__), false)
+
+static bool
+read_dnsmasq(struct sidecar_options *options)
+{
+	enum { POLL_MAX_MS = 86400000 };
+
+	if (addr_parse(options->dnsmasq_addr, &options->dnsmasq.addr) < 0)
+		return WRONG("--dnsmasq-addr \"%s\": not an address", options->dnsmasq_addr);
+	if (options->dnsmasq_port == 0)
+		return WRONG("--dnsmasq-port 0: a port is 1 to 65535");
+	options->dnsmasq.port = (uint16_t)options->dnsmasq_port;
+	if (options->poll_interval_ms < 1 || options->poll_interval_ms > POLL_MAX_MS)
+		return WRONG("--dnsmasq-poll-interval-ms %ld: it is 1 to 86400000",
+		    options->poll_interval_ms);
+	return true;
+}
+
+/* Two labels that differ only in '-' and '_' would give one metric two values. */
+static bool
+same_label(const char *a, const char *b)
+{
+	char x[SPEC_LABEL_MAX + 1], y[SPEC_LABEL_MAX + 1];
+
+	return strcmp(spec_metric_name(a, x), spec_metric_name(b, y)) == 0;
+}
+
+static bool
+read_probes(struct sidecar_options *options)
+{
+	char why[SPEC_WHY_MAX];
+	bool ok = true;
+
+	if (options->probes.count > PROBES_MAX)
+		return WRONG("--probe: %zu of them, %d at most", options->probes.count, PROBES_MAX);
+	options->specs = xcalloc(options->probes.count, sizeof *options->specs);
+	for (size_t i = 0; i < options->probes.count; i++) {
+		struct probe_spec *spec = &options->specs[options->spec_count];
+		if (spec_parse(spec, options->probes.items[i], why) < 0) {
+			ok = WRONG("--probe \"%s\": %s", options->probes.items[i], why);
+			continue;
+		}
+		for (size_t j = 0; j < options->spec_count; j++)
+			if (same_label(options->specs[j].label, spec->label))
+				ok = WRONG("--probe \"%s\": the label is taken by probe %s",
+				    options->probes.items[i], options->specs[j].label);
+		options->spec_count++;
+	}
+	return ok;
+}
+
+static bool
+read_prometheus(const struct sidecar_options *options)
+{
+	const char *path = options->prometheus_path, *name = options->prometheus_namespace;
+
+	if (path[0] != '/' || strlen(path) > 128 || strpbrk(path, "?#%") != NULL)
+		return WRONG(
+		    "--prometheus-path \"%s\": a path begins with '/' and has no '?', '#' or '%%'",
+		    path);
+	if (name[0] == '\0' || strlen(name) > 64 || isdigit((unsigned char)name[0]))
+		return WRONG(
+		    "--prometheus-namespace \"%s\": a name of 1 to 64 letters, digits and '_'",
+		    name);
+	for (; *name != '\0'; name++)
+		if (!isalnum((unsigned char)*name) && *name != '_')
+			return WRONG("--prometheus-namespace \"%s\": letters, digits and '_' only",
+			    options->prometheus_namespace);
+	return true;
+}
+
+static bool
+read_url(const char *flag, const char *text, struct url *url, bool *has)
+{
+	const char *why;
+
+	*has = text[0] != '\0';
+	if (*has && url_parse(url, text, &why) < 0)
+		return WRONG("--%s \"%s\": %s", flag, text, why);
+	return true;
+}
+
+int
+sidecar_options_read(struct sidecar_options *options, int argc, char **argv)
+{
+	*options = (struct sidecar_options){
+		.common = { .program = "sidecar",
+		    .summary = "probes, health, metrics and the status page of cluster DNS" }
+	};
+	if (flags_parse(flags, options, &options->common, argc, argv) < 0)
+		return -EINVAL;
+	bool ok = read_dnsmasq(options);
+	ok &= read_probes(options);
+	ok &= read_prometheus(options);
+	ok &=
+	    read_url("kubedns-url", options->kubedns_url, &options->kubedns, &options->has_kubedns);
+	ok &= read_url("nanny-url", options->nanny_url, &options->nanny, &options->has_nanny);
+	if (options->common.rest < argc)
+		ok = WRONG("\"%s\": arguments without a flag are not understood",
+		    argv[options->common.rest]);
+	return ok ? 0 : -EINVAL;
+}
+
+void
+sidecar_options_free(struct sidecar_options *options)
+{
+	free(options->specs);
+	flags_free(flags, options, &options->common);
+}

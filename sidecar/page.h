@@ -1,0 +1,34 @@
+/*
+ * The status page: one HTML document, whole without JavaScript. page.js fetches it again and
+ * exchanges the parts (elements with data-part) that have changed, so there is one renderer and one
+ * place where foreign text is escaped: html_text.
+ */
+#ifndef SIDECAR_PAGE_H
+#define SIDECAR_PAGE_H
+
+#include <stddef.h>
+
+#include "sidecar/html.h"
+#include "sidecar/view.h"
+
+/* Nothing from elsewhere, nothing inline; the page may be framed by nobody. */
+#define PAGE_CSP                                                                                   \
+	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "    \
+	"'self'; "                                                                                 \
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+/* The whole page; its length in `len`; caller frees. */
+char *page_html(const struct view *view, size_t *len);
+
+/* The page's icon in the colour of the verdict, SVG; caller frees. */
+char *page_icon(const struct view *view, size_t *len);
+
+/* page.css and page.js as they are beside this file. */
+extern const char page_css[], page_css_end[], page_js[], page_js_end[];
+
+/* The panel of what configuration is in force (page_config.c), and of the question box
+ * (page_ask.c). */
+void page_config(struct html *html, const struct view *view);
+void page_ask(struct html *html, const struct view *view);
+
+#endif

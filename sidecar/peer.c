@@ -1,0 +1,265 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "lib/log.h"
+#include "sidecar/clock.h"
+#include "sidecar/config.h"
+#include "sidecar/exposition.h"
+#include "sidecar/peer.h"
+
+const char *const kubedns_targets[] = { "/readiness", "/metrics", NULL };
+const char *const nanny_targets[] = { "/config", NULL };
+
+bool
+kubedns_synced(const struct kubedns_view *view)
+{
+	if (view->says_synced)
+		return view->synced;
+	for (size_t i = 0; i < view->resource_count; i++)
+		if (!view->resources[i].synced)
+			return false;
+	return view->resource_count > 0;
+}
+
+bool
+kubedns_watches(const struct kubedns_view *view, const struct kubedns_resource *resource)
+{
+	return resource->synced || resource->last_event_s > 0 || !kubedns_synced(view);
+}
+
+double
+kubedns_newest_event_s(const struct kubedns_view *view)
+{
+	double newest = 0;
+
+	for (size_t i = 0; i < view->resource_count; i++)
+		if (view->resources[i].last_event_s > newest)
+			newest = view->resources[i].last_event_s;
+	return newest;
+}
+
+static struct kubedns_resource *
+resource(struct kubedns_view *view, const char *name)
+{
+	for (size_t i = 0; i < view->resource_count; i++)
+		if (strcmp(view->resources[i].name, name) == 0)
+			return &view->resources[i];
+	if (view->resource_count == KUBEDNS_RESOURCES_MAX || name[0] == '\0')
+		return NULL;
+	struct kubedns_resource *added = &view->resources[view->resource_count++];
+	*added = (struct kubedns_resource){ 0 };
+	snprintf(added->name, sizeof added->name, "%s", name);
+	return added;
+}
+
+/* Counts and Unix times: what is neither is 0, so that nothing further on meets an infinity. */
+static double
+sane(double value)
+{
+	return value >= 0 && value <= 1e15 ? value : 0;
+}
+
+static void
+read_sample(struct kubedns_view *view, const struct sample *sample)
+{
+	struct kubedns_resource *r;
+
+	if (strcmp(sample->name, "kubedns_synced") == 0) {
+		view->says_synced = true;
+		view->synced = sample->value > 0;
+	} else if (strcmp(sample->name, "kubedns_api_synced") == 0) {
+		if ((r = resource(view, sample_label(sample, "resource"))) != NULL)
+			r->synced = sample->value > 0;
+	} else if (strcmp(sample->name, "kubedns_api_last_event_timestamp_seconds") == 0) {
+		if ((r = resource(view, sample_label(sample, "resource"))) != NULL)
+			r->last_event_s = sane(sample->value);
+	} else if (strcmp(sample->name, "kubedns_objects") == 0 &&
+		   view->kind_count < KUBEDNS_KINDS_MAX) {
+		struct kubedns_kind *kind = &view->kinds[view->kind_count++];
+		snprintf(kind->name, sizeof kind->name, "%s", sample_label(sample, "kind"));
+		kind->objects = sane(sample->value);
+	}
+}
+
+void
+kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len)
+{
+	struct sample sample;
+
+	view->resource_count = view->kind_count = 0;
+	view->says_synced = view->synced = false;
+	for (const char *end = text + len; text < end;) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		size_t line_len = (size_t)((nl != NULL ? nl : end) - text);
+		if (line_len > 7 && memcmp(text, "kubedns", 7) == 0 &&
+		    sample_read(&sample, text, line_len) == 0)
+			read_sample(view, &sample);
+		text += line_len + 1;
+	}
+}
+
+void
+kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len)
+{
+	view->ready = status == 200;
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		len--;
+	snprintf(view->reasons, sizeof view->reasons, "%.*s", view->ready ? 0 : (int)len, text);
+}
+
+int
+nanny_view_read(struct nanny_view *view, const char *text, size_t len)
+{
+	enum { DEPTH_MAX = 16 };
+	struct json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
+
+	if (tokener == NULL)
+		log_fatalx("out of memory");
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	struct json_object *config = json_tokener_parse_ex(tokener, text, (int)len);
+	bool whole = json_tokener_get_error(tokener) == json_tokener_success;
+	json_tokener_free(tokener);
+	if (!whole || !json_object_is_type(config, json_type_object)) {
+		json_object_put(config);
+		return -EBADMSG;
+	}
+	json_object_put(view->config);
+	view->config = config;
+	return 0;
+}
+
+void
+nanny_view_free(struct nanny_view *view)
+{
+	json_object_put(view->config);
+	view->config = NULL;
+}
+
+/* A peer that does not answer is noted once, at debug level where it never did: it may not be there
+ * by design. */
+static void
+note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors, const char *now)
+{
+	if (seen && *up)
+		log_warnx("%s: %s", who, now);
+	*up = false;
+	++*errors;
+	snprintf(error, FETCH_ERROR_MAX, "%s", now);
+}
+
+void
+kubedns_page(void *arg, int step, const struct fetch *fetch)
+{
+	struct kubedns_view *view = arg;
+
+	if (fetch->status == 0) {
+		note_failure(
+		    "kubedns", &view->up, view->seen, view->error, &view->errors, fetch->error);
+		return;
+	}
+	if (step == 0) {
+		kubedns_read_readiness(view, fetch->status, fetch->body, fetch->body_len);
+		return;
+	}
+	if (fetch->status != 200) {
+		note_failure("kubedns", &view->up, view->seen, view->error, &view->errors,
+		    "/metrics is not there");
+		return;
+	}
+	kubedns_read_metrics(view, fetch->body, fetch->body_len);
+	view->up = view->seen = true;
+	view->error[0] = '\0';
+}
+
+void
+nanny_page(void *arg, int step, const struct fetch *fetch)
+{
+	struct nanny_view *view = arg;
+	const char *error = NULL;
+
+	(void)step;
+	if (fetch->status == 0)
+		error = fetch->error;
+	else if (fetch->status != 200)
+		error = "/config is not there";
+	else if (nanny_view_read(view, fetch->body, fetch->body_len) < 0)
+		error = "/config is not JSON";
+	if (error != NULL) {
+		note_failure("nanny", &view->up, view->seen, view->error, &view->errors, error);
+		return;
+	}
+	view->up = view->seen = true;
+	view->error[0] = '\0';
+	if (config_confirmed(view->config))
+		view->unconfirmed_ns = 0;
+	else if (view->unconfirmed_ns == 0)
+		view->unconfirmed_ns = clock_mono_ns();
+}
+
+void
+peer_init(struct peer *peer, const struct url *url, const char *const *targets, size_t max,
+    void (*page)(void *arg, int step, const struct fetch *fetch), void *arg, int64_t now_ns)
+{
+	*peer = (struct peer){ .enabled = url != NULL,
+		.targets = targets,
+		.max = max,
+		.step = -1,
+		.due_ns = now_ns,
+		.page = page,
+		.arg = arg };
+	if (url != NULL)
+		peer->url = *url;
+	fetch_init(&peer->fetch);
+}
+
+static bool
+next_page(struct peer *peer)
+{
+	return fetch_start(&peer->fetch, &peer->url, peer->targets[peer->step], peer->max);
+}
+
+void
+peer_run(struct peer *peer, short revents, int64_t now_ns)
+{
+	bool ended;
+
+	if (!peer->enabled)
+		return;
+	if (peer->step < 0) {
+		if (now_ns < peer->due_ns)
+			return;
+		peer->due_ns = now_ns + PEER_INTERVAL_MS * NS_PER_MS;
+		peer->step = 0;
+		ended = next_page(peer);
+	} else {
+		ended = fetch_run(&peer->fetch, revents);
+	}
+	while (ended) {
+		peer->page(peer->arg, peer->step, &peer->fetch);
+		bool failed = peer->fetch.status == 0;
+		fetch_close(&peer->fetch);
+		if (failed || peer->targets[++peer->step] == NULL) {
+			peer->step = -1;
+			return;
+		}
+		ended = next_page(peer);
+	}
+}
+
+int64_t
+peer_deadline(const struct peer *peer)
+{
+	if (!peer->enabled)
+		return CLOCK_NEVER;
+	return peer->step < 0 ? peer->due_ns : peer->fetch.deadline_ns;
+}
+
+void
+peer_close(struct peer *peer)
+{
+	fetch_close(&peer->fetch);
+}

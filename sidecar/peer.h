@@ -1,0 +1,110 @@
+/*
+ * What the other two containers say of themselves: kubedns's /readiness and /metrics, the nanny's
+ * /config.
+ *
+ *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure) --> struct
+ *kubedns_view, struct nanny_view
+ *
+ * The pages come from our own pod and are read as if they came from strangers. A view keeps what it
+ *shows in fixed places or frees it with the next one; a peer that does not answer leaves its panel
+ *out, and that is no error: other topologies have no nanny, or no kubedns of ours.
+ */
+#ifndef SIDECAR_PEER_H
+#define SIDECAR_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sidecar/fetch.h"
+
+enum {
+	PEER_INTERVAL_MS = 2500,
+	PEER_METRICS_MAX = 256 * 1024,
+	PEER_CONFIG_MAX =
+	    64 * 1024, /* parsed, ten times that; a larger one is not for a page to show */
+	KUBEDNS_RESOURCES_MAX = 8,
+	KUBEDNS_KINDS_MAX = 8,
+	PEER_NAME_MAX = 40,
+	PEER_TEXT_MAX = 1024,
+};
+
+struct kubedns_view {
+	bool seen; /* has answered at least once */
+	bool up;   /* answered the newest questions */
+	char error[FETCH_ERROR_MAX];
+	uint64_t errors;
+	bool ready;
+	bool says_synced,
+	    synced; /* what it says of all together, or of its manifests, if it does */
+	char reasons[PEER_TEXT_MAX]; /* the body of a /readiness that is not 200 */
+	size_t resource_count;
+	struct kubedns_resource {
+		char name[PEER_NAME_MAX];
+		bool synced;
+		double last_event_s; /* wall clock, 0 for none yet */
+	} resources[KUBEDNS_RESOURCES_MAX];
+	size_t kind_count;
+	struct kubedns_kind {
+		char name[PEER_NAME_MAX];
+		double objects;
+	} kinds[KUBEDNS_KINDS_MAX];
+};
+
+/* The configuration in force, as text to show. */
+struct nanny_view {
+	bool seen, up;
+	char error[FETCH_ERROR_MAX];
+	uint64_t errors;
+	struct json_object *config; /* the newest /config; owned */
+	int64_t unconfirmed_ns; /* since when dnsmasq has not confirmed it, monotonic; 0: it has */
+};
+
+/* Whether it is synced: what it says itself, or, where it does not, whether every resource is. */
+bool kubedns_synced(const struct kubedns_view *view);
+
+/* Whether it watches a resource of the view: all are listed, and of most no event will ever come.
+ */
+bool kubedns_watches(const struct kubedns_view *view, const struct kubedns_resource *resource);
+
+/* The wall clock of its newest event of any resource, 0 for none. */
+double kubedns_newest_event_s(const struct kubedns_view *view);
+
+/* Reads a page of metrics (text format 0.0.4) for the families that the view shows; what it cannot
+ * read it skips. */
+void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len);
+void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
+
+/* Reads the nanny's /config; 0, or -EBADMSG when it is no JSON object. */
+int nanny_view_read(struct nanny_view *view, const char *text, size_t len);
+
+void nanny_view_free(struct nanny_view *view);
+
+/* Gets a list of pages, one after the other, every PEER_INTERVAL_MS. */
+struct peer {
+	bool enabled;
+	struct url url;
+	const char *const *targets; /* NULL ends */
+	int step;                   /* in targets, -1 when idle */
+	int64_t due_ns;
+	size_t max; /* bytes of a page */
+	struct fetch fetch;
+	/* Called with each page that has come, or whose fetch failed (fetch->status 0: the rest is
+	 * left for the next time). */
+	void (*page)(void *arg, int step, const struct fetch *fetch);
+	void *arg;
+};
+
+void peer_init(struct peer *peer, const struct url *url, const char *const *targets, size_t max,
+    void (*page)(void *arg, int step, const struct fetch *fetch), void *arg, int64_t now_ns);
+void peer_run(struct peer *peer, short revents, int64_t now_ns);
+int64_t peer_deadline(const struct peer *peer);
+void peer_close(struct peer *peer);
+
+/* The pages of each, and their `page` functions; `arg` is the view. */
+extern const char *const kubedns_targets[];
+extern const char *const nanny_targets[];
+void kubedns_page(void *view, int step, const struct fetch *fetch);
+void nanny_page(void *view, int step, const struct fetch *fetch);
+
+#endif

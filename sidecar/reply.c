@@ -1,0 +1,341 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/addr.h"
+#include "lib/wire.h"
+#include "lib/xalloc.h"
+#include "sidecar/reply.h"
+
+enum { OPTION_EDE = 15 };
+
+static const char *const labels[] = {
+	[CAUSE_OK] = "ok",
+	[CAUSE_NOT_READY] = "not_ready",
+	[CAUSE_TIMEOUT] = "timeout",
+	[CAUSE_CONNECTION_REFUSED] = "connection_refused",
+	[CAUSE_UNREACHABLE] = "unreachable",
+	[CAUSE_MALFORMED] = "malformed",
+	[CAUSE_WRONG_ID] = "wrong_id",
+	[CAUSE_NXDOMAIN] = "nxdomain",
+	[CAUSE_SERVFAIL] = "servfail",
+	[CAUSE_REFUSED] = "refused",
+	[CAUSE_RCODE] = "rcode",
+	[CAUSE_NO_RECORDS] = "no_records",
+};
+
+static const char *const texts[] = {
+	[CAUSE_OK] = "",
+	[CAUSE_NOT_READY] = "not ready",
+	[CAUSE_TIMEOUT] = "timeout",
+	[CAUSE_CONNECTION_REFUSED] = "connection refused",
+	[CAUSE_UNREACHABLE] = "unreachable",
+	[CAUSE_MALFORMED] = "malformed",
+	[CAUSE_WRONG_ID] = "wrong ID",
+	[CAUSE_NXDOMAIN] = "NXDOMAIN",
+	[CAUSE_SERVFAIL] = "SERVFAIL",
+	[CAUSE_REFUSED] = "REFUSED",
+	[CAUSE_NO_RECORDS] = "no records",
+};
+
+const char *
+cause_label(enum cause cause)
+{
+	return labels[cause];
+}
+
+const char *
+cause_text(enum cause cause, unsigned rcode, char *text)
+{
+	char name[12];
+
+	snprintf(text, CAUSE_TEXT_MAX, "%s",
+	    cause == CAUSE_RCODE ? rcode_name(rcode, name) : texts[cause]);
+	return text;
+}
+
+/* Whether the question section is ours. Errors may come without one: some servers drop it. */
+static bool
+same_question(const struct question *question, const uint8_t *wire, size_t len, size_t *at)
+{
+	unsigned count = wire_get16(wire + 4);
+	struct dname name;
+
+	if (count == 0)
+		return (wire[3] & 15) != RCODE_NOERROR;
+	if (count != 1 || wire_read_name(wire, len, at, &name) < 0 || len - *at < 4)
+		return false;
+	bool same = dname_equal(name.wire, question->name.wire) &&
+		    wire_get16(wire + *at) == question->type &&
+		    wire_get16(wire + *at + 2) == question->class;
+	*at += 4;
+	return same;
+}
+
+/* Finds an Extended DNS Error among the OPT record's options; false if they do not fit. */
+static bool
+read_options(struct reply *reply, const struct record *opt)
+{
+	const uint8_t *p = opt->rdata;
+	size_t left = opt->rdata_len;
+
+	reply->rcode |= opt->ttl_s >> 24 << 4;
+	while (left > 0) {
+		if (left < 4 || wire_get16(p + 2) > left - 4)
+			return false;
+		size_t len = wire_get16(p + 2);
+		if (wire_get16(p) == OPTION_EDE && len >= 2 && reply->ede < 0)
+			reply->ede = wire_get16(p + 4);
+		p += 4 + len;
+		left -= 4 + len;
+	}
+	return true;
+}
+
+static bool
+read_sections(struct reply *reply, const uint8_t *wire, size_t len, size_t at)
+{
+	unsigned before = wire_get16(wire + 6) + wire_get16(wire + 8);
+	unsigned total = before + wire_get16(wire + 10);
+
+	reply->answers = wire_get16(wire + 6);
+	for (unsigned i = 0; i < total; i++) {
+		struct record record;
+		if (wire_read_record(wire, len, &at, &record) < 0)
+			return false;
+		if (record.type != TYPE_OPT)
+			continue;
+		if (i < before || record.owner.len != 1 || !read_options(reply, &record))
+			return false;
+	}
+	return at == len;
+}
+
+static enum cause
+judge(const struct reply *reply)
+{
+	switch (reply->rcode) {
+	case RCODE_NOERROR:
+		return reply->answers > 0 ? CAUSE_OK : CAUSE_NO_RECORDS;
+	case RCODE_NXDOMAIN:
+		return CAUSE_NXDOMAIN;
+	case RCODE_SERVFAIL:
+		return reply->ede == EDE_NOT_READY ? CAUSE_NOT_READY : CAUSE_SERVFAIL;
+	case RCODE_REFUSED:
+		return CAUSE_REFUSED;
+	default:
+		return CAUSE_RCODE;
+	}
+}
+
+enum reply_kind
+reply_read(struct reply *reply, const struct question *question, const uint8_t *wire, size_t len)
+{
+	size_t at = DNS_HEADER;
+
+	*reply = (struct reply){ .cause = CAUSE_MALFORMED, .ede = -1 };
+	if (len < DNS_HEADER)
+		return REPLY_STRAY;
+	if (wire_get16(wire) != question->id) {
+		reply->cause = CAUSE_WRONG_ID;
+		return REPLY_STRAY;
+	}
+	unsigned flags = wire_get16(wire + 2);
+	reply->rcode = flags & 15;
+	if (!(flags & FLAG_QR) || (flags >> 11 & 15) != 0 ||
+	    !same_question(question, wire, len, &at))
+		return REPLY_STRAY;
+	if (flags & FLAG_TC)
+		return REPLY_TRUNCATED;
+	if (read_sections(reply, wire, len, at))
+		reply->cause = judge(reply);
+	return REPLY_DONE;
+}
+
+/* Moves behind the header and the question of a message that reply_read has accepted. */
+static size_t
+answers_offset(const uint8_t *wire, size_t len)
+{
+	size_t at = DNS_HEADER;
+	struct dname name;
+
+	if (len < DNS_HEADER)
+		return len;
+	if (wire_get16(wire + 4) == 1) {
+		if (wire_read_name(wire, len, &at, &name) < 0 || len - at < 4)
+			return len;
+		at += 4;
+	}
+	return at;
+}
+
+int
+reply_strings(const uint8_t *wire, size_t len, const struct question *question,
+    void (*each)(void *arg, const uint8_t *string, size_t len), void *arg)
+{
+	size_t at = answers_offset(wire, len);
+	unsigned answers = len < DNS_HEADER ? 0 : wire_get16(wire + 6);
+	int strings = 0;
+
+	for (unsigned i = 0; i < answers; i++) {
+		struct record record;
+		if (wire_read_record(wire, len, &at, &record) < 0)
+			return -EBADMSG;
+		if (record.type != TYPE_TXT || record.class != question->class)
+			continue;
+		const uint8_t *p = record.rdata, *end = p + record.rdata_len;
+		while (p < end) {
+			size_t string_len = *p++;
+			if (string_len > (size_t)(end - p))
+				return -EBADMSG;
+			each(arg, p, string_len);
+			strings++;
+			p += string_len;
+		}
+	}
+	return strings;
+}
+
+/* A character string in quotes, everything but plain printable ASCII as \DDD (RFC 1035
+ * section 5.1). */
+static void
+print_string(FILE *out, const uint8_t *p, size_t len)
+{
+	fputc('"', out);
+	for (size_t i = 0; i < len; i++) {
+		if (p[i] == '"' || p[i] == '\\')
+			fprintf(out, "\\%c", p[i]);
+		else if (p[i] < ' ' || p[i] > '~')
+			fprintf(out, "\\%03u", p[i]);
+		else
+			fputc(p[i], out);
+	}
+	fputc('"', out);
+}
+
+static bool
+print_strings(FILE *out, const struct record *record)
+{
+	const uint8_t *p = record->rdata, *end = p + record->rdata_len;
+
+	while (p < end) {
+		size_t len = *p++;
+		if (len > (size_t)(end - p))
+			return false;
+		fputc(' ', out);
+		print_string(out, p, len);
+		p += len;
+	}
+	return true;
+}
+
+/* `fixed` 16-bit numbers, then a possibly compressed name that ends the rdata: CNAME, PTR, NS (0),
+ * MX (1), SRV (3). */
+static bool
+print_name(FILE *out, const uint8_t *wire, const struct record *record, unsigned fixed)
+{
+	size_t at = (size_t)(record->rdata - wire) + 2 * fixed;
+	struct dname name;
+	char text[DNAME_TEXT_MAX];
+
+	if (record->rdata_len < 2 * fixed + 1)
+		return false;
+	for (unsigned i = 0; i < fixed; i++)
+		fprintf(out, " %u", wire_get16(record->rdata + 2 * i));
+	if (wire_read_name(wire, record->end, &at, &name) < 0 || at != record->end)
+		return false;
+	fprintf(out, " %s", dname_to_text(name.wire, text));
+	return true;
+}
+
+static bool
+print_address(FILE *out, const struct record *record)
+{
+	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
+	char text[ADDR_TEXT_MAX];
+
+	if (record->rdata_len != addr_len(&addr))
+		return false;
+	memcpy(addr.bytes, record->rdata, record->rdata_len);
+	fprintf(out, " %s", addr_format(&addr, text));
+	return true;
+}
+
+static bool
+print_known(FILE *out, const uint8_t *wire, const struct record *record)
+{
+	switch (record->type) {
+	case TYPE_A:
+	case TYPE_AAAA:
+		return print_address(out, record);
+	case TYPE_CNAME:
+	case TYPE_NS:
+	case TYPE_PTR:
+		return print_name(out, wire, record, 0);
+	case 15: /* MX */
+		return print_name(out, wire, record, 1);
+	case TYPE_SRV:
+		return print_name(out, wire, record, 3);
+	case TYPE_TXT:
+	case TYPE_HINFO:
+		return print_strings(out, record);
+	default:
+		return false;
+	}
+}
+
+/* RFC 3597 section 5. */
+static void
+print_unknown(FILE *out, const struct record *record)
+{
+	fprintf(out, " \\# %u ", record->rdata_len);
+	for (unsigned i = 0; i < record->rdata_len; i++)
+		fprintf(out, "%02x", record->rdata[i]);
+}
+
+static void
+print_record(FILE *out, const uint8_t *wire, const struct record *record)
+{
+	char name[DNAME_TEXT_MAX], type[12];
+	char *rdata = NULL;
+	size_t rdata_size = 0;
+	FILE *known = open_memstream(&rdata, &rdata_size);
+
+	if (known == NULL)
+		return;
+	bool ok = print_known(known, wire, record);
+	fclose(known);
+	fprintf(out, "%s %u %s", dname_to_text(record->owner.wire, name), record->ttl_s,
+	    type_name(record->type, type));
+	if (ok)
+		fputs(rdata, out);
+	else
+		print_unknown(out, record);
+	fputc('\n', out);
+	free(rdata);
+}
+
+char *
+reply_text(const uint8_t *wire, size_t len, unsigned max)
+{
+	size_t at = answers_offset(wire, len), size = 0;
+	unsigned answers = len < DNS_HEADER ? 0 : wire_get16(wire + 6);
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &size);
+
+	if (out == NULL)
+		return xstrdup("");
+	for (unsigned i = 0; i < answers; i++) {
+		struct record record;
+		if (i == max) {
+			fprintf(out, "and %u more\n", answers - max);
+			break;
+		}
+		if (wire_read_record(wire, len, &at, &record) < 0)
+			break;
+		print_record(out, wire, &record);
+	}
+	fclose(out);
+	return text;
+}

@@ -1,0 +1,101 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/utf8.h"
+#include "lib/xalloc.h"
+#include "sidecar/text.h"
+
+const char *
+text_ms(double ms, char *text)
+{
+	if (isnan(ms))
+		snprintf(text, TEXT_MAX, "-");
+	else if (ms < 0.995)
+		snprintf(text, TEXT_MAX, "%.2f ms", ms);
+	else if (ms < 9.95)
+		snprintf(text, TEXT_MAX, "%.1f ms", ms);
+	else if (ms < 999.5)
+		snprintf(text, TEXT_MAX, "%.0f ms", ms);
+	else
+		snprintf(text, TEXT_MAX, "%.1f s", ms / 1000);
+	return text;
+}
+
+const char *
+text_duration(double seconds, char *text)
+{
+	static const struct {
+		double seconds;
+		const char *one;
+	} units[] = { { 86400, "day" }, { 3600, "hour" }, { 60, "minute" }, { 1, "second" } };
+
+	for (int i = 0; i < 4; i++) {
+		/* Two of a unit before it is used, so that 90 seconds do not become "1 minute". */
+		double least = i < 3 ? 2 * units[i].seconds : 1;
+		if (seconds < least)
+			continue;
+		double n = floor(seconds / units[i].seconds);
+		snprintf(text, TEXT_MAX, "%.0f %s%s", n, units[i].one, n >= 2 ? "s" : "");
+		return text;
+	}
+	snprintf(text, TEXT_MAX, "less than a second");
+	return text;
+}
+
+const char *
+text_count(uint64_t count, char *text)
+{
+	char digits[TEXT_MAX];
+	int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count), at = 0;
+
+	for (int i = 0; i < len; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			text[at++] = ',';
+		text[at++] = digits[i];
+	}
+	text[at] = '\0';
+	return text;
+}
+
+const char *
+text_percent(double ratio, char *text)
+{
+	if (isnan(ratio))
+		snprintf(text, TEXT_MAX, "-");
+	else
+		snprintf(text, TEXT_MAX, "%.1f %%", floor(ratio * 1000) / 10);
+	return text;
+}
+
+const char *
+text_time(double wall_s, char *text)
+{
+	time_t t = (time_t)wall_s;
+	struct tm tm;
+
+	if (wall_s <= 0 || wall_s > 253402300799.0 || gmtime_r(&t, &tm) == NULL)
+		snprintf(text, TEXT_MAX, "never");
+	else
+		strftime(text, TEXT_MAX, "%Y-%m-%d %H:%M:%S UTC", &tm);
+	return text;
+}
+
+char *
+text_utf8(const char *text)
+{
+	static const char replacement[] = "\xef\xbf\xbd";
+	size_t len = strlen(text);
+	char *valid = xmalloc(3 * len + 1), *out = valid;
+	uint32_t cp;
+
+	for (size_t i = 0; i < len;) {
+		size_t n = utf8_read(text + i, len - i, &cp);
+		memcpy(out, n > 0 ? text + i : replacement, n > 0 ? n : 3);
+		out += n > 0 ? n : 3;
+		i += n > 0 ? n : 1;
+	}
+	*out = '\0';
+	return valid;
+}

@@ -1,0 +1,38 @@
+/*
+ * Everything that metrics, JSON and page are made from, at one moment: one structure filled by
+ * main, read by the three.
+ */
+#ifndef SIDECAR_VIEW_H
+#define SIDECAR_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sidecar/ask.h"
+#include "sidecar/cache.h"
+#include "sidecar/peer.h"
+#include "sidecar/probe.h"
+
+struct view {
+	int64_t now_ns; /* monotonic */
+	double now_s;   /* wall clock */
+	int64_t started_ns;
+	bool draining;
+	uint64_t http_dropped;
+	const char *host; /* the pod's name */
+	const char *prometheus_namespace, *metrics_path;
+	struct server dnsmasq;
+	const struct probe *probes;
+	size_t probe_count;
+	const struct cache *cache;
+	const struct kubedns_view *kubedns; /* NULL when it is not asked */
+	const struct nanny_view *nanny;     /* the same */
+	/* The question box: shown to those who may ask. */
+	bool may_ask;
+	const struct ask_entry *asked;
+	const char *ask_text, *ask_type; /* what is in the box, or NULL */
+	const char *ask_error;           /* why it was not asked, or NULL */
+};
+
+#endif
