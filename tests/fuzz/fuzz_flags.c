@@ -1,0 +1,75 @@
+/* A command line, its arguments ending in line feeds, through every type of flag; and each argument
+ * as a duration. */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/flags.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct options {
+	char *string;
+	bool boolean;
+	long number, port;
+	int64_t duration;
+	struct flag_list list, repeat;
+};
+
+static const struct flag table[] = {
+	{ "string", FLAG_STRING, offsetof(struct options, string), "x", "S", "" },
+	{ "bool", FLAG_BOOL, offsetof(struct options, boolean), NULL, NULL, "" },
+	{ "number", FLAG_INT, offsetof(struct options, number), "1", "N", "" },
+	{ "dns-port", FLAG_PORT, offsetof(struct options, port), "53", "N", "" },
+	{ "duration", FLAG_DURATION, offsetof(struct options, duration), "1s", "D", "" },
+	{ "list", FLAG_LIST, offsetof(struct options, list), "a,b", "L", "" },
+	{ "repeat", FLAG_REPEAT, offsetof(struct options, repeat), NULL, "R", "" },
+	{ "old", FLAG_IGNORED, 0, NULL, "X", "" },
+	{ .name = NULL },
+};
+
+enum { ARGS_MAX = 64 };
+
+/* --help and --version end a program, which is not what is tried here. */
+static bool
+ends_program(const char *arg)
+{
+	return strstr(arg, "help") != NULL || strstr(arg, "version") != NULL ||
+	       strcmp(arg, "-h") == 0 || strncmp(arg, "-h=", 3) == 0 || strncmp(arg, "--h", 3) == 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static bool quiet;
+	char *text = strndup((const char *)data, size), *argv[ARGS_MAX + 2];
+	char program[] = "fuzz", *rest = text;
+	struct options options;
+	struct flags_common common = { .program = "fuzz", .summary = "" };
+	int argc = 0;
+	long long ms = 0;
+
+	if (!quiet) {
+		/* what is said about each mistake is not looked at; a crash is reported through
+		 * another descriptor */
+		quiet = freopen("/dev/null", "w", stderr) != NULL;
+	}
+	argv[argc++] = program;
+	for (char *arg = NULL; argc <= ARGS_MAX && (arg = strsep(&rest, "\n")) != NULL;) {
+		flags_duration(arg, &ms);
+		if (!ends_program(arg))
+			argv[argc++] = arg;
+	}
+	argv[argc] = NULL;
+	if (flags_parse(table, &options, &common, argc, argv) == 0 &&
+	    (options.port < 0 || options.port > 65535 || options.duration < 0 ||
+		common.rest > argc))
+		abort();
+	flags_free(table, &options, &common);
+	free(text);
+	return 0;
+}

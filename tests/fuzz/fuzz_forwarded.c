@@ -1,0 +1,119 @@
+/*
+ * What an upstream server says to what a client asked: whatever both say, the client gets nothing,
+ * or a message that can be read to its end, no longer than it can take.
+ *
+ *	input: transport (odd: TCP), the query's length (2 bytes), the query, the reply
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/answer.h"
+#include "kubedns/pending.h"
+#include "kubedns/relay_tcp.h"
+#include "kubedns/store.h"
+#include "lib/rcu.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct treecache *cache;
+static struct store *volatile store; /* kept in sight of the leak checker */
+static struct answer_config config;
+
+static void
+make_world(void)
+{
+	static struct answer_context forwarding = { .forwarding = true };
+	struct answer_context *context = malloc(sizeof(*context));
+	struct object service = {
+		.kind = OBJECT_SERVICE,
+		.namespace = "default",
+		.name = "ext",
+		.resource_version = "1",
+		.service = { .type = SERVICE_EXTERNALNAME, .external_name = "target.example.net" },
+	};
+	rcu_join();
+	if (context == NULL || dname_from_text(&config.zone, "cluster.local.") != 0)
+		abort();
+	*context = forwarding;
+	config.ttl_s = 30;
+	config.negative_ttl_s = 5;
+	cache = treecache_new(1);
+	treecache_context(cache, context);
+	struct store_config store_config = { .records = { .zone = config.zone, .ttl_s = 30 } };
+	store = store_new(cache, &store_config);
+	store_event(store, OBJECT_SERVICE, EVENT_ADDED, &service);
+	treecache_publish(cache, 1, true);
+}
+
+/* Every record of the message can be read, and nothing follows the last. */
+static void
+read_whole(const uint8_t *wire, size_t len)
+{
+	struct dname name;
+	struct record record;
+	size_t at = DNS_HEADER;
+	if (len < DNS_HEADER || (wire[2] & 0x80) == 0)
+		abort();
+	for (unsigned i = wire_get16(wire + 4); i > 0; i--) {
+		if (wire_read_name(wire, len, &at, &name) != 0 || len - at < 4)
+			abort();
+		at += 4;
+	}
+	unsigned records = 0;
+	for (size_t count = 6; count < DNS_HEADER; count += 2)
+		records += wire_get16(wire + count);
+	for (; records > 0; records--)
+		if (wire_read_record(wire, len, &at, &record) != 0)
+			abort();
+	if (at != len)
+		abort();
+}
+
+static void
+match(const struct answer_info *info, const uint8_t *reply, size_t len)
+{
+	static struct pending pending;
+	pending.type = info->query.qtype;
+	pending.name.len = info->query.qname_len;
+	memcpy(pending.name.wire, info->query.qname, info->query.qname_len);
+	relay_matches(&pending, len >= 2 ? wire_get16(reply) : 0, reply, len);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static uint8_t out[DNS_TCP_MAX];
+	struct answer_info info;
+	if (cache == NULL)
+		make_world();
+	if (size < 3)
+		return 0;
+	bool tcp = (data[0] & 1) != 0;
+	size_t max = tcp ? sizeof(out) : DNS_UDP_PAYLOAD, len = 0;
+	size_t query_len = wire_get16(data + 1);
+	if (query_len > size - 3)
+		query_len = size - 3;
+	const uint8_t *query = data + 3, *reply = query + query_len;
+	size_t reply_len = size - 3 - query_len;
+
+	rcu_enter();
+	const struct tree *tree = tree_current(cache);
+	enum answer_outcome outcome =
+	    answer(&config, tree, query, query_len, tcp, 0, out, max, &info);
+	if (outcome == ANSWER_REPLY)
+		read_whole(out, info.len);
+	if (outcome == ANSWER_CHASE)
+		len = answer_chased(
+		    &config, tree, query, query_len, reply, reply_len, tcp, out, max, &info);
+	if (outcome == ANSWER_FORWARD) {
+		match(&info, reply, reply_len);
+		len = answer_forwarded(
+		    &config, query, query_len, reply, reply_len, tcp, out, max, &info);
+	}
+	rcu_leave();
+	if (len > max || (len > 0 && !tcp && len > info.query.udp_size))
+		abort();
+	if (len > 0)
+		read_whole(out, len);
+	return 0;
+}

@@ -1,0 +1,81 @@
+/* One JSON value as an object of any kind that DNS reads. What comes out must keep the promises of
+ * kubedns/object.h. */
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "kubedns/object.h"
+#include "lib/dname.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void
+check_label(const char *s)
+{
+	assert(s == NULL || dname_label_ok(s, strlen(s)));
+}
+
+static void
+check_ports(const struct object_port *ports, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		assert(strlen(ports[i].name) < DNAME_LABEL_MAX &&
+		       strlen(ports[i].protocol) < DNAME_LABEL_MAX);
+		check_label(ports[i].name[0] != '\0' ? ports[i].name : NULL);
+		check_label(ports[i].protocol);
+		for (const char *p = ports[i].protocol; *p != '\0'; p++)
+			assert(*p < 'A' || *p > 'Z');
+	}
+}
+
+static void
+check(const struct object *o)
+{
+	assert(o->name != NULL && o->namespace != NULL && o->resource_version != NULL);
+	assert(object_kind_resource(o->kind) != NULL);
+	if (o->kind == OBJECT_SERVICE) {
+		const struct object_service *svc = &o->service;
+		assert(svc->addr_count <= 2 && svc->external_name != NULL);
+		assert((svc->type == SERVICE_CLUSTERIP) == (svc->addr_count > 0));
+		check_ports(svc->ports, svc->port_count);
+	}
+	for (size_t i = 0; i < o->slice_count; i++) {
+		const struct object_slice *s = &o->slices[i];
+		assert(s->family == AF_INET || s->family == AF_INET6);
+		check_label(s->service);
+		check_ports(s->ports, s->port_count);
+		for (size_t k = 0; k < s->endpoint_count; k++) {
+			assert(s->endpoints[k].addr.family == s->family);
+			check_label(s->endpoints[k].hostname);
+			check_label(s->endpoints[k].pod);
+		}
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const hints[] = { NULL, "Service", "EndpointSlice", "Endpoints",
+		"Namespace", "Pod", "Node", "ConfigMap" };
+	struct json_tokener *tokener = json_tokener_new_ex(64);
+	struct json_object *json = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
+
+	for (size_t i = 0; json != NULL && i < sizeof(hints) / sizeof(hints[0]); i++) {
+		struct object object;
+		const char *why;
+		int err = object_extract(json, hints[i], &object, &why);
+		if (err == 0)
+			check(&object);
+		else
+			assert(why != NULL || err != -EINVAL);
+		object_clear(&object);
+	}
+	json_object_put(json);
+	json_tokener_free(tokener);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/*
+ * Pages of the other containers: the head of a response, kubedns's metrics, the nanny's
+ * configuration. What is made of them goes into the page, where no markup of theirs may survive.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/xalloc.h"
+#include "sidecar/page.h"
+#include "sidecar/status.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct cache cache;
+	struct fetch_head head;
+	struct kubedns_view kubedns = { .seen = true, .up = true };
+	struct nanny_view nanny = { .seen = true, .up = true };
+	struct view view = { .now_s = 1.7e9,
+		.host = "pod",
+		.metrics_path = "/metrics",
+		.cache = &cache,
+		.kubedns = &kubedns,
+		.nanny = &nanny,
+		.may_ask = true };
+	char *text = xstrndup((const char *)data, size);
+	size_t len, text_len = strlen(text);
+
+	if (fetch_head_read(&head, text, text_len) == HEAD_OK && head.body > text_len)
+		abort();
+	kubedns_read_readiness(&kubedns, 503, text, text_len);
+	kubedns_read_metrics(&kubedns, text, text_len);
+	if (nanny_view_read(&nanny, text, text_len) < 0)
+		nanny.seen = nanny.up = false;
+	view.ask_text = text;
+	char *page = page_html(&view, &len);
+	if (strlen(page) != len || strstr(page, "<x") != NULL || strstr(page, "<script>") != NULL)
+		abort();
+	free(page);
+	free(status_json(&view, &len));
+	nanny_view_free(&nanny);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/*
+ * Replies of DNS servers, dnsmasq's statistics among them. The first byte chooses the question; the
+ * message's ID is made right, so that more than the first two bytes are looked at.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/wire.h"
+#include "lib/xalloc.h"
+#include "sidecar/cache.h"
+#include "sidecar/reply.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct cache cache;
+	struct cache_sample sample = { 0 };
+	struct net answer = { .question = { .id = 0x1234, .type = TYPE_A, .class = CLASS_IN } };
+	struct reply reply;
+
+	if (size < 1)
+		return 0;
+	bool statistics = data[0] & 1;
+	if (statistics) {
+		answer.question.type = TYPE_TXT;
+		answer.question.class = CLASS_CH;
+	}
+	dname_from_text(&answer.question.name, statistics ? "servers.bind." : "a.example.");
+	/* A copy of its own, so that a byte too far is seen. */
+	answer.message_len = size - 1;
+	answer.message = xmalloc(answer.message_len);
+	memcpy(answer.message, data + 1, answer.message_len);
+	if (answer.message_len >= 2)
+		wire_put16(answer.message, answer.question.id);
+
+	enum reply_kind kind =
+	    reply_read(&reply, &answer.question, answer.message, answer.message_len);
+	if (reply.cause >= CAUSE_COUNT || reply.cause == CAUSE_TIMEOUT ||
+	    (kind == REPLY_STRAY && reply.cause == CAUSE_OK))
+		abort();
+	if (kind == REPLY_DONE && reply.cause == CAUSE_OK) {
+		char *text = reply_text(answer.message, answer.message_len, 50);
+		for (const char *p = text; *p != '\0'; p++)
+			if ((*p < ' ' || *p > '~') && *p != '\n')
+				abort();
+		free(text);
+	}
+	if (kind == REPLY_DONE && statistics)
+		for (int stat = 0; stat < STAT_COUNT; stat++)
+			if (cache_read(&sample, (enum cache_stat)stat, &answer) == 0)
+				cache_update(&cache, &sample, 0, 0);
+	free(answer.message);
+	return 0;
+}

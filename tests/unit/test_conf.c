@@ -1,0 +1,395 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "lib/conf.h"
+
+/* The stubs as one line: `domain=server,server;domain=...`, or the refusal after '!'. */
+static char *
+stubs_of_bytes(const char *text, size_t len)
+{
+	static char out[4096];
+	struct conf_stubs stubs;
+	char *why, server[SERVER_TEXT_MAX];
+	size_t n = 0;
+	if (conf_stubs_parse(text, len, "cluster.local.", &stubs, &why) < 0) {
+		assert_int_equal(stubs.count, 0);
+		assert_non_null(why);
+		snprintf(out, sizeof out, "!%s", why);
+		free(why);
+		return out;
+	}
+	assert_null(why);
+	out[0] = '\0';
+	for (size_t i = 0; i < stubs.count; i++) {
+		const struct conf_stub *stub = &stubs.items[i];
+		n += (size_t)snprintf(out + n, sizeof out - n, "%s%s=", i ? ";" : "", stub->domain);
+		for (size_t k = 0; k < stub->count; k++) {
+			const struct conf_server *s = &stub->servers[k];
+			const char *comma = k ? "," : "";
+			if (s->host[0])
+				n += (size_t)snprintf(out + n, sizeof out - n, "%s%s:%u", comma,
+				    s->host, s->server.port);
+			else
+				n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", comma,
+				    server_format(&s->server, server));
+		}
+	}
+	conf_stubs_free(&stubs);
+	return out;
+}
+
+static char *
+stubs_of(const char *text)
+{
+	return stubs_of_bytes(text, strlen(text));
+}
+
+static void
+addresses_and_names_with_and_without_ports(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of("{\"acme.local\": [\"10.0.0.1\", \"10.0.0.2:5353\", "
+				     "\"fd00::1\", \"[fd00::2]\", \"[fd00::3]:54\"]}"),
+	    "acme.local=10.0.0.1:53,10.0.0.2:5353,[fd00::1]:53,[fd00::2]:53,[fd00::3]:54");
+	assert_string_equal(
+	    stubs_of("{\"acme.local\": [\"NS.Example.COM.\", \"ns2.example.com:5353\"]}"),
+	    "acme.local=ns.example.com:53,ns2.example.com:5353");
+}
+
+static void
+domains_are_folded_and_sorted(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of("{\"Z.Local.\": [\"1.1.1.1\"], \"a.local\": [\"1.1.1.2\"]}"),
+	    "a.local=1.1.1.2:53;z.local=1.1.1.1:53");
+}
+
+static void
+duplicate_servers_count_once(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    stubs_of("{\"a\": [\"1.1.1.1\", \"1.1.1.1:53\", \"x.y\", \"X.y.:53\"]}"),
+	    "a=1.1.1.1:53,x.y:53");
+}
+
+static void
+null_is_empty(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of("null"), "");
+	assert_string_equal(stubs_of(" null\n"), "");
+	assert_string_equal(stubs_of("{}"), "");
+	assert_string_equal(stubs_of("{\"a\": null, \"b\": []}"), "a=;b=");
+}
+
+static void
+blank_text_is_refused(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of(""), "!empty");
+	assert_string_equal(stubs_of(" \n\t"), "!empty");
+}
+
+static void
+wrong_json_says_where(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of("{\"a\":\n [\"1.1.1.1\"}"),
+	    "!line 2, column 12: array value separator ',' expected");
+	assert_string_equal(
+	    stubs_of("{\"a\": [\"1.1.1.1\"]"), "!line 1, column 18: unexpected end of data");
+	assert_string_equal(stubs_of("{} x"), "!line 1, column 4: text after the end of the value");
+	assert_string_equal(stubs_of("{}{}"), "!line 1, column 3: text after the end of the value");
+	assert_memory_equal(stubs_of("{'a': []}"), "!line 1, column 2:", 18);
+	assert_memory_equal(stubs_of("{\"a\": [],}"), "!line 1, column 10:", 19);
+	assert_memory_equal(stubs_of("/* c */ {}"), "!line 1, column", 15);
+	assert_memory_equal(stubs_of("[[[[[[[[[[[["), "!line 1, column", 15);
+	assert_memory_equal(stubs_of("\xef\xbb\xbf{}"), "!line 1, column", 15);
+}
+
+static void
+wrong_types_are_refused(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of("[]"), "!must be a JSON object of domains");
+	assert_string_equal(stubs_of("1"), "!must be a JSON object of domains");
+	assert_string_equal(stubs_of("true"), "!must be a JSON object of domains");
+	assert_string_equal(
+	    stubs_of("{\"a\": \"1.1.1.1\"}"), "!\"a\": its servers must be an array of strings");
+	assert_string_equal(stubs_of("{\"a\": [1]}"), "!\"a\"[0]: not a string");
+	assert_string_equal(stubs_of("{\"a\": [\"1.1.1.1\", null]}"), "!\"a\"[1]: not a string");
+}
+
+static void
+a_domain_twice_is_refused_however_it_is_spelled(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    stubs_of("{\"a\": [\"1.1.1.1\"], \"a\": [\"1.1.1.2\"]}"), "!a domain is given twice");
+	assert_string_equal(
+	    stubs_of("{\"a\": [\"1.1.1.1\"], \"A.\": [\"1.1.1.2\"]}"), "!\"a\": is given twice");
+	assert_string_equal(stubs_of("{\"a:\\\"b\": []}"), "!\"a:\"b\": not a domain name");
+}
+
+static void
+cluster_names_are_refused(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of("{\"cluster.local\": [\"1.1.1.1\"]}"),
+	    "!\"cluster.local\": is the cluster domain");
+	assert_string_equal(stubs_of("{\"Cluster.LOCAL.\": [\"1.1.1.1\"]}"),
+	    "!\"Cluster.LOCAL.\": is the cluster domain");
+	assert_string_equal(stubs_of("{\"a.svc.cluster.local\": [\"1.1.1.1\"]}"),
+	    "!\"a.svc.cluster.local\": holds the cluster's services");
+	assert_string_equal(stubs_of("{\"pod.cluster.local\": [\"1.1.1.1\"]}"),
+	    "!\"pod.cluster.local\": holds the cluster's pods");
+	assert_string_equal(stubs_of("{\".\": [\"1.1.1.1\"]}"), "!\".\": the root");
+	assert_string_equal(stubs_of("{\"\": [\"1.1.1.1\"]}"), "!\"\": the root");
+	assert_string_equal(
+	    stubs_of("{\"other.cluster.local\": [\"1.1.1.1\"], \"xcluster.local\": [\"1.1.1.1\"]}"),
+	    "other.cluster.local=1.1.1.1:53;xcluster.local=1.1.1.1:53");
+}
+
+static void
+domains_that_are_no_names_are_refused(void **state)
+{
+	(void)state;
+	static const char *const bad[] = { "a..b", ".a", "a/b", "a#b", "a@b", "a b", "*.a", "-a",
+		"a-", "a\\\\.b", "a\\nb", "b\\u00fccher",
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		char text[256];
+		snprintf(text, sizeof text, "{\"%s\": [\"1.1.1.1\"]}", bad[i]);
+		char *got = stubs_of(text);
+		assert_int_equal(got[0], '!');
+		assert_non_null(strstr(got, "not a domain name"));
+	}
+}
+
+static void
+servers_that_cannot_be_asked_are_refused(void **state)
+{
+	(void)state;
+	static const char *const bad[] = { "010.1.1.1", "1.2.3", "1.2.3.4.5", "256.1.1.1",
+		"8.8.8.8:0", "8.8.8.8:65536", "8.8.8.8:", "8.8.8.8:053", "8.8.8.8#53",
+		"8.8.8.8@eth0", "[fd00::1]:0", "[fd00::1", "fd00::1]:53", "[fd00::1]53",
+		"fe80::1%eth0", "a.b:0", "a.b:65536", "a.b:x", ":53", "", "a b", "a/b",
+		"a\\nserver=/x/1.1.1.1", "http://a", "0.0.0.0", "::", "255.255.255.255",
+		"224.0.0.1", "ff02::1", "::ffff:1.2.3.4", " 1.1.1.1", "1.1.1.1 ", "0x7f.1", "127.1",
+		"-a.b", "a..b" };
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		char text[256];
+		snprintf(text, sizeof text, "{\"a\": [\"%s\"]}", bad[i]);
+		char *got = stubs_of(text);
+		if (got[0] != '!')
+			fail_msg("%s gave %s", bad[i], got);
+		assert_non_null(strstr(got, "(server 1 of \"a\")"));
+	}
+}
+
+static void
+nul_bytes_are_refused_wherever_they_hide(void **state)
+{
+	(void)state;
+	assert_string_equal(stubs_of_bytes("{}\0", 3), "!line 1, column 3: NUL byte");
+	assert_string_equal(stubs_of("{\"a\\u0000b\": []}"), "!line 1, column 4: NUL in a string");
+	assert_string_equal(
+	    stubs_of("{\"a\": [\"1.1.1.1\\u0000x\"]}"), "!line 1, column 16: NUL in a string");
+	assert_string_equal(stubs_of("{\"a\\\\u0000b\": []}"), "!\"a\\u0000b\": not a domain name");
+}
+
+static void
+invalid_utf8_is_refused(void **state)
+{
+	(void)state;
+	assert_memory_equal(stubs_of("{\"a\xff\": []}"), "!line 1, column", 15);
+}
+
+static void
+ten_thousand_domains_are_accepted_and_more_than_the_limit_refused(void **state)
+{
+	(void)state;
+	for (size_t count = 10000; count <= 20001; count += 10001) {
+		char *text = malloc(count * 40 + 4), *p = text, *why;
+		p += sprintf(p, "{");
+		for (size_t i = 0; i < count; i++)
+			p += sprintf(p, "%s\"d%zu.test\":[\"10.0.0.1\"]", i ? "," : "", i);
+		p += sprintf(p, "}");
+		struct conf_stubs stubs;
+		int rc = conf_stubs_parse(text, (size_t)(p - text), "cluster.local", &stubs, &why);
+		if (count == 10000) {
+			assert_int_equal(rc, 0);
+			assert_int_equal(stubs.count, count);
+			conf_stubs_free(&stubs);
+		} else {
+			assert_int_equal(rc, -22);
+			assert_string_equal(why, "more than 20000 domains");
+		}
+		free(why);
+		free(text);
+	}
+}
+
+static void
+seventeen_servers_of_a_domain_are_refused(void **state)
+{
+	(void)state;
+	char text[1024], *p = text;
+	p += sprintf(p, "{\"a\":[\"1.1.1.0\"");
+	for (int i = 1; i < 17; i++)
+		p += sprintf(p, ",\"1.1.1.%d\"", i);
+	sprintf(p, "]}");
+	assert_string_equal(stubs_of(text), "!\"a\": more than 16 servers");
+}
+
+static char *
+upstreams_of(const char *text)
+{
+	static char out[2048];
+	struct conf_upstreams upstreams;
+	char *why, server[SERVER_TEXT_MAX];
+	size_t n = 0;
+	if (conf_upstreams_parse(text, strlen(text), &upstreams, &why) < 0) {
+		assert_int_equal(upstreams.count, 0);
+		snprintf(out, sizeof out, "!%s", why);
+		free(why);
+		return out;
+	}
+	out[0] = '\0';
+	for (size_t i = 0; i < upstreams.count; i++)
+		n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", i ? "," : "",
+		    server_format(&upstreams.servers[i], server));
+	return out;
+}
+
+static void
+upstreams_are_addresses_in_the_order_given(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    upstreams_of("[\"8.8.8.8\", \"1.1.1.1:5353\", \"[2001:db8::1]:54\", \"8.8.8.8:53\"]"),
+	    "8.8.8.8:53,1.1.1.1:5353,[2001:db8::1]:54");
+	assert_string_equal(upstreams_of("null"), "");
+	assert_string_equal(upstreams_of("[]"), "");
+}
+
+static void
+upstreams_that_are_not_addresses_are_refused(void **state)
+{
+	(void)state;
+	assert_string_equal(upstreams_of("{}"), "!must be a JSON array of addresses");
+	assert_string_equal(upstreams_of("\"8.8.8.8\""), "!must be a JSON array of addresses");
+	assert_string_equal(upstreams_of("[8]"), "!server 1: not a string");
+	assert_string_equal(upstreams_of("[\"8.8.8.8\", \"dns.google\"]"),
+	    "!\"dns.google\" (server 2): not an address");
+	assert_string_equal(
+	    upstreams_of("[\"0.0.0.0\"]"), "!\"0.0.0.0\" (server 1): the unspecified address");
+	assert_int_equal(upstreams_of("[\"8.8.8\"]")[0], '!');
+	assert_int_equal(upstreams_of("[\"8.8.8.8\\u0000\"]")[0], '!');
+	assert_int_equal(upstreams_of("")[0], '!');
+}
+
+static void
+fifteen_upstreams_are_allowed_and_sixteen_refused(void **state)
+{
+	(void)state;
+	for (int count = 15; count <= 16; count++) {
+		char text[512], *p = text;
+		for (int i = 0; i < count; i++)
+			p += sprintf(p, "%s\"1.1.1.%d\"", i ? "," : "[", i + 1);
+		sprintf(p, "]");
+		assert_int_equal(upstreams_of(text)[0] == '!', count == 16);
+	}
+}
+
+static char *
+federations_of(const char *text)
+{
+	static char out[2048];
+	struct conf_federations federations;
+	char *why;
+	size_t n = 0;
+	if (conf_federations_parse(text, strlen(text), &federations, &why) < 0) {
+		assert_int_equal(federations.count, 0);
+		snprintf(out, sizeof out, "!%s", why);
+		free(why);
+		return out;
+	}
+	out[0] = '\0';
+	for (size_t i = 0; i < federations.count; i++)
+		n += (size_t)snprintf(out + n, sizeof out - n, "%s%s=%s", i ? "," : "",
+		    federations.items[i].name, federations.items[i].domain);
+	return out;
+}
+
+static void
+federations_are_names_and_domains(void **state)
+{
+	(void)state;
+	assert_string_equal(federations_of("foo=Example.com."), "foo=example.com");
+	assert_string_equal(
+	    federations_of(" foo = example.com , bar=b.org,\n"), "foo=example.com,bar=b.org");
+	assert_string_equal(federations_of("null"), "");
+}
+
+static void
+wrong_federations_are_refused(void **state)
+{
+	(void)state;
+	assert_string_equal(federations_of(""), "!empty");
+	assert_string_equal(federations_of("foo"), "!\"foo\": not name=domain");
+	assert_string_equal(
+	    federations_of("a.b=c"), "!\"a.b=c\": the federation's name is not one DNS label");
+	assert_string_equal(federations_of("foo=a b"),
+	    "!\"foo=a b\": the federation's domain is not a domain name");
+	assert_string_equal(federations_of("foo=a=b"),
+	    "!\"foo=a=b\": the federation's domain is not a domain name");
+	assert_string_equal(federations_of("foo=a,FOO=b"), "!\"foo\": is given twice");
+	assert_string_equal(federations_of("foo=a,,bar=b"), "!\"\": not name=domain");
+}
+
+static void
+names_are_under_zones_at_label_borders(void **state)
+{
+	(void)state;
+	assert_true(conf_name_under("a.cluster.local", "cluster.LOCAL"));
+	assert_true(conf_name_under("cluster.local", "cluster.local"));
+	assert_false(conf_name_under("xcluster.local", "cluster.local"));
+	assert_false(conf_name_under("local", "cluster.local"));
+	assert_true(conf_name_under("a", ""));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses_and_names_with_and_without_ports),
+		cmocka_unit_test(domains_are_folded_and_sorted),
+		cmocka_unit_test(duplicate_servers_count_once),
+		cmocka_unit_test(null_is_empty),
+		cmocka_unit_test(blank_text_is_refused),
+		cmocka_unit_test(wrong_json_says_where),
+		cmocka_unit_test(wrong_types_are_refused),
+		cmocka_unit_test(a_domain_twice_is_refused_however_it_is_spelled),
+		cmocka_unit_test(cluster_names_are_refused),
+		cmocka_unit_test(domains_that_are_no_names_are_refused),
+		cmocka_unit_test(servers_that_cannot_be_asked_are_refused),
+		cmocka_unit_test(nul_bytes_are_refused_wherever_they_hide),
+		cmocka_unit_test(invalid_utf8_is_refused),
+		cmocka_unit_test(ten_thousand_domains_are_accepted_and_more_than_the_limit_refused),
+		cmocka_unit_test(seventeen_servers_of_a_domain_are_refused),
+		cmocka_unit_test(upstreams_are_addresses_in_the_order_given),
+		cmocka_unit_test(upstreams_that_are_not_addresses_are_refused),
+		cmocka_unit_test(fifteen_upstreams_are_allowed_and_sixteen_refused),
+		cmocka_unit_test(federations_are_names_and_domains),
+		cmocka_unit_test(wrong_federations_are_refused),
+		cmocka_unit_test(names_are_under_zones_at_label_borders),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

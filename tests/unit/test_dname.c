@@ -1,0 +1,55 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "lib/dname.h"
+
+static void
+only_capital_letters_are_folded_at_every_place(void **state)
+{
+	(void)state;
+	for (size_t len = 0; len <= 33; len++)
+		for (size_t at = 0; at < len; at++)
+			for (unsigned c = 0; c < 256; c++) {
+				uint8_t wire[40], expected[40];
+				memset(wire, 'Z', sizeof(wire));
+				wire[at] = (uint8_t)c;
+				memset(expected, 'z', len);
+				memset(expected + len, 'Z', sizeof(expected) - len);
+				expected[at] = (uint8_t)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+				dname_lower(wire, len);
+				assert_memory_equal(wire, expected, sizeof(wire));
+			}
+}
+
+static void
+neighbours_do_not_carry_into_each_other(void **state)
+{
+	(void)state;
+	for (unsigned a = 0; a < 256; a++)
+		for (unsigned b = 0; b < 256; b++) {
+			uint8_t wire[8], expected[8];
+			for (size_t i = 0; i < 8; i++) {
+				wire[i] = (uint8_t)(i % 2 == 0 ? a : b);
+				expected[i] = wire[i];
+				if (expected[i] >= 'A' && expected[i] <= 'Z')
+					expected[i] = (uint8_t)(expected[i] + 32);
+			}
+			dname_lower(wire, 8);
+			assert_memory_equal(wire, expected, 8);
+		}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_capital_letters_are_folded_at_every_place),
+		cmocka_unit_test(neighbours_do_not_carry_into_each_other),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

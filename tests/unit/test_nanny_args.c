@@ -1,0 +1,186 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "nanny/args.h"
+
+static struct args args;
+static char line[4096];
+
+/* Builds from words separated by blanks; argv without the program and the servers file comes back
+ * as words. */
+static const char *
+build(const char *words, bool as_root)
+{
+	char *copy = strdup(words), *given[64], *save = NULL, *why = NULL;
+	size_t count = 0;
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		given[count++] = w;
+	args_free(&args);
+	int rc = args_build(&args, "/dnsmasq", given, count, "F", as_root, &why);
+	free(copy);
+	if (rc < 0) {
+		snprintf(line, sizeof line, "!%s", why);
+		free(why);
+		return line;
+	}
+	assert_string_equal(args.argv[0], "/dnsmasq");
+	assert_string_equal(args.argv[args.argc - 1], "--servers-file=F");
+	assert_null(args.argv[args.argc]);
+	line[0] = '\0';
+	for (size_t i = 1; i + 1 < args.argc; i++) {
+		strcat(line, i > 1 ? " " : "");
+		strcat(line, args.argv[i]);
+	}
+	return line;
+}
+
+static void
+what_is_lacking_is_added_after_theirs(void **state)
+{
+	(void)state;
+	assert_string_equal(build("--cache-size=1000", false),
+	    "--cache-size=1000 -k --conf-file=/dev/null --pid-file= --log-facility=- --no-resolv "
+	    "--fast-dns-retry=200");
+	assert_int_equal(args.warning_count, 0);
+	assert_int_equal(args.port, 53);
+}
+
+static void
+what_is_there_is_not_added(void **state)
+{
+	(void)state;
+	const char *all = "-k -C /etc/d.conf -x /run/pid -8 - -R --fast-dns-retry=100";
+	assert_string_equal(build(all, false), all);
+	all = "--keep-in-foreground --conf-file=x --pid-file --log-facility=- --no-resolv "
+	      "--fast-dns-retry";
+	assert_string_equal(build(all, false), all);
+}
+
+static void
+kube_dns_arguments_pass_unchanged(void **state)
+{
+	(void)state;
+	const char *theirs =
+	    "-k --cache-size=1000 --no-negcache --dns-loop-detect --log-facility=- "
+	    "--server=/cluster.local/127.0.0.1#10053 "
+	    "--server=/in-addr.arpa/127.0.0.1#10053 --server=/ip6.arpa/127.0.0.1#10053";
+	char want[1024];
+	snprintf(want, sizeof want,
+	    "%s --conf-file=/dev/null --pid-file= --no-resolv --fast-dns-retry=200", theirs);
+	assert_string_equal(build(theirs, false), want);
+	const struct route *route = routes_get(&args.fixed, "cluster.local");
+	assert_non_null(route);
+	assert_int_equal(route->count, 1);
+	assert_int_equal(route->servers[0].port, 10053);
+	assert_non_null(routes_get(&args.fixed, "ip6.arpa"));
+	assert_null(routes_get(&args.fixed, ""));
+}
+
+static void
+what_breaks_supervision_is_left_out_with_a_warning(void **state)
+{
+	(void)state;
+	const char *rest = "-k --conf-file=/dev/null --pid-file= --log-facility=- --no-resolv "
+			   "--fast-dns-retry=200";
+	static const char *const bad[] = { "-d", "--no-daemon", "--servers-file=/x",
+		"--servers-file /x", "--log-facility=/var/log/x", "-8 /var/log/x", "-8/var/log/x",
+		"--log-facility daemon" };
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		assert_string_equal(build(bad[i], false), rest);
+		assert_int_equal(args.warning_count, 1);
+	}
+	assert_string_equal(build("-kdR", false),
+	    "-kR --conf-file=/dev/null --pid-file= --log-facility=- --fast-dns-retry=200");
+	assert_int_equal(args.warning_count, 1);
+}
+
+static void
+root_is_told_to_stay_root_unless_they_say_otherwise(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(build("", true), "--user=root --group=root"));
+	assert_null(strstr(build("--user=nobody", true), "--user=root"));
+	assert_null(strstr(build("-u nobody", true), "root"));
+	assert_null(strstr(build("", false), "root"));
+}
+
+static void
+ports_are_found_however_they_are_spelled(void **state)
+{
+	(void)state;
+	static const char *const spellings[] = { "--port=5353", "--port 5353", "-p5353", "-p 5353",
+		"-kp5353", "-kp 5353" };
+	for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+		build(spellings[i], false);
+		assert_int_equal(args.port, 5353);
+	}
+	assert_string_equal(
+	    build("--port=0", false), "!dnsmasq argument --port=0: must be 1 to 65535");
+	assert_string_equal(build("-p x", false), "!dnsmasq argument --port=x: must be 1 to 65535");
+	assert_int_equal(build("--port=65536", false)[0], '!');
+}
+
+static void
+a_value_in_the_next_word_stays_with_its_option(void **state)
+{
+	(void)state;
+	assert_memory_equal(build("-c 1000 -S /a/1.1.1.1 --server /b/1.1.1.2", false),
+	    "-c 1000 -S /a/1.1.1.1 --server /b/1.1.1.2 ", 42);
+	assert_non_null(routes_get(&args.fixed, "a"));
+	assert_non_null(routes_get(&args.fixed, "b"));
+}
+
+static void
+servers_on_the_command_line_are_known(void **state)
+{
+	(void)state;
+	build("--server=8.8.8.8 --server=/A/b.c/::1#54 --local=/d/ --server=/e/# "
+	      "--server=1.2.3.4@eth0 --server=/f/host",
+	    false);
+	assert_int_equal(routes_get(&args.fixed, "")->count, 2);
+	assert_int_equal(routes_get(&args.fixed, "a")->servers[0].port, 54);
+	assert_int_equal(routes_get(&args.fixed, "b.c")->count, 1);
+	assert_int_equal(routes_get(&args.fixed, "d")->count, 0);
+	assert_int_equal(routes_get(&args.fixed, "e")->count, 0);
+	assert_int_equal(routes_get(&args.fixed, "f")->count, 0);
+}
+
+static void
+dnsmasq_is_asked_where_it_listens(void **state)
+{
+	(void)state;
+	char text[SERVER_TEXT_MAX];
+	build("--port=5353", false);
+	struct server s = args_probe_server(&args);
+	assert_string_equal(server_format(&s, text), "127.0.0.1:5353");
+	build("--listen-address=10.0.0.1,fd00::1", false);
+	s = args_probe_server(&args);
+	assert_string_equal(server_format(&s, text), "10.0.0.1:53");
+	build("-a fd00::1 --listen-address=127.0.0.1", false);
+	s = args_probe_server(&args);
+	assert_string_equal(server_format(&s, text), "127.0.0.1:53");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_lacking_is_added_after_theirs),
+		cmocka_unit_test(what_is_there_is_not_added),
+		cmocka_unit_test(kube_dns_arguments_pass_unchanged),
+		cmocka_unit_test(what_breaks_supervision_is_left_out_with_a_warning),
+		cmocka_unit_test(root_is_told_to_stay_root_unless_they_say_otherwise),
+		cmocka_unit_test(ports_are_found_however_they_are_spelled),
+		cmocka_unit_test(a_value_in_the_next_word_stays_with_its_option),
+		cmocka_unit_test(servers_on_the_command_line_are_known),
+		cmocka_unit_test(dnsmasq_is_asked_where_it_listens),
+	};
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+	args_free(&args);
+	return rc;
+}

@@ -1,0 +1,115 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "nanny/process.h"
+#include "nanny/self.h"
+
+static struct addr
+addr(const char *text)
+{
+	struct addr a;
+	assert_int_equal(addr_parse(text, &a), 0);
+	return a;
+}
+
+static bool
+is_self(const struct self *self, const char *text)
+{
+	struct server server;
+	const char *why;
+	assert_int_equal(server_parse(text, 53, &server, NULL), 0);
+	return self_is(self, &server, &why);
+}
+
+static struct self
+pod(void)
+{
+	struct self self = { .port = 53, .local_count = 3 };
+	self.local[0] = addr("127.0.0.1");
+	self.local[1] = addr("10.1.2.3");
+	self.local[2] = addr("fd00::3");
+	return self;
+}
+
+static void
+everywhere_means_every_local_address_and_all_of_loopback(void **state)
+{
+	(void)state;
+	struct self self = pod();
+	assert_true(is_self(&self, "127.0.0.1"));
+	assert_true(is_self(&self, "127.0.0.53"));
+	assert_true(is_self(&self, "10.1.2.3"));
+	assert_true(is_self(&self, "fd00::3"));
+	assert_false(is_self(&self, "10.1.2.4"));
+	assert_false(is_self(&self, "127.0.0.1:10053"));
+	struct addr any[] = { addr("0.0.0.0") };
+	self.listen = any;
+	self.listen_count = 1;
+	assert_true(is_self(&self, "127.0.0.53"));
+}
+
+static void
+an_address_where_something_else_listens_is_not_ours(void **state)
+{
+	(void)state;
+	struct self self = pod();
+	self_read_udp_line(&self, "  375: 3500007F:0035 00000000:0000 07 00000000:00000000 "
+				  "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
+	assert_false(is_self(&self, "127.0.0.53"));
+	assert_true(is_self(&self, "127.0.0.54"));
+	self_read_udp_line(&self, "  375: 0100007F:0035 00000000:0000 07 00000000:00000000 "
+				  "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
+	assert_true(is_self(&self, "127.0.0.1"));
+	self_read_udp_line(&self, "  sl  local_address rem_address   st tx_queue rx_queue tr "
+				  "tm->when retrnsmt   uid  timeout inode ref pointer drops");
+	self_read_udp_line(&self, "  375: 3600007F:1389 00000000:0000 07");
+	assert_true(is_self(&self, "127.0.0.54"));
+}
+
+static void
+told_addresses_are_all_that_is_ours(void **state)
+{
+	(void)state;
+	struct self self = pod();
+	struct addr listen[] = { addr("127.0.0.1"), addr("10.1.2.3") };
+	self.listen = listen;
+	self.listen_count = 2;
+	assert_true(is_self(&self, "10.1.2.3"));
+	assert_false(is_self(&self, "127.0.0.53"));
+	assert_false(is_self(&self, "fd00::3"));
+}
+
+static void
+dnsmasq_log_lines_have_levels(void **state)
+{
+	(void)state;
+	assert_int_equal(process_log_level("started, version 2.90 cachesize 150"), LOG_LEVEL_INFO);
+	assert_int_equal(process_log_level("using nameserver 8.8.8.8#53"), LOG_LEVEL_DEBUG);
+	assert_int_equal(
+	    process_log_level("query[A] failed.example from 127.0.0.1"), LOG_LEVEL_DEBUG);
+	assert_int_equal(
+	    process_log_level(
+		"failed to create listening socket for port 53: Address already in use"),
+	    LOG_LEVEL_WARN);
+	assert_int_equal(
+	    process_log_level("Maximum number of concurrent DNS queries reached (max: 150)"),
+	    LOG_LEVEL_WARN);
+	assert_int_equal(
+	    process_log_level("ignoring nameserver 127.0.0.1 - local interface"), LOG_LEVEL_WARN);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(everywhere_means_every_local_address_and_all_of_loopback),
+		cmocka_unit_test(an_address_where_something_else_listens_is_not_ours),
+		cmocka_unit_test(told_addresses_are_all_that_is_ours),
+		cmocka_unit_test(dnsmasq_log_lines_have_levels),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

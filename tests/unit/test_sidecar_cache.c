@@ -1,0 +1,280 @@
+/* dnsmasq's numbers as counters that only grow, over restarts, flushes, wraps and changing
+ * upstreams. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "sidecar/cache.h"
+#include "sidecar/clock.h"
+
+static struct cache cache;
+static struct cache_sample sample;
+static int64_t now_ns;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	memset(&cache, 0, sizeof cache);
+	memset(&sample, 0, sizeof sample);
+	now_ns = 1000 * NS_PER_S;
+	return 0;
+}
+
+static void
+read_numbers(uint32_t hits, uint32_t misses, uint32_t evictions, uint32_t insertions)
+{
+	sample.counters[STAT_HITS] = hits;
+	sample.counters[STAT_MISSES] = misses;
+	sample.counters[STAT_EVICTIONS] = evictions;
+	sample.counters[STAT_INSERTIONS] = insertions;
+	now_ns += 5 * NS_PER_S;
+	cache_update(&cache, &sample, now_ns, (double)now_ns / 1e9);
+}
+
+static void
+assert_counters(uint64_t hits, uint64_t misses, uint64_t evictions, uint64_t insertions)
+{
+	assert_int_equal(cache.counters[STAT_HITS], hits);
+	assert_int_equal(cache.counters[STAT_MISSES], misses);
+	assert_int_equal(cache.counters[STAT_EVICTIONS], evictions);
+	assert_int_equal(cache.counters[STAT_INSERTIONS], insertions);
+}
+
+static void
+set_upstreams(size_t count, const char *const *texts)
+{
+	sample.upstream_count = count;
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(cache_parse_upstream((const uint8_t *)texts[i], strlen(texts[i]),
+				     &sample.upstreams[i]),
+		    0);
+}
+#define UPSTREAMS(...)                                                                             \
+	set_upstreams(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *),                    \
+	    (const char *[]){ __VA_ARGS__ })
+
+static void
+the_first_reading_is_taken_as_it_is(void **state)
+{
+	(void)state;
+	read_numbers(100, 50, 1, 60);
+	assert_counters(100, 50, 1, 60);
+	read_numbers(110, 52, 1, 63);
+	assert_counters(110, 52, 1, 63);
+	assert_int_equal(cache.restarts + cache.flushes, 0);
+}
+
+static void
+a_restart_counts_on_from_where_it_was(void **state)
+{
+	(void)state;
+	read_numbers(1000, 500, 10, 600);
+	read_numbers(7, 3, 0, 4);
+	assert_counters(1007, 503, 10, 604);
+	assert_int_equal(cache.restarts, 1);
+	read_numbers(9, 3, 0, 4);
+	assert_counters(1009, 503, 10, 604);
+	assert_int_equal(cache.restarts, 1);
+}
+
+/* dnsmasq was restarted and one of its numbers has already passed the old one. */
+static void
+a_restart_is_seen_in_any_number(void **state)
+{
+	(void)state;
+	read_numbers(1000, 5, 0, 6);
+	read_numbers(3, 9, 0, 12);
+	assert_counters(1003, 14, 0, 18);
+}
+
+static void
+a_flush_resets_insertions_alone(void **state)
+{
+	(void)state;
+	read_numbers(1000, 500, 10, 600);
+	read_numbers(1010, 505, 0, 5);
+	assert_counters(1010, 505, 10, 605);
+	assert_int_equal(cache.flushes, 1);
+	assert_int_equal(cache.restarts, 0);
+	assert_true(cache.flushed_s > 0);
+}
+
+static void
+a_wrap_of_32_bits_is_no_restart(void **state)
+{
+	(void)state;
+	read_numbers(4294967290u, 100, 0, 0);
+	read_numbers(5, 101, 0, 0);
+	assert_counters(4294967290u + UINT64_C(11), 101, 0, 0);
+	assert_int_equal(cache.restarts, 0);
+}
+
+static void
+counters_stay_while_dnsmasq_is_away(void **state)
+{
+	(void)state;
+	read_numbers(100, 50, 0, 0);
+	cache_fail(&cache, "timeout", now_ns);
+	cache_fail(&cache, "timeout", now_ns);
+	assert_counters(100, 50, 0, 0);
+	assert_false(cache.up);
+	assert_int_equal(cache.errors, 2);
+	read_numbers(101, 50, 0, 0);
+	assert_true(cache.up);
+	assert_string_equal(cache.error, "");
+}
+
+static void
+numbers_as_dnsmasq_prints_them(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t value;
+	} good[] = { { "0", 0 }, { "4294967295", 4294967295u }, { "-1", 4294967295u },
+		{ "-2147483648", 2147483648u } };
+	static const char *const bad[] = { "", "-", "1 ", " 1", "4294967296", "99999999999", "1x",
+		"+1" };
+	uint32_t value;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+		assert_int_equal(
+		    cache_parse_number((const uint8_t *)good[i].text, strlen(good[i].text), &value),
+		    0);
+		assert_int_equal(value, good[i].value);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		assert_true(
+		    cache_parse_number((const uint8_t *)bad[i], strlen(bad[i]), &value) < 0);
+}
+
+static void
+upstreams_that_cannot_be_read_are_refused(void **state)
+{
+	static const char *const bad[] = { "", "10.0.0.1 5 1", "10.0.0.1#0 5 1",
+		"10.0.0.1#99999 5 1", "10.0.0.1#53 5", "10.0.0.1#53 5 1 2", "10.0.0.1#53  5 1x",
+		"x#53 5 1", "<b>#53 5 1", "10.0.0.1#53 99999999999 1" };
+	struct cache_sample_upstream u;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		if (cache_parse_upstream((const uint8_t *)bad[i], strlen(bad[i]), &u) == 0)
+			fail_msg("accepted: %s", bad[i]);
+}
+
+static void
+upstreams_of_both_families(void **state)
+{
+	(void)state;
+	UPSTREAMS("10.0.0.1#53 5 1", "2001:db8::1#5353 7 0");
+	read_numbers(1, 1, 0, 0);
+	assert_int_equal(cache.upstream_count, 2);
+	assert_int_equal(cache.upstreams[0].queries, 5);
+	assert_int_equal(cache.upstreams[0].failed, 1);
+	assert_int_equal(cache.upstreams[1].server.addr.family, AF_INET6);
+	assert_int_equal(cache.upstreams[1].server.port, 5353);
+}
+
+static void
+an_upstream_that_takes_anothers_place_does_not_inherit_its_queries(void **state)
+{
+	(void)state;
+	UPSTREAMS("10.0.0.1#53 5000 10");
+	read_numbers(1, 1, 0, 0);
+	UPSTREAMS("10.0.0.2#53 5001 10");
+	read_numbers(2, 2, 0, 0);
+	assert_int_equal(cache.upstreams[0].queries, 5000);
+	assert_false(cache.upstreams[0].present);
+	assert_int_equal(cache.upstreams[1].queries, 0);
+	UPSTREAMS("10.0.0.2#53 5004 11");
+	read_numbers(3, 3, 0, 0);
+	assert_int_equal(cache.upstreams[1].queries, 3);
+	assert_int_equal(cache.upstreams[1].failed, 1);
+}
+
+static void
+an_upstream_that_is_new_counts_from_zero(void **state)
+{
+	(void)state;
+	UPSTREAMS("10.0.0.1#53 5 0");
+	read_numbers(1, 1, 0, 0);
+	UPSTREAMS("10.0.0.1#53 5 0", "10.0.0.2#53 3 3");
+	read_numbers(2, 2, 0, 0);
+	assert_int_equal(cache.upstreams[1].queries, 3);
+	assert_int_equal(buckets_sum(&cache.upstreams[1].recent_failed, now_ns), 3);
+}
+
+static void
+an_upstream_counts_on_after_a_restart(void **state)
+{
+	(void)state;
+	UPSTREAMS("10.0.0.1#53 50 5");
+	read_numbers(100, 100, 0, 0);
+	UPSTREAMS("10.0.0.1#53 2 0");
+	read_numbers(1, 1, 0, 0);
+	assert_int_equal(cache.upstreams[0].queries, 52);
+	assert_int_equal(cache.upstreams[0].failed, 5);
+}
+
+static void
+the_table_of_upstreams_is_bounded(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 3; round++) {
+		sample.upstream_count = UPSTREAMS_MAX;
+		for (unsigned i = 0; i < UPSTREAMS_MAX; i++)
+			sample.upstreams[i] = (struct cache_sample_upstream){
+				.server = { { AF_INET, { 10, 0, (uint8_t)round, (uint8_t)i } }, 53 }
+			};
+		sample.dropped = 2;
+		read_numbers(round, round, 0, 0);
+	}
+	assert_int_equal(cache.upstream_count, UPSTREAMS_MAX);
+	assert_int_equal(cache.upstreams_dropped, 6);
+	assert_int_equal(cache.upstreams[5].server.addr.bytes[2], 2);
+}
+
+/* The sidecar's own six questions are hits to dnsmasq, and would make an idle cache look perfect.
+ */
+static void
+the_hit_ratio_leaves_out_our_own_questions(void **state)
+{
+	(void)state;
+	read_numbers(1000, 1000, 0, 0);
+	assert_true(isnan(cache_hit_ratio(&cache, now_ns)));
+	read_numbers(1006, 1000, 0, 0);
+	assert_true(isnan(cache_hit_ratio(&cache, now_ns)));
+	read_numbers(1006 + 6 + 30, 1010, 0, 0);
+	assert_true(fabs(cache_hit_ratio(&cache, now_ns) - 0.75) < 1e-9);
+	assert_true(isnan(cache_hit_ratio(&cache, now_ns + 700 * NS_PER_S)));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(the_first_reading_is_taken_as_it_is, setup),
+		cmocka_unit_test_setup(a_restart_counts_on_from_where_it_was, setup),
+		cmocka_unit_test_setup(a_restart_is_seen_in_any_number, setup),
+		cmocka_unit_test_setup(a_flush_resets_insertions_alone, setup),
+		cmocka_unit_test_setup(a_wrap_of_32_bits_is_no_restart, setup),
+		cmocka_unit_test_setup(counters_stay_while_dnsmasq_is_away, setup),
+		cmocka_unit_test_setup(numbers_as_dnsmasq_prints_them, setup),
+		cmocka_unit_test_setup(upstreams_that_cannot_be_read_are_refused, setup),
+		cmocka_unit_test_setup(upstreams_of_both_families, setup),
+		cmocka_unit_test_setup(
+		    an_upstream_that_takes_anothers_place_does_not_inherit_its_queries, setup),
+		cmocka_unit_test_setup(an_upstream_that_is_new_counts_from_zero, setup),
+		cmocka_unit_test_setup(an_upstream_counts_on_after_a_restart, setup),
+		cmocka_unit_test_setup(the_table_of_upstreams_is_bounded, setup),
+		cmocka_unit_test_setup(the_hit_ratio_leaves_out_our_own_questions, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* When is DNS well, what is said when it is not, and what of it can reach a browser. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sidecar/chart.h"
+#include "sidecar/clock.h"
+#include "sidecar/html.h"
+#include "sidecar/page.h"
+#include "sidecar/text.h"
+#include "sidecar/verdict.h"
+
+enum { DNSMASQ, KUBEDNS, PROBES };
+
+static struct probe probes[PROBES];
+static struct cache cache;
+static struct kubedns_view kubedns;
+static struct view view;
+static struct verdict verdict;
+
+static int
+setup(void **state)
+{
+	static const char *const specs[] = {
+		"dnsmasq,127.0.0.1:53,kubernetes.default.svc.cluster.local,5,SRV",
+		"kubedns,127.0.0.1:10053,kubernetes.default.svc.cluster.local,5,SRV"
+	};
+	char why[SPEC_WHY_MAX];
+
+	(void)state;
+	memset(&cache, 0, sizeof cache);
+	memset(&kubedns, 0, sizeof kubedns);
+	view = (struct view){ .now_ns = 10000 * NS_PER_S,
+		.now_s = 1.7e9,
+		.host = "pod",
+		.probes = probes,
+		.probe_count = PROBES,
+		.cache = &cache,
+		.metrics_path = "/metrics",
+		.prometheus_namespace = "kubedns" };
+	for (int i = 0; i < PROBES; i++) {
+		struct probe_spec spec;
+		assert_int_equal(spec_parse(&spec, specs[i], why), 0);
+		probe_init(&probes[i], &spec, view.now_ns - 600 * NS_PER_S, 0);
+	}
+	view.dnsmasq = probes[DNSMASQ].spec.server;
+	cache.up = cache.seen = true;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	for (int i = 0; i < PROBES; i++)
+		probe_close(&probes[i]);
+	return 0;
+}
+
+static void
+result(int probe, enum cause cause, double ms)
+{
+	struct probe_result r = { .cause = cause,
+		.sent_ns = view.now_ns,
+		.latency_ns = (int64_t)(ms * 1e6),
+		.error = cause == CAUSE_UNREACHABLE ? 113 : 0 };
+
+	probe_record(&probes[probe], &r, view.now_ns, view.now_s);
+}
+
+static void
+assert_verdict(enum level level, const char *part)
+{
+	verdict_make(&verdict, &view);
+	assert_string_equal(level_name(verdict.level), level_name(level));
+	if (strstr(verdict.sentence, part) == NULL)
+		fail_msg("\"%s\" does not say \"%s\"", verdict.sentence, part);
+}
+
+static void
+before_the_first_answer_it_waits(void **state)
+{
+	(void)state;
+	assert_verdict(LEVEL_STARTING, "Waiting");
+	result(DNSMASQ, CAUSE_OK, 1);
+	assert_verdict(LEVEL_STARTING, "Waiting");
+}
+
+static void
+all_answered_is_well(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 0.3);
+	result(KUBEDNS, CAUSE_OK, 0.2);
+	assert_verdict(LEVEL_WELL, "all 2 probes are answered, typically within 0.30 ms");
+	assert_int_equal(verdict.count, 0);
+}
+
+static void
+clients_get_nothing_when_dnsmasq_is_silent(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_TIMEOUT, 2000);
+	result(KUBEDNS, CAUSE_OK, 0.2);
+	view.now_ns += 35 * NS_PER_S;
+	assert_verdict(LEVEL_DOWN, "DNS is down: dnsmasq does not answer, for 35 seconds.");
+	assert_int_equal(verdict.count, 1);
+	assert_true(verdict.findings[0].meaning[0] && verdict.findings[0].todo[0]);
+}
+
+static void
+kubedns_alone_away_is_degraded(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 0.3);
+	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 0.1);
+	assert_verdict(LEVEL_DEGRADED, "DNS answers, but kubedns refuses connections.");
+}
+
+static void
+waiting_for_the_first_sync_is_alive(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_NOT_READY, 0.3);
+	result(KUBEDNS, CAUSE_NOT_READY, 0.2);
+	assert_verdict(LEVEL_DEGRADED, "first sync");
+}
+
+static void
+a_name_that_does_not_exist_is_no_outage(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_NXDOMAIN, 0.3);
+	result(KUBEDNS, CAUSE_NXDOMAIN, 0.2);
+	assert_verdict(LEVEL_DEGRADED, "dnsmasq says that the name does not exist; 1 more below");
+}
+
+static void
+every_cause_has_words(void **state)
+{
+	(void)state;
+	for (int cause = CAUSE_OK + 1; cause < CAUSE_COUNT; cause++) {
+		result(DNSMASQ, (enum cause)cause, 1);
+		result(KUBEDNS, CAUSE_OK, 1);
+		verdict_make(&verdict, &view);
+		assert_true(verdict.level >= LEVEL_DEGRADED);
+		assert_true(strlen(verdict.findings[0].meaning) > 20);
+		assert_true(strlen(verdict.findings[0].todo) > 10);
+		assert_true(strlen(cause_label((enum cause)cause)) > 2);
+		assert_null(strstr(verdict.sentence, "(null)"));
+		assert_string_not_equal(probes[DNSMASQ].error, "");
+	}
+}
+
+static void
+what_failed_often_and_is_answered_now_is_a_note(void **state)
+{
+	(void)state;
+	result(KUBEDNS, CAUSE_OK, 1);
+	for (int i = 0; i < 40; i++)
+		result(DNSMASQ, i < 8 ? CAUSE_TIMEOUT : CAUSE_OK, 1);
+	assert_verdict(LEVEL_WELL, "DNS is well");
+	assert_int_equal(verdict.count, 1);
+	assert_int_equal(verdict.findings[0].level, LEVEL_NOTE);
+}
+
+static void
+an_upstream_that_fails_is_named(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	cache.upstream_count = 1;
+	cache.upstreams[0] =
+	    (struct upstream){ .server = { { AF_INET, { 8, 8, 8, 8 } }, 53 }, .present = true };
+	buckets_add(&cache.upstreams[0].recent_queries, view.now_ns, 100);
+	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 9);
+	assert_verdict(LEVEL_WELL, "well");
+	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 1);
+	assert_verdict(LEVEL_DEGRADED, "upstream 8.8.8.8:53 fails");
+	view.now_ns += 700 * NS_PER_S;
+	assert_verdict(LEVEL_WELL, "well");
+}
+
+static void
+kubedns_says_why_it_is_not_ready(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	kubedns.seen = kubedns.up = true;
+	strcpy(kubedns.reasons, "services: not synced");
+	view.kubedns = &kubedns;
+	assert_verdict(LEVEL_DEGRADED, "kubedns is not ready");
+	assert_non_null(strstr(verdict.findings[0].what, "services: not synced"));
+	kubedns.ready = true;
+	assert_verdict(LEVEL_WELL, "well");
+	kubedns.resource_count = 1;
+	kubedns.resources[0] = (struct kubedns_resource){ "services", true, view.now_s - 3700 };
+	assert_verdict(LEVEL_DEGRADED, "heard nothing from the API server for 61 minutes");
+}
+
+static void
+there_are_never_more_findings_than_room(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	cache.upstream_count = UPSTREAMS_MAX;
+	for (int i = 0; i < UPSTREAMS_MAX; i++) {
+		cache.upstreams[i] =
+		    (struct upstream){ .server = { { AF_INET, { 8, 8, 8, (uint8_t)i } }, 53 },
+			    .present = true };
+		buckets_add(&cache.upstreams[i].recent_queries, view.now_ns, 100);
+		buckets_add(&cache.upstreams[i].recent_failed, view.now_ns, 100);
+	}
+	verdict_make(&verdict, &view);
+	assert_int_equal(verdict.count, FINDINGS_MAX);
+	assert_int_equal(verdict.count + verdict.more, UPSTREAMS_MAX);
+}
+
+static void
+foreign_text_is_text_in_the_page(void **state)
+{
+	size_t len;
+
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	view.host = "<script>alert(1)</script>";
+	kubedns.seen = kubedns.up = true;
+	strcpy(kubedns.reasons, "\"><img src=x onerror='alert(1)'>\xff\x1b[2J\xe2\x80\xae");
+	kubedns.resource_count = kubedns.kind_count = 1;
+	strcpy(kubedns.resources[0].name, "<b>&\"'");
+	strcpy(kubedns.kinds[0].name, "</dl><script>");
+	view.kubedns = &kubedns;
+	view.may_ask = true;
+	view.ask_text = "\"><script>alert(2)</script>";
+	view.ask_error = "<i>";
+	char *page = page_html(&view, &len);
+	assert_int_equal(strlen(page), len);
+	assert_null(strstr(page, "<script>"));
+	assert_null(strstr(page, "<img"));
+	assert_null(strstr(page, "<b>"));
+	assert_null(strstr(page, "<i>"));
+	assert_null(strchr(page, '\x1b'));
+	assert_null(strstr(page, "\xe2\x80\xae"));
+	assert_non_null(strstr(page, "value=\"&quot;&gt;&lt;script&gt;alert(2)"));
+	assert_non_null(strstr(page, "&lt;b&gt;&amp;&quot;&#39;"));
+	free(page);
+}
+
+static void
+who_may_not_ask_sees_no_box(void **state)
+{
+	size_t len;
+
+	(void)state;
+	char *page = page_html(&view, &len);
+	assert_null(strstr(page, "<form"));
+	assert_non_null(strstr(page, "port-forward"));
+	free(page);
+}
+
+static void
+decades_hold_what_is_between(void **state)
+{
+	int low, high;
+
+	(void)state;
+	chart_decades(0.05, 0.4, &low, &high);
+	assert_int_equal(low, -2);
+	assert_int_equal(high, 0);
+	chart_decades(3, 3, &low, &high);
+	assert_int_equal(low, 0);
+	assert_int_equal(high, 2);
+	chart_decades(0.02, 1999, &low, &high);
+	assert_int_equal(low, -2);
+	assert_int_equal(high, 4);
+	chart_decades(0, 1e9, &low, &high);
+	assert_int_equal(low, -2);
+	assert_int_equal(high, 4);
+}
+
+static void
+numbers_read_as_people_read_them(void **state)
+{
+	char text[TEXT_MAX];
+
+	(void)state;
+	assert_string_equal(text_ms(0.314, text), "0.31 ms");
+	assert_string_equal(text_ms(12.4, text), "12 ms");
+	assert_string_equal(text_ms(1999, text), "2.0 s");
+	assert_string_equal(text_ms(NAN, text), "-");
+	assert_string_equal(text_duration(0.2, text), "less than a second");
+	assert_string_equal(text_duration(1, text), "1 second");
+	assert_string_equal(text_duration(119, text), "119 seconds");
+	assert_string_equal(text_duration(120, text), "2 minutes");
+	assert_string_equal(text_duration(86400 * 3, text), "3 days");
+	assert_string_equal(text_count(1234567, text), "1,234,567");
+	assert_string_equal(text_count(UINT64_MAX, text), "18,446,744,073,709,551,615");
+	assert_string_equal(text_percent(0.99999, text), "99.9 %");
+	assert_string_equal(text_time(0, text), "never");
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(before_the_first_answer_it_waits),
+		T(all_answered_is_well),
+		T(clients_get_nothing_when_dnsmasq_is_silent),
+		T(kubedns_alone_away_is_degraded),
+		T(waiting_for_the_first_sync_is_alive),
+		T(a_name_that_does_not_exist_is_no_outage),
+		T(every_cause_has_words),
+		T(what_failed_often_and_is_answered_now_is_a_note),
+		T(an_upstream_that_fails_is_named),
+		T(kubedns_says_why_it_is_not_ready),
+		T(there_are_never_more_findings_than_room),
+		T(foreign_text_is_text_in_the_page),
+		T(who_may_not_ask_sees_no_box),
+		T(decades_hold_what_is_between),
+		T(numbers_read_as_people_read_them),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

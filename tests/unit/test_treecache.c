@@ -1,0 +1,396 @@
+/*
+ * The tree against a model that is too simple to be wrong: every answer that a reader can get is
+ * worked out again from the plain list of what was put in.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <cmocka.h>
+
+#include "lib/rcu.h"
+#include "treecache/internal.h"
+
+enum { OWNERS = 4, SLICES = 6, ADDRS = 24, ENDPOINTS = 12, STEPS = 20000 };
+
+struct model_slice {
+	uint32_t slot; /* 0: not there */
+	size_t count;
+	struct endpoint endpoints[ENDPOINTS];
+};
+
+struct model {
+	struct treecache *cache;
+	struct owner *owners[OWNERS];
+	uint32_t flags[OWNERS];
+	struct model_slice slices[OWNERS][SLICES];
+	unsigned random;
+};
+
+static const char *const host_names[] = { NULL, "db-0", "db-1", "DB-2" };
+
+static unsigned
+pick(struct model *m, unsigned below)
+{
+	m->random = m->random * 1103515245u + 12345u;
+	return (m->random >> 16) % below;
+}
+
+static struct addr
+addr4(unsigned n)
+{
+	return (struct addr){ AF_INET, { 10, 1, (uint8_t)(n / 256), (uint8_t)n } };
+}
+
+static struct dname
+name_of(const char *text)
+{
+	struct dname name;
+
+	assert_int_equal(dname_from_text(&name, text), 0);
+	return name;
+}
+
+static bool
+is_published(const struct model *m, unsigned o, const struct endpoint *e)
+{
+	return e->ready || m->flags[o] & POOL_NOT_READY;
+}
+
+/* Whether the model publishes this address (and, if given, under this host name) in owner o. */
+static bool
+model_has(const struct model *m, unsigned o, const struct addr *addr, const char *name)
+{
+	for (unsigned s = 0; s < SLICES; s++)
+		for (size_t i = 0; i < m->slices[o][s].count; i++) {
+			const struct endpoint *e = &m->slices[o][s].endpoints[i];
+			if (is_published(m, o, e) && addr_equal(&e->addr, addr) &&
+			    (name == NULL || (e->name != NULL && strcasecmp(e->name, name) == 0)))
+				return true;
+		}
+	return false;
+}
+
+static void
+check_pool(const struct model *m, const struct tree *tree, unsigned o)
+{
+	const struct node *node = tree_find(tree, m->owners[o]->name);
+	unsigned distinct = 0, seen[ADDRS] = { 0 };
+
+	if ((m->flags[o] & POOL_ATTACHED) == 0) {
+		assert_null(node);
+		return;
+	}
+	const struct pool *pool = node->pool;
+	for (unsigned a = 0; a < ADDRS; a++) {
+		struct addr addr = addr4(a);
+		distinct += model_has(m, o, &addr, NULL);
+	}
+	assert_int_equal(pool->total4, distinct);
+	for (unsigned c = 0; c < pool->count; c++)
+		for (unsigned i = 0; i < pool->chunks[c].counted; i++)
+			seen[chunk_addr(pool->chunks[c].chunk, i)[3]]++;
+	for (unsigned a = 0; a < ADDRS; a++) {
+		struct addr addr = addr4(a);
+		assert_int_equal(seen[a], model_has(m, o, &addr, NULL));
+	}
+}
+
+static void
+check_walks(const struct model *m, const struct tree *tree, unsigned o)
+{
+	struct endpoint_walk walk;
+	struct endpoint_ref ref;
+
+	if ((m->flags[o] & POOL_ATTACHED) == 0)
+		return;
+	const struct pool *pool = tree_find(tree, m->owners[o]->name)->pool;
+	for (unsigned a = 0; a < ADDRS; a++) {
+		struct addr addr = addr4(a);
+		unsigned found = 0;
+		pool_find_addr(&walk, tree, pool, &addr);
+		while (pool_next(&walk, &ref)) {
+			found++;
+			assert_memory_equal(chunk_addr(ref.chunk, ref.i), addr.bytes, 4);
+		}
+		assert_int_equal(found > 0, model_has(m, o, &addr, NULL));
+	}
+	for (unsigned h = 1; h < 4; h++) {
+		uint8_t label[80] = { 4 };
+		bool named[ADDRS] = { false };
+		memcpy(label + 1, host_names[h], 4);
+		dname_lower(label, 5);
+		pool_find_name(&walk, tree, pool, label);
+		while (pool_next(&walk, &ref))
+			named[chunk_addr(ref.chunk, ref.i)[3]] = true;
+		for (unsigned a = 0; a < ADDRS; a++) {
+			struct addr addr = addr4(a);
+			assert_int_equal(named[a], model_has(m, o, &addr, host_names[h]));
+		}
+	}
+}
+
+static void
+check_reverse(const struct model *m, const struct tree *tree)
+{
+	for (unsigned a = 0; a < ADDRS; a++) {
+		struct addr addr = addr4(a);
+		struct reverse_walk walk;
+		struct reverse_ref ref;
+		bool owners[OWNERS] = { false };
+		reverse_find(&walk, tree, &addr);
+		while (reverse_next(&walk, &ref))
+			for (unsigned o = 0; o < OWNERS; o++)
+				owners[o] |= ref.owner == m->owners[o];
+		for (unsigned o = 0; o < OWNERS; o++) {
+			uint32_t both = POOL_REVERSE | POOL_ATTACHED;
+			assert_int_equal(owners[o],
+			    (m->flags[o] & both) == both && model_has(m, o, &addr, NULL));
+		}
+	}
+}
+
+static void
+change_slice(struct model *m, unsigned o, unsigned s)
+{
+	struct model_slice *slice = &m->slices[o][s];
+
+	if (slice->slot != 0 && pick(m, 4) == 0) {
+		treecache_slice_remove(m->cache, m->owners[o], slice->slot);
+		slice->slot = 0;
+		slice->count = 0;
+		return;
+	}
+	slice->count = pick(m, ENDPOINTS + 1);
+	for (size_t i = 0; i < slice->count; i++)
+		slice->endpoints[i] = (struct endpoint){ addr4(pick(m, ADDRS)), pick(m, 3) > 0,
+			host_names[pick(m, 4)] };
+	slice->slot = treecache_slice(
+	    m->cache, m->owners[o], slice->slot, AF_INET, NULL, slice->endpoints, slice->count);
+}
+
+static void
+model_free(struct model *m)
+{
+	for (unsigned o = 0; o < OWNERS; o++) {
+		for (unsigned s = 0; s < SLICES; s++)
+			if (m->slices[o][s].slot != 0)
+				treecache_slice_remove(
+				    m->cache, m->owners[o], m->slices[o][s].slot);
+		treecache_pool_flags(m->cache, m->owners[o], 0);
+		treecache_prune(m->cache, m->owners[o]->name);
+		treecache_owner_free(m->cache, m->owners[o]);
+	}
+	assert_null(m->cache->next.endpoints.root);
+	assert_null(m->cache->next.reverse4.root);
+	assert_null(m->cache->next.root->children);
+	treecache_free(m->cache);
+}
+
+static void
+endpoints_are_what_the_slices_say_through_any_changes(void **state)
+{
+	(void)state;
+	struct model m = { .cache = treecache_new(42), .random = 7 };
+	static const char *const names[OWNERS] = { "a.ns.svc.", "b.ns.svc.", "a.other.svc.",
+		"c.svc." };
+
+	for (unsigned o = 0; o < OWNERS; o++)
+		m.owners[o] = treecache_owner(m.cache, name_of(names[o]).wire);
+	for (unsigned step = 0; step < STEPS; step++) {
+		unsigned o = pick(&m, OWNERS);
+		if (pick(&m, 10) > 0) {
+			change_slice(&m, o, pick(&m, SLICES));
+		} else {
+			m.flags[o] = pick(&m, 16);
+			treecache_pool_flags(m.cache, m.owners[o], m.flags[o]);
+			if ((m.flags[o] & POOL_ATTACHED) == 0)
+				treecache_prune(m.cache, m.owners[o]->name);
+		}
+		if (pick(&m, 3) > 0)
+			continue;
+		treecache_publish(m.cache, 1, true);
+		for (unsigned i = 0; i < OWNERS; i++) {
+			check_pool(&m, tree_current(m.cache), i);
+			check_walks(&m, tree_current(m.cache), i);
+		}
+		check_reverse(&m, tree_current(m.cache));
+		if (pick(&m, 5) == 0)
+			treecache_reclaim(m.cache);
+	}
+	model_free(&m);
+}
+
+static void
+an_older_moment_stays_as_it_was(void **state)
+{
+	(void)state;
+	struct treecache *cache = treecache_new(1);
+	struct owner *owner = treecache_owner(cache, name_of("db.ns.svc.").wire);
+	struct endpoint endpoints[] = { { addr4(1), true, NULL }, { addr4(2), true, NULL } };
+
+	treecache_pool_flags(cache, owner, POOL_ATTACHED | POOL_APEX | POOL_REVERSE);
+	uint32_t slot = treecache_slice(cache, owner, 0, AF_INET, NULL, endpoints, 2);
+	treecache_publish(cache, 5, true);
+	const struct tree *before = tree_current(cache);
+	treecache_slice(cache, owner, slot, AF_INET, NULL, endpoints, 1);
+	treecache_publish(cache, 6, true);
+	const struct tree *after = tree_current(cache);
+	assert_int_equal(tree_find(before, owner->name)->pool->total4, 2);
+	assert_int_equal(tree_find(after, owner->name)->pool->total4, 1);
+	struct addr gone = addr4(2), found = gone;
+	assert_true(reverse_seek(before, &found) && addr_equal(&found, &gone));
+	assert_false(reverse_seek(after, &found));
+	assert_int_equal(before->serial, 5);
+	assert_int_equal(after->serial, 6);
+	treecache_slice_remove(cache, owner, slot);
+	treecache_pool_flags(cache, owner, 0);
+	treecache_owner_free(cache, owner);
+	treecache_free(cache);
+}
+
+static void
+names_come_and_go_with_their_parents(void **state)
+{
+	(void)state;
+	struct treecache *cache = treecache_new(99);
+	enum { NAMES = 3000 };
+	static bool there[NAMES];
+	char text[64];
+	unsigned random = 3;
+
+	for (unsigned step = 0; step < 20 * NAMES; step++) {
+		random = random * 1103515245u + 12345u;
+		unsigned i = (random >> 8) % NAMES;
+		snprintf(text, sizeof text, "_p._tcp.svc-%u.ns-%u.svc.", i, i % 50);
+		struct dname name = name_of(text);
+		assert_int_equal(tree_find(treecache_next(cache), name.wire) != NULL, there[i]);
+		if (there[i]) {
+			treecache_clear(cache, treecache_edit(cache, name.wire));
+			treecache_prune(cache, name.wire);
+		} else {
+			treecache_records(cache, treecache_edit(cache, name.wire), "12345678", 8);
+		}
+		there[i] = !there[i];
+		if (step % 7 == 0)
+			treecache_publish(cache, step, true);
+		if (step % 100 == 0)
+			treecache_reclaim(cache);
+	}
+	for (unsigned i = 0; i < NAMES; i++) {
+		snprintf(text, sizeof text, "_p._tcp.svc-%u.ns-%u.svc.", i, i % 50);
+		struct dname name = name_of(text);
+		if (there[i]) {
+			treecache_clear(cache, treecache_edit(cache, name.wire));
+			treecache_prune(cache, name.wire);
+		}
+	}
+	assert_null(cache->next.root->children);
+	treecache_free(cache);
+}
+
+static int
+by_hash(const void *a, const void *b)
+{
+	const uint64_t *ha = a, *hb = b;
+
+	return *ha < *hb ? -1 : *ha > *hb;
+}
+
+static void
+labels_with_one_hash_are_kept_apart(void **state)
+{
+	(void)state;
+	enum { TRIES = 400000 }; /* about 18 pairs of them share 32 bits */
+	struct treecache *cache = treecache_new(17);
+	uint64_t *hashes = calloc(TRIES, sizeof *hashes);
+	unsigned pairs = 0;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint8_t label[16] = { 6 };
+		snprintf((char *)label + 1, 8, "%06u", i);
+		hashes[i] = (uint64_t)hash_bytes(17, label, 7) << 32 | i;
+	}
+	qsort(hashes, TRIES, sizeof *hashes, by_hash);
+	for (unsigned i = 0; i + 1 < TRIES; i++) {
+		if (hashes[i] >> 32 != hashes[i + 1] >> 32)
+			continue;
+		char a[16], b[16];
+		snprintf(a, sizeof a, "%06u.", (unsigned)hashes[i]);
+		snprintf(b, sizeof b, "%06u.", (unsigned)hashes[i + 1]);
+		struct dname na = name_of(a), nb = name_of(b);
+		treecache_records(cache, treecache_edit(cache, na.wire), "12345678", 8);
+		assert_null(tree_find(treecache_next(cache), nb.wire));
+		treecache_records(cache, treecache_edit(cache, nb.wire), "12345678", 8);
+		assert_non_null(tree_find(treecache_next(cache), na.wire));
+		assert_non_null(tree_find(treecache_next(cache), nb.wire));
+		treecache_publish(cache, 1, true);
+		treecache_clear(cache, treecache_edit(cache, na.wire));
+		treecache_prune(cache, na.wire);
+		assert_null(tree_find(treecache_next(cache), na.wire));
+		assert_non_null(tree_find(treecache_next(cache), nb.wire));
+		pairs++;
+	}
+	assert_true(pairs > 0);
+	free(hashes);
+	treecache_free(cache);
+}
+
+static void
+an_index_is_in_order_and_a_set(void **state)
+{
+	(void)state;
+	struct treecache *cache = treecache_new(5);
+	struct index index = { .key_len = 4 };
+	enum { KEYS = 5000 };
+	static bool there[KEYS];
+	unsigned random = 11, count = 0;
+
+	for (unsigned step = 0; step < 60 * KEYS; step++) {
+		random = random * 1103515245u + 12345u;
+		unsigned i = (random >> 8) % KEYS;
+		uint8_t key[4] = { 0, 0, (uint8_t)(i >> 8), (uint8_t)(i / 4 * 4) };
+		bool insert = step < 30 * KEYS ? random % 3 > 0 : random % 3 == 0;
+		if (insert)
+			assert_int_equal(index_insert(cache, &index, key, i), !there[i]);
+		else
+			assert_int_equal(index_remove(cache, &index, key, i), there[i]);
+		count += (unsigned)(insert - there[i]);
+		there[i] = insert;
+		if (step % 64 == 0)
+			treecache_publish(cache, step, true), treecache_reclaim(cache);
+	}
+	uint8_t key[4] = { 0 }, last[4] = { 0 };
+	uint32_t value = 0, seen = 0;
+	while (index_seek(&index, key, &value)) {
+		assert_true(there[value]);
+		assert_true(memcmp(last, key, 4) <= 0);
+		memcpy(last, key, 4);
+		seen++;
+		value++;
+	}
+	assert_int_equal(seen, count);
+	index_free(&index);
+	treecache_free(cache);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(endpoints_are_what_the_slices_say_through_any_changes),
+		cmocka_unit_test(an_older_moment_stays_as_it_was),
+		cmocka_unit_test(names_come_and_go_with_their_parents),
+		cmocka_unit_test(labels_with_one_hash_are_kept_apart),
+		cmocka_unit_test(an_index_is_in_order_and_a_set),
+	};
+
+	rcu_join();
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rcu_part();
+	return rc;
+}
