@@ -1,0 +1,209 @@
+"""
+How tests hold the stand-in: ApiServer runs it in a thread of the test's process, ApiProcess in a process of its own (pinned to
+a CPU, in a network namespace, at the size of a large cluster). Both have every method of server.Server.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from .server import Server
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Credentials:
+    """What a client needs, written where it can read it. Mixed into both harnesses; `self.directory` is the test's."""
+
+    def url(self):
+        return self.address()["url"]
+
+    def service_account(self, directory, namespace="kube-system", token=None):
+        """A service account mount: token, ca.crt, namespace. Returns the directory."""
+        os.makedirs(directory, exist_ok=True)
+        at = self.address()
+        for name, text in (("token", token or at["token"]), ("namespace", namespace)):
+            self.replace(os.path.join(directory, name), text)
+        if at["ca"]:
+            shutil.copy(at["ca"], os.path.join(directory, "ca.crt"))
+        return directory
+
+    @staticmethod
+    def replace(path, text):
+        """Writes a file aside and renames it, as the kubelet replaces a token."""
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            f.write(text)
+        os.rename(path + ".new", path)
+
+    def environment(self, base=None):
+        """The environment of a pod."""
+        at = self.address()
+        return {**(base if base is not None else os.environ), "KUBERNETES_SERVICE_HOST": at["host"],
+                "KUBERNETES_SERVICE_PORT": str(at["port"])}  # fmt: skip
+
+    def kubeconfig(self, path, user="token", inline=True, server=None, cluster=None, context="test", current=None):
+        """
+        A kubeconfig. user: token, token-file, certificate, none; inline: data in the file rather than paths beside it;
+        cluster: further fields of the cluster (tls-server-name, insecure-skip-tls-verify, proxy-url, ...). Returns the path.
+        """
+        at = self.address()
+        where = {"server": server or at["url"], **(cluster or {})}
+        who = {}
+        if at["ca"]:
+            where |= self._credential("certificate-authority", at["ca"], inline)
+        if user == "token":
+            who["token"] = at["token"]
+        elif user == "token-file":
+            self.replace(str(path) + ".token", at["token"])
+            who["tokenFile"] = os.path.basename(str(path)) + ".token"
+        elif user == "certificate":
+            cert, key = self.client_certificate("system:serviceaccount:kube-system:kube-dns")
+            who |= self._credential("client-certificate", cert, inline) | self._credential("client-key", key, inline)
+        config = {"apiVersion": "v1", "kind": "Config", "current-context": current or context,
+                  "clusters": [{"name": "stand-in", "cluster": where}], "users": [{"name": "tester", "user": who}],
+                  "contexts": [{"name": context, "context": {"cluster": "stand-in", "user": "tester"}}]}  # fmt: skip
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(config, f, indent=2)  # YAML too
+        return str(path)
+
+    @staticmethod
+    def _credential(key, path, inline):
+        if not inline:
+            return {key: path}
+        with open(path, "rb") as f:
+            return {key + "-data": base64.b64encode(f.read()).decode()}
+
+    # Events as tests write them.
+
+    def wait(self, condition, timeout=10.0, what="the condition"):
+        """Until condition() is true; returns its value. For what the server itself cannot wait for."""
+        deadline = time.monotonic() + timeout
+        while not (value := condition()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what} not within {timeout} s")
+            time.sleep(0.005)
+        return value
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class ApiServer(Credentials):
+    """The stand-in in a thread: ApiServer(tls=True, http2=True, ...). It listens from the start; `listen=False` waits for start()."""
+
+    def __init__(self, listen=True, **options):
+        self._own = None if options.get("directory") else tempfile.mkdtemp(prefix="apiserver-")
+        options.setdefault("directory", self._own)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
+        self._thread.start()
+        self._server = self._do(lambda: Server(**options))
+        self.directory = self._server.directory
+        if listen:
+            self.start()
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _do(self, call, *args, **kw):
+        async def run():
+            result = call(*args, **kw)
+            return await result if asyncio.iscoroutine(result) else result
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        method = getattr(self._server, name)
+        return lambda *args, **kw: self._do(method, *args, **kw)
+
+    def close(self):
+        if self._thread.is_alive():
+            self._do(self._server.stop)
+            self._do(self._cancel_all)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+        if self._own:
+            shutil.rmtree(self._own, ignore_errors=True)
+
+    @staticmethod
+    async def _cancel_all():
+        tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class ApiProcess(Credentials):
+    """
+    The stand-in in a process of its own. `prefix` is put before the command: ["taskset", "-c", "1"], ["ip", "netns", "exec", N].
+    The control connection is a Unix socket in the directory, so it works across network namespaces.
+    """
+
+    def __init__(self, prefix=(), listen=True, **options):
+        self._own = None if options.get("directory") else tempfile.mkdtemp(prefix="apiserver-")
+        self.directory = options.setdefault("directory", self._own)
+        control = os.path.join(self.directory, "control")
+        command = [*prefix, sys.executable, "-m", "apiserver", "--control", control, "--options", json.dumps(options)]
+        env = {**os.environ, "PYTHONPATH": os.path.dirname(HERE)}
+        self.process = subprocess.Popen(command + ([] if listen else ["--no-listen"]), env=env)
+        self._lock = threading.Lock()
+        self._socket = self._connect(control)
+        self._stream = self._socket.makefile("rwb")
+
+    def _connect(self, path):
+        deadline = time.monotonic() + 20
+        while True:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.connect(path)
+                return sock
+            except OSError:
+                sock.close()
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"stand-in API server did not start (exit {self.process.poll()})") from None
+                time.sleep(0.01)
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *args, **kw: self._call(name, args, kw)
+
+    def _call(self, name, args, kw):
+        with self._lock:
+            self._stream.write(json.dumps({"call": name, "args": args, "kw": kw}).encode() + b"\n")
+            self._stream.flush()
+            line = self._stream.readline()
+        if not line:
+            raise ConnectionError(f"stand-in API server is gone (exit {self.process.poll()})")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise {"TimeoutError": TimeoutError, "KeyError": KeyError}.get(answer["type"], RuntimeError)(answer["error"])
+        return answer["result"]
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._stream.close()
+        self._socket.close()
+        if self._own:
+            shutil.rmtree(self._own, ignore_errors=True)

@@ -1,0 +1,47 @@
+"""The resources that the stand-in serves: where each lives, and what its empty object looks like in a bookmark."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Resource:
+    name: str  # plural, as in the path
+    kind: str
+    group: str  # "" is the core group
+    version: str
+    namespaced: bool
+    empty: str  # what follows the metadata in a bookmark, as Go's encoder writes the zero value
+
+    @property
+    def api_version(self):
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def prefix(self):
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def qualified(self):
+        """The name as error messages have it."""
+        return f"{self.name}.{self.group}" if self.group else self.name
+
+
+NODE = (
+    ',"spec":{},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"",'
+    '"kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"",'
+    '"architecture":""}}'
+)
+_ALL = [
+    Resource("services", "Service", "", "v1", True, ',"spec":{},"status":{"loadBalancer":{}}'),
+    Resource("endpointslices", "EndpointSlice", "discovery.k8s.io", "v1", True, ',"addressType":"","endpoints":null,"ports":null'),
+    Resource("endpoints", "Endpoints", "", "v1", True, ""),
+    Resource("namespaces", "Namespace", "", "v1", False, ',"spec":{},"status":{}'),
+    Resource("pods", "Pod", "", "v1", True, ',"spec":{"containers":null},"status":{}'),
+    Resource("nodes", "Node", "", "v1", False, NODE),
+    Resource("configmaps", "ConfigMap", "", "v1", True, ""),
+    # Not for DNS: they are here so that a test can see that nobody asks for them.
+    Resource("secrets", "Secret", "", "v1", True, ""),
+]
+
+RESOURCES = {r.name: r for r in _ALL}
+BY_KIND = {r.kind: r for r in _ALL}

@@ -1,0 +1,55 @@
+"""Label and field selectors, as the API server reads them from a query string."""
+
+import re
+
+_SET = re.compile(r"^\s*([^\s!=,()]+)\s+(in|notin)\s*\(([^)]*)\)\s*$")
+
+
+class BadSelector(ValueError):
+    pass
+
+
+def _split(text):
+    """Splits at commas outside parentheses."""
+    return [p for p in re.split(r",(?![^(]*\))", text) if p.strip()]
+
+
+def labels(text):
+    """A predicate on a dict of labels."""
+    tests = []
+    for part in _split(text or ""):
+        part = part.strip()
+        if found := _SET.match(part):
+            key, word, values = found.groups()
+            values = {v.strip() for v in values.split(",")}
+            if word == "in":
+                tests.append(lambda ls, k=key, v=values: ls.get(k) in v)
+            else:
+                tests.append(lambda ls, k=key, v=values: ls.get(k) not in v)
+        elif "!=" in part:
+            key, value = (s.strip() for s in part.split("!=", 1))
+            tests.append(lambda ls, k=key, v=value: ls.get(k) != v)
+        elif "=" in part:
+            key, value = (s.strip() for s in re.split("==?", part, maxsplit=1))
+            tests.append(lambda ls, k=key, v=value: ls.get(k) == v)
+        elif part.startswith("!"):
+            tests.append(lambda ls, k=part[1:].strip(): k not in ls)
+        elif re.fullmatch(r"[A-Za-z0-9./_-]+", part):
+            tests.append(lambda ls, k=part: k in ls)
+        else:
+            raise BadSelector(f"unable to parse requirement: {part}")
+    return (lambda ls: all(t(ls) for t in tests)) if tests else None
+
+
+def fields(text):
+    """A predicate on (namespace, name); metadata.name and metadata.namespace only, as for most resources."""
+    tests = []
+    for part in _split(text or ""):
+        found = re.fullmatch(r"\s*(metadata\.name|metadata\.namespace)\s*(==|=|!=)\s*([^\s]*)\s*", part)
+        if not found:
+            raise BadSelector("field label not supported: " + re.split("[=!]", part)[0].strip())
+        place = 1 if found[1] == "metadata.name" else 0
+        tests.append((place, found[2] != "!=", found[3]))
+    if not tests:
+        return None
+    return lambda *at: all((at[place] == value) == want for place, want, value in tests)

@@ -1,0 +1,128 @@
+"""A small cluster at the stand-in API server, kubedns beside it, and somebody who asks all the time: where fault tests begin."""
+
+import os
+import sys
+
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+
+from apiserver import ApiProcess, ApiServer  # noqa: E402
+from apiserver.population import Population  # noqa: E402
+from asking import NODATA, NXDOMAIN, Asker, ask_until  # noqa: E402
+from hurry import hurry as in_a_hurry  # noqa: E402
+from kubedns_process import Kubedns  # noqa: E402
+from objects import endpoint_slice, namespace, service  # noqa: E402
+
+ZONE = "cluster.local"
+SMALL = {"namespaces": 20, "services": 100, "slices": 150}
+
+# One service of each sort that tests change by hand, in a namespace of their own.
+OWN = [
+    namespace("own"),
+    service("kept", "10.200.0.1", "own"),
+    service("deleted", "10.200.0.2", "own"),
+    service("changed", "10.200.0.3", "own"),
+    service("db", "None", "own"),
+    endpoint_slice("db", ["10.201.0.1", "10.201.0.2"], "own", hostnames=["db-0", "db-1"]),
+    service("gone-db", "None", "own"),
+    endpoint_slice("gone-db", ["10.201.1.1"], "own", hostnames=["gone-db-0"]),
+]
+
+
+def name(service_name, ns="own"):
+    return f"{service_name}.{ns}.svc.{ZONE}"
+
+
+def questions(population):
+    """What stays true of a population whatever happens to the API server."""
+    out = {(f"nobody.ns-00000.svc.{ZONE}", "A"): NXDOMAIN, (f"x.nowhere.svc.{ZONE}", "A"): NXDOMAIN}
+    for i in range(0, population.services, max(1, population.services // 25)):
+        at = name(population.service(i), population.namespace(i))
+        if population.is_headless(i):
+            continue
+        out[(at, "A")] = {population.cluster_ip(i)}
+        out[(at, "AAAA")] = NODATA
+    for i in range(9, population.services, max(10, population.services // 100 * 10)):
+        at = name(population.service(i), population.namespace(i))
+        addresses = population.addresses(i)
+        out[(at, "A")] = set(addresses)
+        out[(f"{population.service(i)}-0.{at}", "A")] = {addresses[0]}
+    out[(name("kept"), "A")] = {"10.200.0.1"}
+    out[(name("db"), "A")] = {"10.201.0.1", "10.201.0.2"}
+    out[(f"1.0.200.10.in-addr.arpa", "PTR")] = {name("kept") + "."}
+    return out
+
+
+class World:
+    """
+    api, kubedns and asker, in this order up and in the other down. `dns` are kubedns's further arguments; `hurry` is how much faster
+    its time runs; `before` does something to the API server before kubedns starts.
+    """
+
+    def __init__(self, tmp_path, *dns, api=ApiServer, population=None, kubeconfig=None, wait=True, rate=300, hurry=1,
+                 before=lambda api: None, **options):  # fmt: skip
+        self.tmp_path = tmp_path
+        self.population = Population(**(population or SMALL))
+        self.api = api(**options)
+        try:
+            self.api.load(**(population or SMALL))
+            self.api.fill(OWN)
+            before(self.api)
+            self.config = self.api.kubeconfig(tmp_path / "kubeconfig", **(kubeconfig or {}))
+            self.api.set_hurry(hurry)
+            self.start(*dns, hurry=hurry)
+            self.asker = Asker(self.kubedns.port, questions(self.population), rate)
+            if wait:
+                self.kubedns.wait_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, *dns, hurry=1):
+        env = in_a_hurry(hurry) if hurry != 1 else None
+        self.kubedns = Kubedns(f"--kubecfg-file={self.config}", *dns, env=env, directory=str(self.tmp_path))
+
+    def watching(self, *resources, timeout=30):
+        for resource in resources or ("services", "endpointslices", "namespaces"):
+            self.api.wait_watching(resource, timeout=timeout)
+
+    def until(self, question, wanted, timeout=15.0):
+        """Seconds until this is the answer."""
+        return ask_until(self.kubedns.port, *question, wanted, timeout)
+
+    def requests_of_each(self, since):
+        """How many requests each resource has had since this number; for bounds. Prints it."""
+        log = self.api.requests(since)
+        out = {}
+        for r in log:
+            out[r["resource"]] = out.get(r["resource"], 0) + 1
+        print(f"requests: {out}")
+        return out
+
+    def close(self):
+        for part in ("asker", "kubedns", "api"):
+            part = getattr(self, part, None)
+            if part is None:
+                continue
+            if isinstance(part, Asker):
+                if part.thread.is_alive():
+                    part.stop()
+            elif isinstance(part, Kubedns):
+                part.stop()
+            else:
+                part.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        ended = self.kubedns.process.poll()
+        print(self.kubedns.log()[-6000:])  # shown for a test that fails
+        for r in self.api.requests()[-40:]:
+            print({k: r[k] for k in ("n", "time", "verb", "resource", "params", "http", "status", "bytes", "ended")})
+        self.close()
+        assert kind or ended is None, f"kubedns ended with {ended}"
+
+
+__all__ = ["ApiProcess", "ApiServer", "NODATA", "NXDOMAIN", "OWN", "SMALL", "World", "ask_until", "endpoint_slice", "name", "namespace",
+           "questions", "service"]  # fmt: skip

@@ -1,0 +1,230 @@
+"""
+kubedns with a few objects from a directory, clients that are good or bad at UDP and TCP, and upstream servers of our own that do
+what a test wants of them.
+"""
+
+import json
+import socket
+import struct
+import threading
+import time
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+from kubedns_process import PROGRAM, Kubedns, free_port
+from objects import endpoint_slice, namespace, service
+
+WEB = "web.default.svc.cluster.local"
+WEB_IP = "10.96.0.10"
+MANY = "many.default.svc.cluster.local"
+MANY_COUNT = 3000
+EXTERNAL = "ext.default.svc.cluster.local"
+EXTERNAL_TARGET = "target.example.net"
+
+
+def world(tmp_path, *args, **kw):
+    """kubedns that serves WEB, MANY (a headless Service with so many endpoints) and EXTERNAL; not yet ready."""
+    directory = tmp_path / "objects"
+    directory.mkdir(exist_ok=True)
+    items = [
+        namespace("default"),
+        service("web", WEB_IP),
+        service("many", "None"),
+        service("ext", "", type="ExternalName", externalName=EXTERNAL_TARGET),
+    ]
+    addresses = [f"10.{1 + i // 65536}.{i // 256 % 256}.{i % 256}" for i in range(MANY_COUNT)]
+    items += [endpoint_slice("many", addresses[i : i + 100], suffix=str(i)) for i in range(0, MANY_COUNT, 100)]
+    (directory / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    return Kubedns(f"--objects-dir={directory}", *args, **{"directory": str(tmp_path), **kw})
+
+
+def sanitized():
+    """Whether the program is a sanitizer's build: slower, and its memory says nothing."""
+    with open(PROGRAM, "rb") as f:
+        program = f.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
+def query(name, type_="A", **kw):
+    return dns.message.make_query(name, type_, **kw)
+
+
+# UDP.
+
+
+def udp(kubedns, message, timeout=2.0, host=None, source=None, where=None):
+    """One question; the reply as a message, or None. `where` is filled with the address that replied."""
+    wire = message if isinstance(message, bytes) else message.to_wire()
+    host = host or kubedns.host
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        if source:
+            s.bind((source, 0))
+        s.settimeout(timeout)
+        s.sendto(wire, (host, kubedns.port))
+        try:
+            reply, peer = s.recvfrom(65535)
+        except socket.timeout:
+            return None
+        if where is not None:
+            where.append(peer[0])
+        return dns.message.from_wire(reply)
+
+
+# TCP.
+
+
+def framed(message):
+    wire = message if isinstance(message, bytes) else message.to_wire()
+    return struct.pack("!H", len(wire)) + wire
+
+
+class Tcp:
+    """A TCP client, as fast or slow as its user."""
+
+    def __init__(self, kubedns, host=None, receive_buffer=None, timeout=5.0):
+        host = host or kubedns.host
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(timeout)
+        self.socket.connect((host, kubedns.port))
+        self.buffer = b""
+
+    def send(self, *messages):
+        self.socket.sendall(b"".join(framed(m) for m in messages))
+
+    def read(self):
+        """The next reply; None when the connection has ended."""
+        while len(self.buffer) < 2 or len(self.buffer) < 2 + struct.unpack("!H", self.buffer[:2])[0]:
+            try:
+                piece = self.socket.recv(65536)
+            except ConnectionResetError:
+                return None
+            if not piece:
+                return None
+            self.buffer += piece
+        length = struct.unpack("!H", self.buffer[:2])[0]
+        wire, self.buffer = self.buffer[2 : 2 + length], self.buffer[2 + length :]
+        return dns.message.from_wire(wire)
+
+    def ask(self, message):
+        self.send(message)
+        return self.read()
+
+    def ended(self):
+        """Whether the server has closed it, without waiting."""
+        self.socket.setblocking(False)
+        try:
+            return self.socket.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+# Upstreams.
+
+
+def answered(request, *texts, ttl=60):
+    """A reply to `request` with records of its type."""
+    reply = dns.message.make_response(request, recursion_available=True)
+    question = request.question[0]
+    if texts:
+        reply.answer.append(dns.rrset.from_text(question.name, ttl, "IN", dns.rdatatype.to_text(question.rdtype), *texts))
+    return reply
+
+
+class Upstream:
+    """
+    A name server on 127.0.0.1 whose `behave(request, tcp)` gives the reply: a message, bytes, a list of them, or None for silence. What it was
+    asked is kept: (message, (address, port), tcp).
+    """
+
+    def __init__(self, behave=lambda request, tcp: answered(request, "192.0.2.1"), host="127.0.0.1", port=None):
+        self.behave, self.host, self.port = behave, host, port or free_port()
+        self.asked = []
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.udp.bind((host, self.port))
+        self.tcp = socket.socket()
+        self.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.tcp.bind((host, self.port))
+        self.tcp.listen(64)
+        self.threads = [threading.Thread(target=t, daemon=True) for t in (self._serve_udp, self._serve_tcp)]
+        for t in self.threads:
+            t.start()
+
+    @property
+    def address(self):
+        return f"{self.host}:{self.port}"
+
+    def _replies(self, wire, peer, tcp):
+        request = dns.message.from_wire(wire)
+        self.asked.append((request, peer, tcp))
+        replies = self.behave(request, tcp)
+        for reply in replies if isinstance(replies, list) else [replies]:
+            if reply is not None:
+                yield reply if isinstance(reply, bytes) else reply.to_wire(max_size=65535)
+
+    def _serve_udp(self):
+        try:
+            while True:
+                wire, peer = self.udp.recvfrom(65535)
+                if peer is None:
+                    return
+                for reply in self._replies(wire, peer, False):
+                    self.udp.sendto(reply, peer)
+        except OSError:
+            pass
+
+    def _serve_tcp(self):
+        try:
+            while True:
+                client, peer = self.tcp.accept()
+                threading.Thread(target=self._serve_client, args=(client, peer), daemon=True).start()
+        except OSError:
+            pass
+
+    def _serve_client(self, client, peer):
+        with client, client.makefile("rb") as f:
+            while len(head := f.read(2)) == 2:
+                wire = f.read(struct.unpack("!H", head)[0])
+                for reply in self._replies(wire, peer, True):
+                    client.sendall(framed(reply))
+
+    def close(self):
+        for s in (self.udp, self.tcp):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            s.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def silent(_request, _tcp):
+    """The behaviour of a server that is dead but whose host is not."""
+
+
+def timed(function, *args, **kw):
+    """(seconds, result)"""
+    begun = time.monotonic()
+    result = function(*args, **kw)
+    return time.monotonic() - begun, result

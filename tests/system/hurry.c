@@ -1,0 +1,168 @@
+/*
+ * LD_PRELOAD: the monotonic clock runs HURRY times as fast for this process, and what it waits for
+ * is as much nearer. Back-off, jitter and retries of minutes can then be seen in seconds, in the
+ * real program. Wall clock, kernel timers (TCP keepalive) and other processes are as ever.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#define SECOND 1000000000LL
+
+static double factor = 1;
+static long long base;
+static int (*real_clock_gettime)(clockid_t, struct timespec *);
+
+/* The function that this one stands before. */
+#define NEXT(name) __typeof__(&name) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+static long long
+to_ns(const struct timespec *t)
+{
+	return t->tv_sec * SECOND + t->tv_nsec;
+}
+
+static struct timespec
+of_ns(long long ns)
+{
+	return (struct timespec){ .tv_sec = ns / SECOND, .tv_nsec = ns % SECOND };
+}
+
+__attribute__((constructor)) static void
+begin(void)
+{
+	if (real_clock_gettime)
+		return;
+	const char *text = getenv("HURRY");
+	struct timespec now;
+	real_clock_gettime =
+	    (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+	real_clock_gettime(CLOCK_MONOTONIC, &now);
+	base = to_ns(&now);
+	if (text && atof(text) >= 1)
+		factor = atof(text);
+}
+
+static int
+is_hurried(clockid_t clock)
+{
+	return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW ||
+	       clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
+}
+
+static long long
+shorter_ns(long long ns)
+{
+	return (long long)((double)ns / factor);
+}
+
+/* A wait in milliseconds: never 0 unless it was. */
+static int
+shorter_ms(int ms)
+{
+	int out = (int)(ms / factor);
+	return ms > 0 && out == 0 ? 1 : out;
+}
+
+static struct timespec
+shorter(const struct timespec *t)
+{
+	return of_ns(shorter_ns(to_ns(t)));
+}
+
+int
+clock_gettime(clockid_t clock, struct timespec *t)
+{
+	begin();
+	int r = real_clock_gettime(clock, t);
+	if (r == 0 && is_hurried(clock))
+		*t = of_ns(base + (long long)((double)(to_ns(t) - base) * factor));
+	return r;
+}
+
+int
+poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	NEXT(poll);
+	return next(fds, n, shorter_ms(ms));
+}
+
+int
+__poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
+{
+	(void)size;
+	return poll(fds, n, ms);
+}
+
+int
+ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
+{
+	NEXT(ppoll);
+	struct timespec less = t ? shorter(t) : (struct timespec){ 0 };
+	return next(fds, n, t ? &less : NULL, mask);
+}
+
+int
+__ppoll_chk(
+    struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask, size_t size)
+{
+	(void)size;
+	return ppoll(fds, n, t, mask);
+}
+
+int
+epoll_wait(int fd, struct epoll_event *events, int n, int ms)
+{
+	NEXT(epoll_wait);
+	return next(fd, events, n, shorter_ms(ms));
+}
+
+int
+epoll_pwait(int fd, struct epoll_event *events, int n, int ms, const sigset_t *mask)
+{
+	NEXT(epoll_pwait);
+	return next(fd, events, n, shorter_ms(ms), mask);
+}
+
+int
+select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
+{
+	NEXT(select);
+	if (!t)
+		return next(n, r, w, e, NULL);
+	long long us = shorter_ns(t->tv_sec * 1000000LL + t->tv_usec);
+	struct timeval less = { .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
+	return next(n, r, w, e, &less);
+}
+
+int
+timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+	NEXT(timerfd_settime);
+	struct itimerspec less = { .it_interval = shorter(&new->it_interval),
+		.it_value = shorter(&new->it_value) };
+	return next(fd, flags, flags & TFD_TIMER_ABSTIME ? new : &less, old);
+}
+
+int
+clock_nanosleep(clockid_t clock, int flags, const struct timespec *t, struct timespec *left)
+{
+	NEXT(clock_nanosleep);
+	struct timespec less = shorter(t);
+	if (flags & TIMER_ABSTIME)
+		less = is_hurried(clock) ? of_ns(base + shorter_ns(to_ns(t) - base)) : *t;
+	return next(clock, flags, &less, left);
+}
+
+int
+nanosleep(const struct timespec *t, struct timespec *left)
+{
+	NEXT(nanosleep);
+	struct timespec less = shorter(t);
+	return next(&less, left);
+}

@@ -1,0 +1,23 @@
+"""kubedns in a hurry: its monotonic clock runs faster, so that what takes it minutes takes a test seconds. See hurry.c."""
+
+import os
+import re
+import subprocess
+import tempfile
+
+from kubedns_process import PROGRAM
+
+_library = None
+
+
+def hurry(factor):
+    """The environment of a process whose time runs so many times as fast."""
+    global _library
+    if _library is None:
+        _library = os.path.join(tempfile.mkdtemp(prefix="hurry-"), "hurry.so")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hurry.c")
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-Wall", "-Wno-unused-result", "-shared", "-fPIC", "-o", _library, source], check=True)
+    # A sanitizer's library wants to be the first, and then finds this one behind itself.
+    needed = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=True).stdout
+    sanitizers = re.findall(r"=> (\S*lib[at]san\S*)", needed)
+    return {"LD_PRELOAD": ":".join([*sanitizers, _library]), "HURRY": str(factor)}

@@ -1,0 +1,152 @@
+"""The real kubedns as a child of a test: free ports, its log, its metrics, its memory."""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from asking import ask
+
+BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
+PROGRAM = os.path.abspath(os.path.join(BUILD, "bin", "kubedns"))
+IN_POD = """
+mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount &&
+mount --bind "$0" /run/secrets/kubernetes.io/serviceaccount && exec "$@"
+"""
+
+
+_given = set()
+
+
+def free_port():
+    """
+    A port free for UDP and TCP on all addresses, a moment ago. Never the same one twice, and below those that the kernel itself gives
+    out, so that nobody's outgoing connection takes it before the program does.
+    """
+    while True:
+        port = random.randrange(10000, 32768)
+        with socket.socket() as t, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
+            try:
+                t.bind(("", port))
+                u.bind(("", port))
+            except OSError:
+                continue
+        if port not in _given:
+            _given.add(port)
+            return port
+
+
+class Kubedns:
+    """
+    kubedns with these arguments, on free ports of 127.0.0.1. `serviceaccount`: a directory that it sees where a pod's service
+    account is mounted. `prefix`: what is put before the command, such as a network namespace.
+    """
+
+    def __init__(self, *args, env=None, serviceaccount=None, prefix=(), directory=None, host="127.0.0.1"):
+        self.host, self.port, self.healthz = host, free_port(), free_port()
+        command = [PROGRAM, f"--dns-bind-address={host}", f"--dns-port={self.port}", f"--healthz-port={self.healthz}", *map(str, args)]
+        if serviceaccount:
+            user = [] if os.geteuid() == 0 else ["--map-root-user"]
+            command = ["unshare", *user, "--mount", "sh", "-c", IN_POD, os.path.abspath(serviceaccount), *command]
+        self.log_path = os.path.join(directory or os.environ.get("TMPDIR", "/tmp"), f"kubedns-{self.port}.log")
+        base = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
+        with open(self.log_path, "wb") as log:
+            self.begun = time.monotonic()
+            self.process = subprocess.Popen([*prefix, *command], env={**base, **(env or {})}, stdout=log, stderr=log)
+
+    @property
+    def pid(self):
+        """Of kubedns itself: what stands before it execs, but for `ip netns exec`, which does too."""
+        return self.process.pid
+
+    # Answers.
+
+    def ask(self, name, type_="A", timeout=2.0):
+        return ask(self.port, name, type_, self.host, timeout)
+
+    def http(self, path):
+        """(status, text) of the health port; (0, reason) when there is no answer."""
+        try:
+            with urllib.request.urlopen(f"http://{self.host}:{self.healthz}{path}", timeout=5) as r:
+                return r.status, r.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+        except OSError as e:
+            return 0, str(e)
+
+    def ready(self):
+        return self.http("/readiness")[0] == 200
+
+    def wait_ready(self, timeout=10.0):
+        """Seconds from the start until ready; fails with readiness and log."""
+        self.wait(self.ready, timeout, lambda: f"readiness: {self.http('/readiness')}")
+        return time.monotonic() - self.begun
+
+    def wait(self, condition, timeout=10.0, what=lambda: "the condition"):
+        deadline = time.monotonic() + timeout
+        while not (value := condition()):
+            assert self.process.poll() is None, f"kubedns ended with {self.process.returncode}:\n{self.log()}"
+            assert time.monotonic() < deadline, f"not within {timeout} s: {what()}\n{self.log()[-3000:]}"
+            time.sleep(0.01)
+        return value
+
+    # What it says of itself.
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def metrics(self):
+        """{series as text: value}"""
+        status, text = self.http("/metrics")
+        assert status == 200, text
+        lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in lines}
+
+    def metric(self, name, **labels):
+        """The sum of the series of this name that have these labels."""
+        total = 0.0
+        for series, value in self.metrics().items():
+            family, _, rest = series.partition("{")
+            found = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', rest))
+            if family == name and labels.items() <= found.items():
+                total += value
+        return total
+
+    def memory(self):
+        """kB of /proc/PID/status: VmRSS, VmHWM, RssAnon, RssFile."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
+            return {k: int(v) for k, v in re.findall(r"^(VmRSS|VmHWM|RssAnon|RssFile):\s+(\d+)", f.read(), re.M)}
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def cpu_s(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    # The end.
+
+    def stop(self):
+        """SIGKILL: what happens at SIGTERM is another test's."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        ended = self.process.poll()
+        self.stop()
+        if kind:
+            print(self.log()[-4000:])
+        else:
+            assert ended is None, f"kubedns ended with {ended}:\n{self.log()[-4000:]}"
+        os.unlink(self.log_path)

@@ -1,0 +1,253 @@
+"""The real nanny over the real dnsmasq, with a ConfigMap as the kubelet mounts it and name servers of the test's own."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import dns.flags
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+
+BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
+NANNY = os.path.join(BUILD, "bin", "nanny")
+DNSMASQ = shutil.which("dnsmasq", path="/usr/sbin:" + os.environ.get("PATH", ""))
+ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--no-hosts", "--log-facility=-"]
+
+
+def free_port():
+    """For both protocols, and below the range from which the kernel gives ports to whoever asks for any, as dnsmasq does at each query."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+            try:
+                udp.bind(("127.0.0.1", port))
+                tcp.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def wait_for(what, timeout=10, interval=0.01, message=None):
+    """The first true value of what(), or a failure."""
+    end = time.monotonic() + timeout
+    while True:
+        value = what()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(message() if message else f"not within {timeout} s: {what}")
+        time.sleep(interval)
+
+
+def alive(pid):
+    """Whether the process is there and no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Server:
+    """A name server on loopback whose `answer(query)` gives records as text, a list; None for silence, an int for an rcode."""
+
+    def __init__(self, answer, address="127.0.0.1", port=0):
+        self.answer, self.asked = answer, []
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind((address, port))
+        self.address, self.port = self.sock.getsockname()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                data, peer = self.sock.recvfrom(4096)
+            except OSError:
+                return
+            query = dns.message.from_wire(data)
+            question = query.question[0]
+            self.asked.append((question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype)))
+            result = self.answer(question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype))
+            if result is None:
+                continue
+            reply = dns.message.make_response(query, recursion_available=True)
+            if isinstance(result, int):
+                reply.set_rcode(result)
+            else:
+                for owner, ttl, rdtype, rdata in result:
+                    reply.answer.append(dns.rrset.from_text(owner, ttl, "IN", rdtype, rdata))
+            try:
+                self.sock.sendto(reply.to_wire(), peer)
+            except OSError:
+                return
+
+    def close(self):
+        self.sock.close()
+
+    def __str__(self):
+        return f"{self.address}:{self.port}"
+
+
+def constant(address):
+    """Answers each A question with one address, others with nothing."""
+    return lambda name, rdtype: [(name, 0, "A", address)] if rdtype == "A" else []
+
+
+class World:
+    """A directory with `conf` (the mount), `run`, `resolv.conf`; `start()` runs the nanny over it."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="nanny-", dir="/dev/shm")
+        os.chmod(self.dir, 0o755)
+        self.conf, self.run = os.path.join(self.dir, "conf"), os.path.join(self.dir, "run")
+        os.mkdir(self.conf)
+        os.mkdir(self.run)
+        os.chmod(self.run, 0o777)
+        self.port, self.count, self.process, self.lines, self.http = free_port(), 0, None, [], None
+        self.resolv("")
+
+    def resolv(self, text):
+        path = os.path.join(self.dir, "resolv.conf")
+        with open(path + ".new", "w", encoding="ascii") as f:
+            f.write(text)
+        os.rename(path + ".new", path)
+
+    def write(self, **keys):
+        """A whole new set of keys, swapped in as the kubelet does it; values are text, bytes, or what JSON is made of."""
+        self.count += 1
+        data, new = os.path.join(self.conf, "..data"), f"..{self.count}"
+        old = os.readlink(data) if os.path.islink(data) else None
+        os.mkdir(os.path.join(self.conf, new))
+        for key, value in keys.items():
+            if not isinstance(value, (str, bytes)):
+                value = json.dumps(value)
+            with open(os.path.join(self.conf, new, key), "wb") as f:
+                f.write(value.encode() if isinstance(value, str) else value)
+            link = os.path.join(self.conf, key)
+            if not os.path.lexists(link):
+                os.symlink(os.path.join("..data", key), link)
+        os.symlink(new, data + "_tmp")
+        os.rename(data + "_tmp", data)
+        if old:
+            shutil.rmtree(os.path.join(self.conf, old))
+
+    def command(self, *flags, args=None, exec_=None):
+        args = ARGS if args is None else args
+        return [NANNY, "-restartDnsmasq=true", f"-configDir={self.conf}", f"-resolvConf={self.dir}/resolv.conf", f"-runDir={self.run}",
+                f"-dnsmasqExec={exec_ or DNSMASQ}", "-metricsAddr=127.0.0.1:0", "-drain=0s", f"-terminationLog={self.dir}/termination", *flags,
+                "--", *args, f"--port={self.port}"]  # fmt: skip
+
+    def start(self, *flags, args=None, exec_=None, ready=True, prefix=(), **popen):
+        self.lines, self.http = [], None
+        command = [*prefix, *self.command(*flags, args=args, exec_=exec_)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace", **popen)
+        threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True).start()
+        if ready:
+            self.wait_confirmed()
+        return self
+
+    def _read(self, process, lines):
+        for line in process.stderr:
+            lines.append(line.rstrip("\n"))
+            if "http: listening on port" in line:
+                self.http = int(line.rpartition(" ")[2])
+
+    def log(self):
+        return "\n".join(self.lines)
+
+    def wait_log(self, text, timeout=10):
+        return wait_for(lambda: next((l for l in list(self.lines) if text in l), None), timeout, message=lambda: f"no line with {text!r}:\n{self.log()}")
+
+    def get(self, path):
+        """Status and text."""
+        wait_for(lambda: self.http, message=self.log)
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=5) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def config(self):
+        return json.loads(self.get("/config")[1])
+
+    def wait_config(self, predicate, timeout=10):
+        seen = {}
+
+        def ask():
+            seen["last"] = self.config()
+            return seen["last"] if predicate(seen["last"]) else None
+
+        return wait_for(ask, timeout, message=lambda: json.dumps(seen.get("last"), indent=1) + "\n" + self.log())
+
+    def wait_confirmed(self, timeout=10):
+        return self.wait_config(lambda c: c["confirmed"], timeout)
+
+    def metric(self, name):
+        for line in self.get("/metrics")[1].splitlines():
+            if line.startswith(name + " "):
+                return float(line.rpartition(" ")[2])
+        raise AssertionError(f"no metric {name}")
+
+    def pid(self):
+        """Of dnsmasq."""
+        return wait_for(lambda: self.config()["dnsmasq"]["pid"])
+
+    def file(self):
+        """The servers file without its marker."""
+        path = next(a for a in self.config()["dnsmasq"]["arguments"] if a.startswith("--servers-file=")).partition("=")[2]
+        with open(path, encoding="ascii") as f:
+            lines = f.read().splitlines()
+        assert "generation.nanny.invalid" in lines[-1]
+        return lines[:-1]
+
+    def ask(self, name, rdtype="A", timeout=3, port=None):
+        """The address or addresses, or the rcode's text."""
+        reply = dns.query.udp(dns.message.make_query(name, rdtype), "127.0.0.1", port=port or self.port, timeout=timeout)
+        if reply.rcode():
+            return dns.rcode.to_text(reply.rcode())
+        return " ".join(sorted(r.to_text() for rrset in reply.answer for r in rrset))
+
+    def answers(self):
+        """Whether dnsmasq answers at all."""
+        try:
+            query = dns.message.make_query("version.bind", "TXT", "CH")
+            return bool(dns.query.udp(query, "127.0.0.1", port=self.port, timeout=1).answer)
+        except (dns.exception.Timeout, OSError):
+            return False
+
+    def check(self, args=None):
+        """nanny --check over the directory: exit code, what it prints, what it logs."""
+        done = subprocess.run(self.command("--check", args=args), capture_output=True, text=True, errors="replace", timeout=20, check=False)
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def wait_exit(self, timeout=10):
+        return self.process.wait(timeout)
+
+    def stop(self, sig=signal.SIGTERM, timeout=10):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(sig)
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise
+        return self.process.returncode if self.process else None
+
+    def close(self):
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.dir, ignore_errors=True)

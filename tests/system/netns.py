@@ -1,0 +1,68 @@
+"""A network namespace with a link of its own to the test's: where packets can be dropped without touching the machine."""
+
+import os
+import random
+import subprocess
+
+import pytest
+
+
+def run(*command, check=True):
+    return subprocess.run(command, capture_output=True, text=True, check=check)
+
+
+class Namespace:
+    """Addresses `here` (the test's end) and `there`; both vanish with it."""
+
+    def __init__(self):
+        number = random.randrange(1 << 14)
+        self.name, self.link = f"kd{os.getpid()}-{number}", f"kd{number}"
+        base = f"198.18.{number >> 8 & 255 | 64}.{number & 0xFC}"  # 198.18.0.0/15 is for benchmarks (RFC 2544)
+        prefix, last = base.rsplit(".", 1)
+        self.here, self.there = f"{prefix}.{int(last) + 1}", f"{prefix}.{int(last) + 2}"
+        made = run("ip", "netns", "add", self.name, check=False)
+        if made.returncode:
+            pytest.skip(f"needs the right to make network namespaces: {made.stderr.strip()}")
+        try:
+            run("ip", "link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+            run("ip", "addr", "add", f"{self.here}/30", "dev", self.link)
+            run("ip", "link", "set", self.link, "up")
+            self.inside("ip", "addr", "add", f"{self.there}/30", "dev", "eth0")
+            self.inside("ip", "link", "set", "eth0", "up")
+            self.inside("ip", "link", "set", "lo", "up")
+        except subprocess.CalledProcessError:
+            self.close()
+            raise
+
+    @property
+    def prefix(self):
+        return ["ip", "netns", "exec", self.name]
+
+    def inside(self, *command, **kw):
+        return run(*self.prefix, *command, **kw)
+
+    def drop_tcp(self, client_port=None):
+        """TCP packets are dropped in both directions: all, or those of the connection from this port of the test's end."""
+        for chain, side in (("INPUT", "--sport"), ("OUTPUT", "--dport")):
+            which = [side, str(client_port)] if client_port else []
+            self.inside("iptables", "-I", chain, "-p", "tcp", *which, "-j", "DROP")
+
+    def pass_all(self):
+        self.inside("iptables", "-F", "INPUT")
+        self.inside("iptables", "-F", "OUTPUT")
+
+    def close(self):
+        run("ip", "netns", "del", self.name, check=False)
+        run("ip", "link", "del", self.link, check=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def client_ports(address, port, pid):
+    """The local ports of a process's established connections to this place."""
+    out = run("ss", "-Htnp", "state", "established", "dst", f"{address}:{port}").stdout
+    return [line.split()[2].rpartition(":")[2] for line in out.splitlines() if f"pid={pid}," in line]

@@ -1,0 +1,138 @@
+"""
+Under every fault that lasts, the requests per minute are few, the data stays, and when it is over all is right. The client's time runs
+100 times as fast: seconds of the test are minutes of trouble.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from api_world import World, name, service
+
+HURRY = 100
+SECONDS = 4  # of the test
+AT_ONCE = 6
+MINUTES = SECONDS * HURRY / 60
+EACH = 10  # requests a minute of a resource: full jitter up to 30 s makes 4, each may be a list and a watch, and the first minute has more
+
+LASTING = {
+    "refused": {"stop": True},
+    "500": {"fault": {"status": 500}},
+    "503 without Retry-After": {"fault": {"status": 503}},
+    "429 with Retry-After 10": {"fault": {"status": 429, "headers": {"Retry-After": "10"}}},
+    "429 with Retry-After 0": {"fault": {"status": 429, "headers": {"Retry-After": "0"}}},
+    "401": {"token": True},
+    "403": {"fault": {"status": 403, "reason": "Forbidden"}},
+    "404": {"fault": {"status": 404, "reason": "NotFound"}},
+    "400": {"fault": {"status": 400}},
+    "410": {"fault": {"status": 410, "reason": "Expired"}},
+    "410 events": {"fault": {"error": {"code": 410, "reason": "Expired", "message": "too old"}}},
+    "500 events": {"fault": {"error": {"code": 500, "reason": "InternalError", "message": "sad"}}},
+    "a proxy's page": {"fault": {"html": True}},
+    "garbage": {"fault": {"garbage": 5000}},
+    "empty": {"fault": {"empty": True}},
+    "the wrong kind": {"fault": {"kind": "PodList"}},
+    "cut at once": {"fault": {"cut_after": 0}},
+    "cut in the middle": {"fault": {"cut_after": 20000}},
+    "half an event, then a clean end": {"fault": {"cut_after": 20000, "cut": "end"}},
+    "reset streams": {"fault": {"cut_after": 500, "cut": "stream"}},
+    "ended at once": {"fault": {"lifetime_s": 0.001}},
+    "resets before TLS": {"accept": "reset"},
+    "garbage before TLS": {"accept": "garbage"},
+    "silence before TLS": {"accept": "hang"},
+}
+
+
+def begin(world, trouble):
+    if "fault" in trouble:
+        world.api.fault(**trouble["fault"])
+    if "token" in trouble:
+        world.api.revoke_token()
+    if "accept" in trouble:
+        world.api.accept(trouble["accept"])
+    if "stop" in trouble:
+        world.api.stop()
+    else:
+        world.api.drop_connections()
+
+
+def end(world, trouble):
+    world.api.clear()
+    world.api.accept("serve")
+    world.api.add_token(world.api.address()["token"])
+    if "stop" in trouble:
+        world.api.start()
+
+
+def minutes_of(directory, what):
+    trouble = LASTING[what]
+    with World(directory, hurry=HURRY, rate=100) as world:
+        world.watching()
+        with world.asker:
+            since = len(world.api.requests())
+            begin(world, trouble)
+            world.api.delete("services", "own", "deleted")
+            time.sleep(SECONDS)
+            counts = world.requests_of_each(since)
+            assert all(n / MINUTES <= EACH for n in counts.values()), f"{counts} in {MINUTES:.1f} minutes of {what}"
+            assert world.kubedns.ready()
+            end(world, trouble)
+            world.api.put(service("new", "10.200.0.4", "own"))
+            world.until((name("new"), "A"), {"10.200.0.4"}, 15)
+            world.until((name("deleted"), "A"), "NXDOMAIN", 15)
+        world.asker.clean()
+    return counts, world.asker.report()
+
+
+@pytest.fixture(scope="module")
+def troubles(request, tmp_path_factory):
+    """All that were selected, some at a time, since each is mostly waiting: what -> a future."""
+    selected = [i.callspec.params["what"] for i in request.session.items if getattr(i, "originalname", "") == "test_minutes_of"]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {what: pool.submit(minutes_of, tmp_path_factory.mktemp("trouble"), what) for what in selected}
+
+
+@pytest.mark.parametrize("what", LASTING)
+def test_minutes_of(troubles, what):
+    counts, report = troubles[what].result()
+    print(f"{MINUTES:.1f} minutes of {what}: requests {counts}; {report}")
+
+
+def test_hours_of_nothing_wrong(tmp_path):
+    """Watches of five to ten minutes, one after the other, without a list and without a word in the log."""
+    hurry, seconds = 100, 12  # a watch may be 30 s late, which is 300 ms here: enough for a machine that has other work
+    with World(tmp_path, hurry=hurry, rate=200) as world:
+        world.watching()
+        since, said = len(world.api.requests()), len(world.kubedns.log())
+        with world.asker:
+            time.sleep(seconds)
+        world.asker.clean()
+        log = world.api.requests(since)
+        minutes = seconds * hurry / 60
+        print(f"{len(log)} requests in {minutes:.0f} minutes")
+        assert {r["verb"] for r in log} == {"watch"} and 3 * (minutes // 10) <= len(log) <= 3 * (minutes // 5 + 1)
+        timeouts = {int(r["params"]["timeoutSeconds"]) for r in log}
+        assert min(timeouts) >= 300 and max(timeouts) <= 600 and len(timeouts) > len(log) // 3, "drawn, so that replicas spread"
+        assert world.kubedns.log()[said:] == ""
+
+
+def test_endpointslices_are_tried_again_every_five_minutes(tmp_path):
+    """The right comes later, as a manifest that is applied at last: Endpoints are left behind, without a wrong answer in between."""
+    legacy = {"namespaces": 5, "services": 20, "slices": 30, "legacy": True}
+    with World(tmp_path, hurry=HURRY, population=legacy, before=lambda api: api.forbid("endpointslices")) as world:
+        since = len(world.api.requests())
+        world.asker.expected = {q: e for q, e in world.asker.expected.items() if "own" not in q[0] and "arpa" not in q[0]}
+        world.asker.wires = {q: w for q, w in world.asker.wires.items() if q in world.asker.expected}
+        with world.asker:
+            time.sleep(7)
+            tried = world.api.count(since, resource="endpointslices")
+            print(f"tried {tried} times in {7 * HURRY / 60:.1f} minutes")
+            assert 1 <= tried <= 4
+            world.api.allow("endpointslices")
+            world.api.wait_watching("endpointslices", timeout=10)
+        world.asker.clean()
+        key = world.population.slice_key(9)
+        gone = world.population.make_slice(9) | {"endpoints": []}
+        world.api.put(gone)
+        question = (f"{world.population.service(9)}-0.{name(world.population.service(9), key[0])}", "A")
+        world.until(question, "NXDOMAIN")

@@ -1,0 +1,163 @@
+"""
+What an operator reads when the API cannot be reached: one line that says what is wrong, where, and what to do. The user's mistakes
+end the program with 2 before it listens; what may pass is logged, shown in readiness, and tried again.
+"""
+
+import json
+import re
+import subprocess
+
+import pytest
+from api_world import ApiServer
+from kubedns_process import PROGRAM, Kubedns, free_port
+
+
+@pytest.fixture
+def api():
+    with ApiServer() as server:
+        yield server
+
+
+def refused_to_start(*args, env=None):
+    """The last words of a kubedns that must not start."""
+    command = [PROGRAM, "--dns-bind-address=127.0.0.1", f"--dns-port={free_port()}", f"--healthz-port={free_port()}", *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, env={"PATH": "/usr/bin:/bin", **(env or {})}, check=False)
+    print(done.stderr)
+    assert done.returncode == 2, done.stderr
+    return done.stderr
+
+
+def test_no_api_configured():
+    said = refused_to_start()
+    assert "KUBERNETES_SERVICE_HOST" in said, "where it looked"
+    assert "--kubecfg-file" in said and "--objects-dir" in said, "what to do"
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path):
+    said = refused_to_start(f"--kubecfg-file={tmp_path}/nothing")
+    assert f"{tmp_path}/nothing" in said and "No such file" in said
+
+
+def edit(path, change):
+    config = json.loads(path.read_text())
+    change(config)
+    path.write_text(json.dumps(config))
+
+
+def no_context(config):
+    config["current-context"] = "production"
+
+
+def exec_plugin(config):
+    config["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}}
+
+
+@pytest.mark.parametrize("change,words", [(no_context, ["production"]), (exec_plugin, ["exec", "token"])])
+def test_a_kubeconfig_that_cannot_be_used(api, tmp_path, change, words):
+    """Names the file, and what in it."""
+    path = tmp_path / "config"
+    api.kubeconfig(path)
+    edit(path, change)
+    said = refused_to_start(f"--kubecfg-file={path}")
+    assert str(path) in said
+    for word in words:
+        assert word in said
+
+
+def test_a_kubeconfig_with_yaml_aliases_is_refused(tmp_path):
+    path = tmp_path / "config"
+    path.write_text("apiVersion: v1\nkind: Config\na: &x [1]\nb: *x\n")
+    said = refused_to_start(f"--kubecfg-file={path}")
+    assert "alias" in said and str(path) in said
+
+
+def stopped(api):
+    api.stop()
+
+
+def other_authority(api):
+    api.new_certificate("other")
+
+
+def other_names(api):
+    api.new_certificate(names=["other.example"])
+
+
+def expired(api):
+    api.new_certificate(days=(-3, -1))
+
+
+def no_token(api):
+    api.revoke_token()
+
+
+def no_right(api):
+    api.forbid("services")
+
+
+def proxy(api):
+    api.fault(html=True)
+
+
+def failing(api):
+    api.fault(status=500, message="etcd is sad")
+
+
+@pytest.mark.parametrize(
+    "trouble,words",
+    [
+        (stopped, ["refused"]),
+        (other_authority, ["certificate", "(CA|authority|issuer|certificate-authority)"]),
+        (other_names, ["certificate", "(name|host|subject)"]),
+        (expired, ["certificate", "(verif|expired)"]),  # GnuTLS does not say which through libcurl
+        (no_token, ["401", "token"]),
+        (no_right, ["403", "services", "(list|watch)", "grant"]),
+        (proxy, ["(HTML|html|not JSON|text/html)"]),
+        (failing, ["500", "etcd is sad"]),
+    ],
+    ids=lambda p: p.__name__ if callable(p) else "",
+)
+def test_what_is_wrong_where_and_what_to_do(api, tmp_path, trouble, words):
+    config, at = api.kubeconfig(tmp_path / "config"), api.address()
+    trouble(api)
+    with Kubedns(f"--kubecfg-file={config}", directory=str(tmp_path)) as kubedns:
+
+        def said():
+            lines = kubedns.log().splitlines()
+            return [li for li in lines if all(re.search(w, li, 0 if w.isupper() else re.I) for w in words)]
+
+        line = kubedns.wait(said, 8, lambda: f"a line with {words}")[0]
+        print(line)
+        assert f"{at['host']}:{at['port']}" in line or "services" in line, "where"
+        status, reasons = kubedns.http("/readiness")
+        assert status == 503 and all(re.search(w, reasons, re.I) for w in words[:1]), reasons
+        assert kubedns.ask("web.default.svc.cluster.local") == "SERVFAIL"
+
+
+def test_the_same_trouble_is_not_logged_at_every_attempt(api, tmp_path):
+    """A minute of it is not a page of it."""
+    config = api.kubeconfig(tmp_path / "config")
+    api.stop()
+    with Kubedns(f"--kubecfg-file={config}", directory=str(tmp_path)) as kubedns:
+        kubedns.wait(lambda: "refused" in kubedns.log().lower())
+        with pytest.raises(AssertionError):  # for as long as this waits
+            kubedns.wait(lambda: kubedns.log().lower().count("refused") > 9, 6)
+
+
+def test_secrets_are_in_no_message(api, tmp_path):
+    token = api.address()["token"]
+    config = api.kubeconfig(tmp_path / "config")
+    api.revoke_token()
+    with Kubedns(f"--kubecfg-file={config}", "--v=9", directory=str(tmp_path)) as kubedns:
+        kubedns.wait(lambda: "401" in kubedns.log())
+        assert token not in kubedns.log() + kubedns.http("/readiness")[1] + kubedns.http("/metrics")[1]
+
+
+def test_a_redirect_is_not_followed(api, tmp_path):
+    """The token goes to the configured host only."""
+    with ApiServer(tls=False) as elsewhere:
+        config = api.kubeconfig(tmp_path / "config")
+        api.fault(redirect=elsewhere.url() + "/api/v1/services")
+        with Kubedns(f"--kubecfg-file={config}", directory=str(tmp_path)) as kubedns:
+            kubedns.wait(lambda: "307" in kubedns.log())
+            assert elsewhere.count() == 0

@@ -1,0 +1,322 @@
+"""
+The API server goes away and comes back, in all the ways it does. Somebody asks all the while: not a query may be lost, no SERVFAIL,
+no wrong answer; what changed meanwhile is right within seconds; and the requests that it takes are few.
+"""
+
+import time
+
+import pytest
+from api_world import NXDOMAIN, World, endpoint_slice, name, service
+
+A = "A"
+SECONDS = 15  # back-off up to a few seconds, a jitter of 3 before the relist, and the list
+
+
+HURRY = 30  # where how long it takes is not what is asked
+
+
+@pytest.fixture
+def world(tmp_path):
+    with World(tmp_path) as w:
+        w.watching()
+        yield w
+
+
+@pytest.fixture
+def hurried(tmp_path):
+    with World(tmp_path, hurry=HURRY) as w:
+        w.watching()
+        yield w
+
+
+def change_behind_its_back(api):
+    """What a cluster does while nobody watches: deletes, changes, adds."""
+    api.delete("services", "own", "deleted")
+    api.delete("services", "own", "gone-db")
+    api.delete("endpointslices", "own", "gone-db-abc12")
+    api.put(service("changed", "10.200.0.99", "own"))
+    api.put(service("new", "10.200.0.4", "own"))
+    api.put(endpoint_slice("db", ["10.201.0.2", "10.201.0.3"], "own", hostnames=["db-1", "db-2"]))
+
+
+def expect_change(world):
+    world.asker.may_change((name("db"), A), {"10.201.0.2", "10.201.0.3"})
+
+
+def see_change(world, within=SECONDS):
+    """Everything that changed is seen, deleted objects too; prints how long the slowest took."""
+    begun = time.monotonic()
+    for question, wanted in (
+        ((name("new"), A), {"10.200.0.4"}),
+        ((name("changed"), A), {"10.200.0.99"}),
+        ((name("deleted"), A), NXDOMAIN),
+        ((name("gone-db"), A), NXDOMAIN),
+        (("gone-db-0." + name("gone-db"), A), NXDOMAIN),
+        (("2.0.200.10.in-addr.arpa", "PTR"), NXDOMAIN),
+        ((name("db"), A), {"10.201.0.2", "10.201.0.3"}),
+        (("db-0." + name("db"), A), NXDOMAIN),
+    ):
+        world.until(question, wanted, max(0.5, begun + within - time.monotonic()))
+    print(f"right {time.monotonic() - begun:.2f} s after the API server was back")
+
+
+def bounded(world, since, each=12):
+    """So many requests of a resource at most: an outage of seconds is no reason for more."""
+    counts = world.requests_of_each(since)
+    assert all(n <= each for n in counts.values()), counts
+
+
+def test_away_and_back_with_objects_deleted_meanwhile(world):
+    """In real time, as an operator sees it."""
+    away_and_back(world, "rst")
+
+
+@pytest.mark.soak
+def test_away_for_a_minute_and_back(world):
+    away_and_back(world, "rst", 60)
+
+
+@pytest.mark.parametrize("how", ["fin", "close"])
+def test_however_the_connections_end(tmp_path, how):
+    with World(tmp_path, hurry=HURRY) as world:
+        world.watching()
+        away_and_back(world, how, 0.5)
+
+
+def away_and_back(world, how, seconds=2):
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.stop(how)
+        change_behind_its_back(world.api)
+        expect_change(world)
+        time.sleep(seconds)
+        assert world.kubedns.ready(), "existing data is served, and readiness never turns false for it"
+        world.api.restart()
+        see_change(world, 45)
+    world.asker.clean()
+    bounded(world, since)
+
+
+def test_back_and_able_to_resume(world):
+    """A broken connection alone: the watch goes on where it was, nothing is listed anew."""
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.drop_connections()
+        change_behind_its_back(world.api)
+        expect_change(world)
+        see_change(world)
+    world.asker.clean()
+    again = [r for r in world.api.requests(since) if r["verb"] == "watchlist" or r["verb"] == "list" and r["params"].get("limit") != "1"]
+    assert again == []
+    bounded(world, since)
+
+
+def test_back_as_an_older_state(world):
+    """etcd restored from a backup: versions run backwards, and what was added since is gone."""
+    older = world.api.snapshot()
+    change_behind_its_back(world.api)
+    world.until((name("new"), A), {"10.200.0.4"})
+    world.asker.must_be((name("db"), A), {"10.201.0.2", "10.201.0.3"}, {"10.201.0.1", "10.201.0.2"})
+    world.api.set_too_large_wait(0.5)
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.restore(older)
+        begun = time.monotonic()
+        world.until((name("new"), A), NXDOMAIN)
+        for question, wanted in (((name("deleted"), A), {"10.200.0.2"}), ((name("changed"), A), {"10.200.0.3"}),
+                                 ((name("db"), A), {"10.201.0.1", "10.201.0.2"})):  # fmt: skip
+            world.until(question, wanted)
+        print(f"the older state after {time.monotonic() - begun:.2f} s")
+        world.api.put(service("later", "10.200.0.5", "own"))
+        world.until((name("later"), A), {"10.200.0.5"})
+    world.asker.clean()
+    bounded(world, since)
+
+
+def test_back_as_an_older_state_while_one_resource_waits_for_its_turn(hurried):
+    """Found by chaos: it was in back-off when the connection broke, watched on from a version of the future, and heard nothing more."""
+    api = hurried.api
+    older = api.snapshot()
+    api.put(endpoint_slice("db", ["10.201.0.7"], "own"))
+    hurried.until((name("db"), A), {"10.201.0.7"})
+    api.set_too_large_wait(0)
+    api.fault(resource="endpointslices", verb="watch", status=429, headers={"Retry-After": "30"})
+    api.end_watches("endpointslices")
+    api.wait_requests(1, resource="endpointslices", status=429)
+    hurried.asker.must_be((name("db"), A), {"10.201.0.7"}, {"10.201.0.1", "10.201.0.2"})
+    with hurried.asker:
+        api.restore(older)
+        api.clear()
+        hurried.until((name("db"), A), {"10.201.0.1", "10.201.0.2"})
+    hurried.asker.clean()
+
+
+def test_back_after_a_compaction(hurried):
+    world = hurried
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.stop()
+        change_behind_its_back(world.api)
+        expect_change(world)
+        world.api.compact()
+        time.sleep(1)
+        world.api.start()
+        see_change(world)
+    world.asker.clean()
+    bounded(world, since)
+    errors = [r for r in world.api.requests(since) if r["verb"] == "watch" and r.get("expired")]
+    assert errors, "no watch met the expired version: the scenario did not happen"
+
+
+def test_compacted_while_watching(world):
+    """An ERROR event 410 in open watches: each resource is listed anew once, and what is deleted meanwhile is missed by nobody."""
+    since = len(world.api.requests())
+    with world.asker:
+        for resource in ("services", "endpointslices", "namespaces"):
+            assert world.api.inject_error(resource) == 1
+        change_behind_its_back(world.api)
+        expect_change(world)
+        see_change(world)
+    world.asker.clean()
+    bounded(world, since, 4)
+
+
+def test_replaced_by_one_with_another_certificate_of_the_same_authority(hurried):
+    world = hurried
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.stop()
+        world.api.new_certificate("same")
+        change_behind_its_back(world.api)
+        expect_change(world)
+        world.api.restart()
+        see_change(world)
+    world.asker.clean()
+    bounded(world, since)
+
+
+def test_an_authority_that_is_not_ours_gets_nothing(hurried):
+    """No token goes to it, the data stays, and it is tried again calmly."""
+    world = hurried
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.stop()
+        world.api.new_certificate("other")
+        change_behind_its_back(world.api)
+        world.api.start()
+        time.sleep(1)  # half a minute for it
+        assert world.api.requests(since) == []
+        assert world.kubedns.ask(name("deleted")) == {"10.200.0.2"}
+        assert "certificate" in world.kubedns.log().lower()
+    world.asker.clean()
+
+
+def test_stopped_in_order(hurried):
+    """As kube-apiserver does at SIGTERM: GOAWAY, the port closed, watches silent for a while and then ended."""
+    world = hurried
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.stop_orderly(linger_s=1.5)
+        change_behind_its_back(world.api)
+        expect_change(world)
+        world.api.restart()
+        see_change(world)
+    world.asker.clean()
+    bounded(world, since)
+
+
+def test_a_goaway_moves_to_a_new_connection_without_a_list(world):
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.goaway()
+        change_behind_its_back(world.api)  # still heard on the streams that are open
+        expect_change(world)
+        see_change(world, 5)
+        world.api.end_watches()
+        world.watching()
+        world.api.put(service("new", "10.200.0.44", "own"))
+        world.until((name("new"), A), {"10.200.0.44"})
+    world.asker.clean()
+    again = [r for r in world.api.requests(since) if r["verb"] == "watchlist" or r["verb"] == "list" and r["params"].get("limit") != "1"]
+    assert again == []
+
+
+def test_refusing_everything_while_it_starts(hurried):
+    """After a restart kube-apiserver says 403 (RBAC is not loaded), then 500, then answers: a 403 then is not final."""
+    world = hurried
+    since = len(world.api.requests())
+    with world.asker:
+        world.api.stop()
+        change_behind_its_back(world.api)
+        expect_change(world)
+        world.api.set_phase("forbidden")
+        world.api.restart()
+        world.api.wait_requests(2, since=since, status=403, timeout=20)
+        world.api.set_phase("failing")
+        world.api.wait_requests(1, since=since, status=500, timeout=20)
+        world.api.set_phase("ready")
+        see_change(world, 30)
+    world.asker.clean()
+    bounded(world, since, 20)
+
+
+def test_over_http_1_1(tmp_path):
+    with World(tmp_path, http2=False, hurry=HURRY) as world:
+        world.watching()
+        with world.asker:
+            world.api.stop("fin")
+            change_behind_its_back(world.api)
+            expect_change(world)
+            world.api.restart()
+            see_change(world)
+        world.asker.clean()
+        assert {r["http"] for r in world.api.requests()} == {"1.1"}
+
+
+def test_a_token_that_is_replaced(tmp_path):
+    """401 for the old one: the file is read again at once, and the same requests go on."""
+    with World(tmp_path, kubeconfig={"user": "token-file"}, hurry=HURRY) as world:
+        world.watching()
+        old, new = world.api.address()["token"], world.api.add_token()
+        with world.asker:
+            world.api.replace(str(world.config) + ".token", new)
+            world.api.revoke_token(old)
+            since = len(world.api.requests())
+            world.api.drop_connections()
+            change_behind_its_back(world.api)
+            expect_change(world)
+            see_change(world)
+        world.asker.clean()
+        bounded(world, since)
+
+
+def test_unauthorized_until_the_token_is_replaced(tmp_path):
+    """The token is revoked first and its file replaced later: the data stays, requests are few, and then it goes on."""
+    with World(tmp_path, kubeconfig={"user": "token-file"}, hurry=HURRY) as world:
+        world.watching()
+        since = len(world.api.requests())
+        with world.asker:
+            world.api.revoke_token()
+            world.api.drop_connections()
+            change_behind_its_back(world.api)
+            world.api.wait_requests(3, since=since, status=401)
+            assert world.kubedns.ask(name("deleted")) == {"10.200.0.2"}
+            expect_change(world)
+            world.api.replace(str(world.config) + ".token", world.api.add_token())
+            see_change(world, 30)
+        world.asker.clean()
+        bounded(world, since, 15)
+
+
+def test_frozen_without_a_word(world):
+    """The server's process hangs, its kernel does not: nothing comes, nobody notices, and the data is served."""
+    with world.asker:
+        world.api.freeze()
+        change_behind_its_back(world.api)
+        expect_change(world)
+        time.sleep(2)
+        world.api.thaw()
+        see_change(world, 5)
+    world.asker.clean()
+
+

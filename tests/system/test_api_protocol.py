@@ -1,0 +1,230 @@
+"""
+The rules of list and watch against a server that breaks them or insists on them, one test a rule; what a broken connection or an
+absent server does is in test_api_outage.py, what lasts in test_api_bounds.py.
+"""
+
+import time
+
+import pytest
+from api_world import NXDOMAIN, World, endpoint_slice, name, service
+from kubedns_process import PROGRAM
+from objects import config_map
+
+PAGED = {"namespaces": 5, "services": 1200, "slices": 1300}
+
+
+def services(world, since=0):
+    return [r for r in world.api.requests(since) if r["resource"] == "services"]
+
+
+def test_a_watch_list_comes_first(tmp_path):
+    with World(tmp_path) as world:
+        world.watching()
+        (one,) = services(world)
+        assert one["params"] | {"timeoutSeconds": ""} == {
+            "watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true",
+            "resourceVersion": "", "timeoutSeconds": ""}  # fmt: skip
+        assert one["user_agent"].startswith("kubedns/") and "(linux/" in one["user_agent"]
+        assert not one["accept_encoding"], "libcurl fails at the second gzip member of a watch"
+
+
+def test_without_watch_list_pages_of_500_and_a_watch(tmp_path):
+    with World(tmp_path, population=PAGED, before=lambda api: api.set_watchlist(False)) as world:
+        world.watching()
+        first, *pages, watch = services(world)
+        assert first["status"] == 422 and first["params"]["watch"] == "1"
+        assert [p["params"]["limit"] for p in pages] == ["500"] * 3
+        assert [bool(p["params"].get("continue")) for p in pages] == [False, True, True]
+        assert all("gzip" in p["accept_encoding"] for p in pages)
+        assert watch["params"]["watch"] == "1" and "sendInitialEvents" not in watch["params"]
+        assert int(watch["params"]["resourceVersion"]) > 0 and not watch["accept_encoding"]
+        assert "warning" not in world.kubedns.log(), "an older server is nothing to be warned of"
+        world.api.put(service("new", "10.200.0.4", "own"))
+        world.until((name("new"), "A"), {"10.200.0.4"})
+
+
+def test_an_expired_continue_goes_on_with_the_rest(tmp_path):
+    """Compacted between two pages: the list is not begun again, and what changed between is seen all the same."""
+
+    def before(api):
+        api.set_watchlist(False)
+        api.fault(resource="services", verb="list", skip=1, times=1, delay_s=1)
+
+    with World(tmp_path, population=PAGED, before=before, wait=False) as world:
+        world.api.wait_requests(3, 10, resource="services")
+        world.api.delete("services", "ns-00000", "web-00000")  # of the first page
+        world.api.compact()
+        world.kubedns.wait_ready()
+        pages = [r for r in services(world) if r["verb"] == "list"]
+        assert [p["status"] for p in pages][:4] == [200, 200, 410, 200]
+        assert [bool(p["params"].get("continue")) for p in pages][:4] == [False, True, True, True], "from the start only once"
+        world.until((name("web-00000", "ns-00000"), "A"), NXDOMAIN)
+
+
+def test_no_end_mark_for_a_minute_leads_to_a_list(tmp_path):
+    """A server that takes sendInitialEvents for nothing special."""
+    before = lambda api: api.fault(verb="watchlist", no_end_bookmark=True)  # noqa: E731
+    with World(tmp_path, before=before, hurry=50, wait=False) as world:
+        world.kubedns.wait_ready(15)
+        assert [r["verb"] for r in services(world)][:3] == ["watchlist", "list", "watch"]
+
+
+def test_a_watch_list_that_breaks_twice_leads_to_a_list(tmp_path):
+    before = lambda api: api.fault(verb="watchlist", resource="services", cut_after=5000, cut="fin")  # noqa: E731
+    with World(tmp_path, before=before) as world:
+        world.watching()
+        assert [r["verb"] for r in services(world)] == ["watchlist", "watchlist", "list", "watch"]
+
+
+def test_what_vanished_by_the_end_mark_is_gone_and_what_breaks_off_takes_nothing(tmp_path):
+    """Mark and sweep in place: half a listing removes no name, the whole one does."""
+    with World(tmp_path) as world:
+        world.watching()
+        world.api.set_watchlist(True)
+        broken = world.api.fault(verb="watchlist", resource="services", cut_after=3000, times=1)
+        with world.asker:
+            world.api.inject_error("services", 410, "Expired")
+            world.api.delete("services", "own", "deleted")
+            world.until((name("deleted"), "A"), NXDOMAIN)
+            assert world.api.met(broken) == 1
+        world.asker.clean()
+
+
+def test_429_waits_for_retry_after_and_asks_the_same(tmp_path):
+    with World(tmp_path) as world:
+        world.watching()
+        since = len(world.api.requests())
+        world.api.fault(resource="services", verb="watch", status=429, headers={"Retry-After": "2"}, times=1)
+        world.api.end_watches("services")
+        world.api.wait_requests(2, 10, since=since, resource="services", verb="watch")
+        one, two = services(world, since)
+        assert one["status"] == 429 and 1.9 <= two["time"] - one["time"] <= 3.5
+        assert one["params"]["resourceVersion"] == two["params"]["resourceVersion"]
+
+
+def test_the_resume_version_is_the_bookmarks_too(tmp_path):
+    with World(tmp_path) as world:
+        world.watching()
+        since = len(world.api.requests())
+        world.api.advance(100)
+        world.api.bookmark("services")
+        world.kubedns.wait(lambda: world.kubedns.metric("kubedns_api_watch_events_total", resource="services", type="BOOKMARK") == 2)
+        world.api.end_watches("services")
+        (again,) = world.api.wait_requests(1, 10, since=since, resource="services")
+        assert again["params"]["resourceVersion"] == str(world.api.version())
+
+
+def test_a_watch_that_outlives_its_timeout_is_ended(tmp_path):
+    with World(tmp_path, hurry=200, before=lambda api: api.fault(overstay=True)) as world:
+        world.watching()
+        (first,) = services(world)
+        allowed = int(first["params"]["timeoutSeconds"])
+        world.api.wait_requests(2, 20, resource="services")
+        lived = (services(world)[1]["time"] - first["time"]) * 200
+        assert allowed + 5 <= lived <= allowed + 150, "thirty seconds, less or more what the machine took"
+
+
+@pytest.mark.parametrize("verb", ["list", "watchlist"])
+def test_null_items_are_an_empty_list(tmp_path, verb):
+    def before(api):
+        api.set_watchlist(verb == "watchlist")
+        api.fault(resource="endpointslices", verb="list", items="null")
+
+    with World(tmp_path, before=before) as world:
+        world.until((name("kept"), "A"), {"10.200.0.1"})
+
+
+def test_an_object_over_8_mib_is_an_error_not_a_crash(tmp_path):
+    """The others stay and go on; when it is gone, all is right."""
+    with World(tmp_path) as world:
+        world.watching()
+        big = service("big", "10.200.0.9", "own")
+        big["metadata"]["managedFields"] = [{"manager": "m", "fieldsV1": {"f": "x" * (9 << 20)}}]
+        with world.asker:
+            world.api.put(big)
+            world.kubedns.wait(lambda: "larger than 8 MiB" in world.kubedns.log())
+            assert world.kubedns.metric("kubedns_api_failing", resource="services") == 1
+            world.api.put(endpoint_slice("db", ["10.201.0.1", "10.201.0.2"], "own", suffix="more", hostnames=["x", "y"]))
+            world.api.delete("services", "own", "big")
+            world.api.compact()
+            world.api.put(service("new", "10.200.0.4", "own"))
+            world.until((name("new"), "A"), {"10.200.0.4"}, 20)
+        world.asker.clean()
+        assert "asan" in PROGRAM or world.kubedns.memory()["VmHWM"] < 60000, "and not held twice"
+
+
+def test_what_dns_does_not_need_costs_no_memory(tmp_path):
+    """A tenant's megabyte of managedFields and annotations is stepped over."""
+    with World(tmp_path) as world:
+        world.watching()
+        before = world.kubedns.memory()["RssAnon"]
+        for i in range(30):
+            fat = service(f"fat-{i}", f"10.200.1.{i}", "own")
+            fat["metadata"]["annotations"] = {f"a{n}": "{\"\\" * 10000 for n in range(30)}
+            fat["metadata"]["managedFields"] = [{"fieldsV1": {f"k:{{\"n\":{n}}}": {} for n in range(10000)}}]
+            world.api.put(fat)
+        world.until((name("fat-29"), "A"), {"10.200.1.29"})
+        grown = world.kubedns.memory()["RssAnon"] - before
+        print(f"30 objects of a megabyte: {grown} kB")
+        assert grown < 5000
+
+
+def test_one_namespace_is_asked_for_alone(tmp_path):
+    with World(tmp_path, "--namespaces=own") as world:
+        world.watching()
+        log = world.api.requests()
+        assert {r["namespace"] for r in log if r["resource"] != "namespaces"} == {"own"}
+        assert [r["params"]["fieldSelector"] for r in log if r["resource"] == "namespaces"] == ["metadata.name=own"]
+        world.until((name("kept"), "A"), {"10.200.0.1"})
+        assert world.kubedns.ask(name("web-00000", "ns-00000")) == NXDOMAIN
+
+
+def test_of_several_namespaces_the_others_are_left_out(tmp_path):
+    with World(tmp_path, "--namespaces=own,ns-00001") as world:
+        world.until((name("kept"), "A"), {"10.200.0.1"})
+        world.until((name("web-00001", "ns-00001"), "A"), {world.population.cluster_ip(1)})
+        assert world.kubedns.ask(name("web-00000", "ns-00000")) == NXDOMAIN
+
+
+def test_the_selector_of_endpointslices_is_passed_on(tmp_path):
+    with World(tmp_path, "--endpointslice-selector=service.kubernetes.io/headless=,x!=y") as world:
+        world.watching()
+        asked = {r["params"].get("labelSelector") for r in world.api.requests() if r["resource"] == "endpointslices"}
+        assert asked == {"service.kubernetes.io/headless=,x!=y"}
+        world.api.put(endpoint_slice("db", ["10.201.0.7"], "own", "z", ["db-7"], labels={"service.kubernetes.io/headless": ""}))
+        world.until((f"db-7.{name('db')}", "A"), {"10.201.0.7"})
+        assert world.kubedns.ask(f"db-0.{name('db')}") == NXDOMAIN, "its slice has no such label"
+
+
+def test_one_config_map_is_watched_never_its_namespace(tmp_path):
+    def before(api):
+        api.put(config_map("kube-dns", {"upstreamNameservers": '["192.0.2.1"]'}))
+        api.put(config_map("other", {"upstreamNameservers": '["192.0.2.9"]'}))
+
+    with World(tmp_path, "--config-map=kube-dns", before=before) as world:
+        world.watching("configmaps")
+        (asked,) = [r for r in world.api.requests() if r["resource"] == "configmaps"]
+        assert asked["params"]["fieldSelector"] == "metadata.name=kube-dns" and asked["namespace"] == "kube-system"
+        world.kubedns.wait(lambda: "192.0.2.1" in world.kubedns.log())
+        assert "192.0.2.9" not in world.kubedns.log()
+
+
+def test_every_family_of_the_client_is_there_from_the_start(tmp_path):
+    with World(tmp_path, wait=False, before=lambda api: api.stop()) as world:
+        world.kubedns.wait(lambda: world.kubedns.http("/metrics")[0] == 200)
+        series = world.kubedns.metrics()
+        for family in ("kubedns_api_requests_total", "kubedns_api_watch_events_total", "kubedns_api_relists_total",
+                       "kubedns_api_last_event_timestamp_seconds", "kubedns_api_synced", "kubedns_objects",
+                       "kubedns_api_received_bytes_total", "kubedns_dns_programming_duration_seconds"):  # fmt: skip
+            assert any(s.startswith(family) for s in series), family
+        world.api.start()
+        world.kubedns.wait_ready()
+        world.watching()
+        metric, begun = world.kubedns.metric, time.time()
+        assert metric("kubedns_api_requests_total", resource="services", verb="watch", code="200") == 1
+        assert metric("kubedns_api_requests_total", resource="services", verb="watch", code="none") >= 1
+        assert metric("kubedns_api_watch_events_total", resource="services", type="ADDED") == world.population.services + 5
+        assert metric("kubedns_api_relists_total", resource="services", reason="start") == 1
+        assert metric("kubedns_api_synced", resource="services") == 1
+        assert abs(metric("kubedns_api_last_event_timestamp_seconds", resource="services") - begun) < 60
+        assert metric("kubedns_api_received_bytes_total") >= sum(r["bytes"] for r in world.api.requests())

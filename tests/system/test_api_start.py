@@ -1,0 +1,256 @@
+"""
+The order in which things come up is nobody's to choose: kubedns starts before the API server, before its token, without a right it
+needs, behind a link that crawls. It answers SERVFAIL from the first 50 ms, never exits for it, and is ready without a restart.
+"""
+
+import os
+import time
+
+import pytest
+from api_world import NXDOMAIN, ApiServer, World, name
+from asking import Asker, ask, ask_until
+from dnsnet import sanitized
+from hurry import hurry as in_a_hurry
+from kubedns_process import Kubedns, free_port
+from objects import endpoint_slice, endpoints, namespace, service
+
+WEB = "web.default.svc.cluster.local"
+DB = "db.default.svc.cluster.local"
+
+
+@pytest.fixture
+def api():
+    with ApiServer(listen=False) as server:
+        server.fill([namespace("default"), namespace("empty"), service("web", "10.200.0.1"), service("db", "None"),
+                     endpoint_slice("db", ["10.201.0.1", "10.201.0.2"]), endpoints("db", ["10.201.0.1", "10.201.0.2"])])  # fmt: skip
+        yield server
+
+
+@pytest.fixture
+def start(api, tmp_path):
+    """Starts kubedns against the stand-in, wherever that is in its life."""
+    running = []
+
+    def run(*args, hurry=1, **kw):
+        if hurry != 1:
+            kw["env"] = in_a_hurry(hurry)
+        if not api.address()["port"]:
+            api.start()
+            api.stop()
+        kubedns = Kubedns(f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}", *args, directory=str(tmp_path), **kw)
+        running.append(kubedns)
+        return kubedns
+
+    yield run
+    for kubedns in running:
+        alive = kubedns.process.poll()
+        print(kubedns.log()[-4000:])
+        kubedns.stop()
+        assert alive is None, f"kubedns ended with {alive}"
+
+
+def first_answer_ms(kubedns):
+    """From the start of the process to its first reply."""
+    while time.monotonic() < kubedns.begun + 5:
+        if (got := ask(kubedns.port, WEB, timeout=0.05)) is not None:
+            return (time.monotonic() - kubedns.begun) * 1000, got
+        time.sleep(0.001)
+    raise AssertionError("no answer at all")
+
+
+@pytest.mark.timing
+def test_answers_servfail_within_50_ms_without_an_api_server(start):
+    best = []
+    for _ in range(3):  # the best of three, since others share this machine
+        took, got = first_answer_ms(start())
+        assert got == "SERVFAIL"
+        best.append(took)
+    print(f"first answer after {', '.join(f'{ms:.0f}' for ms in best)} ms")
+    assert sanitized() or min(best) < 50
+
+
+def test_ready_without_a_restart_when_the_api_server_comes(start, api):
+    kubedns = start()
+    assert kubedns.wait(lambda: kubedns.ask(WEB) == "SERVFAIL")
+    status, reasons = kubedns.http("/readiness")
+    assert status == 503 and "services" in reasons
+    time.sleep(1.5)  # some attempts into the void
+    api.start()
+    begun = time.monotonic()
+    kubedns.wait(kubedns.ready, 10)
+    print(f"ready {time.monotonic() - begun:.2f} s after the API server came")
+    assert kubedns.ask(WEB) == {"10.200.0.1"} and kubedns.ask(DB) == {"10.201.0.1", "10.201.0.2"}
+    assert kubedns.ask("nobody.default.svc.cluster.local") == NXDOMAIN
+    assert "connection refused" in kubedns.log().lower() or "couldn't connect" in kubedns.log().lower()
+
+
+def test_no_nxdomain_before_the_first_sync(start, api):
+    """Asked throughout the start: SERVFAIL, then the truth; never NXDOMAIN or half of an answer."""
+    api.start()
+    api.fault(verb="watchlist", first_byte_s=1)
+    kubedns = start()
+    asker = Asker(kubedns.port, {(WEB, "A"): "SERVFAIL", (DB, "A"): "SERVFAIL"}, rate=200)
+    kubedns.wait(lambda: kubedns.ask(WEB, timeout=0.1) == "SERVFAIL")
+    asker.may_change((WEB, "A"), {"10.200.0.1"})
+    asker.may_change((DB, "A"), {"10.201.0.1", "10.201.0.2"})
+    with asker:
+        kubedns.wait_ready()
+        asker.must_be((WEB, "A"), {"10.200.0.1"})
+        asker.must_be((DB, "A"), {"10.201.0.1", "10.201.0.2"})
+        time.sleep(0.3)
+    asker.clean()
+
+
+def test_services_forbidden_is_not_ready_and_says_verb_and_resource(start, api):
+    api.start()
+    api.forbid("services")
+    kubedns = start()
+    status, reasons = kubedns.wait(lambda: (r := kubedns.http("/readiness"))[0] == 503 and "403" in r[1] and r)
+    assert "services" in reasons and ("list" in reasons or "watch" in reasons), reasons
+    assert kubedns.ask(WEB) == "SERVFAIL"
+    assert "services" in kubedns.log() and "403" in kubedns.log()
+    api.allow("services")
+    kubedns.wait(kubedns.ready, 30)  # the back-off may have grown
+    assert kubedns.ask(WEB) == {"10.200.0.1"}
+
+
+@pytest.mark.parametrize("lack", ["forbidden", "missing"])
+def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, lack):
+    """kube-dns's own role grants services and endpoints only: an image swap must not take DNS down."""
+    api.start()
+    if lack == "forbidden":
+        api.forbid("endpointslices")
+        api.forbid("namespaces")
+    else:
+        api.absent("discovery.k8s.io")
+    kubedns = start(hurry=5)
+    took = kubedns.wait_ready(10) * 5
+    print(f"ready from Endpoints after {took:.1f} s")
+    assert 10 <= took < 25, "a 403 while the API server starts is not final: ten seconds"
+    assert kubedns.ask(WEB) == {"10.200.0.1"} and kubedns.ask(DB) == {"10.201.0.1", "10.201.0.2"}
+    said = [line for line in kubedns.log().splitlines() if "endpointslices" in line and "using Endpoints" in line]
+    assert len(said) == 1 and "apply" in said[0], kubedns.log()
+    assert "Endpoints" in kubedns.http("/readiness")[1], "a note in readiness"
+    assert [v for n, v in kubedns.metrics().items() if "endpoints_fallback" in n] == [1], "and a metric"
+    api.put(endpoints("db", ["10.201.0.3"]))
+    ask_until(kubedns.port, DB, "A", {"10.201.0.3"})
+
+
+def test_namespaces_forbidden_is_ready_and_they_are_inferred(start, api):
+    api.start()
+    api.forbid("namespaces")
+    kubedns = start(hurry=5)
+    kubedns.wait_ready(10)
+    assert kubedns.ask(WEB) == {"10.200.0.1"}
+    assert kubedns.ask("default.svc.cluster.local") == frozenset()
+    assert kubedns.ask("empty.svc.cluster.local") == NXDOMAIN  # what no Service proves
+    assert "namespaces" in kubedns.log()
+
+
+def test_each_forbidden_resource_leaves_requests_bounded(start, api):
+    api.start()
+    for resource in ("services", "endpointslices", "namespaces", "endpoints"):
+        api.forbid(resource)
+    start(hurry=10)
+    time.sleep(3)
+    counts = {r: api.count(resource=r) for r in ("services", "endpointslices", "namespaces", "endpoints")}
+    print(f"requests in 30 s: {counts}")
+    assert all(n <= 16 for n in counts.values())  # 0.8 s doubling with full jitter, and the list beside the watch
+
+
+def test_the_token_is_missing_at_first(api, tmp_path):
+    """In a pod whose service account is mounted late."""
+    mount = tmp_path / "serviceaccount"
+    os.makedirs(mount)
+    api.start()
+    with Kubedns(env=api.environment({}), serviceaccount=mount, directory=str(tmp_path)) as kubedns:
+        kubedns.wait(lambda: kubedns.ask(WEB) == "SERVFAIL")
+        time.sleep(1)
+        assert api.count(status=200) == 0
+        api.service_account(mount)
+        kubedns.wait(kubedns.ready, 30)
+        assert kubedns.ask(WEB) == {"10.200.0.1"}
+
+
+def test_in_a_pod_with_kube_dns_s_own_arguments(api, tmp_path):
+    """The arguments and the environment of kube-dns's Deployment, unchanged but for the port that the test has free."""
+    config = tmp_path / "kube-dns-config"
+    config.mkdir()
+    api.start()
+    metrics = free_port()
+    env = api.environment({"PROMETHEUS_PORT": str(metrics)})
+    arguments = ["--domain=cluster.local.", f"--config-dir={config}", "--v=2"]
+    with Kubedns(*arguments, env=env, serviceaccount=api.service_account(tmp_path / "sa"), directory=str(tmp_path)) as kubedns:
+        kubedns.wait_ready()
+        assert kubedns.ask(WEB) == {"10.200.0.1"}
+        kubedns.healthz = metrics
+        assert "skydns_skydns_dns_request_count_total" in kubedns.http("/metrics")[1]
+    user_agents = {r["user_agent"] for r in api.requests()}
+    assert len(user_agents) == 1 and user_agents.pop().startswith("kubedns/")
+
+
+def test_nothing_but_what_is_needed_is_asked_for(api, start):
+    api.start()
+    start().wait_ready()
+    assert {r["resource"] for r in api.requests()} == {"services", "endpointslices", "namespaces"}
+    assert {r["verb"] for r in api.requests()} <= {"watchlist", "watch", "list"}
+
+
+def test_a_slow_api_server(start, api):
+    """The header after 20 s of its time (of ours in the soak): SERVFAIL, then ready."""
+    api.start()
+    api.fault(delay_s=2)
+    kubedns = start(hurry=10)
+    kubedns.wait(lambda: kubedns.ask(WEB) == "SERVFAIL")
+    assert 2 <= kubedns.wait_ready(10) < 6
+    assert api.count() == 3, "a slow answer is waited for, not asked for again"
+
+
+def test_a_slow_link(start, api):
+    """
+    Thirty objects at 1 KB/s. The client's time runs ten times as fast, so for it they take more than a minute: steady progress is
+    not silence, and each object counts as it comes.
+    """
+    api.start()
+    api.put_all([service(f"s{i}", f"10.200.1.{i + 1}") for i in range(30)])
+    api.fault(resource="services", rate=1000)
+    kubedns = start(hurry=10)
+    seen = set()
+
+    def progressing():
+        status, text = kubedns.http("/readiness")
+        seen.add(text)
+        return status == 200
+
+    kubedns.wait(progressing, 60)
+    assert api.count(resource="services") == 1, "what is coming in was not asked for twice"
+    assert len(seen) > 5, f"readiness says how far it is: {seen}"
+    assert kubedns.ask("s29.default.svc.cluster.local") == {"10.200.1.30"}
+
+
+def test_before_the_first_sync_the_liveness_is_fine(start):
+    kubedns = start()
+    kubedns.wait(lambda: kubedns.http("/healthz")[0] == 200)
+    assert kubedns.http("/readiness")[0] == 503
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", [{"delay_s": 20}, {"first_byte_s": 20}])
+def test_first_bytes_after_20_seconds(start, api, fault):
+    api.start()
+    api.fault(**fault)
+    kubedns = start()
+    took = kubedns.wait_ready(60)
+    print(f"ready after {took:.1f} s")
+    assert kubedns.ask(WEB) == {"10.200.0.1"}
+
+
+@pytest.mark.soak
+def test_a_hundred_real_items_at_1_kb_a_second(tmp_path):
+    """220 KB of Services take almost four minutes; they are asked for once, and every object counts from the moment it is there."""
+    population = {"namespaces": 20, "services": 100, "slices": 100, "endpoints": 3}
+    with World(tmp_path, wait=False, population=population, before=lambda api: api.fault(rate=1000)) as world:
+        took = world.kubedns.wait_ready(1200)
+        print(f"ready after {took:.0f} s, {world.api.count()} requests")
+        assert world.api.count() == 3
+        assert world.kubedns.ask(name("kept")) == {"10.200.0.1"}

@@ -1,0 +1,328 @@
+"""Names that are not ours, asked of upstream servers that are good, slow, dead, broken or forged."""
+
+import json
+import os
+import socket
+import threading
+import time
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import pytest
+from dnsnet import EXTERNAL, EXTERNAL_TARGET, WEB, WEB_IP, Tcp, Upstream, answered, query, silent, timed, udp, world
+from kubedns_process import free_port
+
+TIMEOUT_S = 4.0
+
+
+def addresses(reply):
+    return [rr.address for rrset in reply.answer for rr in rrset if rr.rdtype == dns.rdatatype.A]
+
+
+def up(tmp_path, *upstreams, args=()):
+    texts = [u if isinstance(u, str) else u.address for u in upstreams]
+    k = world(tmp_path, "--threads=1", f"--nameservers={','.join(texts)}", *args)
+    k.wait_ready()
+    return k
+
+
+def test_a_name_that_is_not_ours_is_asked_upstream_and_everything_else_is_not(tmp_path):
+    with Upstream() as u, up(tmp_path, u) as k:
+        reply = udp(k, query("www.example.com"))
+        assert addresses(reply) == ["192.0.2.1"] and reply.rcode() == dns.rcode.NOERROR
+        assert reply.flags & dns.flags.RA and not reply.flags & dns.flags.AA and reply.edns == -1
+        assert addresses(udp(k, query(WEB))) == [WEB_IP]
+        assert udp(k, query("nothing.default.svc.cluster.local")).rcode() == dns.rcode.NXDOMAIN
+        with Tcp(k) as tcp:
+            assert addresses(tcp.ask(query("tcp.example.com"))) == ["192.0.2.1"]
+        assert [str(m.question[0].name) for m, _, _ in u.asked] == ["www.example.com.", "tcp.example.com."]
+        asked = u.asked[0][0]
+        assert asked.flags & dns.flags.RD and asked.edns == 0 and asked.payload == 1232
+
+
+def test_letter_case_edns_and_do_survive(tmp_path):
+    with Upstream() as u, up(tmp_path, u) as k:
+        reply = udp(k, query("wWw.ExAmPlE.cOm", use_edns=0, want_dnssec=True, payload=1400))
+        assert str(reply.question[0].name) == "wWw.ExAmPlE.cOm." and reply.edns == 0
+        assert u.asked[0][0].ednsflags & dns.flags.DO
+
+
+def test_upstreams_rcode_and_records_are_passed_on(tmp_path):
+    def behave(request, _tcp):
+        reply = dns.message.make_response(request)
+        reply.set_rcode(dns.rcode.NXDOMAIN)
+        reply.authority.append(dns.rrset.from_text("example.com.", 60, "IN", "SOA", "ns.example.com. root.example.com. 1 2 3 4 5"))
+        return reply
+
+    with Upstream(behave) as u, up(tmp_path, u) as k:
+        reply = udp(k, query("no.example.com"))
+        assert reply.rcode() == dns.rcode.NXDOMAIN and reply.authority[0].rdtype == dns.rdatatype.SOA
+
+
+def test_recursion_not_desired_is_refused_and_not_forwarded(tmp_path):
+    with Upstream() as u, up(tmp_path, u) as k:
+        assert udp(k, query("www.example.com", flags=0)).rcode() == dns.rcode.REFUSED
+        assert not u.asked
+
+
+def test_ids_and_source_ports_cannot_be_guessed(tmp_path):
+    """RFC 5452: random IDs, and no source port that serves more than 32 queries, under load too."""
+    with Upstream() as u, up(tmp_path, u) as k:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            s.connect((k.host, k.port))
+            s.settimeout(5)
+            for i in range(1000):  # never idle: a socket that is closed when idle changes its port anyway
+                s.send(query(f"n{i}.example.com", id=i).to_wire())
+                if i >= 20:
+                    s.recv(512)
+            for _ in range(20):
+                s.recv(512)
+        ports, ids = {}, [m.id for m, _, _ in u.asked]
+        for _, (_, port), _ in u.asked:
+            ports[port] = ports.get(port, 0) + 1
+        assert len(u.asked) == 1000 and max(ports.values()) <= 32
+        assert len(ports) >= 32 and len(set(ids)) > 950
+        steps = [abs(a - b) for a, b in zip(ids, ids[1:])]
+        assert sum(step < 256 for step in steps) < 40  # 8 of 1,000 are expected
+
+
+def test_a_truncated_reply_is_asked_for_again_over_tcp(tmp_path):
+    def behave(request, tcp):
+        if tcp:
+            return answered(request, *(f"192.0.2.{i}" for i in range(1, 200)))
+        reply = dns.message.make_response(request)
+        reply.flags |= dns.flags.TC
+        return reply
+
+    with Upstream(behave) as u, up(tmp_path, u) as k:
+        with Tcp(k) as tcp:
+            assert len(addresses(tcp.ask(query("big.example.com")))) == 199
+        assert [tcp for _, _, tcp in u.asked] == [False, True]
+        reply = udp(k, query("big.example.com", use_edns=0, payload=1232))
+        assert reply.flags & dns.flags.TC and 0 < len(addresses(reply)) < 80
+        assert len(reply.to_wire()) <= 1232
+
+
+def test_a_dead_server_is_skipped_and_then_tried_last(tmp_path):
+    with Upstream(silent) as dead, Upstream() as u, up(tmp_path, dead, u) as k:
+        took, reply = timed(udp, k, query("first.example.com"), timeout=5)
+        assert addresses(reply) == ["192.0.2.1"] and took < 2
+        for i in range(20):
+            took, reply = timed(udp, k, query(f"n{i}.example.com"))
+            assert addresses(reply) == ["192.0.2.1"] and took < 0.8
+        assert len(dead.asked) == 1
+        assert k.metric("kubedns_forward_server_failures_total") >= 1
+
+
+def test_a_server_whose_port_is_closed_costs_nothing(tmp_path):
+    with Upstream() as u, up(tmp_path, f"127.0.0.1:{free_port()}", u) as k:
+        for i in range(5):
+            took, reply = timed(udp, k, query(f"n{i}.example.com"))
+            assert addresses(reply) == ["192.0.2.1"] and took < 0.8
+
+
+def test_a_server_that_declines_passes_the_question_on(tmp_path):
+    def refuse(request, _tcp):
+        reply = dns.message.make_response(request)
+        reply.set_rcode(dns.rcode.REFUSED)
+        return reply
+
+    def fail(request, _tcp):
+        reply = dns.message.make_response(request)
+        reply.set_rcode(dns.rcode.SERVFAIL)
+        return reply
+
+    with Upstream(refuse) as a, Upstream(fail) as b, Upstream() as c, up(tmp_path, a, b, c) as k:
+        took, reply = timed(udp, k, query("www.example.com"))
+        assert addresses(reply) == ["192.0.2.1"] and took < 0.8
+    with Upstream(refuse) as a, Upstream(fail) as b, up(tmp_path, a, b) as k:
+        took, reply = timed(udp, k, query("www.example.com"))
+        assert reply.rcode() == dns.rcode.SERVFAIL and took < 0.8
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_when_all_servers_are_silent_the_client_gets_servfail_within_4_s(tmp_path, servers):
+    dead = [Upstream(silent) for _ in range(servers)]
+    with up(tmp_path, *dead) as k:
+        results = []
+
+        def one(ask, name):
+            results.append(timed(ask, k, query(name), timeout=6))
+
+        def over_tcp(kubedns, message, timeout):
+            with Tcp(kubedns, timeout=timeout) as tcp:
+                return tcp.ask(message)
+
+        threads = [threading.Thread(target=one, args=(ask, f"n{i}.example.com")) for i, ask in enumerate((udp, udp, over_tcp))]
+        for t in threads:
+            t.start()
+        time.sleep(0.5)
+        assert addresses(udp(k, query(WEB), timeout=1)) == [WEB_IP]  # nobody waits for it
+        for t in threads:
+            t.join()
+        for took, reply in results:
+            assert reply.rcode() == dns.rcode.SERVFAIL and took <= TIMEOUT_S
+        assert all(d.asked for d in dead)
+        assert k.metric("kubedns_forward_failed_total") == 3
+        assert k.metric("skydns_skydns_dns_error_count_total", system="recursive", cause="servfail") == 3
+        assert k.metric("kubedns_forward_in_flight") == 0
+    for d in dead:
+        d.close()
+
+
+def test_when_nobody_listens_the_client_gets_servfail(tmp_path):
+    with up(tmp_path, f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}") as k:
+        took, reply = timed(udp, k, query("www.example.com"), timeout=5)
+        assert reply.rcode() == dns.rcode.SERVFAIL and took <= TIMEOUT_S
+
+
+def test_a_lost_packet_is_sent_again(tmp_path):
+    seen = set()
+
+    def deaf_once(request, _tcp):
+        name = request.question[0].name
+        if name in seen:
+            return answered(request, "192.0.2.1")
+        seen.add(name)
+        return None
+
+    with Upstream(deaf_once) as u, up(tmp_path, u) as k:
+        took, reply = timed(udp, k, query("www.example.com"), timeout=5)
+        assert addresses(reply) == ["192.0.2.1"] and took < 2
+
+
+def test_forged_replies_are_not_believed(tmp_path):
+    """Another ID, another question, another sender: the true reply, which comes last, is the one that counts."""
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def behave(request, tcp):
+        true = answered(request, "192.0.2.1")
+        wrong_id = answered(request, "192.0.2.66")
+        wrong_id.id ^= 1
+        wrong_question = answered(query("other.example.com", id=request.id), "192.0.2.67")
+        forged = answered(request, "192.0.2.68").to_wire()
+        other.sendto(forged, u.asked[-1][1])
+        time.sleep(0.05)
+        return [wrong_id, wrong_question, true]
+
+    with Upstream(behave) as u, up(tmp_path, u) as k:
+        for i in range(5):
+            assert addresses(udp(k, query(f"n{i}.example.com"))) == ["192.0.2.1"]
+    other.close()
+
+
+def test_garbage_from_upstream_hurts_nobody(tmp_path):
+    """Whatever follows the header and the question: the client gets a reply that can be read."""
+
+    def behave(request, _tcp):
+        wire = bytearray(answered(request, "192.0.2.1", "192.0.2.2").to_wire())
+        kind = int(str(request.question[0].name).partition(".")[0])
+        if kind < 40:
+            return bytes(wire[: len(wire) - kind])
+        wire[-1 - (kind % 40)] ^= 0xFF
+        return bytes(wire)
+
+    with Upstream(behave) as u, up(tmp_path, u) as k:
+        for kind in range(80):
+            reply = udp(k, query(f"{kind}.example.com"), timeout=5)
+            assert reply is not None and reply.question[0].name.to_text() == f"{kind}.example.com.", kind
+        assert addresses(udp(k, query(WEB))) == [WEB_IP]
+
+
+def test_an_external_name_is_followed_through_the_forwarder(tmp_path):
+    with Upstream() as u, up(tmp_path, u) as k:
+        for ask in (udp, lambda k, m: Tcp(k).ask(m)):
+            reply = ask(k, query(EXTERNAL))
+            assert [rr.target.to_text() for rrset in reply.answer for rr in rrset if rr.rdtype == dns.rdatatype.CNAME] == [EXTERNAL_TARGET + "."]
+            assert addresses(reply) == ["192.0.2.1"] and reply.rcode() == dns.rcode.NOERROR
+        assert {str(m.question[0].name) for m, _, _ in u.asked} == {EXTERNAL_TARGET + "."}
+
+
+def flood(kubedns, source, count, label):
+    """Sends `count` queries from this address without waiting; returns the rcodes that came."""
+    rcodes = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        s.bind((source, 0))
+        s.connect((kubedns.host, kubedns.port))
+        for i in range(count):
+            s.send(query(f"{label}{i}.example.com").to_wire())
+            if i % 200 == 199:
+                time.sleep(0.01)
+        s.settimeout(0.3)
+        try:
+            while True:
+                rcode = dns.message.from_wire(s.recv(512)).rcode()
+                rcodes[rcode] = rcodes.get(rcode, 0) + 1
+        except socket.timeout:
+            return rcodes
+
+
+def test_one_client_cannot_take_all_places_and_all_clients_together_have_a_bound(tmp_path):
+    with Upstream(silent) as u, up(tmp_path, u) as k:
+        assert flood(k, "127.0.0.3", 700, "a") == {dns.rcode.REFUSED: 700 - 512}
+        assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 512
+        assert flood(k, "127.0.0.4", 100, "b") == {}  # another client has places of its own
+        refused = sum(flood(k, f"127.0.0.{n}", 512, f"c{n}").get(dns.rcode.REFUSED, 0) for n in (5, 6, 7))
+        assert refused == 700 - (700 - 512) + 100 + 3 * 512 - 2048 == k.metric("kubedns_dns_dropped_total", reason="forward_total")
+        assert k.metric("kubedns_forward_in_flight") == 2048
+        assert addresses(udp(k, query(WEB))) == [WEB_IP]
+        k.wait(lambda: k.metric("kubedns_forward_in_flight") == 0, 6)
+        assert k.metric("kubedns_forward_failed_total") == 2048
+        u.behave = lambda request, tcp: answered(request, "192.0.2.1")
+        assert addresses(udp(k, query("again.example.com"))) == ["192.0.2.1"]
+
+
+def test_upstreams_change_under_load_and_no_query_is_hurt(tmp_path):
+    """50 changes of the ConfigMap's upstreams at 500 new names a second, answered by whoever was asked."""
+    config = tmp_path / "config"
+    config.mkdir()
+
+    def configure(u):
+        (tmp_path / "next").write_text(json.dumps([u.address]))
+        os.rename(tmp_path / "next", config / "upstreamNameservers")
+
+    def late(request, _tcp):
+        time.sleep(0.001)
+        return answered(request, "192.0.2.1")
+
+    with Upstream(late) as a, Upstream(late) as b:
+        configure(a)
+        with world(tmp_path, "--threads=2", f"--config-dir={config}") as k, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            k.wait_ready()
+            s.connect((k.host, k.port))
+            s.settimeout(5)
+            rcodes = []
+            reader = threading.Thread(target=lambda: rcodes.extend(dns.message.from_wire(s.recv(512)).rcode() for _ in range(2000)))
+            reader.start()
+            for i in range(2000):
+                if i % 40 == 0:
+                    configure((a, b)[i // 40 % 2])
+                s.send(query(f"n{i}.example.com", id=i).to_wire())
+                time.sleep(0.002)
+            reader.join()
+            assert rcodes == [dns.rcode.NOERROR] * 2000
+            assert len(a.asked) > 400 and len(b.asked) > 400
+            k.wait(lambda: b.address in k.log().splitlines()[-1])
+            before = len(a.asked)
+            assert all(addresses(udp(k, query(f"last{i}.example.com"))) for i in range(20))
+            assert len(a.asked) == before
+
+
+def test_at_the_end_who_still_waits_gets_servfail(tmp_path):
+    with Upstream(silent) as u, up(tmp_path, u, args=("--drain=200ms",)) as k, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect((k.host, k.port))
+        s.settimeout(5)
+        with Tcp(k) as tcp:
+            s.send(query("www.example.com").to_wire())
+            tcp.send(query("www.example.com"))
+            k.wait(lambda: k.metric("kubedns_forward_in_flight") == 2)
+            k.process.terminate()
+            assert dns.message.from_wire(s.recv(512)).rcode() == dns.rcode.SERVFAIL
+            assert tcp.read().rcode() == dns.rcode.SERVFAIL
+        assert k.process.wait(5) == 0
+        k.process.poll = lambda: None  # it has ended as asked
+        k.stop = lambda: None

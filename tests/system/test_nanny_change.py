@@ -1,0 +1,45 @@
+"""
+5,000 questions a second, over UDP and TCP, cached, uncached and in flight for 300 ms, while the ConfigMap changes: none is lost under the nanny; the
+same load loses questions when dnsmasq is killed and started again. tests/bench/change.py says how each answer is judged.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path.insert(0, os.path.join(ROOT, "tests", "bench"))
+import change  # noqa: E402
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tool():
+    if not os.path.exists(change.LOAD):
+        subprocess.run(["make", "-s", "-C", ROOT, f"BUILD={change.BUILD}", change.LOAD], check=True)
+
+
+def expect_nothing_lost(result):
+    change.report("nanny", result)
+    assert result["servfail"] == result["refused"] == result["other"] == result["wrong"] == 0, result["examples"]
+    assert result["lost"] == 0, (result["lost"], result["kernel_drops"], result["examples"])
+    for kind in change.KINDS:
+        assert result["by_kind"][kind]["questions"] > 100  # each kind was asked
+    assert {1, 2, 3, 4} <= set(result["by_kind"]["slow"]["answered_by"])  # and each server's turn came
+
+
+@pytest.mark.timing
+def test_changes_lose_no_question():
+    expect_nothing_lost(change.under_nanny(changes=13, gap_s=1.02, burst=30))
+
+
+def test_killing_dnsmasq_loses_questions():
+    result = change.kill_and_respawn(changes=6)
+    change.report("kill and respawn", result)
+    assert result["lost"] > 0
+
+
+@pytest.mark.soak
+def test_a_hundred_changes_lose_no_question():
+    expect_nothing_lost(change.under_nanny(changes=100))

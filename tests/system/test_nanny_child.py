@@ -1,0 +1,378 @@
+"""dnsmasq and the nanny die in every way, at every moment of the table in nanny(8); what happens is what the table says."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import dns.message
+import pytest
+from nanny_world import ARGS, Server, World, alive, constant, wait_for
+
+
+@pytest.fixture
+def world():
+    w = World()
+    yield w
+    w.close()
+
+
+@pytest.fixture
+def upstream():
+    s = Server(constant("10.9.0.1"))
+    yield s
+    s.close()
+
+
+@pytest.fixture
+def standin(world):
+    """Starts the nanny over the stand-in; `signals()` are those that it got."""
+    path = os.path.join(world.dir, "standin")
+    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "nanny_standin.py"), path)
+    os.chmod(path, 0o755)
+    log = os.path.join(world.run, "signals")
+
+    def start(mode, *flags, **kwargs):
+        return world.start(*flags, exec_=path, args=[f"--mode={mode}", f"--signals={log}"], ready=False, **kwargs)
+
+    def signals():
+        try:
+            with open(log, encoding="ascii") as f:
+                return f.read().split("\n")[:-1]
+        except FileNotFoundError:
+            return []
+
+    start.signals = signals
+    return start
+
+
+def state(world):
+    return world.config()["dnsmasq"]["state"]
+
+
+def tcp_client(port):
+    """A client that has asked once and stays: dnsmasq has forked for it."""
+    sock = socket.create_connection(("127.0.0.1", port), timeout=5)
+    query = dns.message.make_query("version.bind", "TXT", "CH").to_wire()
+    sock.sendall(len(query).to_bytes(2, "big") + query)
+    with sock.makefile("rb") as stream:
+        stream.read(int.from_bytes(stream.read(2), "big"))
+    return sock
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(p) for p in f.read().split()]
+
+
+# dnsmasq's deaths
+
+
+def test_killed_dnsmasq_is_started_again_at_once(world, upstream):
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start()
+    pid = world.pid()
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: world.config()["dnsmasq"]["pid"] not in (0, pid), timeout=2)
+    world.wait_confirmed()
+    assert world.ask("a.example.test") == "10.9.0.1"
+    assert "killed by signal 9" in world.log()
+    assert world.metric("nanny_child_restarts_total") == 1
+
+
+def test_what_it_forked_for_tcp_is_gone_before_the_next_one_starts(world, upstream):
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start()
+    clients = [tcp_client(world.port) for _ in range(5)]
+    pid = world.pid()
+    orphans = children(pid)
+    assert len(orphans) == 5
+    os.kill(pid, signal.SIGKILL)
+    world.wait_config(lambda c: c["confirmed"] and c["dnsmasq"]["pid"] not in (0, pid))
+    assert not any(alive(p) for p in orphans)
+    assert world.ask("a.example.test") == "10.9.0.1"
+    assert world.config()["dnsmasq"]["deaths"] == 1  # the port was free: no second death
+    assert [c.recv(1) for c in clients] == [b""] * 5
+
+
+def test_stopped_dnsmasq_is_killed_when_it_has_been_silent_for_too_long(world):
+    world.start("-silence=1s")
+    pid = world.pid()
+    assert world.get("/healthz") == (200, "ok\n")
+    os.kill(pid, signal.SIGSTOP)
+    world.wait_config(lambda c: c["dnsmasq"]["pid"] not in (0, pid))
+    world.wait_confirmed()
+    assert "no answer for" in world.log() and world.metric("nanny_dnsmasq_silences_total") == 1
+    assert world.get("/healthz") == (200, "ok\n") and world.answers()
+
+
+def test_health_and_readiness_follow_the_silence(world, standin):
+    standin("mute", "-silence=3s")
+    assert world.get("/readiness")[0] == 503
+    assert world.get("/healthz")[0] == 200
+    wait_for(lambda: world.metric("nanny_dnsmasq_silences_total") >= 1)
+    wait_for(lambda: len(standin.signals()) >= 2)  # and it was started again
+    assert world.get("/readiness")[0] == 503
+
+
+def test_five_deaths_in_a_minute_end_the_nanny(world):
+    termination = os.path.join(world.dir, "termination")
+    with open(termination, "w", encoding="ascii"):
+        os.chmod(termination, 0o666)
+    world.start()
+    for death in range(5):
+        pid = world.wait_config(lambda c: c["confirmed"] and c["dnsmasq"]["pid"])["dnsmasq"]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        if death < 4:
+            world.wait_config(lambda c, d=death: c["dnsmasq"]["deaths"] == d + 1)
+    assert world.wait_exit() == 1
+    assert "killed by signal 9" in world.lines[-1] and "giving up" in world.lines[-1]
+    with open(termination, encoding="ascii") as f:
+        assert "killed by signal 9" in f.read()
+
+
+def test_a_child_that_exits_3_for_ever(world, standin):
+    started = time.monotonic()
+    standin("exit:3")
+    assert world.wait_exit() == 1
+    assert time.monotonic() - started < 8
+    assert [s.partition(" ")[0] for s in standin.signals()] == ["start"] * 5
+    assert "status 3" in world.lines[-1] and "stand-in says hello" in world.lines[-1]
+
+
+# dnsmasq that cannot be started: each its own message
+
+
+def test_no_such_program(world):
+    world.start(exec_="/nonexistent/dnsmasq", ready=False)
+    assert world.wait_exit() == 2
+    assert "/nonexistent/dnsmasq cannot be started: No such file" in world.log()
+
+
+def test_not_executable(world):
+    path = os.path.join(world.dir, "plain")
+    with open(path, "w", encoding="ascii"):
+        pass
+    world.start(exec_=path, ready=False)
+    assert world.wait_exit() == 2
+    assert "cannot be started: Permission denied" in world.log()
+
+
+def test_refused_argument(world):
+    world.start(args=[*ARGS, "--no-such-option"], ready=False)
+    assert world.wait_exit() == 2
+    assert "it refuses its arguments" in world.log() and "bad command line options" in world.log()
+
+
+def test_port_in_use(world):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", world.port))
+        other.listen()
+        world.start(ready=False)
+        assert world.wait_exit() == 1
+    # Its last words are read by a thread, and may come after its end.
+    wait_for(lambda: "address is in use" in world.lines[-1])
+    assert "warning: dnsmasq: failed to create listening socket" in world.log()
+    assert "Address already in use" in world.lines[-1]
+
+
+# signals to the nanny
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_stop_it_drains_and_ends_with_0(world, upstream, sig):
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start("-drain=2s")
+    pid, started = world.pid(), time.monotonic()
+    world.process.send_signal(sig)
+    wait_for(lambda: world.get("/readiness")[0] == 503, timeout=1)
+    assert state(world) == "draining"
+    assert world.get("/healthz")[0] == 200
+    assert world.ask("a.example.test") == "10.9.0.1"
+    assert world.wait_exit() == 0
+    assert 2 <= time.monotonic() - started < 4
+    assert not alive(pid)
+
+
+def test_a_second_sigterm_does_not_wait(world):
+    world.start("-drain=60s")
+    pid = world.pid()
+    world.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: state(world) == "draining")
+    world.process.send_signal(signal.SIGTERM)
+    assert world.wait_exit(3) == 0
+    assert not alive(pid)
+
+
+def test_sigkill_leaves_no_dnsmasq_behind(world):
+    world.start()
+    client = tcp_client(world.port)
+    pid = world.pid()
+    family = [pid, *children(pid)]
+    assert len(family) == 2
+    world.process.kill()
+    world.wait_exit()
+    wait_for(lambda: not any(alive(p) for p in family), timeout=3)
+    client.close()
+
+
+def test_death_while_draining_is_answered_by_a_new_child(world, upstream):
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start("-drain=3s")
+    pid = world.pid()
+    world.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: state(world) == "draining")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: world.config()["dnsmasq"]["pid"] not in (0, pid))
+    wait_for(world.answers)
+    assert world.ask("a.example.test") == "10.9.0.1"
+    assert world.wait_exit() == 0
+
+
+def test_a_child_that_ignores_sigterm_is_killed(world, standin):
+    standin("deaf")
+    wait_for(lambda: state(world) == "reloading")
+    started = time.monotonic()
+    world.process.send_signal(signal.SIGTERM)
+    assert world.wait_exit() == 0
+    assert 5 <= time.monotonic() - started < 8
+    assert standin.signals()[-1] == "SIGTERM"
+
+
+def test_sigterm_while_backing_off_ends_at_once(world, standin):
+    standin("exit:3")
+    wait_for(lambda: "backing off" in world.get("/config")[1] if world.http else None)
+    world.process.send_signal(signal.SIGTERM)
+    assert world.wait_exit(2) == 0
+
+
+def test_sigterm_while_starting(world, standin):
+    standin("mute", "-drain=1s")
+    wait_for(standin.signals)
+    assert state(world) == "starting"
+    world.process.send_signal(signal.SIGTERM)
+    assert world.wait_exit(4) == 0
+    assert standin.signals()[-1] == "SIGTERM"
+
+
+# the moments of a change
+
+
+def test_no_sighup_before_the_first_answer(world, standin):
+    standin("mute")
+    wait_for(standin.signals)
+    assert standin.signals() == ["start ignored=True blocked=0"]
+    world.write(stubDomains={"acme.test": ["10.0.0.1"]})
+    world.wait_config(lambda c: c["keys"]["stubDomains"]["inForce"])
+    time.sleep(0.3)  # time for a signal that must not come
+    assert state(world) == "starting" and len(standin.signals()) == 1
+
+
+def test_what_is_not_confirmed_is_told_again_and_counted(world, standin):
+    standin("answer")
+    wait_for(lambda: state(world) == "reloading")
+    assert world.get("/readiness")[0] == 200  # it answers
+    wait_for(lambda: standin.signals().count("SIGHUP") >= 2)
+    assert world.config()["confirmed"] is False
+    assert world.metric('nanny_reloads_total{result="timeout"}') >= 2
+
+
+def test_death_by_sighup_while_reloading(world, standin):
+    standin("hup")
+    assert world.wait_exit(20) == 1  # each start gets one SIGHUP after a second without confirmation, and dies of it
+    assert "status 7" in world.lines[-1]
+    assert standin.signals().count("SIGHUP") == 5
+
+
+def test_a_change_and_its_opposite_during_a_reload_end_in_one_truth(world, upstream):
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start()
+    for i in range(20):
+        world.write(upstreamNameservers=[str(upstream)], stubDomains={"acme.test": [f"10.0.0.{i + 1}"]})
+    world.wait_config(lambda c: c["confirmed"] and c["keys"]["stubDomains"]["inForce"] == {"acme.test": ["10.0.0.20:53"]})
+    assert world.file()[1:] == ["server=/acme.test/10.0.0.20#53"]
+    assert world.metric("nanny_sighups_total") <= 4
+
+
+def test_the_same_content_again_is_no_sighup(world):
+    world.write(stubDomains='{"acme.test":["10.0.0.1","10.0.0.2"]}')
+    world.start()
+    for text in ('{ "acme.test" : [ "10.0.0.1", "10.0.0.2" ] }', '{"ACME.test.":["10.0.0.2:53","10.0.0.1"]}'):
+        world.write(stubDomains=text)
+        world.wait_config(lambda c: not c["refused"])
+    world.write(stubDomains=text, unknown="x")
+    assert world.metric("nanny_sighups_total") == 0
+
+
+def test_without_restartdnsmasq_changes_are_only_reported(world, upstream):
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start("-restartDnsmasq=false")
+    world.write(upstreamNameservers=["10.0.0.9"])
+    world.wait_log("-restartDnsmasq is false: not applied")
+    assert world.file() == [f"server=127.0.0.1#{upstream.port}"]
+    assert world.metric("nanny_config_changes_not_applied_total") == 1
+
+
+# the log
+
+
+def test_a_reader_of_stderr_that_never_reads_blocks_nobody(world, upstream):
+    world.write(upstreamNameservers=[str(upstream)])
+    read, write = os.pipe()
+    process = subprocess.Popen(world.command("-v=4", args=[*ARGS, "--log-queries"]), stderr=write)
+    os.close(write)
+    try:
+        wait_for(world.answers)
+        for i in range(2000):
+            assert world.ask(f"n{i}.example.test") == "10.9.0.1"
+    finally:
+        process.terminate()
+        process.wait(10)
+        os.close(read)
+
+
+def test_dnsmasq_log_lines_have_the_level_that_they_mean(world):
+    world.start("-v=4")
+    world.wait_log("nanny: info: dnsmasq: started, version")
+    world.wait_log("nanny: debug: dnsmasq: using nameserver")
+    assert not re.search(r"(warning|error): dnsmasq: ", world.log())
+
+
+# files
+
+
+def test_the_run_directory_is_not_shared_and_is_cleaned_up(world):
+    world.start()
+    first = world.config()["dnsmasq"]["arguments"][-2:]
+    assert any(f"--servers-file={world.run}/nanny/servers.conf" in a for a in first)
+    second = subprocess.Popen([a if not a.startswith("--port=") else "--port=1" for a in world.command()], stderr=subprocess.DEVNULL)
+    wait_for(lambda: os.path.isdir(f"{world.run}/nanny.1"))
+    second.terminate()
+    second.wait(10)
+    world.stop()
+    assert os.listdir(world.run) == []
+
+
+def test_a_full_file_system_keeps_what_is_in_force(upstream):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small tmpfs")
+    world = World()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k,mode=777", "tmpfs", world.run], check=True)
+    try:
+        world.write(upstreamNameservers=[str(upstream)])
+        world.start()
+        big = {f"d{i}.test": ["10.0.0.1"] for i in range(2000)}
+        world.write(upstreamNameservers=[str(upstream)], stubDomains=big)
+        world.wait_log("No space left on device; dnsmasq keeps what it has")
+        assert world.ask("a.example.test") == "10.9.0.1"
+        assert world.config()["confirmed"] is False
+        world.write(upstreamNameservers=[str(upstream)], stubDomains={"acme.test": [str(upstream)]})
+        world.wait_confirmed()
+        assert world.ask("a.acme.test") == "10.9.0.1"
+    finally:
+        world.stop()
+        subprocess.run(["umount", world.run], check=True)
+        world.close()

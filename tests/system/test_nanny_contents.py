@@ -1,0 +1,222 @@
+"""
+What somebody may write into the ConfigMap, and what becomes of it: the servers file that `nanny --check` prints, the refusals, and a running nanny
+fed with one after the other, whose dnsmasq answers after each.
+"""
+
+import os
+
+import pytest
+from nanny_world import Server, World, constant, wait_for
+
+MIB = 1 << 20
+TEN_THOUSAND = "{" + ",".join(f'"d{i:05}.test":["10.0.0.{i % 250 + 1}"]' for i in range(10000)) + "}"
+LONG_LABEL, LONG_NAME = "a" * 64, ".".join(["a" * 49] * 6)
+
+# key, content, the file's lines (sorted by domain; None: not compared), or a part of the refusal
+STUBS = "stubDomains"
+UPSTREAMS = "upstreamNameservers"
+GOOD = [
+    (STUBS, '{"acme.test":["10.0.0.1"]}', ["server=/acme.test/10.0.0.1#53"]),
+    (STUBS, '{"acme.test":["10.0.0.1:5353"]}', ["server=/acme.test/10.0.0.1#5353"]),
+    (STUBS, '{"acme.test":["fd00::1"]}', ["server=/acme.test/fd00::1#53"]),
+    (STUBS, '{"acme.test":["[fd00::1]:5353"]}', ["server=/acme.test/fd00::1#5353"]),
+    (STUBS, '{"acme.test":["[FD00:0:0::1]"]}', ["server=/acme.test/fd00::1#53"]),
+    (STUBS, '{"a.test":["10.0.0.2","10.0.0.1"],"b.test":["10.0.0.3"]}',
+     ["server=/a.test/10.0.0.2#53", "server=/a.test/10.0.0.1#53", "server=/b.test/10.0.0.3#53"]),
+    (STUBS, '{"b.test":["10.0.0.3"],"a.test":["10.0.0.1"]}', ["server=/a.test/10.0.0.1#53", "server=/b.test/10.0.0.3#53"]),
+    (STUBS, '{"ACME.Test.":["10.0.0.1"]}', ["server=/acme.test/10.0.0.1#53"]),
+    (STUBS, '{"_msdcs.acme.test":["10.0.0.1"]}', ["server=/_msdcs.acme.test/10.0.0.1#53"]),
+    (STUBS, '{"\\u0061cme.test":["10.0.0.1"]}', ["server=/acme.test/10.0.0.1#53"]),
+    (STUBS, ' \n{"acme.test" :\t["10.0.0.1"] }\r\n', ["server=/acme.test/10.0.0.1#53"]),
+    (STUBS, '{"acme.test":["10.0.0.1","10.0.0.1:53","10.0.0.1"]}', ["server=/acme.test/10.0.0.1#53"]),
+    (STUBS, '{"10.in-addr.arpa":["10.0.0.1"]}', ["server=/10.in-addr.arpa/10.0.0.1#53"]),
+    (STUBS, '{"other.cluster.local":["10.0.0.1"]}', ["server=/other.cluster.local/10.0.0.1#53"]),
+    (STUBS, '{"xcluster.local":["10.0.0.1"],"local":["10.0.0.2"]}', ["server=/local/10.0.0.2#53", "server=/xcluster.local/10.0.0.1#53"]),
+    (STUBS, "null", []),
+    (STUBS, "{}", []),
+    (STUBS, '{"acme.test":null,"b.test":[]}', []),
+    (STUBS, '{"acme.test":["ns.example.test"]}', ["# acme.test: ns.example.test port 53, resolved while running"]),
+    (STUBS, '{"acme.test":["NS.example.test.:5353","10.0.0.1"]}',
+     ["# acme.test: ns.example.test port 5353, resolved while running", "server=/acme.test/10.0.0.1#53"]),
+    (STUBS, TEN_THOUSAND, None),
+    (STUBS, '{"acme.test":["10.0.0.1"]' + " " * (MIB - 26) + "}", ["server=/acme.test/10.0.0.1#53"]),
+    (UPSTREAMS, '["10.0.0.1"]', ["server=10.0.0.1#53"]),
+    (UPSTREAMS, '["10.0.0.1:5353","[fd00::1]:54","fd00::2"]', ["server=10.0.0.1#5353", "server=fd00::1#54", "server=fd00::2#53"]),
+    (UPSTREAMS, '["10.0.0.1","10.0.0.1:53"]', ["server=10.0.0.1#53"]),
+    (UPSTREAMS, str([f"10.0.0.{i}" for i in range(1, 16)]).replace("'", '"'), [f"server=10.0.0.{i}#53" for i in range(1, 16)]),
+    (UPSTREAMS, "null", []),
+    (UPSTREAMS, "[]", []),
+    ("unknownKey", "{{{", []),
+]  # fmt: skip
+BAD = [
+    (STUBS, "", "empty"),
+    (STUBS, " \n", "empty"),
+    (STUBS, "{", "line 1, column 2"),
+    (STUBS, '{"acme.test":["10.0.0.1"]', "unexpected end"),
+    (STUBS, '{"acme.test":["10.0.0.1"]}}', "text after the end"),
+    (STUBS, '{"a.test":["10.0.0.1"],}', "line 1, column 24"),
+    (STUBS, "{'a.test':['10.0.0.1']}", "line 1"),
+    (STUBS, '/* x */ {"a.test":["10.0.0.1"]}', "line 1"),
+    (STUBS, "server=/a/10.0.0.1", "line 1"),
+    (STUBS, "[]", "must be a JSON object"),
+    (STUBS, '"acme.test"', "must be a JSON object"),
+    (STUBS, "42", "must be a JSON object"),
+    (STUBS, '{"acme.test":"10.0.0.1"}', "must be an array"),
+    (STUBS, '{"acme.test":{"a":1}}', "must be an array"),
+    (STUBS, '{"acme.test":[1]}', "not a string"),
+    (STUBS, '{"acme.test":[["10.0.0.1"]]}', "not a string"),
+    (STUBS, '{"acme.test":["10.0.0.1",null]}', "not a string"),
+    (STUBS, '{"a.test":["10.0.0.1"],"a.test":["10.0.0.2"]}', "given twice"),
+    (STUBS, '{"a.test":["10.0.0.1"],"A.test.":["10.0.0.2"]}', "given twice"),
+    (STUBS, '{"acme.test":["010.1.1.1"]}', "010.1.1.1"),
+    (STUBS, '{"acme.test":["1.2.3"]}', "1.2.3"),
+    (STUBS, '{"acme.test":["256.1.1.1"]}', "256.1.1.1"),
+    (STUBS, '{"acme.test":["10.0.0.1:0"]}', "port"),
+    (STUBS, '{"acme.test":["10.0.0.1:65536"]}', "port"),
+    (STUBS, '{"acme.test":["ns.test:0"]}', "port"),
+    (STUBS, '{"acme.test":["[fd00::1]:65536"]}', "port"),
+    (STUBS, '{"acme.test":["[fd00::1"]}', "fd00::1"),
+    (STUBS, '{"acme.test":["fe80::1%eth0"]}', "fe80::1"),
+    (STUBS, '{"acme.test":["10.0.0.1#53"]}', "10.0.0.1#53"),
+    (STUBS, '{"acme.test":["10.0.0.1@eth0"]}', "10.0.0.1@eth0"),
+    (STUBS, '{"acme.test":["/etc/passwd"]}', "/etc/passwd"),
+    (STUBS, '{"acme.test":["10.0.0.1\\nserver=/x/10.0.0.2"]}', "\\x0aserver"),
+    (STUBS, '{"acme.test":["10.0.0.1\\u0000"]}', "NUL"),
+    (STUBS, '{"acme\\u0000.test":["10.0.0.1"]}', "NUL"),
+    (STUBS, b'{"acme.test":["10.0.0.1"]}\0', "NUL byte"),
+    (STUBS, '{"acme.test":["0.0.0.0"]}', "unspecified"),
+    (STUBS, '{"acme.test":["224.0.0.1"]}', "multicast"),
+    (STUBS, '{"acme.test":["::ffff:10.0.0.1"]}', "IPv4"),
+    (STUBS, '{"acme.test":["127.0.0.53:SELF"]}', "forwarding loop"),
+    (STUBS, '{"a/b":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"a#b":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"a b.test":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"a\\nb":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"*.acme.test":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{".acme.test":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"a..test":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"-a.test":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"b\\u00fccher.test":["10.0.0.1"]}', "not a domain name"),
+    (STUBS, '{"%s.test":["10.0.0.1"]}' % LONG_LABEL, "not a domain name"),
+    (STUBS, '{"%s":["10.0.0.1"]}' % LONG_NAME, "longer than 253"),
+    (STUBS, '{".":["10.0.0.1"]}', "the root"),
+    (STUBS, '{"":["10.0.0.1"]}', "the root"),
+    (STUBS, '{"cluster.local":["10.0.0.1"]}', "cluster domain"),
+    (STUBS, '{"Cluster.Local.":["10.0.0.1"]}', "cluster domain"),
+    (STUBS, '{"svc.cluster.local":["10.0.0.1"]}', "services"),
+    (STUBS, '{"x.pod.cluster.local":["10.0.0.1"]}', "pods"),
+    (STUBS, '{"fixed.test":["10.0.0.1"]}', "command line"),
+    (STUBS, '{"acme.test":' + "[" * 100000 + "]" * 100000 + "}", "line 1"),
+    (STUBS, b'{"acme\xff.test":["10.0.0.1"]}', "line 1"),
+    (STUBS, "{" + ",".join(f'"d{i:05}.test":["10.0.0.1"]' for i in range(20001)) + "}", "20000"),
+    (STUBS, '{"acme.test":[' + ",".join(f'"10.0.1.{i}"' for i in range(17)) + "]}", "more than 16"),
+    (STUBS, " " * MIB + "{}", "larger than 1 MiB"),
+    (UPSTREAMS, "{}", "must be a JSON array"),
+    (UPSTREAMS, '"10.0.0.1"', "must be a JSON array"),
+    (UPSTREAMS, '["dns.example.test"]', "dns.example.test"),
+    (UPSTREAMS, '["010.1.1.1"]', "010.1.1.1"),
+    (UPSTREAMS, '["10.0.0.1:0"]', "port"),
+    (UPSTREAMS, '["10.0.0.1 "]', "10.0.0.1 "),
+    (UPSTREAMS, '["127.0.0.1:SELF"]', "forwarding loop"),
+    (UPSTREAMS, str([f"10.0.0.{i}" for i in range(1, 17)]).replace("'", '"'), "more than 15"),
+]  # fmt: skip
+ARGS = ["-k", "--no-hosts", "--server=/fixed.test/127.0.0.1#9"]
+
+
+def content(world, text):
+    return text.replace("SELF", str(world.port)) if isinstance(text, str) else text
+
+
+@pytest.fixture(scope="module")
+def world():
+    w = World()
+    yield w
+    w.close()
+
+
+def test_the_table_is_long_enough():
+    assert len(GOOD) + len(BAD) >= 60
+
+
+def test_check_prints_the_file_of_each_good_content(world):
+    for key, text, lines in GOOD:
+        world.write(**{key: content(world, text)})
+        code, printed, log = world.check(ARGS)
+        assert code == 0, (text[:80], log)
+        assert lines is None or printed == lines, text[:80]
+        assert lines is not None or len(printed) == 10000
+
+
+def test_check_names_the_reason_of_each_bad_content(world):
+    for key, text, reason in BAD:
+        world.write(**{key: content(world, text)})
+        code, printed, log = world.check(ARGS)
+        assert code == 2 and printed == [], (text[:80], printed[:3])
+        assert f"{key}: " in log and reason in log, (text[:80], log[:300])
+
+
+def test_check_reports_every_error_and_prints_what_is_good(world):
+    world.write(stubDomains='{"acme.test":["10.0.0.1"]}', upstreamNameservers='["10.0.0"]')
+    code, printed, log = world.check(ARGS)
+    assert code == 2 and printed == ["server=/acme.test/10.0.0.1#53"] and "upstreamNameservers" in log
+
+
+def test_a_key_that_is_a_directory(world):
+    world.write()
+    os.mkdir(os.path.join(world.conf, "..data", "stubDomains"))
+    code, _, log = world.check(ARGS)
+    assert code == 2 and "stubDomains: is a directory" in log
+
+
+def test_dnsmasq_answers_whatever_is_written():
+    upstream = Server(constant("10.9.0.1"))
+    world = World()
+    good = {STUBS: {}, UPSTREAMS: [str(upstream)]}
+    try:
+        world.write(**good)
+        world.start(args=ARGS)
+        refused = 0
+        for number, (key, text, reason) in enumerate(BAD):
+            before = world.config()
+            world.write(**{**good, key: content(world, text)})
+            config = world.wait_config(lambda c, r=reason, k=key: c["keys"][k]["error"] and r in c["keys"][k]["error"])
+            refused += 1
+            assert config["keys"][key]["inForce"] == before["keys"][key]["inForce"], text[:80]
+            assert config["generation"] == before["generation"]  # nothing was told to dnsmasq
+            assert world.ask(f"b{number}.example.test") == "10.9.0.1", text[:80]
+        assert world.metric('nanny_config_error{key="upstreamNameservers"}') == 1
+        counted = sum(world.metric(f'nanny_config_errors_total{{key="{k}"}}') for k in (STUBS, UPSTREAMS))
+        assert counted == refused
+        assert sum("keeping previous" in line for line in world.lines) == refused  # logged once each
+        for number, (key, text, _) in enumerate(GOOD):
+            if key == STUBS:
+                world.write(**{**good, key: content(world, text)})
+                world.wait_config(lambda c: not c["refused"])
+                assert world.ask(f"g{number}.example.test") == "10.9.0.1", text[:80]
+        world.write(**good)
+        world.wait_config(lambda c: c["confirmed"] and c["keys"][STUBS]["inForce"] == {})
+        assert world.ask("last.example.test") == "10.9.0.1"
+        assert world.config()["dnsmasq"]["deaths"] == 0
+    finally:
+        world.close()
+        upstream.close()
+
+
+def test_one_bad_key_does_not_stop_the_other():
+    upstream, other = Server(constant("10.9.0.1")), Server(constant("10.9.0.2"))
+    world = World()
+    try:
+        world.write(upstreamNameservers=[str(upstream)])
+        world.start()
+        world.write(upstreamNameservers="[", stubDomains={"acme.test": [str(other)]})
+        wait_for(lambda: world.ask("x.acme.test") == "10.9.0.2")
+        assert world.ask("x.example.test") == "10.9.0.1"
+        status = world.get("/config")[1]
+        assert '"key":"upstreamNameservers"' in status
+        world.write(stubDomains={"acme.test": [str(other)]})  # the bad key is deleted: back to its default, and there is none
+        wait_for(lambda: world.ask("y.example.test") == "REFUSED")
+        assert world.ask("y.acme.test") == "10.9.0.2"
+    finally:
+        world.close()
+        upstream.close()
+        other.close()

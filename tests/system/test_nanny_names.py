@@ -1,0 +1,159 @@
+"""Stub servers given by name: found, moved, gone, silent, more of them; and fifty dead names beside a good one."""
+
+import threading
+import time
+
+import dns.rcode
+import pytest
+from nanny_world import Server, World, constant, wait_for
+
+
+class Zone:
+    """A name server whose records the test changes: name -> addresses, or an rcode, or None for silence."""
+
+    def __init__(self, ttl=5):
+        self.records, self.ttl, self.lock = {}, ttl, threading.Lock()
+        self.server = Server(self.answer)
+
+    def answer(self, name, rdtype):
+        value = self.records.get(name, dns.rcode.NXDOMAIN)
+        if not isinstance(value, list):
+            return value
+        kind = {"A": False, "AAAA": True}.get(rdtype)
+        return [(name, self.ttl, rdtype, a) for a in value if (":" in a) == kind]
+
+
+@pytest.fixture
+def zone():
+    z = Zone()
+    yield z
+    z.server.close()
+
+
+@pytest.fixture
+def world(zone):
+    w = World()
+    w.resolv("")
+    w.write(upstreamNameservers=[str(zone.server)])
+    yield w
+    w.close()
+
+
+@pytest.fixture
+def stubs():
+    """Two stub servers at one port of two addresses, so that a name can move from one to the other."""
+    first = Server(constant("10.9.0.1"), "127.0.0.11")
+    second = Server(constant("10.9.0.2"), "127.0.0.12", first.port)
+    yield first, second
+    first.close()
+    second.close()
+
+
+def start(world, zone, stub_port, name="ns.stub.test", flags=()):
+    world.write(upstreamNameservers=[str(zone.server)], stubDomains={"acme.test": [f"{name}:{stub_port}"]})
+    return world.start(*flags)
+
+
+def known(config, name="ns.stub.test"):
+    return {a["address"]: a["current"] for n in config["names"] if n["name"] == name for a in n["addresses"]}
+
+
+def test_a_name_is_found_and_dnsmasq_sees_its_address_only(world, zone, stubs):
+    zone.records["ns.stub.test."] = ["127.0.0.11"]
+    start(world, zone, stubs[0].port)
+    wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
+    assert world.file()[1:] == [f"server=/acme.test/127.0.0.11#{stubs[0].port}"]
+    assert known(world.config()) == {"127.0.0.11": True}
+
+
+def test_until_it_is_found_the_world_is_not_asked_instead(world, zone, stubs):
+    start(world, zone, stubs[0].port)
+    assert world.ask("private.acme.test") == "SERVFAIL"
+    assert not any("private" in name for name, _ in zone.server.asked)
+    zone.records["ns.stub.test."] = ["127.0.0.11"]
+    wait_for(lambda: world.ask("private.acme.test") == "10.9.0.1")
+
+
+def test_it_moves(world, zone, stubs):
+    zone.records["ns.stub.test."] = ["127.0.0.11"]
+    start(world, zone, stubs[0].port)
+    wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
+    stubs[0].close()
+    zone.records["ns.stub.test."] = ["127.0.0.12"]
+    started = time.monotonic()
+    wait_for(lambda: world.file()[1:] and any("127.0.0.12" in l for l in world.file()), timeout=8)
+    assert time.monotonic() - started < 6.5  # the TTL of 5 s and little more
+    assert all(world.ask(f"b{i}.acme.test") == "10.9.0.2" for i in range(20))
+    assert known(world.config()) == {"127.0.0.11": False, "127.0.0.12": True}
+
+
+def test_nxdomain_and_silence_keep_what_is_known(world, zone, stubs):
+    zone.records["ns.stub.test."] = ["127.0.0.11"]
+    start(world, zone, stubs[0].port)
+    wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
+    del zone.records["ns.stub.test."]
+    wait_for(lambda: world.config()["names"][0]["A"]["failures"] >= 1, timeout=8)
+    assert world.ask("b.acme.test") == "10.9.0.1" and known(world.config()) == {"127.0.0.11": True}
+    zone.records["ns.stub.test."] = None
+    before = world.config()["names"][0]["A"]["failures"]
+    wait_for(lambda: world.config()["names"][0]["A"]["failures"] > before, timeout=15)
+    assert world.ask("c.acme.test") == "10.9.0.1"
+    assert world.metric("nanny_names_failing") >= 1 and world.metric("nanny_sighups_total") <= 1
+
+
+def test_a_second_address_waits_for_its_turn(world, zone, stubs):
+    zone.records["ns.stub.test."] = ["127.0.0.11"]
+    start(world, zone, stubs[0].port)
+    wait_for(lambda: known(world.config()))
+    world.wait_confirmed()
+    hups = world.metric("nanny_sighups_total")
+    zone.records["ns.stub.test."] = ["127.0.0.12", "127.0.0.11"]
+    wait_for(lambda: len(known(world.config())) == 2, timeout=8)
+    time.sleep(0.5)  # long enough for a SIGHUP that must not come yet
+    assert world.metric("nanny_sighups_total") == hups  # within 30 s of the last
+    assert world.ask("a.acme.test") == "10.9.0.1"
+
+
+def test_both_families(world, zone, stubs):
+    zone.records["ns.stub.test."] = ["127.0.0.11", "fd00::53"]
+    start(world, zone, stubs[0].port)
+    wait_for(lambda: len(known(world.config())) == 2)
+    assert known(world.config()) == {"127.0.0.11": True, "fd00::53": True}
+
+
+def test_fifty_dead_names_delay_nothing(world, zone, stubs):
+    dead = {f"dead{i}.test": [f"ns.dead{i}.test"] for i in range(50)}
+    for i in range(50):
+        zone.records[f"ns.dead{i}.test."] = None
+    zone.records["ns.stub.test."] = ["127.0.0.11"]
+    world.write(upstreamNameservers=[str(zone.server)], stubDomains={**dead, "acme.test": [f"ns.stub.test:{stubs[0].port}"]})
+    started = time.monotonic()
+    world.start()
+    wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1", timeout=3)
+    assert time.monotonic() - started < 2  # a question to a dead name takes 2 s alone
+    assert world.metric('nanny_names{state="unresolved"}') == 50
+
+
+def test_names_of_the_cluster_are_asked_of_kubedns(world, zone, stubs):
+    kubedns = Zone()
+    kubedns.records["ns.infra.svc.cluster.local."] = ["127.0.0.11"]
+    try:
+        start(world, zone, stubs[0].port, "ns.infra.svc.cluster.local", [f"-kubednsServer={kubedns.server}"])
+        wait_for(lambda: world.ask("a.acme.test") == "10.9.0.1")
+        assert not any("infra" in name for name, _ in zone.server.asked)
+    finally:
+        kubedns.server.close()
+
+
+def test_names_come_and_go_as_a_difference(world, zone, stubs):
+    for name in ("ns1.test.", "ns2.test.", "ns3.test."):
+        zone.records[name] = ["127.0.0.11"]
+    port = stubs[0].port
+    world.write(upstreamNameservers=[str(zone.server)], stubDomains={"a.test": [f"ns1.test:{port}"], "b.test": [f"ns2.test:{port}"]})
+    world.start()
+    wait_for(lambda: known(world.config(), "ns1.test") and known(world.config(), "ns2.test"))
+    asked = sum(name == "ns2.test." for name, _ in zone.server.asked)
+    world.write(upstreamNameservers=[str(zone.server)], stubDomains={"b.test": [f"ns2.test:{port}"], "c.test": [f"ns3.test:{port}"]})
+    wait_for(lambda: known(world.config(), "ns3.test"))
+    assert [n["name"] for n in world.config()["names"]] == ["ns2.test", "ns3.test"]
+    assert sum(name == "ns2.test." for name, _ in zone.server.asked) == asked  # it stayed, and was not asked again

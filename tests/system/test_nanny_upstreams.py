@@ -1,0 +1,219 @@
+"""Upstreams from the ConfigMap or resolv.conf, forwarding loops, kube-dns's own arguments, privileges."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from nanny_world import DNSMASQ, Server, World, constant, wait_for
+from netns import Namespace
+
+KUBE_DNS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--server=/cluster.local/127.0.0.1#10053",
+            "--server=/in-addr.arpa/127.0.0.1#10053", "--server=/ip6.arpa/127.0.0.1#10053"]  # fmt: skip
+
+
+@pytest.fixture
+def world():
+    w = World()
+    yield w
+    w.close()
+
+
+def test_resolv_conf_is_used_watched_and_gives_way_to_the_configmap():
+    # In a namespace of its own, since resolv.conf knows port 53 only.
+    world, space = World(), Namespace()
+    script = """
+import sys; sys.path.insert(0, {here!r})
+from nanny_world import *
+a, b, c = (Server(constant(f"10.9.0.{{i}}"), f"127.0.0.{{10 + i}}", 53) for i in (1, 2, 3))
+w = World()
+try:
+    w.resolv("search x y\\nnameserver 127.0.0.11\\noptions ndots:5 edns0 trust-ad\\n")
+    w.start()
+    assert w.ask("a.test") == "10.9.0.1"
+    assert "ndots" not in w.log()
+    w.resolv("nameserver 127.0.0.12\\n")
+    wait_for(lambda: w.ask("b.test") == "10.9.0.2", timeout=3)
+    w.write(upstreamNameservers=["127.0.0.13"])
+    wait_for(lambda: w.ask("c.test") == "10.9.0.3", timeout=5)
+    assert w.config()["upstreams"]["source"] == "upstreamNameservers"
+    w.write()
+    wait_for(lambda: w.ask("d.test") == "10.9.0.2", timeout=5)
+    assert w.config()["upstreams"]["source"] == "resolv.conf"
+finally:
+    w.close()
+"""
+    try:
+        code = script.format(here=os.path.dirname(os.path.abspath(__file__)))
+        done = subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        space.close()
+        world.close()
+
+
+def test_resolv_conf_that_names_ourselves_is_refused_and_cluster_names_go_on():
+    # dnsmasq at port 53 of a pod whose resolv.conf names systemd-resolved's address, where in a pod nobody else listens.
+    space = Namespace()
+    script = """
+import sys; sys.path.insert(0, {here!r})
+from nanny_world import *
+kubedns = Server(constant("10.96.0.1"))
+for text in ("127.0.0.53", "127.0.0.1", "{there}"):
+    w = World()
+    w.port = 53
+    try:
+        w.resolv(f"nameserver {{text}}\\n")
+        w.start(args=[*ARGS, f"--server=/cluster.local/127.0.0.1#{{kubedns.port}}"])
+        assert "forwarding loop" in w.log() and "cluster names go on" in w.log(), w.log()
+        assert w.config()["upstreams"] == {{"source": "none", "servers": [], "refused": w.config()["upstreams"]["refused"]}}
+        assert w.ask("x.svc.cluster.local") == "10.96.0.1"
+        assert w.ask("a.test") == "REFUSED"
+        assert w.metric("nanny_upstream_loop") == 1
+    finally:
+        w.close()
+other = Server(constant("10.9.0.9"), "127.0.0.53", 53)
+w = World()
+w.port = 53
+try:
+    w.resolv("nameserver 127.0.0.53\\n")
+    w.start(args=[*ARGS, "--listen-address=127.0.0.1", "--bind-interfaces"])
+    assert w.ask("a.test") == "10.9.0.9", w.log()
+finally:
+    w.close()
+"""
+    try:
+        code = script.format(here=os.path.dirname(os.path.abspath(__file__)), there=space.there)
+        done = subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        space.close()
+
+
+def test_kube_dns_arguments_unchanged(world):
+    upstream, kubedns = Server(constant("10.9.0.1")), Server(constant("10.96.0.1"))
+    args = [a.replace("10053", str(kubedns.port)) for a in KUBE_DNS]
+    try:
+        world.write(upstreamNameservers=[str(upstream)], stubDomains={"acme.local": [str(upstream)]})
+        command = [world.command()[0], "-v=2", "-logtostderr", f"-configDir={world.conf}", "-restartDnsmasq=true", "-metricsAddr=127.0.0.1:0",
+                   f"-resolvConf={world.dir}/resolv.conf", f"-runDir={world.run}", f"-dnsmasqExec={DNSMASQ}", "--", *args, f"--port={world.port}"]  # fmt: skip
+        world.command = lambda *_, **__: command
+        world.start()
+        assert world.ask("x.svc.cluster.local") == "10.96.0.1"
+        assert world.ask("4.3.2.1.in-addr.arpa", "A") == "10.96.0.1"
+        assert world.ask("a.example.test") == "10.9.0.1"
+        got = world.config()["dnsmasq"]["arguments"]
+        assert got[1 : 1 + len(args)] == args
+        world.write(upstreamNameservers=[str(upstream)], stubDomains={"in-addr.arpa": [str(upstream)]})
+        world.wait_config(lambda c: c["refused"] and "command line" in c["refused"][0]["reason"])
+        assert world.ask("4.3.2.1.in-addr.arpa", "A") == "10.96.0.1"
+    finally:
+        upstream.close()
+        kubedns.close()
+
+
+def test_what_breaks_supervision_is_overridden_with_a_warning(world):
+    world.start(args=["-d", "--no-hosts", "--servers-file=/etc/passwd", "--log-facility=/tmp/x"])
+    assert sum("left out" in line for line in world.lines) == 3
+    arguments = world.config()["dnsmasq"]["arguments"]
+    assert "-d" not in arguments and "-k" in arguments and "--servers-file=/etc/passwd" not in arguments
+
+
+def status(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return dict(line.rstrip("\n").partition(":\t")[::2] for line in f)
+
+
+def capabilities(pid, which="CapEff"):
+    return int(status(pid)[which], 16)
+
+
+NET_BIND_SERVICE, SETGID, SETUID = 1 << 10, 1 << 6, 1 << 7
+
+
+def privileged(world, *flags):
+    """Starts at port 53 in a namespace of its own, where ports below 1024 are not for everybody."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    space = Namespace()
+    world.port = 53
+    process = subprocess.Popen([*space.prefix, "setpriv", *flags, *world.command()], stderr=subprocess.PIPE, text=True)
+    return space, process
+
+
+def dnsmasq_of(process):
+    def find():
+        found = subprocess.run(["pgrep", "-P", str(process.pid), "dnsmasq"], capture_output=True, text=True, check=False).stdout.split()
+        return int(found[0]) if found else None
+
+    return wait_for(find)
+
+
+def answers_in(space):
+    def ask():
+        code = "import dns.message,dns.query;dns.query.udp(dns.message.make_query('version.bind','TXT','CH'),'127.0.0.1',timeout=1)"
+        return subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, check=False).returncode == 0
+
+    return wait_for(ask)
+
+
+@pytest.mark.parametrize("way", ["root-three", "root-two", "nobody-sysctl"])
+def test_port_53_in_each_way_that_the_manual_gives(world, way):
+    flags = {
+        "root-three": ["--bounding-set=-all,+net_bind_service,+setuid,+setgid", "--no-new-privs"],
+        "root-two": ["--bounding-set=-all,+net_bind_service,+setgid", "--no-new-privs"],
+        "nobody-sysctl": ["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"],
+    }[way]
+    space, process = privileged(world, *flags) if way != "nobody-sysctl" else (None, None)
+    if way == "nobody-sysctl":
+        if os.geteuid() != 0:
+            pytest.skip("needs root")
+        space = Namespace()
+        world.port = 53
+        subprocess.run([*space.prefix, "sysctl", "-qw", "net.ipv4.ip_unprivileged_port_start=0"], check=True)
+        process = subprocess.Popen([*space.prefix, "setpriv", *flags, *world.command()], stderr=subprocess.PIPE, text=True)
+    try:
+        assert answers_in(space)
+        child = dnsmasq_of(process)
+        uid = status(child)["Uid"].split()[0]
+        assert status(process.pid)["Uid"].split()[0] == uid == ("0" if way == "root-two" else "65534")
+        if way == "root-three":
+            assert capabilities(process.pid) == capabilities(child) == NET_BIND_SERVICE
+        if way == "nobody-sysctl":
+            assert capabilities(process.pid) == capabilities(child) == 0
+        if way == "root-two":
+            with open(f"/proc/{child}/cmdline", encoding="ascii") as f:
+                assert "--user=root" in f.read().split("\0")
+        process.kill()  # and SIGKILL leaves nothing behind, whoever it runs as
+        process.wait()
+        wait_for(lambda: not os.path.exists(f"/proc/{child}"), timeout=3)
+    finally:
+        process.kill()
+        process.wait()
+        space.close()
+
+
+def test_nobody_without_the_sysctl_is_told_why(world):
+    space, process = privileged(world, "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+    try:
+        _, log = process.communicate(timeout=20)
+        assert process.returncode == 1
+        assert re.search(r"the port is not permitted.*Permission denied", log.splitlines()[-1])
+    finally:
+        space.close()
+
+
+# HTTP
+
+
+def test_config_is_for_loopback_only_unless_told_otherwise(world):
+    world.start()
+    assert world.get("/config")[0] == 200  # from loopback
+    assert json.loads(world.get("/config")[1])["dnsmasq"]["state"] == "ready"
+    assert world.get("/nothing")[0] == 404
+
+
+def test_sigusr1_and_loginterval_make_dnsmasq_log_its_statistics(world):
+    world.start("-logInterval=1s")
+    world.wait_log("queries forwarded", timeout=5)

@@ -1,0 +1,201 @@
+"""Front topology: names that are not ours go to a dnsmasq behind kubedns (--resolver), and everything that may be wrong with it."""
+
+import socket
+import subprocess
+import threading
+import time
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import pytest
+from dnsnet import EXTERNAL, EXTERNAL_TARGET, WEB, WEB_IP, Tcp, Upstream, answered, query, silent, timed, udp, world
+from kubedns_process import free_port
+from test_forward import addresses, flood
+
+BIG = 150
+
+
+def front(tmp_path, resolver):
+    k = world(tmp_path, "--threads=1", f"--resolver={resolver if isinstance(resolver, str) else resolver.address}")
+    k.wait_ready()
+    return k
+
+
+def by_name(request, tcp):
+    """What dnsmasq forwards to: names that begin with "big" have more addresses than UDP holds."""
+    if str(request.question[0].name).startswith("big"):
+        if tcp:
+            return answered(request, *(f"192.0.2.{i}" for i in range(1, BIG + 1)))
+        reply = dns.message.make_response(request)
+        reply.flags |= dns.flags.TC
+        return reply
+    return answered(request, "192.0.2.1")
+
+
+class Dnsmasq:
+    def __init__(self, upstream, port=None):
+        self.port = port or free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.process = subprocess.Popen(["dnsmasq", "-k", "-C", "/dev/null", "--pid-file=", "--no-resolv", "--no-hosts", "--bind-interfaces",
+            "--listen-address=127.0.0.1", f"--port={self.port}", f"--server=127.0.0.1#{upstream.port}", "--log-facility=-", "--user=root",
+            "--cache-size=1000", "--dns-forward-max=1500"], stderr=subprocess.DEVNULL)  # fmt: skip
+
+    def __enter__(self):
+        deadline = time.monotonic() + 5
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return self
+            except OSError:
+                assert time.monotonic() < deadline and self.process.poll() is None
+                time.sleep(0.01)
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def classic(tmp_path_factory):
+    with Upstream(by_name) as u, Dnsmasq(u) as d, front(tmp_path_factory.mktemp("relay"), d) as k:
+        yield k, u
+
+
+def test_other_names_come_from_dnsmasqs_cache_and_cluster_names_do_not(classic):
+    k, u = classic
+    for _ in range(3):
+        reply = udp(k, query("www.example.com"))
+        assert addresses(reply) == ["192.0.2.1"] and reply.flags & dns.flags.RA and reply.edns == -1
+        with Tcp(k) as tcp:
+            assert addresses(tcp.ask(query("www.example.com"))) == ["192.0.2.1"]
+        assert addresses(udp(k, query(WEB))) == [WEB_IP]
+    assert [str(m.question[0].name) for m, _, _ in u.asked] == ["www.example.com."]
+
+
+def test_a_reply_too_long_for_udp_is_whole_over_tcp_and_cut_over_udp(classic):
+    k, _ = classic
+    with Tcp(k) as tcp:
+        assert len(addresses(tcp.ask(query("big.example.com")))) == BIG
+        assert len(addresses(tcp.ask(query("big.example.com", use_edns=0)))) == BIG
+    for kw, most in (({}, 512), ({"use_edns": 0, "payload": 4096}, 1232)):
+        reply = udp(k, query("big.example.com", **kw))
+        assert reply.flags & dns.flags.TC and len(reply.to_wire()) <= most
+
+
+def test_more_long_replies_than_dnsmasq_serves_on_a_connection_or_at_once(classic):
+    """dnsmasq closes a connection after 100 queries and serves 20 connections."""
+    k, _ = classic
+    got = []
+
+    def client(n):
+        with Tcp(k, timeout=10) as tcp:
+            tcp.send(*(query(f"big{n}-{i}.example.com", id=i) for i in range(30)))
+            for _ in range(30):
+                got.append(len(addresses(tcp.read())))
+
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert got == [BIG] * 150
+
+
+def test_an_external_name_is_followed_through_the_relay(classic):
+    k, u = classic
+    for ask in (udp, lambda k, m: Tcp(k).ask(m)):
+        reply = ask(k, query(EXTERNAL))
+        assert reply.answer[0][0].target.to_text() == EXTERNAL_TARGET + "." and addresses(reply) == ["192.0.2.1"]
+
+
+def test_edns_goes_along_and_the_clients_id_and_port_do_not(tmp_path):
+    with Upstream() as u, front(tmp_path, u) as k:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            s.connect((k.host, k.port))
+            s.settimeout(5)
+            for i in range(1000):
+                s.send(query(f"n{i}.example.com", id=7, use_edns=0, payload=1400, want_dnssec=True).to_wire())
+                if i >= 20:
+                    assert dns.message.from_wire(s.recv(512)).id == 7
+            ports = {}
+            for _, (_, port), _ in u.asked:
+                ports[port] = ports.get(port, 0) + 1
+            assert s.getsockname()[1] not in ports
+        ids = [m.id for m, _, _ in u.asked]
+        assert max(ports.values()) <= 32 and len(set(ids)) > 900
+        assert all(m.edns == 0 and m.payload == 1400 and m.ednsflags & dns.flags.DO for m, _, _ in u.asked)
+
+
+def test_forged_replies_are_not_believed(tmp_path):
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def behave(request, _tcp):
+        wrong_id = answered(request, "192.0.2.66")
+        wrong_id.id ^= 1
+        wrong_question = answered(query("other.example.com", id=request.id), "192.0.2.67")
+        other.sendto(answered(request, "192.0.2.68").to_wire(), u.asked[-1][1])
+        time.sleep(0.05)
+        return [wrong_id, wrong_question, b"", b"\0" * 5, answered(request, "192.0.2.1")]
+
+    with Upstream(behave) as u, front(tmp_path, u) as k:
+        for i in range(5):
+            assert addresses(udp(k, query(f"n{i}.example.com"))) == ["192.0.2.1"]
+    other.close()
+
+
+@pytest.mark.timing
+def test_a_resolver_that_is_silent_or_gone_means_servfail_within_4_s(tmp_path):
+    with Upstream(silent) as dead, front(tmp_path, dead) as k, front(tmp_path, f"127.0.0.1:{free_port()}") as nobody:
+        results = []
+        threads = [threading.Thread(target=lambda k=k, i=i: results.append(timed(udp, k, query(f"n{i}.example.com"), timeout=6)))
+                   for i, k in enumerate((k, nobody, k, nobody))]  # fmt: skip
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        for took, reply in results:
+            assert reply.rcode() == dns.rcode.SERVFAIL and took <= 4, "what is promised"
+        for each in (k, nobody):
+            assert each.metric("kubedns_forward_failed_total") == 2
+            assert each.metric("kubedns_forward_server_failures_total") > 0
+            assert each.metric("kubedns_forward_in_flight") == 0
+            assert addresses(udp(each, query(WEB))) == [WEB_IP]
+
+
+def test_a_restart_of_the_resolver_is_waited_out(tmp_path):
+    port = free_port()
+    with front(tmp_path, f"127.0.0.1:{port}") as k:
+        results = []
+        threads = [threading.Thread(target=lambda i=i: results.append(timed(udp, k, query(f"n{i}.example.com"), timeout=6))) for i in range(50)]
+        for t in threads:
+            t.start()
+        time.sleep(0.3)
+        with Upstream(port=port):
+            for t in threads:
+                t.join()
+        assert all(addresses(reply) == ["192.0.2.1"] and took < 1 for took, reply in results)
+
+
+def test_a_lost_query_is_sent_again_with_the_same_id(tmp_path):
+    def deaf_once(request, _tcp):
+        return answered(request, "192.0.2.1") if len(u.asked) > 1 else None
+
+    with Upstream(deaf_once) as u, front(tmp_path, u) as k:
+        took, reply = timed(udp, k, query("www.example.com"), timeout=5)
+        assert addresses(reply) == ["192.0.2.1"] and took < 2
+        assert len({(m.id, peer) for m, peer, _ in u.asked}) == 1 and len(u.asked) == 2
+
+
+def test_places_have_a_bound_for_each_client_and_in_total(tmp_path):
+    with Upstream(silent) as u, front(tmp_path, u) as k:
+        assert flood(k, "127.0.0.3", 700, "a") == {dns.rcode.REFUSED: 700 - 512}
+        assert flood(k, "127.0.0.4", 100, "b") == {}
+        refused = sum(flood(k, f"127.0.0.{n}", 512, f"c{n}").get(dns.rcode.REFUSED, 0) for n in (5, 6, 7))
+        assert refused == 512 + 100 + 3 * 512 - 2048 == k.metric("kubedns_dns_dropped_total", reason="forward_total")
+        assert addresses(udp(k, query(WEB))) == [WEB_IP]
+        k.wait(lambda: k.metric("kubedns_forward_in_flight") == 0, 6)
+        u.behave = lambda request, tcp: answered(request, "192.0.2.1")
+        assert addresses(udp(k, query("again.example.com"))) == ["192.0.2.1"]

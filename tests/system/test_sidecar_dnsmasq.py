@@ -1,0 +1,244 @@
+"""dnsmasq's statistics, from the real one: compared with its own answers, over restarts and flushes, and every path that shows them."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from sidecar_world import NAME, PROGRAM, Dnsmasq, FakeDns, Sidecar, free_port, good, rcode, silent, until
+
+POLL_MS = 200
+OWN = 6  # CHAOS questions of one reading, which dnsmasq counts as hits
+COUNTERS = ("hits", "misses", "evictions", "insertions")
+
+
+@pytest.fixture
+def upstream():
+    with FakeDns(good) as server:
+        yield server
+
+
+@pytest.fixture
+def dnsmasq(upstream):
+    with Dnsmasq("--cache-size=500", f"--server=127.0.0.1#{upstream.port}") as server:
+        yield server
+
+
+def watch(dnsmasq, *args):
+    return Sidecar(f"--dnsmasq-port={dnsmasq.port}", f"--dnsmasq-poll-interval-ms={POLL_MS}", *args)
+
+
+def readings(sidecar, count=2):
+    """Waits until `count` more whole readings have been taken in."""
+    for _ in range(count):
+        before = sidecar.status()["dnsmasq"]["lastTime"]
+        until(lambda: (sidecar.status()["dnsmasq"]["lastTime"] or 0) > (before or 0), what="a reading")
+
+
+def test_numbers_are_dnsmasqs_own(dnsmasq, upstream):
+    # A reading an hour: the first is all there is, so nothing moves while it is compared.
+    for i in range(30):
+        dnsmasq.ask(f"n{i % 10}.example")  # 10 misses, 20 hits
+    first = {name: dnsmasq.number(name) for name in COUNTERS}
+    with Sidecar(f"--dnsmasq-port={dnsmasq.port}", "--dnsmasq-poll-interval-ms=3600000") as sidecar:
+        until(lambda: sidecar.status()["dnsmasq"]["up"])
+        metrics = sidecar.metrics()
+        own = {name: metrics[f"kubedns_dnsmasq_{name}", ()] for name in COUNTERS}
+    assert (own["misses"], own["evictions"]) == (10, 0) == (first["misses"], first["evictions"])
+    assert own["insertions"] == first["insertions"] >= 10
+    # hits.bind was asked first by us: it then counts our own four questions before it, and itself or not.
+    assert own["hits"] - first["hits"] in (3, 4, 5)
+    for name in COUNTERS:
+        assert metrics[f"dnsmasq_cache_{name}_total", ()] == own[name]
+    assert metrics["kubedns_dnsmasq_max_size", ()] == metrics["dnsmasq_cache_size_entries", ()] == 500 == dnsmasq.number("cachesize")
+    address, queries, failed = dnsmasq.chaos("servers")[0].replace("#", " ").rsplit(" ", 2)
+    server = address.replace(" ", ":")
+    assert server == f"127.0.0.1:{upstream.port}"
+    key = (("server", server),)
+    assert metrics["dnsmasq_upstream_queries_total", key] == int(queries) == 10
+    assert metrics["dnsmasq_upstream_failures_total", key] == int(failed) == 0
+
+
+def test_a_known_number_of_queries_is_seen(dnsmasq):
+    with watch(dnsmasq) as sidecar:
+        readings(sidecar)
+        before = sidecar.status()["dnsmasq"]
+        for i in range(40):
+            dnsmasq.ask(f"k{i % 8}.example")
+        until(lambda: sidecar.status()["dnsmasq"]["misses"] == before["misses"] + 8, what="8 misses")
+        readings(sidecar, 1)
+        after = sidecar.status()["dnsmasq"]
+        assert after["misses"] == before["misses"] + 8
+        assert after["recentHitRatio"] == pytest.approx(32 / 40, abs=0.001)  # our own questions are not in it
+        assert (after["hits"] - before["hits"] - 32) % OWN == 0
+
+
+def test_a_restart_does_not_turn_counters_back(dnsmasq):
+    with watch(dnsmasq) as sidecar:
+        for i in range(200):
+            dnsmasq.ask(f"r{i % 50}.example")
+        until(lambda: sidecar.status()["dnsmasq"]["misses"] >= 50)
+        last = sidecar.metrics()
+        dnsmasq.stop(signal.SIGKILL)
+        until(lambda: not sidecar.status()["dnsmasq"]["up"], what="its absence being seen")
+        assert "connection refused" in sidecar.status()["dnsmasq"]["error"]
+        assert sidecar.value("kubedns_dnsmasq_errors") >= 1
+        gone = sidecar.metrics()
+        dnsmasq.start()
+        for i in range(3):
+            dnsmasq.ask(f"after{i}.example")
+        until(lambda: sidecar.status()["dnsmasq"]["misses"] == last["kubedns_dnsmasq_misses", ()] + 3, what="3 more misses")
+        now = sidecar.metrics()
+        for name in COUNTERS:
+            for metric in (f"kubedns_dnsmasq_{name}", f"dnsmasq_cache_{name}_total"):
+                assert last[metric, ()] <= gone[metric, ()] <= now[metric, ()]
+        for key, value in last.items():
+            if key[0].startswith("dnsmasq_upstream"):
+                assert now[key] >= value
+        assert now["dnsmasq_restarts_total", ()] == 1
+
+
+def test_a_sighup_is_a_flush_and_no_restart(dnsmasq):
+    with watch(dnsmasq) as sidecar:
+        for i in range(20):
+            dnsmasq.ask(f"f{i}.example")
+        until(lambda: sidecar.status()["dnsmasq"]["insertions"] >= 20)
+        before = sidecar.status()["dnsmasq"]
+        dnsmasq.process.send_signal(signal.SIGHUP)
+        until(lambda: sidecar.status()["dnsmasq"]["flushes"] == 1, what="the flush")
+        after = sidecar.status()["dnsmasq"]
+        assert after["insertions"] >= before["insertions"] and after["restarts"] == 0
+
+
+def test_a_dnsmasq_that_hangs_is_a_timeout_and_disturbs_no_probe(dnsmasq, upstream):
+    with watch(dnsmasq, f"--probe=fine,{upstream.server},{NAME},1,A") as sidecar:
+        readings(sidecar, 1)
+        dnsmasq.process.send_signal(signal.SIGSTOP)
+        until(lambda: sidecar.status()["dnsmasq"]["error"].endswith("timeout"), 3)
+        begun = time.monotonic()
+        assert sidecar.get("/healthz") == (200, "ok\n")
+        assert time.monotonic() - begun < 0.2
+        asked = sidecar.value("dns_probe_results_total", probe="fine", result="ok")
+        until(lambda: sidecar.value("dns_probe_results_total", probe="fine", result="ok") >= asked + 2, 3)
+        dnsmasq.process.send_signal(signal.SIGCONT)
+        until(lambda: sidecar.status()["dnsmasq"]["up"], 3)
+
+
+def test_failing_upstreams_are_counted_by_server(upstream):
+    with FakeDns(rcode(5)) as bad, Dnsmasq(f"--server=/bad.example/127.0.0.1#{bad.port}", f"--server=127.0.0.1#{upstream.port}") as dnsmasq:
+        with watch(dnsmasq) as sidecar:
+            readings(sidecar, 1)
+            for i in range(25):
+                dnsmasq.ask(f"u{i}.bad.example")
+            key = {"server": f"127.0.0.1:{bad.port}"}
+            until(lambda: sidecar.value("dnsmasq_upstream_queries_total", **key) >= 25)
+            shown = {u["server"]: u for u in sidecar.status()["dnsmasq"]["upstreams"]}
+            own = {line.split(" ")[0].replace("#", ":"): line.split(" ")[1:] for line in dnsmasq.chaos("servers")}
+            for server, (queries, failed) in own.items():
+                assert (shown[server]["queries"], shown[server]["failed"]) == (int(queries), int(failed))
+            assert shown[f"127.0.0.1:{upstream.port}"]["recentFailed"] == 0
+
+
+def test_no_upstream_and_no_ident():
+    """servers.bind without a server is a TXT of one empty string; with --no-ident there is nothing at all."""
+    with Dnsmasq() as alone, watch(alone) as sidecar:
+        until(lambda: sidecar.status()["dnsmasq"]["up"])
+        assert sidecar.status()["dnsmasq"]["upstreams"] == []
+    with FakeDns(rcode(4)) as mute, Sidecar(f"--dnsmasq-port={mute.port}", "--dnsmasq-poll-interval-ms=100") as sidecar:
+        until(lambda: sidecar.status()["dnsmasq"]["error"] == "hits.bind.: NOTIMP")
+        until(lambda: sidecar.value("kubedns_dnsmasq_errors") >= 3)
+
+
+def test_300_upstreams_come_over_tcp_and_are_bounded():
+    servers = [f"--server=/d{i}.example/10.0.{i // 250}.{i % 250 + 1}#5300" for i in range(300)]
+    with Dnsmasq(*servers) as dnsmasq, watch(dnsmasq) as sidecar:
+        until(lambda: sidecar.status()["dnsmasq"]["up"])
+        assert len(sidecar.status()["dnsmasq"]["upstreams"]) == 64
+        assert sidecar.value("dnsmasq_upstreams_dropped_total") % 236 == 0
+
+
+def test_the_nannys_marker_is_no_upstream(upstream):
+    with Dnsmasq(f"--server=127.0.0.1#{upstream.port}", "--server=/generation.nanny.invalid/127.1.2.3#1") as dnsmasq:
+        assert len(dnsmasq.chaos("servers")) == 2
+        with watch(dnsmasq) as sidecar:
+            readings(sidecar, 1)
+            assert [u["server"] for u in sidecar.status()["dnsmasq"]["upstreams"]] == [f"127.0.0.1:{upstream.port}"]
+
+
+def test_every_path(dnsmasq, upstream):
+    with watch(dnsmasq, f"--probe=dnsmasq,127.0.0.1:{dnsmasq.port},{NAME},1,A", f"--probe=up,{upstream.server},{NAME},1,SRV") as sidecar:
+        until(lambda: sidecar.health("dnsmasq")[0] == 200 and sidecar.health("up")[0] == 200)
+        readings(sidecar, 1)
+        status, page = sidecar.get("/")
+        assert status == 200 and "DNS is well" in page
+        assert sidecar.get("/healthz") == (200, "ok\n")
+        assert sidecar.get("/page.css")[0] == sidecar.get("/page.js")[0] == sidecar.get("/icon.svg")[0] == 200
+        assert sidecar.get("/nothing")[0] == 404
+        shown = sidecar.status()
+        assert shown["level"] == "well" and shown["findings"] == []
+        assert {p["label"] for p in shown["probes"]} == {"dnsmasq", "up"}
+        text = sidecar.get("/metrics")[1]
+        openmetrics = sidecar.get("/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})[1]
+        assert openmetrics.endswith("# EOF\n") and not text.endswith("# EOF\n")
+        for old in ("hits", "misses", "evictions", "insertions", "max_size", "errors"):
+            assert f"\nkubedns_dnsmasq_{old} " in text
+        for label in ("dnsmasq", "up"):
+            bounds = [line.split('le="')[1].split('"')[0] for line in text.splitlines()
+                      if line.startswith(f"kubedns_probe_{label}_latency_ms_bucket")]
+            assert [float(b) for b in bounds] == [0.25 * 2 ** k for k in range(16)] + [float("inf")]
+            assert f"\nkubedns_probe_{label}_errors 0\n" in text
+
+
+# What promtool's style check says of kube-dns's own names, which have to stay.
+KEPT = {f"kubedns_dnsmasq_{name} counter metrics should have \"_total\" suffix" for name in (*COUNTERS, "errors")} | {
+    "kubedns_probe_p_errors counter metrics should have \"_total\" suffix",
+    "kubedns_probe_p_latency_ms metric names should not contain abbreviated units"}
+
+
+def test_promtool_accepts_the_page(dnsmasq):
+    with watch(dnsmasq, f"--probe=p,127.0.0.1:{dnsmasq.port},{NAME},1,A") as sidecar:
+        readings(sidecar, 1)
+        run = subprocess.run(["promtool", "check", "metrics"], input=sidecar.get("/metrics")[1], capture_output=True, text=True, timeout=20)
+        # 1 would be: cannot be parsed; 3: style. With another prefix nothing changes but the kept names.
+        assert run.returncode in (0, 3)
+        assert set((run.stdout + run.stderr).split("\n")) - {""} == KEPT
+
+
+def test_names_and_paths_can_be_chosen(dnsmasq):
+    with watch(dnsmasq, "--prometheus-namespace=dns2", "--prometheus-path=/m/x", "--prometheus_namespace=dns3") as sidecar:
+        readings(sidecar, 1)
+        status, text = sidecar.get("/m/x")
+        assert status == 200 and "\ndns3_dnsmasq_hits " in text and "kubedns_dnsmasq" not in text
+        assert sidecar.get("/metrics")[0] == 404
+        assert 'href="/m/x"' in sidecar.get("/")[1]
+
+
+def test_sigterm_drains_and_a_second_ends_it(dnsmasq):
+    with watch(dnsmasq, "--drain=30s") as sidecar:
+        sidecar.process.send_signal(signal.SIGTERM)
+        until(lambda: sidecar.status()["draining"])
+        assert sidecar.get("/healthz")[0] == 200
+        assert sidecar.stop() == 0
+    with watch(dnsmasq, "--drain=300ms") as sidecar:
+        begun = time.monotonic()
+        assert sidecar.stop() == 0
+        assert 0.3 <= time.monotonic() - begun < 3
+
+
+def test_a_port_that_is_taken_is_said():
+    with FakeDns(good, tcp=silent) as taken:
+        run = subprocess.run([PROGRAM, "--prometheus-addr=127.0.0.1", f"--prometheus-port={taken.port}"],
+                             capture_output=True, text=True, timeout=10)
+        assert run.returncode == 1 and str(taken.port) in run.stderr
+
+
+def test_json_is_json_of_the_promised_shape(dnsmasq):
+    with watch(dnsmasq, f"--probe=p,127.0.0.1:{free_port()},{NAME},1,A") as sidecar:
+        until(lambda: sidecar.probe("p")["state"] == "connection_refused")
+        shown = json.loads(sidecar.get("/status.json")[1])
+        assert set(shown) == {"level", "sentence", "findings", "host", "version", "time", "uptimeSeconds", "draining", "probes", "dnsmasq",
+                              "kubedns", "nanny"}
+        assert shown["findings"][0]["what"].startswith("Probe p: 127.0.0.1:")
+        assert abs(shown["time"] - time.time()) < 5

@@ -1,0 +1,80 @@
+"""The real kubedns beside the sidecar: waiting for its API server, synced, away from it; and why a name is answered as it is."""
+
+import time
+
+import pytest
+from api_world import ApiServer
+from kubedns_process import Kubedns
+from objects import namespace, service
+
+from sidecar_world import NAME, Dnsmasq, Sidecar, until
+
+
+@pytest.fixture
+def api():
+    with ApiServer(listen=False) as server:
+        server.fill([namespace("default"), service("kubernetes", "10.96.0.1", "default")])
+        yield server
+
+
+@pytest.fixture
+def kubedns(api, tmp_path):
+    api.start()
+    api.stop()
+    process = Kubedns(f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}", "--threads=1", "--nameservers=127.0.0.1:9",
+                      directory=str(tmp_path))  # fmt: skip
+    yield process
+    process.stop()
+
+
+def test_before_during_and_after_the_first_sync(api, kubedns):
+    """Alive all the time; ready when it is; both by a probe of its own and through dnsmasq."""
+    with Dnsmasq(f"--server=/cluster.local/127.0.0.1#{kubedns.port}", "--no-negcache") as dnsmasq:
+        name = "kubernetes.default.svc.cluster.local"
+        # dnsmasq's host-record of the other tests is not this name's: a Service that only kubedns knows.
+        with Sidecar(f"--dnsmasq-port={dnsmasq.port}", "--dnsmasq-poll-interval-ms=500", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}",
+                     f"--probe=kubedns,127.0.0.1:{kubedns.port},{name},1,A", f"--probe=through,127.0.0.1:{dnsmasq.port},dns-version.cluster.local,1,ANY",
+                     "--nanny-url=", peers=True) as sidecar:  # fmt: skip
+            until(lambda: sidecar.health("kubedns") == (200, {"IsOk": True, "LatencySeconds": 0, "Err": "not ready"}), what="not ready, and alive")
+            until(lambda: sidecar.status()["kubedns"]["up"])
+            until(lambda: sidecar.health("through")[1]["Err"] == "not ready", what="dnsmasq hands kubedns's Not Ready on")
+            assert sidecar.health("through")[0] == 200
+            shown = sidecar.status()
+            assert shown["level"] == "degraded" and not shown["kubedns"]["ready"] and not shown["kubedns"]["synced"]
+            assert "kubedns is not ready" in sidecar.get("/")[1]
+            # Before kubedns listened there may have been one; being not ready is none.
+            assert sidecar.value("kubedns_probe_kubedns_errors") == sidecar.value("dns_probe_results_total", probe="kubedns", result="connection_refused")
+            assert sidecar.value("dns_probe_success", probe="kubedns") == 0
+
+            api.start()
+            until(lambda: sidecar.health("kubedns")[1]["Err"] == "", 20, "the first answer")
+            shown = until(lambda: sidecar.status()["kubedns"]["synced"] and sidecar.status(), 10, "the sync on the page")
+            assert shown["kubedns"]["ready"]
+            resources = {r["resource"]: r for r in shown["kubedns"]["resources"]}
+            assert "services" in resources and all(r["synced"] for r in resources.values())
+            assert abs(shown["kubedns"]["newestEventTime"] - time.time()) < 60
+            assert shown["kubedns"]["objects"]["service"] == 1
+            page = sidecar.get("/")[1]
+            assert "What it watches" in page and "services" in page and "synced" in page
+
+            api.stop()
+            # Existing data is served for ever: an API server that is away is no reason to alarm anybody at once.
+            time.sleep(1.5)
+            assert sidecar.health("kubedns")[1]["Err"] == ""
+
+
+def test_why(api, kubedns):
+    """The box: what a client gets, and kubedns's reason."""
+    api.start()
+    with Dnsmasq(f"--server=/cluster.local/127.0.0.1#{kubedns.port}") as dnsmasq, Sidecar(
+            f"--dnsmasq-port={dnsmasq.port}", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}", "--nanny-url=", peers=True) as sidecar:
+        kubedns.wait_ready()
+
+        def ask(name):
+            page = until(lambda: (p := sidecar.get(f"/ask?name={name}&type=A")[1]) and "data-pending" not in p and p)
+            return page.split('id="answer"')[1].split("</section>")[0]
+
+        found = ask(NAME)
+        assert "10.96.0.1" in found and "default/kubernetes" in found
+        missing = ask("nope.default.svc.cluster.local")
+        assert "NXDOMAIN" in missing and "Why" in missing and "it has no /explain" not in missing

@@ -1,0 +1,130 @@
+"""1,000 scrapes a second and 200 idle connections disturb no probe, and memory stays flat: briefly here, ten minutes in `make soak`."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from sidecar_world import NAME, Dnsmasq, FakeDns, Sidecar, good, sanitized, until
+
+RATE, IDLE, CLIENTS = 1000, 200, 8
+GROWTH_KIB = 256  # of a flat line: what an allocator may still fill up
+
+
+class Scrapes(threading.Thread):
+    """`rate` scrapes a second over one kept connection, open loop: late ones are made up for, none is left out."""
+
+    def __init__(self, port, rate, stop):
+        super().__init__(daemon=True)
+        self.port, self.rate, self.stop, self.done, self.error = port, rate, stop, 0, None
+
+    def run(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10) as s:
+                begun = time.monotonic()
+                while not self.stop.is_set():
+                    early = begun + self.done / self.rate - time.monotonic()
+                    if early > 0:
+                        time.sleep(early)
+                    s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    self.read_page(s)
+                    self.done += 1
+        except (OSError, AssertionError) as error:
+            self.error = error
+
+    @staticmethod
+    def read_page(s):
+        data = b""
+        while b"\r\n\r\n" not in data:
+            more = s.recv(65536)
+            assert more, "closed"
+            data += more
+        head, body = data.split(b"\r\n\r\n", 1)
+        assert head.startswith(b"HTTP/1.1 200")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        while len(body) < length:
+            more = s.recv(65536)
+            assert more, "closed"
+            body += more
+
+
+class Idle(threading.Thread):
+    """200 connections that say nothing, or half a request; the server closes them after a while, then others come."""
+
+    def __init__(self, port, stop):
+        super().__init__(daemon=True)
+        self.port, self.stop, self.opened = port, stop, 0
+
+    def run(self):
+        open_ones = []
+        while not self.stop.is_set():
+            while len(open_ones) < IDLE:
+                s = socket.create_connection(("127.0.0.1", self.port), timeout=5)
+                if len(open_ones) % 2:
+                    s.sendall(b"GET / HT")
+                s.setblocking(False)
+                open_ones.append(s)
+                self.opened += 1
+            kept = []
+            for s in open_ones:
+                try:
+                    closed = s.recv(1) == b""
+                except BlockingIOError:
+                    closed = False
+                except OSError:
+                    closed = True
+                s.close() if closed else kept.append(s)
+            open_ones = kept
+            self.stop.wait(0.2)
+        for s in open_ones:
+            s.close()
+
+
+def disturb(seconds, settle, capsys, soak=False):
+    with FakeDns(good) as upstream, Dnsmasq(f"--server={upstream.server.replace(':', '#')}") as dnsmasq:
+        probes = [f"--probe=p{i},127.0.0.1:{dnsmasq.port},{NAME},1,A" for i in range(5)]
+        with Sidecar(f"--dnsmasq-port={dnsmasq.port}", "--dnsmasq-poll-interval-ms=1000", *probes) as sidecar:
+            until(lambda: all(p["state"] == "ok" for p in sidecar.status()["probes"]))
+            stop = threading.Event()
+            scrapers = [Scrapes(sidecar.port, RATE / CLIENTS, stop) for _ in range(CLIENTS)]
+            idle = Idle(sidecar.port, stop)
+            for thread in (idle, *scrapers):
+                thread.start()
+            until(lambda: idle.opened >= IDLE)
+            begun, before = time.monotonic(), sum(s.done for s in scrapers)
+            time.sleep(settle)
+            memory = [sidecar.memory_kib()]
+            while time.monotonic() - begun < seconds:
+                time.sleep(min(5, seconds / 4))
+                memory.append(sidecar.memory_kib())
+            took = time.monotonic() - begun
+            rate = (sum(s.done for s in scrapers) - before) / took
+            stop.set()
+            for thread in (idle, *scrapers):
+                thread.join(15)
+            assert [s.error for s in scrapers] == [None] * CLIENTS
+            probes = sidecar.status()["probes"]
+            worst = max(p["recentMaxSeconds"] for p in probes)
+            with capsys.disabled():
+                print(f"\n{rate:.0f} scrapes/s and {IDLE} idle connections for {took:.0f} s: slowest answer {worst * 1e3:.1f} ms, "
+                      f"resident {memory[0]} -> {memory[-1]} KiB (most {max(memory)}, each minute {memory[::12]})")
+            # In `make test` the machine may have little left; alone it has to do it all.
+            assert rate >= (0.95 if soak and not sanitized() else 0.1) * RATE
+            for p in probes:
+                assert not soak or p["recentMedianSeconds"] < 0.005
+                assert p["recentFailed"] == 0 and p["recentQueries"] >= min(took, 595) - 2
+            assert sidecar.status()["dnsmasq"]["up"]
+            if not sanitized():
+                assert max(memory) - memory[0] <= GROWTH_KIB
+                assert max(memory) <= 8 * 1024
+
+
+@pytest.mark.timing
+def test_load_briefly(capsys):
+    disturb(8, 3, capsys)
+
+
+@pytest.mark.soak
+def test_load_for_ten_minutes(capsys):
+    disturb(600, 30, capsys, soak=True)

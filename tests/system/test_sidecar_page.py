@@ -1,0 +1,360 @@
+"""The page in Debian's Chromium: what it says in each state, by keyboard, without scripts; hostile text; screenshots; no console error."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.parse
+
+import dns.rcode
+import pytest
+
+import chromium
+from sidecar_world import BUILD, NAME, Dnsmasq, FakeDns, Sidecar, free_port, good, rcode, sanitized, silent, slow, until
+
+pytestmark = pytest.mark.skipif(not chromium.available(), reason="needs chromium")
+SHOTS = os.path.join(BUILD, "screenshots")
+HOSTILE = "<script>alert(1)</script>"
+MEMORY_KIB = 8 * 1024
+
+
+def program(name):
+    return os.path.join(BUILD, "bin", name)
+
+
+class Pod:
+    """kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar beside them."""
+
+    def __init__(self, config, *probes):
+        self.directory = tempfile.mkdtemp(prefix="pod-")
+        os.chmod(self.directory, 0o755)
+        self.config = os.path.join(self.directory, "config")
+        run = os.path.join(self.directory, "run")
+        os.mkdir(self.config)
+        os.mkdir(run)
+        os.chmod(run, 0o777)
+        for key, value in config.items():
+            self.write(key, value)
+        self.kubedns_port, self.kubedns_http, self.nanny_http, self.dnsmasq_port = (free_port() for _ in range(4))
+        self.processes = {}
+        objects = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "example", "objects")
+        self.start("kubedns", f"--objects-dir={objects}", f"--dns-port={self.kubedns_port}", "--dns-bind-address=127.0.0.1",
+                   f"--healthz-port={self.kubedns_http}", "--healthz-bind-address=127.0.0.1", "--threads=1", "--nameservers=127.0.0.1:9", "--drain=0s")
+        self.start("nanny", f"-configDir={self.config}", "-restartDnsmasq=true", f"-runDir={run}", f"-metricsAddr=127.0.0.1:{self.nanny_http}",
+                   f"-kubednsServer=127.0.0.1:{self.kubedns_port}", "-syncInterval=1s", "-drain=0s", "--", "-k", "--cache-size=1000", "--bind-interfaces",
+                   "--listen-address=127.0.0.1", f"--port={self.dnsmasq_port}", f"--server=/cluster.local/127.0.0.1#{self.kubedns_port}")
+        self.sidecar = Sidecar(
+            f"--dnsmasq-port={self.dnsmasq_port}", "--dnsmasq-poll-interval-ms=500", f"--kubedns-url=http://127.0.0.1:{self.kubedns_http}",
+            f"--nanny-url=http://127.0.0.1:{self.nanny_http}", f"--probe=kubedns,127.0.0.1:{self.kubedns_port},{NAME},1,SRV",
+            f"--probe=dnsmasq,127.0.0.1:{self.dnsmasq_port},{NAME},1,A", *probes, peers=True)
+
+    def write(self, key, value):
+        """As the kubelet does, or as near as makes no difference: never half a file."""
+        with open(os.path.join(self.directory, "new"), "w", encoding="utf-8", errors="surrogateescape") as out:
+            out.write(value)
+        os.rename(os.path.join(self.directory, "new"), os.path.join(self.config, key))
+
+    def start(self, name, *args):
+        log = open(os.path.join(self.directory, f"{name}.log"), "wb")
+        self.processes[name] = subprocess.Popen([program(name), *args], stdout=log, stderr=log)
+        log.close()
+
+    def close(self):
+        self.sidecar.__exit__()
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    os.makedirs(SHOTS, exist_ok=True)
+    b = chromium.Browser()
+    yield b
+    b.close()
+
+
+@pytest.fixture
+def page(browser):
+    """The browser, of which nothing may complain."""
+    browser.errors.clear()
+    browser.view(1200, 900)
+    yield browser
+    browser.js("0")  # whatever it still has to say
+    assert browser.errors == []
+
+
+@pytest.fixture(scope="module")
+def pod():
+    p = Pod({"stubDomains": json.dumps({"acme.example": ["127.0.0.1:5399"], "corp.example": ["10.0.0.53"]}),
+             "upstreamNameservers": json.dumps(["127.0.0.1:5399"])},
+            f"--probe=any,127.0.0.1:9,{NAME},3600,ANY")
+    yield p
+    p.close()
+
+
+def shoot(page, name, url):
+    """Screenshots at desktop and phone width, light and dark; nothing sticks out of the page at either."""
+    for width, form in ((1200, "desktop"), (390, "phone")):
+        for dark in (False, True):
+            page.view(width, 900, dark=dark, mobile=width < 500)
+            page.open(url)
+            assert page.js("document.documentElement.scrollWidth") <= width
+            page.screenshot(os.path.join(SHOTS, f"{name}-{form}-{'dark' if dark else 'light'}.png"))
+    page.view(1200, 900)
+
+
+def heading(page):
+    return page.js("document.querySelector('h1').textContent")
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    """Five probes, all answered; an upstream that answers."""
+    with FakeDns(good) as upstream:
+        p = Pod({"stubDomains": json.dumps({"acme.example": [f"127.0.0.1:{upstream.port}"]}),
+                 "upstreamNameservers": json.dumps([f"127.0.0.1:{upstream.port}"])},
+                *(f"--probe={label},{upstream.server},{NAME},1,{kind}" for label, kind in (("a", "A"), ("b", "AAAA"), ("c", "SRV"))))
+        until(lambda: p.sidecar.status()["level"] == "well", 20, "everything being well")
+        until(lambda: p.sidecar.status()["nanny"]["up"] and p.sidecar.status()["kubedns"]["up"], 15, "the other two being seen")
+        p.upstream = upstream
+        yield p
+        p.close()
+
+
+def test_healthy(page, healthy):
+    client = Dnsmasq.ask
+    holder = type("Client", (), {"port": healthy.dnsmasq_port})
+    for i in range(60):
+        client(holder, f"n{i % 12}.example.org")
+    until(lambda: healthy.sidecar.status()["dnsmasq"]["misses"] >= 12)
+    page.open(healthy.sidecar.url("/"))
+    assert heading(page).startswith("DNS is well: all 5 probes are answered")
+    text = page.text()
+    for words in ("Answered from the cache", "synced", "Who is asked for which names", "acme.example", "confirmed",
+                  f"127.0.0.1:{healthy.upstream.port}", "Name or address"):
+        assert words in text
+    assert page.js("document.querySelectorAll('#findings li').length") == 0
+    assert page.js("document.querySelectorAll('svg.plot .last').length") >= 6
+    shoot(page, "healthy", healthy.sidecar.url("/"))
+
+
+def test_it_lives_and_costs_little(page, healthy):
+    """With the page open in a browser: new figures without a reload, and at most 8 MB resident."""
+    page.open(healthy.sidecar.url("/"))
+    page.js("window.__same = true")
+    first = page.js("document.getElementById('when').textContent")
+    page.wait(f"document.getElementById('when').textContent !== {json.dumps(first)}", 10)
+    assert page.js("window.__same") is True
+    memory = healthy.sidecar.memory_kib()
+    print(f"sidecar with five probes and the page open: {memory} KiB resident")
+    assert sanitized() or memory <= MEMORY_KIB
+
+
+def test_paused_it_stands_still(page, healthy):
+    page.open(healthy.sidecar.url("/"))
+    page.js("document.getElementById('pause').click()")
+    assert page.js("document.getElementById('pause').textContent") == "Resume updates"
+    first = page.js("document.getElementById('when').textContent")
+    assert page.js("new Promise(r => setTimeout(() => r(document.getElementById('when').textContent), 3500))") == first
+    page.js("document.getElementById('pause').click()")
+    page.wait(f"document.getElementById('when').textContent !== {json.dumps(first)}", 10)
+
+
+def test_a_name_is_asked_by_keyboard(page, healthy):
+    page.open(healthy.sidecar.url("/"))
+    page.js("document.querySelector('input[name=name]').focus()")
+    page.call("Input.insertText", text=NAME)
+    page.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    page.wait("document.getElementById('answer').innerText.includes('answered')")
+    answer = page.js("document.getElementById('answer').innerText")
+    assert re.search(re.escape(NAME) + r"\. \d+ A 10\.96\.0\.1\n", answer) and "Why" in answer
+    assert page.js("document.activeElement.name") == "name"  # the focus is where it was
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["live", "without scripts"])
+def test_answers_of_every_kind(page, healthy, scripts):
+    page.view(1200, 900, scripts=scripts)
+    answers = {"nope.default.svc.cluster.local": "There is no such name", "10.96.0.1": "1.0.96.10.in-addr.arpa. PTR",
+               "a..b": "That is not a DNS name", "": "That is not a DNS name"}
+    for name, words in answers.items():
+        page.open(healthy.sidecar.url("/ask?" + urllib.parse.urlencode({"name": name, "type": "A"})))
+        page.wait(f"document.getElementById('answer').innerText.includes({json.dumps(words)})")
+    page.view(1200, 900, scripts=True)
+
+
+def test_without_scripts_it_is_whole(page, healthy):
+    page.view(1200, 900, scripts=False)
+    page.open(healthy.sidecar.url("/"))
+    assert heading(page).startswith("DNS is well")
+    assert page.js("document.querySelectorAll('svg.plot').length") >= 6
+    assert page.js("document.querySelector('noscript meta[http-equiv=refresh], meta[http-equiv=refresh]') !== null")
+    assert page.js("getComputedStyle(document.getElementById('pause')).display") == "none"
+    page.view(1200, 900, scripts=True)
+
+
+def test_every_control_has_a_name_and_every_chart_words(page, healthy):
+    page.open(healthy.sidecar.url("/"))
+    tree = page.call("Accessibility.getFullAXTree")["nodes"]
+    named = [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if not n.get("ignored") and "role" in n]
+    for role in ("textbox", "combobox", "button", "link", "image", "heading", "table", "status"):
+        of_role = [name for r, name in named if r == role]
+        assert of_role, f"no {role} at all"
+        if role != "status":
+            assert all(of_role), f"{role} without a name: {of_role}"
+    assert any(name.startswith("Latency of probe") and "median" in name for _, name in named)
+    # Every focusable thing is reached by Tab, in the order of the page.
+    count = page.js("document.querySelectorAll('a[href],button:not([hidden]),input,select,[tabindex=\"0\"]').length")
+    seen = []
+    for _ in range(count):
+        page.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        seen.append(page.js("[...document.querySelectorAll('*')].indexOf(document.activeElement)"))
+    assert seen == sorted(seen) and len(set(seen)) == count
+
+
+CONTRAST = """
+(() => {
+	const rgb = c => c.match(/[\\d.]+/g).map(Number);
+	const lum = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+		.reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const back = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+	const bad = [];
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (walker.nextNode()) {
+		const e = walker.currentNode.parentElement;
+		if (!walker.currentNode.data.trim() || !e.checkVisibility() || e.closest("noscript,title,script,option"))
+			continue;
+		const [a, b] = [lum(rgb(getComputedStyle(e).color)), lum(back(e))].sort((x, y) => y - x);
+		if ((a + 0.05) / (b + 0.05) < 4.5)
+			bad.push(e.className + ": " + walker.currentNode.data.slice(0, 40) + " " + ((a + 0.05) / (b + 0.05)).toFixed(2));
+	}
+	return bad;
+})()
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_can_be_read(page, pod, dark):
+    """Contrast of all text, WCAG 2.2 level AA, with problems on the page."""
+    until(lambda: pod.sidecar.status()["findings"])
+    page.view(1200, 900, dark=dark)
+    page.open(pod.sidecar.url("/"))
+    assert page.js(CONTRAST) == []
+
+
+def test_a_refused_key_is_named(page, healthy):
+    healthy.write("upstreamNameservers", '["8.8.8.8.8"]')
+    try:
+        until(lambda: "upstreamNameservers" in healthy.sidecar.status()["nanny"]["refusedKeys"], 15, "the refusal")
+        page.open(healthy.sidecar.url("/"))
+        assert "upstreamNameservers was refused" in heading(page)
+        text = page.text()
+        assert "8.8.8.8.8" in text and "kubectl -n kube-system edit configmap kube-dns" in text
+        page.screenshot(os.path.join(SHOTS, "refused-desktop-light.png"))
+    finally:
+        healthy.write("upstreamNameservers", json.dumps([f"127.0.0.1:{healthy.upstream.port}"]))
+        until(lambda: healthy.sidecar.status()["level"] == "well", 15)
+
+
+def test_hostile_text_is_text(page, healthy):
+    """In the box and in the ConfigMap; in a probe's label it is refused at start (test_sidecar_probes)."""
+    page.js("window.__pwned = false")
+    names = [HOSTILE, '"><img src=x onerror=alert(1)>', "'\"&<>", "a" * 300, "x" * 63 + "." + "\\255." + HOSTILE, "%00", "%ff%fe", "\u202eevil"]
+    for name in names:
+        raw = name if name.startswith("%") else urllib.parse.quote(name)
+        page.open(healthy.sidecar.url(f"/ask?name={raw}&type=A"))
+        page.wait("!document.querySelector('[data-pending]') && document.getElementById('answer').innerText.length > 0")
+        assert page.js("document.querySelectorAll('img, script:not([src])').length") == 0
+    page.open(healthy.sidecar.url("/ask?" + urllib.parse.urlencode({"name": HOSTILE, "type": HOSTILE})))
+    assert page.js("document.querySelector('input[name=name]').value") == HOSTILE
+    bad = json.dumps({HOSTILE: ["<img src=x onerror=alert(1)>"]})
+    healthy.write("stubDomains", bad)
+    try:
+        until(lambda: "stubDomains" in healthy.sidecar.status()["nanny"]["refusedKeys"], 15)
+        page.open(healthy.sidecar.url("/"))
+        assert "stubDomains" in heading(page)
+        assert page.js("document.querySelectorAll('img, script:not([src])').length") == 0
+    finally:
+        healthy.write("stubDomains", "{}")
+        until(lambda: healthy.sidecar.status()["level"] == "well", 15)
+
+
+def test_nothing_but_its_own_may_run(page, healthy):
+    """The Content-Security-Policy, as Chromium applies it."""
+    page.open(healthy.sidecar.url("/"))
+    page.js("(() => { const s = document.createElement('script'); s.textContent = 'window.__ran = 1'; document.body.append(s); })()")
+    assert page.js("window.__ran") is None
+    assert page.js("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
+    blocked = [e for e in page.errors if "Content Security Policy" in e]
+    assert len(blocked) >= 2
+    page.errors[:] = [e for e in page.errors if e not in blocked]
+
+
+def test_remote_peers_see_no_box_and_no_configuration(healthy):
+    """By DNS rebinding a foreign page would ask from loopback, but by its own name."""
+    foreign = {"Host": "evil.example"}
+    assert healthy.sidecar.get("/ask?name=x", foreign)[0] == 403
+    status, page = healthy.sidecar.get("/", foreign)
+    assert status == 200 and "<form" not in page and "Who is asked" not in page and "port-forward" in page
+
+
+def test_dnsmasq_stopped(page, healthy):
+    """The page that is open says so by itself; so does the one that is loaded then."""
+    page.open(healthy.sidecar.url("/"))
+    child = int(subprocess.run(["pgrep", "-P", str(healthy.processes["nanny"].pid), "dnsmasq"], capture_output=True, text=True, check=True)
+                .stdout.split()[0])
+    os.kill(child, signal.SIGSTOP)
+    try:
+        page.wait("document.querySelector('h1').textContent.startsWith('DNS is down: dnsmasq does not answer')", 20)
+        assert page.js("document.title").startswith("DNS is down")
+        assert page.js("document.querySelector('#verdict').className") == "verdict down"
+        shoot(page, "dnsmasq-stopped", healthy.sidecar.url("/"))
+        text = page.text()
+        assert "What is wrong, and what to do" in text and "timeout" in text and "kubectl" in text
+    finally:
+        os.kill(child, signal.SIGCONT)
+    page.open(healthy.sidecar.url("/"))
+    page.wait("document.querySelector('h1').textContent.startsWith('DNS is well')", 20)
+
+
+def test_states_in_words(page):
+    """Each state that is neither healthy nor dnsmasq's absence, by the heading."""
+    states = ((good, "DNS is well"), (rcode(dns.rcode.NXDOMAIN), "says that the name does not exist"),
+              (rcode(dns.rcode.SERVFAIL, 14), "is waiting for its first sync"), (rcode(dns.rcode.REFUSED), "DNS is down: p answers with REFUSED"),
+              (silent, "DNS is down: p does not answer"))
+    with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A", "--dnsmasq-poll-interval-ms=86400000",
+                                          f"--dnsmasq-port={server.port}") as sidecar:
+        page.open(sidecar.url("/"))
+        for behaviour, words in states:
+            server.udp = behaviour
+            until(lambda: words in sidecar.status()["sentence"], what=words)
+            page.js("document.dispatchEvent(new Event('visibilitychange'))")  # as when its tab is looked at again
+            page.wait(f"document.querySelector('h1').textContent.includes({json.dumps(words)})", 15)
+
+
+def test_when_the_sidecar_is_gone_the_page_does_not_say_well(browser):
+    browser.view(1200, 900)
+    with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A") as sidecar:
+        until(lambda: sidecar.health("p")[0] == 200)
+        browser.open(sidecar.url("/"))
+        sidecar.process.kill()
+        sidecar.process.wait()
+        browser.wait("document.body.classList.contains('stale-page')", 15)
+        assert "No answer from the sidecar any more" in browser.text()
+    browser.errors.clear()  # a failed fetch is told to the console, rightly
+
+
+def test_slow_answers_are_shown_as_slow(page):
+    with FakeDns(slow(0.2)) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A") as sidecar:
+        until(lambda: sidecar.health("p")[0] == 200)
+        page.open(sidecar.url("/"))
+        assert page.js("parseInt(document.querySelector('.now').textContent)") >= 200

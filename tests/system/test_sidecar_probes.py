@@ -1,0 +1,167 @@
+"""Probe targets of every kind: health and metrics say what happened, within one interval."""
+
+import subprocess
+import time
+
+import dns.rcode
+import pytest
+
+from sidecar_world import (NAME, PROGRAM, FakeDns, Sidecar, cut, empty, free_port, garbage, good, rcode, silent, slow, truncated, until,
+                           wrong_id, wrong_question)
+
+# What the server does (UDP, TCP) -> what health says, and the result that is counted.
+CASES = {
+    "good": (good, None, "", "ok"),
+    "silent": (silent, None, "timeout", "timeout"),
+    "late": (slow(3), None, "timeout", "timeout"),
+    "slow": (slow(0.3), None, "", "ok"),
+    "wrong_id": (wrong_id, None, "wrong ID", "wrong_id"),
+    "wrong_question": (wrong_question, None, "malformed", "malformed"),
+    "garbage": (garbage, None, "wrong ID", "wrong_id"),
+    "two_bytes": (lambda q: q.id.to_bytes(2, "big"), None, "malformed", "malformed"),
+    "cut": (cut, None, "malformed", "malformed"),
+    "spoof_first": (lambda q: [wrong_id(q), wrong_question(q), good(q)], None, "", "ok"),
+    "nxdomain": (rcode(dns.rcode.NXDOMAIN), None, "NXDOMAIN", "nxdomain"),
+    "servfail": (rcode(dns.rcode.SERVFAIL), None, "SERVFAIL", "servfail"),
+    "refused": (rcode(dns.rcode.REFUSED), None, "REFUSED", "refused"),
+    "notimp": (rcode(dns.rcode.NOTIMP), None, "NOTIMP", "rcode"),
+    "no_records": (empty, None, "no records", "no_records"),
+    "not_ready": (rcode(dns.rcode.SERVFAIL, 14), None, "not ready", "not_ready"),
+    "tc_tcp": (truncated, good, "", "ok"),
+    "tc_no_tcp": (truncated, None, "connection refused over TCP", "connection_refused"),
+    "tc_tcp_silent": (truncated, silent, "timeout over TCP", "timeout"),
+    "tc_tcp_nx": (truncated, rcode(dns.rcode.NXDOMAIN), "NXDOMAIN over TCP", "nxdomain"),
+    "tc_tcp_tc": (truncated, truncated, "malformed over TCP", "malformed"),
+}
+
+
+@pytest.fixture(scope="module")
+def world():
+    """All of them at once in one sidecar, each asked every 5 seconds."""
+    servers = {label: FakeDns(udp, tcp) for label, (udp, tcp, _, _) in CASES.items()}
+    servers["six"] = FakeDns(good, host="::1")
+    probes = [f"--probe={label},{server.server},{NAME},5,SRV" for label, server in servers.items()]
+    probes += [f"--probe=nobody,127.0.0.1:{free_port()},{NAME},5,A"]
+    with Sidecar(*probes) as sidecar:
+        begun = time.monotonic()
+        until(lambda: all(p["state"] != "waiting" for p in sidecar.status()["probes"]), what="every first result")
+        sidecar.first_results_s = time.monotonic() - begun
+        yield sidecar
+    for server in servers.values():
+        server.stop()
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_what_the_server_did_is_what_is_said(world, label):
+    _, _, error, result = CASES[label]
+    alive = result in ("ok", "not_ready")
+    status, health = world.health(label)
+    assert (status, health["IsOk"], health["Err"]) == (200 if alive else 503, alive, error)
+    assert (health["LatencySeconds"] > 0) == (result == "ok")
+    assert world.value("dns_probe_results_total", probe=label, result=result) >= 1
+    assert world.value("dns_probe_success", probe=label) == (result == "ok")
+
+    def counted():
+        """Each value is of a scrape of its own, and the probe goes on meanwhile: they agree between two of its results."""
+        results = world.value("dns_probe_results_total", probe=label, result=result)
+        return (
+            world.value(f"kubedns_probe_{label}_errors") == (0 if alive else results)
+            and world.value(f"kubedns_probe_{label}_latency_ms_count") == world.value("dns_probe_results_total", probe=label, result="ok")
+            and world.value("dns_probe_tcp_retries_total", probe=label) == (results if label.startswith("tc_") else 0)
+        )
+
+    until(counted, what="counters that agree")
+
+
+def test_one_that_hangs_delays_no_other(world):
+    """All first results are in after the longest timeout (2 s); silent ones have not been waited for one after the other."""
+    assert world.first_results_s < 2 * len(CASES)
+    assert world.probe("good")["recentMaxSeconds"] < 0.5
+
+
+def test_slow_is_measured(world):
+    latency = world.health("slow")[1]["LatencySeconds"]
+    assert 0.3 <= latency < 0.6
+
+
+def test_ipv6(world):
+    assert world.health("six")[1]["IsOk"]
+    assert world.probe("six")["server"].startswith("[::1]:")
+
+
+def test_nothing_listens(world):
+    assert world.health("nobody") == (503, {"IsOk": False, "LatencySeconds": 0, "Err": "connection refused"})
+
+
+def test_an_unknown_label_is_not_found(world):
+    assert world.get("/healthcheck/other")[0] == 404
+    assert world.get("/healthcheck/")[0] == 404
+
+
+def test_before_the_first_result_health_is_503():
+    with FakeDns(silent) as server, Sidecar(f"--probe=p,{server.server},{NAME}") as sidecar:
+        assert sidecar.health("p") == (503, {"IsOk": False, "LatencySeconds": 0, "Err": "waiting for first probe"})
+
+
+def test_a_server_that_comes_and_goes_is_seen_within_an_interval():
+    with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A") as sidecar:
+        until(lambda: sidecar.health("p")[0] == 200, what="the first answer")
+        for behaviour, error in ((rcode(dns.rcode.SERVFAIL), "SERVFAIL"), (silent, "timeout"), (good, "")):
+            server.udp = behaviour
+            # One interval until it is asked, and the timeout of a probe that is asked every second.
+            until(lambda: sidecar.health("p")[1]["Err"] == error, 1 + 0.9 + 0.5, what=error)
+        server.stop()
+        until(lambda: sidecar.health("p")[1]["Err"] == "connection refused", 2.0)
+        server.start()
+        until(lambda: sidecar.health("p")[0] == 200, 2.0)
+        said = sidecar.said()
+        for change in ("SERVFAIL", "timeout", "connection refused", "answered in"):
+            assert change in said
+        assert sidecar.stop() == 0
+
+
+def test_once_prints_a_table_and_exits_by_what_it_saw():
+    with FakeDns(good) as up, FakeDns(rcode(dns.rcode.NXDOMAIN)) as bad:
+        ok = subprocess.run([PROGRAM, "--once", f"--probe=a,{up.server},{NAME},5,SRV"], capture_output=True, text=True, timeout=10)
+        assert ok.returncode == 0 and "1 of 1 answered" in ok.stdout and up.server in ok.stdout
+        mixed = subprocess.run([PROGRAM, "--once", f"--probe=a,{up.server},{NAME}", f"--probe=b,{bad.server},{NAME}"],
+                               capture_output=True, text=True, timeout=10)
+        assert mixed.returncode == 1 and "NXDOMAIN" in mixed.stdout and "1 of 2 answered" in mixed.stdout
+
+
+def test_kube_dns_arguments_unchanged():
+    """The sidecar container's arguments in kube-dns's Deployment, and nothing but --check and --once beside them."""
+    args = ["--v=2", "--logtostderr", "--probe=kubedns,127.0.0.1:10053,kubernetes.default.svc.cluster.local,5,SRV",
+            "--probe=dnsmasq,127.0.0.1:53,kubernetes.default.svc.cluster.local,5,SRV"]
+    check = subprocess.run([PROGRAM, *args, "--check"], capture_output=True, text=True, timeout=10)
+    assert check.returncode == 0, check.stderr
+    assert "probe kubedns: ask 127.0.0.1:10053 for kubernetes.default.svc.cluster.local. SRV every 5 s" in check.stdout
+    assert "probe dnsmasq: ask 127.0.0.1:53 " in check.stdout
+    once = subprocess.run([PROGRAM, *args, "--once"], capture_output=True, text=True, timeout=10)
+    assert once.returncode in (0, 1) and "of 2 answered" in once.stdout
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--probe=<script>,127.0.0.1,x"], "label"),
+    (["--probe=a\"b,127.0.0.1,x"], "label"),
+    (["--probe=a\udcff,127.0.0.1,x"], "label"),
+    (["--probe=" + "a" * 255 + ",127.0.0.1,x"], "label"),
+    (["--probe=a,127.0.0.1,x", "--probe=a,127.0.0.1,y"], "taken"),
+    (["--probe=a-b,127.0.0.1,x", "--probe=a_b,127.0.0.1,y"], "taken"),
+    (["--probe=a,127.0.0.1,x,0"], "interval"),
+    (["--probe=a,127.0.0.1,x,5,TXT"], "type"),
+    (["--dnsmasq-poll-interval-ms=0"], "poll-interval"),
+    (["--dnsmasq-poll-interval-ms=-5"], "poll-interval"),
+    (["--dnsmasq-addr=localhost"], "not an address"),
+    (["--prometheus-namespace=9x"], "namespace"),
+    (["--prometheus-path=metrics"], "path"),
+    (["--kubedns-url=https://127.0.0.1"], "http://"),
+    (["--nanny-url=http://example.org"], "address"),
+    (["--no-such-flag"], "no-such-flag"),
+    (["word"], "word"),
+])
+def test_mistakes_end_with_2_and_a_reason(args, words):
+    for extra in ([], ["--check"]):
+        run = subprocess.run([PROGRAM, *args, *extra], capture_output=True, timeout=10)
+        assert run.returncode == 2
+        assert words in run.stderr.decode("utf-8", "replace")

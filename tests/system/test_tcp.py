@@ -1,0 +1,247 @@
+"""Queries over TCP: RFC 7766, and clients that are slow, many, or mean."""
+
+import resource
+import socket
+import struct
+import time
+
+import dns.edns
+import dns.flags
+import dns.rcode
+import pytest
+from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, sanitized, timed, udp, world
+
+IDLE_S = 10
+
+
+@pytest.fixture(scope="module")
+def slow_upstream():
+    """Answers after the delay that the first label names, in milliseconds."""
+
+    def behave(request, _tcp):
+        time.sleep(int(str(request.question[0].name).partition(".")[0]) / 1000)
+        return answered(request, "192.0.2.7")
+
+    with Upstream(behave) as u:
+        yield u
+
+
+@pytest.fixture(scope="module")
+def kubedns(tmp_path_factory, slow_upstream):
+    with world(tmp_path_factory.mktemp("tcp"), "--threads=1", f"--nameservers={slow_upstream.address}") as k:
+        k.wait_ready()
+        yield k
+
+
+def addresses(reply):
+    return [rr.address for rrset in reply.answer for rr in rrset]
+
+
+def drops(kubedns, reason):
+    return kubedns.metric("kubedns_dns_dropped_total", reason=reason)
+
+
+def test_a_thousand_queries_in_one_write_get_a_thousand_replies(kubedns):
+    with Tcp(kubedns) as tcp:
+        tcp.send(*(query(WEB, id=i) for i in range(1000)))
+        replies = [tcp.read() for _ in range(1000)]
+    assert [r.id for r in replies] == list(range(1000))
+    assert all(addresses(r) == [WEB_IP] for r in replies)
+
+
+def test_replies_come_as_they_are_ready(kubedns):
+    with Tcp(kubedns) as tcp:
+        tcp.send(query("300.example.com", id=1), query(WEB, id=2), query("1.example.com", id=3), query(WEB, id=4))
+        replies = {}
+        order = []
+        for _ in range(4):
+            reply = tcp.read()
+            replies[reply.id] = reply
+            order.append(reply.id)
+    assert order[:2] == [2, 4] and set(order) == {1, 2, 3, 4}
+    assert addresses(replies[1]) == addresses(replies[3]) == ["192.0.2.7"]
+
+
+def test_queries_may_come_in_any_pieces(kubedns):
+    wire = b"".join(framed(query(WEB, id=i)) for i in range(20))
+    with Tcp(kubedns) as tcp:
+        tcp.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for size in (1, 2, 3, 7):
+            for at in range(0, len(wire), size):
+                tcp.socket.send(wire[at : at + size])
+            assert [tcp.read().id for _ in range(20)] == list(range(20))
+
+
+def test_a_message_may_have_65535_bytes(kubedns):
+    base = query(WEB, use_edns=0, options=[dns.edns.GenericOption(12, b"")])
+    padding = dns.edns.GenericOption(12, b"\0" * (65535 - len(base.to_wire())))
+    longest = query(WEB, use_edns=0, options=[padding]).to_wire(max_size=65535)
+    assert len(longest) == 65535
+    with Tcp(kubedns) as tcp:
+        assert addresses(tcp.ask(longest)) == [WEB_IP]
+        assert len(addresses(tcp.ask(query(MANY)))) == 3000
+        assert addresses(tcp.ask(query(WEB))) == [WEB_IP]
+
+
+def test_a_message_shorter_than_a_header_ends_the_connection(kubedns):
+    before = drops(kubedns, "tcp_bad_length")
+    for length in (0, 1, 11):
+        with Tcp(kubedns) as tcp:
+            tcp.socket.sendall(struct.pack("!H", length) + b"\0" * length)
+            assert tcp.read() is None
+    assert drops(kubedns, "tcp_bad_length") == before + 3
+
+
+def test_a_client_that_has_said_all_gets_its_replies(kubedns):
+    with Tcp(kubedns) as tcp:
+        tcp.send(*(query(WEB, id=i) for i in range(50)), query("200.example.org", id=50))
+        tcp.socket.shutdown(socket.SHUT_WR)
+        assert sorted(tcp.read().id for _ in range(51)) == list(range(51))
+        assert tcp.read() is None
+
+
+def test_a_client_that_leaves_before_its_reply_hurts_nobody(kubedns):
+    before = drops(kubedns, "reply_late")
+    with Tcp(kubedns) as tcp:
+        tcp.send(query("150.example.net"))
+        time.sleep(0.02)
+        tcp.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    kubedns.wait(lambda: drops(kubedns, "reply_late") > before, 3, lambda: "the late reply's counter")
+    assert addresses(udp(kubedns, query(WEB))) == [WEB_IP]
+
+
+def greedy(kubedns):
+    """Asks for far more than it reads; returns the client once the server has stopped taking its queries."""
+    tcp = Tcp(kubedns, receive_buffer=4096)
+    tcp.socket.setblocking(False)
+    burst = framed(query(MANY)) * 200
+    full_since = None
+    while full_since is None or time.monotonic() - full_since < 0.3:
+        try:
+            tcp.socket.send(burst)
+            full_since = None
+        except BlockingIOError:
+            full_since = full_since or time.monotonic()
+            time.sleep(0.01)
+    return tcp
+
+
+def test_idle_slow_and_greedy_clients_are_dropped_in_time(kubedns):
+    """All at once, so that the test takes the idle timeout only once."""
+    reasons = ("tcp_idle", "tcp_slow_query", "tcp_slow_reader")
+    before = {r: drops(kubedns, r) for r in reasons}
+    memory_before = kubedns.memory()["VmRSS"]
+    idle, dribble, stuck, busy, reader = Tcp(kubedns), Tcp(kubedns), greedy(kubedns), Tcp(kubedns), greedy(kubedns)
+    begun = time.monotonic()
+    long_query = framed(query(WEB)) * 100
+    sent = 0
+    ends = {}
+    clients = {"idle": idle, "dribble": dribble, "stuck": stuck, "reader": reader}
+    while len(ends) < 4 and time.monotonic() - begun < IDLE_S + 4:
+        for name, client in clients.items():
+            if name not in ends and name in ("idle", "dribble") and client.ended():
+                ends[name] = time.monotonic() - begun
+        for name in ("stuck", "reader"):
+            if name not in ends and connection_is_gone(clients[name]):
+                ends[name] = time.monotonic() - begun
+        if "dribble" not in ends and sent < 25:  # one byte now and then: less than one query
+            try:
+                dribble.socket.send(long_query[sent : sent + 1])
+                sent += 1
+            except OSError:
+                pass
+        assert addresses(busy.ask(query(WEB))) == [WEB_IP]  # who asks stays
+        if "reader" not in ends:  # a byte now and then is not reading
+            try:
+                reader.socket.recv(1)
+            except OSError:
+                pass
+        busy.socket.setblocking(True)
+        time.sleep(0.4)
+    for c in (idle, dribble, stuck, busy, reader):
+        c.close()
+    assert set(ends) == {"idle", "dribble", "stuck", "reader"}, ends
+    assert all(IDLE_S - 2 < t < IDLE_S + 2 for t in ends.values()), ends
+    after = {r: drops(kubedns, r) for r in reasons}
+    assert after["tcp_idle"] == before["tcp_idle"] + 1
+    assert after["tcp_slow_query"] == before["tcp_slow_query"] + 1
+    assert after["tcp_slow_reader"] == before["tcp_slow_reader"] + 2
+    assert sanitized() or kubedns.memory()["VmRSS"] - memory_before < 4096
+
+
+def connection_is_gone(client):
+    """By the kernel's own state: what is unread would hide the end from recv()."""
+    state = client.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state != 1  # TCP_ESTABLISHED
+
+
+def test_ten_thousand_idle_connections_stop_nobody(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 12000), hard))
+    clients = []
+    try:
+        with world(tmp_path, "--threads=2") as k:
+            k.wait_ready()
+            with Tcp(k) as tcp:
+                tcp.ask(query(WEB))
+            memory = k.memory()["VmRSS"]
+            slowest = 0.0
+            for i in range(10_000):
+                clients.append(Tcp(k))
+                if i % 500 == 499:
+                    slowest = max(slowest, timed(udp, k, query(WEB))[0])
+                    with Tcp(k) as tcp:
+                        slowest = max(slowest, timed(tcp.ask, query(WEB))[0])
+            assert slowest < 1, slowest
+            k.wait(lambda: k.metric("kubedns_tcp_accepted_total") >= 10_000)
+            assert k.metric("kubedns_tcp_connections") <= 1000
+            assert drops(k, "tcp_limit") >= 9_000
+            assert sanitized() or k.memory()["VmRSS"] - memory < 2048
+            oldest, newest = clients[0], clients[-1]
+            assert oldest.ended() and not newest.ended()  # the longest idle go first
+            newest.socket.settimeout(5)
+            assert addresses(newest.ask(query(WEB))) == [WEB_IP]
+    finally:
+        for c in clients:
+            c.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_a_descriptor_to_spare_idle_connections_make_room(tmp_path):
+    with world(tmp_path, "--threads=1") as k:
+        k.wait_ready()
+        clients = [Tcp(k) for _ in range(20)]
+        k.wait(lambda: k.metric("kubedns_tcp_connections") == 20)
+        limit = k.descriptors() - 2  # the metrics' own connection was among them
+        hard = resource.prlimit(k.pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(k.pid, resource.RLIMIT_NOFILE, (limit, hard))
+        cpu = k.cpu_s()
+        for _ in range(20):
+            clients.append(Tcp(k))
+            assert addresses(clients[-1].ask(query(WEB))) == [WEB_IP]
+            assert addresses(udp(k, query(WEB))) == [WEB_IP]
+        assert k.cpu_s() - cpu < 0.5
+        assert sum(c.ended() for c in clients) >= 18
+        resource.prlimit(k.pid, resource.RLIMIT_NOFILE, (hard, hard))
+        assert drops(k, "tcp_accept") >= 18
+        for c in clients:
+            c.close()
+
+
+def test_buffers_have_a_bound_in_total(tmp_path):
+    """Clients that each begin the longest message and never end it."""
+    with world(tmp_path, "--threads=1") as k:
+        k.wait_ready()
+        before = k.memory()["VmRSS"]
+        clients = []
+        for _ in range(400):
+            c = Tcp(k)
+            c.socket.sendall(struct.pack("!H", 65535) + b"\0" * 65000)
+            clients.append(c)
+        k.wait(lambda: drops(k, "tcp_memory") > 0, 5, lambda: "connections over the bound to be dropped")
+        assert addresses(udp(k, query(WEB))) == [WEB_IP]
+        with Tcp(k) as tcp:
+            assert addresses(tcp.ask(query(WEB))) == [WEB_IP]
+        assert sanitized() or k.memory()["VmRSS"] - before < 20 * 1024
+        for c in clients:
+            c.close()
