@@ -1,0 +1,281 @@
+"""A cluster for tests: control plane, network, kubelet and proxy stand-ins, and what a test does with them."""
+
+import concurrent.futures
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import yaml
+
+from kubelet import Kubelet, Network
+from plane import Plane
+from proxy import Proxy
+from run import PREFIX, docker, json_lines, remove_leftovers, run, wait_for
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+REGISTRY = "suite.invalid/dns"  # what the tests write into settings.yaml
+DNS_IP, BESIDE_LABEL = "10.96.0.10", "kube-dns-beside"
+DOMAIN = "cluster.local"
+LEFT = ["kube-system", "clients"]  # namespaces whose pods are real containers
+
+
+def version():
+    return run("make", "-s", "-C", ROOT, "version").strip()
+
+
+def manifests(directory, overlay, **settings):
+    """The overlay's objects as text, with the operator's settings, in a copy of conf/kubernetes."""
+    copy = pathlib.Path(directory) / f"kubernetes-{time.monotonic_ns()}"
+    shutil.copytree(ROOT / "conf/kubernetes", copy)
+    path = copy / "settings/settings.yaml"
+    text = path.read_text()
+    for name, value in {"clusterIP": DNS_IP, "registry": REGISTRY, **settings}.items():
+        line = next(i for i in text.splitlines() if i.startswith(f"  {name}:"))
+        text = text.replace(line, f"  {name}: {value}")
+    path.write_text(text)
+    return run("kubectl", "kustomize", copy / overlay)
+
+
+def objects(text):
+    return [o for o in yaml.safe_load_all(text) if o]
+
+
+class Asker:
+    """A client that asks all the time, in a container; stop() returns what it counted, and each failure."""
+
+    def __init__(self, pod, *args):
+        self.process = subprocess.Popen(["docker", "exec", "-i", pod.container("client").id, "/client", *map(str, args)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.rate = float(args[2] if args[0].startswith("ask") else args[1])
+
+    def stop(self):
+        lines = json_lines(self.process.communicate(timeout=60)[0])
+        return lines[-1], lines[:-1]
+
+
+class Cluster:
+    def __init__(self, directory, ctl, leave=LEFT):
+        remove_leftovers()
+        self.installed, self.data = None, None
+        self.directory = pathlib.Path(directory)
+        self.network = Network()
+        self.plane = Plane(ctl, self.directory / "plane", leave, self.network.gateway)
+        try:
+            self.plane.start()
+            self.api = self.plane.api
+            self.proxy = Proxy(self.api)
+            self.kubelet = Kubelet(self.plane, self.network, self.proxy, self.directory / "pods", "dnst-musl", leave, DNS_IP, DOMAIN)
+            self.executor = concurrent.futures.ThreadPoolExecutor(32)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        for part in ("kubelet", "proxy"):
+            if hasattr(self, part):
+                getattr(self, part).stop()
+        self.plane.stop()
+        remove_leftovers(everything_of=PREFIX.removeprefix("dnst"))
+
+    def check(self):
+        """Nothing that the stand-ins could not do may pass unseen."""
+        failures, self.kubelet.failures = self.kubelet.failures, []
+        assert not failures, "\n".join(failures)
+
+    # What an operator does
+
+    def install(self, overlay="replace-kube-dns", replicas=1, **settings):
+        text = manifests(self.directory, overlay, **settings)
+        self.plane.apply(text)
+        deployment = next(o for o in objects(text) if o["kind"] == "Deployment")["metadata"]["name"]
+        self.scale(deployment, replicas)
+        return deployment
+
+    def scale(self, deployment, replicas, timeout=150):
+        self.api.patch(f"/apis/apps/v1/namespaces/kube-system/deployments/{deployment}/scale", {"spec": {"replicas": replicas}})
+        return self.await_rollout(deployment, timeout)
+
+    def await_rollout(self, deployment, timeout=150):
+        """The Deployment's pods, when all are of its newest version, ready, and no other is left."""
+        def done():
+            self.check()
+            d = self.api.get(f"/apis/apps/v1/namespaces/kube-system/deployments/{deployment}")
+            s, wanted = d.get("status", {}), d["spec"]["replicas"]
+            pods = self.kubelet.list("kube-system", deployment + "-")
+            if s.get("observedGeneration") == d["metadata"]["generation"] and len(pods) == wanted \
+                    and s.get("updatedReplicas", 0) == s.get("availableReplicas", 0) == s.get("readyReplicas", 0) == wanted \
+                    and all(p.ready() for p in pods):
+                return pods or True
+            return None
+        try:
+            return wait_for(done, timeout, f"rollout of {deployment}")
+        except TimeoutError as e:
+            raise AssertionError(f"{e}\n{self.describe()}") from None
+
+    def describe(self):
+        """What the containers last said: for a failed test's report."""
+        text = []
+        for p in self.kubelet.list("kube-system"):
+            for c in p.containers:
+                text.append(f"--- {p.name} {c.spec['name']} restarts={c.restarts} ready={c.ready()} last={c.last_state}\n"
+                            + "\n".join((c.log() if c.running else c.kept_log()).splitlines()[-15:]))
+        return "\n".join(text + self.kubelet.notes[-10:])
+
+    def configure(self, data):
+        """The ConfigMap kube-dns; None deletes it."""
+        path = "/api/v1/namespaces/kube-system/configmaps"
+        try:
+            self.api.request("DELETE", f"{path}/kube-dns")
+        except Exception:
+            pass
+        if data is not None:
+            self.api.request("POST", path, {"metadata": {"name": "kube-dns"}, "data": data})
+
+    def edit_configuration(self, data):
+        self.api.patch("/api/v1/namespaces/kube-system/configmaps/kube-dns", {"data": data})
+
+    def ensure(self, overlay="replace-kube-dns", replicas=1, data=None):
+        """The overlay with so many pods and this ConfigMap, installed only if it is not what runs already."""
+        if self.data != data or not self.installed:
+            self.configure(data)
+            self.data = data
+        if self.installed != overlay:
+            self.install(overlay, replicas)
+            self.installed = overlay
+        pods = self.kubelet.list("kube-system", "kube-dns-")
+        if len(pods) != replicas or not all(p.ready() for p in pods):
+            pods = self.scale("kube-dns", replicas)
+        return pods
+
+    def reinstall(self):
+        """What runs is not what an overlay says any more: the next ensure() applies it again."""
+        self.installed = None
+
+    # What tenants do
+
+    def namespace(self, name):
+        self.plane.apply(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+        wait_for(lambda: self.exists(f"/api/v1/namespaces/{name}/serviceaccounts/default"), 10, f"account in {name}")
+
+    def exists(self, path):
+        try:
+            return self.api.get(path)
+        except Exception:
+            return None
+
+    def client(self, name, image="dnst-glibc", namespace="clients", **spec):
+        """A running client pod with the cluster's resolv.conf."""
+        self.plane.apply(json.dumps({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+            "spec": {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
+                     "containers": [{"name": "client", "image": image, "args": ["pause"]}], **spec}}))
+
+        def ready():
+            self.check()
+            return next((p for p in self.kubelet.list(namespace) if p.name == name and p.ready()), None)
+        return wait_for(ready, 20, f"client {name}")
+
+    def ask(self, pod, *args, timeout=90):
+        """Runs the client program in a client pod; its lines."""
+        out = run("docker", "exec", pod.container("client").id, "/client", *args, check=False, timeout=timeout)
+        return json_lines(out)
+
+    def lookup(self, pod, name):
+        return self.ask(pod, "lookup", name)[0]
+
+    def await_answer(self, pod, name, expect, seconds=10):
+        return self.ask(pod, "await", seconds, name, expect, timeout=seconds + 30)[0]
+
+    def flows(self, clients):
+        """How many flows each client's network still sends to which DNS pod: one that is gone explains a lost query."""
+        text = ""
+        for c in clients:
+            rows = run("nsenter", "-t", c.pid, "-n", "conntrack", "-L", "-p", "udp", "--orig-dst", DNS_IP, check=False)
+            counts = {}
+            for row in rows.splitlines():
+                address = row.split("src=")[2].split()[0]
+                counts[address] = counts.get(address, 0) + 1
+            text += f"flows of {c.name}: {counts}\n"
+        return text + f"DNS pods: {[(p.name, p.address) for p in self.kubelet.list('kube-system')]}\n"
+
+    def measure(self, pods, name, expect, change, seconds=10):
+        """Makes a change while clients wait for its effect; the seconds from the API server's reply to the answer, by client."""
+        waiting = [self.executor.submit(self.await_answer, p, name, expect, seconds) for p in pods]
+        time.sleep(0.3)  # only so that the clients ask before, during and after; the result does not depend on it
+        change()
+        done = time.time()
+        results = [w.result() for w in waiting]
+        for r in results:
+            assert r["held"], f"{name}: wanted {expect}, got {r}\n{self.flows(pods)}{self.describe()}"
+        return [max(0, r["at"] - done) for r in results]
+
+    def asker(self, pod, *args):
+        return Asker(pod, *args)
+
+    @staticmethod
+    def stop_after(asker, asked):
+        """Stops an asker once it has had the time for so many questions at its rate."""
+        time.sleep(asked / asker.rate)
+        return asker.stop()
+
+    def gone(self, prefix, timeout=60):
+        """Waits until no pod with this prefix is left, containers and all."""
+        wait_for(lambda: not self.kubelet.list("kube-system", prefix), timeout, f"pods {prefix}* gone")
+
+    @staticmethod
+    def workload(name, namespace, kind="Deployment", replicas=3, headless=False, ports=None, pod=None, **service):
+        """A Deployment or StatefulSet with its Service; the pods are stand-ins with addresses."""
+        labels = {"app": name}
+        meta = {"name": name, "namespace": namespace}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels},
+                             "spec": {"containers": [{"name": "c", "image": "none.invalid/x"}], **(pod or {})}}}
+        if kind == "StatefulSet":
+            spec.update(serviceName=name, podManagementPolicy="Parallel")
+        ports = ports or [{"name": "http", "port": 80}]
+        return [{"apiVersion": "v1", "kind": "Service", "metadata": meta,
+                 "spec": {"selector": labels, "ports": ports, **({"clusterIP": "None"} if headless else {}), **service}},
+                {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec}]
+
+    def upstream(self, name, *args):
+        """A dnsmasq that answers as its arguments say, for stub domains and upstreams; its address."""
+        address = self.network.allocate()
+        docker("run", "-d", "--name", f"{PREFIX}-{name}", "--label", f"kube-dns-tests={PREFIX.removeprefix('dnst')}", "--network",
+               self.network.name, "--ip", address, "dnst-dnsmasq", "-k", "-C", "/dev/null", "--no-resolv", "--no-hosts",
+               "--log-facility=-", *args)
+        return address
+
+    def remove_upstream(self, name):
+        docker("rm", "-f", f"{PREFIX}-{name}", check=False)
+
+
+def query(server, name, rtype="A", tcp=False, port=53, timeout=5):
+    """One question from the host, straight to a pod."""
+    import dns.message
+    import dns.query
+    message = dns.message.make_query(name, rtype, use_edns=0, payload=1232)
+    ask = dns.query.tcp if tcp else dns.query.udp_with_fallback
+    reply = ask(message, server, port=port, timeout=timeout)
+    return reply if tcp else reply[0]
+
+
+def records(reply):
+    return sorted(str(r) for rrset in reply.answer for r in rrset)
+
+
+def http_get(address, port, path, timeout=5):
+    import http.client
+    connection = http.client.HTTPConnection(address, port, timeout=timeout)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def signal_container(container, sig=signal.SIGKILL):
+    docker("kill", "-s", sig.name, container.id)

@@ -1,0 +1,127 @@
+"""A control plane without pods or containers: the real kube-apiserver for the API client alone, with its audit log."""
+
+import json
+import pathlib
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+
+from plane import environment_ctl
+from run import Failed, wait_for
+
+AUDIT = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [ResponseStarted, Panic]
+rules: [{level: Metadata}]
+"""
+
+
+class RealApi:
+    def __init__(self, directory, controllers="endpointslice,endpoints,namespace,gc"):
+        self.dir = pathlib.Path(directory)
+        self.dir.mkdir(parents=True, exist_ok=True)
+        (self.dir / "audit.yaml").write_text(AUDIT)
+        self.command = [
+            environment_ctl(), "up", "--dir", self.dir / "cp", "--controllers", controllers, "--grace", "2s",
+            f"--apiserver-flag=--audit-policy-file={self.dir / 'audit.yaml'}", f"--apiserver-flag=--audit-log-path={self.dir / 'audit.log'}",
+            "--apiserver-flag=--audit-log-batch-max-size=1", "--port",
+        ]  # fmt: skip
+        self.port, self.process = 0, None
+        self.start()
+
+    # Life.
+
+    def start(self):
+        log = open(self.dir / "up.log", "ab")
+        self.process = subprocess.Popen([*self.command, str(self.port)], stdout=log, stderr=log)
+        self.wait_ready()
+        self.port = int(self.url.rpartition(":")[2])
+
+    def wait_ready(self):
+        def ready():
+            if self.process.poll() is not None:
+                raise Failed(f"control plane ended: {(self.dir / 'up.log').read_text()[-3000:]}")
+            return (self.dir / "cp/ready").exists()
+
+        wait_for(ready, 90, "control plane ready")
+
+    def kill_api(self):
+        """SIGKILL and a new start of the API server alone; returns when it is ready again."""
+        before = (self.dir / "cp/apiserver.pid").read_text()
+        self.process.send_signal(signal.SIGUSR1)
+        wait_for(lambda: self._new_pid(before), 60, "API server killed and started")
+        self.wait_ready()
+
+    def _new_pid(self, before):
+        try:
+            return (self.dir / "cp/apiserver.pid").read_text() not in ("", before)
+        except FileNotFoundError:
+            return False
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    # Use.
+
+    @property
+    def about(self):
+        return json.loads((self.dir / "cp/ready").read_text())
+
+    @property
+    def url(self):
+        return self.about["url"]
+
+    @property
+    def service_account(self):
+        return self.about["serviceaccount"]
+
+    def kubectl(self, *args, text=None):
+        done = subprocess.run([self.command[0], "kubectl", "--kubeconfig", self.about["kubeconfig"], *args], input=text,
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        if done.returncode:
+            raise Failed(f"kubectl {' '.join(map(str, args))}: {done.stderr}")
+        return done.stdout
+
+    def apply(self, *objects):
+        text = "\n---\n".join(o if isinstance(o, str) else json.dumps(o) for o in objects)
+        return self.kubectl("apply", "--server-side", "-f", "-", text=text)
+
+    def request(self, path, token=None, headers=None, timeout=5, method="GET", body=None):
+        """(status, headers, body as far as it came within the timeout)."""
+        context = ssl.create_default_context(cafile=self.about["ca"])
+        auth = {} if token == "" else {"Authorization": f"Bearer {token or self.about['token']}"}
+        asked = urllib.request.Request(self.url + path, data=body, method=method, headers={"User-Agent": "x", **auth, **(headers or {})})
+        return read(asked, context, timeout)
+
+    def audit(self):
+        """The audit log's finished requests, and those that are still open (watches), each once."""
+        seen = {}
+        for line in (self.dir / "audit.log").read_text().splitlines():
+            entry = json.loads(line)
+            seen[entry["auditID"]] = entry
+        return list(seen.values())
+
+
+def read(asked, context, timeout):
+    """A GET as a client of a watch makes it: what has come when nothing more comes is the answer."""
+    try:
+        response = urllib.request.urlopen(asked, context=context, timeout=timeout)
+    except urllib.error.HTTPError as e:
+        return e.code, dict(e.headers), e.read()
+    data = b""
+    with response:
+        try:
+            while chunk := response.read1(1 << 16):
+                data += chunk
+        except TimeoutError:
+            pass
+    return response.status, {k.lower(): v for k, v in response.headers.items()}, data

@@ -1,0 +1,61 @@
+"""What every helper here uses: commands, conditions to wait for, and the names that this run gives to what it makes."""
+
+import json
+import os
+import subprocess
+import time
+
+PREFIX = f"dnst{os.getpid()}"
+LABEL = "kube-dns-tests"  # its value is the process id of the run that made the container or network
+
+
+class Failed(Exception):
+    """A command that ended badly, with what it printed."""
+
+
+def run(*args, input=None, check=True, timeout=120, env=None):
+    """Runs a command; its output as text, or Failed."""
+    p = subprocess.run([str(a) for a in args], input=input, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                       timeout=timeout, env={**os.environ, **env} if env else None)
+    if check and p.returncode != 0:
+        raise Failed(f"{' '.join(map(str, args))}: exit {p.returncode}\n{p.stdout[-2000:]}{p.stderr[-4000:]}")
+    return p.stdout
+
+
+def docker(*args, **kwargs):
+    return run("docker", *args, **kwargs)
+
+
+def in_netns(pid, *args, **kwargs):
+    """A command of the host in the network namespace of process `pid`."""
+    return run("nsenter", "-t", pid, "-n", *args, **kwargs)
+
+
+def wait_for(condition, timeout, what):
+    """The condition's first true value; what it was waited for, and its last value, are in the error."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout} s; last: {value!r}")
+        time.sleep(0.02)
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def alive(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+def remove_leftovers(everything_of=None):
+    """Removes the containers and networks of runs that are gone, and those of the run `everything_of`."""
+    for kind, listing in (("container", ("ps", "-a")), ("network", ("network", "ls"))):
+        rows = docker(*listing, "--filter", f"label={LABEL}", "--format", "{{.ID}} {{.Label \"" + LABEL + "\"}}")
+        ids = [i for i, _, pid in (r.partition(" ") for r in rows.splitlines())
+               if pid == str(everything_of) or not alive(pid)]
+        if ids:
+            docker(*(("rm", "-f", "-v") if kind == "container" else ("network", "rm")), *ids, check=False)

@@ -1,0 +1,121 @@
+"""The ConfigMap kube-dns: stub domains and upstreams, made, edited and spoiled while the pod runs and clients ask."""
+
+import json
+
+import pytest
+
+from cluster import http_get
+from run import wait_for
+
+
+@pytest.fixture(scope="module")
+def servers(suite):
+    """Two stub servers with different answers, and an upstream of the ConfigMap's own."""
+    names = ["db.corp.test", "x.corp.test", "a.good.test", "c.good.test", "x.named.test", "anything.example.net", "far.example.net",
+             "b.example.net", "www.example.com"]
+    made = {n: suite.upstream(n, "--address=/#/", *(f"--host-record={name},{a}" for name in names)) for n, a in
+            (("stub-a", "192.0.2.101"), ("stub-b", "192.0.2.102"), ("other-upstream", "192.0.2.103"))}
+    yield made
+    for n in made:
+        suite.remove_upstream(n)
+
+
+@pytest.fixture
+def configure(suite):
+    """Starts without a ConfigMap; ends without one."""
+    suite.ensure()
+    yield suite.configure
+    suite.configure(None)
+    suite.data = None
+
+
+def in_force(pod):
+    """What the nanny says of itself: dnsmasq has confirmed the newest file; and which one that is."""
+    text = http_get(pod.address, 10056, "/metrics")[1]
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("nanny_config_"))
+    return float(values["nanny_config_generation"]) if values["nanny_config_confirmed"] == "1" else None
+
+
+def stub(**domains):
+    return {"stubDomains": json.dumps({d.replace("_", "."): s for d, s in domains.items()})}
+
+
+def test_stub_domain_is_made_edited_and_removed(suite, servers, configure, glibc, musl):
+    configure(stub(corp_test=[servers["stub-a"]]))
+    for client in (glibc, musl):
+        assert suite.await_answer(client, "db.corp.test", "192.0.2.101")["held"], suite.describe()
+    suite.edit_configuration(stub(corp_test=[f"{servers['stub-b']}:53"]))
+    assert suite.await_answer(glibc, "db.corp.test", "192.0.2.102")["held"], suite.describe()
+    configure(None)
+    assert suite.await_answer(glibc, "db.corp.test", "none", 10)["held"]
+    # Without it, names outside go where the node's resolv.conf says.
+    assert suite.lookup(glibc, "www.example.com")["addresses"] == ["192.0.2.80"]
+
+
+def test_upstream_servers(suite, servers, configure, glibc, musl):
+    configure({"upstreamNameservers": json.dumps([servers["other-upstream"]])})
+    for client in (glibc, musl):
+        assert suite.await_answer(client, "anything.example.net", "192.0.2.103")["held"], suite.describe()
+    assert suite.lookup(glibc, "kubernetes.default")["addresses"] == ["10.96.0.1"]
+
+
+def test_external_name_goes_to_the_configured_upstream(suite, servers, configure, glibc):
+    configure({"upstreamNameservers": json.dumps([servers["other-upstream"]])})
+    suite.plane.apply(json.dumps({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "away", "namespace": "clients"},
+                                  "spec": {"type": "ExternalName", "externalName": "far.example.net"}}))
+    try:
+        assert suite.await_answer(glibc, "away", "192.0.2.103")["held"], suite.describe()
+    finally:
+        suite.plane.kubectl("-n", "clients", "delete", "service", "away")
+
+
+def test_stub_server_given_by_a_cluster_name(suite, servers, configure, glibc):
+    """A stub domain whose server is a Service: the nanny asks kubedns for it."""
+    suite.plane.apply("\n---\n".join(json.dumps(o) for o in (
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "stub", "namespace": "clients"},
+         "spec": {"clusterIP": "None", "ports": [{"port": 53, "protocol": "UDP"}]}},
+        {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+         "metadata": {"name": "stub-1", "namespace": "clients", "labels": {"kubernetes.io/service-name": "stub"}},
+         "ports": [{"port": 53, "protocol": "UDP"}], "endpoints": [{"addresses": [servers["stub-a"]]}]})))
+    try:
+        configure(stub(named_test=["stub.clients.svc.cluster.local"]))
+        assert suite.await_answer(glibc, "x.named.test", "192.0.2.101", 20)["held"], suite.describe()
+    finally:
+        suite.plane.kubectl("-n", "clients", "delete", "service/stub", "endpointslice/stub-1")
+
+
+def test_one_bad_key_keeps_its_last_good_value_and_the_others_count(suite, servers, configure, glibc):
+    configure(stub(good_test=[servers["stub-a"]]))
+    assert suite.await_answer(glibc, "a.good.test", "192.0.2.101")["held"]
+    pod = suite.ensure(data=suite.data)[0]
+    suite.edit_configuration({"stubDomains": "{ not json", "upstreamNameservers": json.dumps([servers["other-upstream"]])})
+    assert suite.await_answer(glibc, "b.example.net", "192.0.2.103")["held"], suite.describe()
+    assert suite.lookup(glibc, "c.good.test")["addresses"] == ["192.0.2.101"]
+    assert suite.lookup(glibc, "kubernetes.default")["addresses"] == ["10.96.0.1"]
+
+    def told():
+        return any("stubDomains" in line and not line.rstrip().endswith(" 0")
+                   for line in http_get(pod.address, 10056, "/metrics")[1].splitlines() if line.startswith("nanny_"))
+    wait_for(told, 5, "a metric that names the key")
+    assert "stubDomains" in pod.container("dnsmasq").log()
+    assert set(pod.restarts().values()) == {0}
+
+
+def test_fifty_edits_lose_nothing(suite, servers, configure, glibc, musl, report):
+    """Under queries for cluster names, the stub domain and an outside name."""
+    configure(stub(corp_test=[servers["stub-a"]]))
+    assert suite.await_answer(glibc, "x.corp.test", "192.0.2.101")["held"]
+    names = ["kubernetes.default.svc.cluster.local=10.96.0.1", "www.example.com=192.0.2.80", "x.corp.test=192.0.2.101",
+             "nothing.clients.svc.cluster.local=none"]
+    askers = [suite.asker(glibc, "ask", "10.96.0.10", 500, *names), suite.asker(musl, "resolve", 20, *names[:2])]
+    pod = suite.ensure(data=suite.data)[0]
+    generation = in_force(pod)
+    for i in range(50):
+        suite.edit_configuration(stub(corp_test=[servers["stub-a"]], **{f"edit{i}_test": [servers["stub-b"]]}))
+        generation = wait_for(lambda before=generation: (in_force(pod) or 0) > before and in_force(pod), 10, f"edit {i} in force")
+    results = [a.stop() for a in askers]
+    for total, failures in results:
+        assert not failures, failures[:5]
+    total = results[0][0]
+    report("ConfigMap edited 50 times", "0 lost, 0 wrong", f"{total['lost']} lost, {total['wrong']} wrong of {total['asked']}")
+    assert total["asked"] > 500 and set(pod.restarts().values()) == {0}

@@ -1,0 +1,234 @@
+"""The manifests, as an operator applies them: accepted by the real API server, and what their pods may do."""
+
+import json
+import pathlib
+
+import pytest
+import yaml
+
+from cluster import DNS_IP, ROOT, manifests, objects, query, records
+from run import Failed, docker, run
+
+OVERLAYS = ["replace-kube-dns", "beside", "front", "autoscale"]
+ACCOUNT = "system:serviceaccount:kube-system:kube-dns"
+CLUSTER_NAME = "kubernetes.default.svc.cluster.local."
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_api_server_accepts_the_overlay(cluster, tmp_path, overlay):
+    text = manifests(tmp_path, overlay)
+    out = cluster.plane.apply(text, "--dry-run=server", "--validate=strict")
+    assert out.count("serverside-applied") == len(objects(text))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_overlay_answers(suite, glibc, musl, overlay):
+    if overlay == "beside":
+        pytest.skip("has a test of its own: it must not touch kube-dns")
+    suite.ensure(overlay, 1)
+    for client in (glibc, musl):
+        assert suite.lookup(client, "kubernetes.default")["addresses"] == ["10.96.0.1"]
+        assert suite.lookup(client, "www.example.com")["addresses"] == ["192.0.2.80"]
+    if overlay == "autoscale":
+        assert suite.api.get("/apis/autoscaling/v2/namespaces/kube-system/horizontalpodautoscalers/kube-dns")
+        suite.plane.kubectl("-n", "kube-system", "delete", "hpa", "kube-dns")
+
+
+def test_beside_leaves_the_cluster_dns_alone(suite, glibc):
+    before = suite.ensure("replace-kube-dns", 1)
+    service = suite.api.get("/api/v1/namespaces/kube-system/services/kube-dns")
+    suite.install("beside", 1, clusterIP="SET-ME")
+    try:
+        after = suite.kubelet.list("kube-system", "kube-dns-")
+        own = [p for p in after if p not in before]
+        assert len(own) == 1 and set(before) < set(after)
+        assert suite.api.get("/api/v1/namespaces/kube-system/services/kube-dns")["metadata"]["resourceVersion"] \
+            == service["metadata"]["resourceVersion"]
+        beside = suite.api.get("/api/v1/namespaces/kube-system/services/kube-dns-beside")["spec"]["clusterIP"]
+        assert beside != DNS_IP
+        name = CLUSTER_NAME.rstrip(".")
+        asker = suite.asker(glibc, "ask", beside, 50, f"{name}=10.96.0.1")
+        total, failures = suite.stop_after(asker, 50)
+        assert total["right"] >= 30 and not failures
+        # Its readiness and its endpoints are its own.
+        slices = suite.api.get("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+                               "?labelSelector=kubernetes.io/service-name=kube-dns")["items"]
+        addresses = [e["addresses"][0] for s in slices for e in s["endpoints"]]
+        assert own[0].address not in addresses
+    finally:
+        suite.plane.kubectl("delete", "--ignore-not-found", "-f", "-", input=manifests(suite.directory, "beside"))
+        suite.gone("kube-dns-beside")
+
+
+def test_service_account_may_do_what_it_needs_and_nothing_else(suite):
+    suite.ensure()
+
+    def can(verb, resource):
+        return "yes" in suite.plane.kubectl("auth", "can-i", verb, resource, "--all-namespaces", "--as", ACCOUNT, check=False)
+
+    for resource in ("services", "namespaces", "endpointslices.discovery.k8s.io"):
+        assert can("list", resource) and can("watch", resource), resource
+        assert not can("delete", resource) and not can("update", resource), resource
+    for resource in ("secrets", "pods", "nodes", "configmaps"):
+        assert not can("list", resource), resource
+
+
+def test_only_kubedns_holds_a_token(suite):
+    """The two containers that face packets from strangers, or run somebody else's code, cannot talk to the API."""
+    pod = suite.ensure()[0]
+    for c in pod.containers:
+        mounts = json.loads(docker("inspect", "-f", "{{json .Mounts}}", c.id))
+        has = any("serviceaccount" in m["Destination"] for m in mounts)
+        assert has == (c.spec["name"] == "kubedns"), c.spec["name"]
+
+
+def process_status(pid):
+    return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+
+
+@pytest.mark.parametrize("overlay", ["replace-kube-dns", "front"])
+def test_confinement(suite, overlay):
+    """Every process of the pod, dnsmasq included: uid 65534, no capability at all, no way to one, read-only root, seccomp."""
+    pod = suite.ensure(overlay)[0]
+    seen = []
+    for c in pod.containers:
+        for pid in docker("top", c.id, "-eo", "pid").split()[1:]:
+            status = process_status(pid)
+            seen.append(status["Name"])
+            assert status["Uid"].split() == ["65534"] * 4 and status["Gid"].split() == ["65534"] * 4, status["Name"]
+            assert all(int(status[c], 16) == 0 for c in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")), status["Name"]
+            assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", status["Name"]
+            root = [m.split()[5] for m in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines() if m.split()[4] == "/"]
+            assert all("ro" in options.split(",") for options in root), status["Name"]
+    assert set(seen) == {"dnsmasq", "kubedns", "nanny", "sidecar"}
+    border = run("nsenter", "-t", pod.pid, "-n", "sysctl", "-n", "net.ipv4.ip_unprivileged_port_start").strip()
+    assert border == "0"
+
+
+def test_pod_is_not_restarted_and_its_probes_pass(suite):
+    pod = suite.ensure()[0]
+    assert set(pod.restarts().values()) == {0}
+    assert all(probe.passing is not False for c in pod.containers for probe in c.probes.values())
+
+
+# kube-dns's own Deployment as it is found in clusters (1.22): its facts, written down here in our order.
+def kube_dns_deployment(images):
+    def get(path, port):
+        return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}, "timeoutSeconds": 5}
+
+    alive = {"initialDelaySeconds": 60, "successThreshold": 1, "failureThreshold": 5}
+    unprivileged = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsUser": 1001, "runAsGroup": 1001}
+    domain = "cluster.local"
+    ports = {"kubedns": [("dns-local", 10053, "UDP"), ("dns-tcp-local", 10053, "TCP"), ("metrics", 10055, "TCP")],
+             "dnsmasq": [("dns", 53, "UDP"), ("dns-tcp", 53, "TCP")], "sidecar": [("metrics", 10054, "TCP")]}
+    containers = [
+        {"name": "kubedns", "image": f"{images}/kubedns", "securityContext": unprivileged,
+         "args": [f"--domain={domain}.", "--dns-port=10053", "--config-dir=/kube-dns-config", "--v=2"],
+         "env": [{"name": "PROMETHEUS_PORT", "value": "10055"}],
+         "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}},
+         "livenessProbe": {**get("/healthcheck/kubedns", 10054), **alive},
+         "readinessProbe": {**get("/readiness", 8081), "initialDelaySeconds": 3},
+         "volumeMounts": [{"name": "kube-dns-config", "mountPath": "/kube-dns-config"}]},
+        {"name": "dnsmasq", "image": f"{images}/nanny",
+         "args": ["-v=2", "-logtostderr", "-configDir=/etc/k8s/dns/dnsmasq-nanny", "-restartDnsmasq=true", "--", "-k",
+                  "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-",
+                  *(f"--server=/{z}/127.0.0.1#10053" for z in (domain, "in-addr.arpa", "ip6.arpa"))],
+         "securityContext": {"capabilities": {"drop": ["all"], "add": ["NET_BIND_SERVICE", "SETGID"]}},
+         "resources": {"requests": {"cpu": "150m", "memory": "20Mi"}},
+         "livenessProbe": {**get("/healthcheck/dnsmasq", 10054), **alive},
+         "volumeMounts": [{"name": "kube-dns-config", "mountPath": "/etc/k8s/dns/dnsmasq-nanny"}]},
+        {"name": "sidecar", "image": f"{images}/sidecar", "securityContext": unprivileged,
+         "args": ["--v=2", "--logtostderr", f"--probe=kubedns,127.0.0.1:10053,kubernetes.default.svc.{domain},5,SRV",
+                  f"--probe=dnsmasq,127.0.0.1:53,kubernetes.default.svc.{domain},5,SRV"],
+         "resources": {"requests": {"memory": "20Mi", "cpu": "10m"}}, "livenessProbe": {**get("/metrics", 10054), **alive}},
+    ]
+    for c in containers:
+        c["ports"] = [{"name": n, "containerPort": p, "protocol": t} for n, p, t in ports[c["name"]]]
+    labels = {"k8s-app": "kube-dns"}
+    anti = {"labelSelector": {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns"]}]},
+            "topologyKey": "kubernetes.io/hostname"}
+    pod = {
+        "priorityClassName": "system-cluster-critical", "dnsPolicy": "Default", "serviceAccountName": "kube-dns",
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, "supplementalGroups": [65534], "fsGroup": 65534},
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": anti}]}},
+        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}], "nodeSelector": {"kubernetes.io/os": "linux"},
+        "volumes": [{"name": "kube-dns-config", "configMap": {"name": "kube-dns", "optional": True}}], "containers": containers}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels},
+                     "strategy": {"rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}},
+                     "template": {"metadata": {"labels": labels}, "spec": pod}}}
+
+
+def test_kube_dns_deployment_with_three_images_swapped(suite, images, glibc, musl):
+    """Arguments, probes, security context and role as they are: root with two capabilities, port 53 privileged, and a role
+    that knows services and endpoints only."""
+    suite.ensure()
+    suite.plane.kubectl("delete", "clusterrolebinding,clusterrole", "kube-dns")
+    suite.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns")
+    suite.gone("kube-dns")
+    suite.reinstall()
+    deployment = kube_dns_deployment("suite.invalid/dns")
+    for c in deployment["spec"]["template"]["spec"]["containers"]:
+        c["image"] += f":{images}"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "kube-dns", "namespace": "kube-system"},
+               "automountServiceAccountToken": True}
+    suite.plane.apply(yaml.safe_dump_all([account, deployment]))
+    try:
+        pod = suite.await_rollout("kube-dns")[0]
+        border = run("nsenter", "-t", pod.pid, "-n", "sysctl", "-n", "net.ipv4.ip_unprivileged_port_start").strip()
+        assert border == "1024"
+        for client in (glibc, musl):
+            assert suite.await_answer(client, "kubernetes.default", "10.96.0.1")["held"], suite.describe()
+            assert suite.lookup(client, "www.example.com")["addresses"] == ["192.0.2.80"]
+        # Headless names need endpoints: the role grants the legacy ones only.
+        suite.namespace("legacy")
+        suite.plane.apply(yaml.safe_dump_all(suite.workload("db", "legacy", kind="StatefulSet", replicas=2, headless=True)))
+        assert suite.await_answer(glibc, "db-1.db.legacy", "any", 30)["held"], suite.describe()
+        assert len(records(query(pod.address, "db.legacy.svc.cluster.local."))) == 2
+        assert set(pod.restarts().values()) == {0}
+    finally:
+        suite.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns")
+        suite.gone("kube-dns")
+
+
+def test_check_names_each_missing_value(cluster, tmp_path):
+    import shutil
+    copy = tmp_path / "kubernetes"
+    shutil.copytree(ROOT / "conf/kubernetes", copy)
+    path = copy / "settings/settings.yaml"
+    env = {"KUBECTL": f"{cluster.plane.ctl} kubectl --kubeconfig {cluster.plane.kubeconfig}"}
+
+    def check(*args):
+        import os
+        import subprocess
+        p = subprocess.run([copy / "check", *args], env={**os.environ, **env}, stderr=subprocess.PIPE, text=True, timeout=60)
+        return p.returncode, p.stderr
+
+    code, said = check()
+    assert code == 1 and "clusterIP is not set" in said and "registry is not set" in said
+    code, said = check("beside")
+    assert code == 1 and "clusterIP" not in said and "registry is not set" in said
+    text = path.read_text()
+    path.write_text(text.replace("clusterIP: SET-ME", f"clusterIP: {DNS_IP}").replace("registry: SET-ME", "registry: r.example/dns"))
+    code, said = check("replace-kube-dns", "beside", "front", "autoscale")
+    assert code == 0, said
+    path.write_text(path.read_text().replace("cluster.local", "cluster.local."))
+    code, said = check()
+    assert code == 1 and "no final dot" in said
+    # A Deployment that was applied with its replicas would fall to one.
+    cluster.reinstall()
+    old = manifests(tmp_path, "replace-kube-dns").replace("  selector:\n    matchLabels:\n      k8s-app: kube-dns\n  strategy:",
+                                                          "  replicas: 0\n  selector:\n    matchLabels:\n      k8s-app: kube-dns\n  strategy:")
+    cluster.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns", "--ignore-not-found")
+    cluster.plane.kubectl("apply", "-f", "-", input=old)
+    path.write_text(path.read_text().replace("cluster.local.", "cluster.local"))
+    code, said = check()
+    assert code == 1 and "there will be 1" in said and "value: 0" in said
+    cluster.plane.kubectl("-n", "kube-system", "delete", "deployment", "kube-dns")
+    assert check()[0] == 0
+
+
+def test_values_forgotten_are_refused_by_the_api_server(cluster, tmp_path):
+    """Without the check, too, nothing half-configured is applied."""
+    with pytest.raises(Failed, match="SET-ME"):
+        cluster.plane.apply(manifests(tmp_path, "replace-kube-dns", clusterIP="SET-ME"), "--dry-run=server")

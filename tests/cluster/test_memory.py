@@ -1,0 +1,58 @@
+"""What the idle pod holds in memory, as the kernel counts it, shared pages by share."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from run import docker
+
+GOAL_PSS_MB = 20
+KUBE_DNS_RSS_MB = 125  # kube-dns's three containers, idle, in the same cluster
+
+
+def memory(pid):
+    """Kilobytes by name, of one process."""
+    rows = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    rows += [r for r in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if r.startswith(("VmRSS", "RssAnon", "RssFile"))]
+    return {r.split(":")[0]: int(r.split()[1]) for r in rows}
+
+
+@pytest.fixture
+def shared_layer(suite, images, tmp_path):
+    """Engines on overlayfs keep the pages of a layer once for all containers, as nodes do. fuse-overlayfs keeps them once for
+    each container: there the libraries of the images are mounted from one directory, which has the same effect."""
+    if docker("info", "-f", "{{.Driver}}").strip() != "fuse-overlayfs":
+        yield
+        return
+    for name in ("kubedns", "nanny", "sidecar"):
+        container = docker("create", f"{name}:{images}").strip()
+        try:
+            with subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE) as p:
+                subprocess.run(["tar", "-x", "-C", tmp_path, "--wildcards", "lib*"], stdin=p.stdout, check=True)
+        finally:
+            docker("rm", container)
+    directories = sorted({f.parent for f in tmp_path.rglob("*.so*")})
+    suite.kubelet.engine_args = [x for d in directories
+                                 for x in ("--mount", f"type=bind,src={d},dst=/{d.relative_to(tmp_path)},readonly")]
+    yield
+    suite.kubelet.engine_args = []
+
+
+def test_idle_pod(suite, shared_layer, report):
+    """A pod that has just begun, has read the cluster, and is asked by nobody but its own probes."""
+    suite.ensure("replace-kube-dns", 1)
+    suite.plane.kubectl("-n", "kube-system", "delete", "pod", "-l", "k8s-app=kube-dns", "--wait=true")
+    pod = suite.await_rollout("kube-dns")[0]
+    total = {}
+    for c in pod.containers:
+        for line in docker("top", c.id, "-eo", "pid,comm").splitlines()[1:]:
+            pid, name = line.split()
+            m = memory(pid)
+            report(f"memory of {name}", "", "PSS {:.1f} MB, RSS {:.1f} (anonymous {:.1f}, files {:.1f})".format(
+                *(m[k] / 1024 for k in ("Pss", "VmRSS", "RssAnon", "RssFile"))))
+            for k, v in m.items():
+                total[k] = total.get(k, 0) + v / 1024
+    report("idle pod, three containers", f"PSS <= {GOAL_PSS_MB} MB (kube-dns: {KUBE_DNS_RSS_MB} MB RSS)",
+           f"PSS {total['Pss']:.1f} MB, RSS {total['VmRSS']:.1f} MB")
+    assert total["Pss"] <= GOAL_PSS_MB

@@ -1,0 +1,144 @@
+"""Objects made with kubectl on the real control plane, and how soon, and how rightly, containers see them by name.
+
+Both topologies: in classic a name that was asked for before stays in dnsmasq's cache for its TTL; in front it never does.
+"""
+
+import json
+import statistics
+
+import pytest
+import yaml
+
+from cluster import DOMAIN, query, records
+from run import wait_for
+
+NS = "tenants"
+TTL_S = 30
+
+
+@pytest.fixture(scope="module", params=["replace-kube-dns", "front"])
+def overlay(request, suite):
+    suite.ensure(request.param, 3)
+    suite.namespace(NS)
+    yield request.param
+    suite.plane.kubectl("-n", NS, "delete", "deployments,statefulsets,services", "--all", "--wait=true")
+
+
+@pytest.fixture
+def dns(suite, overlay):
+    suite.ensure(overlay, 3)
+    return suite
+
+
+def service(dns, name):
+    return dns.api.get(f"/api/v1/namespaces/{NS}/services/{name}")
+
+
+def pod_addresses(dns, app):
+    pods = dns.api.get(f"/api/v1/namespaces/{NS}/pods?labelSelector=app={app}")["items"]
+    return sorted(p["status"]["podIP"] for p in pods
+                  if "deletionTimestamp" not in p["metadata"] and p.get("status", {}).get("podIP"))
+
+
+def fqdn(name):
+    return f"{name}.{NS}.svc.{DOMAIN}"
+
+
+def test_every_kind_of_service_within_a_second(dns, overlay, glibc, musl, report):
+    """Made by kubectl in one go; the time runs from kubectl's end."""
+    kinds = {
+        "web": dns.workload("web", NS),
+        "db": dns.workload("db", NS, kind="StatefulSet", headless=True),
+        "both": dns.workload("both", NS, ipFamilyPolicy="RequireDualStack"),
+        "outside": [{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "outside", "namespace": NS},
+                     "spec": {"type": "ExternalName", "externalName": "www.example.com"}}],
+        "empty": dns.workload("empty", NS, replicas=0),
+    }
+    times = []
+    for name, made in kinds.items():
+        expect = {"outside": "192.0.2.80", "both": "any"}.get(name, "any")
+        times += dns.measure([glibc, musl], f"{name}.{NS}", expect, lambda made=made: dns.plane.apply(yaml.safe_dump_all(made)))
+    median, p99 = statistics.median(times), sorted(times)[int(len(times) * 0.99)]
+    report(f"first answer after kubectl, {overlay}", "within 1 s", f"median {median * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms, n={len(times)}")
+    assert p99 <= 1
+
+    both = service(dns, "both")["spec"]["clusterIPs"]
+    assert sorted(dns.lookup(glibc, fqdn("both"))["addresses"]) == sorted(both) and len(both) == 2
+    assert dns.lookup(musl, f"empty.{NS}")["addresses"] == [service(dns, "empty")["spec"]["clusterIP"]]
+    db = wait_addresses(dns, "db", 3)
+    for client in (glibc, musl):
+        got = dns.await_answer(client, fqdn("db"), ",".join(db), TTL_S + 5)
+        assert got["held"], (db, got)
+
+
+def wait_addresses(dns, app, count):
+    wait_for(lambda: len(pod_addresses(dns, app)) == count, 15, f"{count} pods of {app}")
+    return pod_addresses(dns, app)
+
+
+def test_programming_time(dns, overlay, glibc, musl, report):
+    """Forty Services, one after the other: from the API server's reply to the first right answer in a container."""
+    times = []
+    for i in range(20):
+        name = f"quick-{overlay}-{i}"
+        body = {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}
+        times += dns.measure([glibc, musl], f"{name}.{NS}", "any",
+                                 lambda b=body: dns.api.request("POST", f"/api/v1/namespaces/{NS}/services", b))
+    times.sort()
+    report(f"API reply to answer, {overlay}", "p99 within 1 s",
+           f"median {times[len(times) // 2] * 1e3:.0f} ms, p99 {times[int(len(times) * .99)] * 1e3:.0f} ms, n={len(times)}")
+    assert times[int(len(times) * .99)] <= 1
+
+
+def test_pods_killed_and_moved(dns, overlay, glibc, report):
+    """A StatefulSet's pod dies and comes back with another address; a Deployment's pods are replaced: the names follow."""
+    dns.plane.apply(yaml.safe_dump_all(dns.workload("moving", NS, kind="StatefulSet", headless=True)))
+    before = wait_addresses(dns, "moving", 3)
+    assert dns.await_answer(glibc, fqdn("moving-1.moving"), "any")["held"]
+    old = dns.lookup(glibc, fqdn("moving-1.moving"))["addresses"]
+    patience = 10 if overlay == "front" else TTL_S + 10
+    dns.plane.kubectl("-n", NS, "delete", "pod", "moving-1", "--wait=true")
+    after = wait_addresses(dns, "moving", 3)
+    new = sorted(set(after) - set(before))
+    assert len(new) == 1 and new != old
+    got = dns.await_answer(glibc, fqdn("moving-1.moving"), new[0], patience)
+    assert got["held"], (new, got, dns.describe())
+    assert dns.await_answer(glibc, fqdn("moving"), ",".join(after), patience)["held"]
+    # What asks kubedns itself sees it at once, in reverse too.
+    reverse = query(dns.ensure(overlay, 3)[0].address, reverse_name(new[0]), "PTR")
+    assert records(reverse) == [fqdn("moving-1.moving") + "."]
+    report(f"pod moved, {overlay}", "name follows" + ("" if overlay == "front" else " within its TTL"), f"{old[0]} -> {new[0]}")
+
+
+def reverse_name(address):
+    import dns.reversename
+    return dns.reversename.from_address(address)
+
+
+def test_scaled_to_nothing_is_no_such_name(dns, overlay, glibc):
+    dns.plane.apply(yaml.safe_dump_all(dns.workload("shrinking", NS, kind="StatefulSet", headless=True, replicas=2)))
+    assert dns.await_answer(glibc, fqdn("shrinking"), "any")["held"]
+    dns.plane.kubectl("-n", NS, "scale", "statefulset/shrinking", "--replicas=0")
+    assert dns.await_answer(glibc, fqdn("shrinking"), "none", 15 + (0 if overlay == "front" else TTL_S))["held"]
+
+
+def test_renamed_service(dns, overlay, glibc):
+    """The old name ends, the new one begins, and so does the pointer of an address that is given again."""
+    dns.plane.apply(yaml.safe_dump_all(dns.workload("before", NS, replicas=1)))
+    assert dns.await_answer(glibc, fqdn("before"), "any")["held"]
+    address = service(dns, "before")["spec"]["clusterIP"]
+    dns.plane.kubectl("-n", NS, "delete", "service", "before")
+    renamed = dns.workload("after", NS, replicas=1, clusterIP=address)[0]
+    dns.plane.apply(json.dumps(renamed))
+    assert dns.await_answer(glibc, fqdn("after"), address)["held"]
+    patience = 10 if overlay == "front" else TTL_S + 5
+    assert dns.await_answer(glibc, fqdn("before"), "none", patience)["held"]
+
+
+def test_ports_have_srv_records(dns, overlay):
+    ports = [{"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}]
+    dns.plane.apply(yaml.safe_dump_all(dns.workload("ported", NS, ports=ports)))
+    pod = dns.ensure(overlay, 3)[0]
+    got = wait_for(lambda: records(query(pod.address, f"_http._tcp.{fqdn('ported')}.", "SRV")), 5, "SRV")
+    assert got == [f"0 100 80 {fqdn('ported')}."]
+    assert records(query(pod.address, f"_dns._udp.{fqdn('ported')}.", "SRV")) == [f"0 100 53 {fqdn('ported')}."]
