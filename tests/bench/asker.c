@@ -1,0 +1,313 @@
+/*
+ * A DNS client that measures time, for what dnsperf does not tell: percentiles at a fixed rate, and
+ * when a changed answer is first seen. All of 127.0.0.1, UDP.
+ *
+ * `asker load PORT FILE RATE SECONDS SOCKETS` sends RATE questions a second, on time whether or not
+ * answers come (an open loop: a server that stalls is not spared the questions that it would have
+ * had to answer), and prints one JSON object: sent, answered, lost, rcodes, latency in microseconds
+ * at several percentiles. FILE has dnsperf's form: `NAME TYPE` a line.
+ *
+ * `asker follow PORT FILE` takes the lines `NAME TYPE there|gone` of FILE one after the other: it
+ * asks until there is an answer, or NXDOMAIN, and prints the CLOCK_MONOTONIC nanoseconds at which
+ * that answer came; 0 when it has not come within FOLLOW_NS.
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/dname.h"
+#include "lib/wire.h"
+#include "lib/xalloc.h"
+
+static const int64_t FOLLOW_NS = 10000000000; /* then a change was missed */
+
+enum {
+	QUERY_MAX = 300,
+	IDS = 65536, /* a socket's questions in flight */
+	LOST_NS = 2000000000,
+	PER_OCTAVE = 64, /* buckets: an error of 1 % at most */
+	BUCKETS = 40 * PER_OCTAVE,
+	REPLY_MAX = 4096,
+};
+
+struct question {
+	uint8_t wire[QUERY_MAX];
+	uint16_t len;
+};
+
+static struct question *questions;
+static size_t question_count;
+
+static int64_t
+now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static struct question
+parse(const char *name, const char *type)
+{
+	struct dname dname;
+	struct question q;
+
+	if (dname_from_text(&dname, name) != 0 || type_number(type) == 0)
+		errx(2, "not a question: %s %s", name, type);
+	q.len =
+	    (uint16_t)query_write(q.wire, sizeof(q.wire), 0, dname.wire, type_number(type), 1, 0);
+	return q;
+}
+
+static void
+read_questions(const char *path)
+{
+	char name[1100], type[20];
+	FILE *in = fopen(path, "r");
+
+	if (in == NULL)
+		err(2, "%s", path);
+	while (fscanf(in, "%1099s %19s", name, type) == 2) {
+		if ((question_count & (question_count - 1)) == 0)
+			questions = xreallocarray(questions,
+			    question_count > 0 ? 2 * question_count : 1, sizeof(*questions));
+		questions[question_count++] = parse(name, type);
+	}
+	fclose(in);
+	if (question_count == 0)
+		errx(2, "%s: no questions", path);
+}
+
+static int
+connect_to(const char *port)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), size = 4 << 20;
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)atoi(port)),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (fd < 0 || connect(fd, (struct sockaddr *)&sin, sizeof(sin)) < 0)
+		err(1, "port %s", port);
+	return fd;
+}
+
+static struct {
+	uint64_t sent, answered, late, rcodes[16], buckets[BUCKETS];
+	int64_t max_ns;
+} load;
+
+/* Buckets grow with the value: octave times PER_OCTAVE, and the place in it. */
+static size_t
+bucket_of(int64_t ns)
+{
+	uint64_t v = ns > PER_OCTAVE ? (uint64_t)ns : PER_OCTAVE;
+	unsigned octave = 63U - (unsigned)__builtin_clzll(v);
+	size_t place = (size_t)(v >> (octave - 6)) & (PER_OCTAVE - 1);
+	size_t bucket = (size_t)(octave - 6) * PER_OCTAVE + place;
+	return bucket < BUCKETS ? bucket : BUCKETS - 1;
+}
+
+static double
+bucket_us(size_t bucket)
+{
+	unsigned octave = (unsigned)(bucket / PER_OCTAVE) + 6;
+	uint64_t low = (PER_OCTAVE + bucket % PER_OCTAVE) << (octave - 6);
+	return (double)low / 1000;
+}
+
+static double
+percentile(double share)
+{
+	uint64_t wanted = (uint64_t)(share * (double)load.answered), seen = 0;
+
+	for (size_t i = 0; i < BUCKETS; i++) {
+		seen += load.buckets[i];
+		if (seen > wanted || seen == load.answered)
+			return bucket_us(i);
+	}
+	return 0;
+}
+
+struct client {
+	int fd;
+	uint16_t next_id;
+	int64_t *sent_ns; /* by ID; 0: none in flight */
+};
+
+/* `due` is when it should have been sent: a client that is late itself must not flatter the server.
+ */
+static void
+send_one(struct client *c, struct question *q, int64_t due)
+{
+	uint16_t id = c->next_id++;
+
+	wire_put16(q->wire, id);
+	c->sent_ns[id] = due;
+	load.sent++;
+	if (send(c->fd, q->wire, q->len, 0) < 0)
+		c->sent_ns[id] = 0; /* counted as lost, since it was not answered */
+}
+
+static void
+receive(struct client *c)
+{
+	uint8_t reply[REPLY_MAX];
+	ssize_t len;
+
+	while ((len = recv(c->fd, reply, sizeof(reply), 0)) >= 12) {
+		uint16_t id = wire_get16(reply);
+		int64_t took = now_ns() - c->sent_ns[id];
+		if (c->sent_ns[id] == 0 || took > LOST_NS) {
+			load.late++;
+			continue;
+		}
+		c->sent_ns[id] = 0;
+		load.answered++;
+		load.rcodes[reply[3] & 15]++;
+		load.buckets[bucket_of(took)]++;
+		if (took > load.max_ns)
+			load.max_ns = took;
+	}
+}
+
+static void
+print_load(double seconds)
+{
+	static const struct {
+		const char *name;
+		double share;
+	} points[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p99.9", 0.999 },
+		{ "p99.99", 0.9999 } };
+
+	printf("{\"sent\": %" PRIu64 ", \"answered\": %" PRIu64 ", \"lost\": %" PRIu64
+	       ", \"seconds\": %.3f, \"rcodes\": {",
+	    load.sent, load.answered, load.sent - load.answered, seconds);
+	const char *comma = "";
+	for (unsigned i = 0; i < 16; i++) {
+		char text[12];
+		if (load.rcodes[i] == 0)
+			continue;
+		printf("%s\"%s\": %" PRIu64, comma, rcode_name(i, text), load.rcodes[i]);
+		comma = ", ";
+	}
+	printf("}, \"latency_us\": {");
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+		printf("\"%s\": %.1f, ", points[i].name, percentile(points[i].share));
+	printf("\"max\": %.1f}}\n", (double)load.max_ns / 1000);
+}
+
+static int
+run_load(char **argv)
+{
+	double rate = atof(argv[2]), seconds = atof(argv[3]);
+	size_t count = (size_t)atoi(argv[4]);
+	static struct client *clients; /* reachable to the end, which is the end of the program */
+	static struct pollfd *fds;
+	clients = xcalloc(count, sizeof(*clients));
+	fds = xcalloc(count, sizeof(*fds));
+
+	read_questions(argv[1]);
+	for (size_t i = 0; i < count; i++) {
+		clients[i] =
+		    (struct client){ connect_to(argv[0]), 0, xcalloc(IDS, sizeof(int64_t)) };
+		fds[i] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
+	}
+	int64_t begun = now_ns(), end = begun + (int64_t)(seconds * 1e9);
+	uint64_t total = (uint64_t)(rate * seconds);
+	/* A client that got no CPU for a while sends late what was due: it would have been waited
+	 * for. */
+	for (int64_t now = begun;
+	     load.sent < total || (load.answered < load.sent && now < end + LOST_NS);
+	     now = now_ns()) {
+		uint64_t due = (uint64_t)((double)(now - begun) / 1e9 * rate);
+		for (unsigned burst = 0; burst < 64 && load.sent < due && load.sent < total;
+		     burst++) {
+			int64_t when = begun + (int64_t)((double)load.sent / rate * 1e9);
+			send_one(&clients[load.sent % count],
+			    &questions[load.sent % question_count], when);
+		}
+		for (size_t i = 0; i < count; i++)
+			receive(&clients[i]);
+		if (load.sent >= due || load.sent >= total) {
+			struct timespec wait = { 0, 50000 };
+			ppoll(fds, count, &wait, NULL);
+		}
+	}
+	print_load(seconds);
+	return 0;
+}
+
+/* Whether the reply to the question says what was hoped for. */
+static bool
+says(const uint8_t *reply, size_t len, bool there)
+{
+	return len >= 12 &&
+	       (there ? (reply[3] & 15) == 0 && wire_get16(reply + 6) > 0 : (reply[3] & 15) == 3);
+}
+
+static int64_t
+follow_one(int fd, struct question *q, bool there)
+{
+	static uint16_t id;
+	uint8_t reply[REPLY_MAX];
+
+	int64_t give_up = now_ns() + FOLLOW_NS;
+	while (now_ns() < give_up) {
+		wire_put16(q->wire, ++id);
+		if (send(fd, q->wire, q->len, 0) < 0) {
+			usleep(100);
+			continue;
+		}
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		while (poll(&p, 1, 100) > 0) {
+			ssize_t len = recv(fd, reply, sizeof(reply), 0);
+			if (len < 12 || wire_get16(reply) != id)
+				continue;
+			if (says(reply, (size_t)len, there))
+				return now_ns();
+			break;
+		}
+		struct timespec pause = { 0, 50000 };
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+static int
+run_follow(char **argv)
+{
+	char name[1100], type[20], what[10];
+	int fd = connect_to(argv[0]);
+	FILE *in = fopen(argv[1], "r");
+
+	if (in == NULL)
+		err(2, "%s", argv[1]);
+	while (fscanf(in, "%1099s %19s %9s", name, type, what) == 3) {
+		struct question q = parse(name, type);
+		printf("%" PRId64 "\n", follow_one(fd, &q, strcmp(what, "there") == 0));
+		fflush(stdout);
+	}
+	fclose(in);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc == 7 && strcmp(argv[1], "load") == 0)
+		return run_load(argv + 2);
+	if (argc == 4 && strcmp(argv[1], "follow") == 0)
+		return run_follow(argv + 2);
+	errx(2, "usage: asker load PORT FILE RATE SECONDS SOCKETS | asker follow PORT FILE");
+}

@@ -1,0 +1,369 @@
+"""
+make bench-change: 100 changes of the ConfigMap while dnsmasq answers 5,000 questions a second, under the nanny; and the control,
+the same load while dnsmasq is killed and started again as kube-dns's nanny does it.
+
+Counted, of every question: lost (no answer in 6 s), SERVFAIL or REFUSED, wrong (answered by a server that at no moment between question
+and answer was configured for the name or a domain above it), and, of those that are right, early: answered by a server of a domain above
+while a stub domain for the name was in force, because the question was in flight when that came. Packets that the kernel dropped before dnsmasq could read them are shown
+beside the losses, because a machine that stands still loses those whatever dnsmasq does.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
+LOAD = os.path.join(BUILD, "tests", "bench", "change_load")
+NANNY = os.path.join(BUILD, "bin", "nanny")
+DNSMASQ = shutil.which("dnsmasq", path="/usr/sbin:" + os.environ.get("PATH", ""))
+KINDS = ["cached", "uncached", "kept", "slow", "tcp"]
+ZONES = {"cached": "", "uncached": "", "kept": "keep.test", "slow": "slow.test"}
+DNSMASQ_ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--no-hosts", "--dns-forward-max=1500",
+                "--max-tcp-connections=100", "--server=/cluster.local/127.0.0.1#10053"]  # fmt: skip
+
+
+def free_port():
+    """For both protocols, and below the range from which the kernel gives ports to whoever asks for any, as dnsmasq does at each query."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+            try:
+                udp.bind(("127.0.0.1", port))
+                tcp.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def prefer():
+    """Other work on the machine is not what is measured: where it may, the test goes first. Inherited by dnsmasq."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
+    except PermissionError:
+        pass
+
+
+def now_us():
+    return time.monotonic_ns() // 1000
+
+
+def configurations():
+    """Endless: (stub domains, upstreams), each as lists of server numbers of change_load; "keep.test" is always there."""
+    cycle = [
+        ({"slow.test": [3]}, [1]), ({"slow.test": [4]}, [1]), ({}, [1]), ({"slow.test": [3, 4]}, [1]), ({"slow.test": [4]}, [1, 2]),
+        ({"slow.test": [4], "extra.test": [6]}, [2]), ({"extra.test": [6, 5]}, [2]), ({"slow.test": [3]}, [1, 2]), ({"a.slow.test": [6], "slow.test": [4, 3]}, [1]),
+        ({}, [2]), ({"slow.test": [4]}, [2]), ({"slow.test": [3], "test": [2]}, [1]), ({"test": [1]}, [2]),
+    ]  # fmt: skip
+    while True:
+        for stubs, upstreams in cycle:
+            yield {"keep.test": [5], **stubs}, upstreams
+
+
+def allowed(config, zone):
+    """Servers for names of `zone` under a configuration: those of the nearest domain, and those of every domain above."""
+    stubs, upstreams = config
+    routes = []
+    while zone:
+        if zone in stubs:
+            routes.append(stubs[zone])
+        zone = zone.partition(".")[2]
+    routes.append(upstreams)
+    return set(routes[0]), set().union(*routes)
+
+
+class ConfigMap:
+    """A mount as the kubelet writes it."""
+
+    def __init__(self, path):
+        self.path, self.count = path, 0
+        os.makedirs(path)
+        os.chmod(path, 0o755)
+
+    def write(self, keys):
+        """Swaps in a whole new set; returns when, in microseconds."""
+        self.count += 1
+        new, data = f"..{self.count}", os.path.join(self.path, "..data")
+        old = os.readlink(data) if os.path.islink(data) else None
+        os.mkdir(os.path.join(self.path, new))
+        for key, value in keys.items():
+            with open(os.path.join(self.path, new, key), "wb") as f:
+                f.write(value if isinstance(value, bytes) else value.encode())
+            link = os.path.join(self.path, key)
+            if not os.path.islink(link):
+                os.symlink(os.path.join("..data", key), link)
+        os.symlink(new, data + "_tmp")
+        when = now_us()
+        os.rename(data + "_tmp", data)
+        if old:
+            shutil.rmtree(os.path.join(self.path, old))
+        return when
+
+
+class Load:
+    def __init__(self):
+        self.process = subprocess.Popen([LOAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=prefer)
+        self.ports = [int(p) for p in self.process.stdout.readline().split()[1:]]
+
+    def start(self, port, seconds, rate, tcp_rate):
+        self.process.stdin.write(f"{port} {seconds} {rate} {tcp_rate}\n")
+        self.process.stdin.flush()
+
+    def finish(self):
+        out, _ = self.process.communicate(timeout=120)
+        return [tuple(int(x) for x in line.split()) for line in out.splitlines()]
+
+
+def drops(port):
+    """Packets dropped for full buffers of the sockets bound to the port."""
+    total = 0
+    for name in ("/proc/net/udp", "/proc/net/udp6"):
+        with open(name, encoding="ascii") as f:
+            for line in f.readlines()[1:]:
+                fields = line.split()
+                if int(fields[1].rpartition(":")[2], 16) == port:
+                    total += int(fields[-1])
+    return total
+
+
+def enlarge_buffers(pid, port):
+    """
+    Gives dnsmasq's UDP sockets room for 4 MB of packets, where the test may: a virtual machine that stands still for a tenth of a second
+    otherwise overflows the 277 packets that fit, which says nothing about a change of configuration.
+    """
+    pidfd_getfd, so_rcvbufforce = 438, 33
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    with open("/proc/net/udp", encoding="ascii") as f:
+        rows = [line.split() for line in f.readlines()[1:]]
+    inodes = {f"socket:[{r[9]}]" for r in rows if int(r[1].rpartition(":")[2], 16) == port}
+    pidfd = os.pidfd_open(pid)
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        if os.readlink(f"/proc/{pid}/fd/{fd}") in inodes:
+            copy = syscall(pidfd_getfd, pidfd, int(fd), 0)
+            if copy >= 0:
+                with socket.socket(fileno=copy) as sock:
+                    sock.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, 4 << 20)
+    os.close(pidfd)
+
+
+class Nanny:
+    """The nanny over a directory of its own; `confirmed` is set at each line that says so."""
+
+    def __init__(self, directory, port, extra=()):
+        self.lines, self.confirmations, self.changed = [], [], threading.Condition()
+        resolv = os.path.join(directory, "resolv.conf")
+        with open(resolv, "w", encoding="ascii") as f:
+            f.write("")
+        os.makedirs(os.path.join(directory, "run"))
+        os.chmod(os.path.join(directory, "run"), 0o777)
+        command = [NANNY, "-restartDnsmasq=true", f"-configDir={directory}/conf", f"-resolvConf={resolv}", f"-runDir={directory}/run", f"-dnsmasqExec={DNSMASQ}",
+                   "-metricsAddr=", "-drain=0s", *extra, "--", *DNSMASQ_ARGS, f"--port={port}"]  # fmt: skip
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=prefer)
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        for line in self.process.stderr:
+            with self.changed:
+                self.lines.append(line.rstrip())
+                if "has configuration" in line or "answers" in line:
+                    self.confirmations.append((now_us(), line))
+                self.changed.notify_all()
+
+    def wait_confirmed(self, after, timeout=10):
+        """The moment of the `after`+1st confirmation."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: len(self.confirmations) > after, timeout):
+                raise RuntimeError("not confirmed in time:\n" + "\n".join(self.lines[-20:]))
+            return self.confirmations[after][0]
+
+    def dnsmasq_pid(self):
+        return next(int(l.rpartition(" ")[2]) for l in reversed(self.lines) if "started as process" in l)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(20)
+        self.thread.join(5)
+
+
+def keys_of(config, ports):
+    stubs, upstreams = config
+    text = {d: [f"127.0.0.1:{ports[s - 1]}" for s in servers] for d, servers in stubs.items()}
+    return {"stubDomains": json.dumps(text), "upstreamNameservers": json.dumps([f"127.0.0.1:{ports[s - 1]}" for s in upstreams])}
+
+
+def judge(records, history):
+    """
+    Counts by kind. `history`: (from, until, configuration), where a configuration may be in force from the moment it is written until
+    the next one is confirmed.
+    """
+    result = {"questions": len(records), "lost": 0, "servfail": 0, "refused": 0, "other": 0, "wrong": 0, "early": 0, "by_kind": {}, "examples": []}
+    first = 0
+    for kind, sent, received, rcode, server in sorted(records, key=lambda r: r[1]):
+        name = KINDS[kind]
+        by = result["by_kind"].setdefault(name, {"questions": 0, "lost": 0, "answered_by": {}})
+        by["questions"] += 1
+        if not received:
+            result["lost"] += 1
+            by["lost"] += 1
+            result["examples"].append((name, sent, received, rcode, server))
+            continue
+        if rcode:
+            result[{2: "servfail", 5: "refused"}.get(rcode, "other")] += 1
+            result["examples"].append((name, sent, received, rcode, server))
+            continue
+        by["answered_by"][server] = by["answered_by"].get(server, 0) + 1
+        while first < len(history) and history[first][1] < sent:
+            first += 1
+        zones = ["", "slow.test"] if name == "tcp" else [ZONES[name]]
+        good, above = set(), set()
+        for start, end, config in history[first:]:
+            if start > received:
+                break
+            if end >= sent:
+                for zone in zones:
+                    nearest, all_ = allowed(config, zone or "ext.test")
+                    good |= nearest
+                    above |= all_
+        if server in above - good:
+            result["early"] += 1
+        if server not in above:
+            result["wrong"] += 1
+            result["examples"].append((name, sent, received, rcode, server, sorted(good)))
+    result["examples"] = result["examples"][:20]
+    return result
+
+
+def under_nanny(changes=100, gap_s=1.05, rate=5000, tcp_rate=40, burst=0):
+    """
+    The nanny's run: counts, and the times from the swap of ..data to the confirmation; at the end `burst` more changes, 0.1 s apart, of which
+    the nanny makes as few as it likes. The gap is over a second, so that each change before has a reload of its own.
+    """
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        os.chmod(directory, 0o755)
+        load, port, source = Load(), free_port(), configurations()
+        conf = ConfigMap(os.path.join(directory, "conf"))
+        config = next(source)
+        history = [[conf.write(keys_of(config, load.ports)), None, config]]
+        nanny = Nanny(directory, port)
+        took = []
+        try:
+            nanny.wait_confirmed(0)
+            time.sleep(0.2)
+            enlarge_buffers(nanny.dnsmasq_pid(), port)
+            before = drops(port)
+            seconds = int(changes * gap_s + burst * 0.1 + (5 if burst else 2))
+            load.start(port, seconds, rate, tcp_rate)
+            time.sleep(1)
+            for _ in range(changes):
+                config, done = next(source), len(nanny.confirmations)
+                when = conf.write(keys_of(config, load.ports))
+                confirmed = nanny.wait_confirmed(done)
+                history[-1][1] = confirmed
+                history.append([when, None, config])
+                took.append((confirmed - when) / 1000)
+                time.sleep(max(0, gap_s - (now_us() - when) / 1e6))
+            settled = len(history) - 1
+            for _ in range(burst):
+                config = next(source)
+                history.append([conf.write(keys_of(config, load.ports)), None, config])
+                time.sleep(0.1)
+            while burst and now_us() - max(history[-1][0], nanny.confirmations[-1][0]) < 1.5e6:
+                time.sleep(0.1)
+            for entry in history[settled:-1]:
+                entry[1] = nanny.confirmations[-1][0]
+            history[-1][1] = 1 << 62
+            records = load.finish()
+            dropped = drops(port) - before
+        finally:
+            load.process.kill()
+            nanny.stop()
+    result = judge(records, history)
+    own = [int(ms) for ms in re.findall(r"(\d+) ms after the change was seen", "\n".join(nanny.lines))]
+    result.update(seen_to_confirmed_ms={"median": statistics.median(own), "worst": max(own[:changes])}, changes=changes + burst, reloads=len(nanny.confirmations) - 1, kernel_drops=dropped, confirm_ms={"median": statistics.median(took), "worst": max(took)},
+                  trouble=[l for l in nanny.lines if " error: " in l or "process" in l][:10])  # fmt: skip
+    return result
+
+
+def respawn(port, config, ports):
+    stubs, upstreams = config
+    command = [DNSMASQ, *DNSMASQ_ARGS, "-C", "/dev/null", "--pid-file=", "--no-resolv", "--user=root", "--group=root", f"--port={port}"]
+    command += [f"--server=/{d}/127.0.0.1#{ports[s - 1]}" for d, servers in stubs.items() for s in servers]
+    command += [f"--server=127.0.0.1#{ports[s - 1]}" for s in upstreams]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=prefer)
+
+
+def kill_and_respawn(changes=20, gap_s=0.2, rate=5000, tcp_rate=0):
+    """The control: what kube-dns's nanny does. Its TCP orphans, which would hold the port, are spared by not asking over TCP."""
+    load, port, source = Load(), free_port(), configurations()
+    config = next(source)
+    child = respawn(port, config, load.ports)
+    history = [[now_us(), None, config]]
+    try:
+        time.sleep(0.5)
+        load.start(port, int(changes * gap_s + 2), rate, tcp_rate)
+        time.sleep(1)
+        for _ in range(changes):
+            config, when = next(source), now_us()
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            child = respawn(port, config, load.ports)
+            history[-1][1] = when + 100000
+            history.append([when, None, config])
+            time.sleep(gap_s)
+        history[-1][1] = 1 << 62
+        records = load.finish()
+    finally:
+        load.process.kill()
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    result = judge(records, history)
+    result.update(changes=changes)
+    return result
+
+
+def report(title, r):
+    print(f"{title}: {r['changes']} changes ({r.get('reloads', r['changes'])} reloads), {r['questions']} questions: {r['lost']} lost ({r.get('kernel_drops', 0)} of them dropped by the kernel), "
+          f"{r['servfail']} SERVFAIL, {r['refused']} REFUSED, {r['wrong']} answered by a server not configured, {r['early']} early")  # fmt: skip
+    for kind, by in r["by_kind"].items():
+        print(f"  {kind}: {by['questions']} questions, {by['lost']} lost, answered by {dict(sorted(by['answered_by'].items()))}")
+    if "confirm_ms" in r:
+        print(f"  ..data swapped -> confirmed: median {r['confirm_ms']['median']:.1f} ms, worst {r['confirm_ms']['worst']:.1f} ms; "
+              f"change seen by the nanny -> confirmed: median {r['seen_to_confirmed_ms']['median']} ms, worst {r['seen_to_confirmed_ms']['worst']} ms")
+    for example in r["examples"][:5]:
+        print("  ", example)
+
+
+def main(argv):
+    import results
+
+    parser = argparse.ArgumentParser(prog="bench-change")
+    parser.add_argument("--changes", type=int, default=100)
+    parser.add_argument("--gap", type=float, default=1.05, help="seconds between changes")
+    parser.add_argument("--rate", type=int, default=5000)
+    parser.add_argument("--repeats", type=int, default=1)
+    args = parser.parse_args(argv)
+    runs = []
+    for _ in range(args.repeats):
+        runs.append(under_nanny(args.changes, args.gap, args.rate, burst=50))
+        report("nanny", runs[-1])
+    control = kill_and_respawn(args.changes, args.gap / 4, args.rate)
+    report("kill and respawn", control)
+    results.save("change", {"nanny": runs, "kill_and_respawn": control})
+    bad = any(r["lost"] or r["servfail"] or r["refused"] or r["wrong"] for r in runs)
+    return 1 if bad or not control["lost"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

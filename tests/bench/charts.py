@@ -1,0 +1,136 @@
+"""SVG charts by hand: bars with the spread of their repeats, and lines over two logarithmic axes with fitted slopes."""
+
+import math
+from xml.sax.saxutils import escape
+
+COLOURS = ("#1f5fa8", "#d9822b", "#4a9a5b", "#8a5fb0", "#6b6b6b", "#b8433f")
+FONT = 'font-family="DejaVu Sans, Helvetica, Arial, sans-serif"'
+
+
+class Svg:
+    def __init__(self, width, height, title):
+        self.width, self.height, self.parts = width, height, []
+        self.text(16, 24, title, size=15, weight="bold")
+
+    def add(self, element):
+        self.parts.append(element)
+
+    def text(self, x, y, text, size=12, anchor="start", weight="normal", colour="#222", turn=None):
+        turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
+        self.add(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" font-weight="{weight}" fill="{colour}" {FONT}{turned}>'
+                 f"{escape(text)}</text>")  # fmt: skip
+
+    def line(self, x1, y1, x2, y2, colour="#222", width=1.0, dash=""):
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width}"{dashes}/>')
+
+    def rect(self, x, y, width, height, colour):
+        self.add(f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0, width):.1f}" height="{height:.1f}" fill="{colour}"/>')
+
+    def circle(self, x, y, radius, colour):
+        self.add(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}"/>')
+
+    def legend(self, names, x, y):
+        for n, name in enumerate(names):
+            self.rect(x, y - 10, 12, 12, COLOURS[n % len(COLOURS)])
+            self.text(x + 17, y, name)
+            x += 30 + 7.5 * len(name)
+
+    def write(self, path):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" viewBox="0 0 {self.width} {self.height}">\n'
+                    f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(self.parts) + "\n</svg>\n")  # fmt: skip
+
+
+def nice_step(top, steps=6):
+    """A round distance between gridlines."""
+    raw = top / steps
+    power = 10 ** math.floor(math.log10(raw))
+    return next(power * f for f in (1, 2, 2.5, 5, 10) if power * f >= raw)
+
+
+def number(value):
+    if value >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:g}" if value >= 1 or value == 0 else f"{value:.3g}"
+
+
+def bars(path, title, unit, groups, series, values, goal=None):
+    """
+    Horizontal bars from zero: values[series][group] is {median, min, max} or None. The thin line on a bar is the span of its repeats.
+    """
+    left, right, bar, gap = 150, 90, 13, 14
+    height = 90 + len(groups) * (len(series) * bar + gap)
+    svg = Svg(860, height, title)
+    svg.legend(series, 16, 48)
+    top = max((v["max"] for per in values.values() for v in per.values() if v), default=1) * 1.02
+    step, width = nice_step(top), svg.width - left - right
+    bottom = height - 34
+    for n in range(int(top / step) + 1):
+        x = left + n * step / top * width
+        svg.line(x, 60, x, bottom, "#ddd")
+        svg.text(x, bottom + 15, number(n * step), 11, "middle", colour="#555")
+    svg.text(left + width / 2, bottom + 29, unit, 11, "middle", colour="#555")
+    y = 66
+    for group in groups:
+        svg.text(left - 8, y + len(series) * bar / 2 + 4, group, 12, "end")
+        for n, name in enumerate(series):
+            v = values.get(name, {}).get(group)
+            if v:
+                length = v["median"] / top * width
+                svg.rect(left, y, length, bar - 2, COLOURS[n % len(COLOURS)])
+                low, high = (left + v[k] / top * width for k in ("min", "max"))
+                svg.line(low, y + bar / 2 - 1, high, y + bar / 2 - 1, "#000", 1.2)
+                svg.text(max(high, left + length) + 5, y + bar - 4, number(round(v["median"], 1)), 10, colour="#333")
+            else:
+                svg.text(left + 4, y + bar - 4, "not measured", 9, colour="#999")
+            y += bar
+        y += gap
+    if goal:
+        x = left + goal / top * width
+        svg.line(x, 58, x, bottom, "#b8433f", 1.4, "5,3")
+    svg.line(left, 60, left, bottom)
+    svg.write(path)
+
+
+def slope(points):
+    """Least squares of log y over log x: the exponent with which y grows."""
+    logs = [(math.log(x), math.log(y)) for x, y in points if x > 0 and y > 0]
+    if len(logs) < 2:
+        return None
+    mx, my = (sum(p[i] for p in logs) / len(logs) for i in (0, 1))
+    return sum((x - mx) * (y - my) for x, y in logs) / sum((x - mx) ** 2 for x, _ in logs)
+
+
+def growth(path, title, x_label, y_label, lines):
+    """Both axes logarithmic. lines: {name: [(x, y)]}; each is drawn with its fitted slope in the legend."""
+    svg = Svg(640, 420, title)
+    left, right, top, bottom = 80, 30, 66, 360
+    xs, ys = ([p[i] for points in lines.values() for p in points] for i in (0, 1))
+    x0, x1 = math.floor(math.log10(min(xs))), math.ceil(math.log10(max(xs)))
+    y0, y1 = math.floor(math.log10(min(ys))), max(math.ceil(math.log10(max(ys))), math.floor(math.log10(min(ys))) + 1)
+
+    def at(x, y):
+        return (left + (math.log10(x) - x0) / (x1 - x0) * (svg.width - left - right), bottom - (math.log10(y) - y0) / (y1 - y0) * (bottom - top))
+
+    for power in range(x0, x1 + 1):
+        x, _ = at(10**power, 10**y0)
+        svg.line(x, top, x, bottom, "#ddd")
+        svg.text(x, bottom + 16, number(10**power), 11, "middle", colour="#555")
+    for power in range(y0, y1 + 1):
+        _, y = at(10**x0, 10**power)
+        svg.line(left, y, svg.width - right, y, "#ddd")
+        svg.text(left - 6, y + 4, number(10**power), 11, "end", colour="#555")
+    svg.text((left + svg.width - right) / 2, bottom + 36, x_label, 12, "middle", colour="#555")
+    svg.text(18, (top + bottom) / 2, y_label, 12, "middle", colour="#555", turn=-90)
+    names = []
+    for n, (name, points) in enumerate(lines.items()):
+        colour, fitted = COLOURS[n % len(COLOURS)], slope(points)
+        names.append(f"{name}, slope {fitted:.2f}" if fitted is not None else name)
+        points = sorted(points)
+        for a, b in zip(points, points[1:]):
+            svg.line(*at(*a), *at(*b), colour, 1.6)
+        for p in points:
+            svg.circle(*at(*p), 4, colour)
+    svg.legend(names, 16, 48)
+    svg.write(path)

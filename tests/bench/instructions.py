@@ -1,0 +1,152 @@
+"""
+User-space instructions of a query and of an object of a sync, counted by callgrind: the same on a noisy machine as on a quiet one, so that
+CI can refuse a change that makes the server dearer.
+
+A query is one that comes alone: read, answered, written, and the wait for the next. The figures kept are in instructions.json,
+beside this file; --update replaces them, which a commit that means to must do.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import dns.flags
+import dns.message
+
+import questions
+from results import DIRECTORY, save, say
+from servers import Kubedns
+
+KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions.json")
+KINDS = ("cluster_a", "cluster_aaaa", "nxdomain", "headless_a", "endpoint_a", "srv", "headless_srv", "ptr", "endpoint_ptr", "external")
+ALLOWED = 1.05
+
+
+def arguments(argv):
+    p = argparse.ArgumentParser(prog="make bench-instructions", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--update", action="store_true", help="keep the figures of this run")
+    p.add_argument("--queries", type=int, default=400, help="of each kind")
+    p.add_argument("--services", type=int, default=200)
+    p.add_argument("--kinds", default=",".join(KINDS))
+    return p.parse_args(argv)
+
+
+class Counted(Kubedns):
+    """kubedns under callgrind; `read()` gives the instructions since the last one."""
+
+    name = "kubedns-callgrind"
+
+    def command(self):
+        return ["valgrind", "--tool=callgrind", f"--callgrind-out-file={self.path('out')}", *super().command()]
+
+    def control(self, flag):
+        done = subprocess.run(["callgrind_control", flag, str(self.process.pid)], capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"callgrind_control {flag}: {done.stdout}{done.stderr}")
+
+    def read(self):
+        old = set(glob.glob(self.path("out.*")))
+        self.control("-d")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            for path in set(glob.glob(self.path("out.*"))) - old:
+                with open(path, encoding="utf-8", errors="replace") as f:
+                    found = re.search(r"^totals: (\d+)", f.read(), re.M)
+                if found:
+                    return int(found.group(1))
+            time.sleep(0.05)
+        raise RuntimeError("callgrind wrote no counts")
+
+
+def ask_all(port, wires):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(10)
+        s.connect(("127.0.0.1", port))
+        for wire in wires:
+            s.send(wire)
+            s.recv(4096)
+
+
+def wires_of(people, kind, count):
+    q = questions.Questions(people, kind)
+    out = []
+    for n in range(count):
+        name, type_, _ = getattr(q, kind)()
+        message = dns.message.make_query(name, type_, id=n)
+        message.flags &= ~dns.flags.RD
+        out.append(message.to_wire())
+    return out
+
+
+def per_query(server, people, kind, count):
+    """The difference of a long and a short run, so that what is no query's (the dump, the main thread's turns) falls out."""
+    wires = wires_of(people, kind, 3 * count)
+    ask_all(server.port, wires[:50])
+    server.read()
+    ask_all(server.port, wires[:count])
+    short = server.read()
+    ask_all(server.port, wires)
+    return (server.read() - short) / (2 * count)
+
+
+def counted(people, name):
+    objects = os.path.join(DIRECTORY, name)
+    questions.write_objects(people, objects)
+    return Counted(DIRECTORY, [f"--objects-dir={objects}"])
+
+
+def per_object(people_small, small, people_large, large):
+    """Of a namespace, a Service and one and a half slices, as they come in a sync from manifests."""
+    count = people_large.services - people_small.services
+    return (large - small) / count
+
+
+def people_of(services):
+    return questions.population.Population(namespaces=services, services=services, slices=services * 3 // 2)
+
+
+def measure(a):
+    figures = {}
+    small, large = people_of(a.services // 2), people_of(a.services)
+    with counted(small, "instructions-small") as server:
+        synced = server.read()
+    with counted(large, "instructions") as server:
+        figures["sync_per_service"] = per_object(small, synced, large, server.read())
+        for kind in a.kinds.split(","):
+            figures[kind] = per_query(server, large, kind, a.queries)
+            say(f"{kind:14} {figures[kind]:8,.0f} instructions")
+    say(f"sync           {figures['sync_per_service']:8,.0f} instructions a Service with its namespace and slices")
+    return {k: round(v) for k, v in figures.items()}
+
+
+def compiler():
+    return subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[0]
+
+
+def main(argv):
+    a = arguments(argv)
+    os.makedirs(DIRECTORY, exist_ok=True)
+    figures = measure(a)
+    kept = {}
+    if os.path.exists(KEPT):
+        with open(KEPT, encoding="utf-8") as f:
+            kept = json.load(f)["figures"]
+    save("instructions", {"figures": figures, "kept": kept})
+    if a.update:
+        with open(KEPT, "w", encoding="utf-8") as f:
+            json.dump({"compiler": compiler(), "figures": {**kept, **figures}}, f, indent=1)
+            f.write("\n")
+        return 0
+    worse = {k: (v, kept[k]) for k, v in figures.items() if k in kept and v > kept[k] * ALLOWED}
+    for kind, (now, before) in worse.items():
+        print(f"{kind}: {now:,} instructions, {now / before - 1:+.1%} of the {before:,} kept; more than {ALLOWED - 1:.0%} is refused", file=sys.stderr)
+    better = [k for k, v in figures.items() if k in kept and v < kept[k] / ALLOWED]
+    if better:
+        say(f"better than kept, --update would keep it: {', '.join(better)}")
+    return 1 if worse else 0

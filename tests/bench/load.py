@@ -1,0 +1,49 @@
+"""Load generators, pinned: dnsperf for rates, asker.c for times. Each run gives a dictionary and the command that made it."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+
+import machine
+
+BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
+ASKER = os.path.join(BUILD, "tests", "bench", "asker")
+
+
+def run(command, timeout):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{shlex.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=None, threads=1, cpu=None):
+    """As many questions as are answered, or `rate` a second. Returns queries, answered, lost, seconds, rcodes, latency of dnsperf."""
+    cpu = machine.cpus()[1] if cpu is None else cpu
+    command = [*machine.pinned(cpu), "dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", path, "-l", str(seconds), "-c", str(clients),
+               "-T", str(threads), "-q", str(outstanding), "-m", mode, "-t", "2"]  # fmt: skip
+    if rate:
+        command += ["-Q", str(int(rate))]
+    text = run(command, seconds + 60)
+
+    def number(label, kind=int):
+        found = re.search(rf"{label}:\s+([\d.]+)", text)
+        return kind(found.group(1)) if found else None
+
+    rcodes = {k: int(v) for k, v in re.findall(r"([A-Z]+) (\d+) \([\d.]+%\)", text)}
+    return {"sent": number("Queries sent"), "answered": number("Queries completed"), "lost": number("Queries lost"),
+            "seconds": number("Run time \\(s\\)", float), "rcodes": rcodes,
+            "latency_avg_us": (number("Average Latency \\(s\\)", float) or 0) * 1e6, "command": shlex.join(command)}  # fmt: skip
+
+
+def asker_command(port, path, rate, seconds, sockets=20, cpu=None, realtime=False):
+    cpu = machine.cpus()[1] if cpu is None else cpu
+    return [*machine.pinned(cpu, realtime), ASKER, "load", str(port), path, str(rate), str(seconds), str(sockets)]
+
+
+def asker(port, path, rate, seconds, sockets=20, cpu=None, realtime=False):
+    """A steady rate; returns sent, answered, lost, rcodes, latency_us {p50, p90, p99, p99.9, p99.99, max}."""
+    command = asker_command(port, path, rate, seconds, sockets, cpu, realtime)
+    return {**json.loads(run(command, seconds + 30)), "command": shlex.join(command)}

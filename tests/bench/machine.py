@@ -1,0 +1,114 @@
+"""This machine: what it is, which CPUs the benches use, and what a process has cost so far."""
+
+import contextlib
+import os
+import platform
+import re
+import subprocess
+
+
+
+def cpus():
+    """(the server's CPU, the load's CPU, ...): different ones where there are two, or else the figures say so."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed if len(allowed) > 1 else allowed * 2
+
+
+def pinned(cpu, realtime=False):
+    """What is put before a command so that it runs on this CPU (or list of them) and, in real time, before whatever else the machine does."""
+    return ["taskset", "-c", str(cpu), *(["chrt", "-r", "5"] if realtime else [])]
+
+
+@contextlib.contextmanager
+def realtime(on, *pids):
+    """All threads of these processes run before whatever else the machine does."""
+    for pid in pids if on else ():
+        subprocess.run(["chrt", "-a", "-r", "-p", "5", str(pid)], check=True)
+    try:
+        yield
+    finally:
+        for pid in pids if on else ():
+            subprocess.run(["chrt", "-a", "-o", "-p", "0", str(pid)], check=False)
+
+
+def describe():
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        model = re.search(r"model name\s*:\s*(.*)", f.read())
+    with open("/proc/meminfo", encoding="utf-8") as f:
+        memory_mb = int(re.search(r"MemTotal:\s*(\d+)", f.read()).group(1)) // 1024
+    return {"cpu": model.group(1) if model else platform.machine(), "cpus": len(os.sched_getaffinity(0)),
+            "memory_mb": memory_mb, "kernel": platform.release(), "load_before": os.getloadavg()[0]}  # fmt: skip
+
+
+def version(*command):
+    """The first line that a program says of itself, with a number in it."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except OSError:
+        return None
+    return next((line.strip() for line in (done.stdout + done.stderr).splitlines() if re.search(r"\d", line)), None)
+
+
+def family(pid):
+    """The process and all its descendants."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as f:
+                    parents[int(entry)] = int(f.read().rpartition(")")[2].split()[1])
+            except OSError:
+                pass
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+class Cpu:
+    """What a process and its descendants have cost so far; `later - earlier` is what they cost between."""
+
+    def __init__(self, user, system, total_ns):
+        self.user, self.system, self.total_ns = user, system, total_ns
+
+    @classmethod
+    def of(cls, pid):
+        user = system = total = 0
+        for one in family(pid):
+            try:
+                with open(f"/proc/{one}/stat", encoding="utf-8") as f:
+                    fields = f.read().rpartition(")")[2].split()
+                # The kernel counts a thread's time to the nanosecond here, but only by the tick whether it was user or system.
+                for task in os.listdir(f"/proc/{one}/task"):
+                    with open(f"/proc/{one}/task/{task}/schedstat", encoding="utf-8") as f:
+                        total += int(f.read().split()[0])
+            except OSError:
+                continue
+            user += int(fields[11])
+            system += int(fields[12])
+        return cls(user, system, total)
+
+    def __sub__(self, earlier):
+        return Cpu(self.user - earlier.user, self.system - earlier.system, self.total_ns - earlier.total_ns)
+
+    @property
+    def seconds(self):
+        return self.total_ns / 1e9
+
+    @property
+    def user_share(self):
+        """Of the total, as the ticks say: good to a few per cent from a second of CPU on."""
+        ticks = self.user + self.system
+        return self.user / ticks if ticks else 0.0
+
+
+def memory_kb(pid):
+    """VmRSS, VmHWM, RssAnon, RssFile of one process."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        return {k: int(v) for k, v in re.findall(r"(VmRSS|VmHWM|RssAnon|RssFile):\s*(\d+)", f.read())}
+
+
+def reset_peak(pid):
+    """VmHWM begins anew."""
+    with open(f"/proc/{pid}/clear_refs", "w", encoding="utf-8") as f:
+        f.write("5")

@@ -1,0 +1,50 @@
+"""The one result file: build/bench/results.json, a section a bench. And the arithmetic of repeats."""
+
+import datetime
+import json
+import os
+import statistics
+import subprocess
+
+import machine
+
+BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
+DIRECTORY = os.path.join(BUILD, "bench")
+PATH = os.path.join(DIRECTORY, "results.json")
+
+
+def load():
+    try:
+        with open(PATH, encoding="utf-8") as f:
+            return json.load(f)
+    except FileNotFoundError:
+        return {}
+
+
+def commit():
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
+def save(section, value):
+    """Replaces one section; the others keep what they were, with the machine and time of their own."""
+    all_ = load()
+    stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    all_[section] = {"made": stamp, "commit": commit(), "machine": machine.describe(), **value}
+    os.makedirs(DIRECTORY, exist_ok=True)
+    with open(PATH + ".new", "w", encoding="utf-8") as f:
+        json.dump(all_, f, indent=1)
+    os.rename(PATH + ".new", PATH)
+
+
+def summary(values):
+    """Median and spread of repeats; None when there are none."""
+    values = [v for v in values if v is not None]
+    if not values:
+        return None
+    return {"median": statistics.median(values), "min": min(values), "max": max(values), "repeats": len(values)}
+
+
+def say(text):
+    """Progress, for whoever waits."""
+    print(datetime.datetime.now().strftime("%H:%M:%S"), text, flush=True)
