@@ -99,7 +99,7 @@ class Cluster:
         return self.await_rollout(deployment, timeout)
 
     def await_rollout(self, deployment, timeout=150):
-        """The Deployment's pods, when all are of its newest version, ready, and no other is left."""
+        """The Deployment's pods, when all are of its newest version, ready, behind their Service, and no other is left."""
         def done():
             self.check()
             d = self.api.get(f"/apis/apps/v1/namespaces/kube-system/deployments/{deployment}")
@@ -107,7 +107,7 @@ class Cluster:
             pods = self.kubelet.list("kube-system", deployment + "-")
             if s.get("observedGeneration") == d["metadata"]["generation"] and len(pods) == wanted \
                     and s.get("updatedReplicas", 0) == s.get("availableReplicas", 0) == s.get("readyReplicas", 0) == wanted \
-                    and all(p.ready() for p in pods):
+                    and all(p.ready() for p in pods) and self.proxy.sends_to({p.address for p in pods}):
                 return pods or True
             return None
         try:

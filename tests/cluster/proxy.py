@@ -96,6 +96,11 @@ class Proxy:
             for table in ("nat", "filter"):
                 in_netns(pid, "iptables", "-w", "-t", table, "-A", "OUTPUT", "-j", "KUBE-SVC")
 
+    def sends_to(self, addresses):
+        """Whether the rules in force send some Service's address to all of these."""
+        with self.lock:
+            return any(addresses <= serving for serving in self.serving.values())
+
     def remove(self, pid):
         with self.lock:
             self.pids.discard(pid)
