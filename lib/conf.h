@@ -6,9 +6,10 @@
  *	federations          name=domain,name=domain
  *
  * Pure: bytes in, a value or a reason out. `text` is whatever somebody wrote: `len` bytes that may
- *hold NULs. A parser returns 0, or -EINVAL and in `*why` one line that says what is wrong and where
- *(caller frees; `why` must not be NULL); the result is then empty. `null` is the empty value. An
- *empty or blank text is an error, because a file that is just being written looks like that.
+ * hold NULs. A parser returns 0, or -EINVAL and in `*why` one line that says what is wrong and
+ * where (caller frees; `why` must not be NULL); the result is then empty. `null` is the empty
+ * value. An empty or blank text is an error, because a file that is just being written looks like
+ * that.
  */
 #ifndef LIB_CONF_H
 #define LIB_CONF_H

@@ -1,17 +1,17 @@
 /*
  * The life of the supervised dnsmasq as a table of states and events. Pure: events and times go in,
- *actions come out; the caller does them (nanny/loop.c) and reports what came of it as further
- *events. The manual page shows the same table.
+ * actions come out; the caller does them (nanny/loop.c) and reports what came of it as further
+ * events. The manual page shows the same table.
  *
- *	                  answers            confirmed
- *	  starting ----------------> reloading -----> ready
+ *	                  answers             confirmed
+ *	  starting -----------------> reloading -----> ready
  *	   ^  |                        ^   |            |
  *	   |  | dies                   |   | changed    | changed
  *	   |  v                        +---+------------+
  *	  backing off <--- dies -----------+------------+
- *	      | five deaths in a minute                    SIGTERM: draining --> stopping -->
- *stopped
- *	      +--------> stopped (exit 1)
+ *	      |                                         | SIGTERM
+ *	      | five deaths in a minute                 v
+ *	      +------> stopped <-- stopping <------- draining
  */
 #ifndef NANNY_CHILD_H
 #define NANNY_CHILD_H

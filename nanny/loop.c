@@ -132,6 +132,7 @@ spawn(struct nanny *nanny)
 		return;
 	}
 	nanny->stats.spawns++;
+	nanny->reloading = false;
 	nanny->ask_gap_ms = NANNY_ASK_MIN_MS;
 	nanny->next_probe_ms = nanny->spawned_ms;
 	nanny->asking = false;
@@ -171,6 +172,7 @@ act(struct nanny *nanny, unsigned actions)
 	}
 	if (actions & CHILD_DO_HUP) {
 		nanny->stats.hups++;
+		nanny->reloading = true;
 		process_signal(&nanny->process, SIGHUP);
 	}
 	if (actions & CHILD_DO_ASK)
@@ -320,6 +322,9 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 		return;
 	int64_t now_ms = nanny_now_ms();
 	nanny->asking = false;
+	if (nanny->reloading)
+		tcp_reloaded(&nanny->tcp, nanny->process.pid, now_ms);
+	nanny->reloading = false;
 	nanny->confirmed_generation = generation;
 	nanny->confirmed_hash = nanny->hash;
 	nanny->confirmed_at = time(NULL);
@@ -361,6 +366,7 @@ child_died(struct nanny *nanny)
 {
 	process_read_log(&nanny->process);
 	process_close(&nanny->process);
+	tcp_forget(&nanny->tcp);
 	nanny->stats.reloads_lost += nanny->asking && nanny->wanted_ms != 0;
 	nanny->asking = false;
 	bool expected = nanny->child.state == CHILD_STOPPING;
@@ -439,6 +445,7 @@ run_timers(struct nanny *nanny, int64_t now_ms)
 	}
 	run_names(nanny, now_ms);
 	run_silence(nanny, now_ms);
+	tcp_run(&nanny->tcp, nanny->args.port, now_ms);
 	if (nanny->child.deadline_ms >= 0 && now_ms >= nanny->child.deadline_ms)
 		step(nanny, CHILD_TIMEOUT);
 	run_probe(nanny, now_ms);
@@ -462,6 +469,7 @@ wait_ms(const struct nanny *nanny, int64_t now_ms)
 	if (nanny->options->log_interval_ms > 0)
 		next = earlier(next, nanny->next_log_ms);
 	next = earlier(next, names_next_ms(nanny->names, now_ms));
+	next = earlier(next, tcp_next_ms(&nanny->tcp));
 	if (nanny->http && http_timeout_ms(nanny->http) >= 0)
 		next = earlier(next, now_ms + http_timeout_ms(nanny->http));
 	return next > now_ms ? (int)(next - now_ms) : 0;

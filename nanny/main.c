@@ -154,6 +154,7 @@ finish(struct nanny *nanny)
 	names_free(nanny->names);
 	probe_free(nanny->probe);
 	process_close(&nanny->process);
+	tcp_forget(&nanny->tcp);
 	runfile_close(&nanny->file);
 	config_free(&nanny->config);
 	servers_free(&nanny->written);

@@ -1,10 +1,11 @@
 /*
  * The whole program's state, made by main.c, turned by loop.c, shown by status.c.
  *
- *	ConfigMap --inotify--> confdir --keys--> config --+
- *	resolv.conf --inotify--> confdir --> resolv ------+--> routes --> servers --> runfile -->
- *SIGHUP --> dnsmasq names --c-ares--> addresses ----------------------+ | child <--- generation
- *asked at the marker's address --- probe <-----------+
+ *	ConfigMap --inotify--> confdir --> config ---+
+ *	resolv.conf --inotify--> confdir --> resolv -+-> routes --> servers --> runfile
+ *	names --c-ares--> addresses -----------------+                |
+ *	                                                        SIGHUP v
+ *	    child <-- generation -- probe <-- asked at the marker -- dnsmasq
  */
 #ifndef NANNY_NANNY_H
 #define NANNY_NANNY_H
@@ -26,6 +27,7 @@
 #include "nanny/runfile.h"
 #include "nanny/self.h"
 #include "nanny/servers.h"
+#include "nanny/tcp.h"
 
 enum {
 	NANNY_PROBE_MS = 1000, /* between questions to a dnsmasq that is well */
@@ -59,6 +61,7 @@ struct nanny {
 	struct probe *probe;
 	struct names *names;
 	struct runfile file;
+	struct tcp tcp;
 	struct http *http;
 	struct confdir *confdir, *resolvdir;
 	struct config config;
@@ -74,10 +77,11 @@ struct nanny {
 	uint64_t hash; /* of the written file */
 	uint64_t confirmed_hash;
 	uint32_t confirmed_generation;
-	int64_t confirmed_at;    /* Unix time, seconds; 0: never */
-	int64_t wanted_ms;       /* when the change that is not confirmed yet was seen; 0: none */
-	bool names_waiting;      /* a refreshed name waits for its turn */
-	bool names_only;         /* the reload in progress is for names only */
+	int64_t confirmed_at; /* Unix time, seconds; 0: never */
+	int64_t wanted_ms;    /* when the change that is not confirmed yet was seen; 0: none */
+	bool names_waiting;   /* a refreshed name waits for its turn */
+	bool names_only;      /* the reload in progress is for names only */
+	bool reloading;       /* it has been told to read the file; else it had it from its start */
 	int64_t names_reload_ms; /* when one last took place */
 
 	int64_t spawned_ms, answered_ms;

@@ -1,14 +1,14 @@
 /*
  * The servers file: the whole truth about stub domains and upstreams, one domain and one literal
- *address a line. Pure.
+ * address a line. Pure.
  *
  * dnsmasq reads it at SIGHUP and matches lines with what it has by domain and order: the nth line
- *of a domain takes over the nth record of that domain, with the queries that wait for it; records
- *without a line are freed, and their queries are never answered. Hence the rule on which everything
- *here rests: as long as a dnsmasq lives, the number of lines of a domain never shrinks. A domain
- *with fewer servers than before repeats them; one that is gone is pointed at whatever now answers
- * for its names. (Taking such lines away later loses queries just the same, as does
- *`server=/domain/#` beside them: both tried.)
+ * of a domain takes over the nth record of that domain, with the queries that wait for it; records
+ * without a line are freed, and their queries are never answered. Hence the rule on which
+ * everything here rests: as long as a dnsmasq lives, the number of lines of a domain never shrinks.
+ * A domain with fewer servers than before repeats them; one that is gone is pointed at whatever now
+ * answers for its names. (Taking such lines away later loses queries just the same, as does
+ * `server=/domain/#` beside them: both tried.)
  *
  *	before   server=/a/10.0.0.1    server=/a/10.0.0.2    server=/b/10.0.0.3    server=8.8.8.8
  *	wanted   server=/a/10.0.0.2                                                server=9.9.9.9

@@ -207,6 +207,8 @@ page_config(const struct http_request *request, struct http_response *response, 
 	put(o, "generation", number(nanny->generation));
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->hash);
 	put(o, "hash", text(hash));
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->confirmed_hash);
+	put(o, "confirmedHash", nanny->confirmed_at ? text(hash) : NULL);
 	put(o, "dnsmasq", dnsmasq_json(nanny));
 	put_keys(o, &nanny->config);
 	put(o, "upstreams", upstreams_json(nanny));
@@ -280,11 +282,11 @@ static void
 put_config(struct metrics *m, const struct nanny *nanny)
 {
 	char hash[32];
-	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->hash);
-	metrics_family(
-	    m, "nanny_config_info", METRIC_GAUGE, "1, labelled with the hash of the servers file.");
+	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->confirmed_hash);
+	metrics_family(m, "nanny_config_info", METRIC_GAUGE,
+	    "1, labelled with the hash of the servers file that dnsmasq was last seen to have.");
 	metrics_value(m, 1, "hash", hash, NULL);
-	one(m, "nanny_config_generation", METRIC_GAUGE, "Number of the servers file.",
+	one(m, "nanny_config_generation", METRIC_GAUGE, "Number of the newest servers file.",
 	    nanny->generation);
 	one(m, "nanny_config_confirmed", METRIC_GAUGE, "1 if dnsmasq has the newest configuration.",
 	    is_confirmed(nanny));
@@ -323,6 +325,13 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_dnsmasq_last_answer_age_seconds", METRIC_GAUGE,
 	    "Since dnsmasq last answered the nanny.",
 	    (double)(nanny_now_ms() - nanny->answered_ms) / 1000);
+	one(m, "nanny_tcp_connections_stale", METRIC_GAUGE,
+	    "TCP connections to dnsmasq from before the last reload, which go on with the old "
+	    "configuration until they are idle.",
+	    (double)nanny->tcp.count);
+	one(m, "nanny_tcp_connections_ended_total", METRIC_COUNTER,
+	    "Idle TCP connections to dnsmasq ended because they were from before a reload.",
+	    (double)nanny->tcp.ended);
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
 	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
 	    "sockets.",

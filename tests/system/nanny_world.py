@@ -63,38 +63,61 @@ def alive(pid):
 class Server:
     """A name server on loopback whose `answer(query)` gives records as text, a list; None for silence, an int for an rcode."""
 
-    def __init__(self, answer, address="127.0.0.1", port=0):
+    def __init__(self, answer, address="127.0.0.1", port=0, tcp=False):
         self.answer, self.asked = answer, []
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock, self.listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), None
         self.sock.bind((address, port))
         self.address, self.port = self.sock.getsockname()
         threading.Thread(target=self.run, daemon=True).start()
+        if tcp:
+            self.listener = socket.create_server((address, self.port))
+            threading.Thread(target=self.accept, daemon=True).start()
+
+    def reply_to(self, data):
+        """The reply's bytes, or None."""
+        query = dns.message.from_wire(data)
+        question = query.question[0]
+        self.asked.append((question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype)))
+        result = self.answer(question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype))
+        if result is None:
+            return None
+        reply = dns.message.make_response(query, recursion_available=True)
+        if isinstance(result, int):
+            reply.set_rcode(result)
+        else:
+            for owner, ttl, rdtype, rdata in result:
+                reply.answer.append(dns.rrset.from_text(owner, ttl, "IN", rdtype, rdata))
+        return reply.to_wire()
 
     def run(self):
         while True:
             try:
                 data, peer = self.sock.recvfrom(4096)
-            except OSError:
-                return
-            query = dns.message.from_wire(data)
-            question = query.question[0]
-            self.asked.append((question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype)))
-            result = self.answer(question.name.to_text().lower(), dns.rdatatype.to_text(question.rdtype))
-            if result is None:
-                continue
-            reply = dns.message.make_response(query, recursion_available=True)
-            if isinstance(result, int):
-                reply.set_rcode(result)
-            else:
-                for owner, ttl, rdtype, rdata in result:
-                    reply.answer.append(dns.rrset.from_text(owner, ttl, "IN", rdtype, rdata))
-            try:
-                self.sock.sendto(reply.to_wire(), peer)
+                wire = self.reply_to(data)
+                if wire:
+                    self.sock.sendto(wire, peer)
             except OSError:
                 return
 
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.run_tcp, args=(connection,), daemon=True).start()
+
+    def run_tcp(self, connection):
+        with connection, connection.makefile("rb") as stream:
+            while len(prefix := stream.read(2)) == 2:
+                wire = self.reply_to(stream.read(int.from_bytes(prefix, "big")))
+                if wire:
+                    connection.sendall(len(wire).to_bytes(2, "big") + wire)
+
     def close(self):
         self.sock.close()
+        if self.listener:
+            self.listener.close()
 
     def __str__(self):
         return f"{self.address}:{self.port}"

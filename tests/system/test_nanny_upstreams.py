@@ -158,6 +158,23 @@ def answers_in(space):
     return wait_for(ask)
 
 
+def idle_client_in(space):
+    """A process that has asked over TCP, says so, and ends when dnsmasq ends the connection."""
+    code = """
+import socket, dns.message
+s = socket.create_connection(("127.0.0.1", 53))
+wire = dns.message.make_query("version.bind", "TXT", "CH").to_wire()
+s.sendall(len(wire).to_bytes(2, "big") + wire)
+f = s.makefile("rb")
+f.read(int.from_bytes(f.read(2), "big"))
+print("answered", flush=True)
+assert f.read(1) == b""
+"""
+    client = subprocess.Popen([*space.prefix, "/usr/bin/python3", "-c", code], stdout=subprocess.PIPE, text=True)
+    assert client.stdout.readline() == "answered\n"
+    return client
+
+
 @pytest.mark.parametrize("way", ["root-three", "root-two", "nobody-sysctl"])
 def test_port_53_in_each_way_that_the_manual_gives(world, way):
     flags = {
@@ -185,6 +202,9 @@ def test_port_53_in_each_way_that_the_manual_gives(world, way):
         if way == "root-two":
             with open(f"/proc/{child}/cmdline", encoding="ascii") as f:
                 assert "--user=root" in f.read().split("\0")
+        client = idle_client_in(space)
+        world.write(stubDomains={"acme.test": ["10.0.0.1"]})
+        assert client.wait(10) == 0  # it may look at what dnsmasq has forked, and end it
         process.kill()  # and SIGKILL leaves nothing behind, whoever it runs as
         process.wait()
         wait_for(lambda: not os.path.exists(f"/proc/{child}"), timeout=3)

@@ -1,0 +1,171 @@
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "nanny/tcp.h"
+
+enum { PATH_LEN = 64, TCP_ESTABLISHED_STATE = 1 /* Linux, include/net/tcp_states.h */ };
+
+/* Reads a file of /proc into `text`; false if that is not permitted or the process is gone. */
+__attribute__((format(printf, 3, 4))) static bool
+read_proc(char *text, size_t max, const char *format, ...)
+{
+	char path[PATH_LEN];
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(path, sizeof path, format, ap);
+	va_end(ap);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, max - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static void
+forget(struct tcp *tcp, size_t i)
+{
+	close(tcp->forks[i].pidfd);
+	tcp->forks[i] = tcp->forks[--tcp->count];
+}
+
+void
+tcp_forget(struct tcp *tcp)
+{
+	while (tcp->count > 0)
+		forget(tcp, 0);
+}
+
+static void
+add(struct tcp *tcp, pid_t pid)
+{
+	for (size_t i = 0; i < tcp->count; i++)
+		if (tcp->forks[i].pid == pid)
+			return;
+	if (tcp->count == TCP_FORKS_MAX)
+		return;
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd >= 0)
+		tcp->forks[tcp->count++] = (struct tcp_fork){ .pid = pid, .pidfd = pidfd };
+}
+
+void
+tcp_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms)
+{
+	char text[TCP_FORKS_MAX * 12];
+	int pid, len;
+	if (!read_proc(text, sizeof text, "/proc/%d/task/%d/children", (int)dnsmasq, (int)dnsmasq))
+		return;
+	/* Each is followed by a blank; a last one without it has been cut off. */
+	for (const char *p = text; sscanf(p, "%d%n", &pid, &len) == 1 && p[len] == ' '; p += len)
+		add(tcp, pid);
+	tcp->next_ms = now_ms;
+}
+
+bool
+tcp_waits(const char *text, int *fd)
+{
+	unsigned long descriptor, count;
+	long number;
+	if (sscanf(text, "%ld %lx %*x %lx", &number, &descriptor, &count) != 3)
+		return false; /* "running", or "-1 ..." in no call */
+	*fd = (int)descriptor;
+	return number == SYS_read && count == 1;
+}
+
+/* How often the process has gone to sleep of its own will. */
+static bool
+read_switches(pid_t pid, uint64_t *switches)
+{
+	static const char label[] = "\nvoluntary_ctxt_switches:";
+	char text[4096];
+	if (!read_proc(text, sizeof text, "/proc/%d/status", (int)pid))
+		return false;
+	const char *at = strstr(text, label);
+	return at && sscanf(at + sizeof label - 1, "%" SCNu64, switches) == 1;
+}
+
+/* Whether the socket of that inode is a connection to `port` of this machine. */
+static bool
+is_client(unsigned long inode, uint16_t port)
+{
+	static const char *const files[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+	bool found = false;
+	for (size_t i = 0; i < 2 && !found; i++) {
+		FILE *file = fopen(files[i], "re");
+		char line[512];
+		while (file && !found && fgets(line, sizeof line, file)) {
+			unsigned local, state;
+			unsigned long its;
+			found = sscanf(line, " %*u: %*[0-9A-F]:%4X %*s %2X %*s %*s %*s %*s %*s %lu",
+				    &local, &state, &its) == 3 &&
+				local == port && state == TCP_ESTABLISHED_STATE && its == inode;
+		}
+		if (file)
+			fclose(file);
+	}
+	return found;
+}
+
+static bool
+waits_for_client(pid_t pid, uint16_t port)
+{
+	char text[256], path[PATH_LEN], link[PATH_LEN];
+	unsigned long inode;
+	int fd;
+	if (!read_proc(text, sizeof text, "/proc/%d/syscall", (int)pid) || !tcp_waits(text, &fd))
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+	ssize_t n = readlink(path, link, sizeof link - 1);
+	link[n > 0 ? n : 0] = '\0';
+	return sscanf(link, "socket:[%lu]", &inode) == 1 && is_client(inode, port);
+}
+
+/* Whether it has waited for its client since the last look and the time is up; the sleeps are read
+ * last, so that a question that came meanwhile is seen. */
+static bool
+is_quiet(struct tcp_fork *fork, uint16_t port, int64_t now_ms)
+{
+	uint64_t before = fork->switches;
+	bool waits = waits_for_client(fork->pid, port);
+	if (!read_switches(fork->pid, &fork->switches) || !waits || fork->quiet_ms == 0 ||
+	    fork->switches != before) {
+		fork->quiet_ms = waits ? now_ms : 0;
+		return false;
+	}
+	return now_ms - fork->quiet_ms >= TCP_QUIET_MS;
+}
+
+void
+tcp_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
+{
+	if (tcp->count == 0 || now_ms < tcp->next_ms)
+		return;
+	for (size_t i = tcp->count; i-- > 0;) {
+		struct tcp_fork *fork = &tcp->forks[i];
+		int sig = is_quiet(fork, port, now_ms) ? SIGALRM : 0;
+		bool gone = syscall(SYS_pidfd_send_signal, fork->pidfd, sig, NULL, 0) < 0;
+		if (sig && !gone) {
+			tcp->ended++;
+			log_debug("dnsmasq: process %d ended: its TCP connection is idle and has "
+				  "an old configuration",
+			    (int)fork->pid);
+		}
+		if (sig || gone)
+			forget(tcp, i);
+	}
+	tcp->next_ms = now_ms + TCP_LOOK_MS;
+}
+
+int64_t
+tcp_next_ms(const struct tcp *tcp)
+{
+	return tcp->count > 0 ? tcp->next_ms : INT64_MAX;
+}

@@ -1,0 +1,62 @@
+/*
+ * dnsmasq's TCP connections across a reload. dnsmasq forks a process for each, which keeps the
+ * configuration of that moment for as long as the connection lasts: 150 s or 100 questions. After a
+ * reload the processes that were there are ended, each as soon as it waits for its client's next
+ * question and has done so for a while: a client whose idle connection closes opens another (RFC
+ * 7766 section 6.2.4). One that works on a question answers it first.
+ *
+ * The signal is the one by which dnsmasq ends such a process, SIGALRM. That it waits is what the
+ * kernel says of it: in read(2) of one byte, the first of the next question's length, on a socket
+ * at dnsmasq's port. Where the kernel does not tell, because dnsmasq is another user, nothing is
+ * ended.
+ */
+#ifndef NANNY_TCP_H
+#define NANNY_TCP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	TCP_FORKS_MAX = 256, /* looked after; dnsmasq's own limit is 20 unless it is told another */
+	TCP_LOOK_MS = 50,
+	TCP_QUIET_MS = 200, /* without a question; a client that asks more often has its 100
+			       questions in 20 s */
+};
+
+struct tcp_fork {
+	pid_t pid;
+	int pidfd;         /* so that no other process is ever meant */
+	uint64_t switches; /* how often it has gone to sleep: the same again is no question */
+	int64_t quiet_ms;  /* since when; 0: not known to be */
+};
+
+struct tcp {
+	struct tcp_fork
+	    forks[TCP_FORKS_MAX]; /* with a configuration that is not in force any more */
+	size_t count;
+	int64_t next_ms; /* when to look again */
+	uint64_t ended;  /* since the start */
+};
+
+/* dnsmasq, process `dnsmasq`, has been seen to have a new file: whatever it has forked may have an
+ * old one. */
+void tcp_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms);
+
+/* Looks, if it is time, and ends what is quiet on a connection to dnsmasq's `port`. */
+void tcp_run(struct tcp *tcp, uint16_t port, int64_t now_ms);
+
+/* When tcp_run has something to do; INT64_MAX: never. */
+int64_t tcp_next_ms(const struct tcp *tcp);
+
+/* Nothing is left of this dnsmasq. */
+void tcp_forget(struct tcp *tcp);
+
+/*
+ * Whether `text`, of /proc/PID/syscall, says that the process waits in read(2) for one byte, and on
+ * which descriptor. Pure.
+ */
+bool tcp_waits(const char *text, int *fd);
+
+#endif

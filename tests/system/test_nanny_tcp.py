@@ -1,0 +1,139 @@
+"""
+TCP connections that clients keep open across a change: dnsmasq serves each by a process that it forked with the configuration of that moment.
+The nanny ends those that are idle, so that the client opens another; a question that is being answered is answered.
+"""
+
+import select
+import socket
+import time
+
+import dns.message
+import dns.rcode
+import pytest
+from nanny_world import ARGS, Server, World, constant, wait_for
+
+
+@pytest.fixture
+def world():
+    w = World()
+    yield w
+    w.close()
+
+
+@pytest.fixture
+def servers():
+    made = []
+
+    def make(answer):
+        made.append(Server(answer, tcp=True))
+        return made[-1]
+
+    yield make
+    for s in made:
+        s.close()
+
+
+class Client:
+    """A TCP connection to dnsmasq that stays."""
+
+    def __init__(self, world):
+        self.sock = socket.create_connection(("127.0.0.1", world.port), timeout=8)
+        self.stream = self.sock.makefile("rb")
+
+    def send(self, name):
+        wire = dns.message.make_query(name, "A").to_wire()
+        self.sock.sendall(len(wire).to_bytes(2, "big") + wire)
+
+    def receive(self):
+        """The address or the rcode; None where the connection ended instead."""
+        prefix = self.stream.read(2)
+        if len(prefix) < 2:
+            return None
+        reply = dns.message.from_wire(self.stream.read(int.from_bytes(prefix, "big")))
+        return reply.answer[0][0].to_text() if reply.answer else dns.rcode.to_text(reply.rcode())
+
+    def ask(self, name):
+        self.send(name)
+        return self.receive()
+
+    def ended(self):
+        """Whether the other end has closed."""
+        return bool(select.select([self.sock], [], [], 0)[0]) and self.sock.recv(1, socket.MSG_PEEK) == b""
+
+
+def change(world, server):
+    world.write(stubDomains={"acme.test": [str(server)]})
+    world.wait_config(lambda c: c["confirmed"] and c["keys"]["stubDomains"]["inForce"] == {"acme.test": [str(server)]})
+
+
+def stale(world):
+    return world.metric("nanny_tcp_connections_stale")
+
+
+def test_an_idle_connection_ends_and_the_next_one_asks_the_new_server(world, servers):
+    first, second = servers(constant("10.9.0.1")), servers(constant("10.9.0.2"))
+    world.write(stubDomains={"acme.test": [str(first)]})
+    world.start()
+    clients = [Client(world) for _ in range(4)]
+    assert [c.ask(f"a{i}.acme.test") for i, c in enumerate(clients)] == ["10.9.0.1"] * 4
+    change(world, second)
+    wait_for(lambda: all(c.ended() for c in clients), timeout=3)
+    assert Client(world).ask("b.acme.test") == "10.9.0.2"
+    assert world.metric("nanny_tcp_connections_ended_total") == 4 and stale(world) == 0
+    assert world.config()["dnsmasq"]["deaths"] == 0
+
+
+def test_a_question_in_flight_is_answered_before_its_connection_ends(world, servers):
+    def slow(name, rdtype):
+        time.sleep(2)
+        return constant("10.9.0.1")(name, rdtype)
+
+    first, second = servers(slow), servers(constant("10.9.0.2"))
+    world.write(stubDomains={"acme.test": [str(first)]})
+    world.start()
+    client = Client(world)
+    client.send("a.acme.test")
+    wait_for(lambda: first.asked)
+    change(world, second)
+    assert stale(world) == 1
+    assert client.receive() == "10.9.0.1"
+    wait_for(client.ended, timeout=3)
+    assert stale(world) == 0
+
+
+def test_a_connection_on_which_questions_follow_one_another_loses_none(world, servers):
+    first, second = servers(constant("10.9.0.1")), servers(constant("10.9.0.2"))
+    world.write(stubDomains={"acme.test": [str(first)]})
+    world.start()
+    client = Client(world)
+    assert client.ask("a0.acme.test") == "10.9.0.1"
+    change(world, second)
+    for i in range(1, 60):  # dnsmasq takes 100 of one connection
+        assert client.ask(f"a{i}.acme.test") == "10.9.0.1"
+        time.sleep(0.01)
+    wait_for(client.ended, timeout=3)
+
+
+def test_a_connection_opened_after_the_change_stays(world, servers):
+    first, second = servers(constant("10.9.0.1")), servers(constant("10.9.0.2"))
+    world.write(stubDomains={"acme.test": [str(first)]})
+    world.start()
+    before_start = Client(world)  # it has what dnsmasq started with
+    assert before_start.ask("a.acme.test") == "10.9.0.1"
+    change(world, second)
+    after = Client(world)
+    wait_for(before_start.ended, timeout=3)
+    assert not after.ended() and after.ask("a.acme.test") == "10.9.0.2"
+    world.write(stubDomains={"acme.test": [str(second)]}, unknown="x")  # no change, no end
+    time.sleep(0.5)  # time for what must not come
+    assert not after.ended() and after.ask("b.acme.test") == "10.9.0.2"
+
+
+def test_a_new_dnsmasq_has_no_old_connections(world, servers):
+    first = servers(constant("10.9.0.1"))
+    world.write(stubDomains={"acme.test": [str(first)]})
+    world.start(args=[*ARGS, "--max-tcp-connections=30"])
+    clients = [Client(world) for _ in range(25)]
+    time.sleep(0.5)  # time for what must not come
+    assert not any(c.ended() for c in clients)
+    assert stale(world) == world.metric("nanny_tcp_connections_ended_total") == 0
