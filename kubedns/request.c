@@ -11,14 +11,22 @@
 
 enum {
 	CONNECT_TIMEOUT_MS = 10000,
-	/* A half-open connection is found within KEEP_IDLE_S + USER_TIMEOUT_MS = 65 s. */
-	KEEP_IDLE_S = 20,
-	KEEP_INTERVAL_S = 10,
-	KEEP_COUNT = 4,
-	USER_TIMEOUT_MS = 45000,
+	/*
+	 * A half-open connection is found KEEP_INTERVAL_S after USER_TIMEOUT_MS of silence at most,
+	 * which is 25 s. If it is only our packets that get lost, and the server has something to
+	 * say, it says it again after pauses that double, and each of these ends a silence: of such
+	 * pauses one as long as those 25 s has begun after as long again, so three times that are
+	 * the most it takes.
+	 */
+	KEEP_IDLE_S = 10,
+	KEEP_INTERVAL_S = 5,
+	USER_TIMEOUT_MS = 20000,
 };
 
-/* TCP finds a dead peer before anybody misses an event. */
+/*
+ * TCP finds a dead peer before anybody misses an event. Beside a user timeout the number of probes
+ * does not count.
+ */
 static int
 on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 {
@@ -27,7 +35,6 @@ on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){ 1 }, sizeof(int));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){ KEEP_IDLE_S }, sizeof(int));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){ KEEP_INTERVAL_S }, sizeof(int));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){ KEEP_COUNT }, sizeof(int));
 	setsockopt(
 	    fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &(unsigned){ USER_TIMEOUT_MS }, sizeof(unsigned));
 	return CURL_SOCKOPT_OK;

@@ -41,11 +41,12 @@ class Namespace:
     def inside(self, *command, **kw):
         return run(*self.prefix, *command, **kw)
 
-    def drop_tcp(self, client_port=None):
-        """TCP packets are dropped in both directions: all, or those of the connection from this port of the test's end."""
-        for chain, side in (("INPUT", "--sport"), ("OUTPUT", "--dport")):
+    def drop_tcp(self, client_port=None, lost=("ours", "theirs")):
+        """TCP packets are dropped, of the test's end and of the other one: all, or those of the connection from this port of the test's end."""
+        for whose, chain, side in (("ours", "INPUT", "--sport"), ("theirs", "OUTPUT", "--dport")):
             which = [side, str(client_port)] if client_port else []
-            self.inside("iptables", "-I", chain, "-p", "tcp", *which, "-j", "DROP")
+            if whose in lost:
+                self.inside("iptables", "-I", chain, "-p", "tcp", *which, "-j", "DROP")
 
     def pass_all(self):
         self.inside("iptables", "-F", "INPUT")
