@@ -262,7 +262,7 @@ check_synced(struct kubedns *k)
 	if (s->synced)
 		return;
 	/* A directory that is not there says nothing of what is in it: SERVFAIL, not NXDOMAIN. */
-	s->synced = s->manifests != NULL ? access(k->options.objects_dir, R_OK | X_OK) == 0
+	s->synced = s->manifests != NULL ? manifests_synced(s->manifests)
 					 : s->watch != NULL && watch_ready(s->watch);
 	if (s->synced)
 		log_info("synced after %lld ms: %zu services, %zu slices, %zu namespaces",

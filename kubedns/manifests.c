@@ -22,6 +22,7 @@
 enum {
 	MISTAKES_LOGGED = 20, /* of one file and reading; --check logs all */
 	ROUNDS = 4,           /* of one run, while the directory keeps changing */
+	FILE_COST = 1024,     /* what opening one costs, in bytes read */
 	WRITING_MAX_S =
 	    60, /* after this long without a write, a file that nobody closes is read as it is */
 };
@@ -268,6 +269,50 @@ list(struct manifests *m)
 	return -err;
 }
 
+/* The next scan begins after this file, or with NULL at the first one. */
+static void
+go_on_after(struct manifests *m, const struct file *file)
+{
+	free(m->after);
+	m->after = file != NULL ? xstrdup(file->held.name) : NULL;
+}
+
+/* Whether the scan may go on; `last` is what it took last. */
+static bool
+within_budget(struct manifests *m, const struct file *last)
+{
+	if (last == NULL)
+		return true;
+	m->budget -= last->stamp.size + FILE_COST;
+	if (m->budget > 0)
+		return true;
+	go_on_after(m, last);
+	return false;
+}
+
+/* The files that have changed, from the place where the last scan stopped. */
+static void
+take_changed(struct manifests *m, bool force)
+{
+	bool resumed = m->after != NULL;
+	size_t i = resumed ? file_place(m, m->after) : 0;
+
+	if (resumed && i < m->file_count && strcmp(m->files[i]->held.name, m->after) == 0)
+		i++;
+	go_on_after(m, NULL);
+	for (; i < m->file_count; i++) {
+		struct file *file = m->files[i];
+		if (!file->present || !file_changed(m, file, force))
+			continue;
+		manifests_take(m, file);
+		if (!within_budget(m, file))
+			return;
+		/* Events that came meanwhile may have added files before this one. */
+		i = file_place(m, file->held.name);
+	}
+	m->dirty = m->dirty || resumed; /* files before that place may have changed since */
+}
+
 /* Takes the files that have changed, in name order. 0, or -errno when the directory cannot be read:
  * then nothing is touched. */
 static int
@@ -280,14 +325,8 @@ scan(struct manifests *m, bool force)
 	for (size_t i = 0; i < m->file_count; i++)
 		m->files[i]->present = false;
 	int err = list(m);
-	for (size_t i = 0; err == 0 && i < m->file_count; i++) {
-		struct file *file = m->files[i];
-		if (!file->present || !file_changed(m, file, force))
-			continue;
-		manifests_take(m, file);
-		/* Events that came meanwhile may have added files before this one. */
-		i = file_place(m, file->held.name);
-	}
+	if (err == 0)
+		take_changed(m, force);
 	return err;
 }
 
@@ -329,13 +368,16 @@ update(struct manifests *m, bool force)
 {
 	int err = 0;
 
+	m->budget = MANIFESTS_RUN_BYTES;
 	for (int round = 0; err == 0 && m->dirty && round < ROUNDS; round++) {
 		m->dirty = false;
 		close_dir(m);
 		err = scan(m, force && round == 0);
 		manifests_events(m);
+		if (m->after != NULL)
+			break;
 	}
-	if (err == 0) {
+	if (err == 0 && m->after == NULL) {
 		manifests_sweep(m);
 		drop_absent(m);
 	}
@@ -355,21 +397,29 @@ manifests_run(struct manifests *m, bool force)
 	if (!m->dirty && !force)
 		return false;
 	m->dirty = true;
-	bool first = !m->synced && access(m->path, R_OK | X_OK) == 0;
-	if (first)
+	if (!m->listing && access(m->path, R_OK | X_OK) == 0) {
+		m->listing = true;
 		send_all(m, EVENT_LISTING);
+	}
 	int err = update(m, force);
 	if (err != 0)
 		dir_error(m, -err);
 	else
 		m->dir_errno = 0;
-	if (first && err == 0) {
+	if (m->listing && !m->synced && err == 0 && m->after == NULL) {
 		m->synced = true;
 		send_all(m, EVENT_SYNCED);
 	}
+	m->dirty = m->dirty || m->after != NULL;
 	if (m->dirty)
 		eventfd_write(m->again, 1);
 	return m->sent;
+}
+
+bool
+manifests_synced(const struct manifests *m)
+{
+	return m->synced;
 }
 
 void
@@ -469,6 +519,7 @@ manifests_free(struct manifests *m)
 	free(m->path);
 	free(m->parent);
 	free(m->base);
+	free(m->after);
 	free(m->error);
 	free(m);
 }
@@ -489,7 +540,9 @@ manifests_check(const char *path)
 	struct manifests_status status;
 
 	m->verbose = true;
-	manifests_run(m, true);
+	do
+		manifests_run(m, true);
+	while (m->after != NULL);
 	manifests_status(m, &status);
 	manifests_free(m);
 	return status.mistakes;

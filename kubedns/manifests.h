@@ -30,7 +30,8 @@
 enum {
 	MANIFESTS_FILES_MAX = 100000,
 	MANIFESTS_OBJECTS_MAX = 1000000,
-	MANIFESTS_FILE_MAX = 1 << 30, /* bytes */
+	MANIFESTS_FILE_MAX = 1 << 30,  /* bytes */
+	MANIFESTS_RUN_BYTES = 1 << 20, /* of a run; a file's last ones may be above it */
 };
 
 struct manifests;
@@ -45,9 +46,14 @@ int manifests_fd(const struct manifests *m);
 
 /*
  * Reads pending events and, at the first call, when something may have changed, or when `force`
- * says that the period has passed, the files that differ. True if the sink was called.
+ * says that the period has passed, the files that differ. True if the sink was called. Reads
+ * MANIFESTS_RUN_BYTES and then returns with the descriptor readable: what is more comes with the
+ * next runs, and what is gone with the last of them.
  */
 bool manifests_run(struct manifests *m, bool force);
+
+/* Everything that is in the directory was sent once. */
+bool manifests_synced(const struct manifests *m);
 
 struct manifests_status {
 	size_t files;      /* that are read */

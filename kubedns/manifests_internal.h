@@ -41,10 +41,12 @@ struct manifests {
 	size_t file_count;
 	struct manifest_index index;
 	size_t duplicates;
-	bool synced;
-	bool dirty;    /* a scan might find something */
-	bool sent;     /* the sink was called by this run */
-	bool verbose;  /* --check: every mistake is logged */
+	bool listing, synced;
+	char *after;  /* a scan goes on after this file, at the next run; NULL: none is under way */
+	off_t budget; /* bytes that this run may still read */
+	bool dirty;   /* a scan might find something */
+	bool sent;    /* the sink was called by this run */
+	bool verbose; /* --check: every mistake is logged */
 	int dir_errno; /* why the directory could not be read, 0 when it could */
 	char *error;
 };

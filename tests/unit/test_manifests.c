@@ -622,6 +622,55 @@ many_objects_in_many_files_are_all_seen(void **state)
 	assert_int_equal(status.objects, 500);
 }
 
+/* A Service and as many bytes as one run reads. */
+static void
+put_large(const struct fixture *f, const char *name, const char *text)
+{
+	FILE *out = fopen(in(f, name), "w");
+
+	assert_non_null(out);
+	fputs(text, out);
+	for (size_t len = 0; len < MANIFESTS_RUN_BYTES; len += 64)
+		fprintf(out, "#%62s\n", "");
+	fclose(out);
+}
+
+/* Whoever runs it has other work too: HTTP, signals. */
+static void
+a_large_directory_is_read_a_run_at_a_time_and_synced_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	put_large(f, "a.yaml", service("a", "10.96.0.1"));
+	put_large(f, "b.yaml", service("b", "10.96.0.2"));
+	put_large(f, "c.yaml", service("c", "10.96.0.3"));
+	f->m = manifests_new(f->dir, note, f);
+	f->len = 0;
+	assert_true(manifests_run(f->m, false));
+	assert_string_equal(f->events, "LISTING\nADDED services default/a 10.96.0.1\n");
+	assert_false(manifests_synced(f->m));
+	/* What changes meanwhile, before and behind that place, is not missed. */
+	put(f, "a.yaml", service("a", "10.96.0.4"));
+	unlink(in(f, "b.yaml"));
+	assert_string_equal(changes(f), "ADDED services default/c 10.96.0.3\n"
+					"MODIFIED services default/a 10.96.0.4\nSYNCED\n");
+	assert_true(manifests_synced(f->m));
+}
+
+static void
+what_is_gone_is_told_when_all_of_a_large_change_was_read(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a.yaml", service("moves", "10.96.0.1"));
+	start(f);
+	unlink(in(f, "a.yaml"));
+	put_large(f, "b.yaml", service("b", "10.96.0.2"));
+	put_large(f, "c.yaml", service("moves", "10.96.0.3"));
+	assert_string_equal(changes(f),
+	    "ADDED services default/b 10.96.0.2\nMODIFIED services default/moves 10.96.0.3\n");
+}
+
 static void
 check_counts_every_mistake(void **state)
 {
@@ -666,6 +715,8 @@ main(void)
 		TEST(resource_versions_are_followed),
 		TEST(a_change_of_any_field_that_dns_reads_is_seen),
 		TEST(many_objects_in_many_files_are_all_seen),
+		TEST(a_large_directory_is_read_a_run_at_a_time_and_synced_at_the_end),
+		TEST(what_is_gone_is_told_when_all_of_a_large_change_was_read),
 		TEST(check_counts_every_mistake),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
