@@ -191,7 +191,7 @@ wait_ms(struct reflector *r, int64_t now_ms, int64_t ms)
 static void
 back_off(struct reflector *r, int64_t now_ms)
 {
-	wait_ms(r, now_ms, backoff_failed(&r->backoff, now_ms));
+	wait_ms(r, now_ms, backoff_failed(&r->backoff, now_ms, BACKOFF_MAX_MS));
 }
 
 /* The version is too old, or of a future that no longer exists. */
@@ -307,7 +307,7 @@ page_ended(struct reflector *r, int64_t now_ms)
 static void
 watch_ended(struct reflector *r, int64_t now_ms)
 {
-	bool brief = now_ms - r->started_ms < BRIEF_MS;
+	bool brief = now_ms - r->answered_ms < BRIEF_MS; /* however long the answer took */
 	r->phase = REFLECTOR_WATCH;
 	r->brief = brief ? r->brief + 1 : 0;
 	if (r->brief >= 2 && !r->any_event)
@@ -318,7 +318,7 @@ watch_ended(struct reflector *r, int64_t now_ms)
 
 /* A 200 whose body was cut off, or nothing at all. */
 static void
-broke(struct reflector *r, int64_t now_ms)
+broke(struct reflector *r, int64_t now_ms, bool unreached)
 {
 	if (r->phase == REFLECTOR_WATCHLIST && r->listing) {
 		bool silent = now_ms - r->progress_ms >= REFLECTOR_SILENCE_MS;
@@ -334,7 +334,10 @@ broke(struct reflector *r, int64_t now_ms)
 	} else {
 		r->phase = REFLECTOR_PROBE; /* who answers next may know less than we do */
 	}
-	back_off(r, now_ms);
+	if (unreached)
+		wait_ms(r, now_ms, 0);
+	else
+		back_off(r, now_ms);
 }
 
 /* An ERROR event inside a 200. */
@@ -350,7 +353,7 @@ error_event(struct reflector *r, int64_t now_ms, const struct reflector_end *end
 		    REFLECTOR_WATCH; /* it is still the same server, and knows more than we do */
 		back_off(r, now_ms);
 	} else {
-		broke(r, now_ms);
+		broke(r, now_ms, false);
 	}
 }
 
@@ -373,11 +376,11 @@ reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end 
 	if (end->error_code)
 		error_event(r, now_ms, end);
 	else if (!end->status || end->broken || end->malformed)
-		broke(r, now_ms);
+		broke(r, now_ms, end->unreached);
 	else if (page && r->whole)
 		ended = page_ended(r, now_ms);
 	else if (page || r->listing || !r->version)
-		broke(r, now_ms);
+		broke(r, now_ms, false);
 	else
 		watch_ended(r, now_ms);
 	return ended;

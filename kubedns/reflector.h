@@ -88,12 +88,13 @@ struct reflector {
 
 /* How a request ended. */
 struct reflector_end {
-	int status;             /* HTTP; 0: none came */
-	bool broken;            /* the body or the connection ended too early, or we ended it */
-	bool malformed;         /* what came was not what was asked for */
-	int error_code;         /* of an ERROR event, or 0 */
-	bool too_large;         /* the Status says that the version lies in the store's future */
-	const char *token;      /* continue of a 410's Status, or NULL */
+	int status;        /* HTTP; 0: none came */
+	bool unreached;    /* nobody was there to ask: whoever owns us knows when to try again */
+	bool broken;       /* the body or the connection ended too early, or we ended it */
+	bool malformed;    /* what came was not what was asked for */
+	int error_code;    /* of an ERROR event, or 0 */
+	bool too_large;    /* the Status says that the version lies in the store's future */
+	const char *token; /* continue of a 410's Status, or NULL */
 	int64_t retry_after_ms; /* -1: none */
 	bool new_token;         /* a bearer token that was not tried yet is there */
 };

@@ -1,271 +1,23 @@
 #include "kubedns/stream.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <json-c/json.h>
-
+#include "kubedns/api_error.h"
+#include "kubedns/body.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum {
-	JSON_DEPTH = 64,
-	OUT_MIN = 64 << 10,
-	OUT_KEEP = 1 << 20,
 	RECEIVE_BUFFER = 64 << 10,
 	WAKE_JITTER_MS = 500,
 };
 
-static void
-malformed(struct stream *s, const char *why)
-{
-	s->malformed = true;
-	free(s->why);
-	s->why = xstrdup(why);
-}
-
-/*
- * A member by its path "metadata.resourceVersion" as a string; NULL if it is not there or no
- * string.
- */
-static const char *
-string_at(struct json_object *json, const char *first, const char *second, const char *third)
-{
-	const char *path[] = { first, second, third };
-	for (size_t i = 0; i < 3 && path[i]; i++) {
-		struct json_object *value = NULL;
-		if (!json_object_is_type(json, json_type_object) ||
-		    !json_object_object_get_ex(json, path[i], &value))
-			return NULL;
-		json = value;
-	}
-	return json_object_is_type(json, json_type_string) ? json_object_get_string(json) : NULL;
-}
-
-static struct json_object *
-parse(struct stream *s, const char *bytes, size_t len)
-{
-	json_tokener_reset(s->tokener);
-	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
-	if (!json || json_tokener_get_parse_end(s->tokener) != len ||
-	    !json_object_is_type(json, json_type_object)) {
-		enum json_tokener_error error = json_tokener_get_error(s->tokener);
-		malformed(s, error == json_tokener_success ? "not a JSON object"
-							   : json_tokener_error_desc(error));
-		json_object_put(json);
-		return NULL;
-	}
-	return json;
-}
-
-/* Room for an object of `len` bytes to be trimmed into. */
-static char *
-room(struct watch *w, size_t len)
-{
-	if (len <= w->out_max && (w->out_max <= OUT_KEEP || len > OUT_KEEP))
-		return w->out;
-	w->out_max = len > OUT_MIN ? len : OUT_MIN;
-	free(w->out);
-	w->out = xmalloc(w->out_max);
-	return w->out;
-}
-
-static bool
-in_namespaces(const struct watch *w, const struct object *object)
-{
-	const char *name = object->kind == OBJECT_NAMESPACE ? object->name : object->namespace;
-	if (!w->namespaces || object->kind == OBJECT_NODE || object->kind == OBJECT_CONFIGMAP)
-		return true;
-	for (const char **n = w->namespaces; *n; n++) {
-		if (strcmp(*n, name) == 0)
-			return true;
-	}
-	return false;
-}
-
-static void
-tell(struct stream *s, enum event_type type, const struct object *object)
+void
+stream_tell(struct stream *s, enum event_type type, const struct object *object)
 {
 	s->watch->sink(s->watch->arg, s->resource->object, type, object);
 	s->watch->told = true;
-}
-
-/*
- * Hands one object on; 0, or -EBADMSG if it is not of our kind. One that makes no sense is left
- * out, and counted.
- */
-static int
-hand_on(struct stream *s, struct json_object *json, enum event_type type)
-{
-	struct object object;
-	const char *why = "";
-	int error = object_extract(json, s->resource->kind, &object, &why);
-	if (error == -EINVAL) {
-		const char *ns = string_at(json, "metadata", "namespace", NULL),
-			   *name = string_at(json, "metadata", "name", NULL);
-		s->rejected++;
-		log_neterr("%s %s/%s: %s; left out", s->resource->name, ns ? ns : "",
-		    name ? name : "?", why);
-		return 0;
-	}
-	if (error || object.kind != s->resource->object) {
-		if (error == 0)
-			object_clear(&object);
-		malformed(s, "an object of another kind");
-		return -EBADMSG;
-	}
-	if (in_namespaces(s->watch, &object) && s->wanted)
-		tell(s, type, &object);
-	object_clear(&object);
-	return 0;
-}
-
-static int
-list_item(void *arg, const char *bytes, size_t len)
-{
-	struct stream *s = arg;
-	if (!s->kind_seen) {
-		malformed(s, "a list that does not say what it is");
-		return -EBADMSG;
-	}
-	if (s->reflector.phase == REFLECTOR_PROBE)
-		return 0;
-	char *out = room(s->watch, len);
-	size_t trimmed = trim_object(s->keep, bytes, len, out);
-	if (!trimmed) {
-		malformed(s, "a malformed object");
-		return -EBADMSG;
-	}
-	struct json_object *json = parse(s, out, trimmed);
-	if (!json)
-		return -EBADMSG;
-	int error = hand_on(s, json, EVENT_ADDED);
-	json_object_put(json);
-	s->objects++;
-	return error;
-}
-
-static int
-list_head(void *arg, const char *key, const char *bytes, size_t len)
-{
-	struct stream *s = arg;
-	if (strcmp(key, "kind") == 0) {
-		size_t n = strlen(s->resource->list_kind);
-		s->kind_seen = len == n + 2 && memcmp(bytes + 1, s->resource->list_kind, n) == 0;
-		if (s->kind_seen)
-			return 0;
-		free(s->why);
-		s->malformed = true;
-		s->why = xasprintf(
-		    "not a %s but a %.*s", s->resource->list_kind, len < 66 ? (int)len : 66, bytes);
-		return -EBADMSG;
-	}
-	struct json_object *json = parse(s, bytes, len);
-	if (!json)
-		return -EBADMSG;
-	reflector_page(&s->reflector, string_at(json, "resourceVersion", NULL, NULL),
-	    string_at(json, "continue", NULL, NULL));
-	json_object_put(json);
-	return 0;
-}
-
-/* What a Status says: why, and what it means for the version. */
-static void
-read_status(struct stream *s, struct json_object *json)
-{
-	const char *message = string_at(json, "message", NULL, NULL),
-		   *token = string_at(json, "metadata", "continue", NULL);
-	struct json_object *code = NULL, *details = NULL, *causes = NULL;
-	free(s->why);
-	s->why = xstrdup(message ? message : "");
-	free(s->token);
-	s->token = token ? xstrdup(token) : NULL;
-	if (json_object_object_get_ex(json, "code", &code) &&
-	    json_object_is_type(code, json_type_int))
-		s->error_code = json_object_get_int(code);
-	s->too_large = strcasestr(s->why, "too large resource version") != NULL;
-	if (json_object_object_get_ex(json, "details", &details) &&
-	    json_object_is_type(details, json_type_object) &&
-	    json_object_object_get_ex(details, "causes", &causes) &&
-	    json_object_is_type(causes, json_type_array)) {
-		for (size_t i = 0; i < json_object_array_length(causes); i++) {
-			const char *reason =
-			    string_at(json_object_array_get_idx(causes, i), "reason", NULL, NULL);
-			s->too_large = s->too_large ||
-				       (reason && strcmp(reason, "ResourceVersionTooLarge") == 0);
-		}
-	}
-}
-
-static int
-event_error(struct stream *s, struct json_object *json)
-{
-	read_status(s, json);
-	if (s->error_code == 0)
-		s->error_code = 500;
-	return -ECANCELED; /* nothing comes after it */
-}
-
-static int
-event_object(struct stream *s, struct json_object *json, enum stream_event type)
-{
-	static const enum event_type types[] = { [STREAM_ADDED] = EVENT_ADDED,
-		[STREAM_MODIFIED] = EVENT_MODIFIED,
-		[STREAM_DELETED] = EVENT_DELETED };
-	int error = type == STREAM_BOOKMARK ? 0 : hand_on(s, json, types[type]);
-	if (error)
-		return error;
-	const char *mark = NULL;
-	if (type == STREAM_BOOKMARK) {
-		const char *kind = string_at(json, "kind", NULL, NULL);
-		if (kind && strcmp(kind, s->resource->kind) != 0) {
-			malformed(s, "a bookmark of another kind");
-			return -EBADMSG;
-		}
-		mark = string_at(json, "metadata", "annotations", "k8s.io/initial-events-end");
-	}
-	s->objects += s->reflector.listing && type != STREAM_BOOKMARK;
-	enum reflector_event event = type == STREAM_ADDED      ? REFLECTOR_ADDED
-				     : type == STREAM_BOOKMARK ? REFLECTOR_BOOKMARK
-							       : REFLECTOR_CHANGED;
-	if (reflector_event(&s->reflector, watch_now_ms(), event,
-		string_at(json, "metadata", "resourceVersion", NULL),
-		mark && strcmp(mark, "true") == 0) &&
-	    s->wanted) {
-		tell(s, EVENT_SYNCED, NULL);
-		log_info("%s: synced, %llu objects by watch list", s->resource->name,
-		    (unsigned long long)s->objects);
-	}
-	return 0;
-}
-
-static int
-watch_item(void *arg, const char *bytes, size_t len)
-{
-	struct stream *s = arg;
-	struct trim_event event;
-	if (trim_event(s->keep, bytes, len, room(s->watch, len), &event) != 0) {
-		malformed(s, "a malformed event");
-		return -EBADMSG;
-	}
-	enum stream_event type = 0;
-	while (type < STREAM_EVENT_COUNT && strcmp(event.type, stream_event_names[type]) != 0)
-		type++;
-	if (type == STREAM_EVENT_COUNT) {
-		malformed(s, "an event of an unknown type");
-		return -EBADMSG;
-	}
-	struct timespec ts;
-	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-	s->last_event = (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-	s->events[type]++;
-	struct json_object *json = parse(s, event.object, event.object_len);
-	if (!json)
-		return -EBADMSG;
-	int error = type == STREAM_ERROR ? event_error(s, json) : event_object(s, json, type);
-	json_object_put(json);
-	return error;
 }
 
 static void
@@ -291,16 +43,49 @@ static void
 solved(struct stream *s)
 {
 	struct watch *w = s->watch;
-	if (w->server_problem) {
+	if (w->server_problem)
 		log_info("api %s: answers", w->cluster.shown_url);
-		free(w->server_problem);
-		w->server_problem = NULL;
-	}
+	w->server_problem = CURLE_OK;
 	if (s->problem && s->problem_local)
 		log_info("%s: %s works again", s->resource->name,
 		    s->verb == VERB_WATCH ? "watch" : "list");
 	free(s->problem);
 	s->problem = NULL;
+}
+
+/*
+ * The request did not get as far as a connection: nobody is there, which is so for all resources.
+ * One that came from somebody else's server has cost that a handshake: it is none of these.
+ */
+static bool
+is_unreached(const struct stream *s, CURLcode code)
+{
+	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
+}
+
+/* Of several that failed at one time only the first one counts. */
+static void
+server_is_away(struct watch *w, int64_t now_ms)
+{
+	if (w->away && now_ms < w->away_due_ms)
+		return;
+	w->away = true;
+	w->away_due_ms = now_ms + backoff_failed(&w->away_backoff, now_ms, BACKOFF_AWAY_MAX_MS);
+}
+
+/* The connection is there, and the request goes out. */
+static int
+on_request(void *arg, char *to, char *from, int to_port, int from_port)
+{
+	struct stream *s = arg;
+	(void)to;
+	(void)from;
+	(void)to_port;
+	(void)from_port;
+	s->reached = true;
+	s->watch->away = false;
+	backoff_good(&s->watch->away_backoff, watch_now_ms());
+	return CURL_PREREQFUNC_OK;
 }
 
 /* The server is there again: those that wait because it was not need not wait longer. */
@@ -319,7 +104,6 @@ wake_others(const struct stream *s)
 static void
 answered(struct stream *s)
 {
-	static const struct framer_sink none;
 	long status = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status < 200 || s->status)
@@ -329,12 +113,7 @@ answered(struct stream *s)
 	if (status != 200)
 		return;
 	wake_others(s);
-	struct framer_sink sink = none;
-	bool events = s->verb == VERB_WATCH;
-	sink.arg = s;
-	sink.item = events ? watch_item : list_item;
-	sink.head = list_head;
-	framer_init(&s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, STREAM_OBJECT_MAX, &sink);
+	body_begin(s);
 	if (!reflector_answered(&s->reflector, watch_now_ms()) || !s->wanted)
 		return;
 	s->objects = 0;
@@ -343,7 +122,7 @@ answered(struct stream *s)
 		s->watch->streams[RESOURCE_ENDPOINTS].wanted = false;
 		log_info("endpointslices: allowed again; Endpoints are no longer used");
 	}
-	tell(s, EVENT_LISTING, NULL);
+	stream_tell(s, EVENT_LISTING, NULL);
 }
 
 static size_t
@@ -360,20 +139,10 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	struct stream *s = arg;
 	size_t len = size * count;
 	count_received(s);
-	if (s->status != 200) {
-		size_t more =
-		    len < STREAM_BODY_MAX - s->body_len ? len : STREAM_BODY_MAX - s->body_len;
-		s->body = xreallocarray(s->body, s->body_len + more + 1, 1);
-		memcpy(s->body + s->body_len, bytes, more);
-		s->body_len += more;
-		s->body[s->body_len] = '\0';
-		return len;
-	}
-	reflector_progress(&s->reflector, watch_now_ms());
-	int error = framer_feed(&s->framer, bytes, len);
-	if (error && error != -ECANCELED && !s->malformed)
-		malformed(s, s->framer.why);
-	if (!s->malformed && !error && s->problem)
+	if (s->status == 200)
+		reflector_progress(&s->reflector, watch_now_ms());
+	int error = body_take(s, bytes, len);
+	if (s->status == 200 && !s->malformed && !error && s->problem)
 		solved(s);
 	return error ? CURL_WRITEFUNC_ERROR : len;
 }
@@ -381,13 +150,9 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 static void
 forget_request(struct stream *s)
 {
-	s->status = s->error_code = 0;
-	s->kind_seen = s->malformed = s->too_large = false;
-	free(s->why);
-	free(s->token);
-	free(s->body);
-	s->why = s->token = s->body = NULL;
-	s->body_len = 0;
+	body_forget(s);
+	s->status = 0;
+	s->reached = false;
 	s->received = 0;
 	s->curl_error[0] = '\0';
 }
@@ -405,6 +170,8 @@ stream_start(struct stream *s, int64_t now_ms)
 	curl_easy_setopt(s->easy, CURLOPT_URL, url);
 	curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);
 	curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
+	curl_easy_setopt(s->easy, CURLOPT_PREREQFUNCTION, on_request);
+	curl_easy_setopt(s->easy, CURLOPT_PREREQDATA, s);
 	curl_easy_setopt(s->easy, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(s->easy, CURLOPT_HEADERDATA, s);
 	curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, on_body);
@@ -419,22 +186,31 @@ stream_start(struct stream *s, int64_t now_ms)
 	free(url);
 }
 
-/* Says once what is wrong: a problem of the server as a whole in one line for all resources. */
+/* What is wrong with this resource; said when it is new. */
 static void
-problem(struct stream *s, char *text, bool local)
+own_problem(struct stream *s, char *text)
 {
-	struct watch *w = s->watch;
-	bool known = s->problem && strcmp(s->problem, text) == 0;
+	if (!s->problem || strcmp(s->problem, text) != 0)
+		log_warnx("api %s: %s: %s", s->watch->cluster.shown_url, s->resource->name, text);
 	free(s->problem);
 	s->problem = text;
-	s->problem_local = local;
-	if (local && !known) {
-		log_warnx("api %s: %s: %s", w->cluster.shown_url, s->resource->name, text);
-	} else if (!local && (!w->server_problem || strcmp(w->server_problem, text) != 0)) {
-		log_warnx("api %s: %s", w->cluster.shown_url, text);
-		free(w->server_problem);
-		w->server_problem = xstrdup(text);
-	}
+	s->problem_local = true;
+}
+
+/*
+ * What is wrong with the server as a whole, said once for all resources: also when its details are
+ * others at each attempt, as where a reset is noticed.
+ */
+static void
+server_problem(struct stream *s, CURLcode code)
+{
+	struct watch *w = s->watch;
+	free(s->problem);
+	s->problem = api_error_transport(s, code);
+	s->problem_local = false;
+	if (w->server_problem != code)
+		log_warnx("api %s: %s", w->cluster.shown_url, s->problem);
+	w->server_problem = code;
 }
 
 /* What a request that is over leaves to be said. */
@@ -449,35 +225,20 @@ report(struct stream *s, CURLcode code, bool clean)
 		log_info(
 		    "%s: %s", s->resource->name, s->why && *s->why ? s->why : "version expired");
 	else if (s->status && s->status != 200)
-		problem(s, explain_status(s), true);
+		own_problem(s, api_error_status(s));
 	else if (s->error_code)
 		log_info("%s: watch ended by the server: %d %s", s->resource->name, s->error_code,
 		    s->why);
 	else if (s->malformed)
-		problem(s,
-		    xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
-			s->verb == VERB_WATCH ? "watch" : "list", s->why),
-		    true);
+		own_problem(
+		    s, xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
+			   s->verb == VERB_WATCH ? "watch" : "list", s->why));
+	else if (code == CURLE_OPERATION_TIMEDOUT && s->reached)
+		own_problem(s, xstrdup(s->curl_error));
 	else if (code != CURLE_OK)
-		problem(s, explain_transport(s, code), false);
+		server_problem(s, code);
 	else if (clean)
 		solved(s);
-}
-
-/* Reads the Status of an answer that is no 200. */
-static void
-read_body(struct stream *s)
-{
-	if (!s->body || *s->body != '{')
-		return;
-	bool was = s->malformed;
-	struct json_object *json = parse(s, s->body, strlen(s->body));
-	s->malformed = was;
-	if (json) {
-		read_status(s, json);
-		json_object_put(json);
-	}
-	s->error_code = 0;
 }
 
 void
@@ -490,16 +251,11 @@ stream_finish(struct stream *s, int64_t now_ms, CURLcode code)
 		count_request(s);
 	s->unanswered = !s->status;
 	bool own = code == CURLE_WRITE_ERROR && (s->malformed || s->error_code);
-	if (s->status == 200 && !s->malformed && !s->error_code && framer_end(&s->framer) != 0) {
-		if (code == CURLE_OK)
-			malformed(s, s->framer.why);
-	}
-	framer_clear(&s->framer);
-	if (s->status && s->status != 200)
-		read_body(s);
+	body_end(s, code == CURLE_OK);
 	curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &after_s);
 	struct reflector_end end = {
 		.status = s->status,
+		.unreached = is_unreached(s, code),
 		.broken = code != CURLE_OK && !own,
 		.malformed = s->malformed,
 		.error_code = s->error_code,
@@ -508,9 +264,11 @@ stream_finish(struct stream *s, int64_t now_ms, CURLcode code)
 		.retry_after_ms = after_s > 0 ? (int64_t)after_s * 1000 : -1,
 		.new_token = s->status == 401 && cluster_token_refresh(&w->cluster, now_ms, true),
 	};
+	if (end.unreached)
+		server_is_away(w, now_ms);
 	report(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(&s->reflector, now_ms, &end) && s->wanted) {
-		tell(s, EVENT_SYNCED, NULL);
+		stream_tell(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
@@ -520,20 +278,25 @@ stream_finish(struct stream *s, int64_t now_ms, CURLcode code)
 	request_clear(s);
 }
 
-void
-stream_break(struct stream *s, int64_t now_ms, const char *why)
+/* The next request uses a new connection. */
+static void
+end_request(struct stream *s, int64_t now_ms, CURLcode code, const char *why)
 {
 	snprintf(s->curl_error, sizeof(s->curl_error), "%s", why);
 	s->fresh = true;
-	stream_finish(s, now_ms, CURLE_ABORTED_BY_CALLBACK);
+	stream_finish(s, now_ms, code);
+}
+
+void
+stream_break(struct stream *s, int64_t now_ms, const char *why)
+{
+	end_request(s, now_ms, CURLE_ABORTED_BY_CALLBACK, why);
 }
 
 void
 stream_late(struct stream *s, int64_t now_ms, const char *why)
 {
-	char text[CURL_ERROR_SIZE];
-	snprintf(text, sizeof(text), "%s: %s", s->resource->name, why);
-	stream_break(s, now_ms, text);
+	end_request(s, now_ms, CURLE_OPERATION_TIMEDOUT, why);
 }
 
 void
@@ -556,11 +319,9 @@ stream_init(struct stream *s, struct watch *w, enum resource_id id)
 	s->place = xasprintf("%s/%s", s->resource->group_path, s->resource->name);
 	s->selector = xstrdup("");
 	s->easy = curl_easy_init();
-	s->tokener = json_tokener_new_ex(JSON_DEPTH);
-	if (!s->easy || !s->tokener)
+	if (!s->easy)
 		log_fatalx("out of memory");
-	json_tokener_set_flags(s->tokener,
-	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+	body_init(s);
 	reflector_init(&s->reflector, !s->resource->required);
 }
 
@@ -568,9 +329,8 @@ void
 stream_clear(struct stream *s)
 {
 	stream_stop(s);
-	forget_request(s);
+	body_clear(s);
 	curl_easy_cleanup(s->easy);
-	json_tokener_free(s->tokener);
 	reflector_clear(&s->reflector);
 	free(s->place);
 	free(s->selector);

@@ -3,7 +3,7 @@
  * handle that asks, a framer and json-c that read. A request is started with stream_start(),
  * lives in the watch's multi handle, and ends in stream_finish().
  *
- * Private to watch*.c, stream.c, request.c and explain.c.
+ * Private to watch*.c, stream.c, body.c, request.c and api_error.c.
  */
 #ifndef KUBEDNS_STREAM_H
 #define KUBEDNS_STREAM_H
@@ -80,6 +80,7 @@ struct stream {
 	/* the request in flight */
 	enum stream_verb verb;
 	int status;      /* 0: no status line yet */
+	bool reached;    /* it has a connection, verified, to go out on */
 	bool fresh;      /* the next request shall use a new connection: the old one may be dead */
 	bool unanswered; /* the last request brought no status line */
 	bool kind_seen;  /* the list said what it is */
@@ -110,10 +111,13 @@ struct watch {
 	struct stream streams[RESOURCE_COUNT];
 	char *out; /* where objects are trimmed into */
 	size_t out_max;
-	char *server_problem; /* the last one that was logged; NULL: it answers */
+	CURLcode server_problem; /* the last one that was logged; CURLE_OK: it answers */
 	const char *user_agent;
 	const char **namespaces; /* NULL-terminated; NULL: all */
 	bool no_api;
+	bool away; /* no connection could be had: one resource at a time tries, when it is due */
+	int64_t away_due_ms;
+	struct backoff away_backoff;
 	bool goaway; /* a connection's server said that it will take no more requests on it */
 	bool told;   /* the sink was called in this turn */
 	bool ready;
@@ -150,8 +154,7 @@ void request_options(struct stream *s);
 /* Frees what request_options() made, the token among it. */
 void request_clear(struct stream *s);
 
-/* Why the request failed, in words that say what to do. Caller frees. */
-char *explain_transport(const struct stream *s, CURLcode code);
-char *explain_status(const struct stream *s);
+/* To the sink, as the next word on this stream's kind. */
+void stream_tell(struct stream *s, enum event_type type, const struct object *object);
 
 #endif

@@ -172,9 +172,25 @@ watch_free(struct watch *w)
 	for (const char **n = w->namespaces; n && *n; n++)
 		free((char *)(uintptr_t)*n);
 	free(w->namespaces);
-	free(w->server_problem);
 	free(w->out);
 	free(w);
+}
+
+/*
+ * From when on requests may go out. While nobody is there, one resource tries for all of them, so
+ * that what that costs does not depend on their number, and none of them has waits of its own to
+ * get over when the server is back.
+ */
+static int64_t
+gate_ms(const struct watch *w)
+{
+	if (!w->away)
+		return 0;
+	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+		if (w->streams[i].reflector.running && !w->streams[i].reached)
+			return INT64_MAX;
+	}
+	return w->away_due_ms;
 }
 
 /* The moment of the watch's own next deadline. */
@@ -182,6 +198,7 @@ static int64_t
 next_deadline(const struct watch *w, int64_t now)
 {
 	int64_t next = INT64_MAX;
+	int64_t gate = gate_ms(w);
 	bool token = cluster_has_token(&w->cluster);
 	for (unsigned i = 0; i < RESOURCE_COUNT && !w->no_api; i++) {
 		const struct stream *s = &w->streams[i];
@@ -190,7 +207,9 @@ next_deadline(const struct watch *w, int64_t now)
 		if (s->reflector.running)
 			at = reflector_deadline_ms(&s->reflector, &why);
 		else if (s->wanted)
-			at = token ? s->reflector.due_ms : w->cluster.token_due_ms;
+			at = !token                       ? w->cluster.token_due_ms
+			     : s->reflector.due_ms > gate ? s->reflector.due_ms
+							  : gate;
 		if (!w->ready && s->reflector.denied_ms &&
 		    s->reflector.denied_ms + SETTLE_MS > now &&
 		    s->reflector.denied_ms + SETTLE_MS < at)
@@ -348,7 +367,7 @@ watch_run(struct watch *w)
 		if (s->reflector.running && now >= reflector_deadline_ms(&s->reflector, &why))
 			stream_late(s, now, why);
 		if (s->wanted && !s->reflector.running && now >= s->reflector.due_ms &&
-		    cluster_has_token(&w->cluster)) {
+		    now >= gate_ms(w) && cluster_has_token(&w->cluster)) {
 			stream_start(s, now);
 			started = true;
 		}

@@ -76,8 +76,8 @@ struct watch *watch_new(const struct watch_config *config, event_sink sink, void
 int watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms);
 
 /*
- * Does what is due, calling the sink; true if it called the sink. Handles a bounded number of
- * bytes a call.
+ * Does what is due, calling the sink; true if it called the sink. However much is waiting, a call
+ * reads 64 KiB of a connection at most (libcurl: 32 KiB of HTTP/2, or one TLS record).
  */
 bool watch_run(struct watch *w);
 

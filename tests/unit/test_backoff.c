@@ -20,7 +20,7 @@ waits_stay_below_a_limit_that_doubles_to_thirty_seconds(void **state)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		struct backoff b = { 0 };
 		for (unsigned i = 0; i < N; i++) {
-			int64_t ms = backoff_failed(&b, 1000);
+			int64_t ms = backoff_failed(&b, 1000, BACKOFF_MAX_MS);
 			assert_in_range(ms, 0, limits[i]);
 			least[i] = round == 0 || ms < least[i] ? ms : least[i];
 			most[i] = ms > most[i] ? ms : most[i];
@@ -33,11 +33,24 @@ waits_stay_below_a_limit_that_doubles_to_thirty_seconds(void **state)
 }
 
 static void
+a_server_that_is_away_is_looked_for_within_five_seconds(void **state)
+{
+	static const int64_t limits[] = { 800, 1600, 3200, 5000, 5000, 5000 };
+	(void)state;
+	for (unsigned round = 0; round < 500; round++) {
+		struct backoff b = { 0 };
+		for (unsigned i = 0; i < sizeof(limits) / sizeof(*limits); i++)
+			assert_in_range(
+			    backoff_failed(&b, 1000, BACKOFF_AWAY_MAX_MS), 0, limits[i]);
+	}
+}
+
+static void
 no_number_of_failures_overflows(void **state)
 {
 	struct backoff b = { .failures = 4000000000 };
 	(void)state;
-	assert_in_range(backoff_failed(&b, 1), 0, BACKOFF_MAX_MS);
+	assert_in_range(backoff_failed(&b, 1, BACKOFF_MAX_MS), 0, BACKOFF_MAX_MS);
 }
 
 static void
@@ -47,7 +60,8 @@ two_good_minutes_forget(void **state)
 	(void)state;
 	backoff_good(&b, 1000);
 	backoff_good(&b, 50000); /* still since the first */
-	assert_in_range(backoff_failed(&b, 1000 + BACKOFF_GOOD_MS), 0, BACKOFF_FIRST_MS);
+	assert_in_range(
+	    backoff_failed(&b, 1000 + BACKOFF_GOOD_MS, BACKOFF_MAX_MS), 0, BACKOFF_FIRST_MS);
 	assert_int_equal(b.failures, 1);
 }
 
@@ -57,9 +71,9 @@ less_than_two_good_minutes_do_not(void **state)
 	struct backoff b = { .failures = 10 };
 	(void)state;
 	backoff_good(&b, 1000);
-	backoff_failed(&b, 1000 + BACKOFF_GOOD_MS - 1);
+	backoff_failed(&b, 1000 + BACKOFF_GOOD_MS - 1, BACKOFF_MAX_MS);
 	assert_int_equal(b.failures, 11);
-	backoff_failed(&b, 1000 + 2 * BACKOFF_GOOD_MS);
+	backoff_failed(&b, 1000 + 2 * BACKOFF_GOOD_MS, BACKOFF_MAX_MS);
 	assert_int_equal(b.failures, 12);
 }
 
@@ -68,6 +82,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waits_stay_below_a_limit_that_doubles_to_thirty_seconds),
+		cmocka_unit_test(a_server_that_is_away_is_looked_for_within_five_seconds),
 		cmocka_unit_test(no_number_of_failures_overflows),
 		cmocka_unit_test(two_good_minutes_forget),
 		cmocka_unit_test(less_than_two_good_minutes_do_not),

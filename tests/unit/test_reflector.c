@@ -314,6 +314,41 @@ watches_that_end_at_once_without_an_event_back_off_at_the_second(void **state)
 	assert_int_equal(r.backoff.failures, 1);
 }
 
+/* However long the server took to answer: its life counts. */
+static void
+a_slow_answer_does_not_make_a_watch_that_ends_at_once_a_good_one(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	now += 300000;
+	end_with(clean);
+	for (unsigned i = 0; i < 2; i++) {
+		ask();
+		now += 5000;
+		end_with(clean);
+	}
+	assert_int_equal(r.backoff.failures, 1);
+}
+
+/* When to try again is then decided for all resources at once (watch.c). */
+static void
+a_server_that_nobody_reached_has_not_failed_this_resource(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	now += 300000;
+	end_with(clean);
+	for (unsigned i = 0; i < 100; i++) {
+		ask();
+		now += 10;
+		end_with((struct reflector_end){
+		    .unreached = true, .broken = true, .retry_after_ms = -1 });
+		assert_int_equal(waits(), 0);
+	}
+	assert_int_equal(r.backoff.failures, 0);
+	asks("limit=1&resourceVersion=7&resourceVersionMatch=NotOlderThan"); /* who answers next? */
+}
+
 static void
 watches_that_end_at_once_with_an_event_are_one_a_second_at_most(void **state)
 {
@@ -628,6 +663,8 @@ main(void)
 		TEST(a_list_that_never_ends_is_given_up),
 		TEST(a_watch_that_ends_is_watched_again_from_the_last_event_of_any_type),
 		TEST(watches_that_end_at_once_without_an_event_back_off_at_the_second),
+		TEST(a_slow_answer_does_not_make_a_watch_that_ends_at_once_a_good_one),
+		TEST(a_server_that_nobody_reached_has_not_failed_this_resource),
 		TEST(watches_that_end_at_once_with_an_event_are_one_a_second_at_most),
 		TEST(after_a_break_the_store_is_asked_whether_it_is_as_new_as_we),
 		TEST(a_store_that_went_back_is_synced_anew_with_an_empty_version),

@@ -1,4 +1,5 @@
-/* Failures of the API in words: what, where, and what to do. */
+#include "kubedns/api_error.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
 static char *
-explain_certificate(const struct stream *s)
+certificate(const struct stream *s)
 {
 	const struct cluster *c = &s->watch->cluster;
 	const char *text = s->curl_error;
@@ -35,7 +36,7 @@ explain_certificate(const struct stream *s)
  * only where they say something.
  */
 char *
-explain_transport(const struct stream *s, CURLcode code)
+api_error_transport(const struct stream *s, CURLcode code)
 {
 	const struct cluster *c = &s->watch->cluster;
 	long os_error = 0;
@@ -51,7 +52,7 @@ explain_transport(const struct stream *s, CURLcode code)
 				 "address (from %s)?",
 		    os_error ? strerror((int)os_error) : "no route", c->origin);
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return explain_certificate(s);
+		return certificate(s);
 	case CURLE_SSL_CACERT_BADFILE:
 		return xasprintf(
 		    "cannot read the CA certificate %s", c->ca_name ? c->ca_name : "of the system");
@@ -94,7 +95,7 @@ server_says(const struct stream *s, char *text, size_t max)
 }
 
 char *
-explain_status(const struct stream *s)
+api_error_status(const struct stream *s)
 {
 	const struct resource *r = s->resource;
 	const struct cluster *c = &s->watch->cluster;
