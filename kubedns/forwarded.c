@@ -15,22 +15,6 @@ give_up(struct reply *reply, struct answer_info *info)
 	return info->len = reply_end(reply);
 }
 
-/* Whether upstream's reply is to this question: then names in it may point into it. */
-static bool
-is_reply_to(const struct query *query, const uint8_t *upstream, size_t len)
-{
-	struct dname name;
-	size_t at = DNS_HEADER;
-
-	if (len < DNS_HEADER || (upstream[2] & 0x80) == 0 || wire_get16(upstream + 4) != 1)
-		return false;
-	if (wire_read_name(upstream, len, &at, &name) < 0 || at != DNS_HEADER + (size_t)name.len ||
-	    len - at < 4)
-		return false;
-	return dname_equal(name.wire, query->qname) && wire_get16(upstream + at) == query->qtype &&
-	       wire_get16(upstream + at + 2) == query->qclass;
-}
-
 /*
  * Appends upstream's records as they stand, which needs the same offsets: the question is of the
  * same length. Stops at an OPT, which speaks of one hop only; what then follows in the additional
@@ -81,7 +65,8 @@ answer_forwarded(const struct answer_config *config, const uint8_t *query, size_
 	if (query_read(&info->query, query, query_len) != QUERY_OK || !info->query.has_question)
 		return info->len = 0;
 	reply_begin(&reply, config, &tree, &info->query, query, query_len, tcp, out, max);
-	if (upstream == NULL || !is_reply_to(&info->query, upstream, upstream_len))
+	if (upstream == NULL || !wire_replies_to(upstream, upstream_len, info->query.qname,
+				    info->query.qtype, info->query.qclass))
 		return give_up(&reply, info);
 	if (!append_sections(&reply, upstream, upstream_len)) {
 		reply_begin(&reply, config, &tree, &info->query, query, query_len, tcp, out, max);
@@ -152,16 +137,6 @@ append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 	return true;
 }
 
-/* Whether upstream's reply is to the chain's end. */
-static bool
-is_reply_to_target(const struct answer_info *info, const uint8_t *upstream, size_t len)
-{
-	struct query asked = { .qtype = info->query.qtype, .qclass = CLASS_IN };
-
-	memcpy(asked.qname, info->target.wire, info->target.len);
-	return upstream != NULL && is_reply_to(&asked, upstream, len);
-}
-
 size_t
 answer_chased(const struct answer_config *config, const struct tree *tree, const uint8_t *query,
     size_t query_len, const uint8_t *upstream, size_t upstream_len, bool tcp, uint8_t *out,
@@ -180,7 +155,9 @@ answer_chased(const struct answer_config *config, const struct tree *tree, const
 	bool same = dname_equal(asked.wire, info->target.wire);
 	reply_begin(&reply, config, tree, &info->query, query, query_len, tcp, out, max);
 	reply.flags |= FLAG_AA;
-	if (!same || !is_reply_to_target(info, upstream, upstream_len))
+	if (!same || upstream == NULL ||
+	    !wire_replies_to(
+		upstream, upstream_len, info->target.wire, info->query.qtype, CLASS_IN))
 		return give_up(&reply, info);
 	at = reply.w.len;
 	for (unsigned i = 0; i < cnames; i++)

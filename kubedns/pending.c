@@ -123,12 +123,6 @@ keep(const struct worker *worker, const struct client *client, const uint8_t *qu
 		.query_len = len,
 	};
 	memcpy(pending->query, query, len);
-	if (pending->chase) {
-		pending->name = info->target;
-	} else {
-		pending->name.len = info->query.qname_len;
-		memcpy(pending->name.wire, info->query.qname, info->query.qname_len);
-	}
 	LIST_INIT(&pending->attempts);
 	return pending;
 }
@@ -159,8 +153,8 @@ pending_start(struct worker *worker, const struct client *client, const uint8_t 
 size_t
 pending_question(const struct pending *pending, uint16_t id, uint8_t *out)
 {
-	size_t len = query_write(out, PENDING_QUESTION_MAX, id, pending->name.wire, pending->type,
-	    CLASS_IN, DNS_UDP_PAYLOAD);
+	size_t len = query_write(out, PENDING_QUESTION_MAX, id, pending_name(pending),
+	    pending->type, CLASS_IN, DNS_UDP_PAYLOAD);
 	wire_put16(out + 2, wire_get16(out + 2) | (pending->flags & (FLAG_CD | FLAG_AD)));
 	if (pending->edns_do)
 		out[len - 4] |=

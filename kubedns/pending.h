@@ -30,8 +30,7 @@ struct pending {
 	int64_t start_ns, retry_ns;
 	struct client client;
 	bool chase;
-	uint16_t type; /* asked of the other server */
-	struct dname name;
+	uint16_t type;  /* asked of the other server */
 	uint16_t flags; /* the client's header flags: CD and AD go along */
 	bool edns_do;
 	struct answer_info info;
@@ -47,7 +46,6 @@ struct pending {
 	struct relay_port *port; /* the query is out by this one, at `place` */
 	struct relay_conn *conn; /* or by this one */
 	unsigned place;
-	bool gathered; /* not sent yet */
 
 	bool queued; /* in the asker's queue: to be sent again, or when there is a connection */
 	TAILQ_ENTRY(pending) by_queue;
@@ -55,6 +53,13 @@ struct pending {
 	size_t query_len;
 	uint8_t query[];
 };
+
+/* The name asked of the other server. */
+static inline const uint8_t *
+pending_name(const struct pending *pending)
+{
+	return pending->chase ? pending->info.target.wire : pending->info.query.qname;
+}
 
 /* How queries are asked: forward.c or relay.c. */
 struct asker {

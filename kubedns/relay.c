@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@ enum {
 	PORT_QUERIES = 32, /* RFC 5452 section 10 */
 	PORTS_MAX = 2048,
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
+	RUN_MAX = 60000, /* bytes of a run: what IP takes, less its headers */
 };
 static const int64_t retry_ns = 1000 * INT64_C(1000000);
 static const int64_t refused_ns =
@@ -41,13 +43,12 @@ struct relay {
 	uint32_t free_count;
 	uint32_t generation; /* of the port opened last */
 
-	/* Queries for the current port that this turn has gathered. */
+	/* Messages for the current port that this turn has gathered. */
 	unsigned out_count;
-	struct mmsghdr out[PORT_QUERIES];
-	struct iovec out_iov[PORT_QUERIES][2];
-	uint8_t out_id[PORT_QUERIES][2];
-	uint8_t out_chase[PORT_QUERIES][PENDING_QUESTION_MAX];
-	struct pending *out_pending[PORT_QUERIES];
+	size_t out_used;
+	uint8_t *out; /* PORT_QUERIES x DNS_UDP_QUERY_MAX */
+	struct iovec out_iov[PORT_QUERIES];
+	bool segments; /* the kernel cuts a run into its messages: UDP_SEGMENT */
 
 	TAILQ_HEAD(, pending) refused; /* nobody listened: to be sent again soon */
 	int64_t refused_at_ns;
@@ -72,15 +73,8 @@ write_query(const struct pending *pending, uint16_t id, uint8_t *out)
 bool
 relay_matches(const struct pending *pending, uint16_t id, const uint8_t *reply, size_t len)
 {
-	if (len < DNS_HEADER || wire_get16(reply) != id || (reply[2] & 0x80) == 0 ||
-	    wire_get16(reply + 4) != 1)
-		return false;
-	size_t name_len = dname_length(reply + DNS_HEADER, len - DNS_HEADER);
-	if (name_len == 0 || len < DNS_HEADER + name_len + 4 ||
-	    !dname_equal(reply + DNS_HEADER, pending->name.wire))
-		return false;
-	const uint8_t *question = reply + DNS_HEADER + name_len;
-	return wire_get16(question) == pending->type && wire_get16(question + 2) == CLASS_IN;
+	return len >= DNS_HEADER && wire_get16(reply) == id &&
+	       wire_replies_to(reply, len, pending_name(pending), pending->type, CLASS_IN);
 }
 
 /* --- ports --- */
@@ -151,7 +145,7 @@ port_refused(struct relay *relay, struct relay_port *port)
 	stats_add(&relay->worker->stats->forward_server_failures, 1);
 	for (unsigned i = 0; i < port->used; i++) {
 		struct pending *pending = port->queries[i];
-		if (pending == NULL || pending->queued || pending->gathered)
+		if (pending == NULL || pending->queued)
 			continue;
 		if (TAILQ_EMPTY(&relay->refused))
 			relay->refused_at_ns = relay->worker->now_ns + refused_ns;
@@ -160,19 +154,110 @@ port_refused(struct relay *relay, struct relay_port *port)
 	}
 }
 
+/* Room for what tells the kernel the length of a run's messages. */
+struct segment_size {
+	_Alignas(struct cmsghdr) uint8_t room[CMSG_SPACE(sizeof(uint16_t))];
+};
+
+static void
+segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
+{
+	uint16_t value = (uint16_t)len;
+	hdr->msg_control = size->room;
+	hdr->msg_controllen = sizeof(size->room);
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
+	*cmsg = (struct cmsghdr){
+		.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof(value))
+	};
+	memcpy(CMSG_DATA(cmsg), &value, sizeof(value));
+}
+
+/* A kernel that does not know them would send a run as one message. */
+static bool
+has_segments(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = 0;
+	if (fd < 0)
+		return false;
+	bool has = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof(size)) == 0;
+	close(fd);
+	return has;
+}
+
+/* Longest first, so that those of one length are side by side. */
+static void
+sort_gathered(struct relay *relay)
+{
+	for (unsigned i = 1; i < relay->out_count; i++) {
+		struct iovec iov = relay->out_iov[i];
+		unsigned at = i;
+		for (; at > 0 && relay->out_iov[at - 1].iov_len < iov.iov_len; at--)
+			relay->out_iov[at] = relay->out_iov[at - 1];
+		relay->out_iov[at] = iov;
+	}
+}
+
+/* How many messages from `first` on can leave as one: as long as the first, the last may be
+ * shorter. */
+static unsigned
+run_length(const struct relay *relay, unsigned first)
+{
+	const struct iovec *iov = relay->out_iov + first;
+	unsigned count = 1, max = relay->segments ? relay->out_count - first : 1;
+	for (size_t len = iov->iov_len; count < max; count++) {
+		len += iov[count].iov_len;
+		if (len > RUN_MAX || iov[count - 1].iov_len < iov->iov_len)
+			break;
+	}
+	return count;
+}
+
+/*
+ * The gathered messages as runs, each of which passes through the kernel as one packet up to the
+ * resolver's socket. Most of what a message costs is this way.
+ */
+static unsigned
+make_runs(struct relay *relay, struct mmsghdr *out, struct segment_size *sizes)
+{
+	unsigned runs = 0;
+	sort_gathered(relay);
+	for (unsigned i = 0; i < relay->out_count; runs++) {
+		struct msghdr *hdr = &out[runs].msg_hdr;
+		unsigned count = run_length(relay, i);
+		*hdr = (struct msghdr){ .msg_iov = relay->out_iov + i, .msg_iovlen = count };
+		if (count > 1)
+			segment_size(hdr, &sizes[runs], relay->out_iov[i].iov_len);
+		i += count;
+	}
+	return runs;
+}
+
+/*
+ * Sends one run, message by message: the kernel would not have it whole, because they are longer
+ * than the path takes in one piece, or its checksums are not made on the way.
+ */
+static void
+send_singly(int fd, const struct msghdr *run)
+{
+	for (size_t i = 0; i < run->msg_iovlen; i++)
+		if (send(fd, run->msg_iov[i].iov_base, run->msg_iov[i].iov_len, MSG_DONTWAIT) < 0)
+			log_neterr("relay: send: %s", strerror(errno));
+}
+
 /*
  * Sends what was gathered; true if the kernel told meanwhile that nobody listens. That is about
- * a query sent before, and the message at hand has not been sent: it gets another try. One that
+ * a query sent before, and the run at hand has not been sent: it gets another try. One that
  * cannot be sent at all waits for its retry time.
  */
 static bool
 send_gathered(struct relay *relay)
 {
-	unsigned sent = 0;
+	struct mmsghdr out[PORT_QUERIES];
+	struct segment_size sizes[PORT_QUERIES];
+	unsigned runs = make_runs(relay, out, sizes), sent = 0;
 	bool refused = false, again = true;
-	while (sent < relay->out_count) {
-		int n = sendmmsg(
-		    relay->current->fd, relay->out + sent, relay->out_count - sent, MSG_DONTWAIT);
+	while (sent < runs) {
+		int n = sendmmsg(relay->current->fd, out + sent, runs - sent, MSG_DONTWAIT);
 		if (n > 0) {
 			sent += (unsigned)n;
 			again = true;
@@ -180,7 +265,7 @@ send_gathered(struct relay *relay)
 			refused = true;
 			again = false;
 		} else if (errno != EINTR) {
-			sent++;
+			send_singly(relay->current->fd, &out[sent++].msg_hdr);
 			again = true;
 		}
 	}
@@ -194,9 +279,8 @@ flush(struct relay *relay)
 		return;
 	struct relay_port *port = relay->current;
 	bool refused = send_gathered(relay);
-	for (unsigned i = 0; i < relay->out_count; i++)
-		relay->out_pending[i]->gathered = false;
 	relay->out_count = 0;
+	relay->out_used = 0;
 	if (refused)
 		port_refused(relay, port);
 	if (port->used == PORT_QUERIES) {
@@ -233,19 +317,10 @@ ask(void *arg, struct pending *pending)
 	struct relay *relay = arg;
 	if (!take_place(relay, pending))
 		return; /* no descriptor: the retry time comes */
-	unsigned i = relay->out_count++;
-	uint16_t id = pending->port->ids[pending->place];
-	wire_put16(relay->out_id[i], id);
-	uint8_t *message = pending->query;
-	size_t len = pending->query_len;
-	if (pending->chase) {
-		message = relay->out_chase[i];
-		len = write_query(pending, id, message);
-	}
-	relay->out_iov[i][0] = (struct iovec){ relay->out_id[i], 2 };
-	relay->out_iov[i][1] = (struct iovec){ message + 2, len - 2 };
-	relay->out_pending[i] = pending;
-	pending->gathered = true;
+	uint8_t *message = relay->out + relay->out_used;
+	size_t len = write_query(pending, pending->port->ids[pending->place], message);
+	relay->out_iov[relay->out_count++] = (struct iovec){ message, len };
+	relay->out_used += len;
 }
 
 /* Once more by the same port with the same ID, so that the reply to the first one counts too. */
@@ -270,7 +345,7 @@ static void
 retry(void *arg, struct pending *pending)
 {
 	struct relay *relay = arg;
-	if (pending->conn != NULL || pending->queued || pending->gathered)
+	if (pending->conn != NULL || pending->queued)
 		return;
 	if (pending->port != NULL)
 		stats_add(&relay->worker->stats->forward_server_failures, 1);
@@ -286,8 +361,6 @@ static void
 forget(void *arg, struct pending *pending)
 {
 	struct relay *relay = arg;
-	if (pending->gathered)
-		flush(relay); /* its bytes are about to go */
 	leave_port(relay, pending);
 	if (pending->queued && pending->tried == 0) {
 		TAILQ_REMOVE(&relay->refused, pending, by_queue);
@@ -305,7 +378,7 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 		return;
 	unsigned i = 0;
 	uint16_t id = wire_get16(reply);
-	while (i < port->used && (port->queries[i] == NULL || port->ids[i] != id))
+	while (i < port->used && (port->ids[i] != id || port->queries[i] == NULL))
 		i++;
 	if (i == port->used || !relay_matches(port->queries[i], id, reply, len))
 		return; /* late, or forged */
@@ -366,6 +439,8 @@ relay_new(struct worker *worker, const struct server *resolver)
 	relay->worker = worker;
 	relay->resolver = *resolver;
 	relay->tcp = relay_tcp_new(worker, resolver, write_query);
+	relay->segments = has_segments();
+	relay->out = xmalloc((size_t)PORT_QUERIES * DNS_UDP_QUERY_MAX);
 	relay->replies = xmalloc((size_t)PORT_QUERIES * REPLY_STRIDE);
 	TAILQ_INIT(&relay->refused);
 	for (uint32_t i = PORTS_MAX; i-- > 0;)
@@ -375,8 +450,6 @@ relay_new(struct worker *worker, const struct server *resolver)
 		    (struct iovec){ relay->replies + (size_t)i * REPLY_STRIDE, DNS_UDP_QUERY_MAX };
 		relay->in[i].msg_hdr =
 		    (struct msghdr){ .msg_iov = &relay->in_iov[i], .msg_iovlen = 1 };
-		relay->out[i].msg_hdr =
-		    (struct msghdr){ .msg_iov = relay->out_iov[i], .msg_iovlen = 2 };
 	}
 	*pending_asker(worker->pending) = (struct asker){
 		.arg = relay, .ask = ask, .retry = retry, .forget = forget, .retry_ns = retry_ns
@@ -393,6 +466,7 @@ relay_free(struct relay *relay)
 	for (uint32_t i = 0; i < PORTS_MAX; i++)
 		if (relay->ports[i] != NULL)
 			port_close(relay, relay->ports[i]);
+	free(relay->out);
 	free(relay->replies);
 	free(relay);
 }

@@ -8,7 +8,8 @@
  * The client's own message goes out, with an ID of ours, so that EDNS is kept; the client's ID,
  * its port and its size are put back by answer_forwarded(). A reply must come from the resolver
  * to the port that asked, with the ID and the question that were sent. Batches in both
- * directions: what one turn of the loop brings leaves in one sendmmsg().
+ * directions: what one turn of the loop brings leaves in one sendmmsg(), and messages of one
+ * length as one packet, which the kernel cuts at the resolver's socket (UDP_SEGMENT).
  */
 #ifndef KUBEDNS_RELAY_H
 #define KUBEDNS_RELAY_H

@@ -67,9 +67,18 @@ whole_length(const uint8_t *wire)
 bool
 dname_equal(const uint8_t *a, const uint8_t *b)
 {
-	size_t len = whole_length(a);
+	size_t len = whole_length(a), i = 0;
+	uint64_t x, y;
 
-	for (size_t i = 0; i < len; i++)
+	if (whole_length(b) != len)
+		return false;
+	for (; i + sizeof(x) <= len; i += sizeof(x)) {
+		memcpy(&x, a + i, sizeof(x));
+		memcpy(&y, b + i, sizeof(y));
+		if (x != y && lower_eight(x) != lower_eight(y))
+			return false;
+	}
+	for (; i < len; i++)
 		if (lower(a[i]) != lower(b[i]))
 			return false;
 	return true;

@@ -116,6 +116,21 @@ query_read(struct query *query, const uint8_t *wire, size_t len)
 	return at == len ? QUERY_OK : QUERY_FORMERR;
 }
 
+bool
+wire_replies_to(
+    const uint8_t *reply, size_t len, const uint8_t *qname, uint16_t qtype, uint16_t qclass)
+{
+	if (len < DNS_HEADER || (wire_get16(reply + 2) & FLAG_QR) == 0 ||
+	    wire_get16(reply + 4) != 1)
+		return false;
+	size_t name_len = dname_length(reply + DNS_HEADER, len - DNS_HEADER);
+	if (name_len == 0 || len - DNS_HEADER - name_len < 4)
+		return false;
+	const uint8_t *type = reply + DNS_HEADER + name_len;
+	return wire_get16(type) == qtype && wire_get16(type + 2) == qclass &&
+	       dname_equal(reply + DNS_HEADER, qname);
+}
+
 int
 wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *name)
 {

@@ -74,8 +74,7 @@ match(const struct answer_info *info, const uint8_t *reply, size_t len)
 {
 	static struct pending pending;
 	pending.type = info->query.qtype;
-	pending.name.len = info->query.qname_len;
-	memcpy(pending.name.wire, info->query.qname, info->query.qname_len);
+	pending.info = *info;
 	relay_matches(&pending, len >= 2 ? wire_get16(reply) : 0, reply, len);
 }
 

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/dname.h"
@@ -44,11 +45,55 @@ neighbours_do_not_carry_into_each_other(void **state)
 		}
 }
 
+/* A name of `len` bytes in memory of its own: a byte read past its end is found. */
+static uint8_t *
+make_name(size_t len, uint8_t fill)
+{
+	uint8_t *wire = malloc(len);
+	size_t at = 0;
+	assert_non_null(wire);
+	while (len - at > 1) {
+		size_t label = len - at - 2 < DNAME_LABEL_MAX ? len - at - 2 : DNAME_LABEL_MAX;
+		if (len - at - 2 - label == 1) /* a length byte needs a byte behind it */
+			label--;
+		wire[at] = (uint8_t)label;
+		memset(wire + at + 1, fill, label);
+		at += 1 + label;
+	}
+	wire[at] = 0;
+	return wire;
+}
+
+static void
+names_are_equal_in_any_case_and_differ_at_every_place(void **state)
+{
+	(void)state;
+	for (size_t len = 3; len <= DNAME_MAX; len++) {
+		uint8_t *small = make_name(len, 'x'), *capital = make_name(len, 'X');
+		uint8_t *shorter = make_name(len > 3 ? len - 1 : 1, 'x');
+		assert_true(dname_equal(small, capital));
+		assert_false(dname_equal(small, shorter));
+		assert_false(dname_equal(shorter, small));
+		for (size_t at = 0; at < len; at++) {
+			if (capital[at] != 'X')
+				continue;
+			capital[at] = 'X' - 32; /* not the same letter: no letter at all */
+			assert_false(dname_equal(small, capital));
+			assert_false(dname_equal(capital, small));
+			capital[at] = 'X';
+		}
+		free(small);
+		free(capital);
+		free(shorter);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_capital_letters_are_folded_at_every_place),
+		cmocka_unit_test(names_are_equal_in_any_case_and_differ_at_every_place),
 		cmocka_unit_test(neighbours_do_not_carry_into_each_other),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
