@@ -15,15 +15,24 @@
 #include "lib/port.h"
 #include "lib/xalloc.h"
 
+/*
+ * What libmicrohttpd sets aside for one connection: the request's head, and the reply's. Beyond 32
+ * KiB it maps each by itself and a closed connection's memory is gone at once; less comes from the
+ * heap, where connections that come and go between what stays left megabytes of holes. Untouched
+ * pages cost nothing: an idle connection holds one at most, until its first answer, after which
+ * libmicrohttpd clears, and so touches, them all. That is why few are kept.
+ */
+enum { REQUEST_BYTES = 36864 };
+
 enum {
 	DEFAULT_CONNECTIONS = 256,
 	DEFAULT_HEAD_MS = 10000, /* for a request to arrive whole */
 	DEFAULT_IDLE_MS = 30000, /* between requests, and for a reader that has stopped */
 	RESPONSE_MS = 300000,    /* for the slowest reader of the longest page */
 	SPARE_CONNECTIONS = 64,  /* accepted beyond the limit until the evicted ones are gone */
+	KEPT_CONNECTIONS = 32,   /* after an answer; more are closed by it */
 	BACKLOG = 128,
-	REQUEST_BYTES = 16384, /* one request's head, and the reply's */
-	STREAM_BLOCK = 32768,  /* what one turn of the loop writes to one reader at most */
+	STREAM_BLOCK = 32768, /* what one turn of the loop writes to one reader at most */
 };
 
 /*
@@ -37,6 +46,7 @@ struct connection {
 	struct MHD_Connection *mhd;
 	int64_t since_ms, deadline_ms;
 	bool busy;    /* a response is on its way */
+	bool kept;    /* one of KEPT_CONNECTIONS */
 	bool closing; /* shut down, libmicrohttpd has yet to notice */
 };
 
@@ -46,7 +56,8 @@ struct http {
 	uint16_t port;
 	struct http_config config;
 	TAILQ_HEAD(, connection) connections;
-	unsigned open, limit;     /* `open` without those that are closing */
+	unsigned open, limit; /* `open` without those that are closing */
+	unsigned kept;
 	int64_t next_deadline_ms; /* no connection's is earlier; INT64_MAX: none */
 	int64_t head_ms, idle_ms;
 	uint64_t dropped;
@@ -141,6 +152,7 @@ on_connection(void *arg, struct MHD_Connection *mhd, void **socket_context,
 	} else if (c != NULL) {
 		TAILQ_REMOVE(&http->connections, c, entry);
 		http->open -= !c->closing;
+		http->kept -= c->kept;
 		free(c);
 		*socket_context = NULL;
 	}
@@ -222,10 +234,21 @@ has_body(struct MHD_Connection *mhd)
 	       (length != NULL && strspn(length, "0") != strlen(length));
 }
 
+/* Whether the connection may stay after its answer. */
+static bool
+may_stay(struct http *http, struct connection *c)
+{
+	if (!c->kept && http->kept < KEPT_CONNECTIONS) {
+		c->kept = true;
+		http->kept++;
+	}
+	return c->kept;
+}
+
 struct outcome {
 	struct http_response response;
 	bool allow; /* show which methods are allowed */
-	bool close; /* what follows on the connection may be a body */
+	bool close; /* what follows on the connection may be a body, or too many are kept */
 	bool head;
 };
 
@@ -335,6 +358,7 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *path, const char *
 {
 	static char seen;
 	struct http *http = arg;
+	struct connection *c = connection_of(mhd);
 	struct outcome out = { .response = { .status = MHD_HTTP_OK } };
 
 	(void)version;
@@ -344,7 +368,8 @@ on_request(void *arg, struct MHD_Connection *mhd, const char *path, const char *
 		return MHD_YES;
 	}
 	*upload_len = 0;
-	connection_arm(http, connection_of(mhd), true, RESPONSE_MS);
+	connection_arm(http, c, true, RESPONSE_MS);
+	out.close = !may_stay(http, c);
 	respond(http, mhd, path, method, &out);
 	return send_response(mhd, &out);
 }

@@ -1,8 +1,9 @@
 /*
  * The programs' HTTP server, on libmicrohttpd driven from the caller's own poll loop (one epoll
  * descriptor, no thread): it listens from the start, serves GET and HEAD, answers 404 and 405
- * itself, and bounds connections, their idle time and the size of requests. Nothing here waits, so
- * nothing here can delay DNS.
+ * itself, and bounds connections, their idle time and the size of requests. At most 32 connections
+ * are kept open after an answer; a client beyond them gets its answer with `Connection: close`.
+ * Nothing here waits, so nothing here can delay DNS.
  */
 #ifndef LIB_HTTP_H
 #define LIB_HTTP_H

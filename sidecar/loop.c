@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -227,25 +226,6 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 	http_run(sidecar->http);
 }
 
-/*
- * Connections and what they ask for leave holes between what stays; now and then whole pages of
- * them are given back. The loop is not woken for it: without load there is nothing to give.
- */
-static void
-give_memory_back(int64_t *due_ns)
-{
-#ifdef M_TRIM_THRESHOLD
-	int64_t now = clock_mono_ns();
-
-	if (now < *due_ns)
-		return;
-	*due_ns = now + 10 * NS_PER_S;
-	malloc_trim(0);
-#else
-	(void)due_ns;
-#endif
-}
-
 static int
 open_signals(void)
 {
@@ -264,7 +244,6 @@ sidecar_loop(struct sidecar *sidecar)
 {
 	struct pollfd slots[FD_COUNT];
 	nfds_t count = FD_PROBES + sidecar->probe_count;
-	int64_t trim_ns = 0;
 
 	sidecar->signal_fd = open_signals();
 	if (sidecar->signal_fd < 0)
@@ -279,7 +258,6 @@ sidecar_loop(struct sidecar *sidecar)
 			continue;
 		}
 		run_slots(sidecar, slots);
-		give_memory_back(&trim_ns);
 		if (slots[FD_SIGNAL].revents != 0 && !take_signal(sidecar))
 			return;
 		if (clock_mono_ns() >= sidecar->stop_ns)

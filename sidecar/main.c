@@ -1,5 +1,4 @@
 /* sidecar: asks dnsmasq and kubedns real questions, and shows what it sees. See sidecar.8. */
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,22 +37,6 @@ serve(struct sidecar *sidecar)
 	return 0;
 }
 
-/*
- * Pages and the buffers of connections are the only large things here, and they come and go between
- * small ones that stay: under load the heap grew by 2 MB of holes. Mapped one by one they leave
- * none, and an idle sidecar gives all of it back.
- */
-static void
-keep_memory_flat(void)
-{
-#ifdef M_MMAP_THRESHOLD
-	enum { LARGE_BYTES = 8192, TRIM_BYTES = 65536 };
-
-	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-	mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
-#endif
-}
-
 int
 main(int argc, char **argv)
 {
@@ -61,7 +44,6 @@ main(int argc, char **argv)
 	struct sidecar sidecar;
 	int status = 0;
 
-	keep_memory_flat();
 	if (sidecar_options_read(&options, argc, argv) < 0) {
 		sidecar_options_free(&options);
 		return 2;

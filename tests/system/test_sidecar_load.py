@@ -1,5 +1,6 @@
 """1,000 scrapes a second and 200 idle connections disturb no probe, and memory stays flat: briefly here, ten minutes in `make soak`."""
 
+import os
 import socket
 import threading
 import time
@@ -50,7 +51,7 @@ class Scrapes(threading.Thread):
 
 
 class Idle(threading.Thread):
-    """200 connections that say nothing, or half a request; the server closes them after a while, then others come."""
+    """200 connections that say nothing, or half a request, or have had one answer; the server closes them after a while, then others come."""
 
     def __init__(self, port, stop):
         super().__init__(daemon=True)
@@ -61,7 +62,10 @@ class Idle(threading.Thread):
         while not self.stop.is_set():
             while len(open_ones) < IDLE:
                 s = socket.create_connection(("127.0.0.1", self.port), timeout=5)
-                if len(open_ones) % 2:
+                if len(open_ones) % 10 == 0:
+                    s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    assert s.recv(4096).startswith(b"HTTP/1.1 200")
+                elif len(open_ones) % 2:
                     s.sendall(b"GET / HT")
                 s.setblocking(False)
                 open_ones.append(s)
@@ -81,6 +85,19 @@ class Idle(threading.Thread):
             s.close()
 
 
+def resident_kib(sidecar):
+    """With all of them there: what one connection costs is not growth."""
+    until(lambda: len(os.listdir(f"/proc/{sidecar.process.pid}/fd")) >= IDLE + CLIENTS, what=f"{IDLE + CLIENTS} connections")
+    return sidecar.memory_kib()
+
+
+def slices(memory, count=10):
+    """min/median/max of each tenth of the time."""
+    size = max(1, len(memory) // count)
+    parts = (sorted(memory[i:i + size]) for i in range(0, len(memory), size))
+    return " ".join(f"{part[0]}/{part[len(part) // 2]}/{part[-1]}" for part in parts)
+
+
 def disturb(seconds, settle, capsys, soak=False):
     with FakeDns(good) as upstream, Dnsmasq(f"--server={upstream.server.replace(':', '#')}") as dnsmasq:
         probes = [f"--probe=p{i},127.0.0.1:{dnsmasq.port},{NAME},1,A" for i in range(5)]
@@ -94,10 +111,10 @@ def disturb(seconds, settle, capsys, soak=False):
             until(lambda: idle.opened >= IDLE)
             begun, before = time.monotonic(), sum(s.done for s in scrapers)
             time.sleep(settle)
-            memory = [sidecar.memory_kib()]
+            memory = [resident_kib(sidecar)]
             while time.monotonic() - begun < seconds:
-                time.sleep(min(5, seconds / 4))
-                memory.append(sidecar.memory_kib())
+                time.sleep(1)
+                memory.append(resident_kib(sidecar))
             took = time.monotonic() - begun
             rate = (sum(s.done for s in scrapers) - before) / took
             stop.set()
@@ -108,7 +125,7 @@ def disturb(seconds, settle, capsys, soak=False):
             worst = max(p["recentMaxSeconds"] for p in probes)
             with capsys.disabled():
                 print(f"\n{rate:.0f} scrapes/s and {IDLE} idle connections for {took:.0f} s: slowest answer {worst * 1e3:.1f} ms, "
-                      f"resident {memory[0]} -> {memory[-1]} KiB (most {max(memory)}, each minute {memory[::12]})")
+                      f"resident {memory[0]} -> {memory[-1]} KiB, min/median/max by time: {slices(memory)}")
             # In `make test` the machine may have little left; alone it has to do it all.
             assert rate >= (0.95 if soak and not sanitized() else 0.1) * RATE
             for p in probes:

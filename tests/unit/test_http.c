@@ -566,6 +566,39 @@ beyond_the_limit_the_longest_waiting_connection_makes_room(void **state)
 		close(fds[i]);
 }
 
+/* What an answered connection holds in memory is what 32 may hold. */
+static void
+beyond_32_kept_connections_each_gets_its_answer_and_is_closed(void **state)
+{
+	enum { KEPT = 32, CLIENTS = 60 };
+	static const char get[] = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+	struct http_config c = config();
+	int fds[CLIENTS];
+
+	(void)state;
+	start(&c);
+	for (size_t i = 0; i < CLIENTS; i++) {
+		fds[i] = dial("127.0.0.1");
+		assert_int_equal(send(fds[i], get, strlen(get), 0), strlen(get));
+		assert_true(receive(fds[i], i < KEPT ? "hello" : NULL));
+		assert_int_equal(status(), 200);
+		assert_string_equal(body(), "hello");
+		assert_int_equal(strstr(reply, "Connection: close") == NULL, i < KEPT);
+	}
+	/* Those that stay are served again, and one that leaves makes room for another. */
+	assert_int_equal(send(fds[0], get, strlen(get), 0), strlen(get));
+	assert_true(receive(fds[0], "hello"));
+	close(fds[1]);
+	turn(-1, 50);
+	fds[1] = dial("127.0.0.1");
+	assert_int_equal(send(fds[1], get, strlen(get), 0), strlen(get));
+	assert_true(receive(fds[1], "hello"));
+	assert_null(strstr(reply, "Connection: close"));
+	for (size_t i = 0; i < CLIENTS; i++)
+		close(fds[i]);
+	assert_int_equal(http_dropped(http), 0);
+}
+
 /* libmicrohttpd's own timer starts again at every byte. */
 static void
 a_request_that_trickles_is_dropped_in_time(void **state)
@@ -729,6 +762,8 @@ main(void)
 		    local_pages_are_refused_to_names_that_were_rebound, teardown),
 		cmocka_unit_test_teardown(
 		    beyond_the_limit_the_longest_waiting_connection_makes_room, teardown),
+		cmocka_unit_test_teardown(
+		    beyond_32_kept_connections_each_gets_its_answer_and_is_closed, teardown),
 		cmocka_unit_test_teardown(a_request_that_trickles_is_dropped_in_time, teardown),
 		cmocka_unit_test_teardown(an_idle_connection_is_closed, teardown),
 		cmocka_unit_test_teardown(nothing_to_do_means_no_timeout, teardown),
