@@ -87,8 +87,19 @@ say_verdict(struct html *html, const struct view *view, const struct verdict *ve
 	html_raw(html, "</p>\n</div>\n</header>\n");
 }
 
+/* Who is woken at night asks first whether it is all of DNS. */
 static void
-say_findings(struct html *html, const struct verdict *verdict)
+say_alone(struct html *html, const struct view *view)
+{
+	html_wrap(html, "<p class=\"alone\">This is what ", view->host,
+	    " sees, one of the DNS pods among which clients are spread. The others may be well; "
+	    "each "
+	    "has a page of its own: "
+	    "<code>kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide</code></p>\n");
+}
+
+static void
+say_findings(struct html *html, const struct view *view, const struct verdict *verdict)
 {
 	html_raw(html,
 	    "<section id=\"findings\" data-part aria-label=\"What is wrong and what to do\">\n");
@@ -110,6 +121,8 @@ say_findings(struct html *html, const struct verdict *verdict)
 		html_raw(html, "</ul>\n");
 	if (verdict->more > 0)
 		html_rawf(html, "<p>And %zu more.</p>\n", verdict->more);
+	if (verdict->level >= LEVEL_DEGRADED)
+		say_alone(html, view);
 	html_raw(html, "</section>\n");
 }
 
@@ -251,7 +264,8 @@ say_cache(struct html *html, const struct view *view)
 	html_wrap(html, "<article class=\"card ", c->up ? "well" : "stale", "\">\n");
 	if (!c->up)
 		html_wrap(html, "<p class=\"off\">dnsmasq gives no statistics: ",
-		    c->errors > 0 ? c->error : "not asked yet", "</p>\n");
+		    c->errors > 0 ? c->error : "not asked yet",
+		    c->seen ? ". What follows is old.</p>\n" : "</p>\n");
 	if (c->seen) {
 		html_wrap(html,
 		    "<div class=\"top\"><h3>Answered from the cache</h3><p class=\"now\">",
@@ -314,6 +328,8 @@ say_upstreams(struct html *html, const struct view *view)
 		html_raw(html, c->seen
 				   ? "<p class=\"off\">None: dnsmasq has no server to ask.</p>\n"
 				   : "<p class=\"off\">Not known yet.</p>\n");
+	else if (!c->up)
+		html_raw(html, "<p class=\"off\">As dnsmasq last said; it does not say now.</p>\n");
 	html_raw(html, "<ul class=\"upstreams\">\n");
 	for (size_t i = 0; i < c->upstream_count; i++)
 		if (c->upstreams[i].present)
@@ -412,7 +428,7 @@ page_html(const struct view *view, size_t *len)
 	head(&html, view, &verdict);
 	say_verdict(&html, view, &verdict);
 	html_raw(&html, "<main class=\"wide\">\n");
-	say_findings(&html, &verdict);
+	say_findings(&html, view, &verdict);
 	say_probes(&html, view);
 	html_raw(&html, "<div class=\"columns\">\n");
 	say_cache(&html, view);

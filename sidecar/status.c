@@ -220,6 +220,18 @@ status_json(const struct view *view, size_t *len)
 	return render(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, len);
 }
 
+/* To the nanosecond and without an exponent, as kube-dns wrote it: scripts compare it as text. */
+static void
+format_latency(char *text, size_t size, double latency_s)
+{
+	int len = snprintf(text, size, "%.9f", latency_s);
+
+	while (len > 0 && text[len - 1] == '0')
+		text[--len] = '\0';
+	if (len > 0 && text[len - 1] == '.')
+		text[len - 1] = '\0';
+}
+
 char *
 status_healthcheck(const struct probe *probe, bool *ok)
 {
@@ -229,7 +241,7 @@ status_healthcheck(const struct probe *probe, bool *ok)
 
 	*ok = probe->asked && cause_is_alive(probe->cause);
 	put_bool(o, "IsOk", *ok);
-	snprintf(latency, sizeof latency, "%.9g", probe->asked ? probe->latency_s : 0.0);
+	format_latency(latency, sizeof latency, probe->asked ? probe->latency_s : 0);
 	json_object_object_add(
 	    o, "LatencySeconds", json_object_new_double_s(probe->latency_s, latency));
 	put_text(o, "Err", probe->asked ? probe->error : "waiting for first probe");

@@ -406,8 +406,10 @@ say_problem(struct verdict *verdict, const struct view *view, const struct tally
 static void
 say_well(struct verdict *verdict, const struct view *view, const struct tally *tally)
 {
-	char ms[TEXT_MAX];
+	char ms[TEXT_MAX], all[TEXT_MAX] = "both";
 
+	if (tally->answered != 2)
+		snprintf(all, sizeof all, "all %zu", tally->answered);
 	if (view->probe_count == 0)
 		snprintf(verdict->sentence, sizeof verdict->sentence,
 		    view->cache->up ? "dnsmasq is alive; no probe asks whether it answers names."
@@ -418,8 +420,8 @@ say_well(struct verdict *verdict, const struct view *view, const struct tally *t
 		    text_ms(tally->slowest_p50_ms, ms));
 	else
 		snprintf(verdict->sentence, sizeof verdict->sentence,
-		    "DNS is well: all %zu probes are answered, typically within %s.",
-		    tally->answered, text_ms(tally->slowest_p50_ms, ms));
+		    "DNS is well: %s probes are answered, typically within %s.", all,
+		    text_ms(tally->slowest_p50_ms, ms));
 }
 
 void

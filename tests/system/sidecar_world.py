@@ -88,6 +88,10 @@ class Sidecar:
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
+    def headers(self, path):
+        with urllib.request.urlopen(self.url(path), timeout=5) as response:
+            return response.headers
+
     def health(self, label):
         status, body = self.get(f"/healthcheck/{label}")
         return status, json.loads(body)

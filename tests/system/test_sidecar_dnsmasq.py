@@ -176,6 +176,9 @@ def test_every_path(dnsmasq, upstream):
         assert sidecar.get("/healthz") == (200, "ok\n")
         assert sidecar.get("/page.css")[0] == sidecar.get("/page.js")[0] == sidecar.get("/icon.svg")[0] == 200
         assert sidecar.get("/nothing")[0] == 404
+        for path in ("/", f"/ask?name={NAME}"):
+            policy = sidecar.headers(path)["Content-Security-Policy"].split("; ")
+            assert "default-src 'none'" in policy and "script-src 'self'" in policy and "frame-ancestors 'none'" in policy
         shown = sidecar.status()
         assert shown["level"] == "well" and shown["findings"] == []
         assert {p["label"] for p in shown["probes"]} == {"dnsmasq", "up"}

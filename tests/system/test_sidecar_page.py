@@ -307,6 +307,26 @@ def test_remote_peers_see_no_box_and_no_configuration(healthy):
     assert status == 200 and "<form" not in page and "Who is asked" not in page and "port-forward" in page
 
 
+def own_address():
+    """One of this machine that is not loopback."""
+    found = subprocess.run(["ip", "-o", "-4", "addr", "show", "scope", "global"], capture_output=True, text=True, check=False).stdout
+    return found.split()[3].split("/")[0] if found else pytest.skip("this machine has no address but loopback")
+
+
+@pytest.mark.parametrize("flags, shown", [([], False), (["--debug-remote"], True)], ids=["as it is", "debug-remote"])
+def test_peers_from_elsewhere(healthy, flags, shown):
+    """Who comes by another address than loopback: metrics, health and page for everybody, box and configuration only as allowed."""
+    address = own_address()
+    with Sidecar(f"--dnsmasq-port={healthy.dnsmasq_port}", f"--nanny-url=http://127.0.0.1:{healthy.nanny_http}", "--kubedns-url=",
+                 f"--probe=p,127.0.0.1:{healthy.dnsmasq_port},{NAME},1,A", *flags, address="0.0.0.0", peers=True) as sidecar:
+        until(lambda: sidecar.status()["nanny"]["up"])
+        sidecar.url = lambda path: f"http://{address}:{sidecar.port}{path}"
+        assert [sidecar.get(path)[0] for path in ("/", "/metrics", "/status.json", "/healthz", "/page.js")] == [200] * 5
+        page = sidecar.get("/")[1]
+        assert ("<form" in page, "Who is asked" in page, "port-forward" in page) == (shown, shown, not shown)
+        assert sidecar.get(f"/ask?name={NAME}&type=A")[0] == (200 if shown else 403)
+
+
 def test_dnsmasq_stopped(page, healthy):
     """The page that is open says so by itself; so does the one that is loaded then."""
     page.open(healthy.sidecar.url("/"))
@@ -320,6 +340,8 @@ def test_dnsmasq_stopped(page, healthy):
         shoot(page, "dnsmasq-stopped", healthy.sidecar.url("/"))
         text = page.text()
         assert "What is wrong, and what to do" in text and "timeout" in text and "kubectl" in text
+        # Whose view it is, and which figures are not of now.
+        assert "one of the DNS pods" in text and "What follows is old" in text and "As dnsmasq last said" in text
     finally:
         os.kill(child, signal.SIGCONT)
     page.open(healthy.sidecar.url("/"))

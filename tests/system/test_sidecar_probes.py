@@ -55,30 +55,33 @@ def world():
 def test_what_the_server_did_is_what_is_said(world, label):
     _, _, error, result = CASES[label]
     alive = result in ("ok", "not_ready")
-    status, health = world.health(label)
-    assert (status, health["IsOk"], health["Err"]) == (200 if alive else 503, alive, error)
-    assert (health["LatencySeconds"] > 0) == (result == "ok")
-    assert world.value("dns_probe_results_total", probe=label, result=result) >= 1
-    assert world.value("dns_probe_success", probe=label) == (result == "ok")
 
-    def counted():
-        """Each value is of a scrape of its own, and the probe goes on meanwhile: they agree between two of its results."""
-        results = world.value("dns_probe_results_total", probe=label, result=result)
-        return (
-            world.value(f"kubedns_probe_{label}_errors") == (0 if alive else results)
-            and world.value(f"kubedns_probe_{label}_latency_ms_count") == world.value("dns_probe_results_total", probe=label, result="ok")
-            and world.value("dns_probe_tcp_retries_total", probe=label) == (results if label.startswith("tc_") else 0)
-        )
+    def said():
+        """Until the next interval at most: a busy machine may have made one answer late, which is then said, rightly."""
+        status, health = world.health(label)
+        return (status, health["IsOk"], health["Err"]) == (200 if alive else 503, alive, error) and (health["LatencySeconds"] > 0) == (result == "ok")
 
-    until(counted, what="counters that agree")
+    until(said, what=f"{error!r}")
+    # One scrape is one moment: its numbers agree with each other whatever else happened to a question before.
+    metrics = world.metrics()
+    results = {dict(labels)["result"]: n for (name, labels), n in metrics.items() if name == "dns_probe_results_total" and ("probe", label) in labels}
+    assert results[result] >= 1
+    assert metrics[f"kubedns_probe_{label}_errors", ()] == sum(n for name, n in results.items() if name not in ("ok", "not_ready"))
+    assert metrics[f"kubedns_probe_{label}_latency_ms_count", ()] == results["ok"]
+    over_tcp = metrics["dns_probe_tcp_retries_total", (("probe", label),)]
+    # Each of these results came over TCP; a timeout may have come before there was something to ask again.
+    assert (1 if result == "timeout" else results[result]) <= over_tcp <= sum(results.values()) if label.startswith("tc_") else over_tcp == 0
+    until(lambda: world.value("dns_probe_success", probe=label) == (result == "ok"), what="the newest success")
 
 
+@pytest.mark.timing
 def test_one_that_hangs_delays_no_other(world):
     """All first results are in after the longest timeout (2 s); silent ones have not been waited for one after the other."""
     assert world.first_results_s < 2 * len(CASES)
     assert world.probe("good")["recentMaxSeconds"] < 0.5
 
 
+@pytest.mark.timing
 def test_slow_is_measured(world):
     latency = world.health("slow")[1]["LatencySeconds"]
     assert 0.3 <= latency < 0.6
@@ -103,6 +106,7 @@ def test_before_the_first_result_health_is_503():
         assert sidecar.health("p") == (503, {"IsOk": False, "LatencySeconds": 0, "Err": "waiting for first probe"})
 
 
+@pytest.mark.timing
 def test_a_server_that_comes_and_goes_is_seen_within_an_interval():
     with FakeDns(good) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A") as sidecar:
         until(lambda: sidecar.health("p")[0] == 200, what="the first answer")

@@ -119,6 +119,12 @@ health_reads_as_kube_dns_wrote_it(void **state)
 	    false, "{\"IsOk\":false,\"LatencySeconds\":0,\"Err\":\"waiting for first probe\"}");
 	record(CAUSE_OK, 0.279437, start_ns);
 	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":0.000279437,\"Err\":\"\"}");
+	record(CAUSE_OK, 0.089157, start_ns); /* Go has no exponent before a microsecond */
+	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":0.000089157,\"Err\":\"\"}");
+	record(CAUSE_OK, 1500, start_ns);
+	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":1.5,\"Err\":\"\"}");
+	record(CAUSE_OK, 2000, start_ns);
+	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":2,\"Err\":\"\"}");
 	record(CAUSE_NOT_READY, 0.2, start_ns);
 	assert_health(true, "{\"IsOk\":true,\"LatencySeconds\":0,\"Err\":\"not ready\"}");
 	record(CAUSE_TIMEOUT, 2000, start_ns);

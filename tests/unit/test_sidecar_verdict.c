@@ -98,7 +98,8 @@ all_answered_is_well(void **state)
 	(void)state;
 	result(DNSMASQ, CAUSE_OK, 0.3);
 	result(KUBEDNS, CAUSE_OK, 0.2);
-	assert_verdict(LEVEL_WELL, "all 2 probes are answered, typically within 0.30 ms");
+	assert_verdict(
+	    LEVEL_WELL, "DNS is well: both probes are answered, typically within 0.30 ms");
 	assert_int_equal(verdict.count, 0);
 }
 
