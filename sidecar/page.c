@@ -91,11 +91,11 @@ say_verdict(struct html *html, const struct view *view, const struct verdict *ve
 static void
 say_alone(struct html *html, const struct view *view)
 {
-	html_wrap(html, "<p class=\"alone\">This is what ", view->host,
-	    " sees, one of the DNS pods among which clients are spread. The others may be well; "
-	    "each "
-	    "has a page of its own: "
-	    "<code>kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide</code></p>\n");
+	html_wrap(html, "<div class=\"alone\"><p>This is what ", view->host, " sees,");
+	html_raw(html,
+	    " one of the DNS pods among which clients are spread. The others may be well;"
+	    " each has a page of its own:</p>\n<pre class=\"command\" tabindex=\"0\">"
+	    "kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide</pre></div>\n");
 }
 
 static void

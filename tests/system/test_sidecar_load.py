@@ -77,23 +77,27 @@ class Idle(threading.Thread):
         return s
 
     def run(self):
-        open_ones = []
+        # The same kinds at all times, since they differ in what they cost the server.
+        places = [None] * IDLE
         while not self.stop.is_set():
-            while len(open_ones) < IDLE:
-                open_ones.append(self.open(len(open_ones)))
-            kept = []
-            for s in open_ones:
-                try:
-                    closed = s.recv(1) == b""
-                except BlockingIOError:
-                    closed = False
-                except OSError:
-                    closed = True
-                s.close() if closed else kept.append(s)
-            open_ones = kept
+            for i, s in enumerate(places):
+                if s is None or self.closed(s):
+                    places[i] = self.open(i)
             self.stop.wait(0.2)
-        for s in open_ones:
+        for s in filter(None, places):
             s.close()
+
+    @staticmethod
+    def closed(s):
+        try:
+            if s.recv(1) != b"":
+                return False
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        s.close()
+        return True
 
 
 def resident_kib(sidecar):
