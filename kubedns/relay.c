@@ -17,6 +17,8 @@
 enum {
 	PORT_QUERIES = 32, /* RFC 5452 section 10 */
 	PORTS_MAX = 2048,
+	IDLE_MAX =
+	    32, /* sockets kept for the next port: a new number is cheaper than a new socket */
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 	RUN_MAX = 60000, /* bytes of a run: what IP takes, less its headers */
 };
@@ -41,6 +43,8 @@ struct relay {
 	struct relay_port *ports[PORTS_MAX]; /* by slot */
 	uint32_t free_slots[PORTS_MAX];
 	uint32_t free_count;
+	struct relay_port *idle[IDLE_MAX];
+	unsigned idle_count;
 	uint32_t generation; /* of the port opened last */
 
 	/* Messages for the current port that this turn has gathered. */
@@ -95,21 +99,52 @@ find_port(const struct relay *relay, uint32_t slot, uint32_t generation)
 	return port != NULL && port->generation == generation ? port : NULL;
 }
 
-static struct relay_port *
-port_open(struct relay *relay)
+/* Connected: the kernel lets nobody else's packets in, and tells when nobody listens. */
+static bool
+port_connect(const struct relay *relay, int fd)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(&relay->resolver, &ss);
+	return connect(fd, (struct sockaddr *)&ss, len) == 0;
+}
+
+/* All its queries are over. What still arrives at it is for nobody. */
+static void
+port_retire(struct relay *relay, struct relay_port *port)
+{
+	if (relay->idle_count == IDLE_MAX) {
+		port_close(relay, port);
+		return;
+	}
+	port->used = 0;
+	relay->idle[relay->idle_count++] = port;
+}
+
+/* A socket that was used before, under another number: without its peer it has none. */
+static struct relay_port *
+port_again(struct relay *relay)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct relay_port *port = relay->idle[--relay->idle_count];
+	if (connect(port->fd, &none, sizeof(none)) == 0 && port_connect(relay, port->fd))
+		return port;
+	port_close(relay, port);
+	return NULL;
+}
+
+static struct relay_port *
+port_open(struct relay *relay)
+{
+	if (relay->idle_count > 0)
+		return port_again(relay);
 	if (relay->free_count == 0)
 		return NULL;
-	int fd = socket(ss.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(relay->resolver.addr.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return NULL;
 	uint32_t slot = relay->free_slots[relay->free_count - 1], generation = ++relay->generation;
-	/* Connected: the kernel lets nobody else's packets in, and tells when nobody listens. */
-	if (connect(fd, (struct sockaddr *)&ss, len) != 0 ||
-	    loop_control(relay->worker, EPOLL_CTL_ADD, fd, EPOLLIN,
-		loop_key(LOOP_RELAY_UDP, slot, generation)) != 0) {
+	if (!port_connect(relay, fd) || loop_control(relay->worker, EPOLL_CTL_ADD, fd, EPOLLIN,
+					    loop_key(LOOP_RELAY_UDP, slot, generation)) != 0) {
 		close(fd);
 		return NULL;
 	}
@@ -132,7 +167,7 @@ leave_port(struct relay *relay, struct pending *pending)
 	port->queries[pending->place] = NULL;
 	pending->port = NULL;
 	if (--port->open == 0 && port != relay->current)
-		port_close(relay, port);
+		port_retire(relay, port);
 }
 
 /*
@@ -286,7 +321,7 @@ flush(struct relay *relay)
 	if (port->used == PORT_QUERIES) {
 		relay->current = NULL;
 		if (port->open == 0)
-			port_close(relay, port);
+			port_retire(relay, port);
 	}
 }
 
