@@ -50,7 +50,7 @@ def nice_step(top, steps=6):
 
 
 def number(value):
-    if value >= 10_000:
+    if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:g}" if value >= 1 or value == 0 else f"{value:.3g}"
 
@@ -66,6 +66,7 @@ def bars(path, title, unit, groups, series, values, goal=None):
     top = max((v["max"] for per in values.values() for v in per.values() if v), default=1) * 1.02
     step, width = nice_step(top), svg.width - left - right
     bottom = height - 34
+    svg.text(svg.width - 16, 48, "thin line: least to most of the repeats", 11, "end", colour="#555")
     for n in range(int(top / step) + 1):
         x = left + n * step / top * width
         svg.line(x, 60, x, bottom, "#ddd")
@@ -102,9 +103,15 @@ def slope(points):
     return sum((x - mx) * (y - my) for x, y in logs) / sum((x - mx) ** 2 for x, _ in logs)
 
 
+def ticks(first, last):
+    """Round values between two powers of ten: each power, and where there are few of them 2 and 5 times it."""
+    steps = (1, 2, 5) if last - first <= 2 else (1,)
+    return [step * 10**power for power in range(first, last + 1) for step in steps if power < last or step == 1]
+
+
 def growth(path, title, x_label, y_label, lines):
     """Both axes logarithmic. lines: {name: [(x, y)]}; each is drawn with its fitted slope in the legend."""
-    svg = Svg(640, 420, title)
+    svg = Svg(640, 430, title)
     left, right, top, bottom = 80, 30, 66, 360
     xs, ys = ([p[i] for points in lines.values() for p in points] for i in (0, 1))
     x0, x1 = math.floor(math.log10(min(xs))), math.ceil(math.log10(max(xs)))
@@ -113,16 +120,16 @@ def growth(path, title, x_label, y_label, lines):
     def at(x, y):
         return (left + (math.log10(x) - x0) / (x1 - x0) * (svg.width - left - right), bottom - (math.log10(y) - y0) / (y1 - y0) * (bottom - top))
 
-    for power in range(x0, x1 + 1):
-        x, _ = at(10**power, 10**y0)
+    for value in ticks(x0, x1):
+        x, _ = at(value, 10**y0)
         svg.line(x, top, x, bottom, "#ddd")
-        svg.text(x, bottom + 16, number(10**power), 11, "middle", colour="#555")
-    for power in range(y0, y1 + 1):
-        _, y = at(10**x0, 10**power)
+        svg.text(x, bottom + 16, number(value), 11, "middle", colour="#555")
+    for value in ticks(y0, y1):
+        _, y = at(10**x0, value)
         svg.line(left, y, svg.width - right, y, "#ddd")
-        svg.text(left - 6, y + 4, number(10**power), 11, "end", colour="#555")
-    svg.text((left + svg.width - right) / 2, bottom + 36, x_label, 12, "middle", colour="#555")
-    svg.text(18, (top + bottom) / 2, y_label, 12, "middle", colour="#555", turn=-90)
+        svg.text(left - 6, y + 4, number(value), 11, "end", colour="#555")
+    svg.text((left + svg.width - right) / 2, bottom + 36, f"{x_label}, logarithmic", 12, "middle", colour="#555")
+    svg.text(18, (top + bottom) / 2, f"{y_label}, logarithmic", 12, "middle", colour="#555", turn=-90)
     names = []
     for n, (name, points) in enumerate(lines.items()):
         colour, fitted = COLOURS[n % len(COLOURS)], slope(points)
@@ -133,4 +140,5 @@ def growth(path, title, x_label, y_label, lines):
         for p in points:
             svg.circle(*at(*p), 4, colour)
     svg.legend(names, 16, 48)
+    svg.text(left, bottom + 54, "slope: the exponent of growth, fitted; 1 is in proportion to the size, 0 the same at all sizes", 11, colour="#555")
     svg.write(path)

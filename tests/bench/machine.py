@@ -37,7 +37,8 @@ def describe():
     with open("/proc/meminfo", encoding="utf-8") as f:
         memory_mb = int(re.search(r"MemTotal:\s*(\d+)", f.read()).group(1)) // 1024
     return {"cpu": model.group(1) if model else platform.machine(), "cpus": len(os.sched_getaffinity(0)),
-            "memory_mb": memory_mb, "kernel": platform.release(), "load_before": os.getloadavg()[0]}  # fmt: skip
+            "memory_mb": memory_mb, "kernel": platform.release(), "load_before": os.getloadavg()[0],
+            "network": "of its own" if os.environ.get("BENCH_NETWORK") == "entered" else "the machine's"}  # fmt: skip
 
 
 def version(*command):

@@ -43,8 +43,12 @@ def order(names):
 
 def header(report, section):
     m = section["machine"]
-    report.add(f"{m['cpu']}, {m['cpus']} CPUs, {m['memory_mb']:,} MB, Linux {m['kernel']}, load average before {m['load_before']:.1f}; commit "
-               f"{section['commit']}, {section['made']}.", "")  # fmt: skip
+    report.add(f"{m['cpu']}, {m['cpus']} CPUs, {m['memory_mb']:,} MB, Linux {m['kernel']}, load average {m['load_before']:.1f}, network namespace "
+               f"{m.get('network', 'not known')}; commit {section['commit']}, {section['made']}.", "")  # fmt: skip
+
+
+def commands(report, servers, *others):
+    report.add("Commands:", "", "```", *(f"{n}: {d['version'] or 'of our own'}: {d['command']}" for n, d in servers.items()), *others, "```", "")
 
 
 def speed_goals(report, runs, kinds):
@@ -95,7 +99,8 @@ def speed_section(report, s):
     latency_section(report, s["latency"])
     if s["workers"]:
         workers_section(report, s["workers"])
-    report.add("", "Commands:", "", "```", *(f"{n}: {d['version']}: {d['command']}" for n, d in s["servers"].items()), runs[0]["command"], "```", "")
+    report.add("")
+    commands(report, s["servers"], runs[0]["command"], *(r["command"] for r in s["latency"][:1]))
 
 
 def latency_section(report, runs):
@@ -154,13 +159,18 @@ def full_section(report, s, full):
             report.goal(f"event to answer p99 at most {bound} ms at {c['rate']} changes a second", e["p99"] <= bound and c["seen"] == c["followed"],
                         f"{e['p99']:.2f} ms of {c['seen']} followed")  # fmt: skip
     report.add("", f"Changes under {s['load']:,} queries a second{', server, stand-in and asker at real-time priority' if s.get('realtime') else ''}:", "")
+    report.add("What changes cost in queries a second: the CPU that they took beside that of the queries alone, over what a query costs at full load.", "")
+    query_us = summary([q["cpu_ns"] for q in full["query"]])["median"] / 1000
     alone = full["load_alone"]
-    rows = [("none", "-", "-", "-", "-", f"{alone['queries']['latency_us']['p50']:.0f}", f"{alone['queries']['latency_us']['p99']:.0f}", alone["queries"]["lost"])]
-    for c in full["changes"]:
-        e, q = c["event_to_answer_ms"], c["queries"]
-        rows.append((c["rate"], f"{e['p50']:.2f}", f"{e['p99']:.2f}", f"{e['max']:.2f}", f"{c['seen']} of {c['followed']}", f"{q['latency_us']['p50']:.0f}",
-                     f"{q['latency_us']['p99']:.0f}", q["lost"]))  # fmt: skip
-    report.table(("changes a second", "event to answer p50, ms", "p99", "max", "followed", "queries p50, us", "p99", "lost"), rows)
+    rows = []
+    for c in [alone, *full["changes"]]:
+        e, q = c.get("event_to_answer_ms"), c["queries"]
+        more = c["cpu_s"] / c["seconds"] - alone["cpu_s"] / alone["seconds"]
+        cost = (f"{more * 100:.1f}", f"{max(0, more) * 1e6 / query_us:,.0f}") if e else ("-", "-")
+        times = (f"{e['p50']:.2f}", f"{e['p99']:.2f}", f"{e['max']:.2f}", f"{c['seen']} of {c['followed']}") if e else ("-",) * 4
+        rows.append((c["rate"] or "none", *times, *cost, *(f"{q['latency_us'][p]:.0f}" for p in ("p50", "p99", "p99.9")), q["lost"]))
+    report.table(("changes a second", "event to answer p50, ms", "p99", "max", "followed", "CPU of the changes, % of one", "as queries a second",
+                  "queries p50, us", "p99", "p99.9", "lost"), rows)  # fmt: skip
 
 
 def growth_section(report, sizes):
@@ -177,9 +187,9 @@ def growth_section(report, sizes):
     above = [(n, (kb - floor) / 1024) for n, kb in points(lambda x: median("sync", "RssAnon")(x)) if kb > floor]
     charts.growth(os.path.join(DIRECTORY, "growth-memory.svg"), "Memory over the size of the cluster", "Services (1.5 slices, 15 endpoints, a namespace each)",
                   "MiB", {"anonymous": memory, "above the smallest": above})  # fmt: skip
-    charts.growth(os.path.join(DIRECTORY, "growth-cpu.svg"), "CPU of a sync and a relist over the size", "Services", "seconds of CPU",
+    charts.growth(os.path.join(DIRECTORY, "growth-cpu.svg"), "CPU of a sync and a relist over the size of the cluster", "Services", "seconds of CPU",
                   {"first sync": points(median("sync", "cpu_s")), "relist": points(median("relist", "cpu_s"))})  # fmt: skip
-    charts.growth(os.path.join(DIRECTORY, "growth-cost.svg"), "CPU of one query and one change over the size", "Services", "microseconds of CPU",
+    charts.growth(os.path.join(DIRECTORY, "growth-cost.svg"), "CPU of one query and one change over the size of the cluster", "Services", "microseconds of CPU",
                   {"query": [(n, ns / 1000) for n, ns in points(median("query", "cpu_ns"))], "change": points(median("change", "cpu_us"))})  # fmt: skip
     report.add("### Growth", "", *(f"![{n}](growth-{n}.svg)" for n in ("memory", "cpu", "cost")), "")
     rows = [(f"{x['services']:,}", f"{median('sync', 'VmRSS')(x) / 1024:.1f}", f"{median('sync', 'RssAnon')(x) / 1024:.1f}", f"{median('sync', 'cpu_s')(x):.2f}",
@@ -200,16 +210,56 @@ def instructions_section(report, s):
 
 
 def pod_section(report, s):
+    runs, kinds = s["runs"], list(dict.fromkeys(r["kind"] for r in s["runs"]))
+    names = list(dict.fromkeys(r["topology"] for r in runs))
     report.add("## Classic and front", "")
     header(report, s)
-    report.table(("topology", "questions", "answers per CPU second", "p50, us", "p99, us"),
-                 [(r["topology"], r["kind"], span(r["per_cpu_second"]), f"{r['latency_us']['p50']:.0f}", f"{r['latency_us']['p99']:.0f}") for r in s["rows"]])  # fmt: skip
+    report.add("Classic: dnsmasq before kubedns; front: kubedns before dnsmasq; `outside` are names that are no Service's, all of them in dnsmasq's cache. All of a "
+               "topology on one CPU, dnsperf on another; the CPU of all its processes. Median [least to most] of the repeats, in turns.", "")  # fmt: skip
+    values = {n: {k: over(runs, "per_cpu_second", topology=n, kind=k) for k in kinds} for n in names}
+    charts.bars(os.path.join(DIRECTORY, "pod.svg"), "Answers per CPU second of the whole pod, higher is better", "answers per second of CPU time of dnsmasq and kubedns",
+                kinds, names, values)  # fmt: skip
+    report.add("![answers per CPU second of the pod](pod.svg)", "")
+    rows = []
+    for kind in kinds:
+        for name in names:
+            these = [r for r in runs if (r["topology"], r["kind"]) == (name, kind)]
+            if these:
+                each = " + ".join(f"{server.removesuffix('-' + name)} {summary([r['each_ns'][server] for r in these])['median']:,.0f}" for server in these[0]["each_ns"])
+                rows.append((kind, name, span(values[name][kind]), span(over(these, "rate")), f"{over(these, 'user_ns')['median']:,.0f}",
+                             f"{over(these, 'system_ns')['median']:,.0f}", each, sum(r["lost"] for r in these)))  # fmt: skip
+    report.table(("questions", "topology", "answers per CPU second", "a second", "user ns", "system ns", "of each, ns", "lost"), rows)
+    rows = []
+    for kind, name in dict.fromkeys((r["kind"], r["topology"]) for r in s["latency"]):
+        these = [r for r in s["latency"] if (r["kind"], r["topology"]) == (kind, name)]
+        times = {p: summary([r["latency_us"][p] for r in these]) for p in ("p50", "p99", "p99.9")}
+        rows.append((kind, name, f"{these[0]['rate']:,}", *(span(t) for t in times.values()), sum(r["lost"] for r in these)))
+    if rows:
+        report.add("At half of the rate that each answered at most:", "")
+        report.table(("questions", "topology", "rate a second", "p50, us", "p99, us", "p99.9, us", "lost"), rows)
     for goal in s["goals"]:
         report.goal(goal["what"], goal["holds"], goal["figures"])
+    for kind, mistakes in s["wrong"].items():
+        report.add(f"* front, {kind}: {len(mistakes)} of 200 answers are not what they must be, such as `{mistakes[0]}`")
+    report.add("")
+    commands(report, s["servers"], runs[0]["command"])
+
+
+def change_section(report, s):
+    runs, control = s["nanny"], s["kill_and_respawn"]
+    report.add("## ConfigMap changes under load", "")
+    header(report, s)
+    rows = [(name, r["changes"], f"{r['questions']:,}", r["lost"], r["servfail"], r["refused"], r["wrong"], f"{r['confirm_ms']['median']:.1f}" if "confirm_ms" in r else "-",
+             f"{r['confirm_ms']['worst']:.1f}" if "confirm_ms" in r else "-")
+            for name, r in [*((f"nanny, {n + 1}", r) for n, r in enumerate(runs)), ("killed and started again", control)]]  # fmt: skip
+    report.table(("how", "changes", "questions", "lost", "SERVFAIL", "REFUSED", "wrong server", "swap to confirmed, ms, median", "worst"), rows)
+    bad = sum(r["lost"] + r["servfail"] + r["refused"] + r["wrong"] for r in runs)
+    report.goal("no question lost, refused or answered by a server that is not configured", bad == 0, f"{bad} in {len(runs)} runs")
+    report.goal("the control loses some, or nothing would be shown", control["lost"] > 0, f"{control['lost']:,} lost")
     report.add("")
 
 
-SECTIONS = {"speed": speed_section, "scale": scale_section, "pod": pod_section, "instructions": instructions_section}
+SECTIONS = {"speed": speed_section, "scale": scale_section, "pod": pod_section, "change": change_section, "instructions": instructions_section}
 
 
 def main(argv):
@@ -219,9 +269,6 @@ def main(argv):
     for name, make in SECTIONS.items():
         if name in results:
             make(report, results[name])
-    for name in results:
-        if name not in SECTIONS and "report" in results[name]:
-            report.add(f"## {name.capitalize()}", "", *results[name]["report"], "")
     path = os.path.join(DIRECTORY, "report.md")
     with open(path, "w", encoding="utf-8") as f:
         f.write("\n".join(report.lines) + "\n")
