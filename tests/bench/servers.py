@@ -222,17 +222,18 @@ class Forwarder(Server):
 
 class Peer(Server):
     """
-    Any other server: --peer NAME=COMMAND. In COMMAND, {port}, {zone} (master file of cluster.local), {objects} (directory of
-    manifests) and {directory} (of its own) are put in.
+    Any other server: --peer NAME=COMMAND. In COMMAND, {port}, {zone} (master file of cluster.local), {zones} (the directory where it is, with
+    those of the reverse zones), {objects} (directory of manifests) and {directory} (of its own) are put in.
     """
 
     def __init__(self, directory, name, command, zones, objects, **kw):
         self.name = name
         super().__init__(directory, **kw)
-        self.given = command.format(port=self.port, zone=zones.get("cluster.local."), objects=objects, directory=self.directory)
+        self.given, self.zone, self.objects = command, zones.get("cluster.local."), objects
 
     def command(self):
-        return shlex.split(self.given)
+        places = {"zone": self.zone, "zones": os.path.dirname(self.zone), "objects": self.objects, "directory": self.directory}
+        return shlex.split(self.given.format(port=self.port, **places))
 
 
 # Reverse zones on octet borders, so that there is one each for Services and endpoints.

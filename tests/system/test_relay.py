@@ -87,6 +87,29 @@ def test_a_reply_too_long_for_udp_is_whole_over_tcp_and_cut_over_udp(classic):
         assert reply.flags & dns.flags.TC and len(reply.to_wire()) <= most
 
 
+def test_a_reply_longer_than_the_client_takes_is_cut_between_records(tmp_path):
+    """Whatever the resolver sends: 80 addresses are 1,300 bytes."""
+    with Upstream(lambda request, tcp: answered(request, *(f"192.0.2.{i}" for i in range(80)))) as u, front(tmp_path, u) as k:
+        for kw, most in (({}, 512), ({"use_edns": 0, "payload": 800}, 800), ({"use_edns": 0, "payload": 4096}, 1232)):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.settimeout(5)
+                s.sendto(query("www.example.com", **kw).to_wire(), (k.host, k.port))
+                wire = s.recv(65535)
+            reply = dns.message.from_wire(wire)
+            assert reply.flags & dns.flags.TC and most - 16 - 11 < len(wire) <= most
+            assert len(set(addresses(reply))) == len(addresses(reply)), "each is whole, and none comes twice"
+        with Tcp(k) as tcp:
+            assert len(addresses(tcp.ask(query("www.example.com")))) == 80
+
+
+def test_a_query_longer_than_the_resolver_would_read_is_refused(tmp_path):
+    with Upstream() as u, front(tmp_path, u) as k, Tcp(k) as tcp:
+        for length, rcode in ((4000, dns.rcode.NOERROR), (4200, dns.rcode.REFUSED), (65000, dns.rcode.REFUSED)):
+            options = [dns.edns.GenericOption(dns.edns.OptionType.PADDING, b"\0" * length)]
+            assert tcp.ask(query("www.example.com", use_edns=0, options=options).to_wire(max_size=65535)).rcode() == rcode
+        assert len(u.asked) == 1 and k.metric("kubedns_dns_dropped_total", reason="forward_size") == 2
+
+
 def test_more_long_replies_than_dnsmasq_serves_on_a_connection_or_at_once(classic):
     """dnsmasq closes a connection after 100 queries and serves 20 connections."""
     k, _ = classic
@@ -187,9 +210,11 @@ def test_forged_replies_are_not_believed(tmp_path):
         wrong_id = answered(request, "192.0.2.66")
         wrong_id.id ^= 1
         wrong_question = answered(query("other.example.com", id=request.id), "192.0.2.67")
+        no_reply = answered(request, "192.0.2.69")
+        no_reply.flags &= ~dns.flags.QR
         other.sendto(answered(request, "192.0.2.68").to_wire(), u.asked[-1][1])
         time.sleep(0.05)
-        return [wrong_id, wrong_question, b"", b"\0" * 5, answered(request, "192.0.2.1")]
+        return [wrong_id, wrong_question, no_reply, b"", b"\0" * 5, answered(request, "192.0.2.1")]
 
     with Upstream(behave) as u, front(tmp_path, u) as k:
         for i in range(5):
