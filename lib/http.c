@@ -31,7 +31,7 @@ enum {
 	RESPONSE_MS = 300000,    /* for the slowest reader of the longest page */
 	SPARE_CONNECTIONS = 64,  /* accepted beyond the limit until the evicted ones are gone */
 	KEPT_CONNECTIONS = 32,   /* after an answer; more are closed by it */
-	BACKLOG = 128,
+	BACKLOG = 1024, /* a burst waits here; without room it would be sent away for a second */
 	STREAM_BLOCK = 32768, /* what one turn of the loop writes to one reader at most */
 };
 

@@ -14,6 +14,9 @@ import tempfile
 import time
 
 
+HANGS_S = 60  # a browser beside a compiler or two may need seconds for anything
+
+
 def available():
     return shutil.which("chromium") is not None
 
@@ -50,7 +53,7 @@ class Browser:
         self.session = None
         self.errors = []
         self.events = []
-        targets = self.call("Target.getTargets", timeout=30)["targetInfos"]
+        targets = self.call("Target.getTargets")["targetInfos"]
         page = next(t for t in targets if t["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -79,7 +82,7 @@ class Browser:
         elif method:
             self.events.append(message)
 
-    def call(self, method, timeout=15, **params):
+    def call(self, method, timeout=HANGS_S, **params):
         """Calls a method of the protocol and returns its result; events that arrive meanwhile are noted."""
         self.number += 1
         request = {"id": self.number, "method": method, "params": params}
@@ -103,7 +106,7 @@ class Browser:
             raise BrowserError(result["exceptionDetails"].get("exception", {}).get("description", "exception"))
         return result["result"].get("value")
 
-    def wait(self, expression, timeout=15):
+    def wait(self, expression, timeout=HANGS_S):
         """Waits until the expression is true."""
         deadline = time.monotonic() + timeout
         while True:

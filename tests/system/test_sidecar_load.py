@@ -80,9 +80,12 @@ class Idle(threading.Thread):
         # The same kinds at all times, since they differ in what they cost the server.
         places = [None] * IDLE
         while not self.stop.is_set():
-            for i, s in enumerate(places):
-                if s is None or self.closed(s):
-                    places[i] = self.open(i)
+            try:
+                for i, s in enumerate(places):
+                    if s is None or self.closed(s):
+                        places[i] = self.open(i)
+            except OSError as error:
+                self.early.append(error)
             self.stop.wait(0.2)
         for s in filter(None, places):
             s.close()

@@ -566,6 +566,36 @@ beyond_the_limit_the_longest_waiting_connection_makes_room(void **state)
 		close(fds[i]);
 }
 
+/* While the server has no time at all: a connection that finds no room would be let in seconds
+ * later, or never. */
+static void
+a_burst_of_connections_is_let_in(void **state)
+{
+	enum { BURST = 500 };
+	static const char get[] = "GET /metrics HTTP/1.0\r\n\r\n";
+	static int fds[BURST];
+	struct http_config c = config();
+	struct server server = { .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } } };
+	struct sockaddr_storage ss;
+
+	(void)state;
+	start(&c);
+	server.port = http_port(http);
+	socklen_t len = server_sockaddr(&server, &ss);
+	for (size_t i = 0; i < BURST; i++) {
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		connect(fds[i], (const struct sockaddr *)&ss, len);
+		/* On loopback it is there at once, or was turned away. */
+		struct pollfd pollfd = { .fd = fds[i], .events = POLLOUT };
+		assert_int_equal(poll(&pollfd, 1, 500), 1);
+		assert_int_equal(send(fds[i], get, strlen(get), 0), strlen(get));
+	}
+	assert_true(receive(fds[BURST - 1], NULL));
+	assert_int_equal(status(), 200);
+	for (size_t i = 0; i < BURST; i++)
+		close(fds[i]);
+}
+
 /* What an answered connection holds in memory is what 32 may hold. */
 static void
 beyond_32_kept_connections_each_gets_its_answer_and_is_closed(void **state)
@@ -762,6 +792,7 @@ main(void)
 		    local_pages_are_refused_to_names_that_were_rebound, teardown),
 		cmocka_unit_test_teardown(
 		    beyond_the_limit_the_longest_waiting_connection_makes_room, teardown),
+		cmocka_unit_test_teardown(a_burst_of_connections_is_let_in, teardown),
 		cmocka_unit_test_teardown(
 		    beyond_32_kept_connections_each_gets_its_answer_and_is_closed, teardown),
 		cmocka_unit_test_teardown(a_request_that_trickles_is_dropped_in_time, teardown),
