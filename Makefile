@@ -160,7 +160,7 @@ fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer (FUZZ=fuzz_addr for on
 	@$(sanitized) -s BUILD=build-fuzz CC=clang SANITIZE="$(ASAN) -fsanitize=fuzzer-no-link" fuzzers
 	@for t in $(FUZZ); do echo "== $$t"; mkdir -p build-fuzz/corpus/$$t; \
 		build-fuzz/tests/fuzzer/$$t -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -rss_limit_mb=4096 \
-		-print_final_stats=1 -verbosity=1 -artifact_prefix=build-fuzz/$$t- build-fuzz/corpus/$$t tests/fuzz/seeds/$${t#fuzz_} \
+		-print_final_stats=1 -verbosity=1 -close_fd_mask=2 -artifact_prefix=build-fuzz/$$t- build-fuzz/corpus/$$t tests/fuzz/seeds/$${t#fuzz_} \
 		>build-fuzz/$$t.log 2>&1 || { cat build-fuzz/$$t.log; exit 1; }; grep -h stat::number_of build-fuzz/$$t.log; done
 .PHONY: fuzz
 

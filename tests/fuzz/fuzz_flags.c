@@ -1,12 +1,9 @@
 /* A command line, its arguments ending in line feeds, through every type of flag; and each argument
  * as a duration. */
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/flags.h"
 
@@ -45,7 +42,6 @@ ends_program(const char *arg)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static bool quiet;
 	char *text = strndup((const char *)data, size), *argv[ARGS_MAX + 2];
 	char program[] = "fuzz", *rest = text;
 	struct options options;
@@ -53,11 +49,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int argc = 0;
 	long long ms = 0;
 
-	if (!quiet) {
-		/* what is said about each mistake is not looked at; a crash is reported through
-		 * another descriptor */
-		quiet = freopen("/dev/null", "w", stderr) != NULL;
-	}
 	argv[argc++] = program;
 	for (char *arg = NULL; argc <= ARGS_MAX && (arg = strsep(&rest, "\n")) != NULL;) {
 		flags_duration(arg, &ms);

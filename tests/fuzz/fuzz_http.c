@@ -22,14 +22,22 @@ serve(const struct http_request *request, struct http_response *response, void *
 	const char *name = http_query(request, "name");
 
 	(void)arg;
-	if (request->path[0] == '\0' || !request->loopback)
+	if (request->path[0] != '/')
 		abort();
 	http_text(response, 200, "%s %s %s", request->path, name != NULL ? name : "",
 	    request->accept != NULL ? request->accept : "");
 }
 
+static void
+serve_local(const struct http_request *request, struct http_response *response, void *arg)
+{
+	if (!request->loopback)
+		abort(); /* a foreign Host came through to what is for loopback only */
+	serve(request, response, arg);
+}
+
 static const struct http_route routes[] = {
-	{ "/explain", serve, true },
+	{ "/explain", serve_local, true },
 	{ "/healthcheck/", serve, false },
 	{ .path = NULL },
 };
