@@ -259,12 +259,15 @@ read_key(int dfd, const char *name, struct confdir_set *set)
 }
 
 /* The directory that holds the keys: what `..data` points at, or `base` itself where there is no
- * such thing. */
+ * such thing. A link that leads nowhere is not that: the kubelet may have exchanged it and removed
+ * its target between the kernel's two steps. */
 static int
 open_data(int base)
 {
+	struct stat st;
 	int fd = openat(base, "..data", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool plain = fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
+	bool plain =
+	    fd < 0 && fstatat(base, "..data", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 	return plain ? fcntl(base, F_DUPFD_CLOEXEC, 0) : fd;
 }
 

@@ -379,6 +379,28 @@ nul_bytes_are_kept(void **state)
 	confdir_free(dir);
 }
 
+/* What a swap looks like for a moment; for ever, it is an error and no key is gone. */
+static void
+data_link_that_leads_nowhere_deletes_no_key(void **state)
+{
+	(void)state;
+	struct confdir_set set;
+	kubelet_mount("m", "1", "2");
+	struct confdir *dir = confdir_new("m", keys);
+	assert_true(confdir_poll(dir, false, &set));
+	expect(&set, "1", "2");
+	sh("mv m/..gen0 m/..gone");
+	assert_true(confdir_poll(dir, true, &set));
+	assert_int_equal(set.count, 2);
+	assert_string_equal(
+	    confdir_get(&set, "a")->error, "..data cannot be read or does not stay");
+	confdir_set_free(&set);
+	sh("mv m/..gone m/..gen0");
+	assert_true(confdir_poll(dir, true, &set));
+	expect(&set, "1", "2");
+	confdir_free(dir);
+}
+
 static void
 link_loops_end(void **state)
 {
@@ -411,6 +433,7 @@ main(void)
 		TEST(unreadable_keys_carry_the_reason),
 		TEST(path_that_is_a_file_makes_every_key_an_error),
 		TEST(nul_bytes_are_kept),
+		TEST(data_link_that_leads_nowhere_deletes_no_key),
 		TEST(link_loops_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
