@@ -5,7 +5,8 @@
 #	system	pytest over tests/system and the tests of the tests' own tools, PYTEST_JOBS at a time: most of their time they
 #		wait, and each has ports and files of its own; then those that measure time, one by one. PYTEST_ARGS adds to
 #		it; with SOAK=1 those that take more than a minute instead
-# All stages run even if one fails. The last line is "N passed, N failed".
+# All stages run even if one fails. The last line is "N passed, N failed", and names the tests that passed only when they ran
+# again alone; the lines before it count the skipped ones by reason.
 set -u
 
 : "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=4}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
@@ -14,7 +15,8 @@ mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD
 logs=$BUILD/test-logs
 mkdir -p "$logs"
-passed=0 failed=0 skipped=0
+rm -f "$logs/skipped"
+passed=0 failed=0 alone=
 
 # The number that a line of $1 gives to the pattern $2, or 0.
 number() {
@@ -23,7 +25,7 @@ number() {
 }
 
 count() {
-	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+	passed=$((passed + $1)) failed=$((failed + $2))
 }
 
 show_failure() {
@@ -47,8 +49,8 @@ unit() {
 			[ "$bad" = 0 ] && bad=1 # it crashed, hung, or tested nothing
 			show_failure "$name: exit status $status" "$log"
 		fi
-		[ "$skip" != 0 ] && echo "$name: $skip skipped"
-		count "$ok" "$bad" "$skip"
+		[ "$skip" = 0 ] || yes "$name" | head -n "$skip" >>"$logs/skipped"
+		count "$ok" "$bad"
 	done
 	echo "unit: $passed passed, $failed failed"
 }
@@ -62,9 +64,9 @@ replay() {
 		seeds=tests/fuzz/seeds/${name#fuzz_}
 		log=$logs/$name.log
 		if timeout -k 5 "$UNIT_TIMEOUT" "$program" "$seeds" >"$log" 2>&1 </dev/null; then
-			count 1 0 0
+			count 1 0
 		else
-			count 0 1 0
+			count 0 1
 			show_failure "$name over $seeds" "$log"
 		fi
 	done
@@ -87,13 +89,19 @@ pytest_phase() {
 	status=$?
 	if [ ! -s "$xml" ]; then
 		echo "pytest ended with status $status and no report"
-		count 0 1 0
+		count 0 1
 		return
 	fi
 	all=$(junit "$xml" tests) bad=$(($(junit "$xml" failures) + $(junit "$xml" errors))) skip=$(junit "$xml" skipped)
 	# 5: none of the tests chosen by PYTEST_ARGS is of this phase
 	[ $status != 0 ] && [ $status != 5 ] && [ "$bad" = 0 ] && bad=1
-	count $((all - bad - skip)) "$bad" "$skip"
+	count $((all - bad - skip)) "$bad"
+	[ "$skip" = 0 ] || sed 's/<skipped /\n&/g' "$xml" | sed -n 's/^<skipped [^>]*message="\([^"]*\)".*/\1/p' | sed 's/&quot;/"/g' >>"$logs/skipped"
+}
+
+# The tests that pytest would run again, by name.
+last_failed() {
+	sed -n 's/^ *"\(.*\)": true,\{0,1\}$/\1/p' "$logs/cache/v/cache/lastfailed" 2>/dev/null | sort
 }
 
 # Those $1 that failed beside others, once more alone: what a busy machine did to them is not the programs' fault, what fails
@@ -102,7 +110,10 @@ again() {
 	[ "$1" = 0 ] && return
 	echo "$1 failed beside others; again, alone:"
 	before_ok=$passed before_bad=$failed
+	last_failed >"$logs/failed-beside"
 	pytest_phase again "not soak" -n 0 --last-failed
+	last_failed >"$logs/failed-alone"
+	alone=$(comm -23 "$logs/failed-beside" "$logs/failed-alone")
 	echo "$((passed - before_ok)) of them passed alone"
 	failed=$((before_bad - $1 + failed - before_bad))
 }
@@ -129,6 +140,7 @@ for stage in "$@"; do
 		;;
 	esac
 done
-[ $skipped != 0 ] && echo "$skipped skipped, with the reasons above"
-echo "$passed passed, $failed failed"
+[ ! -s "$logs/skipped" ] || sort "$logs/skipped" | uniq -c | sort -rn | sed 's/^ *\([0-9]*\) /\1 skipped: /'
+[ -z "$alone" ] || alone="; passed only when run again alone: $(echo "$alone" | wc -l) ($(echo "$alone" | paste -sd , | sed 's/,/, /g'))"
+echo "$passed passed, $failed failed$alone"
 [ $failed = 0 ] && [ $passed -gt 0 ]
