@@ -255,7 +255,7 @@ class World:
         done = subprocess.run(self.command("--check", args=args), capture_output=True, text=True, errors="replace", timeout=20, check=False)
         return done.returncode, done.stdout.splitlines(), done.stderr
 
-    def wait_exit(self, timeout=10):
+    def wait_exit(self, timeout=30):
         return self.process.wait(timeout)
 
     def stop(self, sig=signal.SIGTERM, timeout=10):

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 import dns.message
@@ -30,7 +31,10 @@ def upstream():
 @pytest.fixture
 def standin(world):
     """Starts the nanny over the stand-in; `signals()` are those that it got."""
-    path = os.path.join(world.dir, "standin")
+    # Where nobody may look, as whom the nanny runs when started as root, and programs may be: /dev/shm is noexec in containers.
+    place = tempfile.mkdtemp(prefix="nanny-standin-")
+    os.chmod(place, 0o755)
+    path = os.path.join(place, "standin")
     shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "nanny_standin.py"), path)
     os.chmod(path, 0o755)
     log = os.path.join(world.run, "signals")
@@ -46,7 +50,8 @@ def standin(world):
             return []
 
     start.signals = signals
-    return start
+    yield start
+    shutil.rmtree(place)
 
 
 def state(world):

@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from nanny_world import DNSMASQ, Server, World, constant, wait_for
+from nanny_world import DNSMASQ, Server, World, alive, constant, wait_for
 from netns import Namespace
 
 KUBE_DNS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--server=/cluster.local/127.0.0.1#10053",
@@ -207,7 +207,7 @@ def test_port_53_in_each_way_that_the_manual_gives(world, way):
         assert client.wait(10) == 0  # it may look at what dnsmasq has forked, and end it
         process.kill()  # and SIGKILL leaves nothing behind, whoever it runs as
         process.wait()
-        wait_for(lambda: not os.path.exists(f"/proc/{child}"), timeout=3)
+        wait_for(lambda: not alive(child), timeout=3)
     finally:
         process.kill()
         process.wait()
