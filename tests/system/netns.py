@@ -2,6 +2,7 @@
 
 import os
 import random
+import socket
 import subprocess
 
 import pytest
@@ -9,6 +10,21 @@ import pytest
 
 def run(*command, check=True):
     return subprocess.run(command, capture_output=True, text=True, check=check)
+
+
+def has_ipv6():
+    """Whether ::1 is there: containers often have none."""
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+def needs_ipv6():
+    if not has_ipv6():
+        pytest.skip("needs IPv6: this machine has no ::1")
 
 
 class Namespace:

@@ -9,6 +9,7 @@ import threading
 import pytest
 from api_world import NXDOMAIN, ApiServer, ask_until, service
 from kubedns_process import Kubedns
+from netns import needs_ipv6
 
 NAME = "web.default.svc.cluster.local"
 
@@ -79,6 +80,7 @@ def test_the_master_url_overrides_the_server(api, tmp_path):
 
 
 def test_an_ipv6_server_in_a_pod(tmp_path):
+    needs_ipv6()
     account = tmp_path / "account"
     account.mkdir()
     with ApiServer(host="::1") as api:

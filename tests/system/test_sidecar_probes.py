@@ -6,6 +6,7 @@ import time
 import dns.rcode
 import pytest
 
+from netns import has_ipv6, needs_ipv6
 from sidecar_world import (NAME, PROGRAM, FakeDns, Sidecar, cut, empty, free_port, garbage, good, rcode, silent, slow, truncated, until,
                            wrong_id, wrong_question)
 
@@ -39,7 +40,8 @@ CASES = {
 def world():
     """All of them at once in one sidecar, each asked every 5 seconds."""
     servers = {label: FakeDns(udp, tcp) for label, (udp, tcp, _, _) in CASES.items()}
-    servers["six"] = FakeDns(good, host="::1")
+    if has_ipv6():
+        servers["six"] = FakeDns(good, host="::1")
     probes = [f"--probe={label},{server.server},{NAME},5,SRV" for label, server in servers.items()]
     probes += [f"--probe=nobody,127.0.0.1:{free_port()},{NAME},5,A"]
     with Sidecar(*probes) as sidecar:
@@ -88,6 +90,7 @@ def test_slow_is_measured(world):
 
 
 def test_ipv6(world):
+    needs_ipv6()
     assert world.health("six")[1]["IsOk"]
     assert world.probe("six")["server"].startswith("[::1]:")
 

@@ -14,6 +14,7 @@ import dns.rcode
 import pytest
 from dnsnet import MANY, WEB, WEB_IP, Tcp, query, udp, world
 from kubedns_process import PROGRAM, free_port
+from netns import needs_ipv6
 
 
 query_wire = query(WEB).to_wire()
@@ -36,6 +37,7 @@ def drops(kubedns, reason):
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::"])
 def test_replies_leave_from_the_address_that_was_asked_in_both_families(tmp_path, bind):
+    needs_ipv6()
     with world(tmp_path, f"--dns-bind-address={bind}") as k:
         k.wait_ready()
         for host in ("127.0.0.1", "127.0.0.2", "127.8.9.10", "::1"):
