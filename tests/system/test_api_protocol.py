@@ -7,6 +7,7 @@ import time
 
 import pytest
 from api_world import NXDOMAIN, World, endpoint_slice, name, service
+from dnsnet import sanitized
 from kubedns_process import PROGRAM
 from objects import config_map
 
@@ -166,7 +167,7 @@ def test_what_dns_does_not_need_costs_no_memory(tmp_path):
         world.until((name("fat-29"), "A"), {"10.200.1.29"})
         grown = world.kubedns.memory()["RssAnon"] - before
         print(f"30 objects of a megabyte: {grown} kB")
-        assert grown < 5000
+        assert sanitized() or grown < 5000  # a sanitizer keeps what is freed
 
 
 def test_one_namespace_is_asked_for_alone(tmp_path):
