@@ -48,6 +48,32 @@ chunk_ready(const struct chunk *chunk, unsigned i)
 	return chunk_tag(chunk, i) & TAG_READY;
 }
 
+unsigned
+chunk_find_addr(const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *bytes)
+{
+	size_t len = family_len(chunk->family);
+	unsigned i = from;
+
+	if (len == 4)
+		while (i < to && memcmp(chunk->bytes + (size_t)i * 4, bytes, 4) != 0)
+			i++;
+	else
+		while (i < to && memcmp(chunk->bytes + (size_t)i * 16, bytes, 16) != 0)
+			i++;
+	return i;
+}
+
+unsigned
+chunk_find_name(const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *label)
+{
+	for (unsigned i = from; i < to; i++) {
+		const uint8_t *name = chunk_name(chunk, i);
+		if (name != NULL && *name == *label && memcmp(name + 1, label + 1, *name) == 0)
+			return i;
+	}
+	return to;
+}
+
 void
 chunk_swap(struct chunk *chunk, unsigned a, unsigned b)
 {

@@ -20,7 +20,7 @@ void
 endpoint_addr_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes,
     uint8_t family, uint8_t key[4])
 {
-	uint8_t padded[16 + 8] = { 0 };
+	uint8_t padded[16 + LABEL_PAD];
 
 	memcpy(padded, bytes, family_len(family));
 	endpoint_key(tree, owner, padded, family_len(family), key);
@@ -30,7 +30,7 @@ void
 endpoint_name_key(
     const struct tree *tree, const struct owner *owner, const uint8_t *label, uint8_t key[4])
 {
-	uint8_t padded[1 + DNAME_LABEL_MAX + 8];
+	uint8_t padded[1 + DNAME_LABEL_MAX + LABEL_PAD];
 
 	memcpy(padded, label, 1u + *label);
 	/* The length byte keeps a label of 4 or 16 bytes apart from an address. */
@@ -39,16 +39,15 @@ endpoint_name_key(
 
 /* --- walks --- */
 
-static bool
-walk_matches(const struct endpoint_walk *walk, const struct chunk *chunk, unsigned i)
+/* The first endpoint of the chunk from `from` on that the walk is for, or chunk->published. */
+static unsigned
+walk_find(const struct endpoint_walk *walk, const struct chunk *chunk, unsigned from)
 {
-	if (walk->label != NULL) {
-		const uint8_t *name = chunk_name(chunk, i);
-		return name != NULL && *name == *walk->label &&
-		       memcmp(name + 1, walk->label + 1, *name) == 0;
-	}
-	return chunk->family == walk->addr.family &&
-	       memcmp(chunk_addr(chunk, i), walk->addr.bytes, family_len(chunk->family)) == 0;
+	if (walk->label != NULL)
+		return chunk_find_name(chunk, from, chunk->published, walk->label);
+	return chunk->family == walk->addr.family
+		   ? chunk_find_addr(chunk, from, chunk->published, walk->addr.bytes)
+		   : chunk->published;
 }
 
 static void
@@ -85,19 +84,20 @@ pool_find_addr(struct endpoint_walk *walk, const struct tree *tree, const struct
 	memcpy(&walk->hash, key, sizeof key);
 }
 
+/* A walk's next_slot when no further slot has the key. */
+#define WALK_END ((uint64_t)UINT32_MAX + 1)
+
 /* The next slot of (key, next_slot...) in an index, whose value is returned; NULL at the end. */
 const void *
 index_next_value(
     const struct tree *tree, const struct index *index, const uint8_t *key, uint64_t *next_slot)
 {
-	uint8_t found[16];
 	uint32_t slot = (uint32_t)*next_slot;
+	bool last;
 
-	memcpy(found, key, index->key_len);
-	if (*next_slot > UINT32_MAX || !index_seek(index, found, &slot) ||
-	    memcmp(found, key, index->key_len) != 0)
+	if (*next_slot >= WALK_END || !index_next(index, key, &slot, &last))
 		return NULL;
-	*next_slot = (uint64_t)slot + 1;
+	*next_slot = last ? WALK_END : (uint64_t)slot + 1;
 	return slots_get(&tree->slots, slot);
 }
 
@@ -109,9 +109,8 @@ pool_next(struct endpoint_walk *walk, struct endpoint_ref *ref)
 	memcpy(key, &walk->hash, sizeof key);
 	for (;;) {
 		/* Different keys may share a hash, so a slot only says where to look. */
-		for (; walk->chunk != NULL && walk->i < walk->chunk->published; walk->i++) {
-			if (!walk_matches(walk, walk->chunk, walk->i))
-				continue;
+		if (walk->chunk != NULL && walk->i < walk->chunk->published &&
+		    (walk->i = walk_find(walk, walk->chunk, walk->i)) < walk->chunk->published) {
 			*ref = (struct endpoint_ref){ walk->chunk, walk->i++ };
 			return true;
 		}

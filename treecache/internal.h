@@ -5,6 +5,9 @@
 #ifndef TREECACHE_INTERNAL_H
 #define TREECACHE_INTERNAL_H
 
+#include <endian.h>
+#include <string.h>
+
 #include "treecache/treecache.h"
 
 struct garbage {
@@ -38,8 +41,44 @@ void *cow_edit(struct treecache *cache, void *block, size_t size);
 /* Frees `block` now if no reader can have seen it, else after the grace period. NULL is fine. */
 void cow_drop(struct treecache *cache, const void *block);
 
-/* 32 bits of hash over `len` bytes; reads whole words, at most 7 bytes behind the end. */
-uint32_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t len);
+enum { LABEL_PAD = 7 }; /* readable behind a label's end: both of these read whole words */
+
+/* The next `len` bytes, those above the eighth left out, as a number. */
+static inline uint64_t
+word_of(const uint8_t *bytes, size_t len)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes, 8);
+	word = le64toh(word);
+	return len >= 8 ? word : len == 0 ? 0 : word << (64 - 8 * len) >> (64 - 8 * len);
+}
+
+/* 32 bits of hash over `len` bytes. */
+static inline uint32_t
+hash_bytes(uint64_t seed, const uint8_t *bytes, size_t len)
+{
+	uint64_t h = seed ^ len;
+
+	for (;; bytes += 8, len -= 8) {
+		/* Both halves of the product: no input bit can be cancelled without knowing the
+		 * seed. */
+		unsigned __int128 product =
+		    (unsigned __int128)(h ^ word_of(bytes, len)) * (seed | 1);
+		h = (uint64_t)product ^ (uint64_t)(product >> 64);
+		if (len <= 8)
+			return (uint32_t)(h ^ h >> 32);
+	}
+}
+
+static inline bool
+bytes_equal(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	for (; len > 8; a += 8, b += 8, len -= 8)
+		if (memcmp(a, b, 8) != 0) /* one instruction */
+			return false;
+	return word_of(a, len) == word_of(b, len);
+}
 
 /* --- index.c: a B+ tree; inserting what is there and removing what is not change nothing and
  * return false --- */
@@ -49,6 +88,12 @@ bool index_remove(struct treecache *cache, struct index *index, const uint8_t *k
 
 /* The first pair not below (key, value), into both; false at the end. */
 bool index_seek(const struct index *index, uint8_t *key, uint32_t *value);
+
+/*
+ * The first value not below `*value` under `key`, into it; false if there is none. With `*last` it
+ * is the last one too; without it another may follow.
+ */
+bool index_next(const struct index *index, const uint8_t *key, uint32_t *value, bool *last);
 void index_free(struct index *index);
 
 /* --- slots.c: a radix tree, 64 ways --- */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "treecache/internal.h"
 
@@ -70,7 +71,7 @@ static struct pool_chunk *
 find_chunk(struct pool *pool, uint32_t slot)
 {
 	for (unsigned i = 0; i < pool->count; i++)
-		if (pool->chunks[i].chunk->slot == slot)
+		if (pool->chunks[i].slot == slot)
 			return &pool->chunks[i];
 	return NULL;
 }
@@ -82,6 +83,25 @@ count_chunk(struct pool *pool, const struct chunk *chunk, int sign)
 
 	*total += (uint32_t)(sign * chunk->counted);
 	pool->published += (uint32_t)(sign * chunk->published);
+}
+
+static struct pool_chunk
+pool_entry(const struct chunk *chunk)
+{
+	return (struct pool_chunk){ chunk, chunk->slot, chunk->counted, chunk->family };
+}
+
+/* The writer's own copy of a chunk that is shown, in its place. */
+static struct chunk *
+edit_chunk(struct treecache *cache, struct owner *owner, const struct chunk *chunk)
+{
+	struct chunk *copy = cow_edit(cache, writers(chunk), chunk_bytes(chunk));
+
+	if (copy != chunk) {
+		find_chunk(edit_pool(cache, owner), copy->slot)->chunk = copy;
+		slots_set(cache, &cache->next.slots, copy->slot, copy);
+	}
+	return copy;
 }
 
 /* Makes `chunk` (NULL: nothing) what its slot and the pool show, in place of `old` (NULL: nothing
@@ -103,7 +123,7 @@ show_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old
 	} else {
 		if (entry == NULL)
 			entry = &pool->chunks[pool->count++];
-		*entry = (struct pool_chunk){ chunk, chunk->counted, chunk->family };
+		*entry = pool_entry(chunk);
 		count_chunk(pool, chunk, 1);
 		slots_set(cache, &cache->next.slots, chunk->slot, chunk);
 	}
@@ -112,15 +132,6 @@ show_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old
 }
 
 /* --- the runs of a chunk --- */
-
-static int
-entry_of(const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *addr)
-{
-	for (unsigned i = from; i < to; i++)
-		if (memcmp(chunk_addr(chunk, i), addr, family_len(chunk->family)) == 0)
-			return (int)i;
-	return -1;
-}
 
 /*
  * Another chunk of the owner that shows this address: in its counted run, or (counted false) behind
@@ -142,7 +153,7 @@ shown_elsewhere(
 			continue;
 		unsigned from = counted ? 0 : other->counted,
 			 to = counted ? other->counted : other->published;
-		if (entry_of(other, from, to, addr) >= 0)
+		if (chunk_find_addr(other, from, to, addr) < to)
 			return other;
 	}
 	return NULL;
@@ -151,7 +162,9 @@ shown_elsewhere(
 static int
 by_addr4(const void *a, const void *b)
 {
-	return memcmp(a, b, 4);
+	uint32_t na = wire_get32(a), nb = wire_get32(b);
+
+	return (na > nb) - (na < nb);
 }
 
 static int
@@ -160,56 +173,78 @@ by_addr16(const void *a, const void *b)
 	return memcmp(a, b, 16);
 }
 
-/* The chunk's published addresses in order, each once; caller frees. */
-static uint8_t *
-sorted_addrs(const struct chunk *chunk, size_t *count)
-{
-	size_t len = family_len(chunk->family);
-	uint8_t *sorted = xmalloc(chunk->published * len);
+/* Keys of an index, 4 or 16 bytes each, in order, each once. */
+struct keys {
+	uint8_t *bytes; /* from malloc */
+	size_t count, len;
+};
 
-	memcpy(sorted, chunk->bytes, chunk->published * len);
-	qsort(sorted, chunk->published, len, len == 4 ? by_addr4 : by_addr16);
-	*count = 0;
-	for (size_t i = 0; i < chunk->published; i++)
-		if (*count == 0 || memcmp(sorted + i * len, sorted + (*count - 1) * len, len) != 0)
-			memmove(sorted + (*count)++ * len, sorted + i * len, len);
-	return sorted;
-}
-
-static bool
-has_addr(const uint8_t *sorted, size_t count, size_t len, const uint8_t *addr)
-{
-	return count > 0 &&
-	       bsearch(addr, sorted, count, len, len == 4 ? by_addr4 : by_addr16) != NULL;
-}
-
-/* Sorts the entries into their three runs. */
 static void
-chunk_runs(struct treecache *cache, struct chunk *chunk, bool not_ready_too)
+keys_sort(struct keys *keys)
 {
-	unsigned published = 0;
+	size_t kept = 0, len = keys->len;
+
+	qsort(keys->bytes, keys->count, len, len == 4 ? by_addr4 : by_addr16);
+	for (size_t i = 0; i < keys->count; i++) {
+		const uint8_t *key = keys->bytes + i * len;
+		if (kept == 0 || memcmp(key, keys->bytes + (kept - 1) * len, len) != 0)
+			memmove(keys->bytes + kept++ * len, key, len);
+	}
+	keys->count = kept;
+}
+
+/* The place of `key`, or keys->count. */
+static size_t
+keys_find(const struct keys *keys, const uint8_t *key)
+{
+	const uint8_t *found = keys->count == 0 ? NULL
+						: bsearch(key, keys->bytes, keys->count, keys->len,
+						      keys->len == 4 ? by_addr4 : by_addr16);
+
+	return found == NULL ? keys->count : (size_t)(found - keys->bytes) / keys->len;
+}
+
+/* The chunk's published addresses; of none if it is NULL. */
+static struct keys
+addr_keys(const struct chunk *chunk)
+{
+	struct keys keys = { 0 };
+
+	if (chunk == NULL)
+		return keys;
+	keys = (struct keys){ .count = chunk->published, .len = family_len(chunk->family) };
+	keys.bytes = xmalloc(keys.count * keys.len);
+	memcpy(keys.bytes, chunk->bytes, keys.count * keys.len);
+	keys_sort(&keys);
+	return keys;
+}
+
+/* Sorts the entries into their three runs; `others`: the owner has other chunks. */
+static void
+chunk_runs(struct treecache *cache, struct chunk *chunk, bool not_ready_too, bool others)
+{
+	unsigned published = 0, counted = 0;
 
 	for (unsigned i = 0; i < chunk->count; i++)
 		if (not_ready_too || chunk_ready(chunk, i))
 			chunk_swap(chunk, i, published++);
 	chunk->published = (uint16_t)published;
 
-	size_t count, len = family_len(chunk->family);
-	uint8_t *mine = sorted_addrs(chunk, &count);
-	bool *taken = xcalloc(count, sizeof *taken);
-	unsigned counted = 0;
+	struct keys mine = addr_keys(chunk->distinct ? NULL : chunk);
+	bool *taken = xcalloc(mine.count, sizeof *taken);
 	for (unsigned i = 0; i < published; i++) {
-		const uint8_t *found = bsearch(
-		    chunk_addr(chunk, i), mine, count, len, len == 4 ? by_addr4 : by_addr16);
-		size_t at = (size_t)(found - mine) / len;
-		if (taken[at] || shown_elsewhere(cache, chunk, chunk_addr(chunk, i), true) != NULL)
+		const uint8_t *addr = chunk_addr(chunk, i);
+		size_t at = mine.count == 0 ? 0 : keys_find(&mine, addr);
+		if ((mine.count > 0 && taken[at]) ||
+		    (others && shown_elsewhere(cache, chunk, addr, true) != NULL))
 			continue;
-		taken[at] = true;
+		if (mine.count > 0)
+			taken[at] = true;
 		chunk_swap(chunk, i, counted++);
 	}
 	chunk->counted = (uint16_t)counted;
 	free(taken);
-	free(mine);
+	free(mine.bytes);
 }
 
 /* Lets another chunk of the owner count an address that `chunk` counted and no longer shows. */
@@ -221,15 +256,14 @@ hand_over(
 
 	if (heir == NULL || shown_elsewhere(cache, chunk, addr, true) != NULL)
 		return;
+	struct chunk *copy = edit_chunk(cache, owner, heir);
 	struct pool *pool = edit_pool(cache, owner);
-	count_chunk(pool, heir, -1);
-	struct chunk *copy = cow_edit(cache, writers(heir), chunk_bytes(heir));
+	count_chunk(pool, copy, -1);
 	chunk_swap(
-	    copy, (unsigned)entry_of(copy, copy->counted, copy->published, addr), copy->counted);
+	    copy, chunk_find_addr(copy, copy->counted, copy->published, addr), copy->counted);
 	copy->counted++;
 	count_chunk(pool, copy, 1);
-	*find_chunk(pool, copy->slot) = (struct pool_chunk){ copy, copy->counted, copy->family };
-	slots_set(cache, &cache->next.slots, copy->slot, copy);
+	*find_chunk(pool, copy->slot) = pool_entry(copy);
 }
 
 /* --- the indexes follow a chunk --- */
@@ -240,68 +274,91 @@ writers_reverse(struct treecache *cache, uint8_t family)
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
 }
 
-static int
-by_key(const void *a, const void *b)
+/* The keys that a chunk has in the endpoint index, and whether each entry's were its own; of none
+ * if it is NULL. */
+static struct keys
+endpoint_keys(const struct treecache *cache, const struct chunk *chunk, bool *distinct)
 {
-	return memcmp(a, b, 4);
-}
+	struct keys keys = { .len = 4 };
 
-/* The keys that a chunk has in the endpoint index, in order; caller frees. */
-static uint8_t *
-endpoint_keys(const struct treecache *cache, const struct chunk *chunk, size_t *count)
-{
-	uint8_t *keys = xmalloc(chunk->count * 2u * 4u);
-
-	*count = 0;
+	*distinct = true;
+	if (chunk == NULL)
+		return keys;
+	keys.bytes = xmalloc(chunk->count * 2u * 4u);
 	for (unsigned i = 0; i < chunk->count; i++) {
 		const uint8_t *name = chunk_name(chunk, i);
 		endpoint_addr_key(&cache->next, chunk->owner, chunk_addr(chunk, i), chunk->family,
-		    keys + 4 * (*count)++);
+		    keys.bytes + 4 * keys.count++);
 		if (name != NULL)
-			endpoint_name_key(&cache->next, chunk->owner, name, keys + 4 * (*count)++);
+			endpoint_name_key(
+			    &cache->next, chunk->owner, name, keys.bytes + 4 * keys.count++);
 	}
-	qsort(keys, *count, 4, by_key);
+	size_t all = keys.count;
+	keys_sort(&keys);
+	*distinct = keys.count == all;
 	return keys;
 }
 
-/* Brings the endpoint index from `old` to `chunk`, which have one slot; either may be NULL. */
+/* Brings what an index holds of a slot from `old` to `new`; frees both. */
 static void
-index_endpoints(struct treecache *cache, const struct chunk *old, const struct chunk *chunk)
+index_change(
+    struct treecache *cache, struct index *index, uint32_t slot, struct keys old, struct keys new)
 {
-	size_t old_count = 0, count = 0;
-	uint8_t *old_keys = old == NULL ? NULL : endpoint_keys(cache, old, &old_count);
-	uint8_t *keys = chunk == NULL ? NULL : endpoint_keys(cache, chunk, &count);
+	size_t i = 0, j = 0, len = index->key_len;
 
-	for (size_t i = 0; i < count; i++)
-		if (!has_addr(old_keys, old_count, 4, keys + 4 * i))
-			index_insert(cache, &cache->next.endpoints, keys + 4 * i, chunk->slot);
-	for (size_t i = 0; i < old_count; i++)
-		if (!has_addr(keys, count, 4, old_keys + 4 * i))
-			index_remove(cache, &cache->next.endpoints, old_keys + 4 * i, old->slot);
-	free(old_keys);
-	free(keys);
+	while (i < old.count || j < new.count) {
+		int order = i == old.count   ? 1
+			    : j == new.count ? -1
+					     : memcmp(old.bytes + i * len, new.bytes + j *len, len);
+		if (order < 0)
+			index_remove(cache, index, old.bytes + i * len, slot);
+		else if (order > 0)
+			index_insert(cache, index, new.bytes + j *len, slot);
+		i += order <= 0;
+		j += order >= 0;
+	}
+	free(old.bytes);
+	free(new.bytes);
 }
 
-/* The same for the reverse index, which holds published addresses only. */
+/* The same for the reverse index, which holds published addresses only; either may be NULL. */
 static void
 index_reverse(struct treecache *cache, const struct chunk *old, const struct chunk *chunk)
 {
-	size_t old_count = 0, count = 0;
-	size_t len = family_len(chunk != NULL ? chunk->family
-				: old != NULL ? old->family
-					      : AF_INET);
-	uint8_t *old_addrs = old == NULL ? NULL : sorted_addrs(old, &old_count);
-	uint8_t *addrs = chunk == NULL ? NULL : sorted_addrs(chunk, &count);
-	struct index *reverse = writers_reverse(cache, len == 4 ? AF_INET : AF_INET6);
+	const struct chunk *one = chunk != NULL ? chunk : old;
 
-	for (size_t i = 0; i < count; i++)
-		if (!has_addr(old_addrs, old_count, len, addrs + len * i))
-			index_insert(cache, reverse, addrs + len * i, chunk->slot);
-	for (size_t i = 0; i < old_count; i++)
-		if (!has_addr(addrs, count, len, old_addrs + len * i))
-			index_remove(cache, reverse, old_addrs + len * i, old->slot);
-	free(old_addrs);
-	free(addrs);
+	if (one != NULL)
+		index_change(cache, writers_reverse(cache, one->family), one->slot, addr_keys(old),
+		    addr_keys(chunk));
+}
+
+/*
+ * Whether no other chunk of the owner has a host name of this one; one that has is told, so that a
+ * reader who finds a chunk alone need not look.
+ */
+static bool
+names_alone(struct treecache *cache, struct owner *owner, const struct chunk *chunk)
+{
+	bool alone = true;
+
+	for (unsigned i = 0; i < chunk->count; i++) {
+		const uint8_t *name = chunk_name(chunk, i);
+		const struct chunk *other;
+		uint64_t next_slot = 0;
+		uint8_t key[4];
+		if (name == NULL)
+			continue;
+		endpoint_name_key(&cache->next, owner, name, key);
+		while ((other = index_next_value(
+			    &cache->next, &cache->next.endpoints, key, &next_slot)) != NULL) {
+			if (other->slot == chunk->slot || other->owner != owner)
+				continue;
+			alone = false;
+			if (other->alone)
+				edit_chunk(cache, owner, other)->alone = false;
+		}
+	}
+	return alone;
 }
 
 static bool
@@ -310,25 +367,38 @@ answers_ptr(uint32_t flags)
 	return (flags & (POOL_REVERSE | POOL_ATTACHED)) == (POOL_REVERSE | POOL_ATTACHED);
 }
 
+/* Lets others count what `old` counted and `chunk` does not show. */
+static void
+hand_over_gone(struct treecache *cache, struct owner *owner, const struct chunk *old,
+    const struct chunk *chunk)
+{
+	struct keys shown = addr_keys(chunk != NULL && chunk->family == old->family ? chunk : NULL);
+
+	for (unsigned i = 0; i < old->counted; i++)
+		if (keys_find(&shown, chunk_addr(old, i)) == shown.count)
+			hand_over(cache, owner, old, chunk_addr(old, i));
+	free(shown.bytes);
+}
+
 /* Replaces `old` by `chunk` everywhere; `flags` are the pool's from now on, `old_flags` those that
  * `old` was indexed under. */
 static void
 replace_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old,
     struct chunk *chunk, uint32_t old_flags, uint32_t flags)
 {
-	size_t count = 0, len = family_len(old == NULL ? AF_INET : old->family);
-	uint8_t *shown = NULL;
+	bool others = owner->pool->count > (old != NULL), distinct;
+	struct keys from = endpoint_keys(cache, old, &distinct);
+	struct keys to = endpoint_keys(cache, chunk, &distinct);
 
 	if (chunk != NULL) {
-		chunk_runs(cache, chunk, flags & POOL_NOT_READY);
-		if (old != NULL && old->family == chunk->family)
-			shown = sorted_addrs(chunk, &count);
+		chunk->distinct = distinct;
+		chunk_runs(cache, chunk, flags & POOL_NOT_READY, others);
+		chunk->alone = !others || names_alone(cache, owner, chunk);
 	}
-	for (unsigned i = 0; old != NULL && i < old->counted; i++)
-		if (!has_addr(shown, count, len, chunk_addr(old, i)))
-			hand_over(cache, owner, old, chunk_addr(old, i));
-	free(shown);
-	index_endpoints(cache, old, chunk);
+	if (others && old != NULL)
+		hand_over_gone(cache, owner, old, chunk);
+	index_change(
+	    cache, &cache->next.endpoints, chunk != NULL ? chunk->slot : old->slot, from, to);
 	index_reverse(
 	    cache, answers_ptr(old_flags) ? old : NULL, answers_ptr(flags) ? chunk : NULL);
 	show_chunk(cache, owner, old, chunk);

@@ -30,10 +30,19 @@ from_branch(struct branch *branch)
 	return (uint8_t *)branch + 1;
 }
 
+/* A call of the compiler's library would cost more than the sum: every name takes some of these. */
+static inline unsigned
+bits_set(uint32_t bits)
+{
+	bits -= bits >> 1 & 0x55555555;
+	bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333);
+	return ((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
+}
+
 static unsigned
 ways_count(const struct branch *branch, unsigned shift)
 {
-	return shift >= HASH_BITS ? branch->used : (unsigned)__builtin_popcount(branch->used);
+	return shift >= HASH_BITS ? branch->used : bits_set(branch->used);
 }
 
 static size_t
@@ -51,15 +60,15 @@ way_bit(uint32_t hash, unsigned shift)
 static unsigned
 way_at(const struct branch *branch, uint32_t bit)
 {
-	return (unsigned)__builtin_popcount(branch->used & (bit - 1));
+	return bits_set(branch->used & (bit - 1));
 }
 
-static bool
+static inline bool
 label_is(const struct node *node, uint32_t hash, const uint8_t *label)
 {
 	/* The lengths first: another label's hash may be the same, and its bytes fewer. */
 	return node->hash == hash && node->label[0] == label[0] &&
-	       memcmp(node->label + 1, label + 1, label[0]) == 0;
+	       bytes_equal(node->label + 1, label + 1, label[0]);
 }
 
 /* --- reading --- */
@@ -82,7 +91,7 @@ find_child(void *child, uint32_t hash, const uint8_t *label)
 			return NULL;
 		child = branch->ways[way_at(branch, bit)];
 	}
-	return child != NULL && label_is(child, hash, label) ? child : NULL;
+	return label_is(child, hash, label) ? child : NULL;
 }
 
 const struct node *
@@ -163,10 +172,16 @@ node_rrset(const struct node *node, uint16_t type)
 
 /* --- writing --- */
 
+static size_t
+node_size(const uint8_t *label)
+{
+	return offsetof(struct node, label) + 1u + *label + LABEL_PAD;
+}
+
 static struct node *
 node_new(struct treecache *cache, uint32_t hash, const uint8_t *label)
 {
-	struct node *node = cow_new(cache, sizeof *node + 1u + *label);
+	struct node *node = cow_new(cache, node_size(label));
 
 	*node = (struct node){ .epoch = node->epoch, .hash = hash };
 	memcpy(node->label, label, 1u + *label);
@@ -276,19 +291,14 @@ replace_child(
 	return from_branch(branch);
 }
 
-static size_t
-node_size(const struct node *node)
-{
-	return sizeof *node + 1u + node->label[0];
-}
-
 /* The writer's own copy of the child with this label, made if it is missing. `parent` is the
  * writer's own. */
 static struct node *
 edit_child(struct treecache *cache, struct node *parent, const uint8_t *label)
 {
 	uint32_t hash = hash_bytes(cache->next.seed, label, 1u + *label);
-	const struct node *found = find_child(parent->children, hash, label);
+	const struct node *found =
+	    parent->children == NULL ? NULL : find_child(parent->children, hash, label);
 	struct node *node;
 
 	if (found == NULL) {
@@ -296,7 +306,7 @@ edit_child(struct treecache *cache, struct node *parent, const uint8_t *label)
 		parent->children = add_child(cache, parent->children, 0, node);
 		return node;
 	}
-	node = cow_edit(cache, writers(found), node_size(found));
+	node = cow_edit(cache, writers(found), node_size(found->label));
 	if (node != found)
 		parent->children = replace_child(cache, parent->children, 0, found, node);
 	return node;
@@ -310,7 +320,7 @@ treecache_edit(struct treecache *cache, const uint8_t *name)
 
 	memcpy(padded.wire, name, dname_length(name, DNAME_MAX));
 	unsigned count = reversed_labels(padded.wire, labels);
-	struct node *node = cow_edit(cache, cache->next.root, node_size(cache->next.root));
+	struct node *node = cow_edit(cache, cache->next.root, node_size(cache->next.root->label));
 	cache->next.root = node;
 	for (unsigned i = 0; i < count; i++)
 		node = edit_child(cache, node, labels[i]);

@@ -83,25 +83,6 @@ treecache_context(struct treecache *cache, void *context)
 	cache->dirty = true;
 }
 
-uint32_t
-hash_bytes(uint64_t seed, const uint8_t *bytes, size_t len)
-{
-	uint64_t h = seed ^ len;
-
-	for (;; bytes += 8, len -= 8) {
-		uint64_t word;
-		memcpy(&word, bytes, 8);
-		if (len < 8)
-			word &= len == 0 ? 0 : ~UINT64_C(0) >> (64 - 8 * len);
-		/* Both halves of the product: no input bit can be cancelled without knowing the
-		 * seed. */
-		unsigned __int128 product = (unsigned __int128)(h ^ word) * (seed | 1);
-		h = (uint64_t)product ^ (uint64_t)(product >> 64);
-		if (len <= 8)
-			return (uint32_t)(h ^ h >> 32);
-	}
-}
-
 struct treecache *
 treecache_new(uint64_t seed)
 {

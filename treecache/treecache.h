@@ -81,14 +81,17 @@ struct chunk {
 	const struct ports *ports;
 	uint16_t counted, published, count;
 	uint8_t family;
+	bool distinct; /* no two entries share an address or a host name */
+	bool alone;    /* no other chunk of the owner has one of its host names */
 	/* count addresses; count tags; host names as length-prefixed labels: see chunk_name */
 	uint8_t bytes[];
 };
 
 struct pool_chunk {
 	const struct chunk *chunk;
-	uint32_t counted; /* as in the chunk: a walk to the n-th address need not touch it */
-	uint32_t family;
+	uint32_t slot; /* these as in the chunk: a walk over the pool need not touch it */
+	uint16_t counted;
+	uint8_t family;
 };
 
 enum pool_flags {
@@ -177,6 +180,13 @@ const uint8_t *chunk_name(const struct chunk *chunk, unsigned i);
 
 bool chunk_ready(const struct chunk *chunk, unsigned i);
 
+/* The first of entries [from, to) with this address, or this host name (a lower-case label); `to`
+ * if there is none. */
+unsigned chunk_find_addr(
+    const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *bytes);
+unsigned chunk_find_name(
+    const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *label);
+
 struct endpoint_ref {
 	const struct chunk *chunk;
 	unsigned i;
@@ -194,8 +204,7 @@ struct endpoint_walk {
 	unsigned i;
 };
 
-/* `label`: lower case, length-prefixed, readable 7 bytes behind its end; must live as long as the
- * walk. */
+/* `label`: lower case, length-prefixed; must live as long as the walk. */
 void pool_find_name(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
     const uint8_t *label);
 void pool_find_addr(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,

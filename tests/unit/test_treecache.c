@@ -31,7 +31,9 @@ struct model {
 	unsigned random;
 };
 
-static const char *const host_names[] = { NULL, "db-0", "db-1", "DB-2" };
+static const char *const host_names[] = { NULL, "db-0", "db-1", "DB-2", "db-3", "db-4", "db-5",
+	"db-6", "db-7" };
+enum { HOST_NAMES = sizeof host_names / sizeof host_names[0] };
 
 static unsigned
 pick(struct model *m, unsigned below)
@@ -91,9 +93,14 @@ check_pool(const struct model *m, const struct tree *tree, unsigned o)
 		distinct += model_has(m, o, &addr, NULL);
 	}
 	assert_int_equal(pool->total4, distinct);
-	for (unsigned c = 0; c < pool->count; c++)
-		for (unsigned i = 0; i < pool->chunks[c].counted; i++)
-			seen[chunk_addr(pool->chunks[c].chunk, i)[3]]++;
+	for (unsigned c = 0; c < pool->count; c++) {
+		const struct pool_chunk *entry = &pool->chunks[c];
+		assert_int_equal(entry->slot, entry->chunk->slot);
+		assert_int_equal(entry->counted, entry->chunk->counted);
+		assert_int_equal(entry->family, entry->chunk->family);
+		for (unsigned i = 0; i < entry->counted; i++)
+			seen[chunk_addr(entry->chunk, i)[3]]++;
+	}
 	for (unsigned a = 0; a < ADDRS; a++) {
 		struct addr addr = addr4(a);
 		assert_int_equal(seen[a], model_has(m, o, &addr, NULL));
@@ -119,7 +126,7 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 		}
 		assert_int_equal(found > 0, model_has(m, o, &addr, NULL));
 	}
-	for (unsigned h = 1; h < 4; h++) {
+	for (unsigned h = 1; h < HOST_NAMES; h++) {
 		uint8_t label[80] = { 4 };
 		bool named[ADDRS] = { false };
 		memcpy(label + 1, host_names[h], 4);
@@ -130,6 +137,40 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 		for (unsigned a = 0; a < ADDRS; a++) {
 			struct addr addr = addr4(a);
 			assert_int_equal(named[a], model_has(m, o, &addr, host_names[h]));
+		}
+	}
+}
+
+/* Whether another entry of the chunk has the same address or host name. */
+static bool
+has_double(const struct chunk *chunk)
+{
+	for (unsigned i = 0; i < chunk->count; i++) {
+		const uint8_t *name = chunk_name(chunk, i);
+		if (chunk_find_addr(chunk, i + 1, chunk->count, chunk_addr(chunk, i)) <
+			chunk->count ||
+		    (name != NULL &&
+			chunk_find_name(chunk, i + 1, chunk->count, name) < chunk->count))
+			return true;
+	}
+	return false;
+}
+
+/* What a chunk says of itself is so: a reader who believes it does not look further. */
+static void
+check_alone(const struct pool *pool, unsigned *alone)
+{
+	for (unsigned c = 0; c < pool->count; c++) {
+		const struct chunk *chunk = pool->chunks[c].chunk;
+		assert_int_equal(chunk->distinct, !has_double(chunk));
+		for (unsigned i = 0; chunk->alone && i < chunk->count; i++) {
+			const uint8_t *name = chunk_name(chunk, i);
+			for (unsigned d = 0; name != NULL && d < pool->count; d++) {
+				const struct chunk *other = pool->chunks[d].chunk;
+				*alone += d == c;
+				assert_true(d == c || chunk_find_name(other, 0, other->count,
+							  name) == other->count);
+			}
 		}
 	}
 }
@@ -168,7 +209,7 @@ change_slice(struct model *m, unsigned o, unsigned s)
 	slice->count = pick(m, ENDPOINTS + 1);
 	for (size_t i = 0; i < slice->count; i++)
 		slice->endpoints[i] = (struct endpoint){ addr4(pick(m, ADDRS)), pick(m, 3) > 0,
-			host_names[pick(m, 4)] };
+			host_names[pick(m, HOST_NAMES)] };
 	slice->slot = treecache_slice(
 	    m->cache, m->owners[o], slice->slot, AF_INET, NULL, slice->endpoints, slice->count);
 }
@@ -201,6 +242,7 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 
 	for (unsigned o = 0; o < OWNERS; o++)
 		m.owners[o] = treecache_owner(m.cache, name_of(names[o]).wire);
+	unsigned alone = 0;
 	for (unsigned step = 0; step < STEPS; step++) {
 		unsigned o = pick(&m, OWNERS);
 		if (pick(&m, 10) > 0) {
@@ -217,11 +259,13 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 		for (unsigned i = 0; i < OWNERS; i++) {
 			check_pool(&m, tree_current(m.cache), i);
 			check_walks(&m, tree_current(m.cache), i);
+			check_alone(m.owners[i]->pool, &alone);
 		}
 		check_reverse(&m, tree_current(m.cache));
 		if (pick(&m, 5) == 0)
 			treecache_reclaim(m.cache);
 	}
+	assert_true(alone > 1000);
 	model_free(&m);
 }
 
@@ -248,6 +292,77 @@ an_older_moment_stays_as_it_was(void **state)
 	assert_int_equal(before->serial, 5);
 	assert_int_equal(after->serial, 6);
 	treecache_slice_remove(cache, owner, slot);
+	treecache_pool_flags(cache, owner, 0);
+	treecache_owner_free(cache, owner);
+	treecache_free(cache);
+}
+
+enum { BIG_SLICES = 100, BIG_ENDPOINTS = 100 };
+
+/* The endpoints of one slice of a large StatefulSet; each tenth has no host name. */
+static void
+big_endpoints(unsigned slice, struct endpoint endpoints[BIG_ENDPOINTS], char names[][16])
+{
+	for (unsigned i = 0; i < BIG_ENDPOINTS; i++) {
+		unsigned n = slice * BIG_ENDPOINTS + i;
+		snprintf(names[i], 16, "db-%u", n);
+		endpoints[i] = (struct endpoint){ addr4(n), true, i % 10 == 0 ? NULL : names[i] };
+	}
+}
+
+static void
+a_changed_slice_of_a_huge_service_touches_no_other(void **state)
+{
+	(void)state;
+	static char names[BIG_ENDPOINTS][16];
+	struct treecache *cache = treecache_new(9);
+	struct dname name = name_of("big.ns.svc.");
+	struct owner *owner = treecache_owner(cache, name.wire);
+	struct endpoint endpoints[BIG_ENDPOINTS];
+	const struct chunk *before[BIG_SLICES];
+	uint32_t slots[BIG_SLICES];
+
+	treecache_pool_flags(cache, owner, POOL_APEX | POOL_REVERSE | POOL_ATTACHED);
+	for (unsigned s = 0; s < BIG_SLICES; s++) {
+		big_endpoints(s, endpoints, names);
+		slots[s] =
+		    treecache_slice(cache, owner, 0, AF_INET, NULL, endpoints, BIG_ENDPOINTS);
+	}
+	treecache_publish(cache, 1, true);
+	treecache_reclaim(cache);
+	for (unsigned s = 0; s < BIG_SLICES; s++)
+		before[s] = treecache_chunk(cache, slots[s]);
+
+	/* One endpoint of slice 42 goes, one becomes unready, one comes. */
+	big_endpoints(42, endpoints, names);
+	endpoints[7] = (struct endpoint){ addr4(60000), true, "db-new" };
+	endpoints[8].ready = false;
+	treecache_slice(cache, owner, slots[42], AF_INET, NULL, endpoints, BIG_ENDPOINTS);
+	treecache_publish(cache, 2, true);
+
+	const struct tree *tree = tree_current(cache);
+	const struct pool *pool = tree_find(tree, name.wire)->pool;
+	assert_int_equal(pool->count, BIG_SLICES);
+	assert_int_equal(pool->total4, BIG_SLICES * BIG_ENDPOINTS - 1);
+	for (unsigned s = 0; s < BIG_SLICES; s++) {
+		assert_int_equal(pool->chunks[s].slot, slots[s]);
+		if (s == 42)
+			assert_ptr_not_equal(pool->chunks[s].chunk, before[s]);
+		else
+			assert_ptr_equal(pool->chunks[s].chunk, before[s]);
+	}
+	for (unsigned n = 0; n <= 60000; n += n == 10000 ? 50000 : 1) {
+		struct addr addr = addr4(n);
+		struct reverse_walk walk;
+		struct reverse_ref ref;
+		reverse_find(&walk, tree, &addr);
+		assert_int_equal(reverse_next(&walk, &ref),
+		    n != 4207 && n != 4208 && n != BIG_SLICES * BIG_ENDPOINTS);
+	}
+	print_message(
+	    "one slice of %u: %zu bytes replaced\n", BIG_SLICES, treecache_garbage(cache));
+	for (unsigned s = 0; s < BIG_SLICES; s++)
+		treecache_slice_remove(cache, owner, slots[s]);
 	treecache_pool_flags(cache, owner, 0);
 	treecache_owner_free(cache, owner);
 	treecache_free(cache);
@@ -384,6 +499,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(endpoints_are_what_the_slices_say_through_any_changes),
 		cmocka_unit_test(an_older_moment_stays_as_it_was),
+		cmocka_unit_test(a_changed_slice_of_a_huge_service_touches_no_other),
 		cmocka_unit_test(names_come_and_go_with_their_parents),
 		cmocka_unit_test(labels_with_one_hash_are_kept_apart),
 		cmocka_unit_test(an_index_is_in_order_and_a_set),
