@@ -60,7 +60,11 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 	}
 	switch (resolved->kind) {
 	case RESOLVED_NODE:
-		if ((set = node_rrset(resolved->node, qtype)) != NULL)
+		if ((set = node_rrset(resolved->node, qtype)) == NULL)
+			break;
+		if (qtype == TYPE_SRV)
+			reply_targets(reply, owner, set, resolved->service);
+		else
 			reply_rrset(reply, owner, set);
 		break;
 	case RESOLVED_HEADLESS:
@@ -107,8 +111,7 @@ drop_double(struct wildcard *w, size_t at)
 
 	for (size_t i = w->first; i < at; i += 12u + wire_get16(reply->w.buf + i + 10))
 		if (i + len <= at && memcmp(reply->w.buf + i, reply->w.buf + at, len) == 0) {
-			reply->w.len = at;
-			reply->counts[SECTION_ANSWER]--;
+			reply_drop(reply, at);
 			return;
 		}
 }
@@ -167,12 +170,13 @@ put_cname(struct reply *reply, size_t owner, const struct resolved *resolved, st
 static bool
 zone_apex(struct reply *reply, uint16_t qtype, size_t owner)
 {
+	static const uint8_t ns_name[] = "\2ns\3dns"; /* the set's one name */
 	const struct rrset *ns = node_rrset(reply->tree->root, TYPE_NS);
 
 	if (qtype == TYPE_SOA)
 		reply_soa(reply, owner, reply->config->ttl_s);
 	else if (qtype == TYPE_NS && ns != NULL)
-		reply_rrset(reply, owner, ns);
+		reply_targets(reply, owner, ns, tree_find(reply->tree, ns_name));
 	else if (qtype == TYPE_ANY)
 		put_hinfo(reply, owner);
 	else
@@ -190,7 +194,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below, struc
 	       apex = DNS_HEADER + (size_t)reply->query->qname_len - config->zone.len;
 	struct resolved resolved;
 	struct name name = *qname;
-	uint8_t padded[DNAME_MAX + 8];
+	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
 
 	if (config->wildcards && wildcard_in(qname, below)) {
 		answer_wildcard(reply, qname, below, apex);
@@ -214,7 +218,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below, struc
 		owner = reply->w.len - chase->len;
 		memcpy(padded, chase->wire, chase->len);
 		memset(padded + chase->len, 0, 8);
-		name_cut(&name, padded, chase->len);
+		name = name_cut(padded, chase->len, offsets);
 		int in_zone = name_below(&name, &config->zone);
 		if (in_zone < 0) {
 			conclude(reply, FOUND, apex);
@@ -310,34 +314,56 @@ ptr_endpoints(struct ptrs *ptrs, const struct chunk *chunk, const struct addr *a
 		}
 }
 
+/* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Not
+ * inlined: its stack is not every question's. */
+static __attribute__((noinline)) void
+put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
+{
+	struct ptrs ptrs; /* 32 KB: not to be cleared for each question */
+	struct reverse_walk walk;
+	struct reverse_ref ref;
+
+	ptrs.reply = reply;
+	ptrs.count = 0;
+	reverse_find(&walk, reply->tree, addr);
+	while (reverse_next(&walk, &ref)) {
+		if (cluster_ip && ref.chunk == NULL)
+			ptr_owner(&ptrs, ref.owner);
+		else if (!cluster_ip)
+			ptr_endpoints(&ptrs, ref.chunk, addr);
+	}
+	ptrs_flush(&ptrs);
+}
+
 /* The PTRs of an address; an address that is a ClusterIP answers as that alone. False: nobody has
  * it. */
 static bool
 put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 {
-	struct ptrs ptrs; /* 32 KB: not to be cleared for each question */
 	struct reverse_walk walk;
-	struct reverse_ref ref;
-	bool found = false, cluster_ip = false;
+	struct reverse_ref ref, first;
+	unsigned found = 0;
+	bool cluster_ip = false;
 
-	ptrs.reply = reply;
-	ptrs.count = 0;
-	for (int pass = 0; pass < 2 && !cluster_ip; pass++) {
-		reverse_find(&walk, reply->tree, addr);
-		while (reverse_next(&walk, &ref)) {
-			found = true;
-			if (only_ask)
-				return true;
-			if (pass == 0 && ref.chunk == NULL) {
-				cluster_ip = true;
-				ptr_owner(&ptrs, ref.owner);
-			} else if (pass == 1 && ref.chunk != NULL) {
-				ptr_endpoints(&ptrs, ref.chunk, addr);
-			}
-		}
+	reverse_find(&walk, reply->tree, addr);
+	for (; reverse_next(&walk, &ref); found++) {
+		if (only_ask)
+			return true;
+		if (found == 0)
+			first = ref;
+		cluster_ip |= ref.chunk == NULL;
 	}
-	ptrs_flush(&ptrs);
-	return found;
+	if (found != 1 || (!cluster_ip && !first.chunk->distinct)) {
+		put_sorted_ptrs(reply, addr, cluster_ip);
+	} else if (cluster_ip) {
+		reply_ptr(reply, NULL, first.owner);
+	} else { /* one endpoint of one slice */
+		uint8_t derived[LABEL_ROOM];
+		unsigned i = chunk_find_addr(first.chunk, 0, first.chunk->published, addr->bytes);
+		if (i < first.chunk->published)
+			reply_ptr(reply, endpoint_label(first.chunk, i, derived), first.owner);
+	}
+	return found > 0;
 }
 
 static bool
@@ -458,11 +484,10 @@ static enum answer_outcome
 answer_question(struct reply *reply, struct answer_info *info)
 {
 	const struct query *query = reply->query;
-	struct name name;
+	struct name name = { query->qname, query->labels, query->qname_len, query->label_count };
 	struct addr addr;
 	int below, bits;
 
-	name_cut(&name, query->qname, query->qname_len);
 	if ((below = name_below(&name, &reply->config->zone)) >= 0) {
 		if (reply->tree->synced)
 			return answer_zone(reply, &name, (unsigned)below, &info->target);

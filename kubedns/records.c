@@ -277,21 +277,39 @@ records_for_zone(const struct records_config *config, const struct addr *ns_addr
 	free(sets.bytes);
 }
 
+static char *
+put_decimal(char *p, unsigned byte)
+{
+	if (byte >= 100)
+		*p++ = (char)('0' + byte / 100);
+	if (byte >= 10)
+		*p++ = (char)('0' + byte / 10 % 10);
+	*p++ = (char)('0' + byte % 10);
+	return p;
+}
+
 const uint8_t *
 records_addr_label(const struct addr *addr, uint8_t label[1 + DNAME_LABEL_MAX + 8])
 {
-	char text[ADDR_TEXT_MAX + 1];
+	char text[ADDR_TEXT_MAX + 1], *end = text;
 
-	addr_format(addr, text);
-	size_t len = strlen(text);
-	for (size_t i = 0; i < len; i++)
-		if (text[i] == '.' || text[i] == ':')
-			text[i] = '-';
-	if (text[len - 1] == '-')
-		text[len++] = '0';
+	if (addr->family == AF_INET) { /* an SRV set may be a hundred of these */
+		for (unsigned i = 0; i < 4; i++) {
+			end = put_decimal(end, addr->bytes[i]);
+			*end++ = '-';
+		}
+		end--;
+	} else {
+		addr_format(addr, text);
+		for (; *end != '\0'; end++)
+			if (*end == '.' || *end == ':')
+				*end = '-';
+		if (end[-1] == '-')
+			*end++ = '0';
+	}
 	memset(label, 0, 1 + DNAME_LABEL_MAX + 8);
-	label[0] = (uint8_t)len;
-	memcpy(label + 1, text, len);
+	label[0] = (uint8_t)(end - text);
+	memcpy(label + 1, text, label[0]);
 	return label;
 }
 

@@ -44,12 +44,14 @@ reply_begin(struct reply *reply, const struct answer_config *config, const struc
 
 	if (size > max)
 		size = max;
-	*reply = (struct reply){ .w = { .buf = out },
-		.config = config,
-		.tree = tree,
-		.query = query,
-		.ede = -1,
-		.size = size };
+	memset(
+	    reply, 0, offsetof(struct reply, glue)); /* of the glue only what is counted is read */
+	reply->w.buf = out;
+	reply->config = config;
+	reply->tree = tree;
+	reply->query = query;
+	reply->ede = -1;
+	reply->size = size;
 	reply->w.max = size - opt_len(reply);
 	reply->w.len = DNS_HEADER;
 	reply->flags = FLAG_QR | (query->flags & (0x7800 | FLAG_RD | FLAG_CD));
@@ -247,22 +249,130 @@ reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolv
 			reply_addr(reply, owner, family, chunk_addr(ref.chunk, ref.i));
 }
 
+/* Bytes of the name `label` (NULL: none) below `owner` and the zone; 0: longer than names may be.
+ */
+static size_t
+name_size(const struct answer_config *config, const uint8_t *label, const struct owner *owner)
+{
+	size_t len = (label == NULL ? 0 : 1u + *label) + owner->len - 1u + config->zone.len;
+
+	return len <= DNAME_MAX ? len : 0;
+}
+
+/* Writes that name; returns what follows. */
+static void
+put_name(
+    uint8_t *p, const struct answer_config *config, const uint8_t *label, const struct owner *owner)
+{
+	if (label != NULL) {
+		memcpy(p, label, 1u + *label);
+		p += 1u + *label;
+	}
+	memcpy(p, owner->name, owner->len - 1u);
+	memcpy(p + owner->len - 1, config->zone.wire, config->zone.len);
+}
+
+const uint8_t *
+endpoint_label(const struct chunk *chunk, unsigned i, uint8_t derived[LABEL_ROOM])
+{
+	const uint8_t *label = chunk_name(chunk, i);
+	struct addr addr = { .family = chunk->family };
+
+	if (label != NULL)
+		return label;
+	memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
+	return records_addr_label(&addr, derived);
+}
+
 int
 endpoint_name(
     struct dname *name, const struct answer_config *config, const struct chunk *chunk, unsigned i)
 {
-	const uint8_t *label = chunk_name(chunk, i);
-	uint8_t derived[1 + DNAME_LABEL_MAX + 8];
-	struct addr addr = { .family = chunk->family };
+	uint8_t derived[LABEL_ROOM];
+	const uint8_t *label = endpoint_label(chunk, i, derived);
+	size_t len = name_size(config, label, chunk->owner);
 
-	if (label == NULL) {
-		memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
-		label = records_addr_label(&addr, derived);
+	if (len == 0)
+		return -ENAMETOOLONG;
+	put_name(name->wire, config, label, chunk->owner);
+	name->len = (uint8_t)len;
+	return 0;
+}
+
+void
+reply_ptr(struct reply *reply, const uint8_t *label, const struct owner *owner)
+{
+	size_t len = name_size(reply->config, label, owner);
+	uint8_t *p = len == 0 ? NULL : take(reply, 12 + len);
+
+	if (p != NULL)
+		put_name(put_fixed(p, DNS_HEADER, TYPE_PTR, reply->config->ttl_s, len),
+		    reply->config, label, owner);
+}
+
+/* --- where the addresses of an SRV's or NS's target are, known when its name is written --- */
+
+static void
+glue_add(struct reply *reply, size_t target, const struct glue *glue)
+{
+	const struct glue *last =
+	    reply->glue_count == 0 ? NULL : &reply->glue[reply->glue_count - 1];
+
+	if (target > POINTER_MAX || reply->glue_count == GLUE_MAX)
+		return;
+	if (last != NULL && last->node == glue->node && last->chunk == glue->chunk &&
+	    last->i == glue->i) /* another port of the same */
+		return;
+	reply->glue[reply->glue_count] = *glue;
+	reply->glue[reply->glue_count++].target = (uint16_t)target;
+}
+
+void
+reply_targets(struct reply *reply, size_t owner, const struct rrset *set, const struct node *target)
+{
+	size_t at = reply->w.len + 12 + (set->type == TYPE_SRV ? 6 : 0);
+
+	reply_rrset(reply, owner, set);
+	if (target != NULL && at < reply->w.len)
+		glue_add(reply, at, &(struct glue){ .node = target });
+}
+
+void
+reply_drop(struct reply *reply, size_t at)
+{
+	reply->w.len = at;
+	reply->counts[SECTION_ANSWER]--;
+	while (reply->glue_count > 0 && reply->glue[reply->glue_count - 1].target >= at)
+		reply->glue_count--;
+}
+
+static void
+put_glue(struct reply *reply, const struct glue *glue)
+{
+	if (glue->node != NULL) {
+		const struct rrset *set = NULL;
+		while ((set = node_rrset_next(glue->node, set)) != NULL)
+			if (set->type == TYPE_A || set->type == TYPE_AAAA)
+				reply_rrset(reply, glue->target, set);
+	} else if (glue->pool != NULL) {
+		const struct resolved others = { .pool = glue->pool,
+			.label = chunk_name(glue->chunk, glue->i) };
+		reply_endpoints(reply, glue->target, &others, AF_INET);
+		reply_endpoints(reply, glue->target, &others, AF_INET6);
+	} else {
+		reply_addr(
+		    reply, glue->target, glue->chunk->family, chunk_addr(glue->chunk, glue->i));
 	}
-	name->len = chunk->owner->len;
-	memcpy(name->wire, chunk->owner->name, chunk->owner->len);
-	int rc = dname_append(name, config->zone.wire);
-	return rc < 0 ? rc : dname_prepend(name, label + 1, label[0]);
+}
+
+void
+reply_glue(struct reply *reply)
+{
+	if (reply->truncated)
+		return;
+	reply->section = SECTION_ADDITIONAL;
+	for (unsigned i = 0; i < reply->glue_count; i++)
+		put_glue(reply, &reply->glue[i]);
 }
 
 /* --- SRV of headless Services --- */
@@ -270,6 +380,7 @@ endpoint_name(
 struct srv {
 	const uint8_t *port, *proto;
 	unsigned weight;
+	unsigned first, count; /* of the chunk's ports, those that match */
 };
 
 /*
@@ -285,13 +396,8 @@ speaks_for_name(const struct reply *reply, const struct pool *pool, const struct
 	const uint8_t *name = chunk_name(chunk, i);
 	struct addr addr = { .family = chunk->family };
 
-	if (name == NULL && i < chunk->counted)
-		return true;
 	if (name != NULL) {
-		uint8_t padded[1 + DNAME_LABEL_MAX + 8] = { 0 };
-		memcpy(padded, name, 1u + *name);
-		pool_find_name(&walk, reply->tree, pool, padded);
-		walk.label = name;
+		pool_find_name(&walk, reply->tree, pool, name);
 	} else {
 		memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
 		pool_find_addr(&walk, reply->tree, pool, &addr);
@@ -308,22 +414,42 @@ speaks_for_name(const struct reply *reply, const struct pool *pool, const struct
 }
 
 static void
-put_srv(
-    struct reply *reply, size_t owner, const struct chunk *chunk, unsigned i, const struct srv *srv)
+srv_ports(struct srv *srv, const struct chunk *chunk)
 {
-	struct dname target;
+	srv->count = 0;
+	for (unsigned at = 0; chunk_port(chunk, srv->port, srv->proto, &at); at++)
+		if (srv->count++ == 0)
+			srv->first = at;
+}
 
-	if (endpoint_name(&target, reply->config, chunk, i) < 0)
+/* The records of one endpoint, if it speaks for its name. */
+static void
+put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct chunk *chunk,
+    unsigned i, const struct srv *srv)
+{
+	uint8_t derived[LABEL_ROOM];
+	bool named = chunk_name(chunk, i) != NULL;
+	bool alone = named ? chunk->alone && chunk->distinct : i < chunk->counted;
+
+	if (!alone && !speaks_for_name(reply, pool, chunk, i, srv))
 		return;
-	for (unsigned at = 0; chunk_port(chunk, srv->port, srv->proto, &at); at++) {
-		uint8_t *p = take(reply, 12 + 6 + (size_t)target.len);
+	const uint8_t *label = endpoint_label(chunk, i, derived);
+	size_t len = name_size(reply->config, label, chunk->owner);
+	struct glue glue = {
+		.chunk = chunk, .i = (uint16_t)i, .pool = named && !alone ? pool : NULL
+	};
+	for (unsigned at = srv->first, n = 0; len > 0 && n < srv->count; at++, n++) {
+		if (n > 0 && !chunk_port(chunk, srv->port, srv->proto, &at))
+			return;
+		uint8_t *p = take(reply, 12 + 6 + len);
 		if (p == NULL)
 			return;
-		p = put_fixed(p, owner, TYPE_SRV, reply->config->ttl_s, 6 + (size_t)target.len);
+		p = put_fixed(p, owner, TYPE_SRV, reply->config->ttl_s, 6 + len);
 		wire_put16(p, 0);
 		wire_put16(p + 2, srv->weight);
 		wire_put16(p + 4, chunk->ports->items[at].number);
-		memcpy(p + 6, target.wire, target.len);
+		put_name(p + 6, reply->config, label, chunk->owner);
+		glue_add(reply, reply->w.len - len, &glue);
 	}
 }
 
@@ -353,24 +479,24 @@ void
 reply_pool_srv(struct reply *reply, size_t owner, const struct pool *pool, const uint8_t *port,
     const uint8_t *proto)
 {
-	struct srv srv = { port, proto, pool_srv_weight(pool, port, proto) };
+	struct srv srv = { port, proto, pool_srv_weight(pool, port, proto), 0, 0 };
 
 	unsigned first = pool->count == 0 ? 0 : reply->rotation % pool->count;
 	for (unsigned c = 0; c < pool->count && !reply->truncated; c++) {
 		const struct chunk *chunk = pool->chunks[(first + c) % pool->count].chunk;
-		unsigned at = 0;
-		if (chunk->published == 0 || !chunk_port(chunk, port, proto, &at))
+		srv_ports(&srv, chunk);
+		if (chunk->published == 0 || srv.count == 0)
 			continue;
 		unsigned start = reply->rotation / pool->count % chunk->published;
 		for (unsigned n = 0; n < chunk->published && !reply->truncated; n++) {
-			unsigned i = (start + n) % chunk->published;
-			if (speaks_for_name(reply, pool, chunk, i, &srv))
-				put_srv(reply, owner, chunk, i, &srv);
+			unsigned i =
+			    start + n < chunk->published ? start + n : start + n - chunk->published;
+			put_srv(reply, owner, pool, chunk, i, &srv);
 		}
 	}
 }
 
-/* --- SOA and glue --- */
+/* --- SOA --- */
 
 /* Offset of `zone` in the question, which ends in it, or 0. */
 static size_t
@@ -415,57 +541,4 @@ reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s)
 	wire_put32(p + 12, SOA_EXPIRE_S);
 	wire_put32(p + 16, config->negative_ttl_s);
 	reply_record(reply, owner, TYPE_SOA, ttl_s, rdata, (size_t)(p + 20 - rdata));
-}
-
-static void
-put_target_addrs(struct reply *reply, size_t target)
-{
-	struct dname name;
-	struct name cut;
-	uint8_t padded[DNAME_MAX + 8] = { 0 };
-	struct resolved resolved;
-	size_t at = target;
-
-	if (wire_read_name(reply->w.buf, reply->w.len, &at, &name) < 0)
-		return;
-	dname_lower(name.wire, name.len);
-	memcpy(padded, name.wire, name.len);
-	name_cut(&cut, padded, name.len);
-	int below = name_below(&cut, &reply->config->zone);
-	if (below < 0)
-		return;
-	resolve(reply->config, reply->tree, &cut, (unsigned)below, &resolved);
-	if (resolved.kind == RESOLVED_ENDPOINT) {
-		reply_endpoints(reply, target, &resolved, AF_INET);
-		reply_endpoints(reply, target, &resolved, AF_INET6);
-	} else if (resolved.kind == RESOLVED_NODE) {
-		const struct rrset *a = node_rrset(resolved.node, TYPE_A);
-		const struct rrset *aaaa = node_rrset(resolved.node, TYPE_AAAA);
-		if (a != NULL)
-			reply_rrset(reply, target, a);
-		if (aaaa != NULL)
-			reply_rrset(reply, target, aaaa);
-	}
-}
-
-void
-reply_glue(struct reply *reply)
-{
-	size_t at = DNS_HEADER + (size_t)reply->query->question_len, previous = 0;
-	unsigned answers = reply->counts[SECTION_ANSWER];
-	const uint8_t *wire = reply->w.buf;
-
-	reply->section = SECTION_ADDITIONAL;
-	if (reply->truncated)
-		return;
-	for (unsigned i = 0; i < answers; i++) {
-		size_t len = 12u + wire_get16(wire + at + 10); /* every owner is a pointer */
-		uint16_t type = wire_get16(wire + at + 2);
-		size_t target = at + 12 + (type == TYPE_SRV ? 6 : 0);
-		bool again = previous != 0 && dname_equal(wire + previous, wire + target);
-		if ((type == TYPE_SRV || type == TYPE_NS) && !again && target <= POINTER_MAX)
-			put_target_addrs(reply, target);
-		previous = type == TYPE_SRV || type == TYPE_NS ? target : 0;
-		at += len;
-	}
 }

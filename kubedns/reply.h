@@ -10,6 +10,18 @@
 
 enum section { SECTION_ANSWER, SECTION_AUTHORITY, SECTION_ADDITIONAL, SECTION_COUNT };
 
+enum { GLUE_MAX = 512, LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
+
+/* Where the addresses of a name in the answer section are: at a node, of all endpoints of the pool
+ * that have entry `i`'s name, or (neither) of entry `i` alone. */
+struct glue {
+	const struct node *node;
+	const struct pool *pool;
+	const struct chunk *chunk;
+	uint16_t i;
+	uint16_t target; /* the name's offset in the message */
+};
+
 struct reply {
 	struct writer w; /* `max` leaves room for the OPT */
 	const struct answer_config *config;
@@ -23,6 +35,8 @@ struct reply {
 	bool truncated;
 	uint32_t rotation;
 	size_t size; /* the client's limit */
+	unsigned glue_count;
+	struct glue glue[GLUE_MAX]; /* more names than a pointer reaches, nearly always */
 };
 
 /* Begins a reply to `query` (read from `wire`); a `tcp` client takes 65,535 bytes. */
@@ -64,9 +78,21 @@ void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl
  * queries. */
 void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s);
 
-/* The addresses of the SRV and NS targets in the answer section that are ours, as far as they fit.
- */
+/* A set of SRVs or NSs that all name `target`. */
+void reply_targets(
+    struct reply *reply, size_t owner, const struct rrset *set, const struct node *target);
+
+/* Takes back the answer section's last record, which begins at `at`. */
+void reply_drop(struct reply *reply, size_t at);
+
+/* The addresses of the SRVs' and NSs' targets, as far as they fit. */
 void reply_glue(struct reply *reply);
+
+/* A PTR to an owner, or to the endpoint with this label below it. */
+void reply_ptr(struct reply *reply, const uint8_t *label, const struct owner *owner);
+
+/* An endpoint's own label: its host name, or its address with dashes, in `derived`. */
+const uint8_t *endpoint_label(const struct chunk *chunk, unsigned i, uint8_t derived[LABEL_ROOM]);
 
 /* Full name of an endpoint: its host name or its address with dashes, then the owner and the zone.
  * 0 or -ENAMETOOLONG. */

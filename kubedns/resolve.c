@@ -5,16 +5,14 @@
 #include "kubedns/records.h"
 #include "kubedns/resolve.h"
 
-void
-name_cut(struct name *name, const uint8_t *wire, size_t len)
+struct name
+name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
 {
 	unsigned count = 0;
 
-	name->wire = wire;
-	name->len = (uint8_t)len;
 	for (unsigned at = 0; wire[at] != 0; at += 1u + wire[at])
-		name->offsets[count++] = (uint8_t)at;
-	name->count = (uint8_t)count;
+		offsets[count++] = (uint8_t)at;
+	return (struct name){ wire, offsets, (uint8_t)len, (uint8_t)count };
 }
 
 int
@@ -246,6 +244,8 @@ walk_tree(const struct answer_config *config, const struct tree *tree, const str
 				   : RESOLVED_NOTHING;
 		node = child;
 		resolved->node = node;
+		if (below - left == 2) /* <service>.<namespace>.svc */
+			resolved->service = node;
 		if (resolve_hidden(config, node))
 			return RESOLVED_NOTHING;
 	}
@@ -261,6 +261,7 @@ resolve(const struct answer_config *config, const struct tree *tree, const struc
     unsigned below, struct resolved *resolved)
 {
 	resolved->node = tree->root;
+	resolved->service = NULL;
 	resolved->kind = below > 0 && label_is(label_at(name, below - 1), "pod")
 			     ? pod_name(config, tree, name, below, resolved)
 			     : walk_tree(config, tree, name, below, resolved);

@@ -15,15 +15,16 @@ enum {
 	    UINT32_MAX /* number of a node that belongs to the zone itself: `svc`, `pod` */
 };
 
-/* A name cut into labels; `wire` is lower case and readable 7 bytes behind its end. */
+/* A name cut into labels, borrowed; `wire` is lower case and readable 7 bytes behind its end. */
 struct name {
 	const uint8_t *wire;
+	const uint8_t *offsets; /* of the labels, first to last */
 	uint8_t len;
-	uint8_t count;                     /* labels */
-	uint8_t offsets[DNAME_LABELS_MAX]; /* of the labels, first to last */
+	uint8_t count; /* labels */
 };
 
-void name_cut(struct name *name, const uint8_t *wire, size_t len);
+/* Cuts the name at `wire`, whose labels' offsets are put into `offsets`. */
+struct name name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX]);
 
 /* How many labels of `name` stand before `zone` (0: it is the zone), or -1 if it is not in the
  * zone. */
@@ -42,7 +43,8 @@ enum resolved_kind {
 
 struct resolved {
 	enum resolved_kind kind;
-	const struct node *node; /* the deepest one on the way */
+	const struct node *node;    /* the deepest one on the way */
+	const struct node *service; /* NODE: the Service's own, if it is one's */
 	const struct pool *pool;
 	const uint8_t *port, *proto; /* PORT: labels of the name */
 	const uint8_t *label;        /* ENDPOINT: by host name; NULL: by address */

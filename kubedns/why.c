@@ -403,7 +403,7 @@ static void
 explain(struct why *why, const char *text)
 {
 	struct dname qname;
-	uint8_t padded[DNAME_MAX + 8] = { 0 };
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
 	struct addr addr;
 
 	if (dname_from_text(&qname, text) < 0) {
@@ -413,7 +413,7 @@ explain(struct why *why, const char *text)
 	dname_lower(qname.wire, qname.len);
 	memcpy(padded, qname.wire, qname.len);
 	dname_to_text(qname.wire, why->text);
-	name_cut(&why->name, padded, qname.len);
+	why->name = name_cut(padded, qname.len, offsets);
 	int below = name_below(&why->name, &why->config->answers->zone);
 	int bits = resolve_reverse_name(&why->name, &addr);
 	why->below = below < 0 ? 0 : (unsigned)below;

@@ -48,9 +48,8 @@ static void
 complete(const struct step *last)
 {
 	struct match *m = last->match;
-	uint8_t wire[DNAME_MAX + 8] = { 0 };
+	uint8_t wire[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
 	struct resolved resolved;
-	struct name name;
 	size_t at = 0;
 
 	for (const struct step *s = last; s->label != NULL; s = s->above) {
@@ -60,7 +59,7 @@ complete(const struct step *last)
 		at += 1u + *s->label;
 	}
 	memcpy(wire + at, m->config->zone.wire, m->config->zone.len);
-	name_cut(&name, wire, at + m->config->zone.len);
+	struct name name = name_cut(wire, at + m->config->zone.len, offsets);
 	resolve(m->config, m->tree, &name, m->below, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING)
 		return;

@@ -9,32 +9,13 @@ lower(uint8_t c)
 	return (uint8_t)(c + ((uint8_t)(c - 'A') < 26) * ('a' - 'A'));
 }
 
-/*
- * Eight bytes at once, for every query comes through here. In the low seven bits of each byte a
- * sum carries into the eighth from 'A' on, another from 'Z' + 1 on; where they differ, and the
- * byte itself is below 128, it is a capital.
- */
-static uint64_t
-lower_eight(uint64_t bytes)
-{
-	const uint64_t each = 0x0101010101010101, high = 0x80 * each;
-	uint64_t low = bytes & ~high;
-	uint64_t from_a = low + (0x80 - 'A') * each, beyond_z = low + (0x7f - 'Z') * each;
-
-	return bytes | (((from_a ^ beyond_z) & ~bytes & high) >> 2);
-}
-
 void
 dname_lower(uint8_t *wire, size_t len)
 {
 	size_t i = 0;
-	uint64_t bytes;
 
-	for (; i + sizeof(bytes) <= len; i += sizeof(bytes)) {
-		memcpy(&bytes, wire + i, sizeof(bytes));
-		bytes = lower_eight(bytes);
-		memcpy(wire + i, &bytes, sizeof(bytes));
-	}
+	for (; i + 8 <= len; i += 8)
+		dname_lower_at(wire + i);
 	for (; i < len; i++)
 		wire[i] = lower(wire[i]);
 }
@@ -75,7 +56,7 @@ dname_equal(const uint8_t *a, const uint8_t *b)
 	for (; i + sizeof(x) <= len; i += sizeof(x)) {
 		memcpy(&x, a + i, sizeof(x));
 		memcpy(&y, b + i, sizeof(y));
-		if (x != y && lower_eight(x) != lower_eight(y))
+		if (x != y && dname_lower_eight(x) != dname_lower_eight(y))
 			return false;
 	}
 	for (; i < len; i++)

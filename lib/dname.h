@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	DNAME_MAX = 255, /* bytes on the wire, root included */
@@ -36,6 +37,31 @@ size_t dname_length(const uint8_t *wire, size_t max);
 
 /* Folds A-Z to a-z in place; works on whole wire names since length bytes are below 'A'. */
 void dname_lower(uint8_t *wire, size_t len);
+
+/*
+ * Eight bytes at once, for every query comes through here. In the low seven bits of each byte a
+ * sum carries into the eighth from 'A' on, another from 'Z' + 1 on; where they differ, and the
+ * byte itself is below 128, it is a capital.
+ */
+static inline uint64_t
+dname_lower_eight(uint64_t bytes)
+{
+	const uint64_t each = 0x0101010101010101, high = 0x80 * each;
+	uint64_t low = bytes & ~high;
+	uint64_t from_a = low + (0x80 - 'A') * each, beyond_z = low + (0x7f - 'Z') * each;
+
+	return bytes | (((from_a ^ beyond_z) & ~bytes & high) >> 2);
+}
+
+static inline void
+dname_lower_at(uint8_t *wire)
+{
+	uint64_t bytes;
+
+	memcpy(&bytes, wire, sizeof bytes);
+	bytes = dname_lower_eight(bytes);
+	memcpy(wire, &bytes, sizeof bytes);
+}
 
 bool dname_equal(const uint8_t *a, const uint8_t *b);
 

@@ -13,14 +13,25 @@ enum { OPT_FIXED = 11, OPTION_NSID = 3 };
 static size_t
 read_qname(struct query *query, const uint8_t *wire, size_t len)
 {
-	size_t name_len = dname_length(wire + DNS_HEADER, len - DNS_HEADER);
+	const uint8_t *name = wire + DNS_HEADER;
+	size_t max = len - DNS_HEADER < DNAME_MAX ? len - DNS_HEADER : DNAME_MAX;
+	unsigned at = 0, count = 0;
 
-	if (name_len == 0)
+	for (; at < max && name[at] != 0; at += 1u + name[at]) {
+		if (name[at] > DNAME_LABEL_MAX)
+			return 0;
+		query->labels[count++] = (uint8_t)at;
+	}
+	if (at++ >= max)
 		return 0;
-	memcpy(query->qname, wire + DNS_HEADER, name_len);
-	dname_lower(query->qname, name_len);
-	query->qname_len = (uint8_t)name_len;
-	return name_len;
+	query->label_count = (uint8_t)count;
+	query->qname_len = (uint8_t)at;
+	memset(query->qname + at, 0, 8);
+	memcpy(query->qname, name, at);
+	/* Whole words: the padding's zeros stay what they are. */
+	for (unsigned i = 0; i < at; i += 8)
+		dname_lower_at(query->qname + i);
+	return at;
 }
 
 /* Reads the OPT record's options for the one that we know; false if they do not fit their length.

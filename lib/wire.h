@@ -72,7 +72,9 @@ struct query {
 	uint16_t udp_size;     /* the client's: 512 without EDNS, never less */
 	uint16_t question_len; /* bytes of the question section */
 	uint8_t qname_len;
-	uint8_t qname[DNAME_MAX + 8]; /* lower case; padded for hashing by words */
+	uint8_t label_count;
+	uint8_t labels[DNAME_LABELS_MAX]; /* where qname's labels begin */
+	uint8_t qname[DNAME_MAX + 8];     /* lower case; padded for hashing by words */
 };
 
 enum query_result {
