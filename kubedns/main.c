@@ -34,8 +34,10 @@ enum { EXIT_STOPPED = 0, EXIT_FAILED = 1, EXIT_MISTAKE = 2 };
 
 enum {
 	RECLAIM_BYTES =
-	    256 * 1024, /* replaced memory that is freed at once; less may wait for the next turn */
-	RECLAIM_MS = 100,
+	    256 * 1024, /* replaced memory that is freed at once; less waits for a quiet moment */
+	/* Without a change: to wait for the readers interrupts all CPUs that they run on, twice,
+	 * which is a good part of what a change that comes alone costs. */
+	RECLAIM_MS = 1000,
 };
 
 struct kubedns {
@@ -47,6 +49,7 @@ struct kubedns {
 	struct http_route metrics_routes[2];
 	struct pollfd fds[FD_COUNT];
 	int64_t started_ms, drain_until_ms, next_period_ms; /* monotonic; drain 0: not stopping */
+	int64_t published_ms; /* when readers were last shown something new */
 	int signal_fd;
 	bool told_context; /* readers know the settings in force */
 	bool stop;
@@ -290,8 +293,10 @@ publish(struct kubedns *k)
 	if (!s->synced && k->told_context)
 		return;
 	int64_t now_ns = unix_ns();
-	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced))
+	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
 		status_published(s, now_ns);
+		k->published_ms = now_ms();
+	}
 	k->told_context = true;
 	if (treecache_garbage(k->cache) >= RECLAIM_BYTES)
 		treecache_reclaim(k->cache);
@@ -314,8 +319,8 @@ wait_ms(const struct kubedns *k)
 		ms = least(ms, k->drain_until_ms - now);
 	if (!k->status.synced && !k->status.sync_timed_out)
 		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
-	if (treecache_garbage(k->cache) > 0)
-		ms = least(ms, RECLAIM_MS);
+	if (treecache_garbage(k->cache) > 0 && k->published_ms + RECLAIM_MS - now < ms)
+		ms = k->published_ms + RECLAIM_MS - now;
 	ms = ms < 0 ? 0 : ms;
 	if (k->http != NULL)
 		ms = least(ms, http_timeout_ms(k->http));
@@ -326,7 +331,7 @@ static void
 turn(struct kubedns *k)
 {
 	struct status *s = &k->status;
-	int ready = watch_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
+	watch_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
 	bool period = now_ms() >= k->next_period_ms;
 
 	if (period)
@@ -346,7 +351,7 @@ turn(struct kubedns *k)
 		http_run(k->http);
 	if (k->metrics != NULL)
 		http_run(k->metrics);
-	if (ready == 0 && treecache_garbage(k->cache) > 0) /* quiet: free the rest */
+	if (treecache_garbage(k->cache) > 0 && now_ms() - k->published_ms >= RECLAIM_MS)
 		treecache_reclaim(k->cache);
 }
 
