@@ -198,6 +198,7 @@ static void
 segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
 {
 	uint16_t value = (uint16_t)len;
+	*size = (struct segment_size){ 0 };
 	hdr->msg_control = size->room;
 	hdr->msg_controllen = sizeof(size->room);
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
