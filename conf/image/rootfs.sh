@@ -28,8 +28,9 @@ copy() {
 	mkdir -p "$root$(dirname "$2")"
 	cp -L "$1" "$root$2"
 	package=$(owner "$1" | sed -n '1s/[:,].*//p')
+	: "${package:=$(basename "$1")}" # built here, from a package of that name or from our own source
 	licence=/usr/share/doc/$package/copyright
-	if [ -n "$package" ] && [ -e "$licence" ] && { [ -z "$common" ] || [ ! -e "$common$licence.gz" ]; }; then
+	if [ -e "$licence" ] && { [ -z "$common" ] || [ ! -e "$common$licence.gz" ]; }; then
 		mkdir -p "$root/usr/share/doc/$package"
 		gzip -9nc "$licence" >"$root$licence.gz"
 	fi
