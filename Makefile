@@ -233,11 +233,14 @@ test-images: images
 		docker build -q --force-rm --build-arg BASE=$(BASE) --target $$t -t dnst-$$t tests/cluster || exit 1; done
 .PHONY: test-images
 
+# So many control planes at a time, each with a network and files of tests of its own: most of the time they wait.
 CLUSTER_TESTS ?= tests/cluster
+CLUSTER_JOBS ?= 3
 test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
 	@$(call deps,build run test cluster)
 	@$(again) all controlplane test-images
-	CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt $(PYTHON) -m pytest -q $(CLUSTER_TESTS) $(PYTEST_ARGS)
+	CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt $(PYTHON) -m pytest -q --durations=15 \
+		-n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS)
 .PHONY: test-cluster
 
 version:

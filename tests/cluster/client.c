@@ -461,6 +461,14 @@ flights_expire(struct tally *tally)
 		}
 }
 
+/* Whoever breaks something waits for this: what is asked from now on counts. */
+static void
+say_begun(void)
+{
+	printf("{\"begun\":true}\n");
+	fflush(stdout);
+}
+
 static int
 run_ask(const char *address, double rate, const struct target *targets, size_t count)
 {
@@ -472,6 +480,7 @@ run_ask(const char *address, double rate, const struct target *targets, size_t c
 		fprintf(stderr, "client: %s: not an address\n", address);
 		return 2;
 	}
+	say_begun();
 	double start = now_ms(), next = start;
 	tally.bad_since = start;
 	/* After the signal, what is in flight still gets its time to be answered. */
@@ -497,6 +506,7 @@ run_resolve(double rate, const struct target *targets, size_t count)
 {
 	static struct tally tally;
 	static struct addresses a;
+	say_begun();
 	double next = now_ms();
 	tally.bad_since = next;
 	while (!stopped) {

@@ -44,15 +44,18 @@ def objects(text):
 
 
 class Asker:
-    """A client that asks all the time, in a container; stop() returns what it counted, and each failure."""
+    """A client that asks all the time, in a container, from now on; stop() returns what it counted, and each failure."""
 
     def __init__(self, pod, *args):
         self.process = subprocess.Popen(["docker", "exec", "-i", pod.container("client").id, "/client", *map(str, args)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.rate = float(args[2] if args[0].startswith("ask") else args[1])
+        assert json_lines(self.process.stdout.readline()) == [{"begun": True}], args
 
     def stop(self):
-        lines = json_lines(self.process.communicate(timeout=60)[0])
+        self.process.stdin.close()
+        lines = json_lines(self.process.stdout.read())
+        self.process.wait(60)
         return lines[-1], lines[:-1]
 
 
@@ -145,10 +148,8 @@ class Cluster:
         if self.installed != overlay:
             self.install(overlay, replicas)
             self.installed = overlay
-        pods = self.kubelet.list("kube-system", "kube-dns-")
-        if len(pods) != replicas or not all(p.ready() for p in pods):
-            pods = self.scale("kube-dns", replicas)
-        return pods
+        # Also where nothing was installed: the test before may have left a pod that is ready and not yet behind its Service.
+        return self.scale("kube-dns", replicas)
 
     def reinstall(self):
         """What runs is not what an overlay says any more: the next ensure() applies it again."""
@@ -216,10 +217,18 @@ class Cluster:
         return Asker(pod, *args)
 
     @staticmethod
-    def stop_after(asker, asked):
-        """Stops an asker once it has had the time for so many questions at its rate."""
+    def wait_asked(asker, asked):
+        """Leaves an asker the time for so many questions at its rate."""
         time.sleep(asked / asker.rate)
+
+    def stop_after(self, asker, asked):
+        self.wait_asked(asker, asked)
         return asker.stop()
+
+    def service(self, name):
+        """A Service that nobody has asked for; its address."""
+        made = self.api.request("POST", "/api/v1/namespaces/clients/services", {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}})
+        return made["spec"]["clusterIP"]
 
     def gone(self, prefix, timeout=60):
         """Waits until no pod with this prefix is left, containers and all."""

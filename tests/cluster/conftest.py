@@ -10,8 +10,11 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from cluster import REGISTRY, Cluster, version  # noqa: E402
+from load import Load  # noqa: E402
 from plane import environment_ctl  # noqa: E402
 from run import docker  # noqa: E402
+
+ROW = "expected and observed"
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +63,19 @@ def musl(cluster, upstream):
     return cluster.client("musl", "dnst-musl")
 
 
+@pytest.fixture
+def load(suite, glibc, musl):
+    """load() begins to ask; whatever the test forgets is ended."""
+    made = []
+
+    def start():
+        made.append(Load(suite, glibc, musl))
+        return made[-1]
+    yield start
+    for asker in (a for m in made for a in m.askers if a.process.poll() is None):
+        asker.stop()
+
+
 @pytest.fixture(autouse=True)
 def stand_ins_are_well(request):
     """A pod that could not be started as its spec says fails the test, whatever it was about."""
@@ -68,23 +84,29 @@ def stand_ins_are_well(request):
         request.getfixturevalue("cluster").check()
 
 
-_table = []
-
-
 @pytest.fixture
-def report():
+def report(request):
     """report(what, expected, observed): a row of the table at the end of the run."""
     def note(what, expected, observed):
-        _table.append((what, expected, observed))
+        request.node.user_properties.append((ROW, [str(what), str(expected), str(observed)]))
         print(f"{what}: expected {expected}; observed {observed}")
     return note
 
 
+def pytest_collection_modifyitems(items):
+    """Files that take longest begin first, so that the run does not end with one worker at them."""
+    first = ["test_faults_api.py", "test_faults.py", "test_services.py"]
+    items.sort(key=lambda i: first.index(i.path.name) if i.path.name in first else len(first))
+
+
 def pytest_terminal_summary(terminalreporter):
-    if _table:
+    """The rows of all tests, wherever they ran."""
+    reports = [r for rs in terminalreporter.stats.values() for r in rs if getattr(r, "when", None) == "call"]
+    table = [row for r in sorted(reports, key=lambda r: r.nodeid) for name, row in r.user_properties if name == ROW]
+    if table:
         terminalreporter.section("expected and observed")
-        for row in _table:
-            terminalreporter.write_line("{:<44} {:<44} {}".format(*map(str, row)))
+        for row in table:
+            terminalreporter.write_line("{:<44} {:<44} {}".format(*row))
         path = os.environ.get("CLUSTER_REPORT")
         if path:
-            pathlib.Path(path).write_text("".join("\t".join(map(str, r)) + "\n" for r in _table))
+            pathlib.Path(path).write_text("".join("\t".join(r) + "\n" for r in table))

@@ -22,6 +22,13 @@ def timestamp():
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def time_of_day(text):
+    """Seconds since the epoch of an engine's timestamp, which has nanoseconds."""
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    at = datetime.datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=datetime.timezone.utc)
+    return at.timestamp() + float(f"0.{fraction or 0}")
+
+
 class Probe:
     """One probe of one container: when it is due, and what its last results add up to."""
 
@@ -67,6 +74,7 @@ class Container:
     def __init__(self, pod, spec):
         self.pod, self.spec = pod, spec
         self.restarts, self.running, self.last_state, self.id = -1, False, None, None
+        self.died = None  # time of day, as the engine saw it
         self.probes = {}
         self.log_path = pod.directory / f"{spec['name']}.log"
 
@@ -112,6 +120,7 @@ class Container:
         self.pod.changed()
         self.keep_log()
         state = json.loads(docker("inspect", "-f", "{{json .State}}", container_id, check=False).strip() or "{}")
+        self.died = time_of_day(state["FinishedAt"]) if state else time.time()
         self.last_state = {"exitCode": state.get("ExitCode", 0), "reason": "OOMKilled" if state.get("OOMKilled") else "Error",
                            "message": (self.pod.directory / f"{self.spec['name']}.termination").read_text()[:4096],
                            "finishedAt": timestamp()}

@@ -2,9 +2,10 @@
 endpoints, by chance, query by query; the rules follow the real EndpointSlices."""
 
 import threading
+import time
 
 from plane import Watcher
-from run import Failed, alive, in_netns
+from run import Failed, alive, in_netns, wait_for
 
 CHAIN = ":KUBE-SVC - [0:0]"  # named in a restore without flush, it is made or emptied; rules of a test stay
 
@@ -13,7 +14,8 @@ class Proxy:
     def __init__(self, api, namespaces=("kube-system", "default")):
         self.namespaces = namespaces
         self.pids, self.lock = set(), threading.RLock()
-        self.rules, self.serving = "", {}
+        self.rules, self.serving, self.targets = "", {}, {}
+        self.left = {}  # address -> time of day when the rules in force stopped to send to it
         self.services = Watcher(api, "/api/v1/services", self._changed)
         self.slices = Watcher(api, "/apis/discovery.k8s.io/v1/endpointslices", self._changed)
 
@@ -21,13 +23,15 @@ class Proxy:
         if obj["metadata"]["namespace"] not in self.namespaces or not hasattr(self, "slices"):
             return
         with self.lock:
-            rules, serving = self._render()
+            rules, serving, targets = self._render()
             if (rules, serving) == (self.rules, self.serving):
                 return
             gone = {(vip, a) for vip, old in self.serving.items() for a in old - serving.get(vip, set())}
-            self.rules, self.serving = rules, serving
+            left = {a for vip, old in self.targets.items() for a in old - targets.get(vip, set())}
             for pid in list(self.pids):
-                self._apply(pid, gone)
+                self._apply(pid, rules, gone)
+            self.left.update(dict.fromkeys(left, time.time()))
+            self.rules, self.serving, self.targets = rules, serving, targets  # only now: who reads them wants what is in force
 
     def _endpoints(self, service):
         """Addresses with their ports: the ready ones, else those that serve while they end; and all that serve."""
@@ -50,12 +54,13 @@ class Proxy:
         return sorted(ready or fallback), serving
 
     def _render(self):
-        nat, filter_, all_serving = [], [], {}
+        nat, filter_, all_serving, targets = [], [], {}, {}
         for service in sorted(self.services.list(), key=Watcher.key):
             vip = service["spec"].get("clusterIP", "None")
             if service["metadata"]["namespace"] not in self.namespaces or vip in ("None", "") or ":" in vip:
                 continue
             endpoints, all_serving[vip] = self._endpoints(service)
+            targets[vip] = {a for _, a, _ in endpoints}
             for port in service["spec"]["ports"]:
                 match = f"-A KUBE-SVC -d {vip}/32 -p {port['protocol'].lower()} --dport {port['port']}"
                 chosen = [(a, p) for name, a, p in endpoints if name == port.get("name", "")]
@@ -64,11 +69,11 @@ class Proxy:
                     nat.append(f"{match} {chance}-j DNAT --to-destination {address}:{target}")
                 if not chosen:
                     filter_.append(f"{match} -j REJECT")
-        return "\n".join(["*nat", CHAIN, *nat, "COMMIT", "*filter", CHAIN, *filter_, "COMMIT", ""]), all_serving
+        return "\n".join(["*nat", CHAIN, *nat, "COMMIT", "*filter", CHAIN, *filter_, "COMMIT", ""]), all_serving, targets
 
-    def _apply(self, pid, gone=()):
+    def _apply(self, pid, rules, gone=()):
         try:
-            in_netns(pid, "iptables-restore", "-w", "--noflush", input=self.rules)
+            in_netns(pid, "iptables-restore", "-w", "--noflush", input=rules)
         except Failed:
             if alive(pid):
                 raise
@@ -91,15 +96,20 @@ class Proxy:
         with self.lock:
             self.pids.add(pid)
             if not self.rules:
-                self.rules, self.serving = self._render()
-            self._apply(pid)
+                self.rules, self.serving, self.targets = self._render()
+            self._apply(pid, self.rules)
             for table in ("nat", "filter"):
                 in_netns(pid, "iptables", "-w", "-t", table, "-A", "OUTPUT", "-j", "KUBE-SVC")
 
     def sends_to(self, addresses):
-        """Whether the rules in force send some Service's address to all of these."""
+        """Whether the rules in force send some Service's address to all of these and to no other."""
         with self.lock:
-            return any(addresses <= serving for serving in self.serving.values())
+            return addresses in self.targets.values()
+
+    def await_left(self, address, since, timeout=30):
+        """When, after `since`, the rules stopped to send to an address."""
+        wait_for(lambda: self.left.get(address, 0) >= since, timeout, f"no rule for {address}")
+        return self.left[address]
 
     def remove(self, pid):
         with self.lock:
