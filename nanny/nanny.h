@@ -3,9 +3,9 @@
  *
  *	ConfigMap --inotify--> confdir --> config ---+
  *	resolv.conf --inotify--> confdir --> resolv -+-> routes --> servers --> runfile
- *	names --c-ares--> addresses -----------------+                |
- *	                                                        SIGHUP v
- *	    child <-- generation -- probe <-- asked at the marker -- dnsmasq
+ *	names --c-ares--> addresses -----------------+                             | SIGHUP
+ *	                                                                           v
+ *	      child <-- generation -- probe <-- asked at the marker's address -- dnsmasq
  */
 #ifndef NANNY_NANNY_H
 #define NANNY_NANNY_H

@@ -66,7 +66,7 @@ tcp_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms)
 	/* Each is followed by a blank; a last one without it has been cut off. */
 	for (const char *p = text; sscanf(p, "%d%n", &pid, &len) == 1 && p[len] == ' '; p += len)
 		add(tcp, pid);
-	tcp->next_ms = now_ms;
+	tcp->reloaded_ms = tcp->next_ms = now_ms;
 }
 
 bool
@@ -92,9 +92,26 @@ read_switches(pid_t pid, uint64_t *switches)
 	return at && sscanf(at + sizeof label - 1, "%" SCNu64, switches) == 1;
 }
 
+static bool
+waits_on(pid_t pid, int *fd)
+{
+	char text[256];
+	return read_proc(text, sizeof text, "/proc/%d/syscall", (int)pid) && tcp_waits(text, fd);
+}
+
+/* Whether it has ever read anything: what dnsmasq forks has read nothing but questions. */
+static bool
+has_been_asked(pid_t pid)
+{
+	char text[512];
+	uint64_t bytes;
+	return read_proc(text, sizeof text, "/proc/%d/io", (int)pid) &&
+	       sscanf(text, "rchar: %" SCNu64, &bytes) == 1 && bytes > 0;
+}
+
 /* Whether the socket of that inode is a connection to `port` of this machine. */
 static bool
-is_client(unsigned long inode, uint16_t port)
+is_connection_to(unsigned long inode, uint16_t port)
 {
 	static const char *const files[] = { "/proc/net/tcp", "/proc/net/tcp6" };
 	bool found = false;
@@ -115,32 +132,32 @@ is_client(unsigned long inode, uint16_t port)
 }
 
 static bool
-waits_for_client(pid_t pid, uint16_t port)
+is_client(pid_t pid, int fd, uint16_t port)
 {
-	char text[256], path[PATH_LEN], link[PATH_LEN];
+	char path[PATH_LEN], link[PATH_LEN];
 	unsigned long inode;
-	int fd;
-	if (!read_proc(text, sizeof text, "/proc/%d/syscall", (int)pid) || !tcp_waits(text, &fd))
-		return false;
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
 	ssize_t n = readlink(path, link, sizeof link - 1);
 	link[n > 0 ? n : 0] = '\0';
-	return sscanf(link, "socket:[%lu]", &inode) == 1 && is_client(inode, port);
+	return sscanf(link, "socket:[%lu]", &inode) == 1 && is_connection_to(inode, port);
 }
 
-/* Whether it has waited for its client since the last look and the time is up; the sleeps are read
- * last, so that a question that came meanwhile is seen. */
+/* Whether it has waited for its client for long enough, and still does: that is asked last, when
+ * all that takes time is known. */
 static bool
 is_quiet(struct tcp_fork *fork, uint16_t port, int64_t now_ms)
 {
 	uint64_t before = fork->switches;
-	bool waits = waits_for_client(fork->pid, port);
+	int fd, again;
+	bool waits = waits_on(fork->pid, &fd);
 	if (!read_switches(fork->pid, &fork->switches) || !waits || fork->quiet_ms == 0 ||
 	    fork->switches != before) {
 		fork->quiet_ms = waits ? now_ms : 0;
 		return false;
 	}
-	return now_ms - fork->quiet_ms >= TCP_QUIET_MS;
+	if (now_ms - fork->quiet_ms < (has_been_asked(fork->pid) ? TCP_QUIET_MS : TCP_FRESH_MS))
+		return false;
+	return is_client(fork->pid, fd, port) && waits_on(fork->pid, &again) && again == fd;
 }
 
 void
@@ -161,7 +178,8 @@ tcp_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
 		if (sig || gone)
 			forget(tcp, i);
 	}
-	tcp->next_ms = now_ms + TCP_LOOK_MS;
+	tcp->next_ms =
+	    now_ms + (now_ms - tcp->reloaded_ms < TCP_OFTEN_MS ? TCP_LOOK_MS : TCP_LOOK_LATER_MS);
 }
 
 int64_t

@@ -1,8 +1,8 @@
 /*
  * dnsmasq's TCP connections across a reload. dnsmasq forks a process for each, which keeps the
  * configuration of that moment for as long as the connection lasts: 150 s or 100 questions. After a
- * reload the processes that were there are ended, each as soon as it waits for its client's next
- * question and has done so for a while: a client whose idle connection closes opens another (RFC
+ * reload the processes that were there are ended, each as soon as it has waited a moment for its
+ * client's next question: a client whose idle connection closes opens another (RFC
  * 7766 section 6.2.4). One that works on a question answers it first.
  *
  * The signal is the one by which dnsmasq ends such a process, SIGALRM. That it waits is what the
@@ -20,9 +20,12 @@
 
 enum {
 	TCP_FORKS_MAX = 256, /* looked after; dnsmasq's own limit is 20 unless it is told another */
-	TCP_LOOK_MS = 50,
-	TCP_QUIET_MS = 200, /* without a question; a client that asks more often has its 100
-			       questions in 20 s */
+	TCP_QUIET_MS = 20,   /* without a question; a client that asks more often has its 100
+				questions soon */
+	TCP_FRESH_MS = 1000, /* without the first one */
+	TCP_LOOK_MS = TCP_QUIET_MS / 2,
+	TCP_OFTEN_MS = 3000, /* after a reload; then only what hangs or hurries is left */
+	TCP_LOOK_LATER_MS = 100,
 };
 
 struct tcp_fork {
@@ -36,8 +39,8 @@ struct tcp {
 	struct tcp_fork
 	    forks[TCP_FORKS_MAX]; /* with a configuration that is not in force any more */
 	size_t count;
-	int64_t next_ms; /* when to look again */
-	uint64_t ended;  /* since the start */
+	int64_t reloaded_ms, next_ms; /* the last reload, and when to look again */
+	uint64_t ended;               /* since the start */
 };
 
 /* dnsmasq, process `dnsmasq`, has been seen to have a new file: whatever it has forked may have an

@@ -4,8 +4,12 @@ the same load while dnsmasq is killed and started again as kube-dns's nanny does
 
 Counted, of every question: lost (no answer in 6 s), SERVFAIL or REFUSED, wrong (answered by a server that at no moment between question
 and answer was configured for the name or a domain above it), and, of those that are right, early: answered by a server of a domain above
-while a stub domain for the name was in force, because the question was in flight when that came. Packets that the kernel dropped before dnsmasq could read them are shown
-beside the losses, because a machine that stands still loses those whatever dnsmasq does.
+while a stub domain for the name was in force, because the question was in flight when that came. A configuration is in force from the moment
+at which it is written until dnsmasq is seen to have a later one. That is seen from outside, not in what the nanny says: each configuration sends
+mark.test to an address of its own, and questions for it are asked all the time (Marks). A confirmation by the nanny that comes before that
+counts as false. On a TCP connection that was open before a change dnsmasq goes on with the old servers until the nanny ends it: answers
+from them to questions asked up to a second after are counted as late, later ones as wrong. Packets that the kernel dropped before dnsmasq could
+read them are shown beside the losses, because a machine that stands still loses those whatever dnsmasq does.
 """
 
 import argparse
@@ -14,10 +18,12 @@ import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -28,7 +34,9 @@ BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 LOAD = os.path.join(BUILD, "tests", "bench", "change_load")
 NANNY = os.path.join(BUILD, "bin", "nanny")
 DNSMASQ = shutil.which("dnsmasq", path="/usr/sbin:" + os.environ.get("PATH", ""))
-KINDS = ["cached", "uncached", "kept", "slow", "tcp"]
+KINDS = ["cached", "uncached", "kept", "slow", "tcp", "held"]
+HELD_US = 1000000
+MARK_EVERY_S = 0.002
 ZONES = {"cached": "", "uncached": "", "kept": "keep.test", "slow": "slow.test"}
 DNSMASQ_ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--no-hosts", "--dns-forward-max=1500",
                 "--max-tcp-connections=100", "--server=/cluster.local/127.0.0.1#10053"]  # fmt: skip
@@ -121,8 +129,93 @@ class Load:
         self.process.stdin.flush()
 
     def finish(self):
+        """The questions, and how many of them met the end of their connection."""
         out, _ = self.process.communicate(timeout=120)
-        return [tuple(int(x) for x in line.split()) for line in out.splitlines()]
+        *lines, last = out.splitlines()
+        return [tuple(int(x) for x in line.split()) for line in lines], int(last.split()[1])
+
+
+class Marks:
+    """
+    Which configuration dnsmasq has, by asking it: "N.mark.test" arrives here at 127.10.a.b, where a and b are the number of the configuration.
+    """
+
+    def __init__(self):
+        self.server, self.client = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+        self.server.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO
+        self.server.bind(("0.0.0.0", 0))
+        self.port = self.server.getsockname()[1]
+        self.asked, self.seen, self.ended = [], [], False  # when question N was sent; (N, when it arrived, configuration)
+
+    def text(self, number):
+        return f"127.10.{number >> 8}.{number & 255}:{self.port}"
+
+    def start(self, port):
+        self.client.connect(("127.0.0.1", port))
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def stop(self):
+        self.ended = True
+        self.thread.join(5)
+
+    def ask(self):
+        label = str(len(self.asked)).encode()
+        self.asked.append(now_us())
+        name = bytes([len(label)]) + label + b"\x04mark\x04test\0"
+        try:
+            self.client.send(struct.pack(">6H", len(self.asked) & 0xFFFF, 0x100, 1, 0, 0, 0) + name + b"\0\x01\0\x01")
+        except OSError:
+            pass
+
+    def answer(self):
+        wire, control, _, peer = self.server.recvmsg(512, 64)
+        at = control[0][2][8:12]  # struct in_pktinfo: ipi_addr
+        number = int(wire[13 : 13 + wire[12]])
+        end = wire.index(0, 12) + 5
+        self.seen.append((number, now_us(), at[2] << 8 | at[3]))
+        reply = wire[:2] + b"\x81\x80" + wire[4:6] + bytes(6) + wire[12:end]
+        self.server.sendmsg([reply], [(socket.IPPROTO_IP, 8, struct.pack("i4s4x", 0, at))], 0, peer)
+
+    def run(self):
+        due = time.monotonic()
+        while not self.ended:
+            wait = max(0, due - time.monotonic())
+            for sock in select.select([self.server, self.client], [], [], wait)[0]:
+                try:
+                    if sock is self.server:
+                        self.answer()
+                    else:
+                        sock.recv(512)
+                except OSError:
+                    pass
+            if time.monotonic() >= due:
+                self.ask()
+                due = time.monotonic() + MARK_EVERY_S
+
+    def ends(self, count):
+        """When each of the first `count` configurations was first seen to have given way to a later one; infinity for the last."""
+        first, later = [1 << 62] * count, 1 << 62
+        for _, when, config in self.seen:
+            first[config] = min(first[config], when)
+        ends = [0] * count
+        for config in reversed(range(count)):
+            ends[config] = later
+            later = min(later, first[config])
+        return ends
+
+    def false(self, confirmed):
+        """Questions that were sent after the nanny had said that configuration N is in force, and went where an earlier one says: [(when, N)]."""
+        newest = {}
+        count, i, highest = 0, 0, -1
+        for number, sent in enumerate(self.asked):
+            while i < len(confirmed) and confirmed[i][0] < sent:
+                highest = max(highest, confirmed[i][1])
+                i += 1
+            newest[number] = highest
+        for number, _, config in self.seen:
+            count += config < newest[number]
+        return count
 
 
 def drops(port):
@@ -197,18 +290,19 @@ class Nanny:
         self.thread.join(5)
 
 
-def keys_of(config, ports):
+def keys_of(config, ports, mark):
     stubs, upstreams = config
-    text = {d: [f"127.0.0.1:{ports[s - 1]}" for s in servers] for d, servers in stubs.items()}
+    text = {"mark.test": [mark], **{d: [f"127.0.0.1:{ports[s - 1]}" for s in servers] for d, servers in stubs.items()}}
     return {"stubDomains": json.dumps(text), "upstreamNameservers": json.dumps([f"127.0.0.1:{ports[s - 1]}" for s in upstreams])}
 
 
 def judge(records, history):
     """
     Counts by kind. `history`: (from, until, configuration), where a configuration may be in force from the moment it is written until
-    the next one is confirmed.
+    a later one is seen.
     """
-    result = {"questions": len(records), "lost": 0, "servfail": 0, "refused": 0, "other": 0, "wrong": 0, "early": 0, "by_kind": {}, "examples": []}
+    result = {"questions": len(records), "lost": 0, "servfail": 0, "refused": 0, "other": 0, "wrong": 0, "early": 0, "late": 0, "latest_ms": 0, "by_kind": {},
+              "examples": []}  # fmt: skip
     first = 0
     for kind, sent, received, rcode, server in sorted(records, key=lambda r: r[1]):
         name = KINDS[kind]
@@ -224,18 +318,24 @@ def judge(records, history):
             result["examples"].append((name, sent, received, rcode, server))
             continue
         by["answered_by"][server] = by["answered_by"].get(server, 0) + 1
-        while first < len(history) and history[first][1] < sent:
+        while first < len(history) and history[first][1] < sent - HELD_US:
             first += 1
-        zones = ["", "slow.test"] if name == "tcp" else [ZONES[name]]
-        good, above = set(), set()
+        zones = ["", "slow.test"] if name in ("tcp", "held") else [ZONES[name]]
+        good, above, late = set(), set(), {}
         for start, end, config in history[first:]:
             if start > received:
                 break
-            if end >= sent:
-                for zone in zones:
-                    nearest, all_ = allowed(config, zone or "ext.test")
+            for zone in zones:
+                nearest, all_ = allowed(config, zone or "ext.test")
+                if end >= sent:
                     good |= nearest
                     above |= all_
+                elif name == "held":
+                    late.update(dict.fromkeys(all_, (sent - end) / 1000))
+        if server in late and server not in above:
+            result["late"] += 1
+            result["latest_ms"] = max(result["latest_ms"], late[server])
+            continue
         if server in above - good:
             result["early"] += 1
         if server not in above:
@@ -252,44 +352,49 @@ def under_nanny(changes=100, gap_s=1.05, rate=5000, tcp_rate=40, burst=0):
     """
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         os.chmod(directory, 0o755)
-        load, port, source = Load(), free_port(), configurations()
+        load, port, source, marks = Load(), free_port(), configurations(), Marks()
         conf = ConfigMap(os.path.join(directory, "conf"))
-        config = next(source)
-        history = [[conf.write(keys_of(config, load.ports)), None, config]]
+        history, took, confirmations = [], [], []
+
+        def write():
+            config = next(source)
+            when = conf.write(keys_of(config, load.ports, marks.text(len(history))))
+            history.append([when, None, config])
+            return when
+
+        write()
         nanny = Nanny(directory, port)
-        took = []
         try:
             nanny.wait_confirmed(0)
             time.sleep(0.2)
             enlarge_buffers(nanny.dnsmasq_pid(), port)
             before = drops(port)
             seconds = int(changes * gap_s + burst * 0.1 + (5 if burst else 2))
+            marks.start(port)
             load.start(port, seconds, rate, tcp_rate)
             time.sleep(1)
             for _ in range(changes):
-                config, done = next(source), len(nanny.confirmations)
-                when = conf.write(keys_of(config, load.ports))
+                done, when = len(nanny.confirmations), write()
                 confirmed = nanny.wait_confirmed(done)
-                history[-1][1] = confirmed
-                history.append([when, None, config])
+                confirmations.append((confirmed, len(history) - 1))
                 took.append((confirmed - when) / 1000)
                 time.sleep(max(0, gap_s - (now_us() - when) / 1e6))
-            settled = len(history) - 1
             for _ in range(burst):
-                config = next(source)
-                history.append([conf.write(keys_of(config, load.ports)), None, config])
+                write()
                 time.sleep(0.1)
-            while burst and now_us() - max(history[-1][0], nanny.confirmations[-1][0]) < 1.5e6:
-                time.sleep(0.1)
-            for entry in history[settled:-1]:
-                entry[1] = nanny.confirmations[-1][0]
-            history[-1][1] = 1 << 62
-            records = load.finish()
+            records, closed = load.finish()
             dropped = drops(port) - before
         finally:
             load.process.kill()
             nanny.stop()
+            if marks.asked:
+                marks.stop()
+    for entry, end in zip(history, marks.ends(len(history)), strict=True):
+        entry[1] = end
+    if not marks.seen or marks.seen[-1][2] != len(history) - 1:
+        raise RuntimeError("the last configuration was never seen")
     result = judge(records, history)
+    result.update(false=marks.false(confirmations), marks=len(marks.seen), closed=closed)
     own = [int(ms) for ms in re.findall(r"(\d+) ms after the change was seen", "\n".join(nanny.lines))]
     result.update(seen_to_confirmed_ms={"median": statistics.median(own), "worst": max(own[:changes])}, changes=changes + burst, reloads=len(nanny.confirmations) - 1, kernel_drops=dropped, confirm_ms={"median": statistics.median(took), "worst": max(took)},
                   trouble=[l for l in nanny.lines if " error: " in l or "process" in l][:10])  # fmt: skip
@@ -323,7 +428,7 @@ def kill_and_respawn(changes=20, gap_s=0.2, rate=5000, tcp_rate=0):
             history.append([when, None, config])
             time.sleep(gap_s)
         history[-1][1] = 1 << 62
-        records = load.finish()
+        records, _ = load.finish()
     finally:
         load.process.kill()
         os.killpg(child.pid, signal.SIGKILL)
@@ -335,7 +440,10 @@ def kill_and_respawn(changes=20, gap_s=0.2, rate=5000, tcp_rate=0):
 
 def report(title, r):
     print(f"{title}: {r['changes']} changes ({r.get('reloads', r['changes'])} reloads), {r['questions']} questions: {r['lost']} lost ({r.get('kernel_drops', 0)} of them dropped by the kernel), "
-          f"{r['servfail']} SERVFAIL, {r['refused']} REFUSED, {r['wrong']} answered by a server not configured, {r['early']} early")  # fmt: skip
+          f"{r['servfail']} SERVFAIL, {r['refused']} REFUSED, {r['wrong']} answered by a server not configured, {r['early']} early, {r['late']} late (at most {r['latest_ms']:.0f} ms)")  # fmt: skip
+    if "marks" in r:
+        print(f"  {r['marks']} questions asked which configuration dnsmasq has: {r['false']} contradict the nanny's confirmation; "
+              f"{r['closed']} questions asked again because their connection was closed")  # fmt: skip
     for kind, by in r["by_kind"].items():
         print(f"  {kind}: {by['questions']} questions, {by['lost']} lost, answered by {dict(sorted(by['answered_by'].items()))}")
     if "confirm_ms" in r:
@@ -361,7 +469,7 @@ def main(argv):
     control = kill_and_respawn(args.changes, args.gap / 4, args.rate)
     report("kill and respawn", control)
     results.save("change", {"nanny": runs, "kill_and_respawn": control})
-    bad = any(r["lost"] or r["servfail"] or r["refused"] or r["wrong"] for r in runs)
+    bad = any(r["lost"] or r["servfail"] or r["refused"] or r["wrong"] or r["false"] for r in runs)
     return 1 if bad or not control["lost"] else 0
 
 

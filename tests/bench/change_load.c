@@ -1,18 +1,24 @@
 /*
  * Both sides of a forwarder whose configuration changes: clients that ask it and the servers that
- *it asks, on one clock, so that for every answer it is known who gave it and when.
+ * it asks, on one clock, so that for every answer it is known who gave it and when.
  *
  *	change_load
  *
  * Prints `ports` and the ports of its SERVERS servers (UDP and TCP, 127.0.0.1), waits for a line
- *`PORT SECONDS RATE TCP_RATE` on standard input, asks 127.0.0.1:PORT that many questions a second
- *on time whether or not answers come, each once, and then prints a line a question: `KIND SENT
- *RECEIVED RCODE SERVER`, times in microseconds of CLOCK_MONOTONIC, RECEIVED 0 if no answer came
- *within LOST_S. A server's answer is the address 10.9.0.N, N from 1. Kinds, and what they are: 0
- *cached    one of CACHED_NAMES names below ext.test with a TTL of a minute 1 uncached  a new name
- *below ext.test 2 kept      as cached, below keep.test 3 slow      a new name below slow.test:
- *servers 3 and 4 answer after SLOW_MS 4 tcp       a new name below ext.test or slow.test, each over
- *a TCP connection of its own
+ * `PORT SECONDS RATE TCP_RATE` on standard input, asks 127.0.0.1:PORT that many questions a second
+ * on time whether or not answers come, each once, and then prints a line a question: `KIND SENT
+ * RECEIVED RCODE SERVER`, times in microseconds of CLOCK_MONOTONIC, RECEIVED 0 if no answer came
+ * within LOST_S, and a line `closed N`. A server's answer is the address 10.9.0.N, N from 1.
+ *
+ *	0 cached    one of CACHED_NAMES names below ext.test with a TTL of a minute
+ *	1 uncached  a new name below ext.test
+ *	2 kept      as cached, below keep.test
+ *	3 slow      a new name below slow.test: servers 3 and 4 answer after SLOW_MS
+ *	4 tcp       a new name below ext.test or slow.test, each over a TCP connection of its own
+ *	5 held      as tcp, one after the other over one of HELD connections that stay open
+ *
+ * When the other end closes a held connection its client opens another, and a question that has had
+ * no answer is asked again there (RFC 7766 section 6.2.4): `closed` counts those.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -43,15 +49,17 @@ enum {
 	LOST_S = 6,
 	QUEUE = 1 << 15,
 	BUFFER = 4 << 20,
-	TTL_S = 60
+	TTL_S = 60,
+	HELD = 8,
 };
-enum kind { KIND_CACHED, KIND_UNCACHED, KIND_KEPT, KIND_SLOW, KIND_TCP };
+enum kind { KIND_CACHED, KIND_UNCACHED, KIND_KEPT, KIND_SLOW, KIND_TCP, KIND_HELD };
 enum role {
 	ROLE_SERVER_UDP,
 	ROLE_SERVER_LISTEN,
 	ROLE_SERVER_TCP,
 	ROLE_CLIENT_UDP,
-	ROLE_CLIENT_TCP
+	ROLE_CLIENT_TCP,
+	ROLE_CLIENT_HELD
 };
 
 struct asking {
@@ -91,6 +99,9 @@ static size_t asked[SOCKETS][65536]; /* record + 1 by ID */
 static uint16_t next_id[SOCKETS];
 static struct asking *records;
 static size_t record_count, record_max;
+static struct endpoint held[HELD];
+static bool held_busy[HELD]; /* its question has no answer yet */
+static unsigned held_closed; /* with a question unanswered */
 static int epoll_fd;
 static struct sockaddr_in target = { .sin_family = AF_INET };
 
@@ -353,7 +364,7 @@ write_question(uint8_t *wire, size_t max, uint16_t id, enum kind kind)
 	char text[64];
 	struct dname name;
 	unsigned n = ++unique;
-	if (kind == KIND_TCP)
+	if (kind == KIND_TCP || kind == KIND_HELD)
 		snprintf(text, sizeof text, "t%u.%s", n, n & 1 ? "ext.test" : "slow.test");
 	else if (kind == KIND_CACHED || kind == KIND_KEPT)
 		snprintf(text, sizeof text, "c%u.%s", n % CACHED_NAMES, zones[kind]);
@@ -392,6 +403,62 @@ ask_tcp(void)
 		watch(e, EPOLLOUT);
 }
 
+static void
+open_held(int i)
+{
+	held[i].role = ROLE_CLIENT_HELD;
+	held[i].server = i;
+	held[i].len = 0;
+	held[i].fd = open_socket(SOCK_STREAM, NULL);
+	if (connect(held[i].fd, (struct sockaddr *)&target, sizeof target) < 0 &&
+	    errno != EINPROGRESS)
+		err(1, "connect");
+	watch(&held[i], held_busy[i] ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+/* The next question of connection `i`, or the one whose answer has not come. */
+static void
+send_held(struct endpoint *e)
+{
+	uint8_t framed[512];
+	size_t len = write_question(framed + 2, sizeof framed - 2, (uint16_t)e->record, KIND_HELD);
+	wire_put16(framed, (unsigned)len);
+	if (send(e->fd, framed, len + 2, MSG_NOSIGNAL) != (ssize_t)len + 2)
+		return; /* the end of the connection follows */
+	watch(e, EPOLLIN);
+}
+
+static void
+ask_held(void)
+{
+	static unsigned turn;
+	for (int i = 0; i < HELD; i++) {
+		struct endpoint *e = &held[turn++ % HELD];
+		if (held_busy[e->server])
+			continue; /* one at a time: a slow one lets the others have their turn */
+		held_busy[e->server] = true;
+		e->record = new_record(KIND_HELD);
+		send_held(e);
+		return;
+	}
+}
+
+static void
+run_client_held(struct endpoint *e, uint32_t events)
+{
+	int len = events & EPOLLIN ? read_framed(e) : events & (EPOLLERR | EPOLLHUP) ? -1 : 0;
+	if (len > 0) {
+		note(e->record, e->buf + 2, (size_t)len);
+		e->len = 0;
+		held_busy[e->server] = false;
+	} else if (len < 0) {
+		held_closed += held_busy[e->server];
+		close(e->fd);
+		open_held(e->server);
+	} else if (events & EPOLLOUT)
+		send_held(e);
+}
+
 /* Of 20 questions: 14 cached, 2 uncached, 2 kept, 2 slow. */
 static enum kind
 kind_of(uint64_t n)
@@ -420,6 +487,8 @@ dispatch(int timeout_ms)
 			read_server_tcp(e);
 		else if (e->role == ROLE_CLIENT_UDP)
 			read_client_udp((int)(e - clients));
+		else if (e->role == ROLE_CLIENT_HELD)
+			run_client_held(e, events[i].events);
 		else
 			run_client_tcp(e, events[i].events);
 	}
@@ -436,8 +505,10 @@ run(unsigned seconds, unsigned rate, unsigned tcp_rate)
 		while (udp < (uint64_t)passed * rate / 1000000)
 			ask_udp(kind_of(udp++));
 		while (tcp < (uint64_t)passed * tcp_rate / 1000000) {
-			ask_tcp();
-			tcp++;
+			if (tcp++ & 1)
+				ask_held();
+			else
+				ask_tcp();
 		}
 		dispatch(1);
 	}
@@ -469,9 +540,12 @@ main(void)
 			err(1, "connect");
 		watch(&clients[i], EPOLLIN);
 	}
+	for (int i = 0; i < HELD && tcp_rate > 0; i++)
+		open_held(i);
 	run(seconds, rate, tcp_rate);
 	for (size_t i = 0; i < record_count; i++)
 		printf("%u %" PRId64 " %" PRId64 " %u %u\n", records[i].kind, records[i].sent_us,
 		    records[i].received_us, records[i].rcode, records[i].server);
+	printf("closed %u\n", held_closed);
 	return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -66,7 +66,7 @@ class Server:
     def __init__(self, answer, address="127.0.0.1", port=0, tcp=False):
         self.answer, self.asked = answer, []
         self.sock, self.listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), None
-        self.sock.bind((address, port))
+        self.sock.bind((address, port or (free_port() if tcp else 0)))
         self.address, self.port = self.sock.getsockname()
         threading.Thread(target=self.run, daemon=True).start()
         if tcp:

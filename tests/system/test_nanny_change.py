@@ -22,7 +22,7 @@ def tool():
 
 def expect_nothing_lost(result):
     change.report("nanny", result)
-    assert result["servfail"] == result["refused"] == result["other"] == result["wrong"] == 0, result["examples"]
+    assert result["servfail"] == result["refused"] == result["other"] == result["wrong"] == result["false"] == 0, result["examples"]
     assert result["lost"] == 0, (result["lost"], result["kernel_drops"], result["examples"])
     for kind in change.KINDS:
         assert result["by_kind"][kind]["questions"] > 100  # each kind was asked

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -54,13 +55,13 @@ open_pair(int pair[2], uint16_t *port)
 	*port = ntohs(sin.sin_port);
 }
 
-/* A process that reads one byte again and again, as dnsmasq's do. */
+/* A process that reads one byte again and again, as dnsmasq's do, and ends with this one. */
 static pid_t
 fork_reader(int fd)
 {
 	pid_t pid = fork();
 	if (pid == 0) {
-		signal(SIGALRM, SIG_DFL);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (char c; read(fd, &c, 1) == 1;)
 			;
 		_exit(0);
@@ -73,9 +74,18 @@ static void
 look(struct tcp *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
 {
 	for (int64_t end = *now_ms + ms; *now_ms < end; *now_ms += TCP_LOOK_MS) {
-		usleep(20000);
+		usleep(5000);
 		tcp_run(tcp, port, *now_ms);
 	}
+}
+
+/* Looks until `count` are left: when is not for a busy machine's test to say. */
+static void
+look_until(struct tcp *tcp, uint16_t port, int64_t *now_ms, size_t count)
+{
+	for (int i = 0; i < 1000 && tcp->count != count; i++)
+		look(tcp, port, now_ms, TCP_LOOK_MS);
+	assert_int_equal(tcp->count, count);
 }
 
 static int
@@ -97,18 +107,20 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	open_pair(client, &port);
 	open_pair(server, &other);
 	pid_t idle = fork_reader(client[0]), busy = fork_reader(server[0]);
+	assert_int_equal(send(client[1], "x", 1, 0), 1);
+	assert_int_equal(send(server[1], "x", 1, 0), 1);
 	tcp_reloaded(&tcp, getpid(), now);
 	assert_int_equal(tcp.count, 2);
 	tcp_reloaded(&tcp, getpid(), now); /* again: the same */
 	assert_int_equal(tcp.count, 2);
-	look(&tcp, port, &now, 500);
-	assert_int_equal(tcp.count, 1);
+	look_until(&tcp, port, &now, 1);
+	look(&tcp, port, &now, 10 * TCP_QUIET_MS);
+	assert_int_equal(tcp.count, 1); /* and no more */
 	assert_int_equal(tcp.ended, 1);
 	assert_int_equal(reap(idle), SIGALRM);
 	assert_int_equal(kill(busy, SIGKILL), 0);
 	assert_int_equal(reap(busy), SIGKILL);
-	look(&tcp, port, &now, 100);
-	assert_int_equal(tcp.count, 0); /* gone by itself */
+	look_until(&tcp, port, &now, 0); /* gone by itself */
 	assert_int_equal(tcp.ended, 1);
 	assert_true(tcp_next_ms(&tcp) == INT64_MAX);
 }
@@ -124,13 +136,29 @@ whose_client_goes_on_asking_is_left(void **state)
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
 	tcp_reloaded(&tcp, getpid(), now);
-	for (int i = 0; i < 10; i++) {
+	for (int i = 0; i < 20; i++) {
 		assert_int_equal(send(client[1], "x", 1, 0), 1);
-		look(&tcp, port, &now, TCP_QUIET_MS - TCP_LOOK_MS);
+		look(&tcp, port, &now, TCP_QUIET_MS);
 		assert_int_equal(tcp.count, 1);
 	}
-	look(&tcp, port, &now, 500);
-	assert_int_equal(tcp.count, 0);
+	look_until(&tcp, port, &now, 0);
+	assert_int_equal(reap(pid), SIGALRM);
+}
+
+static void
+whose_client_has_asked_nothing_yet_is_given_time(void **state)
+{
+	int client[2];
+	uint16_t port;
+	int64_t now = 1000;
+	struct tcp tcp = { .count = 0 };
+	(void)state;
+	open_pair(client, &port);
+	pid_t pid = fork_reader(client[0]);
+	tcp_reloaded(&tcp, getpid(), now);
+	look(&tcp, port, &now, TCP_FRESH_MS / 2);
+	assert_int_equal(tcp.count, 1);
+	look_until(&tcp, port, &now, 0);
 	assert_int_equal(reap(pid), SIGALRM);
 }
 
@@ -142,6 +170,7 @@ main(void)
 		cmocka_unit_test(
 		    who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not),
 		cmocka_unit_test(whose_client_goes_on_asking_is_left),
+		cmocka_unit_test(whose_client_has_asked_nothing_yet_is_given_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
