@@ -369,7 +369,7 @@ def under_nanny(changes=100, gap_s=1.05, rate=5000, tcp_rate=40, burst=0):
             time.sleep(0.2)
             enlarge_buffers(nanny.dnsmasq_pid(), port)
             before = drops(port)
-            seconds = int(changes * gap_s + burst * 0.1 + (5 if burst else 2))
+            seconds = int(changes * gap_s + burst * 0.1 + (3 if burst else 2))
             marks.start(port)
             load.start(port, seconds, rate, tcp_rate)
             time.sleep(1)

@@ -98,7 +98,7 @@ static struct endpoint clients[SOCKETS];
 static size_t asked[SOCKETS][65536]; /* record + 1 by ID */
 static uint16_t next_id[SOCKETS];
 static struct asking *records;
-static size_t record_count, record_max;
+static size_t record_count, record_max, answered;
 static struct endpoint held[HELD];
 static bool held_busy[HELD]; /* its question has no answer yet */
 static unsigned held_closed; /* with a question unanswered */
@@ -307,6 +307,7 @@ note(size_t index, const uint8_t *wire, size_t len)
 	if (r->received_us)
 		return;
 	r->received_us = now_us();
+	answered++;
 	r->rcode = wire[3] & 15;
 	if (wire_get16(wire + 6) == 0 || wire_read_name(wire, len, &at, &name) < 0)
 		return;
@@ -500,7 +501,9 @@ run(unsigned seconds, unsigned rate, unsigned tcp_rate)
 {
 	int64_t start = now_us(), end = start + (int64_t)seconds * 1000000;
 	uint64_t udp = 0, tcp = 0;
-	for (int64_t now = start; now < end + LOST_S * 1000000; now = now_us()) {
+	for (int64_t now = start;
+	     now < end || (answered < record_count && now < end + LOST_S * 1000000);
+	     now = now_us()) {
 		int64_t passed = (now < end ? now : end) - start;
 		while (udp < (uint64_t)passed * rate / 1000000)
 			ask_udp(kind_of(udp++));

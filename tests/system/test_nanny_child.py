@@ -247,6 +247,38 @@ def test_a_child_that_ignores_sigterm_is_killed(world, standin):
     assert standin.signals()[-1] == "SIGTERM"
 
 
+def test_a_second_sigterm_while_stopping_kills_at_once(world, standin):
+    standin("deaf")
+    wait_for(lambda: state(world) == "reloading")
+    world.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: state(world) == "stopping")
+    world.process.send_signal(signal.SIGTERM)
+    assert world.wait_exit(3) == 0  # not after 5 s
+
+
+def test_sigkill_while_starting_leaves_nothing_behind(world, standin):
+    standin("mute")
+    wait_for(standin.signals)
+    pid = world.pid()
+    assert state(world) == "starting"
+    world.process.kill()
+    world.wait_exit()
+    wait_for(lambda: not alive(pid), timeout=3)
+    assert standin.signals()[-1] == "SIGTERM"
+
+
+def test_silence_while_draining_is_answered_by_a_new_child(world):
+    world.start("-silence=1s", "-drain=5s")
+    pid = world.pid()
+    world.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: state(world) == "draining")
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: world.config()["dnsmasq"]["pid"] not in (0, pid))
+    wait_for(world.answers)
+    world.process.send_signal(signal.SIGTERM)
+    assert world.wait_exit() == 0
+
+
 def test_sigterm_while_backing_off_ends_at_once(world, standin):
     standin("exit:3")
     wait_for(lambda: "backing off" in world.get("/config")[1] if world.http else None)

@@ -3,7 +3,10 @@
 import json
 import os
 import re
+import socket
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 from nanny_world import DNSMASQ, Server, World, alive, constant, wait_for
@@ -227,11 +230,29 @@ def test_nobody_without_the_sysctl_is_told_why(world):
 # HTTP
 
 
-def test_config_is_for_loopback_only_unless_told_otherwise(world):
+def test_config_is_served_on_loopback(world):
     world.start()
     assert world.get("/config")[0] == 200  # from loopback
     assert json.loads(world.get("/config")[1])["dnsmasq"]["state"] == "ready"
     assert world.get("/nothing")[0] == 404
+
+
+@pytest.mark.parametrize("flag, expected", [((), 403), (("-debug-remote",), 200)])
+def test_config_asked_from_elsewhere(world, flag, expected):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("no address but loopback")
+        here = probe.getsockname()[0]
+    world.start("-metricsAddr=0.0.0.0:0", *flag)
+    for path, status_ in (("/config", expected), ("/healthz", 200), ("/readiness", 200), ("/metrics", 200)):
+        try:
+            with urllib.request.urlopen(f"http://{here}:{world.http}{path}", timeout=5) as response:
+                got = response.status
+        except urllib.error.HTTPError as error:
+            got = error.code
+        assert got == status_, path
 
 
 def test_sigusr1_and_loginterval_make_dnsmasq_log_its_statistics(world):
