@@ -341,6 +341,8 @@ def test_the_same_content_again_is_no_sighup(world):
         world.write(stubDomains=text)
         world.wait_config(lambda c: not c["refused"])
     world.write(stubDomains=text, unknown="x")
+    world.write(stubDomains={"acme.test": ["10.0.0.1", "10.0.0.2"], "b.test": []})  # another value, the same lines
+    world.wait_config(lambda c: "b.test" in c["keys"]["stubDomains"]["inForce"])
     assert world.metric("nanny_sighups_total") == 0
 
 
@@ -379,6 +381,23 @@ def test_dnsmasq_log_lines_have_the_level_that_they_mean(world):
 
 
 # files
+
+
+def test_the_servers_file_is_whole_and_on_disk_before_it_has_its_name(world):
+    trace = os.path.join(world.dir, "trace")
+    world.start(prefix=["strace", "-D", "-qq", "-o", trace, "-e", "trace=openat,fsync,renameat,renameat2,kill"])
+    world.write(stubDomains={"acme.test": ["10.0.0.1"]})
+    world.wait_config(lambda c: c["confirmed"] and c["keys"]["stubDomains"]["inForce"])
+    world.stop()
+    with open(trace, encoding="utf-8") as f:
+        calls = [l for l in f if re.search(r'servers\.conf|^fsync|SIGHUP', l)]
+    opened = max(i for i, l in enumerate(calls) if "servers.conf.new" in l and "O_TRUNC" in l)
+    fd = calls[opened].rpartition("= ")[2].strip()
+    then = calls[opened + 1 : opened + 4]
+    assert then[0].startswith(f"fsync({fd})") and then[0].rstrip().endswith("= 0"), calls
+    assert re.match(r'renameat2?\(\d+, "servers.conf.new", \d+, "servers.conf"', then[1]), calls
+    assert "SIGHUP" in then[2], calls
+    assert not any('"servers.conf"' in l for l in calls if l.startswith("openat")), calls
 
 
 def test_the_run_directory_is_not_shared_and_is_cleaned_up(world):
