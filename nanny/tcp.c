@@ -109,71 +109,102 @@ has_been_asked(pid_t pid)
 	       sscanf(text, "rchar: %" SCNu64, &bytes) == 1 && bytes > 0;
 }
 
-/* Whether the socket of that inode is a connection to `port` of this machine. */
-static bool
-is_connection_to(unsigned long inode, uint16_t port)
-{
-	static const char *const files[] = { "/proc/net/tcp", "/proc/net/tcp6" };
-	bool found = false;
-	for (size_t i = 0; i < 2 && !found; i++) {
-		FILE *file = fopen(files[i], "re");
-		char line[512];
-		while (file && !found && fgets(line, sizeof line, file)) {
-			unsigned local, state;
-			unsigned long its;
-			found = sscanf(line, " %*u: %*[0-9A-F]:%4X %*s %2X %*s %*s %*s %*s %*s %lu",
-				    &local, &state, &its) == 3 &&
-				local == port && state == TCP_ESTABLISHED_STATE && its == inode;
-		}
-		if (file)
-			fclose(file);
-	}
-	return found;
-}
-
-static bool
-is_client(pid_t pid, int fd, uint16_t port)
+/* The inode of the socket that is descriptor `fd` of the process; 0 if it is none. */
+static unsigned long
+socket_of(pid_t pid, int fd)
 {
 	char path[PATH_LEN], link[PATH_LEN];
 	unsigned long inode;
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
 	ssize_t n = readlink(path, link, sizeof link - 1);
 	link[n > 0 ? n : 0] = '\0';
-	return sscanf(link, "socket:[%lu]", &inode) == 1 && is_connection_to(inode, port);
+	return sscanf(link, "socket:[%lu]", &inode) == 1 ? inode : 0;
 }
 
-/* Whether it has waited for its client for long enough, and still does: that is asked last, when
- * all that takes time is known. */
+/* Whether it has waited for long enough since it was last seen to do something else. */
 static bool
-is_quiet(struct tcp_fork *fork, uint16_t port, int64_t now_ms)
+is_quiet(struct tcp_fork *fork, int64_t now_ms)
 {
 	uint64_t before = fork->switches;
-	int fd, again;
-	bool waits = waits_on(fork->pid, &fd);
-	if (!read_switches(fork->pid, &fork->switches) || !waits || fork->quiet_ms == 0 ||
-	    fork->switches != before) {
+	unsigned long inode = 0;
+	bool waits =
+	    waits_on(fork->pid, &fork->fd) && (inode = socket_of(fork->pid, fork->fd)) != 0;
+	if (inode != fork->inode)
+		fork->whose = TCP_UNKNOWN;
+	bool same = read_switches(fork->pid, &fork->switches) && fork->switches == before &&
+		    inode == fork->inode;
+	fork->inode = inode;
+	if (!waits || !same || fork->quiet_ms == 0) {
 		fork->quiet_ms = waits ? now_ms : 0;
 		return false;
 	}
-	if (now_ms - fork->quiet_ms < (has_been_asked(fork->pid) ? TCP_QUIET_MS : TCP_FRESH_MS))
-		return false;
-	return is_client(fork->pid, fd, port) && waits_on(fork->pid, &again) && again == fd;
+	int64_t quiet_ms = now_ms - fork->quiet_ms;
+	return quiet_ms >= TCP_FRESH_MS || (quiet_ms >= TCP_QUIET_MS && has_been_asked(fork->pid));
+}
+
+/* A connection to dnsmasq's port: whoever waits on that socket waits for a client. */
+static void
+take_client(struct tcp *tcp, unsigned long inode)
+{
+	for (size_t i = 0; i < tcp->count; i++)
+		if (tcp->forks[i].inode == inode)
+			tcp->forks[i].whose = TCP_CLIENT;
+}
+
+/* Finds out on whose socket each waits, in one reading of the kernel's table: there may be
+ * thousands of connections. */
+static void
+find_whose(struct tcp *tcp, uint16_t port)
+{
+	static const char *const files[] = { "/proc/net/tcp", "/proc/net/tcp6" };
+	for (size_t i = 0; i < tcp->count; i++)
+		tcp->forks[i].whose = TCP_SERVER;
+	for (size_t i = 0; i < 2; i++) {
+		FILE *file = fopen(files[i], "re");
+		char line[512];
+		while (file && fgets(line, sizeof line, file)) {
+			unsigned local, state;
+			unsigned long inode;
+			if (sscanf(line, " %*u: %*[0-9A-F]:%4X %*s %2X %*s %*s %*s %*s %*s %lu",
+				&local, &state, &inode) == 3 &&
+			    local == port && state == TCP_ESTABLISHED_STATE)
+				take_client(tcp, inode);
+		}
+		if (file)
+			fclose(file);
+	}
+}
+
+/* Whether it is to be ended. That it still waits is asked last, when all that takes time is known.
+ */
+static bool
+is_over(const struct tcp_fork *fork)
+{
+	int fd;
+	return fork->quiet && fork->whose == TCP_CLIENT && waits_on(fork->pid, &fd) &&
+	       fd == fork->fd;
 }
 
 void
 tcp_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
 {
+	bool unknown = false;
 	if (tcp->count == 0 || now_ms < tcp->next_ms)
 		return;
+	for (size_t i = 0; i < tcp->count; i++) {
+		tcp->forks[i].quiet = is_quiet(&tcp->forks[i], now_ms);
+		unknown |= tcp->forks[i].quiet && tcp->forks[i].whose == TCP_UNKNOWN;
+	}
+	if (unknown)
+		find_whose(tcp, port);
 	for (size_t i = tcp->count; i-- > 0;) {
-		struct tcp_fork *fork = &tcp->forks[i];
-		int sig = is_quiet(fork, port, now_ms) ? SIGALRM : 0;
-		bool gone = syscall(SYS_pidfd_send_signal, fork->pidfd, sig, NULL, 0) < 0;
+		int sig = is_over(&tcp->forks[i]) ? SIGALRM : 0;
+		bool gone = syscall(SYS_pidfd_send_signal, tcp->forks[i].pidfd, sig, NULL, 0) < 0;
 		if (sig && !gone) {
 			tcp->ended++;
 			log_debug("dnsmasq: process %d ended: its TCP connection is idle and has "
 				  "an old configuration",
-			    (int)fork->pid);
+			    (int)tcp->forks[i].pid);
 		}
 		if (sig || gone)
 			forget(tcp, i);

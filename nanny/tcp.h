@@ -28,11 +28,17 @@ enum {
 	TCP_LOOK_LATER_MS = 100,
 };
 
+enum tcp_whose { TCP_UNKNOWN, TCP_CLIENT, TCP_SERVER };
+
 struct tcp_fork {
 	pid_t pid;
 	int pidfd;         /* so that no other process is ever meant */
 	uint64_t switches; /* how often it has gone to sleep: the same again is no question */
 	int64_t quiet_ms;  /* since when; 0: not known to be */
+	bool quiet;        /* for long enough */
+	int fd;            /* what it waits on, and which socket that is */
+	unsigned long inode;
+	enum tcp_whose whose;
 };
 
 struct tcp {

@@ -59,9 +59,11 @@ open_pair(int pair[2], uint16_t *port)
 static pid_t
 fork_reader(int fd)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
 		for (char c; read(fd, &c, 1) == 1;)
 			;
 		_exit(0);
