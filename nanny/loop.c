@@ -117,7 +117,7 @@ write_termination_log(const struct nanny *nanny, const char *text)
 static void
 spawn(struct nanny *nanny)
 {
-	nanny->spawned_ms = nanny->answered_ms = nanny_now_ms();
+	nanny->spawned_ms = nanny->patient_ms = nanny_now_ms();
 	nanny->child.changed = !write_file(nanny, true);
 	int rc = process_spawn(&nanny->process, nanny->args.argv);
 	if (rc < 0) {
@@ -345,7 +345,7 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 static void
 child_answered(struct nanny *nanny)
 {
-	nanny->answered_ms = nanny_now_ms();
+	nanny->answered_ms = nanny->patient_ms = nanny_now_ms();
 	if (nanny->child.state == CHILD_STARTING)
 		log_info("dnsmasq: answers %lld ms after its start",
 		    (long long)(nanny->answered_ms - nanny->spawned_ms));
@@ -421,11 +421,11 @@ run_probe(struct nanny *nanny, int64_t now_ms)
 static void
 run_silence(struct nanny *nanny, int64_t now_ms)
 {
-	if (nanny->process.pid == 0 || now_ms - nanny->answered_ms < nanny->options->silence_ms)
+	if (nanny->process.pid == 0 || now_ms - nanny->patient_ms < nanny->options->silence_ms)
 		return;
 	log_errorx(
-	    "dnsmasq: no answer for %lld ms: killing it", (long long)(now_ms - nanny->answered_ms));
-	nanny->answered_ms = now_ms; /* one kill each time */
+	    "dnsmasq: no answer for %lld ms: killing it", (long long)(now_ms - nanny->patient_ms));
+	nanny->patient_ms = now_ms; /* one kill each time */
 	nanny->stats.silences++;
 	step(nanny, CHILD_SILENT);
 }
@@ -500,7 +500,8 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 int
 nanny_loop(struct nanny *nanny)
 {
-	nanny->next_sync_ms = nanny_now_ms() + nanny->options->sync_ms;
+	nanny->answered_ms = nanny_now_ms();
+	nanny->next_sync_ms = nanny->answered_ms + nanny->options->sync_ms;
 	act(nanny, CHILD_DO_SPAWN);
 	while (!nanny->ended) {
 		struct pollfd fds[FD_COUNT] = {

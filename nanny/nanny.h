@@ -84,7 +84,9 @@ struct nanny {
 	bool reloading;       /* it has been told to read the file; else it had it from its start */
 	int64_t names_reload_ms; /* when one last took place */
 
-	int64_t spawned_ms, answered_ms;
+	int64_t spawned_ms;
+	int64_t answered_ms; /* dnsmasq last answered, whichever it was; at first, our start */
+	int64_t patient_ms;  /* since when the present one has been waited for */
 	int64_t next_probe_ms, ask_gap_ms;
 	bool asking;
 	int64_t next_sync_ms, next_log_ms;

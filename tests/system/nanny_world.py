@@ -176,7 +176,8 @@ class World:
         self.lines, self.http = [], None
         command = [*prefix, *self.command(*flags, args=args, exec_=exec_)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace", **popen)
-        threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True).start()
+        self.reader = threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True)
+        self.reader.start()
         if ready:
             self.wait_confirmed()
         return self
@@ -256,7 +257,10 @@ class World:
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     def wait_exit(self, timeout=30):
-        return self.process.wait(timeout)
+        """Its exit code, when its last words have been read too."""
+        code = self.process.wait(timeout)
+        self.reader.join(timeout)
+        return code
 
     def stop(self, sig=signal.SIGTERM, timeout=10):
         if self.process and self.process.poll() is None:

@@ -121,6 +121,18 @@ def test_health_and_readiness_follow_the_silence(world, standin):
     wait_for(lambda: world.metric("nanny_dnsmasq_silences_total") >= 1)
     wait_for(lambda: len(standin.signals()) >= 2)  # and it was started again
     assert world.get("/readiness")[0] == 503
+    assert world.get("/healthz")[0] == 503  # which is no answer yet
+
+
+def test_a_nanny_that_stands_still_does_not_stop_dnsmasq(world, upstream):
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start(args=[*ARGS, "--log-queries"])
+    os.kill(world.process.pid, signal.SIGSTOP)
+    try:
+        for i in range(600):  # more lines than a pipe holds
+            assert world.ask(f"n{i}.example.test") == "10.9.0.1"
+    finally:
+        os.kill(world.process.pid, signal.SIGCONT)
 
 
 def test_five_deaths_in_a_minute_end_the_nanny(world):
