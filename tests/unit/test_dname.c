@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,45 @@ names_are_equal_in_any_case_and_differ_at_every_place(void **state)
 	}
 }
 
+static void
+name_grows_to_255_bytes_and_no_further(void **state)
+{
+	struct dname name = { .len = 1 }, whole;
+	char label[DNAME_LABEL_MAX + 1];
+
+	(void)state;
+	memset(label, 'x', sizeof(label));
+	assert_int_equal(dname_prepend(&name, label, sizeof(label)), -ENAMETOOLONG);
+	assert_int_equal(dname_prepend(&name, label, 0), -ENAMETOOLONG);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(dname_prepend(&name, label, DNAME_LABEL_MAX), 0);
+	whole = name; /* 193 bytes: 62 are left, one of them for the label's length */
+	assert_int_equal(dname_prepend(&name, label, 62), -ENAMETOOLONG);
+	assert_int_equal(dname_prepend(&name, label, 61), 0);
+	assert_int_equal(name.len, DNAME_MAX);
+	assert_int_equal(dname_length(name.wire, sizeof(name.wire)), DNAME_MAX);
+
+	struct dname suffix = { .len = 1 };
+	assert_int_equal(dname_prepend(&suffix, label, 62), 0);
+	assert_int_equal(dname_append(&whole, suffix.wire), -ENAMETOOLONG);
+	assert_int_equal(whole.len, 193);
+}
+
+static void
+zone_begins_at_a_label_border(void **state)
+{
+	struct dname zone, below, beside;
+
+	(void)state;
+	assert_int_equal(dname_from_text(&zone, "cluster.local."), 0);
+	assert_int_equal(dname_from_text(&below, "a.CLUSTER.local."), 0);
+	assert_int_equal(dname_from_text(&beside, "xcluster.local."), 0);
+	assert_int_equal(dname_in_zone(zone.wire, zone.wire), 0);
+	assert_int_equal(dname_in_zone(below.wire, zone.wire), 2);
+	assert_int_equal(dname_in_zone(beside.wire, zone.wire), -1);
+	assert_int_equal(dname_in_zone(zone.wire, below.wire), -1);
+}
+
 int
 main(void)
 {
@@ -95,6 +135,8 @@ main(void)
 		cmocka_unit_test(only_capital_letters_are_folded_at_every_place),
 		cmocka_unit_test(names_are_equal_in_any_case_and_differ_at_every_place),
 		cmocka_unit_test(neighbours_do_not_carry_into_each_other),
+		cmocka_unit_test(name_grows_to_255_bytes_and_no_further),
+		cmocka_unit_test(zone_begins_at_a_label_border),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

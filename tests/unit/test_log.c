@@ -141,6 +141,8 @@ strangers_cannot_forge_a_line(void **state)
 		    "\\xc2\\x9b31m" }, /* CSI as one C1 character */
 		{ "\xe2\x80\xa8|\xe2\x80\xae",
 		    "\\xe2\\x80\\xa8|\\xe2\\x80\\xae" }, /* U+2028, U+202E */
+		{ "\xe2\x81\xa6|\xe2\x81\xa9",
+		    "\\xe2\\x81\\xa6|\\xe2\\x81\\xa9" }, /* U+2066, U+2069 */
 		{ "\xff\xc0\x80\xe4", "\\xff\\xc0\\x80\\xe4" },
 		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },          /* a surrogate */
 		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" }, /* beyond U+10FFFF */

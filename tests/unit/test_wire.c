@@ -1,0 +1,232 @@
+/* Messages as strangers write them: what is read is inside the message, and what is broken is
+ * refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/wire.h"
+
+enum { ID = 7, AT = DNS_HEADER };
+
+/* A message: a header of zeros, then these bytes. */
+struct message {
+	uint8_t wire[600];
+	size_t len;
+};
+
+static struct message
+message(const void *bytes, size_t len)
+{
+	struct message m = { .len = DNS_HEADER + len };
+
+	memcpy(m.wire + DNS_HEADER, bytes, len);
+	return m;
+}
+#define MESSAGE(text) message(text, sizeof(text) - 1)
+
+/* Reads the name at `at`: its length, or -errno; `*end` is where reading goes on. */
+static int
+read_at(const struct message *m, size_t at, size_t *end, struct dname *name)
+{
+	int rc = wire_read_name(m->wire, m->len, &at, name);
+
+	*end = at;
+	return rc < 0 ? rc : name->len;
+}
+
+static void
+pointer_leads_to_a_name_before_it(void **state)
+{
+	struct message m = MESSAGE("\1a\0\1b\xc0\x0c");
+	struct dname name;
+	size_t end;
+
+	(void)state;
+	assert_int_equal(read_at(&m, AT + 3, &end, &name), 5);
+	assert_memory_equal(name.wire, "\1b\1a", 5);
+	assert_int_equal(end, m.len);
+}
+
+static void
+pointer_that_does_not_lead_backwards_is_refused(void **state)
+{
+	struct message itself = MESSAGE("\xc0\x0c"), forward = MESSAGE("\xc0\x0e\0");
+	struct message circle = MESSAGE("\1a\xc0\x0c"), header = MESSAGE("\xc0\x02");
+	struct dname name;
+	size_t end;
+
+	(void)state;
+	assert_int_equal(read_at(&itself, AT, &end, &name), -EBADMSG);
+	assert_int_equal(read_at(&forward, AT, &end, &name), -EBADMSG);
+	assert_int_equal(read_at(&circle, AT, &end, &name), -EBADMSG);
+	assert_int_equal(read_at(&header, AT, &end, &name), -EBADMSG);
+}
+
+/* "a" runs into the name that points at it: what it says would change with what follows. */
+static void
+name_pointed_at_must_end_before_who_points(void **state)
+{
+	struct message m = MESSAGE("\1a\1b\xc0\x0c\0");
+	struct message into = MESSAGE("\4a\xc0\x0cy\0");
+	struct dname name;
+	size_t end;
+
+	(void)state;
+	assert_int_equal(read_at(&m, AT + 2, &end, &name), -EBADMSG);
+	assert_int_equal(read_at(&into, AT + 2, &end, &name), -EBADMSG);
+}
+
+static void
+name_has_255_bytes_at_most(void **state)
+{
+	uint8_t labels[256] = { 0 };
+	struct dname name;
+	size_t end, at = 0;
+
+	(void)state;
+	for (; at < 192; at += 64)
+		labels[at] = 63;
+	labels[at] = 61; /* 3 x 64 + 62 + the root: 255 */
+	struct message m = message(labels, 255);
+	assert_int_equal(read_at(&m, AT, &end, &name), 255);
+	labels[at] = 62;
+	m = message(labels, 256);
+	assert_int_equal(read_at(&m, AT, &end, &name), -EBADMSG);
+}
+
+static void
+name_and_record_cut_at_every_length_are_refused(void **state)
+{
+	static const char bytes[] = "\3www\xc0\x0c\0\1\0\1\0\0\0\36\0\4\12\0\0\1";
+	struct message m = MESSAGE("\1a\0");
+	size_t record_len = sizeof(bytes) - 1;
+	struct record record;
+
+	(void)state;
+	memcpy(m.wire + m.len, bytes, record_len);
+	for (size_t len = 0; len < record_len; len++) {
+		size_t at = m.len;
+		assert_int_equal(wire_read_record(m.wire, m.len + len, &at, &record), -EBADMSG);
+	}
+	size_t at = m.len;
+	assert_int_equal(wire_read_record(m.wire, m.len + record_len, &at, &record), 0);
+	assert_int_equal(at, m.len + record_len);
+	assert_int_equal(record.type, TYPE_A);
+	assert_int_equal(record.ttl_s, 30);
+	assert_int_equal(record.rdata_len, 4);
+	assert_memory_equal(record.rdata, "\12\0\0\1", 4);
+}
+
+/* --- queries --- */
+
+/* A query for a/A with `additional` records, which are these bytes. */
+static struct message
+query_with(unsigned additional, const void *bytes, size_t len)
+{
+	struct message m = { 0 };
+
+	m.len =
+	    query_write(m.wire, sizeof(m.wire), ID, (const uint8_t *)"\1a", TYPE_A, CLASS_IN, 0);
+	wire_put16(m.wire + 10, additional);
+	memcpy(m.wire + m.len, bytes, len);
+	m.len += len;
+	return m;
+}
+#define WITH(count, text) query_with(count, text, sizeof(text) - 1)
+#define OPT               "\0\0\51\4\xd0\0\0\x80\0"
+
+static enum query_result
+read_query(struct query *query, const struct message *m)
+{
+	return query_read(query, m->wire, m->len);
+}
+
+static void
+opt_gives_size_and_flags(void **state)
+{
+	struct message m = WITH(1, OPT "\0\0");
+	struct query query;
+
+	(void)state;
+	assert_int_equal(read_query(&query, &m), QUERY_OK);
+	assert_true(query.has_edns && query.edns_do);
+	assert_int_equal(query.udp_size, 1232);
+	assert_int_equal(query.id, ID);
+}
+
+/* RFC 6891, section 6.1.1. */
+static void
+second_opt_or_one_below_the_root_is_formerr(void **state)
+{
+	struct message two = WITH(2, OPT "\0\0" OPT "\0\0");
+	struct message below = WITH(1, "\1x" OPT "\0\0");
+	struct query query;
+
+	(void)state;
+	assert_int_equal(read_query(&query, &two), QUERY_FORMERR);
+	assert_int_equal(read_query(&query, &below), QUERY_FORMERR);
+}
+
+static void
+options_must_fill_their_length(void **state)
+{
+	struct message nsid = WITH(1, OPT "\0\4\0\3\0\0");
+	struct message longer = WITH(1, OPT "\0\5\0\3\0\2x");
+	struct message cut = WITH(1, OPT "\0\3\0\3\0");
+	struct query query;
+
+	(void)state;
+	assert_int_equal(read_query(&query, &nsid), QUERY_OK);
+	assert_true(query.wants_nsid);
+	assert_int_equal(read_query(&query, &longer), QUERY_FORMERR);
+	assert_int_equal(read_query(&query, &cut), QUERY_FORMERR);
+}
+
+static void
+bytes_after_the_last_record_are_formerr(void **state)
+{
+	struct message m = WITH(1, OPT "\0\0x"), none = WITH(0, "x");
+	struct query query;
+
+	(void)state;
+	assert_int_equal(read_query(&query, &m), QUERY_FORMERR);
+	assert_int_equal(read_query(&query, &none), QUERY_FORMERR);
+}
+
+static void
+first_overflow_of_a_writer_sticks(void **state)
+{
+	uint8_t buf[4];
+	struct writer w = { .buf = buf, .max = sizeof(buf) };
+
+	(void)state;
+	writer_put16(&w, 1);
+	writer_put32(&w, 2);
+	assert_true(w.overflow);
+	writer_put16(&w, 3); /* would fit */
+	assert_int_equal(w.len, 2);
+	assert_int_equal(query_write(buf, sizeof(buf), ID, (const uint8_t *)"", 1, 1, 0), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pointer_leads_to_a_name_before_it),
+		cmocka_unit_test(pointer_that_does_not_lead_backwards_is_refused),
+		cmocka_unit_test(name_pointed_at_must_end_before_who_points),
+		cmocka_unit_test(name_has_255_bytes_at_most),
+		cmocka_unit_test(name_and_record_cut_at_every_length_are_refused),
+		cmocka_unit_test(opt_gives_size_and_flags),
+		cmocka_unit_test(second_opt_or_one_below_the_root_is_formerr),
+		cmocka_unit_test(options_must_fill_their_length),
+		cmocka_unit_test(bytes_after_the_last_record_are_formerr),
+		cmocka_unit_test(first_overflow_of_a_writer_sticks),
+	};
+	return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
+}
