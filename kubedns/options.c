@@ -243,6 +243,18 @@ read_reverse_cidrs(struct options *o)
 	return 0;
 }
 
+static int
+read_bind_addresses(const struct options *o)
+{
+	struct addr addr;
+
+	if (addr_parse(o->address, &addr) < 0)
+		return refuse("dns-bind-address", o->address, "not an address");
+	if (addr_parse(o->healthz_address, &addr) < 0)
+		return refuse("healthz-bind-address", o->healthz_address, "not an address");
+	return 0;
+}
+
 /* --- --ns-addresses --- */
 
 static void
@@ -403,8 +415,8 @@ options_read(struct options *o, struct flags_common *common, int argc, char **ar
 	const int results[] = { read_domain(o), read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
 		read_pods(o), read_nameservers(o), read_resolver(o), read_federations(o),
-		read_reverse_cidrs(o), read_ns_addresses(o), read_environment(o),
-		read_namespaces(o), check_together(o) };
+		read_reverse_cidrs(o), read_bind_addresses(o), read_ns_addresses(o),
+		read_environment(o), read_namespaces(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	return rc;

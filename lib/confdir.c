@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,6 +10,7 @@
 
 #include "lib/confdir.h"
 #include "lib/log.h"
+#include "lib/spelling.h"
 #include "lib/xalloc.h"
 
 /*
@@ -19,7 +21,7 @@
  * knowing. A watch is always set before what it watches is read, so whatever happens later is an
  * event.
  */
-enum { WATCHES_MAX = 128, LINKS_MAX = 40, READ_TRIES = 8 };
+enum { WATCHES_MAX = 128, LINKS_MAX = 40, READ_TRIES = 8, ENTRIES_MAX = 1000 };
 
 enum {
 	WATCH_DIR = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE |
@@ -38,7 +40,9 @@ struct confdir {
 	size_t name_count;
 	int fd;
 	bool started;
-	bool warned; /* that inotify is not to be had */
+	bool warned;    /* that inotify is not to be had */
+	bool missing;   /* and that has been said */
+	char *misspelt; /* the entry of which it was last said that it looks like a key */
 	struct confdir_set last;
 	struct watch watches[WATCHES_MAX];
 	size_t watch_count;
@@ -333,6 +337,49 @@ read_set(struct confdir *dir, struct confdir_set *set)
 	all_unreadable(dir, "..data cannot be read or does not stay", set);
 }
 
+/* The key that an entry of the directory seems to have been meant for and that is not there; NULL:
+ * none. */
+static const char *
+key_meant(const struct confdir *dir, const struct confdir_set *set, const char *entry)
+{
+	struct spelling near = spelling_of(entry, strlen(entry));
+	for (size_t i = 0; i < dir->name_count; i++) {
+		if (strcmp(entry, dir->names[i]) == 0)
+			return NULL;
+		spelling_try(&near, dir->names[i]);
+	}
+	return near.word && !confdir_get(set, near.word) ? near.word : NULL;
+}
+
+/* Unknown keys are nobody's business, but one that looks like a missing one is a mistake that
+ * nothing else would ever show. */
+static void
+note_misspelt(struct confdir *dir, const struct confdir_set *set)
+{
+	DIR *entries = opendir(dir->path);
+	const char *meant = NULL;
+	const struct dirent *e = NULL;
+	for (int n = 0; entries && !meant && n < ENTRIES_MAX && (e = readdir(entries)); n++)
+		meant = e->d_name[0] == '.' ? NULL : key_meant(dir, set, e->d_name);
+	const char *found = meant ? e->d_name : "";
+	if (meant && (!dir->misspelt || strcmp(dir->misspelt, found) != 0))
+		log_warnx("conf %s: %s: no key that is read here; %s?", dir->path, found, meant);
+	free(dir->misspelt);
+	dir->misspelt = meant ? xstrdup(found) : NULL;
+	if (entries)
+		closedir(entries);
+}
+
+static void
+note_missing(struct confdir *dir, bool missing)
+{
+	if (missing && !dir->missing)
+		log_warnx("conf %s: no such directory; everything in it has its default, and it is "
+			  "read as soon as it is there",
+		    dir->path);
+	dir->missing = missing;
+}
+
 static bool
 text_equal(const char *a, const char *b)
 {
@@ -399,6 +446,8 @@ confdir_poll(struct confdir *dir, bool force, struct confdir_set *set)
 		return false;
 	rewatch(dir);
 	read_set(dir, set);
+	note_missing(dir, !set->exists);
+	note_misspelt(dir, set);
 	if (dir->started && set_equal(set, &dir->last)) {
 		confdir_set_free(set);
 		return false;
@@ -441,6 +490,7 @@ confdir_free(struct confdir *dir)
 	for (size_t i = 0; i < dir->name_count; i++)
 		free(dir->names[i]);
 	free(dir->names);
+	free(dir->misspelt);
 	free(dir->path);
 	if (dir->fd >= 0)
 		close(dir->fd);

@@ -4,7 +4,8 @@
  * The kubelet writes `..data` (a symlink, swapped by rename) and a link per key through it: a set
  * is read through one resolved `..data`, so it is never half old, half new. A plain directory, a
  * symlink to one, a directory that appears later, is replaced or deleted: all work. Changes come by
- * inotify; the caller's period is the fallback.
+ * inotify; the caller's period is the fallback. A directory that is not there, and a file that
+ * looks like a misspelt key, are logged once.
  */
 #ifndef LIB_CONFDIR_H
 #define LIB_CONFDIR_H

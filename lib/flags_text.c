@@ -6,62 +6,20 @@
 
 #include "lib/flags.h"
 #include "lib/flags_private.h"
+#include "lib/spelling.h"
 
-enum { NAME_MAX_COMPARED = 40, HELP_COLUMN = 34 };
-
-static char
-folded(char c)
-{
-	return c == '_' ? '-' : (char)tolower((unsigned char)c);
-}
-
-/* Levenshtein's distance: how many letters must be put in, taken out or exchanged to make one name
- * the other. */
-static size_t
-distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	size_t row[NAME_MAX_COMPARED + 1];
-
-	for (size_t j = 0; j <= b_len; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a_len; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			size_t exchange = diagonal + (folded(a[i - 1]) != folded(b[j - 1]));
-			size_t cheaper = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-
-			diagonal = row[j];
-			row[j] = exchange < cheaper ? exchange : cheaper;
-		}
-	}
-	return row[b_len];
-}
+enum { HELP_COLUMN = 34 };
 
 const char *
 flags_nearest(const struct flag *table, const char *name, size_t len)
 {
 	const struct flag *const tables[] = { table, flags_common_table };
-	const char *best = NULL;
-	size_t best_distance = len / 3 + 1; /* more letters wrong than that is another word */
+	struct spelling near = spelling_of(name, len);
 
-	if (len < 2 || len > NAME_MAX_COMPARED)
-		return NULL;
-	for (size_t t = 0; t < 2; t++) {
-		for (const struct flag *f = tables[t]; f->name != NULL; f++) {
-			size_t f_len = strlen(f->name);
-
-			if (f_len < 2 || f_len > NAME_MAX_COMPARED)
-				continue;
-			size_t d = distance(name, len, f->name, f_len);
-			if (d < best_distance) {
-				best_distance = d;
-				best = f->name;
-			}
-		}
-	}
-	return best;
+	for (size_t t = 0; t < 2; t++)
+		for (const struct flag *f = tables[t]; f->name != NULL; f++)
+			spelling_try(&near, f->name);
+	return near.word;
 }
 
 static void

@@ -139,7 +139,8 @@ check(struct nanny *nanny)
 	routes_free(&routes);
 	bool wrong = nanny->config.loop != NULL || access(nanny->options->dnsmasq_exec, X_OK) != 0;
 	if (access(nanny->options->dnsmasq_exec, X_OK) != 0)
-		log_error("dnsmasq: %s", nanny->options->dnsmasq_exec);
+		log_error("dnsmasq: %s (package dnsmasq-base, or -dnsmasqExec)",
+		    nanny->options->dnsmasq_exec);
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
 		wrong |= nanny->config.keys[i].error != NULL;
 	return fflush(stdout) == 0 && !wrong ? EXIT_OK : EXIT_MISTAKE;
