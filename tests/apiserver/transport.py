@@ -52,6 +52,7 @@ class Connection(asyncio.Protocol):
         self.writable = asyncio.Event()
         self.writable.set()
         self.closed = False
+        self.written_ns = 0  # CLOCK_MONOTONIC of the last bytes, just before they went to the socket
         self.early = b""
 
     def connection_made(self, transport):
@@ -101,6 +102,7 @@ class Connection(asyncio.Protocol):
         if self.closed:
             raise Gone
         try:
+            self.written_ns = time.monotonic_ns()
             self.transport.write(data)
         except AttributeError:  # of a TLS transport that asyncio has taken apart without a word so far
             raise Gone from None
@@ -186,10 +188,9 @@ class Http1Stream:
 
     async def write(self, data):
         await self.conn.drain()
-        now = time.monotonic_ns()
         if data:
             self.conn.write(b"%x\r\n%b\r\n" % (len(data), data) if self.chunked else data)
-        return now
+        return self.conn.written_ns
 
     async def flush(self):
         await self.conn.drain()
@@ -289,7 +290,6 @@ class Http2Stream:
                 self.http.window.clear()
                 await self.http.window.wait()
                 continue
-            began = began or time.monotonic_ns()
             size = h2c.max_outbound_frame_size
             batch, view = view[: min(room, 16 * size)], view[min(room, 16 * size) :]
             for at in range(0, len(batch), size):
@@ -298,7 +298,8 @@ class Http2Stream:
                 except h2.exceptions.ProtocolError:
                     raise Gone from None
             self.http.push()
-        return began or time.monotonic_ns()
+            began = began or self.http.conn.written_ns
+        return began or self.http.conn.written_ns
 
     async def flush(self):
         await self.conn.drain()

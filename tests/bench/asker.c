@@ -7,12 +7,16 @@
  * had to answer), and prints one JSON object: sent, answered, lost, rcodes, latency in microseconds
  * at several percentiles. FILE has dnsperf's form: `NAME TYPE` a line.
  *
- * `asker follow PORT FILE` takes the lines `NAME TYPE there|gone` of FILE one after the other: it
- * asks until there is an answer, or NXDOMAIN, and prints the CLOCK_MONOTONIC nanoseconds at which
- * that answer came; 0 when it has not come within FOLLOW_NS.
+ * `asker follow PORT FILE PID` takes the lines `NAME TYPE there|gone` of FILE one after the other:
+ * it asks until there is an answer, or NXDOMAIN, and prints the CLOCK_MONOTONIC nanoseconds at
+ * which that answer came; 0 when it has not come within FOLLOW_NS. Before it on the line,
+ * `FROM:TO:NS` for each time between two looks in which it, or a thread of process PID, waited NS
+ * nanoseconds for a CPU that another had: what a busy machine adds, and no program can help.
  */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <err.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -256,6 +260,67 @@ says(const uint8_t *reply, size_t len, bool there)
 	       (there ? (reply[3] & 15) == 0 && wire_get16(reply + 6) > 0 : (reply[3] & 15) == 3);
 }
 
+enum { THREADS_MAX = 16 };
+
+static struct {
+	int fds[THREADS_MAX];
+	size_t count;
+	int64_t looked_ns;
+	uint64_t waited_ns;
+} threads;
+
+static void
+add_thread(const char *path)
+{
+	if (threads.count == THREADS_MAX)
+		errx(1, "%s: more than %d threads", path, THREADS_MAX);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		err(1, "%s", path);
+	threads.fds[threads.count++] = fd;
+}
+
+/* This thread and those that the process has now. */
+static void
+find_threads(const char *pid)
+{
+	char path[300];
+	snprintf(path, sizeof(path), "/proc/%s/task", pid);
+	DIR *dir = opendir(path);
+
+	if (dir == NULL)
+		err(1, "%s", path);
+	for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+		snprintf(path, sizeof(path), "/proc/%s/task/%s/schedstat", pid, e->d_name);
+		if (e->d_name[0] != '.')
+			add_thread(path);
+	}
+	closedir(dir);
+	add_thread("/proc/thread-self/schedstat");
+}
+
+/* Prints what they have waited for a CPU since the last look, if they did. */
+static void
+look(void)
+{
+	uint64_t waited = 0;
+
+	for (size_t i = 0; i < threads.count; i++) {
+		char text[100];
+		uint64_t ran, delay;
+		ssize_t len = pread(threads.fds[i], text, sizeof(text) - 1, 0);
+		text[len > 0 ? len : 0] = '\0';
+		if (sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &delay) == 2)
+			waited += delay;
+	}
+	int64_t now = now_ns();
+	if (waited > threads.waited_ns && threads.looked_ns > 0)
+		printf(" %" PRId64 ":%" PRId64 ":%" PRIu64, threads.looked_ns, now,
+		    waited - threads.waited_ns);
+	threads.looked_ns = now;
+	threads.waited_ns = waited;
+}
+
 static int64_t
 follow_one(int fd, struct question *q, bool there)
 {
@@ -263,6 +328,7 @@ follow_one(int fd, struct question *q, bool there)
 	uint8_t reply[REPLY_MAX];
 
 	int64_t give_up = now_ns() + FOLLOW_NS;
+	look();
 	while (now_ns() < give_up) {
 		wire_put16(q->wire, ++id);
 		if (send(fd, q->wire, q->len, 0) < 0) {
@@ -274,8 +340,10 @@ follow_one(int fd, struct question *q, bool there)
 			ssize_t len = recv(fd, reply, sizeof(reply), 0);
 			if (len < 12 || wire_get16(reply) != id)
 				continue;
+			int64_t now = now_ns();
+			look();
 			if (says(reply, (size_t)len, there))
-				return now_ns();
+				return now;
 			break;
 		}
 		struct timespec pause = { 0, 50000 };
@@ -293,9 +361,10 @@ run_follow(char **argv)
 
 	if (in == NULL)
 		err(2, "%s", argv[1]);
+	find_threads(argv[2]);
 	while (fscanf(in, "%1099s %19s %9s", name, type, what) == 3) {
 		struct question q = parse(name, type);
-		printf("%" PRId64 "\n", follow_one(fd, &q, strcmp(what, "there") == 0));
+		printf(" %" PRId64 "\n", follow_one(fd, &q, strcmp(what, "there") == 0));
 		fflush(stdout);
 	}
 	fclose(in);
@@ -307,7 +376,7 @@ main(int argc, char **argv)
 {
 	if (argc == 7 && strcmp(argv[1], "load") == 0)
 		return run_load(argv + 2);
-	if (argc == 4 && strcmp(argv[1], "follow") == 0)
+	if (argc == 5 && strcmp(argv[1], "follow") == 0)
 		return run_follow(argv + 2);
-	errx(2, "usage: asker load PORT FILE RATE SECONDS SOCKETS | asker follow PORT FILE");
+	errx(2, "usage: asker load PORT FILE RATE SECONDS SOCKETS | asker follow PORT FILE PID");
 }

@@ -45,6 +45,11 @@ def summary(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "repeats": len(values)}
 
 
+def text_of(p):
+    """Percentiles of milliseconds in words."""
+    return f"p50 {p['p50']:.2f} p99 {p['p99']:.2f} max {p['max']:.2f} ms of {p['count']}" if p else "none"
+
+
 def say(text):
     """Progress, for whoever waits."""
     print(datetime.datetime.now().strftime("%H:%M:%S"), text, flush=True)

@@ -110,13 +110,13 @@ def test_the_follower_sees_a_change_after_it_was_made(kubedns, objects, tmp_path
     """Neither before, nor for what does not change."""
     path = tmp_path / "follow"
     path.write_text("web-00000.ns-00000.svc.cluster.local. A there\nnew.ns-00000.svc.cluster.local. A there\n")
-    follower = subprocess.Popen([ASKER, "follow", str(kubedns.port), str(path)], stdout=subprocess.PIPE, text=True)
-    assert int(follower.stdout.readline()) > 0
+    follower = subprocess.Popen([ASKER, "follow", str(kubedns.port), str(path), str(kubedns.process.pid)], stdout=subprocess.PIPE, text=True)
+    assert int(follower.stdout.readline().split()[-1]) > 0
     manifest = {"kind": "Service", "metadata": {"name": "new", "namespace": "ns-00000"}, "spec": {"clusterIP": "10.96.9.9"}}
     (objects / "new").write_text(json.dumps(manifest))
     made = time.monotonic_ns()
     os.rename(objects / "new", objects / "new.json")
-    seen = int(follower.stdout.readline())
+    seen = int(follower.stdout.readline().split()[-1])
     follower.wait(timeout=10)
     assert made < seen < made + 5_000_000_000
 
