@@ -249,6 +249,8 @@ def test_a_goaway_moves_to_a_new_connection_without_a_list(world):
         change_behind_its_back(world.api)  # still heard on the streams that are open
         expect_change(world)
         see_change(world, 5)
+        for resource in ("services", "endpointslices", "namespaces"):  # a server that stops may be silent on them for a minute
+            world.api.wait_requests(1, 10, since=since, resource=resource, verb="watch")
         world.api.end_watches()
         world.watching()
         world.api.put(service("new", "10.200.0.44", "own"))

@@ -3,6 +3,8 @@ The rules of list and watch against a server that breaks them or insists on them
 absent server does is in test_api_outage.py, what lasts in test_api_bounds.py.
 """
 
+import datetime
+import re
 import time
 
 import pytest
@@ -126,6 +128,46 @@ def test_a_watch_that_outlives_its_timeout_is_ended(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["list", "watchlist"])
+def test_items_count_while_their_page_is_still_arriving(tmp_path, verb):
+    """Handed on one by one: nobody holds a page of them."""
+
+    def before(api):
+        api.set_watchlist(verb == "watchlist")
+        api.fault(resource="services", verb=verb, rate=500 if verb == "list" else 5000)  # a list comes gzipped
+
+    def so_far(world):
+        found = re.search(r"^services: listing, (\d+) objects so far", world.kubedns.http("/readiness")[1], re.M)
+        return int(found[1]) if found else 0
+
+    with World(tmp_path, before=before, wait=False) as world:
+        some = world.kubedns.wait(lambda: so_far(world), 30)
+        more = world.kubedns.wait(lambda: (n := so_far(world)) > some and n, 30)
+        (page,) = [r for r in services(world) if r["verb"] == verb]
+        assert some < more < world.population.services and page["ended"] is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ['{"type":' + "[" * 100 + "]" * 100 + "}", '{"externalName":' + '{"a":' * 100 + "1" + "}" * 100 + "}", '{"externalName":"\xff\xfe"}'],
+    ids=["arrays", "objects", "not UTF-8"],
+)
+def test_what_json_c_must_not_be_given_is_an_error_and_the_data_stays(tmp_path, spec):
+    """Nested deeper than any object is, or not UTF-8: the watch is begun anew from the last good version."""
+    with World(tmp_path, hurry=20) as world:
+        world.watching()
+        since = len(world.api.requests())
+        event = '{"type":"MODIFIED","object":{"kind":"Service","metadata":{"name":"kept","namespace":"own","resourceVersion":"9"},"spec":%s}}\n'
+        with world.asker:
+            assert world.api.inject("services", event % spec, "latin-1") == 1
+            world.kubedns.wait(lambda: "services: watch: malformed answer" in world.kubedns.log())
+            world.watching("services")
+            world.api.put(service("new", "10.200.0.4", "own"))
+            world.until((name("new"), "A"), {"10.200.0.4"})
+        world.asker.clean()
+        assert world.api.count(since, resource="services", verb="watchlist") == 0
+
+
+@pytest.mark.parametrize("verb", ["list", "watchlist"])
 def test_null_items_are_an_empty_list(tmp_path, verb):
     def before(api):
         api.set_watchlist(verb == "watchlist")
@@ -208,6 +250,59 @@ def test_one_config_map_is_watched_never_its_namespace(tmp_path):
         assert asked["params"]["fieldSelector"] == "metadata.name=kube-dns" and asked["namespace"] == "kube-system"
         world.kubedns.wait(lambda: "192.0.2.1" in world.kubedns.log())
         assert "192.0.2.9" not in world.kubedns.log()
+
+
+def test_pods_are_watched_to_verify_them(tmp_path):
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "own"},
+           "status": {"phase": "Running", "podIP": "10.2.0.1", "podIPs": [{"ip": "10.2.0.1"}, {"ip": "2001:db8::1"}]}}  # fmt: skip
+    with World(tmp_path, "--pods=verified") as world:
+        world.watching("pods")
+        at = "10-2-0-1.own.pod.cluster.local"
+        assert world.kubedns.ask(at) == NXDOMAIN
+        world.api.put(pod)
+        world.until((at, "A"), {"10.2.0.1"})
+        world.until(("2001-db8--1.own.pod.cluster.local", "AAAA"), {"2001:db8::1"})
+        world.api.delete("pods", "own", "p")
+        world.until((at, "A"), NXDOMAIN)
+
+
+def test_nodes_are_watched_for_federations_alone(tmp_path):
+    node = {"kind": "Node", "apiVersion": "v1",
+            "metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1"}}}  # fmt: skip
+    with World(tmp_path, "--federations=myfed=fed.example", before=lambda api: api.put(node)) as world:
+        world.watching("nodes")
+        world.until(("nothing.own.myfed.svc.cluster.local", "TXT"), {"nothing.own.myfed.svc.z1.r1.fed.example."})
+
+
+def triggered(service_name, address, seconds_ago):
+    """A slice whose change was caused so long ago, as the controller stamps it."""
+    slice_ = endpoint_slice(service_name, [address], "own", hostnames=["x"])
+    at = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=seconds_ago)
+    slice_["metadata"]["annotations"] = {"endpoints.kubernetes.io/last-change-trigger-time": at.isoformat(timespec="microseconds").replace("+00:00", "Z")}
+    return slice_
+
+
+def test_programming_latency_is_from_the_trigger_to_the_publish(tmp_path):
+    """Of changes after the first sync, by the kind of the Service; a stamp waits for a Service that comes later."""
+    family = "kubedns_dns_programming_duration_seconds"
+    with World(tmp_path, before=lambda api: api.put(triggered("db", "10.201.0.1", 3000))) as world:
+        world.watching()
+
+        def observed(kind):
+            return world.kubedns.metric(f"{family}_count", service_kind=kind), world.kubedns.metric(f"{family}_sum", service_kind=kind)
+
+        assert observed("headless") == (0, 0), "what the first sync brought is no change"
+        world.api.put(triggered("db", "10.201.0.9", 5))
+        world.until((name("db"), "A"), {"10.201.0.9"})
+        count, total = observed("headless")
+        assert count == 1 and 5 <= total < 20
+        world.api.put(triggered("later", "10.201.0.8", 7))
+        world.kubedns.wait(lambda: world.kubedns.metric("kubedns_api_watch_events_total", resource="endpointslices", type="ADDED") >= 152)
+        assert observed("headless")[0] == 1 and observed("cluster_ip")[0] == 0
+        world.api.put(service("later", "10.200.0.8", "own"))
+        world.until((name("later"), "A"), {"10.200.0.8"})
+        count, total = observed("cluster_ip")
+        assert count == 1 and 7 <= total < 30
 
 
 def test_every_family_of_the_client_is_there_from_the_start(tmp_path):
