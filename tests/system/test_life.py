@@ -100,6 +100,7 @@ MISTAKES = [
     (["--config-dir=/x", "--config-map=y"], "only one of them"),
     (["--objects-dir=/x", "--kube-master-url=http://y"], "leave out --kube-master-url"),
     (["--print-zone=example.org", "--objects-dir=/x"], "not a zone of this server; there is cluster.local."),
+    (["--dns-bind-address=1.2.3"], '--dns-bind-address: "1.2.3": not an address'),
     (["word"], "takes flags only"),
 ]
 
@@ -154,6 +155,20 @@ def test_a_typo_in_the_configuration_keeps_the_last_good_value(tmp_path):
         (config / "upstreamNameservers").write_text('["127.0.0.1:1"]')
         k.wait(lambda: k.metric("kubedns_upstreams") == 1)
         assert k.metric("kubedns_config_error", key="upstreamNameservers") == 0
+
+
+def test_a_misspelt_key_and_a_directory_that_is_not_there_are_said(tmp_path):
+    config, objects = tmp_path / "config", tmp_path / "objects"
+    objects.mkdir()
+    config.mkdir()
+    (config / "README").write_text("no key at all")
+    (config / "federatoins").write_text("a=b.example")
+    _, _, errors = run("--check", f"--objects-dir={objects}", f"--config-dir={config}")
+    assert "federatoins: no key that is read here; federations?" in errors and "README" not in errors
+    (config / "federations").write_text("a=b.example")
+    assert "federatoins" not in run("--check", f"--objects-dir={objects}", f"--config-dir={config}")[2]
+    _, _, errors = run("--check", f"--objects-dir={objects}", f"--config-dir={tmp_path}/conifg")
+    assert f"conf {tmp_path}/conifg: no such directory" in errors
 
 
 def test_a_broken_manifest_keeps_its_last_good_objects(tmp_path):

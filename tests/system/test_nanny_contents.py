@@ -161,6 +161,12 @@ def test_check_reports_every_error_and_prints_what_is_good(world):
     assert code == 2 and printed == ["server=/acme.test/10.0.0.1#53"] and "upstreamNameservers" in log
 
 
+def test_a_misspelt_key_is_named(world):
+    world.write(stubDomians='{"acme.test":["10.0.0.1"]}')
+    code, printed, log = world.check(ARGS)
+    assert (code, printed) == (0, []) and "stubDomians: no key that is read here; stubDomains?" in log
+
+
 def test_a_key_that_is_a_directory(world):
     world.write()
     os.mkdir(os.path.join(world.conf, "..data", "stubDomains"))
