@@ -49,19 +49,19 @@ def test_answers_servfail_at_once_while_there_is_no_data(tmp_path):
 
 
 def test_sigterm_fails_readiness_answers_on_and_exits_0(tmp_path):
-    k = start(tmp_path, WORLD, "--drain=1s")
+    k = start(tmp_path, WORLD, "--drain=4s")
     k.wait_ready()
     with Asker(k.port, {(WEB, "A"): {"10.96.0.10"}}) as asker:
         begun = time.monotonic()
         k.process.send_signal(signal.SIGTERM)
         k.wait(lambda: k.http("/readiness")[0] == 503)
         assert "draining" in k.http("/readiness")[1]
-        while time.monotonic() < begun + 0.8:
+        while time.monotonic() < begun + 1.5:
             assert ask(k, WEB).rcode() == 0
-        asker.stop(settle_s=0)
+        asker.stop()  # well before the end: an asker that gets no CPU would count its own late questions
         asker.clean()
-    assert k.process.wait(timeout=5) == 0
-    assert time.monotonic() - begun >= 1.0
+    assert k.process.wait(timeout=10) == 0
+    assert time.monotonic() - begun >= 4.0
 
 
 def test_a_second_sigterm_exits_at_once(tmp_path):
