@@ -386,6 +386,7 @@ static void
 replace_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old,
     struct chunk *chunk, uint32_t old_flags, uint32_t flags)
 {
+	assert(old != NULL || chunk != NULL);
 	bool others = owner->pool->count > (old != NULL), distinct;
 	struct keys from = endpoint_keys(cache, old, &distinct);
 	struct keys to = endpoint_keys(cache, chunk, &distinct);

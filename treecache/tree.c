@@ -4,6 +4,7 @@
  * used ones are stored. Labels whose 32 hash bits are all the same share a branch below the last
  * level, searched one by one.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,7 @@ find_child(void *child, uint32_t hash, const uint8_t *label)
 			return NULL;
 		child = branch->ways[way_at(branch, bit)];
 	}
+	assert(child != NULL); /* a way that is in use leads somewhere */
 	return label_is(child, hash, label) ? child : NULL;
 }
 
