@@ -109,7 +109,7 @@ def test_editing_a_manifest_that_it_names_changes_the_answer_within_a_second(exa
     with open(path, encoding="utf-8") as f:
         text = f.read()
     with open(path, "w", encoding="utf-8") as f:
-        f.write(text.replace("10.96.0.80", "10.96.0.90"))
+        f.write(text.replace("clusterIP: 10.96.0.80", "clusterIP: 10.96.0.90"))  # the line that the file says to change, and no other
     edited = time.monotonic()
     while addresses(port, "web.default.svc.cluster.local") != ["10.96.0.90"]:
         assert time.monotonic() < edited + 1, addresses(port, "web.default.svc.cluster.local")
