@@ -205,7 +205,7 @@ dir_error(struct manifests *m, int err)
 {
 	if (m->dir_errno != err) {
 		errno = err;
-		log_warn("manifest %s%s", m->path, m->synced ? ": keeping previous" : "");
+		log_warn("--objects-dir %s%s", m->path, m->synced ? ": keeping previous" : "");
 		set_error(m, xasprintf("%s: %s", m->path, strerror(err)));
 	}
 	m->dir_errno = err;

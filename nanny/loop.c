@@ -271,7 +271,13 @@ take_resolv(struct nanny *nanny, const struct confdir_set *set)
 	}
 	resolv_parse(key->value, key->len, &resolv);
 	nanny->resolv = resolv;
-	log_info("resolv.conf %s: %zu servers", nanny->options->resolv_conf, resolv.count);
+	char list[RESOLV_SERVERS_MAX * (SERVER_TEXT_MAX + 1) + 1] = "", text[SERVER_TEXT_MAX];
+	for (size_t i = 0; i < resolv.count; i++) {
+		strcat(list, " ");
+		strcat(list, server_format(&resolv.servers[i], text));
+	}
+	log_info("resolv.conf %s: servers%s", nanny->options->resolv_conf,
+	    resolv.count ? list : ": none");
 	return true;
 }
 

@@ -114,8 +114,11 @@ spec_parse(struct probe_spec *spec, const char *text, char *why)
 			break;
 		p += len + 1;
 	}
-	if (field + 1 < FIELDS_MIN)
-		return refuse(why, "label,server[:port],name[,interval_s[,type]] is needed", text);
+	if (field + 1 < FIELDS_MIN) {
+		snprintf(
+		    why, SPEC_WHY_MAX, "label,server[:port],name[,interval_s[,type]] is needed");
+		return -EINVAL;
+	}
 	return 0;
 }
 
