@@ -135,15 +135,12 @@ ask_question(struct ask *ask, const char *text, const char *type, struct ask_ent
 	struct ask_entry *free_entry = NULL;
 	struct dname name;
 	uint16_t number;
-	int64_t now = clock_mono_ns();
 	enum ask_result result = ask_parse(text, type, &name, &number);
 
 	if (result != ASK_STARTED)
 		return result;
 	for (int i = 0; i < ASK_MAX; i++) {
 		struct ask_entry *e = &ask->entries[i];
-		if (e->used && expired(e, now))
-			forget(e);
 		if (e->used && e->type == number && dname_equal(e->name.wire, name.wire)) {
 			*entry = e;
 			return ASK_SAME;

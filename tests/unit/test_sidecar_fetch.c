@@ -5,9 +5,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sidecar/exposition.h"
 #include "sidecar/fetch.h"
@@ -214,6 +220,58 @@ more_resources_than_there_is_room_for_are_left_out(void **state)
 	free(page);
 }
 
+/* What becomes of a page of at most `max` bytes from a peer that says `head` and then never stops.
+ */
+static void
+fetch_from_a_flood(struct fetch *fetch, const char *head, size_t max)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof sin;
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&sin, sizeof sin), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
+	pid_t peer = fork();
+	if (peer == 0) {
+		static const char more[4096];
+		int fd = accept(listener, NULL, NULL);
+		for (ssize_t n = write(fd, head, strlen(head)); n > 0;)
+			n = write(fd, more, sizeof more);
+		_exit(0);
+	}
+	close(listener);
+	const struct url url = { .server = { { AF_INET, { 127, 0, 0, 1 } }, ntohs(sin.sin_port) } };
+	fetch_init(fetch);
+	bool ended = fetch_start(fetch, &url, "/", max);
+	while (!ended) {
+		struct pollfd fd = { .fd = fetch->fd, .events = fetch->events };
+		poll(&fd, 1, 100);
+		ended = fetch_run(fetch, fd.revents);
+	}
+	kill(peer, SIGKILL);
+	waitpid(peer, NULL, 0);
+}
+
+static void
+a_page_without_end_is_given_up_at_its_bound(void **state)
+{
+	static const char *const heads[] = { "HTTP/1.0 200 OK\r\n\r\n",
+		"HTTP/1.0 200 OK\r\nContent-Length: 100000000\r\n\r\n" };
+	enum { PAGE_MAX = 20000 };
+	struct fetch fetch;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		fetch_from_a_flood(&fetch, heads[i], PAGE_MAX);
+		assert_int_equal(fetch.status, 0);
+		assert_string_equal(fetch.error, "the page is too large");
+		assert_true(fetch.size <= 2 * (PAGE_MAX + FETCH_HEAD_MAX));
+		/* What says beforehand that it is too large is not read. */
+		assert_true(fetch.len < PAGE_MAX || !fetch.head.has_length);
+		fetch_close(&fetch);
+	}
+}
+
 int
 main(void)
 {
@@ -225,6 +283,7 @@ main(void)
 		cmocka_unit_test(half_a_head_needs_more),
 		cmocka_unit_test(heads_that_are_not_http_are_bad),
 		cmocka_unit_test(a_head_without_end_is_bad_at_last),
+		cmocka_unit_test(a_page_without_end_is_given_up_at_its_bound),
 		cmocka_unit_test(a_line_of_metrics_is_read),
 		cmocka_unit_test(lines_that_are_no_metrics_are_refused),
 		cmocka_unit_test(kubedns_pages_become_a_view),
