@@ -11,6 +11,7 @@ a figure of their own, which says what kubedns does and not what the machine doe
 import argparse
 import os
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -81,19 +82,21 @@ def changes(c, a, rate, seconds, path, added, seed):
     with open(follow, "w", encoding="ascii") as f:
         f.writelines(line + "\n" for _, line in lines)
     k = c.kubedns
-    watcher = subprocess.Popen([*machine.pinned(machine.cpus()[1], a.realtime), ASKER, "follow", str(k.port), follow, str(k.process.pid)], stdout=subprocess.PIPE, text=True)
-    begun = time.monotonic()
-    before = k.spent()
-    c.api.churn(rate, seconds, seed=seed, headless_only=True, wait=False)
-    queries = asker(k.port, path, a.load, seconds, realtime=a.realtime)
-    try:
-        out, _ = watcher.communicate(timeout=30)
-    except subprocess.TimeoutExpired:
-        watcher.kill()
-        out, _ = watcher.communicate()
-    spent, wall = (k.spent() - before).seconds, time.monotonic() - begun
+    with tempfile.TemporaryFile("w+") as out:  # a pipe that nobody reads meanwhile would fill, and stop the follower
+        watcher = subprocess.Popen([*machine.pinned(machine.cpus()[1], a.realtime), ASKER, "follow", str(k.port), follow, str(k.process.pid)], stdout=out)
+        begun = time.monotonic()
+        before = k.spent()
+        c.api.churn(rate, seconds, seed=seed, headless_only=True, wait=False)
+        queries = asker(k.port, path, a.load, seconds, realtime=a.realtime)
+        try:
+            watcher.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            watcher.kill()
+            watcher.wait()
+        spent, wall = (k.spent() - before).seconds, time.monotonic() - begun
+        out.seek(0)
+        seen, waits = read_follower(out.read())
     made = c.api.changes()
-    seen, waits = read_follower(out)
     spans = [(made[n]["written_ns"], ns) for ns, (n, _) in zip(seen, lines) if ns and made[n]["written_ns"]]
     # An endpoint is gone also before it was added, where the stand-in is that late.
     spans = [(begin, end) for begin, end in spans if begin < end]
