@@ -7,8 +7,8 @@
 
 enum { CNAME_STEPS_MAX = 8, PTR_SORT_MAX = 128 };
 
-/* --- the last line of every answer: existence becomes rcode, AA and SOA here and nowhere else ---
- */
+/* --- the last line of every answer:
+ * existence becomes rcode, AA and SOA here and nowhere else --- */
 
 enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
 
@@ -101,8 +101,8 @@ struct wildcard {
 	size_t first; /* where the answer section begins */
 };
 
-/* Takes back the last record if it stands in the section already: two Services may have one
- * address. */
+/* Takes back the last record if it stands in the section already:
+ * two Services may have one address. */
 static void
 drop_double(struct wildcard *w, size_t at)
 {
@@ -208,8 +208,8 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below, struc
 		resolve(config, reply->tree, &name, below, &resolved);
 		if (!put_cname(reply, owner, &resolved, chase))
 			break;
-		/* RFC 1034 3.6.2: a CNAME answers every type; only addresses are worth following.
-		 */
+		/* RFC 1034 3.6.2: a CNAME answers every type;
+		 * only addresses are worth following. */
 		if (family_of(qtype) == AF_UNSPEC || reply->truncated ||
 		    step + 1 == CNAME_STEPS_MAX) {
 			conclude(reply, FOUND, apex);
@@ -284,8 +284,8 @@ ptrs_flush(struct ptrs *ptrs)
 	ptrs->count = 0;
 }
 
-/* Sorted by name while there is room to sort: an address with more owners keeps the order of the
- * index. */
+/* Sorted by name while there is room to sort:
+ * an address with more owners keeps the order of the index. */
 static struct dname *
 ptrs_next(struct ptrs *ptrs)
 {
@@ -335,8 +335,8 @@ put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
 	ptrs_flush(&ptrs);
 }
 
-/* The PTRs of an address; an address that is a ClusterIP answers as that alone. False: nobody has
- * it. */
+/* The PTRs of an address; an address that is a ClusterIP answers as that alone.
+ * False: nobody has it. */
 static bool
 put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 {

@@ -1,9 +1,9 @@
 /*
  * From a query's bytes to a reply's bytes, pure: no socket, no clock, no log, no allocation for
- *names in the tree.
+ * names in the tree.
  *
  *	query -> question -> zone -> existence (resolve.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
- *-> records -> rcode, AA, SOA -> reply
+ *	      -> records -> rcode, AA, SOA -> reply
  *
  * The caller is in an RCU read section for the call; the reply keeps nothing of the tree.
  */
@@ -60,8 +60,8 @@ enum answer_outcome {
 	ANSWER_DROP,    /* not a query that may be answered: send nothing */
 	ANSWER_REPLY,   /* `out` holds the reply, whole */
 	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` is untouched */
-	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones: forward `target`/`qtype`, then
-			   answer_chased() */
+	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones:
+			 * forward `target`/`qtype`, then answer_chased() */
 };
 
 /* Which kind of name was asked, kube-dns's `system` label. */

@@ -6,8 +6,8 @@
 #include "kubedns/stream.h"
 #include "lib/xalloc.h"
 
-/* Bits of gnutls_certificate_verify_peers2(), which libcurl hands on; its text is the same for all.
- */
+/* Bits of gnutls_certificate_verify_peers2(),
+ * which libcurl hands on; its text is the same for all. */
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
 static char *

@@ -1,6 +1,6 @@
 /*
- * /cache: the tree as the JSON that kube-dns showed, streamed: objects with `ChildNodes` and
- * `Entries`, tab-indented.
+ * /cache: the tree as the JSON that kube-dns showed, streamed:
+ * objects with `ChildNodes` and `Entries`, tab-indented.
  */
 #ifndef KUBEDNS_CACHEDUMP_H
 #define KUBEDNS_CACHEDUMP_H

@@ -43,8 +43,8 @@ struct client {
 };
 
 /*
- * Hashes the address of `sa`, not the port; keyed, so that nobody can aim at another client's
- * bucket.
+ * Hashes the address of `sa`, not the port;
+ * keyed, so that nobody can aim at another client's bucket.
  */
 static inline uint32_t
 client_hash(const struct sockaddr *sa, uint64_t key)

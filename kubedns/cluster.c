@@ -165,8 +165,8 @@ take_file(struct cluster *c, unsigned which, const char *name, const struct kube
 }
 
 /*
- * Each file that the configuration names must be readable now: a typo shall not wait for the
- * first handshake.
+ * Each file that the configuration names must be readable now:
+ * a typo shall not wait for the first handshake.
  */
 static int
 check_readable(const struct cluster *c, const char *what, const char *path)

@@ -1,6 +1,6 @@
 /*
- * Where the API server is, and how to prove who asks: in-cluster, from a kubeconfig, or by
- * --kube-master-url.
+ * Where the API server is, and how to prove who asks:
+ * in-cluster, from a kubeconfig, or by --kube-master-url.
  *
  *	KUBERNETES_SERVICE_HOST, _PORT, serviceaccount/{token,ca.crt}  --+
  *	kubeconfig: cluster and user of the current context            --+--> struct cluster
@@ -19,8 +19,8 @@
 enum { CLUSTER_TOKEN_PERIOD_MS = 30000, CLUSTER_TOKEN_MAX = 64 << 10 };
 
 struct cluster {
-	char *origin; /* "in-cluster", the kubeconfig's path, "--kube-master-url": where the rest
-			 comes from, for messages */
+	char *origin; /* "in-cluster", the kubeconfig's path, "--kube-master-url":
+		       * where the rest comes from, for messages */
 	char *url; /* https://host:port/prefix without a final slash, as libcurl shall verify it */
 	char *shown_url;  /* the same as the operator wrote it */
 	char *host;       /* Host header where `url` names the tls-server-name; else NULL */

@@ -341,8 +341,8 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 }
 
 /*
- * A channel that cannot be had now (no descriptor, no memory) is no failure yet: the retry time
- * comes.
+ * A channel that cannot be had now
+ * (no descriptor, no memory) is no failure yet: the retry time comes.
  */
 static void
 send_to(struct forward *forward, struct pending *pending, struct upstream *upstream)

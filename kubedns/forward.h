@@ -1,6 +1,6 @@
 /*
- * Asks the upstream servers, over c-ares: order, health and retries are decided here, transport
- * there.
+ * Asks the upstream servers, over c-ares:
+ * order, health and retries are decided here, transport there.
  *
  *	pending --attempt--> channel (one server, one socket, at most 32 queries) --> server
  *

@@ -82,8 +82,8 @@ answer_forwarded(const struct answer_config *config, const uint8_t *query, size_
 
 /* --- a chain of CNAMEs that left our zones --- */
 
-/* Copies one record of upstream's answer section, its names written out. False: it does not fit, or
- * is malformed. */
+/* Copies one record of upstream's answer section, its names written out.
+ * False: it does not fit, or is malformed. */
 static bool
 append_answer(struct reply *reply, const uint8_t *upstream, size_t len, const struct record *record)
 {
@@ -114,8 +114,8 @@ append_answer(struct reply *reply, const uint8_t *upstream, size_t len, const st
 	return false;
 }
 
-/* Our CNAMEs, which `out` ends in as answer() left it, followed by upstream's answers of the wanted
- * types. */
+/* Our CNAMEs, which `out` ends in as answer() left it,
+ * followed by upstream's answers of the wanted types. */
 static bool
 append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 {

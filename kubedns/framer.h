@@ -21,8 +21,7 @@
 enum framer_form { FRAMER_LIST, FRAMER_EVENTS };
 
 /*
- * The bytes live for the call. A negative result ends the framing and is what framer_feed
- * returns.
+ * The bytes live for the call. A negative result ends the framing and is what framer_feed returns.
  */
 struct framer_sink {
 	int (*item)(void *arg, const char *bytes, size_t len);
@@ -60,8 +59,8 @@ struct framer {
 };
 
 /*
- * Prepares for one response; objects larger than `item_max` bytes are an error. framer_clear
- * releases it.
+ * Prepares for one response; objects larger than `item_max` bytes are an error.
+ * framer_clear releases it.
  */
 void framer_init(
     struct framer *f, enum framer_form form, size_t item_max, const struct framer_sink *sink);
@@ -73,8 +72,8 @@ void framer_init(
 int framer_feed(struct framer *f, const char *bytes, size_t len);
 
 /*
- * The response has ended: 0 if the list is whole or no event is half read, else -EBADMSG with
- * f->why.
+ * The response has ended:
+ * 0 if the list is whole or no event is half read, else -EBADMSG with f->why.
  */
 int framer_end(struct framer *f);
 

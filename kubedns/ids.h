@@ -1,6 +1,6 @@
 /*
- * Query IDs that nobody can guess (RFC 5452 section 9.2): the kernel's random numbers, 64 at a
- * time.
+ * Query IDs that nobody can guess (RFC 5452 section 9.2):
+ * the kernel's random numbers, 64 at a time.
  */
 #ifndef KUBEDNS_IDS_H
 #define KUBEDNS_IDS_H

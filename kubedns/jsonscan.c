@@ -52,8 +52,8 @@ classify(const char *block)
 #endif
 
 /*
- * Bit i of the result is the parity of the bits 0..i: 1 from an opening quote up to before its
- * closing one.
+ * Bit i of the result is the parity of the bits 0..i:
+ * 1 from an opening quote up to before its closing one.
  */
 static inline uint64_t
 running_parity(uint64_t x)
@@ -101,8 +101,7 @@ escaped_bytes(uint64_t backslash, bool *carry, size_t len)
 }
 
 /*
- * One block of `len` <= 64 valid bytes (zeros follow); the offset after the closing bracket, or
- * 0.
+ * One block of `len` <= 64 valid bytes (zeros follow); the offset after the closing bracket, or 0.
  */
 static inline size_t
 scan_block(struct jsonscan *scan, const char *block, size_t len)

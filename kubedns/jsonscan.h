@@ -1,7 +1,6 @@
 /*
  * Where a JSON value ends, found fast: what DNS does not need of an object is most of its bytes
- * (managedFields alone is often half), and all of those are only ever looked at here, 64 at a
- * time.
+ * (managedFields alone is often half), and all of those are only ever looked at here, 64 at a time.
  *
  *	{"metadata":{"managedFields":[{"f:x":{"k:{\"a\":1}":{}}}], ...
  *	                             ^ jsonscan_nested() goes from here  ^ to here

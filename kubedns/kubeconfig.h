@@ -32,8 +32,7 @@ struct kubeconfig {
 
 /*
  * Reads `in`, which was opened as `path`. 0, or -EINVAL with `*why` (caller frees) such as
- * `current-context "x": no such context`. Caller frees `config` with kubeconfig_free in both
- * cases.
+ * `current-context "x": no such context`. Caller frees `config` with kubeconfig_free in both cases.
  */
 int kubeconfig_read(FILE *in, const char *path, struct kubeconfig *config, char **why);
 

@@ -1,6 +1,6 @@
 /*
- * One worker from the inside: what its parts (udp, tcp, pending, forward, relay) share, and how
- * they wait.
+ * One worker from the inside: what its parts
+ * (udp, tcp, pending, forward, relay) share, and how they wait.
  *
  * The worker's one epoll_wait() carries in each event a key: which part, which slot of it, and a
  * generation or descriptor, so that an event for something that was closed and reused earlier in

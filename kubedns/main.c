@@ -1,11 +1,11 @@
 /*
  * kubedns: the cluster's names, from the Kubernetes API or a directory of manifests, over DNS.
  *
- *	watch | manifests --events--> store --records--> treecache --moments--> workers --answers-->
- *clients
+ *	watch | manifests --events--> store --records--> treecache
+ *	                  --moments--> workers --answers--> clients
  *
  * This thread is the only writer. It waits in one place, watch_wait(), and publishes once for all
- *that it learned in a turn.
+ * that it learned in a turn.
  */
 #include <errno.h>
 #include <signal.h>

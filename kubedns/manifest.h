@@ -1,17 +1,16 @@
 /*
  * One file of Kubernetes manifests as a stream of json-c values, one object at a time.
  *
- *	---                      a document that is an object: handed on at its end
+ *	---              a document that is an object: handed on at its end
  *	kind: Service
- *	---                      a document with `items` (kind: List, ServiceList): each item handed
- *on as it ends, so that items:                   a dump of 25,000 objects costs the memory of its
- *largest one; `kind` may come after `items`,
- *	- kind: Service          as kubectl prints it
+ *	---              a document with `items` (kind: List, ServiceList): each item handed on
+ *	items:           as it ends, so that a dump of 25,000 objects costs the memory of its
+ *	- kind: Service  largest one; `kind` may come after `items`, as kubectl prints it
  *
  * YAML is read as kubectl reads it: what is quoted is a string; plain null, true, yes, on, 0x1f and
- *010 are what YAML 1.1 makes of them. Refused, with their line: aliases (a few lines of them can
- *stand for gigabytes), unknown tags, keys that are no scalars, a key that comes twice, nesting
- *deeper than MANIFEST_DEPTH, objects larger than MANIFEST_OBJECT_MAX.
+ * 010 are what YAML 1.1 makes of them. Refused, with their line: aliases (a few lines of them can
+ * stand for gigabytes), unknown tags, keys that are no scalars, a key that comes twice, nesting
+ * deeper than MANIFEST_DEPTH, objects larger than MANIFEST_OBJECT_MAX.
  */
 #ifndef KUBEDNS_MANIFEST_H
 #define KUBEDNS_MANIFEST_H
@@ -23,8 +22,8 @@ struct json_object;
 
 enum {
 	MANIFEST_DEPTH = 64,
-	MANIFEST_OBJECT_MAX = 8 << 20, /* weight of an object: its bytes in JSON; in YAML the bytes
-					  of its scalars and 32 a value */
+	MANIFEST_OBJECT_MAX = 8 << 20, /* weight of an object: its bytes in JSON;
+					* in YAML the bytes of its scalars and 32 a value */
 };
 
 enum manifest_format { MANIFEST_YAML, MANIFEST_JSON };

@@ -25,8 +25,8 @@ manifest_index_free(struct manifest_index *index)
 	*index = (struct manifest_index){ 0 };
 }
 
-/* FNV-1a with a final mix; strings are hashed with their NUL, so that fields cannot run into each
- * other. */
+/* FNV-1a with a final mix; strings are hashed with their NUL,
+ * so that fields cannot run into each other. */
 static uint64_t
 hash_bytes(uint64_t hash, const void *bytes, size_t len)
 {

@@ -1,6 +1,6 @@
 /*
  * What is remembered of the objects of a directory: who holds which object, and a hash of what it
- *said. No object itself.
+ * said. No object itself.
  *
  *	(kind, namespace, name) --> entry of a.yaml --> entry of z.yaml
  *
@@ -25,8 +25,8 @@ struct manifest_entry {
 	struct manifest_entry *next; /* in the hash chain */
 	struct manifest_entry *next_of_file;
 	struct manifest_file *file;
-	uint64_t digest; /* of what the object said when it was last handed on; 0: to be handed on
-			    again */
+	uint64_t digest; /* of what the object said when it was last handed on;
+			  * 0: to be handed on again */
 	uint8_t kind;
 	bool seen; /* by the reading that is going on */
 	uint8_t namespace_len;

@@ -1,5 +1,5 @@
-/* Shared by the readers of manifest files: manifest.c (JSON, and what both need) and
- * manifest_yaml.c. */
+/* Shared by the readers of manifest files:
+ * manifest.c (JSON, and what both need) and manifest_yaml.c. */
 #ifndef KUBEDNS_MANIFEST_INTERNAL_H
 #define KUBEDNS_MANIFEST_INTERNAL_H
 

@@ -80,8 +80,8 @@ is_any(const char *s, const char *const *words)
 	return false;
 }
 
-/* Whether all of `s` was a number in Go's spelling of integers: 12, -7, 0x1f, 0o17, 0b11, and 017
- * as octal. */
+/* Whether all of `s` was a number in Go's spelling of integers:
+ * 12, -7, 0x1f, 0o17, 0b11, and 017 as octal. */
 static bool
 integer(const char *s, int64_t *value)
 {

@@ -139,8 +139,8 @@ file_event(struct manifests *m, const struct inotify_event *event)
 	m->dirty = true;
 	if (event->mask & IN_ATTRIB)
 		return;
-	/* Two writes within the clock's tick leave the same times: what was closed is read again.
-	 */
+	/* Two writes within the clock's tick leave the same times:
+	 * what was closed is read again. */
 	file->writing = false;
 	file->stamp = (struct stamp){ 0 };
 }
@@ -445,8 +445,8 @@ poll_also(struct manifests *m, int fd)
 		log_fatal("manifest epoll");
 }
 
-/* "dir/objects/" is watched as "objects" in "dir" too, so that a directory put in its place is seen
- * at once. */
+/* "dir/objects/" is watched as "objects" in "dir" too,
+ * so that a directory put in its place is seen at once. */
 static void
 split_path(struct manifests *m)
 {

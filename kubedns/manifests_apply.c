@@ -265,8 +265,8 @@ read_pass(struct reading *r, enum pass pass)
 	return err == 0;
 }
 
-/* A file that holds nothing yet is read once, and taken back as a whole if it turns out to be
- * broken. */
+/* A file that holds nothing yet is read once,
+ * and taken back as a whole if it turns out to be broken. */
 static void
 take_new(struct reading *r)
 {
@@ -293,8 +293,8 @@ take_known(struct reading *r)
 		return;
 	r->quiet = true;
 	if (!read_pass(r, PASS_SEND) || r->stale || r->change_next != r->change_count) {
-		/* Changed between the passes. What was sent is true; the rest comes with another
-		 * reading. */
+		/* Changed between the passes. What was sent is true;
+		 * the rest comes with another reading. */
 		file->sweep = false;
 		file->stamp = (struct stamp){ 0 };
 		r->m->dirty = true;
@@ -314,8 +314,8 @@ manifests_take(struct manifests *m, struct file *file)
 	free(r.changes);
 }
 
-/* The object is in this file no more: the file that holds it now is asked again, or else it is
- * gone. */
+/* The object is in this file no more:
+ * the file that holds it now is asked again, or else it is gone. */
 static void
 give_up(struct manifests *m, struct manifest_entry *entry)
 {

@@ -8,8 +8,8 @@
 #include "kubedns/manifest_index.h"
 #include "kubedns/manifests.h"
 
-/* Tells one content of a file from another without reading it. All zero: never read, or to be read
- * again. */
+/* Tells one content of a file from another without reading it.
+ * All zero: never read, or to be read again. */
 struct stamp {
 	dev_t dev;
 	ino_t ino;
@@ -30,8 +30,8 @@ struct file {
 
 struct manifests {
 	char *path;
-	char *parent, *base; /* the directory above and the name in it; base NULL when there is
-				nothing to watch there */
+	char *parent, *base; /* the directory above and the name in it;
+			      * base NULL when there is nothing to watch there */
 	event_sink sink;
 	void *arg;
 	int epoll, inotify, again; /* `again` is an eventfd: there is more to do */
@@ -62,8 +62,8 @@ void manifests_events(struct manifests *m);
 void manifests_mistake(struct manifests *m, struct file *file, unsigned line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Reads a file that has changed and sends what differs, but for what is gone: that waits for
- * manifests_sweep. */
+/* Reads a file that has changed and sends what differs,
+ * but for what is gone: that waits for manifests_sweep. */
 void manifests_take(struct manifests *m, struct file *file);
 
 /* Sends what is gone from the files that were taken, or that are no longer present. */

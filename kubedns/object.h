@@ -1,13 +1,13 @@
 /*
  * Kubernetes objects reduced to what DNS needs. object.c is the only file that knows json-c;
- *manifests.c hands it YAML as json-c values. Missing, null and wrong-typed fields are decided here
- *and nowhere else.
+ * manifests.c hands it YAML as json-c values. Missing, null and wrong-typed fields are decided here
+ * and nowhere else.
  *
  *	bytes --json-c/libyaml--> struct json_object --object_extract--> struct object
- *--event_sink--> store
+ *	      --event_sink--> store
  *
  * Every string is borrowed from the json-c tree and lives until object_clear and json_object_put;
- *the arrays belong to the object.
+ * the arrays belong to the object.
  */
 #ifndef KUBEDNS_OBJECT_H
 #define KUBEDNS_OBJECT_H
@@ -32,8 +32,8 @@ enum object_kind {
 
 struct object_port {
 	const char *name;     /* "" when unnamed */
-	const char *protocol; /* lower case: "tcp", "udp", "sctp"; an unknown one is kept if it is a
-				 legal label, else the port is left out */
+	const char *protocol; /* lower case: "tcp", "udp", "sctp"; an unknown one is kept
+			       * if it is a legal label, else the port is left out */
 	uint16_t port;        /* 0: no port given, so no SRV */
 };
 
@@ -62,9 +62,9 @@ struct object_endpoint {
 };
 
 struct object_slice {
-	const char *name; /* the EndpointSlice's name; for Endpoints "<name>" with `index` counting
-			     subsets and families */
-	unsigned index;   /* 0 for an EndpointSlice */
+	const char *name;    /* the EndpointSlice's name; for Endpoints "<name>"
+			      * with `index` counting subsets and families */
+	unsigned index;      /* 0 for an EndpointSlice */
 	const char *service; /* label kubernetes.io/service-name; NULL: belongs to no Service */
 	uint8_t family;      /* AF_INET or AF_INET6, of every endpoint */
 	struct object_port *ports;
@@ -85,7 +85,7 @@ struct object {
 	const char *name;
 	const char *resource_version; /* opaque; "" when missing */
 	int64_t trigger_time_ns; /* annotation endpoints.kubernetes.io/last-change-trigger-time,
-				    Unix; 0 when missing */
+				  * Unix; 0 when missing */
 	struct object_service service;
 	struct object_slice *
 	    slices; /* OBJECT_SLICES; 0 of them is legal (Endpoints without subsets, FQDN slices) */
@@ -128,11 +128,11 @@ void object_clear(struct object *object);
 const char *object_kind_resource(enum object_kind kind);
 
 enum event_type {
-	EVENT_LISTING, /* what follows, until SYNCED, is every object of the kind: what is not seen
-			  by then is gone; object is NULL */
+	EVENT_LISTING, /* what follows, until SYNCED, is every object of the kind:
+			* what is not seen by then is gone; object is NULL */
 	EVENT_ADDED,
-	EVENT_MODIFIED, /* ADDED of a known object and MODIFIED of an unknown one are the same: "is
-			   now" */
+	EVENT_MODIFIED, /* ADDED of a known object and MODIFIED of an unknown one
+			 * are the same: "is now" */
 	EVENT_DELETED,
 	EVENT_SYNCED, /* object is NULL */
 };

@@ -13,9 +13,9 @@ field_complain(struct reader *r, const char *why)
 }
 
 /*
- * Fields of a JSON object, found in one walk: objects here have a handful of members, so comparing
- * their names in order is cheaper than hashing each name that we want. Missing and null are both
- * NULL.
+ * Fields of a JSON object, found in one walk: objects here have a handful of members,
+ * so comparing their names in order is cheaper than hashing each name that we want.
+ * Missing and null are both NULL.
  */
 void
 fields_find(struct json_object *json, const struct field *wanted, size_t count)

@@ -38,8 +38,8 @@ void fields_find(struct json_object *json, const struct field *wanted, size_t co
 /* One member, or NULL. */
 struct json_object *field(struct json_object *json, const char *name);
 
-/* The text of a string without NULs inside; NULL for anything else, with a complaint unless it is
- * missing. */
+/* The text of a string without NULs inside;
+ * NULL for anything else, with a complaint unless it is missing. */
 const char *field_text(struct reader *r, struct json_object *json, const char *why);
 
 /* The same with a default for what is missing or no such string. */
@@ -53,8 +53,8 @@ size_t field_items(struct reader *r, struct json_object *json, const char *why);
 
 bool field_is_label(const char *s);
 
-/* The string if it can be a label of a name, else NULL with a complaint unless it is missing or
- * empty. */
+/* The string if it can be a label of a name,
+ * else NULL with a complaint unless it is missing or empty. */
 const char *field_label(struct reader *r, struct json_object *json, const char *why);
 
 /* Ports of a Service, a slice or a subset; the caller owns the array, NULL when there are none. */

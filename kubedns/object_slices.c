@@ -63,8 +63,8 @@ read_endpoints(struct reader *r, struct json_object *json, struct object_slice *
 	}
 }
 
-/* AF_INET, AF_INET6, or 0 for FQDN slices, which mean nothing to DNS, and for what we do not know.
- */
+/* AF_INET, AF_INET6, or 0 for FQDN slices,
+ * which mean nothing to DNS, and for what we do not know. */
 static uint8_t
 read_family(struct reader *r, struct json_object *json)
 {

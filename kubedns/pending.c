@@ -207,8 +207,7 @@ pending_finish(
 {
 	struct forwarded forwarded = { worker, pending, upstream, upstream_len };
 	/*
-	 * What answer() found stays what is counted: the system, and the type asked by the
-	 * client.
+	 * What answer() found stays what is counted: the system, and the type asked by the client.
 	 */
 	enum answer_system system = pending->info.system;
 	unlink_pending(worker, pending);

@@ -78,8 +78,7 @@ struct pending_table *pending_new(struct worker *worker, unsigned max, unsigned 
 struct asker *pending_asker(struct pending_table *table);
 
 /*
- * Keeps a query that answer() called FORWARD or CHASE, or replies REFUSED where a bound is
- * reached.
+ * Keeps a query that answer() called FORWARD or CHASE, or replies REFUSED where a bound is reached.
  */
 void pending_start(struct worker *worker, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);
@@ -97,8 +96,7 @@ enum { PENDING_QUESTION_MAX = 512 /* a name, a question, an OPT */ };
 size_t pending_question(const struct pending *pending, uint16_t id, uint8_t *out);
 
 /*
- * Retries and ends what is due; returns when it must be called again (worker time, 0: not at
- * all).
+ * Retries and ends what is due; returns when it must be called again (worker time, 0: not at all).
  */
 int64_t pending_turn(struct worker *worker);
 

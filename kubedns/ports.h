@@ -13,8 +13,8 @@
 
 struct port {
 	uint16_t number;
-	uint8_t name[1 + DNAME_LABEL_MAX];  /* "_http" as a length-prefixed lower-case label; length
-					       0: unnamed */
+	uint8_t name[1 + DNAME_LABEL_MAX];  /* "_http" as a length-prefixed lower-case label;
+					     * length 0: unnamed */
 	uint8_t proto[1 + DNAME_LABEL_MAX]; /* "_tcp" */
 };
 

@@ -169,8 +169,8 @@ named_ports(struct sets *sets, const struct port *ports, size_t count, size_t ad
 		memcpy(owner.wire, name, owner.len);
 		if (dname_prepend(&owner, ports[i].proto + 1, ports[i].proto[0]) < 0 ||
 		    dname_prepend(&owner, ports[i].name + 1, ports[i].name[0]) < 0)
-			continue; /* would be longer than a name can be, and so cannot be asked for
-				   */
+			continue; /* would be longer than a name can be,
+				   * and so cannot be asked for */
 		set_begin(sets, TYPE_SRV);
 		for (size_t j = 0; j < count; j++)
 			if (same_labels(&ports[i], &ports[j]) && ports[j].number != 0)

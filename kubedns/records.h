@@ -18,8 +18,8 @@ struct records_config {
 	uint32_t ttl_s;
 };
 
-/* Takes the record sets of `name` (below the zone): `len` bytes of struct rrset after struct rrset,
- * borrowed. */
+/* Takes the record sets of `name` (below the zone):
+ * `len` bytes of struct rrset after struct rrset, borrowed. */
 typedef void (*records_sink)(void *arg, const uint8_t *name, const void *sets, size_t len);
 
 /*
@@ -31,8 +31,8 @@ typedef void (*records_sink)(void *arg, const uint8_t *name, const void *sets, s
 void records_for_service(const struct records_config *config, const uint8_t *name,
     const struct object_service *service, records_sink sink, void *arg, const char **why);
 
-/* What the zone holds by itself: NS, `ns.dns` with these addresses, `dns-version` TXT
- * (specification 2.2). */
+/* What the zone holds by itself: NS, `ns.dns` with these addresses,
+ * `dns-version` TXT (specification 2.2). */
 void records_for_zone(const struct records_config *config, const struct addr *ns_addrs,
     size_t count, records_sink sink, void *arg);
 

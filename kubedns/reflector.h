@@ -78,8 +78,8 @@ struct reflector {
 	enum relist_reason reason; /* of the listing that is due or running */
 	/* the request in flight */
 	int64_t started_ms, answered_ms, progress_ms;
-	bool live_seen; /* an event that no WatchList begins with: the server does not know
-			   WatchList */
+	bool live_seen; /* an event that no WatchList begins with:
+			 * the server does not know WatchList */
 	bool any_event;
 	unsigned timeout_s;
 	/* counters */
@@ -104,8 +104,8 @@ void reflector_init(struct reflector *r, bool optional);
 void reflector_clear(struct reflector *r);
 
 /*
- * The query string of the next request (caller frees), which is then in flight; `verb` is "list"
- * or "watch".
+ * The query string of the next request (caller frees),
+ * which is then in flight; `verb` is "list" or "watch".
  */
 char *reflector_query(struct reflector *r, int64_t now_ms, const char **verb);
 
@@ -126,8 +126,7 @@ bool reflector_event(struct reflector *r, int64_t now_ms, enum reflector_event e
 void reflector_page(struct reflector *r, const char *version, const char *token);
 
 /*
- * The request has ended. True if a listing ended with it (the last page was whole): tell the
- * sink.
+ * The request has ended. True if a listing ended with it (the last page was whole): tell the sink.
  */
 bool reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end);
 

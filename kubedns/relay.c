@@ -171,8 +171,8 @@ leave_port(struct relay *relay, struct pending *pending)
 }
 
 /*
- * Every query of this port that is still out was refused, or may have been: all are sent again
- * soon.
+ * Every query of this port that is still out was refused,
+ * or may have been: all are sent again soon.
  */
 static void
 port_refused(struct relay *relay, struct relay_port *port)
@@ -233,8 +233,8 @@ sort_gathered(struct relay *relay)
 	}
 }
 
-/* How many messages from `first` on can leave as one: as long as the first, the last may be
- * shorter. */
+/* How many messages from `first` on can leave as one:
+ * as long as the first, the last may be shorter. */
 static unsigned
 run_length(const struct relay *relay, unsigned first)
 {

@@ -16,8 +16,7 @@
 struct relay_tcp;
 
 /*
- * `write` makes the message for a pending query with this ID, into room of DNS_UDP_QUERY_MAX
- * bytes.
+ * `write` makes the message for a pending query with this ID, into room of DNS_UDP_QUERY_MAX bytes.
  */
 struct relay_tcp *relay_tcp_new(struct worker *worker, const struct server *resolver,
     size_t (*write)(const struct pending *pending, uint16_t id, uint8_t *out));

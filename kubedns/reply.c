@@ -210,8 +210,8 @@ reply_pool(struct reply *reply, size_t owner, const struct pool *pool, uint8_t f
 	put_pool(reply, owner, pool, family, 0, start);
 }
 
-/* Whether `ref` is the first endpoint of the walk with its address: an address in two slices is one
- * record. */
+/* Whether `ref` is the first endpoint of the walk with its address:
+ * an address in two slices is one record. */
 static bool
 first_with_addr(
     const struct reply *reply, const struct resolved *resolved, const struct endpoint_ref *ref)
@@ -249,8 +249,8 @@ reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolv
 			reply_addr(reply, owner, family, chunk_addr(ref.chunk, ref.i));
 }
 
-/* Bytes of the name `label` (NULL: none) below `owner` and the zone; 0: longer than names may be.
- */
+/* Bytes of the name `label` (NULL: none) below `owner` and the zone;
+ * 0: longer than names may be. */
 static size_t
 name_size(const struct answer_config *config, const uint8_t *label, const struct owner *owner)
 {

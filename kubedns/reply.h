@@ -1,7 +1,7 @@
 /*
- * Writing a reply: header, question, then records section by section. Pure. Every owner name is a
- * pointer to where the name already stands: the question (offset 12) or the RDATA that introduced
- * it.
+ * Writing a reply: header, question, then records section by section. Pure. Every owner
+ * name is a pointer to where the name already stands: the question (offset 12) or the RDATA
+ * that introduced it.
  */
 #ifndef KUBEDNS_REPLY_H
 #define KUBEDNS_REPLY_H
@@ -74,8 +74,8 @@ unsigned pool_srv_weight(const struct pool *pool, const uint8_t *port, const uin
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,
     const void *rdata, size_t len);
 
-/* The SOA of the zone at `owner`, for negative answers (its TTL is the negative one) and for SOA
- * queries. */
+/* The SOA of the zone at `owner`, for negative answers
+ * (its TTL is the negative one) and for SOA queries. */
 void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s);
 
 /* A set of SRVs or NSs that all name `target`. */

@@ -97,8 +97,8 @@ resolved_endpoints(
 		pool_find_addr(walk, tree, resolved->pool, &resolved->addr);
 }
 
-/* Whether the pool has a published endpoint of this name: its host name, or else its address with
- * dashes. */
+/* Whether the pool has a published endpoint of this name:
+ * its host name, or else its address with dashes. */
 static bool
 find_endpoint(const struct tree *tree, const struct pool *pool, const uint8_t *label,
     struct resolved *resolved)

@@ -26,8 +26,8 @@ struct name {
 /* Cuts the name at `wire`, whose labels' offsets are put into `offsets`. */
 struct name name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX]);
 
-/* How many labels of `name` stand before `zone` (0: it is the zone), or -1 if it is not in the
- * zone. */
+/* How many labels of `name` stand before `zone`
+ * (0: it is the zone), or -1 if it is not in the zone. */
 int name_below(const struct name *name, const struct dname *zone);
 
 enum resolved_kind {
@@ -56,8 +56,8 @@ struct resolved {
 void resolve(const struct answer_config *config, const struct tree *tree, const struct name *name,
     unsigned below, struct resolved *resolved);
 
-/* Whether a Service answers at all: a headless one without a ready endpoint does not exist
- * (specification 2.4.1). */
+/* Whether a Service answers at all:
+ * a headless one without a ready endpoint does not exist (specification 2.4.1). */
 bool resolve_hidden(const struct answer_config *config, const struct node *node);
 
 /* Begins a walk over the endpoints of a RESOLVED_ENDPOINT. */

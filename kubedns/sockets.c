@@ -71,8 +71,8 @@ open_udp(const struct server *server, bool wildcard)
 	set(fd, SOL_SOCKET, SO_RCVBUF,
 	    UDP_RECEIVE_BUFFER); /* as much of it as net.core.rmem_max allows */
 	set(fd, SOL_SOCKET, SO_SNDBUF, UDP_SEND_BUFFER);
-	/* What strangers say about the path is not believed: no reply of ours is long enough to
-	 * need it. */
+	/* What strangers say about the path is not believed:
+	 * no reply of ours is long enough to need it. */
 	if (server->addr.family == AF_INET) {
 		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_OMIT);
 		set(fd, IPPROTO_IP, IP_PKTINFO, wildcard);
@@ -183,8 +183,8 @@ read_address(struct sockets *sockets, const char *address, uint16_t port)
 }
 
 /*
- * Finds every socket's port free, or says who has it; with port 0 the first bind chooses for the
- * rest.
+ * Finds every socket's port free, or says who has it;
+ * with port 0 the first bind chooses for the rest.
  */
 static int
 claim_all(struct sockets *sockets, bool quiet)

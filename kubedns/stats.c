@@ -98,8 +98,8 @@ stats_query(struct stats *stats, enum stats_proto proto, enum stats_family famil
 }
 
 /*
- * Each reply counts for one cause at most: that the client sees it cut short comes before what
- * it says.
+ * Each reply counts for one cause at most:
+ * that the client sees it cut short comes before what it says.
  */
 static void
 count_error(struct stats *stats, enum stats_proto proto, const struct answer_info *info)

@@ -117,8 +117,7 @@ stats_drop(struct stats *stats, enum stats_drop reason)
 }
 
 /*
- * Counts a query as it was read and the reply of `reply_len` bytes that goes out for it (0:
- * none).
+ * Counts a query as it was read and the reply of `reply_len` bytes that goes out for it (0: none).
  */
 void stats_query(struct stats *stats, enum stats_proto proto, enum stats_family family,
     const struct answer_info *info, size_t query_len);
@@ -142,8 +141,8 @@ void stats_metrics_skydns(
 void stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops);
 
 /*
- * The names that dashboards for CoreDNS read; `zone` with a final dot, `server` such as
- * "dns://:53".
+ * The names that dashboards for CoreDNS read;
+ * `zone` with a final dot, `server` such as "dns://:53".
  */
 void stats_metrics_coredns(
     const struct stats *stats, struct metrics *m, const char *server, const char *zone);

@@ -268,8 +268,8 @@ store_free(struct store *store)
 {
 	if (store == NULL)
 		return;
-	/* The end of a listing of nothing, kind by kind: slices before the Services that they hold.
-	 */
+	/* The end of a listing of nothing, kind by kind:
+	 * slices before the Services that they hold. */
 	static const enum object_kind order[] = { OBJECT_POD, OBJECT_SLICES, OBJECT_SERVICE,
 		OBJECT_NAMESPACE, OBJECT_NODE };
 	for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {

@@ -1,12 +1,12 @@
 /*
  * What DNS needs of the cluster, and nothing more: one entry per object, names once, addresses in
- *binary, the rest in the tree that the entry writes to.
+ * binary, the rest in the tree that the entry writes to.
  *
  *	event --> store entry --records--> treecache
  *
  * Slices of every Service are kept, so the order in which Services and slices arrive never matters.
- *A listing marks what it sees and its end sweeps what it did not, in place. Single-threaded: the
- *main thread's.
+ * A listing marks what it sees and its end sweeps what it did not, in place. Single-threaded:
+ * the main thread's.
  */
 #ifndef KUBEDNS_STORE_H
 #define KUBEDNS_STORE_H
@@ -49,8 +49,8 @@ void store_event(
 /* Objects held, by kind (an EndpointSlice each, the made ones of Endpoints too). */
 size_t store_count(const struct store *store, enum object_kind kind);
 
-/* This cluster's zone and region, from its first node by name that has both labels; "" if unknown.
- */
+/* This cluster's zone and region, from its first node by name that has both labels;
+ * "" if unknown. */
 void store_location(const struct store *store, const char **zone, const char **region);
 
 /*

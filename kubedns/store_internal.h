@@ -57,8 +57,8 @@ struct pod {
 	uint8_t addrs[]; /* count4 of 4 bytes, count6 of 16 */
 };
 
-/* An address that several pods of a namespace have (on their host's network): so many beyond the
- * first. */
+/* An address that several pods of a namespace have
+ * (on their host's network): so many beyond the first. */
 struct share {
 	uint32_t hash;
 	uint32_t number;

@@ -100,8 +100,8 @@ conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
 }
 
 /*
- * Has `*buffer` of `*size` hold at least `need` bytes, within the worker's bound; false if it
- * may not.
+ * Has `*buffer` of `*size` hold at least `need` bytes,
+ * within the worker's bound; false if it may not.
  */
 bool
 conn_grow(struct tcp *tcp, uint8_t **buffer, uint32_t *size, uint32_t need, uint32_t cap)
@@ -214,8 +214,8 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 		    SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			conn_open(tcp, fd, (struct sockaddr *)&peer);
-			again = !failed; /* it was the one descriptor; EMFILE comes even if nobody
-					    waits */
+			again = !failed; /* it was the one descriptor;
+					  * EMFILE comes even if nobody waits */
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			   errno == ENOMEM) {
 			again = make_room(tcp, !failed);

@@ -8,8 +8,8 @@
 #include "treecache/treecache.h"
 
 /*
- * Keeps what the kernel did not take and stops reading until it does; false if the connection is
- * gone.
+ * Keeps what the kernel did not take and stops reading until it does;
+ * false if the connection is gone.
  */
 static bool
 keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
@@ -342,8 +342,7 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 	}
 	if (conn == tcp->current) {
 		/*
-		 * In the middle of answering this very connection: in order with what is
-		 * gathered.
+		 * In the middle of answering this very connection: in order with what is gathered.
 		 */
 		uint8_t *room = gather_room(tcp);
 		if (room == NULL)

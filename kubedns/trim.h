@@ -16,8 +16,8 @@
 #include <stddef.h>
 
 /*
- * A member that is kept; a table ends with a NULL key. In an array the table counts for each
- * element.
+ * A member that is kept; a table ends with a NULL key.
+ * In an array the table counts for each element.
  */
 struct trim_keep {
 	const char *key;
@@ -46,8 +46,8 @@ struct trim_event {
 };
 
 /*
- * Reads {"type":..., "object":{...}}, the object trimmed into `out` (`len` bytes are enough); 0
- * or -EBADMSG.
+ * Reads {"type":..., "object":{...}},
+ * the object trimmed into `out` (`len` bytes are enough); 0 or -EBADMSG.
  */
 int trim_event(const struct trim_keep *keep, const char *json, size_t len, char *out,
     struct trim_event *event);

@@ -202,8 +202,8 @@ hand_on(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome
 }
 
 /*
- * Answers packet `i`, received at socket `index`, inside a read section; true if a reply was
- * gathered.
+ * Answers packet `i`, received at socket `index`,
+ * inside a read section; true if a reply was gathered.
  */
 static bool
 answer_packet(struct udp *udp, unsigned index, unsigned i, struct answer_info *info)
@@ -265,7 +265,7 @@ udp_readable(struct udp *udp, unsigned index)
 		int n = recvmmsg(udp->sockets[index].fd, udp->in, UDP_BATCH, MSG_DONTWAIT, NULL);
 		if (n <= 0)
 			return false; /* nothing, or an ICMP error that a client's closed port sent:
-					 not ours to mend */
+				       * not ours to mend */
 		answer_batch(udp, index, (unsigned)n);
 		for (unsigned i = 0; i < (unsigned)n; i++) {
 			udp->in[i].msg_hdr.msg_namelen = sizeof(udp->in_addr[i]);

@@ -1,6 +1,6 @@
 /*
- * Queries over UDP, in batches: one recvmmsg(), up to 64 answers inside one RCU read section,
- * one sendmmsg().
+ * Queries over UDP, in batches: one recvmmsg(),
+ * up to 64 answers inside one RCU read section, one sendmmsg().
  *
  * Every buffer is allocated once. Buffers are a cache line apart from multiples of 4,096 bytes:
  * else 64 of them would fight for the same sets of the first-level cache. Bound to a wildcard
@@ -37,9 +37,9 @@ bool udp_readable(struct udp *udp, unsigned index);
 void udp_poll(struct udp *udp);
 
 /*
- * A reply to a query that was kept: room of DNS_UDP_PAYLOAD bytes, then its length, if there is
- * one. It leaves with the next udp_flush() or when the batch is full; nothing else may be called
- * in between.
+ * A reply to a query that was kept: room of DNS_UDP_PAYLOAD bytes, then its length,
+ * if there is one. It leaves with the next udp_flush() or when the batch is full; nothing
+ * else may be called in between.
  */
 uint8_t *udp_reply_room(struct udp *udp, const struct udp_peer *peer);
 void udp_reply_done(struct udp *udp, size_t len);

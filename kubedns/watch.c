@@ -261,8 +261,8 @@ watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
 	return ready;
 }
 
-/* A server that denies Services too, or is not the one it was, says nothing about EndpointSlices.
- */
+/* A server that denies Services too,
+ * or is not the one it was, says nothing about EndpointSlices. */
 static bool
 slices_alone_denied(struct watch *w)
 {

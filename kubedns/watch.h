@@ -48,10 +48,10 @@ struct watch_config {
 	bool nodes;                     /* federations; watch_want_nodes() may ask for them later */
 	const char *config_map;         /* --config-map; NULL or "": none */
 	const char *config_map_namespace;
-	const char *const *namespaces; /* --namespaces: others are neither listed (if it is one) nor
-					  handed on; NULL ends; NULL: all */
-	bool endpoint_pods; /* --endpoint-pod-names: object_endpoint.pod is wanted, else it stays
-			       NULL */
+	const char *const *namespaces;      /* --namespaces: others are neither listed
+					     * (if it is one) nor handed on; NULL ends; NULL: all */
+	bool endpoint_pods;                 /* --endpoint-pod-names:
+					     * object_endpoint.pod is wanted, else it stays NULL */
 	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */
 	bool no_api; /* --objects-dir: watch_wait() waits, nothing is watched */
 };
@@ -91,9 +91,9 @@ void watch_want_nodes(struct watch *w);
 bool watch_ready(const struct watch *w);
 
 /*
- * A line per kind: what is synced, how many objects so far, what is missing and why ("services:
- * list is forbidden (403): ..."). Ends with a newline each; for /readiness and the log. Caller
- * frees.
+ * A line per kind: what is synced, how many objects so far, what is missing and why
+ * ("services: list is forbidden (403): ..."). Ends with a newline each; for /readiness and the
+ * log. Caller frees.
  */
 char *watch_status(const struct watch *w);
 

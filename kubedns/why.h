@@ -1,7 +1,7 @@
 /*
- * Why a name is answered as it is, in words: which object at which resourceVersion gave which
- * record, or which label of the name does not exist and what is nearest to it. For people, at
- * night.
+ * Why a name is answered as it is, in words: which object at which resourceVersion gave
+ * which record, or which label of the name does not exist and what is nearest to it.
+ * For people, at night.
  */
 #ifndef KUBEDNS_WHY_H
 #define KUBEDNS_WHY_H

@@ -1,6 +1,5 @@
 /*
- * The network side of kubedns: one thread per CPU that the process may use, each whole in
- * itself.
+ * The network side of kubedns: one thread per CPU that the process may use, each whole in itself.
  *
  *	             worker 0                       worker 1 ...
  *	UDP :53  --> socket --.                     socket --.       SO_REUSEPORT: queries are dealt
@@ -11,9 +10,8 @@
  * for itself (stats.h). Names in the tree are answered without an allocation. Everything that
  * strangers can make grow has a bound and a counter.
  *
- * The main thread starts and stops workers and hands them new upstreams; those calls are for
- * that one thread. Workers are registered RCU readers; a read section lasts one batch of
- * answers.
+ * The main thread starts and stops workers and hands them new upstreams; those calls are for that
+ * one thread. Workers are registered RCU readers; a read section lasts one batch of answers.
  */
 #ifndef KUBEDNS_WORKER_H
 #define KUBEDNS_WORKER_H
@@ -58,8 +56,8 @@ struct workers_config {
 };
 
 /*
- * The smaller of the CPUs in the process's affinity mask and its cgroup's quota rounded up,
- * 1..WORKERS_AUTOMATIC_MAX.
+ * The smaller of the CPUs in the process's affinity mask
+ * and its cgroup's quota rounded up, 1..WORKERS_AUTOMATIC_MAX.
  */
 unsigned workers_automatic(void);
 

@@ -112,8 +112,8 @@ add_srvs(struct lines *lines, const struct dname *service, const struct pool *po
 	}
 }
 
-/* An address or a name that comes from two slices gives two lines of one text; sorting brings them
- * together. */
+/* An address or a name that comes from two slices gives two lines of one text;
+ * sorting brings them together. */
 static void
 add_pool(struct lines *lines, const struct dname *service, const struct pool *pool)
 {
@@ -177,8 +177,8 @@ add_soa(struct lines *lines, const struct dname *zone)
 	free(text);
 }
 
-/* --- reverse zones: every address of the index that is in the prefix, asked as a client would ---
- */
+/* --- reverse zones:
+ * every address of the index that is in the prefix, asked as a client would --- */
 
 static void
 add_ptrs(struct lines *lines, const struct addr *addr)

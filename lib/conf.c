@@ -81,8 +81,8 @@ skip_blank(const char *text, size_t len, size_t from)
 
 /* What json-c does not tell about a text that it has accepted. */
 struct scan {
-	size_t members;    /* of the outermost object as written: json-c keeps the last of two of a
-			      name */
+	size_t members;    /* of the outermost object as written:
+			    * json-c keeps the last of two of a name */
 	const char *error; /* what json-c lets pass, NULL if nothing */
 	size_t error_at;
 };
@@ -96,8 +96,8 @@ scan_error(struct scan *scan, size_t at, const char *error)
 	}
 }
 
-/* A \u0000 would end the C strings that json-c gives; a comma before '}' passes even its strict
- * mode. */
+/* A \u0000 would end the C strings that json-c gives;
+ * a comma before '}' passes even its strict mode. */
 static struct scan
 scan_json(const char *text, size_t len)
 {
@@ -518,8 +518,8 @@ add_federation(struct conf_federations *federations, const char *item, char **wh
 	return 0;
 }
 
-/* One item of the list, blanks around it and around its '=' removed; an empty one is allowed at the
- * end only. */
+/* One item of the list, blanks around it and around its '=' removed;
+ * an empty one is allowed at the end only. */
 static int
 parse_federation(
     struct conf_federations *federations, const char *text, size_t len, bool last, char **why)

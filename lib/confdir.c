@@ -14,12 +14,12 @@
 #include "lib/xalloc.h"
 
 /*
- * What is watched. The path is walked from its root, link by link, and each directory on the way is
- * watched for the one entry that leads on: so a missing directory that appears, a swapped link and
- * a replaced mount are all the same event. The directory itself is watched for everything, and the
- * files behind the keys too, because a bind-mounted file is rewritten without its directory
- * knowing. A watch is always set before what it watches is read, so whatever happens later is an
- * event.
+ * What is watched. The path is walked from its root, link by link, and each directory on the way
+ * is watched for the one entry that leads on: so a missing directory that appears, a swapped link
+ * and a replaced mount are all the same event. The directory itself is watched for everything,
+ * and the files behind the keys too, because a bind-mounted file is rewritten without its directory
+ * knowing. A watch is always set before what it watches is read, so whatever happens later
+ * is an event.
  */
 enum { WATCHES_MAX = 128, LINKS_MAX = 40, READ_TRIES = 8, ENTRIES_MAX = 1000 };
 
@@ -55,8 +55,8 @@ watch_add(struct confdir *dir, const char *path, uint32_t mask, const char *entr
 		return;
 	int wd = inotify_add_watch(dir->fd, path, mask | IN_MASK_ADD);
 	if (wd < 0)
-		return; /* missing or forbidden: the watch on its parent, or the period, tells when
-			   that changes */
+		return; /* missing or forbidden: the watch on its parent,
+			 * or the period, tells when that changes */
 	dir->watches[dir->watch_count++] =
 	    (struct watch){ .wd = wd, .entry = entry ? xstrdup(entry) : NULL };
 }
@@ -312,8 +312,8 @@ all_unreadable(struct confdir *dir, const char *error, struct confdir_set *set)
 			.error = xstrdup(error) };
 }
 
-/* Reads the set. Where no quiet moment is to be had, every key is in error until the next event or
- * the period. */
+/* Reads the set. Where no quiet moment is to be had,
+ * every key is in error until the next event or the period. */
 static void
 read_set(struct confdir *dir, struct confdir_set *set)
 {
@@ -337,8 +337,8 @@ read_set(struct confdir *dir, struct confdir_set *set)
 	all_unreadable(dir, "..data cannot be read or does not stay", set);
 }
 
-/* The key that an entry of the directory seems to have been meant for and that is not there; NULL:
- * none. */
+/* The key that an entry of the directory seems to have been meant for
+ * and that is not there; NULL: none. */
 static const char *
 key_meant(const struct confdir *dir, const struct confdir_set *set, const char *entry)
 {

@@ -1,7 +1,7 @@
 /*
- * DNS names in wire form (RFC 1035 section 3.1): length-prefixed labels ending in the root's zero
- * byte, at most 255 bytes. Comparison ignores ASCII case everywhere (RFC 4343); nothing here
- * allocates.
+ * DNS names in wire form (RFC 1035 section 3.1): length-prefixed labels ending in the root's
+ * zero byte, at most 255 bytes. Comparison ignores ASCII case everywhere (RFC 4343);
+ * nothing here allocates.
  */
 #ifndef LIB_DNAME_H
 #define LIB_DNAME_H
@@ -24,8 +24,8 @@ struct dname {
 	uint8_t wire[DNAME_MAX];
 };
 
-/* Parses presentation form (RFC 1035 section 5.1 escapes; a missing final dot is added); 0 or
- * -EINVAL. */
+/* Parses presentation form (RFC 1035 section 5.1 escapes;
+ * a missing final dot is added); 0 or -EINVAL. */
 int dname_from_text(struct dname *name, const char *text);
 
 /* Writes presentation form with a final dot into `text` of DNAME_TEXT_MAX bytes; returns it. `wire`
@@ -69,8 +69,8 @@ bool dname_equal(const uint8_t *a, const uint8_t *b);
 unsigned dname_labels(const uint8_t *wire);
 
 /*
- * If `name` is `zone` or below it: the offset in `name` at which the zone begins (0 when equal),
- * else -1.
+ * If `name` is `zone` or below it:
+ * the offset in `name` at which the zone begins (0 when equal), else -1.
  */
 int dname_in_zone(const uint8_t *name, const uint8_t *zone);
 
@@ -83,8 +83,8 @@ int dname_append(struct dname *name, const uint8_t *suffix);
 /* Canonical order of RFC 4034 section 6.1: negative, 0 or positive. */
 int dname_compare(const uint8_t *a, const uint8_t *b);
 
-/* Whether `label` is an RFC 1123 label: 1..63 of a-z 0-9 '-' (upper case allowed), no '-' at either
- * end. */
+/* Whether `label` is an RFC 1123 label:
+ * 1..63 of a-z 0-9 '-' (upper case allowed), no '-' at either end. */
 bool dname_label_ok(const char *label, size_t len);
 
 #endif

@@ -8,9 +8,9 @@
  *	};
  *
  * Spelling as Go's flag and pflag packages read it: `--flag=value`, `--flag value`, one dash or
- *two, `_` for `-`; a boolean takes a value only after `=`. Durations as Go writes them (10s, 1m30s,
- *500ms). `--` ends the flags. Every klog flag is accepted (-v sets the level, the rest warn once);
- *--log-format, --check, --version and --help are common to all programs and handled here.
+ * two, `_` for `-`; a boolean takes a value only after `=`. Durations as Go writes them (10s,
+ * 1m30s, 500ms). `--` ends the flags. Every klog flag is accepted (-v sets the level, the rest warn
+ * once); --log-format, --check, --version and --help are common to all programs and handled here.
  */
 #ifndef LIB_FLAGS_H
 #define LIB_FLAGS_H

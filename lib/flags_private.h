@@ -1,5 +1,5 @@
-/* What flags.c (reading a command line) and flags_text.c (the words around it) share; nobody else
- * includes it. */
+/* What flags.c (reading a command line) and flags_text.c
+ * (the words around it) share; nobody else includes it. */
 #ifndef LIB_FLAGS_PRIVATE_H
 #define LIB_FLAGS_PRIVATE_H
 

@@ -36,10 +36,10 @@ enum {
 };
 
 /*
- * libmicrohttpd restarts its timer at every byte, and at its connection limit it stops accepting: a
- * client that sends a byte now and then could keep the kubelet out for ever. So each connection has
- * a deadline of ours, and beyond the limit the connection that has waited longest is closed to make
- * room.
+ * libmicrohttpd restarts its timer at every byte, and at its connection limit it stops accepting:
+ * a client that sends a byte now and then could keep the kubelet out for ever. So each connection
+ * has a deadline of ours, and beyond the limit the connection that has waited longest is closed
+ * to make room.
  */
 struct connection {
 	TAILQ_ENTRY(connection) entry;
@@ -95,8 +95,8 @@ connection_drop(struct http *http, struct connection *c)
 	shutdown(info->connect_fd, SHUT_RDWR);
 }
 
-/* Makes room: of those that wait for a request the one that has waited longest, else the oldest
- * response. */
+/* Makes room: of those that wait for a request the one that has waited longest,
+ * else the oldest response. */
 static void
 evict_one(struct http *http, const struct connection *newest)
 {
@@ -332,8 +332,8 @@ send_response(struct MHD_Connection *mhd, struct outcome *out)
 
 	if (response == NULL)
 		log_fatalx("out of memory");
-	if (r->stream != NULL && out->head) /* libmicrohttpd 0.9.75 would send the last chunk of a
-					       body that HEAD has not */
+	if (r->stream != NULL && out->head) /* libmicrohttpd 0.9.75 would send
+					     * the last chunk of a body that HEAD has not */
 		MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
 	    r->content_type != NULL ? r->content_type : "text/plain; charset=utf-8");

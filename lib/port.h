@@ -1,6 +1,6 @@
 /*
- * Listening sockets whose failure says something: which address, which port, and which process has
- * it already.
+ * Listening sockets whose failure says something:
+ * which address, which port, and which process has it already.
  */
 #ifndef LIB_PORT_H
 #define LIB_PORT_H
@@ -27,8 +27,7 @@ int port_address(const char *text, struct addr *addr, int *dual);
 
 /*
  * Opens a non-blocking, close-on-exec listener for TCP with SO_REUSEADDR. A descriptor, or -errno
- * after one log line that says
- * "`what`: cannot listen on ..." with all that is known.
+ * after one log line that says "`what`: cannot listen on ..." with all that is known.
  */
 int port_listen(const char *what, const char *address, uint16_t port, int backlog);
 

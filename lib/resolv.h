@@ -14,8 +14,8 @@ enum { RESOLV_SERVERS_MAX = 15 };
 struct resolv {
 	struct server servers[RESOLV_SERVERS_MAX]; /* port 53, no duplicates, in order */
 	size_t count;
-	size_t skipped; /* nameserver lines that no server can be made of, or for which there was no
-			   room */
+	size_t skipped; /* nameserver lines that no server can be made of,
+			 * or for which there was no room */
 };
 
 /* Parses `len` bytes of text. */

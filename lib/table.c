@@ -60,8 +60,8 @@ table_remove(struct table *table, const void *entry)
 		assert(table->places[hole] != NULL);
 		hole = (hole + 1) & mask;
 	}
-	/* Whoever comes behind and would rather be here moves up, so that no search ends too early.
-	 */
+	/* Whoever comes behind and would rather be here moves up,
+	 * so that no search ends too early. */
 	for (size_t i = (hole + 1) & mask; table->places[i] != NULL; i = (i + 1) & mask) {
 		size_t home = hash_of(table->places[i]) & mask;
 		if (((i - home) & mask) >= ((i - hole) & mask)) {

@@ -25,8 +25,8 @@ void table_add(struct table *table, void *entry);
 /* Takes out an entry that is there. */
 void table_remove(struct table *table, const void *entry);
 
-/* The entry at or behind `*place`, which moves behind it; NULL at the end. The table must not
- * change meanwhile. */
+/* The entry at or behind `*place`, which moves behind it;
+ * NULL at the end. The table must not change meanwhile. */
 void *table_next(const struct table *table, size_t *place);
 
 /* Frees the places, not the entries. */

@@ -52,8 +52,8 @@ static const struct option {
 	{ "strict-order", 'o', TAKES_NOTHING, OPT_STRICT_ORDER },
 };
 
-/* Letters that are followed by a value, as dnsmasq(8) has them: needed to find where a bundle of
- * letters ends. */
+/* Letters that are followed by a value, as dnsmasq(8) has them:
+ * needed to find where a bundle of letters ends. */
 static const char letters_with_value[] = "rmpclsituagxSCATHQIBFGOMXVUjPJWY2467803";
 
 static void
@@ -103,8 +103,8 @@ fix_domain(struct args *args, const char *domain, const char *target)
 		route_add_server(route, &server);
 }
 
-/* `--server=ip`, `--server=/a/b/ip`: what the file must not repeat, and where names fall back to.
- */
+/* `--server=ip`, `--server=/a/b/ip`:
+ * what the file must not repeat, and where names fall back to. */
 static void
 read_server(struct args *args, const char *value)
 {
@@ -217,8 +217,8 @@ take_long(struct args *args, char *const *given, size_t left, bool *seen, char *
 	return rc < 0 ? rc : 1 + second;
 }
 
-/* A bundle of letters, the last of which may have a value, here or in the next argument; returns as
- * take_long. */
+/* A bundle of letters, the last of which may have a value,
+ * here or in the next argument; returns as take_long. */
 static int
 take_letters(struct args *args, char *const *given, size_t left, bool *seen, char **why)
 {

@@ -2,8 +2,8 @@
  * dnsmasq's command line: what the operator's arguments say, and what the nanny adds. Pure.
  *
  * Their arguments come first, in order, as given; only what would break supervision is left out,
- * with a warning each. argv is made once and never changes: everything that can change is in the
- * servers file.
+ * with a warning each. argv is made once and never changes: everything that can change is in
+ * the servers file.
  */
 #ifndef NANNY_ARGS_H
 #define NANNY_ARGS_H

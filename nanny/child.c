@@ -76,8 +76,8 @@ remember_change(struct child *child, int64_t now_ms)
 	return 0;
 }
 
-/* Not confirmed in time: with something newer to say, say that; else the same again, less and less
- * often. */
+/* Not confirmed in time: with something newer to say, say that;
+ * else the same again, less and less often. */
 static unsigned
 not_confirmed(struct child *child, int64_t now_ms)
 {

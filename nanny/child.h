@@ -61,7 +61,8 @@ enum {
 	CHILD_CONFIRM_MAX_MS = 15 * 1000,
 	CHILD_GAP_MS =
 	    1000, /* between reloads: a query whose server has just been exchanged is asked again
-after 200 ms and 400 ms more, and is lost if its server is exchanged faster than servers answer */
+		   * after 200 ms and 400 ms more, and is lost if its server is exchanged faster
+		   * than servers answer */
 	CHILD_STOP_MS = 5 * 1000, /* from SIGTERM to SIGKILL */
 };
 

@@ -75,8 +75,8 @@ same_stubs(const struct conf_stubs *a, const struct conf_stubs *b)
 	return true;
 }
 
-/* Both return why the key is refused (caller frees) or NULL, and then whether what is in force has
- * changed. */
+/* Both return why the key is refused (caller frees) or NULL,
+ * and then whether what is in force has changed. */
 static char *
 apply_stubs(struct config *config, const struct confdir_key *key, const struct config_rules *rules,
     bool *changed)

@@ -199,8 +199,8 @@ step(struct nanny *nanny, enum child_event event)
 	act(nanny, actions);
 }
 
-/* Something that goes into the file may have changed: disturb dnsmasq only if the file would
- * differ. */
+/* Something that goes into the file may have changed:
+ * disturb dnsmasq only if the file would differ. */
 static void
 reconsider(struct nanny *nanny, bool names_only)
 {
@@ -222,8 +222,8 @@ reconsider(struct nanny *nanny, bool names_only)
 	step(nanny, CHILD_CHANGED);
 }
 
-/* The names to be resolved, and by whom: the servers of resolv.conf, or where there is none the
- * upstreams. */
+/* The names to be resolved, and by whom:
+ * the servers of resolv.conf, or where there is none the upstreams. */
 static void
 update_names(struct nanny *nanny)
 {

@@ -1,5 +1,5 @@
-/* nanny: starts dnsmasq, keeps it alive, and changes its configuration while it answers. See
- * nanny.8. */
+/* nanny: starts dnsmasq, keeps it alive,
+ * and changes its configuration while it answers. See nanny.8. */
 #include <libgen.h>
 #include <signal.h>
 #include <stdio.h>

@@ -41,8 +41,8 @@ struct names {
 	struct names_stats stats;
 };
 
-/* c-ares tells which of its sockets it waits for: one epoll descriptor stands for them all in the
- * caller's loop. */
+/* c-ares tells which of its sockets it waits for:
+ * one epoll descriptor stands for them all in the caller's loop. */
 static void
 socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {

@@ -22,8 +22,8 @@ struct names_stats {
 struct names *names_new(const char *cluster_domain, const struct server *kubedns);
 void names_free(struct names *names);
 
-/* The servers for names outside the cluster; questions that are out are asked again if they
- * changed. */
+/* The servers for names outside the cluster;
+ * questions that are out are asked again if they changed. */
 void names_set_servers(struct names *names, const struct server *servers, size_t count);
 
 /* Exactly these names from now on: those that stay keep what is known, new ones are asked at once.
@@ -46,9 +46,9 @@ const struct name *names_at(const struct names *names, size_t i);
 struct names_stats names_stats(const struct names *names);
 
 /*
- * Reads a reply to a question for `host`: the addresses of `family` at the end of its chain of
- * CNAMEs, at most NAME_ADDRS_MAX, and the least TTL of the chain. Returns their number, or
- * -EBADMSG. Pure.
+ * Reads a reply to a question for `host`: the addresses of `family` at the end of its chain
+ * of CNAMEs, at most NAME_ADDRS_MAX, and the least TTL of the chain. Returns their number,
+ * or -EBADMSG. Pure.
  */
 int names_parse_reply(const uint8_t *wire, size_t len, const char *host, int family,
     struct addr *addrs, unsigned *ttl_s);

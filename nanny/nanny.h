@@ -101,8 +101,8 @@ int64_t nanny_now_ms(void);
 /* Reads the ConfigMap and resolv.conf once; the start of everything, and all of --check. */
 void nanny_read_config(struct nanny *nanny, bool force);
 
-/* What the file should say now, for a new dnsmasq (`fresh`) or for the one that runs. Caller frees
- * with servers_free. */
+/* What the file should say now, for a new dnsmasq (`fresh`) or for the one that runs.
+ * Caller frees with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
 /* Runs until told to stop; returns the exit code. */

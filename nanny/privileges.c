@@ -47,8 +47,8 @@ privileges_stay_root(void)
 	return geteuid() == 0 && !may_become_nobody();
 }
 
-/* The capability survives the change of user by KEEPCAPS and exec by being ambient; both work under
- * no-new-privileges. */
+/* The capability survives the change of user by KEEPCAPS and exec by being ambient;
+ * both work under no-new-privileges. */
 static int
 become_nobody(uint64_t keep)
 {

@@ -20,8 +20,8 @@ struct probe {
 	int fd, questions_fd;
 	uint16_t port;
 	uint64_t secret;   /* in the label of each of our questions */
-	unsigned asked;    /* makes each a question of its own: dnsmasq lets equal ones wait for one
-			      answer */
+	unsigned asked;    /* makes each a question of its own:
+			    * dnsmasq lets equal ones wait for one answer */
 	uint16_t ids[IDS]; /* of the latest questions; a ring by `asked` */
 	struct dname marker, version;
 };

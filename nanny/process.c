@@ -143,8 +143,8 @@ process_reap(struct process *process)
 	return true;
 }
 
-/* Words of dnsmasq's that mean trouble, and the beginnings of lines that come with every reload or
- * query. */
+/* Words of dnsmasq's that mean trouble,
+ * and the beginnings of lines that come with every reload or query. */
 enum log_level
 process_log_level(const char *line)
 {

@@ -52,8 +52,8 @@ void process_read_log(struct process *process);
 /* Closes descriptors of a child that is gone. */
 void process_close(struct process *process);
 
-/* What the status means in words ("exited with status 2 (network: ...)"), and the last lines;
- * caller frees. */
+/* What the status means in words ("exited with status 2 (network: ...)"),
+ * and the last lines; caller frees. */
 char *process_last_words(const struct process *process);
 
 /* At which level a line of dnsmasq's log is to be shown; dnsmasq writes none to stderr. Pure. */

@@ -1,7 +1,7 @@
 /*
  * Which servers are asked for which domain: the form in which the ConfigMap, resolv.conf, resolved
- * names and dnsmasq's own arguments meet. Sorted by domain, no domain twice, no server twice in a
- * domain.
+ * names and dnsmasq's own arguments meet. Sorted by domain, no domain twice, no server twice
+ * in a domain.
  */
 #ifndef NANNY_ROUTE_H
 #define NANNY_ROUTE_H
@@ -24,12 +24,12 @@ struct routes {
 	size_t count;
 };
 
-/* The route of exactly `domain`, added at its place if need be (so that order holds); invalidates
- * earlier results. */
+/* The route of exactly `domain`, added at its place if need be
+ * (so that order holds); invalidates earlier results. */
 struct route *routes_add(struct routes *routes, const char *domain);
 
-/* Adds `server` unless it is there already or there are ROUTE_SERVERS_MAX; false in the last case.
- */
+/* Adds `server` unless it is there already or there are ROUTE_SERVERS_MAX;
+ * false in the last case. */
 bool route_add_server(struct route *route, const struct server *server);
 
 /* The route of exactly `domain`, or NULL. */

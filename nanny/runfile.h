@@ -14,8 +14,8 @@ struct runfile {
 	char *path; /* of the servers file */
 };
 
-/* Makes the directory in `run_dir`, or where that is "" in /run, else /tmp; 0, or -errno after one
- * log line. */
+/* Makes the directory in `run_dir`, or where that is "" in /run,
+ * else /tmp; 0, or -errno after one log line. */
 int runfile_open(struct runfile *file, const char *run_dir);
 
 /* Replaces the file's content; 0 or -errno. */

@@ -23,8 +23,8 @@ struct self {
 	size_t listen_count;
 	struct addr local[SELF_ADDRS_MAX]; /* addresses of this network namespace */
 	size_t local_count;
-	struct addr others[SELF_ADDRS_MAX]; /* loopback addresses at which something else is bound
-					       to our port */
+	struct addr others[SELF_ADDRS_MAX]; /* loopback addresses at which
+					     * something else is bound to our port */
 	size_t other_count;
 };
 
@@ -37,8 +37,8 @@ void self_read_udp_line(struct self *self, const char *line);
 /* Whether dnsmasq answers at `server`; `why` then gets a static reason. */
 bool self_is(const struct self *self, const struct server *server, const char **why);
 
-/* Packets that the kernel dropped for full buffers of sockets bound to `port`, over both families
- * (/proc/net/udp, udp6). */
+/* Packets that the kernel dropped for full buffers of sockets bound to `port`,
+ * over both families (/proc/net/udp, udp6). */
 uint64_t self_receive_drops(uint16_t port);
 
 #endif

@@ -54,8 +54,8 @@ place(struct servers_domain *to, const struct route *wanted, const struct server
 	free(kept);
 }
 
-/* What answers for names of a domain that is gone: the wanted or fixed domain next above it, else
- * nobody. */
+/* What answers for names of a domain that is gone:
+ * the wanted or fixed domain next above it, else nobody. */
 static const struct route *
 heir(const struct servers_input *input, const char *domain, const struct route *nobody)
 {
@@ -77,8 +77,8 @@ nobody_route(const struct servers_input *input, struct route *storage)
 	return storage;
 }
 
-/* The other names, when nothing is wanted for them any more: what the command line says, else
- * nobody. */
+/* The other names, when nothing is wanted for them any more:
+ * what the command line says, else nobody. */
 static const struct route *
 default_heir(const struct servers_input *input, const struct route *nobody)
 {

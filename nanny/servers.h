@@ -24,8 +24,8 @@
 #include "nanny/route.h"
 
 enum {
-	SERVERS_RETIRED_MAX = 20000, /* lines kept for domains that are gone; beyond it the oldest
-					go, and what waits for them */
+	SERVERS_RETIRED_MAX = 20000, /* lines kept for domains that are gone;
+				      * beyond it the oldest go, and what waits for them */
 	SERVERS_GENERATION_MIN =
 	    512, /* below lie 127.0.0.0/24, and 127.0.1.0/24 for the nanny's own answers */
 	SERVERS_GENERATION_MAX = 0xfffffe,
@@ -51,13 +51,13 @@ struct servers_input {
 	    *fixed; /* on dnsmasq's command line: they answer for names whose domain is gone */
 	struct server nobody;              /* stands in where nothing answers for such names */
 	const struct servers_file *before; /* what dnsmasq may have; empty for a new dnsmasq */
-	bool strict_order; /* dnsmasq was told to respect it: servers are not kept in their old
-			      places */
-	uint64_t now;      /* count of plans, from 1 */
+	bool strict_order;                 /* dnsmasq was told to respect it:
+					    * servers are not kept in their old places */
+	uint64_t now;                      /* count of plans, from 1 */
 };
 
-/* Plans the next file; `dropped` counts lines over SERVERS_RETIRED_MAX. Caller frees with
- * servers_free. */
+/* Plans the next file; `dropped` counts lines over SERVERS_RETIRED_MAX.
+ * Caller frees with servers_free. */
 struct servers_file servers_plan(const struct servers_input *input, size_t *dropped);
 
 /* Whether both files say the same: then dnsmasq need not be disturbed. */

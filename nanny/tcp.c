@@ -175,8 +175,8 @@ find_whose(struct tcp *tcp, uint16_t port)
 	}
 }
 
-/* Whether it is to be ended. That it still waits is asked last, when all that takes time is known.
- */
+/* Whether it is to be ended. That it still waits is asked last,
+ * when all that takes time is known. */
 static bool
 is_over(const struct tcp_fork *fork)
 {

@@ -2,13 +2,13 @@
  * dnsmasq's TCP connections across a reload. dnsmasq forks a process for each, which keeps the
  * configuration of that moment for as long as the connection lasts: 150 s or 100 questions. After a
  * reload the processes that were there are ended, each as soon as it has waited a moment for its
- * client's next question: a client whose idle connection closes opens another (RFC
- * 7766 section 6.2.4). One that works on a question answers it first.
+ * client's next question: a client whose idle connection closes opens another
+ * (RFC 7766 section 6.2.4). One that works on a question answers it first.
  *
- * The signal is the one by which dnsmasq ends such a process, SIGALRM. That it waits is what the
- * kernel says of it: in read(2) of one byte, the first of the next question's length, on a socket
- * at dnsmasq's port. Where the kernel does not tell, because dnsmasq is another user, nothing is
- * ended.
+ * The signal is the one by which dnsmasq ends such a process, SIGALRM. That it waits is what
+ * the kernel says of it: in read(2) of one byte, the first of the next question's length,
+ * on a socket at dnsmasq's port. Where the kernel does not tell, because dnsmasq is another user,
+ * nothing is ended.
  */
 #ifndef NANNY_TCP_H
 #define NANNY_TCP_H
@@ -20,8 +20,8 @@
 
 enum {
 	TCP_FORKS_MAX = 256, /* looked after; dnsmasq's own limit is 20 unless it is told another */
-	TCP_QUIET_MS = 20,   /* without a question; a client that asks more often has its 100
-				questions soon */
+	TCP_QUIET_MS = 20,   /* without a question;
+			      * a client that asks more often has its 100 questions soon */
 	TCP_FRESH_MS = 1000, /* without the first one */
 	TCP_LOOK_MS = TCP_QUIET_MS / 2,
 	TCP_OFTEN_MS = 3000, /* after a reload; then only what hangs or hurries is left */
@@ -49,8 +49,8 @@ struct tcp {
 	uint64_t ended;               /* since the start */
 };
 
-/* dnsmasq, process `dnsmasq`, has been seen to have a new file: whatever it has forked may have an
- * old one. */
+/* dnsmasq, process `dnsmasq`, has been seen to have a new file:
+ * whatever it has forked may have an old one. */
 void tcp_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms);
 
 /* Looks, if it is time, and ends what is quiet on a connection to dnsmasq's `port`. */

@@ -1,6 +1,6 @@
 /*
- * The page's question box: a name goes to dnsmasq (what would a client get?) and to kubedns's
- * /explain (why?).
+ * The page's question box: a name goes to dnsmasq
+ * (what would a client get?) and to kubedns's /explain (why?).
  *
  * An HTTP handler cannot wait, so a question is started by one request and its answer picked up by
  * a later one: the page comes back at once with "asking", and looks again. Few questions are kept,
@@ -62,8 +62,8 @@ void ask_init(struct ask *ask, const struct server *dns, const struct url *kubed
  */
 enum ask_result ask_parse(const char *text, const char *type, struct dname *name, uint16_t *number);
 
-/* Starts a question, or finds the same one; `entry` is then valid until the next call of ask_run.
- */
+/* Starts a question, or finds the same one;
+ * `entry` is then valid until the next call of ask_run. */
 enum ask_result ask_question(
     struct ask *ask, const char *text, const char *type, struct ask_entry **entry);
 

@@ -208,8 +208,8 @@ update_upstreams(struct cache *cache, const struct cache_sample *sample, bool an
 			continue;
 		upstream->queries += queries;
 		upstream->failed += failed;
-		if (cache->seen) { /* the first reading is dnsmasq's whole life, not the last
-				      minutes */
+		if (cache->seen) { /* the first reading is dnsmasq's whole life,
+				    * not the last minutes */
 			buckets_add(&upstream->recent_queries, now_ns, queries);
 			buckets_add(&upstream->recent_failed, now_ns, failed);
 		}
@@ -220,8 +220,8 @@ update_upstreams(struct cache *cache, const struct cache_sample *sample, bool an
 static void
 update_recent(struct cache *cache, const uint32_t *grown, bool restarted, int64_t now_ns)
 {
-	/* Our own questions of the previous reading are hits to dnsmasq; a restarted one has seen
-	 * fewer. */
+	/* Our own questions of the previous reading are hits to dnsmasq;
+	 * a restarted one has seen fewer. */
 	uint32_t own = restarted ? 0 : STAT_COUNT;
 
 	if (!cache->seen)
@@ -318,8 +318,8 @@ poll_failed(struct cache_poller *poller, struct cache *cache, const char *what, 
 	poller->stat = STAT_COUNT;
 }
 
-/* Takes in the answer to one question and asks the next one; false when nothing is under way any
- * more. */
+/* Takes in the answer to one question and asks the next one;
+ * false when nothing is under way any more. */
 static bool
 advance(struct cache_poller *poller, struct cache *cache, int64_t now_ns)
 {

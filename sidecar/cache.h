@@ -2,9 +2,9 @@
  * dnsmasq's own statistics, asked for by its CHAOS names, made into counters that only ever grow.
  *
  * dnsmasq's numbers are 32 bits and start anew: all of them when it is restarted, insertions and
- *evictions also when a SIGHUP flushes its cache, an upstream's when its server line is replaced. A
- *number that fell is therefore a fresh start and counts from zero (unless it was about to wrap), so
- *nothing here goes backwards and little is lost.
+ * evictions also when a SIGHUP flushes its cache, an upstream's when its server line is replaced. A
+ * number that fell is therefore a fresh start and counts from zero (unless it was about to wrap),
+ * so nothing here goes backwards and little is lost.
  *
  *	cache_poller: timer --> hits.bind, misses.bind, ... servers.bind --> struct cache_sample
  *	cache_update: sample --> struct cache

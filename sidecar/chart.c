@@ -32,8 +32,8 @@ open_chart(struct html *html, const struct chart *chart)
 	html_raw(html, "</title>");
 }
 
-/* Horizontal lines at equal distances, the outer two included, for `labels` labels; labels from top
- * to bottom. */
+/* Horizontal lines at equal distances, the outer two included,
+ * for `labels` labels; labels from top to bottom. */
 static void
 grid(struct html *html, const struct chart *chart, int labels)
 {

@@ -17,8 +17,8 @@ struct chart {
 	const char *title; /* what a screen reader says */
 };
 
-/* 2, 5 or 10 minutes: the shortest that holds all since the start, so that a new page is no empty
- * one. */
+/* 2, 5 or 10 minutes:
+ * the shortest that holds all since the start, so that a new page is no empty one. */
 int chart_window_s(int64_t now_ns, int64_t started_ns);
 
 /*

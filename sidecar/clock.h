@@ -1,5 +1,5 @@
-/* The monotonic clock in nanoseconds, and the wall clock in seconds for timestamps that people and
- * Prometheus read. */
+/* The monotonic clock in nanoseconds,
+ * and the wall clock in seconds for timestamps that people and Prometheus read. */
 #ifndef SIDECAR_CLOCK_H
 #define SIDECAR_CLOCK_H
 

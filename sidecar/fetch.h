@@ -57,8 +57,8 @@ struct fetch {
 	bool have_head;
 	struct fetch_head head;
 
-	/* The outcome, valid until the next fetch_start: status 0 means `error`. The body is
-	 * NUL-terminated. */
+	/* The outcome, valid until the next fetch_start:
+	 * status 0 means `error`. The body is NUL-terminated. */
 	int status;
 	char error[FETCH_ERROR_MAX];
 	const char *body;

@@ -26,8 +26,8 @@ enum {
 	FD_COUNT = FD_PROBES + PROBES_MAX,
 };
 
-/* The first questions go out at once, a little apart, so that health is known when the first
- * livenessProbe comes. */
+/* The first questions go out at once, a little apart,
+ * so that health is known when the first livenessProbe comes. */
 #define STAGGER_NS (20 * NS_PER_MS)
 
 void
@@ -97,8 +97,8 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 	};
 }
 
-/* Sends the probe's question if it is due, goes on with one under way, and takes down what it came
- * to. */
+/* Sends the probe's question if it is due,
+ * goes on with one under way, and takes down what it came to. */
 static void
 run_probe(struct probe *probe, struct net *net, short revents, int64_t now_ns)
 {

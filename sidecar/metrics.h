@@ -1,5 +1,5 @@
-/* The page of metrics: kube-dns's names as they were, and beside them the same facts in base units
- * with labels. */
+/* The page of metrics: kube-dns's names as they were,
+ * and beside them the same facts in base units with labels. */
 #ifndef SIDECAR_METRICS_H
 #define SIDECAR_METRICS_H
 

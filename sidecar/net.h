@@ -1,13 +1,13 @@
 /*
- * One question on its way: UDP first, again over TCP when the answer is truncated, one deadline for
- *both.
+ * One question on its way: UDP first, again over TCP
+ * when the answer is truncated, one deadline for both.
  *
  *	IDLE --net_ask--> UDP --TC--> TCP_CONNECT --> TCP_SEND --> TCP_READ --> done (IDLE)
  *	                   `-- answer, error, deadline ------------------------^
  *
- * Every question has a socket, a source port and an ID of its own, so nothing that belongs to an
- *earlier one can be taken for its answer. Nothing here waits: the owner polls `fd` for `events`
- *until `deadline_ns`.
+ * Every question has a socket, a source port and an ID of its own, so nothing that belongs
+ * to an earlier one can be taken for its answer. Nothing here waits: the owner polls `fd`
+ * for `events` until `deadline_ns`.
  */
 #ifndef SIDECAR_NET_H
 #define SIDECAR_NET_H
@@ -45,9 +45,9 @@ struct net {
 void net_init(struct net *net);
 
 /*
- * Sends a question of `name`, `type` and `class` to `server`. True if it ended at once (nothing
- * listens there, no route), false if it is under way. An earlier question that is still under way
- * is dropped.
+ * Sends a question of `name`, `type` and `class` to `server`. True if it ended at once
+ * (nothing listens there, no route), false if it is under way. An earlier question that
+ * is still under way is dropped.
  */
 bool net_ask(struct net *net, const struct server *server, const struct dname *name, uint16_t type,
     uint16_t class, int timeout_ms);

@@ -279,8 +279,8 @@ say_cache(struct html *html, const struct view *view)
 	html_raw(html, "</article>\n</section>\n");
 }
 
-/* The label of a probe that asks the same server, "" without one: it tells kubedns from the others.
- */
+/* The label of a probe that asks the same server,
+ * "" without one: it tells kubedns from the others. */
 static const char *
 probe_at(const struct view *view, const struct server *server)
 {

@@ -26,8 +26,8 @@ char *page_icon(const struct view *view, size_t *len);
 /* page.css and page.js as they are beside this file. */
 extern const char page_css[], page_css_end[], page_js[], page_js_end[];
 
-/* The panel of what configuration is in force (page_config.c), and of the question box
- * (page_ask.c). */
+/* The panel of what configuration is in force (page_config.c),
+ * and of the question box (page_ask.c). */
 void page_config(struct html *html, const struct view *view);
 void page_ask(struct html *html, const struct view *view);
 

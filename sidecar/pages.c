@@ -1,5 +1,5 @@
-/* Which path shows what. Everything is made anew for each request from the view; nothing here
- * waits. */
+/* Which path shows what.
+ * Everything is made anew for each request from the view; nothing here waits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +112,8 @@ show_ask(const struct http_request *request, struct http_response *response, voi
 	send_page(response, &view);
 }
 
-/* They change only with the program; the page names no version, so browsers are told to ask again.
- */
+/* They change only with the program;
+ * the page names no version, so browsers are told to ask again. */
 static void
 show_css(const struct http_request *request, struct http_response *response, void *arg)
 {

@@ -139,8 +139,8 @@ nanny_view_free(struct nanny_view *view)
 	view->config = NULL;
 }
 
-/* A peer that does not answer is noted once, at debug level where it never did: it may not be there
- * by design. */
+/* A peer that does not answer is noted once,
+ * at debug level where it never did: it may not be there by design. */
 static void
 note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors, const char *now)
 {

@@ -1,13 +1,13 @@
 /*
- * What the other two containers say of themselves: kubedns's /readiness and /metrics, the nanny's
- * /config.
+ * What the other two containers say of themselves:
+ * kubedns's /readiness and /metrics, the nanny's /config.
  *
- *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure) --> struct
- *kubedns_view, struct nanny_view
+ *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure)
+ *	            --> struct kubedns_view, struct nanny_view
  *
  * The pages come from our own pod and are read as if they came from strangers. A view keeps what it
- *shows in fixed places or frees it with the next one; a peer that does not answer leaves its panel
- *out, and that is no error: other topologies have no nanny, or no kubedns of ours.
+ * shows in fixed places or frees it with the next one; a peer that does not answer leaves its panel
+ * out, and that is no error: other topologies have no nanny, or no kubedns of ours.
  */
 #ifndef SIDECAR_PEER_H
 #define SIDECAR_PEER_H
@@ -63,8 +63,8 @@ struct nanny_view {
 /* Whether it is synced: what it says itself, or, where it does not, whether every resource is. */
 bool kubedns_synced(const struct kubedns_view *view);
 
-/* Whether it watches a resource of the view: all are listed, and of most no event will ever come.
- */
+/* Whether it watches a resource of the view:
+ * all are listed, and of most no event will ever come. */
 bool kubedns_watches(const struct kubedns_view *view, const struct kubedns_resource *resource);
 
 /* The wall clock of its newest event of any resource, 0 for none. */

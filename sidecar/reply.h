@@ -1,10 +1,10 @@
 /*
  * What came back for one question, judged without a socket or a clock.
  *
- * A datagram is either an answer to our question (good, bad or truncated) or a stray: another ID,
- * another question, or bytes that are no DNS message. A stray is not the end, since the true answer
- * may still come; but it is remembered, because "wrong ID" tells an operator more than "timeout"
- * does.
+ * A datagram is either an answer to our question (good, bad or truncated) or a stray:
+ * another ID, another question, or bytes that are no DNS message. A stray is not the end,
+ * since the true answer may still come; but it is remembered, because "wrong ID" tells an
+ * operator more than "timeout" does.
  */
 #ifndef SIDECAR_REPLY_H
 #define SIDECAR_REPLY_H
@@ -58,8 +58,8 @@ enum reply_kind reply_read(
 /* The label of the cause in metrics and JSON: "timeout", "connection_refused", ... */
 const char *cause_label(enum cause cause);
 
-/* The cause in words, "" for CAUSE_OK; `rcode` is used for CAUSE_RCODE; into `text` of
- * CAUSE_TEXT_MAX bytes. */
+/* The cause in words, "" for CAUSE_OK;
+ * `rcode` is used for CAUSE_RCODE; into `text` of CAUSE_TEXT_MAX bytes. */
 enum { CAUSE_TEXT_MAX = 48 };
 const char *cause_text(enum cause cause, unsigned rcode, char *text);
 
@@ -71,9 +71,9 @@ cause_is_alive(enum cause cause)
 }
 
 /*
- * Calls `each` for every string of every TXT record that answers `question` (CHAOS statistics). The
- * strings are raw bytes. Returns how many there were, or -EBADMSG when a record does not hold whole
- * strings.
+ * Calls `each` for every string of every TXT record that answers `question` (CHAOS statistics).
+ * The strings are raw bytes. Returns how many there were, or -EBADMSG when a record does not
+ * hold whole strings.
  */
 int reply_strings(const uint8_t *wire, size_t len, const struct question *question,
     void (*each)(void *arg, const uint8_t *string, size_t len), void *arg);

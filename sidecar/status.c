@@ -146,8 +146,8 @@ kubedns_json(const struct kubedns_view *k)
 	return o;
 }
 
-/* What was refused, not the configuration itself: this page is open to every peer, /config only to
- * loopback. */
+/* What was refused, not the configuration itself:
+ * this page is open to every peer, /config only to loopback. */
 static struct json_object *
 nanny_json(const struct nanny_view *n)
 {

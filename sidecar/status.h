@@ -10,8 +10,8 @@
  * unknown values null. */
 char *status_json(const struct view *view, size_t *len);
 
-/* kube-dns's answer to /healthcheck/<label>: {"IsOk":true,"LatencySeconds":0.000279437,"Err":""};
- * caller frees. */
+/* kube-dns's answer to /healthcheck/<label>:
+ * {"IsOk":true,"LatencySeconds":0.000279437,"Err":""}; caller frees. */
 char *status_healthcheck(const struct probe *probe, bool *ok);
 
 #endif

@@ -367,8 +367,8 @@ judge_nanny(struct verdict *verdict, const struct view *view)
 	    LOGS("dnsmasq"));
 }
 
-/* Worst first, and among equals in the order in which they were found: probes before what explains
- * them. */
+/* Worst first, and among equals in the order in which they were found:
+ * probes before what explains them. */
 static void
 sort_findings(struct verdict *verdict)
 {

@@ -26,10 +26,10 @@ enum { FINDINGS_MAX = 16, SENTENCE_MAX = 256, FINDING_MAX = 512 };
 
 struct finding {
 	enum level level;
-	char brief[SENTENCE_MAX];   /* "dnsmasq refuses connections": the part of the sentence after
-				       "but" */
-	char what[SENTENCE_MAX];    /* "Probe dnsmasq: 127.0.0.1:53 refuses connections, for 35
-				       seconds" */
+	char brief[SENTENCE_MAX];   /* "dnsmasq refuses connections":
+				     * the part of the sentence after "but" */
+	char what[SENTENCE_MAX];    /* "Probe dnsmasq: 127.0.0.1:53
+				     * refuses connections, for 35 seconds" */
 	char meaning[FINDING_MAX];  /* one or two sentences */
 	char todo[FINDING_MAX];     /* what to look at */
 	char command[SENTENCE_MAX]; /* with which command; "" without */

@@ -6,8 +6,8 @@
 
 #include "treecache/internal.h"
 
-/* A tag: where the host name begins in `bytes` (0: named for the address), and whether the endpoint
- * is ready. */
+/* A tag: where the host name begins in `bytes`
+ * (0: named for the address), and whether the endpoint is ready. */
 enum { TAG_READY = 1, TAG_NAME_SHIFT = 1 };
 
 size_t

@@ -1,7 +1,7 @@
 /*
- * An ordered set of pairs as a B+ tree that is copied along the path of each change. A pair is
- * stored as its key followed by its value in network order, so that one comparison of bytes orders
- * both.
+ * An ordered set of pairs as a B+ tree that is copied along the path of each change.
+ * A pair is stored as its key followed by its value in network order, so that one comparison of
+ * bytes orders both.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -192,8 +192,8 @@ move(struct index_node *to, unsigned to_at, struct index_node *from, unsigned fr
 		memmove(children(to) + to_at, children(from) + from_at, count * sizeof(void *));
 }
 
-/* Puts an entry at `at` of a node of the writer's own; a full node is split and its right half
- * returned. */
+/* Puts an entry at `at` of a node of the writer's own;
+ * a full node is split and its right half returned. */
 static struct index_node *
 put(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned at,
     const uint8_t *pair, struct index_node *child)

@@ -1,6 +1,6 @@
 /*
- * What the parts of treecache share: copies that belong to one publish, and the list of what they
- * replaced.
+ * What the parts of treecache share:
+ * copies that belong to one publish, and the list of what they replaced.
  */
 #ifndef TREECACHE_INTERNAL_H
 #define TREECACHE_INTERNAL_H
@@ -30,12 +30,12 @@ struct treecache {
 	uint32_t owner_count;
 };
 
-/* A block of `size` bytes of the writer's own: its first word, the epoch, is set, the rest is not.
- */
+/* A block of `size` bytes of the writer's own:
+ * its first word, the epoch, is set, the rest is not. */
 void *cow_new(struct treecache *cache, size_t size);
 
-/* `block` if it is the writer's own, else a copy of its `size` bytes; the original is then retired.
- */
+/* `block` if it is the writer's own, else a copy of its `size` bytes;
+ * the original is then retired. */
 void *cow_edit(struct treecache *cache, void *block, size_t size);
 
 /* Frees `block` now if no reader can have seen it, else after the grace period. NULL is fine. */
@@ -61,8 +61,8 @@ hash_bytes(uint64_t seed, const uint8_t *bytes, size_t len)
 	uint64_t h = seed ^ len;
 
 	for (;; bytes += 8, len -= 8) {
-		/* Both halves of the product: no input bit can be cancelled without knowing the
-		 * seed. */
+		/* Both halves of the product:
+		 * no input bit can be cancelled without knowing the seed. */
 		unsigned __int128 product =
 		    (unsigned __int128)(h ^ word_of(bytes, len)) * (seed | 1);
 		h = (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -80,8 +80,8 @@ bytes_equal(const uint8_t *a, const uint8_t *b, size_t len)
 	return word_of(a, len) == word_of(b, len);
 }
 
-/* --- index.c: a B+ tree; inserting what is there and removing what is not change nothing and
- * return false --- */
+/* --- index.c: a B+ tree;
+ * inserting what is there and removing what is not change nothing and return false --- */
 
 bool index_insert(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value);
 bool index_remove(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value);

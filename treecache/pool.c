@@ -1,6 +1,6 @@
 /*
- * The writer's side of endpoints: pools, which address is counted where, and the indexes that
- * follow.
+ * The writer's side of endpoints:
+ * pools, which address is counted where, and the indexes that follow.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -104,8 +104,8 @@ edit_chunk(struct treecache *cache, struct owner *owner, const struct chunk *chu
 	return copy;
 }
 
-/* Makes `chunk` (NULL: nothing) what its slot and the pool show, in place of `old` (NULL: nothing
- * yet). */
+/* Makes `chunk` (NULL: nothing) what its slot and the pool show,
+ * in place of `old` (NULL: nothing yet). */
 static void
 show_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old,
     const struct chunk *chunk)
@@ -134,8 +134,8 @@ show_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old
 /* --- the runs of a chunk --- */
 
 /*
- * Another chunk of the owner that shows this address: in its counted run, or (counted false) behind
- * it.
+ * Another chunk of the owner that shows this address:
+ * in its counted run, or (counted false) behind it.
  */
 static const struct chunk *
 shown_elsewhere(

@@ -32,8 +32,8 @@ node_new(struct treecache *cache)
 	return node;
 }
 
-/* Sets `slot` in the subtree at `at` (NULL: made) of this height; returns the subtree to use from
- * now on. */
+/* Sets `slot` in the subtree at `at` (NULL: made) of this height;
+ * returns the subtree to use from now on. */
 static struct slot_node *
 set_below(
     struct treecache *cache, struct slot_node *at, unsigned level, uint32_t slot, const void *value)

@@ -1,37 +1,39 @@
 /*
  * The cluster's names as a tree, one writer beside many readers.
  *
- *	struct tree                   one moment: everything below is const once it is published
- *	 |- root                      names below the zone, labels reversed from the root
- *	 |   '- svc
- *	 |       '- default           children of a name: a hash trie (32 ways, by the label's hash)
- *	 |           |- web           records: [A 10.96.0.10] [SRV 0 100 80 web...]   encoded when
- *built |           |   '- _tcp |           |       '- _http records: [SRV 0 100 80 web...] | '- db
- *pool: 3 addresses, apex |                             |- chunk (slot 7): 10.1.0.4 "db-0", 10.1.0.5
- *"db-1" | 10.1.0.9 |                             '- chunk (slot 9): 10.1.0.6 "db-2"
- *	 |- endpoints                 hash(owner, address or host name) -> slot
- *	 |- reverse4, reverse6        address -> slot, in order: "anything below this prefix" is one
- *seek
- *	 |- pods4, pods6              address -> namespace number
- *	 '- slots                     slot -> chunk, or the owner whose own address it is
+ *	struct tree              one moment: everything below is const once it is published
+ *	 |- root                 names below the zone, labels reversed from the root
+ *	 |  '- svc
+ *	 |     '- default        children of a name: a hash trie (32 ways, by the label's hash)
+ *	 |        |- web         records: [A 10.96.0.10] [SRV 0 100 80 web...]   encoded when built
+ *	 |        |  '- _tcp
+ *	 |        |     '- _http records: [SRV 0 100 80 web...]
+ *	 |        '- db          pool: 3 addresses, apex
+ *	 |                        |- chunk (slot 7): 10.1.0.4 "db-0", 10.1.0.5 "db-1" | 10.1.0.9
+ *	 |                        '- chunk (slot 9): 10.1.0.6 "db-2"
+ *	 |- endpoints            hash(owner, address or host name) -> slot
+ *	 |- reverse4, reverse6   address -> slot, in order: "anything below this prefix" is one seek
+ *	 |- pods4, pods6         address -> namespace number
+ *	 '- slots                slot -> chunk, or the owner whose own address it is
  *
  * One thread writes. It copies what it changes and the path to it; a copy made since the last
- *publish is changed in place, so a first sync copies nothing. treecache_publish exchanges one
- *pointer, and what was replaced is freed after the RCU grace period: never a second tree.
+ * publish is changed in place, so a first sync copies nothing. treecache_publish exchanges one
+ * pointer, and what was replaced is freed after the RCU grace period: never a second tree.
  *
  * Readers take tree_current() inside a read section and keep no pointer beyond it. They see one
- *moment of the cluster for as long as they are in it, never wait, and write nothing.
+ * moment of the cluster for as long as they are in it, never wait, and write nothing.
  *
  * Endpoints are packed, 8 bytes each for IPv4, a chunk per EndpointSlice. A chunk's addresses come
- *in three runs:
+ * in three runs:
  *
- *	[0, counted)          published: an owner's distinct addresses are the counted runs of its
- *chunks [counted, published)  published, but an entry elsewhere in the owner counts the address
+ *	[0, counted)          published: an owner's distinct addresses are the counted runs
+ *	                      of its chunks
+ *	[counted, published)  published, but an entry elsewhere in the owner counts the address
  *	[published, count)    not ready
  *
  * so an address that is in two slices, as it is while it moves from one to the other, is never
- *missing and never doubled. A changed chunk costs its own size: others are reached by the endpoint
- *index, not by a walk.
+ * missing and never doubled. A changed chunk costs its own size: others are reached by the endpoint
+ * index, not by a walk.
  *
  * Nothing here fails but for want of memory, which ends the process.
  */
@@ -47,8 +49,8 @@
 
 /* --- what readers see --- */
 
-/* Records of one type, each whole: the owner as a pointer to offset 12 (the question), type, class,
- * TTL, RDATA. */
+/* Records of one type, each whole:
+ * the owner as a pointer to offset 12 (the question), type, class, TTL, RDATA. */
 struct rrset {
 	uint16_t type;
 	uint16_t count;
@@ -150,8 +152,8 @@ struct treecache;
 /* The newest published moment, never NULL; for a registered thread inside a read section. */
 const struct tree *tree_current(const struct treecache *cache);
 
-/* The child with this length-prefixed lower-case label, or NULL. Reads up to 7 bytes behind the
- * label. */
+/* The child with this length-prefixed lower-case label, or NULL.
+ * Reads up to 7 bytes behind the label. */
 const struct node *tree_child(
     const struct tree *tree, const struct node *parent, const uint8_t *label);
 
@@ -234,8 +236,8 @@ bool reverse_seek(const struct tree *tree, struct addr *addr);
 /* Whether a pod of the namespace with this number has the address. */
 bool pods_has(const struct tree *tree, const struct addr *addr, uint32_t number);
 
-/* The lowest (address, number) of the pods that is not below this one; false if there is none. Both
- * are overwritten. */
+/* The lowest (address, number) of the pods that is not below this one;
+ * false if there is none. Both are overwritten. */
 bool pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number);
 
 /* The address after `*addr`; false if there is none. */
@@ -252,15 +254,15 @@ const struct tree *treecache_next(const struct treecache *cache);
 /* The node of a name below the zone, made if it is missing; changeable until the next publish. */
 struct node *treecache_edit(struct treecache *cache, const uint8_t *name);
 
-/* Replaces the node's records by `len` bytes of struct rrset after struct rrset (0: none), which
- * are copied. */
+/* Replaces the node's records by `len` bytes of struct rrset
+ * after struct rrset (0: none), which are copied. */
 void treecache_records(struct treecache *cache, struct node *node, const void *sets, size_t len);
 
 /* Takes away the node's records and everything below it; its pool, number and flags stay. */
 void treecache_clear(struct treecache *cache, struct node *node);
 
-/* Removes a name that has become empty (no records, pool, number or child), and then its parents
- * likewise. */
+/* Removes a name that has become empty
+ * (no records, pool, number or child), and then its parents likewise. */
 void treecache_prune(struct treecache *cache, const uint8_t *name);
 
 /* A new owner of endpoints; `name`, below the zone, is copied. */
@@ -305,15 +307,15 @@ void treecache_context(struct treecache *cache, void *context);
  * into the tree. */
 void treecache_retire(struct treecache *cache, void *ptr);
 
-/* Shows readers what was written since the last publish; `now_s` is Unix time. False if nothing had
- * changed. */
+/* Shows readers what was written since the last publish;
+ * `now_s` is Unix time. False if nothing had changed. */
 bool treecache_publish(struct treecache *cache, uint32_t now_s, bool synced);
 
 /* Bytes replaced and not yet freed. */
 size_t treecache_garbage(const struct treecache *cache);
 
-/* Waits for the grace period and frees what was replaced before the last publish. Not inside a read
- * section. */
+/* Waits for the grace period and frees what was replaced
+ * before the last publish. Not inside a read section. */
 void treecache_reclaim(struct treecache *cache);
 
 #endif

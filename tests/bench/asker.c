@@ -149,8 +149,8 @@ struct client {
 	int64_t *sent_ns; /* by ID; 0: none in flight */
 };
 
-/* `due` is when it should have been sent: a client that is late itself must not flatter the server.
- */
+/* `due` is when it should have been sent:
+ * a client that is late itself must not flatter the server. */
 static void
 send_one(struct client *c, struct question *q, int64_t due)
 {
@@ -229,8 +229,8 @@ run_load(char **argv)
 	}
 	int64_t begun = now_ns(), end = begun + (int64_t)(seconds * 1e9);
 	uint64_t total = (uint64_t)(rate * seconds);
-	/* A client that got no CPU for a while sends late what was due: it would have been waited
-	 * for. */
+	/* A client that got no CPU for a while sends late what was due:
+	 * it would have been waited for. */
 	for (int64_t now = begun;
 	     load.sent < total || (load.answered < load.sent && now < end + LOST_NS);
 	     now = now_ns()) {

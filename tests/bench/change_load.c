@@ -232,8 +232,8 @@ send_due(int64_t now)
 			uint8_t framed[sizeof r->wire + 2];
 			wire_put16(framed, r->len);
 			memcpy(framed + 2, r->wire, r->len);
-			if (!r->to->closed) { /* if the forwarder's child has gone, its client will
-						 know */
+			if (!r->to->closed) { /* if the forwarder's child has gone,
+					       * its client will know */
 				ssize_t ignored =
 				    send(r->to->fd, framed, r->len + 2u, MSG_NOSIGNAL);
 				(void)ignored;
@@ -267,8 +267,8 @@ accept_server_tcp(struct endpoint *listener)
 	}
 }
 
-/* Reads into e->buf until a whole framed message is there; its length, 0 if not yet, -1 at the end.
- */
+/* Reads into e->buf until a whole framed message is there;
+ * its length, 0 if not yet, -1 at the end. */
 static int
 read_framed(struct endpoint *e)
 {

@@ -1,18 +1,19 @@
 /*
  * What runs in the test's client containers, once linked with glibc and once with musl (static): a
- *pause process, lookups by the C library's own stub resolver, and an asker that counts every lost
- *or wrong answer. Results are JSON lines.
+ * pause process, lookups by the C library's own stub resolver, and an asker that counts every lost
+ * or wrong answer. Results are JSON lines.
  *
- *	client pause                                   wait for SIGTERM, reap children
- *	client lookup NAME...                          getaddrinfo
- *	client reverse ADDRESS...                      getnameinfo
- *	client await SECONDS NAME EXPECT               look NAME up until EXPECT holds; says at what
- *time of day it did client ask SERVER RATE NAME=EXPECT...          UDP queries at RATE a second
- *from fresh ports, until standard input ends, or SIGTERM client resolve RATE NAME=EXPECT... the
- *same by getaddrinfo, one after the other
+ *	client pause                            wait for SIGTERM, reap children
+ *	client lookup NAME...                   getaddrinfo
+ *	client reverse ADDRESS...               getnameinfo
+ *	client await SECONDS NAME EXPECT        look NAME up until EXPECT holds; says at what
+ *	                                        time of day it did
+ *	client ask SERVER RATE NAME=EXPECT...   UDP queries at RATE a second from fresh ports,
+ *	                                        until standard input ends, or SIGTERM
+ *	client resolve RATE NAME=EXPECT...      the same by getaddrinfo, one after the other
  *
  * EXPECT is a comma list of addresses (exactly these), +ADDRESS (this one among others), `none` (no
- *such name) or `any` (at least one address).
+ * such name) or `any` (at least one address).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,8 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* getaddrinfo's errors are negative, replies' rcodes are not. EAI_NODATA is not declared by every
- * libc. */
+/* getaddrinfo's errors are negative, replies' rcodes are not.
+ * EAI_NODATA is not declared by every libc. */
 enum { RCODE_NXDOMAIN = 3, EAI_NO_ADDRESS = -5 };
 
 enum {
@@ -66,8 +67,8 @@ stop_on_signals(void)
 	sigaction(SIGINT, &sa, NULL);
 }
 
-/* The caller lets go of standard input when it has seen enough: an engine's `exec` passes no
- * signals on. */
+/* The caller lets go of standard input when it has seen enough:
+ * an engine's `exec` passes no signals on. */
 static void
 stop_at_end_of_input(void)
 {

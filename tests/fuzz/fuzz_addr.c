@@ -1,5 +1,5 @@
-/* A server specification: what is accepted must read back as itself from its canonical text and its
- * socket address. */
+/* A server specification: what is accepted must read back
+ * as itself from its canonical text and its socket address. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

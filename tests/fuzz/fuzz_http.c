@@ -66,8 +66,8 @@ dial(struct http *http)
 	return fd;
 }
 
-/* Lets the server do all that it can do now, and throws away what it says but for the first bytes.
- */
+/* Lets the server do all that it can do now,
+ * and throws away what it says but for the first bytes. */
 static void
 settle(struct http *http, int fd, char *first, size_t max)
 {

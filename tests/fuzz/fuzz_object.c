@@ -1,5 +1,5 @@
-/* One JSON value as an object of any kind that DNS reads. What comes out must keep the promises of
- * kubedns/object.h. */
+/* One JSON value as an object of any kind that DNS reads.
+ * What comes out must keep the promises of kubedns/object.h. */
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
- * stubDomains: what is accepted must give a servers file that dnsmasq reads as it was meant: one
- * domain and one address a line, no byte with a meaning of its own in it; what is refused must have
- * a reason.
+ * stubDomains: what is accepted must give a servers file that dnsmasq reads as it was meant:
+ * one domain and one address a line, no byte with a meaning of its own in it; what is refused must
+ * have a reason.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* upstreamNameservers and federations: a value or a reason, and each accepted server reads back as
- * itself. */
+/* upstreamNameservers and federations: a value or a reason,
+ * and each accepted server reads back as itself. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -385,8 +385,8 @@ a_chased_reply_is_our_cname_and_upstreams_addresses(void **state)
 	free(upstream);
 }
 
-/* Whatever upstream sends, at every length and with any byte changed, what we pass on is a message.
- */
+/* Whatever upstream sends, at every length and with any byte changed,
+ * what we pass on is a message. */
 static void
 mutated_upstream_replies_are_passed_on_whole_or_not_at_all(void **state)
 {

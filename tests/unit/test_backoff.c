@@ -1,5 +1,5 @@
-/* Waiting after failures: full jitter below a limit that doubles, and forgets after two good
- * minutes. */
+/* Waiting after failures: full jitter below a limit
+ * that doubles, and forgets after two good minutes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

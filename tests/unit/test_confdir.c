@@ -52,8 +52,8 @@ sh(const char *cmd)
 	assert_int_equal(system(cmd), 0);
 }
 
-/* As the kubelet does: a new directory, then `..data` exchanged by rename, then the old directory
- * removed. */
+/* As the kubelet does: a new directory,
+ * then `..data` exchanged by rename, then the old directory removed. */
 static void
 kubelet_write(const char *mount, int generation, const char *a, const char *b)
 {

@@ -46,8 +46,8 @@ static struct options o;
 static struct flags_common common;
 static char said[16384]; /* on stdout and stderr together */
 
-/* Runs flags_parse on a command line given as words between blanks, with what it says kept in
- * `said`. */
+/* Runs flags_parse on a command line given as words between blanks,
+ * with what it says kept in `said`. */
 static int
 parse(const char *words)
 {

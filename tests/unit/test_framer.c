@@ -214,8 +214,8 @@ a_sink_that_refuses_ends_it(void **state)
 	refuse_after = 0;
 }
 
-/* The same by a plain reading, byte by byte; a backslash outside a string, which is no JSON,
- * escapes too. */
+/* The same by a plain reading, byte by byte;
+ * a backslash outside a string, which is no JSON, escapes too. */
 static const char *
 nested_slowly(const char *p, const char *end)
 {

@@ -145,8 +145,8 @@ dial(const char *address)
 	return fd;
 }
 
-/* One turn of a program's loop: waits for the server's descriptor, its timeout, or input on `fd`.
- */
+/* One turn of a program's loop:
+ * waits for the server's descriptor, its timeout, or input on `fd`. */
 static void
 turn(int fd, int at_most_ms)
 {
@@ -418,8 +418,8 @@ a_stream_is_written_as_it_is_read(void **state)
 	assert_int_equal(streams_freed, 2);
 }
 
-/* A reader must be able to tell a page that ended from one that broke: the last chunk is missing.
- */
+/* A reader must be able to tell a page that ended
+ * from one that broke: the last chunk is missing. */
 static void
 a_broken_stream_is_cut_visibly(void **state)
 {

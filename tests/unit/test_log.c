@@ -126,8 +126,8 @@ debug_lines_appear_from_verbosity_four(void **state)
 	capture_end(&capture);
 }
 
-/* Line ends, terminal controls, bidirectional overrides and broken UTF-8, from a name that a
- * stranger chose. */
+/* Line ends, terminal controls, bidirectional overrides
+ * and broken UTF-8, from a name that a stranger chose. */
 static void
 strangers_cannot_forge_a_line(void **state)
 {

@@ -1,5 +1,5 @@
-/* One file of manifests: which objects it holds, what YAML makes of a scalar, and what makes a file
- * broken. */
+/* One file of manifests: which objects it holds,
+ * what YAML makes of a scalar, and what makes a file broken. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -19,8 +19,8 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* Each test has a directory of its own with `objects` inside, and a line an event: "ADDED services
- * default/web 10.96.0.1". */
+/* Each test has a directory of its own with `objects` inside,
+ * and a line an event: "ADDED services default/web 10.96.0.1". */
 struct fixture {
 	char root[64];
 	char dir[80];

@@ -1,5 +1,5 @@
-/* The metrics page, in both forms that Prometheus reads. promtool judges whole pages in the system
- * tests. */
+/* The metrics page, in both forms that Prometheus reads.
+ * promtool judges whole pages in the system tests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /*
  * Readers beside a writer: each answer is of one moment, none is torn. The whole cluster changes
  * from state to state, and each state can be told from its answers: in state n the headless Service
- * has the addresses 10.n.0.1..COUNT, half of them in either slice, and the ClusterIP Service
- * has 10.96.0.n. Run under ThreadSanitizer too (make tsan).
+ * has the addresses 10.n.0.1..COUNT, half of them in either slice, and the ClusterIP Service has
+ * 10.96.0.n. Run under ThreadSanitizer too (make tsan).
  */
 #include <pthread.h>
 #include <setjmp.h>

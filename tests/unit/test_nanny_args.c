@@ -11,8 +11,8 @@
 static struct args args;
 static char line[4096];
 
-/* Builds from words separated by blanks; argv without the program and the servers file comes back
- * as words. */
+/* Builds from words separated by blanks;
+ * argv without the program and the servers file comes back as words. */
 static const char *
 build(const char *words, bool as_root)
 {

@@ -1,5 +1,5 @@
-/* What DNS reads from a Kubernetes object, and what it makes of fields that are missing, null or
- * wrong. */
+/* What DNS reads from a Kubernetes object,
+ * and what it makes of fields that are missing, null or wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The box of the status page: a few questions at a time, kept for whoever asks the same, then gone.
- */
+/* The box of the status page: a few questions at a time,
+ * kept for whoever asks the same, then gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

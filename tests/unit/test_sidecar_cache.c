@@ -1,5 +1,5 @@
-/* dnsmasq's numbers as counters that only grow, over restarts, flushes, wraps and changing
- * upstreams. */
+/* dnsmasq's numbers as counters that only grow,
+ * over restarts, flushes, wraps and changing upstreams. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -240,8 +240,8 @@ the_table_of_upstreams_is_bounded(void **state)
 	assert_int_equal(cache.upstreams[5].server.addr.bytes[2], 2);
 }
 
-/* The sidecar's own six questions are hits to dnsmasq, and would make an idle cache look perfect.
- */
+/* The sidecar's own six questions are hits to dnsmasq,
+ * and would make an idle cache look perfect. */
 static void
 the_hit_ratio_leaves_out_our_own_questions(void **state)
 {

@@ -220,8 +220,8 @@ more_resources_than_there_is_room_for_are_left_out(void **state)
 	free(page);
 }
 
-/* What becomes of a page of at most `max` bytes from a peer that says `head` and then never stops.
- */
+/* What becomes of a page of at most `max` bytes
+ * from a peer that says `head` and then never stops. */
 static void
 fetch_from_a_flood(struct fetch *fetch, const char *head, size_t max)
 {

@@ -107,8 +107,8 @@ queries_count_by_transport_family_type_and_system(void **state)
 			"skydns_skydns_dns_request_count_total{system=\"recursive\"}") == 1);
 }
 
-/* Every family's bounds are among the fine ones: a value on a bound is below it, one more is not.
- */
+/* Every family's bounds are among the fine ones:
+ * a value on a bound is below it, one more is not. */
 static void
 every_family_sorts_sizes_by_its_own_bounds(void **state)
 {

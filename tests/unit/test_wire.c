@@ -1,5 +1,5 @@
-/* Messages as strangers write them: what is read is inside the message, and what is broken is
- * refused. */
+/* Messages as strangers write them:
+ * what is read is inside the message, and what is broken is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
