@@ -10,15 +10,19 @@ enum { ARRAYS_MAX = 8 }; /* arrays in arrays: no kind has any, and each costs a 
 
 #define KEEP(name)                                                                                 \
 	{                                                                                          \
-		name, sizeof(name) - 1, NULL                                                       \
+		name, sizeof(name) - 1, NULL, NULL                                                 \
 	}
 #define WITHIN(name, table)                                                                        \
 	{                                                                                          \
-		name, sizeof(name) - 1, table                                                      \
+		name, sizeof(name) - 1, table, NULL                                                \
+	}
+#define UNLESS(name, table, text)                                                                  \
+	{                                                                                          \
+		name, sizeof(name) - 1, table, text                                                \
 	}
 #define LAST                                                                                       \
 	{                                                                                          \
-		NULL, 0, NULL                                                                      \
+		NULL, 0, NULL, NULL                                                                \
 	}
 
 static const struct trim_keep annotations[] = {
@@ -57,11 +61,14 @@ static const struct trim_keep slice_metadata[] = METADATA(WITHIN("labels", slice
 static const struct trim_keep conditions[] = { KEEP("ready"), LAST };
 static const struct trim_keep target[] = { KEEP("kind"), KEEP("name"), LAST };
 
-/* A targetRef costs as much as the rest of an endpoint, and only --endpoint-pod-names needs it. */
+/*
+ * A targetRef costs as much as the rest of an endpoint, and only --endpoint-pod-names needs it. So
+ * do conditions, which nearly always say what is meant without them.
+ */
 #define ENDPOINT(...)                                                                              \
 	{                                                                                          \
-		KEEP("addresses"), WITHIN("conditions", conditions), KEEP("hostname"),             \
-		    __VA_ARGS__ LAST,                                                              \
+		KEEP("addresses"), UNLESS("conditions", conditions, "{\"ready\":true}"),           \
+		    KEEP("hostname"), __VA_ARGS__ LAST,                                            \
 	}
 #define SLICE(endpoint)                                                                            \
 	{                                                                                          \
@@ -164,12 +171,19 @@ trim_member(const struct trim_keep *keep, const char *p, const char *end, unsign
 	const struct trim_keep *found = find(keep, key + 1, (size_t)(key_end - key) - 2, escapes);
 	if (!found)
 		return jsonscan_value(p, end);
+	struct output before = *out;
 	if (!*first)
 		put(out, ",", 1);
-	*first = false;
 	put(out, key, (size_t)(key_end - key));
 	put(out, ":", 1);
-	return trim_value(found->inside, p, end, arrays, out);
+	const char *value = out->p;
+	p = trim_value(found->inside, p, end, arrays, out);
+	if (p && found->unless && (size_t)(out->p - value) == strlen(found->unless) &&
+	    memcmp(value, found->unless, strlen(found->unless)) == 0)
+		*out = before;
+	else
+		*first = false;
+	return p;
 }
 
 /*

@@ -23,6 +23,7 @@ struct trim_keep {
 	const char *key;
 	size_t len;
 	const struct trim_keep *inside; /* NULL: the whole value */
+	const char *unless;             /* trimmed to this it says what its absence says; or NULL */
 };
 
 /*

@@ -52,12 +52,25 @@ elements_of_arrays_are_trimmed(void **state)
 	    "\"ports\":[{\"port\":80,\"appProtocol\":\"h\"}]}";
 	(void)state;
 	expect(trim_slice, slice,
-	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"conditions\":{\"ready\":true}},{}],"
-	    "\"ports\":[{\"port\":80}]}");
+	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"]},{}],\"ports\":[{\"port\":80}]}");
 	expect(trim_slice_pods, slice,
-	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"conditions\":{\"ready\":true},"
-	    "\"targetRef\":{\"kind\":\"Pod\","
+	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"targetRef\":{\"kind\":\"Pod\","
 	    "\"name\":\"p\"}},{}],\"ports\":[{\"port\":80}]}");
+}
+
+static void
+what_absence_says_is_left_out(void **state)
+{
+	(void)state;
+	expect(trim_slice,
+	    "{\"endpoints\":[{\"conditions\":{ \"ready\" : true, \"serving\":true},"
+	    "\"addresses\":[\"10.0.0.1\"]},{\"conditions\":{\"ready\":true}}]}",
+	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"]},{}]}");
+	expect(trim_slice,
+	    "{\"endpoints\":[{\"conditions\":{\"ready\":false},\"hostname\":\"a\"},"
+	    "{\"hostname\":\"b\",\"conditions\":{\"ready\":null}},{\"conditions\":{}}]}",
+	    "{\"endpoints\":[{\"conditions\":{\"ready\":false},\"hostname\":\"a\"},"
+	    "{\"hostname\":\"b\",\"conditions\":{\"ready\":null}},{\"conditions\":{}}]}");
 }
 
 static void
@@ -188,6 +201,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(managed_fields_and_foreign_annotations_are_dropped),
 		cmocka_unit_test(elements_of_arrays_are_trimmed),
+		cmocka_unit_test(what_absence_says_is_left_out),
 		cmocka_unit_test(wrong_types_go_through_for_others_to_judge),
 		cmocka_unit_test(white_space_is_no_obstacle),
 		cmocka_unit_test(keys_with_escapes_are_kept_for_json_c_to_read),
