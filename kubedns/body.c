@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/stream.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -221,7 +222,7 @@ event_object(struct stream *s, struct json_object *json, enum stream_event type)
 	enum reflector_event event = type == STREAM_ADDED      ? REFLECTOR_ADDED
 				     : type == STREAM_BOOKMARK ? REFLECTOR_BOOKMARK
 							       : REFLECTOR_CHANGED;
-	if (reflector_event(&s->reflector, watch_now_ms(), event,
+	if (reflector_event(&s->reflector, clock_mono_ms(), event,
 		string_at(json, "metadata", "resourceVersion", NULL),
 		mark && strcmp(mark, "true") == 0) &&
 	    s->wanted) {
@@ -248,9 +249,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 		malformed(s, "an event of an unknown type");
 		return -EBADMSG;
 	}
-	struct timespec ts;
-	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-	s->last_event = (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+	s->last_event = clock_wall_s();
 	s->events[type]++;
 	struct json_object *json = parse(s, event.object, event.object_len);
 	if (!json)

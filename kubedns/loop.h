@@ -12,11 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "kubedns/answer.h"
 #include "kubedns/stats.h"
 #include "kubedns/worker.h"
+#include "lib/clock.h"
 
 struct udp;
 struct tcp;
@@ -54,10 +54,7 @@ struct worker {
 static inline int64_t
 worker_time(struct worker *worker)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	worker->now_ns = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-	return worker->now_ns;
+	return worker->now_ns = clock_mono_ns();
 }
 
 enum { LOOP_SLOT_MAX = (1 << 24) - 1 };

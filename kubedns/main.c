@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kubedns/manifests.h"
@@ -25,6 +24,7 @@
 #include "kubedns/why.h"
 #include "kubedns/worker.h"
 #include "kubedns/zone.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "treecache/treecache.h"
 
@@ -54,24 +54,6 @@ struct kubedns {
 	bool told_context; /* readers know the settings in force */
 	bool stop;
 };
-
-static int64_t
-now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static int64_t
-unix_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 /* --- what changes beside the tree --- */
 
@@ -252,7 +234,7 @@ take_signals(struct kubedns *k)
 		    info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT",
 		    (long long)k->options.drain_ms);
 		k->status.draining = true;
-		k->drain_until_ms = now_ms() + k->options.drain_ms;
+		k->drain_until_ms = clock_mono_ms() + k->options.drain_ms;
 		k->stop = k->options.drain_ms == 0;
 	}
 }
@@ -269,10 +251,11 @@ check_synced(struct kubedns *k)
 					 : s->watch != NULL && watch_ready(s->watch);
 	if (s->synced)
 		log_info("synced after %lld ms: %zu services, %zu slices, %zu namespaces",
-		    (long long)(now_ms() - k->started_ms), store_count(s->store, OBJECT_SERVICE),
-		    store_count(s->store, OBJECT_SLICES), store_count(s->store, OBJECT_NAMESPACE));
+		    (long long)(clock_mono_ms() - k->started_ms),
+		    store_count(s->store, OBJECT_SERVICE), store_count(s->store, OBJECT_SLICES),
+		    store_count(s->store, OBJECT_NAMESPACE));
 	else if (!s->sync_timed_out &&
-		 now_ms() - k->started_ms > k->options.initial_sync_timeout_ms) {
+		 clock_mono_ms() - k->started_ms > k->options.initial_sync_timeout_ms) {
 		char *progress = watch_status(s->watch);
 		s->sync_timed_out = true;
 		log_errorx("not synced after %lld ms; answering SERVFAIL and trying on: %s",
@@ -292,10 +275,10 @@ publish(struct kubedns *k)
 	 * that costs copies. */
 	if (!s->synced && k->told_context)
 		return;
-	int64_t now_ns = unix_ns();
+	int64_t now_ns = clock_wall_ns();
 	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
 		status_published(s, now_ns);
-		k->published_ms = now_ms();
+		k->published_ms = clock_mono_ms();
 	}
 	k->told_context = true;
 	if (treecache_garbage(k->cache) >= RECLAIM_BYTES)
@@ -313,7 +296,7 @@ least(int64_t a, int64_t b)
 static int
 wait_ms(const struct kubedns *k)
 {
-	int64_t now = now_ms(), ms = k->next_period_ms - now;
+	int64_t now = clock_mono_ms(), ms = k->next_period_ms - now;
 
 	if (k->drain_until_ms != 0)
 		ms = least(ms, k->drain_until_ms - now);
@@ -332,13 +315,13 @@ turn(struct kubedns *k)
 {
 	struct status *s = &k->status;
 	watch_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
-	bool period = now_ms() >= k->next_period_ms;
+	bool period = clock_mono_ms() >= k->next_period_ms;
 
 	if (period)
-		k->next_period_ms = now_ms() + k->options.config_period_ms;
+		k->next_period_ms = clock_mono_ms() + k->options.config_period_ms;
 	if (k->fds[FD_SIGNAL].revents != 0)
 		take_signals(k);
-	if (k->drain_until_ms != 0 && now_ms() >= k->drain_until_ms)
+	if (k->drain_until_ms != 0 && clock_mono_ms() >= k->drain_until_ms)
 		k->stop = true;
 	watch_run(s->watch);
 	if (s->manifests != NULL && (period || k->fds[FD_OBJECTS].revents != 0))
@@ -351,7 +334,7 @@ turn(struct kubedns *k)
 		http_run(k->http);
 	if (k->metrics != NULL)
 		http_run(k->metrics);
-	if (treecache_garbage(k->cache) > 0 && now_ms() - k->published_ms >= RECLAIM_MS)
+	if (treecache_garbage(k->cache) > 0 && clock_mono_ms() - k->published_ms >= RECLAIM_MS)
 		treecache_reclaim(k->cache);
 }
 
@@ -360,7 +343,7 @@ static void
 prepare(struct kubedns *k)
 {
 	k->signal_fd = open_signals();
-	k->started_ms = now_ms();
+	k->started_ms = clock_mono_ms();
 	k->next_period_ms = k->started_ms; /* the first turn reads everything */
 	status_init(&k->status);
 	k->status.options = &k->options;

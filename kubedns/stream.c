@@ -5,6 +5,7 @@
 
 #include "kubedns/api_error.h"
 #include "kubedns/body.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -84,7 +85,7 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 	(void)from_port;
 	s->reached = true;
 	s->watch->away = false;
-	backoff_good(&s->watch->away_backoff, watch_now_ms());
+	backoff_good(&s->watch->away_backoff, clock_mono_ms());
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -93,7 +94,7 @@ static void
 wake_others(const struct stream *s)
 {
 	struct stream *streams = s->watch->streams;
-	int64_t soon = watch_now_ms() + backoff_jitter(WAKE_JITTER_MS);
+	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
 	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
 		if (streams[i].unanswered && streams[i].reflector.due_ms > soon)
 			streams[i].reflector.due_ms = soon;
@@ -114,7 +115,7 @@ answered(struct stream *s)
 		return;
 	wake_others(s);
 	body_begin(s);
-	if (!reflector_answered(&s->reflector, watch_now_ms()) || !s->wanted)
+	if (!reflector_answered(&s->reflector, clock_mono_ms()) || !s->wanted)
 		return;
 	s->objects = 0;
 	if (s->id == RESOURCE_SLICES && s->watch->streams[RESOURCE_ENDPOINTS].wanted) {
@@ -140,7 +141,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
-		reflector_progress(&s->reflector, watch_now_ms());
+		reflector_progress(&s->reflector, clock_mono_ms());
 	int error = body_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
 		solved(s);

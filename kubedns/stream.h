@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "kubedns/cluster.h"
 #include "kubedns/framer.h"
@@ -124,9 +123,6 @@ struct watch {
 	int64_t required_ms; /* since when the required ones are synced; 0: not yet */
 	uint64_t received_bytes;
 };
-
-/* CLOCK_MONOTONIC in milliseconds. */
-int64_t watch_now_ms(void);
 
 /* Prepares the stream of `id`, not wanted yet. */
 void stream_init(struct stream *s, struct watch *w, enum resource_id id);

@@ -5,18 +5,11 @@
 #include <sys/utsname.h>
 
 #include "kubedns/stream.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum { OPTIONAL_GRACE_MS = 30000, SETTLE_MS = 3000, FDS_MAX = 32 };
-
-int64_t
-watch_now_ms(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static bool
 given(const char *s)
@@ -222,7 +215,7 @@ next_deadline(const struct watch *w, int64_t now)
 static int
 wait_time(const struct watch *w, int timeout_ms)
 {
-	int64_t now = watch_now_ms(), next = next_deadline(w, now),
+	int64_t now = clock_mono_ms(), next = next_deadline(w, now),
 		wait = next == INT64_MAX ? INT32_MAX : next - now;
 	if (wait < 0)
 		wait = 0;
@@ -353,7 +346,7 @@ watch_run(struct watch *w)
 	int running;
 	w->told = false;
 	curl_multi_perform(w->multi, &running);
-	int64_t now = watch_now_ms();
+	int64_t now = clock_mono_ms();
 	if (w->no_api)
 		return false;
 	read_messages(w, now);

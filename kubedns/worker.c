@@ -20,6 +20,7 @@
 #include "kubedns/sockets.h"
 #include "kubedns/tcp.h"
 #include "kubedns/udp.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/rcu.h"
 #include "lib/xalloc.h"
@@ -357,9 +358,7 @@ workers_upstreams(struct workers *workers, const struct server *servers, size_t 
 int64_t
 workers_stalled_ms(const struct workers *workers)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	int64_t now_ns = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec, oldest_ns = now_ns;
+	int64_t now_ns = clock_mono_ns(), oldest_ns = now_ns;
 	for (unsigned i = 0; i < workers->count; i++) {
 		int64_t passed_ns =
 		    atomic_load_explicit(&workers->threads[i]->passed_ns, memory_order_relaxed);

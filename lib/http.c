@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <time.h>
 
 #include "lib/addr.h"
+#include "lib/clock.h"
 #include "lib/http.h"
 #include "lib/log.h"
 #include "lib/port.h"
@@ -63,20 +63,11 @@ struct http {
 	uint64_t dropped;
 };
 
-static int64_t
-now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static void
 connection_arm(struct http *http, struct connection *c, bool busy, int64_t allowed_ms)
 {
 	c->busy = busy;
-	c->since_ms = now_ms();
+	c->since_ms = clock_mono_ms();
 	c->deadline_ms = c->since_ms + allowed_ms;
 	if (c->deadline_ms < http->next_deadline_ms)
 		http->next_deadline_ms = c->deadline_ms;
@@ -117,7 +108,7 @@ evict_one(struct http *http, const struct connection *newest)
 static void
 drop_expired(struct http *http)
 {
-	int64_t now = now_ms();
+	int64_t now = clock_mono_ms();
 	struct connection *c = NULL;
 
 	if (now < http->next_deadline_ms)
@@ -453,7 +444,7 @@ http_timeout_ms(const struct http *http)
 	if (MHD_get_timeout(http->daemon, &theirs) == MHD_YES && theirs < INT_MAX)
 		wait = (int64_t)theirs;
 	if (http->next_deadline_ms != INT64_MAX) {
-		int64_t ours = http->next_deadline_ms - now_ms();
+		int64_t ours = http->next_deadline_ms - clock_mono_ms();
 
 		wait = ours < wait ? ours : wait;
 	}

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
@@ -27,14 +28,6 @@ enum slot {
 };
 
 static void step(struct nanny *nanny, enum child_event event);
-
-int64_t
-nanny_now_ms(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 struct servers_file
 nanny_plan(struct nanny *nanny, bool fresh)
@@ -117,7 +110,7 @@ write_termination_log(const struct nanny *nanny, const char *text)
 static void
 spawn(struct nanny *nanny)
 {
-	nanny->spawned_ms = nanny->patient_ms = nanny_now_ms();
+	nanny->spawned_ms = nanny->patient_ms = clock_mono_ms();
 	nanny->child.changed = !write_file(nanny, true);
 	int rc = process_spawn(&nanny->process, nanny->args.argv);
 	if (rc < 0) {
@@ -144,7 +137,7 @@ start_asking(struct nanny *nanny)
 {
 	nanny->asking = true;
 	nanny->ask_gap_ms = NANNY_ASK_MIN_MS;
-	nanny->next_probe_ms = nanny_now_ms();
+	nanny->next_probe_ms = clock_mono_ms();
 }
 
 static void
@@ -192,7 +185,7 @@ static void
 step(struct nanny *nanny, enum child_event event)
 {
 	enum child_state before = nanny->child.state;
-	unsigned actions = child_step(&nanny->child, event, nanny_now_ms());
+	unsigned actions = child_step(&nanny->child, event, clock_mono_ms());
 	if (nanny->child.state != before)
 		log_debug("dnsmasq: %s -> %s", child_state_name(before),
 		    child_state_name(nanny->child.state));
@@ -214,11 +207,11 @@ reconsider(struct nanny *nanny, bool names_only)
 		return;
 	}
 	if (nanny->wanted_ms == 0)
-		nanny->wanted_ms = nanny_now_ms();
+		nanny->wanted_ms = clock_mono_ms();
 	nanny->names_only = names_only && (state == CHILD_READY || nanny->names_only);
 	nanny->stats.changes++;
 	if (names_only)
-		nanny->names_reload_ms = nanny_now_ms();
+		nanny->names_reload_ms = clock_mono_ms();
 	step(nanny, CHILD_CHANGED);
 }
 
@@ -326,7 +319,7 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 {
 	if (generation != nanny->generation || !nanny->asking)
 		return;
-	int64_t now_ms = nanny_now_ms();
+	int64_t now_ms = clock_mono_ms();
 	nanny->asking = false;
 	if (nanny->reloading)
 		tcp_reloaded(&nanny->tcp, nanny->process.pid, now_ms);
@@ -351,7 +344,7 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 static void
 child_answered(struct nanny *nanny)
 {
-	nanny->answered_ms = nanny->patient_ms = nanny_now_ms();
+	nanny->answered_ms = nanny->patient_ms = clock_mono_ms();
 	if (nanny->child.state == CHILD_STARTING)
 		log_info("dnsmasq: answers %lld ms after its start",
 		    (long long)(nanny->answered_ms - nanny->spawned_ms));
@@ -506,7 +499,7 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 int
 nanny_loop(struct nanny *nanny)
 {
-	nanny->answered_ms = nanny_now_ms();
+	nanny->answered_ms = clock_mono_ms();
 	nanny->next_sync_ms = nanny->answered_ms + nanny->options->sync_ms;
 	act(nanny, CHILD_DO_SPAWN);
 	while (!nanny->ended) {
@@ -523,11 +516,11 @@ nanny_loop(struct nanny *nanny)
 		};
 		for (int i = 0; i < FD_COUNT; i++)
 			fds[i].events = POLLIN;
-		if (poll(fds, FD_COUNT, wait_ms(nanny, nanny_now_ms())) < 0 && errno != EINTR)
+		if (poll(fds, FD_COUNT, wait_ms(nanny, clock_mono_ms())) < 0 && errno != EINTR)
 			log_fatal("poll");
 		run_ready(nanny, fds);
 		if (!nanny->ended)
-			run_timers(nanny, nanny_now_ms());
+			run_timers(nanny, clock_mono_ms());
 	}
 	process_kill(&nanny->process);
 	return nanny->exit_code;
@@ -540,5 +533,5 @@ nanny_is_ready(const struct nanny *nanny, const char **why)
 	if (!child_is_serving(&nanny->child))
 		return false;
 	*why = "dnsmasq has not answered for 5 s";
-	return nanny_now_ms() - nanny->answered_ms < NANNY_READY_MS;
+	return clock_mono_ms() - nanny->answered_ms < NANNY_READY_MS;
 }

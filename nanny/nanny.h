@@ -95,9 +95,6 @@ struct nanny {
 	int signal_fd;
 };
 
-/* Milliseconds of the monotonic clock. */
-int64_t nanny_now_ms(void);
-
 /* Reads the ConfigMap and resolv.conf once; the start of everything, and all of --check. */
 void nanny_read_config(struct nanny *nanny, bool force);
 

@@ -5,6 +5,7 @@
 
 #include <json-c/json.h>
 
+#include "lib/clock.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
 
@@ -45,7 +46,7 @@ moment(int64_t unix_s)
 static object
 moment_ms(int64_t ms)
 {
-	return moment(time(NULL) + (ms - nanny_now_ms()) / 1000);
+	return moment(time(NULL) + (ms - clock_mono_ms()) / 1000);
 }
 
 static object
@@ -225,7 +226,7 @@ static void
 page_healthz(const struct http_request *request, struct http_response *response, void *arg)
 {
 	const struct nanny *nanny = arg;
-	int64_t silent_ms = nanny_now_ms() - nanny->answered_ms;
+	int64_t silent_ms = clock_mono_ms() - nanny->answered_ms;
 	(void)request;
 	if (silent_ms >= nanny->options->silence_ms)
 		http_text(response, 503, "dnsmasq has not answered for %lld s\n",
@@ -324,7 +325,7 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	    "Times dnsmasq was killed for answering nothing.", (double)nanny->stats.silences);
 	one(m, "nanny_dnsmasq_last_answer_age_seconds", METRIC_GAUGE,
 	    "Since dnsmasq last answered the nanny.",
-	    (double)(nanny_now_ms() - nanny->answered_ms) / 1000);
+	    (double)(clock_mono_ms() - nanny->answered_ms) / 1000);
 	one(m, "nanny_tcp_connections_stale", METRIC_GAUGE,
 	    "TCP connections to dnsmasq from before the last reload, which go on with the old "
 	    "configuration until they are idle.",
@@ -344,7 +345,7 @@ put_names(struct metrics *m, const struct nanny *nanny)
 	struct names_stats stats = names_stats(nanny->names);
 	const struct name *name;
 	size_t count = 0, resolved = 0, failing = 0;
-	int64_t oldest = nanny_now_ms();
+	int64_t oldest = clock_mono_ms();
 	for (; (name = names_at(nanny->names, count)); count++) {
 		resolved += name->known_count > 0;
 		for (int i = 0; i < NAME_FAMILIES; i++) {
@@ -361,7 +362,7 @@ put_names(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_names_failing", METRIC_GAUGE, "Names and families whose last refresh failed.",
 	    (double)failing);
 	one(m, "nanny_names_oldest_answer_age_seconds", METRIC_GAUGE,
-	    "Age of the oldest answer in use.", (double)(nanny_now_ms() - oldest) / 1000);
+	    "Age of the oldest answer in use.", (double)(clock_mono_ms() - oldest) / 1000);
 	metrics_family(m, "nanny_name_lookups_total", METRIC_COUNTER,
 	    "Questions asked for stub servers' names.");
 	metrics_value(m, (double)stats.answers, "result", "answer", NULL);

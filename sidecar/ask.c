@@ -5,7 +5,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "sidecar/ask.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 
 enum {
 	ASK_TIMEOUT_MS =

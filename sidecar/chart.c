@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "sidecar/chart.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/text.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "lib/xalloc.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/fetch.h"
 
 enum { READ_FIRST = 4096, READS_MAX = 16 /* per call: a fast peer must not hold the loop */ };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/xalloc.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/history.h"
 
 void

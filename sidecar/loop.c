@@ -11,7 +11,7 @@
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/loop.h"
 #include "sidecar/text.h"
 

@@ -9,7 +9,7 @@
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/net.h"
 
 enum { QUERY_MAX = 300, DATAGRAMS_MAX = 16 /* read per call: strays must not hold the loop */ };

@@ -4,7 +4,7 @@
 
 #include "lib/wire.h"
 #include "sidecar/chart.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/page.h"
 #include "sidecar/text.h"
 #include "sidecar/verdict.h"

@@ -6,7 +6,7 @@
 
 #include "lib/http.h"
 #include "lib/xalloc.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/loop.h"
 #include "sidecar/metrics.h"
 #include "sidecar/page.h"

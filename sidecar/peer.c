@@ -6,7 +6,7 @@
 #include <json-c/json.h>
 
 #include "lib/log.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/config.h"
 #include "sidecar/exposition.h"
 #include "sidecar/peer.h"

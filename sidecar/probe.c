@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lib/log.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/probe.h"
 
 /* kube-dns's own: 0.25 ms doubled fifteen times. */

@@ -8,7 +8,7 @@
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/config.h"
 #include "sidecar/status.h"
 #include "sidecar/text.h"

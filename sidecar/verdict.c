@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/config.h"
 #include "sidecar/text.h"
 #include "sidecar/verdict.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "sidecar/ask.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 
 static const struct server nobody = { .addr = { AF_INET, { 127, 0, 0, 1 } }, .port = 1 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "sidecar/cache.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 
 static struct cache cache;
 static struct cache_sample sample;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/probe.h"
 #include "sidecar/status.h"
 

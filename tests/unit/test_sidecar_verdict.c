@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "sidecar/chart.h"
-#include "sidecar/clock.h"
+#include "lib/clock.h"
 #include "sidecar/html.h"
 #include "sidecar/page.h"
 #include "sidecar/text.h"

@@ -1,7 +1,6 @@
-/* The monotonic clock in nanoseconds,
- * and the wall clock in seconds for timestamps that people and Prometheus read. */
-#ifndef SIDECAR_CLOCK_H
-#define SIDECAR_CLOCK_H
+/* The monotonic clock, and the wall clock for timestamps that people and Prometheus read. */
+#ifndef LIB_CLOCK_H
+#define LIB_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
@@ -27,13 +26,26 @@ clock_mono_ns(void)
 	return timespec_ns(&ts);
 }
 
-static inline double
-clock_wall_s(void)
+static inline int64_t
+clock_mono_ms(void)
+{
+	return clock_mono_ns() / NS_PER_MS;
+}
+
+/* Since 1970. */
+static inline int64_t
+clock_wall_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+	return timespec_ns(&ts);
+}
+
+static inline double
+clock_wall_s(void)
+{
+	return (double)clock_wall_ns() / 1e9;
 }
 
 #endif
