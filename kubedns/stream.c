@@ -74,7 +74,11 @@ server_is_away(struct watch *w, int64_t now_ms)
 	w->away_due_ms = now_ms + backoff_failed(&w->away_backoff, now_ms, BACKOFF_AWAY_MAX_MS);
 }
 
-/* The connection is there, and the request goes out. */
+/*
+ * The connection is there, and the request goes out. A second time: libcurl found the kept
+ * connection dead, and asks again on a new one by itself. A watch may not, for whoever is at its
+ * other end may know less than the one that the probe asked.
+ */
 static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
@@ -83,6 +87,8 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 	(void)from;
 	(void)to_port;
 	(void)from_port;
+	if (s->reached && s->reflector.phase == REFLECTOR_WATCH)
+		return CURL_PREREQFUNC_ABORT;
 	s->reached = true;
 	s->watch->away = false;
 	backoff_good(&s->watch->away_backoff, clock_mono_ms());

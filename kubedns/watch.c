@@ -323,7 +323,10 @@ read_messages(struct watch *w, int64_t now)
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &stream);
-		stream_finish((struct stream *)(void *)stream, now, message->data.result);
+		CURLcode code = message->data.result;
+		if (code == CURLE_ABORTED_BY_CALLBACK) /* by on_request: the connection was dead */
+			code = CURLE_RECV_ERROR;
+		stream_finish((struct stream *)(void *)stream, now, code);
 	}
 }
 

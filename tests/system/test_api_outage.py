@@ -168,6 +168,26 @@ def test_back_as_an_older_state_while_one_resource_waits_for_its_turn(hurried):
     hurried.asker.clean()
 
 
+@pytest.mark.parametrize("http2", [True, False])
+def test_back_as_an_older_state_while_a_watch_is_asked_for(tmp_path, http2):
+    """Found by chaos: libcurl asks again by itself on a new connection, and the watch that the probe was for went to another server."""
+    with World(tmp_path, http2=http2, hurry=HURRY) as world:
+        api = world.api
+        world.watching()
+        older = api.snapshot()
+        api.put(service("new", "10.200.0.4", "own"))
+        world.until((name("new"), A), {"10.200.0.4"})
+        api.set_too_large_wait(0)
+        api.fault(resource="services", verb="watch", hang=True, times=1)
+        since = len(api.requests())
+        api.end_watches("services")
+        api.wait_requests(1, since=since, resource="services", verb="watch")
+        with world.asker:
+            api.restore(older)
+            world.until((name("new"), A), NXDOMAIN)
+        world.asker.clean()
+
+
 def test_back_after_a_compaction(hurried):
     world = hurried
     since = len(world.api.requests())
