@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 
 import machine
 
@@ -19,14 +20,25 @@ def run(command, timeout):
     return done.stdout
 
 
-def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=None, threads=1, cpu=None):
-    """As many questions as are answered, or `rate` a second. Returns queries, answered, lost, seconds, rcodes, latency of dnsperf."""
+def cache_misses(pid, command, timeout):
+    """What the command prints, and the cache misses of a process while it ran: None where the machine has no counters for that."""
+    with tempfile.NamedTemporaryFile("r") as counts:
+        text = run(["perf", "stat", "-x", ",", "-o", counts.name, "-e", "cache-misses", "-p", str(pid), "--", *command], timeout)
+        found = re.search(r"^(\d+),", counts.read(), re.M)
+    return text, int(found.group(1)) if found else None
+
+
+def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=None, threads=1, cpu=None, count=None):
+    """
+    As many questions as are answered, or `rate` a second. Returns queries, answered, lost, seconds, rcodes, latency of dnsperf; with `count`,
+    a process, its cache_misses too.
+    """
     cpu = machine.cpus()[1] if cpu is None else cpu
     command = [*machine.pinned(cpu), "dnsperf", "-s", "127.0.0.1", "-p", str(port), "-d", path, "-l", str(seconds), "-c", str(clients),
                "-T", str(threads), "-q", str(outstanding), "-m", mode, "-t", "2"]  # fmt: skip
     if rate:
         command += ["-Q", str(int(rate))]
-    text = run(command, seconds + 60)
+    text, misses = cache_misses(count, command, seconds + 60) if count else (run(command, seconds + 60), None)
 
     def number(label, kind=int):
         found = re.search(rf"{label}:\s+([\d.]+)", text)
@@ -35,7 +47,7 @@ def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=N
     rcodes = {k: int(v) for k, v in re.findall(r"([A-Z]+) (\d+) \([\d.]+%\)", text)}
     return {"sent": number("Queries sent"), "answered": number("Queries completed"), "lost": number("Queries lost"),
             "seconds": number("Run time \\(s\\)", float), "rcodes": rcodes,
-            "latency_avg_us": (number("Average Latency \\(s\\)", float) or 0) * 1e6, "command": shlex.join(command)}  # fmt: skip
+            "cache_misses": misses, "latency_avg_us": (number("Average Latency \\(s\\)", float) or 0) * 1e6, "command": shlex.join(command)}  # fmt: skip
 
 
 def asker_command(port, path, rate, seconds, sockets=20, cpu=None, realtime=False):

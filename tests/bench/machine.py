@@ -7,6 +7,15 @@ import re
 import subprocess
 
 
+def stolen():
+    """(all, stolen) of the CPUs' ticks so far."""
+    with open("/proc/stat", encoding="utf-8") as f:
+        ticks = [int(n) for n in f.readline().split()[1:9]]
+    return sum(ticks), ticks[7]
+
+
+BEGUN = stolen()
+
 
 def cpus():
     """(the server's CPU, the load's CPU, ...): different ones where there are two, or else the figures say so."""
@@ -36,8 +45,9 @@ def describe():
         model = re.search(r"model name\s*:\s*(.*)", f.read())
     with open("/proc/meminfo", encoding="utf-8") as f:
         memory_mb = int(re.search(r"MemTotal:\s*(\d+)", f.read()).group(1)) // 1024
+    all_, away = (now - then for now, then in zip(stolen(), BEGUN))
     return {"cpu": model.group(1) if model else platform.machine(), "cpus": len(os.sched_getaffinity(0)),
-            "memory_mb": memory_mb, "kernel": platform.release(), "load_before": os.getloadavg()[0],
+            "memory_mb": memory_mb, "kernel": platform.release(), "load": os.getloadavg()[0], "stolen": away / max(1, all_),
             "network": "of its own" if os.environ.get("BENCH_NETWORK") == "entered" else "the machine's"}  # fmt: skip
 
 

@@ -43,8 +43,8 @@ def order(names):
 
 def header(report, section):
     m = section["machine"]
-    report.add(f"{m['cpu']}, {m['cpus']} CPUs, {m['memory_mb']:,} MB, Linux {m['kernel']}, load average {m['load_before']:.1f}, network namespace "
-               f"{m.get('network', 'not known')}; commit {section['commit']}, {section['made']}.", "")  # fmt: skip
+    report.add(f"{m['cpu']}, {m['cpus']} CPUs, {m['memory_mb']:,} MB, Linux {m['kernel']}, load average at the end {m['load']:.1f}, {m['stolen']:.0%} of the CPUs' "
+               f"time taken by the host, network namespace {m['network']}; commit {section['commit']}, {section['made']}: `{section['bench']}`", "")  # fmt: skip
 
 
 def commands(report, servers, *others):
@@ -205,8 +205,11 @@ def growth_section(report, sizes):
                   {"query": [(n, ns / 1000) for n, ns in points(median("query", "cpu_ns"))], "change": points(median("change", "cpu_us"))})  # fmt: skip
     report.add("### Growth", "", *(f"![{n}](growth-{n}.svg)" for n in ("memory", "cpu", "cost")), "")
     rows = [(f"{x['services']:,}", f"{median('sync', 'VmRSS')(x) / 1024:.1f}", f"{median('sync', 'RssAnon')(x) / 1024:.1f}", f"{median('sync', 'cpu_s')(x):.2f}",
-             f"{median('query', 'cpu_ns')(x):.0f}", f"{median('query', 'user_ns')(x):.0f}", f"{median('change', 'cpu_us')(x):.0f}") for x in sizes]  # fmt: skip
-    report.table(("Services", "RSS, MiB", "anonymous, MiB", "sync, s of CPU", "query, ns", "of that user", "change, us"), rows)
+             f"{median('query', 'cpu_ns')(x):.0f}", f"{median('query', 'user_ns')(x):.0f}", span(over(x["query"], "cache_misses"), 1),
+             f"{median('change', 'cpu_us')(x):.0f}") for x in sizes]  # fmt: skip
+    report.table(("Services", "RSS, MiB", "anonymous, MiB", "sync, s of CPU", "query, ns", "of that user", "cache misses of a query", "change, us"), rows)
+    if not over(sizes[0]["query"], "cache_misses"):
+        report.add("Cache misses: this machine has no counters for them.", "")
     for what, field, key in (("query", "query", "cpu_ns"), ("change", "change", "cpu_us")):
         values = [median(field, key)(x) for x in sizes]
         report.goal(f"CPU of one {what} the same at all sizes, within 20 %", max(values) <= 1.2 * min(values), f"{min(values):,.0f} to {max(values):,.0f}")

@@ -3,8 +3,10 @@
 import datetime
 import json
 import os
+import shlex
 import statistics
 import subprocess
+import sys
 
 import machine
 
@@ -30,7 +32,7 @@ def save(section, value):
     """Replaces one section; the others keep what they were, with the machine and time of their own."""
     all_ = load()
     stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    all_[section] = {"made": stamp, "commit": commit(), "machine": machine.describe(), **value}
+    all_[section] = {"made": stamp, "commit": commit(), "bench": shlex.join(sys.argv), "machine": machine.describe(), **value}
     os.makedirs(DIRECTORY, exist_ok=True)
     with open(PATH + ".new", "w", encoding="utf-8") as f:
         json.dump(all_, f, indent=1)

@@ -123,10 +123,11 @@ def query_cost(c, path, repeats):
     runs = []
     for _ in range(repeats):
         before = c.kubedns.spent()
-        got = dnsperf(c.kubedns.port, path, 2)
+        got = dnsperf(c.kubedns.port, path, 2, count=c.kubedns.process.pid)
         spent = c.kubedns.spent() - before
         ns = spent.total_ns / got["answered"]
-        runs.append({"answered": got["answered"], "user_ns": ns * spent.user_share, "cpu_ns": ns, "lost": got["lost"]})
+        misses = got["cache_misses"] and got["cache_misses"] / got["answered"]
+        runs.append({"answered": got["answered"], "user_ns": ns * spent.user_share, "cpu_ns": ns, "cache_misses": misses, "lost": got["lost"]})
     return runs
 
 
