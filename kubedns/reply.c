@@ -236,11 +236,16 @@ void
 reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family)
 {
 	struct endpoint_walk walk;
-	struct endpoint_ref ref;
+	struct endpoint_ref ref = resolved->first;
 
 	if (resolved->label == NULL) { /* the name is the address */
 		if (resolved->addr.family == family)
 			reply_addr(reply, owner, family, resolved->addr.bytes);
+		return;
+	}
+	if (ref.chunk != NULL && chunk_names_unique(ref.chunk)) {
+		if (ref.chunk->family == family)
+			reply_addr(reply, owner, family, chunk_addr(ref.chunk, ref.i));
 		return;
 	}
 	resolved_endpoints(&walk, reply->tree, resolved);
@@ -429,7 +434,7 @@ put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct
 {
 	uint8_t derived[LABEL_ROOM];
 	bool named = chunk_name(chunk, i) != NULL;
-	bool alone = named ? chunk->alone && chunk->distinct : i < chunk->counted;
+	bool alone = named ? chunk_names_unique(chunk) : i < chunk->counted;
 
 	if (!alone && !speaks_for_name(reply, pool, chunk, i, srv))
 		return;

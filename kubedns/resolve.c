@@ -110,7 +110,7 @@ find_endpoint(const struct tree *tree, const struct pool *pool, const uint8_t *l
 	resolved->pool = pool;
 	resolved->label = label;
 	pool_find_name(&walk, tree, pool, label);
-	if (pool_next(&walk, &ref))
+	if (pool_next(&walk, &resolved->first))
 		return true;
 	resolved->label = NULL;
 	if (records_label_addr(label, &resolved->addr) < 0 ||

@@ -48,6 +48,7 @@ struct resolved {
 	const struct pool *pool;
 	const uint8_t *port, *proto; /* PORT: labels of the name */
 	const uint8_t *label;        /* ENDPOINT: by host name; NULL: by address */
+	struct endpoint_ref first;   /* of these, if its chunk is not NULL */
 	struct addr addr;            /* ENDPOINT by address, POD */
 	struct dname cname;          /* CNAME */
 };

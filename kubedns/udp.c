@@ -16,7 +16,7 @@ enum {
 	QUERY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 	REPLY_STRIDE = 21 * 64, /* 1,232 and a bit, an odd number of cache lines */
 	TURNS_MAX = 16,
-	BUSY_BATCH = 8, /* after so many, more have probably come: ask again rather than wait */
+	BUSY_BATCH = 2, /* after so many, more have probably come: ask again rather than wait */
 };
 _Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's room");
 

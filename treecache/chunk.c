@@ -68,7 +68,9 @@ chunk_find_name(const struct chunk *chunk, unsigned from, unsigned to, const uin
 {
 	for (unsigned i = from; i < to; i++) {
 		const uint8_t *name = chunk_name(chunk, i);
-		if (name != NULL && *name == *label && memcmp(name + 1, label + 1, *name) == 0)
+		/* Pods of one set differ at the end of their names. */
+		if (name != NULL && *name == *label && name[*name] == label[*name] &&
+		    memcmp(name + 1, label + 1, *name) == 0)
 			return i;
 	}
 	return to;

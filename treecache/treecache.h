@@ -177,6 +177,13 @@ chunk_addr(const struct chunk *chunk, unsigned i)
 	return chunk->bytes + (size_t)i * (chunk->family == AF_INET ? 4 : 16);
 }
 
+/* Whether each host name in the chunk is that of one endpoint of the owner alone. */
+static inline bool
+chunk_names_unique(const struct chunk *chunk)
+{
+	return chunk->alone && chunk->distinct;
+}
+
 /* Host name of entry `i` as a length-prefixed label, or NULL when it is named for its address. */
 const uint8_t *chunk_name(const struct chunk *chunk, unsigned i);
 

@@ -58,11 +58,10 @@ add_service(const char *name, enum service_type type, const char *ip, const char
 
 /* Endpoints 10.x.y.z from number `first` on, every third one with a host name. */
 static void
-add_slice(const char *service, unsigned number, unsigned first, unsigned count)
+put_slice(const char *service, unsigned number, struct object_endpoint *endpoints, unsigned count)
 {
 	struct object_port port = { "http", "tcp", 8080 };
-	struct object_endpoint *endpoints = calloc(count, sizeof *endpoints);
-	char name[32], (*hosts)[16] = calloc(count, sizeof *hosts);
+	char name[32];
 	struct object_slice slice = { .name = name,
 		.service = service,
 		.family = AF_INET,
@@ -78,6 +77,15 @@ add_slice(const char *service, unsigned number, unsigned first, unsigned count)
 		.slice_count = 1 };
 
 	snprintf(name, sizeof name, "%s-%u", service, number);
+	store_event(world.store, OBJECT_SLICES, EVENT_ADDED, &o);
+}
+
+static void
+add_slice(const char *service, unsigned number, unsigned first, unsigned count)
+{
+	struct object_endpoint *endpoints = calloc(count, sizeof *endpoints);
+	char(*hosts)[16] = calloc(count, sizeof *hosts);
+
 	for (unsigned i = 0; i < count; i++) {
 		unsigned n = first + i;
 		snprintf(hosts[i], sizeof hosts[i], "h-%u", n);
@@ -86,9 +94,32 @@ add_slice(const char *service, unsigned number, unsigned first, unsigned count)
 		endpoints[i].addr =
 		    (struct addr){ AF_INET, { 10, 1, (uint8_t)(n / 256), (uint8_t)n } };
 	}
-	store_event(world.store, OBJECT_SLICES, EVENT_ADDED, &o);
+	put_slice(service, number, endpoints, count);
 	free(endpoints);
 	free(hosts);
+}
+
+/* Host names of several endpoints, in one slice and in two, and an address that is in both. */
+static void
+add_shared_names(void)
+{
+	struct object_endpoint one[] = {
+		{ .addr = addr("10.2.0.1"), .ready = true, .hostname = "pair" },
+		{ .addr = addr("10.2.0.2"), .ready = true, .hostname = "pair" },
+		{ .addr = addr("10.2.0.3"), .ready = true, .hostname = "lone" },
+	};
+	struct object_endpoint both[] = {
+		{ .addr = addr("10.2.0.4"), .ready = true, .hostname = "both" },
+		{ .addr = addr("10.2.0.5"), .ready = true, .hostname = "only" },
+	};
+	struct object_endpoint again[] = {
+		{ .addr = addr("10.2.0.4"), .ready = true, .hostname = "both" },
+		{ .addr = addr("10.2.0.6"), .ready = true, .hostname = "both" },
+	};
+
+	put_slice("same", 0, one, 3);
+	put_slice("same", 1, both, 2);
+	put_slice("same", 2, again, 2);
 }
 
 static int
@@ -117,9 +148,11 @@ setup(void **state)
 	add_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "");
 	add_service("db", SERVICE_HEADLESS, NULL, "");
 	add_service("big", SERVICE_HEADLESS, NULL, "");
+	add_service("same", SERVICE_HEADLESS, NULL, "");
 	add_service("in", SERVICE_EXTERNALNAME, NULL, "web.default.svc.cluster.local");
 	add_service("out", SERVICE_EXTERNALNAME, NULL, "www.example.net");
 	add_slice("db", 0, 0, 7);
+	add_shared_names();
 	for (unsigned s = 0; s < BIG_SLICES; s++)
 		add_slice("big", s, 1000 + s * BIG / BIG_SLICES, BIG / BIG_SLICES);
 	struct answer_context *context = calloc(1, sizeof *context);
@@ -208,6 +241,33 @@ ldns_reads_every_message_and_none_is_longer_than_the_client_takes(void **state)
 					replies++;
 				}
 	assert_true(replies > 2000);
+}
+
+static void
+each_endpoint_that_has_a_name_answers_it_once(void **state)
+{
+	static const struct {
+		const char *name;
+		unsigned addresses;
+	} shared[] = { { "pair", 2 }, { "lone", 1 }, { "both", 2 }, { "only", 1 }, { "none", 0 } };
+	(void)state;
+
+	for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+		char name[64];
+		snprintf(name, sizeof name, "%s.same.default.svc.cluster.local.", shared[i].name);
+		assert_int_equal(ask(name, TYPE_A, 1232, false, 0), ANSWER_REPLY);
+		ldns_pkt *pkt = read_again();
+		assert_int_equal(ldns_pkt_ancount(pkt), shared[i].addresses);
+		ldns_pkt_free(pkt);
+		ask(name, TYPE_AAAA, 1232, false, 0);
+		assert_int_equal(world.info.rcode, shared[i].addresses > 0 ? 0 : RCODE_NXDOMAIN);
+	}
+	/* An SRV names each once, and brings all its addresses. */
+	ask("_http._tcp.same.default.svc.cluster.local.", TYPE_SRV, 1232, false, 0);
+	ldns_pkt *pkt = read_again();
+	assert_int_equal(ldns_pkt_ancount(pkt), 4);
+	assert_int_equal(ldns_pkt_arcount(pkt), 6);
+	ldns_pkt_free(pkt);
 }
 
 static void
@@ -425,6 +485,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ldns_reads_every_message_and_none_is_longer_than_the_client_takes),
+		cmocka_unit_test(each_endpoint_that_has_a_name_answers_it_once),
 		cmocka_unit_test(a_set_that_is_too_large_for_udp_is_cut_on_a_record_border),
 		cmocka_unit_test(a_set_that_is_too_large_for_tcp_is_cut_there_too),
 		cmocka_unit_test(every_address_of_a_large_set_comes_first_sometime),
