@@ -242,8 +242,10 @@ CLUSTER_JOBS ?= 3
 test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
 	@$(call deps,build run test cluster)
 	@$(again) all controlplane test-images
-	CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt $(PYTHON) -m pytest -q --durations=15 \
-		-n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS)
+	@export CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
+	run="$(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/cluster-cache"; rm -rf $(BUILD)/cluster-cache; \
+	$$run --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS) && exit; [ $$? = 1 ] || exit 1; \
+	echo "what failed beside others, again, alone:"; $$run -n 0 --last-failed $(CLUSTER_TESTS) $(PYTEST_ARGS)
 .PHONY: test-cluster
 
 version:
