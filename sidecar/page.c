@@ -374,20 +374,22 @@ say_kubedns(struct html *html, const struct view *view)
 
 	if (k == NULL || !k->seen)
 		return;
+	bool silent = kubedns_silence_s(k, view->now_s) > 0;
 	html_raw(html, "<section id=\"kubedns\" data-part aria-labelledby=\"h-kubedns\">\n"
 		       "<h2 id=\"h-kubedns\">kubedns <small>cluster names</small></h2>\n");
 	html_wrap(html, "<article class=\"card ",
-	    !k->up     ? "stale"
-	    : k->ready ? "well"
-		       : "degraded",
+	    !k->up                ? "stale"
+	    : k->ready && !silent ? "well"
+				  : "degraded",
 	    "\">\n");
 	html_wrap(html, "<div class=\"top\"><h3>",
 	    kubedns_newest_event_s(k) > 0 || !kubedns_synced(k) ? "Kubernetes API" : "Manifests",
 	    "</h3>");
 	html_wrap(html, "<p class=\"now\">",
-	    !k->up     ? "no answer"
-	    : k->ready ? "synced"
-		       : "not ready",
+	    !k->up      ? "no answer"
+	    : !k->ready ? "not ready"
+	    : silent    ? "out of date"
+			: "synced",
 	    "</p></div>\n");
 	if (!k->up)
 		html_wrap(html, "<p class=\"off\">kubedns does not answer: ", k->error,

@@ -42,6 +42,15 @@ kubedns_newest_event_s(const struct kubedns_view *view)
 	return newest;
 }
 
+double
+kubedns_silence_s(const struct kubedns_view *view, double now_s)
+{
+	enum { EVENT_OLD_S = 900 /* bookmarks come about every minute */ };
+	double newest = kubedns_newest_event_s(view);
+
+	return newest > 0 && now_s - newest > EVENT_OLD_S ? now_s - newest : 0;
+}
+
 static struct kubedns_resource *
 resource(struct kubedns_view *view, const char *name)
 {

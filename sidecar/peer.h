@@ -70,6 +70,9 @@ bool kubedns_watches(const struct kubedns_view *view, const struct kubedns_resou
 /* The wall clock of its newest event of any resource, 0 for none. */
 double kubedns_newest_event_s(const struct kubedns_view *view);
 
+/* How long ago that was, if that is so long that it does not hear the API server; else 0. */
+double kubedns_silence_s(const struct kubedns_view *view, double now_s);
+
 /* Reads a page of metrics (text format 0.0.4) for the families that the view shows; what it cannot
  * read it skips. */
 void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len);

@@ -15,8 +15,7 @@
 #define PODS            "kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide"
 
 enum {
-	EVENT_OLD_S = 900, /* bookmarks come about every minute */
-	PAST_MIN = 20,     /* fewer questions say nothing about a ratio */
+	PAST_MIN = 20, /* fewer questions say nothing about a ratio */
 	FAILED_PERCENT = 10,
 	UNCONFIRMED_S = 10,
 };
@@ -263,14 +262,13 @@ judge_upstream(struct verdict *verdict, const struct view *view, const struct up
 static void
 judge_events(struct verdict *verdict, const struct view *view)
 {
-	double newest = kubedns_newest_event_s(view->kubedns);
+	double silence_s = kubedns_silence_s(view->kubedns, view->now_s);
 	char text[TEXT_MAX];
 
-	if (newest <= 0 || view->now_s - newest <= EVENT_OLD_S)
+	if (silence_s <= 0)
 		return;
-	struct finding *finding =
-	    add(verdict, LEVEL_DEGRADED, "kubedns has heard nothing from the API server for %s",
-		text_duration(view->now_s - newest, text));
+	struct finding *finding = add(verdict, LEVEL_DEGRADED,
+	    "kubedns has heard nothing from the API server for %s", text_duration(silence_s, text));
 	brief(finding, "kubedns has heard nothing from the API server for %s", text);
 	explain(finding,
 	    "Names are answered from what was known then; Services and pods that changed since are "

@@ -56,16 +56,17 @@ add_service(const char *name, enum service_type type, const char *ip, const char
 	store_event(world.store, OBJECT_SERVICE, EVENT_ADDED, &o);
 }
 
-/* Endpoints 10.x.y.z from number `first` on, every third one with a host name. */
+static struct object_port http = { "http", "tcp", 8080 };
+
 static void
-put_slice(const char *service, unsigned number, struct object_endpoint *endpoints, unsigned count)
+put_slice(const char *service, unsigned number, struct object_port *port,
+    struct object_endpoint *endpoints, unsigned count)
 {
-	struct object_port port = { "http", "tcp", 8080 };
 	char name[32];
 	struct object_slice slice = { .name = name,
 		.service = service,
 		.family = AF_INET,
-		.ports = &port,
+		.ports = port,
 		.port_count = 1,
 		.endpoints = endpoints,
 		.endpoint_count = count };
@@ -80,6 +81,7 @@ put_slice(const char *service, unsigned number, struct object_endpoint *endpoint
 	store_event(world.store, OBJECT_SLICES, EVENT_ADDED, &o);
 }
 
+/* Endpoints 10.x.y.z from number `first` on, every third one with a host name. */
 static void
 add_slice(const char *service, unsigned number, unsigned first, unsigned count)
 {
@@ -94,7 +96,7 @@ add_slice(const char *service, unsigned number, unsigned first, unsigned count)
 		endpoints[i].addr =
 		    (struct addr){ AF_INET, { 10, 1, (uint8_t)(n / 256), (uint8_t)n } };
 	}
-	put_slice(service, number, endpoints, count);
+	put_slice(service, number, &http, endpoints, count);
 	free(endpoints);
 	free(hosts);
 }
@@ -117,9 +119,21 @@ add_shared_names(void)
 		{ .addr = addr("10.2.0.6"), .ready = true, .hostname = "both" },
 	};
 
-	put_slice("same", 0, one, 3);
-	put_slice("same", 1, both, 2);
-	put_slice("same", 2, again, 2);
+	put_slice("same", 0, &http, one, 3);
+	put_slice("same", 1, &http, both, 2);
+	put_slice("same", 2, &http, again, 2);
+}
+
+/* One host name of two endpoints, whose ports differ by protocol alone. */
+static void
+add_two_protocols(void)
+{
+	struct object_endpoint first = { addr("10.3.0.1"), .ready = true, .hostname = "twin" };
+	struct object_endpoint second = { addr("10.3.0.2"), .ready = true, .hostname = "twin" };
+	struct object_port tcp = { "dns", "tcp", 53 }, udp = { "dns", "udp", 53 };
+
+	put_slice("dual", 0, &tcp, &first, 1);
+	put_slice("dual", 1, &udp, &second, 1);
 }
 
 static int
@@ -149,10 +163,12 @@ setup(void **state)
 	add_service("db", SERVICE_HEADLESS, NULL, "");
 	add_service("big", SERVICE_HEADLESS, NULL, "");
 	add_service("same", SERVICE_HEADLESS, NULL, "");
+	add_service("dual", SERVICE_HEADLESS, NULL, "");
 	add_service("in", SERVICE_EXTERNALNAME, NULL, "web.default.svc.cluster.local");
 	add_service("out", SERVICE_EXTERNALNAME, NULL, "www.example.net");
 	add_slice("db", 0, 0, 7);
 	add_shared_names();
+	add_two_protocols();
 	for (unsigned s = 0; s < BIG_SLICES; s++)
 		add_slice("big", s, 1000 + s * BIG / BIG_SLICES, BIG / BIG_SLICES);
 	struct answer_context *context = calloc(1, sizeof *context);
@@ -267,6 +283,25 @@ each_endpoint_that_has_a_name_answers_it_once(void **state)
 	ldns_pkt *pkt = read_again();
 	assert_int_equal(ldns_pkt_ancount(pkt), 4);
 	assert_int_equal(ldns_pkt_arcount(pkt), 6);
+	ldns_pkt_free(pkt);
+}
+
+/* The second record is the same as the first: it is taken back, and so are its addresses. */
+static void
+a_target_that_a_wildcard_finds_twice_brings_its_addresses_once(void **state)
+{
+	(void)state;
+	world.config.wildcards = true;
+	ask("_dns.*.dual.default.svc.cluster.local.", TYPE_SRV, 1232, false, 0);
+	world.config.wildcards = false;
+	ldns_pkt *pkt = read_again();
+	assert_int_equal(ldns_pkt_ancount(pkt), 1);
+	assert_int_equal(ldns_pkt_arcount(pkt), 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(
+		    ldns_dname_compare(ldns_rr_rdf(ldns_rr_list_rr(ldns_pkt_answer(pkt), 0), 3),
+			ldns_rr_owner(ldns_rr_list_rr(ldns_pkt_additional(pkt), i))),
+		    0);
 	ldns_pkt_free(pkt);
 }
 
@@ -486,6 +521,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ldns_reads_every_message_and_none_is_longer_than_the_client_takes),
 		cmocka_unit_test(each_endpoint_that_has_a_name_answers_it_once),
+		cmocka_unit_test(a_target_that_a_wildcard_finds_twice_brings_its_addresses_once),
 		cmocka_unit_test(a_set_that_is_too_large_for_udp_is_cut_on_a_record_border),
 		cmocka_unit_test(a_set_that_is_too_large_for_tcp_is_cut_there_too),
 		cmocka_unit_test(every_address_of_a_large_set_comes_first_sometime),

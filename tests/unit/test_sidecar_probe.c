@@ -6,10 +6,16 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lib/clock.h"
+#include "lib/wire.h"
+#include "sidecar/net.h"
 #include "sidecar/probe.h"
 #include "sidecar/status.h"
 
@@ -71,6 +77,46 @@ its_timeout_ends_before_the_next_question(void **state)
 	assert_int_equal(probe_timeout_ms(&probe), 2000);
 	probe.spec.interval_s = 1;
 	assert_int_equal(probe_timeout_ms(&probe), 900);
+}
+
+/* A socket's first datagrams may come before the kernel stamps them: hence more than one question,
+ * and a stamp wanted all the time. */
+static void
+its_latency_ends_when_the_answer_comes_not_when_it_is_read(void **state)
+{
+	enum { QUESTIONS_MAX = 1000 };
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof sin;
+	const int on = 1;
+	bool earlier = false;
+	struct net net;
+
+	(void)state;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
+	const struct server server = { { AF_INET, { 127, 0, 0, 1 } }, ntohs(sin.sin_port) };
+	net_init(&net);
+	for (int i = 0; i < QUESTIONS_MAX && !earlier; i++) {
+		uint8_t message[512];
+		assert_false(
+		    net_ask(&net, &server, &probe.spec.name, TYPE_A, CLASS_IN, PROBE_TIMEOUT_MS));
+		ssize_t n = recvfrom(fd, message, sizeof message, 0, (struct sockaddr *)&sin, &len);
+		assert_true(n > DNS_HEADER);
+		message[2] |= 0x80; /* QR: an answer without a record */
+		assert_int_equal(
+		    sendto(fd, message, (size_t)n, 0, (struct sockaddr *)&sin, len), n);
+		struct pollfd answer = { .fd = net.fd, .events = POLLIN };
+		assert_int_equal(poll(&answer, 1, PROBE_TIMEOUT_MS), 1);
+		int64_t read_ns = clock_mono_ns();
+		assert_true(net_run(&net, POLLIN));
+		assert_int_equal(net.reply.cause, CAUSE_NO_RECORDS);
+		earlier = net.sent_ns + net.latency_ns < read_ns;
+	}
+	assert_true(earlier);
+	net_close(&net);
+	close(fd);
 }
 
 static void
@@ -180,6 +226,7 @@ main(void)
 		T(it_is_due_at_whole_intervals_without_drift),
 		T(a_long_pause_is_followed_by_one_question),
 		T(its_timeout_ends_before_the_next_question),
+		T(its_latency_ends_when_the_answer_comes_not_when_it_is_read),
 		T(results_are_counted_by_cause),
 		T(its_state_is_dated_by_the_change),
 		T(health_reads_as_kube_dns_wrote_it),

@@ -7,8 +7,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/wire.h"
+#include "sidecar/options.h"
 #include "sidecar/spec.h"
 
 static struct probe_spec spec;
@@ -129,6 +131,39 @@ a_label_becomes_part_of_a_metric_name(void **state)
 	assert_string_equal(spec_metric_name("my-probe.1", name), "my_probe_1");
 }
 
+static void
+two_probes_of_one_metric_name_are_refused(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool taken;
+	} cases[] = { { "a-b", "a-b", true }, { "a-b", "a_b", true }, { "a-b", "a-c", false } };
+	char program[] = "sidecar", first[64], second[64], said[1024], reason[256];
+	char *argv[] = { program, first, second, NULL };
+	int fds[2], saved = dup(STDERR_FILENO);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct sidecar_options options;
+		snprintf(first, sizeof first, "--probe=%s,127.0.0.1,x", cases[i].a);
+		snprintf(second, sizeof second, "--probe=%s,127.0.0.2,y", cases[i].b);
+		assert_int_equal(pipe(fds), 0);
+		dup2(fds[1], STDERR_FILENO);
+		close(fds[1]);
+		int rc = sidecar_options_read(&options, 3, argv);
+		sidecar_options_free(&options);
+		dup2(saved, STDERR_FILENO);
+		ssize_t n = read(fds[0], said, sizeof said - 1);
+		close(fds[0]);
+		said[n] = '\0';
+		snprintf(reason, sizeof reason, "--probe \"%s\": the label is taken by probe %s\n",
+		    second + 8, cases[i].a);
+		assert_int_equal(rc < 0, cases[i].taken);
+		assert_int_equal(strstr(said, reason) != NULL, cases[i].taken);
+	}
+	close(saved);
+}
+
 int
 main(void)
 {
@@ -140,6 +175,7 @@ main(void)
 		cmocka_unit_test(a_hostile_label_is_refused),
 		cmocka_unit_test(a_name_of_255_bytes_is_the_longest),
 		cmocka_unit_test(a_label_becomes_part_of_a_metric_name),
+		cmocka_unit_test(two_probes_of_one_metric_name_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

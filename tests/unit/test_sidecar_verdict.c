@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "lib/clock.h"
 #include "sidecar/html.h"
 #include "sidecar/page.h"
+#include "sidecar/status.h"
 #include "sidecar/text.h"
 #include "sidecar/verdict.h"
 
@@ -208,6 +210,46 @@ kubedns_says_why_it_is_not_ready(void **state)
 }
 
 static void
+kubedns_that_knows_old_things_is_not_shown_as_synced(void **state)
+{
+	static const struct {
+		bool up;
+		double age_s;
+		const char *card, *now, *json;
+	} cases[] = {
+		{ true, 60, "well", "synced", "\"ready\":true,\"reasons\":\"\",\"synced\":true," },
+		{ true, 3700, "degraded", "out of date",
+		    "\"ready\":true,\"reasons\":\"\",\"synced\":true," },
+		{ false, 60, "stale", "no answer",
+		    "\"ready\":false,\"reasons\":\"\",\"synced\":false," },
+	};
+	char head[256];
+	size_t len;
+
+	(void)state;
+	view.kubedns = &kubedns;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		kubedns = (struct kubedns_view){ .seen = true,
+			.up = cases[i].up,
+			.ready = true,
+			.resource_count = 1,
+			.resources = { { "services", true, view.now_s - cases[i].age_s } } };
+		char *page = page_html(&view, &len), *json = status_json(&view, &len);
+		snprintf(head, sizeof head,
+		    "<article class=\"card %s\">\n<div class=\"top\"><h3>Kubernetes API</h3>"
+		    "<p class=\"now\">%s</p>",
+		    cases[i].card, cases[i].now);
+		assert_non_null(strstr(page, head));
+		assert_int_equal(strstr(page, "What follows is old.") == NULL, cases[i].up);
+		assert_non_null(strstr(page,
+		    cases[i].age_s > 60 ? "<td>61 minutes ago</td>" : "<td>60 seconds ago</td>"));
+		assert_non_null(strstr(json, cases[i].json));
+		free(page);
+		free(json);
+	}
+}
+
+static void
 there_are_never_more_findings_than_room(void **state)
 {
 	(void)state;
@@ -269,6 +311,32 @@ who_may_not_ask_sees_no_box(void **state)
 	free(page);
 }
 
+/* Of the ConfigMap, others learn the key that was refused, not what it holds. */
+static void
+who_may_not_ask_is_not_told_what_the_configuration_says(void **state)
+{
+	static const char config[] =
+	    "{\"refused\":[{\"key\":\"stubDomains\",\"reason\":\"corp.internal: no address\"}],"
+	    "\"names\":[{\"name\":\"ns.corp.internal\",\"A\":{\"error\":\"timeout\"}}]}";
+	struct nanny_view nanny = { .seen = true, .up = true };
+	size_t len;
+
+	(void)state;
+	assert_int_equal(nanny_view_read(&nanny, config, sizeof config - 1), 0);
+	view.nanny = &nanny;
+	for (int i = 0; i < 2; i++, view.may_ask = true) {
+		char *page = page_html(&view, &len), *json = status_json(&view, &len);
+		assert_non_null(strstr(page, "stubDomains was refused"));
+		assert_non_null(strstr(json, "stubDomains was refused"));
+		assert_non_null(strstr(json, "\"refusedKeys\":[\"stubDomains\"]"));
+		assert_int_equal(strstr(page, "corp.internal") != NULL, view.may_ask);
+		assert_int_equal(strstr(json, "corp.internal") != NULL, view.may_ask);
+		free(page);
+		free(json);
+	}
+	nanny_view_free(&nanny);
+}
+
 static void
 decades_hold_what_is_between(void **state)
 {
@@ -326,9 +394,11 @@ main(void)
 		T(what_failed_often_and_is_answered_now_is_a_note),
 		T(an_upstream_that_fails_is_named),
 		T(kubedns_says_why_it_is_not_ready),
+		T(kubedns_that_knows_old_things_is_not_shown_as_synced),
 		T(there_are_never_more_findings_than_room),
 		T(foreign_text_is_text_in_the_page),
 		T(who_may_not_ask_sees_no_box),
+		T(who_may_not_ask_is_not_told_what_the_configuration_says),
 		T(decades_hold_what_is_between),
 		T(numbers_read_as_people_read_them),
 	};
