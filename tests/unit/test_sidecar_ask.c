@@ -44,7 +44,7 @@ answers_are_kept_a_while_and_make_room_then(void **state)
 	static const short nothing[ASK_SLOTS];
 	struct ask ask;
 	struct ask_entry *entry, *same;
-	char name[16];
+	char name[24];
 
 	(void)state;
 	ask_init(&ask, &nobody, NULL);
