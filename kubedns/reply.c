@@ -332,6 +332,16 @@ glue_add(struct reply *reply, size_t target, const struct glue *glue)
 	reply->glue[reply->glue_count++].target = (uint16_t)target;
 }
 
+/* Whether the addresses of the name at this offset are on their way already. */
+static bool
+glue_known(const struct reply *reply, size_t target)
+{
+	for (unsigned i = 0; i < reply->glue_count; i++)
+		if (dname_equal(reply->w.buf + reply->glue[i].target, reply->w.buf + target))
+			return true;
+	return false;
+}
+
 void
 reply_targets(struct reply *reply, size_t owner, const struct rrset *set, const struct node *target)
 {
@@ -389,13 +399,43 @@ struct srv {
 };
 
 /*
- * Whether this endpoint speaks for its name at this port: of those that share the name and the
- * port, the first does.
+ * Like chunk_port(), but at the bare name of a Service two ports of one number are one record (RFC
+ * 2181 section 5): DNS over UDP and over TCP.
+ */
+static bool
+srv_port(const struct chunk *chunk, const uint8_t *port, const uint8_t *proto, unsigned *at)
+{
+	const struct port *items = chunk->ports->items;
+
+	for (; chunk_port(chunk, port, proto, at); (*at)++) {
+		unsigned earlier = 0;
+		while (port == NULL && earlier < *at && items[earlier].number != items[*at].number)
+			earlier++;
+		if (port != NULL || earlier == *at)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the chunk's endpoints would bring a record with the same name and port number. */
+static bool
+brings_too(const struct chunk *chunk, const struct srv *srv, uint16_t number)
+{
+	for (unsigned at = 0; chunk_port(chunk, srv->port, srv->proto, &at); at++)
+		if (srv->port != NULL || chunk->ports->items[at].number == number)
+			return true;
+	return false;
+}
+
+/*
+ * Whether this endpoint speaks for its name at this port: of those that share a host name and the
+ * port, the first does; of those that share an address, the one that counts it, else the first.
  */
 static bool
 speaks_for_name(const struct reply *reply, const struct pool *pool, const struct chunk *chunk,
-    unsigned i, const struct srv *srv)
+    unsigned i, const struct srv *srv, uint16_t number)
 {
+	bool passed = false;
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 	const uint8_t *name = chunk_name(chunk, i);
@@ -408,11 +448,16 @@ speaks_for_name(const struct reply *reply, const struct pool *pool, const struct
 		pool_find_addr(&walk, reply->tree, pool, &addr);
 	}
 	while (pool_next(&walk, &ref)) {
-		unsigned at = 0;
-		if (ref.chunk == chunk && ref.i == i)
-			return true;
-		if ((name != NULL || chunk_name(ref.chunk, ref.i) == NULL) &&
-		    chunk_port(ref.chunk, srv->port, srv->proto, &at))
+		if (ref.chunk == chunk && ref.i == i) {
+			if (name != NULL)
+				return true;
+			passed = true;
+			continue;
+		}
+		if (name == NULL && (chunk_name(ref.chunk, ref.i) != NULL ||
+					(passed && ref.i >= ref.chunk->counted)))
+			continue;
+		if (brings_too(ref.chunk, srv, number))
 			return false;
 	}
 	return true;
@@ -422,12 +467,12 @@ static void
 srv_ports(struct srv *srv, const struct chunk *chunk)
 {
 	srv->count = 0;
-	for (unsigned at = 0; chunk_port(chunk, srv->port, srv->proto, &at); at++)
+	for (unsigned at = 0; srv_port(chunk, srv->port, srv->proto, &at); at++)
 		if (srv->count++ == 0)
 			srv->first = at;
 }
 
-/* The records of one endpoint, if it speaks for its name. */
+/* The records of one endpoint: those for which it speaks. */
 static void
 put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct chunk *chunk,
     unsigned i, const struct srv *srv)
@@ -435,26 +480,29 @@ put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct
 	uint8_t derived[LABEL_ROOM];
 	bool named = chunk_name(chunk, i) != NULL;
 	bool alone = named ? chunk_names_unique(chunk) : i < chunk->counted;
+	bool doubles = pool->published > pool->total4 + pool->total6;
 
-	if (!alone && !speaks_for_name(reply, pool, chunk, i, srv))
-		return;
 	const uint8_t *label = endpoint_label(chunk, i, derived);
 	size_t len = name_size(reply->config, label, chunk->owner);
 	struct glue glue = {
 		.chunk = chunk, .i = (uint16_t)i, .pool = named && !alone ? pool : NULL
 	};
 	for (unsigned at = srv->first, n = 0; len > 0 && n < srv->count; at++, n++) {
-		if (n > 0 && !chunk_port(chunk, srv->port, srv->proto, &at))
+		if (n > 0 && !srv_port(chunk, srv->port, srv->proto, &at))
 			return;
+		uint16_t number = chunk->ports->items[at].number;
+		if (!alone && !speaks_for_name(reply, pool, chunk, i, srv, number))
+			continue;
 		uint8_t *p = take(reply, 12 + 6 + len);
 		if (p == NULL)
 			return;
 		p = put_fixed(p, owner, TYPE_SRV, reply->config->ttl_s, 6 + len);
 		wire_put16(p, 0);
 		wire_put16(p + 2, srv->weight);
-		wire_put16(p + 4, chunk->ports->items[at].number);
+		wire_put16(p + 4, number);
 		put_name(p + 6, reply->config, label, chunk->owner);
-		glue_add(reply, reply->w.len - len, &glue);
+		if ((alone && !doubles) || !glue_known(reply, reply->w.len - len))
+			glue_add(reply, reply->w.len - len, &glue);
 	}
 }
 
@@ -466,7 +514,7 @@ count_pairs(const struct pool *pool, const uint8_t *port, const uint8_t *proto)
 
 	for (unsigned c = 0; c < pool->count; c++) {
 		const struct chunk *chunk = pool->chunks[c].chunk;
-		for (unsigned at = 0; chunk_port(chunk, port, proto, &at); at++)
+		for (unsigned at = 0; srv_port(chunk, port, proto, &at); at++)
 			pairs += chunk->counted;
 	}
 	return pairs;

@@ -40,14 +40,15 @@ addr(const char *text)
 static void
 add_service(const char *name, enum service_type type, const char *ip, const char *external)
 {
-	struct object_port ports[] = { { "http", "tcp", 80 }, { "dns", "udp", 53 } };
+	struct object_port ports[] = { { "http", "tcp", 80 }, { "dns", "udp", 53 },
+		{ "http3", "udp", 80 } };
 	struct object o = { .kind = OBJECT_SERVICE,
 		.namespace = "default",
 		.name = name,
 		.resource_version = "1" };
 
 	o.service = (struct object_service){
-		.type = type, .external_name = external, .ports = ports, .port_count = 2
+		.type = type, .external_name = external, .ports = ports, .port_count = 3
 	};
 	if (ip != NULL) {
 		o.service.addrs[0] = addr(ip);
@@ -59,15 +60,15 @@ add_service(const char *name, enum service_type type, const char *ip, const char
 static struct object_port http = { "http", "tcp", 8080 };
 
 static void
-put_slice(const char *service, unsigned number, struct object_port *port,
-    struct object_endpoint *endpoints, unsigned count)
+put_ports_slice(const char *service, unsigned number, struct object_port *ports,
+    unsigned port_count, struct object_endpoint *endpoints, unsigned count)
 {
 	char name[32];
 	struct object_slice slice = { .name = name,
 		.service = service,
 		.family = AF_INET,
-		.ports = port,
-		.port_count = 1,
+		.ports = ports,
+		.port_count = port_count,
 		.endpoints = endpoints,
 		.endpoint_count = count };
 	struct object o = { .kind = OBJECT_SLICES,
@@ -79,6 +80,13 @@ put_slice(const char *service, unsigned number, struct object_port *port,
 
 	snprintf(name, sizeof name, "%s-%u", service, number);
 	store_event(world.store, OBJECT_SLICES, EVENT_ADDED, &o);
+}
+
+static void
+put_slice(const char *service, unsigned number, struct object_port *port,
+    struct object_endpoint *endpoints, unsigned count)
+{
+	put_ports_slice(service, number, port, 1, endpoints, count);
 }
 
 /* Endpoints 10.x.y.z from number `first` on, every third one with a host name. */
@@ -136,6 +144,31 @@ add_two_protocols(void)
 	put_slice("dual", 1, &udp, &second, 1);
 }
 
+/*
+ * DNS and metrics of two endpoints, one without a host name, and a slice of another controller's
+ * with one more port of both.
+ */
+static void
+add_many_ports(void)
+{
+	struct object_port ports[] = { { "dns", "udp", 53 }, { "dns-tcp", "tcp", 53 },
+		{ "metrics", "tcp", 9153 } };
+	struct object_port more = { "extra", "tcp", 8080 };
+	struct object_endpoint endpoints[] = {
+		{ .addr = addr("10.4.0.1"), .ready = true, .hostname = "a" },
+		{ .addr = addr("10.4.0.2"), .ready = true },
+	};
+
+	put_slice("ports", 0, &more, endpoints, 2);
+	put_ports_slice("ports", 1, ports, 3, endpoints, 2);
+	put_slice("ports", 2, &more, endpoints, 2);
+	/* Not ready for a moment: since then another slice counts its addresses. */
+	endpoints[0].ready = endpoints[1].ready = false;
+	put_slice("ports", 0, &more, endpoints, 2);
+	endpoints[0].ready = endpoints[1].ready = true;
+	put_slice("ports", 0, &more, endpoints, 2);
+}
+
 static int
 setup(void **state)
 {
@@ -162,6 +195,7 @@ setup(void **state)
 	add_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "");
 	add_service("db", SERVICE_HEADLESS, NULL, "");
 	add_service("big", SERVICE_HEADLESS, NULL, "");
+	add_service("ports", SERVICE_HEADLESS, NULL, "");
 	add_service("same", SERVICE_HEADLESS, NULL, "");
 	add_service("dual", SERVICE_HEADLESS, NULL, "");
 	add_service("in", SERVICE_EXTERNALNAME, NULL, "web.default.svc.cluster.local");
@@ -169,6 +203,7 @@ setup(void **state)
 	add_slice("db", 0, 0, 7);
 	add_shared_names();
 	add_two_protocols();
+	add_many_ports();
 	for (unsigned s = 0; s < BIG_SLICES; s++)
 		add_slice("big", s, 1000 + s * BIG / BIG_SLICES, BIG / BIG_SLICES);
 	struct answer_context *context = calloc(1, sizeof *context);
@@ -302,6 +337,32 @@ a_target_that_a_wildcard_finds_twice_brings_its_addresses_once(void **state)
 		    ldns_dname_compare(ldns_rr_rdf(ldns_rr_list_rr(ldns_pkt_answer(pkt), 0), 3),
 			ldns_rr_owner(ldns_rr_list_rr(ldns_pkt_additional(pkt), i))),
 		    0);
+	ldns_pkt_free(pkt);
+}
+
+static void
+no_srv_record_comes_twice_and_none_is_left_out(void **state)
+{
+	static const char *const wanted[] = { "53 a", "9153 a", "8080 a", "53 10-4-0-2",
+		"9153 10-4-0-2", "8080 10-4-0-2" };
+	(void)state;
+
+	assert_int_equal(
+	    ask("ports.default.svc.cluster.local.", TYPE_SRV, 1232, false, 0), ANSWER_REPLY);
+	ldns_pkt *pkt = read_again();
+	char *text = ldns_rr_list2str(ldns_pkt_answer(pkt));
+	assert_int_equal(ldns_pkt_ancount(pkt), 6);
+	for (size_t i = 0; i < 6; i++) {
+		char target[64];
+		snprintf(target, sizeof target, " %s.ports.default", wanted[i]);
+		assert_non_null(strstr(text, target));
+	}
+	assert_int_equal(ldns_pkt_arcount(pkt), 2);
+	free(text);
+	ldns_pkt_free(pkt);
+	ask("web.default.svc.cluster.local.", TYPE_SRV, 1232, false, 0);
+	pkt = read_again();
+	assert_int_equal(ldns_pkt_ancount(pkt), 2); /* of three ports, two have one number */
 	ldns_pkt_free(pkt);
 }
 
@@ -521,6 +582,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ldns_reads_every_message_and_none_is_longer_than_the_client_takes),
 		cmocka_unit_test(each_endpoint_that_has_a_name_answers_it_once),
+		cmocka_unit_test(no_srv_record_comes_twice_and_none_is_left_out),
 		cmocka_unit_test(a_target_that_a_wildcard_finds_twice_brings_its_addresses_once),
 		cmocka_unit_test(a_set_that_is_too_large_for_udp_is_cut_on_a_record_border),
 		cmocka_unit_test(a_set_that_is_too_large_for_tcp_is_cut_there_too),
