@@ -219,9 +219,21 @@ addr_keys(const struct chunk *chunk)
 	return keys;
 }
 
-/* Sorts the entries into their three runs; `others`: the owner has other chunks. */
+/* Whether entry `i` has the address that the chunk's predecessor counts in the same place. */
+static bool
+counted_before(const struct chunk *old, const struct chunk *chunk, unsigned i)
+{
+	return old != NULL && i < old->counted && old->family == chunk->family &&
+	       memcmp(chunk_addr(old, i), chunk_addr(chunk, i), family_len(chunk->family)) == 0;
+}
+
+/*
+ * Sorts the entries into their three runs; `others`: the owner has other chunks. Most of what `old`
+ * (or NULL) counts comes again: nobody else does, so nobody need be asked.
+ */
 static void
-chunk_runs(struct treecache *cache, struct chunk *chunk, bool not_ready_too, bool others)
+chunk_runs(struct treecache *cache, const struct chunk *old, struct chunk *chunk,
+    bool not_ready_too, bool others)
 {
 	unsigned published = 0, counted = 0;
 
@@ -236,7 +248,8 @@ chunk_runs(struct treecache *cache, struct chunk *chunk, bool not_ready_too, boo
 		const uint8_t *addr = chunk_addr(chunk, i);
 		size_t at = mine.count == 0 ? 0 : keys_find(&mine, addr);
 		if ((mine.count > 0 && taken[at]) ||
-		    (others && shown_elsewhere(cache, chunk, addr, true) != NULL))
+		    (others && !counted_before(old, chunk, i) &&
+			shown_elsewhere(cache, chunk, addr, true) != NULL))
 			continue;
 		if (mine.count > 0)
 			taken[at] = true;
@@ -334,10 +347,11 @@ index_reverse(struct treecache *cache, const struct chunk *old, const struct chu
 
 /*
  * Whether no other chunk of the owner has a host name of this one; one that has is told, so that a
- * reader who finds a chunk alone need not look.
+ * reader who finds a chunk alone need not look. Nor need this for what `old` (or NULL) had alone.
  */
 static bool
-names_alone(struct treecache *cache, struct owner *owner, const struct chunk *chunk)
+names_alone(struct treecache *cache, struct owner *owner, const struct chunk *old,
+    const struct chunk *chunk)
 {
 	bool alone = true;
 
@@ -346,7 +360,8 @@ names_alone(struct treecache *cache, struct owner *owner, const struct chunk *ch
 		const struct chunk *other;
 		uint64_t next_slot = 0;
 		uint8_t key[4];
-		if (name == NULL)
+		bool before = old != NULL && old->alone && i < old->count;
+		if (name == NULL || (before && chunk_find_name(old, i, i + 1, name) == i))
 			continue;
 		endpoint_name_key(&cache->next, owner, name, key);
 		while ((other = index_next_value(
@@ -393,8 +408,8 @@ replace_chunk(struct treecache *cache, struct owner *owner, const struct chunk *
 
 	if (chunk != NULL) {
 		chunk->distinct = distinct;
-		chunk_runs(cache, chunk, flags & POOL_NOT_READY, others);
-		chunk->alone = !others || names_alone(cache, owner, chunk);
+		chunk_runs(cache, old, chunk, flags & POOL_NOT_READY, others);
+		chunk->alone = !others || names_alone(cache, owner, old, chunk);
 	}
 	if (others && old != NULL)
 		hand_over_gone(cache, owner, old, chunk);
