@@ -101,10 +101,11 @@ def changes(c, a, rate, seconds, path, added, seed):
     # An endpoint is gone also before it was added, where the stand-in is that late.
     spans = [(begin, end) for begin, end in spans if begin < end]
     calm = undisturbed(spans, waits)
-    got = {"rate": rate, "seconds": seconds, "changes": len(made), "followed": len(lines), "seen": len(spans), "event_to_answer_ms": milliseconds(spans),
+    missed = len(lines) - sum(ns > 0 for ns in seen)
+    got = {"rate": rate, "seconds": seconds, "changes": len(made), "followed": len(lines), "seen": len(spans), "missed": missed, "event_to_answer_ms": milliseconds(spans),
            "undisturbed_ms": milliseconds(calm), "waited_s": sum(ns for *_, ns in waits) / 1e9, "queries": queries, "cpu_s": spent, "wall_s": wall}  # fmt: skip
     say(f"{rate} changes a second: event to answer {text_of(got['event_to_answer_ms'])}; while nobody waited for a CPU {text_of(got['undisturbed_ms'])}; "
-        f"{len(spans)} of {len(lines)} seen; queries p99 {queries['latency_us']['p99']:.0f} us, lost {queries['lost']}; CPU {spent:.2f} s")  # fmt: skip
+        f"of {len(lines)} {missed} missed, {len(lines) - missed - len(spans)} not timed; queries p99 {queries['latency_us']['p99']:.0f} us, lost {queries['lost']}; CPU {spent:.2f} s")  # fmt: skip
     return got
 
 
