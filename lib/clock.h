@@ -18,12 +18,18 @@ timespec_ns(const struct timespec *ts)
 }
 
 static inline int64_t
-clock_mono_ns(void)
+clock_ns(clockid_t id)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(id, &ts);
 	return timespec_ns(&ts);
+}
+
+static inline int64_t
+clock_mono_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static inline int64_t
@@ -36,10 +42,7 @@ clock_mono_ms(void)
 static inline int64_t
 clock_wall_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return timespec_ns(&ts);
+	return clock_ns(CLOCK_REALTIME);
 }
 
 static inline double
