@@ -181,17 +181,6 @@ named_ports(struct sets *sets, const struct port *ports, size_t count, size_t ad
 	}
 }
 
-/* Whether port `i` brings a record to the bare name that no earlier one did (RFC 2181 section 5). */
-static bool
-is_new_number(const struct port *ports, size_t i)
-{
-	size_t earlier = 0;
-
-	while (earlier < i && ports[earlier].number != ports[i].number)
-		earlier++;
-	return earlier == i && ports[i].number != 0;
-}
-
 static void
 cluster_ip(const struct records_config *config, struct sets *sets, const uint8_t *name,
     const struct object_service *service, records_sink sink, void *arg)
@@ -203,13 +192,13 @@ cluster_ip(const struct records_config *config, struct sets *sets, const uint8_t
 	memcpy(target.wire, name, target.len);
 	for (size_t i = 0; i < service->port_count; i++) {
 		records_port(&ports[i], &service->ports[i]);
-		numbers += is_new_number(ports, i);
+		numbers += port_number_is_first(ports, i);
 	}
 	add_addrs(sets, service->addrs, service->addr_count);
 	if (dname_append(&target, config->zone.wire) == 0) {
 		set_begin(sets, TYPE_SRV);
 		for (size_t i = 0; i < service->port_count; i++)
-			if (is_new_number(ports, i))
+			if (port_number_is_first(ports, i))
 				add_srv(sets, srv_weight(numbers * service->addr_count),
 				    ports[i].number, &target);
 		set_end(sets);

@@ -236,13 +236,14 @@ void
 reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family)
 {
 	struct endpoint_walk walk;
-	struct endpoint_ref ref = resolved->first;
+	struct endpoint_ref ref;
 
 	if (resolved->label == NULL) { /* the name is the address */
 		if (resolved->addr.family == family)
 			reply_addr(reply, owner, family, resolved->addr.bytes);
 		return;
 	}
+	ref = resolved->first;
 	if (ref.chunk != NULL && chunk_names_unique(ref.chunk)) {
 		if (ref.chunk->family == family)
 			reply_addr(reply, owner, family, chunk_addr(ref.chunk, ref.i));
@@ -398,22 +399,13 @@ struct srv {
 	unsigned first, count; /* of the chunk's ports, those that match */
 };
 
-/*
- * Like chunk_port(), but at the bare name of a Service two ports of one number are one record (RFC
- * 2181 section 5): DNS over UDP and over TCP.
- */
+/* Like chunk_port(), but at a Service's bare name each number once. */
 static bool
 srv_port(const struct chunk *chunk, const uint8_t *port, const uint8_t *proto, unsigned *at)
 {
-	const struct port *items = chunk->ports->items;
-
-	for (; chunk_port(chunk, port, proto, at); (*at)++) {
-		unsigned earlier = 0;
-		while (port == NULL && earlier < *at && items[earlier].number != items[*at].number)
-			earlier++;
-		if (port != NULL || earlier == *at)
+	for (; chunk_port(chunk, port, proto, at); (*at)++)
+		if (port != NULL || port_number_is_first(chunk->ports->items, *at))
 			return true;
-	}
 	return false;
 }
 
