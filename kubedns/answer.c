@@ -186,7 +186,8 @@ zone_apex(struct reply *reply, uint16_t qtype, size_t owner)
 
 /* A name below our zone, and the CNAMEs that it leads through. */
 static enum answer_outcome
-answer_zone(struct reply *reply, const struct name *qname, unsigned below, struct dname *chase)
+answer_zone(struct reply *reply, const struct name *qname, unsigned below,
+    const struct tree_path *path, struct dname *chase)
 {
 	const struct answer_config *config = reply->config;
 	uint16_t qtype = reply->query->qtype;
@@ -205,7 +206,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below, struc
 			conclude(reply, zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
 			return ANSWER_REPLY;
 		}
-		resolve(config, reply->tree, &name, below, &resolved);
+		resolve(config, reply->tree, &name, below, step == 0 ? path : NULL, &resolved);
 		if (!put_cname(reply, owner, &resolved, chase))
 			break;
 		/* RFC 1034 3.6.2: a CNAME answers every type;
@@ -481,16 +482,17 @@ refusal(const struct query *query, enum query_result read)
 }
 
 static enum answer_outcome
-answer_question(struct reply *reply, struct answer_info *info)
+answer_question(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
 	const struct query *query = reply->query;
 	struct name name = { query->qname, query->labels, query->qname_len, query->label_count };
 	struct addr addr;
-	int below, bits;
+	int bits;
 
-	if ((below = name_below(&name, &reply->config->zone)) >= 0) {
+	if (info->below >= 0) {
 		if (reply->tree->synced)
-			return answer_zone(reply, &name, (unsigned)below, &info->target);
+			return answer_zone(
+			    reply, &name, (unsigned)info->below, path, &info->target);
 		conclude(reply, NOT_READY, 0);
 		return ANSWER_REPLY;
 	}
@@ -499,6 +501,22 @@ answer_question(struct reply *reply, struct answer_info *info)
 		return answer_reverse(reply, &addr, (unsigned)bits);
 	}
 	return answer_odd_reverse(reply, &name);
+}
+
+/*
+ * A question whose answer names hosts, and their addresses. Not inlined: its stack is not every
+ * question's.
+ */
+static __attribute__((noinline)) enum answer_outcome
+answer_with_glue(struct reply *reply, const struct tree_path *path, struct answer_info *info)
+{
+	struct glue glue[GLUE_MAX]; /* 16 KB: of these only what is counted is read */
+
+	reply->glue = glue;
+	enum answer_outcome outcome = answer_question(reply, path, info);
+	reply_glue(reply);
+	reply->glue = NULL;
+	return outcome;
 }
 
 static enum answer_outcome
@@ -510,32 +528,54 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 	return outcome;
 }
 
+void
+answer_read(const struct answer_config *config, const uint8_t *query, size_t query_len,
+    struct answer_info *info, struct tree_path *path)
+{
+	const struct query *q = &info->query;
+
+	info->read = query_read(&info->query, query, query_len);
+	path->labels = 0;
+	if (info->read == QUERY_IGNORE)
+		return;
+	info->refused = (uint8_t)refusal(q, info->read);
+	if (info->refused != RCODE_NOERROR || q->qclass == CLASS_CH)
+		return;
+	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
+	info->below = name_below(&name, &config->zone);
+	if (info->below > 0) {
+		path->wire = q->qname;
+		path->offsets = q->labels;
+		path->labels = (unsigned)info->below;
+	}
+}
+
 enum answer_outcome
-answer(const struct answer_config *config, const struct tree *tree, const uint8_t *query,
-    size_t query_len, bool tcp, uint32_t rotation, uint8_t *out, size_t max,
-    struct answer_info *info)
+answer_found(const struct answer_config *config, const struct tree *tree,
+    const struct tree_path *path, const uint8_t *query, size_t query_len, bool tcp,
+    uint32_t rotation, uint8_t *out, size_t max, struct answer_info *info)
 {
 	const struct answer_context *context = tree->context;
-	enum query_result read = query_read(&info->query, query, query_len);
 	struct reply reply;
 
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
-	if (read == QUERY_IGNORE)
+	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;
 	reply_begin(&reply, config, tree, &info->query, query, query_len, tcp, out, max);
 	reply.rotation = rotation;
-	unsigned rcode = refusal(&info->query, read);
-	if (rcode != RCODE_NOERROR) {
-		reply.flags |= rcode & 15;
-		reply.extended_rcode = rcode >> 4;
+	if (info->refused != RCODE_NOERROR) {
+		reply.flags |= info->refused & 15u;
+		reply.extended_rcode = info->refused >> 4;
 		return finish(&reply, info, ANSWER_REPLY);
 	}
 	if (info->query.qclass == CLASS_CH) {
 		answer_chaos(&reply);
 		return finish(&reply, info, ANSWER_REPLY);
 	}
-	enum answer_outcome outcome = answer_question(&reply, info);
+	bool names_hosts = info->query.qtype == TYPE_SRV || info->query.qtype == TYPE_NS;
+	enum answer_outcome outcome = names_hosts ? answer_with_glue(&reply, path, info)
+						  : answer_question(&reply, path, info);
 	if (outcome == ANSWER_FORWARD)
 		info->system = SYSTEM_RECURSIVE;
 	bool may_forward = context != NULL && context->forwarding && info->query.flags & FLAG_RD;
@@ -543,11 +583,21 @@ answer(const struct answer_config *config, const struct tree *tree, const uint8_
 		return outcome;
 	if (outcome == ANSWER_FORWARD)
 		reply.flags |= RCODE_REFUSED;
-	if (info->query.qtype == TYPE_SRV || info->query.qtype == TYPE_NS)
-		reply_glue(&reply);
 	/* Without a forwarder the CNAME alone is all there is to say. */
 	return finish(
 	    &reply, info, outcome == ANSWER_CHASE && may_forward ? ANSWER_CHASE : ANSWER_REPLY);
+}
+
+enum answer_outcome
+answer(const struct answer_config *config, const struct tree *tree, const uint8_t *query,
+    size_t query_len, bool tcp, uint32_t rotation, uint8_t *out, size_t max,
+    struct answer_info *info)
+{
+	struct tree_path path;
+
+	answer_read(config, query, query_len, info, &path);
+	tree_find_paths(tree, &path, 1);
+	return answer_found(config, tree, &path, query, query_len, tcp, rotation, out, max, info);
 }
 
 size_t

@@ -19,6 +19,7 @@
 #include "lib/wire.h"
 
 struct tree; /* treecache/treecache.h: one moment of the cluster */
+struct tree_path;
 
 enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
 
@@ -68,7 +69,10 @@ enum answer_outcome {
 enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT };
 
 struct answer_info {
-	size_t len; /* of the reply in `out` */
+	enum query_result read;
+	uint8_t refused; /* an rcode, or 0: the name is to be looked at */
+	int below;       /* labels of the name before our zone; -1: it is not in it */
+	size_t len;      /* of the reply in `out` */
 	enum answer_system system;
 	uint8_t rcode;       /* of the reply (the low 4 bits, and BADVERS as 16) */
 	bool truncated;      /* TC was set */
@@ -84,6 +88,16 @@ struct answer_info {
 enum answer_outcome answer(const struct answer_config *config, const struct tree *tree,
     const uint8_t *query, size_t query_len, bool tcp, uint32_t rotation, uint8_t *out, size_t max,
     struct answer_info *info);
+
+/*
+ * The same in parts, for messages that came together: each is read, the paths that this asks for
+ * are found at once (tree_find_paths), each is answered with its path in that very tree.
+ */
+void answer_read(const struct answer_config *config, const uint8_t *query, size_t query_len,
+    struct answer_info *info, struct tree_path *path);
+enum answer_outcome answer_found(const struct answer_config *config, const struct tree *tree,
+    const struct tree_path *path, const uint8_t *query, size_t query_len, bool tcp,
+    uint32_t rotation, uint8_t *out, size_t max, struct answer_info *info);
 
 /*
  * The reply to a query that answer() called CHASE: its CNAMEs, then the answer section of

@@ -44,8 +44,7 @@ reply_begin(struct reply *reply, const struct answer_config *config, const struc
 
 	if (size > max)
 		size = max;
-	memset(
-	    reply, 0, offsetof(struct reply, glue)); /* of the glue only what is counted is read */
+	memset(reply, 0, sizeof *reply);
 	reply->w.buf = out;
 	reply->config = config;
 	reply->tree = tree;

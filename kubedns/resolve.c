@@ -232,19 +232,20 @@ federated(const struct answer_config *config, const struct tree *tree, const str
 
 static enum resolved_kind
 walk_tree(const struct answer_config *config, const struct tree *tree, const struct name *name,
-    unsigned below, struct resolved *resolved)
+    unsigned below, const struct tree_path *path, struct resolved *resolved)
 {
 	const struct node *node = tree->root;
 
 	for (unsigned left = below; left > 0; left--) {
-		const struct node *child = tree_child(tree, node, label_at(name, left - 1));
+		unsigned depth = below - left;
+		const struct node *child = depth < path->count ? path->nodes[depth] : NULL;
 		if (child == NULL)
 			return node->pool != NULL
 				   ? below_service(tree, node->pool, name, left, resolved)
 				   : RESOLVED_NOTHING;
 		node = child;
 		resolved->node = node;
-		if (below - left == 2) /* <service>.<namespace>.svc */
+		if (depth == 2) /* <service>.<namespace>.svc */
 			resolved->service = node;
 		if (resolve_hidden(config, node))
 			return RESOLVED_NOTHING;
@@ -258,13 +259,19 @@ walk_tree(const struct answer_config *config, const struct tree *tree, const str
 
 void
 resolve(const struct answer_config *config, const struct tree *tree, const struct name *name,
-    unsigned below, struct resolved *resolved)
+    unsigned below, const struct tree_path *path, struct resolved *resolved)
 {
+	struct tree_path own = { .wire = name->wire, .offsets = name->offsets, .labels = below };
+
+	if (path == NULL) {
+		tree_find_paths(tree, &own, 1);
+		path = &own;
+	}
 	resolved->node = tree->root;
 	resolved->service = NULL;
 	resolved->kind = below > 0 && label_is(label_at(name, below - 1), "pod")
 			     ? pod_name(config, tree, name, below, resolved)
-			     : walk_tree(config, tree, name, below, resolved);
+			     : walk_tree(config, tree, name, below, path, resolved);
 	if (resolved->kind == RESOLVED_NOTHING)
 		resolved->kind = federated(config, tree, name, below, resolved);
 }

@@ -53,9 +53,12 @@ struct resolved {
 	struct dname cname;          /* CNAME */
 };
 
-/* Resolves the first `below` labels of `name`, those before our zone. */
+/*
+ * Resolves the first `below` labels of `name`, those before our zone. `path`: these labels' in this
+ * tree, or NULL.
+ */
 void resolve(const struct answer_config *config, const struct tree *tree, const struct name *name,
-    unsigned below, struct resolved *resolved);
+    unsigned below, const struct tree_path *path, struct resolved *resolved);
 
 /* Whether a Service answers at all:
  * a headless one without a ready endpoint does not exist (specification 2.4.1). */

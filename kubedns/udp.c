@@ -31,6 +31,9 @@ struct udp {
 	struct sockaddr_in6 in_addr[UDP_BATCH];
 	_Alignas(struct cmsghdr) uint8_t in_control[UDP_BATCH][PKTINFO_ROOM];
 
+	struct answer_info infos[UDP_BATCH];
+	struct tree_path paths[UDP_BATCH];
+
 	/* Replies that have not left yet, all through one socket. */
 	struct mmsghdr out[UDP_BATCH];
 	struct iovec out_iov[UDP_BATCH];
@@ -188,27 +191,20 @@ reply_room_for(struct udp *udp, unsigned index, unsigned i)
 	return udp->out_iov[udp->out_count].iov_base;
 }
 
-/* A query for another server leaves the read section: what it starts makes system calls. */
+/* A query for another server. */
 static void
-hand_on(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome,
-    const struct answer_info *info)
+hand_on(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome)
 {
 	struct client client;
-	rcu_leave();
 	remember(udp, index, i, &client);
-	pending_start(
-	    udp->worker, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome, info);
-	rcu_enter();
+	pending_start(udp->worker, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome,
+	    &udp->infos[i]);
 }
 
-/*
- * Answers packet `i`, received at socket `index`,
- * inside a read section; true if a reply was gathered.
- */
-static bool
-answer_packet(struct udp *udp, unsigned index, unsigned i, struct answer_info *info)
+/* Reads packet `i` of the batch, received at socket `index`. */
+static void
+read_packet(struct udp *udp, unsigned index, unsigned i)
 {
-	struct worker *worker = udp->worker;
 	struct mmsghdr *message = &udp->in[i];
 	if (udp->sockets[index].wildcard)
 		turn_pktinfo(&message->msg_hdr);
@@ -216,25 +212,33 @@ answer_packet(struct udp *udp, unsigned index, unsigned i, struct answer_info *i
 		message->msg_hdr.msg_controllen = 0;
 	if ((message->msg_hdr.msg_flags & MSG_TRUNC) !=
 	    0) /* cut at 4,096: answer() finds it malformed */
-		stats_drop(worker->stats, DROP_OVERSIZE);
+		stats_drop(udp->worker->stats, DROP_OVERSIZE);
+	answer_read(udp->worker->answers, udp->in_iov[i].iov_base, message->msg_len, &udp->infos[i],
+	    &udp->paths[i]);
+}
 
+/* Answers packet `i`, whose path was found in `tree`; gathers the reply, if there is one. */
+static enum answer_outcome
+answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned i)
+{
+	struct worker *worker = udp->worker;
+	const struct mmsghdr *message = &udp->in[i];
+	struct answer_info *info = &udp->infos[i];
 	uint8_t *reply = reply_room_for(udp, index, i);
 	enum answer_outcome outcome =
-	    answer(worker->answers, tree_current(worker->tree), udp->in_iov[i].iov_base,
+	    answer_found(worker->answers, tree, &udp->paths[i], udp->in_iov[i].iov_base,
 		message->msg_len, false, worker->rotation++, reply, DNS_UDP_PAYLOAD, info);
 	if (outcome == ANSWER_DROP) {
 		stats_drop(worker->stats, DROP_NOT_A_QUERY);
-		return false;
+		return outcome;
 	}
 	stats_query(worker->stats, PROTO_UDP,
 	    udp->sockets[index].family == AF_INET ? FAMILY_4 : FAMILY_6, info, message->msg_len);
-	if (outcome != ANSWER_REPLY) {
-		hand_on(udp, index, i, outcome, info);
-		return false;
+	if (outcome == ANSWER_REPLY) {
+		stats_reply(worker->stats, PROTO_UDP, info, info->len);
+		udp_reply_done(udp, info->len);
 	}
-	stats_reply(worker->stats, PROTO_UDP, info, info->len);
-	udp_reply_done(udp, info->len);
-	return true;
+	return outcome;
 }
 
 static void
@@ -242,13 +246,27 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 {
 	struct worker *worker = udp->worker;
 	unsigned replied[SYSTEM_COUNT] = { 0 };
-	struct answer_info info;
+	struct {
+		unsigned i;
+		enum answer_outcome outcome;
+	} others[UDP_BATCH];
+	unsigned other_count = 0;
 	int64_t start_ns = worker->now_ns; /* the wait's or the last batch's end */
 
-	rcu_enter();
 	for (unsigned i = 0; i < count; i++)
-		if (answer_packet(udp, index, i, &info))
-			replied[info.system]++;
+		read_packet(udp, index, i);
+	rcu_enter();
+	const struct tree *tree = tree_current(worker->tree);
+	tree_find_paths(tree, udp->paths, count);
+	for (unsigned i = 0; i < count; i++) {
+		enum answer_outcome outcome = answer_packet(udp, tree, index, i);
+		if (outcome == ANSWER_REPLY) {
+			replied[udp->infos[i].system]++;
+		} else if (outcome != ANSWER_DROP) {
+			others[other_count].i = i;
+			others[other_count++].outcome = outcome;
+		}
+	}
 	rcu_leave();
 	udp_flush(udp);
 
@@ -256,6 +274,9 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 	for (unsigned s = 0; s < SYSTEM_COUNT; s++)
 		if (replied[s] > 0)
 			stats_took(&worker->stats->times[s], took_ns, replied[s]);
+	/* Outside of the read section: what these start makes system calls. */
+	for (unsigned o = 0; o < other_count; o++)
+		hand_on(udp, index, others[o].i, others[o].outcome);
 }
 
 bool

@@ -341,7 +341,7 @@ say_answers(const struct why *why, const uint8_t *qname)
 		if (why->below > 0 && records > before && types[i] == TYPE_A) {
 			struct resolved resolved;
 			resolve(why->config->answers, why->config->tree, &why->name, why->below,
-			    &resolved);
+			    NULL, &resolved);
 			if (resolved.kind == RESOLVED_CNAME ||
 			    (resolved.kind == RESOLVED_NODE &&
 				node_rrset(resolved.node, TYPE_CNAME) != NULL))
@@ -362,7 +362,8 @@ explain_ours(struct why *why, const uint8_t *qname)
 		return;
 	}
 	if (why->below > 0)
-		resolve(why->config->answers, why->config->tree, &why->name, why->below, &resolved);
+		resolve(why->config->answers, why->config->tree, &why->name, why->below, NULL,
+		    &resolved);
 	if (resolved.kind == RESOLVED_NOTHING) {
 		say_missing(why);
 		return;

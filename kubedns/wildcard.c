@@ -60,7 +60,7 @@ complete(const struct step *last)
 	}
 	memcpy(wire + at, m->config->zone.wire, m->config->zone.len);
 	struct name name = name_cut(wire, at + m->config->zone.len, offsets);
-	resolve(m->config, m->tree, &name, m->below, &resolved);
+	resolve(m->config, m->tree, &name, m->below, NULL, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING)
 		return;
 	m->any = true;

@@ -50,6 +50,17 @@ walk_find(const struct endpoint_walk *walk, const struct chunk *chunk, unsigned 
 		   : chunk->published;
 }
 
+/*
+ * Whether the pool's chunks are looked through one by one: what is found has to be searched for in
+ * its chunk anyway, and the index only says which. Nearly every Service has one slice, or one a
+ * family.
+ */
+static bool
+is_small(const struct pool *pool)
+{
+	return pool->count <= 2 && pool->published <= 200;
+}
+
 static void
 walk_begin(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool)
 {
@@ -64,11 +75,12 @@ void
 pool_find_name(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
     const uint8_t *label)
 {
-	uint8_t key[4];
+	uint8_t key[4] = { 0 };
 
 	walk_begin(walk, tree, pool);
 	walk->label = label;
-	endpoint_name_key(tree, pool->owner, label, key);
+	if (!is_small(pool))
+		endpoint_name_key(tree, pool->owner, label, key);
 	memcpy(&walk->hash, key, sizeof key);
 }
 
@@ -76,11 +88,12 @@ void
 pool_find_addr(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
     const struct addr *addr)
 {
-	uint8_t key[4];
+	uint8_t key[4] = { 0 };
 
 	walk_begin(walk, tree, pool);
 	walk->addr = *addr;
-	endpoint_addr_key(tree, pool->owner, addr->bytes, addr->family, key);
+	if (!is_small(pool))
+		endpoint_addr_key(tree, pool->owner, addr->bytes, addr->family, key);
 	memcpy(&walk->hash, key, sizeof key);
 }
 
@@ -101,24 +114,38 @@ index_next_value(
 	return slots_get(&tree->slots, slot);
 }
 
+/* The next chunk of the pool that may have what the walk is for; NULL at the end. */
+static const struct chunk *
+walk_chunk(struct endpoint_walk *walk)
+{
+	const struct pool *pool = walk->pool;
+	const struct chunk *chunk;
+	uint8_t key[4];
+
+	if (is_small(pool))
+		return walk->next_slot < pool->count ? pool->chunks[walk->next_slot++].chunk : NULL;
+	memcpy(key, &walk->hash, sizeof key);
+	/* Different keys may share a hash, so a slot only says where to look. */
+	while ((chunk = index_next_value(
+		    walk->tree, &walk->tree->endpoints, key, &walk->next_slot)) != NULL)
+		if (chunk->owner == pool->owner)
+			return chunk;
+	return NULL;
+}
+
 bool
 pool_next(struct endpoint_walk *walk, struct endpoint_ref *ref)
 {
-	uint8_t key[4];
-
-	memcpy(key, &walk->hash, sizeof key);
 	for (;;) {
-		/* Different keys may share a hash, so a slot only says where to look. */
 		if (walk->chunk != NULL && walk->i < walk->chunk->published &&
 		    (walk->i = walk_find(walk, walk->chunk, walk->i)) < walk->chunk->published) {
 			*ref = (struct endpoint_ref){ walk->chunk, walk->i++ };
 			return true;
 		}
-		walk->chunk =
-		    index_next_value(walk->tree, &walk->tree->endpoints, key, &walk->next_slot);
+		walk->chunk = walk_chunk(walk);
 		if (walk->chunk == NULL)
 			return false;
-		walk->i = walk->chunk->owner == walk->pool->owner ? 0 : UINT16_MAX;
+		walk->i = 0;
 	}
 }
 

@@ -75,10 +75,9 @@ label_is(const struct node *node, uint32_t hash, const uint8_t *label)
 /* --- reading --- */
 
 static const struct node *
-find_child(void *child, uint32_t hash, const uint8_t *label)
+find_child(void *child, unsigned shift, uint32_t hash, const uint8_t *label)
 {
 	struct branch *branch;
-	unsigned shift = 0;
 
 	for (; (branch = as_branch(child)) != NULL; shift += WAY_BITS) {
 		if (shift >= HASH_BITS) {
@@ -101,7 +100,99 @@ tree_child(const struct tree *tree, const struct node *parent, const uint8_t *la
 {
 	if (parent->children == NULL)
 		return NULL;
-	return find_child(parent->children, hash_bytes(tree->seed, label, 1u + *label), label);
+	return find_child(parent->children, 0, hash_bytes(tree->seed, label, 1u + *label), label);
+}
+
+/* --- paths --- */
+
+static const uint8_t *
+next_label(const struct tree_path *path)
+{
+	return path->wire + path->offsets[path->labels - 1 - path->count];
+}
+
+/* A path alone. */
+static void
+find_path(const struct tree *tree, struct tree_path *path)
+{
+	const struct node *node = tree->root;
+
+	while (
+	    path->count < path->wanted && (node = tree_child(tree, node, next_label(path))) != NULL)
+		path->nodes[path->count++] = node;
+}
+
+/* Asks for the first two lines of a block: most of them are not longer. */
+static inline void
+fetch(const void *block)
+{
+	__builtin_prefetch(block);
+	__builtin_prefetch((const uint8_t *)block + 64);
+}
+
+/* Sends a path on from `node`, its last one; false if that is the end. */
+static inline bool
+send_on(const struct tree *tree, struct tree_path *path, const struct node *node)
+{
+	fetch(node->pool);
+	if (path->count == path->wanted || node->children == NULL) {
+		fetch(node->records);
+		return false;
+	}
+	path->label = next_label(path);
+	path->hash = hash_bytes(tree->seed, path->label, 1u + *path->label);
+	path->shift = 0;
+	path->at = node->children;
+	fetch(path->at);
+	return true;
+}
+
+/* One block further on the path, which was asked for the last time; false at its end. */
+static inline bool
+step(const struct tree *tree, struct tree_path *path)
+{
+	struct branch *branch = as_branch(path->at);
+
+	if (branch == NULL || path->shift >= HASH_BITS) {
+		const struct node *node =
+		    find_child(path->at, path->shift, path->hash, path->label);
+		if (node == NULL)
+			return false;
+		path->nodes[path->count++] = node;
+		return send_on(tree, path, node);
+	}
+	uint32_t bit = way_bit(path->hash, path->shift);
+	if ((branch->used & bit) == 0)
+		return false;
+	path->at = branch->ways[way_at(branch, bit)];
+	path->shift += WAY_BITS;
+	fetch(path->at);
+	return true;
+}
+
+void
+tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned count)
+{
+	struct tree_path *on_way[TREE_PATHS_MAX];
+	unsigned left = 0;
+
+	assert(count <= TREE_PATHS_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		struct tree_path *path = &paths[i];
+		path->count = 0;
+		path->wanted = path->labels < TREE_PATH_MAX ? path->labels : TREE_PATH_MAX;
+		if (count == 1)
+			find_path(tree, path);
+		else if (path->labels > 0 && send_on(tree, path, tree->root))
+			on_way[left++] = path;
+	}
+	while (left > 0) {
+		unsigned still = 0;
+		for (unsigned i = 0; i < left; i++)
+			if (step(tree, on_way[i]))
+				on_way[still++] = on_way[i];
+		left = still;
+	}
 }
 
 /* The labels of `name`, last first; returns their number. */
@@ -300,7 +391,7 @@ edit_child(struct treecache *cache, struct node *parent, const uint8_t *label)
 {
 	uint32_t hash = hash_bytes(cache->next.seed, label, 1u + *label);
 	const struct node *found =
-	    parent->children == NULL ? NULL : find_child(parent->children, hash, label);
+	    parent->children == NULL ? NULL : find_child(parent->children, 0, hash, label);
 	struct node *node;
 
 	if (found == NULL) {
@@ -322,6 +413,7 @@ treecache_edit(struct treecache *cache, const uint8_t *name)
 
 	memcpy(padded.wire, name, dname_length(name, DNAME_MAX));
 	unsigned count = reversed_labels(padded.wire, labels);
+	assert(count <= TREE_PATH_MAX);
 	struct node *node = cow_edit(cache, cache->next.root, node_size(cache->next.root->label));
 	cache->next.root = node;
 	for (unsigned i = 0; i < count; i++)

@@ -160,6 +160,32 @@ const struct node *tree_child(
 /* Walks a whole name below the zone (wire, lower case); NULL if it does not exist as a node. */
 const struct node *tree_find(const struct tree *tree, const uint8_t *name);
 
+enum {
+	TREE_PATH_MAX = 5,   /* labels of a node below the zone: _http._tcp.web.default.svc */
+	TREE_PATHS_MAX = 64, /* at a time */
+};
+
+/* The way of a name down the tree: what to look for, and the nodes that were found. */
+struct tree_path {
+	const uint8_t *wire;    /* lower case, 7 bytes readable behind its labels */
+	const uint8_t *offsets; /* of its labels */
+	unsigned labels;        /* that are below the zone; 0: nothing is looked for */
+	unsigned count;         /* of nodes */
+	const struct node *nodes[TREE_PATH_MAX]; /* the last label's first */
+
+	/* tree_find_paths' own: what it reads next */
+	void *at;
+	const uint8_t *label;
+	uint32_t hash;
+	unsigned shift, wanted;
+};
+
+/*
+ * Finds the nodes of several names, and brings their records into the cache. All go down together,
+ * so that one waits for memory while others are looked at.
+ */
+void tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned count);
+
 /* Calls `visit` for every child, in no order. */
 void tree_children(
     const struct node *parent, void (*visit)(void *arg, const struct node *child), void *arg);
@@ -258,7 +284,8 @@ void treecache_free(struct treecache *cache);
 /* What the writer has made so far, published or not; for the writer alone. */
 const struct tree *treecache_next(const struct treecache *cache);
 
-/* The node of a name below the zone, made if it is missing; changeable until the next publish. */
+/* The node of a name below the zone (at most TREE_PATH_MAX labels), made if it is missing;
+ * changeable until the next publish. */
 struct node *treecache_edit(struct treecache *cache, const uint8_t *name);
 
 /* Replaces the node's records by `len` bytes of struct rrset

@@ -368,6 +368,75 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	treecache_free(cache);
 }
 
+/* The paths of these names, found all at once, are what one step after the other finds. Returns the
+ * number of nodes on them. */
+static unsigned
+check_paths(const struct tree *tree, const struct dname *names, unsigned count)
+{
+	struct tree_path paths[TREE_PATHS_MAX];
+	uint8_t wires[TREE_PATHS_MAX][DNAME_MAX + LABEL_PAD],
+	    offsets[TREE_PATHS_MAX][DNAME_LABELS_MAX];
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		memset(wires[i], 0xff,
+		    sizeof wires[i]); /* what stands behind a name is no part of it */
+		memcpy(wires[i], names[i].wire, names[i].len);
+		unsigned labels = 0;
+		for (unsigned at = 0; wires[i][at] != 0; at += 1u + wires[i][at])
+			offsets[i][labels++] = (uint8_t)at;
+		paths[i] = (struct tree_path){
+			.wire = wires[i], .offsets = offsets[i], .labels = labels, .count = 99
+		};
+	}
+	tree_find_paths(tree, paths, count);
+	for (unsigned i = 0; i < count; i++) {
+		const struct node *node = tree->root;
+		unsigned depth = 0;
+		for (; depth < paths[i].labels && depth < TREE_PATH_MAX; depth++) {
+			const uint8_t *label = wires[i] + offsets[i][paths[i].labels - 1 - depth];
+			if ((node = tree_child(tree, node, label)) == NULL)
+				break;
+			assert_ptr_equal(paths[i].nodes[depth], node);
+		}
+		assert_int_equal(paths[i].count, depth);
+		found += depth;
+	}
+	return found;
+}
+
+static void
+paths_are_what_single_steps_find(void **state)
+{
+	(void)state;
+	enum { SERVICES = 500 };
+	struct treecache *cache = treecache_new(8);
+	struct dname names[TREE_PATHS_MAX];
+	unsigned random = 5, found = 0;
+	char text[80];
+
+	for (unsigned i = 0; i < SERVICES; i += 2) {
+		snprintf(text, sizeof text, "_p._tcp.svc-%u.ns-%u.svc.", i, i % 40);
+		treecache_records(cache, treecache_edit(cache, name_of(text).wire), "12345678", 8);
+	}
+	for (unsigned round = 0; round < 300; round++) {
+		unsigned count = round % (TREE_PATHS_MAX + 1);
+		for (unsigned n = 0; n < count; n++) {
+			static const char *const forms[] = { "_p._tcp.svc-%u.ns-%u.svc.",
+				"svc-%u.ns-%u.svc.", "x.svc-%u.ns-%u.svc.", "a%u.b%u.svc.",
+				"svc%.0u%.0u.", "%.0u%.0u.", "c.b.a._p._tcp.svc-%u.ns-%u.svc.",
+				"svc-%u.ns-%u." };
+			random = random * 1103515245u + 12345u;
+			unsigned i = (random >> 8) % SERVICES;
+			snprintf(text, sizeof text, forms[(random >> 4) % 8], i, i % 40);
+			names[n] = name_of(text);
+		}
+		found += check_paths(treecache_next(cache), names, count);
+	}
+	assert_true(found > 10000);
+	treecache_free(cache);
+}
+
 static void
 names_come_and_go_with_their_parents(void **state)
 {
@@ -443,6 +512,8 @@ labels_with_one_hash_are_kept_apart(void **state)
 		treecache_records(cache, treecache_edit(cache, nb.wire), "12345678", 8);
 		assert_non_null(tree_find(treecache_next(cache), na.wire));
 		assert_non_null(tree_find(treecache_next(cache), nb.wire));
+		struct dname both[] = { na, nb };
+		assert_int_equal(check_paths(treecache_next(cache), both, 2), 2);
 		treecache_publish(cache, 1, true);
 		treecache_clear(cache, treecache_edit(cache, na.wire));
 		treecache_prune(cache, na.wire);
@@ -451,6 +522,76 @@ labels_with_one_hash_are_kept_apart(void **state)
 		pairs++;
 	}
 	assert_true(pairs > 0);
+	free(hashes);
+	treecache_free(cache);
+}
+
+/* Whether an endpoint of the owner has this name. */
+static bool
+pool_has_name(const struct treecache *cache, const struct owner *owner, const uint8_t *label)
+{
+	struct endpoint_walk walk;
+	struct endpoint_ref ref;
+	const struct tree *tree = treecache_next(cache);
+
+	pool_find_name(&walk, tree, tree_find(tree, owner->name)->pool, label);
+	return pool_next(&walk, &ref);
+}
+
+/* The index says where to look; whose it is, and what is there, is looked at. */
+static void
+endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
+{
+	(void)state;
+	enum { TRIES = 200000 }; /* each of one owner against each of the other: about 9 pairs */
+	struct treecache *cache = treecache_new(23);
+	struct owner *a = treecache_owner(cache, name_of("a.ns.svc.").wire),
+		     *b = treecache_owner(cache, name_of("b.ns.svc.").wire);
+	uint64_t *hashes = calloc(TRIES, sizeof *hashes);
+	uint8_t labels[2][16] = { { 7 }, { 7 } };
+	unsigned pairs = 0;
+	uint32_t slots[3];
+
+	treecache_pool_flags(cache, a, POOL_ATTACHED);
+	treecache_pool_flags(cache, b, POOL_ATTACHED);
+	for (unsigned i = 0; i < 3; i++) /* so many that the index is asked */
+		slots[i] = treecache_slice(
+		    cache, a, 0, AF_INET, NULL, &(struct endpoint){ addr4(i), true, NULL }, 1);
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint32_t hash;
+		snprintf((char *)labels[0] + 1, 9, "x%06u", i);
+		endpoint_name_key(treecache_next(cache), a, labels[0], (uint8_t *)&hash);
+		hashes[i] = (uint64_t)hash << 32 | i;
+	}
+	qsort(hashes, TRIES, sizeof *hashes, by_hash);
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint32_t hash;
+		snprintf((char *)labels[1] + 1, 9, "y%06u", i);
+		endpoint_name_key(treecache_next(cache), b, labels[1], (uint8_t *)&hash);
+		unsigned low = 0, high = TRIES;
+		while (low < high)
+			if (hashes[(low + high) / 2] >> 32 < hash)
+				low = (low + high) / 2 + 1;
+			else
+				high = (low + high) / 2;
+		if (low == TRIES || hashes[low] >> 32 != hash)
+			continue;
+		snprintf((char *)labels[0] + 1, 9, "x%06u", (unsigned)hashes[low]);
+		struct endpoint both[] = { { addr4(7), true, (char *)labels[0] + 1 },
+			{ addr4(8), true, (char *)labels[1] + 1 } };
+		uint32_t slot = treecache_slice(cache, b, 0, AF_INET, NULL, both, 2);
+		assert_false(pool_has_name(cache, a, labels[0]));
+		assert_true(pool_has_name(cache, b, labels[0]));
+		treecache_slice_remove(cache, b, slot);
+		pairs++;
+	}
+	assert_true(pairs > 0);
+	for (unsigned i = 0; i < 3; i++)
+		treecache_slice_remove(cache, a, slots[i]);
+	treecache_pool_flags(cache, a, 0);
+	treecache_pool_flags(cache, b, 0);
+	treecache_owner_free(cache, a);
+	treecache_owner_free(cache, b);
 	free(hashes);
 	treecache_free(cache);
 }
@@ -500,8 +641,10 @@ main(void)
 		cmocka_unit_test(endpoints_are_what_the_slices_say_through_any_changes),
 		cmocka_unit_test(an_older_moment_stays_as_it_was),
 		cmocka_unit_test(a_changed_slice_of_a_huge_service_touches_no_other),
+		cmocka_unit_test(paths_are_what_single_steps_find),
 		cmocka_unit_test(names_come_and_go_with_their_parents),
 		cmocka_unit_test(labels_with_one_hash_are_kept_apart),
+		cmocka_unit_test(endpoints_of_two_owners_with_one_hash_are_kept_apart),
 		cmocka_unit_test(an_index_is_in_order_and_a_set),
 	};
 
