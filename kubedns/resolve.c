@@ -276,46 +276,69 @@ resolve(const struct answer_config *config, const struct tree *tree, const struc
 		resolved->kind = federated(config, tree, name, below, resolved);
 }
 
-/* One label of an address: a decimal octet without leading zeros, or a nibble. */
+/* A label that is a decimal octet without leading zeros; -1: it is none. */
 static int
-reverse_label(const uint8_t *label, bool v4)
+octet(const uint8_t *label)
 {
-	int value = 0;
+	unsigned value = 0;
 
-	if (label[0] == 0 || label[0] > (v4 ? 3 : 1) || (v4 && label[0] > 1 && label[1] == '0'))
+	if (label[0] == 0 || label[0] > 3 || (label[0] > 1 && label[1] == '0'))
 		return -1;
 	for (unsigned i = 1; i <= label[0]; i++) {
-		int c = label[i], digit = c >= '0' && c <= '9'          ? c - '0'
-					  : !v4 && c >= 'a' && c <= 'f' ? c - 'a' + 10
-									: -1;
-		if (digit < 0)
+		unsigned digit = label[i] - (unsigned)'0';
+		if (digit > 9)
 			return -1;
-		value = value * 10 + digit; /* a nibble has one digit */
+		value = value * 10 + digit;
 	}
-	return value <= 255 ? value : -1;
+	return value <= 255 ? (int)value : -1;
+}
+
+/* A label that is a hexadecimal digit (lower case); -1: it is none. */
+static int
+nibble(const uint8_t *label)
+{
+	int c = label[1];
+
+	if (label[0] != 1)
+		return -1;
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Whether `name` has labels before `suffix`, of whole labels and `len` bytes: their number, or -1. */
+static int
+labels_before(const struct name *name, const void *suffix, size_t len, unsigned suffix_labels)
+{
+	if (name->count < suffix_labels || name->len < len ||
+	    name->wire + name->len - len != label_at(name, name->count - suffix_labels) ||
+	    memcmp(name->wire + name->len - len, suffix, len) != 0)
+		return -1;
+	return (int)(name->count - suffix_labels);
 }
 
 int
 resolve_reverse_name(const struct name *name, struct addr *addr)
 {
-	if (name->count < 2 || !label_is(label_at(name, name->count - 1u), "arpa"))
+	static const uint8_t in_addr[] = "\7in-addr\4arpa", ip6[] = "\3ip6\4arpa";
+	int labels = labels_before(name, in_addr, sizeof in_addr, 2);
+	bool v4 = labels >= 0;
+
+	if (!v4)
+		labels = labels_before(name, ip6, sizeof ip6, 2);
+	if (labels < 0 || labels > (v4 ? 4 : 32))
 		return -1;
-	bool v4 = label_is(label_at(name, name->count - 2u), "in-addr");
-	if (!v4 && !label_is(label_at(name, name->count - 2u), "ip6"))
-		return -1;
-	unsigned labels = name->count - 2u, width = v4 ? 8 : 4;
 	memset(addr, 0, sizeof *addr);
 	addr->family = v4 ? AF_INET : AF_INET6;
-	if (labels > (v4 ? 4 : 32))
-		return -1;
-	for (unsigned i = 0; i < labels; i++) {
-		int value = reverse_label(label_at(name, labels - 1 - i), v4);
+	for (int i = 0; i < labels; i++) {
+		const uint8_t *label = label_at(name, (unsigned)(labels - 1 - i));
+		int value = v4 ? octet(label) : nibble(label);
 		if (value < 0)
 			return -1;
-		unsigned shift = v4 || i % 2 == 1 ? 0 : 4;
-		addr->bytes[i * width / 8] = (uint8_t)(addr->bytes[i * width / 8] | value << shift);
+		if (v4)
+			addr->bytes[i] = (uint8_t)value;
+		else
+			addr->bytes[i / 2] |= (uint8_t)(i % 2 == 0 ? value << 4 : value);
 	}
-	return (int)(labels * width);
+	return labels * (v4 ? 8 : 4);
 }
 
 void
