@@ -192,6 +192,7 @@ read_pod(struct reader *r, struct json_object *json, const struct meta *meta, st
 	    !meta->deleting &&
 	    strcmp(field_text_or(r, phase, "", "status.phase is not a string"), "Running") == 0;
 	size_t count = field_items(r, ips, "status.podIPs is not a list");
+	count = count < POD_ADDRS_MAX ? count : POD_ADDRS_MAX;
 	o->pod.addrs = xcalloc(count + 1, sizeof(*o->pod.addrs));
 	for (size_t i = 0; i < count; i++)
 		pod_add_ip(r, o, field(json_object_array_get_idx(ips, i), "ip"));

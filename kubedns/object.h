@@ -79,6 +79,8 @@ struct object_key_value {
 	size_t len;
 };
 
+enum { POD_ADDRS_MAX = 255 }; /* Kubernetes gives a pod two at most */
+
 struct object {
 	enum object_kind kind;
 	const char *namespace; /* "" for cluster-scoped kinds */
@@ -93,8 +95,8 @@ struct object {
 	bool from_endpoints; /* the slices are made of an Endpoints object */
 	struct {
 		struct addr *addrs; /* status.podIPs, else podIP */
-		size_t addr_count;
-		bool running; /* phase Running, no deletionTimestamp */
+		size_t addr_count;  /* POD_ADDRS_MAX at most */
+		bool running;       /* phase Running, no deletionTimestamp */
 	} pod;
 	struct {
 		/* topology.kubernetes.io/zone and /region, or the old failure-domain labels; "" */

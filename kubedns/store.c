@@ -23,10 +23,9 @@ is_gone(const struct store *store, enum object_kind kind, const void *entry)
 	case OBJECT_NAMESPACE:
 		return ((const struct namespace *)entry)->present &&
 		       ((const struct namespace *)entry)->mark != mark;
-	case OBJECT_POD:
-		return ((const struct pod *)entry)->mark != mark;
 	case OBJECT_NODE:
 		return ((const struct host *)entry)->mark != mark;
+	case OBJECT_POD:
 	case OBJECT_CONFIGMAP:
 	case OBJECT_KIND_COUNT:
 		break;
@@ -48,34 +47,32 @@ remove_entry(struct store *store, enum object_kind kind, void *entry)
 	case OBJECT_NAMESPACE:
 		namespace_set(store, entry, false, 0);
 		break;
-	case OBJECT_POD:
-		pod_drop(store, entry);
-		break;
 	case OBJECT_NODE:
 		node_drop(store, entry);
 		break;
+	case OBJECT_POD:
 	case OBJECT_CONFIGMAP:
 	case OBJECT_KIND_COUNT:
 		break;
 	}
 }
 
+/* NULL where entries are kept otherwise, or none are. */
 static struct table *
 table_of(struct store *store, enum object_kind kind)
 {
 	struct table *tables[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = &store->services,
 		[OBJECT_SLICES] = &store->slices,
 		[OBJECT_NAMESPACE] = &store->namespaces,
-		[OBJECT_POD] = &store->pods,
 		[OBJECT_NODE] = &store->hosts };
 
 	return tables[kind];
 }
 
-static void
-sweep(struct store *store, enum object_kind kind)
+/* Removes what the listing which has just ended did not show; returns how many. */
+static size_t
+sweep_table(struct store *store, enum object_kind kind, const struct table *table)
 {
-	struct table *table = table_of(store, kind);
 	void *entry, **gone = NULL;
 	size_t place = 0, count = 0, room = 0;
 
@@ -91,9 +88,20 @@ sweep(struct store *store, enum object_kind kind)
 	}
 	for (size_t i = 0; i < count; i++)
 		remove_entry(store, kind, gone[i]);
+	free(gone);
+	return count;
+}
+
+static void
+sweep(struct store *store, enum object_kind kind)
+{
+	const struct table *table = table_of(store, kind);
+	size_t count = kind == OBJECT_POD ? pods_sweep(store)
+		       : table != NULL    ? sweep_table(store, kind, table)
+					  : 0;
+
 	if (count > 0)
 		log_info("%s: %zu gone since the last listing", object_kind_resource(kind), count);
-	free(gone);
 }
 
 static bool
@@ -150,8 +158,7 @@ store_event(void *arg, enum object_kind kind, enum event_type type, const struct
 		store->listing[kind] = true;
 		break;
 	case EVENT_SYNCED:
-		if (table_of(store, kind) != NULL)
-			sweep(store, kind);
+		sweep(store, kind);
 		store->listing[kind] = false;
 		store->synced[kind] = true;
 		break;
@@ -171,7 +178,7 @@ store_count(const struct store *store, enum object_kind kind)
 	const size_t counts[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = store->present_services,
 		[OBJECT_SLICES] = store->slices.count,
 		[OBJECT_NAMESPACE] = store->present_namespaces,
-		[OBJECT_POD] = store->pods.count,
+		[OBJECT_POD] = store->present_pods,
 		[OBJECT_NODE] = store->hosts.count };
 
 	return counts[kind];
@@ -253,6 +260,8 @@ store_new(struct treecache *cache, const struct store_config *config)
 
 	store->cache = cache;
 	store->config = *config;
+	store->pods[0].family = AF_INET;
+	store->pods[1].family = AF_INET6;
 	permanent_names(store);
 	return store;
 }
@@ -270,8 +279,10 @@ store_free(struct store *store)
 		return;
 	/* The end of a listing of nothing, kind by kind:
 	 * slices before the Services that they hold. */
-	static const enum object_kind order[] = { OBJECT_POD, OBJECT_SLICES, OBJECT_SERVICE,
-		OBJECT_NAMESPACE, OBJECT_NODE };
+	static const enum object_kind order[] = { OBJECT_SLICES, OBJECT_SERVICE, OBJECT_NAMESPACE,
+		OBJECT_NODE };
+	store->mark[OBJECT_POD]++;
+	pods_sweep(store);
 	for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
 		store->mark[order[i]]++;
 		struct table *table = table_of(store, order[i]);
@@ -280,7 +291,8 @@ store_free(struct store *store)
 			       is_gone(store, order[i], table->places[place]))
 				remove_entry(store, order[i], table->places[place]);
 	}
-	table_free(&store->pods);
+	pod_table_free(&store->pods[0]);
+	pod_table_free(&store->pods[1]);
 	table_free(&store->shares);
 	table_free(&store->slices);
 	table_free(&store->services);

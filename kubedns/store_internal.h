@@ -1,10 +1,11 @@
 /*
  * What the store's parts share: one entry an object, or one for what an object refers to. Every
- * entry begins with its hash (lib/table).
+ * entry begins with its hash (lib/table), but for pods: see kubedns/pod_table.h.
  */
 #ifndef KUBEDNS_STORE_INTERNAL_H
 #define KUBEDNS_STORE_INTERNAL_H
 
+#include "kubedns/pod_table.h"
 #include "kubedns/store.h"
 #include "lib/table.h"
 
@@ -14,7 +15,7 @@ struct namespace
 {
 	uint32_t hash;
 	uint32_t number; /* in pods4, pods6 and at the node */
-	uint32_t uses;   /* entries that point here: Services and pods */
+	uint32_t uses;   /* what points here: Services and pods' addresses */
 	uint32_t shown;  /* Services that exist: they make their namespace exist */
 	bool present;    /* the object is there */
 	uint8_t mark;
@@ -48,15 +49,6 @@ struct slice {
 	char name[];
 };
 
-struct pod {
-	uint32_t hash;
-	uint32_t number; /* of its namespace */
-	uint64_t name_hash;
-	uint8_t mark;
-	uint8_t count4, count6;
-	uint8_t addrs[]; /* count4 of 4 bytes, count6 of 16 */
-};
-
 /* An address that several pods of a namespace have
  * (on their host's network): so many beyond the first. */
 struct share {
@@ -81,14 +73,15 @@ struct stamp {
 struct store {
 	struct treecache *cache;
 	struct store_config config;
-	struct table namespaces, services, slices, pods, shares, hosts, ports;
+	struct table namespaces, services, slices, shares, hosts, ports;
+	struct pod_table pods[2];     /* by IPv4 address, by IPv6 address */
 	struct namespace **by_number; /* number - 1 -> namespace; NULL: free */
 	size_t number_count, number_room;
 	uint32_t lowest_free;            /* no number below it is free */
 	uint8_t mark[OBJECT_KIND_COUNT]; /* of the current listing, or of the last one */
 	bool listing[OBJECT_KIND_COUNT];
 	bool synced[OBJECT_KIND_COUNT];
-	size_t present_namespaces, present_services;
+	size_t present_namespaces, present_services, present_pods;
 	struct stamp stamps[STAMPS_MAX];
 	size_t stamp_count;
 };
@@ -159,7 +152,8 @@ void slices_event(struct store *store, bool deleted, bool relisted, const struct
 
 /* --- store_pods.c --- */
 
-void pod_drop(struct store *store, struct pod *pod);
+/* Drops the pods that the listing which has just ended did not show; returns how many. */
+size_t pods_sweep(struct store *store);
 
 void pod_event(struct store *store, bool deleted, const struct object *object);
 

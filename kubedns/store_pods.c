@@ -5,13 +5,6 @@
 #include "lib/xalloc.h"
 
 static bool
-same_pod(const void *entry, const void *key)
-{
-	/* 64 bits of keyed hash stand for a name that nobody asks for again. */
-	return ((const struct pod *)entry)->name_hash == *(const uint64_t *)key;
-}
-
-static bool
 same_share(const void *entry, const void *key)
 {
 	const struct share *a = entry, *b = key;
@@ -21,7 +14,7 @@ same_share(const void *entry, const void *key)
 
 /* One pod more, or fewer, has this address. */
 static void
-pod_addr(struct store *store, const struct addr *addr, uint32_t number, bool present)
+show_addr(struct store *store, const struct addr *addr, uint32_t number, bool present)
 {
 	struct share key = { .number = number, .addr = *addr };
 
@@ -42,75 +35,80 @@ pod_addr(struct store *store, const struct addr *addr, uint32_t number, bool pre
 	}
 }
 
-static void
-show_pod(struct store *store, const struct pod *pod, bool present)
+static bool
+has_addr(const struct object *object, const struct addr *addr)
 {
-	struct addr addr;
-
-	for (unsigned i = 0; i < (unsigned)pod->count4 + pod->count6; i++) {
-		bool v4 = i < pod->count4;
-		const uint8_t *bytes =
-		    v4 ? pod->addrs + 4 * i : pod->addrs + 4 * pod->count4 + 16 * (i - pod->count4);
-		addr = (struct addr){ .family = v4 ? AF_INET : AF_INET6 };
-		memcpy(addr.bytes, bytes, addr_len(&addr));
-		pod_addr(store, &addr, pod->number, present);
-	}
+	for (size_t i = 0; i < object->pod.addr_count; i++)
+		if (addr_equal(&object->pod.addrs[i], addr))
+			return true;
+	return false;
 }
 
-void
-pod_drop(struct store *store, struct pod *pod)
+static void
+drop_addr(struct store *store, struct pod_table *table, struct pod_addr *entry)
 {
-	struct namespace *namespace = store->by_number[pod->number - 1];
+	struct namespace *namespace = store->by_number[entry->number - 1];
+	struct addr addr = pod_table_addr(table, entry);
 
-	show_pod(store, pod, false);
-	table_remove(&store->pods, pod);
-	free(pod);
+	show_addr(store, &addr, namespace->number, false);
+	pod_table_remove(table, entry);
 	namespace->uses--;
 	namespace_drop(store, namespace);
 }
 
-static size_t
-count_family(const struct object *object, uint8_t family)
+/* Forgets the pod's addresses, but those that `object` has, which may be NULL. */
+static void
+forget_addrs(
+    struct store *store, struct pod_table *table, uint64_t name_hash, const struct object *object)
 {
-	size_t count = 0;
+	struct pod_addr *entry = NULL;
 
-	for (size_t i = 0; i < object->pod.addr_count; i++)
-		count += object->pod.addrs[i].family == family;
-	return count > UINT8_MAX ? UINT8_MAX : count;
+	while ((entry = pod_table_next(table, name_hash, entry)) != NULL) {
+		struct addr addr = pod_table_addr(table, entry);
+		if (object != NULL && has_addr(object, &addr))
+			continue;
+		drop_addr(store, table, entry);
+		entry = NULL; /* others have moved */
+	}
 }
 
-/* A running pod; its addresses are shown, and its namespace's entry is in use. */
 static void
-add_pod(struct store *store, uint64_t name_hash, struct namespace *namespace,
-    const struct object *object)
+forget_pod(struct store *store, uint64_t name_hash, const struct object *object)
 {
-	size_t count4 = count_family(object, AF_INET), count6 = count_family(object, AF_INET6);
-	struct pod *pod = xcalloc(1, sizeof *pod + 4 * count4 + 16 * count6);
-	size_t at4 = 0, at6 = 0;
+	forget_addrs(store, &store->pods[0], name_hash, object);
+	forget_addrs(store, &store->pods[1], name_hash, object);
+}
 
-	pod->hash = (uint32_t)name_hash;
-	pod->name_hash = name_hash;
-	pod->number = namespace->number;
-	pod->mark = store->mark[OBJECT_POD];
-	pod->count4 = (uint8_t)count4;
-	pod->count6 = (uint8_t)count6;
-	for (size_t i = 0; i < object->pod.addr_count; i++) {
-		const struct addr *addr = &object->pod.addrs[i];
-		if (addr->family == AF_INET && at4 < count4)
-			memcpy(pod->addrs + 4 * at4++, addr->bytes, 4);
-		else if (addr->family == AF_INET6 && at6 < count6)
-			memcpy(pod->addrs + 4 * count4 + 16 * at6++, addr->bytes, 16);
-	}
+static bool
+has_pod(const struct store *store, uint64_t name_hash)
+{
+	return pod_table_next(&store->pods[0], name_hash, NULL) != NULL ||
+	       pod_table_next(&store->pods[1], name_hash, NULL) != NULL;
+}
+
+/* Notes an address of a running pod, or that it still has it. */
+static void
+note_addr(
+    struct store *store, uint64_t name_hash, struct namespace *namespace, const struct addr *addr)
+{
+	struct pod_table *table = &store->pods[addr->family == AF_INET ? 0 : 1];
+	uint8_t mark = store->mark[OBJECT_POD];
+	struct pod_addr *entry = NULL;
+
+	while ((entry = pod_table_next(table, name_hash, entry)) != NULL)
+		if (memcmp(entry->bytes, addr->bytes, addr_len(addr)) == 0) {
+			entry->mark = mark;
+			return;
+		}
+	pod_table_add(table, name_hash, namespace->number, mark, addr);
 	namespace->uses++;
-	table_add(&store->pods, pod);
-	show_pod(store, pod, true);
+	show_addr(store, addr, namespace->number, true);
 }
 
 void
 pod_event(struct store *store, bool deleted, const struct object *object)
 {
 	uint64_t name_hash = store_hash_names(store, object->namespace, object->name);
-	struct pod *old = table_find(&store->pods, (uint32_t)name_hash, same_pod, &name_hash);
 	bool wanted = !deleted && object->pod.running && object->pod.addr_count > 0;
 	struct namespace *namespace = wanted ? namespace_get(store, object->namespace)
 					     : namespace_find(store, object->namespace);
@@ -118,12 +116,36 @@ pod_event(struct store *store, bool deleted, const struct object *object)
 	if (namespace == NULL)
 		return;
 	namespace->uses++; /* neither going nor coming may drop it in between */
-	if (old != NULL)
-		pod_drop(store, old);
-	if (wanted)
-		add_pod(store, name_hash, namespace, object);
+	store->present_pods += (size_t)wanted - (size_t)has_pod(store, name_hash);
+	forget_pod(store, name_hash, wanted ? object : NULL);
+	for (size_t i = 0; wanted && i < object->pod.addr_count; i++)
+		note_addr(store, name_hash, namespace, &object->pod.addrs[i]);
 	namespace->uses--;
 	namespace_drop(store, namespace);
+}
+
+static void
+sweep_table(struct store *store, struct pod_table *table)
+{
+	struct pod_addr *entry;
+
+	for (size_t i = 0; i < table->room; i++)
+		while ((entry = pod_table_at(table, i)) != NULL &&
+		       entry->mark != store->mark[OBJECT_POD]) {
+			uint64_t name_hash = entry->name_hash;
+			drop_addr(store, table, entry);
+			store->present_pods -= !has_pod(store, name_hash);
+		}
+}
+
+size_t
+pods_sweep(struct store *store)
+{
+	size_t before = store->present_pods;
+
+	sweep_table(store, &store->pods[0]);
+	sweep_table(store, &store->pods[1]);
+	return before - store->present_pods;
 }
 
 /* --- nodes --- */

@@ -230,6 +230,33 @@ put(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned 
 	return right;
 }
 
+/*
+ * Makes room in child i, if it is full, by giving its first entries to its left neighbour. What
+ * comes in ascending order, as addresses do, would leave each node half full behind it for good:
+ * so the left one takes all it can. Only more than a few are worth copying two nodes.
+ */
+static bool
+shift_left(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned i)
+{
+	if (i == 0)
+		return false;
+	struct index_node *left = children(node)[i - 1], *child = children(node)[i];
+	unsigned max = node_max(child), room = max - left->count;
+	if (child->count < max || room < max / 8)
+		return false;
+	left = children(node)[i - 1] = cow_edit(cache, left, node_size(pair_len, left->height));
+	child = children(node)[i] = cow_edit(cache, child, node_size(pair_len, child->height));
+	/* The pair 0 of an inner node is not kept up; the parent's is its true lower bound. */
+	if (child->height > 0)
+		memcpy(pair_at(child, pair_len, 0), pair_at(node, pair_len, i), pair_len);
+	move(left, left->count, child, 0, room, pair_len);
+	left->count = (uint16_t)max;
+	child->count = (uint16_t)(max - room);
+	move(child, 0, child, room, child->count, pair_len);
+	memcpy(pair_at(node, pair_len, i), pair_at(child, pair_len, 0), pair_len);
+	return true;
+}
+
 /* Inserts into the subtree at `*at`, which is replaced by its copy; returns a new right neighbour
  * if it was split. */
 static struct index_node *
@@ -242,6 +269,8 @@ insert_below(struct treecache *cache, struct index_node **at, size_t pair_len, c
 		return put(
 		    cache, node, pair_len, search(node, pair_len, pair, false, 0), pair, NULL);
 	unsigned i = child_for(node, pair_len, pair);
+	if (shift_left(cache, node, pair_len, i))
+		i = child_for(node, pair_len, pair);
 	struct index_node *right = insert_below(cache, &children(node)[i], pair_len, pair);
 	return right == NULL
 		   ? NULL

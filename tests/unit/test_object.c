@@ -520,6 +520,18 @@ a_pod_has_its_addresses_and_whether_it_runs(void **state)
 }
 
 static void
+a_pod_has_no_more_addresses_than_can_be_looked_at_one_by_one(void **state)
+{
+	char text[16384] = "{\"kind\":\"Pod\"," META ",\"status\":{\"podIPs\":[{\"ip\":\"fd00::\"}";
+	(void)state;
+	for (int i = 1; i <= POD_ADDRS_MAX; i++)
+		sprintf(text + strlen(text), ",{\"ip\":\"fd00::%x\"}", i);
+	assert_int_equal(extract(strcat(text, "]}}")), 0);
+	assert_int_equal(object.pod.addr_count, POD_ADDRS_MAX);
+	assert_int_equal(object.pod.addrs[POD_ADDRS_MAX - 1].bytes[15], POD_ADDRS_MAX - 1);
+}
+
+static void
 a_pod_being_deleted_does_not_run(void **state)
 {
 	(void)state;
@@ -603,6 +615,7 @@ main(void)
 		TEST(endpoints_without_subsets_are_no_slices),
 		TEST(a_namespace_has_no_namespace),
 		TEST(a_pod_has_its_addresses_and_whether_it_runs),
+		TEST(a_pod_has_no_more_addresses_than_can_be_looked_at_one_by_one),
 		TEST(a_pod_being_deleted_does_not_run),
 		TEST(a_node_has_zone_and_region_of_new_or_old_labels),
 		TEST(a_config_map_has_its_strings),

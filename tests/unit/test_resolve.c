@@ -1,0 +1,110 @@
+/* Reverse names as addresses, and back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/resolve.h"
+
+/* The number of bits that the name spells, into `addr`; -1: it is no reverse name. */
+static int
+read_name(const struct dname *name, struct addr *addr)
+{
+	uint8_t wire[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+
+	memcpy(wire, name->wire, name->len);
+	dname_lower(wire, name->len);
+	struct name cut = name_cut(wire, name->len, offsets);
+	return resolve_reverse_name(&cut, addr);
+}
+
+static void
+names_spell_the_addresses_that_they_were_made_of(void **state)
+{
+	(void)state;
+	unsigned random = 1;
+
+	for (unsigned round = 0; round < 20000; round++) {
+		struct addr addr = { .family = round % 2 == 0 ? AF_INET : AF_INET6 }, back;
+		unsigned most = (unsigned)addr_len(&addr) * 8, width = round % 2 == 0 ? 8 : 4;
+		random = random * 1103515245u + 12345u;
+		unsigned bits = (random >> 8) % (most / width + 1) * width;
+		for (unsigned i = 0; i < bits / 8; i++) {
+			random = random * 1103515245u + 12345u;
+			addr.bytes[i] = (uint8_t)(random >> (16 + random % 8)); /* small ones too */
+		}
+		if (bits % 8 != 0)
+			addr.bytes[bits / 8] = (uint8_t)(random >> 16 & 0xf0);
+		struct dname name;
+		reverse_name_prefix(&addr, bits, &name);
+		assert_int_equal(read_name(&name, &back), bits);
+		assert_true(addr_equal(&back, &addr));
+	}
+}
+
+static void
+what_spells_no_address_is_refused(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int bits;
+	} names[] = {
+		{ "4.3.2.1.in-addr.arpa.", 32 },
+		{ "4.3.2.1.IN-ADDR.ARPA.", 32 },
+		{ "0.0.0.0.in-addr.arpa.", 32 },
+		{ "255.255.255.255.in-addr.arpa.", 32 },
+		{ "2.1.in-addr.arpa.", 16 },
+		{ "in-addr.arpa.", 0 },
+		{ "ip6.arpa.", 0 },
+		{ "F.ip6.arpa.", 4 },
+		{ "1.f.ip6.arpa.", 8 },
+		{ "256.3.2.1.in-addr.arpa.", -1 },
+		{ "999.in-addr.arpa.", -1 },
+		{ "01.in-addr.arpa.", -1 },
+		{ "00.in-addr.arpa.", -1 },
+		{ "1234.in-addr.arpa.", -1 },
+		{ "1a.in-addr.arpa.", -1 },
+		{ "-1.in-addr.arpa.", -1 },
+		{ "\\047.in-addr.arpa.", -1 }, /* the byte below '0' */
+		{ ":.in-addr.arpa.", -1 },
+		{ "5.4.3.2.1.in-addr.arpa.", -1 },
+		{ "g.ip6.arpa.", -1 },
+		{ "`.ip6.arpa.", -1 },
+		{ "11.ip6.arpa.", -1 },
+		{ "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ip6.arpa.",
+		    -1 },
+		{ "arpa.", -1 },
+		{ "1.arpa.", -1 },
+		{ "1.in-addr.", -1 },
+		{ "1.xin-addr.arpa.", -1 },
+		{ "1.xip6.arpa.", -1 },
+		/* Bytes that end as a reverse name does, in labels that do not. */
+		{ "aaaaaaaa\\007in-addr.arpa.", -1 },
+		{ "aaa\\003ip6.arpa.", -1 },
+		{ ".", -1 },
+	};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		struct dname name;
+		struct addr addr;
+		assert_int_equal(dname_from_text(&name, names[i].text), 0);
+		int bits = read_name(&name, &addr);
+		if (bits != names[i].bits)
+			fail_msg("%s: %d bits, want %d", names[i].text, bits, names[i].bits);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_spell_the_addresses_that_they_were_made_of),
+		cmocka_unit_test(what_spells_no_address_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
