@@ -7,6 +7,10 @@
  * had to answer), and prints one JSON object: sent, answered, lost, rcodes, latency in microseconds
  * at several percentiles. FILE has dnsperf's form: `NAME TYPE` a line.
  *
+ * `asker flood PORT FILE SECONDS SOCKETS FLIGHT` keeps FLIGHT questions in flight, in batches and
+ * without ever waiting, so that the server is what is slow: a load that cannot keep up lets a fast
+ * server sleep between small batches, and measures that. Prints sent, answered, lost, rcodes.
+ *
  * `asker follow PORT FILE PID` takes the lines `NAME TYPE there|gone` of FILE one after the other:
  * it asks until there is an answer, or NXDOMAIN, and prints the CLOCK_MONOTONIC nanoseconds at
  * which that answer came; 0 when it has not come within FOLLOW_NS. Before it on the line,
@@ -39,9 +43,11 @@ enum {
 	QUERY_MAX = 300,
 	IDS = 65536, /* a socket's questions in flight */
 	LOST_NS = 2000000000,
-	PER_OCTAVE = 64, /* buckets: an error of 1 % at most */
+	FLOOD_LOST_NS = 500000000, /* thousands of times what an answer takes */
+	PER_OCTAVE = 64,           /* buckets: an error of 1 % at most */
 	BUCKETS = 40 * PER_OCTAVE,
 	REPLY_MAX = 4096,
+	FLOOD_BATCH = 32,
 };
 
 struct question {
@@ -185,15 +191,10 @@ receive(struct client *c)
 	}
 }
 
+/* All but the end of the object. */
 static void
-print_load(double seconds)
+print_counts(double seconds)
 {
-	static const struct {
-		const char *name;
-		double share;
-	} points[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p99.9", 0.999 },
-		{ "p99.99", 0.9999 } };
-
 	printf("{\"sent\": %" PRIu64 ", \"answered\": %" PRIu64 ", \"lost\": %" PRIu64
 	       ", \"seconds\": %.3f, \"rcodes\": {",
 	    load.sent, load.answered, load.sent - load.answered, seconds);
@@ -205,7 +206,20 @@ print_load(double seconds)
 		printf("%s\"%s\": %" PRIu64, comma, rcode_name(i, text), load.rcodes[i]);
 		comma = ", ";
 	}
-	printf("}, \"latency_us\": {");
+	printf("}");
+}
+
+static void
+print_load(double seconds)
+{
+	static const struct {
+		const char *name;
+		double share;
+	} points[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p99.9", 0.999 },
+		{ "p99.99", 0.9999 } };
+
+	print_counts(seconds);
+	printf(", \"latency_us\": {");
 	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
 		printf("\"%s\": %.1f, ", points[i].name, percentile(points[i].share));
 	printf("\"max\": %.1f}}\n", (double)load.max_ns / 1000);
@@ -249,6 +263,95 @@ run_load(char **argv)
 		}
 	}
 	print_load(seconds);
+	return 0;
+}
+
+/* A client of a flood: what it sends at once, and how much of it is unanswered. */
+struct flooder {
+	int fd;
+	uint16_t next_id;
+	unsigned in_flight;
+	int64_t heard_ns; /* of the server, or when it was given up */
+};
+
+/* Takes what has arrived; after FLOOD_LOST_NS of silence what is in flight is lost. */
+static void
+flood_receive(struct flooder *f, int64_t now)
+{
+	static uint8_t replies[FLOOD_BATCH][DNS_HEADER]; /* the rest is thrown away */
+	static struct iovec iov[FLOOD_BATCH];
+	static struct mmsghdr in[FLOOD_BATCH];
+
+	for (size_t i = 0; i < FLOOD_BATCH; i++) {
+		iov[i] = (struct iovec){ replies[i], DNS_HEADER };
+		in[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
+	}
+	int n = recvmmsg(f->fd, in, FLOOD_BATCH, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++) {
+		if (f->in_flight == 0 || in[i].msg_len < DNS_HEADER) {
+			load.late++;
+			continue;
+		}
+		f->in_flight--;
+		load.answered++;
+		load.rcodes[replies[i][3] & 15]++;
+	}
+	if (n > 0) {
+		f->heard_ns = now;
+	} else if (now - f->heard_ns > FLOOD_LOST_NS) {
+		f->in_flight = 0;
+		f->heard_ns = now;
+	}
+}
+
+static void
+flood_send(struct flooder *f, unsigned count)
+{
+	static struct iovec iov[FLOOD_BATCH];
+	static struct mmsghdr out[FLOOD_BATCH];
+
+	for (unsigned i = 0; i < count; i++) {
+		struct question *q = &questions[(load.sent + i) % question_count];
+		wire_put16(q->wire, f->next_id++);
+		iov[i] = (struct iovec){ q->wire, q->len };
+		out[i].msg_hdr = (struct msghdr){ .msg_iov = &iov[i], .msg_iovlen = 1 };
+	}
+	int n = sendmmsg(f->fd, out, count, MSG_DONTWAIT);
+	if (n > 0) {
+		load.sent += (unsigned)n;
+		f->in_flight += (unsigned)n;
+	}
+}
+
+static int
+run_flood(char **argv)
+{
+	double seconds = atof(argv[2]);
+	size_t count = (size_t)atoi(argv[3]);
+	unsigned each = (unsigned)atoi(argv[4]) / (unsigned)(count > 0 ? count : 1);
+	static struct flooder *flooders; /* reachable to the end, which is the end of the program */
+	flooders = xcalloc(count, sizeof(*flooders));
+
+	if (each == 0 || each > FLOOD_BATCH)
+		errx(2, "FLIGHT: 1 to %d a socket", FLOOD_BATCH);
+	read_questions(argv[1]);
+	int64_t begun = now_ns(), end = begun + (int64_t)(seconds * 1e9), now;
+	for (size_t i = 0; i < count; i++)
+		flooders[i] = (struct flooder){ .fd = connect_to(argv[0]), .heard_ns = begun };
+	while ((now = now_ns()) < end)
+		for (size_t i = 0; i < count; i++) {
+			struct flooder *f = &flooders[i];
+			if (f->in_flight > 0)
+				flood_receive(f, now);
+			if (f->in_flight <= each / 2) /* half of them at once, not one by one */
+				flood_send(f, each - f->in_flight);
+		}
+	/* What is under way is waited for: only silence is loss. */
+	for (size_t i = 0; i < count; i++)
+		while (flooders[i].in_flight > 0)
+			flood_receive(&flooders[i], now_ns());
+	print_counts((double)(now - begun) / 1e9);
+	printf("}\n");
 	return 0;
 }
 
@@ -376,7 +479,10 @@ main(int argc, char **argv)
 {
 	if (argc == 7 && strcmp(argv[1], "load") == 0)
 		return run_load(argv + 2);
+	if (argc == 7 && strcmp(argv[1], "flood") == 0)
+		return run_flood(argv + 2);
 	if (argc == 5 && strcmp(argv[1], "follow") == 0)
 		return run_follow(argv + 2);
-	errx(2, "usage: asker load PORT FILE RATE SECONDS SOCKETS | asker follow PORT FILE PID");
+	errx(2, "usage: asker load PORT FILE RATE SECONDS SOCKETS | asker flood PORT FILE SECONDS "
+		"SOCKETS FLIGHT | asker follow PORT FILE PID");
 }

@@ -1,4 +1,4 @@
-"""Load generators, pinned: dnsperf for rates, asker.c for times. Each run gives a dictionary and the command that made it."""
+"""Load generators, pinned: dnsperf, and asker.c for times and for floods. Each run gives a dictionary and the command that made it."""
 
 import json
 import os
@@ -20,8 +20,10 @@ def run(command, timeout):
     return done.stdout
 
 
-def cache_misses(pid, command, timeout):
-    """What the command prints, and the cache misses of a process while it ran: None where the machine has no counters for that."""
+def run_counting(pid, command, timeout):
+    """What the command prints, and the cache misses of a process (or None) while it ran: None where the machine has no counters for that."""
+    if pid is None:
+        return run(command, timeout), None
     with tempfile.NamedTemporaryFile("r") as counts:
         text = run(["perf", "stat", "-x", ",", "-o", counts.name, "-e", "cache-misses", "-p", str(pid), "--", *command], timeout)
         found = re.search(r"^(\d+),", counts.read(), re.M)
@@ -38,7 +40,7 @@ def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=N
                "-T", str(threads), "-q", str(outstanding), "-m", mode, "-t", "2"]  # fmt: skip
     if rate:
         command += ["-Q", str(int(rate))]
-    text, misses = cache_misses(count, command, seconds + 60) if count else (run(command, seconds + 60), None)
+    text, misses = run_counting(count, command, seconds + 60)
 
     def number(label, kind=int):
         found = re.search(rf"{label}:\s+([\d.]+)", text)
@@ -48,6 +50,13 @@ def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=N
     return {"sent": number("Queries sent"), "answered": number("Queries completed"), "lost": number("Queries lost"),
             "seconds": number("Run time \\(s\\)", float), "rcodes": rcodes,
             "cache_misses": misses, "latency_avg_us": (number("Average Latency \\(s\\)", float) or 0) * 1e6, "command": shlex.join(command)}  # fmt: skip
+
+
+def flood(port, path, seconds, clients=20, outstanding=200, count=None):
+    """As many questions as are answered, by a client that never waits. Returns sent, answered, lost, seconds, rcodes; cache_misses as dnsperf()."""
+    command = [*machine.pinned(machine.cpus()[1]), ASKER, "flood", str(port), path, str(seconds), str(clients), str(outstanding)]
+    text, misses = run_counting(count, command, seconds + 60)
+    return {**json.loads(text), "cache_misses": misses, "command": shlex.join(command)}
 
 
 def asker_command(port, path, rate, seconds, sockets=20, cpu=None, realtime=False):

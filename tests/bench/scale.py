@@ -18,7 +18,7 @@ import time
 import machine
 import questions
 from cluster import Cluster, follow_lines
-from load import ASKER, asker, dnsperf
+from load import ASKER, asker, flood
 from results import DIRECTORY, load, save, say, summary, text_of
 
 FULL = 10_000
@@ -124,7 +124,7 @@ def query_cost(c, path, repeats):
     runs = []
     for _ in range(repeats):
         before = c.kubedns.spent()
-        got = dnsperf(c.kubedns.port, path, 2, count=c.kubedns.process.pid)
+        got = flood(c.kubedns.port, path, 2, count=c.kubedns.process.pid)
         spent = c.kubedns.spent() - before
         ns = spent.total_ns / got["answered"]
         misses = got["cache_misses"] and got["cache_misses"] / got["answered"]

@@ -1,7 +1,9 @@
 """
 Queries per CPU second of kubedns and its peers, over the same questions on the same CPU, turn by turn, so that a noisy minute hurts all.
 
-A server's cost is its own CPU time from /proc, user and system apart, divided by the answers that dnsperf counted.
+A server's cost is its own CPU time from /proc, user and system apart, divided by the answers that the load generator counted. What counts is the
+server at work: a flood by `asker`, which is faster than all of them. dnsperf beside it is what people have at hand; on one CPU it is slower than
+the fastest of them, which then sleep between small batches.
 """
 
 import argparse
@@ -10,7 +12,7 @@ import shutil
 
 import pod
 import questions
-from load import asker, dnsperf
+from load import asker, dnsperf, flood
 from machine import cpus
 from results import DIRECTORY, save, say, summary
 from servers import REVERSE, Dnsmasq, Knot, Kubedns, Nsd, Peer, Reflector, print_zones
@@ -21,6 +23,7 @@ def arguments(argv):
     p.add_argument("--repeats", type=int, default=7)
     p.add_argument("--seconds", type=float, default=0.8, help="of one run: short, so that the turns of all servers are close together")
     p.add_argument("--kinds", default=",".join(questions.KINDS), help="of questions, by commas (all: %(default)s)")
+    p.add_argument("--dnsperf-kinds", default="mix,cluster_a,nxdomain", help="of questions for dnsperf over UDP too (%(default)s)")
     p.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND",
                    help="another server; {port}, {zone}, {objects} and {directory} in COMMAND are put in")  # fmt: skip
     p.add_argument("--servers", default="kubedns,knot,nsd,dnsmasq,reflector", help="of our own choice, by commas")
@@ -58,10 +61,10 @@ def kinds_for(server, kinds):
     return [k for k in kinds if k in getattr(server, "kinds", kinds)]
 
 
-def measure(server, path, seconds, **how):
-    """One run of dnsperf, and what the server spent on it."""
+def measure(server, path, seconds, load=dnsperf, **how):
+    """One run of a load generator, and what the server spent on it."""
     before = server.spent()
-    got = dnsperf(server.port, path, seconds, **how)
+    got = load(server.port, path, seconds, **how)
     spent = server.spent() - before
     answered = got["answered"]
     if not answered or spent.seconds <= 0:
@@ -83,9 +86,9 @@ def judge_all(servers, people, kinds):
     return wrong
 
 
-def run_rates(a, servers, files, wrong, proto):
+def run_rates(a, servers, files, wrong, proto, load):
     runs = []
-    how = {"mode": proto, "clients": 20, "outstanding": 200}
+    how = {"mode": proto, "clients": 20, "outstanding": 200} if load is dnsperf else {}
     for repeat in range(a.repeats):
         for kind, path in files.items():
             for server in servers:
@@ -93,9 +96,9 @@ def run_rates(a, servers, files, wrong, proto):
                     continue
                 if proto == "tcp" and server.name == "reflector":
                     continue
-                one = measure(server, path, a.seconds, **how)
-                runs.append({"server": server.name, "kind": kind, "proto": proto, "repeat": repeat, **one})
-                say(f"{proto} {repeat + 1}/{a.repeats} {kind:13} {server.name:10} {one['per_cpu_second']:9,.0f} a CPU second, "
+                one = measure(server, path, a.seconds, load, **how)
+                runs.append({"server": server.name, "kind": kind, "proto": proto, "load": load.__name__, "repeat": repeat, **one})
+                say(f"{load.__name__} {proto} {repeat + 1}/{a.repeats} {kind:13} {server.name:10} {one['per_cpu_second']:9,.0f} a CPU second, "
                     f"user {one['user_ns']:5.0f} ns, system {one['system_ns']:5.0f} ns, busy {one['busy']:.2f}, lost {one['lost']}")  # fmt: skip
     return runs
 
@@ -104,7 +107,7 @@ def run_latency(a, servers, path, runs):
     """At half of what each server answered at most, and at the same rate for all: half of the slowest one's."""
     out = []
     for server in servers:
-        top = summary([r["answered"] / r["seconds"] for r in runs if r["server"] == server.name and r["kind"] == "mix" and r["proto"] == "udp"])
+        top = summary([r["answered"] / r["seconds"] for r in runs if r["server"] == server.name and r["kind"] == "mix" and r["load"] == "flood"])
         if top is None:
             continue
         for repeat in range(min(3, a.repeats)):
@@ -151,10 +154,11 @@ def main(argv):
         for server in servers:
             server.start()
         wrong = judge_all(servers, people, kinds)
-        runs = run_rates(a, servers, files, wrong, "udp")
+        runs = run_rates(a, servers, files, wrong, "udp", flood)
+        runs += run_rates(a, servers, {k: files[k] for k in a.dnsperf_kinds.split(",") if k in files}, wrong, "udp", dnsperf)
         if not a.no_tcp:
             few = {k: files[k] for k in ("mix", "headless_srv") if k in files}
-            runs += run_rates(a, servers, few, wrong, "tcp")
+            runs += run_rates(a, servers, few, wrong, "tcp", dnsperf)
         latency = [] if a.no_latency or "mix" not in files else run_latency(a, servers, files["mix"], runs)
     finally:
         for server in servers:

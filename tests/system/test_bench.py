@@ -73,6 +73,26 @@ def test_the_asker_counts_answers_and_codes(kubedns, tmp_path):
     assert 0 < got["latency_us"]["p50"] <= got["latency_us"]["p99"] <= got["latency_us"]["max"] * 1.02
 
 
+def test_a_flood_counts_answers_and_codes(kubedns, tmp_path):
+    path = tmp_path / "questions"
+    path.write_text("web-00000.ns-00000.svc.cluster.local. A\nmissing.ns-00000.svc.cluster.local. A\n")
+    got = json.loads(asker("flood", kubedns.port, path, 0.5, 4, 40))
+    assert got["sent"] > 1000 and got["answered"] == got["sent"] and got["lost"] == 0
+    assert got["seconds"] >= 0.5
+    codes = got["rcodes"]
+    assert set(codes) == {"NOERROR", "NXDOMAIN"} and abs(codes["NOERROR"] - codes["NXDOMAIN"]) <= 1
+
+
+def test_a_flood_counts_what_is_lost(tmp_path):
+    """Each client gives its ten up after half a second of silence, and goes on."""
+    path = tmp_path / "questions"
+    path.write_text("a.example. A\n")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        got = json.loads(asker("flood", silent.getsockname()[1], path, 0.8, 2, 20))
+    assert got["answered"] == 0 and got["sent"] == got["lost"] == 40
+
+
 def test_the_asker_counts_what_is_lost(tmp_path):
     path = tmp_path / "questions"
     path.write_text("a.example. A\n")
