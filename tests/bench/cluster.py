@@ -21,8 +21,9 @@ REQUIRED = ("services", "endpointslices", "namespaces")
 class Cluster:
     """`with Cluster(**population) as c`: c.api, c.people; c.start() gives a kubedns that watches it."""
 
-    def __init__(self, people):
+    def __init__(self, people, name="cluster"):
         self.people, self.kubedns = people, None
+        self.directory = os.path.join(DIRECTORY, name)
         self.api = ApiProcess(prefix=machine.pinned(machine.cpus()[1]))
 
     def __enter__(self):
@@ -49,8 +50,9 @@ class Cluster:
     def start(self):
         """Starts kubedns; returns (it, its first sync): wall and CPU seconds until ready, bytes received, memory a second later."""
         self.stop()
-        config = self.api.kubeconfig(os.path.join(DIRECTORY, "kubeconfig"))
-        k = self.kubedns = Kubedns(DIRECTORY, [f"--kubecfg-file={config}"])
+        os.makedirs(self.directory, exist_ok=True)
+        config = self.api.kubeconfig(os.path.join(self.directory, "kubeconfig"))
+        k = self.kubedns = Kubedns(self.directory, [f"--kubecfg-file={config}"])
         k.answers = lambda: True  # started is enough
         begun = time.monotonic()
         k.start()

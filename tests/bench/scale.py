@@ -9,6 +9,7 @@ a figure of their own, which says what kubedns does and not what the machine doe
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -28,6 +29,7 @@ def arguments(argv):
     p = argparse.ArgumentParser(prog="make bench-scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--sizes", default="0.01,0.1,1,4", help="multiples of 10,000 Services (%(default)s); 1 is measured in full")
     p.add_argument("--repeats", type=int, default=3)
+    p.add_argument("--turns", type=int, default=9, help="over all sizes, of what one query and one change cost; 0: keep the last result")
     p.add_argument("--rates", default="10,100,1000", help="changes a second")
     p.add_argument("--seconds", type=float, default=20, help="of each rate of changes")
     p.add_argument("--load", type=int, default=5000, help="queries a second while things change")
@@ -120,16 +122,13 @@ def idle_load(c, a, path, seconds):
     return {"rate": 0, "seconds": seconds, "queries": queries, "cpu_s": (c.kubedns.spent() - before).seconds}
 
 
-def query_cost(c, path, repeats):
-    runs = []
-    for _ in range(repeats):
-        before = c.kubedns.spent()
-        got = flood(c.kubedns.port, path, 2, count=c.kubedns.process.pid)
-        spent = c.kubedns.spent() - before
-        ns = spent.total_ns / got["answered"]
-        misses = got["cache_misses"] and got["cache_misses"] / got["answered"]
-        runs.append({"answered": got["answered"], "user_ns": ns * spent.user_share, "cpu_ns": ns, "cache_misses": misses, "lost": got["lost"]})
-    return runs
+def query_cost(c, path):
+    before = c.kubedns.spent()
+    got = flood(c.kubedns.port, path, 1, count=c.kubedns.process.pid)
+    spent = c.kubedns.spent() - before
+    ns = spent.total_ns / got["answered"]
+    misses = got["cache_misses"] and got["cache_misses"] / got["answered"]
+    return {"answered": got["answered"], "user_ns": ns * spent.user_share, "cpu_ns": ns, "cache_misses": misses, "lost": got["lost"]}
 
 
 def change_cost(c, rate, seconds, headless_only=True):
@@ -205,13 +204,9 @@ def size(a, factor):
         k = c.kubedns
         path = questions.write(people, "mix", os.path.join(DIRECTORY, "scale.questions"), seed=a.seed)
         out["wrong"] = questions.judge(people, "mix", k.port)[:5]
-        out["query"] = query_cost(c, path, a.repeats)
         out["relist"] = relists(c, a, path, "watch list")
-        with machine.realtime(a.realtime, k.process.pid, c.api.process.pid):
-            out["change"] = [change_cost(c, 100, 5) for _ in range(a.repeats)]
-        say(f"a query costs {summary([q['cpu_ns'] for q in out['query']])['median']:.0f} ns, "
-            f"a change {summary([x['cpu_us'] for x in out['change']])['median']:.0f} us")  # fmt: skip
         if full:
+            out["query"] = [query_cost(c, path) for _ in range(a.repeats)]
             c.api.set_watchlist(False)
             out["sync_paged"] = syncs(c, a.repeats, "paged lists")
             out["relist_paged"] = relists(c, a, path, "paged lists")
@@ -225,28 +220,56 @@ def size(a, factor):
     return out
 
 
+def clusters_of(stack, populations):
+    """All of these at once, each with its kubedns."""
+    clusters = [stack.enter_context(Cluster(people, f"cluster-{n}")) for n, people in enumerate(populations)]
+    for c in clusters:
+        c.start()
+    return clusters
+
+
+def growth(a, factors):
+    """What a query and a change cost at each size, in turns: the speed of a shared host drifts more from minute to minute than they differ."""
+    with contextlib.ExitStack() as stack:
+        clusters = clusters_of(stack, [people_of(int(FULL * f), a.seed) for f in factors])
+        paths = [questions.write(c.people, "mix", os.path.join(c.directory, "questions"), seed=a.seed) for c in clusters]
+        out = [{"services": c.people.services, "query": [], "change": []} for c in clusters]
+        for turn in range(a.turns):
+            for c, path, one in zip(clusters, paths, out):
+                one["query"].append(query_cost(c, path))
+                one["change"].append(change_cost(c, 100, 2))
+            say(f"turn {turn + 1}/{a.turns}: " + "; ".join(f"{one['services']:,} Services: a query {one['query'][-1]['cpu_ns']:.0f} ns, a change "
+                                                        f"{one['change'][-1]['cpu_us']:.0f} us" for one in out))  # fmt: skip
+    return out
+
+
 def huge(a):
-    """A headless Service of --big-slices slices with 100 endpoints each, alone; and one slice alone: a change must cost the same."""
-    out = []
-    for slices in (1, a.big_slices):
-        people = questions.population.Population(namespaces=1, services=2, slices=1, endpoints=100, headless=0, big=1, big_slices=slices,
-                                                 big_headless=True, seed=a.seed)  # fmt: skip
-        with Cluster(people) as c:
-            k, sync = c.start()
-            with machine.realtime(a.realtime, k.process.pid, c.api.process.pid):
-                costs = [change_cost(c, 100, 5) for _ in range(a.repeats)]
-        out.append({"slices": slices, "endpoints": slices * 100, "VmRSS": sync["VmRSS"], "change": costs})
-        say(f"a change of a headless Service of {slices * 100:,} endpoints: {summary([x['cpu_us'] for x in costs])['median']:.0f} us of CPU")
+    """A headless Service of --big-slices slices with 100 endpoints each, alone; and one slice alone: a change must cost the same. In turns."""
+
+    def people(slices):
+        return questions.population.Population(namespaces=1, services=2, slices=1, endpoints=100, headless=0, big=1, big_slices=slices,
+                                               big_headless=True, seed=a.seed)  # fmt: skip
+
+    sizes = (1, a.big_slices)
+    with contextlib.ExitStack() as stack:
+        clusters = clusters_of(stack, map(people, sizes))
+        out = [{"slices": n, "endpoints": n * 100, "change": []} for n in sizes]
+        for turn in range(a.turns):
+            for c, one in zip(clusters, out):
+                one["change"].append(change_cost(c, 100, 2))
+            say(f"turn {turn + 1}/{a.turns}: " + "; ".join(f"{one['endpoints']:,} endpoints: a change {one['change'][-1]['cpu_us']:.0f} us" for one in out))
     return out
 
 
 def main(argv):
     a = arguments(argv)
     os.makedirs(DIRECTORY, exist_ok=True)
-    sizes = [size(a, float(f)) for f in a.sizes.split(",")]
-    # Sizes that were not asked for keep their last result.
+    factors = [float(f) for f in a.sizes.split(",")]
+    sizes = [size(a, f) for f in factors]
+    # What was not asked for keeps its last result.
     old = load().get("scale", {})
     kept = [x for x in old.get("sizes", []) if x["factor"] not in [y["factor"] for y in sizes]]
     save("scale", {"seed": a.seed, "load": a.load, "realtime": a.realtime, "sizes": sorted(sizes + kept, key=lambda x: x["factor"]),
+                   "growth": growth(a, factors) if len(factors) > 1 and a.turns else old.get("growth"),
                    "huge": huge(a) if a.big_slices else old.get("huge")})  # fmt: skip
     return 1 if any(s["wrong"] or any(r["wrong"] for r in s["relist"]) for s in sizes) else 0
