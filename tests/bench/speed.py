@@ -103,15 +103,19 @@ def run_rates(a, servers, files, wrong, proto, load):
     return runs
 
 
+def latency_rates(servers, runs):
+    """[(server, rate)]: half of what each answered at most, and at half of what the slowest of our own choice did, for all of these."""
+    tops = {s: summary([r["answered"] / r["seconds"] for r in runs if r["server"] == s.name and r["kind"] == "mix" and r["load"] == "flood"]) for s in servers}
+    halves = {s: int(top["median"] / 2) for s, top in tops.items() if top}
+    chosen = [s for s in halves if not isinstance(s, Peer)]
+    least = min((halves[s] for s in chosen), default=0)
+    return [*halves.items(), *((s, least) for s in chosen if halves[s] != least)]
+
+
 def run_latency(a, servers, path, runs):
-    """At half of what each server answered at most, and at the same rate for all: half of the slowest one's."""
     out = []
-    for server in servers:
-        top = summary([r["answered"] / r["seconds"] for r in runs if r["server"] == server.name and r["kind"] == "mix" and r["load"] == "flood"])
-        if top is None:
-            continue
+    for server, rate in latency_rates(servers, runs):
         for repeat in range(min(3, a.repeats)):
-            rate = int(top["median"] / 2)
             got = asker(server.port, path, rate, max(5, a.seconds))
             out.append({"server": server.name, "repeat": repeat, "rate": rate, **got})
             say(f"latency at {rate:,}/s {server.name:10} p50 {got['latency_us']['p50']:.0f} p99 {got['latency_us']['p99']:.0f} "

@@ -98,11 +98,55 @@ what_spells_no_address_is_refused(void **state)
 	}
 }
 
+static int
+below(const uint8_t *wire, size_t len, const struct dname *zone)
+{
+	uint8_t offsets[DNAME_LABELS_MAX];
+	struct name name = name_cut(wire, len, offsets);
+
+	return name_below(&name, zone);
+}
+
+/* Any byte of the zone that is another makes it another zone, and only whole labels count. */
+static void
+names_are_below_a_zone_by_every_byte_of_it(void **state)
+{
+	(void)state;
+	static const char *const zones[] = { "a.", "local.", "x.local.", "cluster.local.",
+		"k8s.example.org.", "a-long-cluster-domain.corp.example.org." };
+
+	for (size_t z = 0; z < sizeof zones / sizeof zones[0]; z++) {
+		char text[100];
+		struct dname zone, name, other;
+		assert_int_equal(dname_from_text(&zone, zones[z]), 0);
+		snprintf(text, sizeof text, "web.default.svc.%s", zones[z]);
+		assert_int_equal(dname_from_text(&name, text), 0);
+		assert_int_equal(below(name.wire, name.len, &zone), 3);
+		assert_int_equal(below(zone.wire, zone.len, &zone), 0);
+		assert_int_equal(
+		    below(zone.wire + 1 + zone.wire[0], zone.len - 1u - zone.wire[0], &zone), -1);
+		for (size_t i = (size_t)name.len - zone.len; i + 1 < name.len; i++) {
+			if (name.wire[i] < 'a') /* a length: another one is no name */
+				continue;
+			other = name;
+			other.wire[i] ^= 1;
+			assert_int_equal(below(other.wire, other.len, &zone), -1);
+		}
+		/* Its bytes inside of a label: "xxx\5local." is one label and the root. */
+		struct dname inside = { .len = (uint8_t)(zone.len + 2),
+			.wire = { (uint8_t)zone.len, 'x' } };
+		memcpy(inside.wire + 2, zone.wire, zone.len);
+		if (zone.len < DNAME_LABEL_MAX)
+			assert_int_equal(below(inside.wire, inside.len, &zone), -1);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_spell_the_addresses_that_they_were_made_of),
+		cmocka_unit_test(names_are_below_a_zone_by_every_byte_of_it),
 		cmocka_unit_test(what_spells_no_address_is_refused),
 	};
 
