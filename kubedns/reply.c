@@ -323,7 +323,7 @@ glue_add(struct reply *reply, size_t target, const struct glue *glue)
 	const struct glue *last =
 	    reply->glue_count == 0 ? NULL : &reply->glue[reply->glue_count - 1];
 
-	if (target > POINTER_MAX || reply->glue_count == GLUE_MAX)
+	if (reply->glue == NULL || target > POINTER_MAX || reply->glue_count == GLUE_MAX)
 		return;
 	if (last != NULL && last->node == glue->node && last->chunk == glue->chunk &&
 	    last->i == glue->i) /* another port of the same */

@@ -36,7 +36,8 @@ struct reply {
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;
-	struct glue *glue; /* GLUE_MAX of them: more names than a pointer reaches, nearly always */
+	/* GLUE_MAX of them: more names than a pointer reaches, nearly always. NULL: none are wanted. */
+	struct glue *glue;
 };
 
 /* Begins a reply to `query` (read from `wire`); a `tcp` client takes 65,535 bytes. */
