@@ -5,7 +5,7 @@
  *	query -> question -> zone -> existence (resolve.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
  *	      -> records -> rcode, AA, SOA -> reply
  *
- * The caller is in an RCU read section for the call; the reply keeps nothing of the tree.
+ * Whoever hands in a tree is in an RCU read section for the call; the reply keeps nothing of it.
  */
 #ifndef KUBEDNS_ANSWER_H
 #define KUBEDNS_ANSWER_H
@@ -60,7 +60,7 @@ struct answer_context {
 enum answer_outcome {
 	ANSWER_DROP,    /* not a query that may be answered: send nothing */
 	ANSWER_REPLY,   /* `out` holds the reply, whole */
-	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` is untouched */
+	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` means nothing */
 	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones:
 			 * forward `target`/`qtype`, then answer_chased() */
 };
@@ -71,8 +71,8 @@ enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT
 struct answer_info {
 	enum query_result read;
 	uint8_t refused; /* an rcode, or 0: the name is to be looked at */
-	int below;       /* labels of the name before our zone; -1: it is not in it */
-	size_t len;      /* of the reply in `out` */
+	int below; /* labels of the name before our zone; -1: not in it; of what may be looked at */
+	size_t len; /* of the reply in `out` */
 	enum answer_system system;
 	uint8_t rcode;       /* of the reply (the low 4 bits, and BADVERS as 16) */
 	bool truncated;      /* TC was set */

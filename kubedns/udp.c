@@ -211,7 +211,7 @@ read_packet(struct udp *udp, unsigned index, unsigned i)
 	else
 		message->msg_hdr.msg_controllen = 0;
 	if ((message->msg_hdr.msg_flags & MSG_TRUNC) !=
-	    0) /* cut at 4,096: answer() finds it malformed */
+	    0) /* cut at 4,096: answer_read() finds it malformed */
 		stats_drop(udp->worker->stats, DROP_OVERSIZE);
 	answer_read(udp->worker->answers, udp->in_iov[i].iov_base, message->msg_len, &udp->infos[i],
 	    &udp->paths[i]);
@@ -269,14 +269,14 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 	}
 	rcu_leave();
 	udp_flush(udp);
+	/* Outside of the read section: what these start makes system calls. */
+	for (unsigned o = 0; o < other_count; o++)
+		hand_on(udp, index, others[o].i, others[o].outcome);
 
 	uint64_t took_ns = (uint64_t)(worker_time(worker) - start_ns);
 	for (unsigned s = 0; s < SYSTEM_COUNT; s++)
 		if (replied[s] > 0)
 			stats_took(&worker->stats->times[s], took_ns, replied[s]);
-	/* Outside of the read section: what these start makes system calls. */
-	for (unsigned o = 0; o < other_count; o++)
-		hand_on(udp, index, others[o].i, others[o].outcome);
 }
 
 bool

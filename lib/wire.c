@@ -85,6 +85,7 @@ query_read(struct query *query, const uint8_t *wire, size_t len)
 	query->edns_version = 0;
 	query->udp_size = DNS_UDP_MIN;
 	query->question_len = 0;
+	query->qtype = query->qclass = 0;
 	if (len < 2)
 		return QUERY_IGNORE;
 	query->id = wire_get16(wire);

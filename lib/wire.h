@@ -64,7 +64,7 @@ struct query {
 	uint16_t flags; /* the header's second word, as sent */
 	uint16_t qtype, qclass;
 	uint8_t opcode;
-	bool has_question; /* qname, qtype, qclass are valid */
+	bool has_question; /* qname is valid; qtype and qclass are 0 without */
 	bool has_edns;
 	bool edns_do;
 	bool wants_nsid; /* RFC 5001 */

@@ -127,7 +127,7 @@ static inline void
 fetch(const void *block)
 {
 	__builtin_prefetch(block);
-	__builtin_prefetch((const uint8_t *)block + 64);
+	__builtin_prefetch((const void *)((uintptr_t)block + 64)); /* NULL does no harm */
 }
 
 /* Sends a path on from `node`, its last one; false if that is the end. */

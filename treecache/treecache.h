@@ -181,8 +181,8 @@ struct tree_path {
 };
 
 /*
- * Finds the nodes of several names, and brings their records into the cache. All go down together,
- * so that one waits for memory while others are looked at.
+ * Finds the nodes of several names, and brings their records into the cache: all go down together,
+ * so that one waits for memory while others are looked at. A name alone is just looked up.
  */
 void tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned count);
 

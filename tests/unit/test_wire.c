@@ -146,6 +146,32 @@ read_query(struct query *query, const struct message *m)
 	return query_read(query, m->wire, m->len);
 }
 
+/* Nothing of the query before is left in one whose question was not read: it would be counted. */
+static void
+what_has_no_question_has_no_type(void **state)
+{
+	static const uint8_t notify[] = { 0, 1, 0x20, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1 };
+	static const uint8_t two_questions[] = { 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0,
+		1 };
+	static const struct {
+		const uint8_t *wire;
+		size_t len;
+	} odd[] = { { notify, 4 }, { notify, sizeof notify },
+		{ two_questions, sizeof two_questions } };
+	struct message m = WITH(1, OPT "\0\0");
+	struct query query;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+		assert_int_equal(read_query(&query, &m), QUERY_OK);
+		assert_true(query.qtype != 0 && query.qclass != 0);
+		query_read(&query, odd[i].wire, odd[i].len);
+		assert_false(query.has_question);
+		assert_int_equal(query.qtype, 0);
+		assert_int_equal(query.qclass, 0);
+	}
+}
+
 static void
 opt_gives_size_and_flags(void **state)
 {
@@ -222,6 +248,7 @@ main(void)
 		cmocka_unit_test(name_pointed_at_must_end_before_who_points),
 		cmocka_unit_test(name_has_255_bytes_at_most),
 		cmocka_unit_test(name_and_record_cut_at_every_length_are_refused),
+		cmocka_unit_test(what_has_no_question_has_no_type),
 		cmocka_unit_test(opt_gives_size_and_flags),
 		cmocka_unit_test(second_opt_or_one_below_the_root_is_formerr),
 		cmocka_unit_test(options_must_fill_their_length),
