@@ -395,7 +395,9 @@ reply_glue(struct reply *reply)
 struct srv {
 	const uint8_t *port, *proto;
 	unsigned weight;
-	unsigned first, count; /* of the chunk's ports, those that match */
+	unsigned first, count;   /* of the chunk's ports, those that match */
+	uint8_t tail[DNAME_MAX]; /* what all targets end in: the owner's name and the zone */
+	size_t tail_len;
 };
 
 /* Like chunk_port(), but at a Service's bare name each number once. */
@@ -469,16 +471,18 @@ put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct
     unsigned i, const struct srv *srv)
 {
 	uint8_t derived[LABEL_ROOM];
-	bool named = chunk_name(chunk, i) != NULL;
-	bool alone = named ? chunk_names_unique(chunk) : i < chunk->counted;
+	const uint8_t *name = chunk_name(chunk, i),
+		      *label = name != NULL ? name : endpoint_label(chunk, i, derived);
+	bool alone = name != NULL ? chunk_names_unique(chunk) : i < chunk->counted;
 	bool doubles = pool->published > pool->total4 + pool->total6;
-
-	const uint8_t *label = endpoint_label(chunk, i, derived);
-	size_t len = name_size(reply->config, label, chunk->owner);
+	size_t label_len = 1u + *label, len = label_len + srv->tail_len;
 	struct glue glue = {
-		.chunk = chunk, .i = (uint16_t)i, .pool = named && !alone ? pool : NULL
+		.chunk = chunk, .i = (uint16_t)i, .pool = name != NULL && !alone ? pool : NULL
 	};
-	for (unsigned at = srv->first, n = 0; len > 0 && n < srv->count; at++, n++) {
+
+	if (len > DNAME_MAX)
+		return;
+	for (unsigned at = srv->first, n = 0; n < srv->count; at++, n++) {
 		if (n > 0 && !srv_port(chunk, srv->port, srv->proto, &at))
 			return;
 		uint16_t number = chunk->ports->items[at].number;
@@ -491,7 +495,8 @@ put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct
 		wire_put16(p, 0);
 		wire_put16(p + 2, srv->weight);
 		wire_put16(p + 4, number);
-		put_name(p + 6, reply->config, label, chunk->owner);
+		memcpy(p + 6, label, label_len);
+		memcpy(p + 6 + label_len, srv->tail, srv->tail_len);
 		if ((alone && !doubles) || !glue_known(reply, reply->w.len - len))
 			glue_add(reply, reply->w.len - len, &glue);
 	}
@@ -523,8 +528,15 @@ void
 reply_pool_srv(struct reply *reply, size_t owner, const struct pool *pool, const uint8_t *port,
     const uint8_t *proto)
 {
-	struct srv srv = { port, proto, pool_srv_weight(pool, port, proto), 0, 0 };
+	struct srv srv;
 
+	srv.port = port;
+	srv.proto = proto;
+	srv.weight = pool_srv_weight(pool, port, proto);
+	srv.tail_len = name_size(reply->config, NULL, pool->owner);
+	if (srv.tail_len == 0)
+		return;
+	put_name(srv.tail, reply->config, NULL, pool->owner);
 	unsigned first = pool->count == 0 ? 0 : reply->rotation % pool->count;
 	for (unsigned c = 0; c < pool->count && !reply->truncated; c++) {
 		const struct chunk *chunk = pool->chunks[(first + c) % pool->count].chunk;

@@ -3,7 +3,7 @@
 import math
 from xml.sax.saxutils import escape
 
-COLOURS = ("#1f5fa8", "#d9822b", "#4a9a5b", "#8a5fb0", "#6b6b6b", "#b8433f")
+COLOURS = ("#1f5fa8", "#d9822b", "#4a9a5b", "#8a5fb0", "#6b6b6b", "#b8433f", "#2aa5a5", "#c9b037", "#d678a8", "#7a5230")
 FONT = 'font-family="DejaVu Sans, Helvetica, Arial, sans-serif"'
 
 

@@ -366,6 +366,30 @@ no_srv_record_comes_twice_and_none_is_left_out(void **state)
 	ldns_pkt_free(pkt);
 }
 
+/* In a zone of 234 bytes "h-3.db.default.svc" fits into a name, "10-1-0-1.db.default.svc" does not. */
+static void
+a_target_that_is_longer_than_names_may_be_is_left_out(void **state)
+{
+	struct dname zone = world.config.zone, name;
+	char text[DNAME_TEXT_MAX];
+
+	(void)state;
+	snprintf(text, sizeof text, "%063d.%063d.%063d.%040d.", 0, 0, 0, 0);
+	assert_int_equal(dname_from_text(&world.config.zone, text), 0);
+	assert_int_equal(world.config.zone.len, 234);
+	snprintf(text, sizeof text, "db.default.svc.%063d.%063d.%063d.%040d.", 0, 0, 0, 0);
+	assert_int_equal(ask(text, TYPE_SRV, 1232, true, 0), ANSWER_REPLY);
+	ldns_pkt *pkt = read_again();
+	assert_int_equal(ldns_pkt_ancount(pkt), 3); /* of the seven those with a host name */
+	assert_int_equal(dname_from_text(&name, text), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const ldns_rr *rr = ldns_rr_list_rr(ldns_pkt_answer(pkt), i);
+		assert_int_equal(ldns_rdf_size(ldns_rr_rdf(rr, 3)), name.len + 4); /* "h-0" */
+	}
+	ldns_pkt_free(pkt);
+	world.config.zone = zone;
+}
+
 static void
 a_set_that_is_too_large_for_udp_is_cut_on_a_record_border(void **state)
 {
@@ -584,6 +608,7 @@ main(void)
 		cmocka_unit_test(each_endpoint_that_has_a_name_answers_it_once),
 		cmocka_unit_test(no_srv_record_comes_twice_and_none_is_left_out),
 		cmocka_unit_test(a_target_that_a_wildcard_finds_twice_brings_its_addresses_once),
+		cmocka_unit_test(a_target_that_is_longer_than_names_may_be_is_left_out),
 		cmocka_unit_test(a_set_that_is_too_large_for_udp_is_cut_on_a_record_border),
 		cmocka_unit_test(a_set_that_is_too_large_for_tcp_is_cut_there_too),
 		cmocka_unit_test(every_address_of_a_large_set_comes_first_sometime),
