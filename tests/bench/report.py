@@ -209,18 +209,20 @@ def over_smallest(sizes, field, key):
     return {x["services"]: summary([y[key] / z[key] for y, z in zip(x[field], base[field])]) for x in sizes if x is not base}
 
 
-def growth_section(report, sizes):
-    def points(field, key, scale=1.0):
-        return [(x["services"], over(x[field], key)["median"] * scale) for x in sizes]
+def points(sizes, field, key, scale=1.0):
+    """[(Services, median)]."""
+    return [(x["services"], over(x[field], key)["median"] * scale) for x in sizes]
 
-    anonymous = points("sync", "RssAnon", 1 / 1024)
+
+def growth_section(report, sizes):
+    anonymous = points(sizes, "sync", "RssAnon", 1 / 1024)
     floor = min(mib for _, mib in anonymous)
     # What the smallest cluster takes is the program's own; the slope is of what comes on top of it.
     above = [(n, mib - floor) for n, mib in anonymous if mib > floor]
     charts.growth(os.path.join(DIRECTORY, "growth-memory.svg"), "Memory over the size of the cluster", "Services (1.5 slices, 15 endpoints, a namespace each)",
                   "MiB", {"anonymous": anonymous, "above the smallest": above})  # fmt: skip
     charts.growth(os.path.join(DIRECTORY, "growth-cpu.svg"), "CPU of a sync and a relist over the size of the cluster", "Services", "seconds of CPU",
-                  {"first sync": points("sync", "cpu_s"), "relist": points("relist", "cpu_s")})  # fmt: skip
+                  {"first sync": points(sizes, "sync", "cpu_s"), "relist": points(sizes, "relist", "cpu_s")})  # fmt: skip
     report.add("### Growth", "", *(f"![{n}](growth-{n}.svg)" for n in ("memory", "cpu")), "")
     rows = [(f"{x['services']:,}", span(over(x["sync"], "VmRSS"), 1, 1 / 1024), span(over(x["sync"], "RssAnon"), 1, 1 / 1024), span(over(x["sync"], "cpu_s"), 2))
             for x in sizes]  # fmt: skip
@@ -229,12 +231,8 @@ def growth_section(report, sizes):
 
 def growth_of_one(report, sizes):
     """What one query and one change cost, in turns."""
-
-    def points(field, key, scale=1.0):
-        return [(x["services"], over(x[field], key)["median"] * scale) for x in sizes]
-
     charts.growth(os.path.join(DIRECTORY, "growth-cost.svg"), "CPU of one query and one change over the size of the cluster", "Services", "microseconds of CPU",
-                  {"query": points("query", "cpu_ns", 0.001), "change": points("change", "cpu_us")})  # fmt: skip
+                  {"query": points(sizes, "query", "cpu_ns", 0.001), "change": points(sizes, "change", "cpu_us")})  # fmt: skip
     report.add("![cost of one](growth-cost.svg)", "")
     rows = [(f"{x['services']:,}", span(over(x["query"], "cpu_ns")), span(over(x["query"], "user_ns")), span(over(x["query"], "cache_misses"), 1),
              span(over(x["change"], "cpu_us"))) for x in sizes]  # fmt: skip

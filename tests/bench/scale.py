@@ -131,13 +131,14 @@ def query_cost(c, path):
     return {"answered": got["answered"], "user_ns": ns * spent.user_share, "cpu_ns": ns, "cache_misses": misses, "lost": got["lost"]}
 
 
-def change_cost(c, rate, seconds, headless_only=True):
+def change_cost(c, a):
     """CPU of one change, nobody asking, and few enough that each comes alone: {cpu_us}."""
-    before = c.kubedns.spent()
-    c.api.churn(rate, seconds, seed=7, headless_only=headless_only)
-    time.sleep(0.3)
-    count = len(c.api.changes())
-    return {"changes": count, "cpu_us": (c.kubedns.spent() - before).total_ns / count / 1000}
+    with machine.realtime(a.realtime, c.kubedns.process.pid, c.api.process.pid):
+        before = c.kubedns.spent()
+        c.api.churn(100, 2, seed=7, headless_only=True)
+        time.sleep(0.3)
+        count = len(c.api.changes())
+        return {"changes": count, "cpu_us": (c.kubedns.spent() - before).total_ns / count / 1000}
 
 
 RELIST_SECONDS = 6  # of changes and queries around a relist
@@ -237,7 +238,7 @@ def growth(a, factors):
         for turn in range(a.turns):
             for c, path, one in zip(clusters, paths, out):
                 one["query"].append(query_cost(c, path))
-                one["change"].append(change_cost(c, 100, 2))
+                one["change"].append(change_cost(c, a))
             say(f"turn {turn + 1}/{a.turns}: " + "; ".join(f"{one['services']:,} Services: a query {one['query'][-1]['cpu_ns']:.0f} ns, a change "
                                                         f"{one['change'][-1]['cpu_us']:.0f} us" for one in out))  # fmt: skip
     return out
@@ -256,7 +257,7 @@ def huge(a):
         out = [{"slices": n, "endpoints": n * 100, "change": []} for n in sizes]
         for turn in range(a.turns):
             for c, one in zip(clusters, out):
-                one["change"].append(change_cost(c, 100, 2))
+                one["change"].append(change_cost(c, a))
             say(f"turn {turn + 1}/{a.turns}: " + "; ".join(f"{one['endpoints']:,} endpoints: a change {one['change'][-1]['cpu_us']:.0f} us" for one in out))
     return out
 
