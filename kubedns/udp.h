@@ -1,6 +1,6 @@
 /*
  * Queries over UDP, in batches: one recvmmsg(),
- * up to 64 answers inside one RCU read section, one sendmmsg().
+ * up to 64 answers inside one RCU read section, one sendmmsg() (two where handed-on replies wait).
  *
  * Every buffer is allocated once. Buffers are a cache line apart from multiples of 4,096 bytes:
  * else 64 of them would fight for the same sets of the first-level cache. Bound to a wildcard
