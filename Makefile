@@ -50,6 +50,10 @@ $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
+ifeq ($(ALLOCATOR),-lmimalloc)
+$(BUILD)/kubedns/main.o: CFLAGS_ALL += -DMIMALLOC
+endif
+
 # The page's style and script are part of the program (sidecar/assets.c).
 $(BUILD)/sidecar/assets.o: sidecar/page.css sidecar/page.js
 
