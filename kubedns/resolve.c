@@ -319,26 +319,26 @@ nibble(const uint8_t *label)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Whether `name` has labels before `suffix`, of whole labels and `len` bytes: their number, or -1. */
+/* How many labels `name` has before `suffix`, which is two labels of `len` bytes; -1: another end. */
 static int
-labels_before(const struct name *name, const uint8_t *suffix, size_t len, unsigned suffix_labels)
+labels_before(const struct name *name, const uint8_t *suffix, size_t len)
 {
-	if (name->count < suffix_labels || name->len < len ||
-	    name->wire + name->len - len != label_at(name, name->count - suffix_labels) ||
+	if (name->count < 2 || name->len < len ||
+	    name->wire + name->len - len != label_at(name, name->count - 2u) ||
 	    !same_bytes(name->wire + name->len - len, suffix, len))
 		return -1;
-	return (int)(name->count - suffix_labels);
+	return name->count - 2;
 }
 
 int
 resolve_reverse_name(const struct name *name, struct addr *addr)
 {
 	static const uint8_t in_addr[] = "\7in-addr\4arpa", ip6[] = "\3ip6\4arpa";
-	int labels = labels_before(name, in_addr, sizeof in_addr, 2);
+	int labels = labels_before(name, in_addr, sizeof in_addr);
 	bool v4 = labels >= 0;
 
 	if (!v4)
-		labels = labels_before(name, ip6, sizeof ip6, 2);
+		labels = labels_before(name, ip6, sizeof ip6);
 	if (labels < 0 || labels > (v4 ? 4 : 32))
 		return -1;
 	memset(addr, 0, sizeof *addr);
