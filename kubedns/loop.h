@@ -2,9 +2,10 @@
  * One worker from the inside: what its parts
  * (udp, tcp, pending, forward, relay) share, and how they wait.
  *
- * The worker's one epoll_wait() carries in each event a key: which part, which slot of it, and a
- * generation or descriptor, so that an event for something that was closed and reused earlier in
- * the same batch is seen to be stale.
+ * The worker waits in one place, a poll() of its UDP sockets and of an epoll with all the rest.
+ * That carries in each event a key: which part, which slot of it, and a generation or descriptor,
+ * so that an event for something that was closed and reused earlier in the same batch is seen to
+ * be stale.
  */
 #ifndef KUBEDNS_LOOP_H
 #define KUBEDNS_LOOP_H
@@ -26,7 +27,6 @@ struct relay;
 
 enum loop_part {
 	LOOP_WAKE,
-	LOOP_UDP,
 	LOOP_TCP_LISTENER,
 	LOOP_TCP,
 	LOOP_FORWARD,

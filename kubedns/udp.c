@@ -83,13 +83,17 @@ udp_new(struct worker *worker, const struct udp_socket *sockets, size_t count)
 		udp->out[i].msg_hdr.msg_iovlen = 1;
 		prepare_in(udp, i);
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		udp->sockets[udp->socket_count++] = sockets[i];
-		if (loop_control(worker, EPOLL_CTL_ADD, sockets[i].fd, EPOLLIN,
-			loop_key(LOOP_UDP, (uint32_t)i, 0)) != 0)
-			log_fatal("epoll_ctl");
-	}
 	return udp;
+}
+
+size_t
+udp_fds(const struct udp *udp, struct pollfd fds[UDP_SOCKETS_MAX])
+{
+	for (size_t i = 0; i < udp->socket_count; i++)
+		fds[i] = (struct pollfd){ .fd = udp->sockets[i].fd, .events = POLLIN };
+	return udp->socket_count;
 }
 
 void
@@ -279,23 +283,22 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 			stats_took(&worker->stats->times[s], took_ns, replied[s]);
 }
 
-bool
+void
 udp_readable(struct udp *udp, unsigned index)
 {
 	for (unsigned turn = 0; turn < TURNS_MAX; turn++) {
 		int n = recvmmsg(udp->sockets[index].fd, udp->in, UDP_BATCH, MSG_DONTWAIT, NULL);
 		if (n <= 0)
-			return false; /* nothing, or an ICMP error that a client's closed port sent:
-				       * not ours to mend */
+			return; /* nothing, or an ICMP error that a client's closed port sent: not
+				 * ours to mend */
 		answer_batch(udp, index, (unsigned)n);
 		for (unsigned i = 0; i < (unsigned)n; i++) {
 			udp->in[i].msg_hdr.msg_namelen = sizeof(udp->in_addr[i]);
 			udp->in[i].msg_hdr.msg_controllen = sizeof(udp->in_control[i]);
 		}
 		if (n < BUSY_BATCH)
-			return false;
+			return;
 	}
-	return true;
 }
 
 void

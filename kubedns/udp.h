@@ -9,6 +9,7 @@
 #ifndef KUBEDNS_UDP_H
 #define KUBEDNS_UDP_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,16 +25,20 @@ struct udp_socket {
 	bool wildcard; /* needs the packet's destination */
 };
 
-/* Takes the sockets, bound and non-blocking, and waits on them. Never fails but for memory. */
+/* Takes the sockets, bound and non-blocking. Never fails but for memory. */
 struct udp *udp_new(struct worker *worker, const struct udp_socket *sockets, size_t count);
 
 /*
- * Answers what has arrived at socket `index` (at most 16 batches, so that others have their
- * turn); true if more may be there.
+ * What the loop waits for, by socket index; returns how many. For poll(): to a socket that an epoll
+ * waits on the kernel reports every packet that has left it, which is a seventh of what an answer
+ * costs (sock_def_write_space).
  */
-bool udp_readable(struct udp *udp, unsigned index);
+size_t udp_fds(const struct udp *udp, struct pollfd fds[UDP_SOCKETS_MAX]);
 
-/* The same for every socket, when many other events could have kept UDP waiting. */
+/* Answers what has arrived at socket `index`: at most 16 batches, so that others have their turn. */
+void udp_readable(struct udp *udp, unsigned index);
+
+/* The same for every socket. */
 void udp_poll(struct udp *udp);
 
 /*

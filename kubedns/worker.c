@@ -78,9 +78,6 @@ dispatch(struct thread *thread, uint64_t key, uint32_t events)
 	case LOOP_WAKE:
 		take_orders(thread);
 		break;
-	case LOOP_UDP:
-		udp_readable(worker->udp, slot);
-		break;
 	case LOOP_TCP_LISTENER:
 		tcp_accept(worker->tcp, slot);
 		break;
@@ -112,21 +109,35 @@ finish_turn(struct worker *worker)
 	return due_ns <= worker->now_ns ? 0 : (int)((due_ns - worker->now_ns + 999999) / 1000000);
 }
 
+/* What has happened to everything but the UDP sockets. */
+static void
+take_events(struct thread *thread)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(thread->worker.epoll, events, EVENTS_MAX, 0);
+	if (n < 0 && errno != EINTR)
+		log_fatal("epoll_wait");
+	for (int i = 0; i < n; i++)
+		dispatch(thread, events[i].data.u64, events[i].events);
+}
+
 static void
 loop(struct thread *thread)
 {
 	struct worker *worker = &thread->worker;
-	struct epoll_event events[EVENTS_MAX];
+	struct pollfd fds[UDP_SOCKETS_MAX + 1];
+	unsigned sockets = (unsigned)udp_fds(worker->udp, fds);
 	int wait_ms = 0;
+	fds[sockets] = (struct pollfd){ .fd = worker->epoll, .events = POLLIN };
 	while (!atomic_load_explicit(&thread->stop, memory_order_acquire)) {
-		int n = epoll_wait(worker->epoll, events, EVENTS_MAX, wait_ms);
-		if (n < 0 && errno != EINTR)
-			log_fatal("epoll_wait");
+		if (poll(fds, sockets + 1, wait_ms) < 0 && errno != EINTR)
+			log_fatal("poll");
 		worker_time(worker);
-		for (int i = 0; i < n; i++)
-			dispatch(thread, events[i].data.u64, events[i].events);
-		if (n == EVENTS_MAX) /* many TCP clients: UDP may have been left out of this turn */
-			udp_poll(worker->udp);
+		if (fds[sockets].revents != 0)
+			take_events(thread);
+		for (unsigned i = 0; i < sockets; i++)
+			if (fds[i].revents != 0)
+				udp_readable(worker->udp, i);
 		wait_ms = finish_turn(worker);
 		atomic_store_explicit(&thread->passed_ns, worker->now_ns, memory_order_relaxed);
 	}
