@@ -52,9 +52,10 @@ def dnsperf(port, path, seconds, clients=20, outstanding=200, mode="udp", rate=N
             "cache_misses": misses, "latency_avg_us": (number("Average Latency \\(s\\)", float) or 0) * 1e6, "command": shlex.join(command)}  # fmt: skip
 
 
-def flood(port, path, seconds, clients=20, outstanding=200, count=None):
+def flood(port, path, seconds, clients=20, outstanding=200, cpu=None, count=None):
     """As many questions as are answered, by a client that never waits. Returns sent, answered, lost, seconds, rcodes; cache_misses as dnsperf()."""
-    command = [*machine.pinned(machine.cpus()[1]), ASKER, "flood", str(port), path, str(seconds), str(clients), str(outstanding)]
+    cpu = machine.cpus()[1] if cpu is None else cpu
+    command = [*machine.pinned(cpu), ASKER, "flood", str(port), path, str(seconds), str(clients), str(outstanding)]
     text, misses = run_counting(count, command, seconds + 60)
     return {**json.loads(text), "cache_misses": misses, "command": shlex.join(command)}
 

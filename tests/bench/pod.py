@@ -1,8 +1,9 @@
 """
 The pod's two topologies: classic (dnsmasq before kubedns) and front (kubedns before dnsmasq), all on one CPU, beside dnsmasq alone. CPU is
-that of all processes of a topology, in turns, so that a noisy minute hurts all; ratios are of one turn. Names that are no Service's are
-answered by the reflector, as the upstream that costs least. Where there are CPUs for each of dnsmasq, kubedns and the load, the rate of names
-outside is measured that way as well; where not, it follows from what each spends on a query.
+that of all processes of a topology, in turns, so that a noisy minute hurts all; ratios are of one turn. The load is a flood by `asker`, which
+keeps every topology at work: dnsperf lets the front sleep up to half of the time, and a sleep then costs as much as a query. Names that are
+no Service's are answered by the reflector, as the upstream that costs least. Where there are CPUs for each of dnsmasq, kubedns and the load,
+the rate of names outside is measured that way as well; where not, it follows from what each spends on a query.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import dns.message
 import dns.query
 
 import questions
-from load import asker, dnsperf
+from load import asker, flood
 from machine import cpus
 from results import DIRECTORY, save, say, summary
 from servers import Forwarder, Kubedns, Reflector
@@ -68,13 +69,14 @@ def write_outside(path, count=500, seed=1):
 def measure(topology, kind, path, seconds, repeat, **how):
     """One run: the rate, and what each server of the topology spent on a question."""
     before = topology.spent()
-    got = dnsperf(topology.port, path, seconds, **how)
+    got = flood(topology.port, path, seconds, **how)
     spent = [after - b for after, b in zip(topology.spent(), before)]
     answered = got["answered"]
     if not answered or any(k != "NOERROR" for k in got["rcodes"]) and kind == "outside":
         raise RuntimeError(f"{topology.name} {kind}: {got}")
     total = sum(s.total_ns for s in spent)
-    say(f"{repeat + 1} {topology.name:8} {kind:10} {answered / total * 1e9:9,.0f} a CPU second, {answered / got['seconds']:9,.0f} a second, lost {got['lost']}")
+    say(f"{repeat + 1} {topology.name:8} {kind:10} {answered / total * 1e9:9,.0f} a CPU second, {answered / got['seconds']:9,.0f} a second, "
+        f"busy {total / 1e9 / got['seconds']:.2f}, lost {got['lost']}")  # fmt: skip
     return {"topology": topology.name, "kind": kind, "repeat": repeat, **got, "rate": answered / got["seconds"], "per_cpu_second": answered / total * 1e9,
             "user_ns": sum(s.total_ns * s.user_share for s in spent) / answered, "system_ns": sum(s.total_ns * (1 - s.user_share) for s in spent) / answered,
             "each_ns": {s.name: c.total_ns / answered for s, c in zip(topology.servers, spent)}}  # fmt: skip
@@ -84,7 +86,7 @@ def rates(a, topologies, files):
     """Everything in turns. The first of each is not counted: it fills dnsmasq's cache."""
     plan = [(t, k) for k in files for t in topologies if k == "outside" or t.name != "dnsmasq"]
     for t, kind in plan:
-        dnsperf(t.port, files[kind], 0.3)
+        flood(t.port, files[kind], 0.3)
     return [measure(t, kind, files[kind], a.seconds, repeat) for repeat in range(a.repeats) for t, kind in plan]
 
 

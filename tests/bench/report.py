@@ -261,7 +261,7 @@ def pod_section(report, s):
     report.add("## Classic and front", "")
     header(report, s)
     report.add("Classic: dnsmasq before kubedns; front: kubedns before dnsmasq; `outside` are names that are no Service's, all of them in dnsmasq's cache. All of a "
-               "topology on one CPU, dnsperf on another; the CPU of all its processes. Median [least to most] of the repeats, in turns.", "")  # fmt: skip
+               "topology on one CPU, a flood from another; the CPU of all its processes. Median [least to most] of the repeats, in turns.", "")  # fmt: skip
     values = {n: {k: over(runs, "per_cpu_second", topology=n, kind=k) for k in kinds} for n in names}
     charts.bars(os.path.join(DIRECTORY, "pod.svg"), "Answers per CPU second of the whole pod, higher is better", "answers per second of CPU time of dnsmasq and kubedns",
                 kinds, names, values)  # fmt: skip
