@@ -16,8 +16,7 @@ if [ -z "$common" ]; then
 	printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
 fi
 
-# The package that FILE came from, for its licence; /lib is a link to /usr/lib, and dpkg may know either name. The links that
-# ldconfig makes are in none.
+# The package that FILE came from, for its licence; /lib is a link to /usr/lib, and dpkg may know either name.
 owner() {
 	dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || dpkg-query -S "/usr$1" 2>/dev/null || true
 }
@@ -28,7 +27,7 @@ copy() {
 	fi
 	mkdir -p "$root$(dirname "$2")"
 	cp -L "$1" "$root$2"
-	package=$(owner "$(readlink -f "$1")" | sed -n '1s/[:,].*//p')
+	package=$(owner "$1" | sed -n '1s/[:,].*//p')
 	: "${package:=$(basename "$1")}" # built here, from a package of that name or from our own source
 	licence=/usr/share/doc/$package/copyright
 	if [ -e "$licence" ] && { [ -z "$common" ] || [ ! -e "$common$licence.gz" ]; }; then
