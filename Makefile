@@ -29,7 +29,7 @@ CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION='"$(VERSION)"' -I. 
 LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(LDFLAGS)
 
 # kubedns holds the cluster in many small blocks, and a change comes and goes in some hundred smaller ones. Sanitizers bring their own;
-# `make ALLOCATOR=` builds with libc's.
+# `make BUILD=build-libc ALLOCATOR=` builds with libc's, in a directory of its own, for what is built already is not built again.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
 LIBS_kubedns := -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares
