@@ -1,7 +1,8 @@
 /*
  * The addresses of pods, found by the pods' names: a hash table that holds its entries itself, for
  * there are many and each is small. It grows by a quarter, so that it is never much larger than
- * they were when there were most of them. A pod has an entry for each of its addresses; a table is for those of one family.
+ * they were when there were most of them. A pod has an entry for each of its addresses; a table is
+ * for those of one family.
  */
 #ifndef KUBEDNS_POD_TABLE_H
 #define KUBEDNS_POD_TABLE_H
