@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -283,6 +284,14 @@ def test_config_map_in_the_manifests_is_no_configuration(tmp_path):
 
 
 # Changes.
+
+
+def test_no_huge_pages_are_taken_for_small_blocks(kubedns):
+    with open(f"/proc/{kubedns.pid}/status", encoding="ascii") as f:
+        allowed = re.search(r"^THP_enabled:\s+(\d)", f.read(), re.M)
+    if not allowed:
+        pytest.skip("this kernel does not say")
+    assert allowed[1] == "0"
 
 
 def test_asked_all_the_time_while_objects_change_a_thousand_times_a_second(tmp_path):
