@@ -36,10 +36,10 @@ LIBS_nanny := -ljson-c -lmicrohttpd -lcares
 LIBS_sidecar := -ljson-c -lmicrohttpd -lm
 LIBS_test := -lcmocka -lldns $(LIBS_kubedns) -lm
 
-# A program is its directory: main.c beside what it is made of; an archive a directory, for the tests to link.
+# A program is its directory: main.c beside what it is made of, in rooms where it is large; an archive a program, for the tests to link.
 present := $(foreach p,$(PROGRAMS),$(if $(wildcard $(p)/main.c),$(p)))
 dirs := lib treecache $(PROGRAMS)
-objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c)))
+objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c $(1)/*/*.c)))
 archives := $(foreach d,kubedns nanny sidecar treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
 unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 

@@ -22,15 +22,15 @@
 #endif
 #endif
 
-#include "kubedns/manifests.h"
+#include "kubedns/manifests/manifests.h"
 #include "kubedns/options.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
-#include "kubedns/store.h"
-#include "kubedns/watch.h"
-#include "kubedns/why.h"
-#include "kubedns/worker.h"
-#include "kubedns/zone.h"
+#include "kubedns/cluster/store.h"
+#include "kubedns/api/watch.h"
+#include "kubedns/show/why.h"
+#include "kubedns/serve/worker.h"
+#include "kubedns/show/zone.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "treecache/treecache.h"

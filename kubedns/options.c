@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "kubedns/options.h"
-#include "kubedns/resolve.h"
+#include "kubedns/answer/resolve.h"
 #include "lib/xalloc.h"
 
 #define AT(member) offsetof(struct options, member)

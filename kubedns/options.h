@@ -5,7 +5,7 @@
 #ifndef KUBEDNS_OPTIONS_H
 #define KUBEDNS_OPTIONS_H
 
-#include "kubedns/answer.h"
+#include "kubedns/answer/answer.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
 

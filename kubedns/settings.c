@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kubedns/object.h"
+#include "kubedns/cluster/object.h"
 #include "kubedns/settings.h"
 #include "lib/confdir.h"
 #include "lib/log.h"

@@ -1,13 +1,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cachedump.h"
-#include "kubedns/manifests.h"
+#include "kubedns/show/cachedump.h"
+#include "kubedns/manifests/manifests.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
-#include "kubedns/watch.h"
-#include "kubedns/why.h"
-#include "kubedns/worker.h"
+#include "kubedns/api/watch.h"
+#include "kubedns/show/why.h"
+#include "kubedns/serve/worker.h"
 #include "lib/xalloc.h"
 
 enum { STALLED_MS = 10000, PROGRAMMING_BUCKETS = 20 };

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "kubedns/options.h"
-#include "kubedns/store.h"
+#include "kubedns/cluster/store.h"
 #include "lib/http.h"
 #include "lib/metrics.h"
 

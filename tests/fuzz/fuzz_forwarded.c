@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer.h"
-#include "kubedns/pending.h"
-#include "kubedns/relay_tcp.h"
-#include "kubedns/store.h"
+#include "kubedns/answer/answer.h"
+#include "kubedns/serve/pending.h"
+#include "kubedns/serve/relay_tcp.h"
+#include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -11,8 +11,8 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/framer.h"
-#include "kubedns/trim.h"
+#include "kubedns/api/framer.h"
+#include "kubedns/api/trim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

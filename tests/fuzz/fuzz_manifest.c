@@ -7,8 +7,8 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/manifest.h"
-#include "kubedns/manifest_index.h"
+#include "kubedns/manifests/manifest.h"
+#include "kubedns/manifests/manifest_index.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* One JSON value as an object of any kind that DNS reads.
- * What comes out must keep the promises of kubedns/object.h. */
+ * What comes out must keep the promises of kubedns/cluster/object.h. */
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/object.h"
+#include "kubedns/cluster/object.h"
 #include "lib/dname.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

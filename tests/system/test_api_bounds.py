@@ -14,7 +14,7 @@ from api_world import World, name, service
 HURRY = 100
 SECONDS = 4  # of the test
 AT_ONCE = 6
-FIRST_S, ANSWERED_S, AWAY_S = 0.8, 30, 5  # the limits of kubedns/backoff.h
+FIRST_S, ANSWERED_S, AWAY_S = 0.8, 30, 5  # the limits of kubedns/api/backoff.h
 
 
 def waits(longest_s, seconds):

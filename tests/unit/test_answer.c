@@ -12,8 +12,8 @@
 #include <cmocka.h>
 #include <ldns/ldns.h>
 
-#include "kubedns/answer.h"
-#include "kubedns/store.h"
+#include "kubedns/answer/answer.h"
+#include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 
 enum { BIG = 5000, BIG_SLICES = 50, RANDOM_PACKETS = 100000 };

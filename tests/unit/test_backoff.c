@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kubedns/backoff.h"
+#include "kubedns/api/backoff.h"
 
 /* The largest of many first, second, ... waits: full jitter comes near its limit and near zero. */
 static void

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/framer.h"
+#include "kubedns/api/framer.h"
 
 /* What was handed on, each followed by a bar; heads as "KEY=VALUE". */
 static char got[4096];

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/kubeconfig.h"
+#include "kubedns/api/kubeconfig.h"
 
 static struct kubeconfig config;
 static char *why;

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kubedns/manifests.h"
+#include "kubedns/manifests/manifests.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 

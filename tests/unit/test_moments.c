@@ -14,8 +14,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/answer.h"
-#include "kubedns/store.h"
+#include "kubedns/answer/answer.h"
+#include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 
 enum { READERS = 3, CHANGES = 3000, COUNT = 20, STATES = 250 };

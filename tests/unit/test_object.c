@@ -13,7 +13,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/object.h"
+#include "kubedns/cluster/object.h"
 
 #define META "\"metadata\":{\"name\":\"web\",\"namespace\":\"default\",\"resourceVersion\":\"7\"}"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/reflector.h"
+#include "kubedns/api/reflector.h"
 
 static struct reflector r;
 static int64_t now;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/store_internal.h"
+#include "kubedns/cluster/store_internal.h"
 #include "lib/rcu.h"
 
 enum { PODS = 120, NAMESPACES = 6, ADDRS = 40, POD_ADDRS = 4, STEPS = 30000, LISTED = 200 };

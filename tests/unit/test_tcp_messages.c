@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/tcp_internal.h"
+#include "kubedns/serve/tcp_internal.h"
 
 static void
 who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)

@@ -1,0 +1,380 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/records.h"
+#include "kubedns/answer/resolve.h"
+
+struct name
+name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
+{
+	unsigned count = 0;
+
+	for (unsigned at = 0; wire[at] != 0; at += 1u + wire[at])
+		offsets[count++] = (uint8_t)at;
+	return (struct name){ wire, offsets, (uint8_t)len, (uint8_t)count };
+}
+
+/* The last bytes first: that is where names of other zones differ. Without a call, for every
+ * question comes here. */
+static inline bool
+same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	if (len < 8)
+		return memcmp(a, b, len) == 0;
+	if (memcmp(a + len - 8, b + len - 8, 8) != 0)
+		return false;
+	for (size_t at = 0; at + 8 < len; at += 8)
+		if (memcmp(a + at, b + at, 8) != 0)
+			return false;
+	return true;
+}
+
+int
+name_below(const struct name *name, const struct dname *zone)
+{
+	if (name->len < zone->len ||
+	    !same_bytes(name->wire + name->len - zone->len, zone->wire, zone->len))
+		return -1;
+	/* Only a label border counts: "xcluster.local" is not below "cluster.local". */
+	unsigned at = (unsigned)name->len - zone->len;
+	for (unsigned i = name->count; i-- > 0 && name->offsets[i] >= at;)
+		if (name->offsets[i] == at)
+			return (int)i;
+	return zone->len == 1 ? name->count : -1;
+}
+
+static const uint8_t *
+label_at(const struct name *name, unsigned i)
+{
+	return name->wire + name->offsets[i];
+}
+
+static bool
+label_is(const uint8_t *label, const char *text)
+{
+	return label[0] == strlen(text) && memcmp(label + 1, text, label[0]) == 0;
+}
+
+static bool
+same_label(const uint8_t *a, const uint8_t *b)
+{
+	return *a == *b && memcmp(a + 1, b + 1, *a) == 0;
+}
+
+bool
+chunk_port(const struct chunk *chunk, const uint8_t *port, const uint8_t *proto, unsigned *at)
+{
+	const struct ports *ports = chunk->ports;
+
+	for (; *at < ports->count; (*at)++) {
+		const struct port *p = &ports->items[*at];
+		if (p->number != 0 &&
+		    (port == NULL || (same_label(port, p->name) && same_label(proto, p->proto))))
+			return true;
+	}
+	return false;
+}
+
+static bool
+pool_has_port(const struct pool *pool, const uint8_t *port, const uint8_t *proto)
+{
+	for (unsigned i = 0; i < pool->count; i++) {
+		unsigned at = 0;
+		if (pool->chunks[i].chunk->published > 0 &&
+		    chunk_port(pool->chunks[i].chunk, port, proto, &at))
+			return true;
+	}
+	return false;
+}
+
+static bool
+pool_has_proto(const struct pool *pool, const uint8_t *proto)
+{
+	for (unsigned i = 0; i < pool->count; i++) {
+		const struct chunk *chunk = pool->chunks[i].chunk;
+		for (unsigned at = 0; chunk->published > 0 && chunk_port(chunk, NULL, NULL, &at);
+		     at++)
+			if (chunk->ports->items[at].name[0] != 0 &&
+			    same_label(proto, chunk->ports->items[at].proto))
+				return true;
+	}
+	return false;
+}
+
+void
+resolved_endpoints(
+    struct endpoint_walk *walk, const struct tree *tree, const struct resolved *resolved)
+{
+	if (resolved->label != NULL)
+		pool_find_name(walk, tree, resolved->pool, resolved->label);
+	else
+		pool_find_addr(walk, tree, resolved->pool, &resolved->addr);
+}
+
+/* Whether the pool has a published endpoint of this name:
+ * its host name, or else its address with dashes. */
+static bool
+find_endpoint(const struct tree *tree, const struct pool *pool, const uint8_t *label,
+    struct resolved *resolved)
+{
+	struct endpoint_walk walk;
+	struct endpoint_ref ref;
+	uint8_t canonical[1 + DNAME_LABEL_MAX + 8];
+
+	resolved->pool = pool;
+	resolved->label = label;
+	pool_find_name(&walk, tree, pool, label);
+	if (pool_next(&walk, &resolved->first))
+		return true;
+	resolved->label = NULL;
+	if (records_label_addr(label, &resolved->addr) < 0 ||
+	    !same_label(label, records_addr_label(&resolved->addr, canonical)))
+		return false;
+	pool_find_addr(&walk, tree, pool, &resolved->addr);
+	while (pool_next(&walk, &ref))
+		if (chunk_name(ref.chunk, ref.i) == NULL)
+			return true;
+	return false;
+}
+
+/* Names below a Service that no node stands for: its endpoints, and a headless one's ports. */
+static enum resolved_kind
+below_service(const struct tree *tree, const struct pool *pool, const struct name *name,
+    unsigned left, struct resolved *resolved)
+{
+	const uint8_t *label = label_at(name, left - 1);
+
+	if (label[1] != '_')
+		return left == 1 && find_endpoint(tree, pool, label, resolved) ? RESOLVED_ENDPOINT
+									       : RESOLVED_NOTHING;
+	if ((pool->flags & POOL_APEX) == 0 || left > 2)
+		return RESOLVED_NOTHING;
+	if (left == 1)
+		return pool_has_proto(pool, label) ? RESOLVED_EMPTY : RESOLVED_NOTHING;
+	resolved->pool = pool;
+	resolved->port = label_at(name, 0);
+	resolved->proto = label;
+	/* A port without a name has no label that could be asked for. */
+	return resolved->port[1] == '_' && pool_has_port(pool, resolved->port, label)
+		   ? RESOLVED_PORT
+		   : RESOLVED_NOTHING;
+}
+
+static enum resolved_kind
+pod_name(const struct answer_config *config, const struct tree *tree, const struct name *name,
+    unsigned below, struct resolved *resolved)
+{
+	static const uint8_t svc[16] = "\3svc";
+	const struct node *node = tree_child(tree, tree->root, svc);
+
+	if (below == 1)
+		return RESOLVED_EMPTY; /* `pod` itself */
+	if (config->pods == PODS_DISABLED || below > 3 || node == NULL)
+		return RESOLVED_NOTHING;
+	node = tree_child(tree, node, label_at(name, below - 2));
+	if (node == NULL)
+		return RESOLVED_NOTHING;
+	if (below == 2)
+		return RESOLVED_EMPTY;
+	if (node->number == 0 || records_label_addr(label_at(name, 0), &resolved->addr) < 0)
+		return RESOLVED_NOTHING;
+	if (config->pods == PODS_VERIFIED && !pods_has(tree, &resolved->addr, node->number))
+		return RESOLVED_NOTHING;
+	return RESOLVED_POD;
+}
+
+bool
+resolve_hidden(const struct answer_config *config, const struct node *node)
+{
+	const struct pool *pool = node->pool;
+
+	if (pool == NULL || pool->published > 0)
+		return false;
+	return node->flags & NODE_HEADLESS ||
+	       (config->ignore_empty_service && node->flags & NODE_CLUSTERIP);
+}
+
+static const struct federation *
+find_federation(const struct tree *tree, const uint8_t *label)
+{
+	const struct answer_context *context = tree->context;
+
+	for (size_t i = 0; context != NULL && i < context->federation_count; i++)
+		if (same_label(context->federations[i].label, label))
+			return &context->federations[i];
+	return NULL;
+}
+
+static int
+prepend_text(struct dname *name, const char *label)
+{
+	return *label == '\0' ? 0 : dname_prepend(name, label, strlen(label));
+}
+
+/* `<svc>.<ns>.<federation>.svc`: the local Service if it has endpoints, else the federation's name
+ * for it nearby. */
+static enum resolved_kind
+federated(const struct answer_config *config, const struct tree *tree, const struct name *name,
+    unsigned below, struct resolved *resolved)
+{
+	const struct federation *federation;
+	const struct answer_context *context = tree->context;
+
+	if (below < 2 || below > 4 || !label_is(label_at(name, below - 1), "svc") ||
+	    (federation = find_federation(tree, label_at(name, below - 2))) == NULL)
+		return RESOLVED_NOTHING;
+	if (below < 4)
+		return RESOLVED_EMPTY;
+
+	const uint8_t *service = label_at(name, 0), *namespace = label_at(name, 1);
+	static const uint8_t svc[16] = "\3svc";
+	const struct node *node = tree_child(tree, tree->root, svc);
+	node = node == NULL ? NULL : tree_child(tree, node, namespace);
+	node = node == NULL ? NULL : tree_child(tree, node, service);
+	bool local = node != NULL && node->pool != NULL && node->pool->published > 0;
+	struct dname *to = &resolved->cname;
+	*to = local ? config->zone : federation->domain;
+	if ((!local &&
+		(prepend_text(to, context->region) < 0 || prepend_text(to, context->zone) < 0)) ||
+	    dname_prepend(to, "svc", 3) < 0 ||
+	    (!local && dname_prepend(to, federation->label + 1, federation->label[0]) < 0) ||
+	    dname_prepend(to, namespace + 1, namespace[0]) < 0 ||
+	    dname_prepend(to, service + 1, service[0]) < 0)
+		return RESOLVED_NOTHING;
+	return RESOLVED_CNAME;
+}
+
+static enum resolved_kind
+walk_tree(const struct answer_config *config, const struct tree *tree, const struct name *name,
+    unsigned below, const struct tree_path *path, struct resolved *resolved)
+{
+	const struct node *node = tree->root;
+
+	for (unsigned left = below; left > 0; left--) {
+		unsigned depth = below - left;
+		const struct node *child = depth < path->count ? path->nodes[depth] : NULL;
+		if (child == NULL)
+			return node->pool != NULL
+				   ? below_service(tree, node->pool, name, left, resolved)
+				   : RESOLVED_NOTHING;
+		node = child;
+		resolved->node = node;
+		if (depth == 2) /* <service>.<namespace>.svc */
+			resolved->service = node;
+		if (resolve_hidden(config, node))
+			return RESOLVED_NOTHING;
+	}
+	if (node->pool != NULL && node->pool->flags & POOL_APEX) {
+		resolved->pool = node->pool;
+		return RESOLVED_HEADLESS;
+	}
+	return node->records != NULL ? RESOLVED_NODE : RESOLVED_EMPTY;
+}
+
+void
+resolve(const struct answer_config *config, const struct tree *tree, const struct name *name,
+    unsigned below, const struct tree_path *path, struct resolved *resolved)
+{
+	struct tree_path own = { .wire = name->wire, .offsets = name->offsets, .labels = below };
+
+	if (path == NULL) {
+		tree_find_paths(tree, &own, 1);
+		path = &own;
+	}
+	resolved->node = tree->root;
+	resolved->service = NULL;
+	resolved->kind = below > 0 && label_is(label_at(name, below - 1), "pod")
+			     ? pod_name(config, tree, name, below, resolved)
+			     : walk_tree(config, tree, name, below, path, resolved);
+	if (resolved->kind == RESOLVED_NOTHING)
+		resolved->kind = federated(config, tree, name, below, resolved);
+}
+
+/* A label that is a decimal octet without leading zeros; -1: it is none. */
+static int
+octet(const uint8_t *label)
+{
+	unsigned value = 0;
+
+	if (label[0] == 0 || label[0] > 3 || (label[0] > 1 && label[1] == '0'))
+		return -1;
+	for (unsigned i = 1; i <= label[0]; i++) {
+		unsigned digit = label[i] - (unsigned)'0';
+		if (digit > 9)
+			return -1;
+		value = value * 10 + digit;
+	}
+	return value <= 255 ? (int)value : -1;
+}
+
+/* A label that is a hexadecimal digit (lower case); -1: it is none. */
+static int
+nibble(const uint8_t *label)
+{
+	int c = label[1];
+
+	if (label[0] != 1)
+		return -1;
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* How many labels `name` has before `suffix`, which is two labels of `len` bytes; -1: another end. */
+static int
+labels_before(const struct name *name, const uint8_t *suffix, size_t len)
+{
+	if (name->count < 2 || name->len < len ||
+	    name->wire + name->len - len != label_at(name, name->count - 2u) ||
+	    !same_bytes(name->wire + name->len - len, suffix, len))
+		return -1;
+	return name->count - 2;
+}
+
+int
+resolve_reverse_name(const struct name *name, struct addr *addr)
+{
+	static const uint8_t in_addr[] = "\7in-addr\4arpa", ip6[] = "\3ip6\4arpa";
+	int labels = labels_before(name, in_addr, sizeof in_addr);
+	bool v4 = labels >= 0;
+
+	if (!v4)
+		labels = labels_before(name, ip6, sizeof ip6);
+	if (labels < 0 || labels > (v4 ? 4 : 32))
+		return -1;
+	memset(addr, 0, sizeof *addr);
+	addr->family = v4 ? AF_INET : AF_INET6;
+	for (int i = 0; i < labels; i++) {
+		const uint8_t *label = label_at(name, (unsigned)(labels - 1 - i));
+		int value = v4 ? octet(label) : nibble(label);
+		if (value < 0)
+			return -1;
+		if (v4)
+			addr->bytes[i] = (uint8_t)value;
+		else
+			addr->bytes[i / 2] |= (uint8_t)(i % 2 == 0 ? value << 4 : value);
+	}
+	return labels * (v4 ? 8 : 4);
+}
+
+void
+reverse_name_prefix(const struct addr *addr, unsigned bits, struct dname *name)
+{
+	bool v4 = addr->family == AF_INET;
+	unsigned width = v4 ? 8 : 4;
+	char label[4];
+
+	dname_from_text(name, v4 ? "in-addr.arpa." : "ip6.arpa.");
+	for (unsigned bit = 0; bit < bits; bit += width) {
+		unsigned byte = addr->bytes[bit / 8];
+		int len =
+		    v4 ? snprintf(label, sizeof label, "%u", byte)
+		       : snprintf(label, sizeof label, "%x", bit % 8 == 0 ? byte >> 4 : byte & 15);
+		dname_prepend(name, label, (size_t)len);
+	}
+}
+
+void
+reverse_name(const struct addr *addr, struct dname *name)
+{
+	reverse_name_prefix(addr, (unsigned)addr_len(addr) * 8, name);
+}

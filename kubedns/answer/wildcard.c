@@ -1,0 +1,179 @@
+#include <assert.h>
+#include <string.h>
+
+#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/records.h"
+#include "kubedns/answer/wildcard.h"
+
+struct match {
+	const struct answer_config *config;
+	const struct tree *tree;
+	const struct name *pattern;
+	unsigned below; /* labels of the pattern that count */
+	bool (*visit)(void *arg, const struct resolved *resolved);
+	void *arg;
+	unsigned looked_at;
+	bool any, stop;
+};
+
+/* A concrete name on its way down: the labels that are decided, last first, and the node that they
+ * lead to (or led to). */
+struct step {
+	struct match *match;
+	const struct step *above;
+	const struct node *node; /* NULL: below the nodes */
+	unsigned left;           /* labels of the pattern that are not decided yet */
+	const uint8_t *label;    /* this step's own */
+};
+
+static bool
+is_star(const uint8_t *label)
+{
+	return label[0] == 1 && label[1] == '*';
+}
+
+bool
+wildcard_in(const struct name *name, unsigned below)
+{
+	for (unsigned i = 0; i < below; i++)
+		if (is_star(name->wire + name->offsets[i]))
+			return true;
+	return false;
+}
+
+static void descend(const struct step *above);
+
+/* The whole name: what it is, is decided as for any other question. */
+static void
+complete(const struct step *last)
+{
+	struct match *m = last->match;
+	uint8_t wire[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct resolved resolved;
+	size_t at = 0;
+
+	for (const struct step *s = last; s->label != NULL; s = s->above) {
+		if (at + 1u + *s->label + m->config->zone.len > DNAME_MAX)
+			return;
+		memcpy(wire + at, s->label, 1u + *s->label);
+		at += 1u + *s->label;
+	}
+	memcpy(wire + at, m->config->zone.wire, m->config->zone.len);
+	struct name name = name_cut(wire, at + m->config->zone.len, offsets);
+	resolve(m->config, m->tree, &name, m->below, NULL, &resolved);
+	if (resolved.kind == RESOLVED_NOTHING)
+		return;
+	m->any = true;
+	m->stop = !m->visit(m->arg, &resolved);
+}
+
+static void
+try_label(const struct step *above, const uint8_t *label, const struct node *node)
+{
+	struct step step = { above->match, above, node, above->left - 1, label };
+
+	if (above->match->stop || ++above->match->looked_at > WILDCARD_NAMES_MAX)
+		return;
+	if (step.left == 0)
+		complete(&step);
+	else
+		descend(&step);
+}
+
+static void
+try_child(void *arg, const struct node *child)
+{
+	try_label(arg, child->label, child);
+}
+
+/* Whether an earlier chunk of the pool has a port with this label: each label is tried once. */
+static bool
+port_seen(const struct pool *pool, unsigned until, unsigned at, const uint8_t *label, bool proto)
+{
+	for (unsigned c = 0; c <= until; c++) {
+		const struct ports *ports = pool->chunks[c].chunk->ports;
+		for (unsigned p = 0; p < (c == until ? at : ports->count); p++) {
+			const uint8_t *other = proto ? ports->items[p].proto : ports->items[p].name;
+			if (*other == *label && memcmp(other + 1, label + 1, *label) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The names below a Service that no node stands for. */
+static void
+try_pool(const struct step *above, const struct pool *pool, bool proto)
+{
+	for (unsigned c = 0; c < pool->count; c++) {
+		const struct ports *ports = pool->chunks[c].chunk->ports;
+		for (unsigned p = 0; p < ports->count; p++) {
+			const uint8_t *label = proto ? ports->items[p].proto : ports->items[p].name;
+			if (*label != 0 && !port_seen(pool, c, p, label, proto))
+				try_label(above, label, NULL);
+		}
+	}
+}
+
+static void
+try_endpoints(const struct step *above, const struct pool *pool)
+{
+	for (unsigned c = 0; c < pool->count && !above->match->stop; c++) {
+		const struct chunk *chunk = pool->chunks[c].chunk;
+		for (unsigned i = 0; i < chunk->counted && !above->match->stop; i++) {
+			uint8_t derived[1 + DNAME_LABEL_MAX + 8];
+			struct addr addr = { .family = chunk->family };
+			const uint8_t *label = chunk_name(chunk, i);
+			memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
+			try_label(above, label != NULL ? label : records_addr_label(&addr, derived),
+			    NULL);
+		}
+	}
+}
+
+static const struct pool *
+pool_above(const struct step *step)
+{
+	while (step->node == NULL) {
+		step = step->above;
+		assert(step != NULL); /* the walk begins at a node */
+	}
+	return step->node->pool;
+}
+
+/* Goes on with the next label of the pattern, or with all that there are. */
+static void
+descend(const struct step *above)
+{
+	const struct match *m = above->match;
+	uint8_t label[1 + DNAME_LABEL_MAX + 8] = { 0 };
+	const uint8_t *wanted = m->pattern->wire + m->pattern->offsets[above->left - 1];
+	const struct pool *pool = pool_above(above);
+	struct step here = *above; /* tree_children's argument is not const */
+
+	if (!is_star(wanted)) {
+		memcpy(label, wanted, 1u + *wanted);
+		try_label(above, label,
+		    above->node == NULL ? NULL : tree_child(m->tree, above->node, label));
+		return;
+	}
+	if (above->node != NULL)
+		tree_children(above->node, try_child, &here);
+	if (pool == NULL)
+		return;
+	if (above->left == 1 && above->node != NULL)
+		try_endpoints(above, pool);
+	if (pool->flags & POOL_APEX)
+		try_pool(above, pool, above->node != NULL);
+}
+
+bool
+wildcard_each(const struct answer_config *config, const struct tree *tree, const struct name *name,
+    unsigned below, bool (*visit)(void *arg, const struct resolved *resolved), void *arg)
+{
+	struct match match = { config, tree, name, below, visit, arg, 0, false, false };
+	struct step root = { &match, NULL, tree->root, below, NULL };
+
+	descend(&root);
+	return match.any;
+}

@@ -1,0 +1,127 @@
+#include "kubedns/api/api_error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/api/stream.h"
+#include "lib/xalloc.h"
+
+/* Bits of gnutls_certificate_verify_peers2(),
+ * which libcurl hands on; its text is the same for all. */
+enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
+
+static char *
+certificate(const struct stream *s)
+{
+	const struct cluster *c = &s->watch->cluster;
+	const char *text = s->curl_error;
+	long verified = 0;
+	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
+	if (verified & (GNUTLS_NOT_YET_VALID | GNUTLS_EXPIRED) || strcasestr(text, "expir"))
+		return xasprintf(
+		    "the server's certificate %s; check the clocks of both, or renew it",
+		    verified & GNUTLS_NOT_YET_VALID ? "is not valid yet" : "has expired");
+	if (strstr(text, "does not match"))
+		return xasprintf(
+		    "the server's certificate is for another host name (%s); use one that is "
+		    "in it, or set tls-server-name in the kubeconfig",
+		    text);
+	return xasprintf("the server's certificate is not signed by the CA in %s; is this the CA "
+			 "of this server?",
+	    c->ca_name ? c->ca_name : "the system's store");
+}
+
+/*
+ * libcurl's texts hold times and port numbers that change at each attempt, so they are quoted
+ * only where they say something.
+ */
+char *
+api_error_transport(const struct stream *s, CURLcode code)
+{
+	const struct cluster *c = &s->watch->cluster;
+	long os_error = 0;
+	curl_easy_getinfo(s->easy, CURLINFO_OS_ERRNO, &os_error);
+	switch (code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+		return xstrdup("cannot resolve the server's host name; is there a name server that "
+			       "does not need kubedns?");
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		return xstrdup("cannot resolve the proxy's host name");
+	case CURLE_COULDNT_CONNECT:
+		return xasprintf("cannot connect: %s; is the API server running, and is this its "
+				 "address (from %s)?",
+		    os_error ? strerror((int)os_error) : "no route", c->origin);
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return certificate(s);
+	case CURLE_SSL_CACERT_BADFILE:
+		return xasprintf(
+		    "cannot read the CA certificate %s", c->ca_name ? c->ca_name : "of the system");
+	case CURLE_SSL_CERTPROBLEM:
+		return xasprintf("cannot use the client certificate %s with the key %s (%s)",
+		    c->cert_path, c->key_path, s->curl_error);
+	case CURLE_SSL_CONNECT_ERROR:
+		return xasprintf(
+		    "TLS handshake failed: %s; does the server speak https?", s->curl_error);
+	case CURLE_OPERATION_TIMEDOUT:
+		return xstrdup("no connection within 10 s; is the address right, and does a "
+			       "network policy allow it?");
+	case CURLE_ABORTED_BY_CALLBACK:
+		return xstrdup(s->curl_error);
+	case CURLE_RECV_ERROR:
+	case CURLE_SEND_ERROR:
+	case CURLE_PARTIAL_FILE:
+	case CURLE_GOT_NOTHING:
+	case CURLE_HTTP2:
+	case CURLE_HTTP2_STREAM:
+		return xstrdup("the connection broke; trying again");
+	default:
+		return xasprintf("%s", *s->curl_error ? s->curl_error : curl_easy_strerror(code));
+	}
+}
+
+/* The Status's message in one line of bounded length. */
+static void
+server_says(const struct stream *s, char *text, size_t max)
+{
+	const char *type = NULL;
+	curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
+	if (s->why && *s->why)
+		snprintf(text, max, "%s", s->why);
+	else if (type && strncmp(type, "application/json", 16) != 0)
+		snprintf(
+		    text, max, "the answer is %s, not JSON: is there a proxy in between?", type);
+	else
+		snprintf(text, max, "no reason given");
+}
+
+char *
+api_error_status(const struct stream *s)
+{
+	const struct resource *r = s->resource;
+	const struct cluster *c = &s->watch->cluster;
+	const char *verb = s->verb == VERB_WATCH ? "watch" : "list";
+	char says[400];
+	server_says(s, says, sizeof(says));
+	switch (s->status) {
+	case 401:
+		return xasprintf("%s is not authenticated (401): %s; %s%s", verb, says,
+		    c->token_file ? "the token is refused: "
+				  : "no valid token or client certificate: see ",
+		    c->token_file ? c->token_file : c->origin);
+	case 403:
+		return xasprintf(
+		    "%s is forbidden (403): %s; grant list and watch of %s%s%s by RBAC "
+		    "(a ClusterRole)",
+		    verb, says, r->name, *r->group ? "." : "", r->group);
+	case 404:
+		return xasprintf("%s found nothing at %s%s (404): %s; is this the URL of a "
+				 "Kubernetes API server?",
+		    verb, c->shown_url, s->place, says);
+	default:
+		if (s->status >= 300 && s->status < 400)
+			return xasprintf("%s was redirected (%d), and redirects are not followed; "
+					 "give the server's own URL",
+			    verb, s->status);
+		return xasprintf("%s failed (%d): %s", verb, s->status, says);
+	}
+}

@@ -1,0 +1,351 @@
+#include "kubedns/api/body.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "kubedns/api/stream.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+enum {
+	JSON_DEPTH = 64,
+	OUT_MIN = 64 << 10,
+	OUT_KEEP = 1 << 20,
+};
+
+static void
+malformed(struct stream *s, const char *why)
+{
+	s->malformed = true;
+	free(s->why);
+	s->why = xstrdup(why);
+}
+
+/*
+ * A member by its path "metadata.resourceVersion" as a string;
+ * NULL if it is not there or no string.
+ */
+static const char *
+string_at(struct json_object *json, const char *first, const char *second, const char *third)
+{
+	const char *path[] = { first, second, third };
+	for (size_t i = 0; i < 3 && path[i]; i++) {
+		struct json_object *value = NULL;
+		if (!json_object_is_type(json, json_type_object) ||
+		    !json_object_object_get_ex(json, path[i], &value))
+			return NULL;
+		json = value;
+	}
+	return json_object_is_type(json, json_type_string) ? json_object_get_string(json) : NULL;
+}
+
+static struct json_object *
+parse(struct stream *s, const char *bytes, size_t len)
+{
+	json_tokener_reset(s->tokener);
+	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
+	if (!json || json_tokener_get_parse_end(s->tokener) != len ||
+	    !json_object_is_type(json, json_type_object)) {
+		enum json_tokener_error error = json_tokener_get_error(s->tokener);
+		malformed(s, error == json_tokener_success ? "not a JSON object"
+							   : json_tokener_error_desc(error));
+		json_object_put(json);
+		return NULL;
+	}
+	return json;
+}
+
+/* Room for an object of `len` bytes to be trimmed into. */
+static char *
+room(struct watch *w, size_t len)
+{
+	if (len <= w->out_max && (w->out_max <= OUT_KEEP || len > OUT_KEEP))
+		return w->out;
+	w->out_max = len > OUT_MIN ? len : OUT_MIN;
+	free(w->out);
+	w->out = xmalloc(w->out_max);
+	return w->out;
+}
+
+static bool
+in_namespaces(const struct watch *w, const struct object *object)
+{
+	const char *name = object->kind == OBJECT_NAMESPACE ? object->name : object->namespace;
+	if (!w->namespaces || object->kind == OBJECT_NODE || object->kind == OBJECT_CONFIGMAP)
+		return true;
+	for (const char **n = w->namespaces; *n; n++) {
+		if (strcmp(*n, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Hands one object on; 0, or -EBADMSG if it is not of our kind. One that makes no sense is left
+ * out, and counted.
+ */
+static int
+hand_on(struct stream *s, struct json_object *json, enum event_type type)
+{
+	struct object object;
+	const char *why = "";
+	int error = object_extract(json, s->resource->kind, &object, &why);
+	if (error == -EINVAL) {
+		const char *ns = string_at(json, "metadata", "namespace", NULL),
+			   *name = string_at(json, "metadata", "name", NULL);
+		s->rejected++;
+		log_neterr("%s %s/%s: %s; left out", s->resource->name, ns ? ns : "",
+		    name ? name : "?", why);
+		return 0;
+	}
+	if (error || object.kind != s->resource->object) {
+		if (error == 0)
+			object_clear(&object);
+		malformed(s, "an object of another kind");
+		return -EBADMSG;
+	}
+	if (in_namespaces(s->watch, &object) && s->wanted)
+		stream_tell(s, type, &object);
+	object_clear(&object);
+	return 0;
+}
+
+static int
+list_item(void *arg, const char *bytes, size_t len)
+{
+	struct stream *s = arg;
+	if (!s->kind_seen) {
+		malformed(s, "a list that does not say what it is");
+		return -EBADMSG;
+	}
+	if (s->reflector.phase == REFLECTOR_PROBE)
+		return 0;
+	char *out = room(s->watch, len);
+	size_t trimmed = trim_object(s->keep, bytes, len, out);
+	if (!trimmed) {
+		malformed(s, "a malformed object");
+		return -EBADMSG;
+	}
+	struct json_object *json = parse(s, out, trimmed);
+	if (!json)
+		return -EBADMSG;
+	int error = hand_on(s, json, EVENT_ADDED);
+	json_object_put(json);
+	s->objects++;
+	return error;
+}
+
+static int
+list_head(void *arg, const char *key, const char *bytes, size_t len)
+{
+	struct stream *s = arg;
+	if (strcmp(key, "kind") == 0) {
+		size_t n = strlen(s->resource->list_kind);
+		s->kind_seen = len == n + 2 && memcmp(bytes + 1, s->resource->list_kind, n) == 0;
+		if (s->kind_seen)
+			return 0;
+		free(s->why);
+		s->malformed = true;
+		s->why = xasprintf(
+		    "not a %s but a %.*s", s->resource->list_kind, len < 66 ? (int)len : 66, bytes);
+		return -EBADMSG;
+	}
+	struct json_object *json = parse(s, bytes, len);
+	if (!json)
+		return -EBADMSG;
+	reflector_page(&s->reflector, string_at(json, "resourceVersion", NULL, NULL),
+	    string_at(json, "continue", NULL, NULL));
+	json_object_put(json);
+	return 0;
+}
+
+/* What a Status says: why, and what it means for the version. */
+static void
+read_status(struct stream *s, struct json_object *json)
+{
+	const char *message = string_at(json, "message", NULL, NULL),
+		   *token = string_at(json, "metadata", "continue", NULL);
+	struct json_object *code = NULL, *details = NULL, *causes = NULL;
+	free(s->why);
+	s->why = xstrdup(message ? message : "");
+	free(s->token);
+	s->token = token ? xstrdup(token) : NULL;
+	if (json_object_object_get_ex(json, "code", &code) &&
+	    json_object_is_type(code, json_type_int))
+		s->error_code = json_object_get_int(code);
+	s->too_large = strcasestr(s->why, "too large resource version") != NULL;
+	if (json_object_object_get_ex(json, "details", &details) &&
+	    json_object_is_type(details, json_type_object) &&
+	    json_object_object_get_ex(details, "causes", &causes) &&
+	    json_object_is_type(causes, json_type_array)) {
+		for (size_t i = 0; i < json_object_array_length(causes); i++) {
+			const char *reason =
+			    string_at(json_object_array_get_idx(causes, i), "reason", NULL, NULL);
+			s->too_large = s->too_large ||
+				       (reason && strcmp(reason, "ResourceVersionTooLarge") == 0);
+		}
+	}
+}
+
+static int
+event_error(struct stream *s, struct json_object *json)
+{
+	read_status(s, json);
+	if (s->error_code == 0)
+		s->error_code = 500;
+	return -ECANCELED; /* nothing comes after it */
+}
+
+static int
+event_object(struct stream *s, struct json_object *json, enum stream_event type)
+{
+	static const enum event_type types[] = { [STREAM_ADDED] = EVENT_ADDED,
+		[STREAM_MODIFIED] = EVENT_MODIFIED,
+		[STREAM_DELETED] = EVENT_DELETED };
+	int error = type == STREAM_BOOKMARK ? 0 : hand_on(s, json, types[type]);
+	if (error)
+		return error;
+	const char *mark = NULL;
+	if (type == STREAM_BOOKMARK) {
+		const char *kind = string_at(json, "kind", NULL, NULL);
+		if (kind && strcmp(kind, s->resource->kind) != 0) {
+			malformed(s, "a bookmark of another kind");
+			return -EBADMSG;
+		}
+		mark = string_at(json, "metadata", "annotations", "k8s.io/initial-events-end");
+	}
+	s->objects += s->reflector.listing && type != STREAM_BOOKMARK;
+	enum reflector_event event = type == STREAM_ADDED      ? REFLECTOR_ADDED
+				     : type == STREAM_BOOKMARK ? REFLECTOR_BOOKMARK
+							       : REFLECTOR_CHANGED;
+	if (reflector_event(&s->reflector, clock_mono_ms(), event,
+		string_at(json, "metadata", "resourceVersion", NULL),
+		mark && strcmp(mark, "true") == 0) &&
+	    s->wanted) {
+		stream_tell(s, EVENT_SYNCED, NULL);
+		log_info("%s: synced, %llu objects by watch list", s->resource->name,
+		    (unsigned long long)s->objects);
+	}
+	return 0;
+}
+
+static int
+watch_item(void *arg, const char *bytes, size_t len)
+{
+	struct stream *s = arg;
+	struct trim_event event;
+	if (trim_event(s->keep, bytes, len, room(s->watch, len), &event) != 0) {
+		malformed(s, "a malformed event");
+		return -EBADMSG;
+	}
+	enum stream_event type = 0;
+	while (type < STREAM_EVENT_COUNT && strcmp(event.type, stream_event_names[type]) != 0)
+		type++;
+	if (type == STREAM_EVENT_COUNT) {
+		malformed(s, "an event of an unknown type");
+		return -EBADMSG;
+	}
+	s->last_event = clock_wall_s();
+	s->events[type]++;
+	struct json_object *json = parse(s, event.object, event.object_len);
+	if (!json)
+		return -EBADMSG;
+	int error = type == STREAM_ERROR ? event_error(s, json) : event_object(s, json, type);
+	json_object_put(json);
+	return error;
+}
+
+void
+body_init(struct stream *s)
+{
+	s->tokener = json_tokener_new_ex(JSON_DEPTH);
+	if (!s->tokener)
+		log_fatalx("out of memory");
+	json_tokener_set_flags(s->tokener,
+	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+}
+
+void
+body_begin(struct stream *s)
+{
+	bool events = s->verb == VERB_WATCH;
+	struct framer_sink sink = { .arg = s };
+	sink.item = events ? watch_item : list_item;
+	sink.head = list_head;
+	framer_init(&s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, STREAM_OBJECT_MAX, &sink);
+}
+
+/* Of an answer that is no 200: as much as a Status has. */
+static void
+keep(struct stream *s, const char *bytes, size_t len)
+{
+	size_t more = len < STREAM_BODY_MAX - s->body_len ? len : STREAM_BODY_MAX - s->body_len;
+	s->body = xreallocarray(s->body, s->body_len + more + 1, 1);
+	memcpy(s->body + s->body_len, bytes, more);
+	s->body_len += more;
+	s->body[s->body_len] = '\0';
+}
+
+int
+body_take(struct stream *s, const char *bytes, size_t len)
+{
+	if (s->status != 200) {
+		keep(s, bytes, len);
+		return 0;
+	}
+	int error = framer_feed(&s->framer, bytes, len);
+	if (error && error != -ECANCELED && !s->malformed)
+		malformed(s, s->framer.why);
+	return error;
+}
+
+/* The Status of an answer that is no 200. */
+static void
+read_kept(struct stream *s)
+{
+	if (!s->body || *s->body != '{')
+		return;
+	bool was = s->malformed;
+	struct json_object *json = parse(s, s->body, strlen(s->body));
+	s->malformed = was;
+	if (json) {
+		read_status(s, json);
+		json_object_put(json);
+	}
+	s->error_code = 0;
+}
+
+void
+body_end(struct stream *s, bool whole)
+{
+	if (s->status == 200 && !s->malformed && !s->error_code && framer_end(&s->framer) != 0 &&
+	    whole)
+		malformed(s, s->framer.why);
+	framer_clear(&s->framer);
+	if (s->status && s->status != 200)
+		read_kept(s);
+}
+
+void
+body_forget(struct stream *s)
+{
+	s->error_code = 0;
+	s->kind_seen = s->malformed = s->too_large = false;
+	free(s->why);
+	free(s->token);
+	free(s->body);
+	s->why = s->token = s->body = NULL;
+	s->body_len = 0;
+}
+
+void
+body_clear(struct stream *s)
+{
+	body_forget(s);
+	framer_clear(&s->framer);
+	json_tokener_free(s->tokener);
+}

@@ -1,0 +1,331 @@
+#include "kubedns/api/cluster.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <curl/curl.h>
+
+#include "kubedns/api/kubeconfig.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+#define SERVICEACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
+
+static bool
+given(const char *s)
+{
+	return s && *s;
+}
+
+char *
+cluster_expand(const char *text)
+{
+	char *out = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&out, &len);
+	if (!f)
+		log_fatal("memory");
+	while (*text) {
+		const char *name = text + 1;
+		bool braces = *text == '$' && *name == '{';
+		size_t n = 0;
+		name += braces;
+		while (*text == '$' && (isalnum((unsigned char)name[n]) || name[n] == '_'))
+			n++;
+		if (n == 0 || (braces && name[n] != '}')) {
+			fputc(*text++, f);
+			continue;
+		}
+		char *variable = xstrndup(name, n);
+		const char *value = getenv(variable);
+		fputs(value ? value : "", f);
+		free(variable);
+		text = name + n + braces;
+	}
+	fclose(f);
+	return out;
+}
+
+/* A part of a URL in fresh memory, or NULL. */
+static char *
+part(CURLU *u, CURLUPart which, unsigned flags)
+{
+	char *value = NULL, *copy = NULL;
+	if (curl_url_get(u, which, &value, flags) == CURLUE_OK)
+		copy = xstrdup(value);
+	curl_free(value);
+	return copy;
+}
+
+/*
+ * libcurl verifies the name in the URL: so the URL gets the name that the certificate has, and
+ * libcurl is told whom to connect to.
+ */
+static void
+verify_as(struct cluster *c, CURLU *u, const char *name)
+{
+	char *host = part(u, CURLUPART_HOST, 0),
+	     *port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+	if (host && port && curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK) {
+		c->connect_to = xasprintf("%s:%s:%s:%s", name, port, host, port);
+		c->host = xasprintf("Host: %s:%s", host, port);
+	}
+	free(host);
+	free(port);
+}
+
+/* Checks the server's URL and stores it; 0 or -EINVAL after a log line. */
+static int
+set_url(struct cluster *c, const char *url, const char *tls_server_name)
+{
+	CURLU *u = curl_url();
+	int error = -EINVAL;
+	CURLUcode code = curl_url_set(u, CURLUPART_URL, url, 0);
+	char *scheme = part(u, CURLUPART_SCHEME, 0), *user = part(u, CURLUPART_USER, 0);
+	char *query = part(u, CURLUPART_QUERY, 0);
+	if (code != CURLUE_OK || !scheme ||
+	    (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
+		log_errorx("%s: \"%s\": not a URL such as https://HOST:PORT", c->origin, url);
+		goto out;
+	}
+	if (user || query) {
+		log_errorx("%s: \"%s\": a user or a query does not belong into the server's URL",
+		    c->origin, url);
+		goto out;
+	}
+	c->https = strcmp(scheme, "https") == 0;
+	curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0);
+	c->shown_url = part(u, CURLUPART_URL, 0);
+	if (given(tls_server_name) && c->https)
+		verify_as(c, u, tls_server_name);
+	c->url = part(u, CURLUPART_URL, 0);
+	for (char *s = c->url; s && *s && s[strlen(s) - 1] == '/';)
+		s[strlen(s) - 1] = '\0';
+	for (char *s = c->shown_url; s && *s && s[strlen(s) - 1] == '/';)
+		s[strlen(s) - 1] = '\0';
+	error = 0;
+out:
+	free(scheme);
+	free(user);
+	free(query);
+	curl_url_cleanup(u);
+	return error;
+}
+
+static int
+find_in_cluster(struct cluster *c, const char *dir)
+{
+	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
+		   *port = getenv("KUBERNETES_SERVICE_PORT");
+	c->origin = xstrdup("in-cluster");
+	if (!given(host) || !given(port)) {
+		log_errorx("no API server configured: not in a cluster (KUBERNETES_SERVICE_HOST "
+			   "and KUBERNETES_SERVICE_PORT are "
+			   "not set); use --kubecfg-file, --kube-master-url or --objects-dir");
+		return -EINVAL;
+	}
+	bool brackets = strchr(host, ':') && *host != '[';
+	char *url =
+	    xasprintf("https://%s%s%s:%s", brackets ? "[" : "", host, brackets ? "]" : "", port);
+	int error = set_url(c, url, NULL);
+	free(url);
+	dir = given(dir) ? dir : SERVICEACCOUNT_DIR;
+	c->ca_path = xasprintf("%s/ca.crt", dir);
+	c->ca_name = xstrdup(c->ca_path);
+	c->token_file = xasprintf("%s/token", dir);
+	c->proxy = xstrdup("");
+	return error;
+}
+
+/* The path of a file whose content is `data`, in memory only. */
+static char *
+memory_file(struct cluster *c, unsigned which, const char *name, const char *data, size_t len)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || write(fd, data, len) != (ssize_t)len)
+		log_fatal("memory file for %s", name);
+	fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+	c->memory[which] = fd;
+	return xasprintf("/proc/self/fd/%d", fd);
+}
+
+static char *
+take_file(struct cluster *c, unsigned which, const char *name, const struct kubeconfig_file *file)
+{
+	if (file->data)
+		return memory_file(c, which, name, file->data, file->len);
+	return file->path ? xstrdup(file->path) : NULL;
+}
+
+/*
+ * Each file that the configuration names must be readable now:
+ * a typo shall not wait for the first handshake.
+ */
+static int
+check_readable(const struct cluster *c, const char *what, const char *path)
+{
+	if (!path || access(path, R_OK) == 0)
+		return 0;
+	log_error("%s: %s: %s", c->origin, what, path);
+	return -EINVAL;
+}
+
+static int
+find_kubeconfig(struct cluster *c, const char *path, const char *master_url)
+{
+	struct kubeconfig k = { 0 };
+	char *why = NULL;
+	c->origin = xasprintf("kubeconfig %s", path);
+	FILE *in = fopen(path, "re");
+	if (!in) {
+		log_error("%s", c->origin);
+		return -EINVAL;
+	}
+	int error = kubeconfig_read(in, path, &k, &why);
+	if (error)
+		log_errorx("%s: %s", c->origin, why);
+	else
+		error = set_url(c, given(master_url) ? master_url : k.server, k.tls_server_name);
+	if (error == 0) {
+		c->insecure = k.insecure;
+		c->proxy = k.proxy_url ? xstrdup(k.proxy_url) : NULL;
+		c->ca_path = take_file(c, 0, "certificate-authority", &k.ca);
+		c->ca_name = k.ca.data   ? xasprintf("%s (certificate-authority-data)", path)
+			     : k.ca.path ? xstrdup(k.ca.path)
+					 : NULL;
+		c->cert_path = take_file(c, 1, "client-certificate", &k.cert);
+		c->key_path = take_file(c, 2, "client-key", &k.key);
+		c->token_file = k.token_file ? xstrdup(k.token_file) : NULL;
+		c->token = k.token && !k.token_file ? xstrdup(k.token) : NULL;
+		error = check_readable(c, "certificate-authority", c->ca_path);
+		error = error ? error : check_readable(c, "client-certificate", c->cert_path);
+		error = error ? error : check_readable(c, "client-key", c->key_path);
+	}
+	free(why);
+	kubeconfig_free(&k);
+	fclose(in);
+	return error;
+}
+
+static void
+warn_of_exposure(const struct cluster *c)
+{
+	if (!(c->token || c->token_file))
+		return;
+	if (!c->https)
+		log_warnx(
+		    "%s: %s: the token is sent unencrypted; use https", c->origin, c->shown_url);
+	else if (c->insecure)
+		log_warnx("%s: %s: insecure-skip-tls-verify: the token is sent to a server that is "
+			  "not verified",
+		    c->origin, c->shown_url);
+}
+
+int
+cluster_find(struct cluster *c, const struct cluster_source *source)
+{
+	*c = (struct cluster){ .memory = { -1, -1, -1 } };
+	char *master = given(source->master_url) ? cluster_expand(source->master_url) : NULL;
+	int error;
+	if (given(source->kubecfg_file)) {
+		error = find_kubeconfig(c, source->kubecfg_file, master);
+	} else if (master) {
+		c->origin = xstrdup("--kube-master-url");
+		error = set_url(c, master, NULL);
+	} else {
+		error = find_in_cluster(c, source->serviceaccount_dir);
+	}
+	free(master);
+	if (error == 0)
+		warn_of_exposure(c);
+	return error;
+}
+
+bool
+cluster_has_token(const struct cluster *c)
+{
+	return c->token || !c->token_file;
+}
+
+/* The file's token without surrounding space; NULL with errno when there is none to use. */
+static char *
+read_token(const char *path)
+{
+	char *buf = xmalloc(CLUSTER_TOKEN_MAX + 1);
+	ssize_t len = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0)
+		len = read(fd, buf, CLUSTER_TOKEN_MAX + 1);
+	int error = len < 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	char *start = buf, *end = buf + (len > 0 ? len : 0);
+	while (start < end && isspace((unsigned char)*start))
+		start++;
+	while (end > start && isspace((unsigned char)end[-1]))
+		end--;
+	for (const char *p = start; p < end; p++) {
+		if (*p <= ' ' || *p > '~') /* it goes into a header line */
+			error = EINVAL;
+	}
+	if (error == 0)
+		error = start == end ? ENODATA : len > CLUSTER_TOKEN_MAX ? EFBIG : 0;
+	char *token = error ? NULL : xstrndup(start, (size_t)(end - start));
+	explicit_bzero(buf, CLUSTER_TOKEN_MAX + 1);
+	free(buf);
+	errno = error;
+	return token;
+}
+
+bool
+cluster_token_refresh(struct cluster *c, int64_t now_ms, bool force)
+{
+	if (!c->token_file || (now_ms < c->token_due_ms && !force))
+		return false;
+	char *token = read_token(c->token_file);
+	int error = token ? 0 : errno;
+	/* A missing one is looked for each second: the kubelet may be about to mount it. */
+	c->token_due_ms = now_ms + (token || c->token ? CLUSTER_TOKEN_PERIOD_MS : 1000);
+	if (error && error != c->token_error) {
+		errno = error;
+		log_warn("token %s: %s", c->token_file,
+		    c->token ? "keeping the last one" : "waiting for it");
+	}
+	c->token_error = error;
+	bool changed = token && (!c->token || strcmp(token, c->token) != 0);
+	if (!changed) {
+		free(token);
+		return false;
+	}
+	free(c->token);
+	c->token = token;
+	return true;
+}
+
+void
+cluster_free(struct cluster *c)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		if (c->memory[i] >= 0)
+			close(c->memory[i]);
+	}
+	free(c->origin);
+	free(c->url);
+	free(c->shown_url);
+	free(c->host);
+	free(c->connect_to);
+	free(c->ca_path);
+	free(c->ca_name);
+	free(c->cert_path);
+	free(c->key_path);
+	free(c->proxy);
+	free(c->token);
+	free(c->token_file);
+}

@@ -1,0 +1,138 @@
+/* How a request goes out: over which connection, verified how, with which headers. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "kubedns/api/stream.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+enum {
+	CONNECT_TIMEOUT_MS = 10000,
+	/*
+	 * A half-open connection is found KEEP_INTERVAL_S after USER_TIMEOUT_MS of silence at most,
+	 * which is 25 s. If it is only our packets that get lost, and the server has something to
+	 * say, it says it again after pauses that double, and each of these ends a silence: of such
+	 * pauses one as long as those 25 s has begun after as long again, so three times that are
+	 * the most it takes.
+	 */
+	KEEP_IDLE_S = 10,
+	KEEP_INTERVAL_S = 5,
+	USER_TIMEOUT_MS = 20000,
+};
+
+/*
+ * TCP finds a dead peer before anybody misses an event. Beside a user timeout the number of probes
+ * does not count.
+ */
+static int
+on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+	(void)arg;
+	(void)purpose;
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){ 1 }, sizeof(int));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){ KEEP_IDLE_S }, sizeof(int));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){ KEEP_INTERVAL_S }, sizeof(int));
+	setsockopt(
+	    fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &(unsigned){ USER_TIMEOUT_MS }, sizeof(unsigned));
+	return CURL_SOCKOPT_OK;
+}
+
+/*
+ * The only way in which libcurl tells of a GOAWAY. An API server that stops sends it at once, while
+ * its open watches stay silent for up to a minute.
+ */
+static int
+on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
+{
+	struct stream *s = arg;
+	(void)easy;
+	if (type == CURLINFO_TEXT && memmem(text, len, "GOAWAY", 6))
+		s->watch->goaway = true;
+	return 0;
+}
+
+static void
+add_header(struct stream *s, const char *line)
+{
+	struct curl_slist *more = curl_slist_append(s->headers, line);
+	if (!more)
+		log_fatalx("out of memory");
+	s->headers = more;
+}
+
+void
+request_clear(struct stream *s)
+{
+	for (struct curl_slist *h = s->headers; h; h = h->next)
+		explicit_bzero(h->data, strlen(h->data));
+	curl_slist_free_all(s->headers);
+	curl_slist_free_all(s->connect_to);
+	s->headers = s->connect_to = NULL;
+}
+
+static void
+set_headers(struct stream *s)
+{
+	const struct cluster *c = &s->watch->cluster;
+	add_header(s, "Accept: application/json");
+	if (c->host)
+		add_header(s, c->host);
+	if (c->token) {
+		char *line = xasprintf("Authorization: Bearer %s", c->token);
+		add_header(s, line);
+		explicit_bzero(line, strlen(line));
+		free(line);
+	}
+	curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->headers);
+	curl_easy_setopt(s->easy, CURLOPT_USERAGENT, s->watch->user_agent);
+	if (s->verb == VERB_LIST)
+		curl_easy_setopt(s->easy, CURLOPT_ACCEPT_ENCODING, "gzip");
+}
+
+static void
+set_connection(struct stream *s)
+{
+	const struct cluster *c = &s->watch->cluster;
+	CURL *e = s->easy;
+	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+	curl_easy_setopt(e, CURLOPT_PIPEWAIT, c->https ? 1L : 0L);
+	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+	curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, s->fresh ? 1L : 0L);
+	curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	/* A resumed session would not look at the certificate, so a rotated CA would not count. */
+	curl_easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+	curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 60L);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, c->insecure ? 0L : 1L);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, c->insecure ? 0L : 2L);
+	if (c->ca_path)
+		curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_path);
+	if (c->ca_path)
+		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+	if (c->cert_path) {
+		curl_easy_setopt(e, CURLOPT_SSLCERT, c->cert_path);
+		curl_easy_setopt(e, CURLOPT_SSLKEY, c->key_path);
+	}
+	if (c->proxy)
+		curl_easy_setopt(e, CURLOPT_PROXY, c->proxy);
+	if (c->connect_to) {
+		s->connect_to = curl_slist_append(NULL, c->connect_to);
+		curl_easy_setopt(e, CURLOPT_CONNECT_TO, s->connect_to);
+	}
+}
+
+void
+request_options(struct stream *s)
+{
+	curl_easy_setopt(s->easy, CURLOPT_VERBOSE, 1L); /* for on_debug alone */
+	curl_easy_setopt(s->easy, CURLOPT_DEBUGFUNCTION, on_debug);
+	curl_easy_setopt(s->easy, CURLOPT_DEBUGDATA, s);
+	set_connection(s);
+	set_headers(s);
+}

@@ -1,0 +1,345 @@
+#include "kubedns/api/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/api/api_error.h"
+#include "kubedns/api/body.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+enum {
+	RECEIVE_BUFFER = 64 << 10,
+	WAKE_JITTER_MS = 500,
+};
+
+void
+stream_tell(struct stream *s, enum event_type type, const struct object *object)
+{
+	s->watch->sink(s->watch->arg, s->resource->object, type, object);
+	s->watch->told = true;
+}
+
+static void
+count_received(struct stream *s)
+{
+	curl_off_t now = 0;
+	curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &now);
+	if (now > s->received)
+		s->watch->received_bytes += (uint64_t)(now - s->received);
+	s->received = now;
+}
+
+static void
+count_request(struct stream *s)
+{
+	unsigned code = 0;
+	while (code < CODE_OTHER && stream_codes[code] != s->status)
+		code++;
+	s->requests[s->verb][s->status ? code : CODE_NONE]++;
+}
+
+static void
+solved(struct stream *s)
+{
+	struct watch *w = s->watch;
+	if (w->server_problem)
+		log_info("api %s: answers", w->cluster.shown_url);
+	w->server_problem = CURLE_OK;
+	if (s->problem && s->problem_local)
+		log_info("%s: %s works again", s->resource->name,
+		    s->verb == VERB_WATCH ? "watch" : "list");
+	free(s->problem);
+	s->problem = NULL;
+}
+
+/*
+ * The request did not get as far as a connection: nobody is there, which is so for all resources.
+ * One that came from somebody else's server has cost that a handshake: it is none of these.
+ */
+static bool
+is_unreached(const struct stream *s, CURLcode code)
+{
+	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
+}
+
+/* Of several that failed at one time only the first one counts. */
+static void
+server_is_away(struct watch *w, int64_t now_ms)
+{
+	if (w->away && now_ms < w->away_due_ms)
+		return;
+	w->away = true;
+	w->away_due_ms = now_ms + backoff_failed(&w->away_backoff, now_ms, BACKOFF_AWAY_MAX_MS);
+}
+
+/*
+ * The connection is there, and the request goes out. A second time: libcurl found the kept
+ * connection dead, and asks again on a new one by itself. A watch may not, for whoever is at its
+ * other end may know less than the one that the probe asked.
+ */
+static int
+on_request(void *arg, char *to, char *from, int to_port, int from_port)
+{
+	struct stream *s = arg;
+	(void)to;
+	(void)from;
+	(void)to_port;
+	(void)from_port;
+	if (s->reached && s->reflector.phase == REFLECTOR_WATCH)
+		return CURL_PREREQFUNC_ABORT;
+	s->reached = true;
+	s->watch->away = false;
+	backoff_good(&s->watch->away_backoff, clock_mono_ms());
+	return CURL_PREREQFUNC_OK;
+}
+
+/* The server is there again: those that wait because it was not need not wait longer. */
+static void
+wake_others(const struct stream *s)
+{
+	struct stream *streams = s->watch->streams;
+	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
+	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+		if (streams[i].unanswered && streams[i].reflector.due_ms > soon)
+			streams[i].reflector.due_ms = soon;
+	}
+}
+
+/* The status line and all headers are there. */
+static void
+answered(struct stream *s)
+{
+	long status = 0;
+	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status < 200 || s->status)
+		return;
+	s->status = (int)status;
+	count_request(s);
+	if (status != 200)
+		return;
+	wake_others(s);
+	body_begin(s);
+	if (!reflector_answered(&s->reflector, clock_mono_ms()) || !s->wanted)
+		return;
+	s->objects = 0;
+	if (s->id == RESOURCE_SLICES && s->watch->streams[RESOURCE_ENDPOINTS].wanted) {
+		/* Its events must not mix with ours; the request is ended by the next turn. */
+		s->watch->streams[RESOURCE_ENDPOINTS].wanted = false;
+		log_info("endpointslices: allowed again; Endpoints are no longer used");
+	}
+	stream_tell(s, EVENT_LISTING, NULL);
+}
+
+static size_t
+on_header(char *line, size_t size, size_t count, void *arg)
+{
+	if (size * count <= 2 && (*line == '\r' || *line == '\n'))
+		answered(arg);
+	return size * count;
+}
+
+static size_t
+on_body(char *bytes, size_t size, size_t count, void *arg)
+{
+	struct stream *s = arg;
+	size_t len = size * count;
+	count_received(s);
+	if (s->status == 200)
+		reflector_progress(&s->reflector, clock_mono_ms());
+	int error = body_take(s, bytes, len);
+	if (s->status == 200 && !s->malformed && !error && s->problem)
+		solved(s);
+	return error ? CURL_WRITEFUNC_ERROR : len;
+}
+
+static void
+forget_request(struct stream *s)
+{
+	body_forget(s);
+	s->status = 0;
+	s->reached = false;
+	s->received = 0;
+	s->curl_error[0] = '\0';
+}
+
+void
+stream_start(struct stream *s, int64_t now_ms)
+{
+	struct watch *w = s->watch;
+	const char *verb = NULL;
+	char *query = reflector_query(&s->reflector, now_ms, &verb);
+	char *url = xasprintf("%s%s?%s%s", w->cluster.url, s->place, query, s->selector);
+	forget_request(s);
+	s->verb = *verb == 'w' ? VERB_WATCH : VERB_LIST;
+	curl_easy_reset(s->easy);
+	curl_easy_setopt(s->easy, CURLOPT_URL, url);
+	curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);
+	curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
+	curl_easy_setopt(s->easy, CURLOPT_PREREQFUNCTION, on_request);
+	curl_easy_setopt(s->easy, CURLOPT_PREREQDATA, s);
+	curl_easy_setopt(s->easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(s->easy, CURLOPT_HEADERDATA, s);
+	curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
+	curl_easy_setopt(s->easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+	request_options(s);
+	s->fresh = false;
+	log_debug("%s: %s %s", s->resource->name, verb, url);
+	if (curl_multi_add_handle(w->multi, s->easy) != CURLM_OK)
+		log_fatalx("out of memory");
+	free(query);
+	free(url);
+}
+
+/* What is wrong with this resource; said when it is new. */
+static void
+own_problem(struct stream *s, char *text)
+{
+	if (!s->problem || strcmp(s->problem, text) != 0)
+		log_warnx("api %s: %s: %s", s->watch->cluster.shown_url, s->resource->name, text);
+	free(s->problem);
+	s->problem = text;
+	s->problem_local = true;
+}
+
+/*
+ * What is wrong with the server as a whole, said once for all resources: also when its details are
+ * others at each attempt, as where a reset is noticed.
+ */
+static void
+server_problem(struct stream *s, CURLcode code)
+{
+	struct watch *w = s->watch;
+	free(s->problem);
+	s->problem = api_error_transport(s, code);
+	s->problem_local = false;
+	if (w->server_problem != code)
+		log_warnx("api %s: %s", w->cluster.shown_url, s->problem);
+	w->server_problem = code;
+}
+
+/* What a request that is over leaves to be said. */
+static void
+report(struct stream *s, CURLcode code, bool clean)
+{
+	bool refused = s->status == 400 || s->status == 422;
+	if (refused && s->reflector.phase == REFLECTOR_WATCHLIST)
+		log_info(
+		    "%s: no watch list here (%d); listing in pages", s->resource->name, s->status);
+	else if (s->status == 410 || s->too_large)
+		log_info(
+		    "%s: %s", s->resource->name, s->why && *s->why ? s->why : "version expired");
+	else if (s->status && s->status != 200)
+		own_problem(s, api_error_status(s));
+	else if (s->error_code)
+		log_info("%s: watch ended by the server: %d %s", s->resource->name, s->error_code,
+		    s->why);
+	else if (s->malformed)
+		own_problem(
+		    s, xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
+			   s->verb == VERB_WATCH ? "watch" : "list", s->why));
+	else if (code == CURLE_OPERATION_TIMEDOUT && s->reached)
+		own_problem(s, xstrdup(s->curl_error));
+	else if (code != CURLE_OK)
+		server_problem(s, code);
+	else if (clean)
+		solved(s);
+}
+
+void
+stream_finish(struct stream *s, int64_t now_ms, CURLcode code)
+{
+	struct watch *w = s->watch;
+	curl_off_t after_s = 0;
+	count_received(s);
+	if (!s->status)
+		count_request(s);
+	s->unanswered = !s->status;
+	bool own = code == CURLE_WRITE_ERROR && (s->malformed || s->error_code);
+	body_end(s, code == CURLE_OK);
+	curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &after_s);
+	struct reflector_end end = {
+		.status = s->status,
+		.unreached = is_unreached(s, code),
+		.broken = code != CURLE_OK && !own,
+		.malformed = s->malformed,
+		.error_code = s->error_code,
+		.too_large = s->too_large,
+		.token = s->token,
+		.retry_after_ms = after_s > 0 ? (int64_t)after_s * 1000 : -1,
+		.new_token = s->status == 401 && cluster_token_refresh(&w->cluster, now_ms, true),
+	};
+	if (end.unreached)
+		server_is_away(w, now_ms);
+	report(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
+	if (reflector_ended(&s->reflector, now_ms, &end) && s->wanted) {
+		stream_tell(s, EVENT_SYNCED, NULL);
+		log_info("%s: synced, %llu objects by list", s->resource->name,
+		    (unsigned long long)s->objects);
+	}
+	for (unsigned i = 0; i < RESOURCE_COUNT && (end.broken || !end.status); i++)
+		reflector_doubt(&w->streams[i].reflector);
+	curl_multi_remove_handle(w->multi, s->easy);
+	request_clear(s);
+}
+
+/* The next request uses a new connection. */
+static void
+end_request(struct stream *s, int64_t now_ms, CURLcode code, const char *why)
+{
+	snprintf(s->curl_error, sizeof(s->curl_error), "%s", why);
+	s->fresh = true;
+	stream_finish(s, now_ms, code);
+}
+
+void
+stream_break(struct stream *s, int64_t now_ms, const char *why)
+{
+	end_request(s, now_ms, CURLE_ABORTED_BY_CALLBACK, why);
+}
+
+void
+stream_late(struct stream *s, int64_t now_ms, const char *why)
+{
+	end_request(s, now_ms, CURLE_OPERATION_TIMEDOUT, why);
+}
+
+void
+stream_stop(struct stream *s)
+{
+	if (!s->reflector.running)
+		return;
+	s->reflector.running = false;
+	curl_multi_remove_handle(s->watch->multi, s->easy);
+	framer_clear(&s->framer);
+	request_clear(s);
+}
+
+void
+stream_init(struct stream *s, struct watch *w, enum resource_id id)
+{
+	*s = (struct stream){
+		.watch = w, .id = id, .resource = &resources[id], .keep = resources[id].keep
+	};
+	s->place = xasprintf("%s/%s", s->resource->group_path, s->resource->name);
+	s->selector = xstrdup("");
+	s->easy = curl_easy_init();
+	if (!s->easy)
+		log_fatalx("out of memory");
+	body_init(s);
+	reflector_init(&s->reflector, !s->resource->required);
+}
+
+void
+stream_clear(struct stream *s)
+{
+	stream_stop(s);
+	body_clear(s);
+	curl_easy_cleanup(s->easy);
+	reflector_clear(&s->reflector);
+	free(s->place);
+	free(s->selector);
+	free(s->problem);
+}

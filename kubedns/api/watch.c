@@ -1,0 +1,388 @@
+#include "kubedns/api/watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "kubedns/api/stream.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+enum { OPTIONAL_GRACE_MS = 30000, SETTLE_MS = 3000, FDS_MAX = 32 };
+
+static bool
+given(const char *s)
+{
+	return s && *s;
+}
+
+static struct cluster_source
+source_of(const struct watch_config *config)
+{
+	return (struct cluster_source){
+		.kubecfg_file = config->kubecfg_file,
+		.master_url = config->master_url,
+		.serviceaccount_dir = config->serviceaccount_dir,
+	};
+}
+
+int
+watch_check(const struct watch_config *config)
+{
+	struct cluster cluster;
+	struct cluster_source source = source_of(config);
+	if (config->no_api)
+		return 0;
+	int error = cluster_find(&cluster, &source);
+	if (error == 0)
+		log_info("api %s (%s)", cluster.shown_url, cluster.origin);
+	cluster_free(&cluster);
+	return error;
+}
+
+static const char *
+user_agent(void)
+{
+	static char text[128];
+	struct utsname u;
+	const char *arch = uname(&u) == 0 ? u.machine : "unknown";
+	if (strcmp(arch, "x86_64") == 0)
+		arch = "amd64";
+	else if (strcmp(arch, "aarch64") == 0)
+		arch = "arm64";
+	snprintf(text, sizeof(text), "kubedns/%s (linux/%.32s)", VERSION, arch);
+	return text;
+}
+
+/* A further query parameter that filters. */
+static void
+select_by(struct stream *s, const char *parameter, const char *prefix, const char *value)
+{
+	char *plain = xasprintf("%s%s", prefix, value);
+	char *escaped = curl_easy_escape(s->easy, plain, 0);
+	char *more = xasprintf("%s&%s=%s", s->selector, parameter, escaped);
+	curl_free(escaped);
+	free(plain);
+	free(s->selector);
+	s->selector = more;
+}
+
+static void
+within(struct stream *s, const char *namespace)
+{
+	char *escaped = curl_easy_escape(s->easy, namespace, 0);
+	free(s->place);
+	s->place =
+	    xasprintf("%s/namespaces/%s/%s", s->resource->group_path, escaped, s->resource->name);
+	curl_free(escaped);
+}
+
+/* What the configuration asks for: which resources, and which of their objects. */
+static void
+choose(struct watch *w, const struct watch_config *config)
+{
+	struct stream *streams = w->streams;
+	streams[RESOURCE_SERVICES].wanted = streams[RESOURCE_SLICES].wanted =
+	    streams[RESOURCE_NAMESPACES].wanted = true;
+	streams[RESOURCE_PODS].wanted = config->pods;
+	streams[RESOURCE_NODES].wanted = config->nodes;
+	streams[RESOURCE_CONFIGMAPS].wanted = given(config->config_map);
+	if (config->endpoint_pods)
+		streams[RESOURCE_SLICES].keep = trim_slice_pods;
+	if (given(config->endpointslice_selector))
+		select_by(
+		    &streams[RESOURCE_SLICES], "labelSelector", "", config->endpointslice_selector);
+	if (given(config->config_map)) {
+		const char *ns = config->config_map_namespace;
+		within(&streams[RESOURCE_CONFIGMAPS], given(ns) ? ns : "kube-system");
+		select_by(&streams[RESOURCE_CONFIGMAPS], "fieldSelector",
+		    "metadata.name=", config->config_map);
+	}
+	/* One namespace can be asked for, and a Role in it is then enough; of several, all are read
+	 * and the others left out. */
+	if (w->namespaces && w->namespaces[0] && !w->namespaces[1]) {
+		for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+			if (resources[i].namespaced && i != RESOURCE_CONFIGMAPS)
+				within(&streams[i], w->namespaces[0]);
+		}
+		select_by(&streams[RESOURCE_NAMESPACES], "fieldSelector",
+		    "metadata.name=", w->namespaces[0]);
+	}
+}
+
+static const char **
+copy_list(const char *const *list)
+{
+	size_t n = 0;
+	while (list && list[n])
+		n++;
+	if (n == 0)
+		return NULL;
+	const char **copy = xcalloc(n + 1, sizeof(*copy));
+	for (size_t i = 0; i < n; i++)
+		copy[i] = xstrdup(list[i]);
+	return copy;
+}
+
+struct watch *
+watch_new(const struct watch_config *config, event_sink sink, void *arg)
+{
+	struct cluster_source source = source_of(config);
+	struct watch *w = xcalloc(1, sizeof(*w));
+	w->no_api = config->no_api;
+	w->sink = sink;
+	w->arg = arg;
+	w->cluster.memory[0] = w->cluster.memory[1] = w->cluster.memory[2] = -1;
+	if (!w->no_api && cluster_find(&w->cluster, &source) != 0) {
+		cluster_free(&w->cluster);
+		free(w);
+		return NULL;
+	}
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(w->multi = curl_multi_init()))
+		log_fatalx("libcurl cannot be initialised");
+	w->user_agent = user_agent();
+	w->namespaces = copy_list(config->namespaces);
+	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
+		stream_init(&w->streams[i], w, i);
+	if (!w->no_api) {
+		choose(w, config);
+		log_info("api %s (%s)", w->cluster.shown_url, w->cluster.origin);
+	}
+	return w;
+}
+
+void
+watch_free(struct watch *w)
+{
+	if (!w)
+		return;
+	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
+		stream_clear(&w->streams[i]);
+	curl_multi_cleanup(w->multi);
+	curl_global_cleanup();
+	cluster_free(&w->cluster);
+	for (const char **n = w->namespaces; n && *n; n++)
+		free((char *)(uintptr_t)*n);
+	free(w->namespaces);
+	free(w->out);
+	free(w);
+}
+
+/*
+ * From when on requests may go out. While nobody is there, one resource tries for all of them, so
+ * that what that costs does not depend on their number, and none of them has waits of its own to
+ * get over when the server is back.
+ */
+static int64_t
+gate_ms(const struct watch *w)
+{
+	if (!w->away)
+		return 0;
+	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+		if (w->streams[i].reflector.running && !w->streams[i].reached)
+			return INT64_MAX;
+	}
+	return w->away_due_ms;
+}
+
+/* The moment of the watch's own next deadline. */
+static int64_t
+next_deadline(const struct watch *w, int64_t now)
+{
+	int64_t next = INT64_MAX;
+	int64_t gate = gate_ms(w);
+	bool token = cluster_has_token(&w->cluster);
+	for (unsigned i = 0; i < RESOURCE_COUNT && !w->no_api; i++) {
+		const struct stream *s = &w->streams[i];
+		const char *why;
+		int64_t at = INT64_MAX;
+		if (s->reflector.running)
+			at = reflector_deadline_ms(&s->reflector, &why);
+		else if (s->wanted)
+			at = !token                       ? w->cluster.token_due_ms
+			     : s->reflector.due_ms > gate ? s->reflector.due_ms
+							  : gate;
+		if (!w->ready && s->reflector.denied_ms &&
+		    s->reflector.denied_ms + SETTLE_MS > now &&
+		    s->reflector.denied_ms + SETTLE_MS < at)
+			at = s->reflector.denied_ms + SETTLE_MS; /* it is settled then */
+		next = at < next ? at : next;
+	}
+	return next;
+}
+
+static int
+wait_time(const struct watch *w, int timeout_ms)
+{
+	int64_t now = clock_mono_ms(), next = next_deadline(w, now),
+		wait = next == INT64_MAX ? INT32_MAX : next - now;
+	if (wait < 0)
+		wait = 0;
+	if (timeout_ms >= 0 && wait > timeout_ms)
+		wait = timeout_ms;
+	return wait > INT32_MAX ? INT32_MAX : (int)wait;
+}
+
+int
+watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
+{
+	struct curl_waitfd extra[FDS_MAX];
+	int ready = 0;
+	if (count > FDS_MAX)
+		log_fatalx("watch_wait: %zu descriptors", count);
+	unsigned n = 0;
+	for (size_t i = 0; i < count; i++) {
+		fds[i].revents = 0;
+		if (fds[i].fd < 0)
+			continue;
+		extra[n].fd = fds[i].fd;
+		extra[n].events = (short)((fds[i].events & POLLIN ? CURL_WAIT_POLLIN : 0) |
+					  (fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : 0));
+		extra[n++].revents = 0;
+	}
+	curl_multi_poll(w->multi, extra, n, wait_time(w, timeout_ms), NULL);
+	n = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (fds[i].fd < 0)
+			continue;
+		short got = extra[n++].revents;
+		fds[i].revents = (short)((got & CURL_WAIT_POLLIN ? POLLIN : 0) |
+					 (got & CURL_WAIT_POLLOUT ? POLLOUT : 0));
+		ready += fds[i].revents != 0;
+	}
+	return ready;
+}
+
+/* A server that denies Services too,
+ * or is not the one it was, says nothing about EndpointSlices. */
+static bool
+slices_alone_denied(struct watch *w)
+{
+	struct reflector *slices = &w->streams[RESOURCE_SLICES].reflector;
+	if (w->streams[RESOURCE_SERVICES].reflector.denied_ms)
+		slices->denied_ms = slices->denied_last_ms;
+	return reflector_denied(slices);
+}
+
+/*
+ * Endpoints take the place of EndpointSlices that stay denied, and leave it when those begin to
+ * be listed (stream.c).
+ */
+static void
+choose_endpoints(struct watch *w)
+{
+	struct stream *slices = &w->streams[RESOURCE_SLICES];
+	struct stream *endpoints = &w->streams[RESOURCE_ENDPOINTS];
+	if (!endpoints->wanted && endpoints->reflector.running)
+		stream_stop(endpoints);
+	slices->reflector.optional = endpoints->wanted;
+	if (endpoints->wanted || !slices_alone_denied(w))
+		return;
+	log_warnx("endpointslices: %s: using Endpoints instead (at most 1,000 addresses of a "
+		  "Service); apply the ClusterRole of conf/kubernetes, which grants list and watch "
+		  "of endpointslices.discovery.k8s.io",
+	    slices->reflector.denied_status == 403 ? "forbidden" : "not served");
+	reflector_clear(&endpoints->reflector);
+	reflector_init(&endpoints->reflector, false);
+	endpoints->wanted = true;
+}
+
+static bool
+settled(const struct stream *s, int64_t now)
+{
+	const struct reflector *r = &s->reflector;
+	return !s->wanted || r->synced || (r->denied_ms && now - r->denied_ms >= SETTLE_MS);
+}
+
+static void
+look_ready(struct watch *w, int64_t now)
+{
+	const struct stream *s = w->streams;
+	if (w->ready || w->no_api)
+		return;
+	if (!s[RESOURCE_SERVICES].reflector.synced ||
+	    !(s[RESOURCE_SLICES].reflector.synced || s[RESOURCE_ENDPOINTS].reflector.synced))
+		return;
+	if (!w->required_ms)
+		w->required_ms = now;
+	bool all = true;
+	for (unsigned i = RESOURCE_NAMESPACES; i < RESOURCE_COUNT; i++)
+		all = all && settled(&s[i], now);
+	/* One that neither comes nor is refused does not hold up the cluster's DNS for ever. */
+	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
+}
+
+static void
+read_messages(struct watch *w, int64_t now)
+{
+	CURLMsg *message;
+	int left;
+	while ((message = curl_multi_info_read(w->multi, &left))) {
+		char *stream = NULL;
+		if (message->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &stream);
+		CURLcode code = message->data.result;
+		if (code == CURLE_ABORTED_BY_CALLBACK) /* by on_request: the connection was dead */
+			code = CURLE_RECV_ERROR;
+		stream_finish((struct stream *)(void *)stream, now, code);
+	}
+}
+
+/* Live watches leave a connection whose server says goodbye: silence on it means nothing. */
+static void
+leave_connection(struct watch *w, int64_t now)
+{
+	for (unsigned i = 0; i < RESOURCE_COUNT && w->goaway; i++) {
+		struct stream *s = &w->streams[i];
+		if (s->reflector.running && s->status == 200 && !s->reflector.listing &&
+		    s->verb == VERB_WATCH)
+			stream_break(s, now, "the server is stopping");
+	}
+	w->goaway = false;
+}
+
+bool
+watch_run(struct watch *w)
+{
+	int running;
+	w->told = false;
+	curl_multi_perform(w->multi, &running);
+	int64_t now = clock_mono_ms();
+	if (w->no_api)
+		return false;
+	read_messages(w, now);
+	leave_connection(w, now);
+	cluster_token_refresh(&w->cluster, now, false);
+	choose_endpoints(w);
+	bool started = false;
+	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+		struct stream *s = &w->streams[i];
+		const char *why = NULL;
+		if (s->reflector.running && now >= reflector_deadline_ms(&s->reflector, &why))
+			stream_late(s, now, why);
+		if (s->wanted && !s->reflector.running && now >= s->reflector.due_ms &&
+		    now >= gate_ms(w) && cluster_has_token(&w->cluster)) {
+			stream_start(s, now);
+			started = true;
+		}
+	}
+	if (started)
+		curl_multi_perform(w->multi, &running);
+	look_ready(w, now);
+	return w->told;
+}
+
+void
+watch_want_nodes(struct watch *w)
+{
+	if (!w->no_api)
+		w->streams[RESOURCE_NODES].wanted = true;
+}
+
+bool
+watch_ready(const struct watch *w)
+{
+	return w && w->ready;
+}

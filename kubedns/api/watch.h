@@ -1,0 +1,116 @@
+/*
+ * The Kubernetes API as a source of objects: the only part that knows HTTP, list and watch.
+ *
+ *	API --HTTP/2--> libcurl --> framer (one by one) --> json-c --> object --event_sink--> store
+ *
+ * One main thread calls everything here; nothing blocks but watch_wait(), which is the one place
+ * where kubedns's main thread waits:
+ *
+ *	for (;;) {
+ *		watch_wait(w, fds, FD_COUNT, timeout_ms);  waits; fills revents of the fds
+ *		watch_run(w);                              reads, calls the sink; never waits
+ *		...the fds, then one publish of everything that the sink was told
+ *	}
+ *
+ * What the sink can rely on, for each kind apart:
+ *   - LISTING comes before the first object, and again whenever the watch has to begin anew,
+ *     also in the middle of a listing (the first one is then void). SYNCED ends a listing.
+ *     Between SYNCED and the next LISTING come single changes. An object that is offered again
+ *     unchanged has the same resource_version: the store may return at once.
+ *   - A source that fails says nothing: no event means "keep what you have".
+ *   - A kind that may not be read (403, 404) never gets a LISTING. Namespaces are then inferred
+ *     from Services by the store.
+ *   - OBJECT_SLICES comes from EndpointSlices, or from Endpoints where those stay forbidden or
+ *     missing for ten seconds; a change from one to the other is a new LISTING ... SYNCED.
+ */
+#ifndef KUBEDNS_WATCH_H
+#define KUBEDNS_WATCH_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/cluster/object.h"
+
+struct metrics;
+struct watch;
+
+/*
+ * Strings are borrowed for the watch's life unless said otherwise. All zero: in-cluster,
+ * services, slices, namespaces.
+ */
+struct watch_config {
+	const char *kubecfg_file; /* --kubecfg-file; NULL or "": none */
+	const char *master_url;   /* --kube-master-url, ${VAR} expanded here; NULL or "": none */
+	const char *serviceaccount_dir; /* NULL: /var/run/secrets/kubernetes.io/serviceaccount */
+	bool pods;                      /* --pods=verified */
+	bool nodes;                     /* federations; watch_want_nodes() may ask for them later */
+	const char *config_map;         /* --config-map; NULL or "": none */
+	const char *config_map_namespace;
+	const char *const *namespaces;      /* --namespaces: others are neither listed
+					     * (if it is one) nor handed on; NULL ends; NULL: all */
+	bool endpoint_pods;                 /* --endpoint-pod-names:
+					     * object_endpoint.pod is wanted, else it stays NULL */
+	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */
+	bool no_api; /* --objects-dir: watch_wait() waits, nothing is watched */
+};
+
+/*
+ * Reads the configuration (kubeconfig, environment), connects to nothing; 0, or -EINVAL after one
+ * log line. For --check.
+ */
+int watch_check(const struct watch_config *config);
+
+/*
+ * Starts watching. NULL after one log line that says what is wrong and what to do: the user's
+ * mistake, exit 2.
+ */
+struct watch *watch_new(const struct watch_config *config, event_sink sink, void *arg);
+
+/*
+ * Waits until the API, one of the caller's `count` descriptors (POLLIN, POLLOUT; revents is
+ * filled), a deadline of the watch's own, or `timeout_ms` (-1: none) is there. Returns the number
+ * of the caller's descriptors that are ready.
+ */
+int watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms);
+
+/*
+ * Does what is due, calling the sink; true if it called the sink. However much is waiting, a call
+ * reads 64 KiB of a connection at most (libcurl: 32 KiB of HTTP/2, or one TLS record).
+ */
+bool watch_run(struct watch *w);
+
+/* Watch Nodes from now on (federations came with a ConfigMap); a second call does nothing. */
+void watch_want_nodes(struct watch *w);
+
+/*
+ * Every required kind has synced once, and each optional one has synced or was found to be
+ * forbidden or missing. Never turns false; NULL is not ready.
+ */
+bool watch_ready(const struct watch *w);
+
+/*
+ * A line per kind: what is synced, how many objects so far, what is missing and why
+ * ("services: list is forbidden (403): ..."). Ends with a newline each; for /readiness and the
+ * log. Caller frees.
+ */
+char *watch_status(const struct watch *w);
+
+/*
+ * Lines on what works, but not as it should (Endpoints in place of EndpointSlices), "" when all is
+ * well: for a readiness that is 200. Caller frees.
+ */
+char *watch_notes(const struct watch *w);
+
+/*
+ * The kubedns_api_* families: requests, watch events, relists, last event, synced, received
+ * bytes, endpoints fallback. kubedns_objects{kind} and kubedns_dns_programming_duration_seconds
+ * are the store's and the publisher's, who know what is there and when.
+ */
+void watch_metrics(const struct watch *w, struct metrics *m);
+
+/* Ends every request; watch_free(NULL) is fine. */
+void watch_free(struct watch *w);
+
+#endif

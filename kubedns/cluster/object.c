@@ -1,0 +1,331 @@
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "kubedns/cluster/object.h"
+#include "kubedns/cluster/object_internal.h"
+#include "lib/xalloc.h"
+
+/* A Kubernetes object name: an RFC 1123 subdomain, or what old pods and RBAC objects allow beside
+ * it, but nothing to escape. */
+static bool
+is_subdomain(const char *s)
+{
+	size_t len =
+	    strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:");
+	return len > 0 && len <= 253 && s[len] == '\0';
+}
+
+static void
+read_meta(struct reader *r, struct json_object *json, struct object *o, struct meta *meta)
+{
+	struct json_object *name, *namespace, *version, *deletion;
+
+	FIELDS(field(json, "metadata"), { "name", &name }, { "namespace", &namespace },
+	    { "resourceVersion", &version }, { "labels", &meta->labels },
+	    { "annotations", &meta->annotations }, { "deletionTimestamp", &deletion });
+	struct reader ignored = { 0 };
+	o->name = field_text(&ignored, name, "");
+	o->namespace = namespace == NULL ? "" : field_text(&ignored, namespace, "");
+	o->resource_version =
+	    field_text_or(r, version, "", "metadata.resourceVersion is not a string");
+	meta->deleting = deletion != NULL;
+}
+
+static const struct kind {
+	const char *name;
+	const char *api_version;     /* NULL: any that is given is another kind */
+	const char *old_api_version; /* accepted too; its fields that we read are the same */
+	const char *resource;
+	enum object_kind kind;
+	bool namespaced;
+	bool name_is_label; /* names of this kind become labels of DNS names */
+} kinds[] = {
+	{ "EndpointSlice", "discovery.k8s.io/v1", "discovery.k8s.io/v1beta1", "endpointslices",
+	    OBJECT_SLICES, true, false },
+	{ "Service", "v1", "v1", "services", OBJECT_SERVICE, true, true },
+	{ "Namespace", "v1", "v1", "namespaces", OBJECT_NAMESPACE, false, true },
+	{ "Pod", "v1", "v1", "pods", OBJECT_POD, true, false },
+	{ "Node", "v1", "v1", "nodes", OBJECT_NODE, false, false },
+	{ "ConfigMap", "v1", "v1", "configmaps", OBJECT_CONFIGMAP, true, false },
+	{ "Endpoints", "v1", "v1", "endpoints", OBJECT_SLICES, true, false },
+};
+
+/* 0, and the row of `kinds`; -ENOTSUP, -EINVAL. */
+static int
+read_kind(struct json_object *json, const char *hint, const struct kind **kind, const char **why)
+{
+	struct json_object *inside, *version;
+	struct reader r = { 0 };
+
+	FIELDS(json, { "kind", &inside }, { "apiVersion", &version });
+	const char *name = field_text_or(&r, inside, hint, "kind is not a string");
+	const char *api = field_text(&r, version, "apiVersion is not a string");
+	if (name == NULL)
+		field_complain(&r, "kind is missing");
+	else if (hint != NULL && strcmp(name, hint) != 0)
+		field_complain(&r, "kind is not the one that was asked for");
+	if (r.why != NULL) {
+		*why = r.why;
+		return -EINVAL;
+	}
+	assert(name != NULL); /* or there was a complaint */
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(name, kinds[i].name) != 0)
+			continue;
+		if (api != NULL && strcmp(api, kinds[i].api_version) != 0 &&
+		    strcmp(api, kinds[i].old_api_version) != 0)
+			return -ENOTSUP;
+		*kind = &kinds[i];
+		return 0;
+	}
+	return -ENOTSUP;
+}
+
+static const char *
+check_identity(const struct kind *kind, const struct object *o)
+{
+	if (o->name == NULL)
+		return "metadata.name is missing or not a string";
+	if (kind->name_is_label ? !field_is_label(o->name) : !is_subdomain(o->name))
+		return kind->name_is_label ? "metadata.name is not a DNS label"
+					   : "metadata.name is not a DNS name";
+	if (kind->namespaced) {
+		if (o->namespace == NULL || o->namespace[0] == '\0')
+			return "metadata.namespace is missing or not a string";
+		if (!field_is_label(o->namespace))
+			return "metadata.namespace is not a DNS label";
+	}
+	return NULL;
+}
+
+static void
+service_add_ip(struct reader *r, struct object_service *svc, struct json_object *json)
+{
+	const char *s = field_text_or(r, json, "", "clusterIP is not a string");
+	struct addr addr;
+
+	if (s[0] == '\0')
+		return;
+	if (strcmp(s, "None") == 0) {
+		svc->type = SERVICE_HEADLESS;
+		return;
+	}
+	if (addr_parse(s, &addr) != 0) {
+		field_complain(r, "a clusterIP is not an address");
+		return;
+	}
+	if (svc->addr_count == 2 || (svc->addr_count == 1 && svc->addrs[0].family == addr.family)) {
+		field_complain(r, "clusterIPs has two addresses of one family");
+		return;
+	}
+	svc->addrs[svc->addr_count++] = addr;
+}
+
+/* `type` decides first: an ExternalName Service may carry stale addresses. */
+static void
+read_addresses(
+    struct reader *r, struct json_object *ips, struct json_object *ip, struct object_service *svc)
+{
+	svc->type = SERVICE_PENDING;
+	size_t count = field_items(r, ips, "clusterIPs is not a list");
+	for (size_t i = 0; i < count; i++)
+		service_add_ip(r, svc, json_object_array_get_idx(ips, i));
+	if (count == 0)
+		service_add_ip(r, svc, ip);
+	if (svc->type == SERVICE_HEADLESS)
+		svc->addr_count = 0;
+	else if (svc->addr_count > 0)
+		svc->type = SERVICE_CLUSTERIP;
+}
+
+static void
+read_service(struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
+{
+	struct json_object *type, *ip, *ips, *ports, *external, *unready;
+	struct object_service *svc = &o->service;
+	struct json_object *spec = field(json, "spec");
+
+	if (!json_object_is_type(spec, json_type_object))
+		field_complain(r, "spec is missing or not an object");
+	FIELDS(spec, { "type", &type }, { "clusterIP", &ip }, { "clusterIPs", &ips },
+	    { "ports", &ports }, { "externalName", &external },
+	    { "publishNotReadyAddresses", &unready });
+	svc->external_name = field_text_or(r, external, "", "externalName is not a string");
+	if (strcmp(field_text_or(r, type, "", "type is not a string"), "ExternalName") == 0)
+		svc->type = SERVICE_EXTERNALNAME;
+	else
+		read_addresses(r, ips, ip, svc);
+	svc->ports = object_read_ports(r, ports, &svc->port_count);
+	svc->publish_not_ready =
+	    field_bool_or(r, unready, false, "publishNotReadyAddresses is not true or false");
+	struct json_object *old =
+	    field(meta->annotations, "service.alpha.kubernetes.io/tolerate-unready-endpoints");
+	if (old != NULL &&
+	    strcmp(field_text_or(r, old, "", "an annotation is not a string"), "true") == 0)
+		svc->publish_not_ready = true;
+}
+
+static void
+pod_add_ip(struct reader *r, struct object *o, struct json_object *json)
+{
+	const char *s = field_text_or(r, json, "", "a pod's ip is not a string");
+
+	if (s[0] == '\0')
+		return;
+	if (addr_parse(s, &o->pod.addrs[o->pod.addr_count]) == 0)
+		o->pod.addr_count++;
+	else
+		field_complain(r, "a pod's ip is not an address");
+}
+
+static void
+read_pod(struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
+{
+	struct json_object *phase, *ip, *ips;
+
+	FIELDS(field(json, "status"), { "phase", &phase }, { "podIP", &ip }, { "podIPs", &ips });
+	o->pod.running =
+	    !meta->deleting &&
+	    strcmp(field_text_or(r, phase, "", "status.phase is not a string"), "Running") == 0;
+	size_t count = field_items(r, ips, "status.podIPs is not a list");
+	count = count < POD_ADDRS_MAX ? count : POD_ADDRS_MAX;
+	o->pod.addrs = xcalloc(count + 1, sizeof(*o->pod.addrs));
+	for (size_t i = 0; i < count; i++)
+		pod_add_ip(r, o, field(json_object_array_get_idx(ips, i), "ip"));
+	if (count == 0)
+		pod_add_ip(r, o, ip);
+}
+
+static void
+read_node(struct reader *r, const struct meta *meta, struct object *o)
+{
+	struct json_object *zone, *old_zone, *region, *old_region;
+
+	FIELDS(meta->labels, { "topology.kubernetes.io/zone", &zone },
+	    { "failure-domain.beta.kubernetes.io/zone", &old_zone },
+	    { "topology.kubernetes.io/region", &region },
+	    { "failure-domain.beta.kubernetes.io/region", &old_region });
+	o->node.zone =
+	    field_text_or(r, zone != NULL ? zone : old_zone, "", "a label is not a string");
+	o->node.region =
+	    field_text_or(r, region != NULL ? region : old_region, "", "a label is not a string");
+}
+
+static void
+read_configmap(struct reader *r, struct json_object *json, struct object *o)
+{
+	struct json_object *data = field(json, "data");
+
+	if (data == NULL)
+		return;
+	if (!json_object_is_type(data, json_type_object)) {
+		field_complain(r, "data is not an object");
+		return;
+	}
+	o->data = xcalloc((size_t)json_object_object_length(data), sizeof(*o->data));
+	json_object_object_foreach(data, key, value)
+	{
+		if (!json_object_is_type(value, json_type_string)) {
+			field_complain(r, "a value of data is not a string");
+			continue;
+		}
+		o->data[o->data_count++] = (struct object_key_value){
+			.key = key,
+			.value = json_object_get_string(value),
+			.len = (size_t)json_object_get_string_len(value),
+		};
+	}
+}
+
+static void
+read_body(struct reader *r, struct json_object *json, const struct kind *kind,
+    const struct meta *meta, struct object *o)
+{
+	switch (kind->kind) {
+	case OBJECT_SERVICE:
+		read_service(r, json, meta, o);
+		break;
+	case OBJECT_SLICES:
+		object_read_trigger_time(r, meta, o);
+		o->from_endpoints = strcmp(kind->name, "Endpoints") == 0;
+		if (o->from_endpoints)
+			object_read_endpoints(r, json, o);
+		else
+			object_read_slice(r, json, meta, o);
+		break;
+	case OBJECT_POD:
+		read_pod(r, json, meta, o);
+		break;
+	case OBJECT_NODE:
+		read_node(r, meta, o);
+		break;
+	case OBJECT_CONFIGMAP:
+		read_configmap(r, json, o);
+		break;
+	case OBJECT_NAMESPACE:
+	case OBJECT_KIND_COUNT:
+		break;
+	}
+}
+
+int
+object_extract(
+    struct json_object *json, const char *kind_hint, struct object *object, const char **why)
+{
+	const struct kind *kind;
+	struct reader r = { 0 };
+	struct meta meta;
+
+	*object = (struct object){ 0 };
+	*why = NULL;
+	if (!json_object_is_type(json, json_type_object)) {
+		*why = "not an object";
+		return -EINVAL;
+	}
+	int err = read_kind(json, kind_hint, &kind, why);
+	if (err != 0)
+		return err;
+	object->kind = kind->kind;
+	read_meta(&r, json, object, &meta);
+	*why = check_identity(kind, object);
+	if (*why != NULL)
+		return -EINVAL;
+	if (!kind->namespaced)
+		object->namespace = "";
+	read_body(&r, json, kind, &meta, object);
+	*why = r.why;
+	return 0;
+}
+
+void
+object_clear(struct object *object)
+{
+	for (size_t i = 0; i < object->slice_count; i++) {
+		free(object->slices[i].ports);
+		free(object->slices[i].endpoints);
+	}
+	free(object->slices);
+	free(object->service.ports);
+	free(object->pod.addrs);
+	free(object->data);
+	*object = (struct object){ 0 };
+}
+
+const char *
+object_kind_resource(enum object_kind kind)
+{
+	static const char *const names[OBJECT_KIND_COUNT] = {
+		[OBJECT_SERVICE] = "services",
+		[OBJECT_SLICES] = "endpointslices",
+		[OBJECT_NAMESPACE] = "namespaces",
+		[OBJECT_POD] = "pods",
+		[OBJECT_NODE] = "nodes",
+		[OBJECT_CONFIGMAP] = "configmaps",
+	};
+	assert(kind >= 0 && kind < OBJECT_KIND_COUNT);
+	return names[kind];
+}

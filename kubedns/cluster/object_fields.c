@@ -1,0 +1,174 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/object_internal.h"
+#include "lib/dname.h"
+#include "lib/xalloc.h"
+
+void
+field_complain(struct reader *r, const char *why)
+{
+	if (r->why == NULL)
+		r->why = why;
+}
+
+/*
+ * Fields of a JSON object, found in one walk: objects here have a handful of members,
+ * so comparing their names in order is cheaper than hashing each name that we want.
+ * Missing and null are both NULL.
+ */
+void
+fields_find(struct json_object *json, const struct field *wanted, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		*wanted[i].value = NULL;
+	if (!json_object_is_type(json, json_type_object))
+		return;
+	const struct lh_table *members = json_object_get_object(json);
+	for (const struct lh_entry *e = lh_table_head(members); e != NULL; e = lh_entry_next(e)) {
+		const char *name = lh_entry_k(e);
+		for (size_t i = 0; i < count; i++) {
+			if (name[0] == wanted[i].name[0] && strcmp(name, wanted[i].name) == 0) {
+				*wanted[i].value = lh_entry_v(e);
+				break;
+			}
+		}
+	}
+}
+
+struct json_object *
+field(struct json_object *json, const char *name)
+{
+	struct json_object *value;
+	FIELDS(json, { name, &value });
+	return value;
+}
+
+const char *
+field_text(struct reader *r, struct json_object *json, const char *why)
+{
+	if (json == NULL)
+		return NULL;
+	if (json_object_is_type(json, json_type_string)) {
+		const char *s = json_object_get_string(json);
+		if (strlen(s) == (size_t)json_object_get_string_len(json))
+			return s;
+	}
+	field_complain(r, why);
+	return NULL;
+}
+
+const char *
+field_text_or(struct reader *r, struct json_object *json, const char *deflt, const char *why)
+{
+	const char *s = field_text(r, json, why);
+	return s != NULL ? s : deflt;
+}
+
+bool
+field_bool_or(struct reader *r, struct json_object *json, bool deflt, const char *why)
+{
+	if (json == NULL)
+		return deflt;
+	if (json_object_is_type(json, json_type_boolean))
+		return json_object_get_boolean(json);
+	field_complain(r, why);
+	return deflt;
+}
+
+size_t
+field_items(struct reader *r, struct json_object *json, const char *why)
+{
+	if (json == NULL)
+		return 0;
+	if (json_object_is_type(json, json_type_array))
+		return json_object_array_length(json);
+	field_complain(r, why);
+	return 0;
+}
+
+bool
+field_is_label(const char *s)
+{
+	return s != NULL && dname_label_ok(s, strlen(s));
+}
+
+const char *
+field_label(struct reader *r, struct json_object *json, const char *why)
+{
+	const char *s = field_text(r, json, why);
+	if (s == NULL || s[0] == '\0')
+		return NULL;
+	if (field_is_label(s))
+		return s;
+	field_complain(r, why);
+	return NULL;
+}
+
+/* Lower case for what DNS labels are made of. NULL: it cannot be a label. */
+static const char *
+read_protocol(struct reader *r, struct json_object *json)
+{
+	static const char *const known[][2] = { { "TCP", "tcp" }, { "UDP", "udp" },
+		{ "SCTP", "sctp" } };
+	const char *s = field_text_or(r, json, "TCP", "a port's protocol is not a string");
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strcmp(s, known[i][0]) == 0)
+			return known[i][1];
+	}
+	/* "_sctp2" is a label too, so there is room for 62. */
+	size_t len = strlen(s);
+	if (!field_is_label(s) || len >= DNAME_LABEL_MAX) {
+		field_complain(r, "a port's protocol is not a DNS label");
+		return NULL;
+	}
+	char lower[DNAME_LABEL_MAX];
+	for (size_t i = 0; i < len; i++)
+		lower[i] = s[i] >= 'A' && s[i] <= 'Z' ? (char)(s[i] + 32) : s[i];
+	json_object_set_string_len(json, lower, (int)len);
+	return json_object_get_string(json);
+}
+
+static bool
+read_port(struct reader *r, struct json_object *json, struct object_port *port)
+{
+	struct json_object *name, *protocol, *number;
+
+	if (!json_object_is_type(json, json_type_object)) {
+		field_complain(r, "a port is not an object");
+		return false;
+	}
+	FIELDS(json, { "name", &name }, { "protocol", &protocol }, { "port", &number });
+	port->name = field_text_or(r, name, "", "a port's name is not a string");
+	if (port->name[0] != '\0' &&
+	    (!field_is_label(port->name) || strlen(port->name) >= DNAME_LABEL_MAX)) {
+		field_complain(r, "a port's name is not a DNS label");
+		port->name = "";
+	}
+	port->protocol = read_protocol(r, protocol);
+	port->port = 0;
+	if (json_object_is_type(number, json_type_int)) {
+		int64_t n = json_object_get_int64(number);
+		if (n > 0 && n <= UINT16_MAX)
+			port->port = (uint16_t)n;
+	}
+	if (number != NULL && port->port == 0)
+		field_complain(r, "a port is not a number from 1 to 65535");
+	return port->protocol != NULL;
+}
+
+struct object_port *
+object_read_ports(struct reader *r, struct json_object *json, size_t *count)
+{
+	size_t len = field_items(r, json, "ports is not a list");
+	*count = 0;
+	if (len == 0)
+		return NULL;
+	struct object_port *ports = xcalloc(len, sizeof(*ports));
+	for (size_t i = 0; i < len; i++) {
+		if (read_port(r, json_object_array_get_idx(json, i), &ports[*count]))
+			(*count)++;
+	}
+	return ports;
+}

@@ -1,0 +1,71 @@
+/*
+ * What object.c and object_slices.c share: fields of JSON objects, read with a complaint where they
+ * make no sense.
+ */
+#ifndef KUBEDNS_OBJECT_INTERNAL_H
+#define KUBEDNS_OBJECT_INTERNAL_H
+
+#include <json-c/json.h>
+
+#include "kubedns/cluster/object.h"
+
+/* Where the first complaint goes. */
+struct reader {
+	const char *why;
+};
+
+struct field {
+	const char *name;
+	struct json_object **value;
+};
+
+/* Identity and the two annotations that DNS knows. */
+struct meta {
+	struct json_object *labels;
+	struct json_object *annotations;
+	bool deleting;
+};
+
+void field_complain(struct reader *r, const char *why);
+
+/* Each wanted member of `json`; NULL where it is missing or null, or `json` is no object. */
+void fields_find(struct json_object *json, const struct field *wanted, size_t count);
+
+#define FIELDS(json, ...)                                                                          \
+	fields_find(json, (const struct field[]){ __VA_ARGS__ },                                   \
+	    sizeof((const struct field[]){ __VA_ARGS__ }) / sizeof(struct field))
+
+/* One member, or NULL. */
+struct json_object *field(struct json_object *json, const char *name);
+
+/* The text of a string without NULs inside;
+ * NULL for anything else, with a complaint unless it is missing. */
+const char *field_text(struct reader *r, struct json_object *json, const char *why);
+
+/* The same with a default for what is missing or no such string. */
+const char *field_text_or(
+    struct reader *r, struct json_object *json, const char *deflt, const char *why);
+
+bool field_bool_or(struct reader *r, struct json_object *json, bool deflt, const char *why);
+
+/* Items of an array; 0 for anything else, with a complaint unless it is missing. */
+size_t field_items(struct reader *r, struct json_object *json, const char *why);
+
+bool field_is_label(const char *s);
+
+/* The string if it can be a label of a name,
+ * else NULL with a complaint unless it is missing or empty. */
+const char *field_label(struct reader *r, struct json_object *json, const char *why);
+
+/* Ports of a Service, a slice or a subset; the caller owns the array, NULL when there are none. */
+struct object_port *object_read_ports(struct reader *r, struct json_object *json, size_t *count);
+
+/* An EndpointSlice, and an Endpoints object as slices of our making, into object->slices. */
+void object_read_slice(
+    struct reader *r, struct json_object *json, const struct meta *meta, struct object *object);
+void object_read_endpoints(struct reader *r, struct json_object *json, struct object *object);
+
+/* The annotation with which the endpoints' controller says since when it knows. */
+void object_read_trigger_time(struct reader *r, const struct meta *meta, struct object *object);
+
+#endif

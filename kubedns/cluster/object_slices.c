@@ -1,0 +1,243 @@
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kubedns/cluster/object_internal.h"
+#include "lib/xalloc.h"
+
+/* Hostname and pod of an endpoint: what an endpoint's name is made of. */
+static void
+read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_object *target,
+    struct object_endpoint *ep)
+{
+	struct json_object *kind = NULL, *name = NULL;
+
+	ep->hostname = field_label(r, hostname, "an endpoint's hostname is not a DNS label");
+	ep->pod = NULL;
+	if (target == NULL)
+		return;
+	FIELDS(target, { "kind", &kind }, { "name", &name });
+	if (strcmp(field_text_or(r, kind, "", "targetRef.kind is not a string"), "Pod") == 0) {
+		/* A pod's name may hold dots: no label, and no mistake. */
+		const char *pod = field_text(r, name, "targetRef.name is not a string");
+		ep->pod = field_is_label(pod) ? pod : NULL;
+	}
+}
+
+static bool
+read_endpoint(
+    struct reader *r, struct json_object *json, uint8_t family, struct object_endpoint *ep)
+{
+	struct json_object *addresses, *conditions, *hostname, *target;
+
+	FIELDS(json, { "addresses", &addresses }, { "conditions", &conditions },
+	    { "hostname", &hostname }, { "targetRef", &target });
+	if (field_items(r, addresses, "an endpoint's addresses is not a list") == 0)
+		return false;
+	const char *s = field_text(
+	    r, json_object_array_get_idx(addresses, 0), "an endpoint's address is not a string");
+	if (s == NULL)
+		return false;
+	if (addr_parse(s, &ep->addr) != 0 || ep->addr.family != family) {
+		field_complain(r, "an endpoint's address is not one of the slice's addressType");
+		return false;
+	}
+	ep->ready = conditions == NULL || field_bool_or(r, field(conditions, "ready"), true,
+					      "conditions.ready is not true or false");
+	read_endpoint_names(r, hostname, target, ep);
+	return true;
+}
+
+static void
+read_endpoints(struct reader *r, struct json_object *json, struct object_slice *slice)
+{
+	size_t count = field_items(r, json, "endpoints is not a list");
+
+	if (count == 0)
+		return;
+	slice->endpoints = xmalloc(count * sizeof(*slice->endpoints));
+	for (size_t i = 0; i < count; i++) {
+		if (read_endpoint(r, json_object_array_get_idx(json, i), slice->family,
+			&slice->endpoints[slice->endpoint_count]))
+			slice->endpoint_count++;
+	}
+}
+
+/* AF_INET, AF_INET6, or 0 for FQDN slices,
+ * which mean nothing to DNS, and for what we do not know. */
+static uint8_t
+read_family(struct reader *r, struct json_object *json)
+{
+	const char *s = field_text_or(r, json, "", "addressType is not a string");
+
+	if (strcmp(s, "IPv4") == 0)
+		return AF_INET;
+	if (strcmp(s, "IPv6") == 0)
+		return AF_INET6;
+	if (strcmp(s, "FQDN") != 0)
+		field_complain(r, "addressType is none of IPv4, IPv6, FQDN");
+	return 0;
+}
+
+void
+object_read_slice(
+    struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
+{
+	struct json_object *type, *ports, *endpoints;
+
+	FIELDS(json, { "addressType", &type }, { "ports", &ports }, { "endpoints", &endpoints });
+	uint8_t family = read_family(r, type);
+	if (family == 0)
+		return;
+	struct object_slice *slice = o->slices = xcalloc(1, sizeof(*slice));
+	o->slice_count = 1;
+	slice->name = o->name;
+	slice->family = family;
+	slice->service = field_label(r, field(meta->labels, "kubernetes.io/service-name"),
+	    "label kubernetes.io/service-name is not a DNS label");
+	slice->ports = object_read_ports(r, ports, &slice->port_count);
+	read_endpoints(r, endpoints, slice);
+}
+
+/* Adds those addresses of a subset's list that are of the slice's family. */
+static void
+read_subset_addresses(
+    struct reader *r, struct json_object *json, bool ready, struct object_slice *slice)
+{
+	size_t count = field_items(r, json, "a subset's addresses is not a list");
+
+	if (count == 0)
+		return;
+	slice->endpoints = xreallocarray(
+	    slice->endpoints, slice->endpoint_count + count, sizeof(*slice->endpoints));
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *ip, *hostname, *target;
+		struct object_endpoint *ep = &slice->endpoints[slice->endpoint_count];
+		FIELDS(json_object_array_get_idx(json, i), { "ip", &ip }, { "hostname", &hostname },
+		    { "targetRef", &target });
+		const char *s = field_text(r, ip, "an endpoint's ip is not a string");
+		if (s == NULL || addr_parse(s, &ep->addr) != 0) {
+			field_complain(r, "an endpoint's ip is not an address");
+			continue;
+		}
+		if (ep->addr.family != slice->family)
+			continue;
+		ep->ready = ready;
+		read_endpoint_names(r, hostname, target, ep);
+		slice->endpoint_count++;
+	}
+}
+
+/* One family of one subset as a slice; without any address of it the slice is not kept. */
+static void
+read_subset(struct reader *r, struct json_object *json, uint8_t family, struct object *o)
+{
+	struct json_object *ready, *unready, *ports;
+	struct object_slice *slice = &o->slices[o->slice_count];
+
+	FIELDS(
+	    json, { "addresses", &ready }, { "notReadyAddresses", &unready }, { "ports", &ports });
+	*slice = (struct object_slice){ .name = o->name,
+		.index = (unsigned)o->slice_count,
+		.service = field_is_label(o->name) ? o->name : NULL,
+		.family = family };
+	read_subset_addresses(r, ready, true, slice);
+	read_subset_addresses(r, unready, false, slice);
+	if (slice->endpoint_count == 0) {
+		free(slice->endpoints);
+		return;
+	}
+	slice->ports = object_read_ports(r, ports, &slice->port_count);
+	o->slice_count++;
+}
+
+/* Endpoints of old: at most 1,000 addresses, the Service's by name, families mixed. */
+void
+object_read_endpoints(struct reader *r, struct json_object *json, struct object *o)
+{
+	struct json_object *subsets = field(json, "subsets");
+	size_t count = field_items(r, subsets, "subsets is not a list");
+
+	if (count == 0)
+		return;
+	o->slices = xcalloc(count * 2, sizeof(*o->slices));
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *subset = json_object_array_get_idx(subsets, i);
+		read_subset(r, subset, AF_INET, o);
+		read_subset(r, subset, AF_INET6, o);
+	}
+}
+
+static uint32_t
+digits(const char **s, int count, bool *ok)
+{
+	uint32_t value = 0;
+	for (int i = 0; i < count; i++, (*s)++) {
+		if (**s < '0' || **s > '9') {
+			*ok = false;
+			return 0;
+		}
+		value = value * 10 + (uint32_t)(**s - '0');
+	}
+	return value;
+}
+
+static void
+literal(const char **s, char c, bool *ok)
+{
+	if (*ok && **s == c)
+		(*s)++;
+	else
+		*ok = false;
+}
+
+/* RFC 3339 date and time as Unix nanoseconds; 0 for what is not one. */
+static int64_t
+rfc3339_ns(const char *s)
+{
+	bool ok = true;
+	struct tm tm = { 0 };
+
+	tm.tm_year = (int)digits(&s, 4, &ok) - 1900;
+	literal(&s, '-', &ok);
+	tm.tm_mon = (int)digits(&s, 2, &ok) - 1;
+	literal(&s, '-', &ok);
+	tm.tm_mday = (int)digits(&s, 2, &ok);
+	literal(&s, 'T', &ok);
+	tm.tm_hour = (int)digits(&s, 2, &ok);
+	literal(&s, ':', &ok);
+	tm.tm_min = (int)digits(&s, 2, &ok);
+	literal(&s, ':', &ok);
+	tm.tm_sec = (int)digits(&s, 2, &ok);
+	if (!ok || tm.tm_year < 70 || tm.tm_year > 300)
+		return 0;
+	int64_t ns = 0;
+	if (*s == '.') {
+		int64_t unit = 100000000;
+		for (s++; *s >= '0' && *s <= '9'; s++, unit /= 10)
+			ns += (*s - '0') * unit;
+	}
+	int offset_s = 0;
+	if (*s == '+' || *s == '-') {
+		int sign = *s++ == '+' ? 1 : -1;
+		offset_s = (int)digits(&s, 2, &ok) * 3600;
+		literal(&s, ':', &ok);
+		offset_s = sign * (offset_s + (int)digits(&s, 2, &ok) * 60);
+	} else {
+		literal(&s, 'Z', &ok);
+	}
+	if (!ok || *s != '\0')
+		return 0;
+	return ((int64_t)timegm(&tm) - offset_s) * 1000000000 + ns;
+}
+
+void
+object_read_trigger_time(struct reader *r, const struct meta *meta, struct object *o)
+{
+	struct json_object *json =
+	    field(meta->annotations, "endpoints.kubernetes.io/last-change-trigger-time");
+	const char *s = field_text(r, json, "an annotation is not a string");
+
+	if (s != NULL)
+		o->trigger_time_ns = rfc3339_ns(s);
+}

@@ -1,0 +1,49 @@
+/*
+ * From one object to its record sets, in the words of the Kubernetes DNS specification (1.1.0).
+ * Pure: no tree, no clock, no socket. What depends on all endpoints of a headless Service is
+ * written at answer time instead (answer.c).
+ */
+#ifndef KUBEDNS_RECORDS_H
+#define KUBEDNS_RECORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/cluster/object.h"
+#include "kubedns/cluster/ports.h"
+#include "lib/dname.h"
+
+struct records_config {
+	struct dname zone; /* lower case */
+	uint32_t ttl_s;
+};
+
+/* Takes the record sets of `name` (below the zone):
+ * `len` bytes of struct rrset after struct rrset, borrowed. */
+typedef void (*records_sink)(void *arg, const uint8_t *name, const void *sets, size_t len);
+
+/*
+ * The records of a Service at `name` (wire, lower case, below the zone) and below it. ClusterIP: A,
+ * AAAA and SRV (specification 2.3); ExternalName: CNAME (2.5), or A/AAAA when the target is an
+ * address; headless: none here (2.4). `why` is set when the object cannot be shown as it asks (an
+ * external name that is no name), else NULL.
+ */
+void records_for_service(const struct records_config *config, const uint8_t *name,
+    const struct object_service *service, records_sink sink, void *arg, const char **why);
+
+/* What the zone holds by itself: NS, `ns.dns` with these addresses,
+ * `dns-version` TXT (specification 2.2). */
+void records_for_zone(const struct records_config *config, const struct addr *ns_addrs,
+    size_t count, records_sink sink, void *arg);
+
+/* "_http" from a port's name and "_tcp" from its protocol; both labels lower case. */
+void records_port(struct port *port, const struct object_port *from);
+
+/* The name of an endpoint without a host name: its address with dashes, a 0 after a trailing one.
+ * Returns the label in `label`. */
+const uint8_t *records_addr_label(const struct addr *addr, uint8_t label[1 + DNAME_LABEL_MAX + 8]);
+
+/* The address that a label with dashes spells; 0 or -EINVAL. */
+int records_label_addr(const uint8_t *label, struct addr *addr);
+
+#endif

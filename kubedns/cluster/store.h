@@ -1,0 +1,85 @@
+/*
+ * What DNS needs of the cluster, and nothing more: one entry per object, names once, addresses in
+ * binary, the rest in the tree that the entry writes to.
+ *
+ *	event --> store entry --records--> treecache
+ *
+ * Slices of every Service are kept, so the order in which Services and slices arrive never matters.
+ * A listing marks what it sees and its end sweeps what it did not, in place. Single-threaded:
+ * the main thread's.
+ */
+#ifndef KUBEDNS_STORE_H
+#define KUBEDNS_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/cluster/object.h"
+#include "kubedns/cluster/records.h"
+#include "treecache/treecache.h"
+
+struct store;
+
+struct store_config {
+	struct records_config records;
+	bool reverse_all_endpoints;
+	bool endpoint_pod_names;
+	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
+};
+
+/* What the programming latency is told apart by. */
+enum service_kind {
+	SERVICE_KIND_CLUSTERIP,
+	SERVICE_KIND_HEADLESS,
+	SERVICE_KIND_OTHER,
+	SERVICE_KIND_COUNT
+};
+
+/* `config` is copied, what it points at must outlive the store. Caller frees with store_free. */
+struct store *store_new(struct treecache *cache, const struct store_config *config);
+
+/* What the zone holds by itself; `addrs` are this server's own (`ns.dns`). */
+void store_addresses(struct store *store, const struct addr *addrs, size_t count);
+
+/* The event_sink of services, slices, namespaces, pods and nodes; `arg` is the store. */
+void store_event(
+    void *arg, enum object_kind kind, enum event_type type, const struct object *object);
+
+/* Objects held, by kind (an EndpointSlice each, the made ones of Endpoints too). */
+size_t store_count(const struct store *store, enum object_kind kind);
+
+/* This cluster's zone and region, from its first node by name that has both labels;
+ * "" if unknown. */
+void store_location(const struct store *store, const char **zone, const char **region);
+
+/*
+ * Takes the trigger times (Unix, ns) of the changes since the last call that are now in the tree,
+ * for the programming latency; calls `each` for every one.
+ */
+void store_stamps(struct store *store,
+    void (*each)(void *arg, enum service_kind kind, int64_t trigger_time_ns), void *arg);
+
+/* --- for people who ask why --- */
+
+struct store_source {
+	enum object_kind kind;
+	const char *namespace, *name;
+	uint64_t resource_version; /* 0: none known */
+	bool from_endpoints;       /* an Endpoints object in place of EndpointSlices */
+};
+
+/* The Service that is `service` in `namespace` (text, lower case); false if there is none. */
+bool store_find_service(const struct store *store, const char *namespace, const char *service,
+    struct store_source *source);
+
+/* The slice in this slot of the tree. */
+bool store_find_slice(const struct store *store, uint32_t slot, struct store_source *source);
+
+/* Whether the Namespace object is there. */
+bool store_find_namespace(
+    const struct store *store, const char *namespace, struct store_source *source);
+
+void store_free(struct store *store);
+
+#endif

@@ -1,0 +1,164 @@
+/*
+ * What the store's parts share: one entry an object, or one for what an object refers to. Every
+ * entry begins with its hash (lib/table), but for pods: see kubedns/cluster/pod_table.h.
+ */
+#ifndef KUBEDNS_STORE_INTERNAL_H
+#define KUBEDNS_STORE_INTERNAL_H
+
+#include "kubedns/cluster/pod_table.h"
+#include "kubedns/cluster/store.h"
+#include "lib/table.h"
+
+enum { STAMPS_MAX = 4096 };
+
+struct namespace
+{
+	uint32_t hash;
+	uint32_t number; /* in pods4, pods6 and at the node */
+	uint32_t uses;   /* what points here: Services and pods' addresses */
+	uint32_t shown;  /* Services that exist: they make their namespace exist */
+	bool present;    /* the object is there */
+	uint8_t mark;
+	uint64_t version;
+	uint8_t label[]; /* length-prefixed, lower case, then a NUL */
+};
+
+struct service {
+	uint32_t hash;
+	uint32_t slices; /* that name it */
+	struct namespace *namespace;
+	struct owner *owner;
+	uint64_t version;
+	int64_t stamp; /* newest trigger time of a slice that came before its Service */
+	struct addr addrs[2];
+	uint8_t addr_count;
+	uint8_t type; /* enum service_type */
+	bool present; /* the object is there, not only slices that name it */
+	uint8_t mark;
+};
+
+struct slice {
+	uint32_t hash;
+	uint32_t slot; /* of its chunk in the tree; 0: none, it names no Service */
+	uint64_t version;
+	struct namespace *namespace;
+	struct service *service;
+	uint16_t index; /* of the slices made of one Endpoints object */
+	uint8_t mark;
+	bool from_endpoints;
+	char name[];
+};
+
+/* An address that several pods of a namespace have
+ * (on their host's network): so many beyond the first. */
+struct share {
+	uint32_t hash;
+	uint32_t number;
+	uint32_t more;
+	struct addr addr;
+};
+
+struct host {
+	uint32_t hash;
+	uint8_t mark;
+	char *zone, *region;
+	char name[];
+};
+
+struct stamp {
+	int64_t time_ns;
+	enum service_kind kind;
+};
+
+struct store {
+	struct treecache *cache;
+	struct store_config config;
+	struct table namespaces, services, slices, shares, hosts, ports;
+	struct pod_table pods[2];     /* by IPv4 address, by IPv6 address */
+	struct namespace **by_number; /* number - 1 -> namespace; NULL: free */
+	size_t number_count, number_room;
+	uint32_t lowest_free;            /* no number below it is free */
+	uint8_t mark[OBJECT_KIND_COUNT]; /* of the current listing, or of the last one */
+	bool listing[OBJECT_KIND_COUNT];
+	bool synced[OBJECT_KIND_COUNT];
+	size_t present_namespaces, present_services, present_pods;
+	struct stamp stamps[STAMPS_MAX];
+	size_t stamp_count;
+};
+
+/* Goes on with a hash over `len` bytes; seeded by the first `hash`. */
+uint64_t store_hash(uint64_t hash, const void *bytes, size_t len);
+
+/* 64 bits over two names, keyed by the tree's seed. */
+uint64_t store_hash_names(const struct store *store, const char *a, const char *b);
+
+/* A resourceVersion as a number; 0 when there is none. */
+uint64_t store_version(const char *text);
+
+/* Makes a length-prefixed lower-case label of `text`; false if it is no legal one. */
+bool store_label(uint8_t label[1 + DNAME_LABEL_MAX], const char *text);
+
+/* --- store_namespaces.c --- */
+
+/* The entry, or NULL. */
+struct namespace *namespace_find(const struct store *store, const char *name);
+
+/* The entry, made if missing; NULL if the name is no label. */
+struct namespace *namespace_get(struct store *store, const char *name);
+
+/* Its name below the zone. */
+void namespace_name(const struct namespace *namespace, struct dname *name);
+
+/* Makes the tree say whether the namespace exists. */
+void namespace_show(struct store *store, struct namespace *namespace);
+
+/* Frees the entry if nothing needs it any more. */
+void namespace_drop(struct store *store, struct namespace *namespace);
+
+/* The object is there, or gone. */
+void namespace_set(
+    struct store *store, struct namespace *namespace, bool present, uint64_t version);
+
+void namespace_event(struct store *store, bool deleted, const struct object *object);
+
+/* --- store_services.c --- */
+
+/* The entry, or NULL. */
+struct service *service_find(
+    const struct store *store, const struct namespace *namespace, const char *name);
+
+/* The entry, made if missing; NULL if a name is no label. */
+struct service *service_get(struct store *store, const char *namespace_text, const char *name_text);
+
+/* Frees the entry if nothing needs it any more. */
+void service_drop(struct store *store, struct service *service);
+
+/* Takes the Service out of the tree; slices that name it stay with the entry. */
+void service_hide(struct store *store, struct service *service);
+
+/* Notes a change that was triggered then (Unix, ns), for the programming latency. */
+void service_stamp(struct store *store, const struct service *service, int64_t time_ns);
+
+/* The records_sink; `arg` is the store. */
+void service_put_records(void *arg, const uint8_t *name, const void *sets, size_t len);
+
+void service_event(struct store *store, bool deleted, bool relisted, const struct object *object);
+
+/* --- store_slices.c --- */
+
+void slice_drop(struct store *store, struct slice *slice);
+
+void slices_event(struct store *store, bool deleted, bool relisted, const struct object *object);
+
+/* --- store_pods.c --- */
+
+/* Drops the pods that the listing which has just ended did not show; returns how many. */
+size_t pods_sweep(struct store *store);
+
+void pod_event(struct store *store, bool deleted, const struct object *object);
+
+void node_drop(struct store *store, struct host *host);
+
+void node_event(struct store *store, bool deleted, const struct object *object);
+
+#endif

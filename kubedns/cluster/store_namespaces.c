@@ -1,0 +1,159 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/store_internal.h"
+#include "lib/xalloc.h"
+
+uint64_t
+store_hash(uint64_t hash, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+	return (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+uint64_t
+store_hash_names(const struct store *store, const char *a, const char *b)
+{
+	uint64_t hash = store_hash(treecache_next(store->cache)->seed, a, strlen(a) + 1);
+
+	return store_hash(hash, b, strlen(b));
+}
+
+/* A resourceVersion is opaque to clients, but it is a number in every store that there is; kept for
+ * people, and for equality. */
+uint64_t
+store_version(const char *text)
+{
+	char *end;
+
+	if (*text == '\0')
+		return 0;
+	uint64_t number = strtoull(text, &end, 10);
+	return *end == '\0' ? number : store_hash(1, text, strlen(text)) | UINT64_C(1) << 63;
+}
+
+bool
+store_label(uint8_t label[1 + DNAME_LABEL_MAX], const char *text)
+{
+	size_t len = strlen(text);
+
+	if (!dname_label_ok(text, len))
+		return false;
+	label[0] = (uint8_t)len;
+	memcpy(label + 1, text, len);
+	dname_lower(label + 1, len);
+	return true;
+}
+
+void
+namespace_name(const struct namespace *namespace, struct dname *name)
+{
+	static const uint8_t svc[] = "\3svc";
+
+	name->len = sizeof svc;
+	memcpy(name->wire, svc, sizeof svc);
+	dname_prepend(name, namespace->label + 1, namespace->label[0]);
+}
+
+static bool
+same_namespace(const void *entry, const void *key)
+{
+	const struct namespace *namespace = entry;
+
+	return strcmp((const char *)namespace->label + 1, key) == 0;
+}
+
+struct namespace *
+namespace_find(const struct store *store, const char *name)
+{
+	return table_find(
+	    &store->namespaces, (uint32_t)store_hash_names(store, name, ""), same_namespace, name);
+}
+
+static uint32_t
+take_number(struct store *store, struct namespace *namespace)
+{
+	while (store->lowest_free < store->number_count &&
+	       store->by_number[store->lowest_free] != NULL)
+		store->lowest_free++;
+	if (store->lowest_free == store->number_room) {
+		store->number_room = store->number_room == 0 ? 64 : store->number_room * 2;
+		store->by_number =
+		    xreallocarray(store->by_number, store->number_room, sizeof(struct namespace *));
+	}
+	if (store->lowest_free == store->number_count)
+		store->number_count++;
+	store->by_number[store->lowest_free] = namespace;
+	return ++store->lowest_free;
+}
+
+/* The namespace's entry, made if missing; NULL if its name is no label. */
+struct namespace *
+namespace_get(struct store *store, const char *name)
+{
+	struct namespace *namespace = namespace_find(store, name);
+	uint8_t label[1 + DNAME_LABEL_MAX];
+
+	if (namespace != NULL || !store_label(label, name))
+		return namespace;
+	namespace = xcalloc(1, sizeof *namespace + label[0] + 2u);
+	memcpy(namespace->label, label, label[0] + 1u);
+	namespace->hash = (uint32_t)store_hash_names(store, name, "");
+	namespace->number = take_number(store, namespace);
+	table_add(&store->namespaces, namespace);
+	return namespace;
+}
+
+/* Makes the tree say whether the namespace exists. */
+void
+namespace_show(struct store *store, struct namespace *namespace)
+{
+	struct dname name;
+	bool exists = namespace->present || namespace->shown > 0;
+
+	namespace_name(namespace, &name);
+	if (exists) {
+		const struct node *node = tree_find(treecache_next(store->cache), name.wire);
+		if (node == NULL || node->number != namespace->number)
+			treecache_edit(store->cache, name.wire)->number = namespace->number;
+	} else if (tree_find(treecache_next(store->cache), name.wire) != NULL) {
+		treecache_edit(store->cache, name.wire)->number = 0;
+		treecache_prune(store->cache, name.wire);
+	}
+}
+
+void
+namespace_drop(struct store *store, struct namespace *namespace)
+{
+	if (namespace->present || namespace->uses > 0)
+		return;
+	store->by_number[namespace->number - 1] = NULL;
+	if (store->lowest_free > namespace->number - 1)
+		store->lowest_free = namespace->number - 1;
+	table_remove(&store->namespaces, namespace);
+	free(namespace);
+}
+
+void
+namespace_set(struct store *store, struct namespace *namespace, bool present, uint64_t version)
+{
+	store->present_namespaces += (size_t)present - (size_t) namespace->present;
+	namespace->present = present;
+	namespace->version = version;
+	namespace_show(store, namespace);
+	namespace_drop(store, namespace);
+}
+
+void
+namespace_event(struct store *store, bool deleted, const struct object *object)
+{
+	struct namespace *namespace = namespace_get(store, object->name);
+
+	if (namespace == NULL)
+		return;
+	namespace->mark = store->mark[OBJECT_NAMESPACE];
+	namespace_set(store, namespace, !deleted, store_version(object->resource_version));
+}

@@ -1,0 +1,210 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/store_internal.h"
+#include "lib/xalloc.h"
+
+struct slice_key {
+	const struct namespace *namespace;
+	const char *name;
+	unsigned index;
+};
+
+static bool
+same_slice(const void *entry, const void *key)
+{
+	const struct slice *slice = entry;
+	const struct slice_key *wanted = key;
+
+	return slice->namespace == wanted->namespace && slice->index == wanted->index &&
+	       strcmp(slice->name, wanted->name) == 0;
+}
+
+static uint32_t
+slice_hash(const struct store *store, const struct slice_key *key)
+{
+	return (uint32_t)store_hash(treecache_next(store->cache)->seed + key->namespace->number,
+		   key->name, strlen(key->name)) +
+	       key->index * UINT32_C(0x9e3779b1);
+}
+
+static struct slice *
+find_slice(const struct store *store, const struct slice_key *key)
+{
+	return key->namespace == NULL
+		   ? NULL
+		   : table_find(&store->slices, slice_hash(store, key), same_slice, key);
+}
+
+static struct slice *
+get_slice(struct store *store, const struct slice_key *key)
+{
+	struct slice *slice = find_slice(store, key);
+
+	if (slice != NULL)
+		return slice;
+	slice = xcalloc(1, sizeof *slice + strlen(key->name) + 1);
+	slice->hash = slice_hash(store, key);
+	slice->namespace = store->by_number[key->namespace->number - 1];
+	slice->namespace->uses++;
+	slice->index = (uint16_t)key->index;
+	strcpy(slice->name, key->name);
+	table_add(&store->slices, slice);
+	return slice;
+}
+
+static bool
+same_ports(const void *entry, const void *key)
+{
+	const struct ports *a = entry, *b = key;
+
+	return a->count == b->count &&
+	       memcmp(a->items, b->items, a->count * sizeof a->items[0]) == 0;
+}
+
+/* The shared list of these ports, one use more. */
+static struct ports *
+get_ports(struct store *store, const struct object_port *from, size_t count)
+{
+	struct ports *ports = xcalloc(1, sizeof *ports + count * sizeof ports->items[0]);
+
+	ports->count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++)
+		records_port(&ports->items[i], &from[i]);
+	ports->hash = (uint32_t)store_hash(count, ports->items, count * sizeof ports->items[0]);
+	struct ports *known = table_find(&store->ports, ports->hash, same_ports, ports);
+	if (known != NULL) {
+		free(ports);
+		ports = known;
+	} else {
+		table_add(&store->ports, ports);
+	}
+	ports->uses++;
+	return ports;
+}
+
+static void
+put_ports(struct store *store, const struct ports *const_ports)
+{
+	if (const_ports == NULL)
+		return;
+	struct ports *ports = table_find(&store->ports, const_ports->hash, same_ports, const_ports);
+	if (--ports->uses > 0)
+		return;
+	table_remove(&store->ports, ports);
+	treecache_retire(store->cache, ports);
+}
+
+/* What a slice's chunk listens on, if it has a chunk. */
+static const struct ports *
+slice_ports(const struct store *store, const struct slice *slice)
+{
+	return slice->slot == 0 ? NULL : treecache_chunk(store->cache, slice->slot)->ports;
+}
+
+/* Takes a slice away from the Service that it names. */
+static void
+detach_slice(struct store *store, struct slice *slice)
+{
+	struct service *service = slice->service;
+	const struct ports *ports = slice_ports(store, slice);
+
+	if (service == NULL)
+		return;
+	if (slice->slot != 0)
+		treecache_slice_remove(store->cache, service->owner, slice->slot);
+	put_ports(store, ports);
+	slice->slot = 0;
+	slice->service = NULL;
+	service->slices--;
+	service_drop(store, service);
+}
+
+void
+slice_drop(struct store *store, struct slice *slice)
+{
+	struct namespace *namespace = slice->namespace;
+
+	detach_slice(store, slice);
+	table_remove(&store->slices, slice);
+	free(slice);
+	namespace->uses--;
+	namespace_drop(store, namespace);
+}
+
+static const char *
+endpoint_host(const struct store *store, const struct object_endpoint *endpoint)
+{
+	if (endpoint->hostname != NULL)
+		return endpoint->hostname;
+	return store->config.endpoint_pod_names ? endpoint->pod : NULL;
+}
+
+static void
+set_chunk(struct store *store, struct slice *slice, const struct object_slice *from)
+{
+	size_t count = from->endpoint_count > UINT16_MAX ? UINT16_MAX : from->endpoint_count;
+	struct endpoint *endpoints = xcalloc(count, sizeof *endpoints);
+	const struct ports *old = slice_ports(store, slice);
+	const struct ports *ports = get_ports(store, from->ports, from->port_count);
+
+	for (size_t i = 0; i < count; i++)
+		endpoints[i] = (struct endpoint){ from->endpoints[i].addr, from->endpoints[i].ready,
+			endpoint_host(store, &from->endpoints[i]) };
+	slice->slot = treecache_slice(store->cache, slice->service->owner, slice->slot,
+	    from->family, ports, endpoints, count);
+	put_ports(store, old);
+	free(endpoints);
+}
+
+static void
+apply_slice(struct store *store, bool relisted, const struct object *object,
+    const struct object_slice *from)
+{
+	uint64_t version = store_version(object->resource_version);
+	struct service *service =
+	    from->service == NULL ? NULL : service_get(store, object->namespace, from->service);
+	struct slice_key key = { namespace_get(store, object->namespace), from->name, from->index };
+
+	if (key.namespace == NULL)
+		return;
+	struct slice *slice = get_slice(store, &key);
+	slice->mark = store->mark[OBJECT_SLICES];
+	if (relisted && version != 0 && version == slice->version)
+		return;
+	slice->version = version;
+	slice->from_endpoints = object->from_endpoints;
+	if (slice->service != service) { /* its label was changed */
+		if (service != NULL)
+			service->slices++; /* or detaching could drop it */
+		detach_slice(store, slice);
+		slice->service = service;
+	}
+	if (service == NULL)
+		return;
+	set_chunk(store, slice, from);
+	if (service->present)
+		service_stamp(store, service, object->trigger_time_ns);
+	else if (object->trigger_time_ns > service->stamp)
+		service->stamp = object->trigger_time_ns;
+}
+
+void
+slices_event(struct store *store, bool deleted, bool relisted, const struct object *object)
+{
+	unsigned index = 0;
+
+	for (size_t i = 0; !deleted && i < object->slice_count; i++) {
+		apply_slice(store, relisted, object, &object->slices[i]);
+		index = object->slices[i].index + 1;
+	}
+	/* An Endpoints object that had more subsets than it has now. */
+	for (;; index++) {
+		struct slice_key key = { namespace_find(store, object->namespace), object->name,
+			index };
+		struct slice *slice = find_slice(store, &key);
+		if (slice == NULL)
+			return;
+		slice_drop(store, slice);
+	}
+}

@@ -1,0 +1,69 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "kubedns/manifests/manifest.h"
+#include "kubedns/manifests/manifest_internal.h"
+
+void
+manifest_error(struct manifest_error *error, unsigned line, const char *fmt, ...)
+{
+	va_list ap;
+
+	error->line = line;
+	va_start(ap, fmt);
+	vsnprintf(error->reason, sizeof(error->reason), fmt, ap);
+	va_end(ap);
+}
+
+/* The document's kind if it is a string, else "". */
+static const char *
+document_kind(struct json_object *document)
+{
+	struct json_object *kind;
+
+	if (json_object_object_get_ex(document, "kind", &kind) &&
+	    json_object_is_type(kind, json_type_string))
+		return json_object_get_string(kind);
+	return "";
+}
+
+bool
+manifest_list_hint(struct json_object *document, char *hint)
+{
+	const char *kind = document_kind(document);
+	size_t len = strlen(kind);
+
+	hint[0] = '\0';
+	if (len == 0)
+		return true;
+	if (len < 4 || strcmp(kind + len - 4, "List") != 0)
+		return false;
+	if (len - 4 < 64) {
+		memcpy(hint, kind, len - 4);
+		hint[len - 4] = '\0';
+	}
+	return true;
+}
+
+bool
+manifest_empty_list(struct json_object *document)
+{
+	const char *kind = document_kind(document);
+	size_t len = strlen(kind);
+	struct json_object *items = NULL;
+
+	json_object_object_get_ex(document, "items", &items);
+	return len >= 4 && strcmp(kind + len - 4, "List") == 0 && items == NULL;
+}
+
+int
+manifest_read(FILE *in, enum manifest_format format, manifest_sink sink, void *arg,
+    struct manifest_error *error)
+{
+	*error = (struct manifest_error){ 0 };
+	return format == MANIFEST_JSON ? manifest_read_json(in, sink, arg, error)
+				       : manifest_read_yaml(in, sink, arg, error);
+}

@@ -1,0 +1,227 @@
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "kubedns/manifests/manifest_index.h"
+#include "lib/xalloc.h"
+
+enum { BUCKETS_MIN = 64 };
+
+void
+manifest_index_init(struct manifest_index *index)
+{
+	*index = (struct manifest_index){ .bucket_count = BUCKETS_MIN };
+	index->buckets = xcalloc(index->bucket_count, sizeof(struct manifest_entry *));
+	/* Seeded, so that whoever writes a file cannot choose names that share a chain. Without it
+	 * only that is lost. */
+	if (getrandom(&index->seed, sizeof(index->seed), GRND_NONBLOCK) < 0)
+		index->seed = (uintptr_t)index->buckets;
+}
+
+void
+manifest_index_free(struct manifest_index *index)
+{
+	free(index->buckets);
+	*index = (struct manifest_index){ 0 };
+}
+
+/* FNV-1a with a final mix; strings are hashed with their NUL,
+ * so that fields cannot run into each other. */
+static uint64_t
+hash_bytes(uint64_t hash, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3;
+	return hash;
+}
+
+static uint64_t
+hash_text(uint64_t hash, const char *s)
+{
+	return s == NULL ? hash_bytes(hash, "\1", 2) : hash_bytes(hash, s, strlen(s) + 1);
+}
+
+static uint64_t
+hash_number(uint64_t hash, uint64_t number)
+{
+	return hash_bytes(hash, &number, sizeof(number));
+}
+
+static uint64_t
+mix(uint64_t hash)
+{
+	hash ^= hash >> 32;
+	hash *= 0xd6e8feb86659fd93;
+	return hash ^ hash >> 32;
+}
+
+static uint64_t
+hash_key(const struct manifest_index *index, enum object_kind kind, const char *namespace,
+    const char *name)
+{
+	uint64_t hash = hash_number(index->seed ^ 0xcbf29ce484222325, kind);
+	return mix(hash_text(hash_text(hash, namespace), name));
+}
+
+static struct manifest_entry **
+bucket(const struct manifest_index *index, enum object_kind kind, const char *namespace,
+    const char *name)
+{
+	return &index->buckets[hash_key(index, kind, namespace, name) & (index->bucket_count - 1)];
+}
+
+static bool
+is_object(const struct manifest_entry *entry, enum object_kind kind, const char *namespace,
+    const char *name)
+{
+	return entry->kind == kind && strcmp(manifest_entry_name(entry), name) == 0 &&
+	       strcmp(manifest_entry_namespace(entry), namespace) == 0;
+}
+
+struct manifest_entry *
+manifest_index_find(const struct manifest_index *index, enum object_kind kind,
+    const char *namespace, const char *name, const struct manifest_file *file)
+{
+	struct manifest_entry *e = *bucket(index, kind, namespace, name);
+
+	while (e != NULL && (e->file != file || !is_object(e, kind, namespace, name)))
+		e = e->next;
+	return e;
+}
+
+struct manifest_entry *
+manifest_index_holder(const struct manifest_index *index, enum object_kind kind,
+    const char *namespace, const char *name, const struct manifest_file *except)
+{
+	struct manifest_entry *best = NULL;
+
+	for (struct manifest_entry *e = *bucket(index, kind, namespace, name); e != NULL;
+	     e = e->next) {
+		if (e->file != except && is_object(e, kind, namespace, name) &&
+		    (best == NULL || strcmp(e->file->name, best->file->name) > 0))
+			best = e;
+	}
+	return best;
+}
+
+static void
+grow(struct manifest_index *index)
+{
+	struct manifest_entry **old = index->buckets;
+	size_t old_count = index->bucket_count;
+
+	index->bucket_count *= 2;
+	index->buckets = xcalloc(index->bucket_count, sizeof(struct manifest_entry *));
+	for (size_t i = 0; i < old_count; i++) {
+		for (struct manifest_entry *e = old[i], *next; e != NULL; e = next) {
+			next = e->next;
+			struct manifest_entry **to = bucket(
+			    index, e->kind, manifest_entry_namespace(e), manifest_entry_name(e));
+			e->next = *to;
+			*to = e;
+		}
+	}
+	free(old);
+}
+
+struct manifest_entry *
+manifest_index_add(
+    struct manifest_index *index, const struct object *object, struct manifest_file *file)
+{
+	size_t namespace_len = strlen(object->namespace), name_len = strlen(object->name);
+
+	if (index->count >= index->bucket_count)
+		grow(index);
+	struct manifest_entry *e = xmalloc(sizeof(*e) + namespace_len + name_len + 2);
+	*e = (struct manifest_entry){
+		.file = file, .kind = (uint8_t)object->kind, .namespace_len = (uint8_t)namespace_len
+	};
+	memcpy(e->key, object->namespace, namespace_len + 1);
+	memcpy(e->key + namespace_len + 1, object->name, name_len + 1);
+	struct manifest_entry **to = bucket(index, object->kind, object->namespace, object->name);
+	e->next = *to;
+	*to = e;
+	e->next_of_file = file->entries;
+	file->entries = e;
+	index->count++;
+	return e;
+}
+
+void
+manifest_index_remove(struct manifest_index *index, struct manifest_entry *entry)
+{
+	struct manifest_entry **at =
+	    bucket(index, entry->kind, manifest_entry_namespace(entry), manifest_entry_name(entry));
+
+	while (*at != entry)
+		at = &(*at)->next;
+	*at = entry->next;
+	index->count--;
+	free(entry);
+}
+
+static uint64_t
+hash_addr(uint64_t hash, const struct addr *addr)
+{
+	return hash_bytes(hash_number(hash, addr->family), addr->bytes, addr_len(addr));
+}
+
+static uint64_t
+hash_ports(uint64_t hash, const struct object_port *ports, size_t count)
+{
+	hash = hash_number(hash, count);
+	for (size_t i = 0; i < count; i++) {
+		hash = hash_text(hash_text(hash, ports[i].name), ports[i].protocol);
+		hash = hash_number(hash, ports[i].port);
+	}
+	return hash;
+}
+
+static uint64_t
+hash_service(uint64_t hash, const struct object_service *svc)
+{
+	hash = hash_number(hash, (uint64_t)svc->type << 1 | svc->publish_not_ready);
+	hash = hash_number(hash, svc->addr_count);
+	for (size_t i = 0; i < svc->addr_count; i++)
+		hash = hash_addr(hash, &svc->addrs[i]);
+	return hash_ports(hash_text(hash, svc->external_name), svc->ports, svc->port_count);
+}
+
+static uint64_t
+hash_slice(uint64_t hash, const struct object_slice *slice)
+{
+	hash = hash_number(hash_text(hash, slice->service), slice->family);
+	hash = hash_ports(hash, slice->ports, slice->port_count);
+	hash = hash_number(hash, slice->endpoint_count);
+	for (size_t i = 0; i < slice->endpoint_count; i++) {
+		const struct object_endpoint *ep = &slice->endpoints[i];
+		hash = hash_addr(hash_number(hash, ep->ready), &ep->addr);
+		hash = hash_text(hash_text(hash, ep->hostname), ep->pod);
+	}
+	return hash;
+}
+
+uint64_t
+manifest_digest(const struct manifest_index *index, const struct object *object)
+{
+	uint64_t hash = hash_text(index->seed, object->resource_version);
+
+	hash = hash_number(hash, (uint64_t)object->trigger_time_ns);
+	if (object->kind == OBJECT_SERVICE)
+		hash = hash_service(hash, &object->service);
+	for (size_t i = 0; i < object->slice_count; i++)
+		hash = hash_slice(hash, &object->slices[i]);
+	hash = hash_number(hash, object->pod.running);
+	for (size_t i = 0; i < object->pod.addr_count; i++)
+		hash = hash_addr(hash, &object->pod.addrs[i]);
+	hash = hash_text(hash_text(hash, object->node.zone), object->node.region);
+	for (size_t i = 0; i < object->data_count; i++) {
+		hash = hash_text(hash, object->data[i].key);
+		hash = hash_number(hash, object->data[i].len);
+		hash = hash_bytes(hash, object->data[i].value, object->data[i].len);
+	}
+	hash = mix(hash);
+	return hash != 0 ? hash : 1;
+}

@@ -1,0 +1,72 @@
+/* Shared by manifests.c (which files changed) and manifests_apply.c (what changed in them). */
+#ifndef KUBEDNS_MANIFESTS_INTERNAL_H
+#define KUBEDNS_MANIFESTS_INTERNAL_H
+
+#include <time.h>
+#include <sys/types.h>
+
+#include "kubedns/manifests/manifest_index.h"
+#include "kubedns/manifests/manifests.h"
+
+/* Tells one content of a file from another without reading it.
+ * All zero: never read, or to be read again. */
+struct stamp {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec mtime, ctime;
+};
+
+struct file {
+	struct manifest_file held; /* its name and objects */
+	struct stamp stamp;
+	size_t mistakes; /* found by its last reading */
+	bool writing;    /* someone has written and not closed yet */
+	bool present;    /* in the directory at the last scan */
+	bool known;      /* was read well once: what it holds is its last good content */
+	bool sweep;      /* entries that were not seen are gone */
+	bool replay;     /* some of its objects count again, since a later file gave them up */
+};
+
+struct manifests {
+	char *path;
+	char *parent, *base; /* the directory above and the name in it;
+			      * base NULL when there is nothing to watch there */
+	event_sink sink;
+	void *arg;
+	int epoll, inotify, again; /* `again` is an eventfd: there is more to do */
+	int dir_watch, parent_watch;
+	int dir;             /* open during a scan */
+	struct file **files; /* by name */
+	size_t file_count;
+	struct manifest_index index;
+	size_t duplicates;
+	bool listing, synced;
+	char *after;  /* a scan goes on after this file, at the next run; NULL: none is under way */
+	off_t budget; /* bytes that this run may still read */
+	bool dirty;   /* a scan might find something */
+	bool sent;    /* the sink was called by this run */
+	bool verbose; /* --check: every mistake is logged */
+	int dir_errno; /* why the directory could not be read, 0 when it could */
+	char *error;
+};
+
+struct stat;
+
+struct stamp manifests_stamp(const struct stat *st);
+
+/* Reads what inotify has to say; sets `writing` and `dirty`. */
+void manifests_events(struct manifests *m);
+
+/* Logs a mistake in `file` at `line` (0: as a whole) and counts it. */
+void manifests_mistake(struct manifests *m, struct file *file, unsigned line, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Reads a file that has changed and sends what differs,
+ * but for what is gone: that waits for manifests_sweep. */
+void manifests_take(struct manifests *m, struct file *file);
+
+/* Sends what is gone from the files that were taken, or that are no longer present. */
+void manifests_sweep(struct manifests *m);
+
+#endif

@@ -1,0 +1,271 @@
+#include "kubedns/serve/sockets.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "lib/port.h"
+#include "lib/xalloc.h"
+
+enum {
+	/*
+	 * A burst waits here while a worker is busy: at 768 bytes of kernel memory for a small
+	 * packet about 5,000 of them, 25 ms at the full rate of a core. More would only make
+	 * clients wait for answers that they no longer want.
+	 */
+	UDP_RECEIVE_BUFFER = 2 * 1024 * 1024,
+	UDP_SEND_BUFFER = 1024 * 1024,
+	/*
+	 * What the kernel may keep for one TCP client: it counts against the pod's memory, and
+	 * there can be a thousand of them.
+	 */
+	TCP_SEND_BUFFER = 128 * 1024,
+	TCP_RECEIVE_BUFFER = 64 * 1024,
+	TCP_BACKLOG = 1024,
+	PORT_TRIES = 64,
+};
+
+static int
+set(int fd, int level, int option, int value)
+{
+	return setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? 0 : -errno;
+}
+
+/* A socket bound to `server`, shared by SO_REUSEPORT or alone; or -errno. */
+static int
+open_bound(const struct server *server, int type, bool shared)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = server_sockaddr(server, &ss);
+	int fd = socket(server->addr.family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	int rc = 0;
+	if (server->addr.family == AF_INET6)
+		rc = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	if (rc == 0 && type == SOCK_STREAM)
+		rc = set(fd, SOL_SOCKET, SO_REUSEADDR,
+		    1); /* past connections in TIME_WAIT do not keep the port */
+	if (rc == 0 && shared)
+		rc = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (rc == 0 && bind(fd, (struct sockaddr *)&ss, len) != 0)
+		rc = -errno;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int
+open_udp(const struct server *server, bool wildcard)
+{
+	int fd = open_bound(server, SOCK_DGRAM, true);
+	if (fd < 0)
+		return fd;
+	set(fd, SOL_SOCKET, SO_RCVBUF,
+	    UDP_RECEIVE_BUFFER); /* as much of it as net.core.rmem_max allows */
+	set(fd, SOL_SOCKET, SO_SNDBUF, UDP_SEND_BUFFER);
+	/* What strangers say about the path is not believed:
+	 * no reply of ours is long enough to need it. */
+	if (server->addr.family == AF_INET) {
+		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_OMIT);
+		set(fd, IPPROTO_IP, IP_PKTINFO, wildcard);
+	} else {
+		set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_OMIT);
+		set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, wildcard);
+	}
+	return fd;
+}
+
+static int
+open_tcp(const struct server *server)
+{
+	int fd = open_bound(server, SOCK_STREAM, true);
+	if (fd < 0)
+		return fd;
+	set(fd, SOL_SOCKET, SO_SNDBUF, TCP_SEND_BUFFER); /* connections inherit all three */
+	set(fd, SOL_SOCKET, SO_RCVBUF, TCP_RECEIVE_BUFFER);
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	if (listen(fd, TCP_BACKLOG) == 0)
+		return fd;
+	int rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static uint16_t
+bound_port(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct server server = { .port = 0 };
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
+		server_from_sockaddr((struct sockaddr *)&ss, &server);
+	return server.port;
+}
+
+/* Binds alone and lets go: fails if anybody else has the port. Sets the port if it was 0. */
+static int
+claim(struct server *server, int type)
+{
+	int fd = open_bound(server, type, false);
+	if (fd < 0)
+		return fd;
+	if (server->port == 0)
+		server->port = bound_port(fd);
+	close(fd);
+	return 0;
+}
+
+/*
+ * With several workers the kernel would choose one by the hash of addresses and ports, and a
+ * cluster's dnsmasq has few of them: 20 ports over four sockets came out as 4, 7, 2 and 7. A
+ * packet's worker is drawn by lot instead.
+ */
+static void
+deal_evenly(int fd, unsigned threads)
+{
+	struct sock_filter code[] = {
+		{ BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM) },
+		{ BPF_ALU | BPF_MOD | BPF_K, 0, 0, threads },
+		{ BPF_RET | BPF_A, 0, 0, 0 },
+	};
+	struct sock_fprog program = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+	if (threads > 1 &&
+	    setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) != 0)
+		log_debug("dns: SO_ATTACH_REUSEPORT_CBPF: %s; workers are chosen by hash",
+		    strerror(errno));
+}
+
+static int
+open_family(struct sockets *sockets, size_t f)
+{
+	const struct server *server = &sockets->servers[f];
+	for (unsigned t = 0; t < sockets->threads; t++) {
+		int fd = open_udp(server, sockets->wildcard);
+		if (fd < 0)
+			return fd;
+		sockets->udp[t][f] = fd;
+		fd = open_tcp(server);
+		if (fd < 0)
+			return fd;
+		sockets->tcp[t][f] = fd;
+	}
+	deal_evenly(sockets->udp[0][f], sockets->threads);
+	return 0;
+}
+
+/* Reads `address`; 0 or -EINVAL. */
+static int
+read_address(struct sockets *sockets, const char *address, uint16_t port)
+{
+	static const char any[] = "0.0.0.0";
+	struct server server;
+	if (server_parse(address[0] != '\0' ? address : any, 53, &server, NULL) != 0)
+		return -EINVAL;
+	server.port = port;
+	const struct addr none = { .family = server.addr.family };
+	sockets->wildcard = addr_equal(&server.addr, &none);
+	sockets->servers[0] = server;
+	sockets->families = 1;
+	if (sockets->wildcard) {
+		sockets->servers[0].addr = (struct addr){ .family = AF_INET };
+		sockets->servers[1] = (struct server){ .addr.family = AF_INET6, .port = port };
+		sockets->families = 2;
+	}
+	return 0;
+}
+
+/*
+ * Finds every socket's port free, or says who has it;
+ * with port 0 the first bind chooses for the rest.
+ */
+static int
+claim_all(struct sockets *sockets, bool quiet)
+{
+	static const int protos[] = { SOCK_DGRAM, SOCK_STREAM };
+	for (size_t f = 0; f < sockets->families; f++) {
+		if (f > 0)
+			sockets->servers[f].port = sockets->servers[0].port;
+		for (size_t p = 0; p < 2; p++) {
+			int rc = claim(&sockets->servers[f], protos[p]);
+			if (f == 1 && (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)) {
+				sockets->families = 1; /* no IPv6 here */
+				return 0;
+			}
+			if (rc != 0 && !quiet)
+				port_log_failure("dns", protos[p], &sockets->servers[f], -rc);
+			if (rc != 0)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+static int
+choose_port(struct sockets *sockets, uint16_t port)
+{
+	int rc = -EADDRINUSE;
+	if (port != 0)
+		return claim_all(sockets, false);
+	for (unsigned i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
+		sockets->servers[0].port = 0;
+		rc = claim_all(sockets, i < PORT_TRIES - 1);
+	}
+	return rc;
+}
+
+static int (*new_fds(unsigned threads))[SOCKETS_FAMILIES]
+{
+	int(*fds)[SOCKETS_FAMILIES] = xcalloc(threads, sizeof(*fds));
+	for (unsigned t = 0; t < threads; t++)
+		fds[t][0] = fds[t][1] = -1;
+	return fds;
+}
+
+int
+sockets_open(struct sockets *sockets, const char *address, uint16_t port, unsigned threads)
+{
+	memset(sockets, 0, sizeof(*sockets));
+	int rc = read_address(sockets, address, port);
+	if (rc != 0) {
+		log_errorx("dns: %s: not an address", address);
+		return rc;
+	}
+	rc = choose_port(sockets, port);
+	if (rc != 0)
+		return rc;
+	sockets->threads = threads;
+	sockets->udp = new_fds(threads);
+	sockets->tcp = new_fds(threads);
+	for (size_t f = 0; f < sockets->families; f++) {
+		rc = open_family(sockets, f);
+		if (rc != 0) {
+			port_log_failure("dns", SOCK_DGRAM, &sockets->servers[f], -rc);
+			sockets_close(sockets);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+void
+sockets_close(struct sockets *sockets)
+{
+	for (unsigned t = 0; t < sockets->threads; t++)
+		for (size_t f = 0; f < SOCKETS_FAMILIES; f++) {
+			if (sockets->udp[t][f] >= 0)
+				close(sockets->udp[t][f]);
+			if (sockets->tcp[t][f] >= 0)
+				close(sockets->tcp[t][f]);
+		}
+	free(sockets->udp);
+	free(sockets->tcp);
+	memset(sockets, 0, sizeof(*sockets));
+}

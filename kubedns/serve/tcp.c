@@ -1,0 +1,269 @@
+#include "kubedns/serve/tcp_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+static const int64_t accept_pause_ns =
+    100 * INT64_C(1000000); /* without a descriptor to spare, do not spin */
+
+static uint64_t
+listener_key(size_t index)
+{
+	return loop_key(LOOP_TCP_LISTENER, (uint32_t)index, 0);
+}
+
+struct tcp *
+tcp_new(struct worker *worker, const int *listeners, size_t count, const struct tcp_config *config)
+{
+	assert(count <= TCP_LISTENERS_MAX && config->connections > 0 &&
+	       config->connections < LOOP_SLOT_MAX);
+	struct tcp *tcp = xcalloc(1, sizeof(*tcp));
+	tcp->worker = worker;
+	tcp->config = *config;
+	TAILQ_INIT(&tcp->by_age);
+	tcp->conns = xcalloc(config->connections, sizeof(*tcp->conns));
+	tcp->free_slots = xcalloc(config->connections, sizeof(*tcp->free_slots));
+	for (unsigned i = config->connections; i-- > 0;) {
+		tcp->conns[i].fd = -1;
+		tcp->free_slots[tcp->free_count++] = i;
+	}
+	tcp->gather = xmalloc(GATHER_MAX);
+	tcp->scratch = xmalloc(READ_MAX);
+	tcp->reply = xmalloc(PREFIX + DNS_TCP_MAX);
+	for (size_t i = 0; i < count; i++) {
+		tcp->listeners[tcp->listener_count++] = listeners[i];
+		if (loop_control(worker, EPOLL_CTL_ADD, listeners[i], EPOLLIN, listener_key(i)) !=
+		    0)
+			log_fatal("epoll_ctl");
+	}
+	return tcp;
+}
+
+uint32_t
+conn_slot(const struct tcp *tcp, const struct conn *conn)
+{
+	return (uint32_t)(conn - tcp->conns);
+}
+
+void
+conn_touch(struct tcp *tcp, struct conn *conn)
+{
+	conn->touched_ns = tcp->worker->now_ns;
+	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
+	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
+}
+
+void
+conn_free_in(struct tcp *tcp, struct conn *conn)
+{
+	tcp->memory -= conn->in_size;
+	free(conn->in);
+	conn->in = NULL;
+	conn->in_len = conn->in_size = 0;
+}
+
+void
+conn_free_out(struct tcp *tcp, struct conn *conn)
+{
+	tcp->memory -= conn->out_size;
+	free(conn->out);
+	conn->out = NULL;
+	conn->out_len = conn->out_sent = conn->out_size = 0;
+}
+
+void
+conn_close(struct tcp *tcp, struct conn *conn)
+{
+	close(conn->fd); /* and out of the epoll set: nobody else has the descriptor */
+	conn->fd = -1;
+	conn->generation++;
+	conn_free_in(tcp, conn);
+	conn_free_out(tcp, conn);
+	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
+	tcp->free_slots[tcp->free_count++] = conn_slot(tcp, conn);
+	tcp->count--;
+	stats_sub(&tcp->worker->stats->tcp_connections, 1);
+	if (tcp->current == conn)
+		tcp->current = NULL; /* gather_flush tells */
+}
+
+void
+conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
+{
+	stats_drop(tcp->worker->stats, reason);
+	conn_close(tcp, conn);
+}
+
+/*
+ * Has `*buffer` of `*size` hold at least `need` bytes,
+ * within the worker's bound; false if it may not.
+ */
+bool
+conn_grow(struct tcp *tcp, uint8_t **buffer, uint32_t *size, uint32_t need, uint32_t cap)
+{
+	if (need <= *size)
+		return true;
+	uint32_t wanted = *size * 2 > need ? *size * 2 : need;
+	if (wanted < FIRST_BUFFER)
+		wanted = FIRST_BUFFER;
+	if (wanted > cap)
+		wanted = need;
+	if (tcp->memory + (wanted - *size) > tcp->config.memory)
+		return false;
+	tcp->memory += wanted - *size;
+	*buffer = xreallocarray(*buffer, wanted, 1);
+	*size = wanted;
+	return true;
+}
+
+void
+conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events)
+{
+	if (conn->events == events)
+		return;
+	conn->events = events;
+	if (loop_control(tcp->worker, EPOLL_CTL_MOD, conn->fd, events,
+		loop_key(LOOP_TCP, conn_slot(tcp, conn), conn->generation)) != 0)
+		log_fatal("epoll_ctl");
+}
+
+/* The places are taken: the one that has been idle for longest goes, else the oldest. */
+static void
+evict(struct tcp *tcp)
+{
+	struct conn *conn, *victim = TAILQ_FIRST(&tcp->by_age);
+	unsigned looked = 0;
+	TAILQ_FOREACH(conn, &tcp->by_age, by_age)
+	{
+		if (looked++ == EVICT_LOOK)
+			break;
+		if (conn->held == 0 && !conn->blocked) {
+			victim = conn;
+			break;
+		}
+	}
+	conn_drop(tcp, victim, DROP_TCP_LIMIT);
+}
+
+static void
+conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer)
+{
+	if (tcp->free_count == 0)
+		evict(tcp);
+	struct conn *conn = &tcp->conns[tcp->free_slots[tcp->free_count - 1]];
+	uint64_t key = loop_key(LOOP_TCP, conn_slot(tcp, conn), conn->generation);
+	if (loop_control(tcp->worker, EPOLL_CTL_ADD, fd, EPOLLIN, key) != 0) {
+		stats_drop(tcp->worker->stats, DROP_TCP_ACCEPT);
+		close(fd);
+		return;
+	}
+	tcp->free_count--;
+	conn->fd = fd;
+	conn->hash = client_hash(peer, tcp->worker->hash_key);
+	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
+	conn->held = 0;
+	conn->blocked = conn->finished = false;
+	conn->events = EPOLLIN;
+	conn->touched_ns = tcp->worker->now_ns;
+	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
+	tcp->count++;
+	stats_add(&tcp->worker->stats->tcp_accepted, 1);
+	stats_add(&tcp->worker->stats->tcp_connections, 1);
+}
+
+static void
+listen_for(struct tcp *tcp, uint32_t events)
+{
+	for (size_t i = 0; i < tcp->listener_count; i++)
+		if (loop_control(tcp->worker, EPOLL_CTL_MOD, tcp->listeners[i], events,
+			listener_key(i)) != 0)
+			log_fatal("epoll_ctl");
+}
+
+/*
+ * accept() failed for want of descriptors or memory: once, an idle connection's are given up;
+ * then the listeners rest for a while.
+ */
+static bool
+make_room(struct tcp *tcp, bool first)
+{
+	stats_drop(tcp->worker->stats, DROP_TCP_ACCEPT);
+	log_neterr("tcp: accept: %s", strerror(errno));
+	if (first && tcp->count > 0) {
+		evict(tcp);
+		return true;
+	}
+	listen_for(tcp, 0);
+	tcp->accept_again_ns = tcp->worker->now_ns + accept_pause_ns;
+	return false;
+}
+
+void
+tcp_accept(struct tcp *tcp, unsigned listener)
+{
+	bool again = true, failed = false;
+	for (unsigned i = 0; i < ACCEPTS_MAX && again; i++) {
+		struct sockaddr_storage peer = { 0 };
+		socklen_t len = sizeof(peer);
+		int fd = accept4(tcp->listeners[listener], (struct sockaddr *)&peer, &len,
+		    SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			conn_open(tcp, fd, (struct sockaddr *)&peer);
+			again = !failed; /* it was the one descriptor;
+					  * EMFILE comes even if nobody waits */
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			   errno == ENOMEM) {
+			again = make_room(tcp, !failed);
+			failed = true;
+		} else {
+			again = errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
+		}
+	}
+}
+
+static enum stats_drop
+overdue_reason(const struct conn *conn)
+{
+	if (conn->blocked)
+		return DROP_TCP_SLOW_READER;
+	return conn->in != NULL ? DROP_TCP_SLOW_QUERY : DROP_TCP_IDLE;
+}
+
+int64_t
+tcp_turn(struct tcp *tcp)
+{
+	int64_t now_ns = tcp->worker->now_ns;
+	if (tcp->accept_again_ns != 0 && tcp->accept_again_ns <= now_ns) {
+		tcp->accept_again_ns = 0;
+		listen_for(tcp, EPOLLIN);
+	}
+	struct conn *oldest;
+	while ((oldest = TAILQ_FIRST(&tcp->by_age)) != NULL &&
+	       oldest->touched_ns + tcp->config.idle_ns <= now_ns)
+		conn_drop(tcp, oldest, overdue_reason(oldest));
+	return sooner(
+	    tcp->accept_again_ns, oldest != NULL ? oldest->touched_ns + tcp->config.idle_ns : 0);
+}
+
+void
+tcp_free(struct tcp *tcp)
+{
+	if (tcp == NULL)
+		return;
+	struct conn *conn;
+	while ((conn = TAILQ_FIRST(&tcp->by_age)) != NULL)
+		conn_close(tcp, conn);
+	for (size_t i = 0; i < tcp->listener_count; i++)
+		close(tcp->listeners[i]);
+	free(tcp->conns);
+	free(tcp->free_slots);
+	free(tcp->gather);
+	free(tcp->scratch);
+	free(tcp->reply);
+	free(tcp);
+}

@@ -1,0 +1,359 @@
+#include "kubedns/serve/tcp_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kubedns/serve/pending.h"
+#include "lib/rcu.h"
+#include "treecache/treecache.h"
+
+/*
+ * Keeps what the kernel did not take and stops reading until it does;
+ * false if the connection is gone.
+ */
+static bool
+keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	if (conn->out_sent > 0) {
+		conn->out_len -= conn->out_sent;
+		memmove(conn->out, conn->out + conn->out_sent, conn->out_len);
+		conn->out_sent = 0;
+	}
+	if (conn->out_len + len > KEPT_MAX) {
+		conn_drop(tcp, conn, DROP_TCP_SLOW_READER);
+		return false;
+	}
+	if (!conn_grow(
+		tcp, &conn->out, &conn->out_size, (uint32_t)(conn->out_len + len), KEPT_MAX)) {
+		conn_drop(tcp, conn, DROP_TCP_MEMORY);
+		return false;
+	}
+	memcpy(conn->out + conn->out_len, bytes, len);
+	conn->out_len += (uint32_t)len;
+	if (!conn->blocked) {
+		conn->blocked = true;
+		conn_touch(tcp, conn);
+		conn_wait_for(tcp, conn, EPOLLOUT);
+	}
+	return true;
+}
+
+/* Sends whole messages, or keeps them; false if the connection is gone. */
+static bool
+conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	if (!conn->blocked) {
+		ssize_t n = send(conn->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			conn_close(tcp, conn);
+			return false;
+		}
+		if (n > 0) {
+			bytes += n;
+			len -= (size_t)n;
+		}
+	}
+	return len == 0 || keep_out(tcp, conn, bytes, len);
+}
+
+/* Sends what was gathered for the current connection; false if it is gone. */
+static bool
+gather_flush(struct tcp *tcp)
+{
+	size_t len = tcp->gathered;
+	tcp->gathered = 0;
+	return tcp->current != NULL && (len == 0 || conn_send(tcp, tcp->current, tcp->gather, len));
+}
+
+/* Room for one more message, prefix included, or NULL if the connection is gone. */
+static uint8_t *
+gather_room(struct tcp *tcp)
+{
+	if (GATHER_MAX - tcp->gathered < PREFIX + DNS_TCP_MAX && !gather_flush(tcp))
+		return NULL;
+	return tcp->gather + tcp->gathered;
+}
+
+static void
+gather_done(struct tcp *tcp, size_t len)
+{
+	wire_put16(tcp->gather + tcp->gathered, (unsigned)len);
+	tcp->gathered += PREFIX + len;
+}
+
+static void
+hand_on(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t len,
+    enum answer_outcome outcome, const struct answer_info *info)
+{
+	struct client client = {
+		.proto = PROTO_TCP,
+		.family = (enum stats_family)conn->family,
+		.hash = conn->hash,
+		.peer.tcp = { conn_slot(tcp, conn), conn->generation },
+	};
+	pending_start(tcp->worker, &client, query, len, outcome, info);
+}
+
+/* Answers one message of the current connection; false if the connection is gone. */
+static bool
+answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
+{
+	struct worker *worker = tcp->worker;
+	struct conn *conn = tcp->current;
+	struct answer_info info;
+	uint8_t *room = gather_room(tcp);
+	if (room == NULL)
+		return false;
+	rcu_enter();
+	enum answer_outcome outcome = answer(worker->answers, tree_current(worker->tree), query,
+	    len, true, worker->rotation++, room + PREFIX, DNS_TCP_MAX, &info);
+	rcu_leave();
+	if (outcome == ANSWER_DROP) {
+		stats_drop(worker->stats, DROP_NOT_A_QUERY);
+		return true;
+	}
+	stats_query(worker->stats, PROTO_TCP, (enum stats_family)conn->family, &info, len);
+	if (outcome == ANSWER_REPLY) {
+		gather_done(tcp, info.len);
+		stats_reply(worker->stats, PROTO_TCP, &info, info.len);
+		tcp->replied[info.system]++;
+		return true;
+	}
+	hand_on(tcp, conn, query, len, outcome, &info);
+	return tcp->current != NULL;
+}
+
+/*
+ * Answers the whole messages at `bytes`; returns the bytes used, or -1 if the connection is
+ * gone. Stops early when the client does not read its replies.
+ */
+static ssize_t
+answer_messages(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	size_t used = 0;
+	while (len - used >= PREFIX && !conn->blocked) {
+		size_t message = wire_get16(bytes + used);
+		if (message < DNS_HEADER) {
+			conn_drop(tcp, conn, DROP_TCP_BAD_LENGTH);
+			return -1;
+		}
+		if (len - used < PREFIX + message)
+			break;
+		if (!answer_message(tcp, bytes + used + PREFIX, message))
+			return -1;
+		used += PREFIX + message;
+	}
+	return (ssize_t)used;
+}
+
+/*
+ * Keeps the beginning of a message, or what is not read while the client is blocked; false if
+ * the connection is gone.
+ */
+static bool
+keep_in(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	if (len == 0)
+		return true;
+	if (!conn_grow(tcp, &conn->in, &conn->in_size, (uint32_t)(conn->in_len + len),
+		PREFIX + DNS_TCP_MAX)) {
+		conn_drop(tcp, conn, DROP_TCP_MEMORY);
+		return false;
+	}
+	memcpy(conn->in + conn->in_len, bytes, len);
+	conn->in_len += (uint32_t)len;
+	return true;
+}
+
+/* Bytes that the kept beginning lacks to be a whole message, or to have its length. */
+static size_t
+missing(const struct conn *conn)
+{
+	if (conn->in_len < PREFIX)
+		return PREFIX - conn->in_len;
+	size_t whole = PREFIX + (size_t)wire_get16(conn->in);
+	return whole > conn->in_len ? whole - conn->in_len : 0;
+}
+
+/*
+ * Takes what was kept out of the connection, answers it, and keeps the rest; false if the
+ * connection is gone.
+ */
+static bool
+answer_kept(struct tcp *tcp, struct conn *conn)
+{
+	uint8_t *kept = conn->in;
+	uint32_t len = conn->in_len, size = conn->in_size;
+	conn->in = NULL;
+	conn->in_len = conn->in_size = 0;
+	ssize_t used = answer_messages(tcp, conn, kept, len);
+	tcp->memory -= size;
+	bool open = used >= 0 && keep_in(tcp, conn, kept + used, len - (size_t)used);
+	free(kept);
+	if (open && used > 0)
+		conn_touch(tcp, conn);
+	return open;
+}
+
+static bool
+answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
+{
+	ssize_t used = answer_messages(tcp, conn, tcp->scratch, len);
+	if (used < 0)
+		return false;
+	if (used > 0)
+		conn_touch(tcp, conn);
+	return keep_in(tcp, conn, tcp->scratch + used, len - (size_t)used);
+}
+
+/* A client that has closed its side: the connection lives on for the replies that it waits for. */
+static void
+settle(struct tcp *tcp, struct conn *conn)
+{
+	if (!conn->finished || conn->blocked)
+		return;
+	if (conn->held == 0)
+		conn_close(tcp, conn);
+	else
+		conn_wait_for(tcp, conn, 0);
+}
+
+/*
+ * Reads once and answers; false if the connection is gone or nothing more is to be read now. A
+ * message whose beginning is kept is completed first, straight into its buffer.
+ */
+static bool
+read_once(struct tcp *tcp, struct conn *conn)
+{
+	size_t lack = conn->in != NULL ? missing(conn) : 0;
+	if (conn->in != NULL && lack == 0)
+		return answer_kept(tcp, conn);
+	size_t want = lack > 0 && lack < READ_MAX ? lack : READ_MAX;
+	ssize_t n = recv(conn->fd, tcp->scratch, want, MSG_DONTWAIT);
+	if (n == 0) {
+		conn->finished = true;
+		return false;
+	}
+	if (n < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			conn_close(tcp, conn);
+		return false;
+	}
+	if (lack > 0)
+		return keep_in(tcp, conn, tcp->scratch, (size_t)n) && missing(conn) == 0 &&
+		       answer_kept(tcp, conn) && (size_t)n == want;
+	return answer_fresh(tcp, conn, (size_t)n) && (size_t)n == want;
+}
+
+/* Reads and answers until nothing is left, the client blocks, or others should have their turn. */
+static void
+conn_read(struct tcp *tcp, struct conn *conn)
+{
+	int64_t start_ns = tcp->worker->now_ns;
+	tcp->current = conn;
+	tcp->gathered = 0;
+	memset(tcp->replied, 0, sizeof(tcp->replied));
+	for (unsigned turn = 0; turn < READS_MAX && !conn->blocked && !conn->finished; turn++)
+		if (!read_once(tcp, conn))
+			break;
+	if (gather_flush(tcp)) {
+		tcp->current = NULL;
+		settle(tcp, conn);
+	}
+	tcp->current = NULL;
+	uint64_t took_ns = (uint64_t)(worker_time(tcp->worker) - start_ns);
+	for (size_t s = 0; s < SYSTEM_COUNT; s++)
+		if (tcp->replied[s] > 0)
+			stats_took(&tcp->worker->stats->times[s], took_ns, tcp->replied[s]);
+}
+
+/* Sends what was kept; when all of it has gone, what was left unread has its turn. */
+static void
+conn_write(struct tcp *tcp, struct conn *conn)
+{
+	ssize_t n = send(conn->fd, conn->out + conn->out_sent, conn->out_len - conn->out_sent,
+	    MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			conn_close(tcp, conn);
+		return;
+	}
+	conn->out_sent += (uint32_t)n;
+	if (conn->out_sent < conn->out_len)
+		return;
+	conn_free_out(tcp, conn);
+	conn->blocked = false;
+	conn_touch(tcp, conn);
+	conn_wait_for(tcp, conn, EPOLLIN);
+	if (conn->in != NULL && missing(conn) == 0)
+		conn_read(tcp, conn);
+	else
+		settle(tcp, conn);
+}
+
+void
+tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
+{
+	struct conn *conn = &tcp->conns[slot];
+	if (conn->fd < 0 || conn->generation != generation)
+		return;
+	if (conn->blocked)
+		conn_write(tcp, conn);
+	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
+		conn_close(tcp, conn); /* it waited for replies that nobody will read */
+	else
+		conn_read(tcp, conn);
+}
+
+static struct conn *
+find(struct tcp *tcp, const struct tcp_peer *peer)
+{
+	struct conn *conn = &tcp->conns[peer->slot];
+	return conn->fd >= 0 && conn->generation == peer->generation ? conn : NULL;
+}
+
+void
+tcp_hold(struct tcp *tcp, const struct tcp_peer *peer)
+{
+	struct conn *conn = find(tcp, peer);
+	if (conn != NULL)
+		conn->held++;
+}
+
+uint8_t *
+tcp_reply_room(struct tcp *tcp)
+{
+	return tcp->reply + PREFIX;
+}
+
+void
+tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
+{
+	struct conn *conn = find(tcp, peer);
+	if (conn == NULL) {
+		stats_drop(tcp->worker->stats, DROP_REPLY_LATE);
+		return;
+	}
+	conn->held--;
+	wire_put16(tcp->reply, (unsigned)len);
+	if (len == 0) {
+		settle(tcp, conn);
+		return;
+	}
+	if (conn == tcp->current) {
+		/*
+		 * In the middle of answering this very connection: in order with what is gathered.
+		 */
+		uint8_t *room = gather_room(tcp);
+		if (room == NULL)
+			return;
+		memcpy(room, tcp->reply, PREFIX + len);
+		tcp->gathered += PREFIX + len;
+		return;
+	}
+	if (!conn_send(tcp, conn, tcp->reply, PREFIX + len))
+		return;
+	if (!conn->blocked)
+		conn_touch(tcp, conn);
+	settle(tcp, conn);
+}

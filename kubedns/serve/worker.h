@@ -1,0 +1,97 @@
+/*
+ * The network side of kubedns: one thread per CPU that the process may use, each whole in itself.
+ *
+ *	             worker 0                       worker 1 ...
+ *	UDP :53  --> socket --.                     socket --.       SO_REUSEPORT: queries are dealt
+ *	TCP :53  --> listener -+-> answer() --> out  listener -+-> ...
+ *	                       '-> pending -> forward (c-ares) or relay (dnsmasq) -> out
+ *
+ * A worker waits in one epoll_wait(), shares nothing with the others but the tree, and counts
+ * for itself (stats.h). Names in the tree are answered without an allocation. Everything that
+ * strangers can make grow has a bound and a counter.
+ *
+ * The main thread starts and stops workers and hands them new upstreams; those calls are for that
+ * one thread. Workers are registered RCU readers; a read section lasts one batch of answers.
+ */
+#ifndef KUBEDNS_WORKER_H
+#define KUBEDNS_WORKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/serve/stats.h"
+#include "lib/addr.h"
+
+struct answer_config;
+struct treecache;
+struct workers;
+
+enum {
+	WORKERS_MAX = 64,
+	WORKERS_AUTOMATIC_MAX =
+	    4, /* more cores than that only for those who ask: a cluster has several replicas */
+	UPSTREAMS_MAX = 15,
+	FORWARD_MAX = 2048,        /* in flight to other servers, in total */
+	FORWARD_CLIENT_MAX = 512,  /* and for one client address */
+	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up at 5 s; 4 are promised */
+	TCP_CONNECTIONS = 1000,
+	TCP_IDLE_MS = 10000,
+};
+
+struct workers_config {
+	const char *
+	    address; /* "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets */
+	uint16_t port;            /* 0 picks one that is free for UDP and TCP: see workers_port */
+	unsigned threads;         /* 0: workers_automatic() */
+	unsigned tcp_connections; /* in total; 0: TCP_CONNECTIONS */
+	unsigned tcp_idle_ms;     /* 0: TCP_IDLE_MS */
+	unsigned forward_max;     /* in total; 0: FORWARD_MAX */
+	unsigned forward_client_max; /* 0: FORWARD_CLIENT_MAX */
+	const struct server *
+	    resolver; /* front topology: names that are not ours go there; NULL: to the upstreams */
+	const struct server *upstreams;
+	size_t upstream_count; /* at most UPSTREAMS_MAX are used */
+	const struct treecache *tree;
+	const struct answer_config *answers;
+};
+
+/*
+ * The smaller of the CPUs in the process's affinity mask
+ * and its cgroup's quota rounded up, 1..WORKERS_AUTOMATIC_MAX.
+ */
+unsigned workers_automatic(void);
+
+/*
+ * Binds every socket and starts the threads; what `config` points at is copied, but for `tree`
+ * and `answers`, which must outlive them. 0, or -errno after one log line that names address and
+ * port (and who holds it).
+ */
+int workers_start(struct workers **workers, const struct workers_config *config);
+
+/* The port in use. */
+uint16_t workers_port(const struct workers *workers);
+
+unsigned workers_count(const struct workers *workers);
+
+/*
+ * From now on these servers are asked, in this order; queries in flight keep theirs. Copied.
+ * Without effect in the front topology.
+ */
+void workers_upstreams(struct workers *workers, const struct server *servers, size_t count);
+
+/* Milliseconds since the slowest worker last passed its loop; a healthy one stays below 2,000. */
+int64_t workers_stalled_ms(const struct workers *workers);
+
+/*
+ * Adds all workers' counters to `sum`; returns the packets that the kernel dropped because a
+ * socket's queue was full.
+ */
+uint64_t workers_stats(const struct workers *workers, struct stats *sum);
+
+/*
+ * Answers what has arrived, SERVFAIL for what waits for another server, closes everything and
+ * joins; NULL is fine.
+ */
+void workers_stop(struct workers *workers);
+
+#endif

@@ -1,0 +1,474 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <curl/curl.h>
+
+#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/records.h"
+#include "kubedns/answer/reply.h"
+#include "kubedns/show/why.h"
+#include "lib/xalloc.h"
+
+struct why {
+	FILE *out;
+	const struct why_config *config;
+	struct name name;
+	unsigned below;
+	char text[DNAME_TEXT_MAX];
+};
+
+/* A label of the name as text; labels are shown, never trusted. */
+static const char *
+label_text(const uint8_t *label, char text[DNAME_TEXT_MAX])
+{
+	uint8_t wire[1 + DNAME_LABEL_MAX + 1] = { 0 };
+
+	memcpy(wire, label, 1u + *label);
+	dname_to_text(wire, text);
+	text[strlen(text) - 1] = '\0'; /* the root's dot */
+	return text;
+}
+
+static void
+say_source(const struct why *why, const struct store_source *source)
+{
+	static const char *const kinds[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = "Service",
+		[OBJECT_SLICES] = "EndpointSlice",
+		[OBJECT_NAMESPACE] = "Namespace" };
+
+	fprintf(why->out, "%s %s%s%s", source->from_endpoints ? "Endpoints" : kinds[source->kind],
+	    source->namespace, *source->namespace == '\0' ? "" : "/", source->name);
+	if (source->resource_version != 0)
+		fprintf(why->out, " (resourceVersion %llu)",
+		    (unsigned long long)source->resource_version);
+}
+
+/* --- the nearest name --- */
+
+/* Letters to change, add, take away or exchange. */
+static unsigned
+distance(const char *a, const char *b)
+{
+	unsigned row[DNAME_LABEL_MAX + 2], before[DNAME_LABEL_MAX + 2] = { 0 };
+	size_t len_b = strlen(b);
+
+	for (size_t j = 0; j <= len_b; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 1; a[i - 1] != '\0'; i++) {
+		unsigned diagonal = row[0], last[DNAME_LABEL_MAX + 2];
+		memcpy(last, row, sizeof last);
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= len_b; j++) {
+			unsigned above = row[j], cost = diagonal + (a[i - 1] != b[j - 1]);
+			if (above + 1 < cost)
+				cost = above + 1;
+			if (row[j - 1] + 1 < cost)
+				cost = row[j - 1] + 1;
+			/* Two letters that changed places are one mistake. */
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    before[j - 2] + 1 < cost)
+				cost = before[j - 2] + 1;
+			diagonal = above;
+			row[j] = cost;
+		}
+		memcpy(before, last, sizeof before);
+	}
+	return row[len_b];
+}
+
+struct nearest {
+	const char *wanted;
+	char best[DNAME_LABEL_MAX + 1];
+	unsigned best_distance;
+};
+
+static void
+consider(struct nearest *nearest, const uint8_t *label)
+{
+	char text[DNAME_LABEL_MAX + 1];
+
+	memcpy(text, label + 1, *label);
+	text[*label] = '\0';
+	unsigned d = distance(nearest->wanted, text);
+	if (d < nearest->best_distance ||
+	    (d == nearest->best_distance && strcmp(text, nearest->best) < 0)) {
+		nearest->best_distance = d;
+		strcpy(nearest->best, text);
+	}
+}
+
+static void
+consider_node(void *arg, const struct node *node)
+{
+	consider(arg, node->label);
+}
+
+static void
+say_nearest(const struct why *why, const struct node *parent, const uint8_t *label)
+{
+	char wanted[DNAME_LABEL_MAX + 1];
+	struct nearest nearest = { .wanted = wanted, .best_distance = DNAME_LABEL_MAX };
+
+	memcpy(wanted, label + 1, *label);
+	wanted[*label] = '\0';
+	tree_children(parent, consider_node, &nearest);
+	for (unsigned c = 0; parent->pool != NULL && c < parent->pool->count; c++)
+		for (unsigned i = 0; i < parent->pool->chunks[c].chunk->published; i++) {
+			const uint8_t *host = chunk_name(parent->pool->chunks[c].chunk, i);
+			if (host != NULL)
+				consider(&nearest, host);
+		}
+	if (nearest.best[0] != '\0')
+		fprintf(why->out, "Nearest there: %s\n", nearest.best);
+}
+
+/* --- what does not exist --- */
+
+static void
+say_hidden(const struct why *why, const struct node *node)
+{
+	const struct pool *pool = node->pool;
+	unsigned total = 0;
+
+	for (unsigned c = 0; c < pool->count; c++)
+		total += pool->chunks[c].chunk->count;
+	if (total == 0)
+		fprintf(why->out, "It has no endpoints at all: does its selector match any pod, "
+				  "and are they running?\n");
+	else
+		fprintf(why->out,
+		    "None of its %u endpoints is ready: look at the pods' readiness probes.\n",
+		    total);
+}
+
+static void
+say_pod_missing(const struct why *why)
+{
+	const struct answer_config *answers = why->config->answers;
+	struct addr addr;
+	char text[DNAME_TEXT_MAX];
+
+	if (answers->pods == PODS_DISABLED)
+		fprintf(why->out, "Pod names are off (--pods=disabled).\n");
+	else if (why->below > 3)
+		fprintf(why->out, "Nothing is below the name of a pod.\n");
+	else if (why->below == 3 && records_label_addr(why->name.wire, &addr) < 0)
+		fprintf(why->out, "\"%s\" is no address with dashes, such as 10-1-2-3.\n",
+		    label_text(why->name.wire, text));
+	else
+		fprintf(why->out, "%s\n",
+		    answers->pods == PODS_VERIFIED
+			? "There is no such namespace, or no running pod in it has this address."
+			: "There is no such namespace.");
+}
+
+/* In what the missing label was looked for: the labels before it, as people write them. */
+static void
+say_where(const struct why *why, unsigned depth)
+{
+	static const char *const where[] = { "in the zone", "", "in the namespace",
+		"below the Service" };
+	char text[DNAME_TEXT_MAX];
+
+	if (depth == 0 || depth == 1)
+		fprintf(why->out, "%s%s.\n", depth == 0 ? " " : "", where[depth]);
+	else
+		fprintf(why->out, " %s %s.\n", where[depth < 3 ? depth : 3],
+		    label_text(why->name.wire + why->name.offsets[why->below - (depth < 3 ? 2 : 3)],
+			text));
+}
+
+/* Walks down as far as the name goes, and says where it ends. */
+static void
+say_missing(const struct why *why)
+{
+	const struct tree *tree = why->config->tree;
+	const struct node *node = tree->root;
+	static const char *const levels[] = { "name", "namespace", "Service", "name" };
+	char text[DNAME_TEXT_MAX];
+	unsigned depth = 0;
+
+	fprintf(why->out, "NXDOMAIN: %s does not exist.\n", why->text);
+	if (why->name.wire[why->name.offsets[why->below - 1]] == 3 &&
+	    memcmp(why->name.wire + why->name.offsets[why->below - 1] + 1, "pod", 3) == 0) {
+		say_pod_missing(why);
+		return;
+	}
+	for (; depth < why->below; depth++) {
+		const uint8_t *label = why->name.wire + why->name.offsets[why->below - 1 - depth];
+		const struct node *child = tree_child(tree, node, label);
+		if (child == NULL) {
+			fprintf(why->out, "There is no %s \"%s\"", levels[depth < 3 ? depth : 3],
+			    label_text(label, text));
+			say_where(why, depth);
+			say_nearest(why, node, label);
+			return;
+		}
+		node = child;
+		if (resolve_hidden(why->config->answers, node)) {
+			fprintf(why->out, "The Service is there, but it counts as absent.\n");
+			say_hidden(why, node);
+			return;
+		}
+	}
+}
+
+/* --- what exists --- */
+
+static void
+say_service(const struct why *why)
+{
+	struct store_source source;
+	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
+
+	if (why->below < 2)
+		return;
+	label_text(why->name.wire + why->name.offsets[why->below - 2], namespace);
+	if (store_find_namespace(why->config->store, namespace, &source)) {
+		fprintf(why->out, "  from ");
+		say_source(why, &source);
+		fprintf(why->out, "\n");
+	}
+	if (why->below < 3)
+		return;
+	label_text(why->name.wire + why->name.offsets[why->below - 3], service);
+	if (store_find_service(why->config->store, namespace, service, &source)) {
+		fprintf(why->out, "  from ");
+		say_source(why, &source);
+		fprintf(why->out, "\n");
+	}
+}
+
+static void
+say_slice(const struct why *why, const struct chunk *chunk)
+{
+	struct store_source source;
+
+	fprintf(why->out, "  from ");
+	if (store_find_slice(why->config->store, chunk->slot, &source))
+		say_source(why, &source);
+	fprintf(why->out, ": %u published of %u endpoints", chunk->published, chunk->count);
+	if (chunk->counted != chunk->published)
+		fprintf(
+		    why->out, ", %u of them counted elsewhere", chunk->published - chunk->counted);
+	fprintf(why->out, "\n");
+}
+
+static void
+say_slices(const struct why *why, const struct resolved *resolved)
+{
+	struct endpoint_walk walk;
+	struct endpoint_ref ref;
+
+	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT) {
+		for (unsigned c = 0; c < resolved->pool->count; c++)
+			say_slice(why, resolved->pool->chunks[c].chunk);
+	} else if (resolved->kind == RESOLVED_ENDPOINT) {
+		resolved_endpoints(&walk, why->config->tree, resolved);
+		while (pool_next(&walk, &ref))
+			say_slice(why, ref.chunk);
+	}
+}
+
+/* --- the answers themselves: asked as a client would --- */
+
+static void
+say_record(const struct why *why, const uint8_t *wire, size_t len, const struct record *record)
+{
+	char type[12], name[DNAME_TEXT_MAX], owner[DNAME_TEXT_MAX];
+	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
+	struct dname target;
+	size_t at = (size_t)(record->rdata - wire) + (record->type == TYPE_SRV ? 6 : 0);
+
+	fprintf(why->out, "  %s %u %s ", dname_to_text(record->owner.wire, owner), record->ttl_s,
+	    type_name(record->type, type));
+	if (record->type == TYPE_A || record->type == TYPE_AAAA) {
+		memcpy(addr.bytes, record->rdata, record->rdata_len);
+		fprintf(why->out, "%s\n", addr_format(&addr, name));
+	} else if (record->type == TYPE_TXT) {
+		fprintf(why->out, "\"%.*s\"\n", record->rdata[0], (const char *)record->rdata + 1);
+	} else if (wire_read_name(wire, len, &at, &target) == 0) {
+		if (record->type == TYPE_SRV)
+			fprintf(why->out, "%u %u %u ", wire_get16(record->rdata),
+			    wire_get16(record->rdata + 2), wire_get16(record->rdata + 4));
+		fprintf(why->out, "%s\n", dname_to_text(target.wire, name));
+	}
+}
+
+/* Asks for one type; returns the rcode, or -1 for a name that is not ours. */
+static int
+ask(const struct why *why, const uint8_t *qname, uint16_t type, unsigned *records)
+{
+	enum { SHOWN_MAX = 20 };
+	uint8_t query[512], *out = xmalloc(DNS_TCP_MAX);
+	struct answer_info *info = xmalloc(sizeof *info);
+	struct record record;
+	size_t len = query_write(query, sizeof query, 1, qname, type, CLASS_IN, 0), at = len;
+	enum answer_outcome outcome = answer(
+	    why->config->answers, why->config->tree, query, len, true, 0, out, DNS_TCP_MAX, info);
+	int rcode = outcome == ANSWER_FORWARD ? -1 : info->rcode;
+	unsigned count = outcome == ANSWER_FORWARD ? 0 : wire_get16(out + 6);
+
+	for (unsigned i = 0; i < count && wire_read_record(out, info->len, &at, &record) == 0;
+	     i++) {
+		if (i < SHOWN_MAX)
+			say_record(why, out, info->len, &record);
+		++*records;
+	}
+	if (count > SHOWN_MAX)
+		fprintf(why->out, "  and %u more\n", count - SHOWN_MAX);
+	if (outcome == ANSWER_CHASE)
+		fprintf(why->out, "  the rest of the chain is asked of the upstream servers\n");
+	free(info);
+	free(out);
+	return rcode;
+}
+
+static void
+say_answers(const struct why *why, const uint8_t *qname)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_TXT, TYPE_NS,
+		TYPE_PTR };
+	unsigned records = 0;
+
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+		unsigned before = records;
+		ask(why, qname, types[i], &records);
+		/* A CNAME answers every type; once is enough. */
+		if (why->below > 0 && records > before && types[i] == TYPE_A) {
+			struct resolved resolved;
+			resolve(why->config->answers, why->config->tree, &why->name, why->below,
+			    NULL, &resolved);
+			if (resolved.kind == RESOLVED_CNAME ||
+			    (resolved.kind == RESOLVED_NODE &&
+				node_rrset(resolved.node, TYPE_CNAME) != NULL))
+				return;
+		}
+	}
+	if (records == 0)
+		fprintf(why->out, "  no records of its own (NODATA): only names below it\n");
+}
+
+static void
+explain_ours(struct why *why, const uint8_t *qname)
+{
+	struct resolved resolved = { .kind = RESOLVED_NODE };
+
+	if (!why->config->synced) {
+		fprintf(why->out, "SERVFAIL: not synced yet; /readiness says what is missing.\n");
+		return;
+	}
+	if (why->below > 0)
+		resolve(why->config->answers, why->config->tree, &why->name, why->below, NULL,
+		    &resolved);
+	if (resolved.kind == RESOLVED_NOTHING) {
+		say_missing(why);
+		return;
+	}
+	fprintf(why->out, "%s exists.\n", why->text);
+	say_answers(why, qname);
+	if (resolved.kind == RESOLVED_POD)
+		fprintf(why->out, "  the name spells its address (--pods)\n");
+	else if (resolved.kind == RESOLVED_CNAME)
+		fprintf(why->out, "  a federation's name\n");
+	else
+		say_service(why);
+	say_slices(why, &resolved);
+}
+
+static void
+explain_reverse(struct why *why, const uint8_t *qname, const struct addr *addr)
+{
+	struct reverse_walk walk;
+	struct reverse_ref ref;
+	unsigned records = 0;
+	int rcode = ask(why, qname, TYPE_PTR, &records);
+
+	if (rcode < 0)
+		fprintf(why->out,
+		    "Nothing here has this address, and its zone is not in --reverse-cidrs: "
+		    "it is asked of the upstream servers.\n");
+	else if (records == 0)
+		fprintf(why->out,
+		    "Nothing here has this address, in a zone of --reverse-cidrs: NXDOMAIN.\n");
+	reverse_find(&walk, why->config->tree, addr);
+	while (reverse_next(&walk, &ref))
+		if (ref.chunk != NULL)
+			say_slice(why, ref.chunk);
+}
+
+static void
+explain(struct why *why, const char *text)
+{
+	struct dname qname;
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct addr addr;
+
+	if (dname_from_text(&qname, text) < 0) {
+		fprintf(why->out, "That is not a DNS name: labels of 1 to 63 bytes, 255 in all.\n");
+		return;
+	}
+	dname_lower(qname.wire, qname.len);
+	memcpy(padded, qname.wire, qname.len);
+	dname_to_text(qname.wire, why->text);
+	why->name = name_cut(padded, qname.len, offsets);
+	int below = name_below(&why->name, &why->config->answers->zone);
+	int bits = resolve_reverse_name(&why->name, &addr);
+	why->below = below < 0 ? 0 : (unsigned)below;
+	if (below >= 0)
+		explain_ours(why, qname.wire);
+	else if (bits == 32 || bits == 128)
+		explain_reverse(why, qname.wire, &addr);
+	else
+		fprintf(why->out,
+		    "%s is outside of the zones of this server: it is asked of the upstream "
+		    "servers.\n",
+		    why->text);
+}
+
+char *
+why_text(const struct why_config *config, const char *name, size_t *len)
+{
+	char *text = NULL;
+	struct why why = { .out = open_memstream(&text, len), .config = config };
+
+	if (why.out == NULL)
+		abort(); /* only for want of memory */
+	explain(&why, name);
+	fclose(why.out);
+	return text;
+}
+
+/* --- --explain --- */
+
+int
+why_ask(const struct options *options)
+{
+	CURL *curl = curl_easy_init();
+	char *escaped = curl == NULL ? NULL : curl_easy_escape(curl, options->explain, 0);
+	bool any = strcmp(options->healthz_address, "0.0.0.0") == 0 ||
+		   strcmp(options->healthz_address, "::") == 0;
+	long status = 0;
+
+	if (escaped == NULL)
+		return -ENOMEM;
+	char *url = xasprintf("http://%s:%ld/explain?name=%s",
+	    any ? "127.0.0.1" : options->healthz_address, options->healthz_port, escaped);
+	curl_easy_setopt(curl, CURLOPT_URL, url);
+	curl_easy_setopt(curl, CURLOPT_PROXY, "");
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 5000L);
+	CURLcode code = curl_easy_perform(curl); /* prints on stdout */
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	if (code != CURLE_OK)
+		log_errorx("--explain: %s: %s; is kubedns running, with --healthz-port=%ld?", url,
+		    curl_easy_strerror(code), options->healthz_port);
+	else if (status != 200)
+		log_errorx("--explain: %s answered %ld", url, status);
+	free(url);
+	curl_free(escaped);
+	curl_easy_cleanup(curl);
+	return code == CURLE_OK && status == 200 ? 0 : -EIO;
+}

@@ -1,0 +1,29 @@
+/*
+ * Why a name is answered as it is, in words: which object at which resourceVersion gave
+ * which record, or which label of the name does not exist and what is nearest to it.
+ * For people, at night.
+ */
+#ifndef KUBEDNS_WHY_H
+#define KUBEDNS_WHY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kubedns/options.h"
+#include "kubedns/cluster/store.h"
+
+struct why_config {
+	const struct answer_config *answers;
+	const struct tree *tree;
+	const struct store *store;
+	bool synced;
+};
+
+/* The explanation of `name` (text, final dot or not) as lines; length in `len`. Caller frees. */
+char *why_text(const struct why_config *config, const char *name, size_t *len);
+
+/* --explain: asks the kubedns that runs on this host for the same words and prints them. 0, or
+ * -errno after a line. */
+int why_ask(const struct options *options);
+
+#endif

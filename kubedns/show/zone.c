@@ -1,0 +1,293 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/ports.h"
+#include "kubedns/answer/reply.h"
+#include "kubedns/show/zone.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+/* A record on its way to the file: collected, sorted, printed. */
+struct line {
+	char *text; /* "TTL IN TYPE RDATA" */
+	uint8_t owner[];
+};
+
+struct lines {
+	struct line **items;
+	size_t count, room;
+	const struct answer_config *config;
+	const struct tree *tree;
+};
+
+static void
+add_line(struct lines *lines, const struct dname *owner, uint32_t ttl_s, uint16_t type,
+    const char *rdata)
+{
+	char type_text[12];
+	struct line *line = xmalloc(sizeof *line + owner->len);
+
+	memcpy(line->owner, owner->wire, owner->len);
+	line->text = xasprintf("%u IN %s %s", ttl_s, type_name(type, type_text), rdata);
+	if (lines->count == lines->room) {
+		lines->room = lines->room == 0 ? 1024 : lines->room * 2;
+		lines->items = xreallocarray(lines->items, lines->room, sizeof *lines->items);
+	}
+	lines->items[lines->count++] = line;
+}
+
+/* RDATA in presentation form; the types are those that records.c writes. */
+static void
+add_record(struct lines *lines, const struct dname *owner, const uint8_t *record)
+{
+	uint16_t type = wire_get16(record + 2), len = wire_get16(record + 10);
+	const uint8_t *rdata = record + 12;
+	char name[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX + 32];
+	struct addr addr = { .family = type == TYPE_A ? AF_INET : AF_INET6 };
+
+	switch (type) {
+	case TYPE_A:
+	case TYPE_AAAA:
+		memcpy(addr.bytes, rdata, len);
+		addr_format(&addr, text);
+		break;
+	case TYPE_SRV:
+		snprintf(text, sizeof text, "%u %u %u %s", wire_get16(rdata), wire_get16(rdata + 2),
+		    wire_get16(rdata + 4), dname_to_text(rdata + 6, name));
+		break;
+	case TYPE_TXT: /* one string, of ours: nothing in it needs an escape */
+		snprintf(text, sizeof text, "\"%.*s\"", rdata[0], (const char *)rdata + 1);
+		break;
+	default:
+		dname_to_text(rdata, text);
+		break;
+	}
+	add_line(lines, owner, wire_get32(record + 6), type, text);
+}
+
+static void
+add_rrset(struct lines *lines, const struct dname *owner, const struct rrset *set)
+{
+	const uint8_t *record = set->data;
+
+	for (unsigned i = 0; i < set->count; i++) {
+		add_record(lines, owner, record);
+		record += 12 + wire_get16(record + 10);
+	}
+}
+
+static void
+add_addr(struct lines *lines, const struct dname *owner, const struct chunk *chunk, unsigned i)
+{
+	struct addr addr = { .family = chunk->family };
+	char text[ADDR_TEXT_MAX];
+
+	memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
+	add_line(lines, owner, lines->config->ttl_s, chunk->family == AF_INET ? TYPE_A : TYPE_AAAA,
+	    addr_format(&addr, text));
+}
+
+/* The SRV records that one endpoint adds: at the Service's own name, and at its ports' names. */
+static void
+add_srvs(struct lines *lines, const struct dname *service, const struct pool *pool,
+    const struct chunk *chunk, const struct dname *endpoint)
+{
+	char name[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX + 32];
+
+	dname_to_text(endpoint->wire, name);
+	for (unsigned at = 0; chunk_port(chunk, NULL, NULL, &at); at++) {
+		const struct port *port = &chunk->ports->items[at];
+		struct dname owner = *service;
+		snprintf(text, sizeof text, "0 %u %u %s", pool_srv_weight(pool, NULL, NULL),
+		    port->number, name);
+		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
+		if (port->name[0] == 0 ||
+		    dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
+		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
+			continue;
+		snprintf(text, sizeof text, "0 %u %u %s",
+		    pool_srv_weight(pool, port->name, port->proto), port->number, name);
+		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
+	}
+}
+
+/* An address or a name that comes from two slices gives two lines of one text;
+ * sorting brings them together. */
+static void
+add_pool(struct lines *lines, const struct dname *service, const struct pool *pool)
+{
+	struct dname endpoint;
+
+	for (unsigned c = 0; c < pool->count; c++) {
+		const struct chunk *chunk = pool->chunks[c].chunk;
+		for (unsigned i = 0; i < chunk->published; i++) {
+			if (endpoint_name(&endpoint, lines->config, chunk, i) < 0)
+				continue;
+			add_addr(lines, &endpoint, chunk, i);
+			if ((pool->flags & POOL_APEX) == 0)
+				continue;
+			add_addr(lines, service, chunk, i);
+			add_srvs(lines, service, pool, chunk, &endpoint);
+		}
+	}
+}
+
+struct below {
+	struct lines *lines;
+	const struct dname *parent;
+};
+
+static void
+add_node(struct lines *lines, const struct node *node, const struct dname *name)
+{
+	const struct rrset *set = NULL;
+
+	while ((set = node_rrset_next(node, set)) != NULL)
+		add_rrset(lines, name, set);
+	if (node->pool != NULL)
+		add_pool(lines, name, node->pool);
+}
+
+static void
+add_below(void *arg, const struct node *node)
+{
+	const struct below *below = arg;
+	struct dname name = *below->parent;
+	struct below next = { below->lines, &name };
+
+	if (resolve_hidden(below->lines->config, node) ||
+	    dname_prepend(&name, node->label + 1, node->label[0]) < 0)
+		return;
+	add_node(below->lines, node, &name);
+	tree_children(node, add_below, &next);
+}
+
+static void
+add_soa(struct lines *lines, const struct dname *zone)
+{
+	const struct answer_config *config = lines->config;
+	char name[DNAME_TEXT_MAX];
+	char *text;
+
+	dname_to_text(config->zone.wire, name);
+	text = xasprintf("ns.dns.%s hostmaster.%s %u 7200 1800 86400 %u", name, name,
+	    lines->tree->serial, config->negative_ttl_s);
+	add_line(lines, zone, config->ttl_s, TYPE_SOA, text);
+	free(text);
+}
+
+/* --- reverse zones:
+ * every address of the index that is in the prefix, asked as a client would --- */
+
+static void
+add_ptrs(struct lines *lines, const struct addr *addr)
+{
+	static uint8_t out[DNS_TCP_MAX];
+	uint8_t query[512];
+	struct answer_info info;
+	struct dname owner;
+	struct record record;
+	size_t at;
+	char name[DNAME_TEXT_MAX];
+
+	reverse_name(addr, &owner);
+	size_t len = query_write(query, sizeof query, 1, owner.wire, TYPE_PTR, CLASS_IN, 0);
+	answer(lines->config, lines->tree, query, len, true, 0, out, sizeof out, &info);
+	at = len;
+	for (unsigned i = wire_get16(out + 6); i > 0; i--) {
+		if (wire_read_record(out, info.len, &at, &record) < 0)
+			return;
+		add_line(
+		    lines, &owner, record.ttl_s, record.type, dname_to_text(record.rdata, name));
+	}
+}
+
+static void
+add_reverse(struct lines *lines, const struct reverse_zone *zone)
+{
+	struct addr addr = zone->prefix;
+	const struct rrset *ns = node_rrset(lines->tree->root, TYPE_NS);
+
+	if (ns != NULL)
+		add_rrset(lines, &zone->name, ns);
+	while (
+	    reverse_seek(lines->tree, &addr) && addr_in_prefix(&addr, &zone->prefix, zone->bits)) {
+		add_ptrs(lines, &addr);
+		if (!addr_increment(&addr))
+			return;
+	}
+}
+
+/* --- the file --- */
+
+static int
+by_owner_and_text(const void *a, const void *b)
+{
+	struct line *const *la = a, *const *lb = b;
+	int order = dname_compare((*la)->owner, (*lb)->owner);
+
+	return order != 0 ? order : strcmp((*la)->text, (*lb)->text);
+}
+
+static int
+print_lines(FILE *out, struct lines *lines)
+{
+	char name[DNAME_TEXT_MAX];
+
+	/* The SOA, which was added first, stays first; named-checkzone wants it so. */
+	qsort(lines->items + 1, lines->count - 1, sizeof *lines->items, by_owner_and_text);
+	for (size_t i = 0; i < lines->count; i++) {
+		if (i > 1 && by_owner_and_text(&lines->items[i - 1], &lines->items[i]) == 0)
+			continue;
+		fprintf(out, "%s %s\n", dname_to_text(lines->items[i]->owner, name),
+		    lines->items[i]->text);
+	}
+	for (size_t i = 0; i < lines->count; i++) {
+		free(lines->items[i]->text);
+		free(lines->items[i]);
+	}
+	free(lines->items);
+	return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
+}
+
+int
+zone_find(const struct answer_config *config, const char *text, struct dname *zone)
+{
+	char name[DNAME_TEXT_MAX];
+
+	*zone = config->zone;
+	if (*text == '\0')
+		return 0;
+	if (dname_from_text(zone, text) == 0) {
+		if (dname_equal(zone->wire, config->zone.wire))
+			return 0;
+		for (size_t i = 0; i < config->reverse_zone_count; i++)
+			if (dname_equal(zone->wire, config->reverse_zones[i].name.wire))
+				return 0;
+	}
+	log_errorx("--print-zone: \"%s\": not a zone of this server; there is %s", text,
+	    dname_to_text(config->zone.wire, name));
+	for (size_t i = 0; i < config->reverse_zone_count; i++)
+		log_errorx("--print-zone: and %s",
+		    dname_to_text(config->reverse_zones[i].name.wire, name));
+	return -EINVAL;
+}
+
+int
+zone_print(FILE *out, const struct answer_config *config, const struct tree *tree,
+    const struct dname *zone)
+{
+	struct lines lines = { .config = config, .tree = tree };
+	struct below below = { &lines, zone };
+
+	add_soa(&lines, zone);
+	for (size_t i = 0; i < config->reverse_zone_count; i++)
+		if (dname_equal(zone->wire, config->reverse_zones[i].name.wire))
+			add_reverse(&lines, &config->reverse_zones[i]);
+	if (dname_equal(zone->wire, config->zone.wire)) {
+		add_node(&lines, tree->root, zone);
+		tree_children(tree->root, add_below, &below);
+	}
+	return print_lines(out, &lines);
+}
