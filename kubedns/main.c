@@ -28,7 +28,7 @@
 #include "kubedns/status.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/api/watch.h"
-#include "kubedns/show/why.h"
+#include "kubedns/show/explain.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/show/zone.h"
 #include "lib/clock.h"

@@ -6,7 +6,7 @@
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
 #include "kubedns/api/watch.h"
-#include "kubedns/show/why.h"
+#include "kubedns/show/explain.h"
 #include "kubedns/serve/worker.h"
 #include "lib/xalloc.h"
 

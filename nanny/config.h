@@ -15,7 +15,7 @@
 #include "nanny/names.h"
 #include "lib/resolv.h"
 #include "nanny/route.h"
-#include "nanny/self.h"
+#include "nanny/loop_guard.h"
 
 enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_KEY_COUNT };
 

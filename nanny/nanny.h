@@ -25,9 +25,9 @@
 #include "nanny/process.h"
 #include "lib/resolv.h"
 #include "nanny/runfile.h"
-#include "nanny/self.h"
+#include "nanny/loop_guard.h"
 #include "nanny/servers.h"
-#include "nanny/tcp.h"
+#include "nanny/stale_forks.h"
 
 enum {
 	NANNY_PROBE_MS = 1000, /* between questions to a dnsmasq that is well */

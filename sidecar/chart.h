@@ -6,7 +6,7 @@
 #ifndef SIDECAR_CHART_H
 #define SIDECAR_CHART_H
 
-#include "sidecar/cache.h"
+#include "sidecar/dnsmasq_stats.h"
 #include "sidecar/history.h"
 #include "sidecar/html.h"
 

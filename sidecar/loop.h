@@ -7,7 +7,7 @@
 #define SIDECAR_LOOP_H
 
 #include "sidecar/ask.h"
-#include "sidecar/cache.h"
+#include "sidecar/dnsmasq_stats.h"
 #include "sidecar/options.h"
 #include "sidecar/peer.h"
 #include "sidecar/probe.h"

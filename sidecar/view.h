@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "sidecar/ask.h"
-#include "sidecar/cache.h"
+#include "sidecar/dnsmasq_stats.h"
 #include "sidecar/peer.h"
 #include "sidecar/probe.h"
 

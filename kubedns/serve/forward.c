@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kubedns/serve/ids.h"
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/inflight.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kubedns/serve/ids.h"
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay_tcp.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/serve/loop.h"
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/inflight.h"
 #include "lib/addr.h"
 
 struct relay_tcp;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/inflight.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "lib/rcu.h"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "kubedns/serve/forward.h"
-#include "kubedns/serve/loop.h"
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/serve/tcp.h"

@@ -12,7 +12,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/api/framer.h"
-#include "kubedns/api/trim.h"
+#include "kubedns/api/json_prune.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/cache.h"
+#include "sidecar/dnsmasq_stats.h"
 #include "sidecar/reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

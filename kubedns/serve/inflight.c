@@ -1,4 +1,4 @@
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/inflight.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "kubedns/api/cluster.h"
+#include "kubedns/api/api_server.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "kubedns/cluster/ports.h"
 #include "kubedns/cluster/records.h"
 #include "kubedns/answer/reply.h"
-#include "kubedns/show/why.h"
+#include "kubedns/show/explain.h"
 #include "lib/xalloc.h"
 
 struct why {

@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/api/cluster.h"
+#include "kubedns/api/api_server.h"
 #include "kubedns/api/framer.h"
 #include "kubedns/cluster/object.h"
 #include "kubedns/api/reflector.h"
-#include "kubedns/api/trim.h"
+#include "kubedns/api/json_prune.h"
 #include "kubedns/api/watch.h"
 
 enum { STREAM_OBJECT_MAX = 8 << 20, STREAM_BODY_MAX = 64 << 10 };

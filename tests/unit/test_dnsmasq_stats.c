@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sidecar/cache.h"
+#include "sidecar/dnsmasq_stats.h"
 #include "lib/clock.h"
 
 static struct cache cache;

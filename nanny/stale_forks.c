@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/log.h"
-#include "nanny/tcp.h"
+#include "nanny/stale_forks.h"
 
 enum { PATH_LEN = 64, TCP_ESTABLISHED_STATE = 1 /* Linux, include/net/tcp_states.h */ };
 

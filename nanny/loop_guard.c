@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nanny/self.h"
+#include "nanny/loop_guard.h"
 
 static bool
 has_addr(const struct addr *list, size_t count, const struct addr *addr)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/serve/pending.h"
+#include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay_tcp.h"
 #include "kubedns/cluster/store.h"
 #include "lib/rcu.h"

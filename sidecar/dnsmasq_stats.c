@@ -6,7 +6,7 @@
 
 #include "lib/log.h"
 #include "lib/wire.h"
-#include "sidecar/cache.h"
+#include "sidecar/dnsmasq_stats.h"
 #include "lib/clock.h"
 
 enum { POLL_TIMEOUT_MS = 1000 };

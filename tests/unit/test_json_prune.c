@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/api/trim.h"
+#include "kubedns/api/json_prune.h"
 
 static void
 expect(const struct trim_keep *keep, const char *json, const char *wanted)

@@ -1,10 +1,10 @@
-#include "kubedns/api/stream.h"
+#include "kubedns/api/api_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/api/api_error.h"
-#include "kubedns/api/body.h"
+#include "kubedns/api/api_response.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

@@ -1,5 +1,5 @@
 /* What is watched: the API's names for it. */
-#include "kubedns/api/stream.h"
+#include "kubedns/api/api_stream.h"
 
 static const char core[] = "/api/v1", discovery[] = "/apis/discovery.k8s.io/v1";
 

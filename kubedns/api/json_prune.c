@@ -1,4 +1,4 @@
-#include "kubedns/api/trim.h"
+#include "kubedns/api/json_prune.h"
 
 #include <errno.h>
 #include <stdbool.h>

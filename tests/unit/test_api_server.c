@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kubedns/api/cluster.h"
+#include "kubedns/api/api_server.h"
 
 static struct cluster cluster;
 static char dir[] = "/tmp/test_cluster.XXXXXX";
