@@ -441,7 +441,7 @@ act(struct kubedns *k)
 	if (k->common.check)
 		return check(k);
 	if (*k->options.explain != '\0')
-		return why_ask(&k->options) == 0 ? EXIT_STOPPED : EXIT_FAILED;
+		return explain_ask(&k->options) == 0 ? EXIT_STOPPED : EXIT_FAILED;
 	return k->options.wants_zone ? print_zone(k) : run(k);
 }
 

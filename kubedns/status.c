@@ -174,9 +174,9 @@ handle_explain(const struct http_request *request, struct http_response *respons
 		    status->options->domain);
 		return;
 	}
-	struct why_config config = { &status->options->answers, treecache_next(status->cache),
+	struct explain_config config = { &status->options->answers, treecache_next(status->cache),
 		status->store, status->synced };
-	response->body = why_text(&config, name, &response->len);
+	response->body = explain_text(&config, name, &response->len);
 }
 
 static void

@@ -25,12 +25,13 @@ hash_content(const struct confdir_key *key)
 
 /* Why these servers must not be asked, or NULL; caller frees. */
 static char *
-find_loop(const struct self *self, const char *whose, const struct server *servers, size_t count)
+find_loop(
+    const struct loop_guard *self, const char *whose, const struct server *servers, size_t count)
 {
 	const char *why;
 	char text[SERVER_TEXT_MAX];
 	for (size_t i = 0; i < count; i++)
-		if (self_is(self, &servers[i], &why))
+		if (loop_guard_is(self, &servers[i], &why))
 			return xasprintf("%s%sserver %s %s", whose, *whose ? ": " : "",
 			    server_format(&servers[i], text), why);
 	return NULL;
@@ -163,7 +164,7 @@ note_loop(struct config *config, char *why)
 }
 
 size_t
-config_upstreams(struct config *config, const struct resolv *resolv, const struct self *self,
+config_upstreams(struct config *config, const struct resolv *resolv, const struct loop_guard *self,
     struct server servers[CONF_UPSTREAMS_MAX])
 {
 	size_t count = 0;
@@ -188,14 +189,14 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 
 static void
 add_name(struct route *route, const struct conf_server *by_name, const struct names *names,
-    const struct self *self)
+    const struct loop_guard *self)
 {
 	const struct name *name = names_get(names, by_name->host);
 	const char *why;
 	for (size_t i = 0; name && i < name->known_count; i++) {
 		struct server server = { .addr = name->known[i].addr,
 			.port = by_name->server.port };
-		if (self_is(self, &server, &why))
+		if (loop_guard_is(self, &server, &why))
 			log_neterr("name %s: its address %s", by_name->host, why);
 		else
 			route_add_server(route, &server);
@@ -204,7 +205,7 @@ add_name(struct route *route, const struct conf_server *by_name, const struct na
 
 static void
 add_stub(struct routes *routes, const struct conf_stub *stub, const struct names *names,
-    const struct self *self, const struct server *unresolved)
+    const struct loop_guard *self, const struct server *unresolved)
 {
 	if (stub->count == 0)
 		return;
@@ -220,7 +221,7 @@ add_stub(struct routes *routes, const struct conf_stub *stub, const struct names
 
 struct routes
 config_routes(struct config *config, const struct resolv *resolv, const struct names *names,
-    const struct self *self, const struct server *unresolved)
+    const struct loop_guard *self, const struct server *unresolved)
 {
 	struct routes routes = { 0 };
 	struct server upstreams[CONF_UPSTREAMS_MAX];

@@ -224,7 +224,7 @@ update_names(struct nanny *nanny)
 	const char *why;
 	size_t count = 0, host_count;
 	for (size_t i = 0; i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)
-		if (!self_is(&nanny->self, &nanny->resolv.servers[i], &why))
+		if (!loop_guard_is(&nanny->self, &nanny->resolv.servers[i], &why))
 			servers[count++] = nanny->resolv.servers[i];
 	if (count == 0)
 		count = config_upstreams(&nanny->config, &nanny->resolv, &nanny->self, servers);
@@ -280,13 +280,13 @@ nanny_read_config(struct nanny *nanny, bool force)
 	struct confdir_set set;
 	bool changed = false;
 	if (force)
-		self_refresh(&nanny->self);
+		loop_guard_refresh(&nanny->self);
 	if (confdir_poll(nanny->resolvdir, force, &set)) {
 		changed |= take_resolv(nanny, &set);
 		confdir_set_free(&set);
 	}
 	if (confdir_poll(nanny->confdir, force, &set)) {
-		self_refresh(&nanny->self);
+		loop_guard_refresh(&nanny->self);
 		changed |= take_config(nanny, &set);
 		confdir_set_free(&set);
 	}
@@ -322,7 +322,7 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 	int64_t now_ms = clock_mono_ms();
 	nanny->asking = false;
 	if (nanny->reloading)
-		tcp_reloaded(&nanny->tcp, nanny->process.pid, now_ms);
+		stale_forks_reloaded(&nanny->tcp, nanny->process.pid, now_ms);
 	nanny->reloading = false;
 	nanny->confirmed_generation = generation;
 	nanny->confirmed_hash = nanny->hash;
@@ -365,7 +365,7 @@ child_died(struct nanny *nanny)
 {
 	process_read_log(&nanny->process);
 	process_close(&nanny->process);
-	tcp_forget(&nanny->tcp);
+	stale_forks_forget(&nanny->tcp);
 	nanny->stats.reloads_lost += nanny->asking && nanny->wanted_ms != 0;
 	nanny->asking = false;
 	bool expected = nanny->child.state == CHILD_STOPPING;
@@ -444,7 +444,7 @@ run_timers(struct nanny *nanny, int64_t now_ms)
 	}
 	run_names(nanny, now_ms);
 	run_silence(nanny, now_ms);
-	tcp_run(&nanny->tcp, nanny->args.port, now_ms);
+	stale_forks_run(&nanny->tcp, nanny->args.port, now_ms);
 	if (nanny->child.deadline_ms >= 0 && now_ms >= nanny->child.deadline_ms)
 		step(nanny, CHILD_TIMEOUT);
 	run_probe(nanny, now_ms);
@@ -468,7 +468,7 @@ wait_ms(const struct nanny *nanny, int64_t now_ms)
 	if (nanny->options->log_interval_ms > 0)
 		next = earlier(next, nanny->next_log_ms);
 	next = earlier(next, names_next_ms(nanny->names, now_ms));
-	next = earlier(next, tcp_next_ms(&nanny->tcp));
+	next = earlier(next, stale_forks_next_ms(&nanny->tcp));
 	if (nanny->http && http_timeout_ms(nanny->http) >= 0)
 		next = earlier(next, now_ms + http_timeout_ms(nanny->http));
 	return next > now_ms ? (int)(next - now_ms) : 0;

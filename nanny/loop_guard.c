@@ -30,7 +30,7 @@ is_loopback_net(const struct addr *addr)
 
 /* dnsmasq listens at every address, unless told one and that is not the unspecified one. */
 static bool
-listens_everywhere(const struct self *self)
+listens_everywhere(const struct loop_guard *self)
 {
 	for (size_t i = 0; i < self->listen_count; i++)
 		if (is_any(&self->listen[i]))
@@ -39,7 +39,7 @@ listens_everywhere(const struct self *self)
 }
 
 bool
-self_is(const struct self *self, const struct server *server, const char **why)
+loop_guard_is(const struct loop_guard *self, const struct server *server, const char **why)
 {
 	*why = "is dnsmasq itself: a forwarding loop";
 	if (server->port != self->port)
@@ -59,7 +59,7 @@ self_is(const struct self *self, const struct server *server, const char **why)
 
 /* The second column: local address in hexadecimal, as the machine stores it, and port. */
 void
-self_read_udp_line(struct self *self, const char *line)
+loop_guard_read_udp_line(struct loop_guard *self, const char *line)
 {
 	uint32_t ip;
 	unsigned port;
@@ -69,18 +69,18 @@ self_read_udp_line(struct self *self, const char *line)
 	memcpy(addr.bytes, &ip, 4);
 	bool exact = addr.bytes[0] == 127 &&
 		     !(addr.bytes[1] == 0 && addr.bytes[2] == 0 && addr.bytes[3] == 1);
-	if (exact && self->other_count < SELF_ADDRS_MAX)
+	if (exact && self->other_count < LOOP_GUARD_ADDRS_MAX)
 		self->others[self->other_count++] = addr;
 }
 
 void
-self_refresh(struct self *self)
+loop_guard_refresh(struct loop_guard *self)
 {
 	struct ifaddrs *list;
 	struct server server;
 	self->local_count = self->other_count = 0;
 	if (getifaddrs(&list) == 0) {
-		for (struct ifaddrs *i = list; i && self->local_count < SELF_ADDRS_MAX;
+		for (struct ifaddrs *i = list; i && self->local_count < LOOP_GUARD_ADDRS_MAX;
 		     i = i->ifa_next)
 			if (i->ifa_addr && server_from_sockaddr(i->ifa_addr, &server) == 0)
 				self->local[self->local_count++] = server.addr;
@@ -89,13 +89,13 @@ self_refresh(struct self *self)
 	FILE *file = fopen("/proc/net/udp", "re");
 	char line[512];
 	while (file && fgets(line, sizeof line, file))
-		self_read_udp_line(self, line);
+		loop_guard_read_udp_line(self, line);
 	if (file)
 		fclose(file);
 }
 
 uint64_t
-self_receive_drops(uint16_t port)
+loop_guard_receive_drops(uint16_t port)
 {
 	static const char *const files[] = { "/proc/net/udp", "/proc/net/udp6" };
 	uint64_t total = 0;

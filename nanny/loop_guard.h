@@ -6,8 +6,8 @@
  * its interfaces' own addresses, but not 127.0.0.53, which a node's resolv.conf names where
  * systemd-resolved runs, and where in a pod nobody else listens.
  */
-#ifndef NANNY_SELF_H
-#define NANNY_SELF_H
+#ifndef NANNY_LOOP_GUARD_H
+#define NANNY_LOOP_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,30 +15,30 @@
 
 #include "lib/addr.h"
 
-enum { SELF_ADDRS_MAX = 256 };
+enum { LOOP_GUARD_ADDRS_MAX = 256 };
 
-struct self {
+struct loop_guard {
 	uint16_t port;
 	const struct addr *listen; /* what dnsmasq was told; none: everything */
 	size_t listen_count;
-	struct addr local[SELF_ADDRS_MAX]; /* addresses of this network namespace */
+	struct addr local[LOOP_GUARD_ADDRS_MAX]; /* addresses of this network namespace */
 	size_t local_count;
-	struct addr others[SELF_ADDRS_MAX]; /* loopback addresses at which
+	struct addr others[LOOP_GUARD_ADDRS_MAX]; /* loopback addresses at which
 					     * something else is bound to our port */
 	size_t other_count;
 };
 
 /* Reads the interfaces' addresses and /proc/net/udp into `local` and `others`. */
-void self_refresh(struct self *self);
+void loop_guard_refresh(struct loop_guard *self);
 
 /* Adds to `others` what a line of /proc/net/udp says about `self->port`. */
-void self_read_udp_line(struct self *self, const char *line);
+void loop_guard_read_udp_line(struct loop_guard *self, const char *line);
 
 /* Whether dnsmasq answers at `server`; `why` then gets a static reason. */
-bool self_is(const struct self *self, const struct server *server, const char **why);
+bool loop_guard_is(const struct loop_guard *self, const struct server *server, const char **why);
 
 /* Packets that the kernel dropped for full buffers of sockets bound to `port`,
  * over both families (/proc/net/udp, udp6). */
-uint64_t self_receive_drops(uint16_t port);
+uint64_t loop_guard_receive_drops(uint16_t port);
 
 #endif

@@ -62,7 +62,7 @@ build_args(struct nanny *nanny, const char *file)
 	nanny->self.port = nanny->args.port;
 	nanny->self.listen = nanny->args.listen;
 	nanny->self.listen_count = nanny->args.listen_count;
-	self_refresh(&nanny->self);
+	loop_guard_refresh(&nanny->self);
 	return EXIT_OK;
 }
 
@@ -155,7 +155,7 @@ finish(struct nanny *nanny)
 	names_free(nanny->names);
 	probe_free(nanny->probe);
 	process_close(&nanny->process);
-	tcp_forget(&nanny->tcp);
+	stale_forks_forget(&nanny->tcp);
 	runfile_close(&nanny->file);
 	config_free(&nanny->config);
 	servers_free(&nanny->written);

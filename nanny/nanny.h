@@ -55,7 +55,7 @@ struct nanny_stats {
 struct nanny {
 	const struct options *options;
 	struct args args;
-	struct self self;
+	struct loop_guard self;
 	struct process process;
 	struct child child;
 	struct probe *probe;

@@ -37,7 +37,7 @@ forget(struct tcp *tcp, size_t i)
 }
 
 void
-tcp_forget(struct tcp *tcp)
+stale_forks_forget(struct tcp *tcp)
 {
 	while (tcp->count > 0)
 		forget(tcp, 0);
@@ -53,11 +53,11 @@ add(struct tcp *tcp, pid_t pid)
 		return;
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd >= 0)
-		tcp->forks[tcp->count++] = (struct tcp_fork){ .pid = pid, .pidfd = pidfd };
+		tcp->forks[tcp->count++] = (struct stale_fork){ .pid = pid, .pidfd = pidfd };
 }
 
 void
-tcp_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms)
+stale_forks_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms)
 {
 	char text[TCP_FORKS_MAX * 12];
 	int pid, len;
@@ -70,7 +70,7 @@ tcp_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms)
 }
 
 bool
-tcp_waits(const char *text, int *fd)
+stale_forks_waits(const char *text, int *fd)
 {
 	unsigned long descriptor, count;
 	long number;
@@ -96,7 +96,8 @@ static bool
 waits_on(pid_t pid, int *fd)
 {
 	char text[256];
-	return read_proc(text, sizeof text, "/proc/%d/syscall", (int)pid) && tcp_waits(text, fd);
+	return read_proc(text, sizeof text, "/proc/%d/syscall", (int)pid) &&
+	       stale_forks_waits(text, fd);
 }
 
 /* Whether it has ever read anything: what dnsmasq forks has read nothing but questions. */
@@ -123,7 +124,7 @@ socket_of(pid_t pid, int fd)
 
 /* Whether it has waited for long enough since it was last seen to do something else. */
 static bool
-is_quiet(struct tcp_fork *fork, int64_t now_ms)
+is_quiet(struct stale_fork *fork, int64_t now_ms)
 {
 	uint64_t before = fork->switches;
 	unsigned long inode = 0;
@@ -178,7 +179,7 @@ find_whose(struct tcp *tcp, uint16_t port)
 /* Whether it is to be ended. That it still waits is asked last,
  * when all that takes time is known. */
 static bool
-is_over(const struct tcp_fork *fork)
+is_over(const struct stale_fork *fork)
 {
 	int fd;
 	return fork->quiet && fork->whose == TCP_CLIENT && waits_on(fork->pid, &fd) &&
@@ -186,7 +187,7 @@ is_over(const struct tcp_fork *fork)
 }
 
 void
-tcp_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
+stale_forks_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
 {
 	bool unknown = false;
 	if (tcp->count == 0 || now_ms < tcp->next_ms)
@@ -214,7 +215,7 @@ tcp_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
 }
 
 int64_t
-tcp_next_ms(const struct tcp *tcp)
+stale_forks_next_ms(const struct tcp *tcp)
 {
 	return tcp->count > 0 ? tcp->next_ms : INT64_MAX;
 }

@@ -10,8 +10,8 @@
  * on a socket at dnsmasq's port. Where the kernel does not tell, because dnsmasq is another user,
  * nothing is ended.
  */
-#ifndef NANNY_TCP_H
-#define NANNY_TCP_H
+#ifndef NANNY_STALE_FORKS_H
+#define NANNY_STALE_FORKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,9 +28,9 @@ enum {
 	TCP_LOOK_LATER_MS = 100,
 };
 
-enum tcp_whose { TCP_UNKNOWN, TCP_CLIENT, TCP_SERVER };
+enum stale_forks_whose { TCP_UNKNOWN, TCP_CLIENT, TCP_SERVER };
 
-struct tcp_fork {
+struct stale_fork {
 	pid_t pid;
 	int pidfd;         /* so that no other process is ever meant */
 	uint64_t switches; /* how often it has gone to sleep: the same again is no question */
@@ -38,11 +38,11 @@ struct tcp_fork {
 	bool quiet;        /* for long enough */
 	int fd;            /* what it waits on, and which socket that is */
 	unsigned long inode;
-	enum tcp_whose whose;
+	enum stale_forks_whose whose;
 };
 
 struct tcp {
-	struct tcp_fork
+	struct stale_fork
 	    forks[TCP_FORKS_MAX]; /* with a configuration that is not in force any more */
 	size_t count;
 	int64_t reloaded_ms, next_ms; /* the last reload, and when to look again */
@@ -51,21 +51,21 @@ struct tcp {
 
 /* dnsmasq, process `dnsmasq`, has been seen to have a new file:
  * whatever it has forked may have an old one. */
-void tcp_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms);
+void stale_forks_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms);
 
 /* Looks, if it is time, and ends what is quiet on a connection to dnsmasq's `port`. */
-void tcp_run(struct tcp *tcp, uint16_t port, int64_t now_ms);
+void stale_forks_run(struct tcp *tcp, uint16_t port, int64_t now_ms);
 
-/* When tcp_run has something to do; INT64_MAX: never. */
-int64_t tcp_next_ms(const struct tcp *tcp);
+/* When stale_forks_run has something to do; INT64_MAX: never. */
+int64_t stale_forks_next_ms(const struct tcp *tcp);
 
 /* Nothing is left of this dnsmasq. */
-void tcp_forget(struct tcp *tcp);
+void stale_forks_forget(struct tcp *tcp);
 
 /*
  * Whether `text`, of /proc/PID/syscall, says that the process waits in read(2) for one byte, and on
  * which descriptor. Pure.
  */
-bool tcp_waits(const char *text, int *fd);
+bool stale_forks_waits(const char *text, int *fd);
 
 #endif

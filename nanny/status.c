@@ -336,7 +336,7 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
 	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
 	    "sockets.",
-	    (double)self_receive_drops(nanny->args.port));
+	    (double)loop_guard_receive_drops(nanny->args.port));
 }
 
 static void

@@ -21,7 +21,7 @@ static const char *const names[STAT_COUNT] = {
 };
 
 int
-cache_parse_number(const uint8_t *text, size_t len, uint32_t *value)
+dnsmasq_stats_parse_number(const uint8_t *text, size_t len, uint32_t *value)
 {
 	bool negative = len > 0 && text[0] == '-';
 	uint64_t sum = 0;
@@ -41,7 +41,8 @@ cache_parse_number(const uint8_t *text, size_t len, uint32_t *value)
 }
 
 int
-cache_parse_upstream(const uint8_t *text, size_t len, struct cache_sample_upstream *upstream)
+dnsmasq_stats_parse_upstream(
+    const uint8_t *text, size_t len, struct dnsmasq_stats_sample_upstream *upstream)
 {
 	char copy[80], address[64];
 	unsigned port;
@@ -59,10 +60,10 @@ cache_parse_upstream(const uint8_t *text, size_t len, struct cache_sample_upstre
 	    addr_parse(address, &upstream->server.addr) < 0)
 		return -EINVAL;
 	upstream->server.port = (uint16_t)port;
-	if (cache_parse_number(
+	if (dnsmasq_stats_parse_number(
 		(const uint8_t *)queries, (size_t)(failed - queries), &upstream->queries) < 0 ||
-	    cache_parse_number((const uint8_t *)failed + 1, strlen(failed + 1), &upstream->failed) <
-		0)
+	    dnsmasq_stats_parse_number(
+		(const uint8_t *)failed + 1, strlen(failed + 1), &upstream->failed) < 0)
 		return -EINVAL;
 	return 0;
 }
@@ -80,8 +81,8 @@ is_marker(const struct server *server)
 }
 
 struct reading {
-	struct cache_sample *sample;
-	enum cache_stat stat;
+	struct dnsmasq_stats_sample *sample;
+	enum dnsmasq_stats_stat stat;
 	bool bad;
 };
 
@@ -89,12 +90,12 @@ static void
 read_string(void *arg, const uint8_t *text, size_t len)
 {
 	struct reading *reading = arg;
-	struct cache_sample *sample = reading->sample;
+	struct dnsmasq_stats_sample *sample = reading->sample;
 	uint32_t number;
-	struct cache_sample_upstream upstream;
+	struct dnsmasq_stats_sample_upstream upstream;
 
 	if (reading->stat != STAT_SERVERS) {
-		if (cache_parse_number(text, len, &number) < 0)
+		if (dnsmasq_stats_parse_number(text, len, &number) < 0)
 			reading->bad = true;
 		else if (reading->stat == STAT_SIZE)
 			sample->size = number;
@@ -104,7 +105,7 @@ read_string(void *arg, const uint8_t *text, size_t len)
 	}
 	if (len == 0) /* how dnsmasq says that it has none */
 		return;
-	if (cache_parse_upstream(text, len, &upstream) < 0)
+	if (dnsmasq_stats_parse_upstream(text, len, &upstream) < 0)
 		sample->malformed++;
 	else if (is_marker(&upstream.server))
 		return;
@@ -115,7 +116,8 @@ read_string(void *arg, const uint8_t *text, size_t len)
 }
 
 int
-cache_read(struct cache_sample *sample, enum cache_stat stat, const struct net *answer)
+dnsmasq_stats_read(
+    struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat, const struct net *answer)
 {
 	struct reading reading = { .sample = sample, .stat = stat };
 	int strings = reply_strings(
@@ -147,7 +149,7 @@ growth(uint32_t before, uint32_t now, bool anew)
 }
 
 static struct upstream *
-find_upstream(struct cache *cache, const struct server *server)
+find_upstream(struct dnsmasq_stats *cache, const struct server *server)
 {
 	for (size_t i = 0; i < cache->upstream_count; i++)
 		if (server_equal(&cache->upstreams[i].server, server))
@@ -157,7 +159,7 @@ find_upstream(struct cache *cache, const struct server *server)
 
 /* A free place, or that of an upstream that is gone; NULL if all are in use. */
 static struct upstream *
-new_upstream(struct cache *cache, const struct server *server)
+new_upstream(struct dnsmasq_stats *cache, const struct server *server)
 {
 	struct upstream *upstream = NULL;
 
@@ -177,7 +179,8 @@ new_upstream(struct cache *cache, const struct server *server)
  * starting point, not as its queries.
  */
 static void
-update_upstreams(struct cache *cache, const struct cache_sample *sample, bool anew, int64_t now_ns)
+update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample, bool anew,
+    int64_t now_ns)
 {
 	bool vanished = false;
 
@@ -191,7 +194,7 @@ update_upstreams(struct cache *cache, const struct cache_sample *sample, bool an
 		vanished |= was && !upstream->present;
 	}
 	for (size_t i = 0; i < sample->upstream_count; i++) {
-		const struct cache_sample_upstream *now = &sample->upstreams[i];
+		const struct dnsmasq_stats_sample_upstream *now = &sample->upstreams[i];
 		struct upstream *upstream = find_upstream(cache, &now->server);
 		bool fresh = anew || upstream == NULL || !upstream->present;
 		if (upstream == NULL && (upstream = new_upstream(cache, &now->server)) == NULL) {
@@ -218,7 +221,7 @@ update_upstreams(struct cache *cache, const struct cache_sample *sample, bool an
 }
 
 static void
-update_recent(struct cache *cache, const uint32_t *grown, bool restarted, int64_t now_ns)
+update_recent(struct dnsmasq_stats *cache, const uint32_t *grown, bool restarted, int64_t now_ns)
 {
 	/* Our own questions of the previous reading are hits to dnsmasq;
 	 * a restarted one has seen fewer. */
@@ -232,7 +235,8 @@ update_recent(struct cache *cache, const uint32_t *grown, bool restarted, int64_
 }
 
 void
-cache_update(struct cache *cache, const struct cache_sample *sample, int64_t now_ns, double wall_s)
+dnsmasq_stats_update(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample,
+    int64_t now_ns, double wall_s)
 {
 	const uint32_t *now = sample->counters, *last = cache->last;
 	uint32_t grown[CACHE_COUNTERS];
@@ -266,7 +270,7 @@ cache_update(struct cache *cache, const struct cache_sample *sample, int64_t now
 }
 
 void
-cache_fail(struct cache *cache, const char *error, int64_t now_ns)
+dnsmasq_stats_fail(struct dnsmasq_stats *cache, const char *error, int64_t now_ns)
 {
 	if (cache->up || cache->errors == 0)
 		cache->since_ns = now_ns;
@@ -278,7 +282,7 @@ cache_fail(struct cache *cache, const char *error, int64_t now_ns)
 }
 
 double
-cache_hit_ratio(const struct cache *cache, int64_t now_ns)
+dnsmasq_stats_hit_ratio(const struct dnsmasq_stats *cache, int64_t now_ns)
 {
 	uint64_t hits = buckets_sum(&cache->recent_hits, now_ns);
 	uint64_t misses = buckets_sum(&cache->recent_misses, now_ns);
@@ -287,8 +291,8 @@ cache_hit_ratio(const struct cache *cache, int64_t now_ns)
 }
 
 void
-cache_poller_init(
-    struct cache_poller *poller, const struct server *server, int64_t interval_ms, int64_t now_ns)
+dnsmasq_stats_poller_init(struct dnsmasq_stats_poller *poller, const struct server *server,
+    int64_t interval_ms, int64_t now_ns)
 {
 	poller->server = *server;
 	poller->interval_ns = interval_ms * NS_PER_MS;
@@ -299,7 +303,7 @@ cache_poller_init(
 
 /* Asks for the present statistic; true if that failed at once. */
 static bool
-ask(struct cache_poller *poller)
+ask(struct dnsmasq_stats_poller *poller)
 {
 	struct dname name;
 
@@ -309,19 +313,20 @@ ask(struct cache_poller *poller)
 }
 
 static void
-poll_failed(struct cache_poller *poller, struct cache *cache, const char *what, int64_t now_ns)
+poll_failed(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, const char *what,
+    int64_t now_ns)
 {
 	char error[CACHE_ERROR_MAX];
 
 	snprintf(error, sizeof error, "%s: %s", names[poller->stat], what);
-	cache_fail(cache, error, now_ns);
+	dnsmasq_stats_fail(cache, error, now_ns);
 	poller->stat = STAT_COUNT;
 }
 
 /* Takes in the answer to one question and asks the next one;
  * false when nothing is under way any more. */
 static bool
-advance(struct cache_poller *poller, struct cache *cache, int64_t now_ns)
+advance(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, int64_t now_ns)
 {
 	const struct net *net = &poller->net;
 	char text[CAUSE_TEXT_MAX];
@@ -336,18 +341,19 @@ advance(struct cache_poller *poller, struct cache *cache, int64_t now_ns)
 		    now_ns);
 		return false;
 	}
-	if (cache_read(&poller->sample, (enum cache_stat)poller->stat, net) < 0) {
+	if (dnsmasq_stats_read(&poller->sample, (enum dnsmasq_stats_stat)poller->stat, net) < 0) {
 		poll_failed(poller, cache, "not what dnsmasq says", now_ns);
 		return false;
 	}
 	if (++poller->stat < STAT_COUNT)
 		return ask(poller);
-	cache_update(cache, &poller->sample, now_ns, clock_wall_s());
+	dnsmasq_stats_update(cache, &poller->sample, now_ns, clock_wall_s());
 	return false;
 }
 
 void
-cache_poller_run(struct cache_poller *poller, struct cache *cache, short revents, int64_t now_ns)
+dnsmasq_stats_poller_run(
+    struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, short revents, int64_t now_ns)
 {
 	bool ended = false;
 
@@ -367,13 +373,13 @@ cache_poller_run(struct cache_poller *poller, struct cache *cache, short revents
 }
 
 int64_t
-cache_poller_deadline(const struct cache_poller *poller)
+dnsmasq_stats_poller_deadline(const struct dnsmasq_stats_poller *poller)
 {
 	return poller->stat == STAT_COUNT ? poller->due_ns : poller->net.deadline_ns;
 }
 
 void
-cache_poller_close(struct cache_poller *poller)
+dnsmasq_stats_poller_close(struct dnsmasq_stats_poller *poller)
 {
 	net_close(&poller->net);
 }

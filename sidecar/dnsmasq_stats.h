@@ -6,11 +6,11 @@
  * number that fell is therefore a fresh start and counts from zero (unless it was about to wrap),
  * so nothing here goes backwards and little is lost.
  *
- *	cache_poller: timer --> hits.bind, misses.bind, ... servers.bind --> struct cache_sample
- *	cache_update: sample --> struct cache
+ *	dnsmasq_stats_poller: timer --> hits.bind, misses.bind, ... servers.bind --> struct dnsmasq_stats_sample
+ *	dnsmasq_stats_update: sample --> struct dnsmasq_stats
  */
-#ifndef SIDECAR_CACHE_H
-#define SIDECAR_CACHE_H
+#ifndef SIDECAR_DNSMASQ_STATS_H
+#define SIDECAR_DNSMASQ_STATS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 #include "sidecar/history.h"
 #include "sidecar/net.h"
 
-enum cache_stat {
+enum dnsmasq_stats_stat {
 	STAT_HITS,
 	STAT_MISSES,
 	STAT_EVICTIONS,
@@ -32,13 +32,13 @@ enum cache_stat {
 enum { CACHE_COUNTERS = STAT_SIZE, UPSTREAMS_MAX = 64, CACHE_ERROR_MAX = 96 };
 
 /* One reading: the numbers as dnsmasq says them. */
-struct cache_sample {
+struct dnsmasq_stats_sample {
 	uint32_t counters[CACHE_COUNTERS];
 	uint32_t size;
 	size_t upstream_count;
 	unsigned malformed; /* strings of servers.bind that could not be read */
 	unsigned dropped;   /* upstreams beyond UPSTREAMS_MAX */
-	struct cache_sample_upstream {
+	struct dnsmasq_stats_sample_upstream {
 		struct server server;
 		uint32_t queries, failed;
 	} upstreams[UPSTREAMS_MAX];
@@ -52,7 +52,7 @@ struct upstream {
 	struct buckets recent_queries, recent_failed;
 };
 
-struct cache {
+struct dnsmasq_stats {
 	bool seen; /* there has been a sample */
 	bool up;   /* the newest reading worked */
 	char error[CACHE_ERROR_MAX];
@@ -69,44 +69,46 @@ struct cache {
 };
 
 /* Adds a reading. */
-void cache_update(
-    struct cache *cache, const struct cache_sample *sample, int64_t now_ns, double wall_s);
+void dnsmasq_stats_update(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample,
+    int64_t now_ns, double wall_s);
 
 /* Notes that a reading failed. */
-void cache_fail(struct cache *cache, const char *error, int64_t now_ns);
+void dnsmasq_stats_fail(struct dnsmasq_stats *cache, const char *error, int64_t now_ns);
 
 /* Share of hits of the last ten minutes, 0..1, NaN without a query; the sidecar's own CHAOS
  * questions are not in it. */
-double cache_hit_ratio(const struct cache *cache, int64_t now_ns);
+double dnsmasq_stats_hit_ratio(const struct dnsmasq_stats *cache, int64_t now_ns);
 
 /* Reads the decimal of one statistic as dnsmasq prints it, signed or not; 0 or -EINVAL. */
-int cache_parse_number(const uint8_t *text, size_t len, uint32_t *value);
+int dnsmasq_stats_parse_number(const uint8_t *text, size_t len, uint32_t *value);
 
 /* Reads one string of servers.bind, "ip#port queries failed"; 0 or -EINVAL. */
-int cache_parse_upstream(const uint8_t *text, size_t len, struct cache_sample_upstream *upstream);
+int dnsmasq_stats_parse_upstream(
+    const uint8_t *text, size_t len, struct dnsmasq_stats_sample_upstream *upstream);
 
 /* Reads the CHAOS answer for `stat` into the sample; 0, or -EBADMSG. */
-int cache_read(struct cache_sample *sample, enum cache_stat stat, const struct net *answer);
+int dnsmasq_stats_read(
+    struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat, const struct net *answer);
 
 /* Asks for one statistic after the other, every interval. */
-struct cache_poller {
+struct dnsmasq_stats_poller {
 	struct server server;
 	int64_t interval_ns, due_ns;
 	int stat; /* being asked, STAT_COUNT when idle */
 	struct net net;
-	struct cache_sample sample;
+	struct dnsmasq_stats_sample sample;
 };
 
-void cache_poller_init(
-    struct cache_poller *poller, const struct server *server, int64_t interval_ms, int64_t now_ns);
+void dnsmasq_stats_poller_init(struct dnsmasq_stats_poller *poller, const struct server *server,
+    int64_t interval_ms, int64_t now_ns);
 
 /* Begins a reading when it is due, and goes on with one after poll() reported `revents`. */
-void cache_poller_run(
-    struct cache_poller *poller, struct cache *cache, short revents, int64_t now_ns);
+void dnsmasq_stats_poller_run(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache,
+    short revents, int64_t now_ns);
 
 /* When it wants to be called at the latest. */
-int64_t cache_poller_deadline(const struct cache_poller *poller);
+int64_t dnsmasq_stats_poller_deadline(const struct dnsmasq_stats_poller *poller);
 
-void cache_poller_close(struct cache_poller *poller);
+void dnsmasq_stats_poller_close(struct dnsmasq_stats_poller *poller);
 
 #endif

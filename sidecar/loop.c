@@ -46,7 +46,8 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 		probe_init(&sidecar->probes[i], &options->specs[i], now, (int64_t)i * STAGGER_NS);
 		net_init(&sidecar->nets[i]);
 	}
-	cache_poller_init(&sidecar->poller, &options->dnsmasq, options->poll_interval_ms, now);
+	dnsmasq_stats_poller_init(
+	    &sidecar->poller, &options->dnsmasq, options->poll_interval_ms, now);
 	peer_init(&sidecar->kubedns, options->has_kubedns ? &options->kubedns : NULL,
 	    kubedns_targets, PEER_METRICS_MAX, kubedns_page, &sidecar->kubedns_view, now);
 	peer_init(&sidecar->nanny, options->has_nanny ? &options->nanny : NULL, nanny_targets,
@@ -65,7 +66,7 @@ sidecar_free(struct sidecar *sidecar)
 	}
 	free(sidecar->nets);
 	free(sidecar->probes);
-	cache_poller_close(&sidecar->poller);
+	dnsmasq_stats_poller_close(&sidecar->poller);
 	peer_close(&sidecar->kubedns);
 	peer_close(&sidecar->nanny);
 	nanny_view_free(&sidecar->nanny_view);
@@ -148,7 +149,7 @@ next_deadline(const struct sidecar *sidecar)
 {
 	int64_t deadline = earlier(probes_deadline(sidecar), sidecar->stop_ns);
 
-	deadline = earlier(deadline, cache_poller_deadline(&sidecar->poller));
+	deadline = earlier(deadline, dnsmasq_stats_poller_deadline(&sidecar->poller));
 	deadline = earlier(deadline, peer_deadline(&sidecar->kubedns));
 	deadline = earlier(deadline, peer_deadline(&sidecar->nanny));
 	return earlier(deadline, ask_deadline(&sidecar->ask));
@@ -217,7 +218,7 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 	for (size_t i = 0; i < sidecar->probe_count; i++)
 		run_probe(
 		    &sidecar->probes[i], &sidecar->nets[i], slots[FD_PROBES + i].revents, now);
-	cache_poller_run(&sidecar->poller, &sidecar->cache, slots[FD_CACHE].revents, now);
+	dnsmasq_stats_poller_run(&sidecar->poller, &sidecar->cache, slots[FD_CACHE].revents, now);
 	peer_run(&sidecar->kubedns, slots[FD_KUBEDNS].revents, now);
 	peer_run(&sidecar->nanny, slots[FD_NANNY].revents, now);
 	for (int i = 0; i < ASK_SLOTS; i++)

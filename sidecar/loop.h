@@ -18,8 +18,8 @@ struct sidecar {
 	struct probe *probes;
 	struct net *nets; /* one for each probe */
 	size_t probe_count;
-	struct cache cache;
-	struct cache_poller poller;
+	struct dnsmasq_stats cache;
+	struct dnsmasq_stats_poller poller;
 	struct kubedns_view kubedns_view;
 	struct nanny_view nanny_view;
 	struct peer kubedns, nanny;

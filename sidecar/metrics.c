@@ -135,7 +135,7 @@ one(struct metrics *m, const char *name, enum metric_type type, const char *help
 static void
 new_dnsmasq(struct metrics *m, const struct view *view)
 {
-	const struct cache *c = view->cache;
+	const struct dnsmasq_stats *c = view->cache;
 
 	one(m, "dnsmasq_up", METRIC_GAUGE, "1 if dnsmasq's statistics could be read, else 0",
 	    c->up);

@@ -235,7 +235,7 @@ say_probes(struct html *html, const struct view *view)
 static void
 cache_figures(struct html *html, const struct view *view)
 {
-	const struct cache *c = view->cache;
+	const struct dnsmasq_stats *c = view->cache;
 	char text[TEXT_MAX], ago[TEXT_MAX + 8];
 
 	html_raw(html, "<dl class=\"facts\">");
@@ -255,8 +255,8 @@ cache_figures(struct html *html, const struct view *view)
 static void
 say_cache(struct html *html, const struct view *view)
 {
-	const struct cache *c = view->cache;
-	double ratio = cache_hit_ratio(c, view->now_ns);
+	const struct dnsmasq_stats *c = view->cache;
+	double ratio = dnsmasq_stats_hit_ratio(c, view->now_ns);
 	char text[TEXT_MAX], title[128];
 
 	html_raw(html, "<section id=\"cache\" data-part aria-labelledby=\"h-cache\">\n"
@@ -315,7 +315,7 @@ say_upstream(struct html *html, const struct view *view, const struct upstream *
 static void
 say_upstreams(struct html *html, const struct view *view)
 {
-	const struct cache *c = view->cache;
+	const struct dnsmasq_stats *c = view->cache;
 	size_t present = 0;
 
 	for (size_t i = 0; i < c->upstream_count; i++)

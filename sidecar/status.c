@@ -84,7 +84,7 @@ probe_json(const struct view *view, const struct probe *probe)
 static struct json_object *
 dnsmasq_json(const struct view *view)
 {
-	const struct cache *c = view->cache;
+	const struct dnsmasq_stats *c = view->cache;
 	struct json_object *o = json_object_new_object(), *upstreams = json_object_new_array();
 	char server[SERVER_TEXT_MAX];
 
@@ -97,7 +97,7 @@ dnsmasq_json(const struct view *view)
 	put_count(o, "evictions", c->counters[STAT_EVICTIONS]);
 	put_count(o, "insertions", c->counters[STAT_INSERTIONS]);
 	put_count(o, "cacheSize", c->size);
-	put_number(o, "recentHitRatio", cache_hit_ratio(c, view->now_ns));
+	put_number(o, "recentHitRatio", dnsmasq_stats_hit_ratio(c, view->now_ns));
 	put_count(o, "restarts", c->restarts);
 	put_count(o, "flushes", c->flushes);
 	for (size_t i = 0; i < c->upstream_count; i++) {

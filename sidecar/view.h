@@ -25,7 +25,7 @@ struct view {
 	struct server dnsmasq;
 	const struct probe *probes;
 	size_t probe_count;
-	const struct cache *cache;
+	const struct dnsmasq_stats *cache;
 	const struct kubedns_view *kubedns; /* NULL when it is not asked */
 	const struct nanny_view *nanny;     /* the same */
 	/* The question box: shown to those who may ask. */

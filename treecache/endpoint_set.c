@@ -1,6 +1,6 @@
 /*
  * The writer's side of endpoints:
- * pools, which address is counted where, and the indexes that follow.
+ * endpoint sets, which address is unique where, and the indexes that follow.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #include "lib/xalloc.h"
 #include "treecache/internal.h"
 
-/* --- owners and pools --- */
+/* --- owners and endpoint sets --- */
 
 static size_t
-pool_size(unsigned room)
+endpoint_set_size(unsigned room)
 {
-	return sizeof(struct pool) + room * sizeof(struct pool_chunk);
+	return sizeof(struct endpoint_set) + room * sizeof(struct endpoint_set_slice);
 }
 
 struct owner *
@@ -23,137 +23,137 @@ treecache_owner(struct treecache *cache, const uint8_t *name)
 {
 	size_t len = dname_length(name, DNAME_MAX);
 	struct owner *owner = xmalloc(sizeof *owner + len);
-	struct pool *pool = cow_new(cache, pool_size(1));
+	struct endpoint_set *endpoints = cow_new(cache, endpoint_set_size(1));
 
 	owner->id = ++cache->owner_count;
 	owner->slot = 0;
 	owner->len = (uint8_t)len;
 	memcpy(owner->name, name, len);
-	*pool = (struct pool){ .epoch = pool->epoch, .owner = owner, .room = 1 };
-	owner->pool = pool;
+	*endpoints = (struct endpoint_set){ .epoch = endpoints->epoch, .owner = owner, .room = 1 };
+	owner->endpoints = endpoints;
 	return owner;
 }
 
 void
 treecache_owner_free(struct treecache *cache, struct owner *owner)
 {
-	assert(owner->pool->count == 0 && (owner->pool->flags & POOL_ATTACHED) == 0);
+	assert(owner->endpoints->count == 0 && (owner->endpoints->flags & ENDPOINTS_ATTACHED) == 0);
 	if (owner->slot != 0)
 		slot_release(cache, owner->slot);
-	cow_drop(cache, owner->pool);
+	cow_drop(cache, owner->endpoints);
 	treecache_retire(cache, owner);
 }
 
-/* The owner's pool, the writer's own and with room for one chunk more, in its place in the tree. */
-static struct pool *
-edit_pool(struct treecache *cache, struct owner *owner)
+/* The owner's endpoint set, the writer's own and with room for one slice more, in its place in the tree. */
+static struct endpoint_set *
+edit_endpoint_set(struct treecache *cache, struct owner *owner)
 {
-	struct pool *pool = owner->pool;
+	struct endpoint_set *endpoints = owner->endpoints;
 
-	if (pool->count == pool->room) {
-		unsigned room = pool->room * 2;
-		pool = cow_new(cache, pool_size(room));
-		uint32_t epoch = pool->epoch;
-		memcpy(pool, owner->pool, pool_size(owner->pool->count));
-		pool->epoch = epoch;
-		pool->room = room;
-		cow_drop(cache, owner->pool);
+	if (endpoints->count == endpoints->room) {
+		unsigned room = endpoints->room * 2;
+		endpoints = cow_new(cache, endpoint_set_size(room));
+		uint32_t epoch = endpoints->epoch;
+		memcpy(endpoints, owner->endpoints, endpoint_set_size(owner->endpoints->count));
+		endpoints->epoch = epoch;
+		endpoints->room = room;
+		cow_drop(cache, owner->endpoints);
 	} else {
-		pool = cow_edit(cache, pool, pool_size(pool->room));
+		endpoints = cow_edit(cache, endpoints, endpoint_set_size(endpoints->room));
 	}
-	owner->pool = pool;
-	if (pool->flags & POOL_ATTACHED)
-		treecache_edit(cache, owner->name)->pool = pool;
-	return pool;
+	owner->endpoints = endpoints;
+	if (endpoints->flags & ENDPOINTS_ATTACHED)
+		treecache_edit(cache, owner->name)->endpoints = endpoints;
+	return endpoints;
 }
 
-static struct pool_chunk *
-find_chunk(struct pool *pool, uint32_t slot)
+static struct endpoint_set_slice *
+find_slice(struct endpoint_set *endpoints, uint32_t slot)
 {
-	for (unsigned i = 0; i < pool->count; i++)
-		if (pool->chunks[i].slot == slot)
-			return &pool->chunks[i];
+	for (unsigned i = 0; i < endpoints->count; i++)
+		if (endpoints->slices[i].slot == slot)
+			return &endpoints->slices[i];
 	return NULL;
 }
 
 static void
-count_chunk(struct pool *pool, const struct chunk *chunk, int sign)
+count_slice(struct endpoint_set *endpoints, const struct slice_endpoints *slice, int sign)
 {
-	uint32_t *total = chunk->family == AF_INET ? &pool->total4 : &pool->total6;
+	uint32_t *total = slice->family == AF_INET ? &endpoints->total4 : &endpoints->total6;
 
-	*total += (uint32_t)(sign * chunk->counted);
-	pool->published += (uint32_t)(sign * chunk->published);
+	*total += (uint32_t)(sign * slice->unique);
+	endpoints->published += (uint32_t)(sign * slice->published);
 }
 
-static struct pool_chunk
-pool_entry(const struct chunk *chunk)
+static struct endpoint_set_slice
+endpoint_set_entry(const struct slice_endpoints *slice)
 {
-	return (struct pool_chunk){ chunk, chunk->slot, chunk->counted, chunk->family };
+	return (struct endpoint_set_slice){ slice, slice->slot, slice->unique, slice->family };
 }
 
-/* The writer's own copy of a chunk that is shown, in its place. */
-static struct chunk *
-edit_chunk(struct treecache *cache, struct owner *owner, const struct chunk *chunk)
+/* The writer's own copy of a slice that is shown, in its place. */
+static struct slice_endpoints *
+edit_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice)
 {
-	struct chunk *copy = cow_edit(cache, writers(chunk), chunk_bytes(chunk));
+	struct slice_endpoints *copy = cow_edit(cache, writers(slice), slice_bytes(slice));
 
-	if (copy != chunk) {
-		find_chunk(edit_pool(cache, owner), copy->slot)->chunk = copy;
+	if (copy != slice) {
+		find_slice(edit_endpoint_set(cache, owner), copy->slot)->slice = copy;
 		slots_set(cache, &cache->next.slots, copy->slot, copy);
 	}
 	return copy;
 }
 
-/* Makes `chunk` (NULL: nothing) what its slot and the pool show,
+/* Makes `slice` (NULL: nothing) what its slot and the endpoint set show,
  * in place of `old` (NULL: nothing yet). */
 static void
-show_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old,
-    const struct chunk *chunk)
+show_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice)
 {
-	struct pool *pool = edit_pool(cache, owner);
-	struct pool_chunk *entry = old == NULL ? NULL : find_chunk(pool, old->slot);
+	struct endpoint_set *endpoints = edit_endpoint_set(cache, owner);
+	struct endpoint_set_slice *entry = old == NULL ? NULL : find_slice(endpoints, old->slot);
 
 	if (old != NULL)
-		count_chunk(pool, old, -1);
-	if (chunk == NULL) {
+		count_slice(endpoints, old, -1);
+	if (slice == NULL) {
 		memmove(entry, entry + 1,
-		    (size_t)(pool->chunks + pool->count - entry - 1) * sizeof *entry);
-		pool->count--;
+		    (size_t)(endpoints->slices + endpoints->count - entry - 1) * sizeof *entry);
+		endpoints->count--;
 		slot_release(cache, old->slot);
 	} else {
 		if (entry == NULL)
-			entry = &pool->chunks[pool->count++];
-		*entry = pool_entry(chunk);
-		count_chunk(pool, chunk, 1);
-		slots_set(cache, &cache->next.slots, chunk->slot, chunk);
+			entry = &endpoints->slices[endpoints->count++];
+		*entry = endpoint_set_entry(slice);
+		count_slice(endpoints, slice, 1);
+		slots_set(cache, &cache->next.slots, slice->slot, slice);
 	}
-	if (old != chunk)
+	if (old != slice)
 		cow_drop(cache, old);
 }
 
-/* --- the runs of a chunk --- */
+/* --- the runs of a slice --- */
 
 /*
- * Another chunk of the owner that shows this address:
- * in its counted run, or (counted false) behind it.
+ * Another slice of the owner that shows this address:
+ * in its unique run, or (unique false) behind it.
  */
-static const struct chunk *
+static const struct slice_endpoints *
 shown_elsewhere(
-    struct treecache *cache, const struct chunk *chunk, const uint8_t *addr, bool counted)
+    struct treecache *cache, const struct slice_endpoints *slice, const uint8_t *addr, bool unique)
 {
 	uint8_t key[4];
 	uint64_t next_slot = 0;
-	const struct chunk *other;
+	const struct slice_endpoints *other;
 
-	endpoint_addr_key(&cache->next, chunk->owner, addr, chunk->family, key);
+	endpoint_addr_key(&cache->next, slice->owner, addr, slice->family, key);
 	while ((other = index_next_value(&cache->next, &cache->next.endpoints, key, &next_slot)) !=
 	       NULL) {
-		if (other->slot == chunk->slot || other->owner != chunk->owner ||
-		    other->family != chunk->family)
+		if (other->slot == slice->slot || other->owner != slice->owner ||
+		    other->family != slice->family)
 			continue;
-		unsigned from = counted ? 0 : other->counted,
-			 to = counted ? other->counted : other->published;
-		if (chunk_find_addr(other, from, to, addr) < to)
+		unsigned from = unique ? 0 : other->unique,
+			 to = unique ? other->unique : other->published;
+		if (slice_find_addr(other, from, to, addr) < to)
 			return other;
 	}
 	return NULL;
@@ -204,82 +204,81 @@ keys_find(const struct keys *keys, const uint8_t *key)
 	return found == NULL ? keys->count : (size_t)(found - keys->bytes) / keys->len;
 }
 
-/* The chunk's published addresses; of none if it is NULL. */
+/* The slice's published addresses; of none if it is NULL. */
 static struct keys
-addr_keys(const struct chunk *chunk)
+addr_keys(const struct slice_endpoints *slice)
 {
 	struct keys keys = { 0 };
 
-	if (chunk == NULL)
+	if (slice == NULL)
 		return keys;
-	keys = (struct keys){ .count = chunk->published, .len = family_len(chunk->family) };
+	keys = (struct keys){ .count = slice->published, .len = family_len(slice->family) };
 	keys.bytes = xmalloc(keys.count * keys.len);
-	memcpy(keys.bytes, chunk->bytes, keys.count * keys.len);
+	memcpy(keys.bytes, slice->bytes, keys.count * keys.len);
 	keys_sort(&keys);
 	return keys;
 }
 
-/* Whether entry `i` has the address that the chunk's predecessor counts in the same place. */
+/* Whether entry `i` has the address that the slice's predecessor counts in the same place. */
 static bool
-counted_before(const struct chunk *old, const struct chunk *chunk, unsigned i)
+counted_before(const struct slice_endpoints *old, const struct slice_endpoints *slice, unsigned i)
 {
-	return old != NULL && i < old->counted && old->family == chunk->family &&
-	       memcmp(chunk_addr(old, i), chunk_addr(chunk, i), family_len(chunk->family)) == 0;
+	return old != NULL && i < old->unique && old->family == slice->family &&
+	       memcmp(slice_addr(old, i), slice_addr(slice, i), family_len(slice->family)) == 0;
 }
 
 /*
- * Sorts the entries into their three runs; `others`: the owner has other chunks. Most of what `old`
+ * Sorts the entries into their three runs; `others`: the owner has other slices. Most of what `old`
  * (or NULL) counts comes again: nobody else does, so nobody need be asked.
  */
 static void
-chunk_runs(struct treecache *cache, const struct chunk *old, struct chunk *chunk,
-    bool not_ready_too, bool others)
+slice_runs(struct treecache *cache, const struct slice_endpoints *old,
+    struct slice_endpoints *slice, bool not_ready_too, bool others)
 {
-	unsigned published = 0, counted = 0;
+	unsigned published = 0, unique = 0;
 
-	for (unsigned i = 0; i < chunk->count; i++)
-		if (not_ready_too || chunk_ready(chunk, i))
-			chunk_swap(chunk, i, published++);
-	chunk->published = (uint16_t)published;
+	for (unsigned i = 0; i < slice->count; i++)
+		if (not_ready_too || slice_ready(slice, i))
+			slice_swap(slice, i, published++);
+	slice->published = (uint16_t)published;
 
-	struct keys mine = addr_keys(chunk->distinct ? NULL : chunk);
+	struct keys mine = addr_keys(slice->distinct ? NULL : slice);
 	bool *taken = xcalloc(mine.count, sizeof *taken);
 	for (unsigned i = 0; i < published; i++) {
-		const uint8_t *addr = chunk_addr(chunk, i);
+		const uint8_t *addr = slice_addr(slice, i);
 		size_t at = mine.count == 0 ? 0 : keys_find(&mine, addr);
 		if ((mine.count > 0 && taken[at]) ||
-		    (others && !counted_before(old, chunk, i) &&
-			shown_elsewhere(cache, chunk, addr, true) != NULL))
+		    (others && !counted_before(old, slice, i) &&
+			shown_elsewhere(cache, slice, addr, true) != NULL))
 			continue;
 		if (mine.count > 0)
 			taken[at] = true;
-		chunk_swap(chunk, i, counted++);
+		slice_swap(slice, i, unique++);
 	}
-	chunk->counted = (uint16_t)counted;
+	slice->unique = (uint16_t)unique;
 	free(taken);
 	free(mine.bytes);
 }
 
-/* Lets another chunk of the owner count an address that `chunk` counted and no longer shows. */
+/* Lets another slice of the owner count an address that `slice` unique and no longer shows. */
 static void
-hand_over(
-    struct treecache *cache, struct owner *owner, const struct chunk *chunk, const uint8_t *addr)
+hand_over(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
+    const uint8_t *addr)
 {
-	const struct chunk *heir = shown_elsewhere(cache, chunk, addr, false);
+	const struct slice_endpoints *heir = shown_elsewhere(cache, slice, addr, false);
 
-	if (heir == NULL || shown_elsewhere(cache, chunk, addr, true) != NULL)
+	if (heir == NULL || shown_elsewhere(cache, slice, addr, true) != NULL)
 		return;
-	struct chunk *copy = edit_chunk(cache, owner, heir);
-	struct pool *pool = edit_pool(cache, owner);
-	count_chunk(pool, copy, -1);
-	chunk_swap(
-	    copy, chunk_find_addr(copy, copy->counted, copy->published, addr), copy->counted);
-	copy->counted++;
-	count_chunk(pool, copy, 1);
-	*find_chunk(pool, copy->slot) = pool_entry(copy);
+	struct slice_endpoints *copy = edit_slice(cache, owner, heir);
+	struct endpoint_set *endpoints = edit_endpoint_set(cache, owner);
+	count_slice(endpoints, copy, -1);
+	slice_swap(copy, slice_find_addr(copy, copy->unique, copy->published, addr), copy->unique);
+	copy->unique++;
+	count_slice(endpoints, copy, 1);
+	*find_slice(endpoints, copy->slot) = endpoint_set_entry(copy);
 }
 
-/* --- the indexes follow a chunk --- */
+/* --- the indexes follow a slice --- */
 
 static struct index *
 writers_reverse(struct treecache *cache, uint8_t family)
@@ -287,24 +286,24 @@ writers_reverse(struct treecache *cache, uint8_t family)
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
 }
 
-/* The keys that a chunk has in the endpoint index, and whether each entry's were its own; of none
+/* The keys that a slice has in the endpoint index, and whether each entry's were its own; of none
  * if it is NULL. */
 static struct keys
-endpoint_keys(const struct treecache *cache, const struct chunk *chunk, bool *distinct)
+endpoint_keys(const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
 {
 	struct keys keys = { .len = 4 };
 
 	*distinct = true;
-	if (chunk == NULL)
+	if (slice == NULL)
 		return keys;
-	keys.bytes = xmalloc(chunk->count * 2u * 4u);
-	for (unsigned i = 0; i < chunk->count; i++) {
-		const uint8_t *name = chunk_name(chunk, i);
-		endpoint_addr_key(&cache->next, chunk->owner, chunk_addr(chunk, i), chunk->family,
+	keys.bytes = xmalloc(slice->count * 2u * 4u);
+	for (unsigned i = 0; i < slice->count; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		endpoint_addr_key(&cache->next, slice->owner, slice_addr(slice, i), slice->family,
 		    keys.bytes + 4 * keys.count++);
 		if (name != NULL)
 			endpoint_name_key(
-			    &cache->next, chunk->owner, name, keys.bytes + 4 * keys.count++);
+			    &cache->next, slice->owner, name, keys.bytes + 4 * keys.count++);
 	}
 	size_t all = keys.count;
 	keys_sort(&keys);
@@ -336,41 +335,42 @@ index_change(
 
 /* The same for the reverse index, which holds published addresses only; either may be NULL. */
 static void
-index_reverse(struct treecache *cache, const struct chunk *old, const struct chunk *chunk)
+index_reverse(
+    struct treecache *cache, const struct slice_endpoints *old, const struct slice_endpoints *slice)
 {
-	const struct chunk *one = chunk != NULL ? chunk : old;
+	const struct slice_endpoints *one = slice != NULL ? slice : old;
 
 	if (one != NULL)
 		index_change(cache, writers_reverse(cache, one->family), one->slot, addr_keys(old),
-		    addr_keys(chunk));
+		    addr_keys(slice));
 }
 
 /*
- * Whether no other chunk of the owner has a host name of this one; one that has is told, so that a
- * reader who finds a chunk alone need not look. Nor need this for what `old` (or NULL) had alone.
+ * Whether no other slice of the owner has a host name of this one; one that has is told, so that a
+ * reader who finds a slice alone need not look. Nor need this for what `old` (or NULL) had alone.
  */
 static bool
-names_alone(struct treecache *cache, struct owner *owner, const struct chunk *old,
-    const struct chunk *chunk)
+names_alone(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice)
 {
 	bool alone = true;
 
-	for (unsigned i = 0; i < chunk->count; i++) {
-		const uint8_t *name = chunk_name(chunk, i);
-		const struct chunk *other;
+	for (unsigned i = 0; i < slice->count; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		const struct slice_endpoints *other;
 		uint64_t next_slot = 0;
 		uint8_t key[4];
 		bool before = old != NULL && old->alone && i < old->count;
-		if (name == NULL || (before && chunk_find_name(old, i, i + 1, name) == i))
+		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
 			continue;
 		endpoint_name_key(&cache->next, owner, name, key);
 		while ((other = index_next_value(
 			    &cache->next, &cache->next.endpoints, key, &next_slot)) != NULL) {
-			if (other->slot == chunk->slot || other->owner != owner)
+			if (other->slot == slice->slot || other->owner != owner)
 				continue;
 			alone = false;
 			if (other->alone)
-				edit_chunk(cache, owner, other)->alone = false;
+				edit_slice(cache, owner, other)->alone = false;
 		}
 	}
 	return alone;
@@ -379,53 +379,54 @@ names_alone(struct treecache *cache, struct owner *owner, const struct chunk *ol
 static bool
 answers_ptr(uint32_t flags)
 {
-	return (flags & (POOL_REVERSE | POOL_ATTACHED)) == (POOL_REVERSE | POOL_ATTACHED);
+	return (flags & (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED)) ==
+	       (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
 }
 
-/* Lets others count what `old` counted and `chunk` does not show. */
+/* Lets others count what `old` unique and `slice` does not show. */
 static void
-hand_over_gone(struct treecache *cache, struct owner *owner, const struct chunk *old,
-    const struct chunk *chunk)
+hand_over_gone(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice)
 {
-	struct keys shown = addr_keys(chunk != NULL && chunk->family == old->family ? chunk : NULL);
+	struct keys shown = addr_keys(slice != NULL && slice->family == old->family ? slice : NULL);
 
-	for (unsigned i = 0; i < old->counted; i++)
-		if (keys_find(&shown, chunk_addr(old, i)) == shown.count)
-			hand_over(cache, owner, old, chunk_addr(old, i));
+	for (unsigned i = 0; i < old->unique; i++)
+		if (keys_find(&shown, slice_addr(old, i)) == shown.count)
+			hand_over(cache, owner, old, slice_addr(old, i));
 	free(shown.bytes);
 }
 
-/* Replaces `old` by `chunk` everywhere; `flags` are the pool's from now on, `old_flags` those that
+/* Replaces `old` by `slice` everywhere; `flags` are the endpoint set's from now on, `old_flags` those that
  * `old` was indexed under. */
 static void
-replace_chunk(struct treecache *cache, struct owner *owner, const struct chunk *old,
-    struct chunk *chunk, uint32_t old_flags, uint32_t flags)
+replace_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+    struct slice_endpoints *slice, uint32_t old_flags, uint32_t flags)
 {
-	assert(old != NULL || chunk != NULL);
-	bool others = owner->pool->count > (old != NULL), distinct;
+	assert(old != NULL || slice != NULL);
+	bool others = owner->endpoints->count > (old != NULL), distinct;
 	struct keys from = endpoint_keys(cache, old, &distinct);
-	struct keys to = endpoint_keys(cache, chunk, &distinct);
+	struct keys to = endpoint_keys(cache, slice, &distinct);
 
-	if (chunk != NULL) {
-		chunk->distinct = distinct;
-		chunk_runs(cache, old, chunk, flags & POOL_NOT_READY, others);
-		chunk->alone = !others || names_alone(cache, owner, old, chunk);
+	if (slice != NULL) {
+		slice->distinct = distinct;
+		slice_runs(cache, old, slice, flags & ENDPOINTS_NOT_READY, others);
+		slice->alone = !others || names_alone(cache, owner, old, slice);
 	}
 	if (others && old != NULL)
-		hand_over_gone(cache, owner, old, chunk);
+		hand_over_gone(cache, owner, old, slice);
 	index_change(
-	    cache, &cache->next.endpoints, chunk != NULL ? chunk->slot : old->slot, from, to);
+	    cache, &cache->next.endpoints, slice != NULL ? slice->slot : old->slot, from, to);
 	index_reverse(
-	    cache, answers_ptr(old_flags) ? old : NULL, answers_ptr(flags) ? chunk : NULL);
-	show_chunk(cache, owner, old, chunk);
+	    cache, answers_ptr(old_flags) ? old : NULL, answers_ptr(flags) ? slice : NULL);
+	show_slice(cache, owner, old, slice);
 }
 
 uint32_t
 treecache_slice(struct treecache *cache, struct owner *owner, uint32_t slot, uint8_t family,
     const struct ports *ports, const struct endpoint *endpoints, size_t count)
 {
-	const struct chunk *old = slot == 0 ? NULL : slots_get(&cache->next.slots, slot);
-	uint32_t flags = owner->pool->flags;
+	const struct slice_endpoints *old = slot == 0 ? NULL : slots_get(&cache->next.slots, slot);
+	uint32_t flags = owner->endpoints->flags;
 
 	assert(count <= UINT16_MAX);
 	if (old != NULL &&
@@ -436,50 +437,51 @@ treecache_slice(struct treecache *cache, struct owner *owner, uint32_t slot, uin
 	}
 	if (slot == 0)
 		slot = slot_alloc(cache);
-	struct chunk *chunk = chunk_pack(cache, owner, slot, family, ports, endpoints, count);
-	replace_chunk(cache, owner, old, chunk, flags, flags);
+	struct slice_endpoints *slice =
+	    slice_pack(cache, owner, slot, family, ports, endpoints, count);
+	replace_slice(cache, owner, old, slice, flags, flags);
 	return slot;
 }
 
 void
 treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32_t slot)
 {
-	uint32_t flags = owner->pool->flags;
+	uint32_t flags = owner->endpoints->flags;
 
-	replace_chunk(cache, owner, slots_get(&cache->next.slots, slot), NULL, flags, flags);
+	replace_slice(cache, owner, slots_get(&cache->next.slots, slot), NULL, flags, flags);
 }
 
-const struct chunk *
-treecache_chunk(const struct treecache *cache, uint32_t slot)
+const struct slice_endpoints *
+treecache_slice_at(const struct treecache *cache, uint32_t slot)
 {
 	return slots_get(&cache->next.slots, slot);
 }
 
 void
-treecache_pool_flags(struct treecache *cache, struct owner *owner, uint32_t flags)
+treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint32_t flags)
 {
-	uint32_t old_flags = owner->pool->flags;
+	uint32_t old_flags = owner->endpoints->flags;
 
 	if (flags == old_flags)
 		return;
-	struct pool *pool = edit_pool(cache, owner);
-	if (old_flags & POOL_ATTACHED)
-		treecache_edit(cache, owner->name)->pool = NULL;
-	pool->flags = flags;
-	for (unsigned i = 0; i < owner->pool->count; i++) {
-		const struct chunk *old = owner->pool->chunks[i].chunk;
-		if ((flags ^ old_flags) & POOL_NOT_READY) {
-			struct chunk *copy = xmalloc(chunk_bytes(old));
-			memcpy(copy, old, chunk_bytes(old));
+	struct endpoint_set *endpoints = edit_endpoint_set(cache, owner);
+	if (old_flags & ENDPOINTS_ATTACHED)
+		treecache_edit(cache, owner->name)->endpoints = NULL;
+	endpoints->flags = flags;
+	for (unsigned i = 0; i < owner->endpoints->count; i++) {
+		const struct slice_endpoints *old = owner->endpoints->slices[i].slice;
+		if ((flags ^ old_flags) & ENDPOINTS_NOT_READY) {
+			struct slice_endpoints *copy = xmalloc(slice_bytes(old));
+			memcpy(copy, old, slice_bytes(old));
 			copy->epoch = cache->epoch;
-			replace_chunk(cache, owner, old, copy, old_flags, flags);
+			replace_slice(cache, owner, old, copy, old_flags, flags);
 		} else {
 			index_reverse(cache, answers_ptr(old_flags) ? old : NULL,
 			    answers_ptr(flags) ? old : NULL);
 		}
 	}
-	if (flags & POOL_ATTACHED)
-		treecache_edit(cache, owner->name)->pool = owner->pool;
+	if (flags & ENDPOINTS_ATTACHED)
+		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
 }
 
 void

@@ -39,61 +39,62 @@ endpoint_name_key(
 
 /* --- walks --- */
 
-/* The first endpoint of the chunk from `from` on that the walk is for, or chunk->published. */
+/* The first endpoint of the slice from `from` on that the walk is for, or slice->published. */
 static unsigned
-walk_find(const struct endpoint_walk *walk, const struct chunk *chunk, unsigned from)
+walk_find(const struct endpoint_walk *walk, const struct slice_endpoints *slice, unsigned from)
 {
 	if (walk->label != NULL)
-		return chunk_find_name(chunk, from, chunk->published, walk->label);
-	return chunk->family == walk->addr.family
-		   ? chunk_find_addr(chunk, from, chunk->published, walk->addr.bytes)
-		   : chunk->published;
+		return slice_find_name(slice, from, slice->published, walk->label);
+	return slice->family == walk->addr.family
+		   ? slice_find_addr(slice, from, slice->published, walk->addr.bytes)
+		   : slice->published;
 }
 
 /*
- * Whether the pool's chunks are looked through one by one: what is found has to be searched for in
- * its chunk anyway, and the index only says which. Nearly every Service has one slice, or one a
+ * Whether the endpoint set's slices are looked through one by one: what is found has to be searched for in
+ * its slice anyway, and the index only says which. Nearly every Service has one slice, or one a
  * family.
  */
 static bool
-is_small(const struct pool *pool)
+is_small(const struct endpoint_set *endpoints)
 {
-	return pool->count <= 2 && pool->published <= 200;
+	return endpoints->count <= 2 && endpoints->published <= 200;
 }
 
 static void
-walk_begin(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool)
+walk_begin(
+    struct endpoint_walk *walk, const struct tree *tree, const struct endpoint_set *endpoints)
 {
 	walk->tree = tree;
-	walk->pool = pool;
+	walk->endpoints = endpoints;
 	walk->label = NULL;
 	walk->next_slot = 0;
-	walk->chunk = NULL;
+	walk->slice = NULL;
 }
 
 void
-pool_find_name(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
-    const uint8_t *label)
+endpoint_set_find_name(struct endpoint_walk *walk, const struct tree *tree,
+    const struct endpoint_set *endpoints, const uint8_t *label)
 {
 	uint8_t key[4] = { 0 };
 
-	walk_begin(walk, tree, pool);
+	walk_begin(walk, tree, endpoints);
 	walk->label = label;
-	if (!is_small(pool))
-		endpoint_name_key(tree, pool->owner, label, key);
+	if (!is_small(endpoints))
+		endpoint_name_key(tree, endpoints->owner, label, key);
 	memcpy(&walk->hash, key, sizeof key);
 }
 
 void
-pool_find_addr(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
-    const struct addr *addr)
+endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
+    const struct endpoint_set *endpoints, const struct addr *addr)
 {
 	uint8_t key[4] = { 0 };
 
-	walk_begin(walk, tree, pool);
+	walk_begin(walk, tree, endpoints);
 	walk->addr = *addr;
-	if (!is_small(pool))
-		endpoint_addr_key(tree, pool->owner, addr->bytes, addr->family, key);
+	if (!is_small(endpoints))
+		endpoint_addr_key(tree, endpoints->owner, addr->bytes, addr->family, key);
 	memcpy(&walk->hash, key, sizeof key);
 }
 
@@ -114,36 +115,38 @@ index_next_value(
 	return slots_get(&tree->slots, slot);
 }
 
-/* The next chunk of the pool that may have what the walk is for; NULL at the end. */
-static const struct chunk *
-walk_chunk(struct endpoint_walk *walk)
+/* The next slice of the endpoint set that may have what the walk is for; NULL at the end. */
+static const struct slice_endpoints *
+walk_slice(struct endpoint_walk *walk)
 {
-	const struct pool *pool = walk->pool;
-	const struct chunk *chunk;
+	const struct endpoint_set *endpoints = walk->endpoints;
+	const struct slice_endpoints *slice;
 	uint8_t key[4];
 
-	if (is_small(pool))
-		return walk->next_slot < pool->count ? pool->chunks[walk->next_slot++].chunk : NULL;
+	if (is_small(endpoints))
+		return walk->next_slot < endpoints->count
+			   ? endpoints->slices[walk->next_slot++].slice
+			   : NULL;
 	memcpy(key, &walk->hash, sizeof key);
 	/* Different keys may share a hash, so a slot only says where to look. */
-	while ((chunk = index_next_value(
+	while ((slice = index_next_value(
 		    walk->tree, &walk->tree->endpoints, key, &walk->next_slot)) != NULL)
-		if (chunk->owner == pool->owner)
-			return chunk;
+		if (slice->owner == endpoints->owner)
+			return slice;
 	return NULL;
 }
 
 bool
-pool_next(struct endpoint_walk *walk, struct endpoint_ref *ref)
+endpoint_set_next(struct endpoint_walk *walk, struct endpoint_ref *ref)
 {
 	for (;;) {
-		if (walk->chunk != NULL && walk->i < walk->chunk->published &&
-		    (walk->i = walk_find(walk, walk->chunk, walk->i)) < walk->chunk->published) {
-			*ref = (struct endpoint_ref){ walk->chunk, walk->i++ };
+		if (walk->slice != NULL && walk->i < walk->slice->published &&
+		    (walk->i = walk_find(walk, walk->slice, walk->i)) < walk->slice->published) {
+			*ref = (struct endpoint_ref){ walk->slice, walk->i++ };
 			return true;
 		}
-		walk->chunk = walk_chunk(walk);
-		if (walk->chunk == NULL)
+		walk->slice = walk_slice(walk);
+		if (walk->slice == NULL)
 			return false;
 		walk->i = 0;
 	}
@@ -170,9 +173,9 @@ reverse_next(struct reverse_walk *walk, struct reverse_ref *ref)
 	if (value == NULL)
 		return false;
 	ref->owner = slot_owner(value);
-	ref->chunk = ref->owner == NULL ? value : NULL;
+	ref->slice = ref->owner == NULL ? value : NULL;
 	if (ref->owner == NULL)
-		ref->owner = ref->chunk->owner;
+		ref->owner = ref->slice->owner;
 	return true;
 }
 

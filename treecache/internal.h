@@ -116,7 +116,7 @@ writers(const void *block)
 	return u.writers;
 }
 
-/* A slot's value is a chunk, or an owner with the low bit set. */
+/* A slot's value is a slice, or an owner with the low bit set. */
 static inline const struct owner *
 slot_owner(const void *value)
 {
@@ -125,20 +125,21 @@ slot_owner(const void *value)
 	return (uintptr_t)value & 1 ? (const void *)(byte - 1) : NULL;
 }
 
-/* --- chunk.c --- */
+/* --- slice.c --- */
 
 /* Bytes of an address of this family. */
 size_t family_len(unsigned family);
 
-/* Exchanges two entries of a chunk of the writer's own. */
-void chunk_swap(struct chunk *chunk, unsigned a, unsigned b);
+/* Exchanges two entries of a slice of the writer's own. */
+void slice_swap(struct slice_endpoints *slice, unsigned a, unsigned b);
 
-/* The size of a chunk, its names included. */
-size_t chunk_bytes(const struct chunk *chunk);
+/* The size of a slice, its names included. */
+size_t slice_bytes(const struct slice_endpoints *slice);
 
-/* A chunk of the writer's own, its entries in the given order, no run set yet. */
-struct chunk *chunk_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
-    uint8_t family, const struct ports *ports, const struct endpoint *endpoints, size_t count);
+/* A slice of the writer's own, its entries in the given order, no run set yet. */
+struct slice_endpoints *slice_pack(struct treecache *cache, const struct owner *owner,
+    uint32_t slot, uint8_t family, const struct ports *ports, const struct endpoint *endpoints,
+    size_t count);
 
 /* --- find.c --- */
 

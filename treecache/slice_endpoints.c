@@ -1,5 +1,5 @@
 /*
- * A chunk: the endpoints of one slice, packed; const once it is published.
+ * A slice: the endpoints of one slice, packed; const once it is published.
  */
 #include <assert.h>
 #include <string.h>
@@ -17,57 +17,59 @@ family_len(unsigned family)
 }
 
 static uint32_t
-chunk_tag(const struct chunk *chunk, unsigned i)
+slice_tag(const struct slice_endpoints *slice, unsigned i)
 {
 	uint32_t tag;
 
 	memcpy(&tag,
-	    chunk->bytes + (size_t)chunk->count * family_len(chunk->family) + i * sizeof tag,
+	    slice->bytes + (size_t)slice->count * family_len(slice->family) + i * sizeof tag,
 	    sizeof tag);
 	return tag;
 }
 
 static void
-chunk_set_tag(struct chunk *chunk, unsigned i, uint32_t tag)
+slice_set_tag(struct slice_endpoints *slice, unsigned i, uint32_t tag)
 {
-	memcpy(chunk->bytes + (size_t)chunk->count * family_len(chunk->family) + i * sizeof tag,
+	memcpy(slice->bytes + (size_t)slice->count * family_len(slice->family) + i * sizeof tag,
 	    &tag, sizeof tag);
 }
 
 const uint8_t *
-chunk_name(const struct chunk *chunk, unsigned i)
+slice_name(const struct slice_endpoints *slice, unsigned i)
 {
-	uint32_t at = chunk_tag(chunk, i) >> TAG_NAME_SHIFT;
+	uint32_t at = slice_tag(slice, i) >> TAG_NAME_SHIFT;
 
-	return at == 0 ? NULL : chunk->bytes + at;
+	return at == 0 ? NULL : slice->bytes + at;
 }
 
 bool
-chunk_ready(const struct chunk *chunk, unsigned i)
+slice_ready(const struct slice_endpoints *slice, unsigned i)
 {
-	return chunk_tag(chunk, i) & TAG_READY;
+	return slice_tag(slice, i) & TAG_READY;
 }
 
 unsigned
-chunk_find_addr(const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *bytes)
+slice_find_addr(
+    const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *bytes)
 {
-	size_t len = family_len(chunk->family);
+	size_t len = family_len(slice->family);
 	unsigned i = from;
 
 	if (len == 4)
-		while (i < to && memcmp(chunk->bytes + (size_t)i * 4, bytes, 4) != 0)
+		while (i < to && memcmp(slice->bytes + (size_t)i * 4, bytes, 4) != 0)
 			i++;
 	else
-		while (i < to && memcmp(chunk->bytes + (size_t)i * 16, bytes, 16) != 0)
+		while (i < to && memcmp(slice->bytes + (size_t)i * 16, bytes, 16) != 0)
 			i++;
 	return i;
 }
 
 unsigned
-chunk_find_name(const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *label)
+slice_find_name(
+    const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *label)
 {
 	for (unsigned i = from; i < to; i++) {
-		const uint8_t *name = chunk_name(chunk, i);
+		const uint8_t *name = slice_name(slice, i);
 		/* Pods of one set differ at the end of their names. */
 		if (name != NULL && *name == *label && name[*name] == label[*name] &&
 		    memcmp(name + 1, label + 1, *name) == 0)
@@ -77,28 +79,29 @@ chunk_find_name(const struct chunk *chunk, unsigned from, unsigned to, const uin
 }
 
 void
-chunk_swap(struct chunk *chunk, unsigned a, unsigned b)
+slice_swap(struct slice_endpoints *slice, unsigned a, unsigned b)
 {
 	uint8_t spare[16];
-	size_t len = family_len(chunk->family);
-	uint8_t *pa = chunk->bytes + a * len, *pb = chunk->bytes + b * len;
-	uint32_t tag = chunk_tag(chunk, a);
+	size_t len = family_len(slice->family);
+	uint8_t *pa = slice->bytes + a * len, *pb = slice->bytes + b * len;
+	uint32_t tag = slice_tag(slice, a);
 
 	memcpy(spare, pa, len);
 	memcpy(pa, pb, len);
 	memcpy(pb, spare, len);
-	chunk_set_tag(chunk, a, chunk_tag(chunk, b));
-	chunk_set_tag(chunk, b, tag);
+	slice_set_tag(slice, a, slice_tag(slice, b));
+	slice_set_tag(slice, b, tag);
 }
 
 static size_t
-chunk_size(uint8_t family, size_t count, size_t names_len)
+slice_size(uint8_t family, size_t count, size_t names_len)
 {
-	return sizeof(struct chunk) + count * (family_len(family) + sizeof(uint32_t)) + names_len;
+	return sizeof(struct slice_endpoints) + count * (family_len(family) + sizeof(uint32_t)) +
+	       names_len;
 }
 
 static size_t
-chunk_names_len(const struct endpoint *endpoints, size_t count)
+slice_names_len(const struct endpoint *endpoints, size_t count)
 {
 	size_t len = 0;
 
@@ -109,28 +112,28 @@ chunk_names_len(const struct endpoint *endpoints, size_t count)
 }
 
 size_t
-chunk_bytes(const struct chunk *chunk)
+slice_bytes(const struct slice_endpoints *slice)
 {
-	size_t end = chunk_size(chunk->family, chunk->count, 0);
+	size_t end = slice_size(slice->family, slice->count, 0);
 
-	for (unsigned i = 0; i < chunk->count; i++) {
-		const uint8_t *name = chunk_name(chunk, i);
-		if (name != NULL && (size_t)(name + 1 + *name - (const uint8_t *)chunk) > end)
-			end = (size_t)(name + 1 + *name - (const uint8_t *)chunk);
+	for (unsigned i = 0; i < slice->count; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		if (name != NULL && (size_t)(name + 1 + *name - (const uint8_t *)slice) > end)
+			end = (size_t)(name + 1 + *name - (const uint8_t *)slice);
 	}
 	return end;
 }
 
-/* A chunk with its entries in the given order, no run set yet. */
-struct chunk *
-chunk_pack(struct treecache *cache, const struct owner *owner, uint32_t slot, uint8_t family,
+/* A slice with its entries in the given order, no run set yet. */
+struct slice_endpoints *
+slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot, uint8_t family,
     const struct ports *ports, const struct endpoint *endpoints, size_t count)
 {
-	struct chunk *chunk =
-	    cow_new(cache, chunk_size(family, count, chunk_names_len(endpoints, count)));
+	struct slice_endpoints *slice =
+	    cow_new(cache, slice_size(family, count, slice_names_len(endpoints, count)));
 	uint32_t at = (uint32_t)(count * (family_len(family) + sizeof(uint32_t)));
 
-	*chunk = (struct chunk){ .epoch = chunk->epoch,
+	*slice = (struct slice_endpoints){ .epoch = slice->epoch,
 		.slot = slot,
 		.owner = owner,
 		.ports = ports,
@@ -140,17 +143,17 @@ chunk_pack(struct treecache *cache, const struct owner *owner, uint32_t slot, ui
 		const struct endpoint *e = &endpoints[i];
 		uint32_t tag = e->ready ? TAG_READY : 0;
 
-		memcpy(chunk->bytes + i * family_len(family), e->addr.bytes, family_len(family));
+		memcpy(slice->bytes + i * family_len(family), e->addr.bytes, family_len(family));
 		if (e->name != NULL) {
 			size_t len = strlen(e->name);
 			assert(len > 0 && len <= DNAME_LABEL_MAX);
 			tag |= at << TAG_NAME_SHIFT;
-			chunk->bytes[at] = (uint8_t)len;
-			memcpy(chunk->bytes + at + 1, e->name, len);
-			dname_lower(chunk->bytes + at + 1, len);
+			slice->bytes[at] = (uint8_t)len;
+			memcpy(slice->bytes + at + 1, e->name, len);
+			dname_lower(slice->bytes + at + 1, len);
 			at += (uint32_t)len + 1;
 		}
-		chunk_set_tag(chunk, i, tag);
+		slice_set_tag(slice, i, tag);
 	}
-	return chunk;
+	return slice;
 }

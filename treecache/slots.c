@@ -69,7 +69,7 @@ free_below(struct slot_node *node, unsigned level)
 	for (unsigned i = 0; i < WAYS; i++) {
 		if (level > 0)
 			free_below(writers(node->ways[i]), level - 1);
-		else if (slot_owner(node->ways[i]) == NULL) /* a chunk; owners are their maker's */
+		else if (slot_owner(node->ways[i]) == NULL) /* a slice; owners are their maker's */
 			free(writers(node->ways[i]));
 	}
 	free(node);

@@ -134,7 +134,7 @@ fetch(const void *block)
 static inline bool
 send_on(const struct tree *tree, struct tree_path *path, const struct node *node)
 {
-	fetch(node->pool);
+	fetch(node->endpoints);
 	if (path->count == path->wanted || node->children == NULL) {
 		fetch(node->records);
 		return false;
@@ -463,7 +463,7 @@ treecache_clear(struct treecache *cache, struct node *node)
 static bool
 is_empty(const struct node *node)
 {
-	return node->children == NULL && node->records == NULL && node->pool == NULL &&
+	return node->children == NULL && node->records == NULL && node->endpoints == NULL &&
 	       node->number == 0;
 }
 

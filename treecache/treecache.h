@@ -8,13 +8,13 @@
  *	 |        |- web         records: [A 10.96.0.10] [SRV 0 100 80 web...]   encoded when built
  *	 |        |  '- _tcp
  *	 |        |     '- _http records: [SRV 0 100 80 web...]
- *	 |        '- db          pool: 3 addresses, apex
- *	 |                        |- chunk (slot 7): 10.1.0.4 "db-0", 10.1.0.5 "db-1" | 10.1.0.9
- *	 |                        '- chunk (slot 9): 10.1.0.6 "db-2"
+ *	 |        '- db          endpoint set: 3 addresses, apex
+ *	 |                        |- slice (slot 7): 10.1.0.4 "db-0", 10.1.0.5 "db-1" | 10.1.0.9
+ *	 |                        '- slice (slot 9): 10.1.0.6 "db-2"
  *	 |- endpoints            hash(owner, address or host name) -> slot
  *	 |- reverse4, reverse6   address -> slot, in order: "anything below this prefix" is one seek
  *	 |- pods4, pods6         address -> namespace number
- *	 '- slots                slot -> chunk, or the owner whose own address it is
+ *	 '- slots                slot -> slice, or the owner whose own address it is
  *
  * One thread writes. It copies what it changes and the path to it; a copy made since the last
  * publish is changed in place, so a first sync copies nothing. treecache_publish exchanges one
@@ -23,16 +23,16 @@
  * Readers take tree_current() inside a read section and keep no pointer beyond it. They see one
  * moment of the cluster for as long as they are in it, never wait, and write nothing.
  *
- * Endpoints are packed, 8 bytes each for IPv4, a chunk per EndpointSlice. A chunk's addresses come
+ * Endpoints are packed, 8 bytes each for IPv4, a slice per EndpointSlice. A slice's addresses come
  * in three runs:
  *
- *	[0, counted)          published: an owner's distinct addresses are the counted runs
- *	                      of its chunks
- *	[counted, published)  published, but an entry elsewhere in the owner counts the address
+ *	[0, unique)          published: an owner's distinct addresses are the unique runs
+ *	                      of its slices
+ *	[unique, published)  published, but an entry elsewhere in the owner counts the address
  *	[published, count)    not ready
  *
  * so an address that is in two slices, as it is while it moves from one to the other, is never
- * missing and never doubled. A changed chunk costs its own size: others are reached by the endpoint
+ * missing and never doubled. A changed slice costs its own size: others are reached by the endpoint
  * index, not by a walk.
  *
  * Nothing here fails but for want of memory, which ends the process.
@@ -64,53 +64,53 @@ struct rrsets {
 	uint8_t bytes[]; /* struct rrset after struct rrset */
 };
 
-struct ports; /* what a chunk's endpoints listen on: the program's own, compared by pointer */
-struct pool;
+struct ports; /* what a slice's endpoints listen on: the program's own, compared by pointer */
+struct endpoint_set;
 
 /* Whose endpoints these are: a name below the zone. */
 struct owner {
-	uint32_t id;       /* part of the keys of the endpoint index */
-	uint32_t slot;     /* stands for the owner's own addresses in the reverse index */
-	struct pool *pool; /* the writer's alone */
+	uint32_t id;   /* part of the keys of the endpoint index */
+	uint32_t slot; /* stands for the owner's own addresses in the reverse index */
+	struct endpoint_set *endpoints; /* the writer's alone */
 	uint8_t len;
 	uint8_t name[]; /* wire, lower case, ends in the root: "web.default.svc." */
 };
 
-struct chunk {
+struct slice_endpoints {
 	uint32_t epoch;
 	uint32_t slot;
 	const struct owner *owner;
 	const struct ports *ports;
-	uint16_t counted, published, count;
+	uint16_t unique, published, count;
 	uint8_t family;
 	bool distinct; /* no two entries share an address or a host name */
-	bool alone;    /* no other chunk of the owner has one of its host names */
-	/* count addresses; count tags; host names as length-prefixed labels: see chunk_name */
+	bool alone;    /* no other slice of the owner has one of its host names */
+	/* count addresses; count tags; host names as length-prefixed labels: see slice_name */
 	uint8_t bytes[];
 };
 
-struct pool_chunk {
-	const struct chunk *chunk;
-	uint32_t slot; /* these as in the chunk: a walk over the pool need not touch it */
-	uint16_t counted;
+struct endpoint_set_slice {
+	const struct slice_endpoints *slice;
+	uint32_t slot; /* these as in the slice: a walk over the endpoint set need not touch it */
+	uint16_t unique;
 	uint8_t family;
 };
 
-enum pool_flags {
-	POOL_APEX = 1,      /* the addresses are the owner's own records (a headless Service) */
-	POOL_NOT_READY = 2, /* endpoints that are not ready are published too */
-	POOL_REVERSE = 4,   /* the addresses answer PTR queries */
-	POOL_ATTACHED = 8,  /* the owner exists: the pool hangs at its node */
+enum endpoint_set_flags {
+	ENDPOINTS_APEX = 1, /* the addresses are the owner's own records (a headless Service) */
+	ENDPOINTS_NOT_READY = 2, /* endpoints that are not ready are published too */
+	ENDPOINTS_REVERSE = 4,   /* the addresses answer PTR queries */
+	ENDPOINTS_ATTACHED = 8,  /* the owner exists: the endpoint set hangs at its node */
 };
 
-struct pool {
+struct endpoint_set {
 	uint32_t epoch;
 	uint32_t flags;
 	const struct owner *owner;
 	uint32_t total4, total6; /* distinct published addresses */
 	uint32_t published;      /* published entries, doubles included: 0 is "no ready endpoint" */
 	uint32_t count, room;
-	struct pool_chunk chunks[];
+	struct endpoint_set_slice slices[];
 };
 
 struct node {
@@ -118,7 +118,7 @@ struct node {
 	uint32_t hash;  /* of the label */
 	void *children; /* tree.c's */
 	const struct rrsets *records;
-	const struct pool *pool;
+	const struct endpoint_set *endpoints;
 	uint32_t number; /* the program's: a namespace's in pods4 and pods6; 0 is none */
 	uint8_t flags;   /* the program's */
 	uint8_t label[]; /* length-prefixed, lower case */
@@ -196,57 +196,57 @@ const struct rrset *node_rrset(const struct node *node, uint16_t type);
 /* Steps through a node's record sets: NULL gives the first, NULL comes at the end. */
 const struct rrset *node_rrset_next(const struct node *node, const struct rrset *previous);
 
-/* Address `i` of the chunk: 4 or 16 bytes. */
+/* Address `i` of the slice: 4 or 16 bytes. */
 static inline const uint8_t *
-chunk_addr(const struct chunk *chunk, unsigned i)
+slice_addr(const struct slice_endpoints *slice, unsigned i)
 {
-	return chunk->bytes + (size_t)i * (chunk->family == AF_INET ? 4 : 16);
+	return slice->bytes + (size_t)i * (slice->family == AF_INET ? 4 : 16);
 }
 
-/* Whether each host name in the chunk is that of one endpoint of the owner alone. */
+/* Whether each host name in the slice is that of one endpoint of the owner alone. */
 static inline bool
-chunk_names_unique(const struct chunk *chunk)
+slice_names_unique(const struct slice_endpoints *slice)
 {
-	return chunk->alone && chunk->distinct;
+	return slice->alone && slice->distinct;
 }
 
 /* Host name of entry `i` as a length-prefixed label, or NULL when it is named for its address. */
-const uint8_t *chunk_name(const struct chunk *chunk, unsigned i);
+const uint8_t *slice_name(const struct slice_endpoints *slice, unsigned i);
 
-bool chunk_ready(const struct chunk *chunk, unsigned i);
+bool slice_ready(const struct slice_endpoints *slice, unsigned i);
 
 /* The first of entries [from, to) with this address, or this host name (a lower-case label); `to`
  * if there is none. */
-unsigned chunk_find_addr(
-    const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *bytes);
-unsigned chunk_find_name(
-    const struct chunk *chunk, unsigned from, unsigned to, const uint8_t *label);
+unsigned slice_find_addr(
+    const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *bytes);
+unsigned slice_find_name(
+    const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *label);
 
 struct endpoint_ref {
-	const struct chunk *chunk;
+	const struct slice_endpoints *slice;
 	unsigned i;
 };
 
-/* A walk over the published endpoints of a pool that share a host name or an address. */
+/* A walk over the published endpoints of an endpoint set that share a host name or an address. */
 struct endpoint_walk {
 	const struct tree *tree;
-	const struct pool *pool;
+	const struct endpoint_set *endpoints;
 	const uint8_t *label; /* or NULL: by address */
 	struct addr addr;
 	uint32_t hash;
 	uint64_t next_slot;
-	const struct chunk *chunk;
+	const struct slice_endpoints *slice;
 	unsigned i;
 };
 
 /* `label`: lower case, length-prefixed; must live as long as the walk. */
-void pool_find_name(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
-    const uint8_t *label);
-void pool_find_addr(struct endpoint_walk *walk, const struct tree *tree, const struct pool *pool,
-    const struct addr *addr);
+void endpoint_set_find_name(struct endpoint_walk *walk, const struct tree *tree,
+    const struct endpoint_set *endpoints, const uint8_t *label);
+void endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
+    const struct endpoint_set *endpoints, const struct addr *addr);
 
 /* The next one; false at the end. An address that is in two slices comes twice. */
-bool pool_next(struct endpoint_walk *walk, struct endpoint_ref *ref);
+bool endpoint_set_next(struct endpoint_walk *walk, struct endpoint_ref *ref);
 
 struct reverse_walk {
 	const struct tree *tree;
@@ -257,7 +257,7 @@ struct reverse_walk {
 /* What has an address. */
 struct reverse_ref {
 	const struct owner *owner;
-	const struct chunk *chunk; /* NULL: the owner's own address (a ClusterIP) */
+	const struct slice_endpoints *slice; /* NULL: the owner's own address (a ClusterIP) */
 };
 
 void reverse_find(struct reverse_walk *walk, const struct tree *tree, const struct addr *addr);
@@ -292,21 +292,21 @@ struct node *treecache_edit(struct treecache *cache, const uint8_t *name);
  * after struct rrset (0: none), which are copied. */
 void treecache_records(struct treecache *cache, struct node *node, const void *sets, size_t len);
 
-/* Takes away the node's records and everything below it; its pool, number and flags stay. */
+/* Takes away the node's records and everything below it; its endpoint set, number and flags stay. */
 void treecache_clear(struct treecache *cache, struct node *node);
 
 /* Removes a name that has become empty
- * (no records, pool, number or child), and then its parents likewise. */
+ * (no records, endpoint set, number or child), and then its parents likewise. */
 void treecache_prune(struct treecache *cache, const uint8_t *name);
 
 /* A new owner of endpoints; `name`, below the zone, is copied. */
 struct owner *treecache_owner(struct treecache *cache, const uint8_t *name);
 
-/* Frees an owner that has no chunk and no address and is not attached. */
+/* Frees an owner that has no slice and no address and is not attached. */
 void treecache_owner_free(struct treecache *cache, struct owner *owner);
 
-/* Sets POOL_* flags; costs the owner's size when they change. */
-void treecache_pool_flags(struct treecache *cache, struct owner *owner, uint32_t flags);
+/* Sets ENDPOINTS_* flags; costs the owner's size when they change. */
+void treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint32_t flags);
 
 /* Puts an address of the owner itself into the reverse index, or takes it out. */
 void treecache_owner_addr(
@@ -319,17 +319,17 @@ struct endpoint {
 };
 
 /*
- * Makes (slot 0) or replaces a chunk of `owner`; returns its slot, never 0. At most 65,535
+ * Makes (slot 0) or replaces a slice of `owner`; returns its slot, never 0. At most 65,535
  * endpoints, all of `family`, borrowed.
  */
 uint32_t treecache_slice(struct treecache *cache, struct owner *owner, uint32_t slot,
     uint8_t family, const struct ports *ports, const struct endpoint *endpoints, size_t count);
 
-/* Takes a chunk away and frees its slot. */
+/* Takes a slice away and frees its slot. */
 void treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32_t slot);
 
-/* The chunk in this slot, as the writer has it. */
-const struct chunk *treecache_chunk(const struct treecache *cache, uint32_t slot);
+/* The slice in this slot, as the writer has it. */
+const struct slice_endpoints *treecache_slice_at(const struct treecache *cache, uint32_t slot);
 
 /* A pod's address in the namespace with this number, or no longer. */
 void treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present);

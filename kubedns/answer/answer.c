@@ -13,7 +13,7 @@ enum { CNAME_STEPS_MAX = 8, PTR_SORT_MAX = 128 };
 enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
 
 static void
-conclude(struct reply *reply, enum existence existence, size_t soa_owner)
+set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owner)
 {
 	if (existence == NOT_READY) {
 		reply->flags |= RCODE_SERVFAIL;
@@ -69,14 +69,14 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 		break;
 	case RESOLVED_HEADLESS:
 		if (family != AF_UNSPEC)
-			reply_pool(reply, owner, resolved->pool, family);
+			reply_endpoint_set(reply, owner, resolved->endpoints, family);
 		else if (qtype == TYPE_SRV)
-			reply_pool_srv(reply, owner, resolved->pool, NULL, NULL);
+			reply_endpoint_set_srv(reply, owner, resolved->endpoints, NULL, NULL);
 		break;
 	case RESOLVED_PORT:
 		if (qtype == TYPE_SRV)
-			reply_pool_srv(
-			    reply, owner, resolved->pool, resolved->port, resolved->proto);
+			reply_endpoint_set_srv(
+			    reply, owner, resolved->endpoints, resolved->port, resolved->proto);
 		break;
 	case RESOLVED_ENDPOINT:
 		if (family != AF_UNSPEC)
@@ -139,7 +139,7 @@ answer_wildcard(struct reply *reply, const struct name *name, unsigned below, si
 
 	if (any && reply->query->qtype == TYPE_ANY)
 		put_hinfo(reply, DNS_HEADER);
-	conclude(reply,
+	set_rcode_and_soa(reply,
 	    !any                                                    ? NXDOMAIN
 	    : reply->counts[SECTION_ANSWER] > 0 || reply->truncated ? FOUND
 								    : NODATA,
@@ -203,7 +203,8 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 	}
 	for (unsigned step = 0;; step++) {
 		if (below == 0) {
-			conclude(reply, zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
+			set_rcode_and_soa(
+			    reply, zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
 			return ANSWER_REPLY;
 		}
 		resolve(config, reply->tree, &name, below, step == 0 ? path : NULL, &resolved);
@@ -213,7 +214,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		 * only addresses are worth following. */
 		if (family_of(qtype) == AF_UNSPEC || reply->truncated ||
 		    step + 1 == CNAME_STEPS_MAX) {
-			conclude(reply, FOUND, apex);
+			set_rcode_and_soa(reply, FOUND, apex);
 			return ANSWER_REPLY;
 		}
 		owner = reply->w.len - chase->len;
@@ -222,15 +223,15 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		name = name_cut(padded, chase->len, offsets);
 		int in_zone = name_below(&name, &config->zone);
 		if (in_zone < 0) {
-			conclude(reply, FOUND, apex);
+			set_rcode_and_soa(reply, FOUND, apex);
 			return ANSWER_CHASE;
 		}
 		below = (unsigned)in_zone;
 	}
 	if (resolved.kind == RESOLVED_NOTHING)
-		conclude(reply, NXDOMAIN, apex);
+		set_rcode_and_soa(reply, NXDOMAIN, apex);
 	else
-		conclude(
+		set_rcode_and_soa(
 		    reply, put_resolved(reply, owner, &resolved, qtype) ? FOUND : NODATA, apex);
 	return ANSWER_REPLY;
 }
@@ -306,12 +307,12 @@ ptr_owner(struct ptrs *ptrs, const struct owner *owner)
 }
 
 static void
-ptr_endpoints(struct ptrs *ptrs, const struct chunk *chunk, const struct addr *addr)
+ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const struct addr *addr)
 {
-	for (unsigned i = 0; i < chunk->published; i++)
-		if (memcmp(chunk_addr(chunk, i), addr->bytes, addr_len(addr)) == 0) {
+	for (unsigned i = 0; i < slice->published; i++)
+		if (memcmp(slice_addr(slice, i), addr->bytes, addr_len(addr)) == 0) {
 			struct dname *name = ptrs_next(ptrs);
-			ptrs->count += endpoint_name(name, ptrs->reply->config, chunk, i) == 0;
+			ptrs->count += endpoint_name(name, ptrs->reply->config, slice, i) == 0;
 		}
 }
 
@@ -328,10 +329,10 @@ put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
 	ptrs.count = 0;
 	reverse_find(&walk, reply->tree, addr);
 	while (reverse_next(&walk, &ref)) {
-		if (cluster_ip && ref.chunk == NULL)
+		if (cluster_ip && ref.slice == NULL)
 			ptr_owner(&ptrs, ref.owner);
 		else if (!cluster_ip)
-			ptr_endpoints(&ptrs, ref.chunk, addr);
+			ptr_endpoints(&ptrs, ref.slice, addr);
 	}
 	ptrs_flush(&ptrs);
 }
@@ -352,17 +353,17 @@ put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 			return true;
 		if (found == 0)
 			first = ref;
-		cluster_ip |= ref.chunk == NULL;
+		cluster_ip |= ref.slice == NULL;
 	}
-	if (found != 1 || (!cluster_ip && !first.chunk->distinct)) {
+	if (found != 1 || (!cluster_ip && !first.slice->distinct)) {
 		put_sorted_ptrs(reply, addr, cluster_ip);
 	} else if (cluster_ip) {
 		reply_ptr(reply, NULL, first.owner);
 	} else { /* one endpoint of one slice */
 		uint8_t derived[LABEL_ROOM];
-		unsigned i = chunk_find_addr(first.chunk, 0, first.chunk->published, addr->bytes);
-		if (i < first.chunk->published)
-			reply_ptr(reply, endpoint_label(first.chunk, i, derived), first.owner);
+		unsigned i = slice_find_addr(first.slice, 0, first.slice->published, addr->bytes);
+		if (i < first.slice->published)
+			reply_ptr(reply, endpoint_label(first.slice, i, derived), first.owner);
 	}
 	return found > 0;
 }
@@ -393,7 +394,7 @@ answer_reverse(struct reply *reply, const struct addr *addr, unsigned bits)
 	if (!reply->tree->synced) {
 		if (zone == NULL && !is_private(addr, bits))
 			return ANSWER_FORWARD;
-		conclude(reply, NOT_READY, 0);
+		set_rcode_and_soa(reply, NOT_READY, 0);
 		return ANSWER_REPLY;
 	}
 	bool exists = whole ? put_ptrs(reply, addr, qtype != TYPE_PTR)
@@ -407,9 +408,9 @@ answer_reverse(struct reply *reply, const struct addr *addr, unsigned bits)
 				  : DNS_HEADER + (size_t)reply->query->qname_len - zone->name.len;
 	if (reply->counts[SECTION_ANSWER] > 0 || reply->truncated ||
 	    (zone != NULL && reverse_apex(reply, zone, bits, qtype)))
-		conclude(reply, FOUND, soa);
+		set_rcode_and_soa(reply, FOUND, soa);
 	else
-		conclude(
+		set_rcode_and_soa(
 		    reply, exists || (zone != NULL && bits == zone->bits) ? NODATA : NXDOMAIN, soa);
 	return ANSWER_REPLY;
 }
@@ -424,7 +425,7 @@ answer_odd_reverse(struct reply *reply, const struct name *name)
 		const struct dname *zone = &config->reverse_zones[i].name;
 		if (name_below(name, zone) < 0)
 			continue;
-		conclude(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
+		set_rcode_and_soa(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
 		    DNS_HEADER + (size_t)name->len - zone->len);
 		return ANSWER_REPLY;
 	}
@@ -493,7 +494,7 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 		if (reply->tree->synced)
 			return answer_zone(
 			    reply, &name, (unsigned)info->below, path, &info->target);
-		conclude(reply, NOT_READY, 0);
+		set_rcode_and_soa(reply, NOT_READY, 0);
 		return ANSWER_REPLY;
 	}
 	if ((bits = resolve_reverse_name(&name, &addr)) >= 0) {
@@ -510,7 +511,7 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 static __attribute__((noinline)) enum answer_outcome
 answer_with_glue(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
-	struct glue glue[GLUE_MAX]; /* 16 KB: of these only what is counted is read */
+	struct glue glue[GLUE_MAX]; /* 16 KB: of these only what is unique is read */
 
 	reply->glue = glue;
 	enum answer_outcome outcome = answer_question(reply, path, info);

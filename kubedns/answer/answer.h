@@ -7,8 +7,8 @@
  *
  * Whoever hands in a tree is in an RCU read section for the call; the reply keeps nothing of it.
  */
-#ifndef KUBEDNS_ANSWER_H
-#define KUBEDNS_ANSWER_H
+#ifndef KUBEDNS_ANSWER_ANSWER_H
+#define KUBEDNS_ANSWER_ANSWER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -178,35 +178,36 @@ reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *byt
 	    reply, owner, family == AF_INET ? TYPE_A : TYPE_AAAA, reply->config->ttl_s, bytes, len);
 }
 
-/* Addresses [from, to) of the pool's counted ones of this family. */
+/* Addresses [from, to) of the endpoint set's unique ones of this family. */
 static void
-put_pool(struct reply *reply, size_t owner, const struct pool *pool, uint8_t family, uint32_t from,
-    uint32_t to)
+put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint8_t family, uint32_t from, uint32_t to)
 {
 	uint32_t at = 0;
 
-	for (unsigned c = 0; c < pool->count && at < to && !reply->truncated; c++) {
-		const struct pool_chunk *entry = &pool->chunks[c];
+	for (unsigned c = 0; c < endpoints->count && at < to && !reply->truncated; c++) {
+		const struct endpoint_set_slice *entry = &endpoints->slices[c];
 		if (entry->family != family)
 			continue;
 		uint32_t first = from > at ? from - at : 0;
-		uint32_t last = to - at < entry->counted ? to - at : entry->counted;
+		uint32_t last = to - at < entry->unique ? to - at : entry->unique;
 		for (uint32_t i = first; i < last; i++)
-			reply_addr(reply, owner, family, chunk_addr(entry->chunk, i));
-		at += entry->counted;
+			reply_addr(reply, owner, family, slice_addr(entry->slice, i));
+		at += entry->unique;
 	}
 }
 
 void
-reply_pool(struct reply *reply, size_t owner, const struct pool *pool, uint8_t family)
+reply_endpoint_set(
+    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family)
 {
-	uint32_t total = family == AF_INET ? pool->total4 : pool->total6;
+	uint32_t total = family == AF_INET ? endpoints->total4 : endpoints->total6;
 
 	if (total == 0)
 		return;
 	uint32_t start = reply->rotation % total;
-	put_pool(reply, owner, pool, family, start, total);
-	put_pool(reply, owner, pool, family, 0, start);
+	put_endpoint_set(reply, owner, endpoints, family, start, total);
+	put_endpoint_set(reply, owner, endpoints, family, 0, start);
 }
 
 /* Whether `ref` is the first endpoint of the walk with its address:
@@ -217,14 +218,14 @@ first_with_addr(
 {
 	struct endpoint_walk walk;
 	struct endpoint_ref other;
-	size_t len = ref->chunk->family == AF_INET ? 4 : 16;
+	size_t len = ref->slice->family == AF_INET ? 4 : 16;
 
 	resolved_endpoints(&walk, reply->tree, resolved);
-	while (pool_next(&walk, &other)) {
-		if (other.chunk == ref->chunk && other.i == ref->i)
+	while (endpoint_set_next(&walk, &other)) {
+		if (other.slice == ref->slice && other.i == ref->i)
 			return true;
-		if (other.chunk->family == ref->chunk->family &&
-		    memcmp(chunk_addr(other.chunk, other.i), chunk_addr(ref->chunk, ref->i), len) ==
+		if (other.slice->family == ref->slice->family &&
+		    memcmp(slice_addr(other.slice, other.i), slice_addr(ref->slice, ref->i), len) ==
 			0)
 			return false;
 	}
@@ -243,15 +244,15 @@ reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolv
 		return;
 	}
 	ref = resolved->first;
-	if (ref.chunk != NULL && chunk_names_unique(ref.chunk)) {
-		if (ref.chunk->family == family)
-			reply_addr(reply, owner, family, chunk_addr(ref.chunk, ref.i));
+	if (ref.slice != NULL && slice_names_unique(ref.slice)) {
+		if (ref.slice->family == family)
+			reply_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
 		return;
 	}
 	resolved_endpoints(&walk, reply->tree, resolved);
-	while (pool_next(&walk, &ref) && !reply->truncated)
-		if (ref.chunk->family == family && first_with_addr(reply, resolved, &ref))
-			reply_addr(reply, owner, family, chunk_addr(ref.chunk, ref.i));
+	while (endpoint_set_next(&walk, &ref) && !reply->truncated)
+		if (ref.slice->family == family && first_with_addr(reply, resolved, &ref))
+			reply_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
 }
 
 /* Bytes of the name `label` (NULL: none) below `owner` and the zone;
@@ -278,28 +279,28 @@ put_name(
 }
 
 const uint8_t *
-endpoint_label(const struct chunk *chunk, unsigned i, uint8_t derived[LABEL_ROOM])
+endpoint_label(const struct slice_endpoints *slice, unsigned i, uint8_t derived[LABEL_ROOM])
 {
-	const uint8_t *label = chunk_name(chunk, i);
-	struct addr addr = { .family = chunk->family };
+	const uint8_t *label = slice_name(slice, i);
+	struct addr addr = { .family = slice->family };
 
 	if (label != NULL)
 		return label;
-	memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
+	memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
 	return records_addr_label(&addr, derived);
 }
 
 int
-endpoint_name(
-    struct dname *name, const struct answer_config *config, const struct chunk *chunk, unsigned i)
+endpoint_name(struct dname *name, const struct answer_config *config,
+    const struct slice_endpoints *slice, unsigned i)
 {
 	uint8_t derived[LABEL_ROOM];
-	const uint8_t *label = endpoint_label(chunk, i, derived);
-	size_t len = name_size(config, label, chunk->owner);
+	const uint8_t *label = endpoint_label(slice, i, derived);
+	size_t len = name_size(config, label, slice->owner);
 
 	if (len == 0)
 		return -ENAMETOOLONG;
-	put_name(name->wire, config, label, chunk->owner);
+	put_name(name->wire, config, label, slice->owner);
 	name->len = (uint8_t)len;
 	return 0;
 }
@@ -325,7 +326,7 @@ glue_add(struct reply *reply, size_t target, const struct glue *glue)
 
 	if (reply->glue == NULL || target > POINTER_MAX || reply->glue_count == GLUE_MAX)
 		return;
-	if (last != NULL && last->node == glue->node && last->chunk == glue->chunk &&
+	if (last != NULL && last->node == glue->node && last->slice == glue->slice &&
 	    last->i == glue->i) /* another port of the same */
 		return;
 	reply->glue[reply->glue_count] = *glue;
@@ -369,14 +370,14 @@ put_glue(struct reply *reply, const struct glue *glue)
 		while ((set = node_rrset_next(glue->node, set)) != NULL)
 			if (set->type == TYPE_A || set->type == TYPE_AAAA)
 				reply_rrset(reply, glue->target, set);
-	} else if (glue->pool != NULL) {
-		const struct resolved others = { .pool = glue->pool,
-			.label = chunk_name(glue->chunk, glue->i) };
+	} else if (glue->endpoints != NULL) {
+		const struct resolved others = { .endpoints = glue->endpoints,
+			.label = slice_name(glue->slice, glue->i) };
 		reply_endpoints(reply, glue->target, &others, AF_INET);
 		reply_endpoints(reply, glue->target, &others, AF_INET6);
 	} else {
 		reply_addr(
-		    reply, glue->target, glue->chunk->family, chunk_addr(glue->chunk, glue->i));
+		    reply, glue->target, glue->slice->family, slice_addr(glue->slice, glue->i));
 	}
 }
 
@@ -395,27 +396,28 @@ reply_glue(struct reply *reply)
 struct srv {
 	const uint8_t *port, *proto;
 	unsigned weight;
-	unsigned first, count;   /* of the chunk's ports, those that match */
+	unsigned first, count;   /* of the slice's ports, those that match */
 	uint8_t tail[DNAME_MAX]; /* what all targets end in: the owner's name and the zone */
 	size_t tail_len;
 };
 
-/* Like chunk_port(), but at a Service's bare name each number once. */
+/* Like slice_port(), but at a Service's bare name each number once. */
 static bool
-srv_port(const struct chunk *chunk, const uint8_t *port, const uint8_t *proto, unsigned *at)
+srv_port(
+    const struct slice_endpoints *slice, const uint8_t *port, const uint8_t *proto, unsigned *at)
 {
-	for (; chunk_port(chunk, port, proto, at); (*at)++)
-		if (port != NULL || port_number_is_first(chunk->ports->items, *at))
+	for (; slice_port(slice, port, proto, at); (*at)++)
+		if (port != NULL || port_number_is_first(slice->ports->items, *at))
 			return true;
 	return false;
 }
 
-/* Whether the chunk's endpoints would bring a record with the same name and port number. */
+/* Whether the slice's endpoints would bring a record with the same name and port number. */
 static bool
-brings_too(const struct chunk *chunk, const struct srv *srv, uint16_t number)
+brings_too(const struct slice_endpoints *slice, const struct srv *srv, uint16_t number)
 {
-	for (unsigned at = 0; chunk_port(chunk, srv->port, srv->proto, &at); at++)
-		if (srv->port != NULL || chunk->ports->items[at].number == number)
+	for (unsigned at = 0; slice_port(slice, srv->port, srv->proto, &at); at++)
+		if (srv->port != NULL || slice->ports->items[at].number == number)
 			return true;
 	return false;
 }
@@ -425,68 +427,68 @@ brings_too(const struct chunk *chunk, const struct srv *srv, uint16_t number)
  * port, the first does; of those that share an address, the one that counts it, else the first.
  */
 static bool
-speaks_for_name(const struct reply *reply, const struct pool *pool, const struct chunk *chunk,
-    unsigned i, const struct srv *srv, uint16_t number)
+speaks_for_name(const struct reply *reply, const struct endpoint_set *endpoints,
+    const struct slice_endpoints *slice, unsigned i, const struct srv *srv, uint16_t number)
 {
 	bool passed = false;
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
-	const uint8_t *name = chunk_name(chunk, i);
-	struct addr addr = { .family = chunk->family };
+	const uint8_t *name = slice_name(slice, i);
+	struct addr addr = { .family = slice->family };
 
 	if (name != NULL) {
-		pool_find_name(&walk, reply->tree, pool, name);
+		endpoint_set_find_name(&walk, reply->tree, endpoints, name);
 	} else {
-		memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
-		pool_find_addr(&walk, reply->tree, pool, &addr);
+		memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
+		endpoint_set_find_addr(&walk, reply->tree, endpoints, &addr);
 	}
-	while (pool_next(&walk, &ref)) {
-		if (ref.chunk == chunk && ref.i == i) {
+	while (endpoint_set_next(&walk, &ref)) {
+		if (ref.slice == slice && ref.i == i) {
 			if (name != NULL)
 				return true;
 			passed = true;
 			continue;
 		}
-		if (name == NULL && (chunk_name(ref.chunk, ref.i) != NULL ||
-					(passed && ref.i >= ref.chunk->counted)))
+		if (name == NULL && (slice_name(ref.slice, ref.i) != NULL ||
+					(passed && ref.i >= ref.slice->unique)))
 			continue;
-		if (brings_too(ref.chunk, srv, number))
+		if (brings_too(ref.slice, srv, number))
 			return false;
 	}
 	return true;
 }
 
 static void
-srv_ports(struct srv *srv, const struct chunk *chunk)
+srv_ports(struct srv *srv, const struct slice_endpoints *slice)
 {
 	srv->count = 0;
-	for (unsigned at = 0; srv_port(chunk, srv->port, srv->proto, &at); at++)
+	for (unsigned at = 0; srv_port(slice, srv->port, srv->proto, &at); at++)
 		if (srv->count++ == 0)
 			srv->first = at;
 }
 
 /* The records of one endpoint: those for which it speaks. */
 static void
-put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct chunk *chunk,
-    unsigned i, const struct srv *srv)
+put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    const struct slice_endpoints *slice, unsigned i, const struct srv *srv)
 {
 	uint8_t derived[LABEL_ROOM];
-	const uint8_t *name = chunk_name(chunk, i),
-		      *label = name != NULL ? name : endpoint_label(chunk, i, derived);
-	bool alone = name != NULL ? chunk_names_unique(chunk) : i < chunk->counted;
-	bool doubles = pool->published > pool->total4 + pool->total6;
+	const uint8_t *name = slice_name(slice, i),
+		      *label = name != NULL ? name : endpoint_label(slice, i, derived);
+	bool alone = name != NULL ? slice_names_unique(slice) : i < slice->unique;
+	bool doubles = endpoints->published > endpoints->total4 + endpoints->total6;
 	size_t label_len = 1u + *label, len = label_len + srv->tail_len;
-	struct glue glue = {
-		.chunk = chunk, .i = (uint16_t)i, .pool = name != NULL && !alone ? pool : NULL
-	};
+	struct glue glue = { .slice = slice,
+		.i = (uint16_t)i,
+		.endpoints = name != NULL && !alone ? endpoints : NULL };
 
 	if (len > DNAME_MAX)
 		return;
 	for (unsigned at = srv->first, n = 0; n < srv->count; at++, n++) {
-		if (n > 0 && !srv_port(chunk, srv->port, srv->proto, &at))
+		if (n > 0 && !srv_port(slice, srv->port, srv->proto, &at))
 			return;
-		uint16_t number = chunk->ports->items[at].number;
-		if (!alone && !speaks_for_name(reply, pool, chunk, i, srv, number))
+		uint16_t number = slice->ports->items[at].number;
+		if (!alone && !speaks_for_name(reply, endpoints, slice, i, srv, number))
 			continue;
 		uint8_t *p = take(reply, 12 + 6 + len);
 		if (p == NULL)
@@ -504,50 +506,52 @@ put_srv(struct reply *reply, size_t owner, const struct pool *pool, const struct
 
 /* Number of address-and-port pairs: what the weights of a set share. */
 static uint32_t
-count_pairs(const struct pool *pool, const uint8_t *port, const uint8_t *proto)
+count_pairs(const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto)
 {
 	uint32_t pairs = 0;
 
-	for (unsigned c = 0; c < pool->count; c++) {
-		const struct chunk *chunk = pool->chunks[c].chunk;
-		for (unsigned at = 0; srv_port(chunk, port, proto, &at); at++)
-			pairs += chunk->counted;
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		for (unsigned at = 0; srv_port(slice, port, proto, &at); at++)
+			pairs += slice->unique;
 	}
 	return pairs;
 }
 
 unsigned
-pool_srv_weight(const struct pool *pool, const uint8_t *port, const uint8_t *proto)
+endpoint_set_srv_weight(
+    const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto)
 {
-	uint32_t pairs = count_pairs(pool, port, proto);
+	uint32_t pairs = count_pairs(endpoints, port, proto);
 
 	return pairs > 0 && pairs < 100 ? 100 / pairs : 1;
 }
 
 void
-reply_pool_srv(struct reply *reply, size_t owner, const struct pool *pool, const uint8_t *port,
-    const uint8_t *proto)
+reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    const uint8_t *port, const uint8_t *proto)
 {
 	struct srv srv;
 
 	srv.port = port;
 	srv.proto = proto;
-	srv.weight = pool_srv_weight(pool, port, proto);
-	srv.tail_len = name_size(reply->config, NULL, pool->owner);
+	srv.weight = endpoint_set_srv_weight(endpoints, port, proto);
+	srv.tail_len = name_size(reply->config, NULL, endpoints->owner);
 	if (srv.tail_len == 0)
 		return;
-	put_name(srv.tail, reply->config, NULL, pool->owner);
-	unsigned first = pool->count == 0 ? 0 : reply->rotation % pool->count;
-	for (unsigned c = 0; c < pool->count && !reply->truncated; c++) {
-		const struct chunk *chunk = pool->chunks[(first + c) % pool->count].chunk;
-		srv_ports(&srv, chunk);
-		if (chunk->published == 0 || srv.count == 0)
+	put_name(srv.tail, reply->config, NULL, endpoints->owner);
+	unsigned first = endpoints->count == 0 ? 0 : reply->rotation % endpoints->count;
+	for (unsigned c = 0; c < endpoints->count && !reply->truncated; c++) {
+		const struct slice_endpoints *slice =
+		    endpoints->slices[(first + c) % endpoints->count].slice;
+		srv_ports(&srv, slice);
+		if (slice->published == 0 || srv.count == 0)
 			continue;
-		unsigned start = reply->rotation / pool->count % chunk->published;
-		for (unsigned n = 0; n < chunk->published && !reply->truncated; n++) {
+		unsigned start = reply->rotation / endpoints->count % slice->published;
+		for (unsigned n = 0; n < slice->published && !reply->truncated; n++) {
 			unsigned i =
-			    start + n < chunk->published ? start + n : start + n - chunk->published;
-			put_srv(reply, owner, pool, chunk, i, &srv);
+			    start + n < slice->published ? start + n : start + n - slice->published;
+			put_srv(reply, owner, endpoints, slice, i, &srv);
 		}
 	}
 }

@@ -3,8 +3,8 @@
  * name is a pointer to where the name already stands: the question (offset 12) or the RDATA
  * that introduced it.
  */
-#ifndef KUBEDNS_REPLY_H
-#define KUBEDNS_REPLY_H
+#ifndef KUBEDNS_ANSWER_REPLY_H
+#define KUBEDNS_ANSWER_REPLY_H
 
 #include "kubedns/answer/resolve.h"
 
@@ -12,12 +12,12 @@ enum section { SECTION_ANSWER, SECTION_AUTHORITY, SECTION_ADDITIONAL, SECTION_CO
 
 enum { GLUE_MAX = 512, LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
 
-/* Where the addresses of a name in the answer section are: at a node, of all endpoints of the pool
+/* Where the addresses of a name in the answer section are: at a node, of all endpoints of the endpoint set
  * that have entry `i`'s name, or (neither) of entry `i` alone. */
 struct glue {
 	const struct node *node;
-	const struct pool *pool;
-	const struct chunk *chunk;
+	const struct endpoint_set *endpoints;
+	const struct slice_endpoints *slice;
 	uint16_t i;
 	uint16_t target; /* the name's offset in the message */
 };
@@ -57,19 +57,21 @@ void reply_rrset(struct reply *reply, size_t owner, const struct rrset *set);
 /* One address record. */
 void reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes);
 
-/* All distinct addresses of one family of a pool. */
-void reply_pool(struct reply *reply, size_t owner, const struct pool *pool, uint8_t family);
+/* All distinct addresses of one family of an endpoint set. */
+void reply_endpoint_set(
+    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family);
 
 /* The distinct addresses of one family of an endpoint name. */
 void reply_endpoints(
     struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family);
 
 /* SRV records of a headless Service: `_port._proto` (labels), or every port (NULL). */
-void reply_pool_srv(struct reply *reply, size_t owner, const struct pool *pool, const uint8_t *port,
-    const uint8_t *proto);
+void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    const uint8_t *port, const uint8_t *proto);
 
 /* The weight of each record of such a set: floor(100 / address-and-port pairs), at least 1. */
-unsigned pool_srv_weight(const struct pool *pool, const uint8_t *port, const uint8_t *proto);
+unsigned endpoint_set_srv_weight(
+    const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto);
 
 /* One record with this RDATA. */
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,
@@ -93,11 +95,12 @@ void reply_glue(struct reply *reply);
 void reply_ptr(struct reply *reply, const uint8_t *label, const struct owner *owner);
 
 /* An endpoint's own label: its host name, or its address with dashes, in `derived`. */
-const uint8_t *endpoint_label(const struct chunk *chunk, unsigned i, uint8_t derived[LABEL_ROOM]);
+const uint8_t *endpoint_label(
+    const struct slice_endpoints *slice, unsigned i, uint8_t derived[LABEL_ROOM]);
 
 /* Full name of an endpoint: its host name or its address with dashes, then the owner and the zone.
  * 0 or -ENAMETOOLONG. */
-int endpoint_name(
-    struct dname *name, const struct answer_config *config, const struct chunk *chunk, unsigned i);
+int endpoint_name(struct dname *name, const struct answer_config *config,
+    const struct slice_endpoints *slice, unsigned i);
 
 #endif

@@ -63,9 +63,10 @@ same_label(const uint8_t *a, const uint8_t *b)
 }
 
 bool
-chunk_port(const struct chunk *chunk, const uint8_t *port, const uint8_t *proto, unsigned *at)
+slice_port(
+    const struct slice_endpoints *slice, const uint8_t *port, const uint8_t *proto, unsigned *at)
 {
-	const struct ports *ports = chunk->ports;
+	const struct ports *ports = slice->ports;
 
 	for (; *at < ports->count; (*at)++) {
 		const struct port *p = &ports->items[*at];
@@ -77,26 +78,27 @@ chunk_port(const struct chunk *chunk, const uint8_t *port, const uint8_t *proto,
 }
 
 static bool
-pool_has_port(const struct pool *pool, const uint8_t *port, const uint8_t *proto)
+endpoint_set_has_port(
+    const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto)
 {
-	for (unsigned i = 0; i < pool->count; i++) {
+	for (unsigned i = 0; i < endpoints->count; i++) {
 		unsigned at = 0;
-		if (pool->chunks[i].chunk->published > 0 &&
-		    chunk_port(pool->chunks[i].chunk, port, proto, &at))
+		if (endpoints->slices[i].slice->published > 0 &&
+		    slice_port(endpoints->slices[i].slice, port, proto, &at))
 			return true;
 	}
 	return false;
 }
 
 static bool
-pool_has_proto(const struct pool *pool, const uint8_t *proto)
+endpoint_set_has_proto(const struct endpoint_set *endpoints, const uint8_t *proto)
 {
-	for (unsigned i = 0; i < pool->count; i++) {
-		const struct chunk *chunk = pool->chunks[i].chunk;
-		for (unsigned at = 0; chunk->published > 0 && chunk_port(chunk, NULL, NULL, &at);
+	for (unsigned i = 0; i < endpoints->count; i++) {
+		const struct slice_endpoints *slice = endpoints->slices[i].slice;
+		for (unsigned at = 0; slice->published > 0 && slice_port(slice, NULL, NULL, &at);
 		     at++)
-			if (chunk->ports->items[at].name[0] != 0 &&
-			    same_label(proto, chunk->ports->items[at].proto))
+			if (slice->ports->items[at].name[0] != 0 &&
+			    same_label(proto, slice->ports->items[at].proto))
 				return true;
 	}
 	return false;
@@ -107,56 +109,57 @@ resolved_endpoints(
     struct endpoint_walk *walk, const struct tree *tree, const struct resolved *resolved)
 {
 	if (resolved->label != NULL)
-		pool_find_name(walk, tree, resolved->pool, resolved->label);
+		endpoint_set_find_name(walk, tree, resolved->endpoints, resolved->label);
 	else
-		pool_find_addr(walk, tree, resolved->pool, &resolved->addr);
+		endpoint_set_find_addr(walk, tree, resolved->endpoints, &resolved->addr);
 }
 
-/* Whether the pool has a published endpoint of this name:
+/* Whether the endpoint set has a published endpoint of this name:
  * its host name, or else its address with dashes. */
 static bool
-find_endpoint(const struct tree *tree, const struct pool *pool, const uint8_t *label,
+find_endpoint(const struct tree *tree, const struct endpoint_set *endpoints, const uint8_t *label,
     struct resolved *resolved)
 {
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 	uint8_t canonical[1 + DNAME_LABEL_MAX + 8];
 
-	resolved->pool = pool;
+	resolved->endpoints = endpoints;
 	resolved->label = label;
-	pool_find_name(&walk, tree, pool, label);
-	if (pool_next(&walk, &resolved->first))
+	endpoint_set_find_name(&walk, tree, endpoints, label);
+	if (endpoint_set_next(&walk, &resolved->first))
 		return true;
 	resolved->label = NULL;
 	if (records_label_addr(label, &resolved->addr) < 0 ||
 	    !same_label(label, records_addr_label(&resolved->addr, canonical)))
 		return false;
-	pool_find_addr(&walk, tree, pool, &resolved->addr);
-	while (pool_next(&walk, &ref))
-		if (chunk_name(ref.chunk, ref.i) == NULL)
+	endpoint_set_find_addr(&walk, tree, endpoints, &resolved->addr);
+	while (endpoint_set_next(&walk, &ref))
+		if (slice_name(ref.slice, ref.i) == NULL)
 			return true;
 	return false;
 }
 
 /* Names below a Service that no node stands for: its endpoints, and a headless one's ports. */
 static enum resolved_kind
-below_service(const struct tree *tree, const struct pool *pool, const struct name *name,
-    unsigned left, struct resolved *resolved)
+below_service(const struct tree *tree, const struct endpoint_set *endpoints,
+    const struct name *name, unsigned left, struct resolved *resolved)
 {
 	const uint8_t *label = label_at(name, left - 1);
 
 	if (label[1] != '_')
-		return left == 1 && find_endpoint(tree, pool, label, resolved) ? RESOLVED_ENDPOINT
-									       : RESOLVED_NOTHING;
-	if ((pool->flags & POOL_APEX) == 0 || left > 2)
+		return left == 1 && find_endpoint(tree, endpoints, label, resolved)
+			   ? RESOLVED_ENDPOINT
+			   : RESOLVED_NOTHING;
+	if ((endpoints->flags & ENDPOINTS_APEX) == 0 || left > 2)
 		return RESOLVED_NOTHING;
 	if (left == 1)
-		return pool_has_proto(pool, label) ? RESOLVED_EMPTY : RESOLVED_NOTHING;
-	resolved->pool = pool;
+		return endpoint_set_has_proto(endpoints, label) ? RESOLVED_EMPTY : RESOLVED_NOTHING;
+	resolved->endpoints = endpoints;
 	resolved->port = label_at(name, 0);
 	resolved->proto = label;
 	/* A port without a name has no label that could be asked for. */
-	return resolved->port[1] == '_' && pool_has_port(pool, resolved->port, label)
+	return resolved->port[1] == '_' && endpoint_set_has_port(endpoints, resolved->port, label)
 		   ? RESOLVED_PORT
 		   : RESOLVED_NOTHING;
 }
@@ -185,11 +188,11 @@ pod_name(const struct answer_config *config, const struct tree *tree, const stru
 }
 
 bool
-resolve_hidden(const struct answer_config *config, const struct node *node)
+service_without_ready_endpoints(const struct answer_config *config, const struct node *node)
 {
-	const struct pool *pool = node->pool;
+	const struct endpoint_set *endpoints = node->endpoints;
 
-	if (pool == NULL || pool->published > 0)
+	if (endpoints == NULL || endpoints->published > 0)
 		return false;
 	return node->flags & NODE_HEADLESS ||
 	       (config->ignore_empty_service && node->flags & NODE_CLUSTERIP);
@@ -232,7 +235,7 @@ federated(const struct answer_config *config, const struct tree *tree, const str
 	const struct node *node = tree_child(tree, tree->root, svc);
 	node = node == NULL ? NULL : tree_child(tree, node, namespace);
 	node = node == NULL ? NULL : tree_child(tree, node, service);
-	bool local = node != NULL && node->pool != NULL && node->pool->published > 0;
+	bool local = node != NULL && node->endpoints != NULL && node->endpoints->published > 0;
 	struct dname *to = &resolved->cname;
 	*to = local ? config->zone : federation->domain;
 	if ((!local &&
@@ -255,18 +258,18 @@ walk_tree(const struct answer_config *config, const struct tree *tree, const str
 		unsigned depth = below - left;
 		const struct node *child = depth < path->count ? path->nodes[depth] : NULL;
 		if (child == NULL)
-			return node->pool != NULL
-				   ? below_service(tree, node->pool, name, left, resolved)
+			return node->endpoints != NULL
+				   ? below_service(tree, node->endpoints, name, left, resolved)
 				   : RESOLVED_NOTHING;
 		node = child;
 		resolved->node = node;
 		if (depth == 2) /* <service>.<namespace>.svc */
 			resolved->service = node;
-		if (resolve_hidden(config, node))
+		if (service_without_ready_endpoints(config, node))
 			return RESOLVED_NOTHING;
 	}
-	if (node->pool != NULL && node->pool->flags & POOL_APEX) {
-		resolved->pool = node->pool;
+	if (node->endpoints != NULL && node->endpoints->flags & ENDPOINTS_APEX) {
+		resolved->endpoints = node->endpoints;
 		return RESOLVED_HEADLESS;
 	}
 	return node->records != NULL ? RESOLVED_NODE : RESOLVED_EMPTY;

@@ -1,8 +1,8 @@
 /*
  * What a name is: existence first, type second (dns.md). Pure.
  */
-#ifndef KUBEDNS_RESOLVE_H
-#define KUBEDNS_RESOLVE_H
+#ifndef KUBEDNS_ANSWER_RESOLVE_H
+#define KUBEDNS_ANSWER_RESOLVE_H
 
 #include "kubedns/answer/answer.h"
 #include "treecache/treecache.h"
@@ -34,7 +34,7 @@ enum resolved_kind {
 	RESOLVED_NOTHING,  /* NXDOMAIN */
 	RESOLVED_EMPTY,    /* exists and has no record of its own */
 	RESOLVED_NODE,     /* the node's records */
-	RESOLVED_HEADLESS, /* the pool's addresses and ports */
+	RESOLVED_HEADLESS, /* the endpoint set's addresses and ports */
 	RESOLVED_PORT,     /* `_port._proto` of a headless Service */
 	RESOLVED_ENDPOINT, /* the endpoints of one name */
 	RESOLVED_POD,      /* the address that the name spells */
@@ -45,10 +45,10 @@ struct resolved {
 	enum resolved_kind kind;
 	const struct node *node;    /* the deepest one on the way */
 	const struct node *service; /* NODE: the Service's own, if it is one's */
-	const struct pool *pool;
+	const struct endpoint_set *endpoints;
 	const uint8_t *port, *proto; /* PORT: labels of the name */
 	const uint8_t *label;        /* ENDPOINT: by host name; NULL: by address */
-	struct endpoint_ref first;   /* of these, if its chunk is not NULL */
+	struct endpoint_ref first;   /* of these, if its slice is not NULL */
 	struct addr addr;            /* ENDPOINT by address, POD */
 	struct dname cname;          /* CNAME */
 };
@@ -62,15 +62,16 @@ void resolve(const struct answer_config *config, const struct tree *tree, const 
 
 /* Whether a Service answers at all:
  * a headless one without a ready endpoint does not exist (specification 2.4.1). */
-bool resolve_hidden(const struct answer_config *config, const struct node *node);
+bool service_without_ready_endpoints(const struct answer_config *config, const struct node *node);
 
 /* Begins a walk over the endpoints of a RESOLVED_ENDPOINT. */
 void resolved_endpoints(
     struct endpoint_walk *walk, const struct tree *tree, const struct resolved *resolved);
 
-/* Whether a chunk listens on this port ("_http", "_tcp"; NULL, NULL: on any) with a number, and the
+/* Whether a slice listens on this port ("_http", "_tcp"; NULL, NULL: on any) with a number, and the
  * next such from `*at` on. */
-bool chunk_port(const struct chunk *chunk, const uint8_t *port, const uint8_t *proto, unsigned *at);
+bool slice_port(
+    const struct slice_endpoints *slice, const uint8_t *port, const uint8_t *proto, unsigned *at);
 
 /* Reads `4.3.2.1.in-addr.arpa` or its IPv6 kin; the number of address bits that the name spells
  * (32, 128: whole), -1 if it is no such name. */

@@ -86,12 +86,13 @@ try_child(void *arg, const struct node *child)
 	try_label(arg, child->label, child);
 }
 
-/* Whether an earlier chunk of the pool has a port with this label: each label is tried once. */
+/* Whether an earlier slice of the endpoint set has a port with this label: each label is tried once. */
 static bool
-port_seen(const struct pool *pool, unsigned until, unsigned at, const uint8_t *label, bool proto)
+port_seen(const struct endpoint_set *endpoints, unsigned until, unsigned at, const uint8_t *label,
+    bool proto)
 {
 	for (unsigned c = 0; c <= until; c++) {
-		const struct ports *ports = pool->chunks[c].chunk->ports;
+		const struct ports *ports = endpoints->slices[c].slice->ports;
 		for (unsigned p = 0; p < (c == until ? at : ports->count); p++) {
 			const uint8_t *other = proto ? ports->items[p].proto : ports->items[p].name;
 			if (*other == *label && memcmp(other + 1, label + 1, *label) == 0)
@@ -103,42 +104,42 @@ port_seen(const struct pool *pool, unsigned until, unsigned at, const uint8_t *l
 
 /* The names below a Service that no node stands for. */
 static void
-try_pool(const struct step *above, const struct pool *pool, bool proto)
+try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints, bool proto)
 {
-	for (unsigned c = 0; c < pool->count; c++) {
-		const struct ports *ports = pool->chunks[c].chunk->ports;
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct ports *ports = endpoints->slices[c].slice->ports;
 		for (unsigned p = 0; p < ports->count; p++) {
 			const uint8_t *label = proto ? ports->items[p].proto : ports->items[p].name;
-			if (*label != 0 && !port_seen(pool, c, p, label, proto))
+			if (*label != 0 && !port_seen(endpoints, c, p, label, proto))
 				try_label(above, label, NULL);
 		}
 	}
 }
 
 static void
-try_endpoints(const struct step *above, const struct pool *pool)
+try_endpoints(const struct step *above, const struct endpoint_set *endpoints)
 {
-	for (unsigned c = 0; c < pool->count && !above->match->stop; c++) {
-		const struct chunk *chunk = pool->chunks[c].chunk;
-		for (unsigned i = 0; i < chunk->counted && !above->match->stop; i++) {
+	for (unsigned c = 0; c < endpoints->count && !above->match->stop; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		for (unsigned i = 0; i < slice->unique && !above->match->stop; i++) {
 			uint8_t derived[1 + DNAME_LABEL_MAX + 8];
-			struct addr addr = { .family = chunk->family };
-			const uint8_t *label = chunk_name(chunk, i);
-			memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
+			struct addr addr = { .family = slice->family };
+			const uint8_t *label = slice_name(slice, i);
+			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
 			try_label(above, label != NULL ? label : records_addr_label(&addr, derived),
 			    NULL);
 		}
 	}
 }
 
-static const struct pool *
-pool_above(const struct step *step)
+static const struct endpoint_set *
+endpoint_set_above(const struct step *step)
 {
 	while (step->node == NULL) {
 		step = step->above;
 		assert(step != NULL); /* the walk begins at a node */
 	}
-	return step->node->pool;
+	return step->node->endpoints;
 }
 
 /* Goes on with the next label of the pattern, or with all that there are. */
@@ -148,7 +149,7 @@ descend(const struct step *above)
 	const struct match *m = above->match;
 	uint8_t label[1 + DNAME_LABEL_MAX + 8] = { 0 };
 	const uint8_t *wanted = m->pattern->wire + m->pattern->offsets[above->left - 1];
-	const struct pool *pool = pool_above(above);
+	const struct endpoint_set *endpoints = endpoint_set_above(above);
 	struct step here = *above; /* tree_children's argument is not const */
 
 	if (!is_star(wanted)) {
@@ -159,12 +160,12 @@ descend(const struct step *above)
 	}
 	if (above->node != NULL)
 		tree_children(above->node, try_child, &here);
-	if (pool == NULL)
+	if (endpoints == NULL)
 		return;
 	if (above->left == 1 && above->node != NULL)
-		try_endpoints(above, pool);
-	if (pool->flags & POOL_APEX)
-		try_pool(above, pool, above->node != NULL);
+		try_endpoints(above, endpoints);
+	if (endpoints->flags & ENDPOINTS_APEX)
+		try_endpoint_set(above, endpoints, above->node != NULL);
 }
 
 bool

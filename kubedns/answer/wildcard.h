@@ -3,8 +3,8 @@
  * it. Off unless asked for: it lets any pod list the cluster, and a question then costs as much as
  * what it matches.
  */
-#ifndef KUBEDNS_WILDCARD_H
-#define KUBEDNS_WILDCARD_H
+#ifndef KUBEDNS_ANSWER_WILDCARD_H
+#define KUBEDNS_ANSWER_WILDCARD_H
 
 #include "kubedns/answer/resolve.h"
 

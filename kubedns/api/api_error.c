@@ -11,9 +11,9 @@
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
 static char *
-certificate(const struct stream *s)
+certificate(const struct api_stream *s)
 {
-	const struct cluster *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->cluster;
 	const char *text = s->curl_error;
 	long verified = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
@@ -36,9 +36,9 @@ certificate(const struct stream *s)
  * only where they say something.
  */
 char *
-api_error_transport(const struct stream *s, CURLcode code)
+api_error_transport(const struct api_stream *s, CURLcode code)
 {
-	const struct cluster *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->cluster;
 	long os_error = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_OS_ERRNO, &os_error);
 	switch (code) {
@@ -81,7 +81,7 @@ api_error_transport(const struct stream *s, CURLcode code)
 
 /* The Status's message in one line of bounded length. */
 static void
-server_says(const struct stream *s, char *text, size_t max)
+server_says(const struct api_stream *s, char *text, size_t max)
 {
 	const char *type = NULL;
 	curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
@@ -95,10 +95,10 @@ server_says(const struct stream *s, char *text, size_t max)
 }
 
 char *
-api_error_status(const struct stream *s)
+api_error_status(const struct api_stream *s)
 {
-	const struct resource *r = s->resource;
-	const struct cluster *c = &s->watch->cluster;
+	const struct api_resource *r = s->resource;
+	const struct api_server *c = &s->watch->cluster;
 	const char *verb = s->verb == VERB_WATCH ? "watch" : "list";
 	char says[400];
 	server_says(s, says, sizeof(says));

@@ -1,15 +1,15 @@
 /* Failures of the API in words: what, where, and what to do. Private to stream.c. */
-#ifndef KUBEDNS_API_ERROR_H
-#define KUBEDNS_API_ERROR_H
+#ifndef KUBEDNS_API_API_ERROR_H
+#define KUBEDNS_API_API_ERROR_H
 
 #include <curl/curl.h>
 
-struct stream;
+struct api_stream;
 
 /* Why no answer came. Caller frees. */
-char *api_error_transport(const struct stream *s, CURLcode code);
+char *api_error_transport(const struct api_stream *s, CURLcode code);
 
 /* What the server said instead of the objects. Caller frees. */
-char *api_error_status(const struct stream *s);
+char *api_error_status(const struct api_stream *s);
 
 #endif

@@ -47,7 +47,7 @@ on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 static int
 on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 {
-	struct stream *s = arg;
+	struct api_stream *s = arg;
 	(void)easy;
 	if (type == CURLINFO_TEXT && memmem(text, len, "GOAWAY", 6))
 		s->watch->goaway = true;
@@ -55,7 +55,7 @@ on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 }
 
 static void
-add_header(struct stream *s, const char *line)
+add_header(struct api_stream *s, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(s->headers, line);
 	if (!more)
@@ -64,7 +64,7 @@ add_header(struct stream *s, const char *line)
 }
 
 void
-request_clear(struct stream *s)
+api_request_clear(struct api_stream *s)
 {
 	for (struct curl_slist *h = s->headers; h; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
@@ -74,9 +74,9 @@ request_clear(struct stream *s)
 }
 
 static void
-set_headers(struct stream *s)
+set_headers(struct api_stream *s)
 {
-	const struct cluster *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->cluster;
 	add_header(s, "Accept: application/json");
 	if (c->host)
 		add_header(s, c->host);
@@ -93,9 +93,9 @@ set_headers(struct stream *s)
 }
 
 static void
-set_connection(struct stream *s)
+set_connection(struct api_stream *s)
 {
-	const struct cluster *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->cluster;
 	CURL *e = s->easy;
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
@@ -128,7 +128,7 @@ set_connection(struct stream *s)
 }
 
 void
-request_options(struct stream *s)
+api_request_options(struct api_stream *s)
 {
 	curl_easy_setopt(s->easy, CURLOPT_VERBOSE, 1L); /* for on_debug alone */
 	curl_easy_setopt(s->easy, CURLOPT_DEBUGFUNCTION, on_debug);

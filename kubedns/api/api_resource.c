@@ -7,33 +7,33 @@ static const char core[] = "/api/v1", discovery[] = "/apis/discovery.k8s.io/v1";
 	.name = NAME, .kind = KIND, .list_kind = KIND "List", .group_path = PATH, .group = GROUP,  \
 	.keep = KEEP, .object = OBJECT
 
-const struct resource resources[RESOURCE_COUNT] = {
-	[RESOURCE_SERVICES] = { RESOURCE(
-				    "services", "Service", core, "", trim_service, OBJECT_SERVICE),
+const struct api_resource api_resources[API_COUNT] = {
+	[API_SERVICES] = { RESOURCE(
+			       "services", "Service", core, "", json_prune_service, OBJECT_SERVICE),
 	    .namespaced = true, .required = true },
-	[RESOURCE_SLICES] = { RESOURCE("endpointslices", "EndpointSlice", discovery,
-				  "discovery.k8s.io", trim_slice, OBJECT_SLICES),
+	[API_SLICES] = { RESOURCE("endpointslices", "EndpointSlice", discovery, "discovery.k8s.io",
+			     json_prune_slice, OBJECT_SLICES),
 	    .namespaced = true, .required = true },
-	[RESOURCE_ENDPOINTS] = { RESOURCE("endpoints", "Endpoints", core, "", trim_endpoints,
-				     OBJECT_SLICES),
+	[API_ENDPOINTS] = { RESOURCE("endpoints", "Endpoints", core, "", json_prune_endpoints,
+				OBJECT_SLICES),
 	    .namespaced = true, .required = true },
-	[RESOURCE_NAMESPACES] = { RESOURCE(
-	    "namespaces", "Namespace", core, "", trim_namespace, OBJECT_NAMESPACE) },
-	[RESOURCE_PODS] = { RESOURCE("pods", "Pod", core, "", trim_pod, OBJECT_POD),
+	[API_NAMESPACES] = { RESOURCE(
+	    "namespaces", "Namespace", core, "", json_prune_namespace, OBJECT_NAMESPACE) },
+	[API_PODS] = { RESOURCE("pods", "Pod", core, "", json_prune_pod, OBJECT_POD),
 	    .namespaced = true },
-	[RESOURCE_NODES] = { RESOURCE("nodes", "Node", core, "", trim_node, OBJECT_NODE) },
-	[RESOURCE_CONFIGMAPS] = { RESOURCE("configmaps", "ConfigMap", core, "", trim_configmap,
-				      OBJECT_CONFIGMAP),
+	[API_NODES] = { RESOURCE("nodes", "Node", core, "", json_prune_node, OBJECT_NODE) },
+	[API_CONFIGMAPS] = { RESOURCE("configmaps", "ConfigMap", core, "", json_prune_configmap,
+				 OBJECT_CONFIGMAP),
 	    .namespaced = true },
 };
 
-const int stream_codes[CODE_COUNT - 2] = { 200, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503,
-	504 };
+const int api_stream_codes[CODE_COUNT - 2] = { 200, 400, 401, 403, 404, 410, 422, 429, 500, 502,
+	503, 504 };
 
-const char *const stream_event_names[STREAM_EVENT_COUNT] = {
-	[STREAM_ADDED] = "ADDED",
-	[STREAM_MODIFIED] = "MODIFIED",
-	[STREAM_DELETED] = "DELETED",
-	[STREAM_BOOKMARK] = "BOOKMARK",
-	[STREAM_ERROR] = "ERROR",
+const char *const api_stream_event_names[API_STREAM_EVENT_COUNT] = {
+	[API_STREAM_ADDED] = "ADDED",
+	[API_STREAM_MODIFIED] = "MODIFIED",
+	[API_STREAM_DELETED] = "DELETED",
+	[API_STREAM_BOOKMARK] = "BOOKMARK",
+	[API_STREAM_ERROR] = "ERROR",
 };

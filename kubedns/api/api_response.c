@@ -18,7 +18,7 @@ enum {
 };
 
 static void
-malformed(struct stream *s, const char *why)
+malformed(struct api_stream *s, const char *why)
 {
 	s->malformed = true;
 	free(s->why);
@@ -44,7 +44,7 @@ string_at(struct json_object *json, const char *first, const char *second, const
 }
 
 static struct json_object *
-parse(struct stream *s, const char *bytes, size_t len)
+parse(struct api_stream *s, const char *bytes, size_t len)
 {
 	json_tokener_reset(s->tokener);
 	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
@@ -89,7 +89,7 @@ in_namespaces(const struct watch *w, const struct object *object)
  * out, and counted.
  */
 static int
-hand_on(struct stream *s, struct json_object *json, enum event_type type)
+hand_on(struct api_stream *s, struct json_object *json, enum event_type type)
 {
 	struct object object;
 	const char *why = "";
@@ -109,7 +109,7 @@ hand_on(struct stream *s, struct json_object *json, enum event_type type)
 		return -EBADMSG;
 	}
 	if (in_namespaces(s->watch, &object) && s->wanted)
-		stream_tell(s, type, &object);
+		api_stream_tell(s, type, &object);
 	object_clear(&object);
 	return 0;
 }
@@ -117,7 +117,7 @@ hand_on(struct stream *s, struct json_object *json, enum event_type type)
 static int
 list_item(void *arg, const char *bytes, size_t len)
 {
-	struct stream *s = arg;
+	struct api_stream *s = arg;
 	if (!s->kind_seen) {
 		malformed(s, "a list that does not say what it is");
 		return -EBADMSG;
@@ -125,7 +125,7 @@ list_item(void *arg, const char *bytes, size_t len)
 	if (s->reflector.phase == REFLECTOR_PROBE)
 		return 0;
 	char *out = room(s->watch, len);
-	size_t trimmed = trim_object(s->keep, bytes, len, out);
+	size_t trimmed = json_prune_object(s->keep, bytes, len, out);
 	if (!trimmed) {
 		malformed(s, "a malformed object");
 		return -EBADMSG;
@@ -142,7 +142,7 @@ list_item(void *arg, const char *bytes, size_t len)
 static int
 list_head(void *arg, const char *key, const char *bytes, size_t len)
 {
-	struct stream *s = arg;
+	struct api_stream *s = arg;
 	if (strcmp(key, "kind") == 0) {
 		size_t n = strlen(s->resource->list_kind);
 		s->kind_seen = len == n + 2 && memcmp(bytes + 1, s->resource->list_kind, n) == 0;
@@ -165,7 +165,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 
 /* What a Status says: why, and what it means for the version. */
 static void
-read_status(struct stream *s, struct json_object *json)
+read_status(struct api_stream *s, struct json_object *json)
 {
 	const char *message = string_at(json, "message", NULL, NULL),
 		   *token = string_at(json, "metadata", "continue", NULL);
@@ -192,7 +192,7 @@ read_status(struct stream *s, struct json_object *json)
 }
 
 static int
-event_error(struct stream *s, struct json_object *json)
+event_error(struct api_stream *s, struct json_object *json)
 {
 	read_status(s, json);
 	if (s->error_code == 0)
@@ -201,16 +201,16 @@ event_error(struct stream *s, struct json_object *json)
 }
 
 static int
-event_object(struct stream *s, struct json_object *json, enum stream_event type)
+event_object(struct api_stream *s, struct json_object *json, enum api_stream_event type)
 {
-	static const enum event_type types[] = { [STREAM_ADDED] = EVENT_ADDED,
-		[STREAM_MODIFIED] = EVENT_MODIFIED,
-		[STREAM_DELETED] = EVENT_DELETED };
-	int error = type == STREAM_BOOKMARK ? 0 : hand_on(s, json, types[type]);
+	static const enum event_type types[] = { [API_STREAM_ADDED] = EVENT_ADDED,
+		[API_STREAM_MODIFIED] = EVENT_MODIFIED,
+		[API_STREAM_DELETED] = EVENT_DELETED };
+	int error = type == API_STREAM_BOOKMARK ? 0 : hand_on(s, json, types[type]);
 	if (error)
 		return error;
 	const char *mark = NULL;
-	if (type == STREAM_BOOKMARK) {
+	if (type == API_STREAM_BOOKMARK) {
 		const char *kind = string_at(json, "kind", NULL, NULL);
 		if (kind && strcmp(kind, s->resource->kind) != 0) {
 			malformed(s, "a bookmark of another kind");
@@ -218,15 +218,15 @@ event_object(struct stream *s, struct json_object *json, enum stream_event type)
 		}
 		mark = string_at(json, "metadata", "annotations", "k8s.io/initial-events-end");
 	}
-	s->objects += s->reflector.listing && type != STREAM_BOOKMARK;
-	enum reflector_event event = type == STREAM_ADDED      ? REFLECTOR_ADDED
-				     : type == STREAM_BOOKMARK ? REFLECTOR_BOOKMARK
-							       : REFLECTOR_CHANGED;
+	s->objects += s->reflector.listing && type != API_STREAM_BOOKMARK;
+	enum reflector_event event = type == API_STREAM_ADDED      ? REFLECTOR_ADDED
+				     : type == API_STREAM_BOOKMARK ? REFLECTOR_BOOKMARK
+								   : REFLECTOR_CHANGED;
 	if (reflector_event(&s->reflector, clock_mono_ms(), event,
 		string_at(json, "metadata", "resourceVersion", NULL),
 		mark && strcmp(mark, "true") == 0) &&
 	    s->wanted) {
-		stream_tell(s, EVENT_SYNCED, NULL);
+		api_stream_tell(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by watch list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
@@ -236,16 +236,17 @@ event_object(struct stream *s, struct json_object *json, enum stream_event type)
 static int
 watch_item(void *arg, const char *bytes, size_t len)
 {
-	struct stream *s = arg;
-	struct trim_event event;
-	if (trim_event(s->keep, bytes, len, room(s->watch, len), &event) != 0) {
+	struct api_stream *s = arg;
+	struct json_prune_event event;
+	if (json_prune_event(s->keep, bytes, len, room(s->watch, len), &event) != 0) {
 		malformed(s, "a malformed event");
 		return -EBADMSG;
 	}
-	enum stream_event type = 0;
-	while (type < STREAM_EVENT_COUNT && strcmp(event.type, stream_event_names[type]) != 0)
+	enum api_stream_event type = 0;
+	while (
+	    type < API_STREAM_EVENT_COUNT && strcmp(event.type, api_stream_event_names[type]) != 0)
 		type++;
-	if (type == STREAM_EVENT_COUNT) {
+	if (type == API_STREAM_EVENT_COUNT) {
 		malformed(s, "an event of an unknown type");
 		return -EBADMSG;
 	}
@@ -254,13 +255,13 @@ watch_item(void *arg, const char *bytes, size_t len)
 	struct json_object *json = parse(s, event.object, event.object_len);
 	if (!json)
 		return -EBADMSG;
-	int error = type == STREAM_ERROR ? event_error(s, json) : event_object(s, json, type);
+	int error = type == API_STREAM_ERROR ? event_error(s, json) : event_object(s, json, type);
 	json_object_put(json);
 	return error;
 }
 
 void
-body_init(struct stream *s)
+api_response_init(struct api_stream *s)
 {
 	s->tokener = json_tokener_new_ex(JSON_DEPTH);
 	if (!s->tokener)
@@ -270,20 +271,21 @@ body_init(struct stream *s)
 }
 
 void
-body_begin(struct stream *s)
+api_response_begin(struct api_stream *s)
 {
 	bool events = s->verb == VERB_WATCH;
 	struct framer_sink sink = { .arg = s };
 	sink.item = events ? watch_item : list_item;
 	sink.head = list_head;
-	framer_init(&s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, STREAM_OBJECT_MAX, &sink);
+	framer_init(&s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, API_STREAM_OBJECT_MAX, &sink);
 }
 
 /* Of an answer that is no 200: as much as a Status has. */
 static void
-keep(struct stream *s, const char *bytes, size_t len)
+keep(struct api_stream *s, const char *bytes, size_t len)
 {
-	size_t more = len < STREAM_BODY_MAX - s->body_len ? len : STREAM_BODY_MAX - s->body_len;
+	size_t more =
+	    len < API_STREAM_BODY_MAX - s->body_len ? len : API_STREAM_BODY_MAX - s->body_len;
 	s->body = xreallocarray(s->body, s->body_len + more + 1, 1);
 	memcpy(s->body + s->body_len, bytes, more);
 	s->body_len += more;
@@ -291,7 +293,7 @@ keep(struct stream *s, const char *bytes, size_t len)
 }
 
 int
-body_take(struct stream *s, const char *bytes, size_t len)
+api_response_take(struct api_stream *s, const char *bytes, size_t len)
 {
 	if (s->status != 200) {
 		keep(s, bytes, len);
@@ -305,7 +307,7 @@ body_take(struct stream *s, const char *bytes, size_t len)
 
 /* The Status of an answer that is no 200. */
 static void
-read_kept(struct stream *s)
+read_kept(struct api_stream *s)
 {
 	if (!s->body || *s->body != '{')
 		return;
@@ -320,7 +322,7 @@ read_kept(struct stream *s)
 }
 
 void
-body_end(struct stream *s, bool whole)
+api_response_end(struct api_stream *s, bool whole)
 {
 	if (s->status == 200 && !s->malformed && !s->error_code && framer_end(&s->framer) != 0 &&
 	    whole)
@@ -331,7 +333,7 @@ body_end(struct stream *s, bool whole)
 }
 
 void
-body_forget(struct stream *s)
+api_response_forget(struct api_stream *s)
 {
 	s->error_code = 0;
 	s->kind_seen = s->malformed = s->too_large = false;
@@ -343,9 +345,9 @@ body_forget(struct stream *s)
 }
 
 void
-body_clear(struct stream *s)
+api_response_clear(struct api_stream *s)
 {
-	body_forget(s);
+	api_response_forget(s);
 	framer_clear(&s->framer);
 	json_tokener_free(s->tokener);
 }

@@ -25,7 +25,7 @@ given(const char *s)
 }
 
 char *
-cluster_expand(const char *text)
+api_server_expand(const char *text)
 {
 	char *out = NULL;
 	size_t len = 0;
@@ -69,7 +69,7 @@ part(CURLU *u, CURLUPart which, unsigned flags)
  * libcurl is told whom to connect to.
  */
 static void
-verify_as(struct cluster *c, CURLU *u, const char *name)
+verify_as(struct api_server *c, CURLU *u, const char *name)
 {
 	char *host = part(u, CURLUPART_HOST, 0),
 	     *port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
@@ -83,7 +83,7 @@ verify_as(struct cluster *c, CURLU *u, const char *name)
 
 /* Checks the server's URL and stores it; 0 or -EINVAL after a log line. */
 static int
-set_url(struct cluster *c, const char *url, const char *tls_server_name)
+set_url(struct api_server *c, const char *url, const char *tls_server_name)
 {
 	CURLU *u = curl_url();
 	int error = -EINVAL;
@@ -120,7 +120,7 @@ out:
 }
 
 static int
-find_in_cluster(struct cluster *c, const char *dir)
+find_in_cluster(struct api_server *c, const char *dir)
 {
 	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
 		   *port = getenv("KUBERNETES_SERVICE_PORT");
@@ -146,7 +146,7 @@ find_in_cluster(struct cluster *c, const char *dir)
 
 /* The path of a file whose content is `data`, in memory only. */
 static char *
-memory_file(struct cluster *c, unsigned which, const char *name, const char *data, size_t len)
+memory_file(struct api_server *c, unsigned which, const char *name, const char *data, size_t len)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0 || write(fd, data, len) != (ssize_t)len)
@@ -157,7 +157,8 @@ memory_file(struct cluster *c, unsigned which, const char *name, const char *dat
 }
 
 static char *
-take_file(struct cluster *c, unsigned which, const char *name, const struct kubeconfig_file *file)
+take_file(
+    struct api_server *c, unsigned which, const char *name, const struct kubeconfig_file *file)
 {
 	if (file->data)
 		return memory_file(c, which, name, file->data, file->len);
@@ -169,7 +170,7 @@ take_file(struct cluster *c, unsigned which, const char *name, const struct kube
  * a typo shall not wait for the first handshake.
  */
 static int
-check_readable(const struct cluster *c, const char *what, const char *path)
+check_readable(const struct api_server *c, const char *what, const char *path)
 {
 	if (!path || access(path, R_OK) == 0)
 		return 0;
@@ -178,7 +179,7 @@ check_readable(const struct cluster *c, const char *what, const char *path)
 }
 
 static int
-find_kubeconfig(struct cluster *c, const char *path, const char *master_url)
+find_kubeconfig(struct api_server *c, const char *path, const char *master_url)
 {
 	struct kubeconfig k = { 0 };
 	char *why = NULL;
@@ -215,7 +216,7 @@ find_kubeconfig(struct cluster *c, const char *path, const char *master_url)
 }
 
 static void
-warn_of_exposure(const struct cluster *c)
+warn_of_exposure(const struct api_server *c)
 {
 	if (!(c->token || c->token_file))
 		return;
@@ -229,10 +230,10 @@ warn_of_exposure(const struct cluster *c)
 }
 
 int
-cluster_find(struct cluster *c, const struct cluster_source *source)
+api_server_find(struct api_server *c, const struct api_server_source *source)
 {
-	*c = (struct cluster){ .memory = { -1, -1, -1 } };
-	char *master = given(source->master_url) ? cluster_expand(source->master_url) : NULL;
+	*c = (struct api_server){ .memory = { -1, -1, -1 } };
+	char *master = given(source->master_url) ? api_server_expand(source->master_url) : NULL;
 	int error;
 	if (given(source->kubecfg_file)) {
 		error = find_kubeconfig(c, source->kubecfg_file, master);
@@ -249,7 +250,7 @@ cluster_find(struct cluster *c, const struct cluster_source *source)
 }
 
 bool
-cluster_has_token(const struct cluster *c)
+api_server_has_token(const struct api_server *c)
 {
 	return c->token || !c->token_file;
 }
@@ -258,11 +259,11 @@ cluster_has_token(const struct cluster *c)
 static char *
 read_token(const char *path)
 {
-	char *buf = xmalloc(CLUSTER_TOKEN_MAX + 1);
+	char *buf = xmalloc(API_SERVER_TOKEN_MAX + 1);
 	ssize_t len = -1;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0)
-		len = read(fd, buf, CLUSTER_TOKEN_MAX + 1);
+		len = read(fd, buf, API_SERVER_TOKEN_MAX + 1);
 	int error = len < 0 ? errno : 0;
 	if (fd >= 0)
 		close(fd);
@@ -276,23 +277,23 @@ read_token(const char *path)
 			error = EINVAL;
 	}
 	if (error == 0)
-		error = start == end ? ENODATA : len > CLUSTER_TOKEN_MAX ? EFBIG : 0;
+		error = start == end ? ENODATA : len > API_SERVER_TOKEN_MAX ? EFBIG : 0;
 	char *token = error ? NULL : xstrndup(start, (size_t)(end - start));
-	explicit_bzero(buf, CLUSTER_TOKEN_MAX + 1);
+	explicit_bzero(buf, API_SERVER_TOKEN_MAX + 1);
 	free(buf);
 	errno = error;
 	return token;
 }
 
 bool
-cluster_token_refresh(struct cluster *c, int64_t now_ms, bool force)
+api_server_token_refresh(struct api_server *c, int64_t now_ms, bool force)
 {
 	if (!c->token_file || (now_ms < c->token_due_ms && !force))
 		return false;
 	char *token = read_token(c->token_file);
 	int error = token ? 0 : errno;
 	/* A missing one is looked for each second: the kubelet may be about to mount it. */
-	c->token_due_ms = now_ms + (token || c->token ? CLUSTER_TOKEN_PERIOD_MS : 1000);
+	c->token_due_ms = now_ms + (token || c->token ? API_SERVER_TOKEN_PERIOD_MS : 1000);
 	if (error && error != c->token_error) {
 		errno = error;
 		log_warn("token %s: %s", c->token_file,
@@ -310,7 +311,7 @@ cluster_token_refresh(struct cluster *c, int64_t now_ms, bool force)
 }
 
 void
-cluster_free(struct cluster *c)
+api_server_free(struct api_server *c)
 {
 	for (unsigned i = 0; i < 3; i++) {
 		if (c->memory[i] >= 0)

@@ -3,22 +3,22 @@
  * in-cluster, from a kubeconfig, or by --kube-master-url.
  *
  *	KUBERNETES_SERVICE_HOST, _PORT, serviceaccount/{token,ca.crt}  --+
- *	kubeconfig: cluster and user of the current context            --+--> struct cluster
+ *	kubeconfig: cluster and user of the current context            --+--> struct api_server
  *	--kube-master-url (overrides the server)                       --+    --> libcurl handles
  *
  * Files are named to libcurl by path and read at each new connection, so a rotated CA or client
  * certificate counts at once. What a kubeconfig holds in place lies in sealed memory files, since
  * libcurl's GnuTLS takes no blobs; their paths are /proc/self/fd/N.
  */
-#ifndef KUBEDNS_CLUSTER_H
-#define KUBEDNS_CLUSTER_H
+#ifndef KUBEDNS_API_API_SERVER_H
+#define KUBEDNS_API_API_SERVER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CLUSTER_TOKEN_PERIOD_MS = 30000, CLUSTER_TOKEN_MAX = 64 << 10 };
+enum { API_SERVER_TOKEN_PERIOD_MS = 30000, API_SERVER_TOKEN_MAX = 64 << 10 };
 
-struct cluster {
+struct api_server {
 	char *origin; /* "in-cluster", the kubeconfig's path, "--kube-master-url":
 		       * where the rest comes from, for messages */
 	char *url; /* https://host:port/prefix without a final slash, as libcurl shall verify it */
@@ -37,32 +37,32 @@ struct cluster {
 	int token_error;      /* errno of the last read; 0: good */
 };
 
-struct cluster_source {
+struct api_server_source {
 	const char *kubecfg_file, *master_url; /* NULL or "": not given */
 	const char *serviceaccount_dir;        /* NULL: where the kubelet mounts it */
 };
 
 /*
  * Fills `c`; 0, or -EINVAL after one log line with what is wrong and what to do. Caller frees
- * with cluster_free in both cases.
+ * with api_server_free in both cases.
  */
-int cluster_find(struct cluster *c, const struct cluster_source *source);
+int api_server_find(struct api_server *c, const struct api_server_source *source);
 
 /*
  * Reads the token file again if it is due, or now with `force` (after a 401). True if the token
  * changed. A failed or empty read keeps the last good one and is logged once.
  */
-bool cluster_token_refresh(struct cluster *c, int64_t now_ms, bool force);
+bool api_server_token_refresh(struct api_server *c, int64_t now_ms, bool force);
 
 /* Whether a request can be made: there is a token, or none is needed. */
-bool cluster_has_token(const struct cluster *c);
+bool api_server_has_token(const struct api_server *c);
 
-void cluster_free(struct cluster *c);
+void api_server_free(struct api_server *c);
 
 /*
  * The text with ${NAME} and $NAME replaced by environment variables ("" where unset), as Go's
  * os.ExpandEnv. Caller frees.
  */
-char *cluster_expand(const char *text);
+char *api_server_expand(const char *text);
 
 #endif

@@ -15,14 +15,14 @@ enum {
 };
 
 void
-stream_tell(struct stream *s, enum event_type type, const struct object *object)
+api_stream_tell(struct api_stream *s, enum event_type type, const struct object *object)
 {
 	s->watch->sink(s->watch->arg, s->resource->object, type, object);
 	s->watch->told = true;
 }
 
 static void
-count_received(struct stream *s)
+count_received(struct api_stream *s)
 {
 	curl_off_t now = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &now);
@@ -32,16 +32,16 @@ count_received(struct stream *s)
 }
 
 static void
-count_request(struct stream *s)
+count_request(struct api_stream *s)
 {
 	unsigned code = 0;
-	while (code < CODE_OTHER && stream_codes[code] != s->status)
+	while (code < CODE_OTHER && api_stream_codes[code] != s->status)
 		code++;
 	s->requests[s->verb][s->status ? code : CODE_NONE]++;
 }
 
 static void
-solved(struct stream *s)
+solved(struct api_stream *s)
 {
 	struct watch *w = s->watch;
 	if (w->server_problem)
@@ -59,7 +59,7 @@ solved(struct stream *s)
  * One that came from somebody else's server has cost that a handshake: it is none of these.
  */
 static bool
-is_unreached(const struct stream *s, CURLcode code)
+is_unreached(const struct api_stream *s, CURLcode code)
 {
 	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
 }
@@ -82,7 +82,7 @@ server_is_away(struct watch *w, int64_t now_ms)
 static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
-	struct stream *s = arg;
+	struct api_stream *s = arg;
 	(void)to;
 	(void)from;
 	(void)to_port;
@@ -97,11 +97,11 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 
 /* The server is there again: those that wait because it was not need not wait longer. */
 static void
-wake_others(const struct stream *s)
+wake_others(const struct api_stream *s)
 {
-	struct stream *streams = s->watch->streams;
+	struct api_stream *streams = s->watch->streams;
 	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+	for (unsigned i = 0; i < API_COUNT; i++) {
 		if (streams[i].unanswered && streams[i].reflector.due_ms > soon)
 			streams[i].reflector.due_ms = soon;
 	}
@@ -109,7 +109,7 @@ wake_others(const struct stream *s)
 
 /* The status line and all headers are there. */
 static void
-answered(struct stream *s)
+answered(struct api_stream *s)
 {
 	long status = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -120,16 +120,16 @@ answered(struct stream *s)
 	if (status != 200)
 		return;
 	wake_others(s);
-	body_begin(s);
+	api_response_begin(s);
 	if (!reflector_answered(&s->reflector, clock_mono_ms()) || !s->wanted)
 		return;
 	s->objects = 0;
-	if (s->id == RESOURCE_SLICES && s->watch->streams[RESOURCE_ENDPOINTS].wanted) {
+	if (s->id == API_SLICES && s->watch->streams[API_ENDPOINTS].wanted) {
 		/* Its events must not mix with ours; the request is ended by the next turn. */
-		s->watch->streams[RESOURCE_ENDPOINTS].wanted = false;
+		s->watch->streams[API_ENDPOINTS].wanted = false;
 		log_info("endpointslices: allowed again; Endpoints are no longer used");
 	}
-	stream_tell(s, EVENT_LISTING, NULL);
+	api_stream_tell(s, EVENT_LISTING, NULL);
 }
 
 static size_t
@@ -143,21 +143,21 @@ on_header(char *line, size_t size, size_t count, void *arg)
 static size_t
 on_body(char *bytes, size_t size, size_t count, void *arg)
 {
-	struct stream *s = arg;
+	struct api_stream *s = arg;
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
 		reflector_progress(&s->reflector, clock_mono_ms());
-	int error = body_take(s, bytes, len);
+	int error = api_response_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
 		solved(s);
 	return error ? CURL_WRITEFUNC_ERROR : len;
 }
 
 static void
-forget_request(struct stream *s)
+forget_request(struct api_stream *s)
 {
-	body_forget(s);
+	api_response_forget(s);
 	s->status = 0;
 	s->reached = false;
 	s->received = 0;
@@ -165,7 +165,7 @@ forget_request(struct stream *s)
 }
 
 void
-stream_start(struct stream *s, int64_t now_ms)
+api_stream_start(struct api_stream *s, int64_t now_ms)
 {
 	struct watch *w = s->watch;
 	const char *verb = NULL;
@@ -184,7 +184,7 @@ stream_start(struct stream *s, int64_t now_ms)
 	curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
 	curl_easy_setopt(s->easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
-	request_options(s);
+	api_request_options(s);
 	s->fresh = false;
 	log_debug("%s: %s %s", s->resource->name, verb, url);
 	if (curl_multi_add_handle(w->multi, s->easy) != CURLM_OK)
@@ -195,7 +195,7 @@ stream_start(struct stream *s, int64_t now_ms)
 
 /* What is wrong with this resource; said when it is new. */
 static void
-own_problem(struct stream *s, char *text)
+own_problem(struct api_stream *s, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
 		log_warnx("api %s: %s: %s", s->watch->cluster.shown_url, s->resource->name, text);
@@ -209,7 +209,7 @@ own_problem(struct stream *s, char *text)
  * others at each attempt, as where a reset is noticed.
  */
 static void
-server_problem(struct stream *s, CURLcode code)
+server_problem(struct api_stream *s, CURLcode code)
 {
 	struct watch *w = s->watch;
 	free(s->problem);
@@ -222,7 +222,7 @@ server_problem(struct stream *s, CURLcode code)
 
 /* What a request that is over leaves to be said. */
 static void
-report(struct stream *s, CURLcode code, bool clean)
+report(struct api_stream *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
 	if (refused && s->reflector.phase == REFLECTOR_WATCHLIST)
@@ -249,7 +249,7 @@ report(struct stream *s, CURLcode code, bool clean)
 }
 
 void
-stream_finish(struct stream *s, int64_t now_ms, CURLcode code)
+api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
 {
 	struct watch *w = s->watch;
 	curl_off_t after_s = 0;
@@ -258,7 +258,7 @@ stream_finish(struct stream *s, int64_t now_ms, CURLcode code)
 		count_request(s);
 	s->unanswered = !s->status;
 	bool own = code == CURLE_WRITE_ERROR && (s->malformed || s->error_code);
-	body_end(s, code == CURLE_OK);
+	api_response_end(s, code == CURLE_OK);
 	curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &after_s);
 	struct reflector_end end = {
 		.status = s->status,
@@ -269,74 +269,75 @@ stream_finish(struct stream *s, int64_t now_ms, CURLcode code)
 		.too_large = s->too_large,
 		.token = s->token,
 		.retry_after_ms = after_s > 0 ? (int64_t)after_s * 1000 : -1,
-		.new_token = s->status == 401 && cluster_token_refresh(&w->cluster, now_ms, true),
+		.new_token =
+		    s->status == 401 && api_server_token_refresh(&w->cluster, now_ms, true),
 	};
 	if (end.unreached)
 		server_is_away(w, now_ms);
 	report(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(&s->reflector, now_ms, &end) && s->wanted) {
-		stream_tell(s, EVENT_SYNCED, NULL);
+		api_stream_tell(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
-	for (unsigned i = 0; i < RESOURCE_COUNT && (end.broken || !end.status); i++)
+	for (unsigned i = 0; i < API_COUNT && (end.broken || !end.status); i++)
 		reflector_doubt(&w->streams[i].reflector);
 	curl_multi_remove_handle(w->multi, s->easy);
-	request_clear(s);
+	api_request_clear(s);
 }
 
 /* The next request uses a new connection. */
 static void
-end_request(struct stream *s, int64_t now_ms, CURLcode code, const char *why)
+end_request(struct api_stream *s, int64_t now_ms, CURLcode code, const char *why)
 {
 	snprintf(s->curl_error, sizeof(s->curl_error), "%s", why);
 	s->fresh = true;
-	stream_finish(s, now_ms, code);
+	api_stream_finish(s, now_ms, code);
 }
 
 void
-stream_break(struct stream *s, int64_t now_ms, const char *why)
+api_stream_break(struct api_stream *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_ABORTED_BY_CALLBACK, why);
 }
 
 void
-stream_late(struct stream *s, int64_t now_ms, const char *why)
+api_stream_late(struct api_stream *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_OPERATION_TIMEDOUT, why);
 }
 
 void
-stream_stop(struct stream *s)
+api_stream_stop(struct api_stream *s)
 {
 	if (!s->reflector.running)
 		return;
 	s->reflector.running = false;
 	curl_multi_remove_handle(s->watch->multi, s->easy);
 	framer_clear(&s->framer);
-	request_clear(s);
+	api_request_clear(s);
 }
 
 void
-stream_init(struct stream *s, struct watch *w, enum resource_id id)
+api_stream_init(struct api_stream *s, struct watch *w, enum api_resource_id id)
 {
-	*s = (struct stream){
-		.watch = w, .id = id, .resource = &resources[id], .keep = resources[id].keep
+	*s = (struct api_stream){
+		.watch = w, .id = id, .resource = &api_resources[id], .keep = api_resources[id].keep
 	};
 	s->place = xasprintf("%s/%s", s->resource->group_path, s->resource->name);
 	s->selector = xstrdup("");
 	s->easy = curl_easy_init();
 	if (!s->easy)
 		log_fatalx("out of memory");
-	body_init(s);
+	api_response_init(s);
 	reflector_init(&s->reflector, !s->resource->required);
 }
 
 void
-stream_clear(struct stream *s)
+api_stream_clear(struct api_stream *s)
 {
-	stream_stop(s);
-	body_clear(s);
+	api_stream_stop(s);
+	api_response_clear(s);
 	curl_easy_cleanup(s->easy);
 	reflector_clear(&s->reflector);
 	free(s->place);

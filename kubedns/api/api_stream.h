@@ -1,12 +1,12 @@
 /*
  * One resource on its way from the API server to the sink: a reflector that decides, a libcurl
- * handle that asks, a framer and json-c that read. A request is started with stream_start(),
- * lives in the watch's multi handle, and ends in stream_finish().
+ * handle that asks, a framer and json-c that read. A request is started with api_stream_start(),
+ * lives in the watch's multi handle, and ends in api_stream_finish().
  *
  * Private to watch*.c, stream.c, body.c, request.c and api_error.c.
  */
-#ifndef KUBEDNS_STREAM_H
-#define KUBEDNS_STREAM_H
+#ifndef KUBEDNS_API_API_STREAM_H
+#define KUBEDNS_API_API_STREAM_H
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -20,53 +20,53 @@
 #include "kubedns/api/json_prune.h"
 #include "kubedns/api/watch.h"
 
-enum { STREAM_OBJECT_MAX = 8 << 20, STREAM_BODY_MAX = 64 << 10 };
+enum { API_STREAM_OBJECT_MAX = 8 << 20, API_STREAM_BODY_MAX = 64 << 10 };
 
-enum resource_id {
-	RESOURCE_SERVICES,
-	RESOURCE_SLICES,
-	RESOURCE_ENDPOINTS, /* where slices are denied */
-	RESOURCE_NAMESPACES,
-	RESOURCE_PODS,
-	RESOURCE_NODES,
-	RESOURCE_CONFIGMAPS,
-	RESOURCE_COUNT,
+enum api_resource_id {
+	API_SERVICES,
+	API_SLICES,
+	API_ENDPOINTS, /* where slices are denied */
+	API_NAMESPACES,
+	API_PODS,
+	API_NODES,
+	API_CONFIGMAPS,
+	API_COUNT,
 };
 
-struct resource {
+struct api_resource {
 	const char *name, *group_path, *kind, *list_kind;
 	const char *group; /* as RBAC spells it */
-	const struct trim_keep *keep;
+	const struct json_prune_keep *keep;
 	enum object_kind object;
 	bool namespaced;
 	bool required; /* readiness waits for it, or for the Endpoints in its stead, for ever */
 };
 
-extern const struct resource resources[RESOURCE_COUNT];
+extern const struct api_resource api_resources[API_COUNT];
 
-enum stream_verb { VERB_LIST, VERB_WATCH, VERB_COUNT };
+enum api_stream_verb { VERB_LIST, VERB_WATCH, VERB_COUNT };
 
 /* Answers that are told apart in the metrics; the last two are any other status, and none. */
 enum { CODE_COUNT = 14, CODE_OTHER = CODE_COUNT - 2, CODE_NONE = CODE_COUNT - 1 };
-extern const int stream_codes[CODE_COUNT - 2];
+extern const int api_stream_codes[CODE_COUNT - 2];
 
-enum stream_event {
-	STREAM_ADDED,
-	STREAM_MODIFIED,
-	STREAM_DELETED,
-	STREAM_BOOKMARK,
-	STREAM_ERROR,
-	STREAM_EVENT_COUNT
+enum api_stream_event {
+	API_STREAM_ADDED,
+	API_STREAM_MODIFIED,
+	API_STREAM_DELETED,
+	API_STREAM_BOOKMARK,
+	API_STREAM_ERROR,
+	API_STREAM_EVENT_COUNT
 };
-extern const char *const stream_event_names[STREAM_EVENT_COUNT];
+extern const char *const api_stream_event_names[API_STREAM_EVENT_COUNT];
 
 struct json_tokener;
 
-struct stream {
+struct api_stream {
 	struct watch *watch;
-	enum resource_id id;
-	const struct resource *resource;
-	const struct trim_keep *keep;
+	enum api_resource_id id;
+	const struct api_resource *resource;
+	const struct json_prune_keep *keep;
 	struct reflector reflector;
 	bool wanted;
 	char *place,
@@ -77,7 +77,7 @@ struct stream {
 	struct framer framer;
 	struct json_tokener *tokener;
 	/* the request in flight */
-	enum stream_verb verb;
+	enum api_stream_verb verb;
 	int status;      /* 0: no status line yet */
 	bool reached;    /* it has a connection, verified, to go out on */
 	bool fresh;      /* the next request shall use a new connection: the old one may be dead */
@@ -98,16 +98,16 @@ struct stream {
 	uint64_t objects;   /* offered in the last listing */
 	uint64_t rejected;  /* objects that could not be read */
 	uint64_t requests[VERB_COUNT][CODE_COUNT];
-	uint64_t events[STREAM_EVENT_COUNT];
+	uint64_t events[API_STREAM_EVENT_COUNT];
 	double last_event; /* Unix time; 0: none */
 };
 
 struct watch {
-	struct cluster cluster;
+	struct api_server cluster;
 	event_sink sink;
 	void *arg;
 	CURLM *multi;
-	struct stream streams[RESOURCE_COUNT];
+	struct api_stream streams[API_COUNT];
 	char *out; /* where objects are trimmed into */
 	size_t out_max;
 	CURLcode server_problem; /* the last one that was logged; CURLE_OK: it answers */
@@ -125,32 +125,32 @@ struct watch {
 };
 
 /* Prepares the stream of `id`, not wanted yet. */
-void stream_init(struct stream *s, struct watch *w, enum resource_id id);
+void api_stream_init(struct api_stream *s, struct watch *w, enum api_resource_id id);
 
 /* Begins the next request. */
-void stream_start(struct stream *s, int64_t now_ms);
+void api_stream_start(struct api_stream *s, int64_t now_ms);
 
 /* libcurl has ended the request (removed from the multi handle by the caller or here). */
-void stream_finish(struct stream *s, int64_t now_ms, CURLcode code);
+void api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code);
 
 /* Ends the request in flight as broken, for this reason; the next one uses a new connection. */
-void stream_break(struct stream *s, int64_t now_ms, const char *why);
+void api_stream_break(struct api_stream *s, int64_t now_ms, const char *why);
 
 /* The same for what is the fault of this request alone. */
-void stream_late(struct stream *s, int64_t now_ms, const char *why);
+void api_stream_late(struct api_stream *s, int64_t now_ms, const char *why);
 
 /* Ends the request in flight, if any, without consequence. */
-void stream_stop(struct stream *s);
+void api_stream_stop(struct api_stream *s);
 
-void stream_clear(struct stream *s);
+void api_stream_clear(struct api_stream *s);
 
 /* Connection, verification and headers of the next request, whose verb is known (request.c). */
-void request_options(struct stream *s);
+void api_request_options(struct api_stream *s);
 
-/* Frees what request_options() made, the token among it. */
-void request_clear(struct stream *s);
+/* Frees what api_request_options() made, the token among it. */
+void api_request_clear(struct api_stream *s);
 
 /* To the sink, as the next word on this stream's kind. */
-void stream_tell(struct stream *s, enum event_type type, const struct object *object);
+void api_stream_tell(struct api_stream *s, enum event_type type, const struct object *object);
 
 #endif

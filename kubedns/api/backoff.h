@@ -8,8 +8,8 @@
  * a refused connection every 2.5 s, fewer than three resources that wait for themselves would make,
  * and it is what decides how soon the data is right again.
  */
-#ifndef KUBEDNS_BACKOFF_H
-#define KUBEDNS_BACKOFF_H
+#ifndef KUBEDNS_API_BACKOFF_H
+#define KUBEDNS_API_BACKOFF_H
 
 #include <stdint.h>
 

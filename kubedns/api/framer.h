@@ -10,8 +10,8 @@
  * item's size is the caller's. What is handed on is cut at the right brackets and not validated
  * further: trim and json-c read it.
  */
-#ifndef KUBEDNS_FRAMER_H
-#define KUBEDNS_FRAMER_H
+#ifndef KUBEDNS_API_FRAMER_H
+#define KUBEDNS_API_FRAMER_H
 
 #include <stdbool.h>
 #include <stddef.h>

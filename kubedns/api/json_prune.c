@@ -25,7 +25,7 @@ enum { ARRAYS_MAX = 8 }; /* arrays in arrays: no kind has any, and each costs a 
 		NULL, 0, NULL, NULL                                                                \
 	}
 
-static const struct trim_keep annotations[] = {
+static const struct json_prune_keep annotations[] = {
 	KEEP("endpoints.kubernetes.io/last-change-trigger-time"),
 	KEEP("service.alpha.kubernetes.io/tolerate-unready-endpoints"),
 	KEEP("k8s.io/initial-events-end"), /* of a bookmark */
@@ -39,11 +39,11 @@ static const struct trim_keep annotations[] = {
 		    WITHIN("annotations", annotations), __VA_ARGS__ LAST,                          \
 	}
 
-static const struct trim_keep metadata[] = METADATA();
+static const struct json_prune_keep metadata[] = METADATA();
 
-static const struct trim_keep port[] = { KEEP("name"), KEEP("protocol"), KEEP("port"), LAST };
+static const struct json_prune_keep port[] = { KEEP("name"), KEEP("protocol"), KEEP("port"), LAST };
 
-static const struct trim_keep service_spec[] = {
+static const struct json_prune_keep service_spec[] = {
 	KEEP("type"),
 	KEEP("clusterIP"),
 	KEEP("clusterIPs"),
@@ -53,13 +53,13 @@ static const struct trim_keep service_spec[] = {
 	LAST,
 };
 
-const struct trim_keep trim_service[] = { KEEP("kind"), WITHIN("metadata", metadata),
+const struct json_prune_keep json_prune_service[] = { KEEP("kind"), WITHIN("metadata", metadata),
 	WITHIN("spec", service_spec), LAST };
 
-static const struct trim_keep slice_labels[] = { KEEP("kubernetes.io/service-name"), LAST };
-static const struct trim_keep slice_metadata[] = METADATA(WITHIN("labels", slice_labels), );
-static const struct trim_keep conditions[] = { KEEP("ready"), LAST };
-static const struct trim_keep target[] = { KEEP("kind"), KEEP("name"), LAST };
+static const struct json_prune_keep slice_labels[] = { KEEP("kubernetes.io/service-name"), LAST };
+static const struct json_prune_keep slice_metadata[] = METADATA(WITHIN("labels", slice_labels), );
+static const struct json_prune_keep conditions[] = { KEEP("ready"), LAST };
+static const struct json_prune_keep target[] = { KEEP("kind"), KEEP("name"), LAST };
 
 /*
  * A targetRef costs as much as the rest of an endpoint, and only --endpoint-pod-names needs it. So
@@ -76,57 +76,59 @@ static const struct trim_keep target[] = { KEEP("kind"), KEEP("name"), LAST };
 		    WITHIN("endpoints", endpoint), WITHIN("ports", port), LAST,                    \
 	}
 
-static const struct trim_keep slice_endpoint[] = ENDPOINT();
-static const struct trim_keep slice_endpoint_pod[] = ENDPOINT(WITHIN("targetRef", target), );
+static const struct json_prune_keep slice_endpoint[] = ENDPOINT();
+static const struct json_prune_keep slice_endpoint_pod[] = ENDPOINT(WITHIN("targetRef", target), );
 
-const struct trim_keep trim_slice[] = SLICE(slice_endpoint);
-const struct trim_keep trim_slice_pods[] = SLICE(slice_endpoint_pod);
+const struct json_prune_keep json_prune_slice[] = SLICE(slice_endpoint);
+const struct json_prune_keep json_prune_slice_pods[] = SLICE(slice_endpoint_pod);
 
-static const struct trim_keep address[] = { KEEP("ip"), KEEP("hostname"),
+static const struct json_prune_keep address[] = { KEEP("ip"), KEEP("hostname"),
 	WITHIN("targetRef", target), LAST };
 
-static const struct trim_keep subset[] = {
+static const struct json_prune_keep subset[] = {
 	WITHIN("addresses", address),
 	WITHIN("notReadyAddresses", address),
 	WITHIN("ports", port),
 	LAST,
 };
 
-const struct trim_keep trim_endpoints[] = { KEEP("kind"), WITHIN("metadata", metadata),
+const struct json_prune_keep json_prune_endpoints[] = { KEEP("kind"), WITHIN("metadata", metadata),
 	WITHIN("subsets", subset), LAST };
 
-const struct trim_keep trim_namespace[] = { KEEP("kind"), WITHIN("metadata", metadata), LAST };
+const struct json_prune_keep json_prune_namespace[] = { KEEP("kind"), WITHIN("metadata", metadata),
+	LAST };
 
-static const struct trim_keep pod_metadata[] = METADATA(KEEP("deletionTimestamp"), );
-static const struct trim_keep pod_ip[] = { KEEP("ip"), LAST };
-static const struct trim_keep pod_status[] = { KEEP("phase"), KEEP("podIP"),
+static const struct json_prune_keep pod_metadata[] = METADATA(KEEP("deletionTimestamp"), );
+static const struct json_prune_keep pod_ip[] = { KEEP("ip"), LAST };
+static const struct json_prune_keep pod_status[] = { KEEP("phase"), KEEP("podIP"),
 	WITHIN("podIPs", pod_ip), LAST };
 
-const struct trim_keep trim_pod[] = { KEEP("kind"), WITHIN("metadata", pod_metadata),
+const struct json_prune_keep json_prune_pod[] = { KEEP("kind"), WITHIN("metadata", pod_metadata),
 	WITHIN("status", pod_status), LAST };
 
-static const struct trim_keep node_labels[] = {
+static const struct json_prune_keep node_labels[] = {
 	KEEP("topology.kubernetes.io/zone"),
 	KEEP("topology.kubernetes.io/region"),
 	KEEP("failure-domain.beta.kubernetes.io/zone"),
 	KEEP("failure-domain.beta.kubernetes.io/region"),
 	LAST,
 };
-static const struct trim_keep node_metadata[] = METADATA(WITHIN("labels", node_labels), );
+static const struct json_prune_keep node_metadata[] = METADATA(WITHIN("labels", node_labels), );
 
-const struct trim_keep trim_node[] = { KEEP("kind"), WITHIN("metadata", node_metadata), LAST };
+const struct json_prune_keep json_prune_node[] = { KEEP("kind"), WITHIN("metadata", node_metadata),
+	LAST };
 
-const struct trim_keep trim_configmap[] = { KEEP("kind"), WITHIN("metadata", metadata),
+const struct json_prune_keep json_prune_configmap[] = { KEEP("kind"), WITHIN("metadata", metadata),
 	KEEP("data"), LAST };
 
 /*
  * The entry for a key in quotes. One with an escape in it may be any name: json-c shall decide,
  * so it is kept whole.
  */
-static const struct trim_keep *
-find(const struct trim_keep *keep, const char *key, size_t len, bool escapes)
+static const struct json_prune_keep *
+find(const struct json_prune_keep *keep, const char *key, size_t len, bool escapes)
 {
-	static const struct trim_keep whole = KEEP("");
+	static const struct json_prune_keep whole = KEEP("");
 	if (escapes)
 		return &whole;
 	for (; keep->key; keep++) {
@@ -147,16 +149,16 @@ put(struct output *out, const char *bytes, size_t len)
 	out->p += len;
 }
 
-static const char *trim_value(const struct trim_keep *keep, const char *p, const char *end,
-    unsigned arrays, struct output *out);
+static const char *json_prune_value(const struct json_prune_keep *keep, const char *p,
+    const char *end, unsigned arrays, struct output *out);
 
 /*
  * One `"key": value` at `p`, copied if it is kept; returns the position after it, or NULL.
  * `*first` says whether a comma is due.
  */
 static const char *
-trim_member(const struct trim_keep *keep, const char *p, const char *end, unsigned arrays,
-    bool *first, struct output *out)
+json_prune_member(const struct json_prune_keep *keep, const char *p, const char *end,
+    unsigned arrays, bool *first, struct output *out)
 {
 	bool escapes = false;
 	if (p == end || *p != '"')
@@ -168,7 +170,8 @@ trim_member(const struct trim_keep *keep, const char *p, const char *end, unsign
 	if (p == end || *p != ':')
 		return NULL;
 	p = jsonscan_space(p + 1, end);
-	const struct trim_keep *found = find(keep, key + 1, (size_t)(key_end - key) - 2, escapes);
+	const struct json_prune_keep *found =
+	    find(keep, key + 1, (size_t)(key_end - key) - 2, escapes);
 	if (!found)
 		return jsonscan_value(p, end);
 	struct output before = *out;
@@ -177,7 +180,7 @@ trim_member(const struct trim_keep *keep, const char *p, const char *end, unsign
 	put(out, key, (size_t)(key_end - key));
 	put(out, ":", 1);
 	const char *value = out->p;
-	p = trim_value(found->inside, p, end, arrays, out);
+	p = json_prune_value(found->inside, p, end, arrays, out);
 	if (p && found->unless && (size_t)(out->p - value) == strlen(found->unless) &&
 	    memcmp(value, found->unless, strlen(found->unless)) == 0)
 		*out = before;
@@ -201,8 +204,8 @@ next(const char *p, const char *end, char close, bool *last)
 }
 
 static const char *
-trim_members(const struct trim_keep *keep, const char *p, const char *end, unsigned arrays,
-    struct output *out)
+json_prune_members(const struct json_prune_keep *keep, const char *p, const char *end,
+    unsigned arrays, struct output *out)
 {
 	bool last = false, first = true;
 	put(out, "{", 1);
@@ -212,7 +215,7 @@ trim_members(const struct trim_keep *keep, const char *p, const char *end, unsig
 		last = true;
 	}
 	while (p && !last) {
-		p = trim_member(keep, p, end, arrays, &first, out);
+		p = json_prune_member(keep, p, end, arrays, &first, out);
 		if (p)
 			p = next(p, end, '}', &last);
 	}
@@ -222,8 +225,8 @@ trim_members(const struct trim_keep *keep, const char *p, const char *end, unsig
 }
 
 static const char *
-trim_elements(const struct trim_keep *keep, const char *p, const char *end, unsigned arrays,
-    struct output *out)
+json_prune_elements(const struct json_prune_keep *keep, const char *p, const char *end,
+    unsigned arrays, struct output *out)
 {
 	bool last = false, first = true;
 	if (arrays == ARRAYS_MAX)
@@ -238,7 +241,7 @@ trim_elements(const struct trim_keep *keep, const char *p, const char *end, unsi
 		if (!first)
 			put(out, ",", 1);
 		first = false;
-		p = trim_value(keep, p, end, arrays + 1, out);
+		p = json_prune_value(keep, p, end, arrays + 1, out);
 		if (p)
 			p = next(p, end, ']', &last);
 	}
@@ -248,13 +251,13 @@ trim_elements(const struct trim_keep *keep, const char *p, const char *end, unsi
 }
 
 static const char *
-trim_value(const struct trim_keep *keep, const char *p, const char *end, unsigned arrays,
-    struct output *out)
+json_prune_value(const struct json_prune_keep *keep, const char *p, const char *end,
+    unsigned arrays, struct output *out)
 {
 	if (keep && p < end && *p == '{')
-		return trim_members(keep, p, end, arrays, out);
+		return json_prune_members(keep, p, end, arrays, out);
 	if (keep && p < end && *p == '[')
-		return trim_elements(keep, p, end, arrays, out);
+		return json_prune_elements(keep, p, end, arrays, out);
 	const char *stop = jsonscan_value(p, end);
 	if (stop)
 		put(out, p, (size_t)(stop - p));
@@ -262,17 +265,17 @@ trim_value(const struct trim_keep *keep, const char *p, const char *end, unsigne
 }
 
 size_t
-trim_object(const struct trim_keep *keep, const char *json, size_t len, char *out)
+json_prune_object(const struct json_prune_keep *keep, const char *json, size_t len, char *out)
 {
 	struct output o = { out };
 	if (len < 2 || *json != '{')
 		return 0;
-	const char *stop = trim_value(keep, json, json + len, 0, &o);
+	const char *stop = json_prune_value(keep, json, json + len, 0, &o);
 	return stop == json + len ? (size_t)(o.p - out) : 0;
 }
 
 static void
-event_type(struct trim_event *event, const char *value, const char *stop)
+event_type(struct json_prune_event *event, const char *value, const char *stop)
 {
 	size_t len = *value == '"' ? (size_t)(stop - value) - 2 : 0;
 	if (len > sizeof(event->type) - 1)
@@ -283,24 +286,24 @@ event_type(struct trim_event *event, const char *value, const char *stop)
 
 /* The object, read when its type is known: a Status is wanted whole. */
 static const char *
-event_object(const struct trim_keep *keep, const char *p, const char *end, char *out,
-    struct trim_event *event)
+event_object(const struct json_prune_keep *keep, const char *p, const char *end, char *out,
+    struct json_prune_event *event)
 {
 	struct output o = { out };
 	const char *stop =
-	    trim_value(strcmp(event->type, "ERROR") == 0 ? NULL : keep, p, end, 0, &o);
+	    json_prune_value(strcmp(event->type, "ERROR") == 0 ? NULL : keep, p, end, 0, &o);
 	event->object = out;
 	event->object_len = stop && *p == '{' ? (size_t)(o.p - out) : 0;
 	return stop;
 }
 
 int
-trim_event(
-    const struct trim_keep *keep, const char *json, size_t len, char *out, struct trim_event *event)
+json_prune_event(const struct json_prune_keep *keep, const char *json, size_t len, char *out,
+    struct json_prune_event *event)
 {
 	const char *end = json + len, *p = jsonscan_space(json + 1, end), *early = NULL;
 	bool last = false;
-	*event = (struct trim_event){ .object = out };
+	*event = (struct json_prune_event){ .object = out };
 	while (p && !last) {
 		const char *key = p, *value = NULL;
 		bool escapes = false;

@@ -10,8 +10,8 @@
  * The tables are the only place besides object.c that knows field names; a field that object.c
  * begins to read is added in both.
  */
-#ifndef KUBEDNS_TRIM_H
-#define KUBEDNS_TRIM_H
+#ifndef KUBEDNS_API_JSON_PRUNE_H
+#define KUBEDNS_API_JSON_PRUNE_H
 
 #include <stddef.h>
 
@@ -19,28 +19,30 @@
  * A member that is kept; a table ends with a NULL key.
  * In an array the table counts for each element.
  */
-struct trim_keep {
+struct json_prune_keep {
 	const char *key;
 	size_t len;
-	const struct trim_keep *inside; /* NULL: the whole value */
-	const char *unless;             /* trimmed to this it says what its absence says; or NULL */
+	const struct json_prune_keep *inside; /* NULL: the whole value */
+	const char *unless; /* trimmed to this it says what its absence says; or NULL */
 };
 
 /*
  * Of an object in a list or a watch event of the kind; metadata.annotations keeps a bookmark's
  * end mark too.
  */
-extern const struct trim_keep trim_service[], trim_slice[], trim_slice_pods[] /* with targetRef */,
-    trim_endpoints[], trim_namespace[], trim_pod[], trim_node[], trim_configmap[];
+extern const struct json_prune_keep json_prune_service[], json_prune_slice[],
+    json_prune_slice_pods[] /* with targetRef */, json_prune_endpoints[], json_prune_namespace[],
+    json_prune_pod[], json_prune_node[], json_prune_configmap[];
 
 /*
  * Writes what `keep` keeps of the object of `len` bytes into `out` (`len` bytes are enough);
  * returns its length, 0 if it is malformed.
  */
-size_t trim_object(const struct trim_keep *keep, const char *json, size_t len, char *out);
+size_t json_prune_object(
+    const struct json_prune_keep *keep, const char *json, size_t len, char *out);
 
 /* A watch event, taken apart. */
-struct trim_event {
+struct json_prune_event {
 	char type[12]; /* "ADDED", ...; longer ones are cut off */
 	char *object;  /* `out`: trimmed, or whole for an ERROR's Status */
 	size_t object_len;
@@ -50,7 +52,7 @@ struct trim_event {
  * Reads {"type":..., "object":{...}},
  * the object trimmed into `out` (`len` bytes are enough); 0 or -EBADMSG.
  */
-int trim_event(const struct trim_keep *keep, const char *json, size_t len, char *out,
-    struct trim_event *event);
+int json_prune_event(const struct json_prune_keep *keep, const char *json, size_t len, char *out,
+    struct json_prune_event *event);
 
 #endif

@@ -9,8 +9,8 @@
  * the quotes' running parity says what is inside a string, and brackets that are not are counted.
  * Nothing is validated: a skipped value is only known to end.
  */
-#ifndef KUBEDNS_JSONSCAN_H
-#define KUBEDNS_JSONSCAN_H
+#ifndef KUBEDNS_API_JSONSCAN_H
+#define KUBEDNS_API_JSONSCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

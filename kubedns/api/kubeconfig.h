@@ -5,8 +5,8 @@
  * (exec, auth-provider), YAML aliases, and what is malformed are refused with a reason that says
  * what to do.
  */
-#ifndef KUBEDNS_KUBECONFIG_H
-#define KUBEDNS_KUBECONFIG_H
+#ifndef KUBEDNS_API_KUBECONFIG_H
+#define KUBEDNS_API_KUBECONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
  * fault's consequence is decided in reflector_ended(), nowhere else. Time is the caller's
  * monotonic clock in milliseconds.
  */
-#ifndef KUBEDNS_REFLECTOR_H
-#define KUBEDNS_REFLECTOR_H
+#ifndef KUBEDNS_API_REFLECTOR_H
+#define KUBEDNS_API_REFLECTOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,10 +17,10 @@ given(const char *s)
 	return s && *s;
 }
 
-static struct cluster_source
+static struct api_server_source
 source_of(const struct watch_config *config)
 {
-	return (struct cluster_source){
+	return (struct api_server_source){
 		.kubecfg_file = config->kubecfg_file,
 		.master_url = config->master_url,
 		.serviceaccount_dir = config->serviceaccount_dir,
@@ -30,14 +30,14 @@ source_of(const struct watch_config *config)
 int
 watch_check(const struct watch_config *config)
 {
-	struct cluster cluster;
-	struct cluster_source source = source_of(config);
+	struct api_server cluster;
+	struct api_server_source source = source_of(config);
 	if (config->no_api)
 		return 0;
-	int error = cluster_find(&cluster, &source);
+	int error = api_server_find(&cluster, &source);
 	if (error == 0)
 		log_info("api %s (%s)", cluster.shown_url, cluster.origin);
-	cluster_free(&cluster);
+	api_server_free(&cluster);
 	return error;
 }
 
@@ -57,7 +57,7 @@ user_agent(void)
 
 /* A further query parameter that filters. */
 static void
-select_by(struct stream *s, const char *parameter, const char *prefix, const char *value)
+select_by(struct api_stream *s, const char *parameter, const char *prefix, const char *value)
 {
 	char *plain = xasprintf("%s%s", prefix, value);
 	char *escaped = curl_easy_escape(s->easy, plain, 0);
@@ -69,7 +69,7 @@ select_by(struct stream *s, const char *parameter, const char *prefix, const cha
 }
 
 static void
-within(struct stream *s, const char *namespace)
+within(struct api_stream *s, const char *namespace)
 {
 	char *escaped = curl_easy_escape(s->easy, namespace, 0);
 	free(s->place);
@@ -82,32 +82,32 @@ within(struct stream *s, const char *namespace)
 static void
 choose(struct watch *w, const struct watch_config *config)
 {
-	struct stream *streams = w->streams;
-	streams[RESOURCE_SERVICES].wanted = streams[RESOURCE_SLICES].wanted =
-	    streams[RESOURCE_NAMESPACES].wanted = true;
-	streams[RESOURCE_PODS].wanted = config->pods;
-	streams[RESOURCE_NODES].wanted = config->nodes;
-	streams[RESOURCE_CONFIGMAPS].wanted = given(config->config_map);
+	struct api_stream *streams = w->streams;
+	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
+	    true;
+	streams[API_PODS].wanted = config->pods;
+	streams[API_NODES].wanted = config->nodes;
+	streams[API_CONFIGMAPS].wanted = given(config->config_map);
 	if (config->endpoint_pods)
-		streams[RESOURCE_SLICES].keep = trim_slice_pods;
+		streams[API_SLICES].keep = json_prune_slice_pods;
 	if (given(config->endpointslice_selector))
 		select_by(
-		    &streams[RESOURCE_SLICES], "labelSelector", "", config->endpointslice_selector);
+		    &streams[API_SLICES], "labelSelector", "", config->endpointslice_selector);
 	if (given(config->config_map)) {
 		const char *ns = config->config_map_namespace;
-		within(&streams[RESOURCE_CONFIGMAPS], given(ns) ? ns : "kube-system");
-		select_by(&streams[RESOURCE_CONFIGMAPS], "fieldSelector",
+		within(&streams[API_CONFIGMAPS], given(ns) ? ns : "kube-system");
+		select_by(&streams[API_CONFIGMAPS], "fieldSelector",
 		    "metadata.name=", config->config_map);
 	}
 	/* One namespace can be asked for, and a Role in it is then enough; of several, all are read
 	 * and the others left out. */
 	if (w->namespaces && w->namespaces[0] && !w->namespaces[1]) {
-		for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
-			if (resources[i].namespaced && i != RESOURCE_CONFIGMAPS)
+		for (unsigned i = 0; i < API_COUNT; i++) {
+			if (api_resources[i].namespaced && i != API_CONFIGMAPS)
 				within(&streams[i], w->namespaces[0]);
 		}
-		select_by(&streams[RESOURCE_NAMESPACES], "fieldSelector",
-		    "metadata.name=", w->namespaces[0]);
+		select_by(
+		    &streams[API_NAMESPACES], "fieldSelector", "metadata.name=", w->namespaces[0]);
 	}
 }
 
@@ -128,14 +128,14 @@ copy_list(const char *const *list)
 struct watch *
 watch_new(const struct watch_config *config, event_sink sink, void *arg)
 {
-	struct cluster_source source = source_of(config);
+	struct api_server_source source = source_of(config);
 	struct watch *w = xcalloc(1, sizeof(*w));
 	w->no_api = config->no_api;
 	w->sink = sink;
 	w->arg = arg;
 	w->cluster.memory[0] = w->cluster.memory[1] = w->cluster.memory[2] = -1;
-	if (!w->no_api && cluster_find(&w->cluster, &source) != 0) {
-		cluster_free(&w->cluster);
+	if (!w->no_api && api_server_find(&w->cluster, &source) != 0) {
+		api_server_free(&w->cluster);
 		free(w);
 		return NULL;
 	}
@@ -143,8 +143,8 @@ watch_new(const struct watch_config *config, event_sink sink, void *arg)
 		log_fatalx("libcurl cannot be initialised");
 	w->user_agent = user_agent();
 	w->namespaces = copy_list(config->namespaces);
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
-		stream_init(&w->streams[i], w, i);
+	for (unsigned i = 0; i < API_COUNT; i++)
+		api_stream_init(&w->streams[i], w, i);
 	if (!w->no_api) {
 		choose(w, config);
 		log_info("api %s (%s)", w->cluster.shown_url, w->cluster.origin);
@@ -157,11 +157,11 @@ watch_free(struct watch *w)
 {
 	if (!w)
 		return;
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
-		stream_clear(&w->streams[i]);
+	for (unsigned i = 0; i < API_COUNT; i++)
+		api_stream_clear(&w->streams[i]);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
-	cluster_free(&w->cluster);
+	api_server_free(&w->cluster);
 	for (const char **n = w->namespaces; n && *n; n++)
 		free((char *)(uintptr_t)*n);
 	free(w->namespaces);
@@ -179,7 +179,7 @@ gate_ms(const struct watch *w)
 {
 	if (!w->away)
 		return 0;
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+	for (unsigned i = 0; i < API_COUNT; i++) {
 		if (w->streams[i].reflector.running && !w->streams[i].reached)
 			return INT64_MAX;
 	}
@@ -192,9 +192,9 @@ next_deadline(const struct watch *w, int64_t now)
 {
 	int64_t next = INT64_MAX;
 	int64_t gate = gate_ms(w);
-	bool token = cluster_has_token(&w->cluster);
-	for (unsigned i = 0; i < RESOURCE_COUNT && !w->no_api; i++) {
-		const struct stream *s = &w->streams[i];
+	bool token = api_server_has_token(&w->cluster);
+	for (unsigned i = 0; i < API_COUNT && !w->no_api; i++) {
+		const struct api_stream *s = &w->streams[i];
 		const char *why;
 		int64_t at = INT64_MAX;
 		if (s->reflector.running)
@@ -259,8 +259,8 @@ watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
 static bool
 slices_alone_denied(struct watch *w)
 {
-	struct reflector *slices = &w->streams[RESOURCE_SLICES].reflector;
-	if (w->streams[RESOURCE_SERVICES].reflector.denied_ms)
+	struct reflector *slices = &w->streams[API_SLICES].reflector;
+	if (w->streams[API_SERVICES].reflector.denied_ms)
 		slices->denied_ms = slices->denied_last_ms;
 	return reflector_denied(slices);
 }
@@ -272,10 +272,10 @@ slices_alone_denied(struct watch *w)
 static void
 choose_endpoints(struct watch *w)
 {
-	struct stream *slices = &w->streams[RESOURCE_SLICES];
-	struct stream *endpoints = &w->streams[RESOURCE_ENDPOINTS];
+	struct api_stream *slices = &w->streams[API_SLICES];
+	struct api_stream *endpoints = &w->streams[API_ENDPOINTS];
 	if (!endpoints->wanted && endpoints->reflector.running)
-		stream_stop(endpoints);
+		api_stream_stop(endpoints);
 	slices->reflector.optional = endpoints->wanted;
 	if (endpoints->wanted || !slices_alone_denied(w))
 		return;
@@ -289,7 +289,7 @@ choose_endpoints(struct watch *w)
 }
 
 static bool
-settled(const struct stream *s, int64_t now)
+settled(const struct api_stream *s, int64_t now)
 {
 	const struct reflector *r = &s->reflector;
 	return !s->wanted || r->synced || (r->denied_ms && now - r->denied_ms >= SETTLE_MS);
@@ -298,16 +298,16 @@ settled(const struct stream *s, int64_t now)
 static void
 look_ready(struct watch *w, int64_t now)
 {
-	const struct stream *s = w->streams;
+	const struct api_stream *s = w->streams;
 	if (w->ready || w->no_api)
 		return;
-	if (!s[RESOURCE_SERVICES].reflector.synced ||
-	    !(s[RESOURCE_SLICES].reflector.synced || s[RESOURCE_ENDPOINTS].reflector.synced))
+	if (!s[API_SERVICES].reflector.synced ||
+	    !(s[API_SLICES].reflector.synced || s[API_ENDPOINTS].reflector.synced))
 		return;
 	if (!w->required_ms)
 		w->required_ms = now;
 	bool all = true;
-	for (unsigned i = RESOURCE_NAMESPACES; i < RESOURCE_COUNT; i++)
+	for (unsigned i = API_NAMESPACES; i < API_COUNT; i++)
 		all = all && settled(&s[i], now);
 	/* One that neither comes nor is refused does not hold up the cluster's DNS for ever. */
 	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
@@ -326,7 +326,7 @@ read_messages(struct watch *w, int64_t now)
 		CURLcode code = message->data.result;
 		if (code == CURLE_ABORTED_BY_CALLBACK) /* by on_request: the connection was dead */
 			code = CURLE_RECV_ERROR;
-		stream_finish((struct stream *)(void *)stream, now, code);
+		api_stream_finish((struct api_stream *)(void *)stream, now, code);
 	}
 }
 
@@ -334,11 +334,11 @@ read_messages(struct watch *w, int64_t now)
 static void
 leave_connection(struct watch *w, int64_t now)
 {
-	for (unsigned i = 0; i < RESOURCE_COUNT && w->goaway; i++) {
-		struct stream *s = &w->streams[i];
+	for (unsigned i = 0; i < API_COUNT && w->goaway; i++) {
+		struct api_stream *s = &w->streams[i];
 		if (s->reflector.running && s->status == 200 && !s->reflector.listing &&
 		    s->verb == VERB_WATCH)
-			stream_break(s, now, "the server is stopping");
+			api_stream_break(s, now, "the server is stopping");
 	}
 	w->goaway = false;
 }
@@ -354,17 +354,17 @@ watch_run(struct watch *w)
 		return false;
 	read_messages(w, now);
 	leave_connection(w, now);
-	cluster_token_refresh(&w->cluster, now, false);
+	api_server_token_refresh(&w->cluster, now, false);
 	choose_endpoints(w);
 	bool started = false;
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
-		struct stream *s = &w->streams[i];
+	for (unsigned i = 0; i < API_COUNT; i++) {
+		struct api_stream *s = &w->streams[i];
 		const char *why = NULL;
 		if (s->reflector.running && now >= reflector_deadline_ms(&s->reflector, &why))
-			stream_late(s, now, why);
+			api_stream_late(s, now, why);
 		if (s->wanted && !s->reflector.running && now >= s->reflector.due_ms &&
-		    now >= gate_ms(w) && cluster_has_token(&w->cluster)) {
-			stream_start(s, now);
+		    now >= gate_ms(w) && api_server_has_token(&w->cluster)) {
+			api_stream_start(s, now);
 			started = true;
 		}
 	}
@@ -378,7 +378,7 @@ void
 watch_want_nodes(struct watch *w)
 {
 	if (!w->no_api)
-		w->streams[RESOURCE_NODES].wanted = true;
+		w->streams[API_NODES].wanted = true;
 }
 
 bool

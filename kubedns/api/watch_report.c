@@ -7,7 +7,7 @@
 #include "lib/metrics.h"
 
 static void
-write_state(FILE *f, const struct stream *s)
+write_state(FILE *f, const struct api_stream *s)
 {
 	const struct reflector *r = &s->reflector;
 	unsigned long long objects = (unsigned long long)s->objects;
@@ -17,7 +17,7 @@ write_state(FILE *f, const struct stream *s)
 		    r->synced ? "synced, being listed anew" : "listing", objects);
 	else if (r->synced)
 		fprintf(f, "synced");
-	else if (!cluster_has_token(&s->watch->cluster))
+	else if (!api_server_has_token(&s->watch->cluster))
 		fprintf(f, "waiting for the token %s", s->watch->cluster.token_file);
 	else
 		fprintf(f, "not synced");
@@ -30,13 +30,13 @@ write_state(FILE *f, const struct stream *s)
 static void
 write_notes(FILE *f, const struct watch *w)
 {
-	if (w && w->streams[RESOURCE_ENDPOINTS].wanted)
+	if (w && w->streams[API_ENDPOINTS].wanted)
 		fputs("endpointslices: denied; using Endpoints, at most 1,000 addresses of a "
 		      "Service: apply "
 		      "the ClusterRole\n",
 		    f);
-	if (w && w->streams[RESOURCE_NAMESPACES].wanted &&
-	    reflector_denied(&w->streams[RESOURCE_NAMESPACES].reflector))
+	if (w && w->streams[API_NAMESPACES].wanted &&
+	    reflector_denied(&w->streams[API_NAMESPACES].reflector))
 		fputs("namespaces: denied; inferred from Services: apply the ClusterRole\n", f);
 }
 
@@ -61,7 +61,7 @@ watch_status(const struct watch *w)
 	FILE *f = open_memstream(&text, &len);
 	if (!f)
 		log_fatal("memory");
-	for (unsigned i = 0; i < RESOURCE_COUNT && w; i++) {
+	for (unsigned i = 0; i < API_COUNT && w; i++) {
 		if (w->streams[i].wanted)
 			write_state(f, &w->streams[i]);
 	}
@@ -78,14 +78,14 @@ write_requests(const struct watch *w, struct metrics *m)
 	};
 	metrics_family(m, "kubedns_api_requests_total", METRIC_COUNTER,
 	    "Requests to the API by their answer; none: no answer came.");
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+	for (unsigned i = 0; i < API_COUNT; i++) {
 		for (unsigned v = 0; v < VERB_COUNT; v++) {
 			for (unsigned c = 0; c < CODE_COUNT; c++) {
 				char code[12];
 				if (c < CODE_OTHER)
-					snprintf(code, sizeof(code), "%d", stream_codes[c]);
+					snprintf(code, sizeof(code), "%d", api_stream_codes[c]);
 				metrics_value(m, (double)w->streams[i].requests[v][c], "resource",
-				    resources[i].name, "verb", verbs[v], "code",
+				    api_resources[i].name, "verb", verbs[v], "code",
 				    c < CODE_OTHER    ? code
 				    : c == CODE_OTHER ? "other"
 						      : "none",
@@ -99,17 +99,17 @@ static void
 write_changes(const struct watch *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_watch_events_total", METRIC_COUNTER, "Events of watches.");
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
-		for (unsigned e = 0; e < STREAM_EVENT_COUNT; e++)
+	for (unsigned i = 0; i < API_COUNT; i++) {
+		for (unsigned e = 0; e < API_STREAM_EVENT_COUNT; e++)
 			metrics_value(m, (double)w->streams[i].events[e], "resource",
-			    resources[i].name, "type", stream_event_names[e], NULL);
+			    api_resources[i].name, "type", api_stream_event_names[e], NULL);
 	}
 	metrics_family(m, "kubedns_api_relists_total", METRIC_COUNTER,
 	    "Listings begun, by why they had to be.");
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++) {
+	for (unsigned i = 0; i < API_COUNT; i++) {
 		for (unsigned r = 0; r < RELIST_COUNT; r++)
 			metrics_value(m, (double)w->streams[i].reflector.relists[r], "resource",
-			    resources[i].name, "reason", relist_reason_name(r), NULL);
+			    api_resources[i].name, "reason", relist_reason_name(r), NULL);
 	}
 }
 
@@ -118,18 +118,18 @@ write_gauges(const struct watch *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_last_event_timestamp_seconds", METRIC_GAUGE,
 	    "When the last event of a watch came, bookmarks included; 0: none yet.");
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
-		metrics_value(m, w->streams[i].last_event, "resource", resources[i].name, NULL);
+	for (unsigned i = 0; i < API_COUNT; i++)
+		metrics_value(m, w->streams[i].last_event, "resource", api_resources[i].name, NULL);
 	metrics_family(m, "kubedns_api_synced", METRIC_GAUGE,
 	    "Whether the resource has been listed whole at least once.");
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
+	for (unsigned i = 0; i < API_COUNT; i++)
 		metrics_value(
-		    m, w->streams[i].reflector.synced, "resource", resources[i].name, NULL);
+		    m, w->streams[i].reflector.synced, "resource", api_resources[i].name, NULL);
 	metrics_family(m, "kubedns_api_failing", METRIC_GAUGE,
 	    "Whether the last request for the resource failed.");
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
+	for (unsigned i = 0; i < API_COUNT; i++)
 		metrics_value(
-		    m, w->streams[i].problem != NULL, "resource", resources[i].name, NULL);
+		    m, w->streams[i].problem != NULL, "resource", api_resources[i].name, NULL);
 }
 
 void
@@ -142,13 +142,13 @@ watch_metrics(const struct watch *w, struct metrics *m)
 	write_gauges(w, m);
 	metrics_family(m, "kubedns_api_objects_rejected_total", METRIC_COUNTER,
 	    "Objects that made no sense and were left out.");
-	for (unsigned i = 0; i < RESOURCE_COUNT; i++)
+	for (unsigned i = 0; i < API_COUNT; i++)
 		metrics_value(
-		    m, (double)w->streams[i].rejected, "resource", resources[i].name, NULL);
+		    m, (double)w->streams[i].rejected, "resource", api_resources[i].name, NULL);
 	metrics_family(m, "kubedns_api_received_bytes_total", METRIC_COUNTER,
 	    "Bytes of answers' bodies, as they came over the network.");
 	metrics_value(m, (double)w->received_bytes, NULL);
 	metrics_family(m, "kubedns_api_endpoints_fallback", METRIC_GAUGE,
 	    "1 while Endpoints are used because EndpointSlices are forbidden or not served.");
-	metrics_value(m, w->streams[RESOURCE_ENDPOINTS].wanted, NULL);
+	metrics_value(m, w->streams[API_ENDPOINTS].wanted, NULL);
 }

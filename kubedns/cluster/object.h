@@ -9,8 +9,8 @@
  * Every string is borrowed from the json-c tree and lives until object_clear and json_object_put;
  * the arrays belong to the object.
  */
-#ifndef KUBEDNS_OBJECT_H
-#define KUBEDNS_OBJECT_H
+#ifndef KUBEDNS_CLUSTER_OBJECT_H
+#define KUBEDNS_CLUSTER_OBJECT_H
 
 #include <stdbool.h>
 #include <stddef.h>

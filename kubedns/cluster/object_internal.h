@@ -2,8 +2,8 @@
  * What object.c and object_slices.c share: fields of JSON objects, read with a complaint where they
  * make no sense.
  */
-#ifndef KUBEDNS_OBJECT_INTERNAL_H
-#define KUBEDNS_OBJECT_INTERNAL_H
+#ifndef KUBEDNS_CLUSTER_OBJECT_INTERNAL_H
+#define KUBEDNS_CLUSTER_OBJECT_INTERNAL_H
 
 #include <json-c/json.h>
 

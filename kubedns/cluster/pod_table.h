@@ -4,8 +4,8 @@
  * they were when there were most of them. A pod has an entry for each of its addresses; a table is
  * for those of one family.
  */
-#ifndef KUBEDNS_POD_TABLE_H
-#define KUBEDNS_POD_TABLE_H
+#ifndef KUBEDNS_CLUSTER_POD_TABLE_H
+#define KUBEDNS_CLUSTER_POD_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>

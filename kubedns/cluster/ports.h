@@ -1,9 +1,9 @@
 /*
- * What the endpoints of a chunk listen on, shared by all chunks with the same list: most Services
+ * What the endpoints of a slice listen on, shared by all slices with the same list: most Services
  * of a cluster have one of a few lists.
  */
-#ifndef KUBEDNS_PORTS_H
-#define KUBEDNS_PORTS_H
+#ifndef KUBEDNS_CLUSTER_PORTS_H
+#define KUBEDNS_CLUSTER_PORTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -244,7 +244,7 @@ records_for_service(const struct records_config *config, const uint8_t *name,
 	case SERVICE_EXTERNALNAME:
 		external_name(&sets, name, service->external_name, sink, arg, why);
 		break;
-	case SERVICE_HEADLESS: /* its endpoints' chunks are its records */
+	case SERVICE_HEADLESS: /* its endpoints' slices are its records */
 	case SERVICE_PENDING:
 		break;
 	}

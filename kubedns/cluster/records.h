@@ -3,8 +3,8 @@
  * Pure: no tree, no clock, no socket. What depends on all endpoints of a headless Service is
  * written at answer time instead (answer.c).
  */
-#ifndef KUBEDNS_RECORDS_H
-#define KUBEDNS_RECORDS_H
+#ifndef KUBEDNS_CLUSTER_RECORDS_H
+#define KUBEDNS_CLUSTER_RECORDS_H
 
 #include <stddef.h>
 #include <stdint.h>

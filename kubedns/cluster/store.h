@@ -8,8 +8,8 @@
  * A listing marks what it sees and its end sweeps what it did not, in place. Single-threaded:
  * the main thread's.
  */
-#ifndef KUBEDNS_STORE_H
-#define KUBEDNS_STORE_H
+#ifndef KUBEDNS_CLUSTER_STORE_H
+#define KUBEDNS_CLUSTER_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * What the store's parts share: one entry an object, or one for what an object refers to. Every
  * entry begins with its hash (lib/table), but for pods: see kubedns/cluster/pod_table.h.
  */
-#ifndef KUBEDNS_STORE_INTERNAL_H
-#define KUBEDNS_STORE_INTERNAL_H
+#ifndef KUBEDNS_CLUSTER_STORE_INTERNAL_H
+#define KUBEDNS_CLUSTER_STORE_INTERNAL_H
 
 #include "kubedns/cluster/pod_table.h"
 #include "kubedns/cluster/store.h"
@@ -39,7 +39,7 @@ struct service {
 
 struct slice {
 	uint32_t hash;
-	uint32_t slot; /* of its chunk in the tree; 0: none, it names no Service */
+	uint32_t slot; /* of its slice in the tree; 0: none, it names no Service */
 	uint64_t version;
 	struct namespace *namespace;
 	struct service *service;

@@ -100,15 +100,15 @@ set_addrs(struct store *store, struct service *service, const struct addr *addrs
 }
 
 static uint32_t
-pool_flags(const struct store *store, const struct object_service *service)
+endpoint_set_flags(const struct store *store, const struct object_service *service)
 {
-	uint32_t flags = service->publish_not_ready ? POOL_NOT_READY : 0;
+	uint32_t flags = service->publish_not_ready ? ENDPOINTS_NOT_READY : 0;
 
 	if (service->type == SERVICE_HEADLESS)
-		return flags | POOL_ATTACHED | POOL_APEX | POOL_REVERSE;
+		return flags | ENDPOINTS_ATTACHED | ENDPOINTS_APEX | ENDPOINTS_REVERSE;
 	if (service->type == SERVICE_CLUSTERIP)
-		return flags | POOL_ATTACHED |
-		       (store->config.reverse_all_endpoints ? POOL_REVERSE : 0);
+		return flags | ENDPOINTS_ATTACHED |
+		       (store->config.reverse_all_endpoints ? ENDPOINTS_REVERSE : 0);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ service_hide(struct store *store, struct service *service)
 	if (!service->present)
 		return;
 	set_addrs(store, service, NULL, 0);
-	treecache_pool_flags(store->cache, service->owner, 0);
+	treecache_endpoint_set_flags(store->cache, service->owner, 0);
 	struct node *node = treecache_edit(store->cache, service->owner->name);
 	treecache_clear(store->cache, node);
 	node->flags = 0;
@@ -164,7 +164,7 @@ service_show(struct store *store, struct service *service, const struct object *
 	struct node *node = treecache_edit(store->cache, service->owner->name);
 	treecache_clear(store->cache, node);
 	node->flags = flags[from->type];
-	treecache_pool_flags(store->cache, service->owner, pool_flags(store, from));
+	treecache_endpoint_set_flags(store->cache, service->owner, endpoint_set_flags(store, from));
 	records_for_service(
 	    &store->config.records, service->owner->name, from, service_put_records, store, &why);
 	if (why != NULL)

@@ -95,11 +95,11 @@ put_ports(struct store *store, const struct ports *const_ports)
 	treecache_retire(store->cache, ports);
 }
 
-/* What a slice's chunk listens on, if it has a chunk. */
+/* What the endpoints of a slice listen on, if it has any. */
 static const struct ports *
 slice_ports(const struct store *store, const struct slice *slice)
 {
-	return slice->slot == 0 ? NULL : treecache_chunk(store->cache, slice->slot)->ports;
+	return slice->slot == 0 ? NULL : treecache_slice_at(store->cache, slice->slot)->ports;
 }
 
 /* Takes a slice away from the Service that it names. */
@@ -141,7 +141,7 @@ endpoint_host(const struct store *store, const struct object_endpoint *endpoint)
 }
 
 static void
-set_chunk(struct store *store, struct slice *slice, const struct object_slice *from)
+set_endpoints(struct store *store, struct slice *slice, const struct object_slice *from)
 {
 	size_t count = from->endpoint_count > UINT16_MAX ? UINT16_MAX : from->endpoint_count;
 	struct endpoint *endpoints = xcalloc(count, sizeof *endpoints);
@@ -182,7 +182,7 @@ apply_slice(struct store *store, bool relisted, const struct object *object,
 	}
 	if (service == NULL)
 		return;
-	set_chunk(store, slice, from);
+	set_endpoints(store, slice, from);
 	if (service->present)
 		service_stamp(store, service, object->trigger_time_ns);
 	else if (object->trigger_time_ns > service->stamp)

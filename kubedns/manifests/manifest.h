@@ -12,8 +12,8 @@
  * stand for gigabytes), unknown tags, keys that are no scalars, a key that comes twice, nesting
  * deeper than MANIFEST_DEPTH, objects larger than MANIFEST_OBJECT_MAX.
  */
-#ifndef KUBEDNS_MANIFEST_H
-#define KUBEDNS_MANIFEST_H
+#ifndef KUBEDNS_MANIFESTS_MANIFEST_H
+#define KUBEDNS_MANIFESTS_MANIFEST_H
 
 #include <stdbool.h>
 #include <stdio.h>

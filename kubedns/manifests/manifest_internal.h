@@ -1,7 +1,7 @@
 /* Shared by the readers of manifest files:
  * manifest.c (JSON, and what both need) and manifest_yaml.c. */
-#ifndef KUBEDNS_MANIFEST_INTERNAL_H
-#define KUBEDNS_MANIFEST_INTERNAL_H
+#ifndef KUBEDNS_MANIFESTS_MANIFEST_INTERNAL_H
+#define KUBEDNS_MANIFESTS_MANIFEST_INTERNAL_H
 
 #include "kubedns/manifests/manifest.h"
 

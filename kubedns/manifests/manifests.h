@@ -19,8 +19,8 @@
  * No object is kept in memory: a changed file is read once to see what differs and, if something
  * does, once more to send it. What is remembered is about 90 bytes an object.
  */
-#ifndef KUBEDNS_MANIFESTS_H
-#define KUBEDNS_MANIFESTS_H
+#ifndef KUBEDNS_MANIFESTS_MANIFESTS_H
+#define KUBEDNS_MANIFESTS_MANIFESTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

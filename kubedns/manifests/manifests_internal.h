@@ -1,6 +1,6 @@
 /* Shared by manifests.c (which files changed) and manifests_apply.c (what changed in them). */
-#ifndef KUBEDNS_MANIFESTS_INTERNAL_H
-#define KUBEDNS_MANIFESTS_INTERNAL_H
+#ifndef KUBEDNS_MANIFESTS_MANIFESTS_INTERNAL_H
+#define KUBEDNS_MANIFESTS_MANIFESTS_INTERNAL_H
 
 #include <time.h>
 #include <sys/types.h>

@@ -1,8 +1,8 @@
 /*
  * Where a query came from and its reply must go, kept while another server is asked.
  */
-#ifndef KUBEDNS_CLIENT_H
-#define KUBEDNS_CLIENT_H
+#ifndef KUBEDNS_SERVE_CLIENT_H
+#define KUBEDNS_SERVE_CLIENT_H
 
 #include <netinet/in.h>
 #include <stdint.h>

@@ -45,18 +45,18 @@ struct channel {
 
 struct attempt {
 	LIST_ENTRY(attempt) link;
-	struct pending *pending; /* NULL: answered by another attempt, or over */
+	struct inflight *inflight; /* NULL: answered by another attempt, or over */
 	struct channel *channel;
 };
 
 struct forward {
 	struct worker *worker;
-	struct asker *asker;
+	struct forward_ops *ops;
 	struct upstream upstreams[UPSTREAMS_MAX];
 	size_t upstream_count;
 	LIST_HEAD(channel_list, channel)
-	channels, retired, done;     /* in use; used up; nobody waits for it */
-	TAILQ_HEAD(, pending) queue; /* to be sent to the next server, at the end of the turn */
+	channels, retired, done;      /* in use; used up; nobody waits for it */
+	TAILQ_HEAD(, inflight) queue; /* to be sent to the next server, at the end of the turn */
 	struct channel **slots;
 	uint32_t slot_count;
 	uint32_t *free_slots;
@@ -264,23 +264,23 @@ channel_for(struct forward *forward, struct upstream *upstream)
 
 /* Sends it to the next server at the end of this turn: never from inside c-ares. */
 static void
-send_later(struct forward *forward, struct pending *pending)
+send_later(struct forward *forward, struct inflight *inflight)
 {
-	if (pending->queued)
+	if (inflight->queued)
 		return;
-	pending->queued = true;
-	TAILQ_INSERT_TAIL(&forward->queue, pending, by_queue);
+	inflight->queued = true;
+	TAILQ_INSERT_TAIL(&forward->queue, inflight, by_queue);
 }
 
 /* The attempt is over for its query. */
 static void
 detach(struct attempt *attempt)
 {
-	if (attempt->pending == NULL)
+	if (attempt->inflight == NULL)
 		return;
 	LIST_REMOVE(attempt, link);
-	attempt->pending->attempt_count--;
-	attempt->pending = NULL;
+	attempt->inflight->attempt_count--;
+	attempt->inflight = NULL;
 	struct channel *channel = attempt->channel;
 	if (--channel->waiting == 0 && channel->retired) {
 		LIST_REMOVE(channel, link);
@@ -314,7 +314,7 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 {
 	(void)timeouts;
 	struct attempt *attempt = arg;
-	struct pending *pending = attempt->pending;
+	struct inflight *inflight = attempt->inflight;
 	struct channel *channel = attempt->channel;
 	struct forward *forward = channel->forward;
 	enum verdict verdict = judge(status, reply, reply_len);
@@ -327,17 +327,17 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 		server_answered(forward, &channel->server);
 	if (verdict != ANSWERED) /* c-ares may now leave EDNS out of its further queries */
 		channel_retire(forward, channel);
-	if (pending == NULL || verdict == ABANDONED)
+	if (inflight == NULL || verdict == ABANDONED)
 		return;
 	if (verdict == ANSWERED) {
-		pending_finish(forward->worker, pending, reply, (size_t)reply_len);
+		inflight_finish(forward->worker, inflight, reply, (size_t)reply_len);
 		return;
 	}
 	if (verdict == FAILED)
 		server_failed(forward, &channel->server);
 	else
-		pending->declined = true;
-	send_later(forward, pending);
+		inflight->declined = true;
+	send_later(forward, inflight);
 }
 
 /*
@@ -345,18 +345,18 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
  * (no descriptor, no memory) is no failure yet: the retry time comes.
  */
 static void
-send_to(struct forward *forward, struct pending *pending, struct upstream *upstream)
+send_to(struct forward *forward, struct inflight *inflight, struct upstream *upstream)
 {
-	uint8_t query[PENDING_QUESTION_MAX];
+	uint8_t query[INFLIGHT_QUESTION_MAX];
 	struct channel *channel = channel_for(forward, upstream);
 	if (channel == NULL)
 		return;
-	size_t len = pending_question(pending, channel_id(forward, channel), query);
+	size_t len = inflight_question(inflight, channel_id(forward, channel), query);
 	struct attempt *attempt = xmalloc(sizeof(*attempt));
-	attempt->pending = pending;
+	attempt->inflight = inflight;
 	attempt->channel = channel;
-	LIST_INSERT_HEAD(&pending->attempts, attempt, link);
-	pending->attempt_count++;
+	LIST_INSERT_HEAD(&inflight->attempts, attempt, link);
+	inflight->attempt_count++;
 	channel->waiting++;
 	channel->open++;
 	forward->open++;
@@ -369,58 +369,58 @@ send_to(struct forward *forward, struct pending *pending, struct upstream *upstr
  * other attempts or for the retry time.
  */
 static void
-send_next(struct forward *forward, struct pending *pending, bool again)
+send_next(struct forward *forward, struct inflight *inflight, bool again)
 {
-	struct upstream *upstream = choose(forward, pending->tried);
-	if (upstream == NULL && forward->upstream_count > 0 && !pending->declined) {
-		if (!again && (pending->attempt_count > 0 || pending->rounds++ == 0))
+	struct upstream *upstream = choose(forward, inflight->tried);
+	if (upstream == NULL && forward->upstream_count > 0 && !inflight->declined) {
+		if (!again && (inflight->attempt_count > 0 || inflight->rounds++ == 0))
 			return;
-		pending->tried = 0;
+		inflight->tried = 0;
 		upstream = again ? choose(forward, 0) : NULL;
 	}
 	if (upstream != NULL) {
-		pending->tried |= (uint16_t)(1u << (upstream - forward->upstreams));
-		send_to(forward, pending, upstream);
-	} else if (again || pending->attempt_count == 0) {
-		pending_finish(forward->worker, pending, NULL, 0);
+		inflight->tried |= (uint16_t)(1u << (upstream - forward->upstreams));
+		send_to(forward, inflight, upstream);
+	} else if (again || inflight->attempt_count == 0) {
+		inflight_finish(forward->worker, inflight, NULL, 0);
 	}
 }
 
 static void
-ask(void *arg, struct pending *pending)
+ask(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
 	struct upstream *upstream = choose(forward, 0);
 	if (upstream == NULL) {
-		send_later(forward, pending); /* nobody to ask: SERVFAIL */
+		send_later(forward, inflight); /* nobody to ask: SERVFAIL */
 		return;
 	}
-	pending->tried = (uint16_t)(1u << (upstream - forward->upstreams));
-	send_to(forward, pending, upstream);
+	inflight->tried = (uint16_t)(1u << (upstream - forward->upstreams));
+	send_to(forward, inflight, upstream);
 }
 
 /* No answer for the retry time: what is out stays out, the next server is asked beside it. */
 static void
-retry(void *arg, struct pending *pending)
+retry(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
-	struct attempt *last = LIST_FIRST(&pending->attempts);
+	struct attempt *last = LIST_FIRST(&inflight->attempts);
 	if (last != NULL)
 		server_failed(forward, &last->channel->server);
 	stats_add(&forward->worker->stats->forward_retries, 1);
-	send_next(forward, pending, true);
+	send_next(forward, inflight, true);
 }
 
 static void
-forget(void *arg, struct pending *pending)
+forget(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
 	struct attempt *attempt;
-	while ((attempt = LIST_FIRST(&pending->attempts)) != NULL)
+	while ((attempt = LIST_FIRST(&inflight->attempts)) != NULL)
 		detach(attempt);
-	if (pending->queued)
-		TAILQ_REMOVE(&forward->queue, pending, by_queue);
-	pending->queued = false;
+	if (inflight->queued)
+		TAILQ_REMOVE(&forward->queue, inflight, by_queue);
+	inflight->queued = false;
 }
 
 /* --- the worker's side --- */
@@ -430,7 +430,7 @@ set_retry_time(struct forward *forward)
 {
 	int64_t ms = FORWARD_TIMEOUT_MS / (int64_t)(forward->upstream_count + 1);
 	ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms;
-	forward->asker->retry_ns = ms * 1000000;
+	forward->ops->retry_ns = ms * 1000000;
 }
 
 struct forward *
@@ -442,9 +442,9 @@ forward_new(struct worker *worker, const struct server *servers, size_t count)
 	LIST_INIT(&forward->retired);
 	LIST_INIT(&forward->done);
 	TAILQ_INIT(&forward->queue);
-	forward->asker = pending_asker(worker->pending);
-	*forward->asker =
-	    (struct asker){ .arg = forward, .ask = ask, .retry = retry, .forget = forget };
+	forward->ops = inflight_ops(worker->inflight);
+	*forward->ops =
+	    (struct forward_ops){ .arg = forward, .ask = ask, .retry = retry, .forget = forget };
 	forward_servers(forward, servers, count);
 	return forward;
 }
@@ -503,13 +503,13 @@ forward_turn(struct forward *forward)
 		forward->tick_at_ns = worker->now_ns + tick_ns;
 		tick(forward);
 	}
-	struct pending *pending;
-	while ((pending = TAILQ_FIRST(&forward->queue)) != NULL) {
-		TAILQ_REMOVE(&forward->queue, pending, by_queue);
-		pending->queued = false;
-		if (pending->tried != 0)
+	struct inflight *inflight;
+	while ((inflight = TAILQ_FIRST(&forward->queue)) != NULL) {
+		TAILQ_REMOVE(&forward->queue, inflight, by_queue);
+		inflight->queued = false;
+		if (inflight->tried != 0)
 			stats_add(&worker->stats->forward_retries, 1);
-		send_next(forward, pending, false);
+		send_next(forward, inflight, false);
 	}
 	struct channel *channel;
 	while ((channel = LIST_FIRST(&forward->done)) != NULL)

@@ -10,8 +10,8 @@
  * query that gets no answer is tried at the next server by a channel of that one. The first
  * answer of any attempt wins; a server that has failed is tried last for a while.
  */
-#ifndef KUBEDNS_FORWARD_H
-#define KUBEDNS_FORWARD_H
+#ifndef KUBEDNS_SERVE_FORWARD_H
+#define KUBEDNS_SERVE_FORWARD_H
 
 #include <stddef.h>
 #include <stdint.h>

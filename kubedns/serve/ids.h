@@ -2,8 +2,8 @@
  * Query IDs that nobody can guess (RFC 5452 section 9.2):
  * the kernel's random numbers, 64 at a time.
  */
-#ifndef KUBEDNS_IDS_H
-#define KUBEDNS_IDS_H
+#ifndef KUBEDNS_SERVE_IDS_H
+#define KUBEDNS_SERVE_IDS_H
 
 #include <stdint.h>
 #include <sys/random.h>

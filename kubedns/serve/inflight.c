@@ -16,19 +16,19 @@
  */
 enum { CLIENT_BUCKETS = 16384 };
 
-struct pending_table {
-	struct asker asker;
+struct inflight_table {
+	struct forward_ops ops;
 	unsigned max, client_max;
 	unsigned count;
-	TAILQ_HEAD(pending_queue, pending) by_deadline, by_retry;
+	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
 	uint16_t clients[CLIENT_BUCKETS];
 };
 
-struct pending_table *
-pending_new(struct worker *worker, unsigned max, unsigned client_max)
+struct inflight_table *
+inflight_new(struct worker *worker, unsigned max, unsigned client_max)
 {
 	(void)worker;
-	struct pending_table *table = xcalloc(1, sizeof(*table));
+	struct inflight_table *table = xcalloc(1, sizeof(*table));
 	table->max = max;
 	table->client_max = client_max < UINT16_MAX ? client_max : UINT16_MAX;
 	TAILQ_INIT(&table->by_deadline);
@@ -36,14 +36,14 @@ pending_new(struct worker *worker, unsigned max, unsigned client_max)
 	return table;
 }
 
-struct asker *
-pending_asker(struct pending_table *table)
+struct forward_ops *
+inflight_ops(struct inflight_table *table)
 {
-	return &table->asker;
+	return &table->ops;
 }
 
 static uint16_t *
-client_count(struct pending_table *table, const struct client *client)
+client_count(struct inflight_table *table, const struct client *client)
 {
 	return &table->clients[client->hash % CLIENT_BUCKETS];
 }
@@ -96,7 +96,7 @@ refuse(struct worker *worker, const struct client *client, const uint8_t *query,
 
 /* The bound that one more query of this client would pass, or DROP_COUNT. */
 static enum stats_drop
-bound_reached(struct pending_table *table, const struct client *client, size_t len)
+bound_reached(struct inflight_table *table, const struct client *client, size_t len)
 {
 	if (table->count >= table->max)
 		return DROP_FORWARD_TOTAL;
@@ -107,12 +107,12 @@ bound_reached(struct pending_table *table, const struct client *client, size_t l
 	return DROP_COUNT;
 }
 
-static struct pending *
+static struct inflight *
 keep(const struct worker *worker, const struct client *client, const uint8_t *query, size_t len,
     enum answer_outcome outcome, const struct answer_info *info)
 {
-	struct pending *pending = xmalloc(sizeof(*pending) + len);
-	*pending = (struct pending){
+	struct inflight *inflight = xmalloc(sizeof(*inflight) + len);
+	*inflight = (struct inflight){
 		.start_ns = worker->now_ns,
 		.client = *client,
 		.chase = outcome == ANSWER_CHASE,
@@ -122,16 +122,16 @@ keep(const struct worker *worker, const struct client *client, const uint8_t *qu
 		.info = *info,
 		.query_len = len,
 	};
-	memcpy(pending->query, query, len);
-	LIST_INIT(&pending->attempts);
-	return pending;
+	memcpy(inflight->query, query, len);
+	LIST_INIT(&inflight->attempts);
+	return inflight;
 }
 
 void
-pending_start(struct worker *worker, const struct client *client, const uint8_t *query,
+inflight_start(struct worker *worker, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
 {
-	struct pending_table *table = worker->pending;
+	struct inflight_table *table = worker->inflight;
 	if (client->proto == PROTO_TCP)
 		tcp_hold(worker->tcp, &client->peer.tcp);
 	enum stats_drop bound = bound_reached(table, client, query_len);
@@ -139,24 +139,24 @@ pending_start(struct worker *worker, const struct client *client, const uint8_t 
 		refuse(worker, client, query, query_len, info, bound);
 		return;
 	}
-	struct pending *pending = keep(worker, client, query, query_len, outcome, info);
+	struct inflight *inflight = keep(worker, client, query, query_len, outcome, info);
 	table->count++;
 	(*client_count(table, client))++;
 	stats_add(&worker->stats->forward_queries, 1);
 	stats_add(&worker->stats->forward_in_flight, 1);
-	pending->retry_ns = pending->start_ns + table->asker.retry_ns;
-	TAILQ_INSERT_TAIL(&table->by_deadline, pending, by_deadline);
-	TAILQ_INSERT_TAIL(&table->by_retry, pending, by_retry);
-	table->asker.ask(table->asker.arg, pending);
+	inflight->retry_ns = inflight->start_ns + table->ops.retry_ns;
+	TAILQ_INSERT_TAIL(&table->by_deadline, inflight, by_deadline);
+	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
+	table->ops.ask(table->ops.arg, inflight);
 }
 
 size_t
-pending_question(const struct pending *pending, uint16_t id, uint8_t *out)
+inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
 {
-	size_t len = query_write(out, PENDING_QUESTION_MAX, id, pending_name(pending),
-	    pending->type, CLASS_IN, DNS_UDP_PAYLOAD);
-	wire_put16(out + 2, wire_get16(out + 2) | (pending->flags & (FLAG_CD | FLAG_AD)));
-	if (pending->edns_do)
+	size_t len = query_write(out, INFLIGHT_QUESTION_MAX, id, inflight_name(inflight),
+	    inflight->type, CLASS_IN, DNS_UDP_PAYLOAD);
+	wire_put16(out + 2, wire_get16(out + 2) | (inflight->flags & (FLAG_CD | FLAG_AD)));
+	if (inflight->edns_do)
 		out[len - 4] |=
 		    0x80; /* the OPT is the last record: version, DO and Z, RDLENGTH 0 */
 	return len;
@@ -164,7 +164,7 @@ pending_question(const struct pending *pending, uint16_t id, uint8_t *out)
 
 struct forwarded {
 	struct worker *worker;
-	struct pending *pending;
+	struct inflight *inflight;
 	const uint8_t *upstream;
 	size_t upstream_len;
 };
@@ -173,94 +173,95 @@ static size_t
 make_forwarded(void *arg, bool tcp, uint8_t *out, size_t max)
 {
 	const struct forwarded *f = arg;
-	struct pending *pending = f->pending;
+	struct inflight *inflight = f->inflight;
 	size_t len;
 	rcu_enter();
 	const struct answer_config *config = f->worker->answers;
-	if (pending->chase)
-		len = answer_chased(config, tree_current(f->worker->tree), pending->query,
-		    pending->query_len, f->upstream, f->upstream_len, tcp, out, max,
-		    &pending->info);
+	if (inflight->chase)
+		len = answer_chased(config, tree_current(f->worker->tree), inflight->query,
+		    inflight->query_len, f->upstream, f->upstream_len, tcp, out, max,
+		    &inflight->info);
 	else
-		len = answer_forwarded(config, pending->query, pending->query_len, f->upstream,
-		    f->upstream_len, tcp, out, max, &pending->info);
+		len = answer_forwarded(config, inflight->query, inflight->query_len, f->upstream,
+		    f->upstream_len, tcp, out, max, &inflight->info);
 	rcu_leave();
 	return len;
 }
 
 static void
-unlink_pending(struct worker *worker, struct pending *pending)
+unlink_pending(struct worker *worker, struct inflight *inflight)
 {
-	struct pending_table *table = worker->pending;
-	table->asker.forget(table->asker.arg, pending);
-	TAILQ_REMOVE(&table->by_deadline, pending, by_deadline);
-	TAILQ_REMOVE(&table->by_retry, pending, by_retry);
-	assert(table->count > 0 && *client_count(table, &pending->client) > 0);
+	struct inflight_table *table = worker->inflight;
+	table->ops.forget(table->ops.arg, inflight);
+	TAILQ_REMOVE(&table->by_deadline, inflight, by_deadline);
+	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
+	assert(table->count > 0 && *client_count(table, &inflight->client) > 0);
 	table->count--;
-	(*client_count(table, &pending->client))--;
+	(*client_count(table, &inflight->client))--;
 	stats_sub(&worker->stats->forward_in_flight, 1);
 }
 
 void
-pending_finish(
-    struct worker *worker, struct pending *pending, const uint8_t *upstream, size_t upstream_len)
+inflight_finish(
+    struct worker *worker, struct inflight *inflight, const uint8_t *upstream, size_t upstream_len)
 {
-	struct forwarded forwarded = { worker, pending, upstream, upstream_len };
+	struct forwarded forwarded = { worker, inflight, upstream, upstream_len };
 	/*
 	 * What answer() found stays what is counted: the system, and the type asked by the client.
 	 */
-	enum answer_system system = pending->info.system;
-	unlink_pending(worker, pending);
+	enum answer_system system = inflight->info.system;
+	unlink_pending(worker, inflight);
 	if (upstream == NULL)
 		stats_add(&worker->stats->forward_failed, 1);
-	send_reply(worker, &pending->client, &pending->info, make_forwarded, &forwarded);
-	uint64_t took_ns =
-	    worker->now_ns > pending->start_ns ? (uint64_t)(worker->now_ns - pending->start_ns) : 0;
+	send_reply(worker, &inflight->client, &inflight->info, make_forwarded, &forwarded);
+	uint64_t took_ns = worker->now_ns > inflight->start_ns
+			       ? (uint64_t)(worker->now_ns - inflight->start_ns)
+			       : 0;
 	stats_took(&worker->stats->times[system], took_ns, 1);
 	stats_took(&worker->stats->forward_times, took_ns, 1);
-	free(pending);
+	free(inflight);
 }
 
 static void
-retry(struct worker *worker, struct pending *pending)
+retry(struct worker *worker, struct inflight *inflight)
 {
-	struct pending_table *table = worker->pending;
-	TAILQ_REMOVE(&table->by_retry, pending, by_retry);
-	pending->retry_ns = worker->now_ns + table->asker.retry_ns;
-	TAILQ_INSERT_TAIL(&table->by_retry, pending, by_retry);
-	table->asker.retry(table->asker.arg, pending);
+	struct inflight_table *table = worker->inflight;
+	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
+	inflight->retry_ns = worker->now_ns + table->ops.retry_ns;
+	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
+	table->ops.retry(table->ops.arg, inflight);
 }
 
 int64_t
-pending_turn(struct worker *worker)
+inflight_turn(struct worker *worker)
 {
 	static const int64_t timeout_ns = FORWARD_TIMEOUT_MS * INT64_C(1000000);
-	struct pending_table *table = worker->pending;
-	struct pending *pending;
-	while ((pending = TAILQ_FIRST(&table->by_deadline)) != NULL &&
+	struct inflight_table *table = worker->inflight;
+	struct inflight *inflight;
+	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL &&
 	       /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
-	       pending->start_ns + timeout_ns <= worker->now_ns)
-		pending_finish(worker, pending, NULL, 0);
-	while ((pending = TAILQ_FIRST(&table->by_retry)) != NULL &&
-	       pending->retry_ns <= worker->now_ns)
-		retry(worker, pending);
-	const struct pending *deadline = TAILQ_FIRST(&table->by_deadline);
+	       inflight->start_ns + timeout_ns <= worker->now_ns)
+		inflight_finish(worker, inflight, NULL, 0);
+	while ((inflight = TAILQ_FIRST(&table->by_retry)) != NULL &&
+	       inflight->retry_ns <= worker->now_ns)
+		retry(worker, inflight);
+	const struct inflight *deadline = TAILQ_FIRST(&table->by_deadline);
 	if (deadline == NULL)
 		return 0;
 	return sooner(deadline->start_ns + timeout_ns, TAILQ_FIRST(&table->by_retry)->retry_ns);
 }
 
 void
-pending_finish_all(struct worker *worker)
+inflight_finish_all(struct worker *worker)
 {
-	struct pending *pending;
-	while ((pending = TAILQ_FIRST(&worker->pending->by_deadline)) != NULL)
+	struct inflight *inflight;
+	while ((inflight = TAILQ_FIRST(&worker->inflight->by_deadline)) != NULL)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
-		pending_finish(worker, pending, NULL, 0);
+		inflight_finish(worker, inflight, NULL, 0);
 }
 
 void
-pending_free(struct pending_table *table)
+inflight_free(struct inflight_table *table)
 {
 	assert(table == NULL || table->count == 0);
 	free(table);

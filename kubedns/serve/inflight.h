@@ -3,14 +3,14 @@
  * in how they ask; what is the same for both is here: bounds in total and per client, the
  * deadline, and the reply.
  *
- *	answer() says FORWARD or CHASE -> pending_start -> asker's ask()
- *	... pending_finish -> answer_forwarded() or answer_chased() -> client
+ *	answer() says FORWARD or CHASE -> inflight_start -> asker's ask()
+ *	... inflight_finish -> answer_forwarded() or answer_chased() -> client
  *
  * A pending query ends exactly once: answered, or SERVFAIL at its deadline. All deadlines are
  * equally far away, and so are all retries: two queues in order of time are the timers.
  */
-#ifndef KUBEDNS_PENDING_H
-#define KUBEDNS_PENDING_H
+#ifndef KUBEDNS_SERVE_INFLIGHT_H
+#define KUBEDNS_SERVE_INFLIGHT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,9 +24,9 @@ struct attempt; /* forward.c */
 struct relay_port;
 struct relay_conn;
 
-struct pending {
-	TAILQ_ENTRY(pending) by_deadline;
-	TAILQ_ENTRY(pending) by_retry;
+struct inflight {
+	TAILQ_ENTRY(inflight) by_deadline;
+	TAILQ_ENTRY(inflight) by_retry;
 	int64_t start_ns, retry_ns;
 	struct client client;
 	bool chase;
@@ -48,7 +48,7 @@ struct pending {
 	unsigned place;
 
 	bool queued; /* in the asker's queue: to be sent again, or when there is a connection */
-	TAILQ_ENTRY(pending) by_queue;
+	TAILQ_ENTRY(inflight) by_queue;
 
 	size_t query_len;
 	uint8_t query[];
@@ -56,54 +56,54 @@ struct pending {
 
 /* The name asked of the other server. */
 static inline const uint8_t *
-pending_name(const struct pending *pending)
+inflight_name(const struct inflight *inflight)
 {
-	return pending->chase ? pending->info.target.wire : pending->info.query.qname;
+	return inflight->chase ? inflight->info.target.wire : inflight->info.query.qname;
 }
 
 /* How queries are asked: forward.c or relay.c. */
-struct asker {
+struct forward_ops {
 	void *arg;
 	void (*ask)(void *arg,
-	    struct pending *pending); /* first time; may not finish it before it returns */
-	void (*retry)(void *arg, struct pending *pending); /* no answer for the retry time */
+	    struct inflight *inflight); /* first time; may not finish it before it returns */
+	void (*retry)(void *arg, struct inflight *inflight); /* no answer for the retry time */
 	void (*forget)(
-	    void *arg, struct pending *pending); /* it is over: no callback for it any more */
+	    void *arg, struct inflight *inflight); /* it is over: no callback for it any more */
 	int64_t retry_ns;
 };
 
-struct pending_table *pending_new(struct worker *worker, unsigned max, unsigned client_max);
+struct inflight_table *inflight_new(struct worker *worker, unsigned max, unsigned client_max);
 
-/* Who asks; set once, before the first pending_start, but for retry_ns. */
-struct asker *pending_asker(struct pending_table *table);
+/* Who asks; set once, before the first inflight_start, but for retry_ns. */
+struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
  * Keeps a query that answer() called FORWARD or CHASE, or replies REFUSED where a bound is reached.
  */
-void pending_start(struct worker *worker, const struct client *client, const uint8_t *query,
+void inflight_start(struct worker *worker, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);
 
 /* Replies with what the other server said (NULL: SERVFAIL) and frees `pending`. */
-void pending_finish(
-    struct worker *worker, struct pending *pending, const uint8_t *upstream, size_t upstream_len);
+void inflight_finish(
+    struct worker *worker, struct inflight *inflight, const uint8_t *upstream, size_t upstream_len);
 
-enum { PENDING_QUESTION_MAX = 512 /* a name, a question, an OPT */ };
+enum { INFLIGHT_QUESTION_MAX = 512 /* a name, a question, an OPT */ };
 
 /*
- * Writes what to ask another server about `pending` into room of PENDING_QUESTION_MAX bytes: RD,
+ * Writes what to ask another server about `pending` into room of INFLIGHT_QUESTION_MAX bytes: RD,
  * the client's CD and AD, EDNS with the client's DO. Returns its length.
  */
-size_t pending_question(const struct pending *pending, uint16_t id, uint8_t *out);
+size_t inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out);
 
 /*
  * Retries and ends what is due; returns when it must be called again (worker time, 0: not at all).
  */
-int64_t pending_turn(struct worker *worker);
+int64_t inflight_turn(struct worker *worker);
 
 /* SERVFAIL to all; at the end. */
-void pending_finish_all(struct worker *worker);
+void inflight_finish_all(struct worker *worker);
 
 /* NULL is fine. Nothing may be pending. */
-void pending_free(struct pending_table *table);
+void inflight_free(struct inflight_table *table);
 
 #endif

@@ -32,7 +32,7 @@ struct relay_port {
 	uint32_t slot, generation;
 	unsigned used, open;
 	uint16_t ids[PORT_QUERIES];
-	struct pending *queries[PORT_QUERIES]; /* NULL: answered or over */
+	struct inflight *queries[PORT_QUERIES]; /* NULL: answered or over */
 };
 
 struct relay {
@@ -54,7 +54,7 @@ struct relay {
 	struct iovec out_iov[PORT_QUERIES];
 	bool segments; /* the kernel cuts a run into its messages: UDP_SEGMENT */
 
-	TAILQ_HEAD(, pending) refused; /* nobody listened: to be sent again soon */
+	TAILQ_HEAD(, inflight) refused; /* nobody listened: to be sent again soon */
 	int64_t refused_at_ns;
 
 	struct mmsghdr in[PORT_QUERIES];
@@ -65,20 +65,20 @@ struct relay {
 
 /* The message to send: the client's own, or a question of ours for a CNAME's target. */
 static size_t
-write_query(const struct pending *pending, uint16_t id, uint8_t *out)
+write_query(const struct inflight *inflight, uint16_t id, uint8_t *out)
 {
-	if (pending->chase)
-		return pending_question(pending, id, out);
-	memcpy(out, pending->query, pending->query_len);
+	if (inflight->chase)
+		return inflight_question(inflight, id, out);
+	memcpy(out, inflight->query, inflight->query_len);
 	wire_put16(out, id);
-	return pending->query_len;
+	return inflight->query_len;
 }
 
 bool
-relay_matches(const struct pending *pending, uint16_t id, const uint8_t *reply, size_t len)
+relay_matches(const struct inflight *inflight, uint16_t id, const uint8_t *reply, size_t len)
 {
 	return len >= DNS_HEADER && wire_get16(reply) == id &&
-	       wire_replies_to(reply, len, pending_name(pending), pending->type, CLASS_IN);
+	       wire_replies_to(reply, len, inflight_name(inflight), inflight->type, CLASS_IN);
 }
 
 /* --- ports --- */
@@ -159,13 +159,13 @@ port_open(struct relay *relay)
 
 /* The query is no longer out: its place is free, and the port with it when it was the last. */
 static void
-leave_port(struct relay *relay, struct pending *pending)
+leave_port(struct relay *relay, struct inflight *inflight)
 {
-	struct relay_port *port = pending->port;
+	struct relay_port *port = inflight->port;
 	if (port == NULL)
 		return;
-	port->queries[pending->place] = NULL;
-	pending->port = NULL;
+	port->queries[inflight->place] = NULL;
+	inflight->port = NULL;
 	if (--port->open == 0 && port != relay->current)
 		port_retire(relay, port);
 }
@@ -179,13 +179,13 @@ port_refused(struct relay *relay, struct relay_port *port)
 {
 	stats_add(&relay->worker->stats->forward_server_failures, 1);
 	for (unsigned i = 0; i < port->used; i++) {
-		struct pending *pending = port->queries[i];
-		if (pending == NULL || pending->queued)
+		struct inflight *inflight = port->queries[i];
+		if (inflight == NULL || inflight->queued)
 			continue;
 		if (TAILQ_EMPTY(&relay->refused))
 			relay->refused_at_ns = relay->worker->now_ns + refused_ns;
-		pending->queued = true;
-		TAILQ_INSERT_TAIL(&relay->refused, pending, by_queue);
+		inflight->queued = true;
+		TAILQ_INSERT_TAIL(&relay->refused, inflight, by_queue);
 	}
 }
 
@@ -328,7 +328,7 @@ flush(struct relay *relay)
 
 /* Gives the query a place and an ID at the current port. */
 static bool
-take_place(struct relay *relay, struct pending *pending)
+take_place(struct relay *relay, struct inflight *inflight)
 {
 	if (relay->current != NULL && relay->current->used == PORT_QUERIES)
 		flush(relay);
@@ -337,10 +337,10 @@ take_place(struct relay *relay, struct pending *pending)
 	struct relay_port *port = relay->current;
 	if (port == NULL)
 		return false;
-	pending->port = port;
-	pending->place = port->used;
+	inflight->port = port;
+	inflight->place = port->used;
 	port->ids[port->used] = ids_take(&relay->ids, port->ids, port->used);
-	port->queries[port->used++] = pending;
+	port->queries[port->used++] = inflight;
 	port->open++;
 	return true;
 }
@@ -348,61 +348,61 @@ take_place(struct relay *relay, struct pending *pending)
 /* --- asker --- */
 
 static void
-ask(void *arg, struct pending *pending)
+ask(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
-	if (!take_place(relay, pending))
+	if (!take_place(relay, inflight))
 		return; /* no descriptor: the retry time comes */
 	uint8_t *message = relay->out + relay->out_used;
-	size_t len = write_query(pending, pending->port->ids[pending->place], message);
+	size_t len = write_query(inflight, inflight->port->ids[inflight->place], message);
 	relay->out_iov[relay->out_count++] = (struct iovec){ message, len };
 	relay->out_used += len;
 }
 
 /* Once more by the same port with the same ID, so that the reply to the first one counts too. */
 static void
-send_again(struct relay *relay, struct pending *pending)
+send_again(struct relay *relay, struct inflight *inflight)
 {
 	uint8_t message[DNS_UDP_QUERY_MAX];
 	stats_add(&relay->worker->stats->forward_retries, 1);
-	if (pending->port == NULL) {
-		ask(relay, pending);
+	if (inflight->port == NULL) {
+		ask(relay, inflight);
 		return;
 	}
-	size_t len = write_query(pending, pending->port->ids[pending->place], message);
-	ssize_t n = send(pending->port->fd, message, len, MSG_DONTWAIT);
+	size_t len = write_query(inflight, inflight->port->ids[inflight->place], message);
+	ssize_t n = send(inflight->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0 && errno == ECONNREFUSED) /* told of an earlier one; this one has not been sent */
-		n = send(pending->port->fd, message, len, MSG_DONTWAIT);
+		n = send(inflight->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0)
 		log_neterr("relay: send: %s", strerror(errno));
 }
 
 static void
-retry(void *arg, struct pending *pending)
+retry(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
-	if (pending->conn != NULL || pending->queued)
+	if (inflight->conn != NULL || inflight->queued)
 		return;
-	if (pending->port != NULL)
+	if (inflight->port != NULL)
 		stats_add(&relay->worker->stats->forward_server_failures, 1);
-	if (pending->port == NULL && pending->tried != 0) {
+	if (inflight->port == NULL && inflight->tried != 0) {
 		stats_add(&relay->worker->stats->forward_retries, 1);
-		relay_tcp_ask(relay->tcp, pending);
+		relay_tcp_ask(relay->tcp, inflight);
 	} else {
-		send_again(relay, pending);
+		send_again(relay, inflight);
 	}
 }
 
 static void
-forget(void *arg, struct pending *pending)
+forget(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
-	leave_port(relay, pending);
-	if (pending->queued && pending->tried == 0) {
-		TAILQ_REMOVE(&relay->refused, pending, by_queue);
-		pending->queued = false;
+	leave_port(relay, inflight);
+	if (inflight->queued && inflight->tried == 0) {
+		TAILQ_REMOVE(&relay->refused, inflight, by_queue);
+		inflight->queued = false;
 	}
-	relay_tcp_forget(relay->tcp, pending);
+	relay_tcp_forget(relay->tcp, inflight);
 }
 
 /* --- events --- */
@@ -418,17 +418,17 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 		i++;
 	if (i == port->used || !relay_matches(port->queries[i], id, reply, len))
 		return; /* late, or forged */
-	struct pending *pending = port->queries[i];
+	struct inflight *inflight = port->queries[i];
 	bool truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
-	if (!truncated || pending->client.proto != PROTO_TCP) {
-		pending_finish(relay->worker, pending, reply, len);
+	if (!truncated || inflight->client.proto != PROTO_TCP) {
+		inflight_finish(relay->worker, inflight, reply, len);
 		return;
 	}
-	if (pending->queued)
+	if (inflight->queued)
 		return; /* it is being sent again anyway */
-	leave_port(relay, pending);
-	pending->tried = 1; /* from now on over TCP */
-	relay_tcp_ask(relay->tcp, pending);
+	leave_port(relay, inflight);
+	inflight->tried = 1; /* from now on over TCP */
+	relay_tcp_ask(relay->tcp, inflight);
 }
 
 void
@@ -455,11 +455,11 @@ int64_t
 relay_turn(struct relay *relay)
 {
 	if (!TAILQ_EMPTY(&relay->refused) && relay->refused_at_ns <= relay->worker->now_ns) {
-		struct pending *pending;
-		while ((pending = TAILQ_FIRST(&relay->refused)) != NULL) {
-			TAILQ_REMOVE(&relay->refused, pending, by_queue);
-			pending->queued = false;
-			send_again(relay, pending);
+		struct inflight *inflight;
+		while ((inflight = TAILQ_FIRST(&relay->refused)) != NULL) {
+			TAILQ_REMOVE(&relay->refused, inflight, by_queue);
+			inflight->queued = false;
+			send_again(relay, inflight);
 		}
 	}
 	flush(relay);
@@ -487,7 +487,7 @@ relay_new(struct worker *worker, const struct server *resolver)
 		relay->in[i].msg_hdr =
 		    (struct msghdr){ .msg_iov = &relay->in_iov[i], .msg_iovlen = 1 };
 	}
-	*pending_asker(worker->pending) = (struct asker){
+	*inflight_ops(worker->inflight) = (struct forward_ops){
 		.arg = relay, .ask = ask, .retry = retry, .forget = forget, .retry_ns = retry_ns
 	};
 	return relay;

@@ -11,8 +11,8 @@
  * directions: what one turn of the loop brings leaves in one sendmmsg(), and messages of one
  * length as one packet, which the kernel cuts at the resolver's socket (UDP_SEGMENT).
  */
-#ifndef KUBEDNS_RELAY_H
-#define KUBEDNS_RELAY_H
+#ifndef KUBEDNS_SERVE_RELAY_H
+#define KUBEDNS_SERVE_RELAY_H
 
 #include <stdint.h>
 

@@ -17,8 +17,8 @@ struct relay_conn {
 	int fd; /* -1: closed */
 	uint32_t generation;
 	uint16_t id;
-	bool reused;             /* has carried a query before */
-	struct pending *pending; /* NULL: free */
+	bool reused;               /* has carried a query before */
+	struct inflight *inflight; /* NULL: free */
 	size_t out_len, out_sent;
 	size_t in_len;
 	uint8_t out[PREFIX + DNS_UDP_QUERY_MAX];
@@ -28,15 +28,15 @@ struct relay_conn {
 struct relay_tcp {
 	struct worker *worker;
 	struct server resolver;
-	size_t (*write)(const struct pending *pending, uint16_t id, uint8_t *out);
+	size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out);
 	struct ids ids;
-	TAILQ_HEAD(, pending) waiting;
+	TAILQ_HEAD(, inflight) waiting;
 	struct relay_conn *conns[CONNS_MAX]; /* made when first needed */
 };
 
 struct relay_tcp *
 relay_tcp_new(struct worker *worker, const struct server *resolver,
-    size_t (*write)(const struct pending *pending, uint16_t id, uint8_t *out))
+    size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out))
 {
 	struct relay_tcp *tcp = xcalloc(1, sizeof(*tcp));
 	tcp->worker = worker;
@@ -53,9 +53,9 @@ conn_close(struct relay_conn *conn)
 		close(conn->fd);
 	conn->fd = -1;
 	conn->generation++;
-	if (conn->pending != NULL)
-		conn->pending->conn = NULL;
-	conn->pending = NULL;
+	if (conn->inflight != NULL)
+		conn->inflight->conn = NULL;
+	conn->inflight = NULL;
 	conn->reused = false;
 	conn->out_len = conn->out_sent = conn->in_len = 0;
 }
@@ -90,15 +90,15 @@ conn_open(struct relay_tcp *tcp, struct relay_conn *conn)
 
 /* Puts `pending` on a free connection. */
 static void
-conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct pending *pending)
+conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct inflight *inflight)
 {
 	conn->id = ids_take(&tcp->ids, NULL, 0);
-	size_t len = tcp->write(pending, conn->id, conn->out + PREFIX);
+	size_t len = tcp->write(inflight, conn->id, conn->out + PREFIX);
 	wire_put16(conn->out, (unsigned)len);
 	conn->out_len = PREFIX + len;
 	conn->out_sent = conn->in_len = 0;
-	conn->pending = pending;
-	pending->conn = conn;
+	conn->inflight = inflight;
+	inflight->conn = conn;
 	int rc = conn->fd < 0 ? conn_open(tcp, conn) : 0;
 	if (rc == 0 && loop_control(tcp->worker, EPOLL_CTL_MOD, conn->fd, EPOLLIN | EPOLLOUT,
 			   conn_key(tcp, conn)) != 0)
@@ -118,45 +118,45 @@ free_conn(struct relay_tcp *tcp)
 			tcp->conns[i] = xmalloc(sizeof(*tcp->conns[i]));
 			*tcp->conns[i] = (struct relay_conn){ .fd = -1 };
 		}
-		if (tcp->conns[i]->pending == NULL)
+		if (tcp->conns[i]->inflight == NULL)
 			return tcp->conns[i];
 	}
 	return NULL;
 }
 
 void
-relay_tcp_ask(struct relay_tcp *tcp, struct pending *pending)
+relay_tcp_ask(struct relay_tcp *tcp, struct inflight *inflight)
 {
 	struct relay_conn *conn = free_conn(tcp);
 	if (conn != NULL) {
-		conn_start(tcp, conn, pending);
+		conn_start(tcp, conn, inflight);
 	} else {
-		pending->queued = true;
-		TAILQ_INSERT_TAIL(&tcp->waiting, pending, by_queue);
+		inflight->queued = true;
+		TAILQ_INSERT_TAIL(&tcp->waiting, inflight, by_queue);
 	}
 }
 
 static void
 next_waiting(struct relay_tcp *tcp, struct relay_conn *conn)
 {
-	struct pending *pending = TAILQ_FIRST(&tcp->waiting);
-	if (pending == NULL) {
+	struct inflight *inflight = TAILQ_FIRST(&tcp->waiting);
+	if (inflight == NULL) {
 		conn_close(conn); /* dnsmasq's places are few */
 		return;
 	}
-	TAILQ_REMOVE(&tcp->waiting, pending, by_queue);
-	pending->queued = false;
-	conn_start(tcp, conn, pending);
+	TAILQ_REMOVE(&tcp->waiting, inflight, by_queue);
+	inflight->queued = false;
+	conn_start(tcp, conn, inflight);
 }
 
 void
-relay_tcp_forget(struct relay_tcp *tcp, struct pending *pending)
+relay_tcp_forget(struct relay_tcp *tcp, struct inflight *inflight)
 {
-	if (pending->queued)
-		TAILQ_REMOVE(&tcp->waiting, pending, by_queue);
-	pending->queued = false;
-	if (pending->conn != NULL) {
-		struct relay_conn *conn = pending->conn;
+	if (inflight->queued)
+		TAILQ_REMOVE(&tcp->waiting, inflight, by_queue);
+	inflight->queued = false;
+	if (inflight->conn != NULL) {
+		struct relay_conn *conn = inflight->conn;
 		conn_close(conn); /* its reply would be taken for the next one's */
 		if (!TAILQ_EMPTY(&tcp->waiting))
 			next_waiting(tcp, conn);
@@ -170,11 +170,11 @@ relay_tcp_forget(struct relay_tcp *tcp, struct pending *pending)
 static void
 conn_failed(struct relay_tcp *tcp, struct relay_conn *conn)
 {
-	struct pending *pending = conn->pending;
+	struct inflight *inflight = conn->inflight;
 	bool again = conn->reused && conn->in_len == 0;
 	conn_close(conn);
-	if (again && pending != NULL) {
-		conn_start(tcp, conn, pending);
+	if (again && inflight != NULL) {
+		conn_start(tcp, conn, inflight);
 		return;
 	}
 	stats_add(&tcp->worker->stats->forward_server_failures, 1);
@@ -224,7 +224,7 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 	struct relay_conn *conn = slot < CONNS_MAX ? tcp->conns[slot] : NULL;
 	if (conn == NULL || conn->fd < 0 || conn->generation != generation)
 		return;
-	struct pending *pending = conn->pending;
+	struct inflight *inflight = conn->inflight;
 	if ((events & EPOLLOUT) != 0 && !conn_write(tcp, conn)) {
 		conn_failed(tcp, conn);
 		return;
@@ -233,15 +233,15 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 	size_t len = conn->in_len - PREFIX;
 	if (rc == 0)
 		return;
-	if (rc < 0 || pending == NULL ||
-	    !relay_matches(pending, conn->id, conn->in + PREFIX, len)) {
+	if (rc < 0 || inflight == NULL ||
+	    !relay_matches(inflight, conn->id, conn->in + PREFIX, len)) {
 		conn_failed(tcp, conn);
 		return;
 	}
 	conn->reused = true;
-	conn->pending = NULL;
-	pending->conn = NULL;
-	pending_finish(tcp->worker, pending, conn->in + PREFIX, len);
+	conn->inflight = NULL;
+	inflight->conn = NULL;
+	inflight_finish(tcp->worker, inflight, conn->in + PREFIX, len);
 	next_waiting(tcp, conn);
 }
 

@@ -5,8 +5,8 @@
  * They share the port by SO_REUSEPORT, which would also let a second server in beside us unseen;
  * so the port is first bound without it, which fails if anybody else has it.
  */
-#ifndef KUBEDNS_SOCKETS_H
-#define KUBEDNS_SOCKETS_H
+#ifndef KUBEDNS_SERVE_SOCKETS_H
+#define KUBEDNS_SERVE_SOCKETS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * CoreDNS's): their bounds are all among the fine ones, so a query costs one increment however
  * many families it shows up in.
  */
-#ifndef KUBEDNS_STATS_H
-#define KUBEDNS_STATS_H
+#ifndef KUBEDNS_SERVE_STATS_H
+#define KUBEDNS_SERVE_STATS_H
 
 #include <stdbool.h>
 #include <stddef.h>

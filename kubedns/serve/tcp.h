@@ -9,8 +9,8 @@
  * a reply read, within the idle timeout; bytes alone buy no time. When all places are taken the
  * connection that has been idle for longest makes room.
  */
-#ifndef KUBEDNS_TCP_H
-#define KUBEDNS_TCP_H
+#ifndef KUBEDNS_SERVE_TCP_H
+#define KUBEDNS_SERVE_TCP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * What the two halves of TCP share: tcp.c has the connections (who may be open, for how long,
  * with how much memory), tcp_messages.c what goes through them.
  */
-#ifndef KUBEDNS_TCP_INTERNAL_H
-#define KUBEDNS_TCP_INTERNAL_H
+#ifndef KUBEDNS_SERVE_TCP_INTERNAL_H
+#define KUBEDNS_SERVE_TCP_INTERNAL_H
 
 #include <stdbool.h>
 #include <sys/queue.h>

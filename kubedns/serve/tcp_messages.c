@@ -91,7 +91,7 @@ hand_on(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t len,
 		.hash = conn->hash,
 		.peer.tcp = { conn_slot(tcp, conn), conn->generation },
 	};
-	pending_start(tcp->worker, &client, query, len, outcome, info);
+	inflight_start(tcp->worker, &client, query, len, outcome, info);
 }
 
 /* Answers one message of the current connection; false if the connection is gone. */

@@ -201,7 +201,7 @@ hand_on(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome
 {
 	struct client client;
 	remember(udp, index, i, &client);
-	pending_start(udp->worker, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome,
+	inflight_start(udp->worker, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome,
 	    &udp->infos[i]);
 }
 

@@ -6,8 +6,8 @@
  * else 64 of them would fight for the same sets of the first-level cache. Bound to a wildcard
  * address, replies leave from the address that was asked.
  */
-#ifndef KUBEDNS_UDP_H
-#define KUBEDNS_UDP_H
+#ifndef KUBEDNS_SERVE_UDP_H
+#define KUBEDNS_SERVE_UDP_H
 
 #include <poll.h>
 #include <stdbool.h>

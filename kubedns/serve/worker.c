@@ -100,7 +100,7 @@ dispatch(struct thread *thread, uint64_t key, uint32_t events)
 static int
 finish_turn(struct worker *worker)
 {
-	int64_t due_ns = sooner(pending_turn(worker), tcp_turn(worker->tcp));
+	int64_t due_ns = sooner(inflight_turn(worker), tcp_turn(worker->tcp));
 	due_ns = sooner(due_ns,
 	    worker->relay != NULL ? relay_turn(worker->relay) : forward_turn(worker->forward));
 	udp_flush(worker->udp);
@@ -149,7 +149,7 @@ wind_up(struct worker *worker)
 {
 	worker_time(worker);
 	udp_poll(worker->udp);
-	pending_finish_all(worker);
+	inflight_finish_all(worker);
 	udp_flush(worker->udp);
 }
 
@@ -231,8 +231,8 @@ set_up_udp(struct worker *worker, struct sockets *sockets, unsigned index)
 static void
 set_up_pending(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
-	worker->pending =
-	    pending_new(worker, share(or_default(config->forward_max, FORWARD_MAX), threads),
+	worker->inflight =
+	    inflight_new(worker, share(or_default(config->forward_max, FORWARD_MAX), threads),
 		share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 	if (config->resolver != NULL)
 		worker->relay = relay_new(worker, config->resolver);
@@ -274,7 +274,7 @@ static void
 thread_free(struct thread *thread)
 {
 	struct worker *worker = &thread->worker;
-	pending_free(worker->pending);
+	inflight_free(worker->inflight);
 	forward_free(worker->forward);
 	relay_free(worker->relay);
 	tcp_free(worker->tcp);

@@ -13,8 +13,8 @@
  * The main thread starts and stops workers and hands them new upstreams; those calls are for that
  * one thread. Workers are registered RCU readers; a read section lasts one batch of answers.
  */
-#ifndef KUBEDNS_WORKER_H
-#define KUBEDNS_WORKER_H
+#ifndef KUBEDNS_SERVE_WORKER_H
+#define KUBEDNS_SERVE_WORKER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  * so that an event for something that was closed and reused earlier in the same batch is seen to
  * be stale.
  */
-#ifndef KUBEDNS_LOOP_H
-#define KUBEDNS_LOOP_H
+#ifndef KUBEDNS_SERVE_WORKER_INTERNAL_H
+#define KUBEDNS_SERVE_WORKER_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 
 struct udp;
 struct tcp;
-struct pending_table;
+struct inflight_table;
 struct forward;
 struct relay;
 
@@ -45,7 +45,7 @@ struct worker {
 	const struct answer_config *answers;
 	struct udp *udp;
 	struct tcp *tcp;
-	struct pending_table *pending;
+	struct inflight_table *inflight;
 	struct forward *forward; /* or */
 	struct relay *relay;     /* the other is NULL */
 };

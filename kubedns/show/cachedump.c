@@ -145,22 +145,22 @@ node_entries(struct json *j, const struct node *node)
 
 /* Endpoints, each under its own name; a headless Service's are also what its name holds. */
 static void
-pool_entries(struct json *j, const struct pool *pool)
+endpoint_set_entries(struct json *j, const struct endpoint_set *endpoints)
 {
 	struct dname name;
 	char key[DNAME_TEXT_MAX], host[ADDR_TEXT_MAX];
 
-	for (unsigned c = 0; c < pool->count; c++) {
-		const struct chunk *chunk = pool->chunks[c].chunk;
-		for (unsigned i = 0; i < chunk->counted; i++) {
-			struct addr addr = { .family = chunk->family };
-			unsigned port = chunk->ports->count > 0 ? chunk->ports->items[0].number : 0;
-			memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
-			if (endpoint_name(&name, j->config, chunk, i) < 0)
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		for (unsigned i = 0; i < slice->unique; i++) {
+			struct addr addr = { .family = slice->family };
+			unsigned port = slice->ports->count > 0 ? slice->ports->items[0].number : 0;
+			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
+			if (endpoint_name(&name, j->config, slice, i) < 0)
 				continue;
 			dname_to_text(name.wire, key);
 			entry(j, key, addr_format(&addr, host), port, 0,
-			    pool_srv_weight(pool, NULL, NULL), j->config->ttl_s);
+			    endpoint_set_srv_weight(endpoints, NULL, NULL), j->config->ttl_s);
 		}
 	}
 }
@@ -175,11 +175,11 @@ node_body(struct json *j, const struct node *node)
 		tree_children(node, dump_node, j);
 		json_close(j);
 	}
-	if (node->records != NULL || node->pool != NULL) {
+	if (node->records != NULL || node->endpoints != NULL) {
 		json_open(j, "Entries", 7);
 		node_entries(j, node);
-		if (node->pool != NULL)
-			pool_entries(j, node->pool);
+		if (node->endpoints != NULL)
+			endpoint_set_entries(j, node->endpoints);
 		json_close(j);
 	}
 }

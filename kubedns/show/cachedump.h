@@ -2,8 +2,8 @@
  * /cache: the tree as the JSON that kube-dns showed, streamed:
  * objects with `ChildNodes` and `Entries`, tab-indented.
  */
-#ifndef KUBEDNS_CACHEDUMP_H
-#define KUBEDNS_CACHEDUMP_H
+#ifndef KUBEDNS_SHOW_CACHEDUMP_H
+#define KUBEDNS_SHOW_CACHEDUMP_H
 
 #include "kubedns/answer/answer.h"
 #include "lib/http.h"

@@ -14,7 +14,7 @@
 
 struct why {
 	FILE *out;
-	const struct why_config *config;
+	const struct explain_config *config;
 	struct name name;
 	unsigned below;
 	char text[DNAME_TEXT_MAX];
@@ -115,9 +115,9 @@ say_nearest(const struct why *why, const struct node *parent, const uint8_t *lab
 	memcpy(wanted, label + 1, *label);
 	wanted[*label] = '\0';
 	tree_children(parent, consider_node, &nearest);
-	for (unsigned c = 0; parent->pool != NULL && c < parent->pool->count; c++)
-		for (unsigned i = 0; i < parent->pool->chunks[c].chunk->published; i++) {
-			const uint8_t *host = chunk_name(parent->pool->chunks[c].chunk, i);
+	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++)
+		for (unsigned i = 0; i < parent->endpoints->slices[c].slice->published; i++) {
+			const uint8_t *host = slice_name(parent->endpoints->slices[c].slice, i);
 			if (host != NULL)
 				consider(&nearest, host);
 		}
@@ -130,11 +130,11 @@ say_nearest(const struct why *why, const struct node *parent, const uint8_t *lab
 static void
 say_hidden(const struct why *why, const struct node *node)
 {
-	const struct pool *pool = node->pool;
+	const struct endpoint_set *endpoints = node->endpoints;
 	unsigned total = 0;
 
-	for (unsigned c = 0; c < pool->count; c++)
-		total += pool->chunks[c].chunk->count;
+	for (unsigned c = 0; c < endpoints->count; c++)
+		total += endpoints->slices[c].slice->count;
 	if (total == 0)
 		fprintf(why->out, "It has no endpoints at all: does its selector match any pod, "
 				  "and are they running?\n");
@@ -208,7 +208,7 @@ say_missing(const struct why *why)
 			return;
 		}
 		node = child;
-		if (resolve_hidden(why->config->answers, node)) {
+		if (service_without_ready_endpoints(why->config->answers, node)) {
 			fprintf(why->out, "The Service is there, but it counts as absent.\n");
 			say_hidden(why, node);
 			return;
@@ -243,17 +243,17 @@ say_service(const struct why *why)
 }
 
 static void
-say_slice(const struct why *why, const struct chunk *chunk)
+say_slice(const struct why *why, const struct slice_endpoints *slice)
 {
 	struct store_source source;
 
 	fprintf(why->out, "  from ");
-	if (store_find_slice(why->config->store, chunk->slot, &source))
+	if (store_find_slice(why->config->store, slice->slot, &source))
 		say_source(why, &source);
-	fprintf(why->out, ": %u published of %u endpoints", chunk->published, chunk->count);
-	if (chunk->counted != chunk->published)
+	fprintf(why->out, ": %u published of %u endpoints", slice->published, slice->count);
+	if (slice->unique != slice->published)
 		fprintf(
-		    why->out, ", %u of them counted elsewhere", chunk->published - chunk->counted);
+		    why->out, ", %u of them counted elsewhere", slice->published - slice->unique);
 	fprintf(why->out, "\n");
 }
 
@@ -264,12 +264,12 @@ say_slices(const struct why *why, const struct resolved *resolved)
 	struct endpoint_ref ref;
 
 	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT) {
-		for (unsigned c = 0; c < resolved->pool->count; c++)
-			say_slice(why, resolved->pool->chunks[c].chunk);
+		for (unsigned c = 0; c < resolved->endpoints->count; c++)
+			say_slice(why, resolved->endpoints->slices[c].slice);
 	} else if (resolved->kind == RESOLVED_ENDPOINT) {
 		resolved_endpoints(&walk, why->config->tree, resolved);
-		while (pool_next(&walk, &ref))
-			say_slice(why, ref.chunk);
+		while (endpoint_set_next(&walk, &ref))
+			say_slice(why, ref.slice);
 	}
 }
 
@@ -396,8 +396,8 @@ explain_reverse(struct why *why, const uint8_t *qname, const struct addr *addr)
 		    "Nothing here has this address, in a zone of --reverse-cidrs: NXDOMAIN.\n");
 	reverse_find(&walk, why->config->tree, addr);
 	while (reverse_next(&walk, &ref))
-		if (ref.chunk != NULL)
-			say_slice(why, ref.chunk);
+		if (ref.slice != NULL)
+			say_slice(why, ref.slice);
 }
 
 static void
@@ -430,7 +430,7 @@ explain(struct why *why, const char *text)
 }
 
 char *
-why_text(const struct why_config *config, const char *name, size_t *len)
+explain_text(const struct explain_config *config, const char *name, size_t *len)
 {
 	char *text = NULL;
 	struct why why = { .out = open_memstream(&text, len), .config = config };
@@ -445,7 +445,7 @@ why_text(const struct why_config *config, const char *name, size_t *len)
 /* --- --explain --- */
 
 int
-why_ask(const struct options *options)
+explain_ask(const struct options *options)
 {
 	CURL *curl = curl_easy_init();
 	char *escaped = curl == NULL ? NULL : curl_easy_escape(curl, options->explain, 0);

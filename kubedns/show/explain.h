@@ -3,8 +3,8 @@
  * which record, or which label of the name does not exist and what is nearest to it.
  * For people, at night.
  */
-#ifndef KUBEDNS_WHY_H
-#define KUBEDNS_WHY_H
+#ifndef KUBEDNS_SHOW_EXPLAIN_H
+#define KUBEDNS_SHOW_EXPLAIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "kubedns/options.h"
 #include "kubedns/cluster/store.h"
 
-struct why_config {
+struct explain_config {
 	const struct answer_config *answers;
 	const struct tree *tree;
 	const struct store *store;
@@ -20,10 +20,10 @@ struct why_config {
 };
 
 /* The explanation of `name` (text, final dot or not) as lines; length in `len`. Caller frees. */
-char *why_text(const struct why_config *config, const char *name, size_t *len);
+char *explain_text(const struct explain_config *config, const char *name, size_t *len);
 
 /* --explain: asks the kubedns that runs on this host for the same words and prints them. 0, or
  * -errno after a line. */
-int why_ask(const struct options *options);
+int explain_ask(const struct options *options);
 
 #endif

@@ -78,36 +78,38 @@ add_rrset(struct lines *lines, const struct dname *owner, const struct rrset *se
 }
 
 static void
-add_addr(struct lines *lines, const struct dname *owner, const struct chunk *chunk, unsigned i)
+add_addr(
+    struct lines *lines, const struct dname *owner, const struct slice_endpoints *slice, unsigned i)
 {
-	struct addr addr = { .family = chunk->family };
+	struct addr addr = { .family = slice->family };
 	char text[ADDR_TEXT_MAX];
 
-	memcpy(addr.bytes, chunk_addr(chunk, i), addr_len(&addr));
-	add_line(lines, owner, lines->config->ttl_s, chunk->family == AF_INET ? TYPE_A : TYPE_AAAA,
+	memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
+	add_line(lines, owner, lines->config->ttl_s, slice->family == AF_INET ? TYPE_A : TYPE_AAAA,
 	    addr_format(&addr, text));
 }
 
 /* The SRV records that one endpoint adds: at the Service's own name, and at its ports' names. */
 static void
-add_srvs(struct lines *lines, const struct dname *service, const struct pool *pool,
-    const struct chunk *chunk, const struct dname *endpoint)
+add_srvs(struct lines *lines, const struct dname *service, const struct endpoint_set *endpoints,
+    const struct slice_endpoints *slice, const struct dname *endpoint)
 {
 	char name[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX + 32];
 
 	dname_to_text(endpoint->wire, name);
-	for (unsigned at = 0; chunk_port(chunk, NULL, NULL, &at); at++) {
-		const struct port *port = &chunk->ports->items[at];
+	for (unsigned at = 0; slice_port(slice, NULL, NULL, &at); at++) {
+		const struct port *port = &slice->ports->items[at];
 		struct dname owner = *service;
-		snprintf(text, sizeof text, "0 %u %u %s", pool_srv_weight(pool, NULL, NULL),
-		    port->number, name);
+		snprintf(text, sizeof text, "0 %u %u %s",
+		    endpoint_set_srv_weight(endpoints, NULL, NULL), port->number, name);
 		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
 		if (port->name[0] == 0 ||
 		    dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
 		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
 			continue;
 		snprintf(text, sizeof text, "0 %u %u %s",
-		    pool_srv_weight(pool, port->name, port->proto), port->number, name);
+		    endpoint_set_srv_weight(endpoints, port->name, port->proto), port->number,
+		    name);
 		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
 	}
 }
@@ -115,20 +117,21 @@ add_srvs(struct lines *lines, const struct dname *service, const struct pool *po
 /* An address or a name that comes from two slices gives two lines of one text;
  * sorting brings them together. */
 static void
-add_pool(struct lines *lines, const struct dname *service, const struct pool *pool)
+add_endpoint_set(
+    struct lines *lines, const struct dname *service, const struct endpoint_set *endpoints)
 {
 	struct dname endpoint;
 
-	for (unsigned c = 0; c < pool->count; c++) {
-		const struct chunk *chunk = pool->chunks[c].chunk;
-		for (unsigned i = 0; i < chunk->published; i++) {
-			if (endpoint_name(&endpoint, lines->config, chunk, i) < 0)
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		for (unsigned i = 0; i < slice->published; i++) {
+			if (endpoint_name(&endpoint, lines->config, slice, i) < 0)
 				continue;
-			add_addr(lines, &endpoint, chunk, i);
-			if ((pool->flags & POOL_APEX) == 0)
+			add_addr(lines, &endpoint, slice, i);
+			if ((endpoints->flags & ENDPOINTS_APEX) == 0)
 				continue;
-			add_addr(lines, service, chunk, i);
-			add_srvs(lines, service, pool, chunk, &endpoint);
+			add_addr(lines, service, slice, i);
+			add_srvs(lines, service, endpoints, slice, &endpoint);
 		}
 	}
 }
@@ -145,8 +148,8 @@ add_node(struct lines *lines, const struct node *node, const struct dname *name)
 
 	while ((set = node_rrset_next(node, set)) != NULL)
 		add_rrset(lines, name, set);
-	if (node->pool != NULL)
-		add_pool(lines, name, node->pool);
+	if (node->endpoints != NULL)
+		add_endpoint_set(lines, name, node->endpoints);
 }
 
 static void
@@ -156,7 +159,7 @@ add_below(void *arg, const struct node *node)
 	struct dname name = *below->parent;
 	struct below next = { below->lines, &name };
 
-	if (resolve_hidden(below->lines->config, node) ||
+	if (service_without_ready_endpoints(below->lines->config, node) ||
 	    dname_prepend(&name, node->label + 1, node->label[0]) < 0)
 		return;
 	add_node(below->lines, node, &name);

@@ -5,8 +5,8 @@
  * compared. What a static zone cannot hold is not in it: pod names, ANY, names without records
  * (empty namespaces), rotation, and addresses behind external CNAMEs.
  */
-#ifndef KUBEDNS_ZONE_H
-#define KUBEDNS_ZONE_H
+#ifndef KUBEDNS_SHOW_ZONE_H
+#define KUBEDNS_SHOW_ZONE_H
 
 #include <stdio.h>
 

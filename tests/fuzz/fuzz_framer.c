@@ -47,15 +47,15 @@ static int
 on_item(void *arg, const char *bytes, size_t len)
 {
 	struct outcome *o = arg;
-	struct trim_event event;
+	struct json_prune_event event;
 	char *in = malloc(len), *out = malloc(len); /* exact: a byte too many is seen */
 	memcpy(in, bytes, len);
 	mix(o, bytes, len);
-	size_t n = trim_object(trim_service, in, len, out);
+	size_t n = json_prune_object(json_prune_service, in, len, out);
 	if (n > len || (n && is_json(in, len) && !is_json(out, n)))
 		abort();
-	if (o->form == FRAMER_EVENTS && trim_event(trim_slice, in, len, out, &event) == 0 &&
-	    event.object_len > len)
+	if (o->form == FRAMER_EVENTS &&
+	    json_prune_event(json_prune_slice, in, len, out, &event) == 0 && event.object_len > len)
 		abort();
 	free(in);
 	free(out);

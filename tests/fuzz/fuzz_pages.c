@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct cache cache;
+	static struct dnsmasq_stats cache;
 	struct fetch_head head;
 	struct kubedns_view kubedns = { .seen = true, .up = true };
 	struct nanny_view nanny = { .seen = true, .up = true };

@@ -16,8 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct cache cache;
-	struct cache_sample sample = { 0 };
+	static struct dnsmasq_stats cache;
+	struct dnsmasq_stats_sample sample = { 0 };
 	struct net answer = { .question = { .id = 0x1234, .type = TYPE_A, .class = CLASS_IN } };
 	struct reply reply;
 
@@ -50,8 +50,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (kind == REPLY_DONE && statistics)
 		for (int stat = 0; stat < STAT_COUNT; stat++)
-			if (cache_read(&sample, (enum cache_stat)stat, &answer) == 0)
-				cache_update(&cache, &sample, 0, 0);
+			if (dnsmasq_stats_read(&sample, (enum dnsmasq_stats_stat)stat, &answer) ==
+			    0)
+				dnsmasq_stats_update(&cache, &sample, 0, 0);
 	free(answer.message);
 	return 0;
 }

@@ -72,10 +72,10 @@ read_whole(const uint8_t *wire, size_t len)
 static void
 match(const struct answer_info *info, const uint8_t *reply, size_t len)
 {
-	static struct pending pending;
-	pending.type = info->query.qtype;
-	pending.info = *info;
-	relay_matches(&pending, len >= 2 ? wire_get16(reply) : 0, reply, len);
+	static struct inflight inflight;
+	inflight.type = info->query.qtype;
+	inflight.info = *info;
+	relay_matches(&inflight, len >= 2 ? wire_get16(reply) : 0, reply, len);
 }
 
 int

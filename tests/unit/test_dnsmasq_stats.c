@@ -12,8 +12,8 @@
 #include "sidecar/dnsmasq_stats.h"
 #include "lib/clock.h"
 
-static struct cache cache;
-static struct cache_sample sample;
+static struct dnsmasq_stats cache;
+static struct dnsmasq_stats_sample sample;
 static int64_t now_ns;
 
 static int
@@ -34,7 +34,7 @@ read_numbers(uint32_t hits, uint32_t misses, uint32_t evictions, uint32_t insert
 	sample.counters[STAT_EVICTIONS] = evictions;
 	sample.counters[STAT_INSERTIONS] = insertions;
 	now_ns += 5 * NS_PER_S;
-	cache_update(&cache, &sample, now_ns, (double)now_ns / 1e9);
+	dnsmasq_stats_update(&cache, &sample, now_ns, (double)now_ns / 1e9);
 }
 
 static void
@@ -51,8 +51,8 @@ set_upstreams(size_t count, const char *const *texts)
 {
 	sample.upstream_count = count;
 	for (size_t i = 0; i < count; i++)
-		assert_int_equal(cache_parse_upstream((const uint8_t *)texts[i], strlen(texts[i]),
-				     &sample.upstreams[i]),
+		assert_int_equal(dnsmasq_stats_parse_upstream((const uint8_t *)texts[i],
+				     strlen(texts[i]), &sample.upstreams[i]),
 		    0);
 }
 #define UPSTREAMS(...)                                                                             \
@@ -120,8 +120,8 @@ counters_stay_while_dnsmasq_is_away(void **state)
 {
 	(void)state;
 	read_numbers(100, 50, 0, 0);
-	cache_fail(&cache, "timeout", now_ns);
-	cache_fail(&cache, "timeout", now_ns);
+	dnsmasq_stats_fail(&cache, "timeout", now_ns);
+	dnsmasq_stats_fail(&cache, "timeout", now_ns);
 	assert_counters(100, 50, 0, 0);
 	assert_false(cache.up);
 	assert_int_equal(cache.errors, 2);
@@ -144,14 +144,14 @@ numbers_as_dnsmasq_prints_them(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-		assert_int_equal(
-		    cache_parse_number((const uint8_t *)good[i].text, strlen(good[i].text), &value),
+		assert_int_equal(dnsmasq_stats_parse_number(
+				     (const uint8_t *)good[i].text, strlen(good[i].text), &value),
 		    0);
 		assert_int_equal(value, good[i].value);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		assert_true(
-		    cache_parse_number((const uint8_t *)bad[i], strlen(bad[i]), &value) < 0);
+		assert_true(dnsmasq_stats_parse_number(
+				(const uint8_t *)bad[i], strlen(bad[i]), &value) < 0);
 }
 
 static void
@@ -160,11 +160,11 @@ upstreams_that_cannot_be_read_are_refused(void **state)
 	static const char *const bad[] = { "", "10.0.0.1 5 1", "10.0.0.1#0 5 1",
 		"10.0.0.1#99999 5 1", "10.0.0.1#53 5", "10.0.0.1#53 5 1 2", "10.0.0.1#53  5 1x",
 		"x#53 5 1", "<b>#53 5 1", "10.0.0.1#53 99999999999 1" };
-	struct cache_sample_upstream u;
+	struct dnsmasq_stats_sample_upstream u;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		if (cache_parse_upstream((const uint8_t *)bad[i], strlen(bad[i]), &u) == 0)
+		if (dnsmasq_stats_parse_upstream((const uint8_t *)bad[i], strlen(bad[i]), &u) == 0)
 			fail_msg("accepted: %s", bad[i]);
 }
 
@@ -229,7 +229,7 @@ the_table_of_upstreams_is_bounded(void **state)
 	for (unsigned round = 0; round < 3; round++) {
 		sample.upstream_count = UPSTREAMS_MAX;
 		for (unsigned i = 0; i < UPSTREAMS_MAX; i++)
-			sample.upstreams[i] = (struct cache_sample_upstream){
+			sample.upstreams[i] = (struct dnsmasq_stats_sample_upstream){
 				.server = { { AF_INET, { 10, 0, (uint8_t)round, (uint8_t)i } }, 53 }
 			};
 		sample.dropped = 2;
@@ -247,12 +247,12 @@ the_hit_ratio_leaves_out_our_own_questions(void **state)
 {
 	(void)state;
 	read_numbers(1000, 1000, 0, 0);
-	assert_true(isnan(cache_hit_ratio(&cache, now_ns)));
+	assert_true(isnan(dnsmasq_stats_hit_ratio(&cache, now_ns)));
 	read_numbers(1006, 1000, 0, 0);
-	assert_true(isnan(cache_hit_ratio(&cache, now_ns)));
+	assert_true(isnan(dnsmasq_stats_hit_ratio(&cache, now_ns)));
 	read_numbers(1006 + 6 + 30, 1010, 0, 0);
-	assert_true(fabs(cache_hit_ratio(&cache, now_ns) - 0.75) < 1e-9);
-	assert_true(isnan(cache_hit_ratio(&cache, now_ns + 700 * NS_PER_S)));
+	assert_true(fabs(dnsmasq_stats_hit_ratio(&cache, now_ns) - 0.75) < 1e-9);
+	assert_true(isnan(dnsmasq_stats_hit_ratio(&cache, now_ns + 700 * NS_PER_S)));
 }
 
 int

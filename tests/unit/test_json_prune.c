@@ -12,13 +12,13 @@
 #include "kubedns/api/json_prune.h"
 
 static void
-expect(const struct trim_keep *keep, const char *json, const char *wanted)
+expect(const struct json_prune_keep *keep, const char *json, const char *wanted)
 {
 	size_t len = strlen(json);
 	char *in = malloc(len),
 	     *out = malloc(len + 1); /* exact, so that a sanitizer sees one byte too many */
 	memcpy(in, json, len);
-	size_t n = trim_object(keep, in, len, out);
+	size_t n = json_prune_object(keep, in, len, out);
 	assert_true(n <= len);
 	out[n] = '\0';
 	assert_string_equal(out, wanted);
@@ -30,7 +30,7 @@ static void
 managed_fields_and_foreign_annotations_are_dropped(void **state)
 {
 	(void)state;
-	expect(trim_service,
+	expect(json_prune_service,
 	    "{\"metadata\":{\"name\":\"web\",\"uid\":\"1\",\"annotations\":{\"kubectl.kubernetes."
 	    "io/last-applied-configuration\":"
 	    "\"{\\\"a\\\":[}\",\"service.alpha.kubernetes.io/"
@@ -51,9 +51,9 @@ elements_of_arrays_are_trimmed(void **state)
 	    "\"targetRef\":{\"kind\":\"Pod\",\"name\":\"p\",\"uid\":\"u\"},\"zone\":\"z\"},{}],"
 	    "\"ports\":[{\"port\":80,\"appProtocol\":\"h\"}]}";
 	(void)state;
-	expect(trim_slice, slice,
+	expect(json_prune_slice, slice,
 	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"]},{}],\"ports\":[{\"port\":80}]}");
-	expect(trim_slice_pods, slice,
+	expect(json_prune_slice_pods, slice,
 	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"targetRef\":{\"kind\":\"Pod\","
 	    "\"name\":\"p\"}},{}],\"ports\":[{\"port\":80}]}");
 }
@@ -62,11 +62,11 @@ static void
 what_absence_says_is_left_out(void **state)
 {
 	(void)state;
-	expect(trim_slice,
+	expect(json_prune_slice,
 	    "{\"endpoints\":[{\"conditions\":{ \"ready\" : true, \"serving\":true},"
 	    "\"addresses\":[\"10.0.0.1\"]},{\"conditions\":{\"ready\":true}}]}",
 	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"]},{}]}");
-	expect(trim_slice,
+	expect(json_prune_slice,
 	    "{\"endpoints\":[{\"conditions\":{\"ready\":false},\"hostname\":\"a\"},"
 	    "{\"hostname\":\"b\",\"conditions\":{\"ready\":null}},{\"conditions\":{}}]}",
 	    "{\"endpoints\":[{\"conditions\":{\"ready\":false},\"hostname\":\"a\"},"
@@ -77,7 +77,7 @@ static void
 wrong_types_go_through_for_others_to_judge(void **state)
 {
 	(void)state;
-	expect(trim_slice,
+	expect(json_prune_slice,
 	    "{\"endpoints\":null,\"metadata\":[],\"ports\":{\"port\":1,\"x\":2},\"addressType\":7}",
 	    "{\"endpoints\":null,\"metadata\":[],\"ports\":{\"port\":1},\"addressType\":7}");
 }
@@ -86,17 +86,17 @@ static void
 white_space_is_no_obstacle(void **state)
 {
 	(void)state;
-	expect(trim_namespace,
+	expect(json_prune_namespace,
 	    "{ \"metadata\" :\n{ \"name\" : \"a b\" , \"labels\" : { } } , \"spec\" : [ 1 ] }",
 	    "{\"metadata\":{\"name\":\"a b\"}}");
-	expect(trim_namespace, "{ }", "{}");
+	expect(json_prune_namespace, "{ }", "{}");
 }
 
 static void
 keys_with_escapes_are_kept_for_json_c_to_read(void **state)
 {
 	(void)state;
-	expect(trim_namespace, "{\"met\\u0061data\":{\"name\":\"a\",\"uid\":\"b\"}}",
+	expect(json_prune_namespace, "{\"met\\u0061data\":{\"name\":\"a\",\"uid\":\"b\"}}",
 	    "{\"met\\u0061data\":{\"name\":\"a\",\"uid\":\"b\"}}");
 }
 
@@ -104,7 +104,7 @@ static void
 a_config_map_keeps_all_its_data(void **state)
 {
 	(void)state;
-	expect(trim_configmap,
+	expect(json_prune_configmap,
 	    "{\"data\":{\"a\":\"{\\\"x\\\":1}\",\"b\":\"\"},\"binaryData\":{\"c\":\"AA==\"}}",
 	    "{\"data\":{\"a\":\"{\\\"x\\\":1}\",\"b\":\"\"}}");
 }
@@ -119,19 +119,19 @@ malformed_objects_give_nothing(void **state)
 	char out[256];
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		if (trim_object(trim_slice, bad[i], strlen(bad[i]), out) != 0)
+		if (json_prune_object(json_prune_slice, bad[i], strlen(bad[i]), out) != 0)
 			fail_msg("taken: %s", bad[i]);
 	}
 }
 
-static struct trim_event event;
+static struct json_prune_event event;
 static char out[512];
 
 static int
 read_event(const char *json)
 {
 	memset(out, 0, sizeof(out));
-	return trim_event(trim_namespace, json, strlen(json), out, &event);
+	return json_prune_event(json_prune_namespace, json, strlen(json), out, &event);
 }
 
 static void

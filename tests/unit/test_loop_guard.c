@@ -17,18 +17,18 @@ addr(const char *text)
 }
 
 static bool
-is_self(const struct self *self, const char *text)
+is_self(const struct loop_guard *self, const char *text)
 {
 	struct server server;
 	const char *why;
 	assert_int_equal(server_parse(text, 53, &server, NULL), 0);
-	return self_is(self, &server, &why);
+	return loop_guard_is(self, &server, &why);
 }
 
-static struct self
+static struct loop_guard
 pod(void)
 {
-	struct self self = { .port = 53, .local_count = 3 };
+	struct loop_guard self = { .port = 53, .local_count = 3 };
 	self.local[0] = addr("127.0.0.1");
 	self.local[1] = addr("10.1.2.3");
 	self.local[2] = addr("fd00::3");
@@ -39,7 +39,7 @@ static void
 everywhere_means_every_local_address_and_all_of_loopback(void **state)
 {
 	(void)state;
-	struct self self = pod();
+	struct loop_guard self = pod();
 	assert_true(is_self(&self, "127.0.0.1"));
 	assert_true(is_self(&self, "127.0.0.53"));
 	assert_true(is_self(&self, "10.1.2.3"));
@@ -56,17 +56,19 @@ static void
 an_address_where_something_else_listens_is_not_ours(void **state)
 {
 	(void)state;
-	struct self self = pod();
-	self_read_udp_line(&self, "  375: 3500007F:0035 00000000:0000 07 00000000:00000000 "
-				  "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
+	struct loop_guard self = pod();
+	loop_guard_read_udp_line(&self,
+	    "  375: 3500007F:0035 00000000:0000 07 00000000:00000000 "
+	    "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
 	assert_false(is_self(&self, "127.0.0.53"));
 	assert_true(is_self(&self, "127.0.0.54"));
-	self_read_udp_line(&self, "  375: 0100007F:0035 00000000:0000 07 00000000:00000000 "
-				  "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
+	loop_guard_read_udp_line(&self,
+	    "  375: 0100007F:0035 00000000:0000 07 00000000:00000000 "
+	    "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
 	assert_true(is_self(&self, "127.0.0.1"));
-	self_read_udp_line(&self, "  sl  local_address rem_address   st tx_queue rx_queue tr "
-				  "tm->when retrnsmt   uid  timeout inode ref pointer drops");
-	self_read_udp_line(&self, "  375: 3600007F:1389 00000000:0000 07");
+	loop_guard_read_udp_line(&self, "  sl  local_address rem_address   st tx_queue rx_queue tr "
+					"tm->when retrnsmt   uid  timeout inode ref pointer drops");
+	loop_guard_read_udp_line(&self, "  375: 3600007F:1389 00000000:0000 07");
 	assert_true(is_self(&self, "127.0.0.54"));
 }
 
@@ -74,7 +76,7 @@ static void
 told_addresses_are_all_that_is_ours(void **state)
 {
 	(void)state;
-	struct self self = pod();
+	struct loop_guard self = pod();
 	struct addr listen[] = { addr("127.0.0.1"), addr("10.1.2.3") };
 	self.listen = listen;
 	self.listen_count = 2;

@@ -21,7 +21,7 @@
 enum { DNSMASQ, KUBEDNS, PROBES };
 
 static struct probe probes[PROBES];
-static struct cache cache;
+static struct dnsmasq_stats cache;
 static struct kubedns_view kubedns;
 static struct view view;
 static struct verdict verdict;

@@ -19,7 +19,7 @@ waits(long number, const char *rest, int *fd)
 {
 	char text[256];
 	snprintf(text, sizeof text, "%ld %s", number, rest);
-	return tcp_waits(text, fd);
+	return stale_forks_waits(text, fd);
 }
 
 static void
@@ -31,9 +31,9 @@ waiting_is_a_read_of_one_byte(void **state)
 	assert_int_equal(fd, 11);
 	assert_false(waits(SYS_read, "0xb 0x7ffd2cbc5b1f 0x2b 0x0 0x0 0x0 0x7ffd2c 0x7f11", &fd));
 	assert_false(waits(SYS_write, "0xb 0x7ffd2cbc5b1f 0x1 0x0 0x0 0x0 0x7ffd2c 0x7f11", &fd));
-	assert_false(tcp_waits("running\n", &fd));
-	assert_false(tcp_waits("-1 0x7ffd2cbc5b1f 0x7f11\n", &fd));
-	assert_false(tcp_waits("", &fd));
+	assert_false(stale_forks_waits("running\n", &fd));
+	assert_false(stale_forks_waits("-1 0x7ffd2cbc5b1f 0x7f11\n", &fd));
+	assert_false(stale_forks_waits("", &fd));
 }
 
 /* Two connected sockets: [0] at `*port` of ours, [1] the client's. */
@@ -77,7 +77,7 @@ look(struct tcp *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
 {
 	for (int64_t end = *now_ms + ms; *now_ms < end; *now_ms += TCP_LOOK_MS) {
 		usleep(5000);
-		tcp_run(tcp, port, *now_ms);
+		stale_forks_run(tcp, port, *now_ms);
 	}
 }
 
@@ -111,9 +111,9 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	pid_t idle = fork_reader(client[0]), busy = fork_reader(server[0]);
 	assert_int_equal(send(client[1], "x", 1, 0), 1);
 	assert_int_equal(send(server[1], "x", 1, 0), 1);
-	tcp_reloaded(&tcp, getpid(), now);
+	stale_forks_reloaded(&tcp, getpid(), now);
 	assert_int_equal(tcp.count, 2);
-	tcp_reloaded(&tcp, getpid(), now); /* again: the same */
+	stale_forks_reloaded(&tcp, getpid(), now); /* again: the same */
 	assert_int_equal(tcp.count, 2);
 	look_until(&tcp, port, &now, 1);
 	look(&tcp, port, &now, 10 * TCP_QUIET_MS);
@@ -124,7 +124,7 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	assert_int_equal(reap(busy), SIGKILL);
 	look_until(&tcp, port, &now, 0); /* gone by itself */
 	assert_int_equal(tcp.ended, 1);
-	assert_true(tcp_next_ms(&tcp) == INT64_MAX);
+	assert_true(stale_forks_next_ms(&tcp) == INT64_MAX);
 }
 
 static void
@@ -137,7 +137,7 @@ whose_client_goes_on_asking_is_left(void **state)
 	(void)state;
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
-	tcp_reloaded(&tcp, getpid(), now);
+	stale_forks_reloaded(&tcp, getpid(), now);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(send(client[1], "x", 1, 0), 1);
 		look(&tcp, port, &now, TCP_QUIET_MS);
@@ -157,7 +157,7 @@ whose_client_has_asked_nothing_yet_is_given_time(void **state)
 	(void)state;
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
-	tcp_reloaded(&tcp, getpid(), now);
+	stale_forks_reloaded(&tcp, getpid(), now);
 	look(&tcp, port, &now, TCP_FRESH_MS / 2);
 	assert_int_equal(tcp.count, 1);
 	look_until(&tcp, port, &now, 0);

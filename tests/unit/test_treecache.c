@@ -60,7 +60,7 @@ name_of(const char *text)
 static bool
 is_published(const struct model *m, unsigned o, const struct endpoint *e)
 {
-	return e->ready || m->flags[o] & POOL_NOT_READY;
+	return e->ready || m->flags[o] & ENDPOINTS_NOT_READY;
 }
 
 /* Whether the model publishes this address (and, if given, under this host name) in owner o. */
@@ -78,28 +78,28 @@ model_has(const struct model *m, unsigned o, const struct addr *addr, const char
 }
 
 static void
-check_pool(const struct model *m, const struct tree *tree, unsigned o)
+check_endpoint_set(const struct model *m, const struct tree *tree, unsigned o)
 {
 	const struct node *node = tree_find(tree, m->owners[o]->name);
 	unsigned distinct = 0, seen[ADDRS] = { 0 };
 
-	if ((m->flags[o] & POOL_ATTACHED) == 0) {
+	if ((m->flags[o] & ENDPOINTS_ATTACHED) == 0) {
 		assert_null(node);
 		return;
 	}
-	const struct pool *pool = node->pool;
+	const struct endpoint_set *endpoints = node->endpoints;
 	for (unsigned a = 0; a < ADDRS; a++) {
 		struct addr addr = addr4(a);
 		distinct += model_has(m, o, &addr, NULL);
 	}
-	assert_int_equal(pool->total4, distinct);
-	for (unsigned c = 0; c < pool->count; c++) {
-		const struct pool_chunk *entry = &pool->chunks[c];
-		assert_int_equal(entry->slot, entry->chunk->slot);
-		assert_int_equal(entry->counted, entry->chunk->counted);
-		assert_int_equal(entry->family, entry->chunk->family);
-		for (unsigned i = 0; i < entry->counted; i++)
-			seen[chunk_addr(entry->chunk, i)[3]]++;
+	assert_int_equal(endpoints->total4, distinct);
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct endpoint_set_slice *entry = &endpoints->slices[c];
+		assert_int_equal(entry->slot, entry->slice->slot);
+		assert_int_equal(entry->unique, entry->slice->unique);
+		assert_int_equal(entry->family, entry->slice->family);
+		for (unsigned i = 0; i < entry->unique; i++)
+			seen[slice_addr(entry->slice, i)[3]]++;
 	}
 	for (unsigned a = 0; a < ADDRS; a++) {
 		struct addr addr = addr4(a);
@@ -113,16 +113,16 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 
-	if ((m->flags[o] & POOL_ATTACHED) == 0)
+	if ((m->flags[o] & ENDPOINTS_ATTACHED) == 0)
 		return;
-	const struct pool *pool = tree_find(tree, m->owners[o]->name)->pool;
+	const struct endpoint_set *endpoints = tree_find(tree, m->owners[o]->name)->endpoints;
 	for (unsigned a = 0; a < ADDRS; a++) {
 		struct addr addr = addr4(a);
 		unsigned found = 0;
-		pool_find_addr(&walk, tree, pool, &addr);
-		while (pool_next(&walk, &ref)) {
+		endpoint_set_find_addr(&walk, tree, endpoints, &addr);
+		while (endpoint_set_next(&walk, &ref)) {
 			found++;
-			assert_memory_equal(chunk_addr(ref.chunk, ref.i), addr.bytes, 4);
+			assert_memory_equal(slice_addr(ref.slice, ref.i), addr.bytes, 4);
 		}
 		assert_int_equal(found > 0, model_has(m, o, &addr, NULL));
 	}
@@ -131,9 +131,9 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 		bool named[ADDRS] = { false };
 		memcpy(label + 1, host_names[h], 4);
 		dname_lower(label, 5);
-		pool_find_name(&walk, tree, pool, label);
-		while (pool_next(&walk, &ref))
-			named[chunk_addr(ref.chunk, ref.i)[3]] = true;
+		endpoint_set_find_name(&walk, tree, endpoints, label);
+		while (endpoint_set_next(&walk, &ref))
+			named[slice_addr(ref.slice, ref.i)[3]] = true;
 		for (unsigned a = 0; a < ADDRS; a++) {
 			struct addr addr = addr4(a);
 			assert_int_equal(named[a], model_has(m, o, &addr, host_names[h]));
@@ -141,34 +141,34 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 	}
 }
 
-/* Whether another entry of the chunk has the same address or host name. */
+/* Whether another entry of the slice has the same address or host name. */
 static bool
-has_double(const struct chunk *chunk)
+has_double(const struct slice_endpoints *slice)
 {
-	for (unsigned i = 0; i < chunk->count; i++) {
-		const uint8_t *name = chunk_name(chunk, i);
-		if (chunk_find_addr(chunk, i + 1, chunk->count, chunk_addr(chunk, i)) <
-			chunk->count ||
+	for (unsigned i = 0; i < slice->count; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		if (slice_find_addr(slice, i + 1, slice->count, slice_addr(slice, i)) <
+			slice->count ||
 		    (name != NULL &&
-			chunk_find_name(chunk, i + 1, chunk->count, name) < chunk->count))
+			slice_find_name(slice, i + 1, slice->count, name) < slice->count))
 			return true;
 	}
 	return false;
 }
 
-/* What a chunk says of itself is so: a reader who believes it does not look further. */
+/* What a slice says of itself is so: a reader who believes it does not look further. */
 static void
-check_alone(const struct pool *pool, unsigned *alone)
+check_alone(const struct endpoint_set *endpoints, unsigned *alone)
 {
-	for (unsigned c = 0; c < pool->count; c++) {
-		const struct chunk *chunk = pool->chunks[c].chunk;
-		assert_int_equal(chunk->distinct, !has_double(chunk));
-		for (unsigned i = 0; chunk->alone && i < chunk->count; i++) {
-			const uint8_t *name = chunk_name(chunk, i);
-			for (unsigned d = 0; name != NULL && d < pool->count; d++) {
-				const struct chunk *other = pool->chunks[d].chunk;
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		assert_int_equal(slice->distinct, !has_double(slice));
+		for (unsigned i = 0; slice->alone && i < slice->count; i++) {
+			const uint8_t *name = slice_name(slice, i);
+			for (unsigned d = 0; name != NULL && d < endpoints->count; d++) {
+				const struct slice_endpoints *other = endpoints->slices[d].slice;
 				*alone += d == c;
-				assert_true(d == c || chunk_find_name(other, 0, other->count,
+				assert_true(d == c || slice_find_name(other, 0, other->count,
 							  name) == other->count);
 			}
 		}
@@ -188,7 +188,7 @@ check_reverse(const struct model *m, const struct tree *tree)
 			for (unsigned o = 0; o < OWNERS; o++)
 				owners[o] |= ref.owner == m->owners[o];
 		for (unsigned o = 0; o < OWNERS; o++) {
-			uint32_t both = POOL_REVERSE | POOL_ATTACHED;
+			uint32_t both = ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED;
 			assert_int_equal(owners[o],
 			    (m->flags[o] & both) == both && model_has(m, o, &addr, NULL));
 		}
@@ -222,7 +222,7 @@ model_free(struct model *m)
 			if (m->slices[o][s].slot != 0)
 				treecache_slice_remove(
 				    m->cache, m->owners[o], m->slices[o][s].slot);
-		treecache_pool_flags(m->cache, m->owners[o], 0);
+		treecache_endpoint_set_flags(m->cache, m->owners[o], 0);
 		treecache_prune(m->cache, m->owners[o]->name);
 		treecache_owner_free(m->cache, m->owners[o]);
 	}
@@ -249,17 +249,17 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 			change_slice(&m, o, pick(&m, SLICES));
 		} else {
 			m.flags[o] = pick(&m, 16);
-			treecache_pool_flags(m.cache, m.owners[o], m.flags[o]);
-			if ((m.flags[o] & POOL_ATTACHED) == 0)
+			treecache_endpoint_set_flags(m.cache, m.owners[o], m.flags[o]);
+			if ((m.flags[o] & ENDPOINTS_ATTACHED) == 0)
 				treecache_prune(m.cache, m.owners[o]->name);
 		}
 		if (pick(&m, 3) > 0)
 			continue;
 		treecache_publish(m.cache, 1, true);
 		for (unsigned i = 0; i < OWNERS; i++) {
-			check_pool(&m, tree_current(m.cache), i);
+			check_endpoint_set(&m, tree_current(m.cache), i);
 			check_walks(&m, tree_current(m.cache), i);
-			check_alone(m.owners[i]->pool, &alone);
+			check_alone(m.owners[i]->endpoints, &alone);
 		}
 		check_reverse(&m, tree_current(m.cache));
 		if (pick(&m, 5) == 0)
@@ -277,22 +277,23 @@ an_older_moment_stays_as_it_was(void **state)
 	struct owner *owner = treecache_owner(cache, name_of("db.ns.svc.").wire);
 	struct endpoint endpoints[] = { { addr4(1), true, NULL }, { addr4(2), true, NULL } };
 
-	treecache_pool_flags(cache, owner, POOL_ATTACHED | POOL_APEX | POOL_REVERSE);
+	treecache_endpoint_set_flags(
+	    cache, owner, ENDPOINTS_ATTACHED | ENDPOINTS_APEX | ENDPOINTS_REVERSE);
 	uint32_t slot = treecache_slice(cache, owner, 0, AF_INET, NULL, endpoints, 2);
 	treecache_publish(cache, 5, true);
 	const struct tree *before = tree_current(cache);
 	treecache_slice(cache, owner, slot, AF_INET, NULL, endpoints, 1);
 	treecache_publish(cache, 6, true);
 	const struct tree *after = tree_current(cache);
-	assert_int_equal(tree_find(before, owner->name)->pool->total4, 2);
-	assert_int_equal(tree_find(after, owner->name)->pool->total4, 1);
+	assert_int_equal(tree_find(before, owner->name)->endpoints->total4, 2);
+	assert_int_equal(tree_find(after, owner->name)->endpoints->total4, 1);
 	struct addr gone = addr4(2), found = gone;
 	assert_true(reverse_seek(before, &found) && addr_equal(&found, &gone));
 	assert_false(reverse_seek(after, &found));
 	assert_int_equal(before->serial, 5);
 	assert_int_equal(after->serial, 6);
 	treecache_slice_remove(cache, owner, slot);
-	treecache_pool_flags(cache, owner, 0);
+	treecache_endpoint_set_flags(cache, owner, 0);
 	treecache_owner_free(cache, owner);
 	treecache_free(cache);
 }
@@ -319,10 +320,11 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	struct dname name = name_of("big.ns.svc.");
 	struct owner *owner = treecache_owner(cache, name.wire);
 	struct endpoint endpoints[BIG_ENDPOINTS];
-	const struct chunk *before[BIG_SLICES];
+	const struct slice_endpoints *before[BIG_SLICES];
 	uint32_t slots[BIG_SLICES];
 
-	treecache_pool_flags(cache, owner, POOL_APEX | POOL_REVERSE | POOL_ATTACHED);
+	treecache_endpoint_set_flags(
+	    cache, owner, ENDPOINTS_APEX | ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
 	for (unsigned s = 0; s < BIG_SLICES; s++) {
 		big_endpoints(s, endpoints, names);
 		slots[s] =
@@ -331,7 +333,7 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	treecache_publish(cache, 1, true);
 	treecache_reclaim(cache);
 	for (unsigned s = 0; s < BIG_SLICES; s++)
-		before[s] = treecache_chunk(cache, slots[s]);
+		before[s] = treecache_slice_at(cache, slots[s]);
 
 	/* One endpoint of slice 42 goes, one becomes unready, one comes. */
 	big_endpoints(42, endpoints, names);
@@ -341,15 +343,15 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	treecache_publish(cache, 2, true);
 
 	const struct tree *tree = tree_current(cache);
-	const struct pool *pool = tree_find(tree, name.wire)->pool;
-	assert_int_equal(pool->count, BIG_SLICES);
-	assert_int_equal(pool->total4, BIG_SLICES * BIG_ENDPOINTS - 1);
+	const struct endpoint_set *set = tree_find(tree, name.wire)->endpoints;
+	assert_int_equal(set->count, BIG_SLICES);
+	assert_int_equal(set->total4, BIG_SLICES * BIG_ENDPOINTS - 1);
 	for (unsigned s = 0; s < BIG_SLICES; s++) {
-		assert_int_equal(pool->chunks[s].slot, slots[s]);
+		assert_int_equal(set->slices[s].slot, slots[s]);
 		if (s == 42)
-			assert_ptr_not_equal(pool->chunks[s].chunk, before[s]);
+			assert_ptr_not_equal(set->slices[s].slice, before[s]);
 		else
-			assert_ptr_equal(pool->chunks[s].chunk, before[s]);
+			assert_ptr_equal(set->slices[s].slice, before[s]);
 	}
 	for (unsigned n = 0; n <= 60000; n += n == 10000 ? 50000 : 1) {
 		struct addr addr = addr4(n);
@@ -363,7 +365,7 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	    "one slice of %u: %zu bytes replaced\n", BIG_SLICES, treecache_garbage(cache));
 	for (unsigned s = 0; s < BIG_SLICES; s++)
 		treecache_slice_remove(cache, owner, slots[s]);
-	treecache_pool_flags(cache, owner, 0);
+	treecache_endpoint_set_flags(cache, owner, 0);
 	treecache_owner_free(cache, owner);
 	treecache_free(cache);
 }
@@ -378,14 +380,15 @@ by_hash(const void *a, const void *b)
 
 /* Whether an endpoint of the owner has this name. */
 static bool
-pool_has_name(const struct treecache *cache, const struct owner *owner, const uint8_t *label)
+endpoint_set_has_name(
+    const struct treecache *cache, const struct owner *owner, const uint8_t *label)
 {
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 	const struct tree *tree = treecache_next(cache);
 
-	pool_find_name(&walk, tree, tree_find(tree, owner->name)->pool, label);
-	return pool_next(&walk, &ref);
+	endpoint_set_find_name(&walk, tree, tree_find(tree, owner->name)->endpoints, label);
+	return endpoint_set_next(&walk, &ref);
 }
 
 /* The index says where to look; whose it is, and what is there, is looked at. */
@@ -402,8 +405,8 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 	unsigned pairs = 0;
 	uint32_t slots[3];
 
-	treecache_pool_flags(cache, a, POOL_ATTACHED);
-	treecache_pool_flags(cache, b, POOL_ATTACHED);
+	treecache_endpoint_set_flags(cache, a, ENDPOINTS_ATTACHED);
+	treecache_endpoint_set_flags(cache, b, ENDPOINTS_ATTACHED);
 	for (unsigned i = 0; i < 3; i++) /* so many that the index is asked */
 		slots[i] = treecache_slice(
 		    cache, a, 0, AF_INET, NULL, &(struct endpoint){ addr4(i), true, NULL }, 1);
@@ -430,16 +433,16 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 		struct endpoint both[] = { { addr4(7), true, (char *)labels[0] + 1 },
 			{ addr4(8), true, (char *)labels[1] + 1 } };
 		uint32_t slot = treecache_slice(cache, b, 0, AF_INET, NULL, both, 2);
-		assert_false(pool_has_name(cache, a, labels[0]));
-		assert_true(pool_has_name(cache, b, labels[0]));
+		assert_false(endpoint_set_has_name(cache, a, labels[0]));
+		assert_true(endpoint_set_has_name(cache, b, labels[0]));
 		treecache_slice_remove(cache, b, slot);
 		pairs++;
 	}
 	assert_true(pairs > 0);
 	for (unsigned i = 0; i < 3; i++)
 		treecache_slice_remove(cache, a, slots[i]);
-	treecache_pool_flags(cache, a, 0);
-	treecache_pool_flags(cache, b, 0);
+	treecache_endpoint_set_flags(cache, a, 0);
+	treecache_endpoint_set_flags(cache, b, 0);
 	treecache_owner_free(cache, a);
 	treecache_owner_free(cache, b);
 	free(hashes);
