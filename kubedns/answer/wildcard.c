@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/tree_content.h"
 #include "kubedns/cluster/records.h"
 #include "kubedns/answer/wildcard.h"
 

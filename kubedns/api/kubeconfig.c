@@ -7,7 +7,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/manifests/manifest.h"
+#include "lib/documents.h"
 #include "lib/xalloc.h"
 
 /* What the readers below share. */

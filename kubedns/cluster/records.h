@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "kubedns/cluster/object.h"
-#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/tree_content.h"
 #include "lib/dname.h"
 
 struct records_config {

@@ -8,7 +8,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/manifests/manifest.h"
+#include "lib/documents.h"
 #include "kubedns/manifests/manifests_internal.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

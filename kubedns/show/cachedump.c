@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kubedns/show/cachedump.h"
-#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/tree_content.h"
 #include "kubedns/answer/reply.h"
 #include "lib/xalloc.h"
 

@@ -6,7 +6,7 @@
 
 #include <curl/curl.h>
 
-#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/tree_content.h"
 #include "kubedns/cluster/records.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/explain.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/ports.h"
+#include "kubedns/cluster/tree_content.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/zone.h"
 #include "lib/log.h"

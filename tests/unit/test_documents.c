@@ -13,7 +13,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/manifests/manifest.h"
+#include "lib/documents.h"
 
 /* What was handed on: "LINE:HINT:JSON\n" an object. */
 static char got[1 << 22];

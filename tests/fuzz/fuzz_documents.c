@@ -7,7 +7,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/manifests/manifest.h"
+#include "lib/documents.h"
 #include "kubedns/manifests/manifest_index.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,8 +6,8 @@
 #include <json-c/json.h>
 #include <yaml.h>
 
-#include "kubedns/manifests/manifest.h"
-#include "kubedns/manifests/manifest_internal.h"
+#include "lib/documents.h"
+#include "lib/documents_internal.h"
 
 /*
  * libyaml's events made into json-c values, by recursion that MANIFEST_DEPTH bounds. Every function

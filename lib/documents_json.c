@@ -3,8 +3,8 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/manifests/manifest.h"
-#include "kubedns/manifests/manifest_internal.h"
+#include "lib/documents.h"
+#include "lib/documents_internal.h"
 
 enum { CHUNK = 65536 };
 

@@ -4,8 +4,8 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/manifests/manifest.h"
-#include "kubedns/manifests/manifest_internal.h"
+#include "lib/documents.h"
+#include "lib/documents_internal.h"
 
 void
 manifest_error(struct manifest_error *error, unsigned line, const char *fmt, ...)

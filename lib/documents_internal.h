@@ -3,7 +3,7 @@
 #ifndef KUBEDNS_MANIFESTS_MANIFEST_INTERNAL_H
 #define KUBEDNS_MANIFESTS_MANIFEST_INTERNAL_H
 
-#include "kubedns/manifests/manifest.h"
+#include "lib/documents.h"
 
 /* Fills `error`, whose text is cut if it must be. */
 void manifest_error(struct manifest_error *error, unsigned line, const char *fmt, ...)
