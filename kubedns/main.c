@@ -441,7 +441,10 @@ act(struct kubedns *k)
 	if (k->common.check)
 		return check(k);
 	if (*k->options.explain != '\0')
-		return explain_ask(&k->options) == 0 ? EXIT_STOPPED : EXIT_FAILED;
+		return explain_ask(k->options.explain, k->options.healthz_address,
+			   k->options.healthz_port) == 0
+			   ? EXIT_STOPPED
+			   : EXIT_FAILED;
 	return k->options.wants_zone ? print_zone(k) : run(k);
 }
 

@@ -8,7 +8,7 @@
 #include "lib/documents_internal.h"
 
 void
-manifest_error(struct manifest_error *error, unsigned line, const char *fmt, ...)
+documents_error(struct documents_error *error, unsigned line, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -31,7 +31,7 @@ document_kind(struct json_object *document)
 }
 
 bool
-manifest_list_hint(struct json_object *document, char *hint)
+documents_list_hint(struct json_object *document, char *hint)
 {
 	const char *kind = document_kind(document);
 	size_t len = strlen(kind);
@@ -49,7 +49,7 @@ manifest_list_hint(struct json_object *document, char *hint)
 }
 
 bool
-manifest_empty_list(struct json_object *document)
+documents_empty_list(struct json_object *document)
 {
 	const char *kind = document_kind(document);
 	size_t len = strlen(kind);
@@ -60,10 +60,10 @@ manifest_empty_list(struct json_object *document)
 }
 
 int
-manifest_read(FILE *in, enum manifest_format format, manifest_sink sink, void *arg,
-    struct manifest_error *error)
+documents_read(FILE *in, enum documents_format format, documents_sink sink, void *arg,
+    struct documents_error *error)
 {
-	*error = (struct manifest_error){ 0 };
-	return format == MANIFEST_JSON ? manifest_read_json(in, sink, arg, error)
-				       : manifest_read_yaml(in, sink, arg, error);
+	*error = (struct documents_error){ 0 };
+	return format == DOCUMENTS_JSON ? documents_read_json(in, sink, arg, error)
+					: documents_read_yaml(in, sink, arg, error);
 }

@@ -10,7 +10,7 @@
  * YAML is read as kubectl reads it: what is quoted is a string; plain null, true, yes, on, 0x1f and
  * 010 are what YAML 1.1 makes of them. Refused, with their line: aliases (a few lines of them can
  * stand for gigabytes), unknown tags, keys that are no scalars, a key that comes twice, nesting
- * deeper than MANIFEST_DEPTH, objects larger than MANIFEST_OBJECT_MAX.
+ * deeper than DOCUMENTS_DEPTH, objects larger than DOCUMENTS_OBJECT_MAX.
  */
 #ifndef KUBEDNS_MANIFESTS_MANIFEST_H
 #define KUBEDNS_MANIFESTS_MANIFEST_H
@@ -21,14 +21,14 @@
 struct json_object;
 
 enum {
-	MANIFEST_DEPTH = 64,
-	MANIFEST_OBJECT_MAX = 8 << 20, /* weight of an object: its bytes in JSON;
+	DOCUMENTS_DEPTH = 64,
+	DOCUMENTS_OBJECT_MAX = 8 << 20, /* weight of an object: its bytes in JSON;
 					* in YAML the bytes of its scalars and 32 a value */
 };
 
-enum manifest_format { MANIFEST_YAML, MANIFEST_JSON };
+enum documents_format { DOCUMENTS_YAML, DOCUMENTS_JSON };
 
-struct manifest_error {
+struct documents_error {
 	unsigned line; /* 0: of the file as a whole */
 	char reason[200];
 };
@@ -37,14 +37,14 @@ struct manifest_error {
  * One object: borrowed for the call. `kind_hint` is the kind that its list says (NULL without one),
  * `line` where it begins.
  */
-typedef void (*manifest_sink)(
+typedef void (*documents_sink)(
     void *arg, struct json_object *json, const char *kind_hint, unsigned line);
 
 /*
  * Reads `in` to its end. 0, or -EBADMSG with `error` filled when the file is broken from some line
  * on (objects before it have been handed on), or -errno with `error` when it cannot be read.
  */
-int manifest_read(FILE *in, enum manifest_format format, manifest_sink sink, void *arg,
-    struct manifest_error *error);
+int documents_read(FILE *in, enum documents_format format, documents_sink sink, void *arg,
+    struct documents_error *error);
 
 #endif

@@ -6,22 +6,22 @@
 #include "lib/documents.h"
 
 /* Fills `error`, whose text is cut if it must be. */
-void manifest_error(struct manifest_error *error, unsigned line, const char *fmt, ...)
+void documents_error(struct documents_error *error, unsigned line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
  * Whether the document whose members were read so far may be a list: its kind ends in List, or is
  * not known yet. `hint` of 64 bytes gets the kind of its items, "" when that is not known.
  */
-bool manifest_list_hint(struct json_object *document, char *hint);
+bool documents_list_hint(struct json_object *document, char *hint);
 
 /* Whether the document is a list whose `items` is null or missing: there is nothing to hand on. */
-bool manifest_empty_list(struct json_object *document);
+bool documents_empty_list(struct json_object *document);
 
 /* What YAML 1.1 makes of a plain scalar (NULL: null). */
-struct json_object *manifest_plain_scalar(const char *s, size_t len);
+struct json_object *documents_plain_scalar(const char *s, size_t len);
 
-int manifest_read_json(FILE *in, manifest_sink sink, void *arg, struct manifest_error *error);
-int manifest_read_yaml(FILE *in, manifest_sink sink, void *arg, struct manifest_error *error);
+int documents_read_json(FILE *in, documents_sink sink, void *arg, struct documents_error *error);
+int documents_read_yaml(FILE *in, documents_sink sink, void *arg, struct documents_error *error);
 
 #endif

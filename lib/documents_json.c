@@ -19,15 +19,15 @@ struct json {
 	size_t at, len;
 	unsigned line;
 	size_t weight; /* bytes of the object being read */
-	manifest_sink sink;
+	documents_sink sink;
 	void *arg;
-	struct manifest_error *error;
+	struct documents_error *error;
 };
 
 static int
 fail(struct json *j, const char *reason)
 {
-	manifest_error(j->error, j->line, "%s", reason);
+	documents_error(j->error, j->line, "%s", reason);
 	return -EBADMSG;
 }
 
@@ -45,7 +45,7 @@ fill(struct json *j)
 	if (!ferror(j->in))
 		return 0;
 	int err = errno != 0 ? errno : EIO;
-	manifest_error(j->error, 0, "%s", strerror(err));
+	documents_error(j->error, 0, "%s", strerror(err));
 	return -err;
 }
 
@@ -87,7 +87,7 @@ expect(struct json *j, char a, char b)
 	if (c == 0)
 		return fail(j, "ends in the middle of an object");
 	if (c != a && c != b) {
-		manifest_error(
+		documents_error(
 		    j->error, j->line, a == b ? "'%c' expected" : "'%c' or '%c' expected", a, b);
 		return -EBADMSG;
 	}
@@ -111,7 +111,7 @@ read_value(struct json *j, struct json_object **value)
 		j->weight += used;
 		if (err != json_tokener_success && err != json_tokener_continue)
 			return fail(j, json_tokener_error_desc(err));
-		if (j->weight > MANIFEST_OBJECT_MAX) {
+		if (j->weight > DOCUMENTS_OBJECT_MAX) {
 			json_object_put(*value);
 			*value = NULL;
 			return fail(j, "an object is larger than 8 MiB");
@@ -186,7 +186,7 @@ read_member(struct json *j, struct json_object *document, bool *list)
 	int c = peek(j);
 	if (c < 0) {
 		err = c;
-	} else if (strcmp(name, "items") == 0 && c == '[' && manifest_list_hint(document, hint)) {
+	} else if (strcmp(name, "items") == 0 && c == '[' && documents_list_hint(document, hint)) {
 		*list = true;
 		err = read_items(j, hint[0] != '\0' ? hint : NULL);
 	} else {
@@ -215,19 +215,19 @@ read_document(struct json *j)
 		err = read_member(j, document, &list);
 		c = err != 0 ? err : expect(j, ',', '}');
 	}
-	if (c > 0 && !list && !manifest_empty_list(document))
+	if (c > 0 && !list && !documents_empty_list(document))
 		j->sink(j->arg, document, NULL, line);
 	json_object_put(document);
 	return c > 0 ? 0 : c < 0 ? c : fail(j, "ends in the middle of an object");
 }
 
 int
-manifest_read_json(FILE *in, manifest_sink sink, void *arg, struct manifest_error *error)
+documents_read_json(FILE *in, documents_sink sink, void *arg, struct documents_error *error)
 {
 	struct json j = { .in = in, .line = 1, .sink = sink, .arg = arg, .error = error };
 	int c;
 
-	j.tokener = json_tokener_new_ex(MANIFEST_DEPTH);
+	j.tokener = json_tokener_new_ex(DOCUMENTS_DEPTH);
 	if (j.tokener == NULL)
 		return -ENOMEM;
 	json_tokener_set_flags(j.tokener,

@@ -10,7 +10,7 @@
 #include "lib/documents_internal.h"
 
 /*
- * libyaml's events made into json-c values, by recursion that MANIFEST_DEPTH bounds. Every function
+ * libyaml's events made into json-c values, by recursion that DOCUMENTS_DEPTH bounds. Every function
  * that takes a started event has consumed the value to its end when it returns 0; after anything
  * else the stream is given up.
  */
@@ -19,15 +19,15 @@ struct yaml {
 	yaml_event_t event; /* the one in hand */
 	size_t weight;      /* of the object being built */
 	unsigned depth;
-	manifest_sink sink;
+	documents_sink sink;
 	void *arg;
-	struct manifest_error *error;
+	struct documents_error *error;
 };
 
 static int
 fail(struct yaml *y, const char *reason)
 {
-	manifest_error(y->error, (unsigned)y->event.start_mark.line + 1, "%s", reason);
+	documents_error(y->error, (unsigned)y->event.start_mark.line + 1, "%s", reason);
 	return -EBADMSG;
 }
 
@@ -39,10 +39,10 @@ fail_parser(struct yaml *y)
 
 	if (p->error == YAML_READER_ERROR && errno != 0 && ferror(p->input.file)) {
 		int err = errno;
-		manifest_error(y->error, 0, "%s", strerror(err));
+		documents_error(y->error, 0, "%s", strerror(err));
 		return -err;
 	}
-	manifest_error(y->error, (unsigned)line + 1, "%s%s%s",
+	documents_error(y->error, (unsigned)line + 1, "%s%s%s",
 	    p->problem != NULL ? p->problem : "not YAML", p->context != NULL ? " " : "",
 	    p->context != NULL ? p->context : "");
 	return -EBADMSG;
@@ -65,7 +65,7 @@ static int
 weigh(struct yaml *y, size_t bytes)
 {
 	y->weight += bytes + 32;
-	if (y->weight > MANIFEST_OBJECT_MAX)
+	if (y->weight > DOCUMENTS_OBJECT_MAX)
 		return fail(y, "an object is larger than 8 MiB");
 	return 0;
 }
@@ -115,7 +115,7 @@ floating(const char *s, double *value)
 }
 
 struct json_object *
-manifest_plain_scalar(const char *s, size_t len)
+documents_plain_scalar(const char *s, size_t len)
 {
 	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
 	static const char *const trues[] = { "true", "True", "TRUE", "yes", "Yes", "YES", "on",
@@ -159,8 +159,8 @@ read_scalar(struct yaml *y, struct json_object **value)
 	}
 	int err = weigh(y, len);
 	if (err == 0)
-		*value =
-		    plain ? manifest_plain_scalar(s, len) : json_object_new_string_len(s, (int)len);
+		*value = plain ? documents_plain_scalar(s, len)
+			       : json_object_new_string_len(s, (int)len);
 	return err;
 }
 
@@ -169,7 +169,7 @@ static int read_value(struct yaml *y, struct json_object **value);
 static int
 deeper(struct yaml *y)
 {
-	if (y->depth >= MANIFEST_DEPTH)
+	if (y->depth >= DOCUMENTS_DEPTH)
 		return fail(y, "nested too deep");
 	y->depth++;
 	return weigh(y, 32);
@@ -185,7 +185,7 @@ skip_value(struct yaml *y)
 		switch (y->event.type) {
 		case YAML_MAPPING_START_EVENT:
 		case YAML_SEQUENCE_START_EVENT:
-			if (++open > 4 * MANIFEST_DEPTH)
+			if (++open > 4 * DOCUMENTS_DEPTH)
 				return fail(y, "nested too deep");
 			break;
 		case YAML_MAPPING_END_EVENT:
@@ -330,7 +330,7 @@ read_top(struct yaml *y)
 			char hint[64];
 			if (strcmp(key, "items") == 0 &&
 			    y->event.type == YAML_SEQUENCE_START_EVENT &&
-			    manifest_list_hint(object, hint)) {
+			    documents_list_hint(object, hint)) {
 				list = true;
 				err = read_items(y, hint[0] != '\0' ? hint : NULL);
 				y->weight = 0;
@@ -347,7 +347,7 @@ read_top(struct yaml *y)
 		if (err != 0)
 			break;
 	}
-	if (err == 0 && !list && !manifest_empty_list(object))
+	if (err == 0 && !list && !documents_empty_list(object))
 		y->sink(y->arg, object, NULL, line);
 	json_object_put(object);
 	return err;
@@ -370,7 +370,7 @@ read_document(struct yaml *y)
 }
 
 int
-manifest_read_yaml(FILE *in, manifest_sink sink, void *arg, struct manifest_error *error)
+documents_read_yaml(FILE *in, documents_sink sink, void *arg, struct documents_error *error)
 {
 	struct yaml y = { .sink = sink, .arg = arg, .error = error };
 	int err;

@@ -1,7 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/records.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/wildcard.h"
 

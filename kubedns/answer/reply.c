@@ -1,8 +1,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kubedns/cluster/tree_content.h"
-#include "kubedns/cluster/records.h"
 #include "kubedns/answer/reply.h"
 
 enum {
@@ -287,7 +285,7 @@ endpoint_label(const struct slice_endpoints *slice, unsigned i, uint8_t derived[
 	if (label != NULL)
 		return label;
 	memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
-	return records_addr_label(&addr, derived);
+	return tree_addr_label(&addr, derived);
 }
 
 int

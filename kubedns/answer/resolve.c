@@ -1,8 +1,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kubedns/cluster/tree_content.h"
-#include "kubedns/cluster/records.h"
 #include "kubedns/answer/resolve.h"
 
 struct name
@@ -130,8 +128,8 @@ find_endpoint(const struct tree *tree, const struct endpoint_set *endpoints, con
 	if (endpoint_set_next(&walk, &resolved->first))
 		return true;
 	resolved->label = NULL;
-	if (records_label_addr(label, &resolved->addr) < 0 ||
-	    !same_label(label, records_addr_label(&resolved->addr, canonical)))
+	if (tree_label_addr(label, &resolved->addr) < 0 ||
+	    !same_label(label, tree_addr_label(&resolved->addr, canonical)))
 		return false;
 	endpoint_set_find_addr(&walk, tree, endpoints, &resolved->addr);
 	while (endpoint_set_next(&walk, &ref))
@@ -180,7 +178,7 @@ pod_name(const struct answer_config *config, const struct tree *tree, const stru
 		return RESOLVED_NOTHING;
 	if (below == 2)
 		return RESOLVED_EMPTY;
-	if (node->number == 0 || records_label_addr(label_at(name, 0), &resolved->addr) < 0)
+	if (node->number == 0 || tree_label_addr(label_at(name, 0), &resolved->addr) < 0)
 		return RESOLVED_NOTHING;
 	if (config->pods == PODS_VERIFIED && !pods_has(tree, &resolved->addr, node->number))
 		return RESOLVED_NOTHING;

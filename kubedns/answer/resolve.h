@@ -5,15 +5,8 @@
 #define KUBEDNS_ANSWER_RESOLVE_H
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/cluster/tree_content.h"
 #include "treecache/treecache.h"
-
-/* A node's flags: which kind of Service it is. */
-enum node_flags { NODE_CLUSTERIP = 1, NODE_HEADLESS = 2, NODE_EXTERNALNAME = 4 };
-
-enum {
-	NODE_PERMANENT =
-	    UINT32_MAX /* number of a node that belongs to the zone itself: `svc`, `pod` */
-};
 
 /* A name cut into labels, borrowed; `wire` is lower case and readable 7 bytes behind its end. */
 struct name {

@@ -1,8 +1,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "kubedns/cluster/tree_content.h"
-#include "kubedns/cluster/records.h"
 #include "kubedns/answer/wildcard.h"
 
 struct match {
@@ -126,8 +124,8 @@ try_endpoints(const struct step *above, const struct endpoint_set *endpoints)
 			struct addr addr = { .family = slice->family };
 			const uint8_t *label = slice_name(slice, i);
 			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
-			try_label(above, label != NULL ? label : records_addr_label(&addr, derived),
-			    NULL);
+			try_label(
+			    above, label != NULL ? label : tree_addr_label(&addr, derived), NULL);
 		}
 	}
 }

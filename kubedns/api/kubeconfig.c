@@ -234,9 +234,9 @@ int
 kubeconfig_read(FILE *in, const char *path, struct kubeconfig *config, char **why)
 {
 	struct reader r = { .path = path, .config = config };
-	struct manifest_error error = { 0 };
+	struct documents_error error = { 0 };
 	*config = (struct kubeconfig){ 0 };
-	if (manifest_read(in, MANIFEST_YAML, read_config, &r, &error) != 0) {
+	if (documents_read(in, DOCUMENTS_YAML, read_config, &r, &error) != 0) {
 		free(r.why);
 		r.why = xasprintf("line %u: %s", error.line, error.reason);
 	} else if (r.documents == 0) {

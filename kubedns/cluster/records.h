@@ -39,11 +39,4 @@ void records_for_zone(const struct records_config *config, const struct addr *ns
 /* "_http" from a port's name and "_tcp" from its protocol; both labels lower case. */
 void records_port(struct port *port, const struct object_port *from);
 
-/* The name of an endpoint without a host name: its address with dashes, a 0 after a trailing one.
- * Returns the label in `label`. */
-const uint8_t *records_addr_label(const struct addr *addr, uint8_t label[1 + DNAME_LABEL_MAX + 8]);
-
-/* The address that a label with dashes spells; 0 or -EINVAL. */
-int records_label_addr(const uint8_t *label, struct addr *addr);
-
 #endif

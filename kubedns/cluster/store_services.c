@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/cluster/tree_content.h"
 #include "kubedns/cluster/store_internal.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

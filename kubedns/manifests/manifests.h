@@ -1,7 +1,7 @@
 /*
  * --objects-dir: a directory of Kubernetes manifests as a source of events, in place of the API.
  *
- *	directory --inotify--> changed files --manifest_read--> objects --difference--> event_sink
+ *	directory --inotify--> changed files --documents_read--> objects --difference--> event_sink
  *
  * Read are the files NAME.yaml, NAME.yml and NAME.json that are not hidden, subdirectories left
  * out, as `kubectl apply -f DIR` does; symbolic links are followed, so a mounted ConfigMap works.

@@ -221,11 +221,11 @@ open_file(struct manifests *m, struct file *file, bool quiet)
 	return in;
 }
 
-static enum manifest_format
+static enum documents_format
 format_of(const char *name)
 {
 	size_t len = strlen(name);
-	return len > 5 && strcmp(name + len - 5, ".json") == 0 ? MANIFEST_JSON : MANIFEST_YAML;
+	return len > 5 && strcmp(name + len - 5, ".json") == 0 ? DOCUMENTS_JSON : DOCUMENTS_YAML;
 }
 
 static void
@@ -239,7 +239,7 @@ clear_seen(struct file *file)
 static bool
 read_pass(struct reading *r, enum pass pass)
 {
-	struct manifest_error error;
+	struct documents_error error;
 	struct manifests *m = r->m;
 
 	r->pass = pass;
@@ -248,7 +248,7 @@ read_pass(struct reading *r, enum pass pass)
 	FILE *in = open_file(m, r->file, r->quiet);
 	if (in == NULL)
 		return false;
-	int err = manifest_read(in, format_of(r->file->held.name), on_object, r, &error);
+	int err = documents_read(in, format_of(r->file->held.name), on_object, r, &error);
 	fclose(in);
 	/*
 	 * inotify queues the event as part of the write, so if none is here now, the bytes that

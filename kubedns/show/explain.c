@@ -6,10 +6,9 @@
 
 #include <curl/curl.h>
 
-#include "kubedns/cluster/tree_content.h"
-#include "kubedns/cluster/records.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/explain.h"
+#include "lib/log.h"
 #include "lib/xalloc.h"
 
 struct why {
@@ -155,7 +154,7 @@ say_pod_missing(const struct why *why)
 		fprintf(why->out, "Pod names are off (--pods=disabled).\n");
 	else if (why->below > 3)
 		fprintf(why->out, "Nothing is below the name of a pod.\n");
-	else if (why->below == 3 && records_label_addr(why->name.wire, &addr) < 0)
+	else if (why->below == 3 && tree_label_addr(why->name.wire, &addr) < 0)
 		fprintf(why->out, "\"%s\" is no address with dashes, such as 10-1-2-3.\n",
 		    label_text(why->name.wire, text));
 	else
@@ -445,18 +444,17 @@ explain_text(const struct explain_config *config, const char *name, size_t *len)
 /* --- --explain --- */
 
 int
-explain_ask(const struct options *options)
+explain_ask(const char *name, const char *address, long port)
 {
 	CURL *curl = curl_easy_init();
-	char *escaped = curl == NULL ? NULL : curl_easy_escape(curl, options->explain, 0);
-	bool any = strcmp(options->healthz_address, "0.0.0.0") == 0 ||
-		   strcmp(options->healthz_address, "::") == 0;
+	char *escaped = curl == NULL ? NULL : curl_easy_escape(curl, name, 0);
+	bool any = strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0;
 	long status = 0;
 
 	if (escaped == NULL)
 		return -ENOMEM;
-	char *url = xasprintf("http://%s:%ld/explain?name=%s",
-	    any ? "127.0.0.1" : options->healthz_address, options->healthz_port, escaped);
+	char *url =
+	    xasprintf("http://%s:%ld/explain?name=%s", any ? "127.0.0.1" : address, port, escaped);
 	curl_easy_setopt(curl, CURLOPT_URL, url);
 	curl_easy_setopt(curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 5000L);
@@ -464,7 +462,7 @@ explain_ask(const struct options *options)
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 	if (code != CURLE_OK)
 		log_errorx("--explain: %s: %s; is kubedns running, with --healthz-port=%ld?", url,
-		    curl_easy_strerror(code), options->healthz_port);
+		    curl_easy_strerror(code), port);
 	else if (status != 200)
 		log_errorx("--explain: %s answered %ld", url, status);
 	free(url);

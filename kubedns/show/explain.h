@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kubedns/options.h"
 #include "kubedns/cluster/store.h"
 
 struct explain_config {
@@ -22,8 +21,10 @@ struct explain_config {
 /* The explanation of `name` (text, final dot or not) as lines; length in `len`. Caller frees. */
 char *explain_text(const struct explain_config *config, const char *name, size_t *len);
 
-/* --explain: asks the kubedns that runs on this host for the same words and prints them. 0, or
- * -errno after a line. */
-int explain_ask(const struct options *options);
+/*
+ * --explain: asks the kubedns whose health port this is for the same words about `name` and prints
+ * them. 0, or -errno after a line.
+ */
+int explain_ask(const char *name, const char *address, long port);
 
 #endif

@@ -33,9 +33,9 @@ on_object(void *arg, struct json_object *json, const char *hint, unsigned line)
 }
 
 static void
-read_as(enum manifest_format format, const uint8_t *data, size_t size)
+read_as(enum documents_format format, const uint8_t *data, size_t size)
 {
-	struct manifest_error error;
+	struct documents_error error;
 	uint64_t sum = 0;
 	char *copy = malloc(size);
 
@@ -45,7 +45,7 @@ read_as(enum manifest_format format, const uint8_t *data, size_t size)
 	FILE *in = fmemopen(copy, size, "r");
 	if (in == NULL)
 		abort();
-	if (manifest_read(in, format, on_object, &sum, &error) != 0 && error.reason[0] == '\0')
+	if (documents_read(in, format, on_object, &sum, &error) != 0 && error.reason[0] == '\0')
 		abort(); /* whoever wrote the file would not know why */
 	fclose(in);
 	free(copy);
@@ -55,8 +55,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size > 0) {
-		read_as(MANIFEST_YAML, data, size);
-		read_as(MANIFEST_JSON, data, size);
+		read_as(DOCUMENTS_YAML, data, size);
+		read_as(DOCUMENTS_JSON, data, size);
 	}
 	return 0;
 }

@@ -18,7 +18,7 @@
 /* What was handed on: "LINE:HINT:JSON\n" an object. */
 static char got[1 << 22];
 static size_t got_len;
-static struct manifest_error error;
+static struct documents_error error;
 
 static void
 note(void *arg, struct json_object *json, const char *hint, unsigned line)
@@ -32,7 +32,7 @@ note(void *arg, struct json_object *json, const char *hint, unsigned line)
 }
 
 static int
-read_bytes(enum manifest_format format, const void *bytes, size_t len)
+read_bytes(enum documents_format format, const void *bytes, size_t len)
 {
 	char *copy = malloc(len + 1); /* fmemopen refuses a const buffer, and one of no bytes */
 	memcpy(copy, bytes, len);
@@ -40,7 +40,7 @@ read_bytes(enum manifest_format format, const void *bytes, size_t len)
 	assert_non_null(in);
 	got[0] = '\0';
 	got_len = 0;
-	int err = manifest_read(in, format, note, NULL, &error);
+	int err = documents_read(in, format, note, NULL, &error);
 	fclose(in);
 	free(copy);
 	return err;
@@ -49,13 +49,13 @@ read_bytes(enum manifest_format format, const void *bytes, size_t len)
 static int
 yaml(const char *text)
 {
-	return read_bytes(MANIFEST_YAML, text, strlen(text));
+	return read_bytes(DOCUMENTS_YAML, text, strlen(text));
 }
 
 static int
 json(const char *text)
 {
-	return read_bytes(MANIFEST_JSON, text, strlen(text));
+	return read_bytes(DOCUMENTS_JSON, text, strlen(text));
 }
 
 static void
@@ -311,7 +311,7 @@ static void
 nesting_has_a_limit(void **state)
 {
 	(void)state;
-	char *text = repeat("{\"a\":", "[", MANIFEST_DEPTH + 1, "");
+	char *text = repeat("{\"a\":", "[", DOCUMENTS_DEPTH + 1, "");
 	assert_broken(yaml(text), 1, "too deep");
 	assert_broken(json(text), 1, "nesting");
 	free(text);
@@ -385,8 +385,8 @@ a_file_cut_anywhere_is_broken_or_shorter_but_never_wrong(void **state)
 
 	(void)state;
 	for (size_t len = 1; len < sizeof(text) - 1; len++) {
-		assert_int_equal(read_bytes(MANIFEST_JSON, text, len), -EBADMSG);
-		assert_int_equal(read_bytes(MANIFEST_YAML, text, len), -EBADMSG);
+		assert_int_equal(read_bytes(DOCUMENTS_JSON, text, len), -EBADMSG);
+		assert_int_equal(read_bytes(DOCUMENTS_YAML, text, len), -EBADMSG);
 	}
 }
 
