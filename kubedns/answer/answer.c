@@ -551,19 +551,18 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 }
 
 enum answer_outcome
-answer_found(const struct answer_config *config, const struct tree *tree,
-    const struct tree_path *path, const uint8_t *query, size_t query_len, bool tcp,
-    uint32_t rotation, uint8_t *out, size_t max, struct answer_info *info)
+answer_found(
+    const struct answer_request *request, const struct tree_path *path, struct answer_info *info)
 {
-	const struct answer_context *context = tree->context;
+	const struct answer_context *context = request->tree->context;
+	bool forwarding = context != NULL && context->forwarding;
 	struct reply reply;
 
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
 	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;
-	reply_begin(&reply, config, tree, &info->query, query, query_len, tcp, out, max);
-	reply.rotation = rotation;
+	reply_begin(&reply, request, &info->query, forwarding);
 	if (info->refused != RCODE_NOERROR) {
 		reply.flags |= info->refused & 15u;
 		reply.extended_rcode = info->refused >> 4;
@@ -578,7 +577,7 @@ answer_found(const struct answer_config *config, const struct tree *tree,
 						  : answer_question(&reply, path, info);
 	if (outcome == ANSWER_FORWARD)
 		info->system = SYSTEM_RECURSIVE;
-	bool may_forward = context != NULL && context->forwarding && info->query.flags & FLAG_RD;
+	bool may_forward = forwarding && info->query.flags & FLAG_RD;
 	if (outcome == ANSWER_FORWARD && may_forward)
 		return outcome;
 	if (outcome == ANSWER_FORWARD)
@@ -589,15 +588,13 @@ answer_found(const struct answer_config *config, const struct tree *tree,
 }
 
 enum answer_outcome
-answer(const struct answer_config *config, const struct tree *tree, const uint8_t *query,
-    size_t query_len, bool tcp, uint32_t rotation, uint8_t *out, size_t max,
-    struct answer_info *info)
+answer(const struct answer_request *request, struct answer_info *info)
 {
 	struct tree_path path;
 
-	answer_read(config, query, query_len, info, &path);
-	tree_find_paths(tree, &path, 1);
-	return answer_found(config, tree, &path, query, query_len, tcp, rotation, out, max, info);
+	answer_read(request->config, request->query, request->query_len, info, &path);
+	tree_find_paths(request->tree, &path, 1);
+	return answer_found(request, &path, info);
 }
 
 size_t
@@ -605,12 +602,15 @@ answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, un
     uint8_t *out, size_t max)
 {
 	static const struct answer_config none;
+	const struct answer_request request = {
+		.config = &none, .query = wire, .query_len = wire_len, .out = out, .max = max
+	};
 	struct query plain = *query;
 	struct reply reply;
 
 	plain.wants_nsid = false;
-	reply_begin(&reply, &none, NULL, &plain, wire, wire_len, false, out, max);
-	reply.flags |= (rcode & 15) | FLAG_RA; /* only names for the forwarder come here */
+	reply_begin(&reply, &request, &plain, true); /* only names for the forwarder come here */
+	reply.flags |= rcode & 15;
 	reply.extended_rcode = rcode >> 4;
 	return reply_end(&reply);
 }

@@ -80,41 +80,50 @@ struct answer_info {
 	struct dname target; /* ANSWER_CHASE */
 };
 
-/*
- * Answers one message. `out` has room for `max` bytes: 65535 for TCP, at least 1232 for UDP; the
- * client's own size is applied inside. `rotation` chooses the first record of a set: any number
- * that changes from query to query.
- */
-enum answer_outcome answer(const struct answer_config *config, const struct tree *tree,
-    const uint8_t *query, size_t query_len, bool tcp, uint32_t rotation, uint8_t *out, size_t max,
-    struct answer_info *info);
+/* One message of a client, what to answer it from, and where the reply goes. */
+struct answer_request {
+	const struct answer_config *config;
+	const struct tree *tree;
+	const uint8_t *query; /* the message as it came */
+	size_t query_len;
+	uint8_t *out; /* room for `max` bytes: 65,535 for TCP, at least 1,232 for UDP */
+	size_t max;
+	bool tcp;          /* the reply may be 65,535 bytes; over UDP, what the query says */
+	uint32_t rotation; /* chooses the first record of a set: changes from query to query */
+};
+
+/* Answers one message. */
+enum answer_outcome answer(const struct answer_request *request, struct answer_info *info);
 
 /*
- * The same in parts, for messages that came together: each is read, the paths that this asks for
- * are found at once (tree_find_paths), each is answered with its path in that very tree.
+ * The same in parts, for messages that came together: each is read, the paths that reading asks for
+ * are found together (tree_find_paths), and each is answered with its path, from the same tree.
  */
 void answer_read(const struct answer_config *config, const uint8_t *query, size_t query_len,
     struct answer_info *info, struct tree_path *path);
-enum answer_outcome answer_found(const struct answer_config *config, const struct tree *tree,
-    const struct tree_path *path, const uint8_t *query, size_t query_len, bool tcp,
-    uint32_t rotation, uint8_t *out, size_t max, struct answer_info *info);
+enum answer_outcome answer_found(
+    const struct answer_request *request, const struct tree_path *path, struct answer_info *info);
+
+/* What another server replied. */
+struct upstream_reply {
+	const uint8_t *wire; /* NULL: every server failed, which makes SERVFAIL */
+	size_t len;
+};
 
 /*
- * The reply to a query that answer() called CHASE: its CNAMEs, then the answer section of
- * `upstream` (the forwarder's reply to target/qtype; NULL when every upstream failed: SERVFAIL).
- * The last step's rcode and TC are the reply's. `info` is the one that answer() filled.
+ * The reply to a query that answer() called CHASE: its CNAMEs, then the answer section of the
+ * upstream reply to target/qtype, whose rcode and TC are the reply's. `info` is the one that
+ * answer() filled. Returns the reply's length.
  */
-size_t answer_chased(const struct answer_config *config, const struct tree *tree,
-    const uint8_t *query, size_t query_len, const uint8_t *upstream, size_t upstream_len, bool tcp,
-    uint8_t *out, size_t max, struct answer_info *info);
+size_t answer_chased(const struct answer_request *request, const struct upstream_reply *upstream,
+    struct answer_info *info);
 
 /*
- * The forwarder's reply `upstream` made into the reply to `query`: the client's ID and question,
- * its size respected (TC), OPT only if the query had one. NULL: SERVFAIL. Returns its length, 0 if
- * `query` cannot be answered at all.
+ * The reply to a query that answer() called FORWARD, made of the upstream reply: the client's ID
+ * and question, its size respected (TC), OPT only if the query had one. Returns the reply's length,
+ * 0 if the query cannot be answered at all.
  */
-size_t answer_forwarded(const struct answer_config *config, const uint8_t *query, size_t query_len,
-    const uint8_t *upstream, size_t upstream_len, bool tcp, uint8_t *out, size_t max,
+size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
 /* A reply with this rcode and an empty body to a query that was read: REFUSED when a client has too

@@ -13,14 +13,6 @@ enum {
 	SOA_EXPIRE_S = 86400
 };
 
-static bool
-forwarding(const struct reply *reply)
-{
-	const struct answer_context *context = reply->tree == NULL ? NULL : reply->tree->context;
-
-	return context != NULL && context->forwarding;
-}
-
 static size_t
 opt_len(const struct reply *reply)
 {
@@ -32,30 +24,30 @@ opt_len(const struct reply *reply)
 }
 
 void
-reply_begin(struct reply *reply, const struct answer_config *config, const struct tree *tree,
-    const struct query *query, const uint8_t *wire, size_t wire_len, bool tcp, uint8_t *out,
-    size_t max)
+reply_begin(struct reply *reply, const struct answer_request *request, const struct query *query,
+    bool forwarding)
 {
-	size_t size = tcp                                 ? DNS_TCP_MAX
+	size_t size = request->tcp                        ? DNS_TCP_MAX
 		      : query->udp_size < DNS_UDP_PAYLOAD ? query->udp_size
 							  : DNS_UDP_PAYLOAD;
 
-	if (size > max)
-		size = max;
+	if (size > request->max)
+		size = request->max;
 	memset(reply, 0, sizeof *reply);
-	reply->w.buf = out;
-	reply->config = config;
-	reply->tree = tree;
+	reply->w.buf = request->out;
+	reply->config = request->config;
+	reply->tree = request->tree;
+	reply->rotation = request->rotation;
 	reply->query = query;
 	reply->ede = -1;
 	reply->size = size;
 	reply->w.max = size - opt_len(reply);
 	reply->w.len = DNS_HEADER;
 	reply->flags = FLAG_QR | (query->flags & (0x7800 | FLAG_RD | FLAG_CD));
-	if (forwarding(reply))
+	if (forwarding)
 		reply->flags |= FLAG_RA;
-	if (query->has_question && DNS_HEADER + (size_t)query->question_len <= wire_len)
-		writer_put(&reply->w, wire + DNS_HEADER, query->question_len);
+	if (query->has_question && DNS_HEADER + (size_t)query->question_len <= request->query_len)
+		writer_put(&reply->w, request->query + DNS_HEADER, query->question_len);
 }
 
 static void

@@ -40,10 +40,9 @@ struct reply {
 	struct glue *glue;
 };
 
-/* Begins a reply to `query` (read from `wire`); a `tcp` client takes 65,535 bytes. */
-void reply_begin(struct reply *reply, const struct answer_config *config, const struct tree *tree,
-    const struct query *query, const uint8_t *wire, size_t wire_len, bool tcp, uint8_t *out,
-    size_t max);
+/* Begins a reply to `query`, which was read from the request's message. `forwarding`: RA. */
+void reply_begin(struct reply *reply, const struct answer_request *request,
+    const struct query *query, bool forwarding);
 
 /* Ends it: OPT if the query had one, counts and flags. Returns the length. */
 size_t reply_end(struct reply *reply);

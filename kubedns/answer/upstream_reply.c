@@ -53,29 +53,29 @@ append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 }
 
 size_t
-answer_forwarded(const struct answer_config *config, const uint8_t *query, size_t query_len,
-    const uint8_t *upstream, size_t upstream_len, bool tcp, uint8_t *out, size_t max,
+answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info)
 {
-	static const struct answer_context forwarding = { .forwarding = true };
-	static const struct tree tree = { .context = &forwarding };
+	const uint8_t *wire = upstream->wire;
+	struct query *query = &info->query;
 	struct reply reply;
 
 	info->system = SYSTEM_RECURSIVE;
-	if (query_read(&info->query, query, query_len) != QUERY_OK || !info->query.has_question)
+	if (query_read(query, request->query, request->query_len) != QUERY_OK ||
+	    !query->has_question)
 		return info->len = 0;
-	reply_begin(&reply, config, &tree, &info->query, query, query_len, tcp, out, max);
-	if (upstream == NULL || !wire_replies_to(upstream, upstream_len, info->query.qname,
-				    info->query.qtype, info->query.qclass))
+	reply_begin(&reply, request, query, true);
+	if (wire == NULL ||
+	    !wire_replies_to(wire, upstream->len, query->qname, query->qtype, query->qclass))
 		return give_up(&reply, info);
-	if (!append_sections(&reply, upstream, upstream_len)) {
-		reply_begin(&reply, config, &tree, &info->query, query, query_len, tcp, out, max);
+	if (!append_sections(&reply, wire, upstream->len)) {
+		reply_begin(&reply, request, query, true);
 		return give_up(&reply, info);
 	}
-	reply.flags |= upstream[3] & 15u;
-	if (wire_get16(upstream + 2) & FLAG_TC)
+	reply.flags |= wire[3] & 15u;
+	if (wire_get16(wire + 2) & FLAG_TC)
 		reply.truncated = true;
-	info->rcode = (uint8_t)((upstream[3] & 15) | reply.extended_rcode << 4);
+	info->rcode = (uint8_t)((wire[3] & 15) | reply.extended_rcode << 4);
 	info->truncated = reply.truncated;
 	return info->len = reply_end(&reply);
 }
@@ -138,10 +138,10 @@ append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 }
 
 size_t
-answer_chased(const struct answer_config *config, const struct tree *tree, const uint8_t *query,
-    size_t query_len, const uint8_t *upstream, size_t upstream_len, bool tcp, uint8_t *out,
-    size_t max, struct answer_info *info)
+answer_chased(const struct answer_request *request, const struct upstream_reply *upstream,
+    struct answer_info *info)
 {
+	const uint8_t *wire = upstream->wire;
 	struct dname asked = info->target;
 	struct reply reply;
 	struct record record;
@@ -149,28 +149,27 @@ answer_chased(const struct answer_config *config, const struct tree *tree, const
 
 	/* The way to the target again, from the newest tree: while upstream was asked the Service
 	 * may have changed. */
-	if (answer(config, tree, query, query_len, tcp, 0, out, max, info) != ANSWER_CHASE)
+	if (answer(request, info) != ANSWER_CHASE)
 		return info->len;
-	unsigned cnames = wire_get16(out + 6);
+	unsigned cnames = wire_get16(request->out + 6);
 	bool same = dname_equal(asked.wire, info->target.wire);
-	reply_begin(&reply, config, tree, &info->query, query, query_len, tcp, out, max);
+	reply_begin(&reply, request, &info->query, true);
 	reply.flags |= FLAG_AA;
-	if (!same || upstream == NULL ||
-	    !wire_replies_to(
-		upstream, upstream_len, info->target.wire, info->query.qtype, CLASS_IN))
+	if (!same || wire == NULL ||
+	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN))
 		return give_up(&reply, info);
 	at = reply.w.len;
 	for (unsigned i = 0; i < cnames; i++)
-		if (wire_read_record(out, info->len, &at, &record) < 0)
+		if (wire_read_record(request->out, info->len, &at, &record) < 0)
 			return give_up(&reply, info);
 	reply.w.len = at;
 	reply.counts[SECTION_ANSWER] = cnames;
-	reply.flags |= upstream[3] & 15u;
-	if (!append_chased(&reply, upstream, upstream_len)) {
-		reply_begin(&reply, config, tree, &info->query, query, query_len, tcp, out, max);
+	reply.flags |= wire[3] & 15u;
+	if (!append_chased(&reply, wire, upstream->len)) {
+		reply_begin(&reply, request, &info->query, true);
 		return give_up(&reply, info);
 	}
-	if (wire_get16(upstream + 2) & FLAG_TC)
+	if (wire_get16(wire + 2) & FLAG_TC)
 		reply.truncated = true;
 	info->rcode = (uint8_t)(reply.flags & 15);
 	info->truncated = reply.truncated;

@@ -175,15 +175,21 @@ make_forwarded(void *arg, bool tcp, uint8_t *out, size_t max)
 	const struct forwarded *f = arg;
 	struct inflight *inflight = f->inflight;
 	size_t len;
+	const struct upstream_reply upstream = { f->upstream, f->upstream_len };
+	struct answer_request request = {
+		.config = f->worker->answers,
+		.query = inflight->query,
+		.query_len = inflight->query_len,
+		.out = out,
+		.max = max,
+		.tcp = tcp,
+	};
 	rcu_enter();
-	const struct answer_config *config = f->worker->answers;
+	request.tree = tree_current(f->worker->tree);
 	if (inflight->chase)
-		len = answer_chased(config, tree_current(f->worker->tree), inflight->query,
-		    inflight->query_len, f->upstream, f->upstream_len, tcp, out, max,
-		    &inflight->info);
+		len = answer_chased(&request, &upstream, &inflight->info);
 	else
-		len = answer_forwarded(config, inflight->query, inflight->query_len, f->upstream,
-		    f->upstream_len, tcp, out, max, &inflight->info);
+		len = answer_forwarded(&request, &upstream, &inflight->info);
 	rcu_leave();
 	return len;
 }

@@ -105,8 +105,17 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	if (room == NULL)
 		return false;
 	rcu_enter();
-	enum answer_outcome outcome = answer(worker->answers, tree_current(worker->tree), query,
-	    len, true, worker->rotation++, room + PREFIX, DNS_TCP_MAX, &info);
+	const struct answer_request request = {
+		.config = worker->answers,
+		.tree = tree_current(worker->tree),
+		.query = query,
+		.query_len = len,
+		.out = room + PREFIX,
+		.max = DNS_TCP_MAX,
+		.tcp = true,
+		.rotation = worker->rotation++,
+	};
+	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();
 	if (outcome == ANSWER_DROP) {
 		stats_drop(worker->stats, DROP_NOT_A_QUERY);

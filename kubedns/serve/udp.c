@@ -228,10 +228,16 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 	struct worker *worker = udp->worker;
 	const struct mmsghdr *message = &udp->in[i];
 	struct answer_info *info = &udp->infos[i];
-	uint8_t *reply = reply_room_for(udp, index, i);
-	enum answer_outcome outcome =
-	    answer_found(worker->answers, tree, &udp->paths[i], udp->in_iov[i].iov_base,
-		message->msg_len, false, worker->rotation++, reply, DNS_UDP_PAYLOAD, info);
+	const struct answer_request request = {
+		.config = worker->answers,
+		.tree = tree,
+		.query = udp->in_iov[i].iov_base,
+		.query_len = message->msg_len,
+		.out = reply_room_for(udp, index, i),
+		.max = DNS_UDP_PAYLOAD,
+		.rotation = worker->rotation++,
+	};
+	enum answer_outcome outcome = answer_found(&request, &udp->paths[i], info);
 	if (outcome == ANSWER_DROP) {
 		stats_drop(worker->stats, DROP_NOT_A_QUERY);
 		return outcome;

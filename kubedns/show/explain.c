@@ -306,8 +306,14 @@ ask(const struct why *why, const uint8_t *qname, uint16_t type, unsigned *record
 	struct answer_info *info = xmalloc(sizeof *info);
 	struct record record;
 	size_t len = query_write(query, sizeof query, 1, qname, type, CLASS_IN, 0), at = len;
-	enum answer_outcome outcome = answer(
-	    why->config->answers, why->config->tree, query, len, true, 0, out, DNS_TCP_MAX, info);
+	const struct answer_request request = { .config = why->config->answers,
+		.tree = why->config->tree,
+		.query = query,
+		.query_len = len,
+		.out = out,
+		.max = DNS_TCP_MAX,
+		.tcp = true };
+	enum answer_outcome outcome = answer(&request, info);
 	int rcode = outcome == ANSWER_FORWARD ? -1 : info->rcode;
 	unsigned count = outcome == ANSWER_FORWARD ? 0 : wire_get16(out + 6);
 

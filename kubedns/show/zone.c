@@ -196,7 +196,14 @@ add_ptrs(struct lines *lines, const struct addr *addr)
 
 	reverse_name(addr, &owner);
 	size_t len = query_write(query, sizeof query, 1, owner.wire, TYPE_PTR, CLASS_IN, 0);
-	answer(lines->config, lines->tree, query, len, true, 0, out, sizeof out, &info);
+	const struct answer_request request = { .config = lines->config,
+		.tree = lines->tree,
+		.query = query,
+		.query_len = len,
+		.out = out,
+		.max = sizeof out,
+		.tcp = true };
+	answer(&request, &info);
 	at = len;
 	for (unsigned i = wire_get16(out + 6); i > 0; i--) {
 		if (wire_read_record(out, info.len, &at, &record) < 0)

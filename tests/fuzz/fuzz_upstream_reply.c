@@ -96,18 +96,22 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t reply_len = size - 3 - query_len;
 
 	rcu_enter();
-	const struct tree *tree = tree_current(cache);
-	enum answer_outcome outcome =
-	    answer(&config, tree, query, query_len, tcp, 0, out, max, &info);
+	const struct upstream_reply upstream = { reply, reply_len };
+	const struct answer_request request = { .config = &config,
+		.tree = tree_current(cache),
+		.query = query,
+		.query_len = query_len,
+		.out = out,
+		.max = max,
+		.tcp = tcp };
+	enum answer_outcome outcome = answer(&request, &info);
 	if (outcome == ANSWER_REPLY)
 		read_whole(out, info.len);
 	if (outcome == ANSWER_CHASE)
-		len = answer_chased(
-		    &config, tree, query, query_len, reply, reply_len, tcp, out, max, &info);
+		len = answer_chased(&request, &upstream, &info);
 	if (outcome == ANSWER_FORWARD) {
 		match(&info, reply, reply_len);
-		len = answer_forwarded(
-		    &config, query, query_len, reply, reply_len, tcp, out, max, &info);
+		len = answer_forwarded(&request, &upstream, &info);
 	}
 	rcu_leave();
 	if (len > max || (len > 0 && !tcp && len > info.query.udp_size))

@@ -223,11 +223,37 @@ teardown(void **state)
 	return 0;
 }
 
+static struct answer_request
+request_for(const uint8_t *query, size_t len, bool tcp)
+{
+	return (struct answer_request){ .config = &world.config,
+		.tree = tree_current(world.cache),
+		.query = query,
+		.query_len = len,
+		.out = world.out,
+		.max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD,
+		.tcp = tcp };
+}
+
 static enum answer_outcome
 ask_wire(const uint8_t *query, size_t len, bool tcp, uint32_t rotation)
 {
-	return answer(&world.config, tree_current(world.cache), query, len, tcp, rotation,
-	    world.out, tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD, &world.info);
+	struct answer_request request = request_for(query, len, tcp);
+
+	request.rotation = rotation;
+	return answer(&request, &world.info);
+}
+
+/* What is made for the client of an upstream reply, NULL for none. */
+static size_t
+pass_on(size_t (*made)(
+	    const struct answer_request *, const struct upstream_reply *, struct answer_info *),
+    const uint8_t *query, size_t len, const uint8_t *upstream, size_t upstream_len)
+{
+	struct answer_request request = request_for(query, len, false);
+	const struct upstream_reply reply = { upstream, upstream_len };
+
+	return made(&request, &reply, &world.info);
 }
 
 static enum answer_outcome
@@ -549,15 +575,13 @@ a_chased_reply_is_our_cname_and_upstreams_addresses(void **state)
 	ldns_pkt *asked = ldns_pkt_query_new(
 	    ldns_dname_new_frm_str("www.example.net."), LDNS_RR_TYPE_A, LDNS_RR_CLASS_IN, LDNS_RD);
 	size_t upstream_len = upstream_reply(asked, records, &upstream);
-	answer_chased(&world.config, tree_current(world.cache), query, len, upstream, upstream_len,
-	    false, world.out, DNS_UDP_PAYLOAD, &world.info);
+	pass_on(answer_chased, query, len, upstream, upstream_len);
 	ldns_pkt *pkt = read_again();
 	assert_int_equal(ldns_pkt_ancount(pkt), 3);
 	assert_int_equal(ldns_pkt_get_rcode(pkt), LDNS_RCODE_NOERROR);
 	ldns_pkt_free(pkt);
 	assert_int_equal(ask_wire(query, len, false, 0), ANSWER_CHASE);
-	answer_chased(&world.config, tree_current(world.cache), query, len, NULL, 0, false,
-	    world.out, DNS_UDP_PAYLOAD, &world.info);
+	pass_on(answer_chased, query, len, NULL, 0);
 	pkt = read_again();
 	assert_int_equal(ldns_pkt_get_rcode(pkt), LDNS_RCODE_SERVFAIL);
 	ldns_pkt_free(pkt);
@@ -591,8 +615,7 @@ mutated_upstream_replies_are_passed_on_whole_or_not_at_all(void **state)
 			random = random * 1664525u + 1013904223u;
 			copy[(random >> 8) % cut] = (uint8_t)(random >> 24);
 		}
-		assert_true(answer_forwarded(&world.config, query, len, copy, cut, false, world.out,
-				DNS_UDP_PAYLOAD, &world.info) >= DNS_HEADER);
+		assert_true(pass_on(answer_forwarded, query, len, copy, cut) >= DNS_HEADER);
 		assert_int_equal(wire_get16(world.out), 77);
 		free(copy);
 	}

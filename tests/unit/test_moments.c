@@ -95,9 +95,15 @@ ask(struct reader *r, const uint8_t *query, size_t len, unsigned expected, uint3
 	struct answer_info info;
 	int state = -1;
 
-	if (answer(&r->bed->config, tree_current(r->bed->cache), query, len, false, rotation, out,
-		sizeof out, &info) != ANSWER_REPLY ||
-	    info.rcode != RCODE_NOERROR || wire_get16(out + 6) != expected) {
+	const struct answer_request request = { .config = &r->bed->config,
+		.tree = tree_current(r->bed->cache),
+		.query = query,
+		.query_len = len,
+		.out = out,
+		.max = sizeof out,
+		.rotation = rotation };
+	if (answer(&request, &info) != ANSWER_REPLY || info.rcode != RCODE_NOERROR ||
+	    wire_get16(out + 6) != expected) {
 		r->lost++;
 		return -1;
 	}
