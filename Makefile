@@ -34,13 +34,19 @@ ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
 LIBS_kubedns := -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares
 LIBS_sidecar := -ljson-c -lmicrohttpd -lm
-LIBS_test := -lcmocka -lldns $(LIBS_kubedns) -lm
+LIBS_treecache := -lurcu-memb -lurcu-common
+LIBS_lib := -ljson-c -lmicrohttpd -lcares -lyaml
 
 # A program is its directory: main.c beside what it is made of, in rooms where it is large; an archive a program, for the tests to link.
 present := $(foreach p,$(PROGRAMS),$(if $(wildcard $(p)/main.c),$(p)))
 dirs := lib treecache $(PROGRAMS)
 objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c $(1)/*/*.c)))
 archives := $(foreach d,kubedns nanny sidecar treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
+kubedns_archives := $(filter-out %/nanny.a %/sidecar.a,$(archives))
+treecache_archives := $(BUILD)/treecache.a $(BUILD)/lib.a
+nanny_archives := $(BUILD)/nanny.a $(BUILD)/lib.a
+sidecar_archives := $(BUILD)/sidecar.a $(BUILD)/lib.a
+lib_archives := $(BUILD)/lib.a
 unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
 all: $(foreach p,$(present),$(BUILD)/bin/$(p)) ## build the programs
@@ -71,8 +77,21 @@ $(BUILD)/bin/$(1): $(BUILD)/$(1)/main.o $(foreach d,$(1) treecache lib,$(if $(ca
 endef
 $(foreach p,$(present),$(eval $(call program,$(p),$(if $(filter kubedns,$(p)),$(ALLOCATOR)))))
 
-$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(archives)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(archives) $(LIBS_test)
+# A unit test belongs to the program, or else the library, whose headers it includes, and is linked with that and what is below it
+# alone. What several tests share is in files of tests/unit that are not called test_*.
+unit_includes := $(shell awk -F'["/]' '/^.include "/ { print FILENAME ":" $$2 }' tests/unit/test_*.c | sort -u)
+unit_owner = $(firstword $(foreach d,kubedns nanny sidecar treecache,$(if $(filter tests/unit/$(1).c:$(d),$(unit_includes)),$(d))) lib)
+unit_shared := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+
+$(BUILD)/tests/unit/shared.a: $(unit_shared)
+	@rm -f $@
+	ar rcs $@ $^
+
+define unit_test
+$(BUILD)/tests/unit/$(1): $(BUILD)/tests/unit/$(1).o $(BUILD)/tests/unit/shared.a $($(2)_archives)
+	$$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$^ -lcmocka -lldns $(LIBS_$(2))
+endef
+$(foreach t,$(unit_tests),$(eval $(call unit_test,$(notdir $(t)),$(call unit_owner,$(notdir $(t))))))
 
 archives: $(archives) ## build the parts without linking them
 .PHONY: archives
