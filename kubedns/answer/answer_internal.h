@@ -1,0 +1,31 @@
+/*
+ * What the parts of answer() share.
+ */
+#ifndef KUBEDNS_ANSWER_ANSWER_INTERNAL_H
+#define KUBEDNS_ANSWER_ANSWER_INTERNAL_H
+
+#include "kubedns/answer/reply.h"
+
+enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
+
+/* Existence becomes rcode, AA and SOA here and nowhere else. `soa_owner`: offset of the zone's name
+ * in the message. */
+void set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owner);
+
+/* The one record that answers ANY (RFC 8482). */
+void put_hinfo(struct reply *reply, size_t owner);
+
+/* The records at the apex of a zone of ours; false: none of this type. */
+bool zone_apex(struct reply *reply, uint16_t qtype, size_t owner);
+
+/* A name below our zone, and the CNAMEs that it leads through; `path`: its path in the tree. */
+enum answer_outcome answer_zone(struct reply *reply, const struct name *qname, unsigned below,
+    const struct tree_path *path, struct dname *chase);
+
+/* A name that spells `bits` bits of an address; ANSWER_FORWARD: not ours to answer. */
+enum answer_outcome answer_reverse(struct reply *reply, const struct addr *addr, unsigned bits);
+
+/* A name that spells no address: in a reverse zone of ours it does not exist. */
+enum answer_outcome answer_odd_reverse(struct reply *reply, const struct name *name);
+
+#endif

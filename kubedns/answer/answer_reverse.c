@@ -1,0 +1,201 @@
+/*
+ * Names of the reverse trees: PTRs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/answer/answer_internal.h"
+
+enum { PTR_SORT_MAX = 128 };
+
+static const struct reverse_zone *
+find_reverse_zone(const struct answer_config *config, const struct addr *addr, unsigned bits)
+{
+	for (size_t i = 0; i < config->reverse_zone_count; i++)
+		if (bits >= config->reverse_zones[i].bits &&
+		    addr_in_prefix(
+			addr, &config->reverse_zones[i].prefix, config->reverse_zones[i].bits))
+			return &config->reverse_zones[i];
+	return NULL;
+}
+
+/* 10/8, 172.16/12, 192.168/16 (RFC 1918) and fc00::/7 (RFC 4193). */
+static bool
+is_private(const struct addr *addr, unsigned bits)
+{
+	const uint8_t *b = addr->bytes;
+
+	if (addr->family == AF_INET6)
+		return bits >= 8 && (b[0] & 0xfe) == 0xfc;
+	return (bits >= 8 && b[0] == 10) || (bits >= 16 && b[0] == 172 && (b[1] & 0xf0) == 16) ||
+	       (bits >= 16 && b[0] == 192 && b[1] == 168);
+}
+
+struct ptrs {
+	struct reply *reply;
+	struct dname names[PTR_SORT_MAX];
+	unsigned count;
+};
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct dname *na = a, *nb = b;
+
+	return dname_compare(na->wire, nb->wire);
+}
+
+static void
+ptrs_flush(struct ptrs *ptrs)
+{
+	qsort(ptrs->names, ptrs->count, sizeof *ptrs->names, by_name);
+	for (unsigned i = 0; i < ptrs->count; i++)
+		if (i == 0 || !dname_equal(ptrs->names[i].wire, ptrs->names[i - 1].wire))
+			reply_record(ptrs->reply, DNS_HEADER, TYPE_PTR, ptrs->reply->config->ttl_s,
+			    ptrs->names[i].wire, ptrs->names[i].len);
+	ptrs->count = 0;
+}
+
+/* Sorted by name while there is room to sort:
+ * an address with more owners keeps the order of the index. */
+static struct dname *
+ptrs_next(struct ptrs *ptrs)
+{
+	if (ptrs->count == PTR_SORT_MAX)
+		ptrs_flush(ptrs);
+	return &ptrs->names[ptrs->count];
+}
+
+static void
+ptr_owner(struct ptrs *ptrs, const struct owner *owner)
+{
+	struct dname *name = ptrs_next(ptrs);
+
+	name->len = owner->len;
+	memcpy(name->wire, owner->name, owner->len);
+	ptrs->count += dname_append(name, ptrs->reply->config->zone.wire) == 0;
+}
+
+static void
+ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const struct addr *addr)
+{
+	for (unsigned i = 0; i < slice->published; i++)
+		if (memcmp(slice_addr(slice, i), addr->bytes, addr_len(addr)) == 0) {
+			struct dname *name = ptrs_next(ptrs);
+			ptrs->count += endpoint_name(name, ptrs->reply->config, slice, i) == 0;
+		}
+}
+
+/* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Not
+ * inlined: its stack is not every question's. */
+static __attribute__((noinline)) void
+put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
+{
+	struct ptrs ptrs; /* 32 KB: not to be cleared for each question */
+	struct reverse_walk walk;
+	struct reverse_ref ref;
+
+	ptrs.reply = reply;
+	ptrs.count = 0;
+	reverse_find(&walk, reply->tree, addr);
+	while (reverse_next(&walk, &ref)) {
+		if (cluster_ip && ref.slice == NULL)
+			ptr_owner(&ptrs, ref.owner);
+		else if (!cluster_ip)
+			ptr_endpoints(&ptrs, ref.slice, addr);
+	}
+	ptrs_flush(&ptrs);
+}
+
+/* The PTRs of an address; an address that is a ClusterIP answers as that alone.
+ * False: nobody has it. */
+static bool
+put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
+{
+	struct reverse_walk walk;
+	struct reverse_ref ref, first;
+	unsigned found = 0;
+	bool cluster_ip = false;
+
+	reverse_find(&walk, reply->tree, addr);
+	for (; reverse_next(&walk, &ref); found++) {
+		if (only_ask)
+			return true;
+		if (found == 0)
+			first = ref;
+		cluster_ip |= ref.slice == NULL;
+	}
+	if (found != 1 || (!cluster_ip && !first.slice->distinct)) {
+		put_sorted_ptrs(reply, addr, cluster_ip);
+	} else if (cluster_ip) {
+		reply_ptr(reply, NULL, first.owner);
+	} else { /* one endpoint of one slice */
+		uint8_t derived[LABEL_ROOM];
+		unsigned i = slice_find_addr(first.slice, 0, first.slice->published, addr->bytes);
+		if (i < first.slice->published)
+			reply_ptr(reply, endpoint_label(first.slice, i, derived), first.owner);
+	}
+	return found > 0;
+}
+
+static bool
+anything_below(const struct tree *tree, const struct addr *prefix, unsigned bits)
+{
+	struct addr first = *prefix;
+
+	return reverse_seek(tree, &first) && addr_in_prefix(&first, prefix, bits);
+}
+
+/* Apex of a reverse zone of ours: SOA, NS. */
+static bool
+reverse_apex(struct reply *reply, const struct reverse_zone *zone, unsigned bits, uint16_t qtype)
+{
+	return bits == zone->bits && zone_apex(reply, qtype, DNS_HEADER);
+}
+
+enum answer_outcome
+answer_reverse(struct reply *reply, const struct addr *addr, unsigned bits)
+{
+	const struct reverse_zone *zone = find_reverse_zone(reply->config, addr, bits);
+	uint16_t qtype = reply->query->qtype;
+	bool whole = bits == (addr->family == AF_INET ? 32 : 128);
+
+	if (!reply->tree->synced) {
+		if (zone == NULL && !is_private(addr, bits))
+			return ANSWER_FORWARD;
+		set_rcode_and_soa(reply, NOT_READY, 0);
+		return ANSWER_REPLY;
+	}
+	bool exists = whole ? put_ptrs(reply, addr, qtype != TYPE_PTR)
+			    : zone != NULL && anything_below(reply->tree, addr, bits);
+	if (zone == NULL && !exists)
+		return ANSWER_FORWARD;
+	if (exists && qtype == TYPE_ANY)
+		put_hinfo(reply, DNS_HEADER);
+	/* Outside of zones of ours there is no apex to name: the SOA is the name's own. */
+	size_t soa = zone == NULL ? DNS_HEADER
+				  : DNS_HEADER + (size_t)reply->query->qname_len - zone->name.len;
+	if (reply->counts[SECTION_ANSWER] > 0 || reply->truncated ||
+	    (zone != NULL && reverse_apex(reply, zone, bits, qtype)))
+		set_rcode_and_soa(reply, FOUND, soa);
+	else
+		set_rcode_and_soa(
+		    reply, exists || (zone != NULL && bits == zone->bits) ? NODATA : NXDOMAIN, soa);
+	return ANSWER_REPLY;
+}
+
+enum answer_outcome
+answer_odd_reverse(struct reply *reply, const struct name *name)
+{
+	const struct answer_config *config = reply->config;
+
+	for (size_t i = 0; i < config->reverse_zone_count; i++) {
+		const struct dname *zone = &config->reverse_zones[i].name;
+		if (name_below(name, zone) < 0)
+			continue;
+		set_rcode_and_soa(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
+		    DNS_HEADER + (size_t)name->len - zone->len);
+		return ANSWER_REPLY;
+	}
+	return ANSWER_FORWARD;
+}

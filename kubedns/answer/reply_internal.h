@@ -1,0 +1,59 @@
+/*
+ * What the writers of replies share: room for a record, its fixed part, and names below the zone.
+ */
+#ifndef KUBEDNS_ANSWER_REPLY_INTERNAL_H
+#define KUBEDNS_ANSWER_REPLY_INTERNAL_H
+
+#include "kubedns/answer/reply.h"
+
+/* Room for `len` bytes of a whole record, or NULL: it does not fit. */
+static inline uint8_t *
+take(struct reply *reply, size_t len)
+{
+	struct writer *w = &reply->w;
+
+	if (reply->truncated || len > w->max - w->len) {
+		if (reply->section == SECTION_ANSWER)
+			reply->truncated = true;
+		return NULL;
+	}
+	w->len += len;
+	reply->counts[reply->section]++;
+	return w->buf + w->len - len;
+}
+
+static inline uint8_t *
+put_fixed(uint8_t *p, size_t owner, uint16_t type, uint32_t ttl_s, size_t rdata_len)
+{
+	wire_put16(p, 0xc000 | (unsigned)owner);
+	wire_put16(p + 2, type);
+	wire_put16(p + 4, CLASS_IN);
+	wire_put32(p + 6, ttl_s);
+	wire_put16(p + 10, (unsigned)rdata_len);
+	return p + 12;
+}
+
+/* Bytes of the name `label` (NULL: none) below `owner` and the zone;
+ * 0: longer than names may be. */
+static inline size_t
+name_size(const struct answer_config *config, const uint8_t *label, const struct owner *owner)
+{
+	size_t len = (label == NULL ? 0 : 1u + *label) + owner->len - 1u + config->zone.len;
+
+	return len <= DNAME_MAX ? len : 0;
+}
+
+/* Writes that name; returns what follows. */
+static inline void
+put_name(
+    uint8_t *p, const struct answer_config *config, const uint8_t *label, const struct owner *owner)
+{
+	if (label != NULL) {
+		memcpy(p, label, 1u + *label);
+		p += 1u + *label;
+	}
+	memcpy(p, owner->name, owner->len - 1u);
+	memcpy(p + owner->len - 1, config->zone.wire, config->zone.len);
+}
+
+#endif
