@@ -12,24 +12,31 @@ folded(char c)
 	return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
 
-/* Levenshtein's distance; `b_len` is LETTERS_MAX at most. */
-static size_t
-distance(const char *a, size_t a_len, const char *b, size_t b_len)
+/* Two neighbours that changed places are one mistake: the row before the last one says so. */
+size_t
+spelling_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	size_t row[LETTERS_MAX + 1];
+	size_t rows[3][SPELLING_LETTERS_MAX + 1];
+	size_t *before = rows[0], *above = rows[1], *row = rows[2];
 
 	for (size_t j = 0; j <= b_len; j++)
 		row[j] = j;
 	for (size_t i = 1; i <= a_len; i++) {
-		size_t diagonal = row[0];
+		size_t *spare = before;
 
+		before = above;
+		above = row;
+		row = spare;
 		row[0] = i;
 		for (size_t j = 1; j <= b_len; j++) {
-			size_t exchange = diagonal + (folded(a[i - 1]) != folded(b[j - 1]));
-			size_t cheaper = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+			bool same = folded(a[i - 1]) == folded(b[j - 1]);
+			size_t exchange = above[j - 1] + !same;
+			size_t cheaper = above[j] < row[j - 1] ? above[j] + 1 : row[j - 1] + 1;
 
-			diagonal = row[j];
 			row[j] = exchange < cheaper ? exchange : cheaper;
+			if (i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) &&
+			    folded(a[i - 2]) == folded(b[j - 1]) && before[j - 2] + 1 < row[j])
+				row[j] = before[j - 2] + 1;
 		}
 	}
 	return row[b_len];
@@ -54,7 +61,7 @@ spelling_try(struct spelling *s, const char *word)
 
 	if (!comparable(s->len) || !comparable(len))
 		return;
-	size_t d = distance(s->name, s->len, word, len);
+	size_t d = spelling_distance(s->name, s->len, word, len);
 	if (d < s->distance) {
 		s->distance = d;
 		s->word = word;

@@ -9,6 +9,7 @@
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/explain.h"
 #include "lib/log.h"
+#include "lib/spelling.h"
 #include "lib/xalloc.h"
 
 struct why {
@@ -47,41 +48,10 @@ say_source(const struct why *why, const struct store_source *source)
 
 /* --- the nearest name --- */
 
-/* Letters to change, add, take away or exchange. */
-static unsigned
-distance(const char *a, const char *b)
-{
-	unsigned row[DNAME_LABEL_MAX + 2], before[DNAME_LABEL_MAX + 2] = { 0 };
-	size_t len_b = strlen(b);
-
-	for (size_t j = 0; j <= len_b; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 1; a[i - 1] != '\0'; i++) {
-		unsigned diagonal = row[0], last[DNAME_LABEL_MAX + 2];
-		memcpy(last, row, sizeof last);
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= len_b; j++) {
-			unsigned above = row[j], cost = diagonal + (a[i - 1] != b[j - 1]);
-			if (above + 1 < cost)
-				cost = above + 1;
-			if (row[j - 1] + 1 < cost)
-				cost = row[j - 1] + 1;
-			/* Two letters that changed places are one mistake. */
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    before[j - 2] + 1 < cost)
-				cost = before[j - 2] + 1;
-			diagonal = above;
-			row[j] = cost;
-		}
-		memcpy(before, last, sizeof before);
-	}
-	return row[len_b];
-}
-
 struct nearest {
 	const char *wanted;
 	char best[DNAME_LABEL_MAX + 1];
-	unsigned best_distance;
+	size_t best_distance;
 };
 
 static void
@@ -91,7 +61,7 @@ consider(struct nearest *nearest, const uint8_t *label)
 
 	memcpy(text, label + 1, *label);
 	text[*label] = '\0';
-	unsigned d = distance(nearest->wanted, text);
+	size_t d = spelling_distance(nearest->wanted, strlen(nearest->wanted), text, *label);
 	if (d < nearest->best_distance ||
 	    (d == nearest->best_distance && strcmp(text, nearest->best) < 0)) {
 		nearest->best_distance = d;
