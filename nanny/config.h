@@ -12,7 +12,7 @@
 #include "lib/conf.h"
 #include "lib/confdir.h"
 #include "nanny/args.h"
-#include "nanny/names.h"
+#include "nanny/stub_hosts.h"
 #include "lib/resolv.h"
 #include "nanny/route.h"
 #include "nanny/loop_guard.h"

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "lib/addr.h"
-#include "sidecar/reply.h"
+#include "sidecar/probe_reply.h"
 
 enum net_phase { NET_IDLE, NET_UDP, NET_TCP_CONNECT, NET_TCP_SEND, NET_TCP_READ };
 

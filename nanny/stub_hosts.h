@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "lib/addr.h"
-#include "nanny/name.h"
+#include "nanny/stub_host.h"
 
 struct names;
 

@@ -11,7 +11,7 @@
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "nanny/probe.h"
+#include "nanny/dnsmasq_probe.h"
 #include "nanny/servers.h"
 
 enum { QUESTIONS_A_TURN = 64, PACKET_MAX = 4096, IDS = 64 };

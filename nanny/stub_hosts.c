@@ -10,7 +10,7 @@
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "nanny/names.h"
+#include "nanny/stub_hosts.h"
 
 enum { TIMEOUT_MS = 2000, TRIES = 2, EVENTS = 64 };
 

@@ -6,7 +6,7 @@
 #include "lib/addr.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/reply.h"
+#include "sidecar/probe_reply.h"
 
 enum { OPTION_EDE = 15 };
 

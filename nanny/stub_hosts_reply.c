@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 
 #include "lib/wire.h"
-#include "nanny/names.h"
+#include "nanny/stub_hosts.h"
 
 enum { CHAIN_MAX = 16, RECORDS_MAX = 512 };
 

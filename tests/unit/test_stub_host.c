@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "lib/wire.h"
-#include "nanny/names.h"
+#include "nanny/stub_hosts.h"
 
 static struct name name;
 static int64_t now;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nanny/name.h"
+#include "nanny/stub_host.h"
 
 void
 name_init(struct name *name, const char *host, int64_t now_ms)
