@@ -26,12 +26,12 @@ hash_content(const struct confdir_key *key)
 /* Why these servers must not be asked, or NULL; caller frees. */
 static char *
 find_loop(
-    const struct loop_guard *self, const char *whose, const struct server *servers, size_t count)
+    const struct loop_guard *guard, const char *whose, const struct server *servers, size_t count)
 {
 	const char *why;
 	char text[SERVER_TEXT_MAX];
 	for (size_t i = 0; i < count; i++)
-		if (loop_guard_is(self, &servers[i], &why))
+		if (loop_guard_is(guard, &servers[i], &why))
 			return xasprintf("%s%sserver %s %s", whose, *whose ? ": " : "",
 			    server_format(&servers[i], text), why);
 	return NULL;
@@ -47,7 +47,7 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 			    "\"%s\": has its servers on dnsmasq's command line", stub->domain);
 		for (size_t k = 0; k < stub->count; k++) {
 			char *why = stub->servers[k].host[0] ? NULL
-							     : find_loop(rules->self, stub->domain,
+							     : find_loop(rules->guard, stub->domain,
 								   &stub->servers[k].server, 1);
 			if (why)
 				return why;
@@ -104,7 +104,7 @@ apply_upstreams(struct config *config, const struct confdir_key *key,
 	char *why = NULL;
 	if (key && conf_upstreams_parse(key->value, key->len, &upstreams, &why) < 0)
 		return why;
-	if ((why = find_loop(rules->self, "", upstreams.servers, upstreams.count)) != NULL)
+	if ((why = find_loop(rules->guard, "", upstreams.servers, upstreams.count)) != NULL)
 		return why;
 	*changed = upstreams.count != config->upstreams.count;
 	for (size_t i = 0; i < upstreams.count && !*changed; i++)
@@ -164,7 +164,7 @@ note_loop(struct config *config, char *why)
 }
 
 size_t
-config_upstreams(struct config *config, const struct resolv *resolv, const struct loop_guard *self,
+config_upstreams(struct config *config, const struct resolv *resolv, const struct loop_guard *guard,
     struct server servers[CONF_UPSTREAMS_MAX])
 {
 	size_t count = 0;
@@ -175,7 +175,7 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 		return config->upstreams.count;
 	}
 	for (size_t i = 0; i < resolv->count && count < CONF_UPSTREAMS_MAX; i++) {
-		char *why = find_loop(self, "", &resolv->servers[i], 1);
+		char *why = find_loop(guard, "", &resolv->servers[i], 1);
 		if (why == NULL)
 			servers[count++] = resolv->servers[i];
 		else if (loop == NULL)
@@ -188,15 +188,15 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 }
 
 static void
-add_name(struct route *route, const struct conf_server *by_name, const struct names *names,
-    const struct loop_guard *self)
+add_name(struct route *route, const struct conf_server *by_name, const struct stub_hosts *names,
+    const struct loop_guard *guard)
 {
-	const struct name *name = names_get(names, by_name->host);
+	const struct stub_host *name = stub_hosts_get(names, by_name->host);
 	const char *why;
 	for (size_t i = 0; name && i < name->known_count; i++) {
 		struct server server = { .addr = name->known[i].addr,
 			.port = by_name->server.port };
-		if (loop_guard_is(self, &server, &why))
+		if (loop_guard_is(guard, &server, &why))
 			log_neterr("name %s: its address %s", by_name->host, why);
 		else
 			route_add_server(route, &server);
@@ -204,15 +204,15 @@ add_name(struct route *route, const struct conf_server *by_name, const struct na
 }
 
 static void
-add_stub(struct routes *routes, const struct conf_stub *stub, const struct names *names,
-    const struct loop_guard *self, const struct server *unresolved)
+add_stub(struct routes *routes, const struct conf_stub *stub, const struct stub_hosts *names,
+    const struct loop_guard *guard, const struct server *unresolved)
 {
 	if (stub->count == 0)
 		return;
 	struct route *route = routes_add(routes, stub->domain);
 	for (size_t k = 0; k < stub->count; k++)
 		if (stub->servers[k].host[0])
-			add_name(route, &stub->servers[k], names, self);
+			add_name(route, &stub->servers[k], names, guard);
 		else
 			route_add_server(route, &stub->servers[k].server);
 	if (route->count == 0 && unresolved)
@@ -220,17 +220,17 @@ add_stub(struct routes *routes, const struct conf_stub *stub, const struct names
 }
 
 struct routes
-config_routes(struct config *config, const struct resolv *resolv, const struct names *names,
-    const struct loop_guard *self, const struct server *unresolved)
+config_routes(struct config *config, const struct resolv *resolv, const struct stub_hosts *names,
+    const struct loop_guard *guard, const struct server *unresolved)
 {
 	struct routes routes = { 0 };
 	struct server upstreams[CONF_UPSTREAMS_MAX];
-	size_t count = config_upstreams(config, resolv, self, upstreams);
+	size_t count = config_upstreams(config, resolv, guard, upstreams);
 	struct route *others = routes_add(&routes, "");
 	for (size_t i = 0; i < count; i++)
 		route_add_server(others, &upstreams[i]);
 	for (size_t i = 0; i < config->stubs.count; i++)
-		add_stub(&routes, &config->stubs.items[i], names, self, unresolved);
+		add_stub(&routes, &config->stubs.items[i], names, guard, unresolved);
 	return routes;
 }
 

@@ -39,7 +39,7 @@ struct config_rules {
 	const char *path;        /* of the directory, for messages */
 	const char *domain;      /* the cluster domain */
 	const struct args *args; /* domains on dnsmasq's command line cannot be stubs */
-	const struct loop_guard *self;
+	const struct loop_guard *guard;
 };
 
 /* The names of the keys, NULL ends: for confdir_new. */
@@ -52,11 +52,12 @@ bool config_apply(
 /* What is wanted of dnsmasq: stubs with what their names are resolved to, upstreams or else those
  * of `resolv`. Frees nothing; caller frees. */
 struct routes config_routes(struct config *config, const struct resolv *resolv,
-    const struct names *names, const struct loop_guard *self, const struct server *unresolved);
+    const struct stub_hosts *names, const struct loop_guard *guard,
+    const struct server *unresolved);
 
 /* The upstream servers in force: the ConfigMap's, else those of `resolv` that are not ourselves. */
 size_t config_upstreams(struct config *config, const struct resolv *resolv,
-    const struct loop_guard *self, struct server servers[CONF_UPSTREAMS_MAX]);
+    const struct loop_guard *guard, struct server servers[CONF_UPSTREAMS_MAX]);
 
 /* The host names of stub servers, `count` of them; caller frees the list, not the names. */
 const char **config_hosts(const struct config *config, size_t *count);

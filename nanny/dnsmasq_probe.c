@@ -16,7 +16,7 @@
 
 enum { QUESTIONS_A_TURN = 64, PACKET_MAX = 4096, IDS = 64 };
 
-struct probe {
+struct dnsmasq_probe {
 	int fd, questions_fd;
 	uint16_t port;
 	uint64_t secret;   /* in the label of each of our questions */
@@ -59,14 +59,14 @@ open_probe(const struct server *dnsmasq)
 	return -1;
 }
 
-struct probe *
-probe_new(const struct server *dnsmasq)
+struct dnsmasq_probe *
+dnsmasq_probe_new(const struct server *dnsmasq)
 {
-	struct probe *probe = xcalloc(1, sizeof *probe);
+	struct dnsmasq_probe *probe = xcalloc(1, sizeof *probe);
 	probe->questions_fd = -1;
 	probe->fd = open_probe(dnsmasq);
 	if (probe->fd < 0 || (probe->questions_fd = open_questions(&probe->port)) < 0) {
-		probe_free(probe);
+		dnsmasq_probe_free(probe);
 		return NULL;
 	}
 	if (getrandom(&probe->secret, sizeof probe->secret, 0) != sizeof probe->secret)
@@ -77,7 +77,7 @@ probe_new(const struct server *dnsmasq)
 }
 
 void
-probe_free(struct probe *probe)
+dnsmasq_probe_free(struct dnsmasq_probe *probe)
 {
 	if (probe == NULL)
 		return;
@@ -89,45 +89,45 @@ probe_free(struct probe *probe)
 }
 
 int
-probe_fd(const struct probe *probe)
+dnsmasq_probe_fd(const struct dnsmasq_probe *probe)
 {
 	return probe->fd;
 }
 
 int
-probe_questions_fd(const struct probe *probe)
+dnsmasq_probe_questions_fd(const struct dnsmasq_probe *probe)
 {
 	return probe->questions_fd;
 }
 
 uint16_t
-probe_port(const struct probe *probe)
+dnsmasq_probe_port(const struct dnsmasq_probe *probe)
 {
 	return probe->port;
 }
 
 static struct server
-local_server(const struct probe *probe, uint8_t last)
+local_server(const struct dnsmasq_probe *probe, uint8_t last)
 {
 	return (struct server){ .addr = { .family = AF_INET, .bytes = { 127, 0, 1, last } },
 		.port = probe->port };
 }
 
 struct server
-probe_servfail(const struct probe *probe)
+dnsmasq_probe_servfail(const struct dnsmasq_probe *probe)
 {
 	return local_server(probe, 2);
 }
 
 struct server
-probe_refused(const struct probe *probe)
+dnsmasq_probe_refused(const struct dnsmasq_probe *probe)
 {
 	return local_server(probe, 3);
 }
 
 /* A question that cannot be sent now is asked again soon anyway. */
 static void
-ask(struct probe *probe, const uint8_t *name, uint16_t class)
+ask(struct dnsmasq_probe *probe, const uint8_t *name, uint16_t class)
 {
 	uint8_t wire[512];
 	uint16_t id;
@@ -140,19 +140,19 @@ ask(struct probe *probe, const uint8_t *name, uint16_t class)
 }
 
 void
-probe_ask_version(struct probe *probe)
+dnsmasq_probe_ask_version(struct dnsmasq_probe *probe)
 {
 	ask(probe, probe->version.wire, CLASS_CH);
 }
 
 static void
-secret_text(const struct probe *probe, char text[17])
+secret_text(const struct dnsmasq_probe *probe, char text[17])
 {
 	snprintf(text, 17, "%016llx", (unsigned long long)probe->secret);
 }
 
 void
-probe_ask_generation(struct probe *probe)
+dnsmasq_probe_ask_generation(struct dnsmasq_probe *probe)
 {
 	char secret[17], label[32];
 	struct dname name = probe->marker;
@@ -163,7 +163,7 @@ probe_ask_generation(struct probe *probe)
 }
 
 bool
-probe_read(struct probe *probe)
+dnsmasq_probe_read(struct dnsmasq_probe *probe)
 {
 	uint8_t wire[PACKET_MAX];
 	bool answered = false;
@@ -183,7 +183,7 @@ probe_read(struct probe *probe)
 
 /* Whether the question is one of ours that dnsmasq has forwarded. */
 static bool
-is_ours(const struct probe *probe, const struct query *query)
+is_ours(const struct dnsmasq_probe *probe, const struct query *query)
 {
 	char secret[17];
 	secret_text(probe, secret);
@@ -203,7 +203,7 @@ rcode_at(const struct addr *at)
 /* Turns the question in `wire` into its answer in place, header and question only, and sends it
  * from where it was asked. */
 static void
-reply(struct probe *probe, struct msghdr *msg, uint8_t *wire, const struct query *query,
+reply(struct dnsmasq_probe *probe, struct msghdr *msg, uint8_t *wire, const struct query *query,
     const struct addr *at)
 {
 	wire_put16(wire + 2, (unsigned)FLAG_QR | (query->flags & FLAG_RD) | FLAG_RA | rcode_at(at));
@@ -233,7 +233,7 @@ asked_at(struct msghdr *msg, struct addr *at)
 }
 
 uint32_t
-probe_answer(struct probe *probe)
+dnsmasq_probe_answer(struct dnsmasq_probe *probe)
 {
 	uint32_t generation = 0;
 	for (int i = 0; i < QUESTIONS_A_TURN; i++) {

@@ -9,38 +9,38 @@
  * SERVFAIL (a stub domain none of whose servers' names is resolved yet: better than asking the
  * world about private names) and 127.0.1.3 REFUSED (no upstream at all).
  */
-#ifndef NANNY_PROBE_H
-#define NANNY_PROBE_H
+#ifndef NANNY_DNSMASQ_PROBE_H
+#define NANNY_DNSMASQ_PROBE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "lib/addr.h"
 
-struct probe;
+struct dnsmasq_probe;
 
-/* Sockets for a dnsmasq at `dnsmasq`; NULL after one log line. Caller frees with probe_free. */
-struct probe *probe_new(const struct server *dnsmasq);
-void probe_free(struct probe *probe);
+/* Sockets for a dnsmasq at `dnsmasq`; NULL after one log line. Caller frees with dnsmasq_probe_free. */
+struct dnsmasq_probe *dnsmasq_probe_new(const struct server *dnsmasq);
+void dnsmasq_probe_free(struct dnsmasq_probe *probe);
 
 /* Descriptors to poll for input: of answers from dnsmasq, and of questions by it. */
-int probe_fd(const struct probe *probe);
-int probe_questions_fd(const struct probe *probe);
+int dnsmasq_probe_fd(const struct dnsmasq_probe *probe);
+int dnsmasq_probe_questions_fd(const struct dnsmasq_probe *probe);
 
 /* The port of the marker line. */
-uint16_t probe_port(const struct probe *probe);
+uint16_t dnsmasq_probe_port(const struct dnsmasq_probe *probe);
 
 /* The servers that say SERVFAIL and REFUSED. */
-struct server probe_servfail(const struct probe *probe);
-struct server probe_refused(const struct probe *probe);
+struct server dnsmasq_probe_servfail(const struct dnsmasq_probe *probe);
+struct server dnsmasq_probe_refused(const struct dnsmasq_probe *probe);
 
-void probe_ask_version(struct probe *probe);
-void probe_ask_generation(struct probe *probe);
+void dnsmasq_probe_ask_version(struct dnsmasq_probe *probe);
+void dnsmasq_probe_ask_generation(struct dnsmasq_probe *probe);
 
 /* Reads answers; true if there was one to any of our questions. */
-bool probe_read(struct probe *probe);
+bool dnsmasq_probe_read(struct dnsmasq_probe *probe);
 
 /* Answers questions; returns the generation that the latest of ours arrived at, 0 if none did. */
-uint32_t probe_answer(struct probe *probe);
+uint32_t dnsmasq_probe_answer(struct dnsmasq_probe *probe);
 
 #endif

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,171 +26,6 @@ enum slot {
 	FD_COUNT
 };
 
-static void step(struct nanny *nanny, enum child_event event);
-
-struct servers_file
-nanny_plan(struct nanny *nanny, bool fresh)
-{
-	static const struct servers_file nothing;
-	struct server nobody = { 0 }, unresolved = { 0 };
-	size_t dropped;
-	if (nanny->probe) {
-		nobody = probe_refused(nanny->probe);
-		unresolved = probe_servfail(nanny->probe);
-	}
-	struct routes routes =
-	    config_routes(&nanny->config, &nanny->resolv, nanny->names, &nanny->self, &unresolved);
-	struct servers_input input = { .wanted = &routes,
-		.fixed = &nanny->args.fixed,
-		.nobody = nobody,
-		.before = fresh ? &nothing : &nanny->written,
-		.strict_order = nanny->args.strict_order,
-		.now = ++nanny->plans };
-	struct servers_file file = servers_plan(&input, &dropped);
-	routes_free(&routes);
-	nanny->stats.dropped_lines += dropped;
-	if (dropped)
-		log_warnx("servers file: %zu lines of domains long gone dropped", dropped);
-	return file;
-}
-
-/* A number that dnsmasq cannot have: the next, and after the last the first again. */
-static uint32_t
-next_generation(uint32_t generation)
-{
-	return generation < SERVERS_GENERATION_MIN || generation >= SERVERS_GENERATION_MAX
-		   ? SERVERS_GENERATION_MIN
-		   : generation + 1;
-}
-
-/* Writes the file; what cannot be written now is tried again when the child's deadline passes. */
-static bool
-write_file(struct nanny *nanny, bool fresh)
-{
-	struct servers_file file = nanny_plan(nanny, fresh);
-	uint32_t generation = next_generation(nanny->generation);
-	size_t len;
-	char *text = servers_render(&file, generation, probe_port(nanny->probe), &len);
-	int rc = runfile_write(&nanny->file, text, len);
-	free(text);
-	if (rc < 0) {
-		if (!nanny->write_failed)
-			log_errorx("servers file %s: %s; dnsmasq keeps what it has",
-			    nanny->file.path, strerror(-rc));
-		nanny->write_failed = true;
-		nanny->stats.write_failures++;
-		servers_free(&file);
-		return false;
-	}
-	if (nanny->write_failed)
-		log_info("servers file %s: can be written again", nanny->file.path);
-	nanny->write_failed = false;
-	nanny->generation = generation;
-	servers_free(&nanny->written);
-	nanny->written = file;
-	nanny->hash = servers_hash(&file);
-	nanny->names_waiting = false;
-	return true;
-}
-
-/* The last words go where the kubelet looks for them, if it does. */
-static void
-write_termination_log(const struct nanny *nanny, const char *text)
-{
-	int fd = open(nanny->options->termination_log,
-	    O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0)
-		return;
-	ssize_t ignored = write(fd, text, strlen(text));
-	(void)ignored;
-	close(fd);
-}
-
-static void
-spawn(struct nanny *nanny)
-{
-	nanny->spawned_ms = nanny->patient_ms = clock_mono_ms();
-	nanny->child.changed = !write_file(nanny, true);
-	int rc = process_spawn(&nanny->process, nanny->args.argv);
-	if (rc < 0) {
-		char *text = xasprintf(
-		    "dnsmasq: %s cannot be started: %s", nanny->args.argv[0], strerror(-rc));
-		log_errorx("%s", text);
-		write_termination_log(nanny, text);
-		free(text);
-		nanny->ended = true;
-		nanny->exit_code =
-		    rc == -EAGAIN || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? 1 : 2;
-		return;
-	}
-	nanny->stats.spawns++;
-	nanny->reloading = false;
-	nanny->ask_gap_ms = NANNY_ASK_MIN_MS;
-	nanny->next_probe_ms = nanny->spawned_ms;
-	nanny->asking = false;
-	log_info("dnsmasq: started as process %d", (int)nanny->process.pid);
-}
-
-static void
-start_asking(struct nanny *nanny)
-{
-	nanny->asking = true;
-	nanny->ask_gap_ms = NANNY_ASK_MIN_MS;
-	nanny->next_probe_ms = clock_mono_ms();
-}
-
-static void
-fail(struct nanny *nanny)
-{
-	char *words = process_last_words(&nanny->process);
-	char *text = xasprintf("%s; died %u times, %d of them within a minute: giving up", words,
-	    nanny->child.deaths, CHILD_DEATHS_MAX);
-	log_errorx("%s", text);
-	write_termination_log(nanny, text);
-	free(text);
-	free(words);
-	nanny->ended = true;
-	nanny->exit_code = 1;
-}
-
-static void
-act(struct nanny *nanny, unsigned actions)
-{
-	if (actions & CHILD_DO_SPAWN)
-		spawn(nanny);
-	if (actions & CHILD_DO_WRITE && !write_file(nanny, false)) {
-		nanny->child.changed = true;
-		actions &= ~(unsigned)(CHILD_DO_HUP | CHILD_DO_ASK);
-	}
-	if (actions & CHILD_DO_HUP) {
-		nanny->stats.hups++;
-		nanny->reloading = true;
-		process_signal(&nanny->process, SIGHUP);
-	}
-	if (actions & CHILD_DO_ASK)
-		start_asking(nanny);
-	if (actions & CHILD_DO_TERM)
-		process_signal(&nanny->process, SIGTERM);
-	if (actions & CHILD_DO_KILL)
-		process_kill(&nanny->process);
-	if (actions & CHILD_DO_FAIL)
-		fail(nanny);
-	if (actions & CHILD_DO_END)
-		nanny->ended = true;
-}
-
-/* Feeds the table and does what it says. */
-static void
-step(struct nanny *nanny, enum child_event event)
-{
-	enum child_state before = nanny->child.state;
-	unsigned actions = child_step(&nanny->child, event, clock_mono_ms());
-	if (nanny->child.state != before)
-		log_debug("dnsmasq: %s -> %s", child_state_name(before),
-		    child_state_name(nanny->child.state));
-	act(nanny, actions);
-}
-
 /* Something that goes into the file may have changed:
  * disturb dnsmasq only if the file would differ. */
 static void
@@ -212,7 +46,7 @@ reconsider(struct nanny *nanny, bool names_only)
 	nanny->stats.changes++;
 	if (names_only)
 		nanny->names_reload_ms = clock_mono_ms();
-	step(nanny, CHILD_CHANGED);
+	nanny_step(nanny, CHILD_CHANGED);
 }
 
 /* The names to be resolved, and by whom:
@@ -224,13 +58,14 @@ update_names(struct nanny *nanny)
 	const char *why;
 	size_t count = 0, host_count;
 	for (size_t i = 0; i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)
-		if (!loop_guard_is(&nanny->self, &nanny->resolv.servers[i], &why))
+		if (!loop_guard_is(&nanny->loop_guard, &nanny->resolv.servers[i], &why))
 			servers[count++] = nanny->resolv.servers[i];
 	if (count == 0)
-		count = config_upstreams(&nanny->config, &nanny->resolv, &nanny->self, servers);
-	names_set_servers(nanny->names, servers, count);
+		count =
+		    config_upstreams(&nanny->config, &nanny->resolv, &nanny->loop_guard, servers);
+	stub_hosts_set_servers(nanny->names, servers, count);
 	const char **hosts = config_hosts(&nanny->config, &host_count);
-	names_set(nanny->names, hosts, host_count);
+	stub_hosts_set(nanny->names, hosts, host_count);
 	free(hosts);
 }
 
@@ -242,7 +77,7 @@ take_config(struct nanny *nanny, const struct confdir_set *set)
 	struct config_rules rules = { .path = nanny->options->config_dir,
 		.domain = nanny->options->domain,
 		.args = &nanny->args,
-		.self = &nanny->self };
+		.guard = &nanny->loop_guard };
 	if (nanny->started && !nanny->options->restart_dnsmasq) {
 		log_warnx("conf %s: changed, but -restartDnsmasq is false: not applied",
 		    nanny->options->config_dir);
@@ -280,13 +115,13 @@ nanny_read_config(struct nanny *nanny, bool force)
 	struct confdir_set set;
 	bool changed = false;
 	if (force)
-		loop_guard_refresh(&nanny->self);
+		loop_guard_refresh(&nanny->loop_guard);
 	if (confdir_poll(nanny->resolvdir, force, &set)) {
 		changed |= take_resolv(nanny, &set);
 		confdir_set_free(&set);
 	}
 	if (confdir_poll(nanny->confdir, force, &set)) {
-		loop_guard_refresh(&nanny->self);
+		loop_guard_refresh(&nanny->loop_guard);
 		changed |= take_config(nanny, &set);
 		confdir_set_free(&set);
 	}
@@ -300,14 +135,14 @@ nanny_read_config(struct nanny *nanny, bool force)
 static void
 run_names(struct nanny *nanny, int64_t now_ms)
 {
-	enum name_change change = names_run(nanny->names, now_ms);
-	if (change != NAME_SAME)
+	enum stub_host_change change = stub_hosts_run(nanny->names, now_ms);
+	if (change != STUB_HOST_SAME)
 		nanny->names_waiting = true;
 	if (!nanny->names_waiting)
 		return;
 	bool turn =
 	    nanny->names_reload_ms == 0 || now_ms - nanny->names_reload_ms >= NANNY_REFRESH_GAP_MS;
-	if (change == NAME_NOW || turn) {
+	if (change == STUB_HOST_NOW || turn) {
 		nanny->names_waiting = false;
 		reconsider(nanny, true);
 	}
@@ -322,7 +157,7 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 	int64_t now_ms = clock_mono_ms();
 	nanny->asking = false;
 	if (nanny->reloading)
-		stale_forks_reloaded(&nanny->tcp, nanny->process.pid, now_ms);
+		stale_forks_reloaded(&nanny->stale_forks, nanny->process.pid, now_ms);
 	nanny->reloading = false;
 	nanny->confirmed_generation = generation;
 	nanny->confirmed_hash = nanny->hash;
@@ -338,7 +173,7 @@ generation_seen(struct nanny *nanny, uint32_t generation)
 	}
 	nanny->wanted_ms = nanny->child.changed ? nanny->wanted_ms : 0;
 	nanny->names_only = false;
-	step(nanny, CHILD_CONFIRMED);
+	nanny_step(nanny, CHILD_CONFIRMED);
 }
 
 static void
@@ -348,7 +183,7 @@ child_answered(struct nanny *nanny)
 	if (nanny->child.state == CHILD_STARTING)
 		log_info("dnsmasq: answers %lld ms after its start",
 		    (long long)(nanny->answered_ms - nanny->spawned_ms));
-	step(nanny, CHILD_ANSWERED);
+	nanny_step(nanny, CHILD_ANSWERED);
 }
 
 /* An argument that dnsmasq refuses at its first start will be refused for ever: that is for the
@@ -365,20 +200,20 @@ child_died(struct nanny *nanny)
 {
 	process_read_log(&nanny->process);
 	process_close(&nanny->process);
-	stale_forks_forget(&nanny->tcp);
+	stale_forks_forget(&nanny->stale_forks);
 	nanny->stats.reloads_lost += nanny->asking && nanny->wanted_ms != 0;
 	nanny->asking = false;
 	bool expected = nanny->child.state == CHILD_STOPPING;
 	char *words = process_last_words(&nanny->process);
 	if (!expected && refuses_arguments(nanny)) {
 		log_errorx("%s", words);
-		write_termination_log(nanny, words);
+		nanny_write_termination_log(nanny, words);
 		nanny->ended = true;
 		nanny->exit_code = 2;
 	} else {
 		if (!expected)
 			log_errorx("%s", words);
-		step(nanny, CHILD_DIED);
+		nanny_step(nanny, CHILD_DIED);
 	}
 	free(words);
 }
@@ -393,7 +228,7 @@ take_signal(struct nanny *nanny)
 			bool again = nanny->child.state == CHILD_DRAINING ||
 				     nanny->child.state == CHILD_STOPPING;
 			log_info("%s: %s", strsignal(sig), again ? "at once" : "draining");
-			step(nanny, CHILD_TERM);
+			nanny_step(nanny, CHILD_TERM);
 		} else if (sig == SIGHUP)
 			nanny->next_sync_ms = 0;
 		else if (sig == SIGUSR1)
@@ -409,9 +244,9 @@ run_probe(struct nanny *nanny, int64_t now_ms)
 		return;
 	bool awaited = nanny->asking || nanny->child.state == CHILD_STARTING;
 	if (nanny->asking)
-		probe_ask_generation(nanny->probe);
+		dnsmasq_probe_ask_generation(nanny->dnsmasq_probe);
 	else
-		probe_ask_version(nanny->probe);
+		dnsmasq_probe_ask_version(nanny->dnsmasq_probe);
 	nanny->next_probe_ms = now_ms + (awaited ? nanny->ask_gap_ms : NANNY_PROBE_MS);
 	if (awaited && nanny->ask_gap_ms < NANNY_ASK_MAX_MS)
 		nanny->ask_gap_ms *= 2;
@@ -426,7 +261,7 @@ run_silence(struct nanny *nanny, int64_t now_ms)
 	    "dnsmasq: no answer for %lld ms: killing it", (long long)(now_ms - nanny->patient_ms));
 	nanny->patient_ms = now_ms; /* one kill each time */
 	nanny->stats.silences++;
-	step(nanny, CHILD_SILENT);
+	nanny_step(nanny, CHILD_SILENT);
 }
 
 static void
@@ -444,9 +279,9 @@ run_timers(struct nanny *nanny, int64_t now_ms)
 	}
 	run_names(nanny, now_ms);
 	run_silence(nanny, now_ms);
-	stale_forks_run(&nanny->tcp, nanny->args.port, now_ms);
+	stale_forks_run(&nanny->stale_forks, nanny->args.port, now_ms);
 	if (nanny->child.deadline_ms >= 0 && now_ms >= nanny->child.deadline_ms)
-		step(nanny, CHILD_TIMEOUT);
+		nanny_step(nanny, CHILD_TIMEOUT);
 	run_probe(nanny, now_ms);
 }
 
@@ -467,8 +302,8 @@ wait_ms(const struct nanny *nanny, int64_t now_ms)
 		next = earlier(next, nanny->next_probe_ms);
 	if (nanny->options->log_interval_ms > 0)
 		next = earlier(next, nanny->next_log_ms);
-	next = earlier(next, names_next_ms(nanny->names, now_ms));
-	next = earlier(next, stale_forks_next_ms(&nanny->tcp));
+	next = earlier(next, stub_hosts_next_ms(nanny->names, now_ms));
+	next = earlier(next, stale_forks_next_ms(&nanny->stale_forks));
 	if (nanny->http && http_timeout_ms(nanny->http) >= 0)
 		next = earlier(next, now_ms + http_timeout_ms(nanny->http));
 	return next > now_ms ? (int)(next - now_ms) : 0;
@@ -483,10 +318,10 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 		process_read_log(&nanny->process);
 	if (fds[FD_CONFIG].revents || fds[FD_RESOLV].revents)
 		nanny_read_config(nanny, false);
-	if (fds[FD_ANSWERS].revents && probe_read(nanny->probe))
+	if (fds[FD_ANSWERS].revents && dnsmasq_probe_read(nanny->dnsmasq_probe))
 		child_answered(nanny);
 	if (fds[FD_QUESTIONS].revents) {
-		uint32_t generation = probe_answer(nanny->probe);
+		uint32_t generation = dnsmasq_probe_answer(nanny->dnsmasq_probe);
 		if (generation)
 			generation_seen(nanny, generation);
 	}
@@ -501,7 +336,7 @@ nanny_loop(struct nanny *nanny)
 {
 	nanny->answered_ms = clock_mono_ms();
 	nanny->next_sync_ms = nanny->answered_ms + nanny->options->sync_ms;
-	act(nanny, CHILD_DO_SPAWN);
+	nanny_act(nanny, CHILD_DO_SPAWN);
 	while (!nanny->ended) {
 		struct pollfd fds[FD_COUNT] = {
 			[FD_SIGNAL] = { .fd = nanny->signal_fd },
@@ -509,9 +344,9 @@ nanny_loop(struct nanny *nanny)
 			[FD_LOG] = { .fd = nanny->process.log_fd },
 			[FD_CONFIG] = { .fd = confdir_fd(nanny->confdir) },
 			[FD_RESOLV] = { .fd = confdir_fd(nanny->resolvdir) },
-			[FD_NAMES] = { .fd = names_fd(nanny->names) },
-			[FD_ANSWERS] = { .fd = probe_fd(nanny->probe) },
-			[FD_QUESTIONS] = { .fd = probe_questions_fd(nanny->probe) },
+			[FD_NAMES] = { .fd = stub_hosts_fd(nanny->names) },
+			[FD_ANSWERS] = { .fd = dnsmasq_probe_fd(nanny->dnsmasq_probe) },
+			[FD_QUESTIONS] = { .fd = dnsmasq_probe_questions_fd(nanny->dnsmasq_probe) },
 			[FD_HTTP] = { .fd = nanny->http ? http_fd(nanny->http) : -1 },
 		};
 		for (int i = 0; i < FD_COUNT; i++)

@@ -30,28 +30,28 @@ is_loopback_net(const struct addr *addr)
 
 /* dnsmasq listens at every address, unless told one and that is not the unspecified one. */
 static bool
-listens_everywhere(const struct loop_guard *self)
+listens_everywhere(const struct loop_guard *guard)
 {
-	for (size_t i = 0; i < self->listen_count; i++)
-		if (is_any(&self->listen[i]))
+	for (size_t i = 0; i < guard->listen_count; i++)
+		if (is_any(&guard->listen[i]))
 			return true;
-	return self->listen_count == 0;
+	return guard->listen_count == 0;
 }
 
 bool
-loop_guard_is(const struct loop_guard *self, const struct server *server, const char **why)
+loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why)
 {
 	*why = "is dnsmasq itself: a forwarding loop";
-	if (server->port != self->port)
+	if (server->port != guard->port)
 		return false;
-	if (has_addr(self->listen, self->listen_count, &server->addr))
+	if (has_addr(guard->listen, guard->listen_count, &server->addr))
 		return true;
-	if (!listens_everywhere(self))
+	if (!listens_everywhere(guard))
 		return false;
-	if (has_addr(self->local, self->local_count, &server->addr))
+	if (has_addr(guard->local, guard->local_count, &server->addr))
 		return true;
 	if (!is_loopback_net(&server->addr) ||
-	    has_addr(self->others, self->other_count, &server->addr))
+	    has_addr(guard->others, guard->other_count, &server->addr))
 		return false;
 	*why = "is this pod's loopback, where only dnsmasq itself listens: a forwarding loop";
 	return true;
@@ -59,37 +59,37 @@ loop_guard_is(const struct loop_guard *self, const struct server *server, const 
 
 /* The second column: local address in hexadecimal, as the machine stores it, and port. */
 void
-loop_guard_read_udp_line(struct loop_guard *self, const char *line)
+loop_guard_read_udp_line(struct loop_guard *guard, const char *line)
 {
 	uint32_t ip;
 	unsigned port;
-	if (sscanf(line, " %*u: %8" SCNx32 ":%4X", &ip, &port) != 2 || port != self->port)
+	if (sscanf(line, " %*u: %8" SCNx32 ":%4X", &ip, &port) != 2 || port != guard->port)
 		return;
 	struct addr addr = { .family = AF_INET };
 	memcpy(addr.bytes, &ip, 4);
 	bool exact = addr.bytes[0] == 127 &&
 		     !(addr.bytes[1] == 0 && addr.bytes[2] == 0 && addr.bytes[3] == 1);
-	if (exact && self->other_count < LOOP_GUARD_ADDRS_MAX)
-		self->others[self->other_count++] = addr;
+	if (exact && guard->other_count < LOOP_GUARD_ADDRS_MAX)
+		guard->others[guard->other_count++] = addr;
 }
 
 void
-loop_guard_refresh(struct loop_guard *self)
+loop_guard_refresh(struct loop_guard *guard)
 {
 	struct ifaddrs *list;
 	struct server server;
-	self->local_count = self->other_count = 0;
+	guard->local_count = guard->other_count = 0;
 	if (getifaddrs(&list) == 0) {
-		for (struct ifaddrs *i = list; i && self->local_count < LOOP_GUARD_ADDRS_MAX;
+		for (struct ifaddrs *i = list; i && guard->local_count < LOOP_GUARD_ADDRS_MAX;
 		     i = i->ifa_next)
 			if (i->ifa_addr && server_from_sockaddr(i->ifa_addr, &server) == 0)
-				self->local[self->local_count++] = server.addr;
+				guard->local[guard->local_count++] = server.addr;
 		freeifaddrs(list);
 	}
 	FILE *file = fopen("/proc/net/udp", "re");
 	char line[512];
 	while (file && fgets(line, sizeof line, file))
-		loop_guard_read_udp_line(self, line);
+		loop_guard_read_udp_line(guard, line);
 	if (file)
 		fclose(file);
 }

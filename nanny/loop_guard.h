@@ -29,13 +29,13 @@ struct loop_guard {
 };
 
 /* Reads the interfaces' addresses and /proc/net/udp into `local` and `others`. */
-void loop_guard_refresh(struct loop_guard *self);
+void loop_guard_refresh(struct loop_guard *guard);
 
-/* Adds to `others` what a line of /proc/net/udp says about `self->port`. */
-void loop_guard_read_udp_line(struct loop_guard *self, const char *line);
+/* Adds to `others` what a line of /proc/net/udp says about `guard->port`. */
+void loop_guard_read_udp_line(struct loop_guard *guard, const char *line);
 
 /* Whether dnsmasq answers at `server`; `why` then gets a static reason. */
-bool loop_guard_is(const struct loop_guard *self, const struct server *server, const char **why);
+bool loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why);
 
 /* Packets that the kernel dropped for full buffers of sockets bound to `port`,
  * over both families (/proc/net/udp, udp6). */

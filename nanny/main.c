@@ -59,10 +59,10 @@ build_args(struct nanny *nanny, const char *file)
 	}
 	for (size_t i = 0; i < nanny->args.warning_count; i++)
 		log_warnx("%s", nanny->args.warnings[i]);
-	nanny->self.port = nanny->args.port;
-	nanny->self.listen = nanny->args.listen;
-	nanny->self.listen_count = nanny->args.listen_count;
-	loop_guard_refresh(&nanny->self);
+	nanny->loop_guard.port = nanny->args.port;
+	nanny->loop_guard.listen = nanny->args.listen;
+	nanny->loop_guard.listen_count = nanny->args.listen_count;
+	loop_guard_refresh(&nanny->loop_guard);
 	return EXIT_OK;
 }
 
@@ -94,9 +94,9 @@ start(struct nanny *nanny)
 	if (rc != EXIT_OK)
 		return rc;
 	struct server dnsmasq = args_probe_server(&nanny->args);
-	if ((nanny->probe = probe_new(&dnsmasq)) == NULL)
+	if ((nanny->dnsmasq_probe = dnsmasq_probe_new(&dnsmasq)) == NULL)
 		return EXIT_SYSTEM;
-	nanny->names = names_new(o->domain, &o->kubedns);
+	nanny->names = stub_hosts_new(o->domain, &o->kubedns);
 	open_inputs(nanny);
 	nanny_read_config(nanny, true);
 	return start_http(nanny);
@@ -113,7 +113,7 @@ check(struct nanny *nanny)
 	int rc = build_args(nanny, "servers.conf");
 	if (rc != EXIT_OK)
 		return rc;
-	nanny->names = names_new(nanny->options->domain, &nanny->options->kubedns);
+	nanny->names = stub_hosts_new(nanny->options->domain, &nanny->options->kubedns);
 	open_inputs(nanny);
 	nanny_read_config(nanny, true);
 	for (size_t i = 0; i < nanny->config.stubs.count; i++)
@@ -124,7 +124,7 @@ check(struct nanny *nanny)
 				    nanny->config.stubs.items[i].domain, s->host, s->server.port);
 		}
 	struct routes routes =
-	    config_routes(&nanny->config, &nanny->resolv, nanny->names, &nanny->self, NULL);
+	    config_routes(&nanny->config, &nanny->resolv, nanny->names, &nanny->loop_guard, NULL);
 	struct servers_input input = { .wanted = &routes,
 		.fixed = &nanny->args.fixed,
 		.nobody = nobody,
@@ -152,10 +152,10 @@ finish(struct nanny *nanny)
 	http_stop(nanny->http);
 	confdir_free(nanny->confdir);
 	confdir_free(nanny->resolvdir);
-	names_free(nanny->names);
-	probe_free(nanny->probe);
+	stub_hosts_free(nanny->names);
+	dnsmasq_probe_free(nanny->dnsmasq_probe);
 	process_close(&nanny->process);
-	stale_forks_forget(&nanny->tcp);
+	stale_forks_forget(&nanny->stale_forks);
 	runfile_close(&nanny->file);
 	config_free(&nanny->config);
 	servers_free(&nanny->written);

@@ -55,13 +55,13 @@ struct nanny_stats {
 struct nanny {
 	const struct options *options;
 	struct args args;
-	struct loop_guard self;
+	struct loop_guard loop_guard;
 	struct process process;
 	struct child child;
-	struct probe *probe;
-	struct names *names;
+	struct dnsmasq_probe *dnsmasq_probe;
+	struct stub_hosts *names;
 	struct runfile file;
-	struct tcp tcp;
+	struct stale_forks stale_forks;
 	struct http *http;
 	struct confdir *confdir, *resolvdir;
 	struct config config;
@@ -101,6 +101,15 @@ void nanny_read_config(struct nanny *nanny, bool force);
 /* What the file should say now, for a new dnsmasq (`fresh`) or for the one that runs.
  * Caller frees with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
+
+/* Feeds an event to the table of states and does what it decides (actions.c). */
+void nanny_step(struct nanny *nanny, enum child_event event);
+
+/* Does the actions of a table's step, a set of enum child_action. */
+void nanny_act(struct nanny *nanny, unsigned actions);
+
+/* Writes the last words to the container's termination log, where the kubelet looks for them. */
+void nanny_write_termination_log(const struct nanny *nanny, const char *text);
 
 /* Runs until told to stop; returns the exit code. */
 int nanny_loop(struct nanny *nanny);

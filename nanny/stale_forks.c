@@ -30,26 +30,26 @@ read_proc(char *text, size_t max, const char *format, ...)
 }
 
 static void
-forget(struct tcp *tcp, size_t i)
+forget(struct stale_forks *tcp, size_t i)
 {
 	close(tcp->forks[i].pidfd);
 	tcp->forks[i] = tcp->forks[--tcp->count];
 }
 
 void
-stale_forks_forget(struct tcp *tcp)
+stale_forks_forget(struct stale_forks *tcp)
 {
 	while (tcp->count > 0)
 		forget(tcp, 0);
 }
 
 static void
-add(struct tcp *tcp, pid_t pid)
+add(struct stale_forks *tcp, pid_t pid)
 {
 	for (size_t i = 0; i < tcp->count; i++)
 		if (tcp->forks[i].pid == pid)
 			return;
-	if (tcp->count == TCP_FORKS_MAX)
+	if (tcp->count == STALE_FORKS_MAX)
 		return;
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd >= 0)
@@ -57,9 +57,9 @@ add(struct tcp *tcp, pid_t pid)
 }
 
 void
-stale_forks_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms)
+stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 {
-	char text[TCP_FORKS_MAX * 12];
+	char text[STALE_FORKS_MAX * 12];
 	int pid, len;
 	if (!read_proc(text, sizeof text, "/proc/%d/task/%d/children", (int)dnsmasq, (int)dnsmasq))
 		return;
@@ -131,7 +131,7 @@ is_quiet(struct stale_fork *fork, int64_t now_ms)
 	bool waits =
 	    waits_on(fork->pid, &fork->fd) && (inode = socket_of(fork->pid, fork->fd)) != 0;
 	if (inode != fork->inode)
-		fork->whose = TCP_UNKNOWN;
+		fork->whose = STALE_FORKS_UNKNOWN;
 	bool same = read_switches(fork->pid, &fork->switches) && fork->switches == before &&
 		    inode == fork->inode;
 	fork->inode = inode;
@@ -140,26 +140,27 @@ is_quiet(struct stale_fork *fork, int64_t now_ms)
 		return false;
 	}
 	int64_t quiet_ms = now_ms - fork->quiet_ms;
-	return quiet_ms >= TCP_FRESH_MS || (quiet_ms >= TCP_QUIET_MS && has_been_asked(fork->pid));
+	return quiet_ms >= STALE_FORKS_FRESH_MS ||
+	       (quiet_ms >= STALE_FORKS_QUIET_MS && has_been_asked(fork->pid));
 }
 
 /* A connection to dnsmasq's port: whoever waits on that socket waits for a client. */
 static void
-take_client(struct tcp *tcp, unsigned long inode)
+take_client(struct stale_forks *tcp, unsigned long inode)
 {
 	for (size_t i = 0; i < tcp->count; i++)
 		if (tcp->forks[i].inode == inode)
-			tcp->forks[i].whose = TCP_CLIENT;
+			tcp->forks[i].whose = STALE_FORKS_CLIENT;
 }
 
 /* Finds out on whose socket each waits, in one reading of the kernel's table: there may be
  * thousands of connections. */
 static void
-find_whose(struct tcp *tcp, uint16_t port)
+find_whose(struct stale_forks *tcp, uint16_t port)
 {
 	static const char *const files[] = { "/proc/net/tcp", "/proc/net/tcp6" };
 	for (size_t i = 0; i < tcp->count; i++)
-		tcp->forks[i].whose = TCP_SERVER;
+		tcp->forks[i].whose = STALE_FORKS_SERVER;
 	for (size_t i = 0; i < 2; i++) {
 		FILE *file = fopen(files[i], "re");
 		char line[512];
@@ -182,19 +183,19 @@ static bool
 is_over(const struct stale_fork *fork)
 {
 	int fd;
-	return fork->quiet && fork->whose == TCP_CLIENT && waits_on(fork->pid, &fd) &&
+	return fork->quiet && fork->whose == STALE_FORKS_CLIENT && waits_on(fork->pid, &fd) &&
 	       fd == fork->fd;
 }
 
 void
-stale_forks_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
+stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms)
 {
 	bool unknown = false;
 	if (tcp->count == 0 || now_ms < tcp->next_ms)
 		return;
 	for (size_t i = 0; i < tcp->count; i++) {
 		tcp->forks[i].quiet = is_quiet(&tcp->forks[i], now_ms);
-		unknown |= tcp->forks[i].quiet && tcp->forks[i].whose == TCP_UNKNOWN;
+		unknown |= tcp->forks[i].quiet && tcp->forks[i].whose == STALE_FORKS_UNKNOWN;
 	}
 	if (unknown)
 		find_whose(tcp, port);
@@ -211,11 +212,12 @@ stale_forks_run(struct tcp *tcp, uint16_t port, int64_t now_ms)
 			forget(tcp, i);
 	}
 	tcp->next_ms =
-	    now_ms + (now_ms - tcp->reloaded_ms < TCP_OFTEN_MS ? TCP_LOOK_MS : TCP_LOOK_LATER_MS);
+	    now_ms + (now_ms - tcp->reloaded_ms < STALE_FORKS_OFTEN_MS ? STALE_FORKS_LOOK_MS
+								       : STALE_FORKS_LOOK_LATER_MS);
 }
 
 int64_t
-stale_forks_next_ms(const struct tcp *tcp)
+stale_forks_next_ms(const struct stale_forks *tcp)
 {
 	return tcp->count > 0 ? tcp->next_ms : INT64_MAX;
 }

@@ -19,16 +19,17 @@
 #include <sys/types.h>
 
 enum {
-	TCP_FORKS_MAX = 256, /* looked after; dnsmasq's own limit is 20 unless it is told another */
-	TCP_QUIET_MS = 20,   /* without a question;
+	STALE_FORKS_MAX =
+	    256, /* looked after; dnsmasq's own limit is 20 unless it is told another */
+	STALE_FORKS_QUIET_MS = 20,   /* without a question;
 			      * a client that asks more often has its 100 questions soon */
-	TCP_FRESH_MS = 1000, /* without the first one */
-	TCP_LOOK_MS = TCP_QUIET_MS / 2,
-	TCP_OFTEN_MS = 3000, /* after a reload; then only what hangs or hurries is left */
-	TCP_LOOK_LATER_MS = 100,
+	STALE_FORKS_FRESH_MS = 1000, /* without the first one */
+	STALE_FORKS_LOOK_MS = STALE_FORKS_QUIET_MS / 2,
+	STALE_FORKS_OFTEN_MS = 3000, /* after a reload; then only what hangs or hurries is left */
+	STALE_FORKS_LOOK_LATER_MS = 100,
 };
 
-enum stale_forks_whose { TCP_UNKNOWN, TCP_CLIENT, TCP_SERVER };
+enum stale_forks_whose { STALE_FORKS_UNKNOWN, STALE_FORKS_CLIENT, STALE_FORKS_SERVER };
 
 struct stale_fork {
 	pid_t pid;
@@ -41,9 +42,9 @@ struct stale_fork {
 	enum stale_forks_whose whose;
 };
 
-struct tcp {
+struct stale_forks {
 	struct stale_fork
-	    forks[TCP_FORKS_MAX]; /* with a configuration that is not in force any more */
+	    forks[STALE_FORKS_MAX]; /* with a configuration that is not in force any more */
 	size_t count;
 	int64_t reloaded_ms, next_ms; /* the last reload, and when to look again */
 	uint64_t ended;               /* since the start */
@@ -51,16 +52,16 @@ struct tcp {
 
 /* dnsmasq, process `dnsmasq`, has been seen to have a new file:
  * whatever it has forked may have an old one. */
-void stale_forks_reloaded(struct tcp *tcp, pid_t dnsmasq, int64_t now_ms);
+void stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms);
 
 /* Looks, if it is time, and ends what is quiet on a connection to dnsmasq's `port`. */
-void stale_forks_run(struct tcp *tcp, uint16_t port, int64_t now_ms);
+void stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms);
 
 /* When stale_forks_run has something to do; INT64_MAX: never. */
-int64_t stale_forks_next_ms(const struct tcp *tcp);
+int64_t stale_forks_next_ms(const struct stale_forks *tcp);
 
 /* Nothing is left of this dnsmasq. */
-void stale_forks_forget(struct tcp *tcp);
+void stale_forks_forget(struct stale_forks *tcp);
 
 /*
  * Whether `text`, of /proc/PID/syscall, says that the process waits in read(2) for one byte, and on

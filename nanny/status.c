@@ -111,7 +111,8 @@ upstreams_json(struct nanny *nanny)
 {
 	object o = json_object_new_object();
 	struct server servers[CONF_UPSTREAMS_MAX];
-	size_t count = config_upstreams(&nanny->config, &nanny->resolv, &nanny->self, servers);
+	size_t count =
+	    config_upstreams(&nanny->config, &nanny->resolv, &nanny->loop_guard, servers);
 	put(o, "source",
 	    text(nanny->config.upstreams.count ? "upstreamNameservers"
 		 : count                       ? "resolv.conf"
@@ -122,7 +123,7 @@ upstreams_json(struct nanny *nanny)
 }
 
 static object
-family_json(const struct name_family *family)
+family_json(const struct stub_host_family *family)
 {
 	object o = json_object_new_object();
 	put(o, "ttl", number(family->ttl_s));
@@ -133,7 +134,7 @@ family_json(const struct name_family *family)
 }
 
 static object
-name_json(const struct name *name)
+name_json(const struct stub_host *name)
 {
 	object o = json_object_new_object(), addrs = json_object_new_array();
 	char buf[ADDR_TEXT_MAX];
@@ -147,17 +148,17 @@ name_json(const struct name *name)
 	}
 	put(o, "name", text(name->host));
 	put(o, "addresses", addrs);
-	put(o, "A", family_json(&name->family[NAME_V4]));
-	put(o, "AAAA", family_json(&name->family[NAME_V6]));
+	put(o, "A", family_json(&name->family[STUB_HOST_V4]));
+	put(o, "AAAA", family_json(&name->family[STUB_HOST_V6]));
 	return o;
 }
 
 static object
-names_json(const struct names *names)
+names_json(const struct stub_hosts *names)
 {
 	object array = json_object_new_array();
-	const struct name *name;
-	for (size_t i = 0; (name = names_at(names, i)); i++)
+	const struct stub_host *name;
+	for (size_t i = 0; (name = stub_hosts_at(names, i)); i++)
 		json_object_array_add(array, name_json(name));
 	return array;
 }
@@ -329,10 +330,10 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_tcp_connections_stale", METRIC_GAUGE,
 	    "TCP connections to dnsmasq from before the last reload, which go on with the old "
 	    "configuration until they are idle.",
-	    (double)nanny->tcp.count);
+	    (double)nanny->stale_forks.count);
 	one(m, "nanny_tcp_connections_ended_total", METRIC_COUNTER,
 	    "Idle TCP connections to dnsmasq ended because they were from before a reload.",
-	    (double)nanny->tcp.ended);
+	    (double)nanny->stale_forks.ended);
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
 	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
 	    "sockets.",
@@ -342,13 +343,13 @@ put_child(struct metrics *m, const struct nanny *nanny)
 static void
 put_names(struct metrics *m, const struct nanny *nanny)
 {
-	struct names_stats stats = names_stats(nanny->names);
-	const struct name *name;
+	struct stub_hosts_stats stats = stub_hosts_stats(nanny->names);
+	const struct stub_host *name;
 	size_t count = 0, resolved = 0, failing = 0;
 	int64_t oldest = clock_mono_ms();
-	for (; (name = names_at(nanny->names, count)); count++) {
+	for (; (name = stub_hosts_at(nanny->names, count)); count++) {
 		resolved += name->known_count > 0;
-		for (int i = 0; i < NAME_FAMILIES; i++) {
+		for (int i = 0; i < STUB_HOST_FAMILIES; i++) {
 			failing += name->family[i].failures > 0;
 			int64_t taken =
 			    name->family[i].until_ms - (int64_t)name->family[i].ttl_s * 1000;

@@ -7,8 +7,8 @@
  * that rotate through more addresses than they show would otherwise be a change at every refresh,
  * and each change empties dnsmasq's cache.
  */
-#ifndef NANNY_NAME_H
-#define NANNY_NAME_H
+#ifndef NANNY_STUB_HOST_H
+#define NANNY_STUB_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,29 +18,30 @@
 #include "lib/conf.h"
 
 enum {
-	NAME_ADDRS_MAX = 16, /* of one family in one answer */
-	NAME_KNOWN_MAX = 32, /* in force, both families, vanished ones included */
-	NAME_TTL_MIN_S = 5,
-	NAME_TTL_MAX_S = 300,
-	NAME_KEEP_MIN_MS = 60 * 1000, /* a vanished address is kept for five TTLs, within these */
-	NAME_KEEP_MAX_MS = 600 * 1000,
-	NAME_RETRY_MIN_MS = 1000, /* after a failure, doubled each time */
-	NAME_RETRY_MAX_MS = 30 * 1000,
+	STUB_HOST_ADDRS_MAX = 16, /* of one family in one answer */
+	STUB_HOST_KNOWN_MAX = 32, /* in force, both families, vanished ones included */
+	STUB_HOST_TTL_MIN_S = 5,
+	STUB_HOST_TTL_MAX_S = 300,
+	STUB_HOST_KEEP_MIN_MS =
+	    60 * 1000, /* a vanished address is kept for five TTLs, within these */
+	STUB_HOST_KEEP_MAX_MS = 600 * 1000,
+	STUB_HOST_RETRY_MIN_MS = 1000, /* after a failure, doubled each time */
+	STUB_HOST_RETRY_MAX_MS = 30 * 1000,
 };
 
-enum name_change {
-	NAME_SAME,  /* nothing for dnsmasq */
-	NAME_LATER, /* a change that can wait for its turn */
-	NAME_NOW,   /* none of the addresses that dnsmasq has is in the answer any more */
+enum stub_host_change {
+	STUB_HOST_SAME,  /* nothing for dnsmasq */
+	STUB_HOST_LATER, /* a change that can wait for its turn */
+	STUB_HOST_NOW,   /* none of the addresses that dnsmasq has is in the answer any more */
 };
 
-struct name_addr {
+struct stub_host_addr {
 	struct addr addr;
 	bool current;          /* in its family's last answer */
 	int64_t keep_until_ms; /* when it is not */
 };
 
-struct name_family {
+struct stub_host_family {
 	bool pending;      /* a question is out */
 	int64_t due_ms;    /* when to ask (again) */
 	int64_t until_ms;  /* until when the last good answer holds */
@@ -50,33 +51,34 @@ struct name_family {
 	unsigned ttl_s;
 };
 
-enum { NAME_V4, NAME_V6, NAME_FAMILIES };
+enum { STUB_HOST_V4, STUB_HOST_V6, STUB_HOST_FAMILIES };
 
-struct name {
+struct stub_host {
 	char host[CONF_HOST_MAX];
-	struct name_family family[NAME_FAMILIES];
-	struct name_addr known[NAME_KNOWN_MAX]; /* sorted, so that another order is no change */
+	struct stub_host_family family[STUB_HOST_FAMILIES];
+	struct stub_host_addr
+	    known[STUB_HOST_KNOWN_MAX]; /* sorted, so that another order is no change */
 	size_t known_count;
 };
 
 /* A name to be asked for at once. */
-void name_init(struct name *name, const char *host, int64_t now_ms);
+void stub_host_init(struct stub_host *name, const char *host, int64_t now_ms);
 
 /*
  * A good answer for one family; `count` may be 0 (the name exists without such addresses). `jitter`
  * is 0..255, drawn by the caller: names that were found together shall not be refreshed together.
  */
-enum name_change name_answer(struct name *name, int family, const struct addr *addrs, size_t count,
-    unsigned ttl_s, int64_t now_ms, unsigned jitter);
+enum stub_host_change stub_host_answer(struct stub_host *name, int family, const struct addr *addrs,
+    size_t count, unsigned ttl_s, int64_t now_ms, unsigned jitter);
 
 /* No answer, or one that says that there is no such name. */
-void name_failure(
-    struct name *name, int family, const char *error, int64_t now_ms, unsigned jitter);
+void stub_host_failure(
+    struct stub_host *name, int family, const char *error, int64_t now_ms, unsigned jitter);
 
 /* Lets go of vanished addresses whose time has passed, never of the last ones. */
-enum name_change name_expire(struct name *name, int64_t now_ms);
+enum stub_host_change stub_host_expire(struct stub_host *name, int64_t now_ms);
 
-/* When name_expire has something to do or a family is due; INT64_MAX for never. */
-int64_t name_next_ms(const struct name *name);
+/* When stub_host_expire has something to do or a family is due; INT64_MAX for never. */
+int64_t stub_host_next_ms(const struct stub_host *name);
 
 #endif

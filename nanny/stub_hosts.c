@@ -18,17 +18,17 @@ enum channel { CHANNEL_CLUSTER, CHANNEL_OUTSIDE, CHANNEL_COUNT };
 
 /* A question that is out; outlives its name if that is removed meanwhile. */
 struct lookup {
-	struct names *names;
+	struct stub_hosts *names;
 	struct entry *entry; /* NULL: nobody waits for the answer any more */
 	int family;
 };
 
 struct entry {
-	struct name name;
-	struct lookup *lookups[NAME_FAMILIES];
+	struct stub_host name;
+	struct lookup *lookups[STUB_HOST_FAMILIES];
 };
 
-struct names {
+struct stub_hosts {
 	char cluster[CONF_HOST_MAX];
 	ares_channel channels[CHANNEL_COUNT];
 	struct server servers[CHANNEL_COUNT][CONF_UPSTREAMS_MAX];
@@ -36,9 +36,9 @@ struct names {
 	int epoll;
 	struct entry **entries; /* sorted by host */
 	size_t count;
-	enum name_change change;
+	enum stub_host_change change;
 	int64_t now_ms;
-	struct names_stats stats;
+	struct stub_hosts_stats stats;
 };
 
 /* c-ares tells which of its sockets it waits for:
@@ -46,7 +46,7 @@ struct names {
 static void
 socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
-	struct names *names = arg;
+	struct stub_hosts *names = arg;
 	struct epoll_event event = { .data.fd = fd };
 	event.events = (readable ? EPOLLIN : 0) | (writable ? EPOLLOUT : 0);
 	if (event.events == 0)
@@ -72,7 +72,7 @@ servers_csv(const struct server *servers, size_t count)
  * Sockets are closed when nothing is out, so that the next question comes from another port.
  */
 static void
-open_channel(struct names *names, enum channel which)
+open_channel(struct stub_hosts *names, enum channel which)
 {
 	struct ares_options options = { .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
 		.timeout = TIMEOUT_MS,
@@ -91,10 +91,10 @@ open_channel(struct names *names, enum channel which)
 	free(csv);
 }
 
-struct names *
-names_new(const char *cluster_domain, const struct server *kubedns)
+struct stub_hosts *
+stub_hosts_new(const char *cluster_domain, const struct server *kubedns)
 {
-	struct names *names = xcalloc(1, sizeof *names);
+	struct stub_hosts *names = xcalloc(1, sizeof *names);
 	const char *why;
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
 		log_fatalx("names: c-ares cannot be initialised");
@@ -112,14 +112,14 @@ names_new(const char *cluster_domain, const struct server *kubedns)
 static void
 entry_free(struct entry *entry)
 {
-	for (int i = 0; i < NAME_FAMILIES; i++)
+	for (int i = 0; i < STUB_HOST_FAMILIES; i++)
 		if (entry->lookups[i])
 			entry->lookups[i]->entry = NULL;
 	free(entry);
 }
 
 void
-names_free(struct names *names)
+stub_hosts_free(struct stub_hosts *names)
 {
 	if (names == NULL)
 		return;
@@ -144,40 +144,41 @@ draw_jitter(void)
 }
 
 static void
-raise_change(struct names *names, enum name_change change)
+raise_change(struct stub_hosts *names, enum stub_host_change change)
 {
 	if (change > names->change)
 		names->change = change;
 }
 
 static void
-fail(struct names *names, struct name *name, int family, const char *error)
+fail(struct stub_hosts *names, struct stub_host *name, int family, const char *error)
 {
 	bool first = name->family[family].failures == 0;
 	names->stats.failures++;
-	name_failure(name, family, error, names->now_ms, draw_jitter());
+	stub_host_failure(name, family, error, names->now_ms, draw_jitter());
 	if (first)
-		log_warnx("name %s: %s: %s%s", name->host, family == NAME_V4 ? "A" : "AAAA", error,
-		    name->known_count ? "; keeping what is known" : "");
+		log_warnx("name %s: %s: %s%s", name->host, family == STUB_HOST_V4 ? "A" : "AAAA",
+		    error, name->known_count ? "; keeping what is known" : "");
 }
 
 static void
-take_answer(struct names *names, struct name *name, int family, const uint8_t *wire, size_t len)
+take_answer(
+    struct stub_hosts *names, struct stub_host *name, int family, const uint8_t *wire, size_t len)
 {
-	struct addr addrs[NAME_ADDRS_MAX];
+	struct addr addrs[STUB_HOST_ADDRS_MAX];
 	unsigned ttl_s;
-	int count = names_parse_reply(wire, len, name->host, family, addrs, &ttl_s);
+	int count = stub_hosts_parse_reply(wire, len, name->host, family, addrs, &ttl_s);
 	if (count < 0) {
 		fail(names, name, family, "malformed answer");
 		return;
 	}
 	bool failed = name->family[family].failures > 0;
 	names->stats.answers++;
-	enum name_change change =
-	    name_answer(name, family, addrs, (size_t)count, ttl_s, names->now_ms, draw_jitter());
-	if (failed || change != NAME_SAME)
+	enum stub_host_change change = stub_host_answer(
+	    name, family, addrs, (size_t)count, ttl_s, names->now_ms, draw_jitter());
+	if (failed || change != STUB_HOST_SAME)
 		log_info("name %s: %s: %d addresses, TTL %u s", name->host,
-		    family == NAME_V4 ? "A" : "AAAA", count, ttl_s);
+		    family == STUB_HOST_V4 ? "A" : "AAAA", count, ttl_s);
 	raise_change(names, change);
 }
 
@@ -185,7 +186,7 @@ static void
 answered(void *arg, int status, int timeouts, unsigned char *wire, int len)
 {
 	struct lookup *lookup = arg;
-	struct names *names = lookup->names;
+	struct stub_hosts *names = lookup->names;
 	struct entry *entry = lookup->entry;
 	int family = lookup->family;
 	(void)timeouts;
@@ -193,7 +194,7 @@ answered(void *arg, int status, int timeouts, unsigned char *wire, int len)
 	if (entry == NULL)
 		return;
 	entry->lookups[family] = NULL;
-	struct name *name = &entry->name;
+	struct stub_host *name = &entry->name;
 	if (status == ARES_EDESTRUCTION || status == ARES_ECANCELLED) {
 		name->family[family].pending = false; /* other servers: ask them at once */
 		name->family[family].due_ms = names->now_ms;
@@ -201,16 +202,16 @@ answered(void *arg, int status, int timeouts, unsigned char *wire, int len)
 		take_answer(names, name, family, wire, (size_t)len);
 	else if (status == ARES_ENODATA) {
 		names->stats.answers++;
-		raise_change(names, name_answer(name, family, NULL, 0, NAME_TTL_MAX_S / 5,
+		raise_change(names, stub_host_answer(name, family, NULL, 0, STUB_HOST_TTL_MAX_S / 5,
 					names->now_ms, draw_jitter()));
 	} else
 		fail(names, name, family, ares_strerror(status));
 }
 
 static void
-ask(struct names *names, struct entry *entry, int family)
+ask(struct stub_hosts *names, struct entry *entry, int family)
 {
-	struct name *name = &entry->name;
+	struct stub_host *name = &entry->name;
 	enum channel which = *names->cluster && conf_name_under(name->host, names->cluster)
 				 ? CHANNEL_CLUSTER
 				 : CHANNEL_OUTSIDE;
@@ -223,11 +224,11 @@ ask(struct names *names, struct entry *entry, int family)
 	entry->lookups[family] = lookup;
 	name->family[family].pending = true;
 	ares_query(names->channels[which], name->host, CLASS_IN,
-	    family == NAME_V4 ? TYPE_A : TYPE_AAAA, answered, lookup);
+	    family == STUB_HOST_V4 ? TYPE_A : TYPE_AAAA, answered, lookup);
 }
 
 void
-names_set_servers(struct names *names, const struct server *servers, size_t count)
+stub_hosts_set_servers(struct stub_hosts *names, const struct server *servers, size_t count)
 {
 	bool same = names->server_count[CHANNEL_OUTSIDE] == count;
 	for (size_t i = 0; same && i < count; i++)
@@ -249,7 +250,7 @@ host_order(const void *a, const void *b)
 }
 
 size_t
-names_set(struct names *names, const char *const *hosts, size_t count)
+stub_hosts_set(struct stub_hosts *names, const char *const *hosts, size_t count)
 {
 	const char **sorted = xcalloc(count + 1, sizeof *sorted);
 	struct entry **entries = xcalloc(count + 1, sizeof(void *));
@@ -266,7 +267,7 @@ names_set(struct names *names, const char *const *hosts, size_t count)
 			entries[new_count++] = names->entries[old++];
 		else {
 			struct entry *entry = entries[new_count++] = xcalloc(1, sizeof *entry);
-			name_init(&entry->name, sorted[i], 0);
+			stub_host_init(&entry->name, sorted[i], 0);
 		}
 	}
 	while (old < names->count)
@@ -279,17 +280,17 @@ names_set(struct names *names, const char *const *hosts, size_t count)
 }
 
 int
-names_fd(const struct names *names)
+stub_hosts_fd(const struct stub_hosts *names)
 {
 	return names->epoll;
 }
 
 int64_t
-names_next_ms(const struct names *names, int64_t now_ms)
+stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms)
 {
 	int64_t next = INT64_MAX;
 	for (size_t i = 0; i < names->count; i++) {
-		int64_t due = name_next_ms(&names->entries[i]->name);
+		int64_t due = stub_host_next_ms(&names->entries[i]->name);
 		if (due < next)
 			next = due;
 	}
@@ -305,7 +306,7 @@ names_next_ms(const struct names *names, int64_t now_ms)
 
 /* Lets c-ares read what has come, and give up what has timed out. */
 static void
-run_channels(struct names *names)
+run_channels(struct stub_hosts *names)
 {
 	struct epoll_event events[EVENTS];
 	int n = epoll_wait(names->epoll, events, EVENTS, 0);
@@ -321,26 +322,26 @@ run_channels(struct names *names)
 		ares_process_fd(names->channels[c], ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 }
 
-enum name_change
-names_run(struct names *names, int64_t now_ms)
+enum stub_host_change
+stub_hosts_run(struct stub_hosts *names, int64_t now_ms)
 {
 	names->now_ms = now_ms;
 	run_channels(names);
 	for (size_t i = 0; i < names->count; i++) {
 		struct entry *entry = names->entries[i];
-		raise_change(names, name_expire(&entry->name, now_ms));
-		for (int family = 0; family < NAME_FAMILIES; family++)
+		raise_change(names, stub_host_expire(&entry->name, now_ms));
+		for (int family = 0; family < STUB_HOST_FAMILIES; family++)
 			if (!entry->name.family[family].pending &&
 			    entry->name.family[family].due_ms <= now_ms)
 				ask(names, entry, family);
 	}
-	enum name_change change = names->change;
-	names->change = NAME_SAME;
+	enum stub_host_change change = names->change;
+	names->change = STUB_HOST_SAME;
 	return change;
 }
 
-const struct name *
-names_get(const struct names *names, const char *host)
+const struct stub_host *
+stub_hosts_get(const struct stub_hosts *names, const char *host)
 {
 	size_t low = 0, high = names->count;
 	while (low < high) {
@@ -356,14 +357,14 @@ names_get(const struct names *names, const char *host)
 	return NULL;
 }
 
-const struct name *
-names_at(const struct names *names, size_t i)
+const struct stub_host *
+stub_hosts_at(const struct stub_hosts *names, size_t i)
 {
 	return i < names->count ? &names->entries[i]->name : NULL;
 }
 
-struct names_stats
-names_stats(const struct names *names)
+struct stub_hosts_stats
+stub_hosts_stats(const struct stub_hosts *names)
 {
 	return names->stats;
 }

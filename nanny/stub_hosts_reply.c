@@ -27,7 +27,7 @@ static void
 take_addr(const struct record *record, struct addr *addrs, int *count)
 {
 	size_t want = record->type == TYPE_A ? 4 : 16;
-	if (record->rdata_len != want || *count == NAME_ADDRS_MAX)
+	if (record->rdata_len != want || *count == STUB_HOST_ADDRS_MAX)
 		return;
 	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
 	const char *why;
@@ -55,7 +55,7 @@ static int
 follow(const uint8_t *wire, size_t len, size_t offset, int family, struct dname *owner,
     struct addr *addrs, int *count, unsigned *ttl_s)
 {
-	unsigned type = family == NAME_V4 ? TYPE_A : TYPE_AAAA, records = wire_get16(wire + 6);
+	unsigned type = family == STUB_HOST_V4 ? TYPE_A : TYPE_AAAA, records = wire_get16(wire + 6);
 	struct dname target = { 0 };
 	for (unsigned i = 0; i < records && i < RECORDS_MAX; i++) {
 		struct record record;
@@ -80,15 +80,15 @@ follow(const uint8_t *wire, size_t len, size_t offset, int family, struct dname 
 }
 
 int
-names_parse_reply(const uint8_t *wire, size_t len, const char *host, int family, struct addr *addrs,
-    unsigned *ttl_s)
+stub_hosts_parse_reply(const uint8_t *wire, size_t len, const char *host, int family,
+    struct addr *addrs, unsigned *ttl_s)
 {
 	struct dname owner;
 	int count = 0, more = 1;
 	size_t offset = answer_section(wire, len);
 	if (offset == 0 || dname_from_text(&owner, host) < 0)
 		return -EBADMSG;
-	*ttl_s = NAME_TTL_MAX_S;
+	*ttl_s = STUB_HOST_TTL_MAX_S;
 	for (int i = 0; i < CHAIN_MAX && more > 0; i++)
 		more = follow(wire, len, offset, family, &owner, addrs, &count, ttl_s);
 	return more < 0 ? more : count;

@@ -75,7 +75,7 @@ end_dns(struct ask_entry *entry)
 	const struct net *net = &entry->net;
 
 	entry->answer = net->message != NULL
-			    ? reply_text(net->message, net->message_len, ASK_RECORDS_MAX)
+			    ? probe_reply_text(net->message, net->message_len, ASK_RECORDS_MAX)
 			    : xstrdup("");
 }
 

@@ -120,7 +120,7 @@ dnsmasq_stats_read(
     struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat, const struct net *answer)
 {
 	struct reading reading = { .sample = sample, .stat = stat };
-	int strings = reply_strings(
+	int strings = probe_reply_strings(
 	    answer->message, answer->message_len, &answer->question, read_string, &reading);
 
 	if (stat == STAT_SERVERS)

@@ -168,14 +168,14 @@ read_datagram(struct net *net, bool *again)
 	*again = len >= 0;
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR ? false : end_errno(net, errno);
-	switch (reply_read(&net->reply, &net->question, buf, (size_t)len)) {
-	case REPLY_STRAY:
+	switch (probe_reply_read(&net->reply, &net->question, buf, (size_t)len)) {
+	case PROBE_REPLY_STRAY:
 		net->stray = net->reply.cause;
 		return false;
-	case REPLY_TRUNCATED:
+	case PROBE_REPLY_TRUNCATED:
 		*again = false;
 		return start_tcp(net);
-	case REPLY_DONE:
+	case PROBE_REPLY_DONE:
 		return end_answer(net, buf, (size_t)len, arrival_ns(net, &msg));
 	}
 	return false;
@@ -231,7 +231,7 @@ end_tcp(struct net *net)
 	const uint8_t *wire = net->tcp + 2;
 	size_t len = net->tcp_len - 2;
 
-	if (reply_read(&net->reply, &net->question, wire, len) == REPLY_TRUNCATED)
+	if (probe_reply_read(&net->reply, &net->question, wire, len) == PROBE_REPLY_TRUNCATED)
 		net->reply.cause = CAUSE_MALFORMED;
 	return end_answer(net, wire, len, clock_mono_ns());
 }

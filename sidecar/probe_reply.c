@@ -75,7 +75,7 @@ same_question(const struct question *question, const uint8_t *wire, size_t len, 
 
 /* Finds an Extended DNS Error among the OPT record's options; false if they do not fit. */
 static bool
-read_options(struct reply *reply, const struct record *opt)
+read_options(struct probe_reply *reply, const struct record *opt)
 {
 	const uint8_t *p = opt->rdata;
 	size_t left = opt->rdata_len;
@@ -94,7 +94,7 @@ read_options(struct reply *reply, const struct record *opt)
 }
 
 static bool
-read_sections(struct reply *reply, const uint8_t *wire, size_t len, size_t at)
+read_sections(struct probe_reply *reply, const uint8_t *wire, size_t len, size_t at)
 {
 	unsigned before = wire_get16(wire + 6) + wire_get16(wire + 8);
 	unsigned total = before + wire_get16(wire + 10);
@@ -113,7 +113,7 @@ read_sections(struct reply *reply, const uint8_t *wire, size_t len, size_t at)
 }
 
 static enum cause
-judge(const struct reply *reply)
+judge(const struct probe_reply *reply)
 {
 	switch (reply->rcode) {
 	case RCODE_NOERROR:
@@ -129,31 +129,32 @@ judge(const struct reply *reply)
 	}
 }
 
-enum reply_kind
-reply_read(struct reply *reply, const struct question *question, const uint8_t *wire, size_t len)
+enum probe_reply_kind
+probe_reply_read(
+    struct probe_reply *reply, const struct question *question, const uint8_t *wire, size_t len)
 {
 	size_t at = DNS_HEADER;
 
-	*reply = (struct reply){ .cause = CAUSE_MALFORMED, .ede = -1 };
+	*reply = (struct probe_reply){ .cause = CAUSE_MALFORMED, .ede = -1 };
 	if (len < DNS_HEADER)
-		return REPLY_STRAY;
+		return PROBE_REPLY_STRAY;
 	if (wire_get16(wire) != question->id) {
 		reply->cause = CAUSE_WRONG_ID;
-		return REPLY_STRAY;
+		return PROBE_REPLY_STRAY;
 	}
 	unsigned flags = wire_get16(wire + 2);
 	reply->rcode = flags & 15;
 	if (!(flags & FLAG_QR) || (flags >> 11 & 15) != 0 ||
 	    !same_question(question, wire, len, &at))
-		return REPLY_STRAY;
+		return PROBE_REPLY_STRAY;
 	if (flags & FLAG_TC)
-		return REPLY_TRUNCATED;
+		return PROBE_REPLY_TRUNCATED;
 	if (read_sections(reply, wire, len, at))
 		reply->cause = judge(reply);
-	return REPLY_DONE;
+	return PROBE_REPLY_DONE;
 }
 
-/* Moves behind the header and the question of a message that reply_read has accepted. */
+/* Moves behind the header and the question of a message that probe_reply_read has accepted. */
 static size_t
 answers_offset(const uint8_t *wire, size_t len)
 {
@@ -171,7 +172,7 @@ answers_offset(const uint8_t *wire, size_t len)
 }
 
 int
-reply_strings(const uint8_t *wire, size_t len, const struct question *question,
+probe_reply_strings(const uint8_t *wire, size_t len, const struct question *question,
     void (*each)(void *arg, const uint8_t *string, size_t len), void *arg)
 {
 	size_t at = answers_offset(wire, len);
@@ -317,7 +318,7 @@ print_record(FILE *out, const uint8_t *wire, const struct record *record)
 }
 
 char *
-reply_text(const uint8_t *wire, size_t len, unsigned max)
+probe_reply_text(const uint8_t *wire, size_t len, unsigned max)
 {
 	size_t at = answers_offset(wire, len), size = 0;
 	unsigned answers = len < DNS_HEADER ? 0 : wire_get16(wire + 6);

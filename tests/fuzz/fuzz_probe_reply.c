@@ -19,7 +19,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct dnsmasq_stats cache;
 	struct dnsmasq_stats_sample sample = { 0 };
 	struct net answer = { .question = { .id = 0x1234, .type = TYPE_A, .class = CLASS_IN } };
-	struct reply reply;
+	struct probe_reply reply;
 
 	if (size < 1)
 		return 0;
@@ -36,19 +36,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (answer.message_len >= 2)
 		wire_put16(answer.message, answer.question.id);
 
-	enum reply_kind kind =
-	    reply_read(&reply, &answer.question, answer.message, answer.message_len);
+	enum probe_reply_kind kind =
+	    probe_reply_read(&reply, &answer.question, answer.message, answer.message_len);
 	if (reply.cause >= CAUSE_COUNT || reply.cause == CAUSE_TIMEOUT ||
-	    (kind == REPLY_STRAY && reply.cause == CAUSE_OK))
+	    (kind == PROBE_REPLY_STRAY && reply.cause == CAUSE_OK))
 		abort();
-	if (kind == REPLY_DONE && reply.cause == CAUSE_OK) {
-		char *text = reply_text(answer.message, answer.message_len, 50);
+	if (kind == PROBE_REPLY_DONE && reply.cause == CAUSE_OK) {
+		char *text = probe_reply_text(answer.message, answer.message_len, 50);
 		for (const char *p = text; *p != '\0'; p++)
 			if ((*p < ' ' || *p > '~') && *p != '\n')
 				abort();
 		free(text);
 	}
-	if (kind == REPLY_DONE && statistics)
+	if (kind == PROBE_REPLY_DONE && statistics)
 		for (int stat = 0; stat < STAT_COUNT; stat++)
 			if (dnsmasq_stats_read(&sample, (enum dnsmasq_stats_stat)stat, &answer) ==
 			    0)

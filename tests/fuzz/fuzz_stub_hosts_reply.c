@@ -10,14 +10,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	for (int family = 0; family < NAME_FAMILIES; family++) {
-		struct addr addrs[NAME_ADDRS_MAX];
+	for (int family = 0; family < STUB_HOST_FAMILIES; family++) {
+		struct addr addrs[STUB_HOST_ADDRS_MAX];
 		unsigned ttl_s;
-		int count = names_parse_reply(data, size, "a.test", family, addrs, &ttl_s);
-		if (count > NAME_ADDRS_MAX || (count >= 0 && ttl_s > NAME_TTL_MAX_S))
+		int count = stub_hosts_parse_reply(data, size, "a.test", family, addrs, &ttl_s);
+		if (count > STUB_HOST_ADDRS_MAX || (count >= 0 && ttl_s > STUB_HOST_TTL_MAX_S))
 			abort();
 		for (int i = 0; i < count; i++)
-			if (addrs[i].family != (family == NAME_V4 ? AF_INET : AF_INET6))
+			if (addrs[i].family != (family == STUB_HOST_V4 ? AF_INET : AF_INET6))
 				abort();
 	}
 	return 0;

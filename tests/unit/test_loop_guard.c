@@ -17,7 +17,7 @@ addr(const char *text)
 }
 
 static bool
-is_self(const struct loop_guard *self, const char *text)
+is_self(const struct loop_guard *guard, const char *text)
 {
 	struct server server;
 	const char *why;

@@ -8,7 +8,7 @@
 #include "lib/wire.h"
 #include "nanny/stub_hosts.h"
 
-static struct name name;
+static struct stub_host name;
 static int64_t now;
 
 static int
@@ -16,20 +16,20 @@ setup(void **state)
 {
 	(void)state;
 	now = 1000000;
-	name_init(&name, "ns.example.test", now);
+	stub_host_init(&name, "ns.example.test", now);
 	return 0;
 }
 
-static enum name_change
+static enum stub_host_change
 answer(int family, const char *texts, unsigned ttl_s)
 {
-	struct addr addrs[NAME_KNOWN_MAX];
+	struct addr addrs[STUB_HOST_KNOWN_MAX];
 	size_t count = 0;
 	char copy[2048], *save = NULL;
 	snprintf(copy, sizeof copy, "%s", texts);
 	for (char *one = strtok_r(copy, " ", &save); one; one = strtok_r(NULL, " ", &save))
 		assert_int_equal(addr_parse(one, &addrs[count++]), 0);
-	return name_answer(&name, family, addrs, count, ttl_s, now, 0);
+	return stub_host_answer(&name, family, addrs, count, ttl_s, now, 0);
 }
 
 static void
@@ -48,8 +48,8 @@ static void
 the_first_answer_is_for_now(void **state)
 {
 	(void)state;
-	assert_int_equal(answer(NAME_V4, "10.0.0.1", 30), NAME_NOW);
-	assert_int_equal(answer(NAME_V6, "fd00::1", 30), NAME_LATER);
+	assert_int_equal(answer(STUB_HOST_V4, "10.0.0.1", 30), STUB_HOST_NOW);
+	assert_int_equal(answer(STUB_HOST_V6, "fd00::1", 30), STUB_HOST_LATER);
 	expect_known("10.0.0.1 fd00::1");
 }
 
@@ -57,8 +57,8 @@ static void
 another_order_is_no_change(void **state)
 {
 	(void)state;
-	answer(NAME_V4, "10.0.0.1 10.0.0.2", 30);
-	assert_int_equal(answer(NAME_V4, "10.0.0.2 10.0.0.1", 30), NAME_SAME);
+	answer(STUB_HOST_V4, "10.0.0.1 10.0.0.2", 30);
+	assert_int_equal(answer(STUB_HOST_V4, "10.0.0.2 10.0.0.1", 30), STUB_HOST_SAME);
 	expect_known("10.0.0.1 10.0.0.2");
 }
 
@@ -66,21 +66,21 @@ static void
 a_second_address_can_wait(void **state)
 {
 	(void)state;
-	answer(NAME_V4, "10.0.0.1", 30);
-	assert_int_equal(answer(NAME_V4, "10.0.0.1 10.0.0.2", 30), NAME_LATER);
+	answer(STUB_HOST_V4, "10.0.0.1", 30);
+	assert_int_equal(answer(STUB_HOST_V4, "10.0.0.1 10.0.0.2", 30), STUB_HOST_LATER);
 }
 
 static void
 a_move_is_for_now_and_the_old_address_is_kept_for_a_while(void **state)
 {
 	(void)state;
-	answer(NAME_V4, "10.0.0.1", 5);
-	assert_int_equal(answer(NAME_V4, "10.0.0.2", 5), NAME_NOW);
+	answer(STUB_HOST_V4, "10.0.0.1", 5);
+	assert_int_equal(answer(STUB_HOST_V4, "10.0.0.2", 5), STUB_HOST_NOW);
 	expect_known("10.0.0.1? 10.0.0.2");
-	now += NAME_KEEP_MIN_MS - 1;
-	assert_int_equal(name_expire(&name, now), NAME_SAME);
+	now += STUB_HOST_KEEP_MIN_MS - 1;
+	assert_int_equal(stub_host_expire(&name, now), STUB_HOST_SAME);
 	now++;
-	assert_int_equal(name_expire(&name, now), NAME_LATER);
+	assert_int_equal(stub_host_expire(&name, now), STUB_HOST_LATER);
 	expect_known("10.0.0.2");
 }
 
@@ -91,9 +91,9 @@ rotation_settles_after_one_round(void **state)
 	static const char *const pool[] = { "10.0.0.1 10.0.0.2", "10.0.0.3 10.0.0.4",
 		"10.0.0.5 10.0.0.6" };
 	for (int i = 0; i < 30; i++, now += 30000) {
-		enum name_change change = answer(NAME_V4, pool[i % 3], 30);
-		assert_int_equal(change == NAME_SAME, i >= 3);
-		assert_int_equal(name_expire(&name, now), NAME_SAME);
+		enum stub_host_change change = answer(STUB_HOST_V4, pool[i % 3], 30);
+		assert_int_equal(change == STUB_HOST_SAME, i >= 3);
+		assert_int_equal(stub_host_expire(&name, now), STUB_HOST_SAME);
 	}
 	assert_int_equal(name.known_count, 6);
 }
@@ -103,31 +103,31 @@ failures_keep_what_is_known_and_back_off(void **state)
 {
 	(void)state;
 	static const int64_t waits[] = { 1000, 2000, 4000, 8000, 16000, 30000, 30000 };
-	answer(NAME_V4, "10.0.0.1", 5);
+	answer(STUB_HOST_V4, "10.0.0.1", 5);
 	for (unsigned i = 0; i < 7; i++) {
-		name_failure(&name, NAME_V4, "timeout", now, 0);
-		assert_int_equal(name.family[NAME_V4].due_ms - now, waits[i]);
+		stub_host_failure(&name, STUB_HOST_V4, "timeout", now, 0);
+		assert_int_equal(name.family[STUB_HOST_V4].due_ms - now, waits[i]);
 	}
 	now += 86400000;
-	assert_int_equal(name_expire(&name, now), NAME_SAME);
+	assert_int_equal(stub_host_expire(&name, now), STUB_HOST_SAME);
 	expect_known("10.0.0.1");
-	assert_string_equal(name.family[NAME_V4].error, "timeout");
-	answer(NAME_V4, "10.0.0.1", 5);
-	assert_string_equal(name.family[NAME_V4].error, "");
-	assert_int_equal(name.family[NAME_V4].failures, 0);
+	assert_string_equal(name.family[STUB_HOST_V4].error, "timeout");
+	answer(STUB_HOST_V4, "10.0.0.1", 5);
+	assert_string_equal(name.family[STUB_HOST_V4].error, "");
+	assert_int_equal(name.family[STUB_HOST_V4].failures, 0);
 }
 
 static void
 the_last_addresses_are_never_let_go(void **state)
 {
 	(void)state;
-	answer(NAME_V4, "10.0.0.1", 5);
-	assert_int_equal(answer(NAME_V4, "", 5), NAME_SAME);
+	answer(STUB_HOST_V4, "10.0.0.1", 5);
+	assert_int_equal(answer(STUB_HOST_V4, "", 5), STUB_HOST_SAME);
 	now += 86400000;
-	assert_int_equal(name_expire(&name, now), NAME_SAME);
+	assert_int_equal(stub_host_expire(&name, now), STUB_HOST_SAME);
 	expect_known("10.0.0.1?");
-	assert_int_equal(answer(NAME_V6, "fd00::1", 5), NAME_NOW);
-	assert_int_equal(name_expire(&name, now), NAME_LATER);
+	assert_int_equal(answer(STUB_HOST_V6, "fd00::1", 5), STUB_HOST_NOW);
+	assert_int_equal(stub_host_expire(&name, now), STUB_HOST_LATER);
 	expect_known("fd00::1");
 }
 
@@ -135,16 +135,16 @@ static void
 refreshes_follow_the_ttl_within_bounds(void **state)
 {
 	(void)state;
-	answer(NAME_V4, "10.0.0.1", 0);
-	assert_int_equal(name.family[NAME_V4].due_ms - now, 5000);
-	answer(NAME_V4, "10.0.0.1", 60);
-	assert_int_equal(name.family[NAME_V4].due_ms - now, 60000);
-	answer(NAME_V4, "10.0.0.1", 86400);
-	assert_int_equal(name.family[NAME_V4].due_ms - now, 300000);
+	answer(STUB_HOST_V4, "10.0.0.1", 0);
+	assert_int_equal(name.family[STUB_HOST_V4].due_ms - now, 5000);
+	answer(STUB_HOST_V4, "10.0.0.1", 60);
+	assert_int_equal(name.family[STUB_HOST_V4].due_ms - now, 60000);
+	answer(STUB_HOST_V4, "10.0.0.1", 86400);
+	assert_int_equal(name.family[STUB_HOST_V4].due_ms - now, 300000);
 	struct addr addr;
 	addr_parse("10.0.0.1", &addr);
-	name_answer(&name, NAME_V4, &addr, 1, 60, now, 255);
-	assert_in_range(name.family[NAME_V4].due_ms - now, 54000, 54100);
+	stub_host_answer(&name, STUB_HOST_V4, &addr, 1, 60, now, 255);
+	assert_in_range(name.family[STUB_HOST_V4].due_ms - now, 54000, 54100);
 }
 
 static void
@@ -154,8 +154,8 @@ a_flood_of_addresses_is_bounded(void **state)
 	for (int i = 0; i < 200; i++, now += 1000) {
 		char text[32];
 		snprintf(text, sizeof text, "10.0.%d.1", i);
-		answer(NAME_V4, text, 5);
-		assert_true(name.known_count <= NAME_KNOWN_MAX);
+		answer(STUB_HOST_V4, text, 5);
+		assert_true(name.known_count <= STUB_HOST_KNOWN_MAX);
 	}
 	assert_true(name.known[name.known_count - 1].current);
 }
@@ -211,16 +211,18 @@ the_chain_of_aliases_gives_the_least_ttl(void **state)
 		{ "b.test", TYPE_AAAA, 2, "fd00::1" },
 	};
 	uint8_t wire[4096];
-	struct addr addrs[NAME_ADDRS_MAX];
+	struct addr addrs[STUB_HOST_ADDRS_MAX];
 	unsigned ttl;
 	size_t len = message(wire, records, 6);
-	assert_int_equal(names_parse_reply(wire, len, "ns.example.test", NAME_V4, addrs, &ttl), 2);
+	assert_int_equal(
+	    stub_hosts_parse_reply(wire, len, "ns.example.test", STUB_HOST_V4, addrs, &ttl), 2);
 	assert_int_equal(ttl, 7);
-	assert_int_equal(names_parse_reply(wire, len, "ns.example.test", NAME_V6, addrs, &ttl), 1);
+	assert_int_equal(
+	    stub_hosts_parse_reply(wire, len, "ns.example.test", STUB_HOST_V6, addrs, &ttl), 1);
 	assert_int_equal(ttl, 2);
 	for (size_t cut = 0; cut < len; cut++)
-		assert_true(
-		    names_parse_reply(wire, cut, "ns.example.test", NAME_V4, addrs, &ttl) <= 2);
+		assert_true(stub_hosts_parse_reply(
+				wire, cut, "ns.example.test", STUB_HOST_V4, addrs, &ttl) <= 2);
 }
 
 static void
@@ -230,10 +232,10 @@ alias_loops_end(void **state)
 	static const struct rr records[] = { { "ns.example.test", TYPE_CNAME, 7, "b.test" },
 		{ "b.test", TYPE_CNAME, 7, "ns.example.test" } };
 	uint8_t wire[4096];
-	struct addr addrs[NAME_ADDRS_MAX];
+	struct addr addrs[STUB_HOST_ADDRS_MAX];
 	unsigned ttl;
-	assert_int_equal(names_parse_reply(wire, message(wire, records, 2), "ns.example.test",
-			     NAME_V4, addrs, &ttl),
+	assert_int_equal(stub_hosts_parse_reply(wire, message(wire, records, 2), "ns.example.test",
+			     STUB_HOST_V4, addrs, &ttl),
 	    0);
 }
 
@@ -246,10 +248,10 @@ addresses_that_nobody_can_be_asked_at_are_left_out(void **state)
 		{ "ns.example.test", TYPE_A, 7, "10.0.0.1" },
 		{ "ns.example.test", TYPE_A, 7, "10.0.0.1" } };
 	uint8_t wire[4096];
-	struct addr addrs[NAME_ADDRS_MAX];
+	struct addr addrs[STUB_HOST_ADDRS_MAX];
 	unsigned ttl;
-	assert_int_equal(names_parse_reply(wire, message(wire, records, 4), "ns.example.test",
-			     NAME_V4, addrs, &ttl),
+	assert_int_equal(stub_hosts_parse_reply(wire, message(wire, records, 4), "ns.example.test",
+			     STUB_HOST_V4, addrs, &ttl),
 	    1);
 }
 
