@@ -20,8 +20,8 @@ struct dnsmasq_probe {
 	int fd, questions_fd;
 	uint16_t port;
 	uint64_t secret;   /* in the label of each of our questions */
-	unsigned asked;    /* makes each a question of its own:
-			    * dnsmasq lets equal ones wait for one answer */
+	unsigned asked;    /* in the label too, since dnsmasq answers equal questions that are in
+			    * flight with one reply */
 	uint16_t ids[IDS]; /* of the latest questions; a ring by `asked` */
 	struct dname marker, version;
 };
@@ -127,7 +127,7 @@ dnsmasq_probe_refused(const struct dnsmasq_probe *probe)
 
 /* A question that cannot be sent now is asked again soon anyway. */
 static void
-ask(struct dnsmasq_probe *probe, const uint8_t *name, uint16_t class)
+send_question(struct dnsmasq_probe *probe, const uint8_t *name, uint16_t class)
 {
 	uint8_t wire[512];
 	uint16_t id;
@@ -142,7 +142,7 @@ ask(struct dnsmasq_probe *probe, const uint8_t *name, uint16_t class)
 void
 dnsmasq_probe_ask_version(struct dnsmasq_probe *probe)
 {
-	ask(probe, probe->version.wire, CLASS_CH);
+	send_question(probe, probe->version.wire, CLASS_CH);
 }
 
 static void
@@ -159,7 +159,7 @@ dnsmasq_probe_ask_generation(struct dnsmasq_probe *probe)
 	secret_text(probe, secret);
 	int len = snprintf(label, sizeof label, "%s-%u", secret, probe->asked);
 	if (dname_prepend(&name, label, (size_t)len) == 0)
-		ask(probe, name.wire, CLASS_IN);
+		send_question(probe, name.wire, CLASS_IN);
 }
 
 bool
@@ -203,8 +203,8 @@ rcode_at(const struct addr *at)
 /* Turns the question in `wire` into its answer in place, header and question only, and sends it
  * from where it was asked. */
 static void
-reply(struct dnsmasq_probe *probe, struct msghdr *msg, uint8_t *wire, const struct query *query,
-    const struct addr *at)
+answer_question(struct dnsmasq_probe *probe, struct msghdr *msg, uint8_t *wire,
+    const struct query *query, const struct addr *at)
 {
 	wire_put16(wire + 2, (unsigned)FLAG_QR | (query->flags & FLAG_RD) | FLAG_RA | rcode_at(at));
 	memset(wire + 6, 0, 6);
@@ -252,11 +252,12 @@ dnsmasq_probe_answer(struct dnsmasq_probe *probe)
 		ssize_t n = recvmsg(probe->questions_fd, &msg, MSG_DONTWAIT);
 		if (n < 0)
 			break;
-		if (!asked_at(&msg, &at) || query_read(&query, wire, (size_t)n) != QUERY_OK)
+		if (!asked_at(&msg, &at) || query_read(&query, wire, (size_t)n) != QUERY_OK ||
+		    !query.has_question) /* another opcode: dnsmasq forwards queries only */
 			continue;
 		if (is_ours(probe, &query))
 			generation = servers_generation(&at);
-		reply(probe, &msg, wire, &query, &at);
+		answer_question(probe, &msg, wire, &query, &at);
 	}
 	return generation;
 }

@@ -22,67 +22,67 @@ is_self(const struct loop_guard *guard, const char *text)
 	struct server server;
 	const char *why;
 	assert_int_equal(server_parse(text, 53, &server, NULL), 0);
-	return loop_guard_is(self, &server, &why);
+	return loop_guard_is(guard, &server, &why);
 }
 
 static struct loop_guard
 pod(void)
 {
-	struct loop_guard self = { .port = 53, .local_count = 3 };
-	self.local[0] = addr("127.0.0.1");
-	self.local[1] = addr("10.1.2.3");
-	self.local[2] = addr("fd00::3");
-	return self;
+	struct loop_guard guard = { .port = 53, .local_count = 3 };
+	guard.local[0] = addr("127.0.0.1");
+	guard.local[1] = addr("10.1.2.3");
+	guard.local[2] = addr("fd00::3");
+	return guard;
 }
 
 static void
 everywhere_means_every_local_address_and_all_of_loopback(void **state)
 {
 	(void)state;
-	struct loop_guard self = pod();
-	assert_true(is_self(&self, "127.0.0.1"));
-	assert_true(is_self(&self, "127.0.0.53"));
-	assert_true(is_self(&self, "10.1.2.3"));
-	assert_true(is_self(&self, "fd00::3"));
-	assert_false(is_self(&self, "10.1.2.4"));
-	assert_false(is_self(&self, "127.0.0.1:10053"));
+	struct loop_guard guard = pod();
+	assert_true(is_self(&guard, "127.0.0.1"));
+	assert_true(is_self(&guard, "127.0.0.53"));
+	assert_true(is_self(&guard, "10.1.2.3"));
+	assert_true(is_self(&guard, "fd00::3"));
+	assert_false(is_self(&guard, "10.1.2.4"));
+	assert_false(is_self(&guard, "127.0.0.1:10053"));
 	struct addr any[] = { addr("0.0.0.0") };
-	self.listen = any;
-	self.listen_count = 1;
-	assert_true(is_self(&self, "127.0.0.53"));
+	guard.listen = any;
+	guard.listen_count = 1;
+	assert_true(is_self(&guard, "127.0.0.53"));
 }
 
 static void
 an_address_where_something_else_listens_is_not_ours(void **state)
 {
 	(void)state;
-	struct loop_guard self = pod();
-	loop_guard_read_udp_line(&self,
+	struct loop_guard guard = pod();
+	loop_guard_read_udp_line(&guard,
 	    "  375: 3500007F:0035 00000000:0000 07 00000000:00000000 "
 	    "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
-	assert_false(is_self(&self, "127.0.0.53"));
-	assert_true(is_self(&self, "127.0.0.54"));
-	loop_guard_read_udp_line(&self,
+	assert_false(is_self(&guard, "127.0.0.53"));
+	assert_true(is_self(&guard, "127.0.0.54"));
+	loop_guard_read_udp_line(&guard,
 	    "  375: 0100007F:0035 00000000:0000 07 00000000:00000000 "
 	    "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
-	assert_true(is_self(&self, "127.0.0.1"));
-	loop_guard_read_udp_line(&self, "  sl  local_address rem_address   st tx_queue rx_queue tr "
+	assert_true(is_self(&guard, "127.0.0.1"));
+	loop_guard_read_udp_line(&guard, "  sl  local_address rem_address   st tx_queue rx_queue tr "
 					"tm->when retrnsmt   uid  timeout inode ref pointer drops");
-	loop_guard_read_udp_line(&self, "  375: 3600007F:1389 00000000:0000 07");
-	assert_true(is_self(&self, "127.0.0.54"));
+	loop_guard_read_udp_line(&guard, "  375: 3600007F:1389 00000000:0000 07");
+	assert_true(is_self(&guard, "127.0.0.54"));
 }
 
 static void
 told_addresses_are_all_that_is_ours(void **state)
 {
 	(void)state;
-	struct loop_guard self = pod();
+	struct loop_guard guard = pod();
 	struct addr listen[] = { addr("127.0.0.1"), addr("10.1.2.3") };
-	self.listen = listen;
-	self.listen_count = 2;
-	assert_true(is_self(&self, "10.1.2.3"));
-	assert_false(is_self(&self, "127.0.0.53"));
-	assert_false(is_self(&self, "fd00::3"));
+	guard.listen = listen;
+	guard.listen_count = 2;
+	assert_true(is_self(&guard, "10.1.2.3"));
+	assert_false(is_self(&guard, "127.0.0.53"));
+	assert_false(is_self(&guard, "fd00::3"));
 }
 
 static void
