@@ -141,7 +141,7 @@ def test_every_metric_that_is_named_exists(suite, pod):
     assert not missing, missing
 
 
-FUNCTIONS = {"histogram_quantile", "clamp_min", "min_over_time", "label_values"}
+FUNCTIONS = {"histogram_quantile", "clamp_min", "min_over_time", "last_over_time", "label_values"}
 
 
 def test_every_dashboard_query_returns_data(prometheus, pod):
