@@ -245,6 +245,16 @@ images: ## build the container images (needs docker; makes its own base image wh
 		--build-arg REVISION=$(REVISION) --target $$p -t $(IMAGE_PREFIX)$$p:$(VERSION) . || exit 1; done
 .PHONY: images
 
+# The Prometheus operator's object around the rules, which are written once; a test says when it is old.
+RULES := conf/prometheus/rules.yaml
+PROMETHEUSRULE := conf/kubernetes/components/prometheus/prometheusrule.yaml
+prometheusrule: ## write the PrometheusRule of conf/kubernetes from conf/prometheus/rules.yaml
+	@{ echo "# Made from $(RULES) by \`make prometheusrule\`; edit that."; \
+	printf '%s\n' 'apiVersion: monitoring.coreos.com/v1' 'kind: PrometheusRule' 'metadata:' '  name: kube-dns' '  namespace: kube-system' \
+		'  labels:' '    k8s-app: kube-dns' '    release: RELEASE' 'spec:'; \
+	sed -e '/^#/d' -e 's/^./  &/' $(RULES); } >$(PROMETHEUSRULE)
+.PHONY: prometheusrule
+
 # A real API server and its controllers: a Go program, for tests against a cluster only. Minutes the first time, then seconds.
 CTL := $(BUILD)/controlplane/ctl
 KUBE_VERSION := v1.36.3

@@ -26,8 +26,8 @@ def version():
     return run("make", "-s", "-C", ROOT, "version").strip()
 
 
-def manifests(directory, overlay, **settings):
-    """The overlay's objects as text, with the operator's settings, in a copy of conf/kubernetes."""
+def manifests(directory, overlay, files=None, **settings):
+    """The overlay's objects as text, with the operator's settings, in a copy of conf/kubernetes that has `files` besides."""
     copy = pathlib.Path(directory) / f"kubernetes-{time.monotonic_ns()}"
     shutil.copytree(ROOT / "conf/kubernetes", copy)
     path = copy / "settings/settings.yaml"
@@ -36,6 +36,9 @@ def manifests(directory, overlay, **settings):
         line = next(i for i in text.splitlines() if i.startswith(f"  {name}:"))
         text = text.replace(line, f"  {name}: {value}")
     path.write_text(text)
+    for name, content in (files or {}).items():
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text(content)
     return run("kubectl", "kustomize", copy / overlay)
 
 

@@ -1,0 +1,138 @@
+"""What an operator applies, as kubectl renders it: overlays, components, the check of the settings. No cluster is asked."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RULES = ROOT / "conf/prometheus/rules.yaml"
+CTL = ROOT / "build/controlplane/ctl"
+KUBECTL = ["kubectl"] if shutil.which("kubectl") else [str(CTL), "kubectl"]
+SET = {"clusterIP": "10.96.0.10", "registry": "registry.example:5000/dns"}
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+needs_kubectl = pytest.mark.skipif(not shutil.which("kubectl") and not CTL.exists(), reason="no kubectl here")
+
+
+def copy(tmp_path, **settings):
+    """conf/kubernetes with these settings."""
+    made = tmp_path / "kubernetes"
+    if not made.exists():
+        shutil.copytree(ROOT / "conf/kubernetes", made)
+    path = made / "settings/settings.yaml"
+    lines = path.read_text().splitlines()
+    for name, value in {**SET, **settings}.items():
+        (at,) = [i for i, line in enumerate(lines) if line.startswith(f"  {name}:")]
+        lines[at] = f"  {name}: {value}"
+    path.write_text("\n".join(lines) + "\n")
+    return made
+
+
+def render(made, base="replace-kube-dns", *components):
+    overlay = made / "mine"
+    overlay.mkdir(exist_ok=True)
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [f"../{base}"],
+        "components": [f"../components/{c}" for c in components]}))
+    out = subprocess.run([*KUBECTL, "kustomize", overlay], capture_output=True, text=True, timeout=60)
+    assert out.returncode == 0, out.stderr
+    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(out.stdout) if o}
+
+
+def containers(objects, name="kube-dns"):
+    return {c["name"]: c for c in objects["Deployment", name]["spec"]["template"]["spec"]["containers"]}
+
+
+def check(made, *overlays):
+    """conf/kubernetes/check without an API server in reach."""
+    env = {**os.environ, "KUBECTL": " ".join(KUBECTL), "KUBECONFIG": "/dev/null"}
+    p = subprocess.run([made / "check", *overlays], env=env, stderr=subprocess.PIPE, text=True, timeout=60)
+    return p.returncode, p.stderr
+
+
+def test_the_prometheus_rule_is_rules_yaml():
+    (made,) = yaml.safe_load_all((ROOT / "conf/kubernetes/components/prometheus/prometheusrule.yaml").read_text())
+    assert made["spec"]["groups"] == yaml.safe_load(RULES.read_text())["groups"], "run: make prometheusrule"
+
+
+def test_no_rule_names_a_job():
+    assert "job=" not in RULES.read_text()
+
+
+def test_image_tags_are_the_version_and_in_one_place():
+    version = subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    (settings,) = yaml.safe_load_all((ROOT / "conf/kubernetes/settings/settings.yaml").read_text())
+    assert [settings["data"][f"{n}Image"] for n in ("kubedns", "nanny", "sidecar")] \
+        == [f"{n}:{version}" for n in ("kubedns", "nanny", "sidecar")]
+    others = [p for p in (ROOT / "conf/kubernetes").rglob("*.yaml") if f":{version}" in p.read_text()]
+    assert [p.name for p in others] == ["settings.yaml"]
+
+
+@needs_kubectl
+@pytest.mark.parametrize("overlay, name", [("replace-kube-dns", "kube-dns"), ("front", "kube-dns"), ("beside", "kube-dns-beside")])
+def test_images_by_tag_and_digest_and_pull_policy(tmp_path, overlay, name):
+    made = copy(tmp_path, kubednsImage=f"kubedns:9.9@{DIGEST}", nannyImage=f"nanny@{DIGEST}", sidecarImage="sidecar:9.8", imagePullPolicy="Always")
+    seen = containers(render(made, overlay), name)
+    assert seen["kubedns"]["image"] == f"registry.example:5000/dns/kubedns:9.9@{DIGEST}"
+    assert seen["dnsmasq"]["image"] == f"registry.example:5000/dns/nanny@{DIGEST}"
+    assert seen["sidecar"]["image"] == "registry.example:5000/dns/sidecar:9.8"
+    assert {c["imagePullPolicy"] for c in seen.values()} == {"Always"}
+
+
+@needs_kubectl
+def test_components_change_what_they_are_named_for_and_go_together(tmp_path):
+    made = copy(tmp_path, prometheusRelease="monitoring", autoscalerImage="mirror.example/cpa:v2", imagePullPolicy="Never")
+    plain = render(made)
+    all_of_them = render(made, "replace-kube-dns", "front", "control-plane", "evict-unready", "proportional", "prometheus")
+    deployment = all_of_them["Deployment", "kube-dns"]
+    assert "--resolver=127.0.0.1:10153" in containers(all_of_them)["kubedns"]["args"]
+    assert [t["key"] for t in deployment["spec"]["template"]["spec"]["tolerations"]] \
+        == ["CriticalAddonsOnly", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"]
+    budget = ("PodDisruptionBudget", "kube-dns")
+    assert all_of_them[budget]["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert "unhealthyPodEvictionPolicy" not in plain[budget]["spec"]  # servers before 1.26 refuse it
+    scaler = all_of_them["Deployment", "kube-dns-autoscaler"]["spec"]["template"]["spec"]
+    assert [(c["image"], c["imagePullPolicy"]) for c in scaler["containers"]] == [("mirror.example/cpa:v2", "Never")]
+    assert len(scaler["tolerations"]) == 1
+    for kind in ("PodMonitor", "PrometheusRule"):
+        assert all_of_them[kind, "kube-dns"]["metadata"]["labels"]["release"] == "monitoring"
+    assert {c["image"].split("/")[0] for c in containers(all_of_them).values()} == {"registry.example:5000"}
+    # What no component is about is as it was.
+    for key in (("Service", "kube-dns"), ("ClusterRole", "kube-dns"), ("ServiceAccount", "kube-dns")):
+        assert all_of_them[key] == plain[key]
+
+
+@needs_kubectl
+@pytest.mark.parametrize("setting, said", [
+    ({"clusterIP": "10.96.0.300"}, "clusterIP: 10.96.0.300: not an address"),
+    ({"clusterIP": "10.96.0"}, "clusterIP: 10.96.0: not an address"),
+    ({"clusterIP": "10.96.0.010"}, "clusterIP: 10.96.0.010: not an address"),
+    ({"clusterIP": "10.96.0.1.1"}, "clusterIP: 10.96.0.1.1: not an address"),
+    ({"clusterIP": "fd00:::a"}, "clusterIP: fd00:::a: not an address"),
+    ({"clusterIP": "fd00:10:96"}, "clusterIP: fd00:10:96: not an address"),
+    ({"clusterIP": "fd00::12345"}, "clusterIP: fd00::12345: not an address"),
+    ({"clusterIP": "1:2:3:4:5:6:7:8:9"}, "not an address"),
+    ({"registry": "https://registry.example/dns"}, "without a scheme: registry.example/dns"),
+    ({"registry": "registry.example/dns/"}, "registry: registry.example/dns/: not HOST[:PORT][/FOLDER...]"),
+    ({"registry": "registry.example/DNS"}, "folders in lower case"),
+    ({"kubednsImage": "kubedns@sha256:12"}, "kubednsImage: kubedns@sha256:12: not NAME:TAG"),
+    ({"nannyImage": "registry.example/nanny:1"}, "nannyImage: registry.example/nanny:1: not NAME:TAG"),
+    ({"imagePullPolicy": "Sometimes"}, "imagePullPolicy: Sometimes: one of Always, IfNotPresent, Never"),
+])
+def test_check_refuses_what_the_api_server_or_the_kubelet_would(tmp_path, setting, said):
+    code, text = check(copy(tmp_path, **setting))
+    assert code == 1 and said in text, text
+
+
+@needs_kubectl
+@pytest.mark.parametrize("setting", [
+    {}, {"clusterIP": "fd00:10:96::a"}, {"clusterIP": "::1"}, {"clusterIP": "1:2:3:4:5:6:7:8"}, {"clusterIP": '"fd00::"'},
+    {"registry": "localhost:5000"}, {"registry": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/dns/suite_1"},
+    {"kubednsImage": f"kubedns:0.1.0@{DIGEST}"}])
+def test_check_accepts_what_is_right(tmp_path, setting):
+    code, text = check(copy(tmp_path, **setting), "replace-kube-dns", "front", "autoscale", "beside")
+    assert code == 0 and text.count("settings are complete") == 4, text
