@@ -1,7 +1,7 @@
 /*
- * DNS names in wire form (RFC 1035 section 3.1): length-prefixed labels ending in the root's
- * zero byte, at most 255 bytes. Comparison ignores ASCII case everywhere (RFC 4343);
- * nothing here allocates.
+ * DNS names in wire form (RFC 1035 section 3.1): length-prefixed labels ending in the root's zero
+ * byte, at most 255 bytes. Comparison ignores ASCII case everywhere (RFC 4343). Nothing here
+ * allocates.
  */
 #ifndef LIB_DNAME_H
 #define LIB_DNAME_H
@@ -24,8 +24,8 @@ struct dname {
 	uint8_t wire[DNAME_MAX];
 };
 
-/* Parses presentation form (RFC 1035 section 5.1 escapes;
- * a missing final dot is added); 0 or -EINVAL. */
+/* Parses presentation form (RFC 1035 section 5.1 escapes; a missing final dot is added); 0 or
+ * -EINVAL. */
 int dname_from_text(struct dname *name, const char *text);
 
 /* Writes presentation form with a final dot into `text` of DNAME_TEXT_MAX bytes; returns it. `wire`
@@ -39,9 +39,9 @@ size_t dname_length(const uint8_t *wire, size_t max);
 void dname_lower(uint8_t *wire, size_t len);
 
 /*
- * Eight bytes at once, for every query comes through here. In the low seven bits of each byte a
- * sum carries into the eighth from 'A' on, another from 'Z' + 1 on; where they differ, and the
- * byte itself is below 128, it is a capital.
+ * Eight bytes at a time, for every query comes through here. Two sums over the low seven bits of
+ * each byte carry into the eighth bit, one from 'A' on, the other from 'Z' + 1 on: where the carries
+ * differ and the byte is below 128, it is a capital.
  */
 static inline uint64_t
 dname_lower_eight(uint64_t bytes)
@@ -68,10 +68,7 @@ bool dname_equal(const uint8_t *a, const uint8_t *b);
 /* Labels without the root. */
 unsigned dname_labels(const uint8_t *wire);
 
-/*
- * If `name` is `zone` or below it:
- * the offset in `name` at which the zone begins (0 when equal), else -1.
- */
+/* If `name` is `zone` or below it: the offset in `name` at which the zone begins, else -1. */
 int dname_in_zone(const uint8_t *name, const uint8_t *zone);
 
 /* Puts one label of `len` bytes before `name`, in place; 0 or -ENAMETOOLONG. */

@@ -8,8 +8,7 @@
 
 enum { OPT_FIXED = 11, OPTION_NSID = 3 };
 
-/* Reads the question's name, which must not be compressed,
- * into lower case. Returns its length or 0. */
+/* Reads the question's name, which must not be compressed, in lower case. Its length, or 0. */
 static size_t
 read_qname(struct query *query, const uint8_t *wire, size_t len)
 {
@@ -34,8 +33,7 @@ read_qname(struct query *query, const uint8_t *wire, size_t len)
 	return at;
 }
 
-/* Reads the OPT record's options for the one that we know;
- * false if they do not fit their length. */
+/* Reads the OPT record's options, of which NSID counts; false if they do not fit their length. */
 static bool
 read_options(struct query *query, const uint8_t *options, size_t len)
 {

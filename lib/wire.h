@@ -104,8 +104,7 @@ int wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname
 /* Reads the record at `*offset`, which moves behind it; 0 or -EBADMSG. */
 int wire_read_record(const uint8_t *wire, size_t len, size_t *offset, struct record *record);
 
-/* Whether `reply` says that it is one,
- * to this question alone, whose name is whole (as in a query). */
+/* Whether `reply` is a reply to this one question, whose name is not compressed. */
 bool wire_replies_to(
     const uint8_t *reply, size_t len, const uint8_t *qname, uint16_t qtype, uint16_t qclass);
 

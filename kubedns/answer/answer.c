@@ -34,9 +34,9 @@ answer_chaos(struct reply *reply)
 	reply->flags |= RCODE_REFUSED;
 }
 
-/* --- the way of a query --- */
+/* --- from the query to the reply --- */
 
-/* What needs no look at the name: an rcode, or RCODE_NOERROR to go on. */
+/* The rcode of a query whose name does not matter, or RCODE_NOERROR. */
 static unsigned
 refusal(const struct query *query, enum query_result read)
 {
@@ -74,14 +74,12 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 	return answer_odd_reverse(reply, &name);
 }
 
-/*
- * A question whose answer names hosts, and their addresses. Not inlined: its stack is not every
- * question's.
- */
+/* A question whose answers name hosts, with their addresses in the additional section. Not inlined:
+ * other queries need not touch its 16 KB of stack. */
 static __attribute__((noinline)) enum answer_outcome
 answer_with_glue(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
-	struct glue glue[GLUE_MAX]; /* 16 KB: of these only what is unique is read */
+	struct glue glue[GLUE_MAX]; /* not cleared: reply.glue_count says how many are set */
 
 	reply->glue = glue;
 	enum answer_outcome outcome = answer_question(reply, path, info);
@@ -153,7 +151,7 @@ answer_found(
 		return outcome;
 	if (outcome == ANSWER_FORWARD)
 		reply.flags |= RCODE_REFUSED;
-	/* Without a forwarder the CNAME alone is all there is to say. */
+	/* Without a forwarder the answer ends with the CNAME. */
 	return finish(
 	    &reply, info, outcome == ANSWER_CHASE && may_forward ? ANSWER_CHASE : ANSWER_REPLY);
 }

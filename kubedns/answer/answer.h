@@ -5,7 +5,8 @@
  *	query -> question -> zone -> existence (resolve.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
  *	      -> records -> rcode, AA, SOA -> reply
  *
- * Whoever hands in a tree is in an RCU read section for the call; the reply keeps nothing of it.
+ * The caller is in an RCU read section of the tree while a call runs; the reply points to nothing in
+ * the tree.
  */
 #ifndef KUBEDNS_ANSWER_ANSWER_H
 #define KUBEDNS_ANSWER_ANSWER_H
@@ -23,14 +24,14 @@ struct tree_path;
 
 enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
 
-/* A reverse zone that is ours: from --reverse-cidrs, on an octet or nibble border. */
+/* A reverse zone that we are the authority of: from --reverse-cidrs, on an octet or nibble border. */
 struct reverse_zone {
 	struct dname name; /* "96.10.in-addr.arpa." */
 	struct addr prefix;
 	unsigned bits;
 };
 
-/* What does not change while the process lives. */
+/* Set at the start and constant from then on. */
 struct answer_config {
 	struct dname zone; /* lower case */
 	uint32_t ttl_s, negative_ttl_s;
@@ -48,9 +49,10 @@ struct federation {
 	struct dname domain;
 };
 
-/* What changes beside the tree: the tree's context (treecache_context). */
+/* What can change while the process runs and is not a name: published with the tree, as its context
+ * (treecache_context). */
 struct answer_context {
-	bool forwarding; /* there is a forwarder for names that are not ours: RA */
+	bool forwarding; /* names that are not ours are forwarded: RA */
 	char region[DNAME_LABEL_MAX + 1],
 	    zone[DNAME_LABEL_MAX + 1]; /* this cluster's, from its nodes; "" unknown */
 	size_t federation_count;
@@ -65,18 +67,18 @@ enum answer_outcome {
 			 * forward `target`/`qtype`, then answer_chased() */
 };
 
-/* Which kind of name was asked, kube-dns's `system` label. */
+/* Which kind of name was asked for: the `system` label of kube-dns's metrics. */
 enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT };
 
 struct answer_info {
 	enum query_result read;
-	uint8_t refused; /* an rcode, or 0: the name is to be looked at */
-	int below; /* labels of the name before our zone; -1: not in it; of what may be looked at */
-	size_t len; /* of the reply in `out` */
+	uint8_t refused; /* the rcode of a query whose name does not matter; 0: it does */
+	int below;       /* if `refused` is 0: labels of the name before our zone, -1: outside */
+	size_t len;      /* of the reply in `out` */
 	enum answer_system system;
 	uint8_t rcode;       /* of the reply (the low 4 bits, and BADVERS as 16) */
-	bool truncated;      /* TC was set */
-	struct query query;  /* what was read, for the forwarder: id, EDNS size, DO, question */
+	bool truncated;      /* TC is set */
+	struct query query;  /* for the forwarder: ID, EDNS size, DO, question */
 	struct dname target; /* ANSWER_CHASE */
 };
 
@@ -126,8 +128,10 @@ size_t answer_chased(const struct answer_request *request, const struct upstream
 size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
-/* A reply with this rcode and an empty body to a query that was read: REFUSED when a client has too
- * much in flight. */
+/*
+ * A reply without records to a query that was read: REFUSED when too many queries of a client are in
+ * flight. Returns its length.
+ */
 size_t answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, unsigned rcode,
     uint8_t *out, size_t max);
 

@@ -1,5 +1,6 @@
 /*
- * What the parts of answer() share.
+ * What the files of answer() share: answer.c (any query), answer_zone.c (names of our zone) and
+ * answer_reverse.c (names that spell addresses).
  */
 #ifndef KUBEDNS_ANSWER_ANSWER_INTERNAL_H
 #define KUBEDNS_ANSWER_ANSWER_INTERNAL_H
@@ -8,9 +9,18 @@
 
 enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
 
+void set_negative(struct reply *reply, enum existence existence, size_t soa_owner);
+
 /* Existence becomes rcode, AA and SOA here and nowhere else. `soa_owner`: offset of the zone's name
  * in the message. */
-void set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owner);
+static inline void
+set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owner)
+{
+	if (existence == FOUND)
+		reply->flags |= FLAG_AA;
+	else
+		set_negative(reply, existence, soa_owner);
+}
 
 /* The one record that answers ANY (RFC 8482). */
 void put_hinfo(struct reply *reply, size_t owner);
@@ -18,7 +28,10 @@ void put_hinfo(struct reply *reply, size_t owner);
 /* The records at the apex of a zone of ours; false: none of this type. */
 bool zone_apex(struct reply *reply, uint16_t qtype, size_t owner);
 
-/* A name below our zone, and the CNAMEs that it leads through; `path`: its path in the tree. */
+/*
+ * A name of our zone, and the CNAMEs that it leads through. `path`: its path in the tree.
+ * ANSWER_CHASE: the last CNAME, to `chase`, leaves our zones.
+ */
 enum answer_outcome answer_zone(struct reply *reply, const struct name *qname, unsigned below,
     const struct tree_path *path, struct dname *chase);
 

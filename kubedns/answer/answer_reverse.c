@@ -1,5 +1,5 @@
 /*
- * Names of the reverse trees: PTRs.
+ * Names below in-addr.arpa and ip6.arpa: PTRs, and the reverse zones that are ours.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,8 @@ ptrs_flush(struct ptrs *ptrs)
 	ptrs->count = 0;
 }
 
-/* Sorted by name while there is room to sort:
- * an address with more owners keeps the order of the index. */
+/* Sorted in batches: the PTRs of an address with more owners than one batch holds are in order within
+ * each. */
 static struct dname *
 ptrs_next(struct ptrs *ptrs)
 {
@@ -87,11 +87,11 @@ ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const stru
 }
 
 /* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Not
- * inlined: its stack is not every question's. */
+ * inlined: other queries need not touch its 32 KB of stack. */
 static __attribute__((noinline)) void
 put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
 {
-	struct ptrs ptrs; /* 32 KB: not to be cleared for each question */
+	struct ptrs ptrs; /* too large to be cleared for each query */
 	struct reverse_walk walk;
 	struct reverse_ref ref;
 
@@ -107,8 +107,8 @@ put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
 	ptrs_flush(&ptrs);
 }
 
-/* The PTRs of an address; an address that is a ClusterIP answers as that alone.
- * False: nobody has it. */
+/* The PTRs of an address; one that is a ClusterIP has those of its Services alone. `only_ask`: none is
+ * written. False: nothing has the address. */
 static bool
 put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 {

@@ -1,5 +1,5 @@
 /*
- * Names at and below our zone.
+ * Names of our zone: the records of each kind of name, wildcards, and chains of CNAMEs.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 enum { CNAME_STEPS_MAX = 8 };
 
 void
-set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owner)
+set_negative(struct reply *reply, enum existence existence, size_t soa_owner)
 {
 	if (existence == NOT_READY) {
 		reply->flags |= RCODE_SERVFAIL;
@@ -17,8 +17,6 @@ set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owne
 		return;
 	}
 	reply->flags |= FLAG_AA;
-	if (existence == FOUND)
-		return;
 	if (existence == NXDOMAIN)
 		reply->flags |= RCODE_NXDOMAIN;
 	reply->section = SECTION_AUTHORITY;
@@ -50,7 +48,7 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 	uint8_t family = family_of(qtype);
 	const struct rrset *set;
 
-	if (qtype == TYPE_ANY) { /* RFC 8482: the name exists, and that is all */
+	if (qtype == TYPE_ANY) { /* RFC 8482: one record says that the name exists */
 		put_hinfo(reply, owner);
 		return true;
 	}
@@ -97,8 +95,7 @@ struct wildcard {
 	size_t first; /* where the answer section begins */
 };
 
-/* Takes back the last record if it stands in the section already:
- * two Services may have one address. */
+/* Removes the last record if the section has it already: two Services may have one address. */
 static void
 drop_double(struct wildcard *w, size_t at)
 {
@@ -205,8 +202,8 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		resolve(config, reply->tree, &name, below, step == 0 ? path : NULL, &resolved);
 		if (!put_cname(reply, owner, &resolved, chase))
 			break;
-		/* RFC 1034 3.6.2: a CNAME answers every type;
-		 * only addresses are worth following. */
+		/* RFC 1034 section 3.6.2: a CNAME answers every type. The chain is followed for
+		 * addresses only. */
 		if (family_of(qtype) == AF_UNSPEC || reply->truncated ||
 		    step + 1 == CNAME_STEPS_MAX) {
 			set_rcode_and_soa(reply, FOUND, apex);

@@ -98,10 +98,10 @@ void
 reply_record(
     struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s, const void *rdata, size_t len)
 {
-	uint8_t *p = take(reply, 12 + len);
+	uint8_t *p = record_room(reply, 12 + len);
 
 	if (p != NULL)
-		memcpy(put_fixed(p, owner, type, ttl_s, len), rdata, len);
+		memcpy(record_head(p, owner, type, ttl_s, len), rdata, len);
 }
 
 /* Copies records [from, to) of a set, its owner put right. */
@@ -112,7 +112,7 @@ put_records(struct reply *reply, size_t owner, const struct rrset *set, unsigned
 
 	for (unsigned i = 0; i < to; i++) {
 		size_t len = 12u + wire_get16(record + 10);
-		uint8_t *p = i < from ? NULL : take(reply, len);
+		uint8_t *p = i < from ? NULL : record_room(reply, len);
 		if (p != NULL) {
 			memcpy(p, record, len);
 			wire_put16(p, 0xc000 | (unsigned)owner);
@@ -133,10 +133,7 @@ reply_rrset(struct reply *reply, size_t owner, const struct rrset *set)
 void
 reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes)
 {
-	size_t len = family == AF_INET ? 4 : 16;
-
-	reply_record(
-	    reply, owner, family == AF_INET ? TYPE_A : TYPE_AAAA, reply->config->ttl_s, bytes, len);
+	record_addr(reply, owner, family, bytes);
 }
 
 /* --- SOA --- */

@@ -1,7 +1,6 @@
 /*
- * Writing a reply: header, question, then records section by section. Pure. Every owner
- * name is a pointer to where the name already stands: the question (offset 12) or the RDATA
- * that introduced it.
+ * Writing a reply: header, question, then records section by section. Pure. Every owner name is a
+ * compression pointer: to the question (offset 12), or to the RDATA in which the name first came.
  */
 #ifndef KUBEDNS_ANSWER_REPLY_H
 #define KUBEDNS_ANSWER_REPLY_H
@@ -12,18 +11,17 @@ enum section { SECTION_ANSWER, SECTION_AUTHORITY, SECTION_ADDITIONAL, SECTION_CO
 
 enum { GLUE_MAX = 512, LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
 
-/* Where the addresses of a name in the answer section are: at a node, of all endpoints of the endpoint set
- * that have entry `i`'s name, or (neither) of entry `i` alone. */
+/* A target in the answer section, and where its addresses are found. */
 struct glue {
-	const struct node *node;
-	const struct endpoint_set *endpoints;
-	const struct slice_endpoints *slice;
+	const struct node *node;              /* at this node, or if NULL: */
+	const struct endpoint_set *endpoints; /* the endpoints here that share entry `i`'s name */
+	const struct slice_endpoints *slice;  /* (endpoints NULL) entry `i` of this slice alone */
 	uint16_t i;
 	uint16_t target; /* the name's offset in the message */
 };
 
 struct reply {
-	struct writer w; /* `max` leaves room for the OPT */
+	struct writer w; /* `max` leaves room for the OPT record */
 	const struct answer_config *config;
 	const struct tree *tree;
 	const struct query *query;
@@ -31,12 +29,13 @@ struct reply {
 	enum section section;
 	unsigned flags; /* of the header, rcode included */
 	unsigned extended_rcode;
-	int ede; /* RFC 8914 code to say, or -1 */
+	int ede; /* extended DNS error code (RFC 8914), or -1 */
 	bool truncated;
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;
-	/* GLUE_MAX of them: more names than a pointer reaches, nearly always. NULL: none are wanted. */
+	/* GLUE_MAX of them, about as many names as lie within a compression pointer's reach; NULL:
+	 * no additional section is wanted. */
 	struct glue *glue;
 };
 
@@ -44,13 +43,15 @@ struct reply {
 void reply_begin(struct reply *reply, const struct answer_request *request,
     const struct query *query, bool forwarding);
 
-/* Ends it: OPT if the query had one, counts and flags. Returns the length. */
+/* Completes it: OPT if the query had one, counts and flags. Returns the length. */
 size_t reply_end(struct reply *reply);
 
 /*
- * A record set whose owner is at offset `owner`. In the answer section what does not fit sets TC,
- * cut on a record border; in the others it is left out without.
+ * The functions below write records whose owner name is at offset `owner`. A record that does not
+ * fit ends the answer section and sets TC; from the other sections it is left out, without TC.
  */
+
+/* An RRset, rotated. */
 void reply_rrset(struct reply *reply, size_t owner, const struct rrset *set);
 
 /* One address record. */
@@ -68,7 +69,7 @@ void reply_endpoints(
 void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     const uint8_t *port, const uint8_t *proto);
 
-/* The weight of each record of such a set: floor(100 / address-and-port pairs), at least 1. */
+/* The weight of each record of such a set: floor(100 / (address, port) pairs), at least 1. */
 unsigned endpoint_set_srv_weight(
     const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto);
 
@@ -76,29 +77,27 @@ unsigned endpoint_set_srv_weight(
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,
     const void *rdata, size_t len);
 
-/* The SOA of the zone at `owner`, for negative answers
- * (its TTL is the negative one) and for SOA queries. */
+/* The SOA of the zone whose name is at `owner`; `ttl_s` is the negative TTL in negative answers. */
 void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s);
 
-/* A set of SRVs or NSs that all name `target`. */
+/* An RRset of SRV or NS records whose target is `target` in each; NULL: not in the tree. */
 void reply_targets(
     struct reply *reply, size_t owner, const struct rrset *set, const struct node *target);
 
-/* Takes back the answer section's last record, which begins at `at`. */
+/* Removes the answer section's last record, which begins at `at`, and its glue. */
 void reply_drop(struct reply *reply, size_t at);
 
-/* The addresses of the SRVs' and NSs' targets, as far as they fit. */
+/* The additional section: the addresses of the targets, as far as they fit. */
 void reply_glue(struct reply *reply);
 
-/* A PTR to an owner, or to the endpoint with this label below it. */
+/* A PTR of the question to an owner, or to the endpoint with this label below it. */
 void reply_ptr(struct reply *reply, const uint8_t *label, const struct owner *owner);
 
 /* An endpoint's own label: its host name, or its address with dashes, in `derived`. */
 const uint8_t *endpoint_label(
     const struct slice_endpoints *slice, unsigned i, uint8_t derived[LABEL_ROOM]);
 
-/* Full name of an endpoint: its host name or its address with dashes, then the owner and the zone.
- * 0 or -ENAMETOOLONG. */
+/* The full name of an endpoint, below its Service and the zone; 0 or -ENAMETOOLONG. */
 int endpoint_name(struct dname *name, const struct answer_config *config,
     const struct slice_endpoints *slice, unsigned i);
 

@@ -1,6 +1,5 @@
 /*
- * The addresses and names of endpoints as records: of a headless Service, of an endpoint's name, and
- * PTRs.
+ * Endpoints as records: the addresses of a headless Service and of an endpoint's name, and PTRs.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +20,7 @@ put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *e
 		uint32_t first = from > at ? from - at : 0;
 		uint32_t last = to - at < entry->unique ? to - at : entry->unique;
 		for (uint32_t i = first; i < last; i++)
-			reply_addr(reply, owner, family, slice_addr(entry->slice, i));
+			record_addr(reply, owner, family, slice_addr(entry->slice, i));
 		at += entry->unique;
 	}
 }
@@ -39,8 +38,8 @@ reply_endpoint_set(
 	put_endpoint_set(reply, owner, endpoints, family, 0, start);
 }
 
-/* Whether `ref` is the first endpoint of the walk with its address:
- * an address in two slices is one record. */
+/* Whether `ref` is the first endpoint of the walk with its address, which may be in two slices and is
+ * one record. */
 static bool
 first_with_addr(
     const struct reply *reply, const struct resolved *resolved, const struct endpoint_ref *ref)
@@ -69,19 +68,19 @@ reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolv
 
 	if (resolved->label == NULL) { /* the name is the address */
 		if (resolved->addr.family == family)
-			reply_addr(reply, owner, family, resolved->addr.bytes);
+			record_addr(reply, owner, family, resolved->addr.bytes);
 		return;
 	}
 	ref = resolved->first;
 	if (ref.slice != NULL && slice_names_unique(ref.slice)) {
 		if (ref.slice->family == family)
-			reply_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
+			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
 		return;
 	}
 	resolved_endpoints(&walk, reply->tree, resolved);
 	while (endpoint_set_next(&walk, &ref) && !reply->truncated)
 		if (ref.slice->family == family && first_with_addr(reply, resolved, &ref))
-			reply_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
+			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
 }
 
 const uint8_t *
@@ -102,11 +101,11 @@ endpoint_name(struct dname *name, const struct answer_config *config,
 {
 	uint8_t derived[LABEL_ROOM];
 	const uint8_t *label = endpoint_label(slice, i, derived);
-	size_t len = name_size(config, label, slice->owner);
+	size_t len = zone_name_size(config, label, slice->owner);
 
 	if (len == 0)
 		return -ENAMETOOLONG;
-	put_name(name->wire, config, label, slice->owner);
+	zone_name_put(name->wire, config, label, slice->owner);
 	name->len = (uint8_t)len;
 	return 0;
 }
@@ -114,10 +113,10 @@ endpoint_name(struct dname *name, const struct answer_config *config,
 void
 reply_ptr(struct reply *reply, const uint8_t *label, const struct owner *owner)
 {
-	size_t len = name_size(reply->config, label, owner);
-	uint8_t *p = len == 0 ? NULL : take(reply, 12 + len);
+	size_t len = zone_name_size(reply->config, label, owner);
+	uint8_t *p = len == 0 ? NULL : record_room(reply, 12 + len);
 
 	if (p != NULL)
-		put_name(put_fixed(p, DNS_HEADER, TYPE_PTR, reply->config->ttl_s, len),
+		zone_name_put(record_head(p, DNS_HEADER, TYPE_PTR, reply->config->ttl_s, len),
 		    reply->config, label, owner);
 }

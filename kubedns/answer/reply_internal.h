@@ -1,5 +1,5 @@
 /*
- * What the writers of replies share: room for a record, its fixed part, and names below the zone.
+ * What the files of reply.h share: room for a record, its fixed part, and names below the zone.
  */
 #ifndef KUBEDNS_ANSWER_REPLY_INTERNAL_H
 #define KUBEDNS_ANSWER_REPLY_INTERNAL_H
@@ -8,7 +8,7 @@
 
 /* Room for `len` bytes of a whole record, or NULL: it does not fit. */
 static inline uint8_t *
-take(struct reply *reply, size_t len)
+record_room(struct reply *reply, size_t len)
 {
 	struct writer *w = &reply->w;
 
@@ -22,8 +22,9 @@ take(struct reply *reply, size_t len)
 	return w->buf + w->len - len;
 }
 
+/* Writes a record up to its RDATA, and returns where that begins. */
 static inline uint8_t *
-put_fixed(uint8_t *p, size_t owner, uint16_t type, uint32_t ttl_s, size_t rdata_len)
+record_head(uint8_t *p, size_t owner, uint16_t type, uint32_t ttl_s, size_t rdata_len)
 {
 	wire_put16(p, 0xc000 | (unsigned)owner);
 	wire_put16(p + 2, type);
@@ -33,19 +34,31 @@ put_fixed(uint8_t *p, size_t owner, uint16_t type, uint32_t ttl_s, size_t rdata_
 	return p + 12;
 }
 
-/* Bytes of the name `label` (NULL: none) below `owner` and the zone;
- * 0: longer than names may be. */
+/* An address record; inline, for a set may be thousands of them. */
+static inline void
+record_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes)
+{
+	size_t len = family == AF_INET ? 4 : 16;
+	uint8_t *p = record_room(reply, 12 + len);
+
+	if (p != NULL)
+		memcpy(record_head(p, owner, family == AF_INET ? TYPE_A : TYPE_AAAA,
+			   reply->config->ttl_s, len),
+		    bytes, len);
+}
+
+/* Bytes of the name `label` (NULL: none) below `owner` and the zone; 0: too long for a name. */
 static inline size_t
-name_size(const struct answer_config *config, const uint8_t *label, const struct owner *owner)
+zone_name_size(const struct answer_config *config, const uint8_t *label, const struct owner *owner)
 {
 	size_t len = (label == NULL ? 0 : 1u + *label) + owner->len - 1u + config->zone.len;
 
 	return len <= DNAME_MAX ? len : 0;
 }
 
-/* Writes that name; returns what follows. */
+/* Writes that name. */
 static inline void
-put_name(
+zone_name_put(
     uint8_t *p, const struct answer_config *config, const uint8_t *label, const struct owner *owner)
 {
 	if (label != NULL) {

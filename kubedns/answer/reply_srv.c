@@ -7,7 +7,7 @@
 
 enum { POINTER_MAX = 0x3fff };
 
-/* --- where the addresses of an SRV's or NS's target are, known when its name is written --- */
+/* --- glue: the targets of SRV and NS records --- */
 
 static void
 glue_add(struct reply *reply, size_t target, const struct glue *glue)
@@ -18,13 +18,13 @@ glue_add(struct reply *reply, size_t target, const struct glue *glue)
 	if (reply->glue == NULL || target > POINTER_MAX || reply->glue_count == GLUE_MAX)
 		return;
 	if (last != NULL && last->node == glue->node && last->slice == glue->slice &&
-	    last->i == glue->i) /* another port of the same */
+	    last->i == glue->i) /* another port of the same target */
 		return;
 	reply->glue[reply->glue_count] = *glue;
 	reply->glue[reply->glue_count++].target = (uint16_t)target;
 }
 
-/* Whether the addresses of the name at this offset are on their way already. */
+/* Whether the name at this offset is a target already. */
 static bool
 glue_known(const struct reply *reply, size_t target)
 {
@@ -103,9 +103,9 @@ srv_port(
 	return false;
 }
 
-/* Whether the slice's endpoints would bring a record with the same name and port number. */
+/* Whether a port of the slice would make a record with this number at the same name. */
 static bool
-brings_too(const struct slice_endpoints *slice, const struct srv *srv, uint16_t number)
+has_port_number(const struct slice_endpoints *slice, const struct srv *srv, uint16_t number)
 {
 	for (unsigned at = 0; slice_port(slice, srv->port, srv->proto, &at); at++)
 		if (srv->port != NULL || slice->ports->items[at].number == number)
@@ -114,11 +114,12 @@ brings_too(const struct slice_endpoints *slice, const struct srv *srv, uint16_t 
 }
 
 /*
- * Whether this endpoint speaks for its name at this port: of those that share a host name and the
- * port, the first does; of those that share an address, the one that counts it, else the first.
+ * Whether this endpoint emits the SRV of its target and this port, which others may share: of those
+ * with one host name the first does; of those with one address the one in the unique run, else the
+ * first.
  */
 static bool
-speaks_for_name(const struct reply *reply, const struct endpoint_set *endpoints,
+emits_target(const struct reply *reply, const struct endpoint_set *endpoints,
     const struct slice_endpoints *slice, unsigned i, const struct srv *srv, uint16_t number)
 {
 	bool passed = false;
@@ -143,7 +144,7 @@ speaks_for_name(const struct reply *reply, const struct endpoint_set *endpoints,
 		if (name == NULL && (slice_name(ref.slice, ref.i) != NULL ||
 					(passed && ref.i >= ref.slice->unique)))
 			continue;
-		if (brings_too(ref.slice, srv, number))
+		if (has_port_number(ref.slice, srv, number))
 			return false;
 	}
 	return true;
@@ -158,7 +159,7 @@ srv_ports(struct srv *srv, const struct slice_endpoints *slice)
 			srv->first = at;
 }
 
-/* The records of one endpoint: those for which it speaks. */
+/* The records of one endpoint: those that it emits. */
 static void
 put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     const struct slice_endpoints *slice, unsigned i, const struct srv *srv)
@@ -179,12 +180,12 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 		if (n > 0 && !srv_port(slice, srv->port, srv->proto, &at))
 			return;
 		uint16_t number = slice->ports->items[at].number;
-		if (!alone && !speaks_for_name(reply, endpoints, slice, i, srv, number))
+		if (!alone && !emits_target(reply, endpoints, slice, i, srv, number))
 			continue;
-		uint8_t *p = take(reply, 12 + 6 + len);
+		uint8_t *p = record_room(reply, 12 + 6 + len);
 		if (p == NULL)
 			return;
-		p = put_fixed(p, owner, TYPE_SRV, reply->config->ttl_s, 6 + len);
+		p = record_head(p, owner, TYPE_SRV, reply->config->ttl_s, 6 + len);
 		wire_put16(p, 0);
 		wire_put16(p + 2, srv->weight);
 		wire_put16(p + 4, number);
@@ -195,7 +196,7 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 	}
 }
 
-/* Number of address-and-port pairs: what the weights of a set share. */
+/* The number of (address, port) pairs of a set, whose weights add up to 100. */
 static uint32_t
 count_pairs(const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto)
 {
@@ -227,10 +228,10 @@ reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_
 	srv.port = port;
 	srv.proto = proto;
 	srv.weight = endpoint_set_srv_weight(endpoints, port, proto);
-	srv.tail_len = name_size(reply->config, NULL, endpoints->owner);
+	srv.tail_len = zone_name_size(reply->config, NULL, endpoints->owner);
 	if (srv.tail_len == 0)
 		return;
-	put_name(srv.tail, reply->config, NULL, endpoints->owner);
+	zone_name_put(srv.tail, reply->config, NULL, endpoints->owner);
 	unsigned first = endpoints->count == 0 ? 0 : reply->rotation % endpoints->count;
 	for (unsigned c = 0; c < endpoints->count && !reply->truncated; c++) {
 		const struct slice_endpoints *slice =

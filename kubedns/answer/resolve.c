@@ -13,8 +13,7 @@ name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
 	return (struct name){ wire, offsets, (uint8_t)len, (uint8_t)count };
 }
 
-/* The last bytes first: that is where names of other zones differ. Without a call, for every
- * question comes here. */
+/* Compares the last bytes first, where names of other zones differ. Inline: every query comes here. */
 static inline bool
 same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
 {
@@ -112,8 +111,7 @@ resolved_endpoints(
 		endpoint_set_find_addr(walk, tree, resolved->endpoints, &resolved->addr);
 }
 
-/* Whether the endpoint set has a published endpoint of this name:
- * its host name, or else its address with dashes. */
+/* Whether the set has a published endpoint of this name, its host name or its address with dashes. */
 static bool
 find_endpoint(const struct tree *tree, const struct endpoint_set *endpoints, const uint8_t *label,
     struct resolved *resolved)
@@ -138,7 +136,8 @@ find_endpoint(const struct tree *tree, const struct endpoint_set *endpoints, con
 	return false;
 }
 
-/* Names below a Service that no node stands for: its endpoints, and a headless one's ports. */
+/* Names below a Service that are not nodes of the tree: of its endpoints, and of a headless one's
+ * ports. */
 static enum resolved_kind
 below_service(const struct tree *tree, const struct endpoint_set *endpoints,
     const struct name *name, unsigned left, struct resolved *resolved)
@@ -320,7 +319,8 @@ nibble(const uint8_t *label)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* How many labels `name` has before `suffix`, which is two labels of `len` bytes; -1: another end. */
+/* How many labels `name` has before `suffix`, which is two labels of `len` bytes; -1: it does not end
+ * in them. */
 static int
 labels_before(const struct name *name, const uint8_t *suffix, size_t len)
 {

@@ -1,6 +1,5 @@
 /*
- * A forwarder's reply made into ours. Upstream's bytes are read record by record before any of them
- * is passed on.
+ * An upstream reply made into ours. Each of its records is read before it is passed on.
  */
 #include <string.h>
 
@@ -16,9 +15,9 @@ give_up(struct reply *reply, struct answer_info *info)
 }
 
 /*
- * Appends upstream's records as they stand, which needs the same offsets: the question is of the
- * same length. Stops at an OPT, which speaks of one hop only; what then follows in the additional
- * section can be missed. False: malformed.
+ * Appends upstream's records byte for byte. Their compression pointers stay right, since the
+ * question before them has the same length. Stops at the OPT record, which is for one hop: whatever
+ * follows in the additional section is optional. False: malformed.
  */
 static bool
 append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
@@ -80,7 +79,7 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 	return info->len = reply_end(&reply);
 }
 
-/* --- a chain of CNAMEs that left our zones --- */
+/* --- a chain of CNAMEs that leaves our zones --- */
 
 /* Copies one record of upstream's answer section, its names written out.
  * False: it does not fit, or is malformed. */
@@ -114,8 +113,7 @@ append_answer(struct reply *reply, const uint8_t *upstream, size_t len, const st
 	return false;
 }
 
-/* Our CNAMEs, which `out` ends in as answer() left it,
- * followed by upstream's answers of the wanted types. */
+/* Appends upstream's CNAMEs and answers of the wanted type to our CNAMEs. False: malformed. */
 static bool
 append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 {
@@ -130,7 +128,7 @@ append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 		if (wire_read_record(upstream, len, &at, &record) < 0)
 			return false;
 		if (record.type != TYPE_CNAME && record.type != reply->query->qtype)
-			continue; /* a signature over names that are not the client's question */
+			continue; /* such as a signature, of names that the client did not ask for */
 		if (!append_answer(reply, upstream, len, &record))
 			return reply->truncated;
 	}
@@ -147,8 +145,8 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	struct record record;
 	size_t at;
 
-	/* The way to the target again, from the newest tree: while upstream was asked the Service
-	 * may have changed. */
+	/* The chain to the target again, from the newest tree: the Service may have changed while
+	 * the query was in flight. */
 	if (answer(request, info) != ANSWER_CHASE)
 		return info->len;
 	unsigned cnames = wire_get16(request->out + 6);

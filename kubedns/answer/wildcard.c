@@ -7,20 +7,20 @@ struct match {
 	const struct answer_config *config;
 	const struct tree *tree;
 	const struct name *pattern;
-	unsigned below; /* labels of the pattern that count */
+	unsigned below; /* labels of the pattern before the zone */
 	bool (*visit)(void *arg, const struct resolved *resolved);
 	void *arg;
-	unsigned looked_at;
+	unsigned tried;
 	bool any, stop;
 };
 
-/* A concrete name on its way down: the labels that are decided, last first, and the node that they
- * lead to (or led to). */
+/* A label of a name that the pattern may match, below those above it, and the node that they lead
+ * to. */
 struct step {
 	struct match *match;
 	const struct step *above;
-	const struct node *node; /* NULL: below the nodes */
-	unsigned left;           /* labels of the pattern that are not decided yet */
+	const struct node *node; /* NULL: the name is no node of the tree */
+	unsigned left;           /* labels of the pattern that are still open */
 	const uint8_t *label;    /* this step's own */
 };
 
@@ -41,7 +41,7 @@ wildcard_in(const struct name *name, unsigned below)
 
 static void descend(const struct step *above);
 
-/* The whole name: what it is, is decided as for any other question. */
+/* The name is whole: it is resolved as the name of any other question. */
 static void
 complete(const struct step *last)
 {
@@ -70,7 +70,7 @@ try_label(const struct step *above, const uint8_t *label, const struct node *nod
 {
 	struct step step = { above->match, above, node, above->left - 1, label };
 
-	if (above->match->stop || ++above->match->looked_at > WILDCARD_NAMES_MAX)
+	if (above->match->stop || ++above->match->tried > WILDCARD_NAMES_MAX)
 		return;
 	if (step.left == 0)
 		complete(&step);
@@ -100,7 +100,7 @@ port_seen(const struct endpoint_set *endpoints, unsigned until, unsigned at, con
 	return false;
 }
 
-/* The names below a Service that no node stands for. */
+/* The port and protocol labels below a headless Service, which are no nodes of the tree. */
 static void
 try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints, bool proto)
 {
@@ -148,7 +148,7 @@ descend(const struct step *above)
 	uint8_t label[1 + DNAME_LABEL_MAX + 8] = { 0 };
 	const uint8_t *wanted = m->pattern->wire + m->pattern->offsets[above->left - 1];
 	const struct endpoint_set *endpoints = endpoint_set_above(above);
-	struct step here = *above; /* tree_children's argument is not const */
+	struct step here = *above; /* for tree_children(), whose argument is not const */
 
 	if (!is_star(wanted)) {
 		memcpy(label, wanted, 1u + *wanted);

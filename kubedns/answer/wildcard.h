@@ -1,21 +1,20 @@
 /*
- * --wildcards: `*` as a label of a question stands for every label that there is, as kube-dns had
- * it. Off unless asked for: it lets any pod list the cluster, and a question then costs as much as
- * what it matches.
+ * --wildcards: `*` as a label of a question matches every label, as in kube-dns. Off by default: it
+ * lets any pod list the cluster, and a query costs as much as what it matches.
  */
 #ifndef KUBEDNS_ANSWER_WILDCARD_H
 #define KUBEDNS_ANSWER_WILDCARD_H
 
 #include "kubedns/answer/resolve.h"
 
-enum { WILDCARD_NAMES_MAX = 100000 /* looked at for one question */ };
+enum { WILDCARD_NAMES_MAX = 100000 /* tried for one question */ };
 
 /* Whether one of the first `below` labels is `*`. */
 bool wildcard_in(const struct name *name, unsigned below);
 
 /*
  * Calls `visit` for every existing name that the first `below` labels match, until it returns false
- * or WILDCARD_NAMES_MAX names have been looked at. True if any name matched.
+ * or WILDCARD_NAMES_MAX names have been tried. True if any name matched.
  */
 bool wildcard_each(const struct answer_config *config, const struct tree *tree,
     const struct name *name, unsigned below,

@@ -9,8 +9,8 @@
 #include "lib/xalloc.h"
 
 /*
- * The names to show are listed at the start, a namespace each: with 10,000 of them that is 720 KB,
- * while the page would be megabytes. Each is then looked up again when its turn comes.
+ * The namespaces are listed at the start and each is looked up when its turn comes: 10,000 names are
+ * 720 KB, the whole page would be many megabytes.
  */
 struct dump {
 	const struct answer_config *config;
@@ -143,7 +143,7 @@ node_entries(struct json *j, const struct node *node)
 	}
 }
 
-/* Endpoints, each under its own name; a headless Service's are also what its name holds. */
+/* Endpoints, each under its own full name. */
 static void
 endpoint_set_entries(struct json *j, const struct endpoint_set *endpoints)
 {
@@ -231,7 +231,7 @@ close_zone(struct json *j)
 	fputs("\n}\n", j->out);
 }
 
-/* Writes the next piece into dump->text. */
+/* Writes the next part of the page into dump->text. */
 static void
 next_piece(struct dump *d)
 {

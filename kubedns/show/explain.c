@@ -12,7 +12,7 @@
 #include "lib/spelling.h"
 #include "lib/xalloc.h"
 
-struct why {
+struct explanation {
 	FILE *out;
 	const struct explain_config *config;
 	struct name name;
@@ -20,7 +20,7 @@ struct why {
 	char text[DNAME_TEXT_MAX];
 };
 
-/* A label of the name as text; labels are shown, never trusted. */
+/* A label of the name as text, escaped: it is a stranger's. */
 static const char *
 label_text(const uint8_t *label, char text[DNAME_TEXT_MAX])
 {
@@ -33,16 +33,16 @@ label_text(const uint8_t *label, char text[DNAME_TEXT_MAX])
 }
 
 static void
-say_source(const struct why *why, const struct store_source *source)
+say_source(const struct explanation *e, const struct store_source *source)
 {
 	static const char *const kinds[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = "Service",
 		[OBJECT_SLICES] = "EndpointSlice",
 		[OBJECT_NAMESPACE] = "Namespace" };
 
-	fprintf(why->out, "%s %s%s%s", source->from_endpoints ? "Endpoints" : kinds[source->kind],
+	fprintf(e->out, "%s %s%s%s", source->from_endpoints ? "Endpoints" : kinds[source->kind],
 	    source->namespace, *source->namespace == '\0' ? "" : "/", source->name);
 	if (source->resource_version != 0)
-		fprintf(why->out, " (resourceVersion %llu)",
+		fprintf(e->out, " (resourceVersion %llu)",
 		    (unsigned long long)source->resource_version);
 }
 
@@ -76,7 +76,7 @@ consider_node(void *arg, const struct node *node)
 }
 
 static void
-say_nearest(const struct why *why, const struct node *parent, const uint8_t *label)
+say_nearest(const struct explanation *e, const struct node *parent, const uint8_t *label)
 {
 	char wanted[DNAME_LABEL_MAX + 1];
 	struct nearest nearest = { .wanted = wanted, .best_distance = DNAME_LABEL_MAX };
@@ -91,13 +91,13 @@ say_nearest(const struct why *why, const struct node *parent, const uint8_t *lab
 				consider(&nearest, host);
 		}
 	if (nearest.best[0] != '\0')
-		fprintf(why->out, "Nearest there: %s\n", nearest.best);
+		fprintf(e->out, "Nearest there: %s\n", nearest.best);
 }
 
 /* --- what does not exist --- */
 
 static void
-say_hidden(const struct why *why, const struct node *node)
+say_hidden(const struct explanation *e, const struct node *node)
 {
 	const struct endpoint_set *endpoints = node->endpoints;
 	unsigned total = 0;
@@ -105,81 +105,81 @@ say_hidden(const struct why *why, const struct node *node)
 	for (unsigned c = 0; c < endpoints->count; c++)
 		total += endpoints->slices[c].slice->count;
 	if (total == 0)
-		fprintf(why->out, "It has no endpoints at all: does its selector match any pod, "
-				  "and are they running?\n");
+		fprintf(e->out, "It has no endpoints at all: does its selector match any pod, "
+				"and are they running?\n");
 	else
-		fprintf(why->out,
+		fprintf(e->out,
 		    "None of its %u endpoints is ready: look at the pods' readiness probes.\n",
 		    total);
 }
 
 static void
-say_pod_missing(const struct why *why)
+say_pod_missing(const struct explanation *e)
 {
-	const struct answer_config *answers = why->config->answers;
+	const struct answer_config *answers = e->config->answers;
 	struct addr addr;
 	char text[DNAME_TEXT_MAX];
 
 	if (answers->pods == PODS_DISABLED)
-		fprintf(why->out, "Pod names are off (--pods=disabled).\n");
-	else if (why->below > 3)
-		fprintf(why->out, "Nothing is below the name of a pod.\n");
-	else if (why->below == 3 && tree_label_addr(why->name.wire, &addr) < 0)
-		fprintf(why->out, "\"%s\" is no address with dashes, such as 10-1-2-3.\n",
-		    label_text(why->name.wire, text));
+		fprintf(e->out, "Pod names are off (--pods=disabled).\n");
+	else if (e->below > 3)
+		fprintf(e->out, "Nothing is below the name of a pod.\n");
+	else if (e->below == 3 && tree_label_addr(e->name.wire, &addr) < 0)
+		fprintf(e->out, "\"%s\" is no address with dashes, such as 10-1-2-3.\n",
+		    label_text(e->name.wire, text));
 	else
-		fprintf(why->out, "%s\n",
+		fprintf(e->out, "%s\n",
 		    answers->pods == PODS_VERIFIED
 			? "There is no such namespace, or no running pod in it has this address."
 			: "There is no such namespace.");
 }
 
-/* In what the missing label was looked for: the labels before it, as people write them. */
+/* Where the missing label was looked for: the namespace or Service above it. */
 static void
-say_where(const struct why *why, unsigned depth)
+say_where(const struct explanation *e, unsigned depth)
 {
 	static const char *const where[] = { "in the zone", "", "in the namespace",
 		"below the Service" };
 	char text[DNAME_TEXT_MAX];
 
 	if (depth == 0 || depth == 1)
-		fprintf(why->out, "%s%s.\n", depth == 0 ? " " : "", where[depth]);
+		fprintf(e->out, "%s%s.\n", depth == 0 ? " " : "", where[depth]);
 	else
-		fprintf(why->out, " %s %s.\n", where[depth < 3 ? depth : 3],
-		    label_text(why->name.wire + why->name.offsets[why->below - (depth < 3 ? 2 : 3)],
-			text));
+		fprintf(e->out, " %s %s.\n", where[depth < 3 ? depth : 3],
+		    label_text(
+			e->name.wire + e->name.offsets[e->below - (depth < 3 ? 2 : 3)], text));
 }
 
-/* Walks down as far as the name goes, and says where it ends. */
+/* Walks down the tree along the name, and says which label is missing. */
 static void
-say_missing(const struct why *why)
+say_missing(const struct explanation *e)
 {
-	const struct tree *tree = why->config->tree;
+	const struct tree *tree = e->config->tree;
 	const struct node *node = tree->root;
 	static const char *const levels[] = { "name", "namespace", "Service", "name" };
 	char text[DNAME_TEXT_MAX];
 	unsigned depth = 0;
 
-	fprintf(why->out, "NXDOMAIN: %s does not exist.\n", why->text);
-	if (why->name.wire[why->name.offsets[why->below - 1]] == 3 &&
-	    memcmp(why->name.wire + why->name.offsets[why->below - 1] + 1, "pod", 3) == 0) {
-		say_pod_missing(why);
+	fprintf(e->out, "NXDOMAIN: %s does not exist.\n", e->text);
+	if (e->name.wire[e->name.offsets[e->below - 1]] == 3 &&
+	    memcmp(e->name.wire + e->name.offsets[e->below - 1] + 1, "pod", 3) == 0) {
+		say_pod_missing(e);
 		return;
 	}
-	for (; depth < why->below; depth++) {
-		const uint8_t *label = why->name.wire + why->name.offsets[why->below - 1 - depth];
+	for (; depth < e->below; depth++) {
+		const uint8_t *label = e->name.wire + e->name.offsets[e->below - 1 - depth];
 		const struct node *child = tree_child(tree, node, label);
 		if (child == NULL) {
-			fprintf(why->out, "There is no %s \"%s\"", levels[depth < 3 ? depth : 3],
+			fprintf(e->out, "There is no %s \"%s\"", levels[depth < 3 ? depth : 3],
 			    label_text(label, text));
-			say_where(why, depth);
-			say_nearest(why, node, label);
+			say_where(e, depth);
+			say_nearest(e, node, label);
 			return;
 		}
 		node = child;
-		if (service_without_ready_endpoints(why->config->answers, node)) {
-			fprintf(why->out, "The Service is there, but it counts as absent.\n");
-			say_hidden(why, node);
+		if (service_without_ready_endpoints(e->config->answers, node)) {
+			fprintf(e->out, "The Service is there, but it counts as absent.\n");
+			say_hidden(e, node);
 			return;
 		}
 	}
@@ -188,96 +188,97 @@ say_missing(const struct why *why)
 /* --- what exists --- */
 
 static void
-say_service(const struct why *why)
+say_service(const struct explanation *e)
 {
 	struct store_source source;
 	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
 
-	if (why->below < 2)
+	if (e->below < 2)
 		return;
-	label_text(why->name.wire + why->name.offsets[why->below - 2], namespace);
-	if (store_find_namespace(why->config->store, namespace, &source)) {
-		fprintf(why->out, "  from ");
-		say_source(why, &source);
-		fprintf(why->out, "\n");
+	label_text(e->name.wire + e->name.offsets[e->below - 2], namespace);
+	if (store_find_namespace(e->config->store, namespace, &source)) {
+		fprintf(e->out, "  from ");
+		say_source(e, &source);
+		fprintf(e->out, "\n");
 	}
-	if (why->below < 3)
+	if (e->below < 3)
 		return;
-	label_text(why->name.wire + why->name.offsets[why->below - 3], service);
-	if (store_find_service(why->config->store, namespace, service, &source)) {
-		fprintf(why->out, "  from ");
-		say_source(why, &source);
-		fprintf(why->out, "\n");
+	label_text(e->name.wire + e->name.offsets[e->below - 3], service);
+	if (store_find_service(e->config->store, namespace, service, &source)) {
+		fprintf(e->out, "  from ");
+		say_source(e, &source);
+		fprintf(e->out, "\n");
 	}
 }
 
 static void
-say_slice(const struct why *why, const struct slice_endpoints *slice)
+say_slice(const struct explanation *e, const struct slice_endpoints *slice)
 {
 	struct store_source source;
 
-	fprintf(why->out, "  from ");
-	if (store_find_slice(why->config->store, slice->slot, &source))
-		say_source(why, &source);
-	fprintf(why->out, ": %u published of %u endpoints", slice->published, slice->count);
+	fprintf(e->out, "  from ");
+	if (store_find_slice(e->config->store, slice->slot, &source))
+		say_source(e, &source);
+	fprintf(e->out, ": %u published of %u endpoints", slice->published, slice->count);
 	if (slice->unique != slice->published)
-		fprintf(
-		    why->out, ", %u of them counted elsewhere", slice->published - slice->unique);
-	fprintf(why->out, "\n");
+		fprintf(e->out, ", %u of them counted elsewhere", slice->published - slice->unique);
+	fprintf(e->out, "\n");
 }
 
 static void
-say_slices(const struct why *why, const struct resolved *resolved)
+say_slices(const struct explanation *e, const struct resolved *resolved)
 {
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 
 	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT) {
 		for (unsigned c = 0; c < resolved->endpoints->count; c++)
-			say_slice(why, resolved->endpoints->slices[c].slice);
+			say_slice(e, resolved->endpoints->slices[c].slice);
 	} else if (resolved->kind == RESOLVED_ENDPOINT) {
-		resolved_endpoints(&walk, why->config->tree, resolved);
+		resolved_endpoints(&walk, e->config->tree, resolved);
 		while (endpoint_set_next(&walk, &ref))
-			say_slice(why, ref.slice);
+			say_slice(e, ref.slice);
 	}
 }
 
-/* --- the answers themselves: asked as a client would --- */
+/* --- the records, as a client would get them --- */
 
 static void
-say_record(const struct why *why, const uint8_t *wire, size_t len, const struct record *record)
+say_record(
+    const struct explanation *e, const uint8_t *wire, size_t len, const struct record *record)
 {
 	char type[12], name[DNAME_TEXT_MAX], owner[DNAME_TEXT_MAX];
 	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
 	struct dname target;
 	size_t at = (size_t)(record->rdata - wire) + (record->type == TYPE_SRV ? 6 : 0);
 
-	fprintf(why->out, "  %s %u %s ", dname_to_text(record->owner.wire, owner), record->ttl_s,
+	fprintf(e->out, "  %s %u %s ", dname_to_text(record->owner.wire, owner), record->ttl_s,
 	    type_name(record->type, type));
 	if (record->type == TYPE_A || record->type == TYPE_AAAA) {
 		memcpy(addr.bytes, record->rdata, record->rdata_len);
-		fprintf(why->out, "%s\n", addr_format(&addr, name));
+		fprintf(e->out, "%s\n", addr_format(&addr, name));
 	} else if (record->type == TYPE_TXT) {
-		fprintf(why->out, "\"%.*s\"\n", record->rdata[0], (const char *)record->rdata + 1);
+		fprintf(e->out, "\"%.*s\"\n", record->rdata[0], (const char *)record->rdata + 1);
 	} else if (wire_read_name(wire, len, &at, &target) == 0) {
 		if (record->type == TYPE_SRV)
-			fprintf(why->out, "%u %u %u ", wire_get16(record->rdata),
+			fprintf(e->out, "%u %u %u ", wire_get16(record->rdata),
 			    wire_get16(record->rdata + 2), wire_get16(record->rdata + 4));
-		fprintf(why->out, "%s\n", dname_to_text(target.wire, name));
+		fprintf(e->out, "%s\n", dname_to_text(target.wire, name));
 	}
 }
 
-/* Asks for one type; returns the rcode, or -1 for a name that is not ours. */
+/* Answers a query of this type as for a client, and prints the records. Returns the rcode, -1 for a
+ * name that is not ours. */
 static int
-ask(const struct why *why, const uint8_t *qname, uint16_t type, unsigned *records)
+explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, unsigned *records)
 {
 	enum { SHOWN_MAX = 20 };
 	uint8_t query[512], *out = xmalloc(DNS_TCP_MAX);
 	struct answer_info *info = xmalloc(sizeof *info);
 	struct record record;
 	size_t len = query_write(query, sizeof query, 1, qname, type, CLASS_IN, 0), at = len;
-	const struct answer_request request = { .config = why->config->answers,
-		.tree = why->config->tree,
+	const struct answer_request request = { .config = e->config->answers,
+		.tree = e->config->tree,
 		.query = query,
 		.query_len = len,
 		.out = out,
@@ -290,20 +291,20 @@ ask(const struct why *why, const uint8_t *qname, uint16_t type, unsigned *record
 	for (unsigned i = 0; i < count && wire_read_record(out, info->len, &at, &record) == 0;
 	     i++) {
 		if (i < SHOWN_MAX)
-			say_record(why, out, info->len, &record);
+			say_record(e, out, info->len, &record);
 		++*records;
 	}
 	if (count > SHOWN_MAX)
-		fprintf(why->out, "  and %u more\n", count - SHOWN_MAX);
+		fprintf(e->out, "  and %u more\n", count - SHOWN_MAX);
 	if (outcome == ANSWER_CHASE)
-		fprintf(why->out, "  the rest of the chain is asked of the upstream servers\n");
+		fprintf(e->out, "  the rest of the chain is asked of the upstream servers\n");
 	free(info);
 	free(out);
 	return rcode;
 }
 
 static void
-say_answers(const struct why *why, const uint8_t *qname)
+say_answers(const struct explanation *e, const uint8_t *qname)
 {
 	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_TXT, TYPE_NS,
 		TYPE_PTR };
@@ -311,12 +312,12 @@ say_answers(const struct why *why, const uint8_t *qname)
 
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
 		unsigned before = records;
-		ask(why, qname, types[i], &records);
+		explain_query(e, qname, types[i], &records);
 		/* A CNAME answers every type; once is enough. */
-		if (why->below > 0 && records > before && types[i] == TYPE_A) {
+		if (e->below > 0 && records > before && types[i] == TYPE_A) {
 			struct resolved resolved;
-			resolve(why->config->answers, why->config->tree, &why->name, why->below,
-			    NULL, &resolved);
+			resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL,
+			    &resolved);
 			if (resolved.kind == RESOLVED_CNAME ||
 			    (resolved.kind == RESOLVED_NODE &&
 				node_rrset(resolved.node, TYPE_CNAME) != NULL))
@@ -324,96 +325,95 @@ say_answers(const struct why *why, const uint8_t *qname)
 		}
 	}
 	if (records == 0)
-		fprintf(why->out, "  no records of its own (NODATA): only names below it\n");
+		fprintf(e->out, "  no records of its own (NODATA): only names below it\n");
 }
 
 static void
-explain_ours(struct why *why, const uint8_t *qname)
+explain_ours(struct explanation *e, const uint8_t *qname)
 {
 	struct resolved resolved = { .kind = RESOLVED_NODE };
 
-	if (!why->config->synced) {
-		fprintf(why->out, "SERVFAIL: not synced yet; /readiness says what is missing.\n");
+	if (!e->config->synced) {
+		fprintf(e->out, "SERVFAIL: not synced yet; /readiness says what is missing.\n");
 		return;
 	}
-	if (why->below > 0)
-		resolve(why->config->answers, why->config->tree, &why->name, why->below, NULL,
-		    &resolved);
+	if (e->below > 0)
+		resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING) {
-		say_missing(why);
+		say_missing(e);
 		return;
 	}
-	fprintf(why->out, "%s exists.\n", why->text);
-	say_answers(why, qname);
+	fprintf(e->out, "%s exists.\n", e->text);
+	say_answers(e, qname);
 	if (resolved.kind == RESOLVED_POD)
-		fprintf(why->out, "  the name spells its address (--pods)\n");
+		fprintf(e->out, "  the name spells its address (--pods)\n");
 	else if (resolved.kind == RESOLVED_CNAME)
-		fprintf(why->out, "  a federation's name\n");
+		fprintf(e->out, "  a federation's name\n");
 	else
-		say_service(why);
-	say_slices(why, &resolved);
+		say_service(e);
+	say_slices(e, &resolved);
 }
 
 static void
-explain_reverse(struct why *why, const uint8_t *qname, const struct addr *addr)
+explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *addr)
 {
 	struct reverse_walk walk;
 	struct reverse_ref ref;
 	unsigned records = 0;
-	int rcode = ask(why, qname, TYPE_PTR, &records);
+	int rcode = explain_query(e, qname, TYPE_PTR, &records);
 
 	if (rcode < 0)
-		fprintf(why->out,
+		fprintf(e->out,
 		    "Nothing here has this address, and its zone is not in --reverse-cidrs: "
 		    "it is asked of the upstream servers.\n");
 	else if (records == 0)
-		fprintf(why->out,
+		fprintf(e->out,
 		    "Nothing here has this address, in a zone of --reverse-cidrs: NXDOMAIN.\n");
-	reverse_find(&walk, why->config->tree, addr);
+	reverse_find(&walk, e->config->tree, addr);
 	while (reverse_next(&walk, &ref))
 		if (ref.slice != NULL)
-			say_slice(why, ref.slice);
+			say_slice(e, ref.slice);
 }
 
 static void
-explain(struct why *why, const char *text)
+explain(struct explanation *e, const char *text)
 {
 	struct dname qname;
 	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
 	struct addr addr;
 
 	if (dname_from_text(&qname, text) < 0) {
-		fprintf(why->out, "That is not a DNS name: labels of 1 to 63 bytes, 255 in all.\n");
+		fprintf(e->out, "That is not a DNS name: labels of 1 to 63 bytes, 255 in all.\n");
 		return;
 	}
 	dname_lower(qname.wire, qname.len);
 	memcpy(padded, qname.wire, qname.len);
-	dname_to_text(qname.wire, why->text);
-	why->name = name_cut(padded, qname.len, offsets);
-	int below = name_below(&why->name, &why->config->answers->zone);
-	int bits = resolve_reverse_name(&why->name, &addr);
-	why->below = below < 0 ? 0 : (unsigned)below;
+	dname_to_text(qname.wire, e->text);
+	e->name = name_cut(padded, qname.len, offsets);
+	int below = name_below(&e->name, &e->config->answers->zone);
+	int bits = resolve_reverse_name(&e->name, &addr);
+	e->below = below < 0 ? 0 : (unsigned)below;
 	if (below >= 0)
-		explain_ours(why, qname.wire);
+		explain_ours(e, qname.wire);
 	else if (bits == 32 || bits == 128)
-		explain_reverse(why, qname.wire, &addr);
+		explain_reverse(e, qname.wire, &addr);
 	else
-		fprintf(why->out,
+		fprintf(e->out,
 		    "%s is outside of the zones of this server: it is asked of the upstream "
 		    "servers.\n",
-		    why->text);
+		    e->text);
 }
 
 char *
 explain_text(const struct explain_config *config, const char *name, size_t *len)
 {
 	char *text = NULL;
-	struct why why = { .out = open_memstream(&text, len), .config = config };
+	struct explanation e = { .out = open_memstream(&text, len), .config = config };
 
-	if (why.out == NULL)
+	if (e.out == NULL)
 		abort(); /* only for want of memory */
-	explain(&why, name);
-	fclose(why.out);
+	explain(&e, name);
+	fclose(e.out);
 	return text;
 }
 

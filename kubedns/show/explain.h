@@ -1,7 +1,6 @@
 /*
- * Why a name is answered as it is, in words: which object at which resourceVersion gave
- * which record, or which label of the name does not exist and what is nearest to it.
- * For people, at night.
+ * Why a name is answered as it is, in words for an operator: which object at which resourceVersion
+ * each record comes from, or which label of the name does not exist and what is nearest to it.
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_H
 #define KUBEDNS_SHOW_EXPLAIN_H
@@ -22,8 +21,8 @@ struct explain_config {
 char *explain_text(const struct explain_config *config, const char *name, size_t *len);
 
 /*
- * --explain: asks the kubedns whose health port this is for the same words about `name` and prints
- * them. 0, or -errno after a line.
+ * --explain: asks the kubedns that serves its health port there for the explanation of `name` and
+ * prints it. 0, or -errno after an error was logged.
  */
 int explain_ask(const char *name, const char *address, long port);
 

@@ -8,7 +8,7 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* A record on its way to the file: collected, sorted, printed. */
+/* A record of the zone: all are collected, then sorted, then printed. */
 struct line {
 	char *text; /* "TTL IN TYPE RDATA" */
 	uint8_t owner[];
@@ -114,8 +114,7 @@ add_srvs(struct lines *lines, const struct dname *service, const struct endpoint
 	}
 }
 
-/* An address or a name that comes from two slices gives two lines of one text;
- * sorting brings them together. */
+/* What comes from two slices gives two equal lines, of which print_lines() drops one. */
 static void
 add_endpoint_set(
     struct lines *lines, const struct dname *service, const struct endpoint_set *endpoints)
@@ -180,8 +179,7 @@ add_soa(struct lines *lines, const struct dname *zone)
 	free(text);
 }
 
-/* --- reverse zones:
- * every address of the index that is in the prefix, asked as a client would --- */
+/* --- reverse zones: the PTRs of each known address in the prefix, as a client would get them --- */
 
 static void
 add_ptrs(struct lines *lines, const struct addr *addr)

@@ -1,9 +1,9 @@
 /*
- * The tree as a master file (RFC 1035 section 5), for named-checkzone, nsd, diff and eyes.
+ * --print-zone: a zone as a master file (RFC 1035 section 5), for named-checkzone, nsd and diff.
  *
- * One zone: ours, or one of the reverse zones of --reverse-cidrs. Sorted, so that two can be
- * compared. What a static zone cannot hold is not in it: pod names, ANY, names without records
- * (empty namespaces), rotation, and addresses behind external CNAMEs.
+ * The zone is ours, or one of the reverse zones of --reverse-cidrs. Sorted, so that two can be
+ * compared. A static zone cannot hold pod names, names without records (empty namespaces) and
+ * addresses behind CNAMEs that leave our zones: these are missing.
  */
 #ifndef KUBEDNS_SHOW_ZONE_H
 #define KUBEDNS_SHOW_ZONE_H
@@ -13,11 +13,11 @@
 #include "kubedns/answer/answer.h"
 #include "treecache/treecache.h"
 
-/* Finds the zone that `text` names ("" : ours); its name into `zone`. 0, or -EINVAL after a line
- * that lists the zones. */
+/* Finds the zone that `text` names ("": ours), and puts its name into `zone`. 0, or -EINVAL after the
+ * zones that there are were logged. */
 int zone_find(const struct answer_config *config, const char *text, struct dname *zone);
 
-/* Prints a zone of zone_find. Inside a read section, or by the writer. 0, or -EIO. */
+/* Prints a zone of zone_find(), in a read section of `tree` or by its writer. 0, or -EIO. */
 int zone_print(FILE *out, const struct answer_config *config, const struct tree *tree,
     const struct dname *zone);
 
