@@ -228,8 +228,8 @@ install: all ## install programs, man pages and examples below DESTDIR
 	for page in $(wildcard $(patsubst %,%/*.8,$(PROGRAMS))); do \
 		gzip -9nc "$$page" >"$(DESTDIR)$(mandir)/man8/$$(basename "$$page").gz" || exit 1; done
 	install -m 644 README.md LICENSE "$(DESTDIR)$(docdir)"
-	for d in kubernetes prometheus grafana example; do \
-		[ ! -d conf/$$d ] || cp -R --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done
+	for d in kubernetes helm prometheus grafana example; do \
+		[ ! -d conf/$$d ] || cp -RL --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done
 .PHONY: install
 
 # The images carry the revision that they were built from; REGISTRY=registry.example/dns names them for a push.
@@ -267,6 +267,16 @@ $(CTL): $(wildcard tests/controlplane/*.go tests/controlplane/go.*)
 controlplane: $(CTL)
 .PHONY: controlplane
 
+# Helm's own engine, for the tests of the chart: a Go program too.
+HELM := $(BUILD)/helm
+$(HELM): $(wildcard tests/helm/*.go tests/helm/go.*)
+	@command -v go >/dev/null || { echo "make: the chart's tests need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
+	@mkdir -p $(@D)
+	cd tests/helm && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath -o $(abspath $@) .
+
+helm: $(HELM) ## build Helm's engine, with which the tests render the chart (needs Go)
+.PHONY: helm
+
 test-images: images
 	for t in glibc musl dnsmasq; do \
 		docker build -q --force-rm --build-arg BASE=$(BASE) --target $$t -t dnst-$$t tests/cluster || exit 1; done
@@ -277,7 +287,7 @@ CLUSTER_TESTS ?= tests/cluster
 CLUSTER_JOBS ?= 3
 test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
 	@$(call deps,build run test cluster)
-	@$(again) all controlplane test-images
+	@$(again) all controlplane helm test-images
 	@export CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
 	run="$(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/cluster-cache"; rm -rf $(BUILD)/cluster-cache; \
 	$$run --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS) && exit; [ $$? = 1 ] || exit 1; \

@@ -30,6 +30,15 @@ def test_api_server_accepts_the_components_together(cluster, tmp_path):
     assert out.count("serverside-applied") == len(objects(text))
 
 
+@pytest.mark.parametrize("values", [[], ["topology=front", "autoscaler.enabled=true"], ["isClusterService=false", "hpa.enabled=true"]])
+def test_api_server_accepts_the_chart(cluster, values):
+    sets = [a for v in (f"registry={REGISTRY}", f"service.clusterIP={'' if 'isClusterService=false' in values else DNS_IP}", *values)
+            for a in ("-set", v)]
+    text = run(ROOT / "build/helm", *sets, "kube-dns-chart", ROOT / "conf/helm/kubedns")
+    out = cluster.plane.apply(text, "--dry-run=server", "--validate=strict")
+    assert out.count("serverside-applied") == len(objects(text))
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlay_answers(suite, glibc, musl, overlay):
     if overlay == "beside":

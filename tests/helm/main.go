@@ -1,0 +1,95 @@
+// helm renders a chart as `helm template` does, with Helm's own engine, for the tests.
+//
+//	helm [-f VALUES]... [-set KEY=VALUE]... [-kube VERSION] [-n NAMESPACE] [-notes] NAME CHART
+//
+// It prints the objects, or with -notes what NOTES.txt says; values that the chart's schema refuses are an error.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/strvals"
+)
+
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, ",") }
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
+
+func render() error {
+	var files, sets list
+	flag.Var(&files, "f", "a values file")
+	flag.Var(&sets, "set", "key=value")
+	kube := flag.String("kube", "v1.36.0", "the cluster's version")
+	namespace := flag.String("n", "kube-system", "the release's namespace")
+	notes := flag.Bool("notes", false, "print NOTES.txt, not the objects")
+	flag.Parse()
+	if flag.NArg() != 2 {
+		return fmt.Errorf("two arguments are wanted: the release's name and the chart")
+	}
+	chart, err := loader.Load(flag.Arg(1))
+	if err != nil {
+		return err
+	}
+	// The later wins, and -set over every file.
+	merged := map[string]interface{}{}
+	for _, file := range files {
+		values, err := chartutil.ReadValuesFile(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		merged = chartutil.CoalesceTables(values, merged)
+	}
+	for _, set := range sets {
+		if err := strvals.ParseInto(set, merged); err != nil {
+			return err
+		}
+	}
+	version, err := chartutil.ParseKubeVersion(*kube)
+	if err != nil {
+		return err
+	}
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = *version
+	if !chartutil.IsCompatibleRange(chart.Metadata.KubeVersion, version.Version) {
+		return fmt.Errorf("the chart wants Kubernetes %s, and this is %s", chart.Metadata.KubeVersion, version)
+	}
+	release := chartutil.ReleaseOptions{Name: flag.Arg(0), Namespace: *namespace, Revision: 1, IsInstall: true}
+	all, err := chartutil.ToRenderValues(chart, merged, release, capabilities)
+	if err != nil {
+		return err
+	}
+	out, err := engine.Render(chart, all)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(out))
+	for name := range out {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if strings.HasSuffix(name, "NOTES.txt") != *notes || strings.TrimSpace(out[name]) == "" {
+			continue
+		}
+		if !*notes {
+			fmt.Printf("---\n# %s\n", name)
+		}
+		fmt.Println(strings.TrimSpace(out[name]))
+	}
+	return nil
+}
+
+func main() {
+	if err := render(); err != nil {
+		fmt.Fprintln(os.Stderr, "helm:", err)
+		os.Exit(1)
+	}
+}

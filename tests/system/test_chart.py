@@ -1,0 +1,178 @@
+"""The Helm chart, rendered by Helm's own engine (make helm): the same objects as the manifests, and the coredns chart's values."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+import yaml
+
+from test_manifests import DIGEST, ROOT, copy, needs_kubectl, render
+
+HELM = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "helm"
+CHART = ROOT / "conf/helm/kubedns"
+OWN = ("app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
+SETTINGS = ["-set", "registry=registry.example:5000/dns", "-set", "service.clusterIP=10.96.0.10"]
+AS_IT_IS = ["-set", "replicaCount=null"]  # replace-kube-dns leaves the number as it is
+
+pytestmark = pytest.mark.skipif(not HELM.exists(), reason="make helm was not run (it needs Go)")
+
+
+def helm(*args, name="kubedns"):
+    p = subprocess.run([HELM, *args, name, CHART], capture_output=True, text=True, timeout=60)
+    lines = [line for line in p.stderr.splitlines() if "found symbolic link" not in line]
+    return p.returncode, p.stdout, "\n".join(lines)
+
+
+def objects(*args, name="kubedns"):
+    code, text, said = helm(*args, name=name)
+    assert code == 0, said
+    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(text) if o}
+
+
+def bare(found):
+    """Without the labels that Helm's tools want, which are in no selector."""
+    for o in found.values():
+        for label in OWN:
+            o["metadata"]["labels"].pop(label)
+    return found
+
+
+SAME = {
+    "classic": ([], "replace-kube-dns", []),
+    "front": (["-set", "topology=front"], "replace-kube-dns", ["front"]),
+    "by load": (["-set", "hpa.enabled=true"], "replace-kube-dns", ["autoscale"]),
+    "by size": (["-set", "autoscaler.enabled=true"], "replace-kube-dns", ["proportional"]),
+    "prometheus": (["-set", "prometheus.monitor.enabled=true", "-set", "prometheus.monitor.additionalLabels.release=prometheus"],
+                   "replace-kube-dns", ["prometheus"]),
+    "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["control-plane"]),
+}
+TOLERATIONS = {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *(
+    {"key": f"node-role.kubernetes.io/{n}", "operator": "Exists", "effect": "NoSchedule"} for n in ("control-plane", "master"))]}
+
+
+@needs_kubectl
+@pytest.mark.parametrize("case", SAME)
+def test_same_objects_as_the_manifests(tmp_path, case):
+    values, overlay, components = SAME[case]
+    (tmp_path / "tolerations.yaml").write_text(yaml.safe_dump(TOLERATIONS))
+    values = [str(tmp_path / "tolerations.yaml") if v == "TOLERATIONS" else v for v in values]
+    mine = bare(objects(*SETTINGS, *AS_IT_IS, *values))
+    theirs = render(copy(tmp_path), overlay, "evict-unready", *components)
+    if case == "prometheus":  # one release watches its own pods, the manifests those beside too
+        for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
+                                (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
+            assert found["PodMonitor", "kube-dns"]["spec"].pop("selector") == selector
+    if case == "by size":  # the same JSON in another order
+        for found in (mine, theirs):
+            data = found["ConfigMap", "kube-dns-autoscaler"]["data"]
+            data["linear"] = yaml.safe_load(data["linear"])
+    assert mine == theirs
+
+
+@needs_kubectl
+def test_same_objects_beside(tmp_path):
+    mine = bare(objects("-set", SETTINGS[1], "-set", "isClusterService=false", name="kube-dns-beside"))
+    assert mine == render(copy(tmp_path), "beside", "evict-unready")
+
+
+@needs_kubectl
+def test_same_objects_for_an_older_cluster(tmp_path):
+    assert bare(objects(*SETTINGS, *AS_IT_IS, "-kube", "v1.24.9")) == render(copy(tmp_path))
+
+
+@needs_kubectl
+def test_same_images_by_digest(tmp_path):
+    mine = objects(*SETTINGS, "-set", f"nanny.image.digest={DIGEST}", "-set", "sidecar.image.tag=9.8")
+    theirs = render(copy(tmp_path, nannyImage=f"nanny:{version()}@{DIGEST}", sidecarImage="sidecar:9.8"))
+    images = [[c["image"] for c in o["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"]] for o in (mine, theirs)]
+    assert images[0] == images[1]
+
+
+def version():
+    return subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_chart_is_of_the_version():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version(), version())
+
+
+@pytest.mark.parametrize("args, said", [
+    (SETTINGS[:2], "service.clusterIP is not set"),
+    (SETTINGS[2:], "registry is not set"),
+    ([*SETTINGS, "-set", "registry=https://registry.example"], "registry: https://registry.example: images are named without a scheme"),
+    ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: one of classic, front"),
+    ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "leave one"),
+    ([*SETTINGS, "-kube", "v1.21.0"], "the chart wants Kubernetes >=1.22.0-0"),
+])
+def test_mistakes_are_refused_with_what_to_set(args, said):
+    code, _, text = helm(*args)
+    assert code == 1 and said in text, text
+
+
+def test_configmap_only_when_something_is_said():
+    assert ("ConfigMap", "kube-dns") not in objects(*SETTINGS)
+    made = objects(*SETTINGS, "-set", "stubDomains.corp\\.example={10.0.0.53}", "-set", "upstreamNameservers={192.0.2.53}")
+    assert made["ConfigMap", "kube-dns"]["data"] == {"stubDomains": '{"corp.example":["10.0.0.53"]}', "upstreamNameservers": '["192.0.2.53"]'}
+
+
+def test_dnsmasq_arguments_add_or_replace():
+    made = objects(*SETTINGS, "-set", "nanny.dnsmasqArgs={--cache-size=5000,--host-record=a.example\\,10.0.0.1}", "-set", "nanny.extraArgs={-v=4}")
+    args = {c["name"]: c["args"] for c in made["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"]}["dnsmasq"]
+    assert args[-2:] == ["--cache-size=5000", "--host-record=a.example,10.0.0.1"]
+    assert "--cache-size=1000" not in args and "--server=/in-addr.arpa/127.0.0.1#10053" in args
+    assert args.index("-v=4") < args.index("--")
+
+
+def test_values_of_the_coredns_chart_are_taken():
+    o = objects("-set", SETTINGS[1], "-f", ROOT / "tests/helm/coredns-values.yaml")
+    d = o["Deployment", "coredns"]
+    pod = d["spec"]["template"]["spec"]
+    assert "replicas" not in d["spec"]  # the autoscaler's
+    assert d["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": "25%"}
+    assert d["metadata"]["annotations"] == {"b": "c", "ticket": "7"}
+    assert d["spec"]["selector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
+    assert d["spec"]["template"]["metadata"]["labels"] == {"k8s-app": "kube-dns", "team": "platform", "owner": "platform"}
+    assert d["spec"]["template"]["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
+    assert pod["priorityClassName"] == "system-node-critical" and pod["terminationGracePeriodSeconds"] == 60
+    assert pod["securityContext"]["fsGroup"] == 1000 and pod["securityContext"]["runAsUser"] == 65534
+    assert pod["imagePullSecrets"] == [{"name": "mirror"}]
+    assert "nodeAffinity" in pod["affinity"] and pod["nodeSelector"] == {"pool": "system"}
+    assert pod["tolerations"] == [{"key": "pool", "operator": "Exists"}] and pod["topologySpreadConstraints"][0]["maxSkew"] == 2
+    assert pod["serviceAccountName"] == "coredns"
+    kubedns, dnsmasq, _, log = pod["containers"]
+    assert kubedns["resources"]["limits"] == {"memory": "170Mi"} and dnsmasq["resources"]["limits"] == {"memory": "64Mi"}
+    assert {"name": "WATCHED", "value": "yes"} in kubedns["env"] and {"name": "certs", "mountPath": "/certs"} in kubedns["volumeMounts"]
+    assert kubedns["imagePullPolicy"] == "Always" and log["name"] == "log" and pod["initContainers"][0]["name"] == "first"
+    assert {"name": "certs", "emptyDir": {}} in pod["volumes"]
+    s = o["Service", "kube-dns"]
+    assert s["spec"]["clusterIPs"] == ["10.96.0.10", "fd00:10:96::a"] and s["spec"]["ipFamilyPolicy"] == "PreferDualStack"
+    assert s["spec"]["trafficDistribution"] == "PreferClose" and s["spec"]["selector"] == {"k8s-app": "kube-dns"}
+    assert o["PodDisruptionBudget", "coredns"]["spec"]["minAvailable"] == 2 and "maxUnavailable" not in o["PodDisruptionBudget", "coredns"]["spec"]
+    assert o["ClusterRoleBinding", "dns-reader"]["roleRef"]["name"] == "dns-reader"
+    assert o["ClusterRoleBinding", "dns-reader"]["subjects"][0]["name"] == "coredns"
+    assert o["ServiceAccount", "coredns"]["metadata"]["annotations"]["a"] == "b"
+    monitor = o["PodMonitor", "coredns"]
+    assert monitor["metadata"]["namespace"] == "monitoring" and monitor["metadata"]["labels"]["release"] == "kps"
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["kube-system"]}
+    assert monitor["spec"]["podMetricsEndpoints"][0]["interval"] == "30s"
+    scaler = o["Deployment", "coredns-autoscaler"]["spec"]["template"]["spec"]["containers"][0]
+    assert scaler["image"] == "mirror.example/cpa:v1.8.8" and scaler["command"][-1] == "--nodelabels=pool=apps"
+    assert "--target=Deployment/coredns" in scaler["command"]
+    linear = yaml.safe_load(o["ConfigMap", "coredns-autoscaler"]["data"]["linear"])
+    assert (linear["coresPerReplica"], linear["min"], linear["max"]) == (128, 3, 12)
+    role = o["Role", "coredns-autoscaler"]["rules"]
+    assert [r["resourceNames"] for r in role] == [["coredns-autoscaler"], ["coredns"]]
+    for x in o.values():
+        assert x["metadata"]["labels"]["owner"] == "platform" and x["metadata"]["annotations"]["ticket"] == "7", x["metadata"]
+
+
+def test_values_of_the_coredns_chart_without_effect_are_named():
+    _, notes, said = helm("-set", SETTINGS[1], "-notes", "-f", ROOT / "tests/helm/coredns-values.yaml")
+    assert not said
+    for value in ("image.repository", "servers", "extraConfig", "zoneFiles", "livenessProbe", "readinessProbe", "securityContext",
+                  "prometheus.service", "prometheus.monitor.selector", "service.selector", "extraSecrets", "rbac.pspEnable",
+                  "autoscaler.livenessProbe", "autoscaler.configmap.annotations", "deployment.skipConfig"):
+        assert f"\n  * {value}" in notes, value
+    assert "  * " not in helm(*SETTINGS, "-notes")[1]
