@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/percent.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "sidecar/ask.h"
@@ -113,7 +114,7 @@ start(struct ask *ask, struct ask_entry *entry)
 	if (net_ask(&entry->net, &ask->dns, &entry->name, entry->type, CLASS_IN, ASK_TIMEOUT_MS))
 		end_dns(entry);
 	if (ask->kubedns != NULL) {
-		char *escaped = url_escape(dname_to_text(entry->name.wire, name));
+		char *escaped = percent_encode(dname_to_text(entry->name.wire, name));
 		char *target = xasprintf("/explain?name=%s", escaped);
 		if (fetch_start(&entry->fetch, ask->kubedns, target, ASK_EXPLAIN_MAX))
 			end_explain(entry);

@@ -52,22 +52,6 @@ url_parse(struct url *url, const char *text, const char **why)
 	return 0;
 }
 
-char *
-url_escape(const char *text)
-{
-	char *escaped = xmalloc(3 * strlen(text) + 1), *out = escaped;
-
-	for (; *text != '\0'; text++) {
-		unsigned char c = (unsigned char)*text;
-		if (isalnum(c) || c == '-' || c == '.' || c == '_' || c == '~')
-			*out++ = (char)c;
-		else
-			out += sprintf(out, "%%%02X", c);
-	}
-	*out = '\0';
-	return escaped;
-}
-
 /* One header line without its end; false if it is none. Only the length is of interest. */
 static bool
 read_header(struct fetch_head *head, const char *line, size_t len)

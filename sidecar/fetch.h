@@ -41,9 +41,6 @@ enum fetch_head_result { HEAD_MORE, HEAD_OK, HEAD_BAD };
 /* Reads the status line and headers at the start of `bytes`. */
 enum fetch_head_result fetch_head_read(struct fetch_head *head, const char *bytes, size_t len);
 
-/* `text` with every byte that a query may not hold as %XX; caller frees. */
-char *url_escape(const char *text);
-
 struct fetch {
 	bool busy;
 	int fd;

@@ -122,7 +122,7 @@ list_item(void *arg, const char *bytes, size_t len)
 		malformed(s, "a list that does not say what it is");
 		return -EBADMSG;
 	}
-	if (s->reflector.phase == REFLECTOR_PROBE)
+	if (reflector_phase(s->reflector) == REFLECTOR_PROBE)
 		return 0;
 	char *out = room(s->watch, len);
 	size_t trimmed = json_prune_object(s->keep, bytes, len, out);
@@ -157,7 +157,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 	struct json_object *json = parse(s, bytes, len);
 	if (!json)
 		return -EBADMSG;
-	reflector_page(&s->reflector, string_at(json, "resourceVersion", NULL, NULL),
+	reflector_page(s->reflector, string_at(json, "resourceVersion", NULL, NULL),
 	    string_at(json, "continue", NULL, NULL));
 	json_object_put(json);
 	return 0;
@@ -218,11 +218,11 @@ event_object(struct api_stream *s, struct json_object *json, enum api_stream_eve
 		}
 		mark = string_at(json, "metadata", "annotations", "k8s.io/initial-events-end");
 	}
-	s->objects += s->reflector.listing && type != API_STREAM_BOOKMARK;
+	s->objects += reflector_listing(s->reflector) && type != API_STREAM_BOOKMARK;
 	enum reflector_event event = type == API_STREAM_ADDED      ? REFLECTOR_ADDED
 				     : type == API_STREAM_BOOKMARK ? REFLECTOR_BOOKMARK
 								   : REFLECTOR_CHANGED;
-	if (reflector_event(&s->reflector, clock_mono_ms(), event,
+	if (reflector_event(s->reflector, clock_mono_ms(), event,
 		string_at(json, "metadata", "resourceVersion", NULL),
 		mark && strcmp(mark, "true") == 0) &&
 	    s->wanted) {

@@ -87,7 +87,7 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 	(void)from;
 	(void)to_port;
 	(void)from_port;
-	if (s->reached && s->reflector.phase == REFLECTOR_WATCH)
+	if (s->reached && reflector_phase(s->reflector) == REFLECTOR_WATCH)
 		return CURL_PREREQFUNC_ABORT;
 	s->reached = true;
 	s->watch->away = false;
@@ -102,8 +102,8 @@ wake_others(const struct api_stream *s)
 	struct api_stream *streams = s->watch->streams;
 	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
 	for (unsigned i = 0; i < API_COUNT; i++) {
-		if (streams[i].unanswered && streams[i].reflector.due_ms > soon)
-			streams[i].reflector.due_ms = soon;
+		if (streams[i].unanswered)
+			reflector_bring_forward(streams[i].reflector, soon);
 	}
 }
 
@@ -121,7 +121,7 @@ answered(struct api_stream *s)
 		return;
 	wake_others(s);
 	api_response_begin(s);
-	if (!reflector_answered(&s->reflector, clock_mono_ms()) || !s->wanted)
+	if (!reflector_answered(s->reflector, clock_mono_ms()) || !s->wanted)
 		return;
 	s->objects = 0;
 	if (s->id == API_SLICES && s->watch->streams[API_ENDPOINTS].wanted) {
@@ -147,7 +147,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
-		reflector_progress(&s->reflector, clock_mono_ms());
+		reflector_progress(s->reflector, clock_mono_ms());
 	int error = api_response_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
 		solved(s);
@@ -169,7 +169,7 @@ api_stream_start(struct api_stream *s, int64_t now_ms)
 {
 	struct watch *w = s->watch;
 	const char *verb = NULL;
-	char *query = reflector_query(&s->reflector, now_ms, &verb);
+	char *query = reflector_query(s->reflector, now_ms, &verb);
 	char *url = xasprintf("%s%s?%s%s", w->cluster.url, s->place, query, s->selector);
 	forget_request(s);
 	s->verb = *verb == 'w' ? VERB_WATCH : VERB_LIST;
@@ -225,7 +225,7 @@ static void
 report(struct api_stream *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
-	if (refused && s->reflector.phase == REFLECTOR_WATCHLIST)
+	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
 		log_info(
 		    "%s: no watch list here (%d); listing in pages", s->resource->name, s->status);
 	else if (s->status == 410 || s->too_large)
@@ -275,13 +275,13 @@ api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
 	if (end.unreached)
 		server_is_away(w, now_ms);
 	report(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
-	if (reflector_ended(&s->reflector, now_ms, &end) && s->wanted) {
+	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
 		api_stream_tell(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
 	for (unsigned i = 0; i < API_COUNT && (end.broken || !end.status); i++)
-		reflector_doubt(&w->streams[i].reflector);
+		reflector_doubt(w->streams[i].reflector);
 	curl_multi_remove_handle(w->multi, s->easy);
 	api_request_clear(s);
 }
@@ -310,9 +310,9 @@ api_stream_late(struct api_stream *s, int64_t now_ms, const char *why)
 void
 api_stream_stop(struct api_stream *s)
 {
-	if (!s->reflector.running)
+	if (!reflector_running(s->reflector))
 		return;
-	s->reflector.running = false;
+	reflector_dropped(s->reflector);
 	curl_multi_remove_handle(s->watch->multi, s->easy);
 	framer_clear(&s->framer);
 	api_request_clear(s);
@@ -330,7 +330,7 @@ api_stream_init(struct api_stream *s, struct watch *w, enum api_resource_id id)
 	if (!s->easy)
 		log_fatalx("out of memory");
 	api_response_init(s);
-	reflector_init(&s->reflector, !s->resource->required);
+	s->reflector = reflector_new(!s->resource->required);
 }
 
 void
@@ -339,7 +339,7 @@ api_stream_clear(struct api_stream *s)
 	api_stream_stop(s);
 	api_response_clear(s);
 	curl_easy_cleanup(s->easy);
-	reflector_clear(&s->reflector);
+	reflector_free(s->reflector);
 	free(s->place);
 	free(s->selector);
 	free(s->problem);

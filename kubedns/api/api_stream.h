@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "kubedns/api/api_server.h"
+#include "kubedns/api/backoff.h"
 #include "kubedns/api/framer.h"
 #include "kubedns/cluster/object.h"
 #include "kubedns/api/reflector.h"
@@ -67,7 +68,7 @@ struct api_stream {
 	enum api_resource_id id;
 	const struct api_resource *resource;
 	const struct json_prune_keep *keep;
-	struct reflector reflector;
+	struct reflector *reflector;
 	bool wanted;
 	char *place,
 	    *selector; /* path below the server's URL; query parameters that filter, "" or "&..." */

@@ -1,11 +1,12 @@
-#include "kubedns/api/reflector.h"
+#include "kubedns/api/reflector_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/percent.h"
 #include "lib/xalloc.h"
 
-enum { TIMEOUT_MIN_S = 300, TIMEOUT_SPREAD_S = 300, BRIEF_MS = 1000 };
+enum { TIMEOUT_MIN_S = 300, TIMEOUT_SPREAD_S = 300 };
 
 const char *
 relist_reason_name(enum relist_reason reason)
@@ -21,74 +22,57 @@ relist_reason_name(enum relist_reason reason)
 	return names[reason];
 }
 
-void
-reflector_init(struct reflector *r, bool optional)
+struct reflector *
+reflector_new(bool optional)
 {
-	*r = (struct reflector){
-		.phase = REFLECTOR_WATCHLIST, .optional = optional, .reason = RELIST_START
-	};
+	struct reflector *r = xcalloc(1, sizeof(*r));
+	r->optional = optional;
+	return r;
 }
 
-void
-reflector_clear(struct reflector *r)
+static void
+free_versions(struct reflector *r)
 {
 	free(r->version);
 	free(r->first_version);
 	free(r->token);
-	r->version = r->first_version = r->token = NULL;
 }
 
-static void
-set(char **field, const char *value)
+void
+reflector_free(struct reflector *r)
+{
+	if (!r)
+		return;
+	free_versions(r);
+	free(r);
+}
+
+void
+reflector_restart(struct reflector *r)
+{
+	struct reflector anew = { .optional = r->optional };
+	memcpy(anew.relists, r->relists, sizeof(anew.relists));
+	free_versions(r);
+	*r = anew;
+}
+
+void
+reflector_set_text(char **field, const char *value)
 {
 	char *copy = value && *value ? xstrdup(value) : NULL;
 	free(*field);
 	*field = copy;
 }
 
-/* `text` for a query's value: versions and continue tokens are opaque. Caller frees. */
-static char *
-escape(const char *text)
-{
-	static const char hex[] = "0123456789ABCDEF";
-	char *out = xmalloc(strlen(text) * 3 + 1), *p = out;
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-		if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-		    strchr("-._~", c)) {
-			*p++ = (char)c;
-		} else {
-			*p++ = '%';
-			*p++ = hex[c >> 4];
-			*p++ = hex[c & 15];
-		}
-	}
-	*p = '\0';
-	return out;
-}
-
-/* Everything has to be listed: with a WatchList unless the server is known to have none. */
-static void
-list_anew(struct reflector *r, int64_t now_ms, enum relist_reason reason)
-{
-	r->phase = now_ms < r->no_watchlist_until_ms ? REFLECTOR_LIST : REFLECTOR_WATCHLIST;
-	r->reason = reason;
-	r->listing = false;
-	r->pages = r->expired_tokens = 0;
-	set(&r->token, NULL);
-	set(&r->first_version, NULL);
-	set(&r->version, NULL);
-}
-
 char *
 reflector_query(struct reflector *r, int64_t now_ms, const char **verb)
 {
-	char *version = escape(r->version ? r->version : ""),
-	     *token = escape(r->token ? r->token : ""), *query = NULL;
+	char *version = percent_encode(r->version ? r->version : ""),
+	     *token = percent_encode(r->token ? r->token : ""), *query = NULL;
 	r->running = true;
 	r->started_ms = r->progress_ms = now_ms;
 	r->answered_ms = 0;
-	r->whole = r->live_seen = r->any_event = false;
+	r->head_seen = r->live_seen = r->any_event = false;
 	r->timeout_s = TIMEOUT_MIN_S + (unsigned)backoff_jitter(TIMEOUT_SPREAD_S);
 	*verb = r->phase == REFLECTOR_WATCHLIST || r->phase == REFLECTOR_WATCH ? "watch" : "list";
 	switch (r->phase) {
@@ -143,8 +127,8 @@ reflector_progress(struct reflector *r, int64_t now_ms)
 		r->progress_ms = now_ms;
 }
 
-static bool
-synced(struct reflector *r, int64_t now_ms)
+bool
+reflector_listing_ended(struct reflector *r, int64_t now_ms)
 {
 	r->listing = false;
 	r->synced = true;
@@ -159,11 +143,11 @@ reflector_event(struct reflector *r, int64_t now_ms, enum reflector_event event,
 {
 	r->any_event = true;
 	if (version && *version)
-		set(&r->version, version);
+		reflector_set_text(&r->version, version);
 	if (!r->listing)
 		return false;
 	if (end_mark)
-		return synced(r, now_ms);
+		return reflector_listing_ended(r, now_ms);
 	if (event != REFLECTOR_ADDED)
 		r->live_seen = true;
 	return false;
@@ -172,218 +156,14 @@ reflector_event(struct reflector *r, int64_t now_ms, enum reflector_event event,
 void
 reflector_page(struct reflector *r, const char *version, const char *token)
 {
-	r->whole = true;
+	r->head_seen = true;
 	if (r->phase != REFLECTOR_LIST)
 		return;
 	/* Pages after an expired token are of a later moment: what changed between is in a watch
 	 * from the first page on. */
 	if (!r->first_version)
-		set(&r->first_version, version);
-	set(&r->token, token);
-}
-
-static void
-wait_ms(struct reflector *r, int64_t now_ms, int64_t ms)
-{
-	r->due_ms = now_ms + ms;
-}
-
-static void
-back_off(struct reflector *r, int64_t now_ms)
-{
-	wait_ms(r, now_ms, backoff_failed(&r->backoff, now_ms, BACKOFF_MAX_MS));
-}
-
-/* The version is too old, or of a future that no longer exists. */
-static void
-version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
-{
-	bool just_listed = r->synced && now_ms - r->synced_ms < REFLECTOR_SILENCE_MS;
-	bool was_listing = r->listing || r->phase == REFLECTOR_LIST ||
-			   (r->phase == REFLECTOR_WATCHLIST && !r->answered_ms);
-	bool had_events = r->any_event && !r->listing;
-	list_anew(r, now_ms, reason);
-	if ((just_listed && !had_events) || was_listing)
-		back_off(r, now_ms);
-	else
-		wait_ms(r, now_ms, backoff_jitter(REFLECTOR_RELIST_JITTER_MS));
-}
-
-/* A WatchList that will not come to its end: a list instead. */
-static void
-no_watchlist(struct reflector *r, int64_t now_ms)
-{
-	r->no_watchlist_until_ms = now_ms + REFLECTOR_NO_WATCHLIST_MS;
-	r->breaks = 0;
-	list_anew(r, now_ms, RELIST_FALLBACK);
-}
-
-/* The token of a page has expired: the 410 may carry one for the rest as it is now. */
-static void
-token_expired(struct reflector *r, int64_t now_ms, const char *token)
-{
-	r->expired_tokens++;
-	if (token && *token) {
-		set(&r->token, token);
-	} else {
-		list_anew(r, now_ms, RELIST_EXPIRED);
-	}
-	if (r->expired_tokens > 1 || !r->token)
-		back_off(r, now_ms);
-	else
-		wait_ms(r, now_ms, 0);
-}
-
-/* Not a 200. */
-static void
-refused(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
-{
-	int status = end->status;
-	bool paging = r->phase == REFLECTOR_LIST && r->token;
-	bool denied = status == 403 || status == 404;
-	if (!denied || !r->denied_ms)
-		r->denied_ms = denied ? now_ms : 0;
-	r->denied_last_ms = denied ? now_ms : 0;
-	r->denied_status = denied ? status : 0;
-	if (end->too_large && r->version) {
-		version_lost(r, now_ms, RELIST_WENT_BACK);
-	} else if (end->retry_after_ms >= 0 && (status == 429 || status >= 500)) {
-		int64_t ms = end->retry_after_ms < 1000 ? 1000 : end->retry_after_ms;
-		if (ms > REFLECTOR_RETRY_AFTER_MAX_MS)
-			ms = REFLECTOR_RETRY_AFTER_MAX_MS;
-		wait_ms(r, now_ms, ms + backoff_jitter(ms / 10));
-	} else if (status == 401 && end->new_token && !r->retried_token) {
-		r->retried_token = true;
-		wait_ms(r, now_ms, 0);
-	} else if (r->phase == REFLECTOR_WATCHLIST && (status == 400 || status == 422)) {
-		no_watchlist(r, now_ms);
-		wait_ms(r, now_ms, 0);
-	} else if (status == 410 && paging) {
-		token_expired(r, now_ms, end->token);
-	} else if (status == 410) {
-		version_lost(r, now_ms, RELIST_EXPIRED);
-	} else if (status == 400 || status == 422) {
-		list_anew(r, now_ms, RELIST_REFUSED);
-		back_off(r, now_ms);
-	} else if (r->optional && reflector_denied(r)) {
-		wait_ms(r, now_ms, REFLECTOR_OPTIONAL_RETRY_MS);
-	} else {
-		back_off(r, now_ms);
-		/* The answer that makes it a fact is asked for when the time has come. */
-		int64_t fact_ms = r->denied_ms + REFLECTOR_DENIED_MS;
-		if (denied && !reflector_denied(r) && !r->denied_asked && r->due_ms > fact_ms) {
-			r->due_ms = fact_ms;
-			r->denied_asked = true;
-		}
-	}
-}
-
-/* A page of a list, or the answer to a probe, was whole. True if it was the last page. */
-static bool
-page_ended(struct reflector *r, int64_t now_ms)
-{
-	r->breaks = 0;
-	wait_ms(r, now_ms, 0);
-	if (r->phase == REFLECTOR_PROBE) {
-		r->phase = REFLECTOR_WATCH;
-		return false;
-	}
-	if (r->token && ++r->pages < REFLECTOR_PAGES_MAX)
-		return false;
-	if (r->token || !r->first_version) {
-		list_anew(r, now_ms, RELIST_INCOMPLETE);
-		back_off(r, now_ms);
-		return false;
-	}
-	set(&r->version, r->first_version);
-	r->phase = REFLECTOR_WATCH;
-	return synced(r, now_ms);
-}
-
-/*
- * A live watch has ended in good order: its timeoutSeconds are over, or the server wants to have
- * fewer of them.
- */
-static void
-watch_ended(struct reflector *r, int64_t now_ms)
-{
-	bool brief = now_ms - r->answered_ms < BRIEF_MS; /* however long the answer took */
-	r->phase = REFLECTOR_WATCH;
-	r->brief = brief ? r->brief + 1 : 0;
-	if (r->brief >= 2 && !r->any_event)
-		back_off(r, now_ms);
-	else
-		r->due_ms = r->brief >= 2 ? r->started_ms + BRIEF_MS : now_ms;
-}
-
-/* A 200 whose body was cut off, or nothing at all. */
-static void
-broke(struct reflector *r, int64_t now_ms, bool unreached)
-{
-	if (r->phase == REFLECTOR_WATCHLIST && r->listing) {
-		bool silent = now_ms - r->progress_ms >= REFLECTOR_SILENCE_MS;
-		if (silent || ++r->breaks >= 2)
-			no_watchlist(r, now_ms);
-		else
-			list_anew(r, now_ms, RELIST_INCOMPLETE);
-	} else if (r->phase == REFLECTOR_LIST ||
-		   (r->phase == REFLECTOR_WATCHLIST && !r->answered_ms)) {
-		; /* the same page again; the same WatchList again */
-	} else if (!r->version) {
-		list_anew(r, now_ms, RELIST_INCOMPLETE);
-	} else {
-		r->phase = REFLECTOR_PROBE; /* who answers next may know less than we do */
-	}
-	if (unreached)
-		wait_ms(r, now_ms, 0);
-	else
-		back_off(r, now_ms);
-}
-
-/* An ERROR event inside a 200. */
-static void
-error_event(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
-{
-	if (end->error_code == 410) {
-		version_lost(r, now_ms, RELIST_EXPIRED);
-	} else if (end->too_large) {
-		version_lost(r, now_ms, RELIST_WENT_BACK);
-	} else if (!r->listing && r->version) {
-		r->phase =
-		    REFLECTOR_WATCH; /* it is still the same server, and knows more than we do */
-		back_off(r, now_ms);
-	} else {
-		broke(r, now_ms, false);
-	}
-}
-
-bool
-reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
-{
-	bool page = r->phase == REFLECTOR_LIST || r->phase == REFLECTOR_PROBE;
-	bool ended = false;
-	r->running = false;
-	if (end->status && end->status != 200) {
-		refused(r, now_ms, end);
-		/* Not a clean end, so as after a break; but what is only late or lacks a token is
-		 * asked again as it was. */
-		if (r->phase == REFLECTOR_WATCH && end->status != 429 && end->status != 401)
-			r->phase = REFLECTOR_PROBE;
-		return false;
-	}
-	if (!end->status)
-		r->denied_ms = r->denied_last_ms = 0;
-	if (end->error_code)
-		error_event(r, now_ms, end);
-	else if (!end->status || end->broken || end->malformed)
-		broke(r, now_ms, end->unreached);
-	else if (page && r->whole)
-		ended = page_ended(r, now_ms);
-	else if (page || r->listing || !r->version)
-		broke(r, now_ms, false);
-	else
-		watch_ended(r, now_ms);
-	return ended;
+		reflector_set_text(&r->first_version, version);
+	reflector_set_text(&r->token, token);
 }
 
 void
@@ -415,4 +195,83 @@ bool
 reflector_denied(const struct reflector *r)
 {
 	return r->denied_ms && r->denied_last_ms - r->denied_ms >= REFLECTOR_DENIED_MS;
+}
+
+void
+reflector_denial_restart(struct reflector *r)
+{
+	r->denied_ms = r->denied_last_ms;
+}
+
+void
+reflector_set_optional(struct reflector *r, bool optional)
+{
+	r->optional = optional;
+}
+
+void
+reflector_dropped(struct reflector *r)
+{
+	r->running = false;
+}
+
+void
+reflector_bring_forward(struct reflector *r, int64_t due_ms)
+{
+	if (r->due_ms > due_ms)
+		r->due_ms = due_ms;
+}
+
+int64_t
+reflector_due_ms(const struct reflector *r)
+{
+	return r->due_ms;
+}
+
+bool
+reflector_running(const struct reflector *r)
+{
+	return r->running;
+}
+
+enum reflector_phase
+reflector_phase(const struct reflector *r)
+{
+	return r->phase;
+}
+
+bool
+reflector_listing(const struct reflector *r)
+{
+	return r->listing;
+}
+
+bool
+reflector_synced(const struct reflector *r)
+{
+	return r->synced;
+}
+
+int64_t
+reflector_denied_since_ms(const struct reflector *r)
+{
+	return r->denied_ms;
+}
+
+int
+reflector_denied_status(const struct reflector *r)
+{
+	return r->denied_status;
+}
+
+unsigned
+reflector_failures(const struct reflector *r)
+{
+	return r->backoff.failures;
+}
+
+uint64_t
+reflector_relists(const struct reflector *r, enum relist_reason reason)
+{
+	return r->relists[reason];
 }

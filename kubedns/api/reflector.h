@@ -9,10 +9,10 @@
  *	   |  +--+ broke before its end mark   +--+ next page      |  +-+ ended      |
  *	   +-------- live; ended in good order --------------------+----------200----+
  *
- * Whoever owns it makes one request at a time with reflector_query(), reports what comes back
- * (status, events, the end), and asks reflector_due_ms() when the next one may start. Every
- * fault's consequence is decided in reflector_ended(), nowhere else. Time is the caller's
- * monotonic clock in milliseconds.
+ * The caller makes one request at a time with reflector_query(), reports what comes back (status,
+ * events, the end), and asks reflector_due_ms() when the next one may start. What follows from a
+ * fault (the next request, the wait before it, a relist) is decided in reflector_ended(), nowhere
+ * else. Time is the caller's monotonic clock in milliseconds.
  */
 #ifndef KUBEDNS_API_REFLECTOR_H
 #define KUBEDNS_API_REFLECTOR_H
@@ -20,8 +20,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "kubedns/api/backoff.h"
 
 enum {
 	REFLECTOR_PAGE = 500,       /* objects a page */
@@ -52,40 +50,6 @@ enum relist_reason {
 
 enum reflector_event { REFLECTOR_ADDED, REFLECTOR_CHANGED, REFLECTOR_BOOKMARK };
 
-struct reflector {
-	enum reflector_phase phase; /* of the request in flight, or of the next one */
-	bool optional;              /* once it is known to be denied, ask rarely */
-	bool running;
-	int64_t due_ms;      /* when the next request may start */
-	char *version;       /* of the last event; NULL: none */
-	char *first_version; /* of the list's first page, from which the watch will start */
-	char *token;         /* continue; NULL: first page */
-	bool whole;          /* the page said that it is the last one, or more: a head was seen */
-	unsigned pages;
-	bool listing;            /* WATCHLIST before its end mark, LIST */
-	bool synced;             /* at least once */
-	unsigned breaks;         /* WatchLists that ended before the end mark, in a row */
-	unsigned expired_tokens; /* 410s of one list */
-	unsigned brief;          /* watches that ended at once, in a row */
-	int64_t no_watchlist_until_ms;
-	int64_t synced_ms;      /* the last time */
-	int64_t denied_ms;      /* since when only 403 and 404 came; 0: not */
-	int64_t denied_last_ms; /* the last of them */
-	bool denied_asked;      /* the request that makes it a fact was brought forward */
-	int denied_status;      /* which of them */
-	bool retried_token;     /* a 401 was answered with a new token already */
-	struct backoff backoff;
-	enum relist_reason reason; /* of the listing that is due or running */
-	/* the request in flight */
-	int64_t started_ms, answered_ms, progress_ms;
-	bool live_seen; /* an event that no WatchList begins with:
-			 * the server does not know WatchList */
-	bool any_event;
-	unsigned timeout_s;
-	/* counters */
-	uint64_t relists[RELIST_COUNT];
-};
-
 /* How a request ended. */
 struct reflector_end {
 	int status;        /* HTTP; 0: none came */
@@ -99,9 +63,23 @@ struct reflector_end {
 	bool new_token;         /* a bearer token that was not tried yet is there */
 };
 
-/* Starts at WATCHLIST, due at once. */
-void reflector_init(struct reflector *r, bool optional);
-void reflector_clear(struct reflector *r);
+struct reflector;
+
+/* Starts at WATCHLIST, due at once; caller frees with reflector_free (NULL is fine). */
+struct reflector *reflector_new(bool optional);
+void reflector_free(struct reflector *r);
+
+/* Starts anew, as after reflector_new; the relist counters go on. */
+void reflector_restart(struct reflector *r);
+
+/* A resource that is optional and known to be denied is asked for rarely. */
+void reflector_set_optional(struct reflector *r, bool optional);
+
+/* The caller has dropped the request in flight, without consequence. */
+void reflector_dropped(struct reflector *r);
+
+/* The next request may start at `due_ms` at the latest. */
+void reflector_bring_forward(struct reflector *r, int64_t due_ms);
 
 /*
  * The query string of the next request (caller frees),
@@ -140,8 +118,32 @@ void reflector_doubt(struct reflector *r);
 /* When the request in flight has to be ended as broken (INT64_MAX: never), and why. */
 int64_t reflector_deadline_ms(const struct reflector *r, const char **why);
 
+/* When the next request may start. */
+int64_t reflector_due_ms(const struct reflector *r);
+
+/* Whether a request is in flight, and the phase of that request or of the next one. */
+bool reflector_running(const struct reflector *r);
+enum reflector_phase reflector_phase(const struct reflector *r);
+
+/* Whether a listing has begun and not ended yet; whether one has ended at least once. */
+bool reflector_listing(const struct reflector *r);
+bool reflector_synced(const struct reflector *r);
+
+/* Since when only 403 and 404 came, 0: the last answer was another; and which of them was last. */
+int64_t reflector_denied_since_ms(const struct reflector *r);
+int reflector_denied_status(const struct reflector *r);
+
 /* Whether it has been forbidden or missing for so long that this is believed. */
 bool reflector_denied(const struct reflector *r);
+
+/* The denial says nothing about this resource alone: it counts from its last answer on. */
+void reflector_denial_restart(struct reflector *r);
+
+/* Failures in a row, from which the next wait is drawn. */
+unsigned reflector_failures(const struct reflector *r);
+
+/* Listings begun for this reason. */
+uint64_t reflector_relists(const struct reflector *r, enum relist_reason reason);
 
 /* "start", "expired", ... */
 const char *relist_reason_name(enum relist_reason reason);

@@ -7,6 +7,7 @@
 #include "kubedns/api/api_stream.h"
 #include "lib/clock.h"
 #include "lib/log.h"
+#include "lib/percent.h"
 #include "lib/xalloc.h"
 
 enum { OPTIONAL_GRACE_MS = 30000, SETTLE_MS = 3000, FDS_MAX = 32 };
@@ -60,9 +61,9 @@ static void
 select_by(struct api_stream *s, const char *parameter, const char *prefix, const char *value)
 {
 	char *plain = xasprintf("%s%s", prefix, value);
-	char *escaped = curl_easy_escape(s->easy, plain, 0);
+	char *escaped = percent_encode(plain);
 	char *more = xasprintf("%s&%s=%s", s->selector, parameter, escaped);
-	curl_free(escaped);
+	free(escaped);
 	free(plain);
 	free(s->selector);
 	s->selector = more;
@@ -71,11 +72,11 @@ select_by(struct api_stream *s, const char *parameter, const char *prefix, const
 static void
 within(struct api_stream *s, const char *namespace)
 {
-	char *escaped = curl_easy_escape(s->easy, namespace, 0);
+	char *escaped = percent_encode(namespace);
 	free(s->place);
 	s->place =
 	    xasprintf("%s/namespaces/%s/%s", s->resource->group_path, escaped, s->resource->name);
-	curl_free(escaped);
+	free(escaped);
 }
 
 /* What the configuration asks for: which resources, and which of their objects. */
@@ -180,10 +181,16 @@ gate_ms(const struct watch *w)
 	if (!w->away)
 		return 0;
 	for (unsigned i = 0; i < API_COUNT; i++) {
-		if (w->streams[i].reflector.running && !w->streams[i].reached)
+		if (reflector_running(w->streams[i].reflector) && !w->streams[i].reached)
 			return INT64_MAX;
 	}
 	return w->away_due_ms;
+}
+
+static int64_t
+max_ms(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
 }
 
 /* The moment of the watch's own next deadline. */
@@ -195,18 +202,17 @@ next_deadline(const struct watch *w, int64_t now)
 	bool token = api_server_has_token(&w->cluster);
 	for (unsigned i = 0; i < API_COUNT && !w->no_api; i++) {
 		const struct api_stream *s = &w->streams[i];
+		const struct reflector *r = s->reflector;
 		const char *why;
 		int64_t at = INT64_MAX;
-		if (s->reflector.running)
-			at = reflector_deadline_ms(&s->reflector, &why);
+		if (reflector_running(r))
+			at = reflector_deadline_ms(r, &why);
 		else if (s->wanted)
-			at = !token                       ? w->cluster.token_due_ms
-			     : s->reflector.due_ms > gate ? s->reflector.due_ms
-							  : gate;
-		if (!w->ready && s->reflector.denied_ms &&
-		    s->reflector.denied_ms + SETTLE_MS > now &&
-		    s->reflector.denied_ms + SETTLE_MS < at)
-			at = s->reflector.denied_ms + SETTLE_MS; /* it is settled then */
+			at = !token ? w->cluster.token_due_ms : max_ms(reflector_due_ms(r), gate);
+		int64_t settled_ms = reflector_denied_since_ms(r) + SETTLE_MS;
+		if (!w->ready && reflector_denied_since_ms(r) && settled_ms > now &&
+		    settled_ms < at)
+			at = settled_ms;
 		next = at < next ? at : next;
 	}
 	return next;
@@ -259,9 +265,9 @@ watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
 static bool
 slices_alone_denied(struct watch *w)
 {
-	struct reflector *slices = &w->streams[API_SLICES].reflector;
-	if (w->streams[API_SERVICES].reflector.denied_ms)
-		slices->denied_ms = slices->denied_last_ms;
+	struct reflector *slices = w->streams[API_SLICES].reflector;
+	if (reflector_denied_since_ms(w->streams[API_SERVICES].reflector))
+		reflector_denial_restart(slices);
 	return reflector_denied(slices);
 }
 
@@ -274,25 +280,25 @@ choose_endpoints(struct watch *w)
 {
 	struct api_stream *slices = &w->streams[API_SLICES];
 	struct api_stream *endpoints = &w->streams[API_ENDPOINTS];
-	if (!endpoints->wanted && endpoints->reflector.running)
+	if (!endpoints->wanted && reflector_running(endpoints->reflector))
 		api_stream_stop(endpoints);
-	slices->reflector.optional = endpoints->wanted;
+	reflector_set_optional(slices->reflector, endpoints->wanted);
 	if (endpoints->wanted || !slices_alone_denied(w))
 		return;
 	log_warnx("endpointslices: %s: using Endpoints instead (at most 1,000 addresses of a "
 		  "Service); apply the ClusterRole of conf/kubernetes, which grants list and watch "
 		  "of endpointslices.discovery.k8s.io",
-	    slices->reflector.denied_status == 403 ? "forbidden" : "not served");
-	reflector_clear(&endpoints->reflector);
-	reflector_init(&endpoints->reflector, false);
+	    reflector_denied_status(slices->reflector) == 403 ? "forbidden" : "not served");
+	reflector_restart(endpoints->reflector);
 	endpoints->wanted = true;
 }
 
 static bool
 settled(const struct api_stream *s, int64_t now)
 {
-	const struct reflector *r = &s->reflector;
-	return !s->wanted || r->synced || (r->denied_ms && now - r->denied_ms >= SETTLE_MS);
+	int64_t denied_ms = reflector_denied_since_ms(s->reflector);
+	return !s->wanted || reflector_synced(s->reflector) ||
+	       (denied_ms && now - denied_ms >= SETTLE_MS);
 }
 
 static void
@@ -301,8 +307,9 @@ look_ready(struct watch *w, int64_t now)
 	const struct api_stream *s = w->streams;
 	if (w->ready || w->no_api)
 		return;
-	if (!s[API_SERVICES].reflector.synced ||
-	    !(s[API_SLICES].reflector.synced || s[API_ENDPOINTS].reflector.synced))
+	if (!reflector_synced(s[API_SERVICES].reflector) ||
+	    !(reflector_synced(s[API_SLICES].reflector) ||
+		reflector_synced(s[API_ENDPOINTS].reflector)))
 		return;
 	if (!w->required_ms)
 		w->required_ms = now;
@@ -336,8 +343,8 @@ leave_connection(struct watch *w, int64_t now)
 {
 	for (unsigned i = 0; i < API_COUNT && w->goaway; i++) {
 		struct api_stream *s = &w->streams[i];
-		if (s->reflector.running && s->status == 200 && !s->reflector.listing &&
-		    s->verb == VERB_WATCH)
+		if (reflector_running(s->reflector) && s->status == 200 &&
+		    !reflector_listing(s->reflector) && s->verb == VERB_WATCH)
 			api_stream_break(s, now, "the server is stopping");
 	}
 	w->goaway = false;
@@ -360,10 +367,12 @@ watch_run(struct watch *w)
 	for (unsigned i = 0; i < API_COUNT; i++) {
 		struct api_stream *s = &w->streams[i];
 		const char *why = NULL;
-		if (s->reflector.running && now >= reflector_deadline_ms(&s->reflector, &why))
+		if (reflector_running(s->reflector) &&
+		    now >= reflector_deadline_ms(s->reflector, &why))
 			api_stream_late(s, now, why);
-		if (s->wanted && !s->reflector.running && now >= s->reflector.due_ms &&
-		    now >= gate_ms(w) && api_server_has_token(&w->cluster)) {
+		if (s->wanted && !reflector_running(s->reflector) &&
+		    now >= reflector_due_ms(s->reflector) && now >= gate_ms(w) &&
+		    api_server_has_token(&w->cluster)) {
 			api_stream_start(s, now);
 			started = true;
 		}

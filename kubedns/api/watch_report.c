@@ -9,13 +9,13 @@
 static void
 write_state(FILE *f, const struct api_stream *s)
 {
-	const struct reflector *r = &s->reflector;
+	const struct reflector *r = s->reflector;
 	unsigned long long objects = (unsigned long long)s->objects;
 	fprintf(f, "%s: ", s->resource->name);
-	if (r->listing || (r->phase == REFLECTOR_LIST && r->token))
+	if (reflector_listing(r))
 		fprintf(f, "%s, %llu objects so far",
-		    r->synced ? "synced, being listed anew" : "listing", objects);
-	else if (r->synced)
+		    reflector_synced(r) ? "synced, being listed anew" : "listing", objects);
+	else if (reflector_synced(r))
 		fprintf(f, "synced");
 	else if (!api_server_has_token(&s->watch->cluster))
 		fprintf(f, "waiting for the token %s", s->watch->cluster.token_file);
@@ -36,7 +36,7 @@ write_notes(FILE *f, const struct watch *w)
 		      "the ClusterRole\n",
 		    f);
 	if (w && w->streams[API_NAMESPACES].wanted &&
-	    reflector_denied(&w->streams[API_NAMESPACES].reflector))
+	    reflector_denied(w->streams[API_NAMESPACES].reflector))
 		fputs("namespaces: denied; inferred from Services: apply the ClusterRole\n", f);
 }
 
@@ -108,8 +108,9 @@ write_changes(const struct watch *w, struct metrics *m)
 	    "Listings begun, by why they had to be.");
 	for (unsigned i = 0; i < API_COUNT; i++) {
 		for (unsigned r = 0; r < RELIST_COUNT; r++)
-			metrics_value(m, (double)w->streams[i].reflector.relists[r], "resource",
-			    api_resources[i].name, "reason", relist_reason_name(r), NULL);
+			metrics_value(m, (double)reflector_relists(w->streams[i].reflector, r),
+			    "resource", api_resources[i].name, "reason", relist_reason_name(r),
+			    NULL);
 	}
 }
 
@@ -123,8 +124,8 @@ write_gauges(const struct watch *w, struct metrics *m)
 	metrics_family(m, "kubedns_api_synced", METRIC_GAUGE,
 	    "Whether the resource has been listed whole at least once.");
 	for (unsigned i = 0; i < API_COUNT; i++)
-		metrics_value(
-		    m, w->streams[i].reflector.synced, "resource", api_resources[i].name, NULL);
+		metrics_value(m, reflector_synced(w->streams[i].reflector), "resource",
+		    api_resources[i].name, NULL);
 	metrics_family(m, "kubedns_api_failing", METRIC_GAUGE,
 	    "Whether the last request for the resource failed.");
 	for (unsigned i = 0; i < API_COUNT; i++)

@@ -9,6 +9,7 @@
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/explain.h"
 #include "lib/log.h"
+#include "lib/percent.h"
 #include "lib/spelling.h"
 #include "lib/xalloc.h"
 
@@ -423,12 +424,12 @@ int
 explain_ask(const char *name, const char *address, long port)
 {
 	CURL *curl = curl_easy_init();
-	char *escaped = curl == NULL ? NULL : curl_easy_escape(curl, name, 0);
 	bool any = strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0;
 	long status = 0;
 
-	if (escaped == NULL)
+	if (curl == NULL)
 		return -ENOMEM;
+	char *escaped = percent_encode(name);
 	char *url =
 	    xasprintf("http://%s:%ld/explain?name=%s", any ? "127.0.0.1" : address, port, escaped);
 	curl_easy_setopt(curl, CURLOPT_URL, url);
@@ -442,7 +443,7 @@ explain_ask(const char *name, const char *address, long port)
 	else if (status != 200)
 		log_errorx("--explain: %s answered %ld", url, status);
 	free(url);
-	curl_free(escaped);
+	free(escaped);
 	curl_easy_cleanup(curl);
 	return code == CURLE_OK && status == 200 ? 0 : -EIO;
 }

@@ -14,7 +14,9 @@
 
 #include "kubedns/api/reflector.h"
 
-static struct reflector r;
+static struct reflector *r;
+static bool answered; /* the request in flight has its status line */
+static int64_t asked_ms;
 static int64_t now;
 static char *asked;
 
@@ -25,12 +27,29 @@ static const char *
 ask(void)
 {
 	const char *verb;
-	if (r.due_ms > now)
-		now = r.due_ms;
+	if (reflector_due_ms(r) > now)
+		now = reflector_due_ms(r);
+	answered = false;
+	asked_ms = now;
 	free(asked);
-	asked = reflector_query(&r, now, &verb);
+	asked = reflector_query(r, now, &verb);
 	assert_string_equal(verb, strncmp(asked, "watch=1", 7) == 0 ? "watch" : "list");
 	return asked;
+}
+
+/* A 200 came. */
+static bool
+answer_arrives(void)
+{
+	answered = true;
+	return reflector_answered(r, now);
+}
+
+/* Of the request in flight. */
+static unsigned
+timeout_s(void)
+{
+	return (unsigned)strtoul(strstr(asked, "timeoutSeconds=") + 15, NULL, 10);
 }
 
 static void
@@ -50,15 +69,15 @@ asks_watch_list(void)
 static int64_t
 waits(void)
 {
-	return r.due_ms > now ? r.due_ms - now : 0;
+	return reflector_due_ms(r) > now ? reflector_due_ms(r) - now : 0;
 }
 
 static void
 end_with(struct reflector_end end)
 {
-	if (end.status == 200 && !r.answered_ms)
-		reflector_answered(&r, now);
-	assert_false(reflector_ended(&r, now, &end));
+	if (end.status == 200 && !answered)
+		answer_arrives();
+	assert_false(reflector_ended(r, now, &end));
 }
 
 static void
@@ -71,7 +90,7 @@ static void
 break_off(void)
 {
 	end_with((struct reflector_end){
-	    .status = r.answered_ms ? 200 : 0, .broken = true, .retry_after_ms = -1 });
+	    .status = answered ? 200 : 0, .broken = true, .retry_after_ms = -1 });
 }
 
 static void
@@ -86,25 +105,25 @@ static void
 sync_by_watch_list(void)
 {
 	asks_watch_list();
-	assert_true(reflector_answered(&r, now));
-	assert_false(reflector_event(&r, now, REFLECTOR_ADDED, "5", false));
-	assert_true(reflector_event(&r, now, REFLECTOR_BOOKMARK, "6", true));
-	assert_false(reflector_event(&r, now, REFLECTOR_CHANGED, "7", false));
+	assert_true(answer_arrives());
+	assert_false(reflector_event(r, now, REFLECTOR_ADDED, "5", false));
+	assert_true(reflector_event(r, now, REFLECTOR_BOOKMARK, "6", true));
+	assert_false(reflector_event(r, now, REFLECTOR_CHANGED, "7", false));
 }
 
 static bool
 page(const char *version, const char *token)
 {
-	reflector_answered(&r, now);
-	reflector_page(&r, version, token);
-	return reflector_ended(&r, now, &clean);
+	answer_arrives();
+	reflector_page(r, version, token);
+	return reflector_ended(r, now, &clean);
 }
 
 static int
 begin(void **state)
 {
 	(void)state;
-	reflector_init(&r, false);
+	r = reflector_new(false);
 	now = 1000000;
 	return 0;
 }
@@ -113,7 +132,7 @@ static int
 finish(void **state)
 {
 	(void)state;
-	reflector_clear(&r);
+	reflector_free(r);
 	free(asked);
 	asked = NULL;
 	return 0;
@@ -124,12 +143,12 @@ a_watch_list_comes_first_and_its_mark_is_the_sync(void **state)
 {
 	(void)state;
 	asks_watch_list();
-	assert_true(reflector_answered(&r, now)); /* LISTING */
-	assert_false(reflector_event(&r, now, REFLECTOR_ADDED, "5", false));
-	assert_false(r.synced);
-	assert_true(reflector_event(&r, now, REFLECTOR_BOOKMARK, "6", true));
-	assert_true(r.synced);
-	assert_false(reflector_event(&r, now, REFLECTOR_BOOKMARK, "8", true)); /* only once */
+	assert_true(answer_arrives()); /* LISTING */
+	assert_false(reflector_event(r, now, REFLECTOR_ADDED, "5", false));
+	assert_false(reflector_synced(r));
+	assert_true(reflector_event(r, now, REFLECTOR_BOOKMARK, "6", true));
+	assert_true(reflector_synced(r));
+	assert_false(reflector_event(r, now, REFLECTOR_BOOKMARK, "8", true)); /* only once */
 }
 
 static void
@@ -139,8 +158,8 @@ timeouts_are_drawn_from_300_to_600(void **state)
 	(void)state;
 	for (int i = 0; i < 2000; i++) {
 		ask();
-		least = r.timeout_s < least ? r.timeout_s : least;
-		most = r.timeout_s > most ? r.timeout_s : most;
+		least = timeout_s() < least ? timeout_s() : least;
+		most = timeout_s() > most ? timeout_s() : most;
 	}
 	assert_in_range(least, 300, 310);
 	assert_in_range(most, 590, 600);
@@ -172,11 +191,11 @@ sixty_seconds_without_progress_lead_to_a_list(void **state)
 	const char *why;
 	(void)state;
 	asks_watch_list();
-	reflector_answered(&r, now);
+	answer_arrives();
 	now += 50000;
-	reflector_progress(&r, now); /* slow, but it comes */
-	reflector_event(&r, now, REFLECTOR_ADDED, "5", false);
-	assert_int_equal(reflector_deadline_ms(&r, &why), now + 60000);
+	reflector_progress(r, now); /* slow, but it comes */
+	reflector_event(r, now, REFLECTOR_ADDED, "5", false);
+	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
 	now += 60000;
 	break_off();
 	asks("limit=500");
@@ -188,14 +207,14 @@ a_server_that_sends_only_live_events_makes_no_progress(void **state)
 	const char *why;
 	(void)state;
 	asks_watch_list();
-	reflector_answered(&r, now);
+	answer_arrives();
 	int64_t frozen = now;
-	reflector_event(&r, now, REFLECTOR_CHANGED, "5", false);
+	reflector_event(r, now, REFLECTOR_CHANGED, "5", false);
 	for (int i = 0; i < 6; i++) {
 		now += 10000;
-		reflector_progress(&r, now);
+		reflector_progress(r, now);
 	}
-	assert_int_equal(reflector_deadline_ms(&r, &why), frozen + 60000);
+	assert_int_equal(reflector_deadline_ms(r, &why), frozen + 60000);
 	break_off();
 	asks("limit=500");
 }
@@ -206,8 +225,8 @@ a_watch_list_that_breaks_twice_leads_to_a_list(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		asks_watch_list();
-		assert_true(reflector_answered(&r, now));
-		reflector_event(&r, now, REFLECTOR_ADDED, "5", false);
+		assert_true(answer_arrives());
+		reflector_event(r, now, REFLECTOR_ADDED, "5", false);
 		break_off();
 	}
 	assert_string_equal(ask(), "limit=500");
@@ -219,7 +238,7 @@ a_clean_end_before_the_mark_is_a_break_too(void **state)
 	(void)state;
 	asks_watch_list();
 	end_with(clean);
-	assert_false(r.synced);
+	assert_false(reflector_synced(r));
 	asks_watch_list();
 	end_with(clean);
 	asks("limit=500");
@@ -234,7 +253,7 @@ a_page_that_breaks_is_asked_again_not_the_list(void **state)
 	ask();
 	page("10", "next");
 	asks("continue=next");
-	assert_false(reflector_answered(&r, now)); /* no new LISTING */
+	assert_false(answer_arrives()); /* no new LISTING */
 	break_off();
 	asks("continue=next");
 	assert_true(page("11", NULL));
@@ -252,12 +271,12 @@ an_expired_continue_goes_on_with_the_token_of_the_410(void **state)
 	ask();
 	end_with((struct reflector_end){ .status = 410, .token = "fresh", .retry_after_ms = -1 });
 	assert_string_equal(ask(), "limit=500&continue=fresh");
-	assert_false(reflector_answered(&r, now));
+	assert_false(answer_arrives());
 	page("20", "more");
 	assert_string_equal(ask(), "limit=500&continue=more");
 	end_with((struct reflector_end){ .status = 410, .retry_after_ms = -1 });
 	assert_string_equal(ask(), "limit=500"); /* none given: from the start */
-	assert_true(reflector_answered(&r, now));
+	assert_true(answer_arrives());
 }
 
 static void
@@ -271,7 +290,7 @@ a_list_that_never_ends_is_given_up(void **state)
 		assert_false(page("10", "more"));
 	}
 	assert_string_equal(ask(), "limit=500");
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 }
 
 static void
@@ -285,16 +304,16 @@ a_watch_that_ends_is_watched_again_from_the_last_event_of_any_type(void **state)
 	for (int i = 0; i < 3; i++) {
 		char version[16];
 		snprintf(version, sizeof(version), "v/%d", i);
-		reflector_event(&r, now, events[i], version, false);
+		reflector_event(r, now, events[i], version, false);
 		now += 300000;
 		end_with(clean);
 		assert_int_equal(waits(), 0);
 		snprintf(part, sizeof(part),
 		    "watch=1&allowWatchBookmarks=true&resourceVersion=v%%2F%d&timeoutSeconds=", i);
 		asks(part);
-		assert_false(reflector_answered(&r, now)); /* no LISTING */
+		assert_false(answer_arrives()); /* no LISTING */
 	}
-	assert_int_equal(r.backoff.failures, 0);
+	assert_int_equal(reflector_failures(r), 0);
 }
 
 static void
@@ -307,11 +326,11 @@ watches_that_end_at_once_without_an_event_back_off_at_the_second(void **state)
 	ask();
 	now += 10;
 	end_with(clean);
-	assert_int_equal(r.backoff.failures, 0);
+	assert_int_equal(reflector_failures(r), 0);
 	ask();
 	now += 10;
 	end_with(clean);
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 }
 
 /* However long the server took to answer: its life counts. */
@@ -327,7 +346,7 @@ a_slow_answer_does_not_make_a_watch_that_ends_at_once_a_good_one(void **state)
 		now += 5000;
 		end_with(clean);
 	}
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 }
 
 /* When to try again is then decided for all resources at once (watch.c). */
@@ -345,7 +364,7 @@ a_server_that_nobody_reached_has_not_failed_this_resource(void **state)
 		    .unreached = true, .broken = true, .retry_after_ms = -1 });
 		assert_int_equal(waits(), 0);
 	}
-	assert_int_equal(r.backoff.failures, 0);
+	assert_int_equal(reflector_failures(r), 0);
 	asks("limit=1&resourceVersion=7&resourceVersionMatch=NotOlderThan"); /* who answers next? */
 }
 
@@ -357,7 +376,7 @@ watches_that_end_at_once_with_an_event_are_one_a_second_at_most(void **state)
 	sync_by_watch_list();
 	begun = now;
 	for (int i = 0; i < 60; i++) {
-		reflector_event(&r, now, REFLECTOR_BOOKMARK, "9", false);
+		reflector_event(r, now, REFLECTOR_BOOKMARK, "9", false);
 		end_with(clean);
 		ask();
 	}
@@ -390,8 +409,8 @@ a_store_that_went_back_is_synced_anew_with_an_empty_version(void **state)
 	    (struct reflector_end){ .status = 504, .too_large = true, .retry_after_ms = 1000 });
 	assert_in_range(waits(), 0, 3000);
 	asks_watch_list();
-	assert_true(reflector_answered(&r, now));
-	assert_int_equal(r.relists[RELIST_WENT_BACK], 1);
+	assert_true(answer_arrives());
+	assert_int_equal(reflector_relists(r, RELIST_WENT_BACK), 1);
 }
 
 static void
@@ -412,10 +431,10 @@ a_410_leads_to_a_relist_after_a_jitter(void **state)
 		}
 		assert_in_range(waits(), 0, 3000);
 		most = waits() > most ? waits() : most;
-		assert_int_equal(r.backoff.failures, 0);
+		assert_int_equal(reflector_failures(r), 0);
 		asks_watch_list();
-		reflector_answered(&r, now);
-		assert_int_equal(r.relists[RELIST_EXPIRED], 1);
+		answer_arrives();
+		assert_int_equal(reflector_relists(r, RELIST_EXPIRED), 1);
 		finish(NULL);
 		begin(NULL);
 	}
@@ -428,12 +447,12 @@ a_410_right_after_the_relist_backs_off(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 8; i++) {
 		asks_watch_list();
-		reflector_answered(&r, now);
-		assert_true(reflector_event(&r, now, REFLECTOR_BOOKMARK, "6", true));
+		answer_arrives();
+		assert_true(reflector_event(r, now, REFLECTOR_BOOKMARK, "6", true));
 		end_with(clean);
 		ask();
 		refuse(410);
-		assert_int_equal(r.backoff.failures, i + 1);
+		assert_int_equal(reflector_failures(r), i + 1);
 	}
 }
 
@@ -452,7 +471,7 @@ retry_after_is_waited_for_and_then_the_same_is_asked(void **state)
 	assert_in_range(waits(), 300000, 330000); /* not for ever */
 	ask();
 	end_with((struct reflector_end){ .status = 429, .retry_after_ms = -1 });
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 }
 
 static void
@@ -465,10 +484,10 @@ a_new_token_is_tried_at_once_but_once(void **state)
 	asks_watch_list();
 	end_with(unauthorized);
 	assert_int_equal(waits(), 0);
-	assert_int_equal(r.backoff.failures, 0);
+	assert_int_equal(reflector_failures(r), 0);
 	asks_watch_list();
 	end_with(unauthorized);
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 }
 
 static void
@@ -476,15 +495,15 @@ a_403_is_believed_after_ten_seconds_of_nothing_else(void **state)
 {
 	int64_t begun = now;
 	(void)state;
-	while (!reflector_denied(&r)) {
+	while (!reflector_denied(r)) {
 		asks_watch_list();
 		refuse(403);
 		assert_true(now - begun <= REFLECTOR_DENIED_MS);
 	}
 	assert_int_equal(now - begun, REFLECTOR_DENIED_MS);
 	asks_watch_list();
-	reflector_answered(&r, now);
-	assert_false(reflector_denied(&r));
+	answer_arrives();
+	assert_false(reflector_denied(r));
 }
 
 static void
@@ -498,15 +517,15 @@ a_403_right_after_a_reconnect_is_not_final(void **state)
 	now += REFLECTOR_DENIED_MS;
 	ask();
 	refuse(403);
-	assert_false(reflector_denied(&r));
+	assert_false(reflector_denied(r));
 }
 
 static void
 an_optional_one_that_is_denied_is_asked_every_five_minutes(void **state)
 {
 	(void)state;
-	r.optional = true;
-	while (!reflector_denied(&r)) {
+	reflector_set_optional(r, true);
+	while (!reflector_denied(r)) {
 		ask();
 		refuse(404);
 	}
@@ -534,11 +553,11 @@ no_answer_for_sixty_seconds_is_a_break(void **state)
 	const char *why = NULL;
 	(void)state;
 	asks_watch_list();
-	assert_int_equal(reflector_deadline_ms(&r, &why), now + 60000);
+	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
 	assert_non_null(strstr(why, "no answer"));
 	break_off();
 	asks_watch_list(); /* it was not the WatchList's fault */
-	assert_int_equal(reflector_deadline_ms(&r, &why), now + 60000);
+	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
 }
 
 static void
@@ -547,11 +566,11 @@ a_watch_that_outlives_its_timeout_by_thirty_seconds_is_a_break(void **state)
 	const char *why;
 	(void)state;
 	sync_by_watch_list();
-	assert_int_equal(reflector_deadline_ms(&r, &why), r.started_ms + (r.timeout_s + 30) * 1000);
-	now = reflector_deadline_ms(&r, &why);
+	assert_int_equal(reflector_deadline_ms(r, &why), asked_ms + (timeout_s() + 30) * 1000);
+	now = reflector_deadline_ms(r, &why);
 	break_off();
 	asks("limit=1&");
-	assert_int_equal(reflector_deadline_ms(&r, &why), now + 60000);
+	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
 }
 
 static void
@@ -560,7 +579,7 @@ garbage_leads_to_the_last_good_version(void **state)
 	(void)state;
 	sync_by_watch_list();
 	end_with((struct reflector_end){ .status = 200, .malformed = true, .retry_after_ms = -1 });
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 	asks("limit=1&resourceVersion=7&");
 }
 
@@ -570,7 +589,7 @@ an_error_event_that_is_no_410_is_watched_again_after_a_while(void **state)
 	(void)state;
 	sync_by_watch_list();
 	error_event(500, false);
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 	asks("watch=1&allowWatchBookmarks=true&resourceVersion=7&");
 }
 
@@ -581,7 +600,7 @@ a_connection_lost_by_others_is_a_reason_to_probe(void **state)
 	(void)state;
 	sync_by_watch_list();
 	error_event(500, false);
-	reflector_doubt(&r);
+	reflector_doubt(r);
 	asks("limit=1&resourceVersion=");
 }
 
@@ -594,7 +613,7 @@ a_version_that_is_not_understood_leads_to_a_relist(void **state)
 	end_with(clean);
 	ask();
 	refuse(400);
-	assert_int_equal(r.backoff.failures, 1);
+	assert_int_equal(reflector_failures(r), 1);
 	asks_watch_list();
 }
 
@@ -634,9 +653,9 @@ requests_are_few_under_every_answer(void **state)
 			else
 				ask();
 			for (int64_t until = now + 3600000; now < until; requests++) {
-				if (ends[i].status == 200 && !r.answered_ms)
-					reflector_answered(&r, now);
-				reflector_ended(&r, now, &ends[i]);
+				if (ends[i].status == 200 && !answered)
+					answer_arrives();
+				reflector_ended(r, now, &ends[i]);
 				now++;
 				ask();
 			}

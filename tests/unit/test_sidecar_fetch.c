@@ -60,15 +60,6 @@ urls_that_could_do_harm_are_refused(void **state)
 	}
 }
 
-static void
-names_are_escaped_for_a_query(void **state)
-{
-	(void)state;
-	char *escaped = url_escape("a-b.c_d~ &=%+\r\n/?#\xff");
-	assert_string_equal(escaped, "a-b.c_d~%20%26%3D%25%2B%0D%0A%2F%3F%23%FF");
-	free(escaped);
-}
-
 static enum fetch_head_result
 head_of(const char *text, struct fetch_head *head)
 {
@@ -278,7 +269,6 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(urls_with_a_literal_host_are_taken),
 		cmocka_unit_test(urls_that_could_do_harm_are_refused),
-		cmocka_unit_test(names_are_escaped_for_a_query),
 		cmocka_unit_test(a_head_is_read),
 		cmocka_unit_test(half_a_head_needs_more),
 		cmocka_unit_test(heads_that_are_not_http_are_bad),
