@@ -5,6 +5,7 @@
 
 #include "kubedns/cluster/object.h"
 #include "kubedns/settings.h"
+#include "lib/conf_key.h"
 #include "lib/confdir.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
@@ -27,7 +28,8 @@ struct settings {
 	struct server in_force[CONF_UPSTREAMS_MAX];
 	size_t in_force_count;
 	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
-	char *refused[KEY_COUNT]; /* content that was refused and is still there */
+	struct conf_key keys[KEY_COUNT];
+	char *subject; /* where the keys come from, for messages */
 	time_t changed_s;
 };
 
@@ -99,16 +101,6 @@ settle(struct settings *s)
 
 /* --- the keys --- */
 
-static void
-note_refused(struct settings *s, enum key key, const char *value, const char *why)
-{
-	if (s->refused[key] != NULL && strcmp(s->refused[key], value) == 0)
-		return;
-	free(s->refused[key]);
-	s->refused[key] = xstrdup(value);
-	log_errorx("configuration: %s: %s; keeping the previous value", key_names[key], why);
-}
-
 static bool
 same_upstreams(const struct conf_upstreams *a, const struct conf_upstreams *b)
 {
@@ -134,13 +126,9 @@ apply_key(struct settings *s, enum key key, const char *value, size_t len, const
 		conf_upstreams_parse(value, len, &upstreams, &why);
 	if (why == NULL && value != NULL && key == KEY_FEDERATIONS)
 		conf_federations_parse(value, len, &federations, &why);
-	if (why != NULL) {
-		note_refused(s, key, value == NULL ? "" : value, why);
-		free(why);
+	conf_key_judge(&s->keys[key], s->subject, key_names[key], value, len, why);
+	if (why != NULL)
 		return false;
-	}
-	free(s->refused[key]);
-	s->refused[key] = NULL;
 	bool changed;
 	if (key == KEY_UPSTREAMS) {
 		changed = !same_upstreams(&s->upstreams, &upstreams);
@@ -269,7 +257,7 @@ settings_mistakes(const struct settings *s)
 	unsigned count = 0;
 
 	for (unsigned k = 0; k < KEY_COUNT; k++)
-		count += s->refused[k] != NULL;
+		count += s->keys[k].error != NULL;
 	return count;
 }
 
@@ -279,7 +267,7 @@ settings_metrics(const struct settings *s, struct metrics *m)
 	metrics_family(m, "kubedns_config_error", METRIC_GAUGE,
 	    "1 while the content of this key is refused and its previous value is in force.");
 	for (unsigned k = 0; k < KEY_COUNT; k++)
-		metrics_value(m, s->refused[k] != NULL, "key", key_names[k], NULL);
+		metrics_value(m, s->keys[k].error != NULL, "key", key_names[k], NULL);
 	metrics_family(m, "kubedns_config_last_change_timestamp_seconds", METRIC_GAUGE,
 	    "When upstream servers or federations last changed, in Unix time.");
 	metrics_value(m, (double)s->changed_s, NULL);
@@ -308,6 +296,9 @@ settings_new(const struct options *options)
 	s->federations = options->federations;
 	if (*options->config_dir != '\0')
 		s->dir = confdir_new(options->config_dir, key_names);
+	s->subject = s->dir != NULL ? xstrdup(options->config_dir)
+				    : xasprintf("ConfigMap %s/%s", options->config_map_namespace,
+					  options->config_map);
 	s->resolv_dir = confdir_new("/etc", resolv_names);
 	return s;
 }
@@ -320,6 +311,7 @@ settings_free(struct settings *s)
 	confdir_free(s->dir);
 	confdir_free(s->resolv_dir);
 	for (unsigned k = 0; k < KEY_COUNT; k++)
-		free(s->refused[k]);
+		conf_key_clear(&s->keys[k]);
+	free(s->subject);
 	free(s);
 }

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -10,18 +9,6 @@
 const char *const config_key_names[] = {
 	[CONFIG_STUBS] = "stubDomains", [CONFIG_UPSTREAMS] = "upstreamNameservers", NULL
 };
-
-static uint64_t
-hash_content(const struct confdir_key *key)
-{
-	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-	const char *error = key && key->error ? key->error : "";
-	for (const char *p = error; *p; p++)
-		hash = (hash ^ (uint8_t)*p) * 0x100000001b3;
-	for (size_t i = 0; key && i < key->len; i++)
-		hash = (hash ^ (uint8_t)key->value[i]) * 0x100000001b3;
-	return key ? hash : 0;
-}
 
 /* Why these servers must not be asked, or NULL; caller frees. */
 static char *
@@ -123,24 +110,12 @@ apply_one(struct config *config, enum config_key which, const struct confdir_set
 	static apply_key *const apply[CONFIG_KEY_COUNT] = {
 		[CONFIG_STUBS] = apply_stubs, [CONFIG_UPSTREAMS] = apply_upstreams
 	};
-	struct config_key_state *state = &config->keys[which];
 	const struct confdir_key *key = confdir_get(set, config_key_names[which]);
 	bool changed = false;
 	char *why =
 	    key && key->error ? xstrdup(key->error) : apply[which](config, key, rules, &changed);
-	uint64_t hash = hash_content(key);
-	bool news = hash != state->hash || (why == NULL) != (state->error == NULL);
-	state->present = key != NULL;
-	state->hash = hash;
-	if (why && news) {
-		log_errorx(
-		    "conf %s: %s: %s; keeping previous", rules->path, config_key_names[which], why);
-		state->refused++;
-		state->error_since = time(NULL);
-	} else if (news && state->error)
-		log_info("conf %s: %s: good again", rules->path, config_key_names[which]);
-	free(state->error);
-	state->error = why;
+	conf_key_judge(&config->keys[which], rules->path, config_key_names[which],
+	    key ? key->value : NULL, key ? key->len : 0, why);
 	return changed;
 }
 
@@ -251,7 +226,7 @@ config_free(struct config *config)
 {
 	conf_stubs_free(&config->stubs);
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
-		free(config->keys[i].error);
+		conf_key_clear(&config->keys[i]);
 	free(config->loop);
 	*config = (struct config){ 0 };
 }

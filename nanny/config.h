@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "lib/conf.h"
+#include "lib/conf_key.h"
 #include "lib/confdir.h"
 #include "nanny/args.h"
 #include "nanny/stub_hosts.h"
@@ -19,18 +20,10 @@
 
 enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_KEY_COUNT };
 
-struct config_key_state {
-	bool present;
-	char *error;         /* why the present content is not in force, else NULL */
-	int64_t error_since; /* Unix time, seconds */
-	uint64_t refused;    /* contents refused since the start */
-	uint64_t hash;       /* of the content last judged */
-};
-
 struct config {
 	struct conf_stubs stubs;
 	struct conf_upstreams upstreams;
-	struct config_key_state keys[CONFIG_KEY_COUNT];
+	struct conf_key keys[CONFIG_KEY_COUNT];
 	char *loop; /* why a server of resolv.conf is not asked, else NULL */
 };
 

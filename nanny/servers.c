@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/hash.h"
 #include "lib/xalloc.h"
 #include "nanny/servers.h"
 
@@ -247,9 +248,7 @@ servers_hash(const struct servers_file *file)
 {
 	size_t len;
 	char *text = render_body(file, 0, &len);
-	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (uint8_t)text[i]) * 0x100000001b3;
+	uint64_t hash = hash_fnv1a(HASH_START, text, len);
 	free(text);
 	return hash;
 }

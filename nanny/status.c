@@ -85,7 +85,7 @@ put_keys(object o, const struct config *config)
 {
 	object keys = json_object_new_object(), refused = json_object_new_array();
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++) {
-		const struct config_key_state *state = &config->keys[i];
+		const struct conf_key *state = &config->keys[i];
 		object key = json_object_new_object();
 		put(key, "present", json_object_new_boolean(state->present));
 		put(key, "inForce",

@@ -2,15 +2,13 @@
 #include <string.h>
 
 #include "kubedns/cluster/store_internal.h"
+#include "lib/hash.h"
 #include "lib/xalloc.h"
 
 uint64_t
 store_hash(uint64_t hash, const void *bytes, size_t len)
 {
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+	hash = hash_fnv1a(hash, bytes, len);
 	return (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "kubedns/manifests/manifest_index.h"
+#include "lib/hash.h"
 #include "lib/xalloc.h"
 
 enum { BUCKETS_MIN = 64 };
@@ -25,28 +26,17 @@ manifest_index_free(struct manifest_index *index)
 	*index = (struct manifest_index){ 0 };
 }
 
-/* FNV-1a with a final mix; strings are hashed with their NUL,
- * so that fields cannot run into each other. */
-static uint64_t
-hash_bytes(uint64_t hash, const void *bytes, size_t len)
-{
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3;
-	return hash;
-}
-
+/* Hashed with its NUL, so that fields cannot run into each other. */
 static uint64_t
 hash_text(uint64_t hash, const char *s)
 {
-	return s == NULL ? hash_bytes(hash, "\1", 2) : hash_bytes(hash, s, strlen(s) + 1);
+	return s == NULL ? hash_fnv1a(hash, "\1", 2) : hash_fnv1a(hash, s, strlen(s) + 1);
 }
 
 static uint64_t
 hash_number(uint64_t hash, uint64_t number)
 {
-	return hash_bytes(hash, &number, sizeof(number));
+	return hash_fnv1a(hash, &number, sizeof(number));
 }
 
 static uint64_t
@@ -165,7 +155,7 @@ manifest_index_remove(struct manifest_index *index, struct manifest_entry *entry
 static uint64_t
 hash_addr(uint64_t hash, const struct addr *addr)
 {
-	return hash_bytes(hash_number(hash, addr->family), addr->bytes, addr_len(addr));
+	return hash_fnv1a(hash_number(hash, addr->family), addr->bytes, addr_len(addr));
 }
 
 static uint64_t
@@ -220,7 +210,7 @@ manifest_digest(const struct manifest_index *index, const struct object *object)
 	for (size_t i = 0; i < object->data_count; i++) {
 		hash = hash_text(hash, object->data[i].key);
 		hash = hash_number(hash, object->data[i].len);
-		hash = hash_bytes(hash, object->data[i].value, object->data[i].len);
+		hash = hash_fnv1a(hash, object->data[i].value, object->data[i].len);
 	}
 	hash = mix(hash);
 	return hash != 0 ? hash : 1;

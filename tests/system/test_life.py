@@ -152,7 +152,7 @@ def test_a_typo_in_the_configuration_keeps_the_last_good_value(tmp_path):
         (config / "upstreamNameservers").write_text('["127.0.0.1:1", "8.8.8"]')
         k.wait(lambda: k.metric("kubedns_config_error", key="upstreamNameservers") == 1)
         assert k.metric("kubedns_upstreams") == 2
-        assert k.log().count("keeping the previous value") == 1
+        assert k.log().count("keeping previous") == 1
         (config / "upstreamNameservers").write_text('["127.0.0.1:1"]')
         k.wait(lambda: k.metric("kubedns_upstreams") == 1)
         assert k.metric("kubedns_config_error", key="upstreamNameservers") == 0

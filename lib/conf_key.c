@@ -1,0 +1,35 @@
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/conf_key.h"
+#include "lib/hash.h"
+#include "lib/log.h"
+
+void
+conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
+    size_t len, char *error)
+{
+	uint64_t hash = text ? hash_fnv1a(HASH_START, text, len) : 0;
+	if (error)
+		hash = hash_fnv1a(hash, error, strlen(error));
+	bool news = hash != key->hash || (error == NULL) != (key->error == NULL);
+	if (error && news) {
+		log_errorx("conf %s: %s: %s; keeping previous", subject, name, error);
+		key->refused++;
+		key->error_since = time(NULL);
+	} else if (!error && key->error) {
+		log_info("conf %s: %s: good again", subject, name);
+	}
+	key->present = text != NULL;
+	key->hash = hash;
+	free(key->error);
+	key->error = error;
+}
+
+void
+conf_key_clear(struct conf_key *key)
+{
+	free(key->error);
+	*key = (struct conf_key){ 0 };
+}
