@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/flags.h"
-#include "lib/flags_private.h"
+#include "lib/flags_internal.h"
 #include "lib/xalloc.h"
 
 /* Flags of klog and glog. We log on stderr whatever they say;

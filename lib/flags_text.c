@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/flags.h"
-#include "lib/flags_private.h"
+#include "lib/flags_internal.h"
 #include "lib/spelling.h"
 
 enum { HELP_COLUMN = 34 };

@@ -11,6 +11,7 @@
 #include "lib/addr.h"
 #include "lib/clock.h"
 #include "lib/http.h"
+#include "lib/http_peer.h"
 #include "lib/log.h"
 #include "lib/port.h"
 #include "lib/xalloc.h"
@@ -166,40 +167,6 @@ on_completed(void *arg, struct MHD_Connection *mhd, void **request_context,
 	connection_arm(http, connection_of(mhd), false, http->idle_ms);
 }
 
-static bool
-peer_is_loopback(struct MHD_Connection *mhd)
-{
-	const union MHD_ConnectionInfo *info =
-	    MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	static const uint8_t loopback6[16] = { [15] = 1 };
-	struct server peer;
-
-	if (info == NULL || server_from_sockaddr(info->client_addr, &peer) < 0)
-		return false;
-	if (peer.addr.family == AF_INET)
-		return peer.addr.bytes[0] == 127;
-	return memcmp(peer.addr.bytes, loopback6, sizeof(loopback6)) == 0;
-}
-
-/*
- * A web page may make the operator's browser resolve the page's own name to 127.0.0.1 and ask us
- * from there (DNS rebinding). It cannot make the browser send another Host than that name, so what
- * is for loopback only goes to `localhost` and addresses.
- */
-static bool
-host_is_local(struct MHD_Connection *mhd)
-{
-	static const char name[] = "localhost";
-	const char *host = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-	struct server server;
-
-	if (host == NULL)
-		return true;
-	if (strncasecmp(host, name, sizeof(name) - 1) == 0)
-		return host[sizeof(name) - 1] == '\0' || host[sizeof(name) - 1] == ':';
-	return server_parse(host, 80, &server, NULL) == 0;
-}
-
 static const struct http_route *
 route_find(const struct http_route *routes, const char *path)
 {
@@ -249,7 +216,7 @@ respond(struct http *http, struct MHD_Connection *mhd, const char *path, const c
 {
 	struct http_request request = {
 		.path = path,
-		.loopback = peer_is_loopback(mhd) && host_is_local(mhd),
+		.loopback = http_peer_is_local(mhd),
 		.accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
 		.internal = mhd,
 	};

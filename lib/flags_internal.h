@@ -1,7 +1,7 @@
 /* What flags.c (reading a command line) and flags_text.c
  * (the words around it) share; nobody else includes it. */
-#ifndef LIB_FLAGS_PRIVATE_H
-#define LIB_FLAGS_PRIVATE_H
+#ifndef LIB_FLAGS_INTERNAL_H
+#define LIB_FLAGS_INTERNAL_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,0 +1,81 @@
+/* The key federations: name=domain,name=domain. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/conf_internal.h"
+#include "lib/xalloc.h"
+
+static int
+add_federation(struct conf_federations *federations, const char *item, char **why)
+{
+	struct conf_federation f;
+	char name[CONF_HOST_MAX];
+	const char *reason, *equals = strchr(item, '=');
+	if (equals == NULL)
+		return conf_refuse(why, item, "", "not name=domain");
+	char *left = xstrndup(item, (size_t)(equals - item));
+	int rc = conf_name_parse(left, name, &reason);
+	free(left);
+	if (rc < 0 || strchr(name, '.') || strchr(name, '_'))
+		return conf_refuse(why, item, "", "the federation's name is not one DNS label");
+	strcpy(f.name, name);
+	if (conf_name_parse(equals + 1, f.domain, &reason) < 0)
+		return conf_refuse(why, item, "", "the federation's domain is not a domain name");
+	for (size_t i = 0; i < federations->count; i++)
+		if (strcmp(federations->items[i].name, f.name) == 0)
+			return conf_refuse(why, f.name, "", "is given twice");
+	if (federations->count == CONF_FEDERATIONS_MAX)
+		return conf_refuse_plain(why, "more than 64 federations");
+	federations->items[federations->count++] = f;
+	return 0;
+}
+
+/* One item of the list, blanks around it and around its '=' removed;
+ * an empty one is allowed at the end only. */
+static int
+parse_federation(
+    struct conf_federations *federations, const char *text, size_t len, bool last, char **why)
+{
+	size_t n = 0;
+	char *item = xmalloc(len + 1);
+	for (size_t i = 0; i < len; i++)
+		if (!conf_is_blank(text[i]))
+			item[n++] = text[i];
+		else if (n > 0 && item[n - 1] != '=' && conf_skip_blank(text, len, i) < len &&
+			 text[conf_skip_blank(text, len, i)] != '=')
+			item[n++] = ' '; /* inside a name: kept, to be refused */
+	item[n] = '\0';
+	int rc = n == 0 && last ? 0 : add_federation(federations, item, why);
+	free(item);
+	return rc;
+}
+
+int
+conf_federations_parse(
+    const char *text, size_t len, struct conf_federations *federations, char **why)
+{
+	*federations = (struct conf_federations){ 0 };
+	*why = NULL;
+	const char *nul = memchr(text, '\0', len);
+	if (nul)
+		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
+	size_t start = conf_skip_blank(text, len, 0);
+	if (start == len)
+		return conf_refuse_plain(why, "empty");
+	size_t blank = len;
+	while (conf_is_blank(text[blank - 1]))
+		blank--;
+	if (blank - start == 4 && memcmp(text + start, "null", 4) == 0)
+		return 0;
+	int rc = 0;
+	for (size_t at = 0; rc == 0 && at <= len;) {
+		const char *comma = memchr(text + at, ',', len - at);
+		size_t end = comma ? (size_t)(comma - text) : len;
+		rc = parse_federation(federations, text + at, end - at, comma == NULL, why);
+		at = end + 1;
+	}
+	if (rc < 0)
+		federations->count = 0;
+	return rc;
+}

@@ -1,0 +1,51 @@
+/* What the parsers of the keys share. Private to conf*.c. */
+#ifndef LIB_CONF_INTERNAL_H
+#define LIB_CONF_INTERNAL_H
+
+#include "lib/conf.h"
+
+struct json_object;
+
+static inline bool
+conf_is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* The text's first offset from `from` on that is not blank. */
+static inline size_t
+conf_skip_blank(const char *text, size_t len, size_t from)
+{
+	while (from < len && conf_is_blank(text[from]))
+		from++;
+	return from;
+}
+
+/* What json-c does not tell about a text that it has accepted. */
+struct conf_json_scan {
+	size_t members;    /* of the outermost object as written:
+			    * json-c keeps the last of two of a name */
+	const char *error; /* what json-c lets pass, NULL if nothing */
+	size_t error_at;
+};
+
+/* `text` in quotes, fit for a log line and for JSON: shortened, and what is not printable ASCII as
+ * \xHH. Caller frees. */
+char *conf_quote(const char *text);
+
+/* Each sets *why (caller frees) and returns -EINVAL. `"subject"place: reason`. */
+int conf_refuse(char **why, const char *subject, const char *place, const char *reason);
+
+/* The reason alone. */
+int conf_refuse_plain(char **why, const char *reason);
+
+/* `line N, column N: reason`. */
+int conf_refuse_at(char **why, const char *text, size_t offset, const char *reason);
+
+/* Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null. */
+int conf_json_parse(const char *text, size_t len, struct json_object **object, char **why);
+
+/* Goes over a text that conf_json_parse has accepted. */
+struct conf_json_scan conf_json_scan(const char *text, size_t len);
+
+#endif

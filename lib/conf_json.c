@@ -1,0 +1,145 @@
+/* A key's content as JSON, read strictly, and the reason when it is not. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "lib/conf_internal.h"
+#include "lib/xalloc.h"
+
+enum { JSON_DEPTH = 8, QUOTED_MAX = 64 };
+
+/* `text` in quotes, what is not printable ASCII as \xHH, and shortened: fit for a log line and for
+ * JSON. Caller frees. */
+char *
+conf_quote(const char *text)
+{
+	char out[QUOTED_MAX * 4 + 8];
+	size_t n = 0, i = 0;
+	out[n++] = '"';
+	for (; text[i] && i < QUOTED_MAX; i++) {
+		unsigned char c = (unsigned char)text[i];
+		if (c >= 0x20 && c < 0x7f) {
+			out[n++] = (char)c;
+			continue;
+		}
+		out[n++] = '\\';
+		out[n++] = 'x';
+		out[n++] = "0123456789abcdef"[c >> 4];
+		out[n++] = "0123456789abcdef"[c & 15];
+	}
+	strcpy(out + n, text[i] ? "...\"" : "\"");
+	return xstrdup(out);
+}
+
+/* Sets *why to `"subject"place: reason` and returns -EINVAL. */
+int
+conf_refuse(char **why, const char *subject, const char *place, const char *reason)
+{
+	char *quoted = conf_quote(subject);
+	*why = xasprintf("%s%s: %s", quoted, place, reason);
+	free(quoted);
+	return -EINVAL;
+}
+
+int
+conf_refuse_plain(char **why, const char *reason)
+{
+	*why = xstrdup(reason);
+	return -EINVAL;
+}
+
+int
+conf_refuse_at(char **why, const char *text, size_t offset, const char *reason)
+{
+	size_t line = 1, column = 1;
+	for (size_t i = 0; i < offset; i++, column++)
+		if (text[i] == '\n') {
+			line++;
+			column = 0;
+		}
+	*why = xasprintf("line %zu, column %zu: %s", line, column, reason);
+	return -EINVAL;
+}
+
+static void
+scan_error(struct conf_json_scan *scan, size_t at, const char *error)
+{
+	if (scan->error == NULL) {
+		scan->error = error;
+		scan->error_at = at;
+	}
+}
+
+/* A \u0000 would end the C strings that json-c gives;
+ * a comma before '}' passes even its strict mode. */
+struct conf_json_scan
+conf_json_scan(const char *text, size_t len)
+{
+	struct conf_json_scan scan = { 0 };
+	unsigned depth = 0;
+	bool in_string = false;
+	char before = '\0';
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+		if (in_string) {
+			if (c == '\\' && len - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0)
+				scan_error(&scan, i, "NUL in a string");
+			i += c == '\\';
+			in_string = c != '"';
+			continue;
+		}
+		if (conf_is_blank(c))
+			continue;
+		if ((c == '}' || c == ']') && before == ',')
+			scan_error(&scan, i, "comma before the end");
+		if (c == '\'' || c == '/')
+			scan_error(&scan, i, "unexpected character");
+		in_string = c == '"';
+		depth += (c == '{' || c == '[');
+		depth -= (c == '}' || c == ']');
+		scan.members += c == ':' && depth == 1;
+		before = c;
+	}
+	return scan;
+}
+
+/* Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null. */
+int
+conf_json_parse(const char *text, size_t len, struct json_object **object, char **why)
+{
+	*object = NULL;
+	if (conf_skip_blank(text, len, 0) == len)
+		return conf_refuse_plain(why, "empty");
+	const char *nul = memchr(text, '\0', len);
+	if (nul)
+		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
+	if (len >= INT_MAX)
+		return conf_refuse_plain(why, "too large");
+	struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH);
+	if (tokener == NULL)
+		abort();
+	json_tokener_set_flags(tokener,
+	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+	*object = json_tokener_parse_ex(tokener, text, (int)len);
+	size_t end = json_tokener_get_parse_end(tokener);
+	if (json_tokener_get_error(tokener) == json_tokener_continue) {
+		*object = json_tokener_parse_ex(
+		    tokener, "", 1); /* a bare number or word ends with the text */
+		end = len;
+	}
+	enum json_tokener_error error = json_tokener_get_error(tokener);
+	json_tokener_free(tokener);
+	if (error == json_tokener_continue)
+		return conf_refuse_at(why, text, len, "unexpected end of data");
+	if (error != json_tokener_success)
+		return conf_refuse_at(why, text, end, json_tokener_error_desc(error));
+	end = conf_skip_blank(text, len, end);
+	if (end == len)
+		return 0;
+	json_object_put(*object);
+	*object = NULL;
+	return conf_refuse_at(why, text, end, "text after the end of the value");
+}
