@@ -390,7 +390,7 @@ stop(struct kubedns *k)
 	store_free(k->status.store);
 	settings_free(k->status.settings);
 	treecache_free(k->cache);
-	options_free(&k->options, &k->common);
+	kubedns_options_free(&k->options, &k->common);
 }
 
 /* --check: reads everything, says all that is wrong. */
@@ -471,7 +471,7 @@ main(int argc, char **argv)
 	int rc = EXIT_MISTAKE;
 
 	careful_with_memory();
-	if (options_read(&k.options, &k.common, argc, argv) == 0)
+	if (kubedns_options_read(&k.options, &k.common, argc, argv) == 0)
 		rc = act(&k);
 	stop(&k);
 	return rc;

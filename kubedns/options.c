@@ -399,7 +399,7 @@ fill_answers(struct options *o)
 }
 
 int
-options_read(struct options *o, struct flags_common *common, int argc, char **argv)
+kubedns_options_read(struct options *o, struct flags_common *common, int argc, char **argv)
 {
 	int rc = flags_parse(kubedns_flags, o, common, argc, argv);
 
@@ -423,7 +423,7 @@ options_read(struct options *o, struct flags_common *common, int argc, char **ar
 }
 
 void
-options_free(struct options *o, struct flags_common *common)
+kubedns_options_free(struct options *o, struct flags_common *common)
 {
 	free(o->ns_addrs);
 	free(o->wanted_namespaces);

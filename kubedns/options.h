@@ -40,8 +40,9 @@ extern const struct flag kubedns_flags[];
  * Parses argv and the environment and checks what belongs together.
  * 0, or -EINVAL after a line for each mistake.
  */
-int options_read(struct options *options, struct flags_common *common, int argc, char **argv);
+int kubedns_options_read(
+    struct options *options, struct flags_common *common, int argc, char **argv);
 
-void options_free(struct options *options, struct flags_common *common);
+void kubedns_options_free(struct options *options, struct flags_common *common);
 
 #endif

@@ -1,5 +1,7 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kubedns/show/cachedump.h"
 #include "kubedns/manifests/manifests.h"
@@ -67,6 +69,19 @@ handle_health(const struct http_request *request, struct http_response *response
 		    (long long)stalled_ms / 1000);
 }
 
+/* Why a directory of manifests is not synced. Caller frees. */
+static char *
+manifests_progress(const struct status *status)
+{
+	const char *path = status->options->objects_dir;
+	struct manifests_status held;
+
+	if (access(path, R_OK | X_OK) < 0)
+		return xasprintf("--objects-dir=%s: %s\n", path, strerror(errno));
+	manifests_status(status->manifests, &held);
+	return xasprintf("--objects-dir=%s: being read, %zu objects so far\n", path, held.objects);
+}
+
 static void
 handle_readiness(const struct http_request *request, struct http_response *response, void *arg)
 {
@@ -79,9 +94,8 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 		free(notes);
 		return;
 	}
-	char *progress = status->manifests == NULL ? watch_status(status->watch)
-						   : xasprintf("--objects-dir=%s cannot be read\n",
-							 status->options->objects_dir);
+	char *progress =
+	    status->manifests == NULL ? watch_status(status->watch) : manifests_progress(status);
 	http_text(response, 503, "%s%s%s", status->draining ? "draining: stopping soon\n" : "",
 	    status->synced ? "" : "not synced yet\n", status->synced ? "" : progress);
 	free(progress);
