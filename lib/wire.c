@@ -6,7 +6,14 @@
 
 #include "lib/wire.h"
 
-enum { OPT_FIXED = 11, OPTION_NSID = 3 };
+enum {
+	OPT_FIXED = 11,
+	OPTION_NSID = 3,
+	/* An OPT, a TSIG or SIG(0), the SOA of an IXFR: no query has more. */
+	QUERY_RECORDS_MAX = 8,
+	/* As many as a name has labels at most: a pointer that leads to a pointer adds none. */
+	POINTER_JUMPS_MAX = DNAME_LABELS_MAX,
+};
 
 /* Reads the question's name, which must not be compressed, in lower case. Its length, or 0. */
 static size_t
@@ -16,12 +23,13 @@ read_qname(struct query *query, const uint8_t *wire, size_t len)
 	size_t max = len - DNS_HEADER < DNAME_MAX ? len - DNS_HEADER : DNAME_MAX;
 	unsigned at = 0, count = 0;
 
-	for (; at < max && name[at] != 0; at += 1u + name[at]) {
+	/* Behind a label comes at least the root: at the last byte none begins. */
+	for (; at + 1 < max && name[at] != 0; at += 1u + name[at]) {
 		if (name[at] > DNAME_LABEL_MAX)
 			return 0;
 		query->labels[count++] = (uint8_t)at;
 	}
-	if (at++ >= max)
+	if (at >= max || name[at++] != 0)
 		return 0;
 	query->label_count = (uint8_t)count;
 	query->qname_len = (uint8_t)at;
@@ -52,10 +60,9 @@ read_options(struct query *query, const uint8_t *options, size_t len)
 }
 
 static bool
-read_opt(struct query *query, const struct record *record)
+read_opt(struct query *query, const struct record *record, bool at_root)
 {
-	if (query->has_edns ||
-	    record->owner.len != 1) /* RFC 6891 section 6.1.1: one, at the root */
+	if (query->has_edns || !at_root) /* RFC 6891 section 6.1.1: one, at the root */
 		return false;
 	query->has_edns = true;
 	query->udp_size = record->class < DNS_UDP_MIN ? DNS_UDP_MIN : record->class;
@@ -68,12 +75,74 @@ read_opt(struct query *query, const struct record *record)
 static bool
 read_plain_opt(struct query *query, const uint8_t *opt)
 {
-	struct record record = { .owner.len = 1,
-		.class = wire_get16(opt + 3),
-		.ttl_s = wire_get32(opt + 5),
-		.rdata = opt + OPT_FIXED };
+	struct record record = {
+		.class = wire_get16(opt + 3), .ttl_s = wire_get32(opt + 5), .rdata = opt + OPT_FIXED
+	};
 
-	return read_opt(query, &record);
+	return read_opt(query, &record, true);
+}
+
+/* Steps over a possibly compressed name, which is not expanded; 0 or -EBADMSG. */
+static int
+skip_name(const uint8_t *wire, size_t len, size_t *offset)
+{
+	size_t at = *offset;
+
+	while (at < len && wire[at] != 0 && wire[at] <= DNAME_LABEL_MAX)
+		at += 1u + wire[at];
+	size_t end = at + (at < len && wire[at] >= 0xc0 ? 2 : 1);
+	if (end > len || end - *offset > DNAME_MAX || (wire[at] != 0 && wire[at] < 0xc0))
+		return -EBADMSG;
+	if (wire[at] != 0) {
+		size_t target = wire_get16(wire + at) & 0x3fffu;
+		if (target < DNS_HEADER || target >= *offset)
+			return -EBADMSG;
+	}
+	*offset = end;
+	return 0;
+}
+
+/* Reads a record from its type on. */
+static int
+read_record_behind_owner(const uint8_t *wire, size_t len, size_t *offset, struct record *record)
+{
+	size_t at = *offset;
+
+	if (len - at < 10)
+		return -EBADMSG;
+	record->type = wire_get16(wire + at);
+	record->class = wire_get16(wire + at + 2);
+	record->ttl_s = wire_get32(wire + at + 4);
+	record->rdata_len = wire_get16(wire + at + 8);
+	at += 10;
+	if (record->rdata_len > len - at)
+		return -EBADMSG;
+	record->rdata = wire + at;
+	record->end = *offset = at + record->rdata_len;
+	return 0;
+}
+
+/* The records after the question. Their owners are stepped over: what strangers send is read at a
+ * cost of its length. */
+static bool
+read_query_records(struct query *query, const uint8_t *wire, size_t len, size_t at, unsigned before,
+    unsigned count)
+{
+	struct record record;
+
+	if (count > QUERY_RECORDS_MAX)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		size_t owner = at;
+		if (skip_name(wire, len, &at) < 0 ||
+		    read_record_behind_owner(wire, len, &at, &record) < 0)
+			return false;
+		if (record.type != TYPE_OPT)
+			continue; /* an IXFR's SOA, a TSIG: not ours to judge */
+		if (i < before || !read_opt(query, &record, wire[owner] == 0))
+			return false;
+	}
+	return at == len;
 }
 
 enum query_result
@@ -114,16 +183,10 @@ query_read(struct query *query, const uint8_t *wire, size_t len)
 	    wire[at] == 0 && wire_get16(wire + at + 1) == TYPE_OPT &&
 	    wire_get16(wire + at + 9) == 0)
 		return read_plain_opt(query, wire + at) ? QUERY_OK : QUERY_FORMERR;
-	for (unsigned i = 0; i < answers + authority + additional; i++) {
-		struct record record;
-		if (wire_read_record(wire, len, &at, &record) < 0)
-			return QUERY_FORMERR;
-		if (record.type != TYPE_OPT)
-			continue; /* an IXFR's SOA, a TSIG: not ours to judge */
-		if (i < answers + authority || !read_opt(query, &record))
-			return QUERY_FORMERR;
-	}
-	return at == len ? QUERY_OK : QUERY_FORMERR;
+	return read_query_records(
+		   query, wire, len, at, answers + authority, answers + authority + additional)
+		   ? QUERY_OK
+		   : QUERY_FORMERR;
 }
 
 bool
@@ -150,7 +213,7 @@ wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *na
 	 */
 	size_t at = *offset, limit = at, end = len;
 	size_t out = 0;
-	bool jumped = false;
+	unsigned jumps = 0;
 
 	for (;;) {
 		if (at >= end)
@@ -160,12 +223,11 @@ wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *na
 			if (at + 1 >= end)
 				return -EBADMSG;
 			size_t target = (size_t)(c & 0x3f) << 8 | wire[at + 1];
-			if (!jumped)
+			if (jumps == 0)
 				*offset = at + 2;
 			/* The header holds no name. */
-			if (target < DNS_HEADER || target >= limit)
+			if (target < DNS_HEADER || target >= limit || ++jumps > POINTER_JUMPS_MAX)
 				return -EBADMSG;
-			jumped = true;
 			end = limit;
 			at = limit = target;
 			continue;
@@ -179,7 +241,7 @@ wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *na
 		if (c == 0)
 			break;
 	}
-	if (!jumped)
+	if (jumps == 0)
 		*offset = at;
 	name->len = (uint8_t)out;
 	return 0;
@@ -191,17 +253,10 @@ wire_read_record(const uint8_t *wire, size_t len, size_t *offset, struct record 
 	size_t at = *offset;
 
 	record->offset = at;
-	if (wire_read_name(wire, len, &at, &record->owner) < 0 || len - at < 10)
+	if (wire_read_name(wire, len, &at, &record->owner) < 0 ||
+	    read_record_behind_owner(wire, len, &at, record) < 0)
 		return -EBADMSG;
-	record->type = wire_get16(wire + at);
-	record->class = wire_get16(wire + at + 2);
-	record->ttl_s = wire_get32(wire + at + 4);
-	record->rdata_len = wire_get16(wire + at + 8);
-	at += 10;
-	if (record->rdata_len > len - at)
-		return -EBADMSG;
-	record->rdata = wire + at;
-	record->end = *offset = at + record->rdata_len;
+	*offset = at;
 	return 0;
 }
 

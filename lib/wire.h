@@ -83,7 +83,10 @@ enum query_result {
 	QUERY_FORMERR, /* reply FORMERR; id and flags are valid */
 };
 
-/* Reads a whole message as a query: one question, an optional OPT, nothing after it. */
+/*
+ * Reads a whole message as a query: one question, then at most 8 records, of which one may be an OPT,
+ * and nothing after them. Costs the message's length.
+ */
 enum query_result query_read(struct query *query, const uint8_t *wire, size_t len);
 
 /* One record of a message, its name expanded. */
@@ -97,8 +100,8 @@ struct record {
 	size_t end;    /* offset after it */
 };
 
-/* Expands the possibly compressed name at `*offset`, which moves behind it; pointers must point
- * backwards. 0 or -EBADMSG. */
+/* Expands the possibly compressed name at `*offset`, which moves behind it. Each pointer must point
+ * before all bytes read so far, and there are at most 127. 0 or -EBADMSG. */
 int wire_read_name(const uint8_t *wire, size_t len, size_t *offset, struct dname *name);
 
 /* Reads the record at `*offset`, which moves behind it; 0 or -EBADMSG. */

@@ -81,6 +81,33 @@ name_pointed_at_must_end_before_who_points(void **state)
 	assert_int_equal(read_at(&into, AT + 2, &end, &name), -EBADMSG);
 }
 
+/* A name as long as names may be needs 127 pointers, if each label stands alone; one more leads to
+ * another pointer, and costs without adding to the name. */
+static void
+pointers_lead_to_127_others_at_most(void **state)
+{
+	struct message m = MESSAGE("\1a\0");
+	struct dname name;
+	size_t end, last = AT;
+
+	(void)state;
+	for (unsigned i = 0; i < 126; i++) {
+		size_t at = m.len;
+		memcpy(m.wire + at, "\1b", 2);
+		wire_put16(m.wire + at + 2, 0xc000 | (unsigned)last);
+		last = at;
+		m.len += 4;
+	}
+	assert_int_equal(read_at(&m, last, &end, &name), 255);
+	wire_put16(m.wire + AT + 3, 0xc000 | AT);
+	m.len = AT + 5;
+	for (unsigned i = 0; i < 127; i++) {
+		wire_put16(m.wire + m.len, 0xc000 | (unsigned)(m.len - 2));
+		m.len += 2;
+		assert_int_equal(read_at(&m, m.len - 2, &end, &name), i + 2 > 127 ? -EBADMSG : 3);
+	}
+}
+
 static void
 name_has_255_bytes_at_most(void **state)
 {
@@ -213,6 +240,73 @@ options_must_fill_their_length(void **state)
 	assert_int_equal(read_query(&query, &cut), QUERY_FORMERR);
 }
 
+/* 127 labels of one byte are a whole name; the 128th has no room, in the message or in `labels`. */
+static void
+question_has_127_labels_at_most(void **state)
+{
+	struct query query;
+
+	(void)state;
+	for (unsigned labels = 126; labels <= 128; labels++) {
+		struct message m = { .len = DNS_HEADER };
+		wire_put16(m.wire + 4, 1);
+		for (unsigned i = 0; i < labels; i++) {
+			memcpy(m.wire + m.len, "\1a", 2);
+			m.len += 2;
+		}
+		memcpy(m.wire + m.len, "\0\0\1\0\1", 5);
+		m.len += 5;
+		assert_int_equal(read_query(&query, &m), labels > 127 ? QUERY_FORMERR : QUERY_OK);
+		if (labels <= 127)
+			assert_int_equal(query.label_count, labels);
+	}
+}
+
+#define TSIG_BEHIND_OWNER "\0\372\0\377\0\0\0\0\0\0"
+
+/* Nothing is read of an owner but where it ends: a pointer costs its two bytes. */
+static void
+owners_in_a_query_are_stepped_over(void **state)
+{
+	static const struct {
+		const char *owner;
+		size_t len;
+		enum query_result result;
+	} rows[] = { { "\0", 1, QUERY_OK }, { "\3key\0", 5, QUERY_OK }, { "\xc0\x0c", 2, QUERY_OK },
+		{ "\3key\xc0\x0c", 6, QUERY_OK },
+		/* at itself, forward, into the header, and no label at all */
+		{ "\xc0\x13", 2, QUERY_FORMERR }, { "\xc0\x20", 2, QUERY_FORMERR },
+		{ "\xc0\x02", 2, QUERY_FORMERR }, { "\x40", 1, QUERY_FORMERR },
+		{ "\3ke", 3, QUERY_FORMERR }, { "\xc0", 1, QUERY_FORMERR } };
+	struct query query;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		uint8_t bytes[32];
+		memcpy(bytes, rows[i].owner, rows[i].len);
+		memcpy(bytes + rows[i].len, TSIG_BEHIND_OWNER, 10);
+		struct message m = query_with(1, bytes, rows[i].len + 10);
+		if (read_query(&query, &m) != rows[i].result)
+			fail_msg("owner %zu", i);
+	}
+}
+
+/* Whatever a query carries, an OPT, a TSIG, an IXFR's SOA: it is not more than eight records. */
+static void
+more_than_eight_records_in_a_query_are_formerr(void **state)
+{
+	struct query query;
+
+	(void)state;
+	for (unsigned count = 1; count < 12; count++) {
+		uint8_t bytes[12 * 11];
+		for (unsigned i = 0; i < count; i++)
+			memcpy(bytes + (size_t)11 * i, "\0" TSIG_BEHIND_OWNER, 11);
+		struct message m = query_with(count, bytes, (size_t)11 * count);
+		assert_int_equal(read_query(&query, &m), count <= 8 ? QUERY_OK : QUERY_FORMERR);
+	}
+}
+
 static void
 bytes_after_the_last_record_are_formerr(void **state)
 {
@@ -246,12 +340,16 @@ main(void)
 		cmocka_unit_test(pointer_leads_to_a_name_before_it),
 		cmocka_unit_test(pointer_that_does_not_lead_backwards_is_refused),
 		cmocka_unit_test(name_pointed_at_must_end_before_who_points),
+		cmocka_unit_test(pointers_lead_to_127_others_at_most),
 		cmocka_unit_test(name_has_255_bytes_at_most),
 		cmocka_unit_test(name_and_record_cut_at_every_length_are_refused),
 		cmocka_unit_test(what_has_no_question_has_no_type),
 		cmocka_unit_test(opt_gives_size_and_flags),
 		cmocka_unit_test(second_opt_or_one_below_the_root_is_formerr),
 		cmocka_unit_test(options_must_fill_their_length),
+		cmocka_unit_test(question_has_127_labels_at_most),
+		cmocka_unit_test(owners_in_a_query_are_stepped_over),
+		cmocka_unit_test(more_than_eight_records_in_a_query_are_formerr),
 		cmocka_unit_test(bytes_after_the_last_record_are_formerr),
 		cmocka_unit_test(first_overflow_of_a_writer_sticks),
 	};
