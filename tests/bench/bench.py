@@ -32,7 +32,7 @@ def main():
         return 2
     if sys.argv[1] != "report":
         own_network()
-    sys.path.insert(0, HERE)
+    sys.path[:0] = [HERE, os.path.dirname(HERE)]
     return importlib.import_module(MODULES[sys.argv[1]]).main(sys.argv[2:])
 
 

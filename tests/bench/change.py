@@ -16,7 +16,6 @@ import argparse
 import ctypes
 import json
 import os
-import random
 import re
 import select
 import shutil
@@ -30,6 +29,8 @@ import tempfile
 import threading
 import time
 
+from waiting import free_port
+
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 LOAD = os.path.join(BUILD, "tests", "bench", "change_load")
 NANNY = os.path.join(BUILD, "bin", "nanny")
@@ -40,19 +41,6 @@ MARK_EVERY_S = 0.002
 ZONES = {"cached": "", "uncached": "", "kept": "keep.test", "slow": "slow.test"}
 DNSMASQ_ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--no-hosts", "--dns-forward-max=1500",
                 "--max-tcp-connections=100", "--server=/cluster.local/127.0.0.1#10053"]  # fmt: skip
-
-
-def free_port():
-    """For both protocols, and below the range from which the kernel gives ports to whoever asks for any, as dnsmasq does at each query."""
-    while True:
-        port = random.randrange(10000, 32000)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
-            try:
-                udp.bind(("127.0.0.1", port))
-                tcp.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def prefer():

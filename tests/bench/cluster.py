@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import sys
 import time
 import urllib.request
 
@@ -12,8 +11,7 @@ import questions
 from results import DIRECTORY, say
 from servers import Kubedns
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from apiserver import ApiProcess  # noqa: E402
+from apiserver import ApiProcess
 
 REQUIRED = ("services", "endpointslices", "namespaces")
 

@@ -90,14 +90,14 @@ def speed_section(report, s):
     report.add(f"{s['services']:,} Services. The server on one CPU, the load on another; the server's own CPU time from /proc. Median [least to most] of the "
                "repeats; ratios are of one turn. The reflector answers without reading: what sockets allow. A flood (asker) keeps every server at work; dnsperf "
                "is slower than the fastest of them, which then sleep between small batches: busy says how much of the time they worked.", "")  # fmt: skip
-    for proto, load in (("udp", "flood"), ("udp", "dnsperf"), ("tcp", "dnsperf")):
-        match = {"proto": proto, "load": load}
-        chosen = [r for r in runs if r["proto"] == proto and r["load"] == load]
+    for proto, by in (("udp", "flood"), ("udp", "dnsperf"), ("tcp", "dnsperf")):
+        match = {"proto": proto, "load": by}
+        chosen = [r for r in runs if r["proto"] == proto and r["load"] == by]
         kinds, names = list(dict.fromkeys(r["kind"] for r in chosen)), order({r["server"] for r in chosen})
         if not kinds:
             continue
         values = {n: {k: over(runs, "per_cpu_second", server=n, kind=k, **match) for k in kinds} for n in names}
-        file, title = f"speed-{proto}-{load}.svg", f"{proto.upper()}, {load}"
+        file, title = f"speed-{proto}-{by}.svg", f"{proto.upper()}, {by}"
         charts.bars(os.path.join(DIRECTORY, file), f"Answers per CPU second ({title}), higher is better", "answers per second of the server's CPU time",
                     kinds, names, values)  # fmt: skip
         report.add(f"### {title}", "", f"![answers per CPU second, {title}]({file})", "")

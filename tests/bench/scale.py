@@ -20,7 +20,7 @@ import machine
 import questions
 from cluster import Cluster, follow_lines
 from load import ASKER, asker, flood
-from results import DIRECTORY, load, save, say, summary, text_of
+from results import DIRECTORY, load, save, say, text_of
 
 FULL = 10_000
 

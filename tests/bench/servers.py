@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import time
 
@@ -14,19 +13,9 @@ import dns.message
 import dns.query
 
 import machine
+from waiting import free_port
 
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
-
-
-def free_port():
-    while True:
-        with socket.socket() as t, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
-            t.bind(("127.0.0.1", 0))
-            try:
-                u.bind(t.getsockname())
-            except OSError:
-                continue
-            return t.getsockname()[1]
 
 
 class Server:

@@ -13,7 +13,8 @@ import yaml
 from kubelet import Kubelet, Network
 from plane import Plane
 from proxy import Proxy
-from run import PREFIX, docker, json_lines, remove_leftovers, run, wait_for
+from run import PREFIX, docker, json_lines, remove_leftovers, run
+from waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGISTRY = "suite.invalid/dns"  # what the tests write into settings.yaml
@@ -118,7 +119,7 @@ class Cluster:
             return None
         try:
             return wait_for(done, timeout, f"rollout of {deployment}")
-        except TimeoutError as e:
+        except AssertionError as e:
             raise AssertionError(f"{e}\n{self.describe()}") from None
 
     def describe(self):

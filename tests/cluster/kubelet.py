@@ -37,7 +37,7 @@ class Probe:
         self.due = started + spec.get("initialDelaySeconds", 0)
         self.run = 0        # results of the same kind, one after the other
         self.last = None
-        self.passing = None # None until a threshold was reached
+        self.passing = None  # None until a threshold was reached
 
     def note(self, good):
         self.run = self.run + 1 if good == self.last else 1

@@ -3,17 +3,16 @@
 import http.client
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import threading
 import time
 import urllib.parse
 
-from run import Failed, run, wait_for
+from run import Failed, run
+from waiting import free_port, wait_for
 
 
 class ApiError(Exception):
@@ -160,19 +159,6 @@ class Plane:
     def apply(self, text, *args):
         """Server-side apply, as the documents tell operators; every object must be accepted."""
         return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", *args, input=text)
-
-
-def free_port():
-    """Outside of the range from which the kernel takes ports for clients: it is still free when a plane that was stopped begins
-    again."""
-    for port in random.sample(range(20000, 32000), 100):
-        with socket.socket() as s:
-            try:
-                s.bind(("0.0.0.0", port))
-                return port
-            except OSError:
-                continue
-    raise Failed("no free port")
 
 
 class Watcher:

@@ -5,7 +5,8 @@ import threading
 import time
 
 from plane import Watcher
-from run import Failed, alive, in_netns, wait_for
+from run import Failed, alive, in_netns
+from waiting import wait_for
 
 CHAIN = ":KUBE-SVC - [0:0]"  # named in a restore without flush, it is made or emptied; rules of a test stay
 

@@ -9,7 +9,8 @@ import urllib.error
 import urllib.request
 
 from plane import environment_ctl
-from run import Failed, wait_for
+from run import Failed
+from waiting import wait_for
 
 AUDIT = """
 apiVersion: audit.k8s.io/v1

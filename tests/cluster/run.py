@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import time
 
 PREFIX = f"dnst{os.getpid()}"
 LABEL = "kube-dns-tests"  # its value is the process id of the run that made the container or network
@@ -29,18 +28,6 @@ def docker(*args, **kwargs):
 def in_netns(pid, *args, **kwargs):
     """A command of the host in the network namespace of process `pid`."""
     return run("nsenter", "-t", pid, "-n", *args, **kwargs)
-
-
-def wait_for(condition, timeout, what):
-    """The condition's first true value; what it was waited for, and its last value, are in the error."""
-    deadline = time.monotonic() + timeout
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {timeout} s; last: {value!r}")
-        time.sleep(0.02)
 
 
 def json_lines(text):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cluster import http_get
-from run import wait_for
+from waiting import wait_for
 
 
 @pytest.fixture(scope="module")

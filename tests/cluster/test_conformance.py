@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from cluster import DOMAIN, query, records
-from run import docker, wait_for
+from run import docker
+from waiting import wait_for
 
 NS = "conformance"
 

@@ -12,8 +12,9 @@ import pytest
 
 from cluster import DOMAIN, http_get, query, records, signal_container
 from kubelet import time_of_day
-from load import NAMES, none_lost, only_until, sent
-from run import docker, run, wait_for
+from load import NAMES, none_lost, only_until
+from run import docker, run
+from waiting import wait_for
 
 
 @pytest.mark.parametrize("name", ["kubedns", "dnsmasq", "sidecar"])

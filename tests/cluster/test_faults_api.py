@@ -5,7 +5,8 @@ import time
 
 from cluster import http_get
 from load import none_lost
-from run import run, wait_for
+from run import run
+from waiting import wait_for
 
 
 def metric(pod, name, **labels):

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from cluster import DNS_IP, ROOT, http_get, query
-from plane import free_port
-from run import run, wait_for
+
+from run import run
+from waiting import free_port, wait_for
 
 RULES = ROOT / "conf/prometheus/rules.yaml"
 DASHBOARD = ROOT / "conf/grafana/kube-dns.json"

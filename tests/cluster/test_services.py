@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from cluster import DOMAIN, query, records
-from run import wait_for
+from waiting import wait_for
+
 
 NS = "tenants"
 TTL_S = 30

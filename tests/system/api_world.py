@@ -49,7 +49,7 @@ def questions(population):
         out[(f"{population.service(i)}-0.{at}", "A")] = {addresses[0]}
     out[(name("kept"), "A")] = {"10.200.0.1"}
     out[(name("db"), "A")] = {"10.201.0.1", "10.201.0.2"}
-    out[(f"1.0.200.10.in-addr.arpa", "PTR")] = {name("kept") + "."}
+    out[("1.0.200.10.in-addr.arpa", "PTR")] = {name("kept") + "."}
     return out
 
 

@@ -14,8 +14,9 @@ import dns.message
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
-from kubedns_process import PROGRAM, Kubedns, free_port
+from kubedns_process import Kubedns
 from objects import endpoint_slice, namespace, service
+from waiting import free_port
 
 WEB = "web.default.svc.cluster.local"
 WEB_IP = "10.96.0.10"
@@ -39,13 +40,6 @@ def world(tmp_path, *args, **kw):
     items += [endpoint_slice("many", addresses[i : i + 100], suffix=str(i)) for i in range(0, MANY_COUNT, 100)]
     (directory / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     return Kubedns(f"--objects-dir={directory}", *args, **{"directory": str(tmp_path), **kw})
-
-
-def sanitized():
-    """Whether the program is a sanitizer's build: slower, and its memory says nothing."""
-    with open(PROGRAM, "rb") as f:
-        program = f.read()
-    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def query(name, type_="A", **kw):

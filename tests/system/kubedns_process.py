@@ -1,10 +1,8 @@
 """The real kubedns as a child of a test: free ports, its log, its metrics, its memory."""
 
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -12,6 +10,7 @@ import urllib.request
 
 import pytest
 from asking import ask
+from waiting import free_port
 
 BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 PROGRAM = os.path.abspath(os.path.join(BUILD, "bin", "kubedns"))
@@ -19,27 +18,6 @@ IN_POD = """
 mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount &&
 mount --bind "$0" /run/secrets/kubernetes.io/serviceaccount && exec "$@"
 """
-
-
-_given = set()
-
-
-def free_port():
-    """
-    A port free for UDP and TCP on all addresses, a moment ago. Never the same one twice, and below those that the kernel itself gives
-    out, so that nobody's outgoing connection takes it before the program does.
-    """
-    while True:
-        port = random.randrange(10000, 32768)
-        with socket.socket() as t, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
-            try:
-                t.bind(("", port))
-                u.bind(("", port))
-            except OSError:
-                continue
-        if port not in _given:
-            _given.add(port)
-            return port
 
 
 class Kubedns:

@@ -2,14 +2,12 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.error
 import urllib.request
 
@@ -20,44 +18,12 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
+from waiting import free_port, wait_for
+
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 NANNY = os.path.join(BUILD, "bin", "nanny")
 DNSMASQ = shutil.which("dnsmasq", path="/usr/sbin:" + os.environ.get("PATH", ""))
 ARGS = ["-k", "--cache-size=1000", "--no-negcache", "--no-hosts", "--log-facility=-"]
-
-
-def free_port():
-    """For both protocols, and below the range from which the kernel gives ports to whoever asks for any, as dnsmasq does at each query."""
-    while True:
-        port = random.randrange(10000, 32000)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
-            try:
-                udp.bind(("127.0.0.1", port))
-                tcp.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-
-
-def wait_for(what, timeout=10, interval=0.01, message=None):
-    """The first true value of what(), or a failure."""
-    end = time.monotonic() + timeout
-    while True:
-        value = what()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(message() if message else f"not within {timeout} s: {what}")
-        time.sleep(interval)
-
-
-def alive(pid):
-    """Whether the process is there and no zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
-            return f.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Server:
@@ -192,11 +158,11 @@ class World:
         return "\n".join(self.lines)
 
     def wait_log(self, text, timeout=10):
-        return wait_for(lambda: next((l for l in list(self.lines) if text in l), None), timeout, message=lambda: f"no line with {text!r}:\n{self.log()}")
+        return wait_for(lambda: next((l for l in list(self.lines) if text in l), None), timeout, what=lambda: f"no line with {text!r}:\n{self.log()}")
 
     def get(self, path):
         """Status and text."""
-        wait_for(lambda: self.http, message=self.log)
+        wait_for(lambda: self.http, what=self.log)
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=5) as response:
                 return response.status, response.read().decode()
@@ -213,7 +179,7 @@ class World:
             seen["last"] = self.config()
             return seen["last"] if predicate(seen["last"]) else None
 
-        return wait_for(ask, timeout, message=lambda: json.dumps(seen.get("last"), indent=1) + "\n" + self.log())
+        return wait_for(ask, timeout, what=lambda: json.dumps(seen.get("last"), indent=1) + "\n" + self.log())
 
     def wait_confirmed(self, timeout=10):
         return self.wait_config(lambda c: c["confirmed"], timeout)

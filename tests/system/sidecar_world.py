@@ -19,7 +19,7 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-from kubedns_process import free_port
+from waiting import free_port, wait_for
 
 BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build")))
 PROGRAM = os.path.join(BUILD, "bin", "sidecar")
@@ -27,25 +27,8 @@ NAME = "kubernetes.default.svc.cluster.local"
 
 
 def until(condition, timeout=10.0, what="it"):
-    """Calls until the result is true, and returns it. The condition may raise what a process that is not there yet causes."""
-    deadline = time.monotonic() + timeout
-    last = None
-    while True:
-        try:
-            last = condition()
-            if last:
-                return last
-        except (OSError, AssertionError) as error:
-            last = error
-        assert time.monotonic() < deadline, f"{what} did not come true in {timeout} s; last: {last}"
-        time.sleep(0.02)
-
-
-def sanitized():
-    """Whether the program is a sanitizer's build: slower, and its memory says nothing."""
-    with open(PROGRAM, "rb") as program:
-        code = program.read()
-    return b"__asan_init" in code or b"__tsan_init" in code
+    """wait_for() a sidecar's page: what a process that is not there yet raises is "not yet"."""
+    return wait_for(condition, timeout, what, passing=(OSError, AssertionError))
 
 
 def series(text):

@@ -4,7 +4,8 @@ import time
 
 import pytest
 from api_world import World, name, service
-from dnsnet import sanitized
+from waiting import sanitized
+
 
 REPEATS = 1000
 SLACK_KB = 400  # of anonymous memory: the allocator's own movements

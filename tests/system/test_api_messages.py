@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 from api_world import ApiServer
-from kubedns_process import PROGRAM, Kubedns, free_port
+from kubedns_process import PROGRAM, Kubedns
+from waiting import free_port
 
 
 @pytest.fixture

@@ -357,5 +357,3 @@ def test_frozen_without_a_word(world):
         world.api.thaw()
         see_change(world, 5)
     world.asker.clean()
-
-

@@ -9,9 +9,10 @@ import time
 
 import pytest
 from api_world import NXDOMAIN, World, endpoint_slice, name, service
-from dnsnet import sanitized
+
 from kubedns_process import PROGRAM
 from objects import config_map
+from waiting import sanitized
 
 PAGED = {"namespaces": 5, "services": 1200, "slices": 1300}
 

@@ -9,10 +9,11 @@ import time
 import pytest
 from api_world import NXDOMAIN, ApiServer, World, name
 from asking import Asker, ask, ask_until
-from dnsnet import sanitized
+
 from hurry import hurry as in_a_hurry
-from kubedns_process import Kubedns, free_port
+from kubedns_process import Kubedns
 from objects import endpoint_slice, endpoints, namespace, service
+from waiting import free_port, sanitized
 
 WEB = "web.default.svc.cluster.local"
 DB = "db.default.svc.cluster.local"

@@ -15,7 +15,8 @@ import dns.flags
 import dns.message
 import dns.rdatatype
 import pytest
-from kubedns_process import PROGRAM, Kubedns, free_port
+from kubedns_process import PROGRAM, Kubedns
+from waiting import free_port
 
 HERE = os.path.dirname(__file__)
 POPULATION = os.path.join(HERE, "..", "apiserver", "population.py")

@@ -10,7 +10,8 @@ import time
 import pytest
 
 from asking import ask
-from kubedns_process import BUILD, free_port
+from kubedns_process import BUILD
+from waiting import free_port
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 

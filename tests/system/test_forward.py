@@ -13,7 +13,8 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 from dnsnet import EXTERNAL, EXTERNAL_TARGET, WEB, WEB_IP, Tcp, Upstream, answered, query, silent, timed, udp, world
-from kubedns_process import free_port
+from waiting import free_port
+
 
 TIMEOUT_S = 4.0
 

@@ -14,9 +14,10 @@ import dns.rcode
 import pytest
 from asking import Asker
 from dnsnet import query, udp
-from kubedns_process import PROGRAM, Kubedns, free_port
+from kubedns_process import PROGRAM, Kubedns
 from objects import config_map, namespace, service
 from world import Z, ask, one_of_everything, slice_of, start, write
+from waiting import free_port
 
 WEB = f"web.default.svc.{Z}"
 WORLD = [namespace("default"), service("web", "10.96.0.10")]

@@ -11,7 +11,8 @@ import time
 
 import dns.message
 import pytest
-from nanny_world import ARGS, Server, World, alive, constant, wait_for
+from nanny_world import ARGS, Server, World, constant
+from waiting import alive, wait_for
 
 
 @pytest.fixture

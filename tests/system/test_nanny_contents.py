@@ -6,7 +6,8 @@ fed with one after the other, whose dnsmasq answers after each.
 import os
 
 import pytest
-from nanny_world import Server, World, constant, wait_for
+from nanny_world import Server, World, constant
+from waiting import wait_for
 
 MIB = 1 << 20
 TEN_THOUSAND = "{" + ",".join(f'"d{i:05}.test":["10.0.0.{i % 250 + 1}"]' for i in range(10000)) + "}"

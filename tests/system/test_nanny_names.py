@@ -5,7 +5,8 @@ import time
 
 import dns.rcode
 import pytest
-from nanny_world import Server, World, constant, wait_for
+from nanny_world import Server, World, constant
+from waiting import wait_for
 
 
 class Zone:

@@ -11,7 +11,8 @@ import time
 import dns.message
 import dns.rcode
 import pytest
-from nanny_world import ARGS, Server, World, constant, wait_for
+from nanny_world import ARGS, Server, World, constant
+from waiting import wait_for
 
 
 @pytest.fixture

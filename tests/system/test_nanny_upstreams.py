@@ -9,8 +9,9 @@ import urllib.error
 import urllib.request
 
 import pytest
-from nanny_world import DNSMASQ, Server, World, alive, constant, wait_for
+from nanny_world import DNSMASQ, Server, World, constant
 from netns import Namespace
+from waiting import alive, wait_for
 
 KUBE_DNS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--server=/cluster.local/127.0.0.1#10053",
             "--server=/in-addr.arpa/127.0.0.1#10053", "--server=/ip6.arpa/127.0.0.1#10053"]  # fmt: skip

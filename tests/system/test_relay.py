@@ -13,9 +13,10 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 from dnsnet import EXTERNAL, EXTERNAL_TARGET, WEB, WEB_IP, Tcp, Upstream, answered, query, silent, timed, udp, world
-from kubedns_process import free_port
+
 from netns import Namespace, run
 from test_forward import addresses, floods
+from waiting import free_port
 
 BIG = 150
 

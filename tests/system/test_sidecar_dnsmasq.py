@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from sidecar_world import NAME, PROGRAM, Dnsmasq, FakeDns, Sidecar, free_port, good, rcode, silent, until
+from sidecar_world import NAME, PROGRAM, Dnsmasq, FakeDns, Sidecar, good, rcode, silent, until
+from waiting import free_port
 
 POLL_MS = 200
 OWN = 6  # CHAOS questions of one reading, which dnsmasq counts as hits

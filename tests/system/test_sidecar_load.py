@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from sidecar_world import NAME, Dnsmasq, FakeDns, Sidecar, good, sanitized, until
+from sidecar_world import NAME, Dnsmasq, FakeDns, Sidecar, good, until
+from waiting import sanitized
 
 RATE, IDLE, CLIENTS = 1000, 200, 8
 HEAD_S = 10  # what the server gives a connection to ask

@@ -14,7 +14,8 @@ import dns.rcode
 import pytest
 
 import chromium
-from sidecar_world import BUILD, NAME, Dnsmasq, FakeDns, Sidecar, free_port, good, rcode, sanitized, silent, slow, until
+from sidecar_world import BUILD, NAME, Dnsmasq, FakeDns, Sidecar, good, rcode, silent, slow, until
+from waiting import free_port, sanitized
 
 pytestmark = pytest.mark.skipif(not chromium.available(), reason="needs chromium")
 SHOTS = os.path.join(BUILD, "screenshots")

@@ -7,8 +7,8 @@ import dns.rcode
 import pytest
 
 from netns import has_ipv6, needs_ipv6
-from sidecar_world import (NAME, PROGRAM, FakeDns, Sidecar, cut, empty, free_port, garbage, good, rcode, silent, slow, truncated, until,
-                           wrong_id, wrong_question)
+from sidecar_world import NAME, PROGRAM, FakeDns, Sidecar, cut, empty, garbage, good, rcode, silent, slow, truncated, until, wrong_id, wrong_question
+from waiting import free_port
 
 # What the server does (UDP, TCP) -> what health says, and the result that is counted.
 CASES = {

@@ -9,7 +9,8 @@ import dns.edns
 import dns.flags
 import dns.rcode
 import pytest
-from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, sanitized, timed, udp, world
+from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, timed, udp, world
+from waiting import sanitized
 
 IDLE_S = 10
 

@@ -14,8 +14,9 @@ import dns.message
 import dns.rcode
 import pytest
 from dnsnet import MANY, WEB, WEB_IP, Tcp, query, udp, world
-from kubedns_process import PROGRAM, free_port
+from kubedns_process import PROGRAM
 from netns import needs_ipv6
+from waiting import free_port
 
 
 query_wire = query(WEB).to_wire()
