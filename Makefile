@@ -122,7 +122,7 @@ PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicroh
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
 PACKAGES_test := libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot prometheus chromium iproute2 iptables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
-PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc shellcheck
+PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
 PACKAGES_bench := knot nsd dnsperf valgrind linux-perf python3
 # An engine that is there, whoever packaged it, is enough.
 PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
@@ -198,7 +198,7 @@ fuzzers: $(fuzzers)
 
 lint: ## form, static analysis, manual pages and scripts
 	@$(call deps,build test lint)
-	@sh tests/lint.sh
+	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
 # Benches: tests/bench/ has the programs and says what each figure is.

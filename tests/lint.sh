@@ -3,6 +3,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 failed=0
+python=${PYTHON:-python3}
 
 step() {
 	echo "lint: $1"
@@ -11,13 +12,75 @@ step() {
 }
 
 # clang-tidy with .clang-tidy, one file a run: over several it once brought a finding from one into another. What is linked into a program, no more: the
-# analyser does not know that cmocka's assertions return only when they hold.
+# analyser does not know that cmocka's assertions return only when they hold. A file without findings is not analysed again until it, a header that it
+# includes or the configuration changes: build/tidy/ has a stamp named for the hash of all of them.
 # shellcheck disable=SC2317 # called by step
 analyse() {
+	mkdir -p build/tidy
+	find build/tidy -type f -mtime +14 -delete
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	find lib treecache kubedns nanny sidecar -name '*.c' | sort | xargs -P "$(nproc)" -n 1 sh -c '
-		clang-tidy -quiet "$@" -- -std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I. 2>/dev/null' tidy
+		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I."
+		read_too=$(clang -MM $flags "$1" | sed "s/^[^:]*://; s/\\\\$//") || exit 1
+		stamp=build/tidy/$({ echo "$1" "$flags"; clang-tidy --version; sha256sum .clang-tidy tests/lint.sh $read_too; } | sha256sum | cut -d" " -f1)
+		[ -e "$stamp" ] && exec touch "$stamp"
+		clang-tidy -quiet "$1" -- $flags 2>/dev/null && touch "$stamp"' tidy
 }
+
+# The longest a function and a file may be, in lines, and how long they are: median and ninth of ten.
+# shellcheck disable=SC2317,SC2086 # called by step; a list of words
+check_lengths() {
+	awk -v function_max=75 -v file_max=500 '
+		function report(what, sizes, n, max,    size, seen, median, ninth) {
+			for (size = 0; seen < n; size++) {
+				seen += sizes[size]
+				if (!median && 2 * seen >= n)
+					median = size
+				if (!ninth && 10 * seen >= 9 * n)
+					ninth = size
+			}
+			printf "lint: %d %s: median %d lines, nine in ten at most %d, longest %d (allowed: %d)\n", n, what, median, ninth, size - 1, max
+		}
+		function end_of_file() {
+			if (file == "")
+				return
+			file_count++
+			files[lines]++
+			if (lines > file_max) {
+				print file ": " lines " lines"
+			}
+		}
+		FNR == 1 { end_of_file(); file = FILENAME; named = 0 }
+		{ lines = FNR }
+		/^[a-z_][a-z0-9_]*\(/ { named = FNR; name = $0; sub(/\(.*/, "", name) }
+		/^\{/ && named { begun = named; named = 0 }
+		/;$/ && named { named = 0 }
+		/^\}$/ && begun {
+			function_count++
+			functions[FNR - begun + 1]++
+			if (FNR - begun + 1 > function_max) {
+				print file ":" begun ": " name "() has " FNR - begun + 1 " lines"
+			}
+			begun = 0
+		}
+		END {
+			end_of_file()
+			report("functions", functions, function_count, function_max)
+			report("files", files, file_count, file_max)
+		}' $sources_of_programs
+}
+
+# pycodestyle leaves to the eye: how long a line is and where it continues, names of one letter, tabs in text.
+# shellcheck disable=SC2317,SC2086 # called by step; a list of words
+check_python() {
+	"$python" -m pyflakes $python_files && "$python" -m pycodestyle --ignore=E101,E127,E128,E203,E501,E731,E741,W191,W503,W504 $python_files
+}
+
+# Where the control plane has been built: its 565 MB of modules take minutes to compile for the first look at them.
+# shellcheck disable=SC2317 # called by step
+check_go() (
+	cd tests/controlplane && [ -z "$(gofmt -l . | tee /dev/stderr)" ] && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go vet -trimpath .
+)
 
 # Which folder may include from which: its own, and those after the colon, or one header of theirs.
 arrows='
@@ -57,8 +120,10 @@ check_arrows() {
 		END { exit bad }'
 }
 
+sources_of_programs=$(find lib treecache kubedns nanny sidecar -name '*.c' | sort)
 sources=$(find lib treecache kubedns nanny sidecar tests -name '*.c' | sort)
 headers=$(find lib treecache kubedns nanny sidecar tests -name '*.h' | sort)
+python_files=$(find conf tests -name '*.py' | sort)
 pages=$(find kubedns nanny sidecar -name '*.8' | sort)
 scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.git --exclude='*.md' . | sort)
 
@@ -66,6 +131,9 @@ scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.g
 {
 	step form clang-format --dry-run -Werror $sources $headers
 	step arrows check_arrows
+	step lengths check_lengths
+	step python check_python
+	[ ! -x build/controlplane/ctl ] || step go check_go
 	step analysis analyse
 	[ -z "$pages" ] || step manuals mandoc -Tlint -W warning $pages
 	[ -z "$scripts" ] || step scripts shellcheck $scripts

@@ -3,20 +3,21 @@
 #	unit	the cmocka programs in $BUILD/tests/unit
 #	replay	each fuzz target of $BUILD/tests/replay over its seeds
 #	system	pytest over tests/system and the tests of the tests' own tools, PYTEST_JOBS at a time: most of their time they
-#		wait, and each has ports and files of its own; then those that measure time, one by one. PYTEST_ARGS adds to
-#		it; with SOAK=1 those that take more than a minute instead
-# All stages run even if one fails. The last line is "N passed, N failed", and names the tests that passed only when they ran
-# again alone; the lines before it count the skipped ones by reason.
+#		wait, and each has ports and files of its own; then those that measure time (marked so), one by one, and those of
+#		them that failed again, for they measure the machine as well. PYTEST_ARGS adds to it; with SOAK=1 those that take
+#		more than a minute instead
+# All stages run even if one fails. The last line is "N passed, N failed", and names the tests that passed only when they were
+# repeated; more than REPEATS of them are a failure. The lines before it count the skipped ones by reason.
 set -u
 
-: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=4}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}"
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=4}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD
 logs=$BUILD/test-logs
 mkdir -p "$logs"
 rm -f "$logs/skipped"
-passed=0 failed=0 alone=
+passed=0 failed=0 repeated=
 
 # The number that a line of $1 gives to the pattern $2, or 0.
 number() {
@@ -121,23 +122,28 @@ settle() {
 	done
 }
 
-# Those $1 that failed beside others, alone, twice at most: what a busy machine did to them is not the programs' fault, what
-# fails again is. Either way they have been shown above.
+# The $1 tests about time that failed, alone, twice at most: a busy machine's doing is not the programs' fault, what fails again
+# is. All of them have been shown above; those that pass now are named in the last line.
 again() {
 	left=$1 others=$((failed - $1))
-	last_failed >"$logs/failed-beside"
+	last_failed >"$logs/failed-first"
 	for try in 1 2; do
 		[ "$left" = 0 ] && break
 		settle
-		echo "$left failed beside others; again, alone, try $try of 2:"
+		echo "$left tests about time failed; again, try $try of 2:"
 		before_ok=$passed failed=0
-		pytest_phase again "not soak" -n 0 --last-failed
+		pytest_phase again "timing and not soak" -n 0 --last-failed
 		left=$failed
-		echo "$((passed - before_ok)) of them passed alone"
+		echo "$((passed - before_ok)) of them passed"
 	done
 	failed=$((others + left))
-	last_failed >"$logs/failed-alone"
-	alone=$(comm -23 "$logs/failed-beside" "$logs/failed-alone")
+	last_failed >"$logs/failed-again"
+	repeated=$(comm -23 "$logs/failed-first" "$logs/failed-again")
+	repeats=$(comm -23 "$logs/failed-first" "$logs/failed-again" | wc -l)
+	if [ "$repeats" -gt "$REPEATS" ]; then
+		echo "$repeats tests passed only when repeated, more than $REPEATS: a busier machine than the tests can be believed on, or a slower program"
+		count 0 1
+	fi
 }
 
 system() {
@@ -145,9 +151,9 @@ system() {
 		pytest_phase soak soak -n 0
 		return
 	fi
-	before=$failed
 	rm -rf "$logs/cache"
 	pytest_phase system "not soak and not timing" -n "$PYTEST_JOBS" --dist load
+	before=$failed
 	pytest_phase timing "timing and not soak" -n 0
 	again $((failed - before))
 }
@@ -163,6 +169,6 @@ for stage in "$@"; do
 	esac
 done
 [ ! -s "$logs/skipped" ] || sort "$logs/skipped" | uniq -c | sort -rn | sed 's/^ *\([0-9]*\) /\1 skipped: /'
-[ -z "$alone" ] || alone="; passed only when run again alone: $(echo "$alone" | wc -l) ($(echo "$alone" | paste -sd , | sed 's/,/, /g'))"
-echo "$passed passed, $failed failed$alone"
+[ -z "$repeated" ] || repeated="; passed only when repeated: $repeats ($(echo "$repeated" | paste -sd , | sed 's/,/, /g'))"
+echo "$passed passed, $failed failed$repeated"
 [ $failed = 0 ] && [ $passed -gt 0 ]

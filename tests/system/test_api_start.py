@@ -115,6 +115,7 @@ def test_services_forbidden_is_not_ready_and_says_verb_and_resource(start, api):
     assert kubedns.ask(WEB) == {"10.200.0.1"}
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("lack", ["forbidden", "missing"])
 def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, lack):
     """kube-dns's own role grants services and endpoints only: an image swap must not take DNS down."""

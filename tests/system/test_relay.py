@@ -242,6 +242,7 @@ def test_a_resolver_that_is_silent_or_gone_means_servfail_within_4_s(tmp_path):
             assert addresses(udp(each, query(WEB))) == [WEB_IP]
 
 
+@pytest.mark.timing
 def test_a_restart_of_the_resolver_is_waited_out(tmp_path):
     port = free_port()
     with front(tmp_path, f"127.0.0.1:{port}") as k:
@@ -256,6 +257,7 @@ def test_a_restart_of_the_resolver_is_waited_out(tmp_path):
         assert all(addresses(reply) == ["192.0.2.1"] and took < 1 for took, reply in results)
 
 
+@pytest.mark.timing
 def test_a_lost_query_is_sent_again_with_the_same_id(tmp_path):
     def deaf_once(request, _tcp):
         return answered(request, "192.0.2.1") if len(u.asked) > 1 else None
