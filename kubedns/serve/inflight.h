@@ -18,7 +18,7 @@
 #include <sys/queue.h>
 
 #include "kubedns/serve/client.h"
-#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/worker_context.h"
 
 struct attempt; /* forward.c */
 struct relay_port;

@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/worker_context.h"
 #include "lib/addr.h"
 
 struct relay;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/worker_context.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/addr.h"
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "kubedns/serve/client.h"
-#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/worker_context.h"
 
 struct tcp_config {
 	unsigned connections; /* of this worker */

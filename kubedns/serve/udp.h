@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "kubedns/serve/client.h"
-#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/worker_context.h"
 
 enum { UDP_BATCH = 64, UDP_SOCKETS_MAX = 2 /* one a family */ };
 

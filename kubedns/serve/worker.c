@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "kubedns/serve/forward.h"
-#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/worker_context.h"
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay.h"
 #include "kubedns/serve/sockets.h"

@@ -1,178 +1,64 @@
+/* What a TCP client of kubedns can make it keep. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cmocka.h>
 
-#include "nanny/stale_forks.h"
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-static bool
-waits(long number, const char *rest, int *fd)
-{
-	char text[256];
-	snprintf(text, sizeof text, "%ld %s", number, rest);
-	return stale_forks_waits(text, fd);
-}
+#include "kubedns/serve/tcp_internal.h"
 
 static void
-waiting_is_a_read_of_one_byte(void **state)
+who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 {
-	int fd = -1;
-	(void)state;
-	assert_true(waits(SYS_read, "0xb 0x7ffd2cbc5b1f 0x1 0x0 0x0 0x0 0x7ffd2c 0x7f11", &fd));
-	assert_int_equal(fd, 11);
-	assert_false(waits(SYS_read, "0xb 0x7ffd2cbc5b1f 0x2b 0x0 0x0 0x0 0x7ffd2c 0x7f11", &fd));
-	assert_false(waits(SYS_write, "0xb 0x7ffd2cbc5b1f 0x1 0x0 0x0 0x0 0x7ffd2c 0x7f11", &fd));
-	assert_false(stale_forks_waits("running\n", &fd));
-	assert_false(stale_forks_waits("-1 0x7ffd2cbc5b1f 0x7f11\n", &fd));
-	assert_false(stale_forks_waits("", &fd));
-}
-
-/* Two connected sockets: [0] at `*port` of ours, [1] the client's. */
-static void
-open_pair(int pair[2], uint16_t *port)
-{
-	struct sockaddr_in sin = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	enum { BOUND = 256 * 1024, REPLY = 4096, REPLIES_MAX = 10000 };
+	static struct stats stats;
+	const struct tcp_config config = {
+		.connections = 1, .memory = 4 * BOUND, .idle_ns = NS_PER_S
+	};
+	const struct tcp_peer peer = { 0, 0 };
+	struct worker worker = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t len = sizeof sin;
-	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	uint32_t kept = 0;
+
+	(void)state;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int client = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(bind(listener, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
-	pair[1] = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(connect(pair[1], (struct sockaddr *)&sin, len), 0);
-	pair[0] = accept(listener, NULL, NULL);
-	assert_true(pair[0] >= 0);
-	close(listener);
-	*port = ntohs(sin.sin_port);
-}
-
-/* A process that reads one byte again and again, as dnsmasq's do, and ends with this one. */
-static pid_t
-fork_reader(int fd)
-{
-	pid_t parent = getpid(), pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(1);
-		for (char c; read(fd, &c, 1) == 1;)
-			;
-		_exit(0);
+	struct tcp *tcp = tcp_new(&worker, &listener, 1, &config);
+	assert_int_equal(connect(client, (struct sockaddr *)&sin, len), 0);
+	assert_int_equal(poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 10000), 1);
+	tcp_accept(tcp, 0);
+	assert_int_equal(tcp->count, 1);
+	for (unsigned i = 0; i < REPLIES_MAX && tcp->count == 1; i++) {
+		kept = tcp->conns[0].out_len;
+		tcp_hold(tcp, &peer);
+		memset(tcp_reply_room(tcp), 0, REPLY);
+		tcp_reply_done(tcp, &peer, REPLY);
 	}
-	return pid;
-}
-
-/* Looks for `ms` of a clock of ours, with pauses in which the others can run. */
-static void
-look(struct stale_forks *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
-{
-	for (int64_t end = *now_ms + ms; *now_ms < end; *now_ms += STALE_FORKS_LOOK_MS) {
-		usleep(5000);
-		stale_forks_run(tcp, port, *now_ms);
-	}
-}
-
-/* Looks until `count` are left: when is not for a busy machine's test to say. */
-static void
-look_until(struct stale_forks *tcp, uint16_t port, int64_t *now_ms, size_t count)
-{
-	for (int i = 0; i < 1000 && tcp->count != count; i++)
-		look(tcp, port, now_ms, STALE_FORKS_LOOK_MS);
-	assert_int_equal(tcp->count, count);
-}
-
-static int
-reap(pid_t pid)
-{
-	int status;
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
-static void
-who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state)
-{
-	int client[2], server[2];
-	uint16_t port, other;
-	int64_t now = 1000;
-	struct stale_forks tcp = { .count = 0 };
-	(void)state;
-	open_pair(client, &port);
-	open_pair(server, &other);
-	pid_t idle = fork_reader(client[0]), busy = fork_reader(server[0]);
-	assert_int_equal(send(client[1], "x", 1, 0), 1);
-	assert_int_equal(send(server[1], "x", 1, 0), 1);
-	stale_forks_reloaded(&tcp, getpid(), now);
-	assert_int_equal(tcp.count, 2);
-	stale_forks_reloaded(&tcp, getpid(), now); /* again: the same */
-	assert_int_equal(tcp.count, 2);
-	look_until(&tcp, port, &now, 1);
-	look(&tcp, port, &now, 10 * STALE_FORKS_QUIET_MS);
-	assert_int_equal(tcp.count, 1); /* and no more */
-	assert_int_equal(tcp.ended, 1);
-	assert_int_equal(reap(idle), SIGALRM);
-	assert_int_equal(kill(busy, SIGKILL), 0);
-	assert_int_equal(reap(busy), SIGKILL);
-	look_until(&tcp, port, &now, 0); /* gone by itself */
-	assert_int_equal(tcp.ended, 1);
-	assert_true(stale_forks_next_ms(&tcp) == INT64_MAX);
-}
-
-static void
-whose_client_goes_on_asking_is_left(void **state)
-{
-	int client[2];
-	uint16_t port;
-	int64_t now = 1000;
-	struct stale_forks tcp = { .count = 0 };
-	(void)state;
-	open_pair(client, &port);
-	pid_t pid = fork_reader(client[0]);
-	stale_forks_reloaded(&tcp, getpid(), now);
-	for (int i = 0; i < 20; i++) {
-		assert_int_equal(send(client[1], "x", 1, 0), 1);
-		look(&tcp, port, &now, STALE_FORKS_QUIET_MS);
-		assert_int_equal(tcp.count, 1);
-	}
-	look_until(&tcp, port, &now, 0);
-	assert_int_equal(reap(pid), SIGALRM);
-}
-
-static void
-whose_client_has_asked_nothing_yet_is_given_time(void **state)
-{
-	int client[2];
-	uint16_t port;
-	int64_t now = 1000;
-	struct stale_forks tcp = { .count = 0 };
-	(void)state;
-	open_pair(client, &port);
-	pid_t pid = fork_reader(client[0]);
-	stale_forks_reloaded(&tcp, getpid(), now);
-	look(&tcp, port, &now, STALE_FORKS_FRESH_MS / 2);
-	assert_int_equal(tcp.count, 1);
-	look_until(&tcp, port, &now, 0);
-	assert_int_equal(reap(pid), SIGALRM);
+	assert_int_equal(tcp->count, 0);
+	assert_int_equal(stats.dropped[DROP_TCP_SLOW_READER], 1);
+	assert_in_range(kept, BOUND - (PREFIX + REPLY) + 1, BOUND);
+	assert_int_equal(tcp->memory, 0);
+	tcp_free(tcp);
+	close(client);
+	close(worker.epoll);
 }
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(waiting_is_a_read_of_one_byte),
-		cmocka_unit_test(
-		    who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not),
-		cmocka_unit_test(whose_client_goes_on_asking_is_left),
-		cmocka_unit_test(whose_client_has_asked_nothing_yet_is_given_time),
+		cmocka_unit_test(who_leaves_more_than_256_KiB_of_replies_unread_is_dropped),
 	};
+
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
  * so that an event for something that was closed and reused earlier in the same batch is seen to
  * be stale.
  */
-#ifndef KUBEDNS_SERVE_WORKER_INTERNAL_H
-#define KUBEDNS_SERVE_WORKER_INTERNAL_H
+#ifndef KUBEDNS_SERVE_WORKER_CONTEXT_H
+#define KUBEDNS_SERVE_WORKER_CONTEXT_H
 
 #include <stdbool.h>
 #include <stdint.h>
