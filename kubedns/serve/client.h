@@ -1,5 +1,6 @@
 /*
- * Where a query came from and its reply must go, kept while another server is asked.
+ * Where a query came from and its reply must go, kept while the query is in flight to another
+ * server.
  */
 #ifndef KUBEDNS_SERVE_CLIENT_H
 #define KUBEDNS_SERVE_CLIENT_H
@@ -14,7 +15,7 @@
 /* Room for one IPV6_PKTINFO, the larger of the two. */
 enum { PKTINFO_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo)) };
 
-/* A UDP client: its address and port, and the address of ours that it asked. */
+/* A UDP client: its address and port, and the local address that it asked. */
 struct udp_peer {
 	uint8_t socket;      /* index among the worker's sockets */
 	uint8_t control_len; /* 0 unless bound to a wildcard */
@@ -43,8 +44,8 @@ struct client {
 };
 
 /*
- * Hashes the address of `sa`, not the port;
- * keyed, so that nobody can aim at another client's bucket.
+ * Hashes the address of `sa`, not the port. Keyed, so that a client cannot choose an address that
+ * collides with another client's.
  */
 static inline uint32_t
 client_hash(const struct sockaddr *sa, uint64_t key)

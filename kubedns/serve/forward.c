@@ -1,198 +1,24 @@
-#include "kubedns/serve/forward.h"
+#include "kubedns/serve/forward_internal.h"
 
-#include <ares.h>
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/ids.h"
-#include "kubedns/serve/inflight.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-enum {
-	PORT_QUERIES =
-	    32, /* of one source port: RFC 5452 section 10, a port guessed late is worth little */
-	CHANNELS_MAX = 4096,
-	RETRY_MAX_MS = 1000,
-	RETRY_MIN_MS = 250,
-};
-static const int64_t failed_ns =
-    10 * INT64_C(1000000000); /* for so long a server that failed is tried last */
-static const int64_t tick_ns =
-    500 * INT64_C(1000000); /* to look for abandoned attempts; c-ares's own timeouts are not used */
+enum { RETRY_MAX_MS = 1000, RETRY_MIN_MS = 250 };
 
-struct upstream {
-	struct server server;
-	int64_t failed_until_ns;
-	struct channel *channel; /* new queries go here; NULL: make one */
-};
+/* For so long a server that failed is tried last. */
+static const int64_t failed_ns = 10 * INT64_C(1000000000);
+/* How often abandoned attempts are looked for: c-ares's own timeouts are not used. */
+static const int64_t tick_ns = 500 * INT64_C(1000000);
 
-/* One source port to one server. */
-struct channel {
-	LIST_ENTRY(channel) link; /* of one of forward's lists */
-	struct forward *forward;
-	ares_channel ares;
-	struct server server;
-	uint32_t slot;
-	unsigned used;    /* queries that it was given */
-	unsigned waiting; /* attempts whose query is still pending */
-	unsigned open;    /* attempts that c-ares still has */
-	bool retired;     /* gets no more queries */
-	uint16_t ids[PORT_QUERIES];
-};
-
-struct attempt {
-	LIST_ENTRY(attempt) link;
-	struct inflight *inflight; /* NULL: answered by another attempt, or over */
-	struct channel *channel;
-};
-
-struct forward {
-	struct worker *worker;
-	struct forward_ops *ops;
-	struct upstream upstreams[UPSTREAMS_MAX];
-	size_t upstream_count;
-	LIST_HEAD(channel_list, channel)
-	channels, retired, done;      /* in use; used up; nobody waits for it */
-	TAILQ_HEAD(, inflight) queue; /* to be sent to the next server, at the end of the turn */
-	struct channel **slots;
-	uint32_t slot_count;
-	uint32_t *free_slots;
-	uint32_t free_count;
-	int64_t tick_at_ns;
-	struct ids ids;
-	unsigned open; /* attempts that c-ares has, in all channels */
-};
-
-/* --- channels --- */
-
-static void
-socket_state(void *arg, ares_socket_t fd, int readable, int writable)
+static struct forward_query *
+query_of(struct inflight *inflight)
 {
-	const struct channel *channel = arg;
-	const struct worker *worker = channel->forward->worker;
-	uint64_t key = loop_key(LOOP_FORWARD, channel->slot, (uint32_t)fd);
-	uint32_t events = (readable ? (uint32_t)EPOLLIN : 0) | (writable ? (uint32_t)EPOLLOUT : 0);
-	if (events == 0) {
-		loop_control(worker, EPOLL_CTL_DEL, fd, 0, key);
-		return;
-	}
-	int rc = loop_control(worker, EPOLL_CTL_MOD, fd, events, key);
-	if (rc != 0 && errno == ENOENT)
-		rc = loop_control(worker, EPOLL_CTL_ADD, fd, events, key);
-	if (rc != 0)
-		log_neterr("forward: epoll_ctl: %s", strerror(errno));
-}
-
-static int
-set_server(ares_channel ares, const struct server *server)
-{
-	struct ares_addr_port_node node = {
-		.family = server->addr.family, .udp_port = server->port, .tcp_port = server->port
-	};
-	memcpy(&node.addr, server->addr.bytes, addr_len(&server->addr));
-	return ares_set_servers_ports(ares, &node);
-}
-
-/*
- * Everything that c-ares would read from /etc/resolv.conf or the environment is given, so that
- * it reads neither. The timeout is the whole query's: shorter ones are ours.
- */
-static int
-open_ares(struct channel *channel)
-{
-	static char lookups[] = "b";
-	struct ares_options options = {
-		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOCHECKRESP | ARES_FLAG_NOSEARCH,
-		.timeout = FORWARD_TIMEOUT_MS,
-		.tries = 1,
-		.ndots = 0,
-		.lookups = lookups,
-		.sock_state_cb = socket_state,
-		.sock_state_cb_data = channel,
-		.ednspsz = DNS_UDP_PAYLOAD,
-	};
-	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_SERVERS | ARES_OPT_SORTLIST |
-		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ | ARES_OPT_NOROTATE;
-	int status = ares_init_options(&channel->ares, &options, mask);
-	if (status != ARES_SUCCESS)
-		return status;
-	status = set_server(channel->ares, &channel->server);
-	if (status != ARES_SUCCESS)
-		ares_destroy(channel->ares);
-	return status;
-}
-
-static uint32_t
-take_slot(struct forward *forward)
-{
-	if (forward->free_count > 0)
-		return forward->free_slots[--forward->free_count];
-	if ((forward->slot_count & (forward->slot_count + 1)) == 0 || forward->slots == NULL) {
-		size_t room = forward->slots == NULL ? 16 : (size_t)forward->slot_count * 2 + 2;
-		forward->slots = xreallocarray(forward->slots, room, sizeof(*forward->slots));
-		forward->free_slots =
-		    xreallocarray(forward->free_slots, room, sizeof(*forward->free_slots));
-	}
-	return forward->slot_count++;
-}
-
-static struct channel *
-channel_open(struct forward *forward, const struct server *server)
-{
-	if (forward->slot_count - forward->free_count >= CHANNELS_MAX)
-		return NULL;
-	struct channel *channel = xcalloc(1, sizeof(*channel));
-	channel->forward = forward;
-	channel->server = *server;
-	int status = open_ares(channel);
-	if (status != ARES_SUCCESS) {
-		log_neterr("forward: c-ares: %s", ares_strerror(status));
-		free(channel);
-		return NULL;
-	}
-	channel->slot = take_slot(forward);
-	forward->slots[channel->slot] = channel;
-	LIST_INSERT_HEAD(&forward->channels, channel, link);
-	return channel;
-}
-
-/* No more queries for it; forward_turn closes it once nobody waits for the last of them. */
-static void
-channel_retire(struct forward *forward, struct channel *channel)
-{
-	if (channel->retired)
-		return;
-	channel->retired = true;
-	LIST_REMOVE(channel, link);
-	LIST_INSERT_HEAD(channel->waiting > 0 ? &forward->retired : &forward->done, channel, link);
-	for (size_t i = 0; i < forward->upstream_count; i++)
-		if (forward->upstreams[i].channel == channel)
-			forward->upstreams[i].channel = NULL;
-}
-
-/* Not from inside one of its callbacks. */
-static void
-channel_close(struct forward *forward, struct channel *channel)
-{
-	assert(channel->waiting == 0);
-	ares_destroy(channel->ares); /* ends abandoned attempts */
-	assert(channel->open == 0);
-	LIST_REMOVE(channel, link);
-	forward->slots[channel->slot] = NULL;
-	forward->free_slots[forward->free_count++] = channel->slot;
-	free(channel);
-}
-
-static uint16_t
-channel_id(struct forward *forward, struct channel *channel)
-{
-	uint16_t id = ids_take(&forward->ids, channel->ids, channel->used);
-	channel->ids[channel->used++] = id;
-	return id;
+	_Static_assert(offsetof(struct forward_query, base) == 0, "the base is embedded first");
+	return (struct forward_query *)(void *)inflight;
 }
 
 /* --- servers --- */
@@ -210,14 +36,14 @@ static void
 server_failed(struct forward *forward, const struct server *server)
 {
 	struct upstream *upstream = find_upstream(forward, server);
-	stats_add(&forward->worker->stats->forward_server_failures, 1);
+	stats_add(&forward->context->stats->forward_server_failures, 1);
 	if (upstream == NULL)
 		return;
 	char text[SERVER_TEXT_MAX];
-	if (upstream->failed_until_ns <= forward->worker->now_ns)
+	if (upstream->failed_until_ns <= forward->context->now_ns)
 		log_neterr("forward: %s does not answer: tried last for a while",
 		    server_format(server, text));
-	upstream->failed_until_ns = forward->worker->now_ns + failed_ns;
+	upstream->failed_until_ns = forward->context->now_ns + failed_ns;
 }
 
 static void
@@ -233,13 +59,13 @@ server_answered(struct forward *forward, const struct server *server)
  * all have been tried.
  */
 static struct upstream *
-choose(struct forward *forward, uint16_t tried)
+choose_upstream(struct forward *forward, uint16_t tried)
 {
 	struct upstream *best = NULL;
 	int64_t best_failed = 0;
 	for (size_t i = 0; i < forward->upstream_count; i++) {
 		struct upstream *upstream = &forward->upstreams[i];
-		int64_t failed = upstream->failed_until_ns > forward->worker->now_ns
+		int64_t failed = upstream->failed_until_ns > forward->context->now_ns
 				     ? upstream->failed_until_ns
 				     : 0;
 		if ((tried & 1u << i) == 0 && (best == NULL || failed < best_failed)) {
@@ -253,7 +79,7 @@ choose(struct forward *forward, uint16_t tried)
 static struct channel *
 channel_for(struct forward *forward, struct upstream *upstream)
 {
-	if (upstream->channel != NULL && upstream->channel->used == PORT_QUERIES)
+	if (upstream->channel != NULL && upstream->channel->used == CHANNEL_QUERIES)
 		channel_retire(forward, upstream->channel);
 	if (upstream->channel == NULL)
 		upstream->channel = channel_open(forward, &upstream->server);
@@ -262,25 +88,25 @@ channel_for(struct forward *forward, struct upstream *upstream)
 
 /* --- attempts --- */
 
-/* Sends it to the next server at the end of this turn: never from inside c-ares. */
+/* Sends the query to the next server at the end of this turn: never from inside c-ares. */
 static void
-send_later(struct forward *forward, struct inflight *inflight)
+send_later(struct forward *forward, struct forward_query *query)
 {
-	if (inflight->queued)
+	if (query->queued)
 		return;
-	inflight->queued = true;
-	TAILQ_INSERT_TAIL(&forward->queue, inflight, by_queue);
+	query->queued = true;
+	TAILQ_INSERT_TAIL(&forward->queue, query, by_queue);
 }
 
-/* The attempt is over for its query. */
+/* The query no longer waits for this attempt. */
 static void
-detach(struct attempt *attempt)
+attempt_detach(struct attempt *attempt)
 {
-	if (attempt->inflight == NULL)
+	if (attempt->query == NULL)
 		return;
 	LIST_REMOVE(attempt, link);
-	attempt->inflight->attempt_count--;
-	attempt->inflight = NULL;
+	attempt->query->attempt_count--;
+	attempt->query = NULL;
 	struct channel *channel = attempt->channel;
 	if (--channel->waiting == 0 && channel->retired) {
 		LIST_REMOVE(channel, link);
@@ -288,11 +114,11 @@ detach(struct attempt *attempt)
 	}
 }
 
+/* How an attempt ended. A server that declines is alive, but the next one may know more. */
 enum verdict { ANSWERED, DECLINED, FAILED, ABANDONED };
 
-/* What an attempt has come to. A server that declines is well, but the next one may know more. */
 static enum verdict
-judge(int status, const uint8_t *reply, int len)
+attempt_verdict(int status, const uint8_t *reply, int len)
 {
 	if (status == ARES_EDESTRUCTION || status == ARES_ECANCELLED)
 		return ABANDONED;
@@ -314,30 +140,30 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 {
 	(void)timeouts;
 	struct attempt *attempt = arg;
-	struct inflight *inflight = attempt->inflight;
+	struct forward_query *query = attempt->query;
 	struct channel *channel = attempt->channel;
 	struct forward *forward = channel->forward;
-	enum verdict verdict = judge(status, reply, reply_len);
+	enum verdict verdict = attempt_verdict(status, reply, reply_len);
 
 	channel->open--;
 	forward->open--;
-	detach(attempt);
+	attempt_detach(attempt);
 	free(attempt);
 	if (verdict == ANSWERED || verdict == DECLINED)
 		server_answered(forward, &channel->server);
 	if (verdict != ANSWERED) /* c-ares may now leave EDNS out of its further queries */
 		channel_retire(forward, channel);
-	if (inflight == NULL || verdict == ABANDONED)
+	if (query == NULL || verdict == ABANDONED)
 		return;
 	if (verdict == ANSWERED) {
-		inflight_finish(forward->worker, inflight, reply, (size_t)reply_len);
+		inflight_finish(forward->inflight, &query->base, reply, (size_t)reply_len);
 		return;
 	}
 	if (verdict == FAILED)
 		server_failed(forward, &channel->server);
 	else
-		inflight->declined = true;
-	send_later(forward, inflight);
+		query->declined = true;
+	send_later(forward, query);
 }
 
 /*
@@ -345,85 +171,88 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
  * (no descriptor, no memory) is no failure yet: the retry time comes.
  */
 static void
-send_to(struct forward *forward, struct inflight *inflight, struct upstream *upstream)
+send_to(struct forward *forward, struct forward_query *query, struct upstream *upstream)
 {
-	uint8_t query[INFLIGHT_QUESTION_MAX];
+	uint8_t question[INFLIGHT_QUESTION_MAX];
 	struct channel *channel = channel_for(forward, upstream);
 	if (channel == NULL)
 		return;
-	size_t len = inflight_question(inflight, channel_id(forward, channel), query);
+	size_t len = inflight_question(&query->base, channel_id(forward, channel), question);
 	struct attempt *attempt = xmalloc(sizeof(*attempt));
-	attempt->inflight = inflight;
+	attempt->query = query;
 	attempt->channel = channel;
-	LIST_INSERT_HEAD(&inflight->attempts, attempt, link);
-	inflight->attempt_count++;
+	LIST_INSERT_HEAD(&query->attempts, attempt, link);
+	query->attempt_count++;
 	channel->waiting++;
 	channel->open++;
 	forward->open++;
-	ares_send(channel->ares, query, (int)len, attempt_done, attempt);
+	ares_send(channel->ares, question, (int)len, attempt_done, attempt);
 }
 
 /*
- * To the next server. When every server has been tried: after the retry time (`again`) from the
- * start, unless one of them has declined, which it would do again; at once only by waiting, for
- * other attempts or for the retry time.
+ * Tries the next upstream. If all were tried, waits for attempts that are outstanding or for the
+ * retry timer; when that has run out (`again`), starts over with the first, unless one of them has
+ * declined: it would again.
  */
 static void
-send_next(struct forward *forward, struct inflight *inflight, bool again)
+send_next(struct forward *forward, struct forward_query *query, bool again)
 {
-	struct upstream *upstream = choose(forward, inflight->tried);
-	if (upstream == NULL && forward->upstream_count > 0 && !inflight->declined) {
-		if (!again && (inflight->attempt_count > 0 || inflight->rounds++ == 0))
+	struct upstream *upstream = choose_upstream(forward, query->tried);
+	if (upstream == NULL && forward->upstream_count > 0 && !query->declined) {
+		if (!again && (query->attempt_count > 0 || query->rounds++ == 0))
 			return;
-		inflight->tried = 0;
-		upstream = again ? choose(forward, 0) : NULL;
+		query->tried = 0;
+		upstream = again ? choose_upstream(forward, 0) : NULL;
 	}
 	if (upstream != NULL) {
-		inflight->tried |= (uint16_t)(1u << (upstream - forward->upstreams));
-		send_to(forward, inflight, upstream);
-	} else if (again || inflight->attempt_count == 0) {
-		inflight_finish(forward->worker, inflight, NULL, 0);
+		query->tried |= (uint16_t)(1u << (upstream - forward->upstreams));
+		send_to(forward, query, upstream);
+	} else if (again || query->attempt_count == 0) {
+		inflight_finish(forward->inflight, &query->base, NULL, 0);
 	}
 }
 
 static void
-ask(void *arg, struct inflight *inflight)
+forward_ask(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
-	struct upstream *upstream = choose(forward, 0);
+	struct forward_query *query = query_of(inflight);
+	struct upstream *upstream = choose_upstream(forward, 0);
 	if (upstream == NULL) {
-		send_later(forward, inflight); /* nobody to ask: SERVFAIL */
+		send_later(forward, query); /* no server: SERVFAIL */
 		return;
 	}
-	inflight->tried = (uint16_t)(1u << (upstream - forward->upstreams));
-	send_to(forward, inflight, upstream);
+	query->tried = (uint16_t)(1u << (upstream - forward->upstreams));
+	send_to(forward, query, upstream);
 }
 
-/* No answer for the retry time: what is out stays out, the next server is asked beside it. */
+/* No answer in time: earlier attempts stay open, the next server is asked in addition. */
 static void
-retry(void *arg, struct inflight *inflight)
+forward_retry(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
-	struct attempt *last = LIST_FIRST(&inflight->attempts);
+	struct forward_query *query = query_of(inflight);
+	struct attempt *last = LIST_FIRST(&query->attempts);
 	if (last != NULL)
 		server_failed(forward, &last->channel->server);
-	stats_add(&forward->worker->stats->forward_retries, 1);
-	send_next(forward, inflight, true);
+	stats_add(&forward->context->stats->forward_retries, 1);
+	send_next(forward, query, true);
 }
 
 static void
-forget(void *arg, struct inflight *inflight)
+forward_forget(void *arg, struct inflight *inflight)
 {
 	struct forward *forward = arg;
+	struct forward_query *query = query_of(inflight);
 	struct attempt *attempt;
-	while ((attempt = LIST_FIRST(&inflight->attempts)) != NULL)
-		detach(attempt);
-	if (inflight->queued)
-		TAILQ_REMOVE(&forward->queue, inflight, by_queue);
-	inflight->queued = false;
+	while ((attempt = LIST_FIRST(&query->attempts)) != NULL)
+		attempt_detach(attempt);
+	if (query->queued)
+		TAILQ_REMOVE(&forward->queue, query, by_queue);
+	query->queued = false;
 }
 
-/* --- the worker's side --- */
+/* --- called by the worker --- */
 
 static void
 set_retry_time(struct forward *forward)
@@ -434,17 +263,22 @@ set_retry_time(struct forward *forward)
 }
 
 struct forward *
-forward_new(struct worker *worker, const struct server *servers, size_t count)
+forward_new(struct worker_context *context, struct inflight_table *inflight,
+    const struct server *servers, size_t count)
 {
 	struct forward *forward = xcalloc(1, sizeof(*forward));
-	forward->worker = worker;
+	forward->context = context;
+	forward->inflight = inflight;
 	LIST_INIT(&forward->channels);
 	LIST_INIT(&forward->retired);
 	LIST_INIT(&forward->done);
 	TAILQ_INIT(&forward->queue);
-	forward->ops = inflight_ops(worker->inflight);
-	*forward->ops =
-	    (struct forward_ops){ .arg = forward, .ask = ask, .retry = retry, .forget = forget };
+	forward->ops = inflight_ops(inflight);
+	*forward->ops = (struct forward_ops){ .arg = forward,
+		.size = sizeof(struct forward_query),
+		.ask = forward_ask,
+		.retry = forward_retry,
+		.forget = forward_forget };
 	forward_servers(forward, servers, count);
 	return forward;
 }
@@ -485,7 +319,7 @@ forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events)
 
 /* Servers that never answer leave attempts behind in channels that get no other queries. */
 static void
-tick(struct forward *forward)
+retire_abandoned(struct forward *forward)
 {
 	struct channel *channel, *next;
 	for (channel = LIST_FIRST(&forward->channels); channel != NULL; channel = next) {
@@ -498,18 +332,18 @@ tick(struct forward *forward)
 int64_t
 forward_turn(struct forward *forward)
 {
-	struct worker *worker = forward->worker;
-	if (worker->now_ns >= forward->tick_at_ns) {
-		forward->tick_at_ns = worker->now_ns + tick_ns;
-		tick(forward);
+	struct worker_context *context = forward->context;
+	if (context->now_ns >= forward->tick_at_ns) {
+		forward->tick_at_ns = context->now_ns + tick_ns;
+		retire_abandoned(forward);
 	}
-	struct inflight *inflight;
-	while ((inflight = TAILQ_FIRST(&forward->queue)) != NULL) {
-		TAILQ_REMOVE(&forward->queue, inflight, by_queue);
-		inflight->queued = false;
-		if (inflight->tried != 0)
-			stats_add(&worker->stats->forward_retries, 1);
-		send_next(forward, inflight, false);
+	struct forward_query *query;
+	while ((query = TAILQ_FIRST(&forward->queue)) != NULL) {
+		TAILQ_REMOVE(&forward->queue, query, by_queue);
+		query->queued = false;
+		if (query->tried != 0)
+			stats_add(&context->stats->forward_retries, 1);
+		send_next(forward, query, false);
 	}
 	struct channel *channel;
 	while ((channel = LIST_FIRST(&forward->done)) != NULL)

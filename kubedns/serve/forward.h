@@ -1,14 +1,14 @@
 /*
- * Asks the upstream servers, over c-ares:
- * order, health and retries are decided here, transport there.
+ * Asks the upstream servers over c-ares: this module decides about order, health and retries,
+ * c-ares does the transport.
  *
- *	pending --attempt--> channel (one server, one socket, at most 32 queries) --> server
+ *	query --attempt--> channel (one server, one socket, at most 32 queries) --> server
  *
- * c-ares 1.18 keeps a channel's UDP socket, and so its source port, for as long as queries are
- * in flight; it always starts with the first server, and cannot change servers while it is busy.
- * So a channel here has one server, is used for 32 queries and then replaced (RFC 5452), and a
- * query that gets no answer is tried at the next server by a channel of that one. The first
- * answer of any attempt wins; a server that has failed is tried last for a while.
+ * c-ares 1.18 keeps a channel's UDP socket, and so its source port, as long as queries are in
+ * flight; it always starts with the first server, and cannot change servers while it is busy. So
+ * each channel has one server and is replaced after 32 queries (RFC 5452), and a query without an
+ * answer is sent to the next server through a channel of that one. The first answer of any attempt
+ * wins; a server that has failed is tried last for a while.
  */
 #ifndef KUBEDNS_SERVE_FORWARD_H
 #define KUBEDNS_SERVE_FORWARD_H
@@ -20,14 +20,16 @@
 #include "lib/addr.h"
 
 struct forward;
+struct inflight_table;
 
-/* Becomes the worker's asker. `servers` is copied; none at all is legal: SERVFAIL. */
-struct forward *forward_new(struct worker *worker, const struct server *servers, size_t count);
+/* Sets the table's forward_ops. `servers` is copied; none at all is legal: SERVFAIL. */
+struct forward *forward_new(struct worker_context *context, struct inflight_table *inflight,
+    const struct server *servers, size_t count);
 
 /* New queries go to these servers, in this order; a server that stays keeps its health. */
 void forward_servers(struct forward *forward, const struct server *servers, size_t count);
 
-/* An event of the loop: which channel, which descriptor. */
+/* An epoll event: which channel, which descriptor. */
 void forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events);
 
 /*
@@ -36,7 +38,7 @@ void forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t even
  */
 int64_t forward_turn(struct forward *forward);
 
-/* Nothing may be pending; NULL is fine. */
+/* No query may be in flight; NULL is fine. */
 void forward_free(struct forward *forward);
 
 #endif

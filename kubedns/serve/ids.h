@@ -1,6 +1,5 @@
 /*
- * Query IDs that nobody can guess (RFC 5452 section 9.2):
- * the kernel's random numbers, 64 at a time.
+ * Unpredictable query IDs (RFC 5452 section 9.2): the kernel's random numbers, 64 at a time.
  */
 #ifndef KUBEDNS_SERVE_IDS_H
 #define KUBEDNS_SERVE_IDS_H
@@ -15,7 +14,7 @@ struct ids {
 	unsigned left;
 };
 
-/* An ID that is not among the `count` in `taken`, those that the same source port has used. */
+/* An ID that is not among the `count` in `taken`: those already used at the same source port. */
 static inline uint16_t
 ids_take(struct ids *ids, const uint16_t *taken, unsigned count)
 {

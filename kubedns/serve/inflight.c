@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "kubedns/serve/tcp.h"
-#include "kubedns/serve/udp.h"
 #include "lib/xalloc.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
@@ -17,18 +15,22 @@
 enum { CLIENT_BUCKETS = 16384 };
 
 struct inflight_table {
+	struct worker_context *context;
+	struct client_ops clients;
 	struct forward_ops ops;
 	unsigned max, client_max;
 	unsigned count;
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
-	uint16_t clients[CLIENT_BUCKETS];
+	uint16_t client_counts[CLIENT_BUCKETS];
 };
 
 struct inflight_table *
-inflight_new(struct worker *worker, unsigned max, unsigned client_max)
+inflight_new(struct worker_context *context, const struct client_ops *clients, unsigned max,
+    unsigned client_max)
 {
-	(void)worker;
 	struct inflight_table *table = xcalloc(1, sizeof(*table));
+	table->context = context;
+	table->clients = *clients;
 	table->max = max;
 	table->client_max = client_max < UINT16_MAX ? client_max : UINT16_MAX;
 	TAILQ_INIT(&table->by_deadline);
@@ -45,53 +47,22 @@ inflight_ops(struct inflight_table *table)
 static uint16_t *
 client_count(struct inflight_table *table, const struct client *client)
 {
-	return &table->clients[client->hash % CLIENT_BUCKETS];
-}
-
-/* Sends a reply that was kept for `client`; `make` writes it into the room it is given. */
-static void
-send_reply(struct worker *worker, const struct client *client, struct answer_info *info,
-    size_t (*make)(void *arg, bool tcp, uint8_t *out, size_t max), void *arg)
-{
-	size_t len;
-	if (client->proto == PROTO_UDP) {
-		uint8_t *room = udp_reply_room(worker->udp, &client->peer.udp);
-		len = make(arg, false, room, DNS_UDP_PAYLOAD);
-		if (len > 0)
-			udp_reply_done(worker->udp, len);
-	} else {
-		uint8_t *room = tcp_reply_room(worker->tcp);
-		len = make(arg, true, room, DNS_TCP_MAX);
-		tcp_reply_done(worker->tcp, &client->peer.tcp, len);
-	}
-	stats_reply(worker->stats, client->proto, info, len);
-}
-
-struct refusal {
-	const uint8_t *query;
-	size_t len;
-	struct answer_info *info;
-};
-
-static size_t
-make_refusal(void *arg, bool tcp, uint8_t *out, size_t max)
-{
-	(void)tcp;
-	struct refusal *refusal = arg;
-	refusal->info->rcode = RCODE_REFUSED;
-	refusal->info->truncated = false;
-	return answer_rcode(
-	    &refusal->info->query, refusal->query, refusal->len, RCODE_REFUSED, out, max);
+	return &table->client_counts[client->hash % CLIENT_BUCKETS];
 }
 
 static void
-refuse(struct worker *worker, const struct client *client, const uint8_t *query, size_t len,
-    const struct answer_info *info, enum stats_drop reason)
+refuse_query(struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t len, const struct answer_info *info, enum stats_drop reason)
 {
 	struct answer_info refused = *info;
-	struct refusal refusal = { query, len, &refused };
-	stats_drop(worker->stats, reason);
-	send_reply(worker, client, &refused, make_refusal, &refusal);
+	size_t max;
+	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
+	refused.rcode = RCODE_REFUSED;
+	refused.truncated = false;
+	len = answer_rcode(&refused.query, query, len, RCODE_REFUSED, room, max);
+	table->clients.done(table->clients.arg, client, len);
+	stats_drop(table->context->stats, reason);
+	stats_reply(table->context->stats, client->proto, &refused, len);
 }
 
 /* The bound that one more query of this client would pass, or DROP_COUNT. */
@@ -108,12 +79,15 @@ bound_reached(struct inflight_table *table, const struct client *client, size_t 
 }
 
 static struct inflight *
-keep(const struct worker *worker, const struct client *client, const uint8_t *query, size_t len,
-    enum answer_outcome outcome, const struct answer_info *info)
+inflight_make(const struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t len, enum answer_outcome outcome, const struct answer_info *info)
 {
-	struct inflight *inflight = xmalloc(sizeof(*inflight) + len);
+	uint8_t *memory = xmalloc(table->ops.size + len);
+	struct inflight *inflight = (struct inflight *)(void *)memory;
+	memset(memory + sizeof(*inflight), 0, table->ops.size - sizeof(*inflight));
 	*inflight = (struct inflight){
-		.start_ns = worker->now_ns,
+		.start_ns = table->context->now_ns,
+		.retry_ns = table->context->now_ns + table->ops.retry_ns,
 		.client = *client,
 		.chase = outcome == ANSWER_CHASE,
 		.type = info->query.qtype,
@@ -121,30 +95,27 @@ keep(const struct worker *worker, const struct client *client, const uint8_t *qu
 		.edns_do = info->query.edns_do,
 		.info = *info,
 		.query_len = len,
+		.query = memory + table->ops.size,
 	};
 	memcpy(inflight->query, query, len);
-	LIST_INIT(&inflight->attempts);
 	return inflight;
 }
 
 void
-inflight_start(struct worker *worker, const struct client *client, const uint8_t *query,
+inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
 {
-	struct inflight_table *table = worker->inflight;
-	if (client->proto == PROTO_TCP)
-		tcp_hold(worker->tcp, &client->peer.tcp);
+	table->clients.hold(table->clients.arg, client);
 	enum stats_drop bound = bound_reached(table, client, query_len);
 	if (bound != DROP_COUNT) {
-		refuse(worker, client, query, query_len, info, bound);
+		refuse_query(table, client, query, query_len, info, bound);
 		return;
 	}
-	struct inflight *inflight = keep(worker, client, query, query_len, outcome, info);
+	struct inflight *inflight = inflight_make(table, client, query, query_len, outcome, info);
 	table->count++;
 	(*client_count(table, client))++;
-	stats_add(&worker->stats->forward_queries, 1);
-	stats_add(&worker->stats->forward_in_flight, 1);
-	inflight->retry_ns = inflight->start_ns + table->ops.retry_ns;
+	stats_add(&table->context->stats->forward_queries, 1);
+	stats_add(&table->context->stats->forward_in_flight, 1);
 	TAILQ_INSERT_TAIL(&table->by_deadline, inflight, by_deadline);
 	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
 	table->ops.ask(table->ops.arg, inflight);
@@ -162,108 +133,99 @@ inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
 	return len;
 }
 
-struct forwarded {
-	struct worker *worker;
-	struct inflight *inflight;
-	const uint8_t *upstream;
-	size_t upstream_len;
-};
-
+/* The reply to the client from the other server's; its length, 0 if there can be none. */
 static size_t
-make_forwarded(void *arg, bool tcp, uint8_t *out, size_t max)
+write_reply(const struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
+    size_t upstream_len, uint8_t *out, size_t max)
 {
-	const struct forwarded *f = arg;
-	struct inflight *inflight = f->inflight;
 	size_t len;
-	const struct upstream_reply upstream = { f->upstream, f->upstream_len };
+	const struct upstream_reply said = { upstream, upstream_len };
 	struct answer_request request = {
-		.config = f->worker->answers,
+		.config = table->context->answers,
 		.query = inflight->query,
 		.query_len = inflight->query_len,
 		.out = out,
 		.max = max,
-		.tcp = tcp,
+		.tcp = inflight->client.proto == PROTO_TCP,
 	};
 	rcu_enter();
-	request.tree = tree_current(f->worker->tree);
+	request.tree = tree_current(table->context->tree);
 	if (inflight->chase)
-		len = answer_chased(&request, &upstream, &inflight->info);
+		len = answer_chased(&request, &said, &inflight->info);
 	else
-		len = answer_forwarded(&request, &upstream, &inflight->info);
+		len = answer_forwarded(&request, &said, &inflight->info);
 	rcu_leave();
 	return len;
 }
 
 static void
-unlink_pending(struct worker *worker, struct inflight *inflight)
+inflight_unlink(struct inflight_table *table, struct inflight *inflight)
 {
-	struct inflight_table *table = worker->inflight;
 	table->ops.forget(table->ops.arg, inflight);
 	TAILQ_REMOVE(&table->by_deadline, inflight, by_deadline);
 	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
 	assert(table->count > 0 && *client_count(table, &inflight->client) > 0);
 	table->count--;
 	(*client_count(table, &inflight->client))--;
-	stats_sub(&worker->stats->forward_in_flight, 1);
+	stats_sub(&table->context->stats->forward_in_flight, 1);
 }
 
 void
-inflight_finish(
-    struct worker *worker, struct inflight *inflight, const uint8_t *upstream, size_t upstream_len)
+inflight_finish(struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
+    size_t upstream_len)
 {
-	struct forwarded forwarded = { worker, inflight, upstream, upstream_len };
-	/*
-	 * What answer() found stays what is counted: the system, and the type asked by the client.
-	 */
+	struct stats *stats = table->context->stats;
+	const struct client *client = &inflight->client;
+	/* Counted is what answer() found: the system, and the type that the client asked for. */
 	enum answer_system system = inflight->info.system;
-	unlink_pending(worker, inflight);
+	size_t max;
+	inflight_unlink(table, inflight);
 	if (upstream == NULL)
-		stats_add(&worker->stats->forward_failed, 1);
-	send_reply(worker, &inflight->client, &inflight->info, make_forwarded, &forwarded);
-	uint64_t took_ns = worker->now_ns > inflight->start_ns
-			       ? (uint64_t)(worker->now_ns - inflight->start_ns)
-			       : 0;
-	stats_took(&worker->stats->times[system], took_ns, 1);
-	stats_took(&worker->stats->forward_times, took_ns, 1);
+		stats_add(&stats->forward_failed, 1);
+	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
+	size_t len = write_reply(table, inflight, upstream, upstream_len, room, max);
+	table->clients.done(table->clients.arg, client, len);
+	stats_reply(stats, client->proto, &inflight->info, len);
+	int64_t took_ns = table->context->now_ns - inflight->start_ns;
+	stats_took(&stats->times[system], (uint64_t)took_ns, 1);
+	stats_took(&stats->forward_times, (uint64_t)took_ns, 1);
 	free(inflight);
 }
 
 static void
-retry(struct worker *worker, struct inflight *inflight)
+retry_query(struct inflight_table *table, struct inflight *inflight)
 {
-	struct inflight_table *table = worker->inflight;
 	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
-	inflight->retry_ns = worker->now_ns + table->ops.retry_ns;
+	inflight->retry_ns = table->context->now_ns + table->ops.retry_ns;
 	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
 	table->ops.retry(table->ops.arg, inflight);
 }
 
 int64_t
-inflight_turn(struct worker *worker)
+inflight_turn(struct inflight_table *table)
 {
 	static const int64_t timeout_ns = FORWARD_TIMEOUT_MS * INT64_C(1000000);
-	struct inflight_table *table = worker->inflight;
 	struct inflight *inflight;
 	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL &&
 	       /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
-	       inflight->start_ns + timeout_ns <= worker->now_ns)
-		inflight_finish(worker, inflight, NULL, 0);
+	       inflight->start_ns + timeout_ns <= table->context->now_ns)
+		inflight_finish(table, inflight, NULL, 0);
 	while ((inflight = TAILQ_FIRST(&table->by_retry)) != NULL &&
-	       inflight->retry_ns <= worker->now_ns)
-		retry(worker, inflight);
+	       inflight->retry_ns <= table->context->now_ns)
+		retry_query(table, inflight);
 	const struct inflight *deadline = TAILQ_FIRST(&table->by_deadline);
 	if (deadline == NULL)
 		return 0;
-	return sooner(deadline->start_ns + timeout_ns, TAILQ_FIRST(&table->by_retry)->retry_ns);
+	return earlier(deadline->start_ns + timeout_ns, TAILQ_FIRST(&table->by_retry)->retry_ns);
 }
 
 void
-inflight_finish_all(struct worker *worker)
+inflight_finish_all(struct inflight_table *table)
 {
 	struct inflight *inflight;
-	while ((inflight = TAILQ_FIRST(&worker->inflight->by_deadline)) != NULL)
+	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
-		inflight_finish(worker, inflight, NULL, 0);
+		inflight_finish(table, inflight, NULL, 0);
 }
 
 void

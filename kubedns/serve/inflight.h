@@ -1,13 +1,13 @@
 /*
- * Queries that wait for another server: who asked, what, until when. Forwarder and relay differ
- * in how they ask; what is the same for both is here: bounds in total and per client, the
- * deadline, and the reply.
+ * Queries in flight to another server: who asked, what, until when. Forwarder (forward.h) and relay
+ * (relay.h) differ in how they ask; the rest is the same for both and is here: bounds in total and
+ * per client, the deadline, and the reply to the client.
  *
- *	answer() says FORWARD or CHASE -> inflight_start -> asker's ask()
- *	... inflight_finish -> answer_forwarded() or answer_chased() -> client
+ *	answer() says FORWARD or CHASE -> inflight_start -> forward_ops.ask()
+ *	... inflight_finish -> answer_forwarded() or answer_chased() -> client_ops -> client
  *
- * A pending query ends exactly once: answered, or SERVFAIL at its deadline. All deadlines are
- * equally far away, and so are all retries: two queues in order of time are the timers.
+ * A query ends exactly once: answered, or SERVFAIL at its deadline. All queries have the same time
+ * to live and the same retry interval, so two queues in order of time serve as timers.
  */
 #ifndef KUBEDNS_SERVE_INFLIGHT_H
 #define KUBEDNS_SERVE_INFLIGHT_H
@@ -20,38 +20,19 @@
 #include "kubedns/serve/client.h"
 #include "kubedns/serve/worker_context.h"
 
-struct attempt; /* forward.c */
-struct relay_port;
-struct relay_conn;
-
+/* The base of forward.c's and relay.c's own struct, which has it as its first member. */
 struct inflight {
 	TAILQ_ENTRY(inflight) by_deadline;
 	TAILQ_ENTRY(inflight) by_retry;
 	int64_t start_ns, retry_ns;
 	struct client client;
-	bool chase;
+	bool chase;     /* the target of a CNAME is asked for, not the client's name */
 	uint16_t type;  /* asked of the other server */
 	uint16_t flags; /* the client's header flags: CD and AD go along */
 	bool edns_do;
 	struct answer_info info;
-
-	/* the asker's: forward.c */
-	LIST_HEAD(, attempt) attempts;
-	uint16_t tried;        /* bit by server */
-	uint8_t attempt_count; /* sent and not failed */
-	uint8_t rounds;        /* times that all servers have failed at once */
-	bool declined; /* a server has replied that it will not or cannot: SERVFAIL, REFUSED */
-
-	/* relay.c */
-	struct relay_port *port; /* the query is out by this one, at `place` */
-	struct relay_conn *conn; /* or by this one */
-	unsigned place;
-
-	bool queued; /* in the asker's queue: to be sent again, or when there is a connection */
-	TAILQ_ENTRY(inflight) by_queue;
-
 	size_t query_len;
-	uint8_t query[];
+	uint8_t *query; /* the client's message; part of this allocation */
 };
 
 /* The name asked of the other server. */
@@ -64,46 +45,60 @@ inflight_name(const struct inflight *inflight)
 /* How queries are asked: forward.c or relay.c. */
 struct forward_ops {
 	void *arg;
-	void (*ask)(void *arg,
-	    struct inflight *inflight); /* first time; may not finish it before it returns */
-	void (*retry)(void *arg, struct inflight *inflight); /* no answer for the retry time */
-	void (*forget)(
-	    void *arg, struct inflight *inflight); /* it is over: no callback for it any more */
-	int64_t retry_ns;
+	size_t size;      /* of the struct that embeds struct inflight; zeroed before ask() */
+	int64_t retry_ns; /* may change at any time */
+	/* The first time; must not finish the query before it returns. */
+	void (*ask)(void *arg, struct inflight *inflight);
+	/* No answer came for retry_ns. */
+	void (*retry)(void *arg, struct inflight *inflight);
+	/* The query has ended: no callback for it any more. */
+	void (*forget)(void *arg, struct inflight *inflight);
 };
 
-struct inflight_table *inflight_new(struct worker *worker, unsigned max, unsigned client_max);
+/* The way back to the client. */
+struct client_ops {
+	void *arg;
+	/* A query of this client will be replied to later: see tcp_hold. */
+	void (*hold)(void *arg, const struct client *client);
+	/* Room for the reply and in `max` its size, then the reply's length; 0: there is none. */
+	uint8_t *(*room)(void *arg, const struct client *client, size_t *max);
+	void (*done)(void *arg, const struct client *client, size_t len);
+};
+
+/* `max` queries in flight, `client_max` of one client address. */
+struct inflight_table *inflight_new(struct worker_context *context,
+    const struct client_ops *clients, unsigned max, unsigned client_max);
 
 /* Who asks; set once, before the first inflight_start, but for retry_ns. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
- * Keeps a query that answer() called FORWARD or CHASE, or replies REFUSED where a bound is reached.
+ * Takes a query that answer() called FORWARD or CHASE, or replies REFUSED where a bound is reached.
  */
-void inflight_start(struct worker *worker, const struct client *client, const uint8_t *query,
+void inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);
 
-/* Replies with what the other server said (NULL: SERVFAIL) and frees `pending`. */
-void inflight_finish(
-    struct worker *worker, struct inflight *inflight, const uint8_t *upstream, size_t upstream_len);
+/* Replies with what the other server said (NULL: SERVFAIL) and frees `inflight`. */
+void inflight_finish(struct inflight_table *table, struct inflight *inflight,
+    const uint8_t *upstream, size_t upstream_len);
 
 enum { INFLIGHT_QUESTION_MAX = 512 /* a name, a question, an OPT */ };
 
 /*
- * Writes what to ask another server about `pending` into room of INFLIGHT_QUESTION_MAX bytes: RD,
- * the client's CD and AD, EDNS with the client's DO. Returns its length.
+ * Writes the question for another server into room of INFLIGHT_QUESTION_MAX bytes: RD, the client's
+ * CD and AD, EDNS with the client's DO. Returns its length.
  */
 size_t inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out);
 
 /*
  * Retries and ends what is due; returns when it must be called again (worker time, 0: not at all).
  */
-int64_t inflight_turn(struct worker *worker);
+int64_t inflight_turn(struct inflight_table *table);
 
 /* SERVFAIL to all; at the end. */
-void inflight_finish_all(struct worker *worker);
+void inflight_finish_all(struct inflight_table *table);
 
-/* NULL is fine. Nothing may be pending. */
+/* NULL is fine. No query may be in flight. */
 void inflight_free(struct inflight_table *table);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,17 +9,17 @@
 
 #include "kubedns/serve/ids.h"
 #include "kubedns/serve/inflight.h"
+#include "kubedns/serve/relay_batch.h"
 #include "kubedns/serve/relay_tcp.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum {
-	PORT_QUERIES = 32, /* RFC 5452 section 10 */
+	PORT_QUERIES = RELAY_BATCH, /* RFC 5452 section 10 */
 	PORTS_MAX = 2048,
 	IDLE_MAX =
 	    32, /* sockets kept for the next port: a new number is cheaper than a new socket */
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
-	RUN_MAX = 60000, /* bytes of a run: what IP takes, less its headers */
 };
 static const int64_t retry_ns = 1000 * INT64_C(1000000);
 static const int64_t refused_ns =
@@ -32,11 +31,12 @@ struct relay_port {
 	uint32_t slot, generation;
 	unsigned used, open;
 	uint16_t ids[PORT_QUERIES];
-	struct inflight *queries[PORT_QUERIES]; /* NULL: answered or over */
+	struct relay_query *queries[PORT_QUERIES]; /* NULL: answered or over */
 };
 
 struct relay {
-	struct worker *worker;
+	struct worker_context *context;
+	struct inflight_table *inflight;
 	struct server resolver;
 	struct relay_tcp *tcp;
 	struct relay_port *current;          /* new queries go here; NULL: open one */
@@ -47,14 +47,9 @@ struct relay {
 	unsigned idle_count;
 	uint32_t generation; /* of the port opened last */
 
-	/* Messages for the current port that this turn has gathered. */
-	unsigned out_count;
-	size_t out_used;
-	uint8_t *out; /* PORT_QUERIES x DNS_UDP_QUERY_MAX */
-	struct iovec out_iov[PORT_QUERIES];
-	bool segments; /* the kernel cuts a run into its messages: UDP_SEGMENT */
+	struct relay_batch batch; /* for the current port */
 
-	TAILQ_HEAD(, inflight) refused; /* nobody listened: to be sent again soon */
+	TAILQ_HEAD(, relay_query) refused; /* to be sent again soon */
 	int64_t refused_at_ns;
 
 	struct mmsghdr in[PORT_QUERIES];
@@ -99,7 +94,7 @@ find_port(const struct relay *relay, uint32_t slot, uint32_t generation)
 	return port != NULL && port->generation == generation ? port : NULL;
 }
 
-/* Connected: the kernel lets nobody else's packets in, and tells when nobody listens. */
+/* Connected: the kernel lets only the resolver's packets in, and reports ECONNREFUSED. */
 static bool
 port_connect(const struct relay *relay, int fd)
 {
@@ -108,7 +103,7 @@ port_connect(const struct relay *relay, int fd)
 	return connect(fd, (struct sockaddr *)&ss, len) == 0;
 }
 
-/* All its queries are over. What still arrives at it is for nobody. */
+/* All its queries have ended; what still arrives at it is dropped. */
 static void
 port_retire(struct relay *relay, struct relay_port *port)
 {
@@ -120,7 +115,7 @@ port_retire(struct relay *relay, struct relay_port *port)
 	relay->idle[relay->idle_count++] = port;
 }
 
-/* A socket that was used before, under another number: without its peer it has none. */
+/* An idle socket with another source port: dissolving the association gives the old one up. */
 static struct relay_port *
 port_again(struct relay *relay)
 {
@@ -143,8 +138,8 @@ port_open(struct relay *relay)
 	if (fd < 0)
 		return NULL;
 	uint32_t slot = relay->free_slots[relay->free_count - 1], generation = ++relay->generation;
-	if (!port_connect(relay, fd) || loop_control(relay->worker, EPOLL_CTL_ADD, fd, EPOLLIN,
-					    loop_key(LOOP_RELAY_UDP, slot, generation)) != 0) {
+	if (!port_connect(relay, fd) || worker_epoll_ctl(relay->context, EPOLL_CTL_ADD, fd, EPOLLIN,
+					    worker_key(PART_RELAY_UDP, slot, generation)) != 0) {
 		close(fd);
 		return NULL;
 	}
@@ -157,167 +152,45 @@ port_open(struct relay *relay)
 	return port;
 }
 
-/* The query is no longer out: its place is free, and the port with it when it was the last. */
+/* Frees the query's place, and the port with it when that was the last. */
 static void
-leave_port(struct relay *relay, struct inflight *inflight)
+leave_port(struct relay *relay, struct relay_query *query)
 {
-	struct relay_port *port = inflight->port;
+	struct relay_port *port = query->port;
 	if (port == NULL)
 		return;
-	port->queries[inflight->place] = NULL;
-	inflight->port = NULL;
+	port->queries[query->place] = NULL;
+	query->port = NULL;
 	if (--port->open == 0 && port != relay->current)
 		port_retire(relay, port);
 }
 
 /*
- * Every query of this port that is still out was refused,
- * or may have been: all are sent again soon.
+ * Any query in flight at this port may be the one that was refused:
+ * all are sent again soon.
  */
 static void
 port_refused(struct relay *relay, struct relay_port *port)
 {
-	stats_add(&relay->worker->stats->forward_server_failures, 1);
+	stats_add(&relay->context->stats->forward_server_failures, 1);
 	for (unsigned i = 0; i < port->used; i++) {
-		struct inflight *inflight = port->queries[i];
-		if (inflight == NULL || inflight->queued)
+		struct relay_query *query = port->queries[i];
+		if (query == NULL || query->queued)
 			continue;
 		if (TAILQ_EMPTY(&relay->refused))
-			relay->refused_at_ns = relay->worker->now_ns + refused_ns;
-		inflight->queued = true;
-		TAILQ_INSERT_TAIL(&relay->refused, inflight, by_queue);
+			relay->refused_at_ns = relay->context->now_ns + refused_ns;
+		query->queued = true;
+		TAILQ_INSERT_TAIL(&relay->refused, query, by_queue);
 	}
-}
-
-/* Room for what tells the kernel the length of a run's messages. */
-struct segment_size {
-	_Alignas(struct cmsghdr) uint8_t room[CMSG_SPACE(sizeof(uint16_t))];
-};
-
-static void
-segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
-{
-	uint16_t value = (uint16_t)len;
-	*size = (struct segment_size){ 0 };
-	hdr->msg_control = size->room;
-	hdr->msg_controllen = sizeof(size->room);
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
-	*cmsg = (struct cmsghdr){
-		.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof(value))
-	};
-	memcpy(CMSG_DATA(cmsg), &value, sizeof(value));
-}
-
-/* A kernel that does not know them would send a run as one message. */
-static bool
-has_segments(void)
-{
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = 0;
-	if (fd < 0)
-		return false;
-	bool has = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof(size)) == 0;
-	close(fd);
-	return has;
-}
-
-/* Longest first, so that those of one length are side by side. */
-static void
-sort_gathered(struct relay *relay)
-{
-	for (unsigned i = 1; i < relay->out_count; i++) {
-		struct iovec iov = relay->out_iov[i];
-		unsigned at = i;
-		for (; at > 0 && relay->out_iov[at - 1].iov_len < iov.iov_len; at--)
-			relay->out_iov[at] = relay->out_iov[at - 1];
-		relay->out_iov[at] = iov;
-	}
-}
-
-/* How many messages from `first` on can leave as one:
- * as long as the first, the last may be shorter. */
-static unsigned
-run_length(const struct relay *relay, unsigned first)
-{
-	const struct iovec *iov = relay->out_iov + first;
-	unsigned count = 1, max = relay->segments ? relay->out_count - first : 1;
-	for (size_t len = iov->iov_len; count < max; count++) {
-		len += iov[count].iov_len;
-		if (len > RUN_MAX || iov[count - 1].iov_len < iov->iov_len)
-			break;
-	}
-	return count;
-}
-
-/*
- * The gathered messages as runs, each of which passes through the kernel as one packet up to the
- * resolver's socket. Most of what a message costs is this way.
- */
-static unsigned
-make_runs(struct relay *relay, struct mmsghdr *out, struct segment_size *sizes)
-{
-	unsigned runs = 0;
-	sort_gathered(relay);
-	for (unsigned i = 0; i < relay->out_count; runs++) {
-		struct msghdr *hdr = &out[runs].msg_hdr;
-		unsigned count = run_length(relay, i);
-		*hdr = (struct msghdr){ .msg_iov = relay->out_iov + i, .msg_iovlen = count };
-		if (count > 1)
-			segment_size(hdr, &sizes[runs], relay->out_iov[i].iov_len);
-		i += count;
-	}
-	return runs;
-}
-
-/*
- * Sends one run, message by message: the kernel would not have it whole, because they are longer
- * than the path takes in one piece, or its checksums are not made on the way.
- */
-static void
-send_singly(int fd, const struct msghdr *run)
-{
-	for (size_t i = 0; i < run->msg_iovlen; i++)
-		if (send(fd, run->msg_iov[i].iov_base, run->msg_iov[i].iov_len, MSG_DONTWAIT) < 0)
-			log_neterr("relay: send: %s", strerror(errno));
-}
-
-/*
- * Sends what was gathered; true if the kernel told meanwhile that nobody listens. That is about
- * a query sent before, and the run at hand has not been sent: it gets another try. One that
- * cannot be sent at all waits for its retry time.
- */
-static bool
-send_gathered(struct relay *relay)
-{
-	struct mmsghdr out[PORT_QUERIES];
-	struct segment_size sizes[PORT_QUERIES];
-	unsigned runs = make_runs(relay, out, sizes), sent = 0;
-	bool refused = false, again = true;
-	while (sent < runs) {
-		int n = sendmmsg(relay->current->fd, out + sent, runs - sent, MSG_DONTWAIT);
-		if (n > 0) {
-			sent += (unsigned)n;
-			again = true;
-		} else if (errno == ECONNREFUSED && again) {
-			refused = true;
-			again = false;
-		} else if (errno != EINTR) {
-			send_singly(relay->current->fd, &out[sent++].msg_hdr);
-			again = true;
-		}
-	}
-	return refused;
 }
 
 static void
-flush(struct relay *relay)
+send_batch(struct relay *relay)
 {
-	if (relay->out_count == 0)
-		return;
 	struct relay_port *port = relay->current;
-	bool refused = send_gathered(relay);
-	relay->out_count = 0;
-	relay->out_used = 0;
-	if (refused)
+	if (relay->batch.count == 0 || port == NULL)
+		return;
+	if (relay_batch_send(&relay->batch, port->fd))
 		port_refused(relay, port);
 	if (port->used == PORT_QUERIES) {
 		relay->current = NULL;
@@ -328,81 +201,82 @@ flush(struct relay *relay)
 
 /* Gives the query a place and an ID at the current port. */
 static bool
-take_place(struct relay *relay, struct inflight *inflight)
+take_place(struct relay *relay, struct relay_query *query)
 {
 	if (relay->current != NULL && relay->current->used == PORT_QUERIES)
-		flush(relay);
+		send_batch(relay);
 	if (relay->current == NULL)
 		relay->current = port_open(relay);
 	struct relay_port *port = relay->current;
 	if (port == NULL)
 		return false;
-	inflight->port = port;
-	inflight->place = port->used;
+	query->port = port;
+	query->place = port->used;
 	port->ids[port->used] = ids_take(&relay->ids, port->ids, port->used);
-	port->queries[port->used++] = inflight;
+	port->queries[port->used++] = query;
 	port->open++;
 	return true;
 }
 
-/* --- asker --- */
+/* --- forward_ops --- */
 
 static void
-ask(void *arg, struct inflight *inflight)
+relay_ask(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
-	if (!take_place(relay, inflight))
+	struct relay_query *query = relay_query_of(inflight);
+	if (!take_place(relay, query))
 		return; /* no descriptor: the retry time comes */
-	uint8_t *message = relay->out + relay->out_used;
-	size_t len = write_query(inflight, inflight->port->ids[inflight->place], message);
-	relay->out_iov[relay->out_count++] = (struct iovec){ message, len };
-	relay->out_used += len;
+	relay_batch_add(&relay->batch, write_query(&query->base, query->port->ids[query->place],
+					   relay_batch_room(&relay->batch)));
 }
 
 /* Once more by the same port with the same ID, so that the reply to the first one counts too. */
 static void
-send_again(struct relay *relay, struct inflight *inflight)
+send_again(struct relay *relay, struct relay_query *query)
 {
 	uint8_t message[DNS_UDP_QUERY_MAX];
-	stats_add(&relay->worker->stats->forward_retries, 1);
-	if (inflight->port == NULL) {
-		ask(relay, inflight);
+	stats_add(&relay->context->stats->forward_retries, 1);
+	if (query->port == NULL) {
+		relay_ask(relay, &query->base);
 		return;
 	}
-	size_t len = write_query(inflight, inflight->port->ids[inflight->place], message);
-	ssize_t n = send(inflight->port->fd, message, len, MSG_DONTWAIT);
+	size_t len = write_query(&query->base, query->port->ids[query->place], message);
+	ssize_t n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0 && errno == ECONNREFUSED) /* told of an earlier one; this one has not been sent */
-		n = send(inflight->port->fd, message, len, MSG_DONTWAIT);
+		n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0)
 		log_neterr("relay: send: %s", strerror(errno));
 }
 
 static void
-retry(void *arg, struct inflight *inflight)
+relay_retry(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
-	if (inflight->conn != NULL || inflight->queued)
+	struct relay_query *query = relay_query_of(inflight);
+	if (query->conn != NULL || query->queued)
 		return;
-	if (inflight->port != NULL)
-		stats_add(&relay->worker->stats->forward_server_failures, 1);
-	if (inflight->port == NULL && inflight->tried != 0) {
-		stats_add(&relay->worker->stats->forward_retries, 1);
-		relay_tcp_ask(relay->tcp, inflight);
+	if (query->port != NULL)
+		stats_add(&relay->context->stats->forward_server_failures, 1);
+	if (query->port == NULL && query->over_tcp) {
+		stats_add(&relay->context->stats->forward_retries, 1);
+		relay_tcp_ask(relay->tcp, query);
 	} else {
-		send_again(relay, inflight);
+		send_again(relay, query);
 	}
 }
 
 static void
-forget(void *arg, struct inflight *inflight)
+relay_forget(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
-	leave_port(relay, inflight);
-	if (inflight->queued && inflight->tried == 0) {
-		TAILQ_REMOVE(&relay->refused, inflight, by_queue);
-		inflight->queued = false;
+	struct relay_query *query = relay_query_of(inflight);
+	leave_port(relay, query);
+	if (query->queued && !query->over_tcp) {
+		TAILQ_REMOVE(&relay->refused, query, by_queue);
+		query->queued = false;
 	}
-	relay_tcp_forget(relay->tcp, inflight);
+	relay_tcp_forget(relay->tcp, query);
 }
 
 /* --- events --- */
@@ -416,19 +290,19 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 	uint16_t id = wire_get16(reply);
 	while (i < port->used && (port->ids[i] != id || port->queries[i] == NULL))
 		i++;
-	if (i == port->used || !relay_matches(port->queries[i], id, reply, len))
+	if (i == port->used || !relay_matches(&port->queries[i]->base, id, reply, len))
 		return; /* late, or forged */
-	struct inflight *inflight = port->queries[i];
+	struct relay_query *query = port->queries[i];
 	bool truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
-	if (!truncated || inflight->client.proto != PROTO_TCP) {
-		inflight_finish(relay->worker, inflight, reply, len);
+	if (!truncated || query->base.client.proto != PROTO_TCP) {
+		inflight_finish(relay->inflight, &query->base, reply, len);
 		return;
 	}
-	if (inflight->queued)
+	if (query->queued)
 		return; /* it is being sent again anyway */
-	leave_port(relay, inflight);
-	inflight->tried = 1; /* from now on over TCP */
-	relay_tcp_ask(relay->tcp, inflight);
+	leave_port(relay, query);
+	query->over_tcp = true;
+	relay_tcp_ask(relay->tcp, query);
 }
 
 void
@@ -454,29 +328,30 @@ relay_tcp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_
 int64_t
 relay_turn(struct relay *relay)
 {
-	if (!TAILQ_EMPTY(&relay->refused) && relay->refused_at_ns <= relay->worker->now_ns) {
-		struct inflight *inflight;
-		while ((inflight = TAILQ_FIRST(&relay->refused)) != NULL) {
-			TAILQ_REMOVE(&relay->refused, inflight, by_queue);
-			inflight->queued = false;
-			send_again(relay, inflight);
+	if (!TAILQ_EMPTY(&relay->refused) && relay->refused_at_ns <= relay->context->now_ns) {
+		struct relay_query *query;
+		while ((query = TAILQ_FIRST(&relay->refused)) != NULL) {
+			TAILQ_REMOVE(&relay->refused, query, by_queue);
+			query->queued = false;
+			send_again(relay, query);
 		}
 	}
-	flush(relay);
+	send_batch(relay);
 	return TAILQ_EMPTY(&relay->refused) ? 0 : relay->refused_at_ns;
 }
 
-/* --- life --- */
+/* --- set-up --- */
 
 struct relay *
-relay_new(struct worker *worker, const struct server *resolver)
+relay_new(
+    struct worker_context *context, struct inflight_table *inflight, const struct server *resolver)
 {
 	struct relay *relay = xcalloc(1, sizeof(*relay));
-	relay->worker = worker;
+	relay->context = context;
+	relay->inflight = inflight;
 	relay->resolver = *resolver;
-	relay->tcp = relay_tcp_new(worker, resolver, write_query);
-	relay->segments = has_segments();
-	relay->out = xmalloc((size_t)PORT_QUERIES * DNS_UDP_QUERY_MAX);
+	relay->tcp = relay_tcp_new(context, inflight, resolver, write_query);
+	relay_batch_init(&relay->batch);
 	relay->replies = xmalloc((size_t)PORT_QUERIES * REPLY_STRIDE);
 	TAILQ_INIT(&relay->refused);
 	for (uint32_t i = PORTS_MAX; i-- > 0;)
@@ -487,9 +362,12 @@ relay_new(struct worker *worker, const struct server *resolver)
 		relay->in[i].msg_hdr =
 		    (struct msghdr){ .msg_iov = &relay->in_iov[i], .msg_iovlen = 1 };
 	}
-	*inflight_ops(worker->inflight) = (struct forward_ops){
-		.arg = relay, .ask = ask, .retry = retry, .forget = forget, .retry_ns = retry_ns
-	};
+	*inflight_ops(inflight) = (struct forward_ops){ .arg = relay,
+		.size = sizeof(struct relay_query),
+		.ask = relay_ask,
+		.retry = relay_retry,
+		.forget = relay_forget,
+		.retry_ns = retry_ns };
 	return relay;
 }
 
@@ -502,7 +380,7 @@ relay_free(struct relay *relay)
 	for (uint32_t i = 0; i < PORTS_MAX; i++)
 		if (relay->ports[i] != NULL)
 			port_close(relay, relay->ports[i]);
-	free(relay->out);
+	relay_batch_free(&relay->batch);
 	free(relay->replies);
 	free(relay);
 }

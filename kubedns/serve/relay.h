@@ -2,14 +2,13 @@
  * Front topology: hands names that are not ours to a local dnsmasq, which caches and forwards,
  * as fast as it can take them.
  *
- *	pending --> port (a connected UDP socket for 32 queries) --> dnsmasq --> client
- *	              '- TC and the client speaks TCP: asked again over TCP
+ *	query --> port (a connected UDP socket for 32 queries) --> dnsmasq --> client
+ *	              '- TC set and the client uses TCP: asked again over TCP
  *
- * The client's own message goes out, with an ID of ours, so that EDNS is kept; the client's ID,
- * its port and its size are put back by answer_forwarded(). A reply must come from the resolver
- * to the port that asked, with the ID and the question that were sent. Batches in both
- * directions: what one turn of the loop brings leaves in one sendmmsg(), and messages of one
- * length as one packet, which the kernel cuts at the resolver's socket (UDP_SEGMENT).
+ * The client's own message is sent, with an ID of ours, so that EDNS is kept; answer_forwarded()
+ * puts the client's ID back and respects its size. A reply is taken only from the resolver, at the
+ * port that asked, with the ID and the question that were sent. Batches in both directions: what
+ * one turn of the loop brings leaves in one sendmmsg() (relay_batch.h).
  */
 #ifndef KUBEDNS_SERVE_RELAY_H
 #define KUBEDNS_SERVE_RELAY_H
@@ -20,11 +19,13 @@
 #include "lib/addr.h"
 
 struct relay;
+struct inflight_table;
 
-/* Becomes the worker's asker. */
-struct relay *relay_new(struct worker *worker, const struct server *resolver);
+/* Sets the table's forward_ops. */
+struct relay *relay_new(
+    struct worker_context *context, struct inflight_table *inflight, const struct server *resolver);
 
-/* Events of the loop. */
+/* epoll events. */
 void relay_udp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_t events);
 void relay_tcp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_t events);
 
@@ -34,7 +35,7 @@ void relay_tcp_event(struct relay *relay, uint32_t slot, uint32_t generation, ui
  */
 int64_t relay_turn(struct relay *relay);
 
-/* Nothing may be pending; NULL is fine. */
+/* No query may be in flight; NULL is fine. */
 void relay_free(struct relay *relay);
 
 #endif

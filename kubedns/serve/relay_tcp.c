@@ -18,7 +18,7 @@ struct relay_conn {
 	uint32_t generation;
 	uint16_t id;
 	bool reused;               /* has carried a query before */
-	struct inflight *inflight; /* NULL: free */
+	struct relay_query *query; /* NULL: free */
 	size_t out_len, out_sent;
 	size_t in_len;
 	uint8_t out[PREFIX + DNS_UDP_QUERY_MAX];
@@ -26,20 +26,23 @@ struct relay_conn {
 };
 
 struct relay_tcp {
-	struct worker *worker;
+	struct worker_context *context;
+	struct inflight_table *inflight;
 	struct server resolver;
 	size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out);
 	struct ids ids;
-	TAILQ_HEAD(, inflight) waiting;
+	TAILQ_HEAD(, relay_query) waiting;
 	struct relay_conn *conns[CONNS_MAX]; /* made when first needed */
 };
 
 struct relay_tcp *
-relay_tcp_new(struct worker *worker, const struct server *resolver,
+relay_tcp_new(struct worker_context *context, struct inflight_table *inflight,
+    const struct server *resolver,
     size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out))
 {
 	struct relay_tcp *tcp = xcalloc(1, sizeof(*tcp));
-	tcp->worker = worker;
+	tcp->context = context;
+	tcp->inflight = inflight;
 	tcp->resolver = *resolver;
 	tcp->write = write;
 	TAILQ_INIT(&tcp->waiting);
@@ -53,9 +56,9 @@ conn_close(struct relay_conn *conn)
 		close(conn->fd);
 	conn->fd = -1;
 	conn->generation++;
-	if (conn->inflight != NULL)
-		conn->inflight->conn = NULL;
-	conn->inflight = NULL;
+	if (conn->query != NULL)
+		conn->query->conn = NULL;
+	conn->query = NULL;
 	conn->reused = false;
 	conn->out_len = conn->out_sent = conn->in_len = 0;
 }
@@ -66,7 +69,7 @@ conn_key(const struct relay_tcp *tcp, const struct relay_conn *conn)
 	uint32_t slot = 0;
 	while (tcp->conns[slot] != conn)
 		slot++;
-	return loop_key(LOOP_RELAY_TCP, slot, conn->generation);
+	return worker_key(PART_RELAY_TCP, slot, conn->generation);
 }
 
 /* Opens it towards the resolver; the query leaves when it is connected. */
@@ -82,30 +85,30 @@ conn_open(struct relay_tcp *tcp, struct relay_conn *conn)
 	setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (connect(conn->fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS)
 		return -errno;
-	if (loop_control(
-		tcp->worker, EPOLL_CTL_ADD, conn->fd, EPOLLIN | EPOLLOUT, conn_key(tcp, conn)) != 0)
+	if (worker_epoll_ctl(tcp->context, EPOLL_CTL_ADD, conn->fd, EPOLLIN | EPOLLOUT,
+		conn_key(tcp, conn)) != 0)
 		return -errno;
 	return 0;
 }
 
-/* Puts `pending` on a free connection. */
+/* Puts the query on a free connection. */
 static void
-conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct inflight *inflight)
+conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *query)
 {
 	conn->id = ids_take(&tcp->ids, NULL, 0);
-	size_t len = tcp->write(inflight, conn->id, conn->out + PREFIX);
+	size_t len = tcp->write(&query->base, conn->id, conn->out + PREFIX);
 	wire_put16(conn->out, (unsigned)len);
 	conn->out_len = PREFIX + len;
 	conn->out_sent = conn->in_len = 0;
-	conn->inflight = inflight;
-	inflight->conn = conn;
+	conn->query = query;
+	query->conn = conn;
 	int rc = conn->fd < 0 ? conn_open(tcp, conn) : 0;
-	if (rc == 0 && loop_control(tcp->worker, EPOLL_CTL_MOD, conn->fd, EPOLLIN | EPOLLOUT,
+	if (rc == 0 && worker_epoll_ctl(tcp->context, EPOLL_CTL_MOD, conn->fd, EPOLLIN | EPOLLOUT,
 			   conn_key(tcp, conn)) != 0)
 		rc = -errno;
 	if (rc != 0) {
 		log_neterr("relay: tcp: %s", strerror(-rc));
-		stats_add(&tcp->worker->stats->forward_server_failures, 1);
+		stats_add(&tcp->context->stats->forward_server_failures, 1);
 		conn_close(conn); /* the query's retry or deadline comes */
 	}
 }
@@ -118,45 +121,45 @@ free_conn(struct relay_tcp *tcp)
 			tcp->conns[i] = xmalloc(sizeof(*tcp->conns[i]));
 			*tcp->conns[i] = (struct relay_conn){ .fd = -1 };
 		}
-		if (tcp->conns[i]->inflight == NULL)
+		if (tcp->conns[i]->query == NULL)
 			return tcp->conns[i];
 	}
 	return NULL;
 }
 
 void
-relay_tcp_ask(struct relay_tcp *tcp, struct inflight *inflight)
+relay_tcp_ask(struct relay_tcp *tcp, struct relay_query *query)
 {
 	struct relay_conn *conn = free_conn(tcp);
 	if (conn != NULL) {
-		conn_start(tcp, conn, inflight);
+		conn_start(tcp, conn, query);
 	} else {
-		inflight->queued = true;
-		TAILQ_INSERT_TAIL(&tcp->waiting, inflight, by_queue);
+		query->queued = true;
+		TAILQ_INSERT_TAIL(&tcp->waiting, query, by_queue);
 	}
 }
 
 static void
 next_waiting(struct relay_tcp *tcp, struct relay_conn *conn)
 {
-	struct inflight *inflight = TAILQ_FIRST(&tcp->waiting);
-	if (inflight == NULL) {
+	struct relay_query *query = TAILQ_FIRST(&tcp->waiting);
+	if (query == NULL) {
 		conn_close(conn); /* dnsmasq's places are few */
 		return;
 	}
-	TAILQ_REMOVE(&tcp->waiting, inflight, by_queue);
-	inflight->queued = false;
-	conn_start(tcp, conn, inflight);
+	TAILQ_REMOVE(&tcp->waiting, query, by_queue);
+	query->queued = false;
+	conn_start(tcp, conn, query);
 }
 
 void
-relay_tcp_forget(struct relay_tcp *tcp, struct inflight *inflight)
+relay_tcp_forget(struct relay_tcp *tcp, struct relay_query *query)
 {
-	if (inflight->queued)
-		TAILQ_REMOVE(&tcp->waiting, inflight, by_queue);
-	inflight->queued = false;
-	if (inflight->conn != NULL) {
-		struct relay_conn *conn = inflight->conn;
+	if (query->queued)
+		TAILQ_REMOVE(&tcp->waiting, query, by_queue);
+	query->queued = false;
+	if (query->conn != NULL) {
+		struct relay_conn *conn = query->conn;
 		conn_close(conn); /* its reply would be taken for the next one's */
 		if (!TAILQ_EMPTY(&tcp->waiting))
 			next_waiting(tcp, conn);
@@ -170,14 +173,14 @@ relay_tcp_forget(struct relay_tcp *tcp, struct inflight *inflight)
 static void
 conn_failed(struct relay_tcp *tcp, struct relay_conn *conn)
 {
-	struct inflight *inflight = conn->inflight;
+	struct relay_query *query = conn->query;
 	bool again = conn->reused && conn->in_len == 0;
 	conn_close(conn);
-	if (again && inflight != NULL) {
-		conn_start(tcp, conn, inflight);
+	if (again && query != NULL) {
+		conn_start(tcp, conn, query);
 		return;
 	}
-	stats_add(&tcp->worker->stats->forward_server_failures, 1);
+	stats_add(&tcp->context->stats->forward_server_failures, 1);
 	if (!TAILQ_EMPTY(&tcp->waiting))
 		next_waiting(tcp, conn);
 }
@@ -193,8 +196,8 @@ conn_write(struct relay_tcp *tcp, struct relay_conn *conn)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	conn->out_sent += (size_t)n;
-	if (conn->out_sent == conn->out_len &&
-	    loop_control(tcp->worker, EPOLL_CTL_MOD, conn->fd, EPOLLIN, conn_key(tcp, conn)) != 0)
+	if (conn->out_sent == conn->out_len && worker_epoll_ctl(tcp->context, EPOLL_CTL_MOD,
+						   conn->fd, EPOLLIN, conn_key(tcp, conn)) != 0)
 		return false;
 	return true;
 }
@@ -224,7 +227,7 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 	struct relay_conn *conn = slot < CONNS_MAX ? tcp->conns[slot] : NULL;
 	if (conn == NULL || conn->fd < 0 || conn->generation != generation)
 		return;
-	struct inflight *inflight = conn->inflight;
+	struct relay_query *query = conn->query;
 	if ((events & EPOLLOUT) != 0 && !conn_write(tcp, conn)) {
 		conn_failed(tcp, conn);
 		return;
@@ -233,15 +236,15 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 	size_t len = conn->in_len - PREFIX;
 	if (rc == 0)
 		return;
-	if (rc < 0 || inflight == NULL ||
-	    !relay_matches(inflight, conn->id, conn->in + PREFIX, len)) {
+	if (rc < 0 || query == NULL ||
+	    !relay_matches(&query->base, conn->id, conn->in + PREFIX, len)) {
 		conn_failed(tcp, conn);
 		return;
 	}
 	conn->reused = true;
-	conn->inflight = NULL;
-	inflight->conn = NULL;
-	inflight_finish(tcp->worker, inflight, conn->in + PREFIX, len);
+	conn->query = NULL;
+	query->conn = NULL;
+	inflight_finish(tcp->inflight, &query->base, conn->in + PREFIX, len);
 	next_waiting(tcp, conn);
 }
 

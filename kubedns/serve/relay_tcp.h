@@ -1,7 +1,7 @@
 /*
  * The relay's few TCP connections to the resolver, for replies that do not fit into UDP. dnsmasq
- * forks for each and takes 20 at a time, so a query waits its turn for one of a handful, and
- * each carries one query at a time.
+ * forks for each and takes 20 at a time, so queries queue for one of a handful of connections, each
+ * of which carries one query at a time.
  */
 #ifndef KUBEDNS_SERVE_RELAY_TCP_H
 #define KUBEDNS_SERVE_RELAY_TCP_H
@@ -13,26 +13,48 @@
 #include "kubedns/serve/inflight.h"
 #include "lib/addr.h"
 
+struct relay_port;
+struct relay_conn;
+
+/* A query in flight, as the relay sees it. */
+struct relay_query {
+	struct inflight base;
+	struct relay_port *port; /* it was sent by this one, from `place`; */
+	struct relay_conn *conn; /* or by this one; */
+	unsigned place;
+	bool over_tcp; /* or will be: its reply over UDP was truncated */
+	bool queued;   /* to be sent again, or when there is a connection */
+	TAILQ_ENTRY(relay_query) by_queue;
+};
+
+static inline struct relay_query *
+relay_query_of(struct inflight *inflight)
+{
+	_Static_assert(offsetof(struct relay_query, base) == 0, "the base is embedded first");
+	return (struct relay_query *)(void *)inflight;
+}
+
 struct relay_tcp;
 
 /*
- * `write` makes the message for a pending query with this ID, into room of DNS_UDP_QUERY_MAX bytes.
+ * `write` makes the message for a query in flight, with this ID, into DNS_UDP_QUERY_MAX bytes.
  */
-struct relay_tcp *relay_tcp_new(struct worker *worker, const struct server *resolver,
+struct relay_tcp *relay_tcp_new(struct worker_context *context, struct inflight_table *inflight,
+    const struct server *resolver,
     size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out));
 
 /* Asks over TCP: now, or when a connection is free. Not from inside an event of its own. */
-void relay_tcp_ask(struct relay_tcp *tcp, struct inflight *inflight);
+void relay_tcp_ask(struct relay_tcp *tcp, struct relay_query *query);
 
-/* It is over: out of the queue, or its connection is closed. */
-void relay_tcp_forget(struct relay_tcp *tcp, struct inflight *inflight);
+/* The query has ended: takes it out of the queue, or closes its connection. */
+void relay_tcp_forget(struct relay_tcp *tcp, struct relay_query *query);
 
-/* An event of the loop. */
+/* An epoll event. */
 void relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events);
 
 void relay_tcp_free(struct relay_tcp *tcp);
 
-/* Whether `reply` is one to the question that was asked for `pending`, with this ID. */
+/* Whether `reply` answers the question that was asked for `inflight`, and has this ID. */
 bool relay_matches(const struct inflight *inflight, uint16_t id, const uint8_t *reply, size_t len);
 
 #endif

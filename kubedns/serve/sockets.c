@@ -50,8 +50,7 @@ open_bound(const struct server *server, int type, bool shared)
 	if (server->addr.family == AF_INET6)
 		rc = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	if (rc == 0 && type == SOCK_STREAM)
-		rc = set(fd, SOL_SOCKET, SO_REUSEADDR,
-		    1); /* past connections in TIME_WAIT do not keep the port */
+		rc = set(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* despite connections in TIME_WAIT */
 	if (rc == 0 && shared)
 		rc = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (rc == 0 && bind(fd, (struct sockaddr *)&ss, len) != 0)
@@ -68,11 +67,10 @@ open_udp(const struct server *server, bool wildcard)
 	int fd = open_bound(server, SOCK_DGRAM, true);
 	if (fd < 0)
 		return fd;
-	set(fd, SOL_SOCKET, SO_RCVBUF,
-	    UDP_RECEIVE_BUFFER); /* as much of it as net.core.rmem_max allows */
+	/* As much of it as net.core.rmem_max allows. */
+	set(fd, SOL_SOCKET, SO_RCVBUF, UDP_RECEIVE_BUFFER);
 	set(fd, SOL_SOCKET, SO_SNDBUF, UDP_SEND_BUFFER);
-	/* What strangers say about the path is not believed:
-	 * no reply of ours is long enough to need it. */
+	/* ICMP "fragmentation needed" can be forged, and no reply is long enough to need it. */
 	if (server->addr.family == AF_INET) {
 		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_OMIT);
 		set(fd, IPPROTO_IP, IP_PKTINFO, wildcard);
@@ -110,9 +108,9 @@ bound_port(int fd)
 	return server.port;
 }
 
-/* Binds alone and lets go: fails if anybody else has the port. Sets the port if it was 0. */
+/* Binds without SO_REUSEPORT and closes: fails if the port is in use. Sets the port if it was 0. */
 static int
-claim(struct server *server, int type)
+probe_port(struct server *server, int type)
 {
 	int fd = open_bound(server, type, false);
 	if (fd < 0)
@@ -124,12 +122,12 @@ claim(struct server *server, int type)
 }
 
 /*
- * With several workers the kernel would choose one by the hash of addresses and ports, and a
- * cluster's dnsmasq has few of them: 20 ports over four sockets came out as 4, 7, 2 and 7. A
- * packet's worker is drawn by lot instead.
+ * The kernel would choose a packet's socket by the hash of addresses and ports, and a dnsmasq as
+ * the only client has few ports: 20 of them over four sockets came out as 4, 7, 2 and 7. A random
+ * number chooses instead.
  */
 static void
-deal_evenly(int fd, unsigned threads)
+spread_randomly(int fd, unsigned threads)
 {
 	struct sock_filter code[] = {
 		{ BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM) },
@@ -157,7 +155,7 @@ open_family(struct sockets *sockets, size_t f)
 			return fd;
 		sockets->tcp[t][f] = fd;
 	}
-	deal_evenly(sockets->udp[0][f], sockets->threads);
+	spread_randomly(sockets->udp[0][f], sockets->threads);
 	return 0;
 }
 
@@ -183,18 +181,18 @@ read_address(struct sockets *sockets, const char *address, uint16_t port)
 }
 
 /*
- * Finds every socket's port free, or says who has it;
- * with port 0 the first bind chooses for the rest.
+ * Checks that the port is free for every socket, or logs who has it; with port 0 the first bind
+ * chooses the port of the others.
  */
 static int
-claim_all(struct sockets *sockets, bool quiet)
+probe_all(struct sockets *sockets, bool quiet)
 {
 	static const int protos[] = { SOCK_DGRAM, SOCK_STREAM };
 	for (size_t f = 0; f < sockets->families; f++) {
 		if (f > 0)
 			sockets->servers[f].port = sockets->servers[0].port;
 		for (size_t p = 0; p < 2; p++) {
-			int rc = claim(&sockets->servers[f], protos[p]);
+			int rc = probe_port(&sockets->servers[f], protos[p]);
 			if (f == 1 && (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)) {
 				sockets->families = 1; /* no IPv6 here */
 				return 0;
@@ -213,10 +211,10 @@ choose_port(struct sockets *sockets, uint16_t port)
 {
 	int rc = -EADDRINUSE;
 	if (port != 0)
-		return claim_all(sockets, false);
+		return probe_all(sockets, false);
 	for (unsigned i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
 		sockets->servers[0].port = 0;
-		rc = claim_all(sockets, i < PORT_TRIES - 1);
+		rc = probe_all(sockets, i < PORT_TRIES - 1);
 	}
 	return rc;
 }

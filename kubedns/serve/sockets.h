@@ -2,8 +2,8 @@
  * The sockets that workers serve: for each worker and address family one for UDP and one that
  * listens for TCP, all on one port.
  *
- * They share the port by SO_REUSEPORT, which would also let a second server in beside us unseen;
- * so the port is first bound without it, which fails if anybody else has it.
+ * They share the port by SO_REUSEPORT, which would also let a second server share it unnoticed; so
+ * the port is first bound without it, which fails if it is in use.
  */
 #ifndef KUBEDNS_SERVE_SOCKETS_H
 #define KUBEDNS_SERVE_SOCKETS_H
@@ -32,7 +32,7 @@ struct sockets {
  */
 int sockets_open(struct sockets *sockets, const char *address, uint16_t port, unsigned threads);
 
-/* Closes what was not taken and frees the arrays. */
+/* Closes the sockets that were not taken and frees the arrays. */
 void sockets_close(struct sockets *sockets);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * What one worker has counted. Each struct has one writer, its worker's thread; the main thread
- * adds them up for a scrape. Counters are plain 64-bit words written with relaxed atomics: no
- * lock, no lost update, and a reader never waits.
+ * The counters of one worker. Each struct has one writer, its worker's thread; the main thread adds
+ * them up for a scrape. Counters are 64-bit words written with relaxed atomics: no lock, no lost
+ * update, and a reader never waits.
  *
  * One set of fine buckets serves every histogram that is derived from it (kube-dns's, our own,
- * CoreDNS's): their bounds are all among the fine ones, so a query costs one increment however
- * many families it shows up in.
+ * CoreDNS's): their bounds are all among the fine ones, so a query costs one increment in however
+ * many families it counts.
  */
 #ifndef KUBEDNS_SERVE_STATS_H
 #define KUBEDNS_SERVE_STATS_H
@@ -50,14 +50,14 @@ enum stats_cause {
 enum stats_drop {
 	DROP_NOT_A_QUERY,     /* shorter than a header, or a response: no reply may be sent */
 	DROP_OVERSIZE,        /* a UDP query above 4,096 bytes: FORMERR */
-	DROP_SEND,            /* the kernel took no more replies */
+	DROP_SEND,            /* a reply that could not be sent */
 	DROP_FORWARD_TOTAL,   /* REFUSED: too many queries in flight to other servers */
 	DROP_FORWARD_CLIENT,  /* REFUSED: too many of them from one client */
 	DROP_FORWARD_SIZE,    /* REFUSED: a query above 4,096 bytes for a name that is not ours */
 	DROP_REPLY_LATE,      /* the TCP client had gone before its reply came */
 	DROP_TCP_IDLE,        /* no query for the idle timeout */
-	DROP_TCP_SLOW_QUERY,  /* a query's bytes took longer than that */
-	DROP_TCP_SLOW_READER, /* a reply's too */
+	DROP_TCP_SLOW_QUERY,  /* a query was not whole within the idle timeout */
+	DROP_TCP_SLOW_READER, /* replies were not read within it, or too many of them */
 	DROP_TCP_LIMIT,       /* the oldest idle connection, closed for a new one */
 	DROP_TCP_MEMORY,      /* a buffer would have passed the bound */
 	DROP_TCP_ACCEPT,      /* accept failed: no descriptor or memory left */

@@ -9,24 +9,27 @@
 #include "lib/xalloc.h"
 
 static const int64_t accept_pause_ns =
-    100 * INT64_C(1000000); /* without a descriptor to spare, do not spin */
+    100 * INT64_C(1000000); /* after accept() failed for want of descriptors */
 
 static uint64_t
 listener_key(size_t index)
 {
-	return loop_key(LOOP_TCP_LISTENER, (uint32_t)index, 0);
+	return worker_key(PART_TCP_LISTENER, (uint32_t)index, 0);
 }
 
 struct tcp *
-tcp_new(struct worker *worker, const int *listeners, size_t count, const struct tcp_config *config)
+tcp_new(struct worker_context *context, struct inflight_table *inflight, const int *listeners,
+    size_t count, const struct tcp_config *config)
 {
 	assert(count <= TCP_LISTENERS_MAX && config->connections > 0 &&
-	       config->connections < LOOP_SLOT_MAX);
+	       config->connections < WORKER_SLOT_MAX);
 	struct tcp *tcp = xcalloc(1, sizeof(*tcp));
-	tcp->worker = worker;
+	tcp->context = context;
+	tcp->inflight = inflight;
 	tcp->config = *config;
 	TAILQ_INIT(&tcp->by_age);
 	tcp->conns = xcalloc(config->connections, sizeof(*tcp->conns));
+	tcp->rotation = (uint32_t)context->hash_key;
 	tcp->free_slots = xcalloc(config->connections, sizeof(*tcp->free_slots));
 	for (unsigned i = config->connections; i-- > 0;) {
 		tcp->conns[i].fd = -1;
@@ -37,8 +40,8 @@ tcp_new(struct worker *worker, const int *listeners, size_t count, const struct 
 	tcp->reply = xmalloc(PREFIX + DNS_TCP_MAX);
 	for (size_t i = 0; i < count; i++) {
 		tcp->listeners[tcp->listener_count++] = listeners[i];
-		if (loop_control(worker, EPOLL_CTL_ADD, listeners[i], EPOLLIN, listener_key(i)) !=
-		    0)
+		if (worker_epoll_ctl(
+			context, EPOLL_CTL_ADD, listeners[i], EPOLLIN, listener_key(i)) != 0)
 			log_fatal("epoll_ctl");
 	}
 	return tcp;
@@ -53,7 +56,7 @@ conn_slot(const struct tcp *tcp, const struct conn *conn)
 void
 conn_touch(struct tcp *tcp, struct conn *conn)
 {
-	conn->touched_ns = tcp->worker->now_ns;
+	conn->touched_ns = tcp->context->now_ns;
 	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
 	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
 }
@@ -79,7 +82,7 @@ conn_free_out(struct tcp *tcp, struct conn *conn)
 void
 conn_close(struct tcp *tcp, struct conn *conn)
 {
-	close(conn->fd); /* and out of the epoll set: nobody else has the descriptor */
+	close(conn->fd); /* and leaves the epoll with its only descriptor */
 	conn->fd = -1;
 	conn->generation++;
 	conn_free_in(tcp, conn);
@@ -87,7 +90,7 @@ conn_close(struct tcp *tcp, struct conn *conn)
 	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
 	tcp->free_slots[tcp->free_count++] = conn_slot(tcp, conn);
 	tcp->count--;
-	stats_sub(&tcp->worker->stats->tcp_connections, 1);
+	stats_sub(&tcp->context->stats->tcp_connections, 1);
 	if (tcp->current == conn)
 		tcp->current = NULL; /* gather_flush tells */
 }
@@ -95,14 +98,10 @@ conn_close(struct tcp *tcp, struct conn *conn)
 void
 conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
 {
-	stats_drop(tcp->worker->stats, reason);
+	stats_drop(tcp->context->stats, reason);
 	conn_close(tcp, conn);
 }
 
-/*
- * Has `*buffer` of `*size` hold at least `need` bytes,
- * within the worker's bound; false if it may not.
- */
 bool
 conn_grow(struct tcp *tcp, uint8_t **buffer, uint32_t *size, uint32_t need, uint32_t cap)
 {
@@ -127,12 +126,12 @@ conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events)
 	if (conn->events == events)
 		return;
 	conn->events = events;
-	if (loop_control(tcp->worker, EPOLL_CTL_MOD, conn->fd, events,
-		loop_key(LOOP_TCP, conn_slot(tcp, conn), conn->generation)) != 0)
+	if (worker_epoll_ctl(tcp->context, EPOLL_CTL_MOD, conn->fd, events,
+		worker_key(PART_TCP, conn_slot(tcp, conn), conn->generation)) != 0)
 		log_fatal("epoll_ctl");
 }
 
-/* The places are taken: the one that has been idle for longest goes, else the oldest. */
+/* Closes the connection that has been idle for longest, else the least recently touched one. */
 static void
 evict(struct tcp *tcp)
 {
@@ -156,50 +155,50 @@ conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer)
 	if (tcp->free_count == 0)
 		evict(tcp);
 	struct conn *conn = &tcp->conns[tcp->free_slots[tcp->free_count - 1]];
-	uint64_t key = loop_key(LOOP_TCP, conn_slot(tcp, conn), conn->generation);
-	if (loop_control(tcp->worker, EPOLL_CTL_ADD, fd, EPOLLIN, key) != 0) {
-		stats_drop(tcp->worker->stats, DROP_TCP_ACCEPT);
+	uint64_t key = worker_key(PART_TCP, conn_slot(tcp, conn), conn->generation);
+	if (worker_epoll_ctl(tcp->context, EPOLL_CTL_ADD, fd, EPOLLIN, key) != 0) {
+		stats_drop(tcp->context->stats, DROP_TCP_ACCEPT);
 		close(fd);
 		return;
 	}
 	tcp->free_count--;
 	conn->fd = fd;
-	conn->hash = client_hash(peer, tcp->worker->hash_key);
+	conn->hash = client_hash(peer, tcp->context->hash_key);
 	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
 	conn->held = 0;
 	conn->blocked = conn->finished = false;
 	conn->events = EPOLLIN;
-	conn->touched_ns = tcp->worker->now_ns;
+	conn->touched_ns = tcp->context->now_ns;
 	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
 	tcp->count++;
-	stats_add(&tcp->worker->stats->tcp_accepted, 1);
-	stats_add(&tcp->worker->stats->tcp_connections, 1);
+	stats_add(&tcp->context->stats->tcp_accepted, 1);
+	stats_add(&tcp->context->stats->tcp_connections, 1);
 }
 
 static void
 listen_for(struct tcp *tcp, uint32_t events)
 {
 	for (size_t i = 0; i < tcp->listener_count; i++)
-		if (loop_control(tcp->worker, EPOLL_CTL_MOD, tcp->listeners[i], events,
+		if (worker_epoll_ctl(tcp->context, EPOLL_CTL_MOD, tcp->listeners[i], events,
 			listener_key(i)) != 0)
 			log_fatal("epoll_ctl");
 }
 
 /*
- * accept() failed for want of descriptors or memory: once, an idle connection's are given up;
- * then the listeners rest for a while.
+ * accept() failed for want of descriptors or memory: closes an idle connection the first time; then
+ * stops listening for a while.
  */
 static bool
 make_room(struct tcp *tcp, bool first)
 {
-	stats_drop(tcp->worker->stats, DROP_TCP_ACCEPT);
+	stats_drop(tcp->context->stats, DROP_TCP_ACCEPT);
 	log_neterr("tcp: accept: %s", strerror(errno));
 	if (first && tcp->count > 0) {
 		evict(tcp);
 		return true;
 	}
 	listen_for(tcp, 0);
-	tcp->accept_again_ns = tcp->worker->now_ns + accept_pause_ns;
+	tcp->accept_again_ns = tcp->context->now_ns + accept_pause_ns;
 	return false;
 }
 
@@ -214,8 +213,7 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 		    SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			conn_open(tcp, fd, (struct sockaddr *)&peer);
-			again = !failed; /* it was the one descriptor;
-					  * EMFILE comes even if nobody waits */
+			again = !failed; /* only one descriptor was freed */
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			   errno == ENOMEM) {
 			again = make_room(tcp, !failed);
@@ -237,7 +235,7 @@ overdue_reason(const struct conn *conn)
 int64_t
 tcp_turn(struct tcp *tcp)
 {
-	int64_t now_ns = tcp->worker->now_ns;
+	int64_t now_ns = tcp->context->now_ns;
 	if (tcp->accept_again_ns != 0 && tcp->accept_again_ns <= now_ns) {
 		tcp->accept_again_ns = 0;
 		listen_for(tcp, EPOLLIN);
@@ -246,7 +244,7 @@ tcp_turn(struct tcp *tcp)
 	while ((oldest = TAILQ_FIRST(&tcp->by_age)) != NULL &&
 	       oldest->touched_ns + tcp->config.idle_ns <= now_ns)
 		conn_drop(tcp, oldest, overdue_reason(oldest));
-	return sooner(
+	return earlier(
 	    tcp->accept_again_ns, oldest != NULL ? oldest->touched_ns + tcp->config.idle_ns : 0);
 }
 

@@ -1,13 +1,12 @@
 /*
- * Queries over TCP (RFC 7766): many on a connection, each answered as soon as it can be,
- * whatever came before it.
+ * Queries over TCP (RFC 7766): many on a connection, answered as they become ready, in any order.
  *
- *	accept -> reading <-> blocked (the client does not take its replies) -> closed
+ *	accept -> reading <-> blocked (the client does not read its replies) -> closed
  *
- * An idle connection owns no buffer. A message that is not whole yet owns what has arrived of
- * it; replies that the client does not read are kept up to a bound. A message must be whole, and
- * a reply read, within the idle timeout; bytes alone buy no time. When all places are taken the
- * connection that has been idle for longest makes room.
+ * An idle connection has no buffer. The beginning of a message is kept until the rest arrives, and
+ * replies that the client does not read are kept up to a bound. A message must be whole, and a
+ * reply read, within the idle timeout; single bytes do not restart it. When all connections are
+ * taken, the one that has been idle for longest is closed for the new one.
  */
 #ifndef KUBEDNS_SERVE_TCP_H
 #define KUBEDNS_SERVE_TCP_H
@@ -18,6 +17,9 @@
 #include "kubedns/serve/client.h"
 #include "kubedns/serve/worker_context.h"
 
+struct inflight_table;
+struct tcp;
+
 struct tcp_config {
 	unsigned connections; /* of this worker */
 	size_t memory;        /* bytes of buffers, of this worker */
@@ -26,26 +28,26 @@ struct tcp_config {
 
 enum { TCP_LISTENERS_MAX = 2 /* one a family */ };
 
-/* Takes the listeners, bound and non-blocking, and waits on them. */
-struct tcp *tcp_new(
-    struct worker *worker, const int *listeners, size_t count, const struct tcp_config *config);
+/* Takes ownership of the listeners, bound and non-blocking, and adds them to the epoll. */
+struct tcp *tcp_new(struct worker_context *context, struct inflight_table *inflight,
+    const int *listeners, size_t count, const struct tcp_config *config);
 
-/* Events of the loop. */
+/* epoll events. */
 void tcp_accept(struct tcp *tcp, unsigned listener);
 void tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events);
 
-/* Closes what is overdue; returns when it must be called again (worker time, 0: not at all). */
+/* Closes overdue connections; returns when it must be called again (worker time, 0: not at all). */
 int64_t tcp_turn(struct tcp *tcp);
 
 /*
- * A query of this connection waits for another server: it is not idle, and stays open for the
- * reply if the client stops sending.
+ * A query of this connection is in flight to another server: the connection is not idle, and stays
+ * open for the reply after the client has closed its sending side.
  */
 void tcp_hold(struct tcp *tcp, const struct tcp_peer *peer);
 
 /*
  * The reply to a held query: room of DNS_TCP_MAX bytes, then its length (0: none), which ends
- * the hold. Nothing else may be called in between.
+ * the hold. Nothing else of this module may be called between the two.
  */
 uint8_t *tcp_reply_room(struct tcp *tcp);
 void tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len);

@@ -1,6 +1,6 @@
 /*
- * What the two halves of TCP share: tcp.c has the connections (who may be open, for how long,
- * with how much memory), tcp_messages.c what goes through them.
+ * What the two halves of TCP share: tcp.c has the connections (how many, for how long, with how
+ * much memory), tcp_messages.c the messages on them.
  */
 #ifndef KUBEDNS_SERVE_TCP_INTERNAL_H
 #define KUBEDNS_SERVE_TCP_INTERNAL_H
@@ -13,7 +13,7 @@
 enum {
 	PREFIX = 2, /* RFC 1035 section 4.2.2: a message's length goes before it */
 	READ_MAX = 16384,
-	READS_MAX = 4,              /* of one connection, before others have their turn */
+	READS_MAX = 4,              /* of one connection in a turn */
 	GATHER_MAX = 2 * 65536 + 2, /* replies of one turn, sent at once */
 	KEPT_MAX = 256 * 1024,      /* replies that one client may leave unread */
 	FIRST_BUFFER = 512,
@@ -23,15 +23,15 @@ enum {
 
 struct conn {
 	TAILQ_ENTRY(conn) by_age;
-	int64_t touched_ns; /* when it last had nothing left to do */
+	int64_t touched_ns; /* when it last completed a message or a reply, or was accepted */
 	int fd;             /* -1: the slot is free */
 	uint32_t generation;
 	uint32_t hash;   /* of the client's address */
-	uint32_t held;   /* queries that wait for another server */
+	uint32_t held;   /* queries in flight to other servers */
 	uint8_t family;  /* enum stats_family */
-	bool blocked;    /* has replies in `out` that the kernel did not take */
+	bool blocked;    /* the socket is full; unsent replies are in `out` */
 	bool finished;   /* the client will send no more */
-	uint32_t events; /* what epoll waits for */
+	uint32_t events; /* in the epoll */
 	uint32_t in_len, in_size;
 	uint32_t out_len, out_sent, out_size;
 	uint8_t *in; /* the beginning of a message, or NULL */
@@ -39,14 +39,16 @@ struct conn {
 };
 
 struct tcp {
-	struct worker *worker;
+	struct worker_context *context;
+	struct inflight_table *inflight; /* takes what is for other servers */
+	uint32_t rotation;               /* chooses the first record of a set */
 	struct tcp_config config;
 	int listeners[TCP_LISTENERS_MAX];
 	size_t listener_count;
 	int64_t accept_again_ns; /* listeners are paused until then; 0: they are not */
 	size_t memory;           /* bytes in all connections' buffers */
 	unsigned count;
-	TAILQ_HEAD(conn_queue, conn) by_age; /* least recently useful first */
+	TAILQ_HEAD(conn_queue, conn) by_age; /* least recently touched first */
 	struct conn *conns;
 	uint32_t *free_slots;
 	unsigned free_count;
@@ -60,17 +62,17 @@ struct tcp {
 
 uint32_t conn_slot(const struct tcp *tcp, const struct conn *conn);
 
-/* It did something whole: its time starts again. */
+/* It completed a message or a reply: restarts its idle time. */
 void conn_touch(struct tcp *tcp, struct conn *conn);
 
-/* Frees what has arrived, or what is to be sent. */
+/* Frees the buffer of what has arrived, or of what is to be sent. */
 void conn_free_in(struct tcp *tcp, struct conn *conn);
 void conn_free_out(struct tcp *tcp, struct conn *conn);
 
 /* Has `*buffer` of `*size` hold `need` bytes; false if the worker's bound forbids it. */
 bool conn_grow(struct tcp *tcp, uint8_t **buffer, uint32_t *size, uint32_t need, uint32_t cap);
 
-/* What epoll waits for. */
+/* Changes the epoll events. */
 void conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events);
 
 /* Closes it; tcp->current is NULL afterwards if it was this one. */

@@ -8,8 +8,8 @@
 #include "treecache/treecache.h"
 
 /*
- * Keeps what the kernel did not take and stops reading until it does;
- * false if the connection is gone.
+ * Keeps what did not fit into the socket's buffer and stops reading until it has been sent; false
+ * if the connection is gone.
  */
 static bool
 keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
@@ -38,7 +38,7 @@ keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return true;
 }
 
-/* Sends whole messages, or keeps them; false if the connection is gone. */
+/* Sends whole messages or keeps them for later; false if the connection is gone. */
 static bool
 conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 {
@@ -56,7 +56,7 @@ conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return len == 0 || keep_out(tcp, conn, bytes, len);
 }
 
-/* Sends what was gathered for the current connection; false if it is gone. */
+/* Sends the replies gathered for the current connection; false if it is gone. */
 static bool
 gather_flush(struct tcp *tcp)
 {
@@ -82,7 +82,7 @@ gather_done(struct tcp *tcp, size_t len)
 }
 
 static void
-hand_on(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t len,
+forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t len,
     enum answer_outcome outcome, const struct answer_info *info)
 {
 	struct client client = {
@@ -91,14 +91,14 @@ hand_on(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t len,
 		.hash = conn->hash,
 		.peer.tcp = { conn_slot(tcp, conn), conn->generation },
 	};
-	inflight_start(tcp->worker, &client, query, len, outcome, info);
+	inflight_start(tcp->inflight, &client, query, len, outcome, info);
 }
 
 /* Answers one message of the current connection; false if the connection is gone. */
 static bool
 answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 {
-	struct worker *worker = tcp->worker;
+	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->current;
 	struct answer_info info;
 	uint8_t *room = gather_room(tcp);
@@ -106,29 +106,29 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		return false;
 	rcu_enter();
 	const struct answer_request request = {
-		.config = worker->answers,
-		.tree = tree_current(worker->tree),
+		.config = context->answers,
+		.tree = tree_current(context->tree),
 		.query = query,
 		.query_len = len,
 		.out = room + PREFIX,
 		.max = DNS_TCP_MAX,
 		.tcp = true,
-		.rotation = worker->rotation++,
+		.rotation = tcp->rotation++,
 	};
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();
 	if (outcome == ANSWER_DROP) {
-		stats_drop(worker->stats, DROP_NOT_A_QUERY);
+		stats_drop(context->stats, DROP_NOT_A_QUERY);
 		return true;
 	}
-	stats_query(worker->stats, PROTO_TCP, (enum stats_family)conn->family, &info, len);
+	stats_query(context->stats, PROTO_TCP, (enum stats_family)conn->family, &info, len);
 	if (outcome == ANSWER_REPLY) {
 		gather_done(tcp, info.len);
-		stats_reply(worker->stats, PROTO_TCP, &info, info.len);
+		stats_reply(context->stats, PROTO_TCP, &info, info.len);
 		tcp->replied[info.system]++;
 		return true;
 	}
-	hand_on(tcp, conn, query, len, outcome, &info);
+	forward_message(tcp, conn, query, len, outcome, &info);
 	return tcp->current != NULL;
 }
 
@@ -174,7 +174,7 @@ keep_in(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return true;
 }
 
-/* Bytes that the kept beginning lacks to be a whole message, or to have its length. */
+/* How many bytes the kept beginning lacks: for a whole message, or for its length prefix. */
 static size_t
 missing(const struct conn *conn)
 {
@@ -185,8 +185,7 @@ missing(const struct conn *conn)
 }
 
 /*
- * Takes what was kept out of the connection, answers it, and keeps the rest; false if the
- * connection is gone.
+ * Answers the kept bytes and keeps the incomplete rest; false if the connection is gone.
  */
 static bool
 answer_kept(struct tcp *tcp, struct conn *conn)
@@ -215,9 +214,9 @@ answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
 	return keep_in(tcp, conn, tcp->scratch + used, len - (size_t)used);
 }
 
-/* A client that has closed its side: the connection lives on for the replies that it waits for. */
+/* After the client has closed its sending side: closes the connection once no reply is due. */
 static void
-settle(struct tcp *tcp, struct conn *conn)
+close_if_finished(struct tcp *tcp, struct conn *conn)
 {
 	if (!conn->finished || conn->blocked)
 		return;
@@ -254,11 +253,11 @@ read_once(struct tcp *tcp, struct conn *conn)
 	return answer_fresh(tcp, conn, (size_t)n) && (size_t)n == want;
 }
 
-/* Reads and answers until nothing is left, the client blocks, or others should have their turn. */
+/* Reads and answers until nothing is left, the client blocks, or READS_MAX is reached. */
 static void
 conn_read(struct tcp *tcp, struct conn *conn)
 {
-	int64_t start_ns = tcp->worker->now_ns;
+	int64_t start_ns = tcp->context->now_ns;
 	tcp->current = conn;
 	tcp->gathered = 0;
 	memset(tcp->replied, 0, sizeof(tcp->replied));
@@ -267,16 +266,16 @@ conn_read(struct tcp *tcp, struct conn *conn)
 			break;
 	if (gather_flush(tcp)) {
 		tcp->current = NULL;
-		settle(tcp, conn);
+		close_if_finished(tcp, conn);
 	}
 	tcp->current = NULL;
-	uint64_t took_ns = (uint64_t)(worker_time(tcp->worker) - start_ns);
+	uint64_t took_ns = (uint64_t)(worker_time(tcp->context) - start_ns);
 	for (size_t s = 0; s < SYSTEM_COUNT; s++)
 		if (tcp->replied[s] > 0)
-			stats_took(&tcp->worker->stats->times[s], took_ns, tcp->replied[s]);
+			stats_took(&tcp->context->stats->times[s], took_ns, tcp->replied[s]);
 }
 
-/* Sends what was kept; when all of it has gone, what was left unread has its turn. */
+/* Sends what was kept; once all of it is sent, answers what was left unread. */
 static void
 conn_write(struct tcp *tcp, struct conn *conn)
 {
@@ -297,7 +296,7 @@ conn_write(struct tcp *tcp, struct conn *conn)
 	if (conn->in != NULL && missing(conn) == 0)
 		conn_read(tcp, conn);
 	else
-		settle(tcp, conn);
+		close_if_finished(tcp, conn);
 }
 
 void
@@ -309,13 +308,13 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 	if (conn->blocked)
 		conn_write(tcp, conn);
 	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
-		conn_close(tcp, conn); /* it waited for replies that nobody will read */
+		conn_close(tcp, conn); /* nothing will read its replies */
 	else
 		conn_read(tcp, conn);
 }
 
 static struct conn *
-find(struct tcp *tcp, const struct tcp_peer *peer)
+find_conn(struct tcp *tcp, const struct tcp_peer *peer)
 {
 	struct conn *conn = &tcp->conns[peer->slot];
 	return conn->fd >= 0 && conn->generation == peer->generation ? conn : NULL;
@@ -324,7 +323,7 @@ find(struct tcp *tcp, const struct tcp_peer *peer)
 void
 tcp_hold(struct tcp *tcp, const struct tcp_peer *peer)
 {
-	struct conn *conn = find(tcp, peer);
+	struct conn *conn = find_conn(tcp, peer);
 	if (conn != NULL)
 		conn->held++;
 }
@@ -338,20 +337,20 @@ tcp_reply_room(struct tcp *tcp)
 void
 tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 {
-	struct conn *conn = find(tcp, peer);
+	struct conn *conn = find_conn(tcp, peer);
 	if (conn == NULL) {
-		stats_drop(tcp->worker->stats, DROP_REPLY_LATE);
+		stats_drop(tcp->context->stats, DROP_REPLY_LATE);
 		return;
 	}
 	conn->held--;
 	wire_put16(tcp->reply, (unsigned)len);
 	if (len == 0) {
-		settle(tcp, conn);
+		close_if_finished(tcp, conn);
 		return;
 	}
 	if (conn == tcp->current) {
 		/*
-		 * In the middle of answering this very connection: in order with what is gathered.
+		 * Called while this connection is being answered: the gathered replies come first.
 		 */
 		uint8_t *room = gather_room(tcp);
 		if (room == NULL)
@@ -364,5 +363,5 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 		return;
 	if (!conn->blocked)
 		conn_touch(tcp, conn);
-	settle(tcp, conn);
+	close_if_finished(tcp, conn);
 }

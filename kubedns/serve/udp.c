@@ -16,12 +16,14 @@ enum {
 	QUERY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 	REPLY_STRIDE = 21 * 64, /* 1,232 and a bit, an odd number of cache lines */
 	TURNS_MAX = 16,
-	BUSY_BATCH = 2, /* after so many, more have probably come: ask again rather than wait */
+	BUSY_BATCH = 2, /* after so many, more have probably come: read again before poll() */
 };
 _Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's room");
 
 struct udp {
-	struct worker *worker;
+	struct worker_context *context;
+	struct inflight_table *inflight; /* takes what is for other servers */
+	uint32_t rotation;               /* chooses the first record of a set */
 	size_t socket_count;
 	struct udp_socket sockets[UDP_SOCKETS_MAX];
 
@@ -34,11 +36,11 @@ struct udp {
 	struct answer_info infos[UDP_BATCH];
 	struct tree_path paths[UDP_BATCH];
 
-	/* Replies that have not left yet, all through one socket. */
+	/* Replies to be sent, all through one socket. */
 	struct mmsghdr out[UDP_BATCH];
 	struct iovec out_iov[UDP_BATCH];
 	struct udp_peer
-	    out_peer[UDP_BATCH]; /* of kept queries; those of a batch use its addresses */
+	    out_peer[UDP_BATCH]; /* of replies from other servers; the others use in_addr */
 	unsigned out_count;
 	unsigned out_socket;
 
@@ -68,11 +70,14 @@ aligned(size_t size)
 }
 
 struct udp *
-udp_new(struct worker *worker, const struct udp_socket *sockets, size_t count)
+udp_new(struct worker_context *context, struct inflight_table *inflight,
+    const struct udp_socket *sockets, size_t count)
 {
 	assert(count <= UDP_SOCKETS_MAX);
 	struct udp *udp = xcalloc(1, sizeof(*udp));
-	udp->worker = worker;
+	udp->context = context;
+	udp->inflight = inflight;
+	udp->rotation = (uint32_t)context->hash_key;
 	udp->queries = aligned((size_t)UDP_BATCH * QUERY_STRIDE);
 	udp->replies = aligned((size_t)UDP_BATCH * REPLY_STRIDE);
 	for (unsigned i = 0; i < UDP_BATCH; i++) {
@@ -110,7 +115,7 @@ udp_flush(struct udp *udp)
 			 * The first of them did not leave: an unreachable client, or a full
 			 * buffer. The others may.
 			 */
-			stats_drop(udp->worker->stats, DROP_SEND);
+			stats_drop(udp->context->stats, DROP_SEND);
 			sent++;
 		}
 	}
@@ -141,8 +146,8 @@ udp_reply_done(struct udp *udp, size_t len)
 }
 
 /*
- * Turns the destination of a packet, as received, into the source of its reply: the interface is
- * left to routing, except for link-local addresses, which mean nothing without it.
+ * Turns the destination of a packet, as received, into the source of its reply. The interface is
+ * left to routing, except for link-local addresses, which need it.
  */
 static void
 turn_pktinfo(struct msghdr *hdr)
@@ -164,14 +169,14 @@ turn_pktinfo(struct msghdr *hdr)
 	}
 }
 
-/* What must be remembered of packet `i` of the batch to reply to it later. */
+/* Where the reply to packet `i` of the batch must go, for later. */
 static void
-remember(const struct udp *udp, unsigned index, unsigned i, struct client *client)
+fill_client(const struct udp *udp, unsigned index, unsigned i, struct client *client)
 {
 	const struct msghdr *hdr = &udp->in[i].msg_hdr;
 	client->proto = PROTO_UDP;
 	client->family = udp->sockets[index].family == AF_INET ? FAMILY_4 : FAMILY_6;
-	client->hash = client_hash(hdr->msg_name, udp->worker->hash_key);
+	client->hash = client_hash(hdr->msg_name, udp->context->hash_key);
 	client->peer.udp.socket = (uint8_t)index;
 	client->peer.udp.addr_len = hdr->msg_namelen;
 	memcpy(&client->peer.udp.addr, hdr->msg_name, hdr->msg_namelen);
@@ -195,13 +200,13 @@ reply_room_for(struct udp *udp, unsigned index, unsigned i)
 	return udp->out_iov[udp->out_count].iov_base;
 }
 
-/* A query for another server. */
+/* Packet `i` is a query for another server. */
 static void
-hand_on(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome)
+forward_packet(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome)
 {
 	struct client client;
-	remember(udp, index, i, &client);
-	inflight_start(udp->worker, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome,
+	fill_client(udp, index, i, &client);
+	inflight_start(udp->inflight, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome,
 	    &udp->infos[i]);
 }
 
@@ -216,36 +221,36 @@ read_packet(struct udp *udp, unsigned index, unsigned i)
 		message->msg_hdr.msg_controllen = 0;
 	if ((message->msg_hdr.msg_flags & MSG_TRUNC) !=
 	    0) /* cut at 4,096: answer_read() finds it malformed */
-		stats_drop(udp->worker->stats, DROP_OVERSIZE);
-	answer_read(udp->worker->answers, udp->in_iov[i].iov_base, message->msg_len, &udp->infos[i],
-	    &udp->paths[i]);
+		stats_drop(udp->context->stats, DROP_OVERSIZE);
+	answer_read(udp->context->answers, udp->in_iov[i].iov_base, message->msg_len,
+	    &udp->infos[i], &udp->paths[i]);
 }
 
 /* Answers packet `i`, whose path was found in `tree`; gathers the reply, if there is one. */
 static enum answer_outcome
 answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned i)
 {
-	struct worker *worker = udp->worker;
+	struct worker_context *context = udp->context;
 	const struct mmsghdr *message = &udp->in[i];
 	struct answer_info *info = &udp->infos[i];
 	const struct answer_request request = {
-		.config = worker->answers,
+		.config = context->answers,
 		.tree = tree,
 		.query = udp->in_iov[i].iov_base,
 		.query_len = message->msg_len,
 		.out = reply_room_for(udp, index, i),
 		.max = DNS_UDP_PAYLOAD,
-		.rotation = worker->rotation++,
+		.rotation = udp->rotation++,
 	};
 	enum answer_outcome outcome = answer_found(&request, &udp->paths[i], info);
 	if (outcome == ANSWER_DROP) {
-		stats_drop(worker->stats, DROP_NOT_A_QUERY);
+		stats_drop(context->stats, DROP_NOT_A_QUERY);
 		return outcome;
 	}
-	stats_query(worker->stats, PROTO_UDP,
+	stats_query(context->stats, PROTO_UDP,
 	    udp->sockets[index].family == AF_INET ? FAMILY_4 : FAMILY_6, info, message->msg_len);
 	if (outcome == ANSWER_REPLY) {
-		stats_reply(worker->stats, PROTO_UDP, info, info->len);
+		stats_reply(context->stats, PROTO_UDP, info, info->len);
 		udp_reply_done(udp, info->len);
 	}
 	return outcome;
@@ -254,19 +259,19 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 static void
 answer_batch(struct udp *udp, unsigned index, unsigned count)
 {
-	struct worker *worker = udp->worker;
+	struct worker_context *context = udp->context;
 	unsigned replied[SYSTEM_COUNT] = { 0 };
 	struct {
 		unsigned i;
 		enum answer_outcome outcome;
 	} others[UDP_BATCH];
 	unsigned other_count = 0;
-	int64_t start_ns = worker->now_ns; /* the wait's or the last batch's end */
+	int64_t start_ns = context->now_ns; /* the wait's or the last batch's end */
 
 	for (unsigned i = 0; i < count; i++)
 		read_packet(udp, index, i);
 	rcu_enter();
-	const struct tree *tree = tree_current(worker->tree);
+	const struct tree *tree = tree_current(context->tree);
 	tree_find_paths(tree, udp->paths, count);
 	for (unsigned i = 0; i < count; i++) {
 		enum answer_outcome outcome = answer_packet(udp, tree, index, i);
@@ -279,14 +284,14 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 	}
 	rcu_leave();
 	udp_flush(udp);
-	/* Outside of the read section: what these start makes system calls. */
+	/* Outside of the read section: these make system calls. */
 	for (unsigned o = 0; o < other_count; o++)
-		hand_on(udp, index, others[o].i, others[o].outcome);
+		forward_packet(udp, index, others[o].i, others[o].outcome);
 
-	uint64_t took_ns = (uint64_t)(worker_time(worker) - start_ns);
+	uint64_t took_ns = (uint64_t)(worker_time(context) - start_ns);
 	for (unsigned s = 0; s < SYSTEM_COUNT; s++)
 		if (replied[s] > 0)
-			stats_took(&worker->stats->times[s], took_ns, replied[s]);
+			stats_took(&context->stats->times[s], took_ns, replied[s]);
 }
 
 void
@@ -295,8 +300,7 @@ udp_readable(struct udp *udp, unsigned index)
 	for (unsigned turn = 0; turn < TURNS_MAX; turn++) {
 		int n = recvmmsg(udp->sockets[index].fd, udp->in, UDP_BATCH, MSG_DONTWAIT, NULL);
 		if (n <= 0)
-			return; /* nothing, or an ICMP error that a client's closed port sent: not
-				 * ours to mend */
+			return; /* nothing, or an ICMP error from a client's closed port */
 		answer_batch(udp, index, (unsigned)n);
 		for (unsigned i = 0; i < (unsigned)n; i++) {
 			udp->in[i].msg_hdr.msg_namelen = sizeof(udp->in_addr[i]);

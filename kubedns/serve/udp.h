@@ -1,10 +1,10 @@
 /*
- * Queries over UDP, in batches: one recvmmsg(),
- * up to 64 answers inside one RCU read section, one sendmmsg() (two where handed-on replies wait).
+ * Queries over UDP, in batches: one recvmmsg(), up to 64 answers inside one RCU read section, one
+ * sendmmsg() (two where replies from other servers are waiting to leave).
  *
- * Every buffer is allocated once. Buffers are a cache line apart from multiples of 4,096 bytes:
- * else 64 of them would fight for the same sets of the first-level cache. Bound to a wildcard
- * address, replies leave from the address that was asked.
+ * Every buffer is allocated once. Strides are not multiples of 4,096 bytes: 64 buffers would
+ * compete for the same sets of the first-level cache. On a socket bound to a wildcard address,
+ * replies leave from the address that was asked.
  */
 #ifndef KUBEDNS_SERVE_UDP_H
 #define KUBEDNS_SERVE_UDP_H
@@ -19,37 +19,41 @@
 
 enum { UDP_BATCH = 64, UDP_SOCKETS_MAX = 2 /* one a family */ };
 
+struct inflight_table;
+struct udp;
+
 struct udp_socket {
 	int fd;
 	uint8_t family;
 	bool wildcard; /* needs the packet's destination */
 };
 
-/* Takes the sockets, bound and non-blocking. Never fails but for memory. */
-struct udp *udp_new(struct worker *worker, const struct udp_socket *sockets, size_t count);
+/* Takes the sockets, bound and non-blocking. Queries for other servers go to `inflight`. */
+struct udp *udp_new(struct worker_context *context, struct inflight_table *inflight,
+    const struct udp_socket *sockets, size_t count);
 
 /*
- * What the loop waits for, by socket index; returns how many. For poll(): to a socket that an epoll
- * waits on the kernel reports every packet that has left it, which is a seventh of what an answer
- * costs (sock_def_write_space).
+ * The sockets for the loop's poll(), by index; returns how many. They are not in the epoll: while
+ * an epoll watches a socket the kernel runs a wakeup for every packet that has left it
+ * (sock_def_write_space), a seventh of what an answer costs.
  */
 size_t udp_fds(const struct udp *udp, struct pollfd fds[UDP_SOCKETS_MAX]);
 
-/* Answers what has arrived at socket `index`: at most 16 batches, so that others have their turn. */
+/* Answers what has arrived at socket `index`, at most 16 batches. */
 void udp_readable(struct udp *udp, unsigned index);
 
 /* The same for every socket. */
 void udp_poll(struct udp *udp);
 
 /*
- * A reply to a query that was kept: room of DNS_UDP_PAYLOAD bytes, then its length,
- * if there is one. It leaves with the next udp_flush() or when the batch is full; nothing
- * else may be called in between.
+ * A reply to a query that was in flight: room of DNS_UDP_PAYLOAD bytes, then its length, if there
+ * is a reply. It leaves with the next udp_flush() or when the batch is full. Nothing else of this
+ * module may be called between the two.
  */
 uint8_t *udp_reply_room(struct udp *udp, const struct udp_peer *peer);
 void udp_reply_done(struct udp *udp, size_t len);
 
-/* Sends what udp_reply_done() has gathered. */
+/* Sends the replies that udp_reply_done() has gathered. */
 void udp_flush(struct udp *udp);
 
 /* Packets that the kernel dropped before we saw them; for any thread. */

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "kubedns/serve/forward.h"
-#include "kubedns/serve/worker_context.h"
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/serve/tcp.h"
 #include "kubedns/serve/udp.h"
+#include "kubedns/serve/worker_context.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/rcu.h"
@@ -29,7 +29,7 @@ enum {
 	EVENTS_MAX = 64,
 	HEARTBEAT_MS = 1000,
 	TCP_MEMORY = 16 * 1024 * 1024, /* of all workers' connections */
-	SPARE_DESCRIPTORS = 256,       /* beside TCP clients: API, HTTP, upstreams */
+	SPARE_DESCRIPTORS = 256,       /* for API, HTTP and upstreams, beside TCP clients */
 };
 
 /* A list of servers on its way to a worker, which frees it. */
@@ -38,130 +38,168 @@ struct server_list {
 	struct server servers[UPSTREAMS_MAX];
 };
 
-struct thread {
-	_Alignas(64) struct worker worker;
-	struct workers *workers;
+/* One thread and what it owns. */
+struct worker {
+	_Alignas(64) struct worker_context context;
+	unsigned index;
+	struct udp *udp;
+	struct tcp *tcp;
+	struct inflight_table *inflight;
+	struct forward *forward; /* or */
+	struct relay *relay;     /* the other is NULL */
 	pthread_t pthread;
-	int wake; /* eventfd: look at `stop` and `next` */
+	int wake; /* eventfd: look at `stop` and `upstreams` */
 	atomic_bool stop;
-	_Atomic(struct server_list *) next;      /* not yet taken */
+	_Atomic(struct server_list *) upstreams; /* new ones, not yet taken */
 	_Alignas(64) _Atomic(int64_t) passed_ns; /* when it last passed its loop */
-	_Alignas(64) struct stats stats;
+	struct stats stats;
 };
 
 struct workers {
 	uint16_t port;
 	unsigned count;
-	struct thread *threads[WORKERS_MAX];
+	struct worker *workers[WORKERS_MAX];
 };
 
 /* --- in the worker's thread --- */
 
 static void
-take_orders(struct thread *thread)
+take_orders(struct worker *worker)
 {
 	uint64_t count;
-	if (read(thread->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
+	if (read(worker->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
-	struct server_list *list = atomic_exchange(&thread->next, NULL);
-	if (list != NULL && thread->worker.forward != NULL)
-		forward_servers(thread->worker.forward, list->servers, list->count);
+	struct server_list *list = atomic_exchange(&worker->upstreams, NULL);
+	if (list != NULL && worker->forward != NULL)
+		forward_servers(worker->forward, list->servers, list->count);
 	free(list);
 }
 
 static void
-dispatch(struct thread *thread, uint64_t key, uint32_t events)
+dispatch(struct worker *worker, uint64_t key, uint32_t events)
 {
-	struct worker *worker = &thread->worker;
-	uint32_t slot = loop_key_slot(key), tag = loop_key_tag(key);
-	switch (loop_key_part(key)) {
-	case LOOP_WAKE:
-		take_orders(thread);
+	uint32_t slot = worker_key_slot(key), tag = worker_key_tag(key);
+	switch (worker_key_part(key)) {
+	case PART_WAKE:
+		take_orders(worker);
 		break;
-	case LOOP_TCP_LISTENER:
+	case PART_TCP_LISTENER:
 		tcp_accept(worker->tcp, slot);
 		break;
-	case LOOP_TCP:
+	case PART_TCP:
 		tcp_event(worker->tcp, slot, tag, events);
 		break;
-	case LOOP_FORWARD:
+	case PART_FORWARD:
 		forward_event(worker->forward, slot, (int)tag, events);
 		break;
-	case LOOP_RELAY_UDP:
+	case PART_RELAY_UDP:
 		relay_udp_event(worker->relay, slot, tag, events);
 		break;
-	case LOOP_RELAY_TCP:
+	case PART_RELAY_TCP:
 		relay_tcp_event(worker->relay, slot, tag, events);
 		break;
 	}
 }
 
-/* What is due or was gathered; returns the milliseconds that the loop may wait. */
+/*
+ * Runs the timers and sends what the turn has gathered;
+ * returns the milliseconds that the loop may wait.
+ */
 static int
 finish_turn(struct worker *worker)
 {
-	int64_t due_ns = sooner(inflight_turn(worker), tcp_turn(worker->tcp));
-	due_ns = sooner(due_ns,
+	int64_t now_ns = worker->context.now_ns;
+	int64_t due_ns = earlier(inflight_turn(worker->inflight), tcp_turn(worker->tcp));
+	due_ns = earlier(due_ns,
 	    worker->relay != NULL ? relay_turn(worker->relay) : forward_turn(worker->forward));
 	udp_flush(worker->udp);
-	if (due_ns == 0 || due_ns - worker->now_ns > HEARTBEAT_MS * INT64_C(1000000))
+	if (due_ns == 0 || due_ns - now_ns > HEARTBEAT_MS * INT64_C(1000000))
 		return HEARTBEAT_MS;
-	return due_ns <= worker->now_ns ? 0 : (int)((due_ns - worker->now_ns + 999999) / 1000000);
+	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns + 999999) / 1000000);
 }
 
-/* What has happened to everything but the UDP sockets. */
+/* Handles events of everything but the UDP sockets. */
 static void
-take_events(struct thread *thread)
+take_events(struct worker *worker)
 {
 	struct epoll_event events[EVENTS_MAX];
-	int n = epoll_wait(thread->worker.epoll, events, EVENTS_MAX, 0);
+	int n = epoll_wait(worker->context.epoll, events, EVENTS_MAX, 0);
 	if (n < 0 && errno != EINTR)
 		log_fatal("epoll_wait");
 	for (int i = 0; i < n; i++)
-		dispatch(thread, events[i].data.u64, events[i].events);
+		dispatch(worker, events[i].data.u64, events[i].events);
 }
 
 static void
-loop(struct thread *thread)
+loop(struct worker *worker)
 {
-	struct worker *worker = &thread->worker;
 	struct pollfd fds[UDP_SOCKETS_MAX + 1];
 	unsigned sockets = (unsigned)udp_fds(worker->udp, fds);
 	int wait_ms = 0;
-	fds[sockets] = (struct pollfd){ .fd = worker->epoll, .events = POLLIN };
-	while (!atomic_load_explicit(&thread->stop, memory_order_acquire)) {
+	fds[sockets] = (struct pollfd){ .fd = worker->context.epoll, .events = POLLIN };
+	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
 		if (poll(fds, sockets + 1, wait_ms) < 0 && errno != EINTR)
 			log_fatal("poll");
-		worker_time(worker);
+		worker_time(&worker->context);
 		if (fds[sockets].revents != 0)
-			take_events(thread);
+			take_events(worker);
 		for (unsigned i = 0; i < sockets; i++)
 			if (fds[i].revents != 0)
 				udp_readable(worker->udp, i);
 		wait_ms = finish_turn(worker);
-		atomic_store_explicit(&thread->passed_ns, worker->now_ns, memory_order_relaxed);
+		atomic_store_explicit(
+		    &worker->passed_ns, worker->context.now_ns, memory_order_relaxed);
 	}
 }
 
-/* The last turn: what has arrived is answered, nobody who waits is left without a reply. */
+/* The last turn: answers what has arrived, and SERVFAIL to what is in flight. */
 static void
-wind_up(struct worker *worker)
+last_turn(struct worker *worker)
 {
-	worker_time(worker);
+	worker_time(&worker->context);
 	udp_poll(worker->udp);
-	inflight_finish_all(worker);
+	inflight_finish_all(worker->inflight);
 	udp_flush(worker->udp);
 }
 
 static void *
 run(void *arg)
 {
-	struct thread *thread = arg;
+	struct worker *worker = arg;
 	rcu_join();
-	loop(thread);
-	wind_up(&thread->worker);
+	loop(worker);
+	last_turn(worker);
 	rcu_part();
 	return NULL;
+}
+
+/* --- the way back to a client, for inflight.c --- */
+
+static void
+client_hold(void *arg, const struct client *client)
+{
+	struct worker *worker = arg;
+	if (client->proto == PROTO_TCP)
+		tcp_hold(worker->tcp, &client->peer.tcp);
+}
+
+static uint8_t *
+client_room(void *arg, const struct client *client, size_t *max)
+{
+	struct worker *worker = arg;
+	bool tcp = client->proto == PROTO_TCP;
+	*max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD;
+	return tcp ? tcp_reply_room(worker->tcp) : udp_reply_room(worker->udp, &client->peer.udp);
+}
+
+static void
+client_done(void *arg, const struct client *client, size_t len)
+{
+	struct worker *worker = arg;
+	if (client->proto == PROTO_TCP)
+		tcp_reply_done(worker->tcp, &client->peer.tcp, len);
+	else if (len > 0)
+		udp_reply_done(worker->udp, len);
 }
 
 /* --- in the main thread --- */
@@ -172,7 +210,7 @@ or_default(unsigned value, unsigned fallback)
 	return value != 0 ? value : fallback;
 }
 
-/* An even share of a total, rounded up. */
+/* A worker's part of a total, rounded up. */
 static unsigned
 share(unsigned total, unsigned threads)
 {
@@ -180,8 +218,8 @@ share(unsigned total, unsigned threads)
 }
 
 /*
- * TCP clients may not take the descriptors that everything else needs: first the limit is
- * raised, then they are fewer.
+ * TCP clients must leave descriptors for everything else: the limit of open files is raised as far
+ * as it goes, and where that is not enough fewer connections are allowed.
  */
 static unsigned
 connections_allowed(unsigned wanted)
@@ -205,103 +243,117 @@ connections_allowed(unsigned wanted)
 }
 
 static void
-set_up_tcp(struct worker *worker, const struct workers_config *config, struct sockets *sockets,
-    unsigned index, unsigned connections)
+make_tcp(struct worker *worker, const struct workers_config *config, struct sockets *sockets,
+    unsigned connections)
 {
 	const struct tcp_config tcp = {
 		.connections = share(connections, sockets->threads),
 		.memory = TCP_MEMORY / sockets->threads,
 		.idle_ns = (int64_t)or_default(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
 	};
-	worker->tcp = tcp_new(worker, sockets->tcp[index], sockets->families, &tcp);
-	sockets->tcp[index][0] = sockets->tcp[index][1] = -1;
+	int *fds = sockets->tcp[worker->index];
+	worker->tcp = tcp_new(&worker->context, worker->inflight, fds, sockets->families, &tcp);
+	fds[0] = fds[1] = -1;
 }
 
 static void
-set_up_udp(struct worker *worker, struct sockets *sockets, unsigned index)
+make_udp(struct worker *worker, struct sockets *sockets)
 {
 	struct udp_socket udp[SOCKETS_FAMILIES];
+	int *fds = sockets->udp[worker->index];
 	for (size_t f = 0; f < sockets->families; f++)
-		udp[f] = (struct udp_socket){ sockets->udp[index][f],
-			sockets->servers[f].addr.family, sockets->wildcard };
-	worker->udp = udp_new(worker, udp, sockets->families);
-	sockets->udp[index][0] = sockets->udp[index][1] = -1;
+		udp[f] = (struct udp_socket){ fds[f], sockets->servers[f].addr.family,
+			sockets->wildcard };
+	worker->udp = udp_new(&worker->context, worker->inflight, udp, sockets->families);
+	fds[0] = fds[1] = -1;
 }
 
 static void
-set_up_pending(struct worker *worker, const struct workers_config *config, unsigned threads)
+make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
-	worker->inflight =
-	    inflight_new(worker, share(or_default(config->forward_max, FORWARD_MAX), threads),
-		share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
+	const struct client_ops clients = { worker, client_hold, client_room, client_done };
+	worker->inflight = inflight_new(&worker->context, &clients,
+	    share(or_default(config->forward_max, FORWARD_MAX), threads),
+	    share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 	if (config->resolver != NULL)
-		worker->relay = relay_new(worker, config->resolver);
+		worker->relay = relay_new(&worker->context, worker->inflight, config->resolver);
 	else
-		worker->forward = forward_new(worker, config->upstreams, config->upstream_count);
-}
-
-static struct thread *
-thread_new(struct workers *workers, const struct workers_config *config, struct sockets *sockets,
-    unsigned index, unsigned connections)
-{
-	struct thread *thread = NULL;
-	if (posix_memalign((void **)&thread, 64, sizeof(*thread)) != 0)
-		log_fatalx("out of memory");
-	memset(thread, 0, sizeof(*thread));
-	struct worker *worker = &thread->worker;
-	thread->workers = workers;
-	worker->index = index;
-	worker->stats = &thread->stats;
-	worker->tree = config->tree;
-	worker->answers = config->answers;
-	worker->epoll = epoll_create1(EPOLL_CLOEXEC);
-	thread->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (worker->epoll < 0 || thread->wake < 0 ||
-	    loop_control(worker, EPOLL_CTL_ADD, thread->wake, EPOLLIN, loop_key(LOOP_WAKE, 0, 0)) !=
-		0)
-		log_fatal("epoll");
-	if (getrandom(&worker->hash_key, sizeof(worker->hash_key), 0) != sizeof(worker->hash_key))
-		log_fatal("getrandom");
-	worker->rotation = (uint32_t)worker->hash_key;
-	atomic_store(&thread->passed_ns, worker_time(worker));
-	set_up_udp(worker, sockets, index);
-	set_up_tcp(worker, config, sockets, index, connections);
-	set_up_pending(worker, config, sockets->threads);
-	return thread;
+		worker->forward = forward_new(
+		    &worker->context, worker->inflight, config->upstreams, config->upstream_count);
 }
 
 static void
-thread_free(struct thread *thread)
+make_context(struct worker *worker, const struct workers_config *config)
 {
-	struct worker *worker = &thread->worker;
+	struct worker_context *context = &worker->context;
+	context->stats = &worker->stats;
+	context->tree = config->tree;
+	context->answers = config->answers;
+	context->epoll = epoll_create1(EPOLL_CLOEXEC);
+	worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (context->epoll < 0 || worker->wake < 0 ||
+	    worker_epoll_ctl(
+		context, EPOLL_CTL_ADD, worker->wake, EPOLLIN, worker_key(PART_WAKE, 0, 0)) != 0)
+		log_fatal("epoll");
+	ssize_t n = getrandom(&context->hash_key, sizeof(context->hash_key), 0);
+	if (n != sizeof(context->hash_key))
+		log_fatal("getrandom");
+	atomic_store(&worker->passed_ns, worker_time(context));
+}
+
+static struct worker *
+worker_new(const struct workers_config *config, struct sockets *sockets, unsigned index,
+    unsigned connections)
+{
+	struct worker *worker = NULL;
+	if (posix_memalign((void **)&worker, 64, sizeof(*worker)) != 0)
+		log_fatalx("out of memory");
+	memset(worker, 0, sizeof(*worker));
+	worker->index = index;
+	make_context(worker, config);
+	make_forwarding(worker, config, sockets->threads);
+	make_udp(worker, sockets);
+	make_tcp(worker, config, sockets, connections);
+	return worker;
+}
+
+static void
+worker_free(struct worker *worker)
+{
 	inflight_free(worker->inflight);
 	forward_free(worker->forward);
 	relay_free(worker->relay);
 	tcp_free(worker->tcp);
 	udp_free(worker->udp);
-	free(atomic_load(&thread->next));
-	close(thread->wake);
-	close(worker->epoll);
-	free(thread);
+	free(atomic_load(&worker->upstreams));
+	close(worker->wake);
+	close(worker->context.epoll);
+	free(worker);
 }
 
 /* Signals are the main thread's, through its signalfd. */
 static void
-start_thread(struct thread *thread)
+worker_start(struct worker *worker)
 {
 	sigset_t all, before;
 	char name[16] = "worker";
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	errno = pthread_create(&thread->pthread, NULL, run, thread);
+	errno = pthread_create(&worker->pthread, NULL, run, worker);
 	if (errno != 0)
 		log_fatal("pthread_create");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (thread->worker.index < 100) {
-		name[6] = (char)('0' + thread->worker.index / 10);
-		name[7] = (char)('0' + thread->worker.index % 10);
-	}
-	pthread_setname_np(thread->pthread, name);
+	name[6] = (char)('0' + worker->index / 10);
+	name[7] = (char)('0' + worker->index % 10);
+	pthread_setname_np(worker->pthread, name);
+}
+
+static void
+worker_wake(const struct worker *worker)
+{
+	uint64_t one = 1;
+	if (write(worker->wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		log_fatal("eventfd");
 }
 
 int
@@ -322,10 +374,10 @@ workers_start(struct workers **out, const struct workers_config *config)
 	workers->port = sockets.servers[0].port;
 	workers->count = threads;
 	for (unsigned i = 0; i < threads; i++)
-		workers->threads[i] = thread_new(workers, config, &sockets, i, connections);
+		workers->workers[i] = worker_new(config, &sockets, i, connections);
 	sockets_close(&sockets);
 	for (unsigned i = 0; i < threads; i++)
-		start_thread(workers->threads[i]);
+		worker_start(workers->workers[i]);
 	*out = workers;
 	return 0;
 }
@@ -342,14 +394,6 @@ workers_count(const struct workers *workers)
 	return workers->count;
 }
 
-static void
-wake(const struct thread *thread)
-{
-	uint64_t one = 1;
-	if (write(thread->wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		log_fatal("eventfd");
-}
-
 void
 workers_upstreams(struct workers *workers, const struct server *servers, size_t count)
 {
@@ -361,8 +405,8 @@ workers_upstreams(struct workers *workers, const struct server *servers, size_t 
 		if (count > 0)
 			memcpy(list->servers, servers, count * sizeof(*servers));
 		free(atomic_exchange(
-		    &workers->threads[i]->next, list)); /* one that was never taken */
-		wake(workers->threads[i]);
+		    &workers->workers[i]->upstreams, list)); /* one that was never taken */
+		worker_wake(workers->workers[i]);
 	}
 }
 
@@ -372,7 +416,7 @@ workers_stalled_ms(const struct workers *workers)
 	int64_t now_ns = clock_mono_ns(), oldest_ns = now_ns;
 	for (unsigned i = 0; i < workers->count; i++) {
 		int64_t passed_ns =
-		    atomic_load_explicit(&workers->threads[i]->passed_ns, memory_order_relaxed);
+		    atomic_load_explicit(&workers->workers[i]->passed_ns, memory_order_relaxed);
 		oldest_ns = passed_ns < oldest_ns ? passed_ns : oldest_ns;
 	}
 	return (now_ns - oldest_ns) / 1000000;
@@ -383,8 +427,8 @@ workers_stats(const struct workers *workers, struct stats *sum)
 {
 	uint64_t drops = 0;
 	for (unsigned i = 0; i < workers->count; i++) {
-		stats_sum(sum, &workers->threads[i]->stats);
-		drops += udp_queue_drops(workers->threads[i]->worker.udp);
+		stats_sum(sum, &workers->workers[i]->stats);
+		drops += udp_queue_drops(workers->workers[i]->udp);
 	}
 	return drops;
 }
@@ -395,12 +439,12 @@ workers_stop(struct workers *workers)
 	if (workers == NULL)
 		return;
 	for (unsigned i = 0; i < workers->count; i++) {
-		atomic_store_explicit(&workers->threads[i]->stop, true, memory_order_release);
-		wake(workers->threads[i]);
+		atomic_store_explicit(&workers->workers[i]->stop, true, memory_order_release);
+		worker_wake(workers->workers[i]);
 	}
 	for (unsigned i = 0; i < workers->count; i++) {
-		pthread_join(workers->threads[i]->pthread, NULL);
-		thread_free(workers->threads[i]);
+		pthread_join(workers->workers[i]->pthread, NULL);
+		worker_free(workers->workers[i]);
 	}
 	free(workers);
 	ares_library_cleanup();

@@ -1,17 +1,18 @@
 /*
- * The network side of kubedns: one thread per CPU that the process may use, each whole in itself.
+ * The network side of kubedns: one worker thread per CPU that the process may use.
  *
  *	             worker 0                       worker 1 ...
- *	UDP :53  --> socket --.                     socket --.       SO_REUSEPORT: queries are dealt
+ *	UDP :53  --> socket --.                     socket --.     SO_REUSEPORT spreads the queries
  *	TCP :53  --> listener -+-> answer() --> out  listener -+-> ...
- *	                       '-> pending -> forward (c-ares) or relay (dnsmasq) -> out
+ *	                       '-> inflight -> forward (c-ares) or relay (dnsmasq) -> out
  *
- * A worker waits in one epoll_wait(), shares nothing with the others but the tree, and counts
- * for itself (stats.h). Names in the tree are answered without an allocation. Everything that
- * strangers can make grow has a bound and a counter.
+ * A worker waits in one poll(), of its UDP sockets and of an epoll with all its other descriptors.
+ * Workers share the tree and nothing else; each has its own counters (stats.h). Names in the tree
+ * are answered without an allocation. Everything that strangers can make grow has a bound and a
+ * counter.
  *
- * The main thread starts and stops workers and hands them new upstreams; those calls are for that
- * one thread. Workers are registered RCU readers; a read section lasts one batch of answers.
+ * The functions below are for the main thread alone. Workers are registered RCU readers; a read
+ * section lasts one batch of answers.
  */
 #ifndef KUBEDNS_SERVE_WORKER_H
 #define KUBEDNS_SERVE_WORKER_H
@@ -28,8 +29,7 @@ struct workers;
 
 enum {
 	WORKERS_MAX = 64,
-	WORKERS_AUTOMATIC_MAX =
-	    4, /* more cores than that only for those who ask: a cluster has several replicas */
+	WORKERS_AUTOMATIC_MAX = 4, /* more only by --threads: a cluster has several replicas */
 	UPSTREAMS_MAX = 15,
 	FORWARD_MAX = 2048,        /* in flight to other servers, in total */
 	FORWARD_CLIENT_MAX = 512,  /* and for one client address */
@@ -39,16 +39,16 @@ enum {
 };
 
 struct workers_config {
-	const char *
-	    address; /* "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets */
+	/* "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets. */
+	const char *address;
 	uint16_t port;            /* 0 picks one that is free for UDP and TCP: see workers_port */
 	unsigned threads;         /* 0: workers_automatic() */
 	unsigned tcp_connections; /* in total; 0: TCP_CONNECTIONS */
 	unsigned tcp_idle_ms;     /* 0: TCP_IDLE_MS */
 	unsigned forward_max;     /* in total; 0: FORWARD_MAX */
 	unsigned forward_client_max; /* 0: FORWARD_CLIENT_MAX */
-	const struct server *
-	    resolver; /* front topology: names that are not ours go there; NULL: to the upstreams */
+	/* Front topology: names that are not ours go there; NULL: to the upstreams. */
+	const struct server *resolver;
 	const struct server *upstreams;
 	size_t upstream_count; /* at most UPSTREAMS_MAX are used */
 	const struct treecache *tree;
@@ -56,8 +56,8 @@ struct workers_config {
 };
 
 /*
- * The smaller of the CPUs in the process's affinity mask
- * and its cgroup's quota rounded up, 1..WORKERS_AUTOMATIC_MAX.
+ * The number of CPUs in the process's affinity mask, or its cgroup's quota rounded up if that is
+ * less; 1 to WORKERS_AUTOMATIC_MAX.
  */
 unsigned workers_automatic(void);
 
@@ -74,7 +74,7 @@ uint16_t workers_port(const struct workers *workers);
 unsigned workers_count(const struct workers *workers);
 
 /*
- * From now on these servers are asked, in this order; queries in flight keep theirs. Copied.
+ * New queries go to these servers, in this order; queries in flight keep theirs. Copied.
  * Without effect in the front topology.
  */
 void workers_upstreams(struct workers *workers, const struct server *servers, size_t count);
@@ -89,8 +89,8 @@ int64_t workers_stalled_ms(const struct workers *workers);
 uint64_t workers_stats(const struct workers *workers, struct stats *sum);
 
 /*
- * Answers what has arrived, SERVFAIL for what waits for another server, closes everything and
- * joins; NULL is fine.
+ * Answers what has arrived, SERVFAIL to what is in flight to other servers, closes everything and
+ * joins the threads; NULL is fine.
  */
 void workers_stop(struct workers *workers);
 

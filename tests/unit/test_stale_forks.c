@@ -73,9 +73,9 @@ fork_reader(int fd)
 
 /* Looks for `ms` of a clock of ours, with pauses in which the others can run. */
 static void
-look(struct tcp *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
+look(struct stale_forks *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
 {
-	for (int64_t end = *now_ms + ms; *now_ms < end; *now_ms += TCP_LOOK_MS) {
+	for (int64_t end = *now_ms + ms; *now_ms < end; *now_ms += STALE_FORKS_LOOK_MS) {
 		usleep(5000);
 		stale_forks_run(tcp, port, *now_ms);
 	}
@@ -83,10 +83,10 @@ look(struct tcp *tcp, uint16_t port, int64_t *now_ms, int64_t ms)
 
 /* Looks until `count` are left: when is not for a busy machine's test to say. */
 static void
-look_until(struct tcp *tcp, uint16_t port, int64_t *now_ms, size_t count)
+look_until(struct stale_forks *tcp, uint16_t port, int64_t *now_ms, size_t count)
 {
 	for (int i = 0; i < 1000 && tcp->count != count; i++)
-		look(tcp, port, now_ms, TCP_LOOK_MS);
+		look(tcp, port, now_ms, STALE_FORKS_LOOK_MS);
 	assert_int_equal(tcp->count, count);
 }
 
@@ -104,7 +104,7 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	int client[2], server[2];
 	uint16_t port, other;
 	int64_t now = 1000;
-	struct tcp tcp = { .count = 0 };
+	struct stale_forks tcp = { .count = 0 };
 	(void)state;
 	open_pair(client, &port);
 	open_pair(server, &other);
@@ -116,7 +116,7 @@ who_waits_for_its_client_is_ended_and_who_waits_for_a_server_is_not(void **state
 	stale_forks_reloaded(&tcp, getpid(), now); /* again: the same */
 	assert_int_equal(tcp.count, 2);
 	look_until(&tcp, port, &now, 1);
-	look(&tcp, port, &now, 10 * TCP_QUIET_MS);
+	look(&tcp, port, &now, 10 * STALE_FORKS_QUIET_MS);
 	assert_int_equal(tcp.count, 1); /* and no more */
 	assert_int_equal(tcp.ended, 1);
 	assert_int_equal(reap(idle), SIGALRM);
@@ -133,14 +133,14 @@ whose_client_goes_on_asking_is_left(void **state)
 	int client[2];
 	uint16_t port;
 	int64_t now = 1000;
-	struct tcp tcp = { .count = 0 };
+	struct stale_forks tcp = { .count = 0 };
 	(void)state;
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
 	stale_forks_reloaded(&tcp, getpid(), now);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(send(client[1], "x", 1, 0), 1);
-		look(&tcp, port, &now, TCP_QUIET_MS);
+		look(&tcp, port, &now, STALE_FORKS_QUIET_MS);
 		assert_int_equal(tcp.count, 1);
 	}
 	look_until(&tcp, port, &now, 0);
@@ -153,12 +153,12 @@ whose_client_has_asked_nothing_yet_is_given_time(void **state)
 	int client[2];
 	uint16_t port;
 	int64_t now = 1000;
-	struct tcp tcp = { .count = 0 };
+	struct stale_forks tcp = { .count = 0 };
 	(void)state;
 	open_pair(client, &port);
 	pid_t pid = fork_reader(client[0]);
 	stale_forks_reloaded(&tcp, getpid(), now);
-	look(&tcp, port, &now, TCP_FRESH_MS / 2);
+	look(&tcp, port, &now, STALE_FORKS_FRESH_MS / 2);
 	assert_int_equal(tcp.count, 1);
 	look_until(&tcp, port, &now, 0);
 	assert_int_equal(reap(pid), SIGALRM);

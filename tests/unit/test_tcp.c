@@ -22,7 +22,7 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 		.connections = 1, .memory = 4 * BOUND, .idle_ns = NS_PER_S
 	};
 	const struct tcp_peer peer = { 0, 0 };
-	struct worker worker = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
+	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t len = sizeof sin;
 	uint32_t kept = 0;
@@ -33,7 +33,7 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	assert_int_equal(bind(listener, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
-	struct tcp *tcp = tcp_new(&worker, &listener, 1, &config);
+	struct tcp *tcp = tcp_new(&context, NULL, &listener, 1, &config);
 	assert_int_equal(connect(client, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 10000), 1);
 	tcp_accept(tcp, 0);
@@ -50,7 +50,7 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	assert_int_equal(tcp->memory, 0);
 	tcp_free(tcp);
 	close(client);
-	close(worker.epoll);
+	close(context.epoll);
 }
 
 int
