@@ -125,7 +125,7 @@ slot_owner(const void *value)
 	return (uintptr_t)value & 1 ? (const void *)(byte - 1) : NULL;
 }
 
-/* --- slice.c --- */
+/* --- slice_endpoints.c --- */
 
 /* Bytes of an address of this family. */
 size_t family_len(unsigned family);
@@ -154,6 +154,11 @@ const void *index_next_value(
     const struct tree *tree, const struct index *index, const uint8_t *key, uint64_t *next_slot);
 
 /* --- tree.c --- */
+
+/* The labels of `name`, last first; returns their number. */
+unsigned tree_reversed_labels(const uint8_t *name, const uint8_t *labels[DNAME_LABELS_MAX]);
+
+/* --- tree_edit.c --- */
 
 void tree_free_nodes(struct node *root);
 

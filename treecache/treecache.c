@@ -132,6 +132,17 @@ garbage_age(struct treecache *cache)
 	}
 }
 
+void
+treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present)
+{
+	struct index *pods = addr->family == AF_INET ? &cache->next.pods4 : &cache->next.pods6;
+
+	if (present)
+		index_insert(cache, pods, addr->bytes, number);
+	else
+		index_remove(cache, pods, addr->bytes, number);
+}
+
 bool
 treecache_publish(struct treecache *cache, uint32_t now_s, bool synced)
 {

@@ -1,0 +1,68 @@
+/*
+ * The children of a node: NULL, one node, or (low bit set) a branch of a hash array mapped trie:
+ * five bits of the label's hash choose one of 32 ways, of which only the used ones are stored.
+ * Labels whose 32 hash bits are all the same share a branch below the last level, searched one by
+ * one.
+ */
+#ifndef TREECACHE_BRANCH_H
+#define TREECACHE_BRANCH_H
+
+#include "treecache/internal.h"
+
+enum { WAY_BITS = 5, WAYS = 1 << WAY_BITS, HASH_BITS = 32 };
+
+struct branch {
+	uint32_t epoch;
+	uint32_t used; /* bitmap of ways; below the last level: the count */
+	void *ways[];
+};
+
+static inline struct branch *
+as_branch(void *child)
+{
+	return (uintptr_t)child & 1 ? (void *)((uint8_t *)child - 1) : NULL;
+}
+
+static inline void *
+from_branch(struct branch *branch)
+{
+	return (uint8_t *)branch + 1;
+}
+
+/* A call of the compiler's library would cost more than the sum: every name takes some of these. */
+static inline unsigned
+bits_set(uint32_t bits)
+{
+	bits -= bits >> 1 & 0x55555555;
+	bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333);
+	return ((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
+}
+
+static inline unsigned
+ways_count(const struct branch *branch, unsigned shift)
+{
+	return shift >= HASH_BITS ? branch->used : bits_set(branch->used);
+}
+
+static inline size_t
+branch_size(unsigned ways)
+{
+	return sizeof(struct branch) + ways * sizeof(void *);
+}
+
+static inline uint32_t
+way_bit(uint32_t hash, unsigned shift)
+{
+	return UINT32_C(1) << (hash >> shift & (WAYS - 1));
+}
+
+static inline unsigned
+way_at(const struct branch *branch, uint32_t bit)
+{
+	return bits_set(branch->used & (bit - 1));
+}
+
+/* The child with this label and hash, or NULL; `children` is not NULL. */
+const struct node *branch_find(void *children, unsigned shift, uint32_t hash, const uint8_t *label);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * The writer's side of endpoints, in three files that call each other downwards:
+ *
+ *	endpoint_set.c    owners and their sets; a slice takes the place of another
+ *	endpoint_runs.c   the runs of a slice: which slice counts an address
+ *	endpoint_index.c  the endpoint index and the reverse index follow a slice
+ */
+#ifndef TREECACHE_ENDPOINT_INTERNAL_H
+#define TREECACHE_ENDPOINT_INTERNAL_H
+
+#include "treecache/internal.h"
+
+/* --- endpoint_set.c --- */
+
+/* The owner's endpoint set, the writer's own and with room for one slice more, in its place in the
+ * tree. */
+struct endpoint_set *endpoint_set_edit(struct treecache *cache, struct owner *owner);
+
+/* The entry of the slice in this slot, or NULL. */
+struct endpoint_set_slice *endpoint_set_find_slice(struct endpoint_set *endpoints, uint32_t slot);
+
+/* The writer's own copy of a slice of the set, in its place. */
+struct slice_endpoints *endpoint_set_edit_slice(
+    struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice);
+
+/* Adds (sign 1) or takes away (-1) the slice's share of the set's totals. */
+void endpoint_set_count(
+    struct endpoint_set *endpoints, const struct slice_endpoints *slice, int sign);
+
+struct endpoint_set_slice endpoint_set_entry(const struct slice_endpoints *slice);
+
+/* --- endpoint_runs.c --- */
+
+/*
+ * Sorts the entries into their three runs; `others`: the owner has other slices. Most addresses
+ * that `old` (or NULL) counts come again: no other slice counts them, so none is looked for.
+ */
+void endpoint_runs_sort(struct treecache *cache, const struct slice_endpoints *old,
+    struct slice_endpoints *slice, bool not_ready_too, bool others);
+
+/* Lets other slices count the addresses that `old` counted and `slice` (or NULL) does not
+ * publish. */
+void endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, const struct slice_endpoints *slice);
+
+/* --- endpoint_index.c --- */
+
+/* Keys of an index, 4 or 16 bytes each, in order, each once. */
+struct endpoint_keys {
+	uint8_t *bytes; /* from malloc */
+	size_t count, len;
+};
+
+/* The position of a key, or keys->count. */
+size_t endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key);
+
+/* The slice's published addresses; none if it is NULL. */
+struct endpoint_keys endpoint_addr_keys(const struct slice_endpoints *slice);
+
+/* The keys that a slice has in the endpoint index, and whether each entry's were its own; none if
+ * it is NULL. */
+struct endpoint_keys endpoint_index_keys(
+    const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct);
+
+/* Brings what an index holds of a slot from `old` to `new`; frees both. */
+void endpoint_index_change(struct treecache *cache, struct index *index, uint32_t slot,
+    struct endpoint_keys old, struct endpoint_keys new);
+
+/* The same for the reverse index, which holds published addresses only; either may be NULL. */
+void endpoint_index_reverse(struct treecache *cache, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice);
+
+/*
+ * Whether no other slice of the owner has a host name of this one. Those that have one are marked
+ * likewise, so that a reader who finds a slice marked `alone` need not search the others. What
+ * `old` (or NULL) had alone is not searched for again.
+ */
+bool endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, const struct slice_endpoints *slice);
+
+/* The writer's reverse index for this family. */
+struct index *endpoint_index_writers_reverse(struct treecache *cache, uint8_t family);
+
+#endif
