@@ -19,7 +19,7 @@ is_gone(const struct store *store, enum object_kind kind, const void *entry)
 		return ((const struct service *)entry)->present &&
 		       ((const struct service *)entry)->mark != mark;
 	case OBJECT_SLICES:
-		return ((const struct slice *)entry)->mark != mark;
+		return ((const struct slice_entry *)entry)->mark != mark;
 	case OBJECT_NAMESPACE:
 		return ((const struct namespace *)entry)->present &&
 		       ((const struct namespace *)entry)->mark != mark;
@@ -212,7 +212,7 @@ store_find_service(const struct store *store, const char *namespace, const char 
 bool
 store_find_slice(const struct store *store, uint32_t slot, struct store_source *source)
 {
-	const struct slice *slice;
+	const struct slice_entry *slice;
 	size_t place = 0;
 
 	/* Asked by a person now and then: a walk is cheaper than an index. */

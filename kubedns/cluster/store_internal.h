@@ -37,7 +37,7 @@ struct service {
 	uint8_t mark;
 };
 
-struct slice {
+struct slice_entry {
 	uint32_t hash;
 	uint32_t slot; /* of its slice in the tree; 0: none, it names no Service */
 	uint64_t version;
@@ -146,7 +146,7 @@ void service_event(struct store *store, bool deleted, bool relisted, const struc
 
 /* --- store_slices.c --- */
 
-void slice_drop(struct store *store, struct slice *slice);
+void slice_drop(struct store *store, struct slice_entry *slice);
 
 void slices_event(struct store *store, bool deleted, bool relisted, const struct object *object);
 

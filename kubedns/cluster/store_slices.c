@@ -13,7 +13,7 @@ struct slice_key {
 static bool
 same_slice(const void *entry, const void *key)
 {
-	const struct slice *slice = entry;
+	const struct slice_entry *slice = entry;
 	const struct slice_key *wanted = key;
 
 	return slice->namespace == wanted->namespace && slice->index == wanted->index &&
@@ -28,7 +28,7 @@ slice_hash(const struct store *store, const struct slice_key *key)
 	       key->index * UINT32_C(0x9e3779b1);
 }
 
-static struct slice *
+static struct slice_entry *
 find_slice(const struct store *store, const struct slice_key *key)
 {
 	return key->namespace == NULL
@@ -36,10 +36,10 @@ find_slice(const struct store *store, const struct slice_key *key)
 		   : table_find(&store->slices, slice_hash(store, key), same_slice, key);
 }
 
-static struct slice *
+static struct slice_entry *
 get_slice(struct store *store, const struct slice_key *key)
 {
-	struct slice *slice = find_slice(store, key);
+	struct slice_entry *slice = find_slice(store, key);
 
 	if (slice != NULL)
 		return slice;
@@ -97,14 +97,14 @@ put_ports(struct store *store, const struct ports *const_ports)
 
 /* What the endpoints of a slice listen on, if it has any. */
 static const struct ports *
-slice_ports(const struct store *store, const struct slice *slice)
+slice_ports(const struct store *store, const struct slice_entry *slice)
 {
 	return slice->slot == 0 ? NULL : treecache_slice_at(store->cache, slice->slot)->ports;
 }
 
 /* Takes a slice away from the Service that it names. */
 static void
-detach_slice(struct store *store, struct slice *slice)
+detach_slice(struct store *store, struct slice_entry *slice)
 {
 	struct service *service = slice->service;
 	const struct ports *ports = slice_ports(store, slice);
@@ -121,7 +121,7 @@ detach_slice(struct store *store, struct slice *slice)
 }
 
 void
-slice_drop(struct store *store, struct slice *slice)
+slice_drop(struct store *store, struct slice_entry *slice)
 {
 	struct namespace *namespace = slice->namespace;
 
@@ -141,7 +141,7 @@ endpoint_host(const struct store *store, const struct object_endpoint *endpoint)
 }
 
 static void
-set_endpoints(struct store *store, struct slice *slice, const struct object_slice *from)
+set_endpoints(struct store *store, struct slice_entry *slice, const struct object_slice *from)
 {
 	size_t count = from->endpoint_count > UINT16_MAX ? UINT16_MAX : from->endpoint_count;
 	struct endpoint *endpoints = xcalloc(count, sizeof *endpoints);
@@ -168,7 +168,7 @@ apply_slice(struct store *store, bool relisted, const struct object *object,
 
 	if (key.namespace == NULL)
 		return;
-	struct slice *slice = get_slice(store, &key);
+	struct slice_entry *slice = get_slice(store, &key);
 	slice->mark = store->mark[OBJECT_SLICES];
 	if (relisted && version != 0 && version == slice->version)
 		return;
@@ -202,7 +202,7 @@ slices_event(struct store *store, bool deleted, bool relisted, const struct obje
 	for (;; index++) {
 		struct slice_key key = { namespace_find(store, object->namespace), object->name,
 			index };
-		struct slice *slice = find_slice(store, &key);
+		struct slice_entry *slice = find_slice(store, &key);
 		if (slice == NULL)
 			return;
 		slice_drop(store, slice);

@@ -1,4 +1,5 @@
-/* Shared by manifests.c (which files changed) and manifests_apply.c (what changed in them). */
+/* What manifests.c (the runs), manifests_watch.c (which files there are, and inotify) and
+ * manifests_apply.c (what changed in a file) share. */
 #ifndef KUBEDNS_MANIFESTS_MANIFESTS_INTERNAL_H
 #define KUBEDNS_MANIFESTS_MANIFESTS_INTERNAL_H
 
@@ -55,7 +56,22 @@ struct stat;
 
 struct stamp manifests_stamp(const struct stat *st);
 
-/* Reads what inotify has to say; sets `writing` and `dirty`. */
+/* Whether a file of this name is read. */
+bool manifests_is_manifest(const char *name);
+
+/* The position of this name in m->files, or where it would be. */
+size_t manifests_file_place(const struct manifests *m, const char *name);
+
+/* The file of this name, made if need be; NULL when there are too many. */
+struct file *manifests_file_named(struct manifests *m, const char *name);
+
+/* Sets m->parent and m->base from m->path. */
+void manifests_split_path(struct manifests *m);
+
+/* Watches what the path names now, which may be another directory than the last time. */
+void manifests_watch(struct manifests *m);
+
+/* Reads pending inotify events; sets `writing` and `dirty`. */
 void manifests_events(struct manifests *m);
 
 /* Logs a mistake in `file` at `line` (0: as a whole) and counts it. */
