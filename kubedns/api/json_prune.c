@@ -5,121 +5,78 @@
 #include <string.h>
 
 #include "kubedns/api/jsonscan.h"
+#include "kubedns/cluster/object_fields.h"
 
 enum { ARRAYS_MAX = 8 }; /* arrays in arrays: no kind has any, and each costs a stack frame */
 
-#define KEEP(name)                                                                                 \
-	{                                                                                          \
-		name, sizeof(name) - 1, NULL, NULL                                                 \
-	}
-#define WITHIN(name, table)                                                                        \
-	{                                                                                          \
-		name, sizeof(name) - 1, table, NULL                                                \
-	}
-#define UNLESS(name, table, text)                                                                  \
-	{                                                                                          \
-		name, sizeof(name) - 1, table, text                                                \
-	}
+/* clang-format off: rows are made by macros */
+/* A row for each row of a list of object_fields.h; keep_NAME is the table of what is inside. */
+#define KEEP(key, variable, inside) { key, sizeof(key) - 1, keep_##inside },
+#define KEEP_WHOLE(key)             { key, sizeof(key) - 1, NULL },
+#define KEEP_METADATA(table)        { "metadata", sizeof("metadata") - 1, table },
 #define LAST                                                                                       \
 	{                                                                                          \
-		NULL, 0, NULL, NULL                                                                \
+		NULL, 0, NULL                                                                      \
 	}
+#define keep_whole NULL
 
-static const struct json_prune_keep annotations[] = {
-	KEEP("endpoints.kubernetes.io/last-change-trigger-time"),
-	KEEP("service.alpha.kubernetes.io/tolerate-unready-endpoints"),
-	KEEP("k8s.io/initial-events-end"), /* of a bookmark */
-	LAST,
-};
+static const struct json_prune_keep keep_annotations[] = { ANNOTATIONS_FIELDS(KEEP)
+	    KEEP_WHOLE("k8s.io/initial-events-end") /* of a bookmark */
+	LAST };
+static const struct json_prune_keep metadata[] = { METADATA_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_port[] = { PORT_FIELDS(KEEP) LAST };
 
-/* The same for all kinds but for the labels. */
-#define METADATA(...)                                                                              \
-	{                                                                                          \
-		KEEP("name"), KEEP("namespace"), KEEP("resourceVersion"),                          \
-		    WITHIN("annotations", annotations), __VA_ARGS__ LAST,                          \
-	}
-
-static const struct json_prune_keep metadata[] = METADATA();
-
-static const struct json_prune_keep port[] = { KEEP("name"), KEEP("protocol"), KEEP("port"), LAST };
-
-static const struct json_prune_keep service_spec[] = {
-	KEEP("type"),
-	KEEP("clusterIP"),
-	KEEP("clusterIPs"),
-	WITHIN("ports", port),
-	KEEP("externalName"),
-	KEEP("publishNotReadyAddresses"),
-	LAST,
-};
-
-const struct json_prune_keep json_prune_service[] = { KEEP("kind"), WITHIN("metadata", metadata),
-	WITHIN("spec", service_spec), LAST };
-
-static const struct json_prune_keep slice_labels[] = { KEEP("kubernetes.io/service-name"), LAST };
-static const struct json_prune_keep slice_metadata[] = METADATA(WITHIN("labels", slice_labels), );
-static const struct json_prune_keep conditions[] = { KEEP("ready"), LAST };
-static const struct json_prune_keep target[] = { KEEP("kind"), KEEP("name"), LAST };
+static const struct json_prune_keep keep_service_spec[] = { SERVICE_SPEC_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_service[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
+	    SERVICE_FIELDS(KEEP) LAST };
 
 /*
  * A targetRef costs as much as the rest of an endpoint, and only --endpoint-pod-names needs it. So
- * do conditions, which nearly always say what is meant without them.
+ * do conditions, which nearly always say what their absence says.
  */
-#define ENDPOINT(...)                                                                              \
-	{                                                                                          \
-		KEEP("addresses"), UNLESS("conditions", conditions, "{\"ready\":true}"),           \
-		    KEEP("hostname"), __VA_ARGS__ LAST,                                            \
-	}
-#define SLICE(endpoint)                                                                            \
-	{                                                                                          \
-		KEEP("kind"), WITHIN("metadata", slice_metadata), KEEP("addressType"),             \
-		    WITHIN("endpoints", endpoint), WITHIN("ports", port), LAST,                    \
-	}
+static const struct json_prune_keep keep_conditions[] = { CONDITIONS_FIELDS(KEEP) LAST };
+static const char conditions_default[] = "{\"ready\":true}";
+static const struct json_prune_keep keep_target_ref[] = { TARGET_REF_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_slice_labels[] = { SLICE_LABELS_FIELDS(KEEP) LAST };
+static const struct json_prune_keep slice_metadata[] = { METADATA_FIELDS(KEEP)
+	    SLICE_METADATA_FIELDS(KEEP) LAST };
+static const struct json_prune_keep endpoint[] = { SLICE_ENDPOINT_FIELDS(KEEP) LAST };
+static const struct json_prune_keep endpoint_with_target[] = { SLICE_ENDPOINT_FIELDS(KEEP)
+	    ENDPOINT_TARGET_FIELDS(KEEP) LAST };
 
-static const struct json_prune_keep slice_endpoint[] = ENDPOINT();
-static const struct json_prune_keep slice_endpoint_pod[] = ENDPOINT(WITHIN("targetRef", target), );
+#define keep_slice_endpoint endpoint
+const struct json_prune_keep json_prune_slice[] = { KEEP_WHOLE("kind") KEEP_METADATA(slice_metadata)
+	    SLICE_FIELDS(KEEP) LAST };
+#undef keep_slice_endpoint
+#define keep_slice_endpoint endpoint_with_target
+const struct json_prune_keep json_prune_slice_pods[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(slice_metadata) SLICE_FIELDS(KEEP) LAST };
 
-const struct json_prune_keep json_prune_slice[] = SLICE(slice_endpoint);
-const struct json_prune_keep json_prune_slice_pods[] = SLICE(slice_endpoint_pod);
+static const struct json_prune_keep keep_address[] = { ADDRESS_FIELDS(KEEP)
+	    ENDPOINT_TARGET_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_subset[] = { SUBSET_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_endpoints[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
+	    ENDPOINTS_FIELDS(KEEP) LAST };
 
-static const struct json_prune_keep address[] = { KEEP("ip"), KEEP("hostname"),
-	WITHIN("targetRef", target), LAST };
+const struct json_prune_keep json_prune_namespace[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
+	    LAST };
 
-static const struct json_prune_keep subset[] = {
-	WITHIN("addresses", address),
-	WITHIN("notReadyAddresses", address),
-	WITHIN("ports", port),
-	LAST,
-};
+static const struct json_prune_keep pod_metadata[] = { METADATA_FIELDS(KEEP)
+	    POD_METADATA_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_pod_ip[] = { POD_IP_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_pod_status[] = { POD_STATUS_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_pod[] = { KEEP_WHOLE("kind") KEEP_METADATA(pod_metadata)
+	    POD_FIELDS(KEEP) LAST };
 
-const struct json_prune_keep json_prune_endpoints[] = { KEEP("kind"), WITHIN("metadata", metadata),
-	WITHIN("subsets", subset), LAST };
+static const struct json_prune_keep keep_node_labels[] = { NODE_LABELS_FIELDS(KEEP) LAST };
+static const struct json_prune_keep node_metadata[] = { METADATA_FIELDS(KEEP)
+	    NODE_METADATA_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_node[] = { KEEP_WHOLE("kind") KEEP_METADATA(node_metadata)
+	    LAST };
 
-const struct json_prune_keep json_prune_namespace[] = { KEEP("kind"), WITHIN("metadata", metadata),
-	LAST };
-
-static const struct json_prune_keep pod_metadata[] = METADATA(KEEP("deletionTimestamp"), );
-static const struct json_prune_keep pod_ip[] = { KEEP("ip"), LAST };
-static const struct json_prune_keep pod_status[] = { KEEP("phase"), KEEP("podIP"),
-	WITHIN("podIPs", pod_ip), LAST };
-
-const struct json_prune_keep json_prune_pod[] = { KEEP("kind"), WITHIN("metadata", pod_metadata),
-	WITHIN("status", pod_status), LAST };
-
-static const struct json_prune_keep node_labels[] = {
-	KEEP("topology.kubernetes.io/zone"),
-	KEEP("topology.kubernetes.io/region"),
-	KEEP("failure-domain.beta.kubernetes.io/zone"),
-	KEEP("failure-domain.beta.kubernetes.io/region"),
-	LAST,
-};
-static const struct json_prune_keep node_metadata[] = METADATA(WITHIN("labels", node_labels), );
-
-const struct json_prune_keep json_prune_node[] = { KEEP("kind"), WITHIN("metadata", node_metadata),
-	LAST };
-
-const struct json_prune_keep json_prune_configmap[] = { KEEP("kind"), WITHIN("metadata", metadata),
-	KEEP("data"), LAST };
+const struct json_prune_keep json_prune_configmap[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
+	    CONFIGMAP_FIELDS(KEEP) LAST };
+/* clang-format on */
 
 /*
  * The entry for a key in quotes. One with an escape in it may be any name: json-c shall decide,
@@ -128,7 +85,7 @@ const struct json_prune_keep json_prune_configmap[] = { KEEP("kind"), WITHIN("me
 static const struct json_prune_keep *
 find(const struct json_prune_keep *keep, const char *key, size_t len, bool escapes)
 {
-	static const struct json_prune_keep whole = KEEP("");
+	static const struct json_prune_keep whole = { "", 0, NULL };
 	if (escapes)
 		return &whole;
 	for (; keep->key; keep++) {
@@ -181,8 +138,9 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 	put(out, ":", 1);
 	const char *value = out->p;
 	p = json_prune_value(found->inside, p, end, arrays, out);
-	if (p && found->unless && (size_t)(out->p - value) == strlen(found->unless) &&
-	    memcmp(value, found->unless, strlen(found->unless)) == 0)
+	if (p && found->inside == keep_conditions &&
+	    (size_t)(out->p - value) == sizeof(conditions_default) - 1 &&
+	    memcmp(value, conditions_default, sizeof(conditions_default) - 1) == 0)
 		*out = before;
 	else
 		*first = false;

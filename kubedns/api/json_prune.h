@@ -7,8 +7,7 @@
  *	{"metadata":{"name":"web","uid":"...","managedFields":[...]},"spec":{"type":"ClusterIP"}}
  *	{"metadata":{"name":"web"},"spec":{"type":"ClusterIP"}}
  *
- * The tables are the only place besides object.c that knows field names; a field that object.c
- * begins to read is added in both.
+ * The tables are made of the lists in kubedns/cluster/object_fields.h, by which object.c reads.
  */
 #ifndef KUBEDNS_API_JSON_PRUNE_H
 #define KUBEDNS_API_JSON_PRUNE_H
@@ -23,7 +22,6 @@ struct json_prune_keep {
 	const char *key;
 	size_t len;
 	const struct json_prune_keep *inside; /* NULL: the whole value */
-	const char *unless; /* trimmed to this it says what its absence says; or NULL */
 };
 
 /*

@@ -19,19 +19,30 @@ is_subdomain(const char *s)
 	return len > 0 && len <= 253 && s[len] == '\0';
 }
 
+/* One member, or NULL. */
+static struct json_object *
+member(struct json_object *json, const char *name)
+{
+	struct json_object *value;
+
+	fields_find(json, &(const struct field){ name, &value }, 1);
+	return value;
+}
+
+#define ANY_METADATA(X) METADATA_FIELDS(X) SLICE_METADATA_FIELDS(X) POD_METADATA_FIELDS(X)
+
 static void
 read_meta(struct reader *r, struct json_object *json, struct object *o, struct meta *meta)
 {
-	struct json_object *name, *namespace, *version, *deletion;
-
-	FIELDS(field(json, "metadata"), { "name", &name }, { "namespace", &namespace },
-	    { "resourceVersion", &version }, { "labels", &meta->labels },
-	    { "annotations", &meta->annotations }, { "deletionTimestamp", &deletion });
+	FIELDS_DECLARE(ANY_METADATA)
+	FIELDS_READ(member(json, "metadata"), ANY_METADATA);
 	struct reader ignored = { 0 };
 	o->name = field_text(&ignored, name, "");
 	o->namespace = namespace == NULL ? "" : field_text(&ignored, namespace, "");
 	o->resource_version =
 	    field_text_or(r, version, "", "metadata.resourceVersion is not a string");
+	meta->labels = labels;
+	meta->annotations = annotations;
 	meta->deleting = deletion != NULL;
 }
 
@@ -58,10 +69,9 @@ static const struct kind {
 static int
 read_kind(struct json_object *json, const char *hint, const struct kind **kind, const char **why)
 {
-	struct json_object *inside, *version;
+	struct json_object *inside = member(json, "kind"), *version = member(json, "apiVersion");
 	struct reader r = { 0 };
 
-	FIELDS(json, { "kind", &inside }, { "apiVersion", &version });
 	const char *name = field_text_or(&r, inside, hint, "kind is not a string");
 	const char *api = field_text(&r, version, "apiVersion is not a string");
 	if (name == NULL)
@@ -145,27 +155,27 @@ read_addresses(
 static void
 read_service(struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
 {
-	struct json_object *type, *ip, *ips, *ports, *external, *unready;
+	FIELDS_DECLARE(SERVICE_FIELDS)
+	FIELDS_DECLARE(SERVICE_SPEC_FIELDS)
+	FIELDS_DECLARE(ANNOTATIONS_FIELDS)
 	struct object_service *svc = &o->service;
-	struct json_object *spec = field(json, "spec");
+
+	FIELDS_READ(json, SERVICE_FIELDS);
 
 	if (!json_object_is_type(spec, json_type_object))
 		field_complain(r, "spec is missing or not an object");
-	FIELDS(spec, { "type", &type }, { "clusterIP", &ip }, { "clusterIPs", &ips },
-	    { "ports", &ports }, { "externalName", &external },
-	    { "publishNotReadyAddresses", &unready });
-	svc->external_name = field_text_or(r, external, "", "externalName is not a string");
+	FIELDS_READ(spec, SERVICE_SPEC_FIELDS);
+	svc->external_name = field_text_or(r, external_name, "", "externalName is not a string");
 	if (strcmp(field_text_or(r, type, "", "type is not a string"), "ExternalName") == 0)
 		svc->type = SERVICE_EXTERNALNAME;
 	else
-		read_addresses(r, ips, ip, svc);
+		read_addresses(r, cluster_ips, cluster_ip, svc);
 	svc->ports = object_read_ports(r, ports, &svc->port_count);
-	svc->publish_not_ready =
-	    field_bool_or(r, unready, false, "publishNotReadyAddresses is not true or false");
-	struct json_object *old =
-	    field(meta->annotations, "service.alpha.kubernetes.io/tolerate-unready-endpoints");
-	if (old != NULL &&
-	    strcmp(field_text_or(r, old, "", "an annotation is not a string"), "true") == 0)
+	svc->publish_not_ready = field_bool_or(
+	    r, publish_not_ready, false, "publishNotReadyAddresses is not true or false");
+	FIELDS_READ(meta->annotations, ANNOTATIONS_FIELDS);
+	if (strcmp(field_text_or(r, tolerate_unready, "", "an annotation is not a string"),
+		"true") == 0)
 		svc->publish_not_ready = true;
 }
 
@@ -185,30 +195,32 @@ pod_add_ip(struct reader *r, struct object *o, struct json_object *json)
 static void
 read_pod(struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
 {
-	struct json_object *phase, *ip, *ips;
+	FIELDS_DECLARE(POD_FIELDS)
+	FIELDS_DECLARE(POD_STATUS_FIELDS)
 
-	FIELDS(field(json, "status"), { "phase", &phase }, { "podIP", &ip }, { "podIPs", &ips });
+	FIELDS_READ(json, POD_FIELDS);
+	FIELDS_READ(status, POD_STATUS_FIELDS);
 	o->pod.running =
 	    !meta->deleting &&
 	    strcmp(field_text_or(r, phase, "", "status.phase is not a string"), "Running") == 0;
-	size_t count = field_items(r, ips, "status.podIPs is not a list");
+	size_t count = field_items(r, pod_ips, "status.podIPs is not a list");
 	count = count < POD_ADDRS_MAX ? count : POD_ADDRS_MAX;
 	o->pod.addrs = xcalloc(count + 1, sizeof(*o->pod.addrs));
-	for (size_t i = 0; i < count; i++)
-		pod_add_ip(r, o, field(json_object_array_get_idx(ips, i), "ip"));
-	if (count == 0)
+	for (size_t i = 0; i < count; i++) {
+		FIELDS_DECLARE(POD_IP_FIELDS)
+		FIELDS_READ(json_object_array_get_idx(pod_ips, i), POD_IP_FIELDS);
 		pod_add_ip(r, o, ip);
+	}
+	if (count == 0)
+		pod_add_ip(r, o, pod_ip);
 }
 
 static void
 read_node(struct reader *r, const struct meta *meta, struct object *o)
 {
-	struct json_object *zone, *old_zone, *region, *old_region;
+	FIELDS_DECLARE(NODE_LABELS_FIELDS)
 
-	FIELDS(meta->labels, { "topology.kubernetes.io/zone", &zone },
-	    { "failure-domain.beta.kubernetes.io/zone", &old_zone },
-	    { "topology.kubernetes.io/region", &region },
-	    { "failure-domain.beta.kubernetes.io/region", &old_region });
+	FIELDS_READ(meta->labels, NODE_LABELS_FIELDS);
 	o->node.zone =
 	    field_text_or(r, zone != NULL ? zone : old_zone, "", "a label is not a string");
 	o->node.region =
@@ -218,8 +230,9 @@ read_node(struct reader *r, const struct meta *meta, struct object *o)
 static void
 read_configmap(struct reader *r, struct json_object *json, struct object *o)
 {
-	struct json_object *data = field(json, "data");
+	FIELDS_DECLARE(CONFIGMAP_FIELDS)
 
+	FIELDS_READ(json, CONFIGMAP_FIELDS);
 	if (data == NULL)
 		return;
 	if (!json_object_is_type(data, json_type_object)) {

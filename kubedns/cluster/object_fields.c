@@ -36,14 +36,6 @@ fields_find(struct json_object *json, const struct field *wanted, size_t count)
 	}
 }
 
-struct json_object *
-field(struct json_object *json, const char *name)
-{
-	struct json_object *value;
-	FIELDS(json, { name, &value });
-	return value;
-}
-
 const char *
 field_text(struct reader *r, struct json_object *json, const char *why)
 {
@@ -133,13 +125,13 @@ read_protocol(struct reader *r, struct json_object *json)
 static bool
 read_port(struct reader *r, struct json_object *json, struct object_port *port)
 {
-	struct json_object *name, *protocol, *number;
+	FIELDS_DECLARE(PORT_FIELDS)
 
 	if (!json_object_is_type(json, json_type_object)) {
 		field_complain(r, "a port is not an object");
 		return false;
 	}
-	FIELDS(json, { "name", &name }, { "protocol", &protocol }, { "port", &number });
+	FIELDS_READ(json, PORT_FIELDS);
 	port->name = field_text_or(r, name, "", "a port's name is not a string");
 	if (port->name[0] != '\0' &&
 	    (!field_is_label(port->name) || strlen(port->name) >= DNAME_LABEL_MAX)) {

@@ -8,6 +8,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/cluster/object.h"
+#include "kubedns/cluster/object_fields.h"
 
 /* Where the first complaint goes. */
 struct reader {
@@ -31,12 +32,15 @@ void field_complain(struct reader *r, const char *why);
 /* Each wanted member of `json`; NULL where it is missing or null, or `json` is no object. */
 void fields_find(struct json_object *json, const struct field *wanted, size_t count);
 
-#define FIELDS(json, ...)                                                                          \
-	fields_find(json, (const struct field[]){ __VA_ARGS__ },                                   \
-	    sizeof((const struct field[]){ __VA_ARGS__ }) / sizeof(struct field))
+/* Declares the variables of a list of object_fields.h, each NULL. */
+#define FIELD_DECLARE(key, variable, inside) struct json_object *variable = NULL;
+#define FIELDS_DECLARE(LIST)                 LIST(FIELD_DECLARE)
 
-/* One member, or NULL. */
-struct json_object *field(struct json_object *json, const char *name);
+/* Reads them from `json`. */
+#define FIELD_WANTED(key, variable, inside) { key, &(variable) },
+#define FIELDS_READ(json, LIST)                                                                    \
+	fields_find(json, (const struct field[]){ LIST(FIELD_WANTED) },                            \
+	    sizeof((const struct field[]){ LIST(FIELD_WANTED) }) / sizeof(struct field))
 
 /* The text of a string without NULs inside;
  * NULL for anything else, with a complaint unless it is missing. */

@@ -10,13 +10,13 @@ static void
 read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_object *target,
     struct object_endpoint *ep)
 {
-	struct json_object *kind = NULL, *name = NULL;
+	FIELDS_DECLARE(TARGET_REF_FIELDS)
 
 	ep->hostname = field_label(r, hostname, "an endpoint's hostname is not a DNS label");
 	ep->pod = NULL;
 	if (target == NULL)
 		return;
-	FIELDS(target, { "kind", &kind }, { "name", &name });
+	FIELDS_READ(target, TARGET_REF_FIELDS);
 	if (strcmp(field_text_or(r, kind, "", "targetRef.kind is not a string"), "Pod") == 0) {
 		/* A pod's name may hold dots: no label, and no mistake. */
 		const char *pod = field_text(r, name, "targetRef.name is not a string");
@@ -24,14 +24,16 @@ read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_
 	}
 }
 
+#define SLICE_ENDPOINT_ALL(X) SLICE_ENDPOINT_FIELDS(X) ENDPOINT_TARGET_FIELDS(X)
+
 static bool
 read_endpoint(
     struct reader *r, struct json_object *json, uint8_t family, struct object_endpoint *ep)
 {
-	struct json_object *addresses, *conditions, *hostname, *target;
+	FIELDS_DECLARE(SLICE_ENDPOINT_ALL)
+	FIELDS_DECLARE(CONDITIONS_FIELDS)
 
-	FIELDS(json, { "addresses", &addresses }, { "conditions", &conditions },
-	    { "hostname", &hostname }, { "targetRef", &target });
+	FIELDS_READ(json, SLICE_ENDPOINT_ALL);
 	if (field_items(r, addresses, "an endpoint's addresses is not a list") == 0)
 		return false;
 	const char *s = field_text(
@@ -42,9 +44,10 @@ read_endpoint(
 		field_complain(r, "an endpoint's address is not one of the slice's addressType");
 		return false;
 	}
-	ep->ready = conditions == NULL || field_bool_or(r, field(conditions, "ready"), true,
-					      "conditions.ready is not true or false");
-	read_endpoint_names(r, hostname, target, ep);
+	if (conditions != NULL)
+		FIELDS_READ(conditions, CONDITIONS_FIELDS);
+	ep->ready = field_bool_or(r, ready, true, "conditions.ready is not true or false");
+	read_endpoint_names(r, hostname, target_ref, ep);
 	return true;
 }
 
@@ -83,21 +86,25 @@ void
 object_read_slice(
     struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
 {
-	struct json_object *type, *ports, *endpoints;
+	FIELDS_DECLARE(SLICE_FIELDS)
+	FIELDS_DECLARE(SLICE_LABELS_FIELDS)
 
-	FIELDS(json, { "addressType", &type }, { "ports", &ports }, { "endpoints", &endpoints });
-	uint8_t family = read_family(r, type);
+	FIELDS_READ(json, SLICE_FIELDS);
+	uint8_t family = read_family(r, address_type);
 	if (family == 0)
 		return;
 	struct object_slice *slice = o->slices = xcalloc(1, sizeof(*slice));
 	o->slice_count = 1;
 	slice->name = o->name;
 	slice->family = family;
-	slice->service = field_label(r, field(meta->labels, "kubernetes.io/service-name"),
-	    "label kubernetes.io/service-name is not a DNS label");
+	FIELDS_READ(meta->labels, SLICE_LABELS_FIELDS);
+	slice->service =
+	    field_label(r, service_name, "label kubernetes.io/service-name is not a DNS label");
 	slice->ports = object_read_ports(r, ports, &slice->port_count);
 	read_endpoints(r, endpoints, slice);
 }
+
+#define ADDRESS_ALL(X) ADDRESS_FIELDS(X) ENDPOINT_TARGET_FIELDS(X)
 
 /* Adds those addresses of a subset's list that are of the slice's family. */
 static void
@@ -111,10 +118,9 @@ read_subset_addresses(
 	slice->endpoints = xreallocarray(
 	    slice->endpoints, slice->endpoint_count + count, sizeof(*slice->endpoints));
 	for (size_t i = 0; i < count; i++) {
-		struct json_object *ip, *hostname, *target;
+		FIELDS_DECLARE(ADDRESS_ALL)
 		struct object_endpoint *ep = &slice->endpoints[slice->endpoint_count];
-		FIELDS(json_object_array_get_idx(json, i), { "ip", &ip }, { "hostname", &hostname },
-		    { "targetRef", &target });
+		FIELDS_READ(json_object_array_get_idx(json, i), ADDRESS_ALL);
 		const char *s = field_text(r, ip, "an endpoint's ip is not a string");
 		if (s == NULL || addr_parse(s, &ep->addr) != 0) {
 			field_complain(r, "an endpoint's ip is not an address");
@@ -123,7 +129,7 @@ read_subset_addresses(
 		if (ep->addr.family != slice->family)
 			continue;
 		ep->ready = ready;
-		read_endpoint_names(r, hostname, target, ep);
+		read_endpoint_names(r, hostname, target_ref, ep);
 		slice->endpoint_count++;
 	}
 }
@@ -132,17 +138,16 @@ read_subset_addresses(
 static void
 read_subset(struct reader *r, struct json_object *json, uint8_t family, struct object *o)
 {
-	struct json_object *ready, *unready, *ports;
+	FIELDS_DECLARE(SUBSET_FIELDS)
 	struct object_slice *slice = &o->slices[o->slice_count];
 
-	FIELDS(
-	    json, { "addresses", &ready }, { "notReadyAddresses", &unready }, { "ports", &ports });
+	FIELDS_READ(json, SUBSET_FIELDS);
 	*slice = (struct object_slice){ .name = o->name,
 		.index = (unsigned)o->slice_count,
 		.service = field_is_label(o->name) ? o->name : NULL,
 		.family = family };
 	read_subset_addresses(r, ready, true, slice);
-	read_subset_addresses(r, unready, false, slice);
+	read_subset_addresses(r, not_ready, false, slice);
 	if (slice->endpoint_count == 0) {
 		free(slice->endpoints);
 		return;
@@ -155,7 +160,9 @@ read_subset(struct reader *r, struct json_object *json, uint8_t family, struct o
 void
 object_read_endpoints(struct reader *r, struct json_object *json, struct object *o)
 {
-	struct json_object *subsets = field(json, "subsets");
+	FIELDS_DECLARE(ENDPOINTS_FIELDS)
+
+	FIELDS_READ(json, ENDPOINTS_FIELDS);
 	size_t count = field_items(r, subsets, "subsets is not a list");
 
 	if (count == 0)
@@ -234,9 +241,10 @@ rfc3339_ns(const char *s)
 void
 object_read_trigger_time(struct reader *r, const struct meta *meta, struct object *o)
 {
-	struct json_object *json =
-	    field(meta->annotations, "endpoints.kubernetes.io/last-change-trigger-time");
-	const char *s = field_text(r, json, "an annotation is not a string");
+	FIELDS_DECLARE(ANNOTATIONS_FIELDS)
+
+	FIELDS_READ(meta->annotations, ANNOTATIONS_FIELDS);
+	const char *s = field_text(r, trigger_time, "an annotation is not a string");
 
 	if (s != NULL)
 		o->trigger_time_ns = rfc3339_ns(s);

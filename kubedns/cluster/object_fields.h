@@ -1,0 +1,83 @@
+/*
+ * The members of Kubernetes objects that DNS reads, one list for each JSON object:
+ *
+ *	X("its key", variable, inside)
+ *
+ * `variable` is what object.c and object_slices.c read it into; `inside` names the list of what is
+ * read inside its value, or is `whole`. kubedns/api/json_prune.c makes its tables of the same lists,
+ * so that what is read is what is kept: a variable that no list declares does not compile.
+ */
+#ifndef KUBEDNS_CLUSTER_OBJECT_FIELDS_H
+#define KUBEDNS_CLUSTER_OBJECT_FIELDS_H
+
+#define METADATA_FIELDS(X)                                                                         \
+	X("name", name, whole)                                                                     \
+	X("namespace", namespace, whole)                                                           \
+	X("resourceVersion", version, whole)                                                       \
+	X("annotations", annotations, annotations)
+
+/* What is read of some kinds' metadata besides; object.c reads it of any kind that has it. */
+#define SLICE_METADATA_FIELDS(X) X("labels", labels, slice_labels)
+#define NODE_METADATA_FIELDS(X)  X("labels", labels, node_labels)
+#define POD_METADATA_FIELDS(X)   X("deletionTimestamp", deletion, whole)
+
+#define ANNOTATIONS_FIELDS(X)                                                                      \
+	X("endpoints.kubernetes.io/last-change-trigger-time", trigger_time, whole)                 \
+	X("service.alpha.kubernetes.io/tolerate-unready-endpoints", tolerate_unready, whole)
+
+#define SERVICE_FIELDS(X) X("spec", spec, service_spec)
+#define SERVICE_SPEC_FIELDS(X)                                                                     \
+	X("type", type, whole)                                                                     \
+	X("clusterIP", cluster_ip, whole)                                                          \
+	X("clusterIPs", cluster_ips, whole)                                                        \
+	X("ports", ports, port)                                                                    \
+	X("externalName", external_name, whole)                                                    \
+	X("publishNotReadyAddresses", publish_not_ready, whole)
+
+#define PORT_FIELDS(X)                                                                             \
+	X("name", name, whole)                                                                     \
+	X("protocol", protocol, whole)                                                             \
+	X("port", number, whole)
+
+#define SLICE_LABELS_FIELDS(X) X("kubernetes.io/service-name", service_name, whole)
+#define SLICE_FIELDS(X)                                                                            \
+	X("addressType", address_type, whole)                                                      \
+	X("endpoints", endpoints, slice_endpoint)                                                  \
+	X("ports", ports, port)
+#define SLICE_ENDPOINT_FIELDS(X)                                                                   \
+	X("addresses", addresses, whole)                                                           \
+	X("conditions", conditions, conditions)                                                    \
+	X("hostname", hostname, whole)
+#define CONDITIONS_FIELDS(X) X("ready", ready, whole)
+
+/* Of an endpoint of a slice (only --endpoint-pod-names needs it there) or of Endpoints. */
+#define ENDPOINT_TARGET_FIELDS(X) X("targetRef", target_ref, target_ref)
+#define TARGET_REF_FIELDS(X)                                                                       \
+	X("kind", kind, whole)                                                                     \
+	X("name", name, whole)
+
+#define ENDPOINTS_FIELDS(X) X("subsets", subsets, subset)
+#define SUBSET_FIELDS(X)                                                                           \
+	X("addresses", ready, address)                                                             \
+	X("notReadyAddresses", not_ready, address)                                                 \
+	X("ports", ports, port)
+#define ADDRESS_FIELDS(X)                                                                          \
+	X("ip", ip, whole)                                                                         \
+	X("hostname", hostname, whole)
+
+#define POD_FIELDS(X) X("status", status, pod_status)
+#define POD_STATUS_FIELDS(X)                                                                       \
+	X("phase", phase, whole)                                                                   \
+	X("podIP", pod_ip, whole)                                                                  \
+	X("podIPs", pod_ips, pod_ip)
+#define POD_IP_FIELDS(X) X("ip", ip, whole)
+
+#define NODE_LABELS_FIELDS(X)                                                                      \
+	X("topology.kubernetes.io/zone", zone, whole)                                              \
+	X("topology.kubernetes.io/region", region, whole)                                          \
+	X("failure-domain.beta.kubernetes.io/zone", old_zone, whole)                               \
+	X("failure-domain.beta.kubernetes.io/region", old_region, whole)
+
+#define CONFIGMAP_FIELDS(X) X("data", data, whole)
+
+#endif
