@@ -10,9 +10,9 @@ void
 conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
     size_t len, char *error)
 {
-	uint64_t hash = text ? hash_fnv1a(HASH_START, text, len) : 0;
+	uint64_t hash = text ? hash64(HASH_START, text, len) : 0;
 	if (error)
-		hash = hash_fnv1a(hash, error, strlen(error));
+		hash = hash64(hash, error, strlen(error));
 	bool news = hash != key->hash || (error == NULL) != (key->error == NULL);
 	if (error && news) {
 		log_errorx("conf %s: %s: %s; keeping previous", subject, name, error);

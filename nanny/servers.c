@@ -248,7 +248,7 @@ servers_hash(const struct servers_file *file)
 {
 	size_t len;
 	char *text = render_body(file, 0, &len);
-	uint64_t hash = hash_fnv1a(HASH_START, text, len);
+	uint64_t hash = hash64(HASH_START, text, len);
 	free(text);
 	return hash;
 }

@@ -11,7 +11,7 @@ static void
 endpoint_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes, size_t len,
     uint8_t key[4])
 {
-	uint32_t hash = hash_bytes(tree->seed ^ (uint64_t)owner->id << 32, bytes, len);
+	uint32_t hash = label_hash(tree->seed ^ (uint64_t)owner->id << 32, bytes, len);
 
 	memcpy(key, &hash, sizeof hash);
 }

@@ -5,9 +5,9 @@
 #ifndef TREECACHE_INTERNAL_H
 #define TREECACHE_INTERNAL_H
 
-#include <endian.h>
 #include <string.h>
 
+#include "lib/hash.h"
 #include "treecache/treecache.h"
 
 struct garbage {
@@ -41,43 +41,13 @@ void *cow_edit(struct treecache *cache, void *block, size_t size);
 /* Frees `block` now if no reader can have seen it, else after the grace period. NULL is fine. */
 void cow_drop(struct treecache *cache, const void *block);
 
-enum { LABEL_PAD = 7 }; /* readable behind a label's end: both of these read whole words */
+enum { LABEL_PAD = HASH_PAD }; /* readable behind a label's end */
 
-/* The next `len` bytes, those above the eighth left out, as a number. */
-static inline uint64_t
-word_of(const uint8_t *bytes, size_t len)
-{
-	uint64_t word;
-
-	memcpy(&word, bytes, 8);
-	word = le64toh(word);
-	return len >= 8 ? word : len == 0 ? 0 : word << (64 - 8 * len) >> (64 - 8 * len);
-}
-
-/* 32 bits of hash over `len` bytes. */
+/* 32 bits of hash over `len` bytes, LABEL_PAD more of them readable. */
 static inline uint32_t
-hash_bytes(uint64_t seed, const uint8_t *bytes, size_t len)
+label_hash(uint64_t seed, const uint8_t *bytes, size_t len)
 {
-	uint64_t h = seed ^ len;
-
-	for (;; bytes += 8, len -= 8) {
-		/* Both halves of the product:
-		 * no input bit can be cancelled without knowing the seed. */
-		unsigned __int128 product =
-		    (unsigned __int128)(h ^ word_of(bytes, len)) * (seed | 1);
-		h = (uint64_t)product ^ (uint64_t)(product >> 64);
-		if (len <= 8)
-			return (uint32_t)(h ^ h >> 32);
-	}
-}
-
-static inline bool
-bytes_equal(const uint8_t *a, const uint8_t *b, size_t len)
-{
-	for (; len > 8; a += 8, b += 8, len -= 8)
-		if (memcmp(a, b, 8) != 0) /* one instruction */
-			return false;
-	return word_of(a, len) == word_of(b, len);
+	return hash_fold(hash64_padded(seed, bytes, len));
 }
 
 /* --- index.c: a B+ tree;

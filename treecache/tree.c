@@ -9,7 +9,7 @@ label_is(const struct node *node, uint32_t hash, const uint8_t *label)
 {
 	/* The lengths first: another label's hash may be the same, and its bytes fewer. */
 	return node->hash == hash && node->label[0] == label[0] &&
-	       bytes_equal(node->label + 1, label + 1, label[0]);
+	       bytes_equal_padded(node->label + 1, label + 1, label[0]);
 }
 
 const struct node *
@@ -38,7 +38,7 @@ tree_child(const struct tree *tree, const struct node *parent, const uint8_t *la
 {
 	if (parent->children == NULL)
 		return NULL;
-	return branch_find(parent->children, 0, hash_bytes(tree->seed, label, 1u + *label), label);
+	return branch_find(parent->children, 0, label_hash(tree->seed, label, 1u + *label), label);
 }
 
 /* --- paths --- */
@@ -78,7 +78,7 @@ send_on(const struct tree *tree, struct tree_path *path, const struct node *node
 		return false;
 	}
 	path->label = next_label(path);
-	path->hash = hash_bytes(tree->seed, path->label, 1u + *path->label);
+	path->hash = label_hash(tree->seed, path->label, 1u + *path->label);
 	path->shift = 0;
 	path->at = node->children;
 	fetch(path->at);

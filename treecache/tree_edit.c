@@ -130,7 +130,7 @@ replace_child(
 static struct node *
 edit_child(struct treecache *cache, struct node *parent, const uint8_t *label)
 {
-	uint32_t hash = hash_bytes(cache->next.seed, label, 1u + *label);
+	uint32_t hash = label_hash(cache->next.seed, label, 1u + *label);
 	const struct node *found =
 	    parent->children == NULL ? NULL : branch_find(parent->children, 0, hash, label);
 	struct node *node;

@@ -7,6 +7,7 @@
 
 #include "kubedns/cluster/pod_table.h"
 #include "kubedns/cluster/store.h"
+#include "lib/hash.h"
 #include "lib/table.h"
 
 enum { STAMPS_MAX = 4096 };
@@ -85,9 +86,6 @@ struct store {
 	struct stamp stamps[STAMPS_MAX];
 	size_t stamp_count;
 };
-
-/* Goes on with a hash over `len` bytes; seeded by the first `hash`. */
-uint64_t store_hash(uint64_t hash, const void *bytes, size_t len);
 
 /* 64 bits over two names, keyed by the tree's seed. */
 uint64_t store_hash_names(const struct store *store, const char *a, const char *b);

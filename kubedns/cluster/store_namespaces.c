@@ -2,22 +2,14 @@
 #include <string.h>
 
 #include "kubedns/cluster/store_internal.h"
-#include "lib/hash.h"
 #include "lib/xalloc.h"
-
-uint64_t
-store_hash(uint64_t hash, const void *bytes, size_t len)
-{
-	hash = hash_fnv1a(hash, bytes, len);
-	return (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
-}
 
 uint64_t
 store_hash_names(const struct store *store, const char *a, const char *b)
 {
-	uint64_t hash = store_hash(treecache_next(store->cache)->seed, a, strlen(a) + 1);
+	uint64_t hash = hash64(treecache_next(store->cache)->seed, a, strlen(a) + 1);
 
-	return store_hash(hash, b, strlen(b));
+	return hash64(hash, b, strlen(b));
 }
 
 /* A resourceVersion is opaque to clients, but it is a number in every store that there is; kept for
@@ -30,7 +22,7 @@ store_version(const char *text)
 	if (*text == '\0')
 		return 0;
 	uint64_t number = strtoull(text, &end, 10);
-	return *end == '\0' ? number : store_hash(1, text, strlen(text)) | UINT64_C(1) << 63;
+	return *end == '\0' ? number : hash64(HASH_START, text, strlen(text)) | UINT64_C(1) << 63;
 }
 
 bool

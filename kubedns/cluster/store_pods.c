@@ -18,7 +18,8 @@ show_addr(struct store *store, const struct addr *addr, uint32_t number, bool pr
 {
 	struct share key = { .number = number, .addr = *addr };
 
-	key.hash = (uint32_t)store_hash(number, addr->bytes, addr_len(addr));
+	key.hash = (uint32_t)hash64(
+	    treecache_next(store->cache)->seed + number, addr->bytes, addr_len(addr));
 	struct share *share = table_find(&store->shares, key.hash, same_share, &key);
 	if (present && pods_has(treecache_next(store->cache), addr, number)) {
 		if (share == NULL) {

@@ -24,7 +24,7 @@ same_service(const void *entry, const void *key)
 static uint32_t
 service_hash(const struct store *store, const struct namespace *namespace, const uint8_t *label)
 {
-	return (uint32_t)store_hash(
+	return (uint32_t)hash64(
 	    treecache_next(store->cache)->seed + namespace->number, label, label[0] + 1u);
 }
 

@@ -23,7 +23,7 @@ same_slice(const void *entry, const void *key)
 static uint32_t
 slice_hash(const struct store *store, const struct slice_key *key)
 {
-	return (uint32_t)store_hash(treecache_next(store->cache)->seed + key->namespace->number,
+	return (uint32_t)hash64(treecache_next(store->cache)->seed + key->namespace->number,
 		   key->name, strlen(key->name)) +
 	       key->index * UINT32_C(0x9e3779b1);
 }
@@ -71,7 +71,8 @@ get_ports(struct store *store, const struct object_port *from, size_t count)
 	ports->count = (uint32_t)count;
 	for (size_t i = 0; i < count; i++)
 		records_port(&ports->items[i], &from[i]);
-	ports->hash = (uint32_t)store_hash(count, ports->items, count * sizeof ports->items[0]);
+	ports->hash = (uint32_t)hash64(treecache_next(store->cache)->seed + count, ports->items,
+	    count * sizeof ports->items[0]);
 	struct ports *known = table_find(&store->ports, ports->hash, same_ports, ports);
 	if (known != NULL) {
 		free(ports);

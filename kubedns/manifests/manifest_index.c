@@ -26,33 +26,25 @@ manifest_index_free(struct manifest_index *index)
 	*index = (struct manifest_index){ 0 };
 }
 
-/* Hashed with its NUL, so that fields cannot run into each other. */
+/* Strings are hashed with their NUL, so that fields cannot run into each other. */
 static uint64_t
 hash_text(uint64_t hash, const char *s)
 {
-	return s == NULL ? hash_fnv1a(hash, "\1", 2) : hash_fnv1a(hash, s, strlen(s) + 1);
+	return s == NULL ? hash64(hash, "\1", 2) : hash64(hash, s, strlen(s) + 1);
 }
 
 static uint64_t
 hash_number(uint64_t hash, uint64_t number)
 {
-	return hash_fnv1a(hash, &number, sizeof(number));
-}
-
-static uint64_t
-mix(uint64_t hash)
-{
-	hash ^= hash >> 32;
-	hash *= 0xd6e8feb86659fd93;
-	return hash ^ hash >> 32;
+	return hash64(hash, &number, sizeof(number));
 }
 
 static uint64_t
 hash_key(const struct manifest_index *index, enum object_kind kind, const char *namespace,
     const char *name)
 {
-	uint64_t hash = hash_number(index->seed ^ 0xcbf29ce484222325, kind);
-	return mix(hash_text(hash_text(hash, namespace), name));
+	uint64_t hash = hash_number(index->seed, kind);
+	return hash_text(hash_text(hash, namespace), name);
 }
 
 static struct manifest_entry **
@@ -155,7 +147,7 @@ manifest_index_remove(struct manifest_index *index, struct manifest_entry *entry
 static uint64_t
 hash_addr(uint64_t hash, const struct addr *addr)
 {
-	return hash_fnv1a(hash_number(hash, addr->family), addr->bytes, addr_len(addr));
+	return hash64(hash_number(hash, addr->family), addr->bytes, addr_len(addr));
 }
 
 static uint64_t
@@ -210,8 +202,7 @@ manifest_digest(const struct manifest_index *index, const struct object *object)
 	for (size_t i = 0; i < object->data_count; i++) {
 		hash = hash_text(hash, object->data[i].key);
 		hash = hash_number(hash, object->data[i].len);
-		hash = hash_fnv1a(hash, object->data[i].value, object->data[i].len);
+		hash = hash64(hash, object->data[i].value, object->data[i].len);
 	}
-	hash = mix(hash);
 	return hash != 0 ? hash : 1;
 }

@@ -58,12 +58,24 @@ a_good_content_ends_the_error_and_the_same_bad_one_after_it_counts_again(void **
 	assert_false(key.present);
 }
 
+/* Whether padded or not, the same; every byte, the length and the seed count. */
 static void
-the_hash_is_fnv_1a(void **state)
+the_hash_covers_every_byte_and_the_length(void **state)
 {
+	uint8_t bytes[32 + HASH_PAD] = "abcdefghijklmnopqrstuvwxyz012345";
+
 	(void)state;
-	assert_true(hash_fnv1a(HASH_START, "", 0) == UINT64_C(0xcbf29ce484222325));
-	assert_true(hash_fnv1a(HASH_START, "foobar", 6) == UINT64_C(0x85944171f73967e8));
+	for (size_t len = 0; len <= 32; len++) {
+		uint64_t hash = hash64(HASH_START, bytes, len);
+		assert_true(hash == hash64_padded(HASH_START, bytes, len));
+		assert_true(hash != hash64(HASH_START + 2, bytes, len));
+		assert_true(len == 0 || hash != hash64(HASH_START, bytes, len - 1));
+		for (size_t i = 0; i < len; i++) {
+			bytes[i] ^= 1;
+			assert_true(hash != hash64(HASH_START, bytes, len));
+			bytes[i] ^= 1;
+		}
+	}
 }
 
 int
@@ -74,7 +86,7 @@ main(void)
 		cmocka_unit_test_teardown(
 		    a_good_content_ends_the_error_and_the_same_bad_one_after_it_counts_again,
 		    finish),
-		cmocka_unit_test(the_hash_is_fnv_1a),
+		cmocka_unit_test(the_hash_covers_every_byte_and_the_length),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,7 +149,7 @@ labels_with_one_hash_are_kept_apart(void **state)
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint8_t label[16] = { 6 };
 		snprintf((char *)label + 1, 8, "%06u", i);
-		hashes[i] = (uint64_t)hash_bytes(17, label, 7) << 32 | i;
+		hashes[i] = (uint64_t)label_hash(17, label, 7) << 32 | i;
 	}
 	qsort(hashes, TRIES, sizeof *hashes, by_hash);
 	for (unsigned i = 0; i + 1 < TRIES; i++) {
