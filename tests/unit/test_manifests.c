@@ -1,5 +1,6 @@
 /* Manifests as a source of events: what a change of the files sends, and what a broken file does
  * not. */
+#include "kubedns/manifests/manifests.h"
 #include "tests/unit/manifests_fixture.h"
 
 static void

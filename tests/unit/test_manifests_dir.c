@@ -1,4 +1,5 @@
 /* The directory of manifests itself: missing, swapped, unreadable, large. */
+#include "kubedns/manifests/manifests.h"
 #include "tests/unit/manifests_fixture.h"
 
 static void
