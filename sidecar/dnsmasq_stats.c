@@ -9,7 +9,7 @@
 #include "sidecar/dnsmasq_stats.h"
 #include "lib/clock.h"
 
-enum { POLL_TIMEOUT_MS = 1000 };
+enum { POLL_TIMEOUT_MS = 1000, MARKER_MIN = 512 /* the nanny's first generation */ };
 
 static const char *const names[STAT_COUNT] = {
 	[STAT_HITS] = "hits.bind.",
@@ -80,6 +80,16 @@ is_marker(const struct server *server)
 	return server->addr.family == AF_INET && b[0] == 127 && (b[1] != 0 || b[2] != 0);
 }
 
+/* The generation that a marker's address stands for; 0 for the nanny's own answers in
+ * 127.0.1.0/24. */
+static uint32_t
+marker_generation(const struct server *server)
+{
+	const uint8_t *b = server->addr.bytes;
+	uint32_t number = (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+	return number >= MARKER_MIN ? number : 0;
+}
+
 struct reading {
 	struct dnsmasq_stats_sample *sample;
 	enum dnsmasq_stats_stat stat;
@@ -107,9 +117,10 @@ read_string(void *arg, const uint8_t *text, size_t len)
 		return;
 	if (dnsmasq_stats_parse_upstream(text, len, &upstream) < 0)
 		sample->malformed++;
-	else if (is_marker(&upstream.server))
-		return;
-	else if (sample->upstream_count == UPSTREAMS_MAX)
+	else if (is_marker(&upstream.server)) {
+		if (marker_generation(&upstream.server) != 0)
+			sample->generation = marker_generation(&upstream.server);
+	} else if (sample->upstream_count == UPSTREAMS_MAX)
 		sample->dropped++;
 	else
 		sample->upstreams[sample->upstream_count++] = upstream;
@@ -157,58 +168,56 @@ find_upstream(struct dnsmasq_stats *cache, const struct server *server)
 	return NULL;
 }
 
-/* A free place, or that of an upstream that is gone; NULL if all are in use. */
-static struct upstream *
-new_upstream(struct dnsmasq_stats *cache, const struct server *server)
+/* Whether dnsmasq has another configuration than at the reading before. */
+static bool
+is_reconfigured(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample)
 {
-	struct upstream *upstream = NULL;
+	if (sample->generation != cache->generation ||
+	    sample->upstream_count != cache->upstream_count)
+		return true;
+	for (size_t i = 0; i < sample->upstream_count; i++)
+		if (find_upstream(cache, &sample->upstreams[i].server) == NULL)
+			return true;
+	return false;
+}
 
-	if (cache->upstream_count < UPSTREAMS_MAX)
-		upstream = &cache->upstreams[cache->upstream_count++];
-	for (size_t i = 0; upstream == NULL && i < UPSTREAMS_MAX; i++)
-		if (!cache->upstreams[i].present)
-			upstream = &cache->upstreams[i];
-	if (upstream != NULL)
-		*upstream = (struct upstream){ .server = *server };
-	return upstream;
+/* The upstreams of another configuration. Their counts begin with it, at what dnsmasq says now:
+ * nothing tells what of that was another server's. */
+static void
+start_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample)
+{
+	cache->upstream_count = sample->upstream_count;
+	for (size_t i = 0; i < sample->upstream_count; i++)
+		cache->upstreams[i] = (struct upstream){ .server = sample->upstreams[i].server,
+			.last_queries = sample->upstreams[i].queries,
+			.last_failed = sample->upstreams[i].failed };
 }
 
 /*
- * dnsmasq re-uses the record of a removed server line for an added one, counts included, so a
- * server that appears while another disappears comes with the other's past: that is taken as its
- * starting point, not as its queries.
+ * dnsmasq gives the record of a server line that goes to the line that takes its place, counts
+ * included, and servers.bind sums the records of one address: after a change of its servers a count
+ * may be another server's. Counts therefore belong to one configuration, which the marker's address
+ * in the same answer names; where there is no nanny, the set of servers does.
  */
 static void
 update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample, bool anew,
     int64_t now_ns)
 {
-	bool vanished = false;
-
-	for (size_t i = 0; i < cache->upstream_count; i++) {
-		struct upstream *upstream = &cache->upstreams[i];
-		bool was = upstream->present;
-		upstream->present = false;
-		for (size_t j = 0; j < sample->upstream_count; j++)
-			if (server_equal(&upstream->server, &sample->upstreams[j].server))
-				upstream->present = true;
-		vanished |= was && !upstream->present;
+	if (is_reconfigured(cache, sample)) {
+		start_upstreams(cache, sample);
+		cache->generation = sample->generation;
+		/* The first records that a dnsmasq has are nobody else's. */
+		bool own = anew || (!cache->seen && sample->generation == 0);
+		for (size_t i = 0; own && i < cache->upstream_count; i++)
+			cache->upstreams[i].last_queries = cache->upstreams[i].last_failed = 0;
 	}
 	for (size_t i = 0; i < sample->upstream_count; i++) {
 		const struct dnsmasq_stats_sample_upstream *now = &sample->upstreams[i];
 		struct upstream *upstream = find_upstream(cache, &now->server);
-		bool fresh = anew || upstream == NULL || !upstream->present;
-		if (upstream == NULL && (upstream = new_upstream(cache, &now->server)) == NULL) {
-			cache->upstreams_dropped++;
-			continue;
-		}
-		bool inherited = fresh && !anew && vanished && cache->seen;
-		uint32_t queries = growth(upstream->last_queries, now->queries, fresh);
-		uint32_t failed = growth(upstream->last_failed, now->failed, fresh);
-		upstream->present = true;
+		uint32_t queries = growth(upstream->last_queries, now->queries, anew);
+		uint32_t failed = growth(upstream->last_failed, now->failed, anew);
 		upstream->last_queries = now->queries;
 		upstream->last_failed = now->failed;
-		if (inherited)
-			continue;
 		upstream->queries += queries;
 		upstream->failed += failed;
 		if (cache->seen) { /* the first reading is dnsmasq's whole life,

@@ -1,12 +1,14 @@
 /*
  * dnsmasq's own statistics, asked for by its CHAOS names, made into counters that only ever grow.
  *
- * dnsmasq's numbers are 32 bits and start anew: all of them when it is restarted, insertions and
- * evictions also when a SIGHUP flushes its cache, an upstream's when its server line is replaced. A
- * number that fell is therefore a fresh start and counts from zero (unless it was about to wrap),
- * so nothing here goes backwards and little is lost.
+ * dnsmasq's numbers are 32 bits and restart from zero: all of them when dnsmasq is restarted,
+ * insertions and evictions also when a SIGHUP flushes its cache. A number that is less than before
+ * has restarted, unless it was about to wrap: what it says is then added to the total.
  *
- *	dnsmasq_stats_poller: timer --> hits.bind, misses.bind, ... servers.bind --> struct dnsmasq_stats_sample
+ * An upstream's counts belong to one configuration and begin at 0 with the next, because dnsmasq
+ * lets a new server line inherit the counts of the line that it replaces.
+ *
+ *	poller: timer --> hits.bind, misses.bind, ... servers.bind --> sample
  *	dnsmasq_stats_update: sample --> struct dnsmasq_stats
  */
 #ifndef SIDECAR_DNSMASQ_STATS_H
@@ -35,6 +37,7 @@ enum { CACHE_COUNTERS = STAT_SIZE, UPSTREAMS_MAX = 64, CACHE_ERROR_MAX = 96 };
 struct dnsmasq_stats_sample {
 	uint32_t counters[CACHE_COUNTERS];
 	uint32_t size;
+	uint32_t generation; /* of the nanny's servers file, by its marker; 0 without one */
 	size_t upstream_count;
 	unsigned malformed; /* strings of servers.bind that could not be read */
 	unsigned dropped;   /* upstreams beyond UPSTREAMS_MAX */
@@ -46,7 +49,6 @@ struct dnsmasq_stats_sample {
 
 struct upstream {
 	struct server server;
-	bool present; /* in the newest sample */
 	uint32_t last_queries, last_failed;
 	uint64_t queries, failed;
 	struct buckets recent_queries, recent_failed;
@@ -63,8 +65,9 @@ struct dnsmasq_stats {
 	double restarted_s, flushed_s; /* wall clock of the latest that was seen, 0 for none */
 	double last_s;                 /* wall clock of the newest sample */
 	int64_t since_ns;              /* when the present state (up or not) began */
+	uint32_t generation;           /* that the upstreams' counts belong to */
 	size_t upstream_count;
-	struct upstream upstreams[UPSTREAMS_MAX];
+	struct upstream upstreams[UPSTREAMS_MAX]; /* of the newest reading */
 	struct buckets recent_hits, recent_misses;
 };
 

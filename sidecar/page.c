@@ -316,15 +316,12 @@ static void
 say_upstreams(struct html *html, const struct view *view)
 {
 	const struct dnsmasq_stats *c = view->cache;
-	size_t present = 0;
 
-	for (size_t i = 0; i < c->upstream_count; i++)
-		present += c->upstreams[i].present;
 	html_raw(html, "<section id=\"upstreams\" data-part aria-labelledby=\"h-upstreams\">\n"
 		       "<h2 id=\"h-upstreams\">Upstreams <small>whom dnsmasq asks, last 10 "
 		       "minutes</small></h2>\n"
 		       "<article class=\"card\">\n");
-	if (present == 0)
+	if (c->upstream_count == 0)
 		html_raw(html, c->seen
 				   ? "<p class=\"off\">None: dnsmasq has no server to ask.</p>\n"
 				   : "<p class=\"off\">Not known yet.</p>\n");
@@ -332,8 +329,7 @@ say_upstreams(struct html *html, const struct view *view)
 		html_raw(html, "<p class=\"off\">As dnsmasq last said; it does not say now.</p>\n");
 	html_raw(html, "<ul class=\"upstreams\">\n");
 	for (size_t i = 0; i < c->upstream_count; i++)
-		if (c->upstreams[i].present)
-			say_upstream(html, view, &c->upstreams[i]);
+		say_upstream(html, view, &c->upstreams[i]);
 	html_raw(html, "</ul>\n</article>\n</section>\n");
 }
 

@@ -104,7 +104,7 @@ dnsmasq_json(const struct view *view)
 		const struct upstream *u = &c->upstreams[i];
 		struct json_object *item = json_object_new_object();
 		put_text(item, "server", server_format(&u->server, server));
-		put_bool(item, "present", u->present);
+		put_bool(item, "present", true);
 		put_count(item, "queries", u->queries);
 		put_count(item, "failed", u->failed);
 		put_count(item, "recentQueries", buckets_sum(&u->recent_queries, view->now_ns));

@@ -244,7 +244,7 @@ judge_upstream(struct verdict *verdict, const struct view *view, const struct up
 	uint64_t asked = buckets_sum(&upstream->recent_queries, view->now_ns);
 	uint64_t bad = buckets_sum(&upstream->recent_failed, view->now_ns);
 
-	if (!upstream->present || asked < PAST_MIN || bad * 100 < asked * FAILED_PERCENT)
+	if (asked < PAST_MIN || bad * 100 < asked * FAILED_PERCENT)
 		return;
 	struct finding *finding = add(verdict, LEVEL_DEGRADED,
 	    "Upstream %s failed %s of %s queries in the last 10 minutes",

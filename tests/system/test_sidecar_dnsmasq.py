@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+from nanny_world import Server, World, constant
 
 from sidecar_world import NAME, PROGRAM, Dnsmasq, FakeDns, Sidecar, good, rcode, silent, until
 from waiting import free_port
@@ -168,6 +169,55 @@ def test_the_nannys_marker_is_no_upstream(upstream):
         with watch(dnsmasq) as sidecar:
             readings(sidecar, 1)
             assert [u["server"] for u in sidecar.status()["dnsmasq"]["upstreams"]] == [f"127.0.0.1:{upstream.port}"]
+
+
+def test_after_a_rollback_no_server_is_counted_with_anothers_queries():
+    """dnsmasq hands a server line's record, counts included, to the line that follows it at the same place, and sums the records of one
+    address: a server that answered all comes out of servers.bind with the failures of one that was put before it and taken back."""
+    good_one, bad = Server(constant("10.9.0.1")), Server(lambda *_: 2)
+    world = World()
+
+    def use(*servers):
+        world.write(upstreamNameservers=[str(server) for server in servers])
+        world.wait_config(lambda c: c["confirmed"] and c["upstreams"]["servers"] == [str(server) for server in servers])
+
+    def ask(count, prefix):
+        for i in range(count):
+            world.ask(f"{prefix}{i}.example.org")
+
+    try:
+        world.write(upstreamNameservers=[str(good_one)])
+        world.start()
+        with Sidecar(f"--dnsmasq-port={world.port}", "--dnsmasq-poll-interval-ms=100") as sidecar:
+            def shown(server):
+                found = [u for u in sidecar.status()["dnsmasq"]["upstreams"] if u["server"] == str(server)]
+                return found[0] if found else {}
+            readings(sidecar, 1)
+            ask(30, "a")
+            until(lambda: shown(good_one).get("recentQueries", 0) >= 30, what="the first server's queries")
+            use(bad)
+            readings(sidecar, 2)
+            ask(40, "b")
+            until(lambda: shown(bad).get("recentFailed", 0) >= 30, what="the second server's failures")
+            use(bad, good_one)
+            readings(sidecar, 2)
+            use(good_one)
+            readings(sidecar, 2)
+            lines = Dnsmasq.chaos(world, "servers")
+            inherited = [line for line in lines if line.startswith(str(good_one).replace(":", "#"))]
+            assert int(inherited[0].split(" ")[2]) >= 30, lines  # dnsmasq says that the good one failed
+            ask(30, "c")
+            until(lambda: shown(good_one).get("recentQueries", 0) >= 30, what="queries after the rollback")
+            after = shown(good_one)
+            assert (after["failed"], after["recentFailed"]) == (0, 0) and after["queries"] < 40, after
+            assert shown(bad) == {}
+            assert "fails" not in sidecar.status()["sentence"]
+            failures = {key: value for key, value in sidecar.metrics().items() if key[0] == "dnsmasq_upstream_failures_total"}
+            assert list(failures.values()) == [0], failures
+    finally:
+        world.close()
+        good_one.close()
+        bad.close()
 
 
 def test_every_path(dnsmasq, upstream):

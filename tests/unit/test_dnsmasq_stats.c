@@ -189,25 +189,50 @@ an_upstream_that_takes_anothers_place_does_not_inherit_its_queries(void **state)
 	read_numbers(1, 1, 0, 0);
 	UPSTREAMS("10.0.0.2#53 5001 10");
 	read_numbers(2, 2, 0, 0);
-	assert_int_equal(cache.upstreams[0].queries, 5000);
-	assert_false(cache.upstreams[0].present);
-	assert_int_equal(cache.upstreams[1].queries, 0);
+	assert_int_equal(cache.upstream_count, 1);
+	assert_int_equal(cache.upstreams[0].queries, 0);
 	UPSTREAMS("10.0.0.2#53 5004 11");
 	read_numbers(3, 3, 0, 0);
-	assert_int_equal(cache.upstreams[1].queries, 3);
-	assert_int_equal(cache.upstreams[1].failed, 1);
+	assert_int_equal(cache.upstreams[0].queries, 3);
+	assert_int_equal(cache.upstreams[0].failed, 1);
+}
+
+/* What is taken back leaves its counts to the server that stays. */
+static void
+counts_belong_to_a_generation_and_begin_again_with_it(void **state)
+{
+	(void)state;
+	sample.generation = 512;
+	UPSTREAMS("10.0.0.1#53 400 0");
+	read_numbers(1, 1, 0, 0);
+	assert_int_equal(cache.upstreams[0].queries, 0);
+	UPSTREAMS("10.0.0.1#53 420 0");
+	read_numbers(2, 2, 0, 0);
+	assert_int_equal(cache.upstreams[0].queries, 20);
+	sample.generation = 513;
+	UPSTREAMS("10.0.0.1#53 596 196");
+	read_numbers(3, 3, 0, 0);
+	assert_int_equal(cache.upstreams[0].queries, 0);
+	assert_int_equal(cache.upstreams[0].failed, 0);
+	assert_int_equal(buckets_sum(&cache.upstreams[0].recent_queries, now_ns), 0);
+	UPSTREAMS("10.0.0.1#53 600 196");
+	read_numbers(4, 4, 0, 0);
+	assert_int_equal(cache.upstreams[0].queries, 4);
+	assert_int_equal(buckets_sum(&cache.upstreams[0].recent_failed, now_ns), 0);
 }
 
 static void
-an_upstream_that_is_new_counts_from_zero(void **state)
+a_restarted_dnsmasq_with_another_generation_counts_from_its_start(void **state)
 {
 	(void)state;
-	UPSTREAMS("10.0.0.1#53 5 0");
+	sample.generation = 512;
+	UPSTREAMS("10.0.0.1#53 400 0");
+	read_numbers(100, 100, 0, 0);
+	sample.generation = 513;
+	UPSTREAMS("10.0.0.1#53 7 2");
 	read_numbers(1, 1, 0, 0);
-	UPSTREAMS("10.0.0.1#53 5 0", "10.0.0.2#53 3 3");
-	read_numbers(2, 2, 0, 0);
-	assert_int_equal(cache.upstreams[1].queries, 3);
-	assert_int_equal(buckets_sum(&cache.upstreams[1].recent_failed, now_ns), 3);
+	assert_int_equal(cache.upstreams[0].queries, 7);
+	assert_int_equal(cache.upstreams[0].failed, 2);
 }
 
 static void
@@ -270,7 +295,10 @@ main(void)
 		cmocka_unit_test_setup(upstreams_of_both_families, setup),
 		cmocka_unit_test_setup(
 		    an_upstream_that_takes_anothers_place_does_not_inherit_its_queries, setup),
-		cmocka_unit_test_setup(an_upstream_that_is_new_counts_from_zero, setup),
+		cmocka_unit_test_setup(
+		    counts_belong_to_a_generation_and_begin_again_with_it, setup),
+		cmocka_unit_test_setup(
+		    a_restarted_dnsmasq_with_another_generation_counts_from_its_start, setup),
 		cmocka_unit_test_setup(an_upstream_counts_on_after_a_restart, setup),
 		cmocka_unit_test_setup(the_table_of_upstreams_is_bounded, setup),
 		cmocka_unit_test_setup(the_hit_ratio_leaves_out_our_own_questions, setup),

@@ -180,8 +180,7 @@ an_upstream_that_fails_is_named(void **state)
 	result(DNSMASQ, CAUSE_OK, 1);
 	result(KUBEDNS, CAUSE_OK, 1);
 	cache.upstream_count = 1;
-	cache.upstreams[0] =
-	    (struct upstream){ .server = { { AF_INET, { 8, 8, 8, 8 } }, 53 }, .present = true };
+	cache.upstreams[0] = (struct upstream){ .server = { { AF_INET, { 8, 8, 8, 8 } }, 53 } };
 	buckets_add(&cache.upstreams[0].recent_queries, view.now_ns, 100);
 	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 9);
 	assert_verdict(LEVEL_WELL, "well");
@@ -258,8 +257,7 @@ there_are_never_more_findings_than_room(void **state)
 	cache.upstream_count = UPSTREAMS_MAX;
 	for (int i = 0; i < UPSTREAMS_MAX; i++) {
 		cache.upstreams[i] =
-		    (struct upstream){ .server = { { AF_INET, { 8, 8, 8, (uint8_t)i } }, 53 },
-			    .present = true };
+		    (struct upstream){ .server = { { AF_INET, { 8, 8, 8, (uint8_t)i } }, 53 } };
 		buckets_add(&cache.upstreams[i].recent_queries, view.now_ns, 100);
 		buckets_add(&cache.upstreams[i].recent_failed, view.now_ns, 100);
 	}
