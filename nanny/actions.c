@@ -127,7 +127,7 @@ start_asking(struct nanny *nanny)
 static void
 give_up(struct nanny *nanny)
 {
-	char *words = process_last_words(&nanny->process);
+	char *words = nanny_last_words(nanny);
 	char *text = xasprintf("%s; died %u times, %d of them within a minute: giving up", words,
 	    nanny->child.deaths, CHILD_DEATHS_MAX);
 	log_errorx("%s", text);

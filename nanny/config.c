@@ -128,14 +128,14 @@ config_apply(struct config *config, const struct confdir_set *set, const struct 
 	return changed;
 }
 
-/* Says once why a server of resolv.conf is passed over. */
-static void
-note_loop(struct config *config, char *why)
+/* Keeps why a server is passed over, in place of what was said before; true if that is news. */
+static bool
+note_loop(char **said, char *why)
 {
-	if (why && (config->loop == NULL || strcmp(why, config->loop) != 0))
-		log_errorx("resolv.conf: %s; not asked, cluster names go on", why);
-	free(config->loop);
-	config->loop = why;
+	bool news = why && (*said == NULL || strcmp(why, *said) != 0);
+	free(*said);
+	*said = why;
+	return news;
 }
 
 size_t
@@ -158,36 +158,41 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 		else
 			free(why);
 	}
-	note_loop(config, loop);
+	if (note_loop(&config->loop, loop))
+		log_errorx("resolv.conf: %s; not asked, cluster names go on", loop);
 	return count;
 }
 
+/* Adds the addresses of a server given by name; those that are dnsmasq itself are left out, the
+ * first with a word in `loop`. */
 static void
-add_name(struct route *route, const struct conf_server *by_name, const struct stub_hosts *names,
-    const struct loop_guard *guard)
+add_host(struct route *route, const struct conf_server *by_name, const struct stub_hosts *names,
+    const struct loop_guard *guard, char **loop)
 {
 	const struct stub_host *name = stub_hosts_get(names, by_name->host);
+	char text[SERVER_TEXT_MAX];
 	const char *why;
 	for (size_t i = 0; name && i < name->known_count; i++) {
 		struct server server = { .addr = name->known[i].addr,
 			.port = by_name->server.port };
-		if (loop_guard_is(guard, &server, &why))
-			log_neterr("name %s: its address %s", by_name->host, why);
-		else
+		if (!loop_guard_is(guard, &server, &why))
 			route_add_server(route, &server);
+		else if (*loop == NULL && name->known[i].current)
+			*loop = xasprintf("%s: its address %s %s", by_name->host,
+			    server_format(&server, text), why);
 	}
 }
 
 static void
 add_stub(struct routes *routes, const struct conf_stub *stub, const struct stub_hosts *names,
-    const struct loop_guard *guard, const struct server *unresolved)
+    const struct loop_guard *guard, const struct server *unresolved, char **loop)
 {
 	if (stub->count == 0)
 		return;
 	struct route *route = routes_add(routes, stub->domain);
 	for (size_t k = 0; k < stub->count; k++)
 		if (stub->servers[k].host[0])
-			add_name(route, &stub->servers[k], names, guard);
+			add_host(route, &stub->servers[k], names, guard, loop);
 		else
 			route_add_server(route, &stub->servers[k].server);
 	if (route->count == 0 && unresolved)
@@ -202,10 +207,13 @@ config_routes(struct config *config, const struct resolv *resolv, const struct s
 	struct server upstreams[CONF_UPSTREAMS_MAX];
 	size_t count = config_upstreams(config, resolv, guard, upstreams);
 	struct route *others = routes_add(&routes, "");
+	char *loop = NULL;
 	for (size_t i = 0; i < count; i++)
 		route_add_server(others, &upstreams[i]);
 	for (size_t i = 0; i < config->stubs.count; i++)
-		add_stub(&routes, &config->stubs.items[i], names, guard, unresolved);
+		add_stub(&routes, &config->stubs.items[i], names, guard, unresolved, &loop);
+	if (note_loop(&config->host_loop, loop))
+		log_errorx("stubDomains: %s; not asked", loop);
 	return routes;
 }
 
@@ -228,5 +236,6 @@ config_free(struct config *config)
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
 		conf_key_clear(&config->keys[i]);
 	free(config->loop);
+	free(config->host_loop);
 	*config = (struct config){ 0 };
 }

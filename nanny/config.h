@@ -24,7 +24,8 @@ struct config {
 	struct conf_stubs stubs;
 	struct conf_upstreams upstreams;
 	struct conf_key keys[CONFIG_KEY_COUNT];
-	char *loop; /* why a server of resolv.conf is not asked, else NULL */
+	char *loop;      /* why a server of resolv.conf is not asked, else NULL */
+	char *host_loop; /* the same of a stub server's name, else NULL */
 };
 
 /* What the keys are judged by, beside their own content. */

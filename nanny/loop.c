@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/clock.h"
 #include "lib/log.h"
+#include "lib/port.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
 
@@ -186,6 +188,18 @@ child_answered(struct nanny *nanny)
 	nanny_step(nanny, CHILD_ANSWERED);
 }
 
+/*
+ * Whether an answer came from the dnsmasq that was started. Another one may have the port: ours is
+ * then about to exit, within NANNY_OWN_MS. Sooner only the servers file tells them apart: the one
+ * that asks us about its generation has read ours.
+ */
+static bool
+answer_is_its_own(const struct nanny *nanny)
+{
+	return nanny->child.state != CHILD_STARTING ||
+	       clock_mono_ms() - nanny->spawned_ms >= NANNY_OWN_MS;
+}
+
 /* An argument that dnsmasq refuses at its first start will be refused for ever: that is for the
  * user to mend. */
 static bool
@@ -193,6 +207,22 @@ refuses_arguments(const struct nanny *nanny)
 {
 	return !nanny->child.was_ready && WIFEXITED(nanny->process.status) &&
 	       WEXITSTATUS(nanny->process.status) == 1;
+}
+
+char *
+nanny_last_words(const struct nanny *nanny)
+{
+	enum { EXIT_NETWORK = 2 }; /* dnsmasq(8) */
+	char *words = process_last_words(&nanny->process), holder[PORT_HOLDER_MAX];
+	bool network =
+	    WIFEXITED(nanny->process.status) && WEXITSTATUS(nanny->process.status) == EXIT_NETWORK;
+	if (!network || (port_holder(SOCK_STREAM, nanny->args.port, holder) == NULL &&
+			    port_holder(SOCK_DGRAM, nanny->args.port, holder) == NULL))
+		return words;
+	char *text = xasprintf("%s; port %u is held by %s: stop it, or give dnsmasq another --port",
+	    words, nanny->args.port, holder);
+	free(words);
+	return text;
 }
 
 static void
@@ -204,7 +234,7 @@ child_died(struct nanny *nanny)
 	nanny->stats.reloads_lost += nanny->asking && nanny->wanted_ms != 0;
 	nanny->asking = false;
 	bool expected = nanny->child.state == CHILD_STOPPING;
-	char *words = process_last_words(&nanny->process);
+	char *words = nanny_last_words(nanny);
 	if (!expected && refuses_arguments(nanny)) {
 		log_errorx("%s", words);
 		nanny_write_termination_log(nanny, words);
@@ -242,10 +272,10 @@ run_probe(struct nanny *nanny, int64_t now_ms)
 {
 	if (nanny->process.pid == 0 || now_ms < nanny->next_probe_ms)
 		return;
-	bool awaited = nanny->asking || nanny->child.state == CHILD_STARTING;
-	if (nanny->asking)
+	bool starting = nanny->child.state == CHILD_STARTING, awaited = nanny->asking || starting;
+	if (awaited)
 		dnsmasq_probe_ask_generation(nanny->dnsmasq_probe);
-	else
+	if (!nanny->asking)
 		dnsmasq_probe_ask_version(nanny->dnsmasq_probe);
 	nanny->next_probe_ms = now_ms + (awaited ? nanny->ask_gap_ms : NANNY_PROBE_MS);
 	if (awaited && nanny->ask_gap_ms < NANNY_ASK_MAX_MS)
@@ -318,10 +348,13 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 		process_read_log(&nanny->process);
 	if (fds[FD_CONFIG].revents || fds[FD_RESOLV].revents)
 		nanny_read_config(nanny, false);
-	if (fds[FD_ANSWERS].revents && dnsmasq_probe_read(nanny->dnsmasq_probe))
+	if (fds[FD_ANSWERS].revents && dnsmasq_probe_read(nanny->dnsmasq_probe) &&
+	    answer_is_its_own(nanny))
 		child_answered(nanny);
 	if (fds[FD_QUESTIONS].revents) {
 		uint32_t generation = dnsmasq_probe_answer(nanny->dnsmasq_probe);
+		if (generation && nanny->child.state == CHILD_STARTING)
+			child_answered(nanny);
 		if (generation)
 			generation_seen(nanny, generation);
 	}

@@ -2,6 +2,7 @@
 #include <ifaddrs.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nanny/loop_guard.h"
@@ -38,9 +39,24 @@ listens_everywhere(const struct loop_guard *guard)
 	return guard->listen_count == 0;
 }
 
+void
+loop_guard_set_service(struct loop_guard *guard, const char *host, const char *port)
+{
+	char *end;
+	unsigned long number = port ? strtoul(port, &end, 10) : 53;
+	guard->service = (struct server){ 0 };
+	if (host == NULL || addr_parse(host, &guard->service.addr) < 0 || number == 0 ||
+	    number > UINT16_MAX || (port && *end))
+		return;
+	guard->service.port = (uint16_t)number;
+}
+
 bool
 loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why)
 {
+	*why = "is the Service that leads to this pod: a forwarding loop";
+	if (guard->service.port != 0 && server_equal(&guard->service, server))
+		return true;
 	*why = "is dnsmasq itself: a forwarding loop";
 	if (server->port != guard->port)
 		return false;

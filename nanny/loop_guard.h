@@ -1,10 +1,11 @@
 /*
- * Which servers are dnsmasq itself: to forward there would go round in circles until every query in
- * the pod is lost.
+ * Which servers are dnsmasq itself: a query forwarded there comes back to be forwarded again, until
+ * dnsmasq's table of queries in flight is full.
  *
- * On 0.0.0.0 dnsmasq answers at every address of the pod and at all of 127.0.0.0/8. dnsmasq refuses
- * its interfaces' own addresses, but not 127.0.0.53, which a node's resolv.conf names where
- * systemd-resolved runs, and where in a pod nobody else listens.
+ * On 0.0.0.0 dnsmasq answers at every address of the pod and at all of 127.0.0.0/8. dnsmasq itself
+ * refuses the addresses of its interfaces, but not 127.0.0.53, which a node's resolv.conf names
+ * where systemd-resolved runs and where in a pod nothing else listens; nor the address of the
+ * Service that leads to this pod.
  */
 #ifndef NANNY_LOOP_GUARD_H
 #define NANNY_LOOP_GUARD_H
@@ -21,6 +22,7 @@ struct loop_guard {
 	uint16_t port;
 	const struct addr *listen; /* what dnsmasq was told; none: everything */
 	size_t listen_count;
+	struct server service;                   /* that leads to this pod; port 0: not known */
 	struct addr local[LOOP_GUARD_ADDRS_MAX]; /* addresses of this network namespace */
 	size_t local_count;
 	struct addr others[LOOP_GUARD_ADDRS_MAX]; /* loopback addresses at which
@@ -28,13 +30,17 @@ struct loop_guard {
 	size_t other_count;
 };
 
+/* Takes the Service's address and port, as the kubelet puts them into the environment; NULL or what
+ * is no address: not known. */
+void loop_guard_set_service(struct loop_guard *guard, const char *host, const char *port);
+
 /* Reads the interfaces' addresses and /proc/net/udp into `local` and `others`. */
 void loop_guard_refresh(struct loop_guard *guard);
 
 /* Adds to `others` what a line of /proc/net/udp says about `guard->port`. */
 void loop_guard_read_udp_line(struct loop_guard *guard, const char *line);
 
-/* Whether dnsmasq answers at `server`; `why` then gets a static reason. */
+/* Whether what is sent to `server` comes back to dnsmasq; `why` then gets a static reason. */
 bool loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why);
 
 /* Packets that the kernel dropped for full buffers of sockets bound to `port`,

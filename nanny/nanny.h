@@ -31,6 +31,7 @@
 
 enum {
 	NANNY_PROBE_MS = 1000, /* between questions to a dnsmasq that is well */
+	NANNY_OWN_MS = 2000,   /* a dnsmasq that cannot listen has exited by then */
 	NANNY_READY_MS = 5000, /* without an answer for so long it is not ready */
 	NANNY_ASK_MIN_MS =
 	    2, /* between questions while something is awaited; doubled up to the next */
@@ -107,6 +108,9 @@ void nanny_step(struct nanny *nanny, enum child_event event);
 
 /* Does the actions of a table's step, a set of enum child_action. */
 void nanny_act(struct nanny *nanny, unsigned actions);
+
+/* How the last dnsmasq ended; where it could not listen, who has its port. Caller frees. */
+char *nanny_last_words(const struct nanny *nanny);
 
 /* Writes the last words to the container's termination log, where the kubelet looks for them. */
 void nanny_write_termination_log(const struct nanny *nanny, const char *text);

@@ -11,7 +11,7 @@ import time
 
 import dns.message
 import pytest
-from nanny_world import ARGS, Server, World, constant
+from nanny_world import ARGS, DNSMASQ, Server, World, constant
 from waiting import alive, wait_for
 
 
@@ -448,3 +448,18 @@ def test_a_full_file_system_keeps_what_is_in_force(upstream):
         world.stop()
         subprocess.run(["umount", world.run], check=True)
         world.close()
+
+
+def test_a_foreign_dnsmasq_on_the_port_is_not_taken_for_its_own(world):
+    foreign = subprocess.Popen([DNSMASQ, "-k", "-C", "/dev/null", "--pid-file=", "--no-resolv", "--no-hosts", f"--port={world.port}", "--log-facility=-"],
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        wait_for(world.answers)
+        world.start(ready=False)
+        assert world.wait_exit() == 1
+        assert "answers" not in world.log(), world.log()
+        assert "Address already in use" in world.log() and f"port {world.port} is held by " in world.log()
+        assert foreign.poll() is None
+    finally:
+        foreign.kill()
+        foreign.wait()

@@ -159,3 +159,22 @@ def test_names_come_and_go_as_a_difference(world, zone, stubs):
     wait_for(lambda: known(world.config(), "ns3.test"))
     assert [n["name"] for n in world.config()["names"]] == ["ns2.test", "ns3.test"]
     assert sum(name == "ns2.test." for name, _ in zone.server.asked) == asked  # it stayed, and was not asked again
+
+
+def test_a_name_that_is_dnsmasq_itself_is_said_once_and_not_asked(world):
+    """Said when it is found, not at each refresh, and again when it is another address."""
+    found = {"ns.acme.example.": "127.0.0.1"}
+    resolver = Server(lambda name, rdtype: [(name, 5, "A", found[name])] if rdtype == "A" else [])
+    try:
+        world.write(stubDomains={"acme.test": [f"ns.acme.example:{world.port}"]}, upstreamNameservers=[str(resolver)])
+        world.start("-syncInterval=100ms")
+        world.wait_log("ns.acme.example: its address 127.0.0.1")
+        assert world.ask("x.acme.test") == "SERVFAIL"
+        asked = len(resolver.asked)
+        wait_for(lambda: len(resolver.asked) >= asked + 2, timeout=30)  # refreshed, both families
+        said = [line for line in world.lines if "its address" in line]
+        assert len(said) == 1 and "not asked" in said[0], world.log()
+        found["ns.acme.example."] = "127.0.0.2"
+        world.wait_log("ns.acme.example: its address 127.0.0.2", timeout=30)
+    finally:
+        resolver.close()

@@ -95,6 +95,22 @@ finally:
         space.close()
 
 
+def test_the_service_that_leads_here_is_refused_as_upstream(world):
+    """The kubelet says the Service's address in the environment; it is no address of the pod."""
+    before = Server(constant("10.9.0.1"))
+    try:
+        world.write(upstreamNameservers=[str(before)])
+        world.start(env={**os.environ, "KUBE_DNS_SERVICE_HOST": "10.96.0.10", "KUBE_DNS_SERVICE_PORT": "53"})
+        world.write(upstreamNameservers=["10.96.0.10"])
+        refused = world.wait_config(lambda c: c["refused"])["refused"]
+        assert "10.96.0.10:53 is the Service that leads to this pod" in refused[0]["reason"], refused
+        assert world.ask("a.test") == "10.9.0.1"
+        world.write(upstreamNameservers=["10.96.0.10:5353"])
+        world.wait_config(lambda c: not c["refused"])
+    finally:
+        before.close()
+
+
 def test_kube_dns_arguments_unchanged(world):
     upstream, kubedns = Server(constant("10.9.0.1")), Server(constant("10.96.0.1"))
     args = [a.replace("10053", str(kubedns.port)) for a in KUBE_DNS]

@@ -66,8 +66,9 @@ an_address_where_something_else_listens_is_not_ours(void **state)
 	    "  375: 0100007F:0035 00000000:0000 07 00000000:00000000 "
 	    "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
 	assert_true(is_self(&guard, "127.0.0.1"));
-	loop_guard_read_udp_line(&guard, "  sl  local_address rem_address   st tx_queue rx_queue tr "
-					"tm->when retrnsmt   uid  timeout inode ref pointer drops");
+	loop_guard_read_udp_line(&guard,
+	    "  sl  local_address rem_address   st tx_queue rx_queue tr "
+	    "tm->when retrnsmt   uid  timeout inode ref pointer drops");
 	loop_guard_read_udp_line(&guard, "  375: 3600007F:1389 00000000:0000 07");
 	assert_true(is_self(&guard, "127.0.0.54"));
 }
@@ -104,6 +105,27 @@ dnsmasq_log_lines_have_levels(void **state)
 	    process_log_level("ignoring nameserver 127.0.0.1 - local interface"), LOG_LEVEL_WARN);
 }
 
+static void
+the_service_that_leads_here_is_a_loop_at_its_own_port(void **state)
+{
+	(void)state;
+	struct addr loopback = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } };
+	struct loop_guard guard = { .port = 10153, .listen = &loopback, .listen_count = 1 };
+	struct server service = { .addr = { AF_INET, { 10, 96, 0, 10 } }, .port = 53 };
+	const char *why;
+	assert_false(loop_guard_is(&guard, &service, &why));
+	loop_guard_set_service(&guard, "10.96.0.10", "53");
+	assert_true(loop_guard_is(&guard, &service, &why));
+	service.port = 5353;
+	assert_false(loop_guard_is(&guard, &service, &why));
+	static const char *const unknown[][2] = { { NULL, NULL }, { "", "53" },
+		{ "10.96.0.10", "0" }, { "10.96.0.10", "5x" }, { "10.96.0.10", "65536" } };
+	for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+		loop_guard_set_service(&guard, unknown[i][0], unknown[i][1]);
+		assert_int_equal(guard.service.port, 0);
+	}
+}
+
 int
 main(void)
 {
@@ -112,6 +134,7 @@ main(void)
 		cmocka_unit_test(an_address_where_something_else_listens_is_not_ours),
 		cmocka_unit_test(told_addresses_are_all_that_is_ours),
 		cmocka_unit_test(dnsmasq_log_lines_have_levels),
+		cmocka_unit_test(the_service_that_leads_here_is_a_loop_at_its_own_port),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
