@@ -13,7 +13,7 @@ enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 static char *
 certificate(const struct api_stream *s)
 {
-	const struct api_server *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->server;
 	const char *text = s->curl_error;
 	long verified = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
@@ -38,7 +38,7 @@ certificate(const struct api_stream *s)
 char *
 api_error_transport(const struct api_stream *s, CURLcode code)
 {
-	const struct api_server *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->server;
 	long os_error = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_OS_ERRNO, &os_error);
 	switch (code) {
@@ -98,8 +98,8 @@ char *
 api_error_status(const struct api_stream *s)
 {
 	const struct api_resource *r = s->resource;
-	const struct api_server *c = &s->watch->cluster;
-	const char *verb = s->verb == VERB_WATCH ? "watch" : "list";
+	const struct api_server *c = &s->watch->server;
+	const char *verb = s->verb == API_VERB_WATCH ? "watch" : "list";
 	char says[400];
 	server_says(s, says, sizeof(says));
 	switch (s->status) {

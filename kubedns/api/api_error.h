@@ -1,4 +1,4 @@
-/* Failures of the API in words: what, where, and what to do. Private to stream.c. */
+/* Failures of the API in words: what, where, and what to do. Private to api_stream.c. */
 #ifndef KUBEDNS_API_API_ERROR_H
 #define KUBEDNS_API_API_ERROR_H
 
@@ -6,7 +6,7 @@
 
 struct api_stream;
 
-/* Why no answer came. Caller frees. */
+/* Why there was no answer. Caller frees. */
 char *api_error_transport(const struct api_stream *s, CURLcode code);
 
 /* What the server said instead of the objects. Caller frees. */

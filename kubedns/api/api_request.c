@@ -76,7 +76,7 @@ api_request_clear(struct api_stream *s)
 static void
 set_headers(struct api_stream *s)
 {
-	const struct api_server *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->server;
 	add_header(s, "Accept: application/json");
 	if (c->host)
 		add_header(s, c->host);
@@ -88,14 +88,14 @@ set_headers(struct api_stream *s)
 	}
 	curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->headers);
 	curl_easy_setopt(s->easy, CURLOPT_USERAGENT, s->watch->user_agent);
-	if (s->verb == VERB_LIST)
+	if (s->verb == API_VERB_LIST)
 		curl_easy_setopt(s->easy, CURLOPT_ACCEPT_ENCODING, "gzip");
 }
 
 static void
 set_connection(struct api_stream *s)
 {
-	const struct api_server *c = &s->watch->cluster;
+	const struct api_server *c = &s->watch->server;
 	CURL *e = s->easy;
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);

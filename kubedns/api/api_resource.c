@@ -1,5 +1,4 @@
-/* What is watched: the API's names for it. */
-#include "kubedns/api/api_stream.h"
+#include "kubedns/api/api_resource.h"
 
 static const char core[] = "/api/v1", discovery[] = "/apis/discovery.k8s.io/v1";
 
@@ -27,13 +26,13 @@ const struct api_resource api_resources[API_COUNT] = {
 	    .namespaced = true },
 };
 
-const int api_stream_codes[CODE_COUNT - 2] = { 200, 400, 401, 403, 404, 410, 422, 429, 500, 502,
-	503, 504 };
+const int api_codes[API_CODE_COUNT - 2] = { 200, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503,
+	504 };
 
-const char *const api_stream_event_names[API_STREAM_EVENT_COUNT] = {
-	[API_STREAM_ADDED] = "ADDED",
-	[API_STREAM_MODIFIED] = "MODIFIED",
-	[API_STREAM_DELETED] = "DELETED",
-	[API_STREAM_BOOKMARK] = "BOOKMARK",
-	[API_STREAM_ERROR] = "ERROR",
+const char *const api_event_names[API_EVENT_COUNT] = {
+	[API_EVENT_ADDED] = "ADDED",
+	[API_EVENT_MODIFIED] = "MODIFIED",
+	[API_EVENT_DELETED] = "DELETED",
+	[API_EVENT_BOOKMARK] = "BOOKMARK",
+	[API_EVENT_ERROR] = "ERROR",
 };

@@ -109,7 +109,7 @@ hand_on(struct api_stream *s, struct json_object *json, enum event_type type)
 		return -EBADMSG;
 	}
 	if (in_namespaces(s->watch, &object) && s->wanted)
-		api_stream_tell(s, type, &object);
+		api_stream_emit(s, type, &object);
 	object_clear(&object);
 	return 0;
 }
@@ -201,16 +201,16 @@ event_error(struct api_stream *s, struct json_object *json)
 }
 
 static int
-event_object(struct api_stream *s, struct json_object *json, enum api_stream_event type)
+event_object(struct api_stream *s, struct json_object *json, enum api_event type)
 {
-	static const enum event_type types[] = { [API_STREAM_ADDED] = EVENT_ADDED,
-		[API_STREAM_MODIFIED] = EVENT_MODIFIED,
-		[API_STREAM_DELETED] = EVENT_DELETED };
-	int error = type == API_STREAM_BOOKMARK ? 0 : hand_on(s, json, types[type]);
+	static const enum event_type types[] = { [API_EVENT_ADDED] = EVENT_ADDED,
+		[API_EVENT_MODIFIED] = EVENT_MODIFIED,
+		[API_EVENT_DELETED] = EVENT_DELETED };
+	int error = type == API_EVENT_BOOKMARK ? 0 : hand_on(s, json, types[type]);
 	if (error)
 		return error;
 	const char *mark = NULL;
-	if (type == API_STREAM_BOOKMARK) {
+	if (type == API_EVENT_BOOKMARK) {
 		const char *kind = string_at(json, "kind", NULL, NULL);
 		if (kind && strcmp(kind, s->resource->kind) != 0) {
 			malformed(s, "a bookmark of another kind");
@@ -218,15 +218,15 @@ event_object(struct api_stream *s, struct json_object *json, enum api_stream_eve
 		}
 		mark = string_at(json, "metadata", "annotations", "k8s.io/initial-events-end");
 	}
-	s->objects += reflector_listing(s->reflector) && type != API_STREAM_BOOKMARK;
-	enum reflector_event event = type == API_STREAM_ADDED      ? REFLECTOR_ADDED
-				     : type == API_STREAM_BOOKMARK ? REFLECTOR_BOOKMARK
-								   : REFLECTOR_CHANGED;
+	s->objects += reflector_listing(s->reflector) && type != API_EVENT_BOOKMARK;
+	enum reflector_event event = type == API_EVENT_ADDED      ? REFLECTOR_ADDED
+				     : type == API_EVENT_BOOKMARK ? REFLECTOR_BOOKMARK
+								  : REFLECTOR_CHANGED;
 	if (reflector_event(s->reflector, clock_mono_ms(), event,
 		string_at(json, "metadata", "resourceVersion", NULL),
 		mark && strcmp(mark, "true") == 0) &&
 	    s->wanted) {
-		api_stream_tell(s, EVENT_SYNCED, NULL);
+		api_stream_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by watch list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
@@ -242,11 +242,10 @@ watch_item(void *arg, const char *bytes, size_t len)
 		malformed(s, "a malformed event");
 		return -EBADMSG;
 	}
-	enum api_stream_event type = 0;
-	while (
-	    type < API_STREAM_EVENT_COUNT && strcmp(event.type, api_stream_event_names[type]) != 0)
+	enum api_event type = 0;
+	while (type < API_EVENT_COUNT && strcmp(event.type, api_event_names[type]) != 0)
 		type++;
-	if (type == API_STREAM_EVENT_COUNT) {
+	if (type == API_EVENT_COUNT) {
 		malformed(s, "an event of an unknown type");
 		return -EBADMSG;
 	}
@@ -255,7 +254,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 	struct json_object *json = parse(s, event.object, event.object_len);
 	if (!json)
 		return -EBADMSG;
-	int error = type == API_STREAM_ERROR ? event_error(s, json) : event_object(s, json, type);
+	int error = type == API_EVENT_ERROR ? event_error(s, json) : event_object(s, json, type);
 	json_object_put(json);
 	return error;
 }
@@ -273,7 +272,7 @@ api_response_init(struct api_stream *s)
 void
 api_response_begin(struct api_stream *s)
 {
-	bool events = s->verb == VERB_WATCH;
+	bool events = s->verb == API_VERB_WATCH;
 	struct framer_sink sink = { .arg = s };
 	sink.item = events ? watch_item : list_item;
 	sink.head = list_head;

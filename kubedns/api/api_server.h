@@ -1,6 +1,6 @@
 /*
- * Where the API server is, and how to prove who asks:
- * in-cluster, from a kubeconfig, or by --kube-master-url.
+ * Where the API server is, and the credentials for it: in-cluster, from a kubeconfig, or by
+ * --kube-master-url.
  *
  *	KUBERNETES_SERVICE_HOST, _PORT, serviceaccount/{token,ca.crt}  --+
  *	kubeconfig: cluster and user of the current context            --+--> struct api_server
@@ -19,9 +19,8 @@
 enum { API_SERVER_TOKEN_PERIOD_MS = 30000, API_SERVER_TOKEN_MAX = 64 << 10 };
 
 struct api_server {
-	char *origin; /* "in-cluster", the kubeconfig's path, "--kube-master-url":
-		       * where the rest comes from, for messages */
-	char *url; /* https://host:port/prefix without a final slash, as libcurl shall verify it */
+	char *origin;     /* for messages: "in-cluster", "kubeconfig FILE", "--kube-master-url" */
+	char *url;        /* https://host:port/prefix, no final slash; libcurl verifies this host */
 	char *shown_url;  /* the same as the operator wrote it */
 	char *host;       /* Host header where `url` names the tls-server-name; else NULL */
 	char *connect_to; /* libcurl's CONNECT_TO entry for the same; else NULL */

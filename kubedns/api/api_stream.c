@@ -15,10 +15,10 @@ enum {
 };
 
 void
-api_stream_tell(struct api_stream *s, enum event_type type, const struct object *object)
+api_stream_emit(struct api_stream *s, enum event_type type, const struct object *object)
 {
 	s->watch->sink(s->watch->arg, s->resource->object, type, object);
-	s->watch->told = true;
+	s->watch->emitted = true;
 }
 
 static void
@@ -35,9 +35,9 @@ static void
 count_request(struct api_stream *s)
 {
 	unsigned code = 0;
-	while (code < CODE_OTHER && api_stream_codes[code] != s->status)
+	while (code < API_CODE_OTHER && api_codes[code] != s->status)
 		code++;
-	s->requests[s->verb][s->status ? code : CODE_NONE]++;
+	s->requests[s->verb][s->status ? code : API_CODE_NONE]++;
 }
 
 static void
@@ -45,11 +45,11 @@ solved(struct api_stream *s)
 {
 	struct watch *w = s->watch;
 	if (w->server_problem)
-		log_info("api %s: answers", w->cluster.shown_url);
+		log_info("api %s: answers", w->server.shown_url);
 	w->server_problem = CURLE_OK;
 	if (s->problem && s->problem_local)
 		log_info("%s: %s works again", s->resource->name,
-		    s->verb == VERB_WATCH ? "watch" : "list");
+		    s->verb == API_VERB_WATCH ? "watch" : "list");
 	free(s->problem);
 	s->problem = NULL;
 }
@@ -129,7 +129,7 @@ answered(struct api_stream *s)
 		s->watch->streams[API_ENDPOINTS].wanted = false;
 		log_info("endpointslices: allowed again; Endpoints are no longer used");
 	}
-	api_stream_tell(s, EVENT_LISTING, NULL);
+	api_stream_emit(s, EVENT_LISTING, NULL);
 }
 
 static size_t
@@ -170,9 +170,9 @@ api_stream_start(struct api_stream *s, int64_t now_ms)
 	struct watch *w = s->watch;
 	const char *verb = NULL;
 	char *query = reflector_query(s->reflector, now_ms, &verb);
-	char *url = xasprintf("%s%s?%s%s", w->cluster.url, s->place, query, s->selector);
+	char *url = xasprintf("%s%s?%s%s", w->server.url, s->place, query, s->selector);
 	forget_request(s);
-	s->verb = *verb == 'w' ? VERB_WATCH : VERB_LIST;
+	s->verb = *verb == 'w' ? API_VERB_WATCH : API_VERB_LIST;
 	curl_easy_reset(s->easy);
 	curl_easy_setopt(s->easy, CURLOPT_URL, url);
 	curl_easy_setopt(s->easy, CURLOPT_PRIVATE, s);
@@ -198,7 +198,7 @@ static void
 own_problem(struct api_stream *s, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
-		log_warnx("api %s: %s: %s", s->watch->cluster.shown_url, s->resource->name, text);
+		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->resource->name, text);
 	free(s->problem);
 	s->problem = text;
 	s->problem_local = true;
@@ -216,7 +216,7 @@ server_problem(struct api_stream *s, CURLcode code)
 	s->problem = api_error_transport(s, code);
 	s->problem_local = false;
 	if (w->server_problem != code)
-		log_warnx("api %s: %s", w->cluster.shown_url, s->problem);
+		log_warnx("api %s: %s", w->server.shown_url, s->problem);
 	w->server_problem = code;
 }
 
@@ -239,7 +239,7 @@ report(struct api_stream *s, CURLcode code, bool clean)
 	else if (s->malformed)
 		own_problem(
 		    s, xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
-			   s->verb == VERB_WATCH ? "watch" : "list", s->why));
+			   s->verb == API_VERB_WATCH ? "watch" : "list", s->why));
 	else if (code == CURLE_OPERATION_TIMEDOUT && s->reached)
 		own_problem(s, xstrdup(s->curl_error));
 	else if (code != CURLE_OK)
@@ -269,14 +269,13 @@ api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
 		.too_large = s->too_large,
 		.token = s->token,
 		.retry_after_ms = after_s > 0 ? (int64_t)after_s * 1000 : -1,
-		.new_token =
-		    s->status == 401 && api_server_token_refresh(&w->cluster, now_ms, true),
+		.new_token = s->status == 401 && api_server_token_refresh(&w->server, now_ms, true),
 	};
 	if (end.unreached)
 		server_is_away(w, now_ms);
 	report(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
-		api_stream_tell(s, EVENT_SYNCED, NULL);
+		api_stream_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}

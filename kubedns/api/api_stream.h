@@ -1,9 +1,16 @@
 /*
- * One resource on its way from the API server to the sink: a reflector that decides, a libcurl
- * handle that asks, a framer and json-c that read. A request is started with api_stream_start(),
- * lives in the watch's multi handle, and ends in api_stream_finish().
+ * One resource on its way from the API server to the sink: the reflector decides what to request,
+ * a libcurl handle makes the request, the framer and json-c read the response. A request begins
+ * with api_stream_start(), lives in the watch's multi handle, and ends in api_stream_finish().
  *
- * Private to watch*.c, stream.c, body.c, request.c and api_error.c.
+ *	watch.c           which streams there are, when they may start, libcurl's loop
+ *	api_stream.c      a request's life and what it leads to
+ *	api_request.c     connection, verification, headers
+ *	api_response.c    list items, watch events, Status
+ *	api_error.c       failures in words
+ *	watch_report.c    readiness and metrics
+ *
+ * Private to these files.
  */
 #ifndef KUBEDNS_API_API_STREAM_H
 #define KUBEDNS_API_API_STREAM_H
@@ -13,53 +20,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kubedns/api/api_resource.h"
 #include "kubedns/api/api_server.h"
 #include "kubedns/api/backoff.h"
 #include "kubedns/api/framer.h"
-#include "kubedns/cluster/object.h"
 #include "kubedns/api/reflector.h"
-#include "kubedns/api/json_prune.h"
 #include "kubedns/api/watch.h"
 
 enum { API_STREAM_OBJECT_MAX = 8 << 20, API_STREAM_BODY_MAX = 64 << 10 };
-
-enum api_resource_id {
-	API_SERVICES,
-	API_SLICES,
-	API_ENDPOINTS, /* where slices are denied */
-	API_NAMESPACES,
-	API_PODS,
-	API_NODES,
-	API_CONFIGMAPS,
-	API_COUNT,
-};
-
-struct api_resource {
-	const char *name, *group_path, *kind, *list_kind;
-	const char *group; /* as RBAC spells it */
-	const struct json_prune_keep *keep;
-	enum object_kind object;
-	bool namespaced;
-	bool required; /* readiness waits for it, or for the Endpoints in its stead, for ever */
-};
-
-extern const struct api_resource api_resources[API_COUNT];
-
-enum api_stream_verb { VERB_LIST, VERB_WATCH, VERB_COUNT };
-
-/* Answers that are told apart in the metrics; the last two are any other status, and none. */
-enum { CODE_COUNT = 14, CODE_OTHER = CODE_COUNT - 2, CODE_NONE = CODE_COUNT - 1 };
-extern const int api_stream_codes[CODE_COUNT - 2];
-
-enum api_stream_event {
-	API_STREAM_ADDED,
-	API_STREAM_MODIFIED,
-	API_STREAM_DELETED,
-	API_STREAM_BOOKMARK,
-	API_STREAM_ERROR,
-	API_STREAM_EVENT_COUNT
-};
-extern const char *const api_stream_event_names[API_STREAM_EVENT_COUNT];
 
 struct json_tokener;
 
@@ -67,61 +35,62 @@ struct api_stream {
 	struct watch *watch;
 	enum api_resource_id id;
 	const struct api_resource *resource;
-	const struct json_prune_keep *keep;
+	const struct json_prune_keep *keep; /* the resource's, or one that keeps more */
 	struct reflector *reflector;
 	bool wanted;
-	char *place,
-	    *selector; /* path below the server's URL; query parameters that filter, "" or "&..." */
+	char *place;    /* path below the server's URL */
+	char *selector; /* query parameters that filter, "" or "&..." */
 	CURL *easy;
 	struct curl_slist *headers, *connect_to;
 	char curl_error[CURL_ERROR_SIZE];
 	struct framer framer;
 	struct json_tokener *tokener;
+
 	/* the request in flight */
-	enum api_stream_verb verb;
-	int status;      /* 0: no status line yet */
-	bool reached;    /* it has a connection, verified, to go out on */
-	bool fresh;      /* the next request shall use a new connection: the old one may be dead */
+	enum api_verb verb;
+	int status;      /* HTTP; 0: no status line yet */
+	bool reached;    /* it was sent on a connection that is verified */
+	bool fresh;      /* the next request uses a new connection: the old one may be dead */
 	bool unanswered; /* the last request brought no status line */
-	bool kind_seen;  /* the list said what it is */
+	bool kind_seen;  /* the list has named its kind, which is ours */
 	bool malformed;
 	int error_code; /* of an ERROR event */
-	bool too_large;
-	char *token; /* continue of a 410 */
-	char *why;   /* what is malformed, or what a Status says */
-	char *body;  /* of an answer that is no 200 */
+	bool too_large; /* a Status says: resourceVersion too large */
+	char *token;    /* continue of a 410 */
+	char *why;      /* what is malformed, or the message of a Status */
+	char *body;     /* of an answer that is not 200 */
 	size_t body_len;
 	curl_off_t received; /* bytes counted so far */
-	int64_t listing_ms;  /* when the listing began */
-	/* what the outside may know */
-	char *problem;      /* why it does not work at the moment; NULL: it does */
-	bool problem_local; /* it is this resource's own, not the server's as a whole */
-	uint64_t objects;   /* offered in the last listing */
+
+	/* for readiness and metrics */
+	char *problem;      /* why the last request failed; NULL: it did not */
+	bool problem_local; /* of this resource alone, not of the server as a whole */
+	uint64_t objects;   /* in the last listing */
 	uint64_t rejected;  /* objects that could not be read */
-	uint64_t requests[VERB_COUNT][CODE_COUNT];
-	uint64_t events[API_STREAM_EVENT_COUNT];
+	uint64_t requests[API_VERB_COUNT][API_CODE_COUNT];
+	uint64_t events[API_EVENT_COUNT];
 	double last_event; /* Unix time; 0: none */
 };
 
 struct watch {
-	struct api_server cluster;
+	struct api_server server;
 	event_sink sink;
 	void *arg;
 	CURLM *multi;
 	struct api_stream streams[API_COUNT];
-	char *out; /* where objects are trimmed into */
+	char *out; /* room for one pruned object */
 	size_t out_max;
-	CURLcode server_problem; /* the last one that was logged; CURLE_OK: it answers */
+	CURLcode server_problem; /* the one last logged; CURLE_OK: the server answers */
 	const char *user_agent;
 	const char **namespaces; /* NULL-terminated; NULL: all */
 	bool no_api;
-	bool away; /* no connection could be had: one resource at a time tries, when it is due */
+	bool away; /* no connection to the server: one resource at a time tries, at away_due_ms */
 	int64_t away_due_ms;
 	struct backoff away_backoff;
-	bool goaway; /* a connection's server said that it will take no more requests on it */
-	bool told;   /* the sink was called in this turn */
-	bool ready;
-	int64_t required_ms; /* since when the required ones are synced; 0: not yet */
+	bool goaway;         /* HTTP/2 GOAWAY came on a connection */
+	bool emitted;        /* the sink was called in this turn */
+	bool ready;          /* see watch_ready() */
+	int64_t required_ms; /* since when the required resources are synced; 0: not yet */
 	uint64_t received_bytes;
 };
 
@@ -134,10 +103,11 @@ void api_stream_start(struct api_stream *s, int64_t now_ms);
 /* libcurl has ended the request (removed from the multi handle by the caller or here). */
 void api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code);
 
-/* Ends the request in flight as broken, for this reason; the next one uses a new connection. */
+/*
+ * Ends the request in flight as broken, for this reason; the next one uses a new connection. The
+ * first is for a fault of the connection, the second for one request that is late.
+ */
 void api_stream_break(struct api_stream *s, int64_t now_ms, const char *why);
-
-/* The same for what is the fault of this request alone. */
 void api_stream_late(struct api_stream *s, int64_t now_ms, const char *why);
 
 /* Ends the request in flight, if any, without consequence. */
@@ -145,13 +115,13 @@ void api_stream_stop(struct api_stream *s);
 
 void api_stream_clear(struct api_stream *s);
 
-/* Connection, verification and headers of the next request, whose verb is known (request.c). */
+/* Connection, verification and headers of the next request, whose verb is known (api_request.c). */
 void api_request_options(struct api_stream *s);
 
 /* Frees what api_request_options() made, the token among it. */
 void api_request_clear(struct api_stream *s);
 
-/* To the sink, as the next word on this stream's kind. */
-void api_stream_tell(struct api_stream *s, enum event_type type, const struct object *object);
+/* Calls the sink with an event of this stream's kind. */
+void api_stream_emit(struct api_stream *s, enum event_type type, const struct object *object);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * How long to wait after a failure: 0.8 s doubling to a limit with full jitter, so that a thousand
- * replicas that failed at one moment do not come back at one moment; after two good minutes it
- * begins anew. Pure but for the random numbers; the caller's clock is monotonic.
+ * Exponential backoff with full jitter: 0.8 s doubling to a limit, so that a thousand replicas that
+ * failed at one moment do not all return at one moment; reset after two minutes without a failure.
+ * Pure but for the random numbers; the caller's clock is monotonic.
  *
- * The limit is 30 s for what a server answered, since each answer costs it, and 5 s for finding out
- * whether there is a server at all, which one connection attempt for all resources does: that costs
- * a refused connection every 2.5 s, fewer than three resources that wait for themselves would make,
- * and it is what decides how soon the data is right again.
+ * The limit is 30 s where a server answered, since each answer costs it, and 5 s while there is no
+ * connection: one resource then tries for all, which makes a refused connection every 2.5 s, and
+ * decides how soon the data is right again.
  */
 #ifndef KUBEDNS_API_BACKOFF_H
 #define KUBEDNS_API_BACKOFF_H

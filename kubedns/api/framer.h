@@ -6,9 +6,9 @@
  *	events: {"type":"ADDED","object":{...}}  {...}
  *	        `-> item()                       `-> item()
  *
- * Memory is one item at most, and none where an item lies within one piece. The limit of an
- * item's size is the caller's. What is handed on is cut at the right brackets and not validated
- * further: trim and json-c read it.
+ * It holds one item at most, and none where an item lies within one piece; the caller sets the limit
+ * of an item's size. Items are cut at matching brackets and not validated further: json_prune and
+ * json-c do that.
  */
 #ifndef KUBEDNS_API_FRAMER_H
 #define KUBEDNS_API_FRAMER_H
@@ -54,7 +54,7 @@ struct framer {
 	char *held;           /* the part of a value that came in earlier pieces */
 	size_t held_len, held_max, item_max;
 	char opener;  /* first byte of the value being read; 0: none */
-	bool discard; /* nobody wants the value */
+	bool discard; /* the value is of no use: neither kind, metadata nor items */
 	char key[16]; /* of the list's member being read, cut off */
 };
 

@@ -1,13 +1,13 @@
 /*
- * Where a JSON value ends, found fast: what DNS does not need of an object is most of its bytes
- * (managedFields alone is often half), and all of those are only ever looked at here, 64 at a time.
+ * Finds the end of a JSON value, 64 bytes at a time. Most bytes of an object are of no use to DNS
+ * (managedFields alone is often half of them), and these are read here and nowhere else.
  *
  *	{"metadata":{"managedFields":[{"f:x":{"k:{\"a\":1}":{}}}], ...
  *	                             ^ jsonscan_nested() goes from here  ^ to here
  *
  * A block of 64 bytes becomes four bit masks (quotes, backslashes, opening and closing brackets);
  * the quotes' running parity says what is inside a string, and brackets that are not are counted.
- * Nothing is validated: a skipped value is only known to end.
+ * Nothing is validated but that the brackets match in number.
  */
 #ifndef KUBEDNS_API_JSONSCAN_H
 #define KUBEDNS_API_JSONSCAN_H

@@ -1,9 +1,8 @@
 /*
  * A kubeconfig file: the cluster and the user of its current context, as kubectl reads them.
  *
- * `*-data` wins over paths, paths are relative to the file. What would need a program to be run
- * (exec, auth-provider), YAML aliases, and what is malformed are refused with a reason that says
- * what to do.
+ * `*-data` wins over paths; paths are relative to the file. Users that need a program to be run
+ * (exec, auth-provider), YAML aliases and malformed files are refused, with what to do instead.
  */
 #ifndef KUBEDNS_API_KUBECONFIG_H
 #define KUBEDNS_API_KUBECONFIG_H

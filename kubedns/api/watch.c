@@ -134,9 +134,9 @@ watch_new(const struct watch_config *config, event_sink sink, void *arg)
 	w->no_api = config->no_api;
 	w->sink = sink;
 	w->arg = arg;
-	w->cluster.memory[0] = w->cluster.memory[1] = w->cluster.memory[2] = -1;
-	if (!w->no_api && api_server_find(&w->cluster, &source) != 0) {
-		api_server_free(&w->cluster);
+	w->server.memory[0] = w->server.memory[1] = w->server.memory[2] = -1;
+	if (!w->no_api && api_server_find(&w->server, &source) != 0) {
+		api_server_free(&w->server);
 		free(w);
 		return NULL;
 	}
@@ -148,7 +148,7 @@ watch_new(const struct watch_config *config, event_sink sink, void *arg)
 		api_stream_init(&w->streams[i], w, i);
 	if (!w->no_api) {
 		choose(w, config);
-		log_info("api %s (%s)", w->cluster.shown_url, w->cluster.origin);
+		log_info("api %s (%s)", w->server.shown_url, w->server.origin);
 	}
 	return w;
 }
@@ -162,7 +162,7 @@ watch_free(struct watch *w)
 		api_stream_clear(&w->streams[i]);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
-	api_server_free(&w->cluster);
+	api_server_free(&w->server);
 	for (const char **n = w->namespaces; n && *n; n++)
 		free((char *)(uintptr_t)*n);
 	free(w->namespaces);
@@ -199,7 +199,7 @@ next_deadline(const struct watch *w, int64_t now)
 {
 	int64_t next = INT64_MAX;
 	int64_t gate = gate_ms(w);
-	bool token = api_server_has_token(&w->cluster);
+	bool token = api_server_has_token(&w->server);
 	for (unsigned i = 0; i < API_COUNT && !w->no_api; i++) {
 		const struct api_stream *s = &w->streams[i];
 		const struct reflector *r = s->reflector;
@@ -208,7 +208,7 @@ next_deadline(const struct watch *w, int64_t now)
 		if (reflector_running(r))
 			at = reflector_deadline_ms(r, &why);
 		else if (s->wanted)
-			at = !token ? w->cluster.token_due_ms : max_ms(reflector_due_ms(r), gate);
+			at = !token ? w->server.token_due_ms : max_ms(reflector_due_ms(r), gate);
 		int64_t settled_ms = reflector_denied_since_ms(r) + SETTLE_MS;
 		if (!w->ready && reflector_denied_since_ms(r) && settled_ms > now &&
 		    settled_ms < at)
@@ -273,7 +273,7 @@ slices_alone_denied(struct watch *w)
 
 /*
  * Endpoints take the place of EndpointSlices that stay denied, and leave it when those begin to
- * be listed (stream.c).
+ * be listed (api_stream.c).
  */
 static void
 choose_endpoints(struct watch *w)
@@ -344,7 +344,7 @@ leave_connection(struct watch *w, int64_t now)
 	for (unsigned i = 0; i < API_COUNT && w->goaway; i++) {
 		struct api_stream *s = &w->streams[i];
 		if (reflector_running(s->reflector) && s->status == 200 &&
-		    !reflector_listing(s->reflector) && s->verb == VERB_WATCH)
+		    !reflector_listing(s->reflector) && s->verb == API_VERB_WATCH)
 			api_stream_break(s, now, "the server is stopping");
 	}
 	w->goaway = false;
@@ -354,14 +354,14 @@ bool
 watch_run(struct watch *w)
 {
 	int running;
-	w->told = false;
+	w->emitted = false;
 	curl_multi_perform(w->multi, &running);
 	int64_t now = clock_mono_ms();
 	if (w->no_api)
 		return false;
 	read_messages(w, now);
 	leave_connection(w, now);
-	api_server_token_refresh(&w->cluster, now, false);
+	api_server_token_refresh(&w->server, now, false);
 	choose_endpoints(w);
 	bool started = false;
 	for (unsigned i = 0; i < API_COUNT; i++) {
@@ -372,7 +372,7 @@ watch_run(struct watch *w)
 			api_stream_late(s, now, why);
 		if (s->wanted && !reflector_running(s->reflector) &&
 		    now >= reflector_due_ms(s->reflector) && now >= gate_ms(w) &&
-		    api_server_has_token(&w->cluster)) {
+		    api_server_has_token(&w->server)) {
 			api_stream_start(s, now);
 			started = true;
 		}
@@ -380,7 +380,7 @@ watch_run(struct watch *w)
 	if (started)
 		curl_multi_perform(w->multi, &running);
 	look_ready(w, now);
-	return w->told;
+	return w->emitted;
 }
 
 void

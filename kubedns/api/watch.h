@@ -17,7 +17,7 @@
  *     also in the middle of a listing (the first one is then void). SYNCED ends a listing.
  *     Between SYNCED and the next LISTING come single changes. An object that is offered again
  *     unchanged has the same resource_version: the store may return at once.
- *   - A source that fails says nothing: no event means "keep what you have".
+ *   - A failure is no event: the store keeps what it has.
  *   - A kind that may not be read (403, 404) never gets a LISTING. Namespaces are then inferred
  *     from Services by the store.
  *   - OBJECT_SLICES comes from EndpointSlices, or from Endpoints where those stay forbidden or
@@ -63,8 +63,8 @@ struct watch_config {
 int watch_check(const struct watch_config *config);
 
 /*
- * Starts watching. NULL after one log line that says what is wrong and what to do: the user's
- * mistake, exit 2.
+ * Starts watching. NULL after one log line that says what is wrong and what to do: a mistake in the
+ * configuration, exit 2.
  */
 struct watch *watch_new(const struct watch_config *config, event_sink sink, void *arg);
 
@@ -81,7 +81,7 @@ int watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms
  */
 bool watch_run(struct watch *w);
 
-/* Watch Nodes from now on (federations came with a ConfigMap); a second call does nothing. */
+/* Watches Nodes from now on, since the ConfigMap now has federations; may be called again. */
 void watch_want_nodes(struct watch *w);
 
 /*

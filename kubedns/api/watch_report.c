@@ -17,8 +17,8 @@ write_state(FILE *f, const struct api_stream *s)
 		    reflector_synced(r) ? "synced, being listed anew" : "listing", objects);
 	else if (reflector_synced(r))
 		fprintf(f, "synced");
-	else if (!api_server_has_token(&s->watch->cluster))
-		fprintf(f, "waiting for the token %s", s->watch->cluster.token_file);
+	else if (!api_server_has_token(&s->watch->server))
+		fprintf(f, "waiting for the token %s", s->watch->server.token_file);
 	else
 		fprintf(f, "not synced");
 	if (s->problem)
@@ -73,22 +73,22 @@ watch_status(const struct watch *w)
 static void
 write_requests(const struct watch *w, struct metrics *m)
 {
-	static const char *const verbs[VERB_COUNT] = {
-		[VERB_LIST] = "list", [VERB_WATCH] = "watch"
+	static const char *const verbs[API_VERB_COUNT] = {
+		[API_VERB_LIST] = "list", [API_VERB_WATCH] = "watch"
 	};
 	metrics_family(m, "kubedns_api_requests_total", METRIC_COUNTER,
 	    "Requests to the API by their answer; none: no answer came.");
 	for (unsigned i = 0; i < API_COUNT; i++) {
-		for (unsigned v = 0; v < VERB_COUNT; v++) {
-			for (unsigned c = 0; c < CODE_COUNT; c++) {
+		for (unsigned v = 0; v < API_VERB_COUNT; v++) {
+			for (unsigned c = 0; c < API_CODE_COUNT; c++) {
 				char code[12];
-				if (c < CODE_OTHER)
-					snprintf(code, sizeof(code), "%d", api_stream_codes[c]);
+				if (c < API_CODE_OTHER)
+					snprintf(code, sizeof(code), "%d", api_codes[c]);
 				metrics_value(m, (double)w->streams[i].requests[v][c], "resource",
 				    api_resources[i].name, "verb", verbs[v], "code",
-				    c < CODE_OTHER    ? code
-				    : c == CODE_OTHER ? "other"
-						      : "none",
+				    c < API_CODE_OTHER    ? code
+				    : c == API_CODE_OTHER ? "other"
+							  : "none",
 				    NULL);
 			}
 		}
@@ -100,9 +100,9 @@ write_changes(const struct watch *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_watch_events_total", METRIC_COUNTER, "Events of watches.");
 	for (unsigned i = 0; i < API_COUNT; i++) {
-		for (unsigned e = 0; e < API_STREAM_EVENT_COUNT; e++)
+		for (unsigned e = 0; e < API_EVENT_COUNT; e++)
 			metrics_value(m, (double)w->streams[i].events[e], "resource",
-			    api_resources[i].name, "type", api_stream_event_names[e], NULL);
+			    api_resources[i].name, "type", api_event_names[e], NULL);
 	}
 	metrics_family(m, "kubedns_api_relists_total", METRIC_COUNTER,
 	    "Listings begun, by why they had to be.");
