@@ -2,10 +2,10 @@
  * kubedns: the cluster's names, from the Kubernetes API or a directory of manifests, over DNS.
  *
  *	watch | manifests --events--> store --records--> treecache
- *	                  --moments--> workers --answers--> clients
+ *	                  --snapshots--> workers --answers--> clients
  *
- * This thread is the only writer. It waits in one place, watch_wait(), and publishes once for all
- * that it learned in a turn.
+ * This thread is the only writer of the tree. It waits in one place, watch_wait(), and publishes
+ * the changes of a turn together.
  */
 #include <errno.h>
 #include <signal.h>
@@ -40,10 +40,10 @@ enum { FD_SIGNAL, FD_CONFIG, FD_RESOLV, FD_OBJECTS, FD_HTTP, FD_METRICS, FD_COUN
 enum { EXIT_STOPPED = 0, EXIT_FAILED = 1, EXIT_MISTAKE = 2 };
 
 enum {
-	RECLAIM_BYTES =
-	    256 * 1024, /* replaced memory that is freed at once; less waits for a quiet moment */
-	/* Without a change: to wait for the readers interrupts all CPUs that they run on, twice,
-	 * which is a good part of what a change that comes alone costs. */
+	/* Replaced nodes are freed at once when they hold this much, else after RECLAIM_MS without
+	 * a change: the grace period interrupts twice every CPU that a reader runs on, which is a
+	 * good part of the cost of a single change. */
+	RECLAIM_BYTES = 256 * 1024,
 	RECLAIM_MS = 1000,
 };
 
@@ -56,13 +56,13 @@ struct kubedns {
 	struct http_route metrics_routes[2];
 	struct pollfd fds[FD_COUNT];
 	int64_t started_ms, drain_until_ms, next_period_ms; /* monotonic; drain 0: not stopping */
-	int64_t published_ms; /* when readers were last shown something new */
+	int64_t published_ms;                               /* the last time */
 	int signal_fd;
-	bool told_context; /* readers know the settings in force */
+	bool published_context; /* the settings in force */
 	bool stop;
 };
 
-/* --- what changes beside the tree --- */
+/* --- settings and events --- */
 
 static void
 apply_settings(struct kubedns *k)
@@ -71,14 +71,14 @@ apply_settings(struct kubedns *k)
 	const struct server *servers = settings_upstreams(k->status.settings, &count);
 
 	treecache_context(k->cache, settings_context(k->status.settings));
-	k->told_context = false;
+	k->published_context = false;
 	if (k->status.workers != NULL)
 		workers_upstreams(k->status.workers, servers, count);
 	if (settings_has_federations(k->status.settings) && k->status.watch != NULL)
 		watch_want_nodes(k->status.watch);
 }
 
-/* The event_sink: all but the ConfigMap is the store's. */
+/* The event_sink: all objects but the ConfigMap go to the store. */
 static void
 take_event(void *arg, enum object_kind kind, enum event_type type, const struct object *object)
 {
@@ -253,7 +253,7 @@ check_synced(struct kubedns *k)
 
 	if (s->synced)
 		return;
-	/* A directory that is not there says nothing of what is in it: SERVFAIL, not NXDOMAIN. */
+	/* While the directory is missing the answer is SERVFAIL, not NXDOMAIN. */
 	s->synced = s->manifests != NULL ? manifests_synced(s->manifests)
 					 : s->watch != NULL && watch_ready(s->watch);
 	if (s->synced)
@@ -271,23 +271,23 @@ check_synced(struct kubedns *k)
 	}
 }
 
-/* Everything that was learned in this turn becomes visible at once. */
+/* Makes all changes of this turn visible to readers at once. */
 static void
 publish(struct kubedns *k)
 {
 	struct status *s = &k->status;
 
 	check_synced(k);
-	/* Until the first sync readers are better off with an empty moment than with a growing one
-	 * that costs copies. */
-	if (!s->synced && k->told_context)
+	/* Until the first sync only the settings are published: the answer is SERVFAIL, and a tree that
+	 * has no readers is changed without copies. */
+	if (!s->synced && k->published_context)
 		return;
 	int64_t now_ns = clock_wall_ns();
 	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
 	}
-	k->told_context = true;
+	k->published_context = true;
 	if (treecache_garbage(k->cache) >= RECLAIM_BYTES)
 		treecache_reclaim(k->cache);
 }
@@ -393,7 +393,7 @@ stop(struct kubedns *k)
 	kubedns_options_free(&k->options, &k->common);
 }
 
-/* --check: reads everything, says all that is wrong. */
+/* --check: reads everything and logs every mistake. */
 static int
 check(struct kubedns *k)
 {
@@ -448,15 +448,15 @@ act(struct kubedns *k)
 	return k->options.wants_zone ? print_zone(k) : run(k);
 }
 
-/* What is resident is what is used: a pod's memory has a limit, and others would have the rest. */
+/* Keeps the resident set close to what is in use: the pod's memory is limited. */
 static void
-careful_with_memory(void)
+limit_resident_memory(void)
 {
-	/* Where huge pages are given to everybody they would add some 5 MB. */
+	/* Where transparent huge pages are always on they would add some 5 MB. */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 #ifdef MIMALLOC
-	/* What is free is given back at once: after an object of a megabyte nothing may come for
-	 * hours that would do it later. */
+	/* Free pages are returned at once: mimalloc would do it at a later allocation, and after an
+	 * object of a megabyte there may be none for hours. */
 	mi_option_set_default(mi_option_purge_delay, 0);
 #endif
 }
@@ -470,7 +470,7 @@ main(int argc, char **argv)
 	};
 	int rc = EXIT_MISTAKE;
 
-	careful_with_memory();
+	limit_resident_memory();
 	if (kubedns_options_read(&k.options, &k.common, argc, argv) == 0)
 		rc = act(&k);
 	stop(&k);

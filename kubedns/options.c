@@ -215,8 +215,8 @@ add_reverse_zones(struct answer_config *answers, const struct addr *prefix, unsi
 
 	for (unsigned i = 0; i < 1u << spare; i++) {
 		struct reverse_zone zone = { .prefix = *prefix, .bits = border };
-		/* The bits between the prefix and the border count through;
-		 * those behind it are not the prefix's. */
+		/* The bits between the prefix and the border count through; those behind it are not
+		 * the prefix's. */
 		unsigned last = (border - 1) / 8, shift = (8 - border % 8) % 8;
 		uint8_t mask = (uint8_t)(0xff << (shift + spare));
 		zone.prefix.bytes[last] = (uint8_t)((zone.prefix.bytes[last] & mask) | i << shift);

@@ -1,6 +1,6 @@
 /*
- * The command line of kubedns: one table that is the flags,
- * their defaults and --help, and what the values mean.
+ * The command line of kubedns: one table that is the flags, their defaults and --help, and what the
+ * values mean.
  */
 #ifndef KUBEDNS_OPTIONS_H
 #define KUBEDNS_OPTIONS_H
@@ -37,8 +37,8 @@ struct options {
 extern const struct flag kubedns_flags[];
 
 /*
- * Parses argv and the environment and checks what belongs together.
- * 0, or -EINVAL after a line for each mistake.
+ * Parses argv and the environment and checks what belongs together. 0, or -EINVAL after a line for
+ * each mistake.
  */
 int kubedns_options_read(
     struct options *options, struct flags_common *common, int argc, char **argv);

@@ -33,7 +33,7 @@ struct settings {
 	time_t changed_s;
 };
 
-/* Whether kubedns itself answers there: asking it would never end. */
+/* Whether kubedns itself answers there: a forwarding loop. */
 static bool
 is_self(const struct options *options, const struct server *server)
 {
@@ -66,7 +66,7 @@ choose(const struct settings *s, const struct server **servers, size_t *count, c
 	}
 }
 
-/* Works out the upstreams anew; true if they are others than before. */
+/* Chooses the upstreams in force; true if they have changed. */
 static bool
 settle(struct settings *s)
 {
@@ -160,7 +160,7 @@ read_resolv(struct settings *s, const struct confdir_set *set)
 {
 	const struct confdir_key *key = confdir_get(set, resolv_names[0]);
 
-	/* An unreadable or vanished file says nothing: what it last said stays in force. */
+	/* While the file is unreadable or missing, its last servers stay in force. */
 	if (key != NULL && key->error == NULL)
 		resolv_parse(key->value, key->len, &s->resolv);
 }
@@ -209,7 +209,7 @@ settings_location(struct settings *s, const char *zone, const char *region)
 {
 	if (strcmp(s->zone, zone) == 0 && strcmp(s->region, region) == 0)
 		return false;
-	/* What is no label cannot be part of a name; it is then as if it were unknown. */
+	/* What is not a DNS label cannot be part of a name: as if it were unknown. */
 	snprintf(s->zone, sizeof s->zone, "%s", dname_label_ok(zone, strlen(zone)) ? zone : "");
 	snprintf(s->region, sizeof s->region, "%s",
 	    dname_label_ok(region, strlen(region)) ? region : "");
@@ -243,7 +243,7 @@ settings_context(const struct settings *s)
 		const struct conf_federation *from = &s->federations.items[i];
 		size_t len = strlen(from->name);
 		if (dname_from_text(&to->domain, from->domain) < 0)
-			continue; /* lib/conf has checked it: cannot be */
+			continue; /* cannot be: lib/conf has checked it */
 		to->label[0] = (uint8_t)len;
 		memcpy(to->label + 1, from->name, len);
 		context->federation_count++;

@@ -5,7 +5,7 @@
  *	                                                    '->  answer_context   -> the tree
  *
  * Each key stands alone: a bad one keeps its last good value and is reported once per content; a
- * key that is gone returns to its default.
+ * deleted one returns to its default.
  */
 #ifndef KUBEDNS_SETTINGS_H
 #define KUBEDNS_SETTINGS_H
@@ -25,13 +25,13 @@ struct treecache;
 /* The options must outlive the settings. */
 struct settings *settings_new(const struct options *options);
 
-/* Descriptors to poll for input:
- * the configuration's directory and resolv.conf's; -1 where there is none. */
+/* Descriptors to poll for input: the configuration's directory and resolv.conf's; -1 where there is
+ * none. */
 int settings_fd(const struct settings *settings);
 int settings_resolv_fd(const struct settings *settings);
 
-/* Reads what has changed (`force`: the period has passed). True if upstreams or federations are
- * others than before. */
+/* Reads what has changed (`force`: the period has passed). True if upstreams or federations in
+ * force have changed. */
 bool settings_poll(struct settings *settings, bool force);
 
 /* The ConfigMap as the API has it now; NULL: deleted. True as above. */

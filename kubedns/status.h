@@ -17,7 +17,7 @@ struct settings;
 struct watch;
 struct workers;
 
-/* The parts of the running program; main owns them all. */
+/* The parts of the running program that are shown; main owns them all. */
 struct status {
 	const struct options *options;
 	const struct treecache *cache;

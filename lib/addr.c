@@ -45,8 +45,8 @@ addr_in_prefix(const struct addr *addr, const struct addr *prefix, unsigned bits
 	       (rest == 0 || (addr->bytes[whole] ^ prefix->bytes[whole]) >> (8 - rest) == 0);
 }
 
-/* Decimal digits only, 1..65535; 0 for anything else.
- * Leading zeros are refused like those of addresses. */
+/* Decimal digits only, 1..65535; 0 for anything else. Leading zeros are refused like those of
+ * addresses. */
 static uint16_t
 port_parse(const char *text)
 {

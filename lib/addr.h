@@ -30,8 +30,8 @@ addr_len(const struct addr *addr)
 	return addr->family == AF_INET ? 4 : 16;
 }
 
-/* Parses a literal IPv4 or IPv6 address
- * (no brackets, no zone, no surrounding space); 0 or -EINVAL. */
+/* Parses a literal IPv4 or IPv6 address (no brackets, no zone, no surrounding space); 0 or
+ * -EINVAL. */
 int addr_parse(const char *text, struct addr *addr);
 
 /* Writes the canonical text (RFC 5952 for IPv6) into `text` of ADDR_TEXT_MAX bytes; returns it. */

@@ -5,11 +5,10 @@
  *	upstreamNameservers  ["8.8.8.8", "[2001:db8::1]:53"]
  *	federations          name=domain,name=domain
  *
- * Pure: bytes in, a value or a reason out. `text` is whatever somebody wrote: `len` bytes
- * that may hold NULs. A parser returns 0, or -EINVAL and in `*why` one line that says
- * what is wrong and where (caller frees; `why` must not be NULL); the result is then empty.
- * `null` is the empty value. An empty or blank text is an error, because a file that is just
- * being written looks like that.
+ * Pure: bytes in, a value or a reason out. `text` is untrusted: `len` bytes that may hold NULs. A
+ * parser returns 0, or -EINVAL and in `*why` one line that says what is wrong and where (caller
+ * frees; `why` must not be NULL); the result is then empty. `null` is the empty value. An empty or
+ * blank text is an error, because a file that is just being written looks like that.
  */
 #ifndef LIB_CONF_H
 #define LIB_CONF_H
@@ -30,7 +29,7 @@ enum {
 	CONF_HOST_MAX = 254, /* text of a host or domain name, NUL included */
 };
 
-/* A server as it was written: a literal address, or a host name that somebody has to resolve. */
+/* A server as it was written: a literal address, or a host name yet to be resolved. */
 struct conf_server {
 	char host[CONF_HOST_MAX]; /* lower case, no final dot; "" for an address */
 	struct server server;     /* of a name, only the port is set */
@@ -43,8 +42,8 @@ struct conf_stub {
 	size_t count; /* may be 0: such a domain is as if it were not there */
 };
 
-/* Stub domains in the order of their names,
- * so that another order of the same object is no change. */
+/* Stub domains in the order of their names, so that another order of the same object is no
+ * change. */
 struct conf_stubs {
 	struct conf_stub *items;
 	size_t count;
@@ -97,8 +96,8 @@ int conf_name_parse(const char *text, char name[CONF_HOST_MAX], const char **why
 /* Whether `name` is `zone` or below it; both without a final dot, any case. */
 bool conf_name_under(const char *name, const char *zone);
 
-/* Whether nobody can be asked there: unspecified, multicast, broadcast, IPv4-mapped.
- * `why` gets a static reason. */
+/* Whether no server can have this address: unspecified, multicast, reserved, IPv4-mapped. `why`
+ * then gets a static reason. */
 bool conf_addr_useless(const struct addr *addr, const char **why);
 
 #endif

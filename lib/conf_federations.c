@@ -31,8 +31,8 @@ add_federation(struct conf_federations *federations, const char *item, char **wh
 	return 0;
 }
 
-/* One item of the list, blanks around it and around its '=' removed;
- * an empty one is allowed at the end only. */
+/* One item of the list, blanks around it and around its '=' removed; an empty one is allowed at the
+ * end only. */
 static int
 parse_federation(
     struct conf_federations *federations, const char *text, size_t len, bool last, char **why)

@@ -73,8 +73,8 @@ scan_error(struct conf_json_scan *scan, size_t at, const char *error)
 	}
 }
 
-/* A \u0000 would end the C strings that json-c gives;
- * a comma before '}' passes even its strict mode. */
+/* A \u0000 would end the C strings that json-c gives; a comma before '}' passes even its strict
+ * mode. */
 struct conf_json_scan
 conf_json_scan(const char *text, size_t len)
 {

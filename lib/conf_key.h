@@ -19,8 +19,8 @@ struct conf_key {
 };
 
 /*
- * Takes the verdict on a content of `len` bytes (`text` NULL: the key is absent): `error` (taken) or
- * NULL. A new one is logged as "conf SUBJECT: NAME: ERROR; keeping previous".
+ * Takes the verdict on a content of `len` bytes (`text` NULL: the key is absent): `error` (taken)
+ * or NULL. A new one is logged as "conf SUBJECT: NAME: ERROR; keeping previous".
  */
 void conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
     size_t len, char *error);

@@ -19,8 +19,8 @@ struct confdir {
 	char *misspelt; /* the entry last reported to look like a key */
 };
 
-/* The key that an entry of the directory seems to have been meant for
- * and that is not there; NULL: none. */
+/* The key that an entry of the directory seems to have been meant for and that is not there; NULL:
+ * none. */
 static const char *
 key_meant(const struct confdir *dir, const struct confdir_set *set, const char *entry)
 {

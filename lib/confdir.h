@@ -3,8 +3,8 @@
  *
  * The kubelet writes `..data` (a symlink, swapped by rename) and a link per key through it: a set
  * is read through one resolved `..data`, so it is never half old, half new. A plain directory, a
- * symlink to one, a directory that appears later, is replaced or deleted: all work. Changes come by
- * inotify; the caller's period is the fallback. A directory that is not there, and a file that
+ * symlink to one, a directory that appears later, is replaced or is deleted work too. Changes come
+ * by inotify; the caller's period is the fallback. A directory that is not there, and a file that
  * looks like a misspelt key, are logged once.
  */
 #ifndef LIB_CONFDIR_H
@@ -31,8 +31,8 @@ struct confdir_set {
 
 struct confdir;
 
-/* Watches `path` for the keys `names` (NULL ends; copied). Never fails for the directory's sake.
- * Caller frees with confdir_free. */
+/* Watches `path`, which need not exist, for the keys `names` (NULL ends; copied). Caller frees with
+ * confdir_free. */
 struct confdir *confdir_new(const char *path, const char *const *names);
 
 /* The inotify descriptor to poll for input. */

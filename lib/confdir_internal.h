@@ -18,8 +18,8 @@ struct watched_dir {
  * The path is walked from its root, link by link, and each directory on the way is watched for the
  * one entry that leads on: so a missing directory that appears, a swapped link and a replaced mount
  * are all the same event. The directory itself is watched for everything, and the files behind the
- * keys too, because a write into a bind-mounted file is no event of its directory. A watch is always
- * set before what it watches is read, so whatever happens later is an event.
+ * keys too, because a write into a bind-mounted file is no event of its directory. A watch is
+ * always set before what it watches is read, so whatever happens later is an event.
  */
 struct confdir_watch {
 	const char *path;
@@ -38,8 +38,8 @@ bool confdir_watch_changed(struct confdir_watch *w);
 
 /*
  * Sets the watches again, before the set is read. The new ones are added first and those that are
- * no longer needed removed afterwards: an unchanged path gives the same descriptors, and no event of
- * our own making.
+ * no longer needed removed afterwards: an unchanged path gives the same descriptors, and no event
+ * of our own making.
  */
 void confdir_watch_renew(struct confdir_watch *w);
 

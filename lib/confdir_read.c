@@ -119,8 +119,8 @@ all_unreadable(char *const *names, const char *error, struct confdir_set *set)
 		};
 }
 
-/* Reads the set. Where no quiet moment is to be had,
- * every key is in error until the next event or the period. */
+/* Reads the set. Where no quiet moment is to be had, every key is in error until the next event or
+ * the period. */
 void
 confdir_read(const char *path, char *const *names, struct confdir_set *set)
 {

@@ -50,8 +50,8 @@ follow_link(char *path, size_t dir_len, char *rest, size_t max)
 	return fits;
 }
 
-/* Watches every directory on the way to w->path; `..` needs no care, since the kernel resolves
- * what has been walked so far. */
+/* Watches every directory on the way to w->path; `..` needs no care, since the kernel resolves what
+ * has been walked so far. */
 static void
 watch_path(struct confdir_watch *w)
 {

@@ -10,8 +10,8 @@
 #include "lib/flags_internal.h"
 #include "lib/xalloc.h"
 
-/* Flags of klog and glog. We log on stderr whatever they say;
- * `arg` is NULL for booleans, as in every table. */
+/* Flags of klog and glog. We log on stderr whatever they say; `arg` is NULL for booleans, as in
+ * every table. */
 static const struct flag klog_flags[] = {
 	{ .name = "vmodule", .type = FLAG_IGNORED, .arg = "PATTERN=N,..." },
 	{ .name = "logtostderr", .type = FLAG_IGNORED },
@@ -33,8 +33,8 @@ static const struct flag klog_flags[] = {
 	{ .name = NULL },
 };
 
-/* The flags that every program has;
- * their values live in struct common_options until they are taken over. */
+/* The flags that every program has; their values live in struct common_options until they are taken
+ * over. */
 struct common_options {
 	bool help, version, check;
 	char *log_format;
@@ -87,8 +87,8 @@ table_find(const struct flag *table, const char *name, size_t len)
 	return NULL;
 }
 
-/* A program's own flag comes before a common one of the same name;
- * `base` is where its value lives. */
+/* A program's own flag comes before a common one of the same name; `base` is where its value
+ * lives. */
 static const struct flag *
 flag_find(struct parse *p, const char *name, size_t len, void **base)
 {

@@ -1,5 +1,4 @@
-/* What flags.c (reading a command line) and flags_text.c
- * (the words around it) share; nobody else includes it. */
+/* Shared by flags.c (reading a command line) and flags_text.c (--help and messages); private. */
 #ifndef LIB_FLAGS_INTERNAL_H
 #define LIB_FLAGS_INTERNAL_H
 

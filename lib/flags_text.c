@@ -58,8 +58,8 @@ struct unit {
 	long long ns;
 };
 
-/* Longer names first where one begins with the other.
- * The micro sign is in Unicode twice, and Go reads both. */
+/* Longer names first where one begins with the other. The micro sign is in Unicode twice, and Go
+ * reads both. */
 static const struct unit units[] = {
 	{ "ns", 1 },
 	{ "us", 1000 },
@@ -110,8 +110,8 @@ duration_term(const char **text, long long *ns)
 	const struct unit *unit = digits ? unit_read(&p) : NULL;
 	if (unit == NULL || __builtin_mul_overflow(whole, unit->ns, &whole))
 		return -EINVAL;
-	/* fraction < 1e9 and a unit is at most 3.6e12 ns:
-	 * both parts are multiplied and divided without overflow */
+	/* fraction < 1e9 and a unit is at most 3.6e12 ns: both parts are multiplied and divided
+	 * without overflow */
 	long long part = unit->ns / scale * fraction + unit->ns % scale * fraction / scale;
 	if (__builtin_add_overflow(*ns, whole, ns) || __builtin_add_overflow(*ns, part, ns))
 		return -EINVAL;

@@ -37,10 +37,10 @@ enum {
 };
 
 /*
- * libmicrohttpd restarts its timer at every byte, and at its connection limit it stops accepting:
- * a client that sends a byte now and then could keep the kubelet out for ever. So each connection
- * has a deadline of ours, and beyond the limit the connection that has waited longest is closed
- * to make room.
+ * libmicrohttpd restarts its timer at every byte, and at its connection limit it stops accepting: a
+ * client that sends a byte now and then could keep the kubelet out for ever. So each connection has
+ * a deadline of ours, and beyond the limit the connection that has waited longest is closed to make
+ * room.
  */
 struct connection {
 	TAILQ_ENTRY(connection) entry;
@@ -87,8 +87,8 @@ connection_drop(struct http *http, struct connection *c)
 	shutdown(info->connect_fd, SHUT_RDWR);
 }
 
-/* Makes room: of those that wait for a request the one that has waited longest,
- * else the oldest response. */
+/* Makes room: of those that wait for a request the one that has waited longest, else the oldest
+ * response. */
 static void
 evict_one(struct http *http, const struct connection *newest)
 {

@@ -30,8 +30,8 @@ struct http_response {
 	char *body;               /* taken, freed with free() */
 	size_t len;
 	const char *csp; /* Content-Security-Policy, or NULL */
-	/* Instead of body: called until it returns 0 (end) or -1 (abort);
-	 * `arg` is freed with stream_free. */
+	/* Instead of body: called until it returns 0 (end) or -1 (abort); `arg` is freed with
+	 * stream_free. */
 	ssize_t (*stream)(void *arg, char *buf, size_t max);
 	void (*stream_free)(void *arg);
 	void *stream_arg;
@@ -48,24 +48,24 @@ struct http_route {
 };
 
 struct http_config {
-	const char *
-	    address; /* "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets */
+	/* "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets. */
+	const char *address;
 	uint16_t port;                   /* 0 picks a free one, see http_port */
 	const struct http_route *routes; /* ends with a NULL path; must outlive the server */
 	void *arg;                       /* passed to handlers */
 	bool debug_remote;
-	unsigned max_connections; /* 0: 256; one more closes the connection
-				   * that has waited longest for a request */
-	int head_timeout_ms;      /* for a connection's first request to arrive whole; 0: 10 s */
-	int idle_timeout_ms;      /* between requests, and for a reader that has stopped; 0: 30 s */
+	/* 0: 256. A further one closes the connection that has waited longest for a request. */
+	unsigned max_connections;
+	int head_timeout_ms; /* for a connection's first request to arrive whole; 0: 10 s */
+	int idle_timeout_ms; /* between requests, and for a reader that has stopped; 0: 30 s */
 };
 
 /* Binds and listens; 0, or -errno after one log line that names address, port and, if it can be
  * found, who holds the port. */
 int http_start(struct http **http, const struct http_config *config);
 
-/* The descriptor to poll for input, and the milliseconds
- * until http_run must be called anyway (-1: never). */
+/* The descriptor to poll for input, and the milliseconds until http_run must be called anyway (-1:
+ * never). */
 int http_fd(const struct http *http);
 int http_timeout_ms(const struct http *http);
 
@@ -78,8 +78,8 @@ uint16_t http_port(const struct http *http);
 /* Connections closed to keep within the limit on their number or time, since the start. */
 uint64_t http_dropped(const struct http *http);
 
-/* The decoded value of query parameter `name`,
- * or NULL if it is absent or holds a NUL; valid during the handler. */
+/* The decoded value of query parameter `name`, or NULL if it is absent or holds a NUL; valid during
+ * the handler. */
 const char *http_query(const struct http_request *request, const char *name);
 
 /* Sets a formatted text body and status. */

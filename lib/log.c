@@ -191,8 +191,8 @@ line_write(const struct line *line)
 	pthread_mutex_lock(&write_lock);
 	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLOUT) &&
 	    !(pfd.revents & (POLLERR | POLLNVAL))) {
-		/* Log collectors that hand out a socket get a send that cannot block;
-		 * anything else is written. */
+		/* Log collectors that hand out a socket get a send that cannot block; anything else
+		 * is written. */
 		n = send(settings.fd, line->bytes, line->len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n < 0 && errno == ENOTSOCK)
 			n = write(settings.fd, line->bytes, line->len);

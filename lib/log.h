@@ -1,8 +1,7 @@
 /*
- * Log lines on stderr: one event, one line, subject first. Text, or one JSON object a line.
- * Control bytes and invalid UTF-8 in what is logged are escaped, so that no stranger can
- * forge a line. A slow reader of stderr never blocks the caller: what cannot be written
- * at once is dropped and counted.
+ * Log lines on stderr: one event, one line, subject first. Text, or one JSON object a line. Control
+ * bytes and invalid UTF-8 are escaped, so that no input can forge a line. A slow reader of stderr
+ * never blocks the caller: a line that cannot be written at once is dropped and counted.
  */
 #ifndef LIB_LOG_H
 #define LIB_LOG_H
@@ -31,12 +30,12 @@ void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A line at a level known only at run time (a child's own log lines passed through). */
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What strangers can provoke: at most 10 lines a second in total,
- * the rest counted in log_suppressed(). */
+/* What strangers can provoke: at most 10 lines a second in total, the rest counted in
+ * log_suppressed(). */
 void log_neterr(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same as log_error(x), then exit 1:
- * the system's failure; abort is left to broken invariants. */
+/* The same as log_error(x), then exit 1: the system's failure; abort is left to broken
+ * invariants. */
 _Noreturn void log_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void log_fatalx(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -50,9 +50,9 @@ puts_text(struct metrics *m, const char *text)
 }
 
 /*
- * Backslash and line feed are escaped everywhere, quotes in label values and, in OpenMetrics,
- * in HELP too. A byte that is not UTF-8 would make Prometheus refuse the whole page;
- * it becomes U+FFFD.
+ * Backslash and line feed are escaped everywhere, quotes in label values and, in OpenMetrics, in
+ * HELP too. A byte that is not UTF-8 would make Prometheus refuse the whole page; it becomes
+ * U+FFFD.
  */
 static void
 put_escaped(struct metrics *m, const char *text, bool quotes)

@@ -39,8 +39,8 @@ const char *metrics_content_type(enum metrics_format format);
  * OpenMetrics, where it may not be one. */
 void metrics_family(struct metrics *m, const char *name, enum metric_type type, const char *help);
 
-/* One sample of the current family;
- * label names and values in pairs, NULL ends. Values are escaped here. */
+/* One sample of the current family; label names and values in pairs, NULL ends. Values are escaped
+ * here. */
 void metrics_value(struct metrics *m, double value,
     ... /* const char *name, const char *value, ..., NULL */) __attribute__((sentinel));
 

@@ -1,6 +1,6 @@
 /*
- * Listening sockets whose failure says something:
- * which address, which port, and which process has it already.
+ * Listening sockets, and a message when one cannot be opened: which address, which port, and which
+ * process holds it.
  */
 #ifndef LIB_PORT_H
 #define LIB_PORT_H

@@ -1,5 +1,5 @@
-/* process_* and build_info: what every exporter says about itself,
- * read from the kernel at each scrape. */
+/* process_* and build_info: what every exporter says about itself, read from the kernel at each
+ * scrape. */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -49,8 +49,8 @@ open_files(void)
 	return count;
 }
 
-/* Unix time of this process's start:
- * field 22 of proc(5)'s stat counts clock ticks since the boot. */
+/* Unix time of this process's start: field 22 of proc(5)'s stat counts clock ticks since the
+ * boot. */
 static double
 start_time(void)
 {

@@ -1,6 +1,6 @@
 /*
- * liburcu's memb flavour as the suite uses it: one writer publishes a pointer, many readers
- * follow it, the writer waits for the readers that may still hold the old one, then frees.
+ * liburcu's memb flavour as the suite uses it: one writer publishes a pointer, many readers follow
+ * it, the writer waits for the readers that may still hold the old one, then frees.
  *
  *	reader (its thread has called rcu_join() once):
  *		rcu_enter(); p = rcu_get(&slot); ...read *p...; rcu_leave();
@@ -21,8 +21,8 @@
 #endif
 #endif
 
-/* liburcu's own words between its threads are plain in its inline functions: in that build the
- * library is called instead. */
+/* liburcu's inline functions use plain loads and stores between threads, which ThreadSanitizer
+ * reports: that build calls the library instead. */
 #ifdef RCU_TSAN
 #undef _LGPL_SOURCE
 #endif
@@ -35,7 +35,7 @@ extern char
     rcu_grace; /* where leaving readers and the waiting writer meet, for ThreadSanitizer only */
 #endif
 
-/* A thread that reads says so once, and takes leave before it ends. */
+/* A reader thread registers once, and unregisters before it ends. */
 static inline void
 rcu_join(void)
 {
@@ -49,8 +49,8 @@ rcu_part(void)
 }
 
 /*
- * Brackets what a reader does with what rcu_get() returned; sections nest and never block
- * anybody but rcu_wait().
+ * A read section, which brackets every use of a pointer that rcu_get() returned. Sections nest and
+ * block nothing but rcu_wait().
  */
 static inline void
 rcu_enter(void)

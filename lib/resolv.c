@@ -36,8 +36,8 @@ add(struct resolv *resolv, const char *text, size_t len)
 		resolv->servers[resolv->count++] = server;
 }
 
-/* The keyword must begin the line and be followed by a blank;
- * what follows the address is a comment. */
+/* The keyword must begin the line and be followed by a blank; what follows the address is a
+ * comment. */
 static void
 parse_line(struct resolv *resolv, const char *line, size_t len)
 {

@@ -1,6 +1,6 @@
 /*
- * The name servers of a resolv.conf (resolv.conf(5)); every other line and option is passed over
- * without a word, as the pod's search list and ndots are no business of a forwarder. Pure.
+ * The name servers of a resolv.conf (resolv.conf(5)). Every other line and option is ignored: a
+ * forwarder has no use for a search list or ndots. Pure.
  */
 #ifndef LIB_RESOLV_H
 #define LIB_RESOLV_H
@@ -14,8 +14,7 @@ enum { RESOLV_SERVERS_MAX = 15 };
 struct resolv {
 	struct server servers[RESOLV_SERVERS_MAX]; /* port 53, no duplicates, in order */
 	size_t count;
-	size_t skipped; /* nameserver lines that no server can be made of,
-			 * or for which there was no room */
+	size_t skipped; /* nameserver lines without a usable address, or beyond the limit */
 };
 
 /* Parses `len` bytes of text. */

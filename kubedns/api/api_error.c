@@ -6,8 +6,8 @@
 #include "kubedns/api/api_stream.h"
 #include "lib/xalloc.h"
 
-/* Bits of gnutls_certificate_verify_peers2(),
- * which libcurl hands on; its text is the same for all. */
+/* Bits of gnutls_certificate_verify_peers2(), which libcurl hands on; its text is the same for
+ * all. */
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
 static char *
@@ -32,8 +32,8 @@ certificate(const struct api_stream *s)
 }
 
 /*
- * libcurl's texts hold times and port numbers that change at each attempt, so they are quoted
- * only where they say something.
+ * libcurl's texts hold times and port numbers that change at each attempt, so they are quoted only
+ * where they say something.
  */
 char *
 api_error_transport(const struct api_stream *s, CURLcode code)

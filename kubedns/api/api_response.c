@@ -26,8 +26,8 @@ malformed(struct api_stream *s, const char *why)
 }
 
 /*
- * A member by its path "metadata.resourceVersion" as a string;
- * NULL if it is not there or no string.
+ * A member by its path "metadata.resourceVersion" as a string; NULL if it is not there or no
+ * string.
  */
 static const char *
 string_at(struct json_object *json, const char *first, const char *second, const char *third)

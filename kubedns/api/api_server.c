@@ -166,8 +166,8 @@ take_file(
 }
 
 /*
- * Each file that the configuration names must be readable now:
- * a typo shall not wait for the first handshake.
+ * Each file that the configuration names must be readable now: a typo shall not wait for the first
+ * handshake.
  */
 static int
 check_readable(const struct api_server *c, const char *what, const char *path)

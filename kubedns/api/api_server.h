@@ -42,8 +42,8 @@ struct api_server_source {
 };
 
 /*
- * Fills `c`; 0, or -EINVAL after one log line with what is wrong and what to do. Caller frees
- * with api_server_free in both cases.
+ * Fills `c`; 0, or -EINVAL after one log line with what is wrong and what to do. Caller frees with
+ * api_server_free in both cases.
  */
 int api_server_find(struct api_server *c, const struct api_server_source *source);
 

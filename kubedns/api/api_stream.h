@@ -1,7 +1,7 @@
 /*
- * One resource on its way from the API server to the sink: the reflector decides what to request,
- * a libcurl handle makes the request, the framer and json-c read the response. A request begins
- * with api_stream_start(), lives in the watch's multi handle, and ends in api_stream_finish().
+ * One resource on its way from the API server to the sink: the reflector decides what to request, a
+ * libcurl handle makes the request, the framer and json-c read the response. A request begins with
+ * api_stream_start(), lives in the watch's multi handle, and ends in api_stream_finish().
  *
  *	watch.c           which streams there are, when they may start, libcurl's loop
  *	api_stream.c      a request's life and what it leads to

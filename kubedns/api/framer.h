@@ -6,9 +6,9 @@
  *	events: {"type":"ADDED","object":{...}}  {...}
  *	        `-> item()                       `-> item()
  *
- * It holds one item at most, and none where an item lies within one piece; the caller sets the limit
- * of an item's size. Items are cut at matching brackets and not validated further: json_prune and
- * json-c do that.
+ * It holds one item at most, and none where an item lies within one piece; the caller sets the
+ * limit of an item's size. Items are cut at matching brackets and not validated further: json_prune
+ * and json-c do that.
  */
 #ifndef KUBEDNS_API_FRAMER_H
 #define KUBEDNS_API_FRAMER_H
@@ -59,8 +59,8 @@ struct framer {
 };
 
 /*
- * Prepares for one response; objects larger than `item_max` bytes are an error.
- * framer_clear releases it.
+ * Prepares for one response; objects larger than `item_max` bytes are an error. framer_clear
+ * releases it.
  */
 void framer_init(
     struct framer *f, enum framer_form form, size_t item_max, const struct framer_sink *sink);
@@ -72,8 +72,8 @@ void framer_init(
 int framer_feed(struct framer *f, const char *bytes, size_t len);
 
 /*
- * The response has ended:
- * 0 if the list is whole or no event is half read, else -EBADMSG with f->why.
+ * The response has ended: 0 if the list is whole or no event is half read, else -EBADMSG with
+ * f->why.
  */
 int framer_end(struct framer *f);
 

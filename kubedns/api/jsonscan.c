@@ -52,8 +52,8 @@ classify(const char *block)
 #endif
 
 /*
- * Bit i of the result is the parity of the bits 0..i:
- * 1 from an opening quote up to before its closing one.
+ * Bit i of the result is the parity of the bits 0..i: 1 from an opening quote up to before its
+ * closing one.
  */
 static inline uint64_t
 running_parity(uint64_t x)
@@ -78,8 +78,8 @@ bits(uint64_t x)
 }
 
 /*
- * The bytes that follow an unescaped backslash; `*carry` is the one before the block, then the
- * one after its `len` bytes.
+ * The bytes that follow an unescaped backslash; `*carry` is the one before the block, then the one
+ * after its `len` bytes.
  */
 static inline uint64_t
 escaped_bytes(uint64_t backslash, bool *carry, size_t len)

@@ -30,14 +30,14 @@ struct jsonscan {
 const char *jsonscan_nested(struct jsonscan *scan, const char *p, const char *end);
 
 /*
- * From a string's opening quote to the position after its closing one, or NULL; sets `*escapes`
- * if it holds a backslash.
+ * From a string's opening quote to the position after its closing one, or NULL; sets `*escapes` if
+ * it holds a backslash.
  */
 const char *jsonscan_string(const char *p, const char *end, bool *escapes);
 
 /*
- * The position after the value that begins at `p` (any value, no leading space), or NULL if it
- * does not end before `end`.
+ * The position after the value that begins at `p` (any value, no leading space), or NULL if it does
+ * not end before `end`.
  */
 const char *jsonscan_value(const char *p, const char *end);
 

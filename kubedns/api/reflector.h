@@ -82,8 +82,8 @@ void reflector_dropped(struct reflector *r);
 void reflector_bring_forward(struct reflector *r, int64_t due_ms);
 
 /*
- * The query string of the next request (caller frees),
- * which is then in flight; `verb` is "list" or "watch".
+ * The query string of the next request (caller frees), which is then in flight; `verb` is "list" or
+ * "watch".
  */
 char *reflector_query(struct reflector *r, int64_t now_ms, const char **verb);
 

@@ -260,8 +260,8 @@ watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
 	return ready;
 }
 
-/* A server that denies Services too,
- * or is not the one it was, says nothing about EndpointSlices. */
+/* A server that denies Services too, or is not the one it was, says nothing about
+ * EndpointSlices. */
 static bool
 slices_alone_denied(struct watch *w)
 {
@@ -272,8 +272,8 @@ slices_alone_denied(struct watch *w)
 }
 
 /*
- * Endpoints take the place of EndpointSlices that stay denied, and leave it when those begin to
- * be listed (api_stream.c).
+ * Endpoints take the place of EndpointSlices that stay denied, and leave it when those begin to be
+ * listed (api_stream.c).
  */
 static void
 choose_endpoints(struct watch *w)

@@ -37,8 +37,8 @@ struct metrics;
 struct watch;
 
 /*
- * Strings are borrowed for the watch's life unless said otherwise. All zero: in-cluster,
- * services, slices, namespaces.
+ * Strings are borrowed for the watch's life unless said otherwise. All zero: in-cluster, services,
+ * slices, namespaces.
  */
 struct watch_config {
 	const char *kubecfg_file; /* --kubecfg-file; NULL or "": none */
@@ -91,9 +91,9 @@ void watch_want_nodes(struct watch *w);
 bool watch_ready(const struct watch *w);
 
 /*
- * A line per kind: what is synced, how many objects so far, what is missing and why
- * ("services: list is forbidden (403): ..."). Ends with a newline each; for /readiness and the
- * log. Caller frees.
+ * A line per kind: what is synced, how many objects so far, what is missing and why ("services:
+ * list is forbidden (403): ..."). Ends with a newline each; for /readiness and the log. Caller
+ * frees.
  */
 char *watch_status(const struct watch *w);
 
@@ -104,9 +104,9 @@ char *watch_status(const struct watch *w);
 char *watch_notes(const struct watch *w);
 
 /*
- * The kubedns_api_* families: requests, watch events, relists, last event, synced, received
- * bytes, endpoints fallback. kubedns_objects{kind} and kubedns_dns_programming_duration_seconds
- * are the store's and the publisher's, who know what is there and when.
+ * The kubedns_api_* families: requests, watch events, relists, last event, synced, received bytes,
+ * endpoints fallback. kubedns_objects{kind} and kubedns_dns_programming_duration_seconds are the
+ * store's and the publisher's, who know what is there and when.
  */
 void watch_metrics(const struct watch *w, struct metrics *m);
 
