@@ -232,6 +232,22 @@ install: all ## install programs, man pages and examples below DESTDIR
 		[ ! -d conf/$$d ] || cp -RL --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done
 .PHONY: install
 
+# Debian packages, of what git knows: built in a copy, so that nothing of theirs is left in the tree.
+PACKAGES_deb := debhelper dpkg-dev fakeroot lintian
+deb: ## build the Debian packages into $(BUILD)/deb
+	@$(call deps,build deb)
+	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/kubedns-$(VERSION)
+	@git ls-files -z | tar -c --null -T - | tar -x -C $(BUILD)/deb/kubedns-$(VERSION)
+	cd $(BUILD)/deb/kubedns-$(VERSION) && dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -40 ../build.log; exit 1; }
+	# Whoever publishes the packages puts an address of his own into debian/control and the changelog.
+	lintian --fail-on error,warning --allow-root --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog $(BUILD)/deb/*.changes
+	@ls $(BUILD)/deb/*.deb
+.PHONY: deb
+
+test-deb: ## install, ask, upgrade and purge the Debian packages in a container with systemd (docker, after make deb)
+	@BUILD=$(BUILD) BASE=$(BASE) bash tests/packages/run.sh
+.PHONY: test-deb
+
 # The images carry the revision that they were built from; REGISTRY=registry.example/dns names them for a push.
 REVISION = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 REGISTRY ?=
