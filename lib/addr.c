@@ -112,6 +112,12 @@ server_parse(const char *text, uint16_t default_port, struct server *server, con
 	const char *port = NULL;
 	struct server parsed = { .port = default_port };
 
+	if (strstr(text, "://") != NULL)
+		return refuse(why,
+		    "a URL, but servers are asked over plain UDP and TCP: write ADDRESS or "
+		    "ADDRESS:PORT");
+	if (strchr(text, '#') != NULL)
+		return refuse(why, "the port stands behind ':', as in 10.0.0.1:5353");
 	const char *reason = server_split(text, host, &port);
 	if (reason != NULL)
 		return refuse(why, reason);

@@ -133,13 +133,13 @@ conf_stubs_parse(
 	struct json_object *object;
 	*stubs = (struct conf_stubs){ 0 };
 	*why = NULL;
-	int rc = conf_json_parse(text, len, &object, why);
+	int rc = conf_json_parse(text, len, '{',
+	    "must be a JSON object of domains, such as {\"acme.local\": [\"10.0.0.1\"]}", &object,
+	    why);
 	if (rc < 0 || object == NULL)
 		return rc;
 	struct conf_json_scan scan = conf_json_scan(text, len);
-	if (!json_object_is_type(object, json_type_object))
-		rc = conf_refuse_plain(why, "must be a JSON object of domains");
-	else if (scan.error)
+	if (scan.error)
 		rc = conf_refuse_at(why, text, scan.error_at, scan.error);
 	else if (scan.members > CONF_STUBS_MAX)
 		rc = conf_refuse_plain(why, "more than 20000 domains");
@@ -188,13 +188,13 @@ conf_upstreams_parse(const char *text, size_t len, struct conf_upstreams *upstre
 	struct json_object *array;
 	*upstreams = (struct conf_upstreams){ 0 };
 	*why = NULL;
-	int rc = conf_json_parse(text, len, &array, why);
+	int rc = conf_json_parse(text, len, '[',
+	    "must be a JSON array of addresses, such as [\"8.8.8.8\", \"[2001:db8::1]:53\"]",
+	    &array, why);
 	if (rc < 0 || array == NULL)
 		return rc;
 	struct conf_json_scan scan = conf_json_scan(text, len);
-	if (!json_object_is_type(array, json_type_array))
-		rc = conf_refuse_plain(why, "must be a JSON array of addresses");
-	else if (scan.error)
+	if (scan.error)
 		rc = conf_refuse_at(why, text, scan.error_at, scan.error);
 	for (size_t i = 0; rc == 0 && i < json_object_array_length(array); i++) {
 		struct json_object *item = json_object_array_get_idx(array, i);

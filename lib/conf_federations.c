@@ -31,22 +31,26 @@ add_federation(struct conf_federations *federations, const char *item, char **wh
 	return 0;
 }
 
-/* One item of the list, blanks around it and around its '=' removed; an empty one is allowed at the
- * end only. */
+/* One item of the list; blanks are allowed around it and around its '='. Linear in its length. */
 static int
 parse_federation(
     struct conf_federations *federations, const char *text, size_t len, bool last, char **why)
 {
-	size_t n = 0;
-	char *item = xmalloc(len + 1);
-	for (size_t i = 0; i < len; i++)
-		if (!conf_is_blank(text[i]))
-			item[n++] = text[i];
-		else if (n > 0 && item[n - 1] != '=' && conf_skip_blank(text, len, i) < len &&
-			 text[conf_skip_blank(text, len, i)] != '=')
-			item[n++] = ' '; /* inside a name: kept, to be refused */
-	item[n] = '\0';
-	int rc = n == 0 && last ? 0 : add_federation(federations, item, why);
+	len = conf_trim(&text, len);
+	if (len == 0 && last) /* after a final comma */
+		return 0;
+	const char *equals = memchr(text, '=', len);
+	if (equals == NULL) {
+		char *item = xstrndup(text, len);
+		conf_refuse(why, item, "", "not name=domain");
+		free(item);
+		return -EINVAL;
+	}
+	const char *domain = equals + 1;
+	size_t name_len = conf_trim(&text, (size_t)(equals - text)),
+	       domain_len = conf_trim(&domain, len - (size_t)(domain - text));
+	char *item = xasprintf("%.*s=%.*s", (int)name_len, text, (int)domain_len, domain);
+	int rc = add_federation(federations, item, why);
 	free(item);
 	return rc;
 }

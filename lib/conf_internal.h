@@ -21,6 +21,17 @@ conf_skip_blank(const char *text, size_t len, size_t from)
 	return from;
 }
 
+/* Cuts the blanks off both ends of `*text`; returns what is left of `len`. */
+static inline size_t
+conf_trim(const char **text, size_t len)
+{
+	size_t from = conf_skip_blank(*text, len, 0);
+	*text += from;
+	for (len -= from; len > 0 && conf_is_blank((*text)[len - 1]);)
+		len--;
+	return len;
+}
+
 /* What json-c does not tell about a text that it has accepted. */
 struct conf_json_scan {
 	size_t members;    /* of the outermost object as written:
@@ -42,8 +53,12 @@ int conf_refuse_plain(char **why, const char *reason);
 /* `line N, column N: reason`. */
 int conf_refuse_at(char **why, const char *text, size_t offset, const char *reason);
 
-/* Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null. */
-int conf_json_parse(const char *text, size_t len, struct json_object **object, char **why);
+/*
+ * Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null. What begins
+ * as neither null nor `opening` is refused with `wanted`.
+ */
+int conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
+    struct json_object **object, char **why);
 
 /* Goes over a text that conf_json_parse has accepted. */
 struct conf_json_scan conf_json_scan(const char *text, size_t len);

@@ -106,9 +106,41 @@ conf_json_scan(const char *text, size_t len)
 	return scan;
 }
 
-/* Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null. */
+/* Whether the text is `null`, or begins as the wanted kind of value. */
+static bool
+begins_with(const char *text, size_t len, char opening)
+{
+	len = conf_trim(&text, len);
+	return *text == opening || (len == 4 && memcmp(text, "null", 4) == 0);
+}
+
+/* A value of another kind, or none: a list written without JSON, mostly. */
+static int
+refuse_other(char **why, const char *text, size_t len, const char *wanted)
+{
+	struct server server;
+	len = conf_trim(&text, len);
+	bool quoted = len > 2 && text[0] == '"' && text[len - 1] == '"';
+	char *shown = xstrndup(text + quoted, len - 2 * quoted);
+	if (server_parse(shown, 53, &server, NULL) == 0)
+		*why = xasprintf("\"%s\": an address alone; write [\"%s\"]", shown, shown);
+	else
+		conf_refuse(why, shown, "", wanted);
+	free(shown);
+	return -EINVAL;
+}
+
+/* Whether a number that json-c cannot read at `end` looks like the beginning of an address. */
+static bool
+is_bare_address(const char *text, size_t len, size_t end)
+{
+	return end > 0 && end < len && (text[end] == '.' || text[end] == ':') &&
+	       text[end - 1] >= '0' && text[end - 1] <= '9';
+}
+
 int
-conf_json_parse(const char *text, size_t len, struct json_object **object, char **why)
+conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
+    struct json_object **object, char **why)
 {
 	*object = NULL;
 	if (conf_skip_blank(text, len, 0) == len)
@@ -118,6 +150,8 @@ conf_json_parse(const char *text, size_t len, struct json_object **object, char 
 		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
 	if (len >= INT_MAX)
 		return conf_refuse_plain(why, "too large");
+	if (!begins_with(text, len, opening))
+		return refuse_other(why, text, len, wanted);
 	struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH);
 	if (tokener == NULL)
 		abort();
@@ -135,7 +169,9 @@ conf_json_parse(const char *text, size_t len, struct json_object **object, char 
 	if (error == json_tokener_continue)
 		return conf_refuse_at(why, text, len, "unexpected end of data");
 	if (error != json_tokener_success)
-		return conf_refuse_at(why, text, end, json_tokener_error_desc(error));
+		return conf_refuse_at(why, text, end,
+		    is_bare_address(text, len, end) ? "an address must stand in double quotes"
+						    : json_tokener_error_desc(error));
 	end = conf_skip_blank(text, len, end);
 	if (end == len)
 		return 0;

@@ -73,7 +73,7 @@ conf_addr_useless(const struct addr *addr, const char **why)
 static bool
 meant_as_address(const char *text)
 {
-	if (strchr(text, '[') || strchr(text, ']'))
+	if (strchr(text, '[') || strchr(text, ']') || strchr(text, '#') || strstr(text, "://"))
 		return true;
 	const char *colon = strchr(text, ':');
 	if (colon && strchr(colon + 1, ':'))

@@ -95,7 +95,7 @@ a_refused_server_says_why(void **state)
 		{ "10.0.0.1:053", "port out of range" },
 		{ "10.0.0.1:+53", "port out of range" },
 		{ "10.0.0.1: 53", "port out of range" },
-		{ "10.0.0.1#53", "not an address" },
+		{ "10.0.0.1#53", "the port stands behind ':', as in 10.0.0.1:5353" },
 		{ "[::1", "missing ']'" },
 		{ "[::1]53", "unexpected text after ']'" },
 		{ "[::1]:", "port out of range" },

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "lib/conf.h"
+#include "lib/xalloc.h"
 
 /* The stubs as one line: `domain=server,server;domain=...`, or the refusal after '!'. */
 static char *
@@ -108,18 +110,19 @@ wrong_json_says_where(void **state)
 	assert_string_equal(stubs_of("{}{}"), "!line 1, column 3: text after the end of the value");
 	assert_memory_equal(stubs_of("{'a': []}"), "!line 1, column 2:", 18);
 	assert_memory_equal(stubs_of("{\"a\": [],}"), "!line 1, column 10:", 19);
-	assert_memory_equal(stubs_of("/* c */ {}"), "!line 1, column", 15);
-	assert_memory_equal(stubs_of("[[[[[[[[[[[["), "!line 1, column", 15);
-	assert_memory_equal(stubs_of("\xef\xbb\xbf{}"), "!line 1, column", 15);
+	assert_memory_equal(stubs_of("{\"a\":[[[[[[[[[[[["), "!line 1, column", 15);
+	assert_memory_equal(stubs_of("/* c */ {}"), "!\"/* c */ {}\": must be a JSON", 29);
+	assert_memory_equal(
+	    stubs_of("\xef\xbb\xbf{}"), "!\"\\xef\\xbb\\xbf{}\": must be a JSON", 33);
 }
 
 static void
 wrong_types_are_refused(void **state)
 {
 	(void)state;
-	assert_string_equal(stubs_of("[]"), "!must be a JSON object of domains");
-	assert_string_equal(stubs_of("1"), "!must be a JSON object of domains");
-	assert_string_equal(stubs_of("true"), "!must be a JSON object of domains");
+	assert_non_null(strstr(stubs_of("[]"), "must be a JSON object of domains"));
+	assert_non_null(strstr(stubs_of("1"), "must be a JSON object of domains"));
+	assert_non_null(strstr(stubs_of("true"), "must be a JSON object of domains"));
 	assert_string_equal(
 	    stubs_of("{\"a\": \"1.1.1.1\"}"), "!\"a\": its servers must be an array of strings");
 	assert_string_equal(stubs_of("{\"a\": [1]}"), "!\"a\"[0]: not a string");
@@ -283,8 +286,9 @@ static void
 upstreams_that_are_not_addresses_are_refused(void **state)
 {
 	(void)state;
-	assert_string_equal(upstreams_of("{}"), "!must be a JSON array of addresses");
-	assert_string_equal(upstreams_of("\"8.8.8.8\""), "!must be a JSON array of addresses");
+	assert_non_null(strstr(upstreams_of("{}"), "must be a JSON array of addresses"));
+	assert_string_equal(
+	    upstreams_of("\"8.8.8.8\""), "!\"8.8.8.8\": an address alone; write [\"8.8.8.8\"]");
 	assert_string_equal(upstreams_of("[8]"), "!server 1: not a string");
 	assert_string_equal(upstreams_of("[\"8.8.8.8\", \"dns.google\"]"),
 	    "!\"dns.google\" (server 2): not an address");
@@ -354,6 +358,122 @@ wrong_federations_are_refused(void **state)
 	assert_string_equal(federations_of("foo=a,,bar=b"), "!\"\": not name=domain");
 }
 
+/* As much as a ConfigMap holds, of what a parser may take for the beginning of something. */
+enum { HOSTILE_BYTES = 900 << 10 };
+
+static char *
+repeated(const char *before, const char *piece, const char *after)
+{
+	char *text = xmalloc(HOSTILE_BYTES + 64);
+	size_t n = (size_t)sprintf(text, "%s", before), len = strlen(piece);
+	for (; n + len <= HOSTILE_BYTES; n += len)
+		memcpy(text + n, piece, len);
+	strcpy(text + n, after);
+	return text;
+}
+
+static void
+all_keys_judge(char *text)
+{
+	struct conf_stubs stubs;
+	struct conf_upstreams upstreams;
+	struct conf_federations federations;
+	char *why;
+	if (conf_stubs_parse(text, strlen(text), "cluster.local", &stubs, &why) == 0)
+		conf_stubs_free(&stubs);
+	else
+		assert_true(strlen(why) < 400);
+	free(why);
+	if (conf_upstreams_parse(text, strlen(text), &upstreams, &why) < 0)
+		assert_true(strlen(why) < 400);
+	free(why);
+	if (conf_federations_parse(text, strlen(text), &federations, &why) < 0)
+		assert_true(strlen(why) < 400);
+	free(why);
+	free(text);
+}
+
+/* The alarm is no measure: linear parsing takes milliseconds, quadratic parsing hours. */
+static void
+a_full_configmap_of_anything_is_judged_in_linear_time(void **state)
+{
+	(void)state;
+	alarm(60);
+	all_keys_judge(repeated("", " ", ""));
+	all_keys_judge(repeated("a", " ", "=b.org"));
+	all_keys_judge(repeated("a=b.org", " \n", ""));
+	all_keys_judge(repeated("a=b", " ", "c"));
+	all_keys_judge(repeated("", " =", ""));
+	all_keys_judge(repeated("", "[", ""));
+	all_keys_judge(repeated("{\"a\":", "[", ""));
+	all_keys_judge(repeated("", "{", ""));
+	all_keys_judge(repeated("\"", "x", "\""));
+	all_keys_judge(repeated("[\"", "x", "\"]"));
+	all_keys_judge(repeated("[\"", "\\n", "\"]"));
+	all_keys_judge(repeated("[\"1.1.1.1\"", ",\"1.1.1.1\"", "]"));
+	all_keys_judge(repeated("{\"a\":[\"1.1.1.1\"", ",\"1.1.1.1\"", "]}"));
+	all_keys_judge(repeated("{\"a\":[]", ",\"a\":[]", "}"));
+	all_keys_judge(repeated("a=b.org", ",a=b.org", ""));
+	all_keys_judge(repeated("a=b.org", ",", ""));
+	alarm(0);
+}
+
+static void
+fifty_thousand_entries_are_refused_by_their_number(void **state)
+{
+	(void)state;
+	enum { ENTRIES = 50000 };
+	char *upstreams = xmalloc(ENTRIES * 24), *federations = xmalloc(ENTRIES * 24),
+	     *stubs = xmalloc(ENTRIES * 24);
+	char *u = upstreams, *f = federations, *s = stubs;
+	for (int i = 0; i < ENTRIES; i++) {
+		u += sprintf(u, "%s\"10.%d.%d.1\"", i ? "," : "[", i / 250, i % 250);
+		f += sprintf(f, "%sf%d=b.org", i ? "," : "", i);
+		s += sprintf(s, "%s\"d%d\":[]", i ? "," : "{", i);
+	}
+	strcpy(u, "]");
+	strcpy(s, "}");
+	assert_string_equal(upstreams_of(upstreams), "!more than 15 servers");
+	assert_string_equal(federations_of(federations), "!more than 64 federations");
+	assert_string_equal(stubs_of(stubs), "!more than 20000 domains");
+	free(upstreams);
+	free(federations);
+	free(stubs);
+}
+
+static void
+what_is_not_json_is_shown_as_it_has_to_be_written(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    upstreams_of("8.8.8.8"), "!\"8.8.8.8\": an address alone; write [\"8.8.8.8\"]");
+	assert_string_equal(upstreams_of(" 2001:db8::1 \n"),
+	    "!\"2001:db8::1\": an address alone; write [\"2001:db8::1\"]");
+	assert_string_equal(upstreams_of("8.8.8.8, 1.1.1.1"),
+	    "!\"8.8.8.8, 1.1.1.1\": must be a JSON array of addresses, such as "
+	    "[\"8.8.8.8\", \"[2001:db8::1]:53\"]");
+	assert_string_equal(stubs_of("acme.local=10.0.0.1"),
+	    "!\"acme.local=10.0.0.1\": must be a JSON object of domains, such as "
+	    "{\"acme.local\": [\"10.0.0.1\"]}");
+	assert_string_equal(
+	    upstreams_of("[8.8.8.8]"), "!line 1, column 5: an address must stand in double quotes");
+	assert_string_equal(upstreams_of("[\"tls://1.1.1.1\"]"),
+	    "!\"tls://1.1.1.1\" (server 1): a URL, but servers are asked over plain UDP and TCP: "
+	    "write ADDRESS or ADDRESS:PORT");
+	assert_string_equal(upstreams_of("[\"1.1.1.1#5353\"]"),
+	    "!\"1.1.1.1#5353\" (server 1): the port stands behind ':', as in 10.0.0.1:5353");
+}
+
+static void
+stub_servers_that_are_urls_or_dnsmasqs_spelling_say_so(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(stubs_of("{\"a\":[\"tls://1.1.1.1\"]}"), ": a URL, but"));
+	assert_non_null(
+	    strstr(stubs_of("{\"a\":[\"https://dns.google/dns-query\"]}"), ": a URL, but"));
+	assert_non_null(strstr(stubs_of("{\"a\":[\"10.0.0.1#5353\"]}"), "behind ':'"));
+}
+
 static void
 names_are_under_zones_at_label_borders(void **state)
 {
@@ -389,6 +509,10 @@ main(void)
 		cmocka_unit_test(fifteen_upstreams_are_allowed_and_sixteen_refused),
 		cmocka_unit_test(federations_are_names_and_domains),
 		cmocka_unit_test(wrong_federations_are_refused),
+		cmocka_unit_test(a_full_configmap_of_anything_is_judged_in_linear_time),
+		cmocka_unit_test(fifty_thousand_entries_are_refused_by_their_number),
+		cmocka_unit_test(what_is_not_json_is_shown_as_it_has_to_be_written),
+		cmocka_unit_test(stub_servers_that_are_urls_or_dnsmasqs_spelling_say_so),
 		cmocka_unit_test(names_are_under_zones_at_label_borders),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
