@@ -2,26 +2,52 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/xalloc.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 
+enum {
+	CLIENT_BUCKETS = 1024,
+	/*
+	 * Above the bound in total, a resolver that holds queries takes so many more, as a part of
+	 * the bound, from clients that have none.
+	 */
+	RESERVE_PART = 16,
+};
+
 /*
- * Clients are counted by the hash of their address, without keeping the addresses: two that
- * share a bucket share a bound, which is rare (1 in 16,384), cannot be provoked (the hash is
- * keyed), and costs them no more than a wait.
+ * A client address with queries in flight or held. It is known by the keyed hash of its address:
+ * two clients with one hash share a limit, which cannot be provoked.
  */
-enum { CLIENT_BUCKETS = 16384 };
+struct inflight_client {
+	LIST_ENTRY(inflight_client) by_hash;
+	LIST_ENTRY(inflight_client) by_count;
+	uint32_t hash;
+	unsigned count; /* in flight */
+	unsigned held;  /* ended here, but not at the resolver: see forward_ops.hold_ns */
+	TAILQ_HEAD(, inflight) queries; /* oldest first */
+};
+LIST_HEAD(client_list, inflight_client);
+
+struct held_query {
+	int64_t until_ns;
+	struct inflight_client *client;
+};
 
 struct inflight_table {
 	struct worker_context *context;
 	struct client_ops clients;
 	struct forward_ops ops;
 	unsigned max, client_max;
-	unsigned count;
+	unsigned count, held_count; /* in flight, and held */
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
-	uint16_t client_counts[CLIENT_BUCKETS];
+	struct client_list by_hash[CLIENT_BUCKETS];
+	struct client_list *by_count; /* clients with 0 to client_max queries in flight */
+	unsigned heaviest;            /* no list above this one has a client */
+	struct held_query *held;      /* a ring in order of time, made when first needed */
+	unsigned held_first;
 };
 
 struct inflight_table *
@@ -32,7 +58,8 @@ inflight_new(struct worker_context *context, const struct client_ops *clients, u
 	table->context = context;
 	table->clients = *clients;
 	table->max = max;
-	table->client_max = client_max < UINT16_MAX ? client_max : UINT16_MAX;
+	table->client_max = client_max < max ? client_max : max;
+	table->by_count = xcalloc((size_t)table->client_max + 1, sizeof(*table->by_count));
 	TAILQ_INIT(&table->by_deadline);
 	TAILQ_INIT(&table->by_retry);
 	return table;
@@ -44,11 +71,135 @@ inflight_ops(struct inflight_table *table)
 	return &table->ops;
 }
 
-static uint16_t *
-client_count(struct inflight_table *table, const struct client *client)
+/* --- clients --- */
+
+static struct inflight_client *
+client_find(const struct inflight_table *table, uint32_t hash)
 {
-	return &table->client_counts[client->hash % CLIENT_BUCKETS];
+	struct inflight_client *client;
+	LIST_FOREACH(client, &table->by_hash[hash % CLIENT_BUCKETS], by_hash)
+	{
+		if (client->hash == hash)
+			return client;
+	}
+	return NULL;
 }
+
+static struct inflight_client *
+client_add(struct inflight_table *table, uint32_t hash)
+{
+	struct inflight_client *client = xcalloc(1, sizeof(*client));
+	client->hash = hash;
+	TAILQ_INIT(&client->queries);
+	LIST_INSERT_HEAD(&table->by_hash[hash % CLIENT_BUCKETS], client, by_hash);
+	LIST_INSERT_HEAD(&table->by_count[0], client, by_count);
+	return client;
+}
+
+/* Moves it to the list of its count, `by` more than before. */
+static void
+client_count(struct inflight_table *table, struct inflight_client *client, int by)
+{
+	client->count += (unsigned)by;
+	LIST_REMOVE(client, by_count);
+	LIST_INSERT_HEAD(&table->by_count[client->count], client, by_count);
+	if (client->count > table->heaviest)
+		table->heaviest = client->count;
+	while (table->heaviest > 0 && LIST_EMPTY(&table->by_count[table->heaviest]))
+		table->heaviest--;
+}
+
+static void
+client_release(struct inflight_client *client)
+{
+	if (client->count + client->held > 0)
+		return;
+	LIST_REMOVE(client, by_hash);
+	LIST_REMOVE(client, by_count);
+	free(client);
+}
+
+/* --- what the resolver holds --- */
+
+static unsigned
+held_size(const struct inflight_table *table)
+{
+	return table->max + table->max / RESERVE_PART + 1;
+}
+
+/* The query ends without a reply: the resolver goes on holding it. */
+static void
+hold_query(struct inflight_table *table, const struct inflight *inflight)
+{
+	if (table->ops.hold_ns == 0)
+		return;
+	unsigned size = held_size(table);
+	if (table->held == NULL)
+		table->held = xcalloc(size, sizeof(*table->held));
+	assert(table->held_count < size);
+	table->held[(table->held_first + table->held_count++) % size] =
+	    (struct held_query){ inflight->start_ns + table->ops.hold_ns, inflight->account };
+	inflight->account->held++;
+}
+
+static void
+release_held(struct inflight_table *table)
+{
+	while (table->held_count > 0) {
+		const struct held_query *first = &table->held[table->held_first];
+		if (first->until_ns > table->context->now_ns)
+			return;
+		table->held_first = (table->held_first + 1) % held_size(table);
+		table->held_count--;
+		first->client->held--;
+		client_release(first->client);
+	}
+}
+
+/* --- bounds --- */
+
+/*
+ * How many queries one client may have in flight or held: half of the room that is left (a dynamic
+ * threshold). So n clients that take all they get leave 2 / (n + 2) of the table to the others.
+ */
+static unsigned
+client_limit(const struct inflight_table *table)
+{
+	unsigned used = table->count + table->held_count;
+	unsigned limit = used < table->max ? (table->max - used) / 2 : 0;
+	if (limit > table->client_max)
+		limit = table->client_max;
+	return limit > 0 ? limit : 1;
+}
+
+/* The bound that one more query of this client would pass, or DROP_COUNT. */
+static enum stats_drop
+bound_reached(struct inflight_table *table, const struct inflight_client *client, size_t len)
+{
+	unsigned own = client != NULL ? client->count + client->held : 0;
+	unsigned used = table->count + table->held_count;
+	if (len > DNS_UDP_QUERY_MAX)
+		return DROP_FORWARD_SIZE;
+	if (own >= client_limit(table))
+		return DROP_FORWARD_CLIENT;
+	if (used < table->max)
+		return DROP_COUNT;
+	/* The room of a query that is ended here becomes free only where the resolver lets it go. */
+	if (table->ops.hold_ns != 0)
+		return used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
+	return table->heaviest > own + 1 ? DROP_COUNT : DROP_FORWARD_TOTAL;
+}
+
+/* Ends the oldest query of the client that has the most. */
+static void
+evict_query(struct inflight_table *table)
+{
+	struct inflight_client *client = LIST_FIRST(&table->by_count[table->heaviest]);
+	stats_drop(table->context->stats, DROP_FORWARD_EVICTED);
+	inflight_finish(table, TAILQ_FIRST(&client->queries), NULL, 0);
+}
+
+/* --- queries --- */
 
 static void
 refuse_query(struct inflight_table *table, const struct client *client, const uint8_t *query,
@@ -63,19 +214,6 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 	table->clients.done(table->clients.arg, client, len);
 	stats_drop(table->context->stats, reason);
 	stats_reply(table->context->stats, client->proto, &refused, len);
-}
-
-/* The bound that one more query of this client would pass, or DROP_COUNT. */
-static enum stats_drop
-bound_reached(struct inflight_table *table, const struct client *client, size_t len)
-{
-	if (table->count >= table->max)
-		return DROP_FORWARD_TOTAL;
-	if (*client_count(table, client) >= table->client_max)
-		return DROP_FORWARD_CLIENT;
-	if (len > DNS_UDP_QUERY_MAX)
-		return DROP_FORWARD_SIZE;
-	return DROP_COUNT;
 }
 
 static struct inflight *
@@ -106,14 +244,21 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
 {
 	table->clients.hold(table->clients.arg, client);
-	enum stats_drop bound = bound_reached(table, client, query_len);
+	struct inflight_client *account = client_find(table, client->hash);
+	enum stats_drop bound = bound_reached(table, account, query_len);
 	if (bound != DROP_COUNT) {
 		refuse_query(table, client, query, query_len, info, bound);
 		return;
 	}
+	if (account == NULL)
+		account = client_add(table, client->hash);
+	if (table->count >= table->max && table->ops.hold_ns == 0)
+		evict_query(table);
 	struct inflight *inflight = inflight_make(table, client, query, query_len, outcome, info);
 	table->count++;
-	(*client_count(table, client))++;
+	client_count(table, account, 1);
+	inflight->account = account;
+	TAILQ_INSERT_TAIL(&account->queries, inflight, by_client);
 	stats_add(&table->context->stats->forward_queries, 1);
 	stats_add(&table->context->stats->forward_in_flight, 1);
 	TAILQ_INSERT_TAIL(&table->by_deadline, inflight, by_deadline);
@@ -164,9 +309,10 @@ inflight_unlink(struct inflight_table *table, struct inflight *inflight)
 	table->ops.forget(table->ops.arg, inflight);
 	TAILQ_REMOVE(&table->by_deadline, inflight, by_deadline);
 	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
-	assert(table->count > 0 && *client_count(table, &inflight->client) > 0);
+	TAILQ_REMOVE(&inflight->account->queries, inflight, by_client);
+	assert(table->count > 0 && inflight->account->count > 0);
 	table->count--;
-	(*client_count(table, &inflight->client))--;
+	client_count(table, inflight->account, -1);
 	stats_sub(&table->context->stats->forward_in_flight, 1);
 }
 
@@ -180,8 +326,11 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	enum answer_system system = inflight->info.system;
 	size_t max;
 	inflight_unlink(table, inflight);
-	if (upstream == NULL)
+	if (upstream == NULL) {
 		stats_add(&stats->forward_failed, 1);
+		hold_query(table, inflight);
+	}
+	client_release(inflight->account);
 	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
 	size_t len = write_reply(table, inflight, upstream, upstream_len, room, max);
 	table->clients.done(table->clients.arg, client, len);
@@ -206,6 +355,7 @@ inflight_turn(struct inflight_table *table)
 {
 	static const int64_t timeout_ns = FORWARD_TIMEOUT_MS * INT64_C(1000000);
 	struct inflight *inflight;
+	release_held(table);
 	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL &&
 	       /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
 	       inflight->start_ns + timeout_ns <= table->context->now_ns)
@@ -231,6 +381,16 @@ inflight_finish_all(struct inflight_table *table)
 void
 inflight_free(struct inflight_table *table)
 {
-	assert(table == NULL || table->count == 0);
+	if (table == NULL)
+		return;
+	assert(table->count == 0);
+	for (; table->held_count > 0; table->held_count--) {
+		struct inflight_client *client = table->held[table->held_first].client;
+		table->held_first = (table->held_first + 1) % held_size(table);
+		client->held--;
+		client_release(client);
+	}
+	free(table->held);
+	free(table->by_count);
 	free(table);
 }

@@ -8,6 +8,11 @@
  *
  * A query ends exactly once: answered, or SERVFAIL at its deadline. All queries have the same time
  * to live and the same retry interval, so two queues in order of time serve as timers.
+ *
+ * A client whose names nobody answers must not take the room of the others: each may have half of
+ * what is free, and when the table is full nevertheless, the oldest query of the client with the
+ * most ends with SERVFAIL. Where the other server goes on holding queries that have ended here,
+ * they count until it has let them go.
  */
 #ifndef KUBEDNS_SERVE_INFLIGHT_H
 #define KUBEDNS_SERVE_INFLIGHT_H
@@ -24,6 +29,8 @@
 struct inflight {
 	TAILQ_ENTRY(inflight) by_deadline;
 	TAILQ_ENTRY(inflight) by_retry;
+	TAILQ_ENTRY(inflight) by_client;
+	struct inflight_client *account; /* of the client's address */
 	int64_t start_ns, retry_ns;
 	struct client client;
 	bool chase;     /* the target of a CNAME is asked for, not the client's name */
@@ -47,6 +54,11 @@ struct forward_ops {
 	void *arg;
 	size_t size;      /* of the struct that embeds struct inflight; zeroed before ask() */
 	int64_t retry_ns; /* may change at any time */
+	/*
+	 * For so long from its start a query that the other server does not answer takes one of that
+	 * server's places, even after it has ended here; 0: it takes none.
+	 */
+	int64_t hold_ns;
 	/* The first time; must not finish the query before it returns. */
 	void (*ask)(void *arg, struct inflight *inflight);
 	/* No answer came for retry_ns. */
@@ -65,7 +77,7 @@ struct client_ops {
 	void (*done)(void *arg, const struct client *client, size_t len);
 };
 
-/* `max` queries in flight, `client_max` of one client address. */
+/* At most `max` queries in flight, and `client_max` of one client address. */
 struct inflight_table *inflight_new(struct worker_context *context,
     const struct client_ops *clients, unsigned max, unsigned client_max);
 

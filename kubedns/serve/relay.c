@@ -22,6 +22,11 @@ enum {
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 };
 static const int64_t retry_ns = 1000 * INT64_C(1000000);
+/*
+ * dnsmasq keeps a query that nobody answers for 10 s of its clock, which counts seconds; ours has
+ * ended after FORWARD_TIMEOUT_MS.
+ */
+static const int64_t hold_ns = 11 * INT64_C(1000000000);
 static const int64_t refused_ns =
     50 * INT64_C(1000000); /* dnsmasq is being restarted: it will be back soon */
 
@@ -367,7 +372,8 @@ relay_new(
 		.ask = relay_ask,
 		.retry = relay_retry,
 		.forget = relay_forget,
-		.retry_ns = retry_ns };
+		.retry_ns = retry_ns,
+		.hold_ns = hold_ns };
 	return relay;
 }
 

@@ -51,6 +51,7 @@ static const char *const drop_labels[DROP_COUNT] = { [DROP_NOT_A_QUERY] = "not_a
 	[DROP_SEND] = "send",
 	[DROP_FORWARD_TOTAL] = "forward_total",
 	[DROP_FORWARD_CLIENT] = "forward_client",
+	[DROP_FORWARD_EVICTED] = "forward_evicted",
 	[DROP_FORWARD_SIZE] = "forward_size",
 	[DROP_REPLY_LATE] = "reply_late",
 	[DROP_TCP_IDLE] = "tcp_idle",

@@ -53,6 +53,7 @@ enum stats_drop {
 	DROP_SEND,            /* a reply that could not be sent */
 	DROP_FORWARD_TOTAL,   /* REFUSED: too many queries in flight to other servers */
 	DROP_FORWARD_CLIENT,  /* REFUSED: too many of them from one client */
+	DROP_FORWARD_EVICTED, /* SERVFAIL: ended early, the oldest of the client with the most */
 	DROP_FORWARD_SIZE,    /* REFUSED: a query above 4,096 bytes for a name that is not ours */
 	DROP_REPLY_LATE,      /* the TCP client had gone before its reply came */
 	DROP_TCP_IDLE,        /* no query for the idle timeout */

@@ -271,9 +271,10 @@ make_udp(struct worker *worker, struct sockets *sockets)
 static void
 make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
+	unsigned max = config->resolver != NULL ? RESOLVER_MAX : FORWARD_MAX;
 	const struct client_ops clients = { worker, client_hold, client_room, client_done };
 	worker->inflight = inflight_new(&worker->context, &clients,
-	    share(or_default(config->forward_max, FORWARD_MAX), threads),
+	    share(or_default(config->forward_max, max), threads),
 	    share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 	if (config->resolver != NULL)
 		worker->relay = relay_new(&worker->context, worker->inflight, config->resolver);

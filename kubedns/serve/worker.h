@@ -31,7 +31,8 @@ enum {
 	WORKERS_MAX = 64,
 	WORKERS_AUTOMATIC_MAX = 4, /* more only by --threads: a cluster has several replicas */
 	UPSTREAMS_MAX = 15,
-	FORWARD_MAX = 2048,        /* in flight to other servers, in total */
+	FORWARD_MAX = 2048,        /* in flight to upstream servers, in total */
+	RESOLVER_MAX = 1400,       /* in flight to the resolver or held by it: below its 1,500 */
 	FORWARD_CLIENT_MAX = 512,  /* and for one client address */
 	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up at 5 s; 4 are promised */
 	TCP_CONNECTIONS = 1000,
@@ -45,7 +46,7 @@ struct workers_config {
 	unsigned threads;         /* 0: workers_automatic() */
 	unsigned tcp_connections; /* in total; 0: TCP_CONNECTIONS */
 	unsigned tcp_idle_ms;     /* 0: TCP_IDLE_MS */
-	unsigned forward_max;     /* in total; 0: FORWARD_MAX */
+	unsigned forward_max;     /* in total; 0: FORWARD_MAX or RESOLVER_MAX */
 	unsigned forward_client_max; /* 0: FORWARD_CLIENT_MAX */
 	/* Front topology: names that are not ours go there; NULL: to the upstreams. */
 	const struct server *resolver;

@@ -271,11 +271,45 @@ def test_a_lost_query_is_sent_again_with_the_same_id(tmp_path):
 def test_places_have_a_bound_for_each_client_and_in_total(tmp_path):
     with Upstream(silent) as u, front(tmp_path, u) as k:
         one, other, *more = floods(k, ("127.0.0.3", 700, "a"), ("127.0.0.4", 100, "b"), *((f"127.0.0.{n}", 512, f"c{n}") for n in (5, 6, 7)))
-        assert one == {dns.rcode.REFUSED: 700 - 512} and other == {}
-        assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 512
+        assert one == {dns.rcode.REFUSED: 700 - 467} and other == {}, "half of what is free of 1,400"
         refused = sum(got.get(dns.rcode.REFUSED, 0) for got in more)
-        assert refused == 512 + 100 + 3 * 512 - 2048 == k.metric("kubedns_dns_dropped_total", reason="forward_total")
+        assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 467 + refused
+        assert k.metric("kubedns_forward_in_flight") == 467 + 100 + 3 * 512 - refused < 1400
         assert addresses(udp(k, query(WEB))) == [WEB_IP]
         k.wait(lambda: k.metric("kubedns_forward_in_flight") == 0, 6)
         u.behave = lambda request, tcp: answered(request, "192.0.2.1")
         k.wait(lambda: addresses(udp(k, query("again.example.com"), timeout=5)) == ["192.0.2.1"], 20)  # what it was asked before comes first
+
+
+def test_names_that_nobody_answers_do_not_take_outside_names_from_others(tmp_path):
+    """
+    dnsmasq holds what its server does not answer for 10 s, we for 3.7: without counting that, two addresses fill its 1,500 places in
+    8 s, and it refuses whatever else comes.
+    """
+
+    def behave(request, tcp):
+        return silent(request, tcp) if b"dead" in request.question[0].name.labels else answered(request, "192.0.2.1")
+
+    rcodes, lost = {}, 0
+    with Upstream(behave) as u, Dnsmasq(u) as d, front(tmp_path, d) as k:
+        attackers = []
+        for address in ("127.0.0.2", "127.0.0.3"):
+            attackers.append(s := socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            s.bind((address, 0))
+            s.connect((k.host, k.port))
+        wires = [query(f"n{i}.dead.example.com").to_wire() for i in range(20000)]
+        end, at = time.monotonic() + 9, 0
+        while time.monotonic() < end:
+            for s in attackers:
+                for wire in wires[at : at + 60]:
+                    s.send(wire)
+                at = (at + 60) % len(wires)
+            reply = udp(k, query(f"n{at}-{time.monotonic_ns()}.example.com"), timeout=2)
+            if reply is None:
+                lost += 1
+            else:
+                rcodes[reply.rcode()] = rcodes.get(reply.rcode(), 0) + 1
+            time.sleep(0.02)
+        for s in attackers:
+            s.close()
+    assert lost == 0 and set(rcodes) == {dns.rcode.NOERROR}, (lost, rcodes)

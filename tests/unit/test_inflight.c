@@ -1,0 +1,354 @@
+/* Queries in flight to another server: bounds, deadline, retries, and who gives way to whom. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/serve/inflight.h"
+#include "lib/rcu.h"
+#include "treecache/treecache.h"
+
+enum { ASKED_MAX = 4096, DEADLINE_MS = FORWARD_TIMEOUT_MS };
+
+/* A forwarder and clients that only write down what happens. */
+static struct {
+	struct inflight *asked[ASKED_MAX]; /* NULL: ended */
+	unsigned count, retried;
+	unsigned replies, held;
+	uint32_t client; /* of the last reply */
+	unsigned rcode;
+	uint16_t id;
+	uint8_t room[DNS_TCP_MAX];
+} seen;
+static struct stats stats;
+static struct worker_context context;
+static struct answer_config config;
+static struct inflight_table *table;
+
+static void
+ask(void *arg, struct inflight *inflight)
+{
+	(void)arg;
+	assert_true(seen.count < ASKED_MAX);
+	seen.asked[seen.count++] = inflight;
+}
+
+static void
+retry(void *arg, struct inflight *inflight)
+{
+	(void)arg;
+	(void)inflight;
+	seen.retried++;
+}
+
+static void
+forget(void *arg, struct inflight *inflight)
+{
+	(void)arg;
+	for (unsigned i = 0; i < seen.count; i++)
+		if (seen.asked[i] == inflight)
+			seen.asked[i] = NULL;
+}
+
+static void
+hold(void *arg, const struct client *client)
+{
+	(void)arg;
+	(void)client;
+	seen.held++;
+}
+
+static uint8_t *
+room(void *arg, const struct client *client, size_t *max)
+{
+	(void)arg;
+	(void)client;
+	*max = DNS_UDP_PAYLOAD;
+	return seen.room;
+}
+
+static void
+done(void *arg, const struct client *client, size_t len)
+{
+	(void)arg;
+	assert_true(len >= DNS_HEADER);
+	seen.replies++;
+	seen.client = client->hash;
+	seen.rcode = seen.room[3] & 15;
+	seen.id = wire_get16(seen.room);
+}
+
+static void
+start(unsigned max, unsigned client_max, int64_t hold_ms)
+{
+	const struct client_ops clients = { NULL, hold, room, done };
+	memset(&seen, 0, sizeof(seen));
+	memset(&stats, 0, sizeof(stats));
+	context.now_ns = 1;
+	table = inflight_new(&context, &clients, max, client_max);
+	*inflight_ops(table) = (struct forward_ops){ .size = sizeof(struct inflight),
+		.retry_ns = 1000 * INT64_C(1000000),
+		.hold_ns = hold_ms * 1000000,
+		.ask = ask,
+		.retry = retry,
+		.forget = forget };
+}
+
+static void
+pass_ms(int64_t ms)
+{
+	context.now_ns += ms * 1000000;
+	inflight_turn(table);
+}
+
+static void
+finish(void)
+{
+	inflight_finish_all(table);
+	assert_int_equal(stats.forward_in_flight, 0);
+	inflight_free(table);
+}
+
+/* The address with this hash asks for an outside name; its rcode if it was answered, or -1. */
+static int
+query_from(uint32_t hash, uint16_t id)
+{
+	struct client client = { .proto = PROTO_UDP, .hash = hash };
+	struct answer_info info;
+	struct dname name;
+	struct tree_path path;
+	uint8_t wire[DNS_UDP_QUERY_MAX];
+	unsigned replies = seen.replies;
+	assert_int_equal(dname_from_text(&name, "www.example.com."), 0);
+	size_t len = query_write(wire, sizeof(wire), id, name.wire, TYPE_A, CLASS_IN, 0);
+	answer_read(&config, wire, len, &info, &path);
+	info.system = SYSTEM_RECURSIVE; /* answer_found() says so */
+	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
+	return seen.replies > replies && seen.client == hash && seen.id == id ? (int)seen.rcode
+									      : -1;
+}
+
+/* Asks until it is refused; returns how many are in flight then. */
+static unsigned
+greedy(uint32_t hash)
+{
+	unsigned count = 0;
+	while (query_from(hash, (uint16_t)count) == -1)
+		count++;
+	assert_int_equal(seen.rcode, RCODE_REFUSED);
+	return count;
+}
+
+/* An upstream's reply to the query: NXDOMAIN. */
+static void
+reply_to(struct inflight *inflight)
+{
+	uint8_t wire[INFLIGHT_QUESTION_MAX];
+	size_t len = inflight_question(inflight, 7, wire);
+	wire[2] |= 0x80;
+	wire[3] = RCODE_NXDOMAIN;
+	inflight_finish(table, inflight, wire, len);
+}
+
+static void
+the_reply_is_what_the_other_server_said(void **state)
+{
+	(void)state;
+	start(10, 10, 0);
+	assert_int_equal(query_from(1, 4711), -1);
+	assert_int_equal(seen.count, 1);
+	assert_int_equal(seen.held, 1);
+	assert_int_equal(stats.forward_in_flight, 1);
+	reply_to(seen.asked[0]);
+	assert_int_equal(seen.replies, 1);
+	assert_int_equal(seen.rcode, RCODE_NXDOMAIN);
+	assert_int_equal(seen.id, 4711);
+	assert_int_equal(stats.forward_failed, 0);
+	finish();
+	assert_int_equal(seen.replies, 1);
+}
+
+static void
+without_an_answer_it_is_retried_and_then_servfail_at_the_deadline(void **state)
+{
+	(void)state;
+	start(10, 10, 0);
+	query_from(1, 1);
+	pass_ms(999);
+	assert_int_equal(seen.retried, 0);
+	pass_ms(1);
+	assert_int_equal(seen.retried, 1);
+	pass_ms(1000);
+	pass_ms(1000);
+	assert_int_equal(seen.retried, 3);
+	pass_ms(DEADLINE_MS - 3001);
+	assert_int_equal(seen.replies, 0);
+	pass_ms(1);
+	assert_int_equal(seen.replies, 1);
+	assert_int_equal(seen.rcode, RCODE_SERVFAIL);
+	assert_int_equal(stats.forward_failed, 1);
+	assert_null(seen.asked[0]);
+	finish();
+}
+
+static void
+one_client_alone_gets_its_maximum_and_no_more(void **state)
+{
+	(void)state;
+	start(2048, 512, 0);
+	assert_int_equal(greedy(1), 512);
+	assert_int_equal(stats.dropped[DROP_FORWARD_CLIENT], 1);
+	reply_to(seen.asked[0]);
+	assert_int_equal(query_from(1, 0), -1);
+	finish();
+}
+
+static void
+greedy_clients_leave_room_for_the_others(void **state)
+{
+	(void)state;
+	unsigned used = 0;
+	start(2048, 512, 0);
+	for (uint32_t client = 1; client <= 5; client++)
+		used += greedy(client);
+	assert_true(used < 2048 - 2048 / 8);
+	for (uint32_t client = 100; client < 200; client++)
+		assert_int_equal(query_from(client, 0), -1);
+	finish();
+}
+
+static void
+when_full_the_oldest_query_of_who_has_most_makes_room(void **state)
+{
+	(void)state;
+	start(16, 8, 0);
+	assert_int_equal(greedy(1), 5);
+	for (uint32_t client = 2; client <= 12; client++)
+		assert_int_equal(query_from(client, 0), -1);
+	assert_int_equal(stats.forward_in_flight, 16);
+	assert_int_equal(query_from(77, 0), -1);
+	assert_int_equal(stats.dropped[DROP_FORWARD_EVICTED], 1);
+	assert_int_equal(stats.forward_in_flight, 16);
+	assert_null(seen.asked[0]);
+	assert_int_equal(seen.client, 1);
+	assert_int_equal(seen.rcode, RCODE_SERVFAIL);
+	for (uint32_t client = 100; client < 103; client++)
+		assert_int_equal(query_from(client, 0), -1);
+	/* Each has one: among equals the one that comes last is refused. */
+	assert_int_equal(query_from(200, 0), RCODE_REFUSED);
+	assert_int_equal(stats.dropped[DROP_FORWARD_TOTAL], 1);
+	assert_int_equal(stats.dropped[DROP_FORWARD_EVICTED], 4);
+	finish();
+}
+
+static void
+what_the_resolver_holds_counts_until_it_lets_go(void **state)
+{
+	(void)state;
+	start(1400, 512, 11000);
+	unsigned first = greedy(1), second = greedy(2);
+	assert_true(first + second < 1400);
+	pass_ms(DEADLINE_MS);
+	assert_int_equal(stats.forward_in_flight, 0);
+	assert_int_equal(query_from(1, 0), RCODE_REFUSED);
+	assert_int_equal(query_from(2, 0), RCODE_REFUSED);
+	for (uint32_t client = 100; client < 200; client++)
+		assert_int_equal(query_from(client, 0), -1);
+	pass_ms(11000 - DEADLINE_MS - 1);
+	assert_int_equal(query_from(1, 0), RCODE_REFUSED);
+	pass_ms(1);
+	assert_int_equal(query_from(1, 0), -1);
+	finish();
+}
+
+static void
+an_answered_query_is_not_held(void **state)
+{
+	(void)state;
+	start(1400, 512, 11000);
+	unsigned most = greedy(1);
+	for (unsigned i = 0; i < seen.count; i++)
+		reply_to(seen.asked[i]);
+	assert_int_equal(greedy(1), most);
+	finish();
+}
+
+/* However many clients: the resolver is never given more than it takes. */
+static void
+a_holding_resolver_is_never_given_more_than_it_takes(void **state)
+{
+	(void)state;
+	start(160, 64, 11000);
+	for (uint32_t client = 0; client < 1000; client++) {
+		query_from(client, 0);
+		query_from(client, 1);
+		if (client % 100 == 0)
+			pass_ms(DEADLINE_MS / 2);
+	}
+	assert_in_range(seen.count, 160, 2 * (160 + 10));
+	assert_true(stats.dropped[DROP_FORWARD_TOTAL] > 0);
+	for (int i = 0; i < 4; i++)
+		pass_ms(DEADLINE_MS);
+	assert_int_equal(query_from(1, 0), -1);
+	finish();
+}
+
+static void
+a_query_longer_than_another_server_reads_is_refused(void **state)
+{
+	(void)state;
+	struct client client = { .proto = PROTO_TCP, .hash = 1 };
+	struct answer_info info = { .query = { .has_question = false } };
+	static uint8_t wire[DNS_UDP_QUERY_MAX + 1];
+	start(10, 10, 0);
+	inflight_start(table, &client, wire, sizeof(wire), ANSWER_FORWARD, &info);
+	assert_int_equal(seen.count, 0);
+	assert_int_equal(seen.rcode, RCODE_REFUSED);
+	assert_int_equal(stats.dropped[DROP_FORWARD_SIZE], 1);
+	finish();
+}
+
+static int
+make_world(void **state)
+{
+	(void)state;
+	struct answer_context *answers = calloc(1, sizeof(*answers));
+	assert_non_null(answers);
+	answers->forwarding = true;
+	rcu_join();
+	assert_int_equal(dname_from_text(&config.zone, "cluster.local."), 0);
+	struct treecache *cache = treecache_new(1);
+	treecache_context(cache, answers);
+	treecache_publish(cache, 1, true);
+	context = (struct worker_context){ .stats = &stats, .tree = cache, .answers = &config };
+	*state = cache;
+	return 0;
+}
+
+static int
+end_world(void **state)
+{
+	treecache_free(*state);
+	rcu_part();
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_reply_is_what_the_other_server_said),
+		cmocka_unit_test(without_an_answer_it_is_retried_and_then_servfail_at_the_deadline),
+		cmocka_unit_test(one_client_alone_gets_its_maximum_and_no_more),
+		cmocka_unit_test(greedy_clients_leave_room_for_the_others),
+		cmocka_unit_test(when_full_the_oldest_query_of_who_has_most_makes_room),
+		cmocka_unit_test(what_the_resolver_holds_counts_until_it_lets_go),
+		cmocka_unit_test(an_answered_query_is_not_held),
+		cmocka_unit_test(a_holding_resolver_is_never_given_more_than_it_takes),
+		cmocka_unit_test(a_query_longer_than_another_server_reads_is_refused),
+	};
+	return cmocka_run_group_tests(tests, make_world, end_world);
+}
