@@ -9,6 +9,7 @@
 enum {
 	OPT_FIXED = 11,
 	OPTION_NSID = 3,
+	OPTION_TCP_KEEPALIVE = 11,
 	/* An OPT, a TSIG or SIG(0), the SOA of an IXFR: no query has more. */
 	QUERY_RECORDS_MAX = 8,
 	/* As many as a name has labels at most: a pointer that leads to a pointer adds none. */
@@ -41,7 +42,7 @@ read_qname(struct query *query, const uint8_t *wire, size_t len)
 	return at;
 }
 
-/* Reads the OPT record's options, of which NSID counts; false if they do not fit their length. */
+/* Reads the OPT record's options, of which NSID and TCP keepalive count; false if they do not fit their length. */
 static bool
 read_options(struct query *query, const uint8_t *options, size_t len)
 {
@@ -53,6 +54,8 @@ read_options(struct query *query, const uint8_t *options, size_t len)
 			return false;
 		if (wire_get16(options) == OPTION_NSID)
 			query->wants_nsid = true;
+		if (wire_get16(options) == OPTION_TCP_KEEPALIVE)
+			query->wants_keepalive = true;
 		options += 4 + option_len;
 		len -= 4 + option_len;
 	}
@@ -149,6 +152,7 @@ enum query_result
 query_read(struct query *query, const uint8_t *wire, size_t len)
 {
 	query->has_question = query->has_edns = query->edns_do = query->wants_nsid = false;
+	query->wants_keepalive = false;
 	query->edns_version = 0;
 	query->udp_size = DNS_UDP_MIN;
 	query->question_len = 0;

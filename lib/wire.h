@@ -67,7 +67,8 @@ struct query {
 	bool has_question; /* qname is valid; qtype and qclass are 0 without */
 	bool has_edns;
 	bool edns_do;
-	bool wants_nsid; /* RFC 5001 */
+	bool wants_nsid;      /* RFC 5001 */
+	bool wants_keepalive; /* RFC 7828; means something over TCP alone */
 	uint8_t edns_version;
 	uint16_t udp_size;     /* the client's: 512 without EDNS, never less */
 	uint16_t question_len; /* bytes of the question section */

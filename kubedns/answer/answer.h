@@ -90,6 +90,8 @@ struct answer_request {
 	size_t query_len;
 	uint8_t *out; /* room for `max` bytes: 65,535 for TCP, at least 1,232 for UDP */
 	size_t max;
+	/* Over TCP, in 100 ms: how long the connection may idle, for a client that asks (RFC 7828). */
+	uint16_t keepalive;
 	bool tcp;          /* the reply may be 65,535 bytes; over UDP, what the query says */
 	uint32_t rotation; /* chooses the first record of a set: changes from query to query */
 };

@@ -5,6 +5,7 @@
 enum {
 	OPT_FIXED = 11,
 	OPTION_NSID = 3,
+	OPTION_TCP_KEEPALIVE = 11,
 	OPTION_EDE = 15,
 	SOA_REFRESH_S = 7200,
 	SOA_RETRY_S = 1800,
@@ -18,6 +19,8 @@ opt_len(const struct reply *reply)
 
 	if (reply->query->wants_nsid)
 		len += 4 + strlen(reply->config->hostname);
+	if (reply->has_keepalive)
+		len += 6;
 	return reply->query->has_edns ? len + 6 /* room for an EDE */ : 0;
 }
 
@@ -39,6 +42,8 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 	reply->query = query;
 	reply->ede = -1;
 	reply->size = size;
+	reply->has_keepalive = request->tcp && query->wants_keepalive;
+	reply->keepalive = request->keepalive;
 	reply->w.max = size - opt_len(reply);
 	reply->w.len = DNS_HEADER;
 	reply->flags = FLAG_QR | (query->flags & (0x7800 | FLAG_RD | FLAG_CD));
@@ -62,12 +67,17 @@ put_opt(struct reply *reply)
 	writer_put8(w, reply->extended_rcode);
 	writer_put8(w, 0);
 	writer_put16(w, query->edns_do ? 0x8000 : 0);
-	writer_put16(
-	    w, (unsigned)((query->wants_nsid ? 4 + nsid : 0) + (reply->ede >= 0 ? 6u : 0u)));
+	writer_put16(w, (unsigned)((query->wants_nsid ? 4 + nsid : 0) +
+				   (reply->has_keepalive ? 6u : 0u) + (reply->ede >= 0 ? 6u : 0u)));
 	if (query->wants_nsid) {
 		writer_put16(w, OPTION_NSID);
 		writer_put16(w, (unsigned)nsid);
 		writer_put(w, reply->config->hostname, nsid);
+	}
+	if (reply->has_keepalive) {
+		writer_put16(w, OPTION_TCP_KEEPALIVE);
+		writer_put16(w, 2);
+		writer_put16(w, reply->keepalive);
 	}
 	if (reply->ede >= 0) {
 		writer_put16(w, OPTION_EDE);

@@ -31,6 +31,8 @@ struct reply {
 	unsigned extended_rcode;
 	int ede; /* extended DNS error code (RFC 8914), or -1 */
 	bool truncated;
+	bool has_keepalive; /* the OPT says `keepalive`, in 100 ms */
+	uint16_t keepalive;
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;

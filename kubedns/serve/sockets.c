@@ -22,11 +22,12 @@ enum {
 	UDP_RECEIVE_BUFFER = 2 * 1024 * 1024,
 	UDP_SEND_BUFFER = 1024 * 1024,
 	/*
-	 * What the kernel may keep for one TCP client: it counts against the pod's memory, and
-	 * there can be a thousand of them.
+	 * Kernel memory of one TCP client, which the kernel doubles: it counts against the pod's
+	 * limit, and there can be a thousand of them. What does not fit into the send buffer is kept
+	 * by tcp.c, within its own bounds.
 	 */
-	TCP_SEND_BUFFER = 128 * 1024,
-	TCP_RECEIVE_BUFFER = 64 * 1024,
+	TCP_SEND_BUFFER = 16 * 1024,
+	TCP_RECEIVE_BUFFER = 8 * 1024,
 	TCP_BACKLOG = 1024,
 	PORT_TRIES = 64,
 };

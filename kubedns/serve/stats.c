@@ -58,6 +58,7 @@ static const char *const drop_labels[DROP_COUNT] = { [DROP_NOT_A_QUERY] = "not_a
 	[DROP_TCP_SLOW_QUERY] = "tcp_slow_query",
 	[DROP_TCP_SLOW_READER] = "tcp_slow_reader",
 	[DROP_TCP_LIMIT] = "tcp_limit",
+	[DROP_TCP_CLIENT] = "tcp_client",
 	[DROP_TCP_MEMORY] = "tcp_memory",
 	[DROP_TCP_ACCEPT] = "tcp_accept",
 	[DROP_TCP_BAD_LENGTH] = "tcp_bad_length" };

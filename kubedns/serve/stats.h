@@ -60,6 +60,7 @@ enum stats_drop {
 	DROP_TCP_SLOW_QUERY,  /* a query was not whole within the idle timeout */
 	DROP_TCP_SLOW_READER, /* replies were not read within it, or too many of them */
 	DROP_TCP_LIMIT,       /* the oldest idle connection, closed for a new one */
+	DROP_TCP_CLIENT,      /* its own oldest idle one, of a client that had its share of them */
 	DROP_TCP_MEMORY,      /* a buffer would have passed the bound */
 	DROP_TCP_ACCEPT,      /* accept failed: no descriptor or memory left */
 	DROP_TCP_BAD_LENGTH,  /* a message shorter than a header */

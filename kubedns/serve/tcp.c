@@ -2,7 +2,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "lib/log.h"
@@ -59,12 +61,21 @@ conn_touch(struct tcp *tcp, struct conn *conn)
 	conn->touched_ns = tcp->context->now_ns;
 	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
 	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
+	TAILQ_REMOVE(&conn->client->by_age, conn, by_client);
+	TAILQ_INSERT_TAIL(&conn->client->by_age, conn, by_client);
+}
+
+void
+conn_charge(struct tcp *tcp, struct conn *conn, ssize_t bytes)
+{
+	tcp->memory += (size_t)bytes;
+	conn->client->memory += (size_t)bytes;
 }
 
 void
 conn_free_in(struct tcp *tcp, struct conn *conn)
 {
-	tcp->memory -= conn->in_size;
+	conn_charge(tcp, conn, -(ssize_t)conn->in_size);
 	free(conn->in);
 	conn->in = NULL;
 	conn->in_len = conn->in_size = 0;
@@ -73,10 +84,49 @@ conn_free_in(struct tcp *tcp, struct conn *conn)
 void
 conn_free_out(struct tcp *tcp, struct conn *conn)
 {
-	tcp->memory -= conn->out_size;
+	conn_charge(tcp, conn, -(ssize_t)conn->out_size);
 	free(conn->out);
 	conn->out = NULL;
 	conn->out_len = conn->out_sent = conn->out_size = 0;
+}
+
+static struct tcp_client *
+client_join(struct tcp *tcp, uint32_t hash, struct conn *conn)
+{
+	struct tcp_client *client;
+	LIST_FOREACH(client, &tcp->clients[hash % TCP_CLIENT_BUCKETS], by_hash)
+	{
+		if (client->hash == hash)
+			break;
+	}
+	if (client == NULL) {
+		client = xcalloc(1, sizeof(*client));
+		client->hash = hash;
+		TAILQ_INIT(&client->by_age);
+		LIST_INSERT_HEAD(&tcp->clients[hash % TCP_CLIENT_BUCKETS], client, by_hash);
+	}
+	client->count++;
+	TAILQ_INSERT_TAIL(&client->by_age, conn, by_client);
+	return client;
+}
+
+static void
+client_leave(struct conn *conn)
+{
+	struct tcp_client *client = conn->client;
+	TAILQ_REMOVE(&client->by_age, conn, by_client);
+	conn->client = NULL;
+	if (--client->count > 0)
+		return;
+	LIST_REMOVE(client, by_hash);
+	free(client);
+}
+
+bool
+conn_unsent(const struct conn *conn)
+{
+	int bytes = 0;
+	return ioctl(conn->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 void
@@ -88,6 +138,7 @@ conn_close(struct tcp *tcp, struct conn *conn)
 	conn_free_in(tcp, conn);
 	conn_free_out(tcp, conn);
 	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
+	client_leave(conn);
 	tcp->free_slots[tcp->free_count++] = conn_slot(tcp, conn);
 	tcp->count--;
 	stats_sub(&tcp->context->stats->tcp_connections, 1);
@@ -98,12 +149,16 @@ conn_close(struct tcp *tcp, struct conn *conn)
 void
 conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
 {
+	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 	stats_drop(tcp->context->stats, reason);
+	if (conn->blocked || conn_unsent(conn))
+		setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	conn_close(tcp, conn);
 }
 
 bool
-conn_grow(struct tcp *tcp, uint8_t **buffer, uint32_t *size, uint32_t need, uint32_t cap)
+conn_grow(struct tcp *tcp, struct conn *conn, uint8_t **buffer, uint32_t *size, uint32_t need,
+    uint32_t cap)
 {
 	if (need <= *size)
 		return true;
@@ -112,9 +167,11 @@ conn_grow(struct tcp *tcp, uint8_t **buffer, uint32_t *size, uint32_t need, uint
 		wanted = FIRST_BUFFER;
 	if (wanted > cap)
 		wanted = need;
-	if (tcp->memory + (wanted - *size) > tcp->config.memory)
+	size_t more = wanted - *size;
+	if (tcp->memory + more > tcp->config.memory ||
+	    conn->client->memory + more > (tcp->config.memory - tcp->memory) / 2)
 		return false;
-	tcp->memory += wanted - *size;
+	conn_charge(tcp, conn, (ssize_t)more);
 	*buffer = xreallocarray(*buffer, wanted, 1);
 	*size = wanted;
 	return true;
@@ -131,6 +188,13 @@ conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events)
 		log_fatal("epoll_ctl");
 }
 
+/* Nothing is under way on it. */
+static bool
+conn_is_idle(const struct conn *conn)
+{
+	return conn->held == 0 && !conn->blocked;
+}
+
 /* Closes the connection that has been idle for longest, else the least recently touched one. */
 static void
 evict(struct tcp *tcp)
@@ -141,12 +205,49 @@ evict(struct tcp *tcp)
 	{
 		if (looked++ == EVICT_LOOK)
 			break;
-		if (conn->held == 0 && !conn->blocked) {
+		if (conn_is_idle(conn)) {
 			victim = conn;
 			break;
 		}
 	}
 	conn_drop(tcp, victim, DROP_TCP_LIMIT);
+}
+
+/* The same among the connections of one client. */
+static void
+evict_of(struct tcp *tcp, struct tcp_client *client)
+{
+	struct conn *conn, *victim = TAILQ_FIRST(&client->by_age);
+	unsigned looked = 0;
+	TAILQ_FOREACH(conn, &client->by_age, by_client)
+	{
+		if (looked++ == EVICT_LOOK)
+			break;
+		if (conn_is_idle(conn)) {
+			victim = conn;
+			break;
+		}
+	}
+	conn_drop(tcp, victim, DROP_TCP_CLIENT);
+}
+
+/* How many connections one client may have: half of those that are free, as in inflight.c. */
+static unsigned
+client_limit(const struct tcp *tcp)
+{
+	unsigned limit = tcp->free_count / 2;
+	return limit > 0 ? limit : 1;
+}
+
+/* Jittered: connections that were opened together are not closed together. */
+static int64_t
+retire_time(const struct tcp *tcp, const struct conn *conn)
+{
+	uint64_t mix = (tcp->context->hash_key ^ (uint64_t)tcp->context->now_ns ^
+			   (uint64_t)(conn - tcp->conns)) *
+		       0x9e3779b97f4a7c15ULL;
+	return tcp->context->now_ns +
+	       (TCP_AGE_MS + (int64_t)(mix >> 40) % TCP_AGE_JITTER_MS) * 1000000;
 }
 
 static void
@@ -163,16 +264,19 @@ conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer)
 	}
 	tcp->free_count--;
 	conn->fd = fd;
-	conn->hash = client_hash(peer, tcp->context->hash_key);
 	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
-	conn->held = 0;
-	conn->blocked = conn->finished = false;
+	conn->held = conn->queries = 0;
+	conn->blocked = conn->finished = conn->closing = false;
 	conn->events = EPOLLIN;
 	conn->touched_ns = tcp->context->now_ns;
+	conn->retire_ns = retire_time(tcp, conn);
 	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
+	conn->client = client_join(tcp, client_hash(peer, tcp->context->hash_key), conn);
 	tcp->count++;
 	stats_add(&tcp->context->stats->tcp_accepted, 1);
 	stats_add(&tcp->context->stats->tcp_connections, 1);
+	if (conn->client->count > 1 && conn->client->count > client_limit(tcp))
+		evict_of(tcp, conn->client);
 }
 
 static void
@@ -227,7 +331,7 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 static enum stats_drop
 overdue_reason(const struct conn *conn)
 {
-	if (conn->blocked)
+	if (conn->blocked || (conn->closing && conn_unsent(conn)))
 		return DROP_TCP_SLOW_READER;
 	return conn->in != NULL ? DROP_TCP_SLOW_QUERY : DROP_TCP_IDLE;
 }

@@ -1,12 +1,14 @@
 /*
  * Queries over TCP (RFC 7766): many on a connection, answered as they become ready, in any order.
  *
- *	accept -> reading <-> blocked (the client does not read its replies) -> closed
+ *	accept -> reading <-> blocked (the client does not read its replies)
+ *	             '-> closing (until the client has read everything) -> closed
  *
  * An idle connection has no buffer. The beginning of a message is kept until the rest arrives, and
  * replies that the client does not read are kept up to a bound. A message must be whole, and a
  * reply read, within the idle timeout; single bytes do not restart it. When all connections are
- * taken, the one that has been idle for longest is closed for the new one.
+ * taken, the one that has been idle for longest is closed for the new one. A client address may have
+ * half of the connections, and half of the memory, that are free.
  */
 #ifndef KUBEDNS_SERVE_TCP_H
 #define KUBEDNS_SERVE_TCP_H

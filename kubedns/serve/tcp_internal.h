@@ -18,19 +18,33 @@ enum {
 	KEPT_MAX = 256 * 1024,      /* replies that one client may leave unread */
 	FIRST_BUFFER = 512,
 	ACCEPTS_MAX = 32, /* at a time */
-	EVICT_LOOK = 64,  /* how far from the oldest to look for an idle one */
+	TCP_CLIENT_BUCKETS = 256,
+	EVICT_LOOK = 64, /* how far from the oldest to look for an idle one */
+};
+
+/* A client address and its connections. */
+struct tcp_client {
+	LIST_ENTRY(tcp_client) by_hash;
+	uint32_t hash; /* of the address; keyed, so that a collision cannot be provoked */
+	unsigned count;
+	size_t memory;             /* bytes in its connections' buffers */
+	TAILQ_HEAD(, conn) by_age; /* least recently touched first */
 };
 
 struct conn {
 	TAILQ_ENTRY(conn) by_age;
+	TAILQ_ENTRY(conn) by_client;
+	struct tcp_client *client;
 	int64_t touched_ns; /* when it last completed a message or a reply, or was accepted */
 	int fd;             /* -1: the slot is free */
 	uint32_t generation;
-	uint32_t hash;   /* of the client's address */
+	int64_t retire_ns; /* then it is closed */
+	uint32_t queries;
 	uint32_t held;   /* queries in flight to other servers */
 	uint8_t family;  /* enum stats_family */
 	bool blocked;    /* the socket is full; unsent replies are in `out` */
 	bool finished;   /* the client will send no more */
+	bool closing;    /* we will send no more; open until the client has everything */
 	uint32_t events; /* in the epoll */
 	uint32_t in_len, in_size;
 	uint32_t out_len, out_sent, out_size;
@@ -49,6 +63,7 @@ struct tcp {
 	size_t memory;           /* bytes in all connections' buffers */
 	unsigned count;
 	TAILQ_HEAD(conn_queue, conn) by_age; /* least recently touched first */
+	LIST_HEAD(, tcp_client) clients[TCP_CLIENT_BUCKETS];
 	struct conn *conns;
 	uint32_t *free_slots;
 	unsigned free_count;
@@ -69,8 +84,18 @@ void conn_touch(struct tcp *tcp, struct conn *conn);
 void conn_free_in(struct tcp *tcp, struct conn *conn);
 void conn_free_out(struct tcp *tcp, struct conn *conn);
 
-/* Has `*buffer` of `*size` hold `need` bytes; false if the worker's bound forbids it. */
-bool conn_grow(struct tcp *tcp, uint8_t **buffer, uint32_t *size, uint32_t need, uint32_t cap);
+/* Counts `bytes` more or less of buffers for the connection, its client and all. */
+void conn_charge(struct tcp *tcp, struct conn *conn, ssize_t bytes);
+
+/*
+ * Has `*buffer` of `*size` hold `need` bytes; false if a bound forbids it: a client may have half
+ * of the memory that is free.
+ */
+bool conn_grow(struct tcp *tcp, struct conn *conn, uint8_t **buffer, uint32_t *size, uint32_t need,
+    uint32_t cap);
+
+/* Whether the kernel has bytes that the client has not acknowledged. */
+bool conn_unsent(const struct conn *conn);
 
 /* Changes the epoll events. */
 void conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events);
@@ -78,7 +103,10 @@ void conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events);
 /* Closes it; tcp->current is NULL afterwards if it was this one. */
 void conn_close(struct tcp *tcp, struct conn *conn);
 
-/* Closes it and counts why. */
+/*
+ * Closes it and counts why; with a reset if the client has not read everything, for the kernel would
+ * keep the rest for minutes.
+ */
 void conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason);
 
 #endif

@@ -7,6 +7,8 @@
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 
+enum { KEEPALIVE_UNIT_NS = 100 * 1000000 }; /* RFC 7828 */
+
 /*
  * Keeps what did not fit into the socket's buffer and stops reading until it has been sent; false
  * if the connection is gone.
@@ -23,8 +25,8 @@ keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 		conn_drop(tcp, conn, DROP_TCP_SLOW_READER);
 		return false;
 	}
-	if (!conn_grow(
-		tcp, &conn->out, &conn->out_size, (uint32_t)(conn->out_len + len), KEPT_MAX)) {
+	if (!conn_grow(tcp, conn, &conn->out, &conn->out_size, (uint32_t)(conn->out_len + len),
+		KEPT_MAX)) {
 		conn_drop(tcp, conn, DROP_TCP_MEMORY);
 		return false;
 	}
@@ -88,10 +90,17 @@ forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t
 	struct client client = {
 		.proto = PROTO_TCP,
 		.family = (enum stats_family)conn->family,
-		.hash = conn->hash,
+		.hash = conn->client->hash,
 		.peer.tcp = { conn_slot(tcp, conn), conn->generation },
 	};
 	inflight_start(tcp->inflight, &client, query, len, outcome, info);
+}
+
+/* Whether it has lived, or asked, for long enough. */
+static bool
+conn_is_retired(const struct tcp *tcp, const struct conn *conn)
+{
+	return conn->queries >= TCP_QUERIES || tcp->context->now_ns >= conn->retire_ns;
 }
 
 /* Answers one message of the current connection; false if the connection is gone. */
@@ -104,6 +113,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	uint8_t *room = gather_room(tcp);
 	if (room == NULL)
 		return false;
+	conn->queries++;
 	rcu_enter();
 	const struct answer_request request = {
 		.config = context->answers,
@@ -113,6 +123,9 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.out = room + PREFIX,
 		.max = DNS_TCP_MAX,
 		.tcp = true,
+		.keepalive = conn_is_retired(tcp, conn)
+				 ? 0
+				 : (uint16_t)(tcp->config.idle_ns / KEEPALIVE_UNIT_NS),
 		.rotation = tcp->rotation++,
 	};
 	enum answer_outcome outcome = answer(&request, &info);
@@ -164,7 +177,7 @@ keep_in(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 {
 	if (len == 0)
 		return true;
-	if (!conn_grow(tcp, &conn->in, &conn->in_size, (uint32_t)(conn->in_len + len),
+	if (!conn_grow(tcp, conn, &conn->in, &conn->in_size, (uint32_t)(conn->in_len + len),
 		PREFIX + DNS_TCP_MAX)) {
 		conn_drop(tcp, conn, DROP_TCP_MEMORY);
 		return false;
@@ -194,8 +207,8 @@ answer_kept(struct tcp *tcp, struct conn *conn)
 	uint32_t len = conn->in_len, size = conn->in_size;
 	conn->in = NULL;
 	conn->in_len = conn->in_size = 0;
+	conn_charge(tcp, conn, -(ssize_t)size);
 	ssize_t used = answer_messages(tcp, conn, kept, len);
-	tcp->memory -= size;
 	bool open = used >= 0 && keep_in(tcp, conn, kept + used, len - (size_t)used);
 	free(kept);
 	if (open && used > 0)
@@ -214,16 +227,44 @@ answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
 	return keep_in(tcp, conn, tcp->scratch + used, len - (size_t)used);
 }
 
-/* After the client has closed its sending side: closes the connection once no reply is due. */
+/*
+ * Ends a connection that we have shut down. If it were closed before the client has read everything,
+ * the kernel would keep the rest beyond every bound. Events are edge-triggered once the client has
+ * shut down too, for EPOLLHUP would be reported without end.
+ */
+static void
+conn_linger(struct tcp *tcp, struct conn *conn)
+{
+	ssize_t n = 1;
+	for (unsigned i = 0; i < READS_MAX && n > 0 && !conn->finished; i++)
+		n = recv(conn->fd, tcp->scratch, READ_MAX, MSG_DONTWAIT);
+	if (n == 0)
+		conn->finished = true;
+	if ((n < 0 && errno != EAGAIN && errno != EINTR) || (conn->finished && !conn_unsent(conn)))
+		conn_close(tcp, conn);
+	else
+		conn_wait_for(tcp, conn, conn->finished ? EPOLLET : EPOLLIN);
+}
+
+/*
+ * After the client has closed its sending side, or the connection's time has come: closes it once
+ * no reply is due.
+ */
 static void
 close_if_finished(struct tcp *tcp, struct conn *conn)
 {
-	if (!conn->finished || conn->blocked)
+	if (conn->blocked || conn->closing || (!conn->finished && !conn_is_retired(tcp, conn)))
 		return;
-	if (conn->held == 0)
+	if (conn->held > 0) {
+		conn_wait_for(tcp, conn, conn->finished ? 0 : EPOLLIN);
+		return;
+	}
+	conn->closing = true;
+	conn_free_in(tcp, conn);
+	if (shutdown(conn->fd, SHUT_WR) != 0)
 		conn_close(tcp, conn);
 	else
-		conn_wait_for(tcp, conn, 0);
+		conn_linger(tcp, conn);
 }
 
 /*
@@ -305,7 +346,9 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 	struct conn *conn = &tcp->conns[slot];
 	if (conn->fd < 0 || conn->generation != generation)
 		return;
-	if (conn->blocked)
+	if (conn->closing)
+		conn_linger(tcp, conn);
+	else if (conn->blocked)
 		conn_write(tcp, conn);
 	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
 		conn_close(tcp, conn); /* nothing will read its replies */

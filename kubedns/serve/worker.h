@@ -37,6 +37,9 @@ enum {
 	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up at 5 s; 4 are promised */
 	TCP_CONNECTIONS = 1000,
 	TCP_IDLE_MS = 10000,
+	TCP_AGE_MS = 120000, /* then a connection is closed, or up to the jitter later */
+	TCP_AGE_JITTER_MS = 60000,
+	TCP_QUERIES = 65536, /* or after so many queries */
 };
 
 struct workers_config {

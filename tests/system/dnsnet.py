@@ -92,6 +92,10 @@ class Tcp:
 
     def read(self):
         """The next reply; None when the connection has ended."""
+        wire = self.read_wire()
+        return None if wire is None else dns.message.from_wire(wire)
+
+    def read_wire(self):
         while len(self.buffer) < 2 or len(self.buffer) < 2 + struct.unpack("!H", self.buffer[:2])[0]:
             try:
                 piece = self.socket.recv(65536)
@@ -102,7 +106,7 @@ class Tcp:
             self.buffer += piece
         length = struct.unpack("!H", self.buffer[:2])[0]
         wire, self.buffer = self.buffer[2 : 2 + length], self.buffer[2 + length :]
-        return dns.message.from_wire(wire)
+        return wire
 
     def ask(self, message):
         self.send(message)

@@ -1,5 +1,6 @@
 """Queries over TCP: RFC 7766, and clients that are slow, many, or mean."""
 
+import re
 import resource
 import socket
 import struct
@@ -10,6 +11,7 @@ import dns.flags
 import dns.rcode
 import pytest
 from dnsnet import MANY, WEB, WEB_IP, Tcp, Upstream, answered, framed, query, timed, udp, world
+from netns import run
 from waiting import sanitized
 
 IDLE_S = 10
@@ -196,7 +198,7 @@ def test_ten_thousand_idle_connections_stop_nobody(tmp_path):
             assert slowest < 1, slowest
             k.wait(lambda: k.metric("kubedns_tcp_accepted_total") >= 10_000)
             assert k.metric("kubedns_tcp_connections") <= 1000
-            assert drops(k, "tcp_limit") >= 9_000
+            assert drops(k, "tcp_limit") + drops(k, "tcp_client") >= 9_000
             assert sanitized() or k.memory()["VmRSS"] - memory < 2048
             oldest, newest = clients[0], clients[-1]
             assert oldest.ended() and not newest.ended()  # the longest idle go first
@@ -246,3 +248,98 @@ def test_buffers_have_a_bound_in_total(tmp_path):
         assert sanitized() or k.memory()["VmRSS"] - before < 20 * 1024
         for c in clients:
             c.close()
+
+
+def kernel_memory(kubedns):
+    """
+    Bytes that the kernel holds in kubedns's ends of its TCP connections, those included that no process has any more.
+    """
+    total = 0
+    for line in run("ss", "-Htanm", f"sport = :{kubedns.port}").stdout.splitlines():
+        found = re.search(r"skmem:\(r(\d+),rb\d+,t(\d+),tb\d+,f(\d+),w(\d+)", line)
+        if found and not line.startswith("LISTEN"):
+            received, _, forward, queued = map(int, found.groups())
+            total += received + forward + queued
+    return total
+
+
+def test_a_thousand_clients_that_never_read_hold_little_and_leave_nothing(tmp_path):
+    """Half of them have said all that they will: such a connection is closed when its replies have left, which is never."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 12000), hard))
+    clients = []
+    burst = framed(query(MANY)) * 40
+    try:
+        with world(tmp_path, "--threads=1") as k:
+            k.wait_ready()
+            with Tcp(k) as tcp:
+                tcp.ask(query(MANY))
+            before = k.memory()["VmRSS"]
+            for i in range(1000):
+                c = socket.socket()
+                c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                c.bind((f"127.0.1.{i % 250 + 1}", 0))
+                c.connect((k.host, k.port))
+                c.setblocking(False)
+                clients.append(c)
+                try:
+                    c.send(burst)
+                    if i % 2:
+                        c.shutdown(socket.SHUT_WR)
+                except OSError:
+                    pass
+                if i % 100 == 99:
+                    assert addresses(udp(k, query(WEB))) == [WEB_IP]
+                    with Tcp(k) as tcp:
+                        assert len(addresses(tcp.ask(query(MANY)))) == 3000
+            assert kernel_memory(k) < 100 << 20
+            assert sanitized() or k.memory()["VmRSS"] - before < 20 * 1024
+            k.wait(lambda: k.metric("kubedns_tcp_connections") == 0, IDLE_S + 10)
+            k.wait(lambda: kernel_memory(k) == 0, 5, lambda: f"{kernel_memory(k)} bytes held")
+    finally:
+        for c in clients:
+            c.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_one_address_leaves_connections_to_others(tmp_path):
+    with world(tmp_path, "--threads=1", "--tcp-connections=60") as k:
+        k.wait_ready()
+        other = Tcp(k)
+        assert addresses(other.ask(query(WEB))) == [WEB_IP]
+        greedy_ones = []
+        for _ in range(100):
+            s = socket.socket()
+            s.bind(("127.0.0.2", 0))
+            s.connect((k.host, k.port))
+            greedy_ones.append(s)
+        k.wait(lambda: k.metric("kubedns_tcp_accepted_total") >= 101)
+        assert not other.ended() and drops(k, "tcp_client") >= 60 and drops(k, "tcp_limit") == 0
+        other.socket.settimeout(5)
+        assert addresses(other.ask(query(WEB))) == [WEB_IP]
+        assert 15 <= k.metric("kubedns_tcp_connections") <= 25
+        for s in (*greedy_ones, other.socket):
+            s.close()
+
+
+def test_a_connection_has_an_end_and_says_so(kubedns):
+    """EDNS TCP keepalive (RFC 7828), to who asks for it; after 65,536 queries it says 0, and no reply is lost."""
+
+    def keepalive(reply):
+        return [o.to_wire() if hasattr(o, "to_wire") else o.data for o in reply.options if o.otype == 11]
+
+    option = dns.edns.GenericOption(11, b"")
+    with Tcp(kubedns) as tcp:
+        assert keepalive(tcp.ask(query(WEB, use_edns=0))) == []
+        assert keepalive(tcp.ask(query(WEB, use_edns=0, options=[option]))) == [struct.pack("!H", IDLE_S * 10)]
+        assert keepalive(udp(kubedns, query(WEB, use_edns=0, options=[option]))) == []
+        wire = framed(query(WEB, use_edns=0, options=[option]))
+        for count in (*[1024] * 63, 1022):
+            tcp.socket.sendall(wire * count)
+            replies = [tcp.read_wire() for _ in range(count)]
+            assert None not in replies
+        assert keepalive(dns.message.from_wire(replies[0])) == [struct.pack("!H", IDLE_S * 10)]
+        assert keepalive(dns.message.from_wire(replies[-1])) == [b"\0\0"]
+        assert tcp.read() is None
+
+
