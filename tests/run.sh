@@ -40,6 +40,7 @@ unit() {
 		[ -f "$program" ] || continue
 		name=$(basename "$program")
 		case $name in *.*) continue ;; esac
+		[ -f "tests/${program#"$BUILD/tests/"}.c" ] || [ -f "tests/fuzz/$name.c" ] || continue # of a source that has gone
 		log=$logs/$name.log
 		timeout -k 5 "$UNIT_TIMEOUT" "$program" >"$log" 2>&1 </dev/null
 		status=$?
@@ -62,6 +63,7 @@ replay() {
 		[ -f "$program" ] || continue
 		name=$(basename "$program")
 		case $name in *.*) continue ;; esac
+		[ -f "tests/${program#"$BUILD/tests/"}.c" ] || [ -f "tests/fuzz/$name.c" ] || continue # of a source that has gone
 		seeds=tests/fuzz/seeds/${name#fuzz_}
 		log=$logs/$name.log
 		if timeout -k 5 "$UNIT_TIMEOUT" "$program" "$seeds" >"$log" 2>&1 </dev/null; then
