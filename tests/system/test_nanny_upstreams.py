@@ -28,7 +28,7 @@ def test_resolv_conf_is_used_watched_and_gives_way_to_the_configmap():
     # In a namespace of its own, since resolv.conf knows port 53 only.
     world, space = World(), Namespace()
     script = """
-import sys; sys.path.insert(0, {here!r})
+import sys; sys.path[:0] = [{here!r}, {here!r} + "/.."]
 from nanny_world import *
 a, b, c = (Server(constant(f"10.9.0.{{i}}"), f"127.0.0.{{10 + i}}", 53) for i in (1, 2, 3))
 w = World()
@@ -61,7 +61,7 @@ def test_resolv_conf_that_names_ourselves_is_refused_and_cluster_names_go_on():
     # dnsmasq at port 53 of a pod whose resolv.conf names systemd-resolved's address, where in a pod nobody else listens.
     space = Namespace()
     script = """
-import sys; sys.path.insert(0, {here!r})
+import sys; sys.path[:0] = [{here!r}, {here!r} + "/.."]
 from nanny_world import *
 kubedns = Server(constant("10.96.0.1"))
 for text in ("127.0.0.53", "127.0.0.1", "{there}"):
