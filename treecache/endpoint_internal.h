@@ -1,8 +1,9 @@
 /*
- * The writer's side of endpoints, in three files that call each other downwards:
+ * The writer's side of endpoints, in four files:
  *
  *	endpoint_set.c    owners and their sets; a slice takes the place of another
  *	endpoint_runs.c   the runs of a slice: which slice counts an address
+ *	endpoint_pairs.c  how many SRV records a set has, for their weights
  *	endpoint_index.c  the endpoint index and the reverse index follow a slice
  */
 #ifndef TREECACHE_ENDPOINT_INTERNAL_H
@@ -16,8 +17,9 @@
  * tree. */
 struct endpoint_set *endpoint_set_edit(struct treecache *cache, struct owner *owner);
 
-/* The entry of the slice in this slot, or NULL. */
-struct endpoint_set_slice *endpoint_set_find_slice(struct endpoint_set *endpoints, uint32_t slot);
+/* The entry of a slice that the set has. */
+struct endpoint_set_slice *endpoint_set_find_slice(
+    struct endpoint_set *endpoints, const struct slice_endpoints *slice);
 
 /* The writer's own copy of a slice of the set, in its place. */
 struct slice_endpoints *endpoint_set_edit_slice(
@@ -32,16 +34,29 @@ struct endpoint_set_slice endpoint_set_entry(const struct slice_endpoints *slice
 /* --- endpoint_runs.c --- */
 
 /*
- * Sorts the entries into their three runs; `others`: the owner has other slices. Most addresses
- * that `old` (or NULL) counts come again: no other slice counts them, so none is looked for.
+ * Sorts the entries of `slice`, which takes the place of `old` (or NULL), into their three runs;
+ * `others`: the owner has other slices, of which higher ones stop counting what this one publishes.
  */
-void endpoint_runs_sort(struct treecache *cache, const struct slice_endpoints *old,
-    struct slice_endpoints *slice, bool not_ready_too, bool others);
+void endpoint_runs_sort(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too,
+    bool others);
 
-/* Lets other slices count the addresses that `old` counted and `slice` (or NULL) does not
- * publish. */
+/* Lets the lowest of the other slices count each address that `old` counted and `slice` (or NULL)
+ * does not publish. */
 void endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
+
+/* --- endpoint_pairs.c --- */
+
+/*
+ * Brings the set's pairs up to date for `slice` in place of `old` (either may be NULL). Called while
+ * the set still shows `old`; costs the size of what differs.
+ */
+void endpoint_pairs_change(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, const struct slice_endpoints *slice);
+
+/* Counts all the pairs of a set anew, or (without ENDPOINTS_APEX) forgets them. */
+void endpoint_pairs_rebuild(struct treecache *cache, struct owner *owner);
 
 /* --- endpoint_index.c --- */
 

@@ -1,5 +1,7 @@
 /*
  * The runs of a slice: which entries are published, and which slice of an owner counts an address.
+ * Of the slices that publish it the lowest does (slice_compare), whatever the order in which they
+ * came.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +9,9 @@
 #include "lib/xalloc.h"
 #include "treecache/endpoint_internal.h"
 
-/*
- * Another slice of the owner that shows this address:
- * in its unique run, or (unique false) behind it.
- */
+/* Another slice of the owner that counts this address; NULL if there is none. */
 static const struct slice_endpoints *
-shown_elsewhere(
-    struct treecache *cache, const struct slice_endpoints *slice, const uint8_t *addr, bool unique)
+counted_elsewhere(struct treecache *cache, const struct slice_endpoints *slice, const uint8_t *addr)
 {
 	uint8_t key[4];
 	uint64_t next_slot = 0;
@@ -21,87 +19,141 @@ shown_elsewhere(
 
 	endpoint_addr_key(&cache->next, slice->owner, addr, slice->family, key);
 	while ((other = index_next_value(&cache->next, &cache->next.endpoints, key, &next_slot)) !=
-	       NULL) {
-		if (other->slot == slice->slot || other->owner != slice->owner ||
-		    other->family != slice->family)
-			continue;
-		unsigned from = unique ? 0 : other->unique,
-			 to = unique ? other->unique : other->published;
-		if (slice_find_addr(other, from, to, addr) < to)
+	       NULL)
+		if (other->slot != slice->slot && other->owner == slice->owner &&
+		    other->family == slice->family && slice_has_addr(other, 0, other->unique, addr))
 			return other;
-	}
 	return NULL;
 }
 
-/* Whether entry `i` has the address that the slice's predecessor counts in the same place. */
-static bool
-counted_before(const struct slice_endpoints *old, const struct slice_endpoints *slice, unsigned i)
+/* The lowest of the owner's other slices that publish this address; NULL if there is none. */
+static const struct slice_endpoints *
+lowest_elsewhere(struct treecache *cache, const struct slice_endpoints *slice, const uint8_t *addr)
 {
-	return old != NULL && i < old->unique && old->family == slice->family &&
-	       memcmp(slice_addr(old, i), slice_addr(slice, i), family_len(slice->family)) == 0;
+	uint8_t key[4];
+	uint64_t next_slot = 0;
+	const struct slice_endpoints *other, *lowest = NULL;
+
+	endpoint_addr_key(&cache->next, slice->owner, addr, slice->family, key);
+	while ((other = index_next_value(&cache->next, &cache->next.endpoints, key, &next_slot)) !=
+	       NULL)
+		if (other->slot != slice->slot && other->owner == slice->owner &&
+		    other->family == slice->family &&
+		    (lowest == NULL || slice_compare(other, lowest) < 0) &&
+		    (slice_has_addr(other, 0, other->unique, addr) ||
+			slice_has_addr(other, other->unique, other->published, addr)))
+			lowest = other;
+	return lowest;
 }
 
-/*
- * Sorts the entries into their three runs; `others`: the owner has other slices. Most of what `old`
- * (or NULL) counts comes again: nobody else does, so nobody need be asked.
- */
+/* Lets a slice of the set, which publishes the address, count it (or no longer). */
+static void
+set_counted(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
+    const uint8_t *addr, bool counted)
+{
+	struct slice_endpoints *copy = endpoint_set_edit_slice(cache, owner, slice);
+	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
+
+	endpoint_set_count(endpoints, copy, -1);
+	unsigned in_unique = slice_lower_bound(copy, 0, copy->unique, addr),
+		 in_doubles = slice_lower_bound(copy, copy->unique, copy->published, addr);
+	if (counted) {
+		slice_move(copy, in_doubles, in_unique);
+		copy->unique++;
+	} else {
+		slice_move(copy, in_unique, in_doubles - 1);
+		copy->unique--;
+	}
+	endpoint_set_count(endpoints, copy, 1);
+	*endpoint_set_find_slice(endpoints, copy) = endpoint_set_entry(copy);
+}
+
+/* Whether the slice counts this address, which it publishes; another that did so and is higher stops
+ * counting it. What `old` (or NULL) counted no lower slice publishes. */
+static bool
+takes_addr(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice, const uint8_t *addr)
+{
+	if (old != NULL && slice_has_addr(old, 0, old->unique, addr))
+		return true;
+	const struct slice_endpoints *other = counted_elsewhere(cache, slice, addr);
+	if (other == NULL)
+		return true;
+	if (slice_compare(other, slice) < 0)
+		return false;
+	set_counted(cache, owner, other, addr, false);
+	return true;
+}
+
+static int
+by_entry(const void *a, const void *b, void *slice)
+{
+	return slice_compare_entries(slice, *(const uint16_t *)a, *(const uint16_t *)b);
+}
+
+/* The places of the slice's entries in the order of slice_compare_entries. */
+static void
+sort_entries(struct slice_endpoints *slice, uint16_t *order)
+{
+	bool sorted = true;
+
+	for (unsigned i = 0; i < slice->count; i++) {
+		order[i] = (uint16_t)i;
+		sorted &= i == 0 || slice_compare_entries(slice, i - 1, i) <= 0;
+	}
+	if (!sorted)
+		qsort_r(order, slice->count, sizeof *order, by_entry, slice);
+}
+
 void
-endpoint_runs_sort(struct treecache *cache, const struct slice_endpoints *old,
+endpoint_runs_sort(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
     struct slice_endpoints *slice, bool not_ready_too, bool others)
 {
-	unsigned published = 0, unique = 0;
+	enum { UNIQUE, DOUBLE, NOT_READY, RUNS };
+	size_t count = slice->count, addr_len = family_len(slice->family), len[RUNS] = { 0 };
+	uint16_t *order = xcalloc((1 + RUNS) * count, sizeof *order);
+	const uint8_t *last = NULL;
+	bool moved = false;
 
-	for (unsigned i = 0; i < slice->count; i++)
-		if (not_ready_too || slice_ready(slice, i))
-			slice_swap(slice, i, published++);
-	slice->published = (uint16_t)published;
-
-	struct endpoint_keys mine = endpoint_addr_keys(slice->distinct ? NULL : slice);
-	bool *taken = xcalloc(mine.count, sizeof *taken);
-	for (unsigned i = 0; i < published; i++) {
-		const uint8_t *addr = slice_addr(slice, i);
-		size_t at = mine.count == 0 ? 0 : endpoint_keys_find(&mine, addr);
-		if ((mine.count > 0 && taken[at]) ||
-		    (others && !counted_before(old, slice, i) &&
-			shown_elsewhere(cache, slice, addr, true) != NULL))
-			continue;
-		if (mine.count > 0)
-			taken[at] = true;
-		slice_swap(slice, i, unique++);
+	sort_entries(slice, order);
+	for (size_t i = 0; i < count; i++) {
+		unsigned run = NOT_READY;
+		if (not_ready_too || slice_ready(slice, order[i])) {
+			const uint8_t *addr = slice_addr(slice, order[i]);
+			bool first = last == NULL || memcmp(last, addr, addr_len) != 0;
+			run = first && (!others || takes_addr(cache, owner, old, slice, addr))
+				  ? UNIQUE
+				  : DOUBLE;
+			last = addr;
+		}
+		order[(1 + run) * count + len[run]++] = order[i];
 	}
-	slice->unique = (uint16_t)unique;
-	free(taken);
-	free(mine.bytes);
+	slice->unique = (uint16_t)len[UNIQUE];
+	slice->published = (uint16_t)(len[UNIQUE] + len[DOUBLE]);
+	for (size_t run = 0, at = 0; run < RUNS; run++)
+		for (size_t i = 0; i < len[run]; i++, at++) {
+			order[at] = order[(1 + run) * count + i];
+			moved |= order[at] != at;
+		}
+	if (moved)
+		slice_reorder(slice, order);
+	free(order);
 }
 
-/* Lets another slice of the owner count an address that `slice` unique and no longer shows. */
-static void
-hand_over(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
-    const uint8_t *addr)
-{
-	const struct slice_endpoints *heir = shown_elsewhere(cache, slice, addr, false);
-
-	if (heir == NULL || shown_elsewhere(cache, slice, addr, true) != NULL)
-		return;
-	struct slice_endpoints *copy = endpoint_set_edit_slice(cache, owner, heir);
-	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
-	endpoint_set_count(endpoints, copy, -1);
-	slice_swap(copy, slice_find_addr(copy, copy->unique, copy->published, addr), copy->unique);
-	copy->unique++;
-	endpoint_set_count(endpoints, copy, 1);
-	*endpoint_set_find_slice(endpoints, copy->slot) = endpoint_set_entry(copy);
-}
-
-/* Lets others count what `old` unique and `slice` does not show. */
 void
 endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice)
 {
-	struct endpoint_keys shown =
-	    endpoint_addr_keys(slice != NULL && slice->family == old->family ? slice : NULL);
-
-	for (unsigned i = 0; i < old->unique; i++)
-		if (endpoint_keys_find(&shown, slice_addr(old, i)) == shown.count)
-			hand_over(cache, owner, old, slice_addr(old, i));
-	free(shown.bytes);
+	if (slice != NULL && slice->family != old->family)
+		slice = NULL;
+	for (unsigned i = 0; i < old->unique; i++) {
+		const uint8_t *addr = slice_addr(old, i);
+		if (slice != NULL &&
+		    (slice_has_addr(slice, 0, slice->unique, addr) ||
+			slice_has_addr(slice, slice->unique, slice->published, addr)))
+			continue;
+		const struct slice_endpoints *heir = lowest_elsewhere(cache, old, addr);
+		if (heir != NULL)
+			set_counted(cache, owner, heir, addr, true);
+	}
 }

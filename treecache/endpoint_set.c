@@ -35,6 +35,7 @@ treecache_owner_free(struct treecache *cache, struct owner *owner)
 	assert(owner->endpoints->count == 0 && (owner->endpoints->flags & ENDPOINTS_ATTACHED) == 0);
 	if (owner->slot != 0)
 		slot_release(cache, owner->slot);
+	cow_drop(cache, owner->endpoints->pairs);
 	cow_drop(cache, owner->endpoints);
 	treecache_retire(cache, owner);
 }
@@ -62,13 +63,29 @@ endpoint_set_edit(struct treecache *cache, struct owner *owner)
 	return endpoints;
 }
 
-struct endpoint_set_slice *
-endpoint_set_find_slice(struct endpoint_set *endpoints, uint32_t slot)
+/* The place of a slice in its set, or where it would be. */
+static unsigned
+slice_place(const struct endpoint_set *endpoints, const struct slice_endpoints *slice)
 {
-	for (unsigned i = 0; i < endpoints->count; i++)
-		if (endpoints->slices[i].slot == slot)
-			return &endpoints->slices[i];
-	return NULL;
+	unsigned low = 0, high = endpoints->count;
+
+	while (low < high) {
+		unsigned middle = (low + high) / 2;
+		if (slice_compare(endpoints->slices[middle].slice, slice) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct endpoint_set_slice *
+endpoint_set_find_slice(struct endpoint_set *endpoints, const struct slice_endpoints *slice)
+{
+	unsigned place = slice_place(endpoints, slice);
+
+	assert(place < endpoints->count && endpoints->slices[place].slot == slice->slot);
+	return &endpoints->slices[place];
 }
 
 void
@@ -78,6 +95,7 @@ endpoint_set_count(struct endpoint_set *endpoints, const struct slice_endpoints 
 
 	*total += (uint32_t)(sign * slice->unique);
 	endpoints->published += (uint32_t)(sign * slice->published);
+	endpoints->dashed += (uint32_t)(sign * slice->dashed);
 }
 
 struct endpoint_set_slice
@@ -94,7 +112,7 @@ endpoint_set_edit_slice(
 	struct slice_endpoints *copy = cow_edit(cache, writers(slice), slice_bytes(slice));
 
 	if (copy != slice) {
-		endpoint_set_find_slice(endpoint_set_edit(cache, owner), copy->slot)->slice = copy;
+		endpoint_set_find_slice(endpoint_set_edit(cache, owner), copy)->slice = copy;
 		slots_set(cache, &cache->next.slots, copy->slot, copy);
 	}
 	return copy;
@@ -107,19 +125,21 @@ show_slice(struct treecache *cache, struct owner *owner, const struct slice_endp
     const struct slice_endpoints *slice)
 {
 	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
-	struct endpoint_set_slice *entry =
-	    old == NULL ? NULL : endpoint_set_find_slice(endpoints, old->slot);
+	unsigned place = slice_place(endpoints, old != NULL ? old : slice);
+	struct endpoint_set_slice *entry = &endpoints->slices[place];
+	size_t behind = (endpoints->count - place) * sizeof *entry;
 
 	if (old != NULL)
 		endpoint_set_count(endpoints, old, -1);
 	if (slice == NULL) {
-		memmove(entry, entry + 1,
-		    (size_t)(endpoints->slices + endpoints->count - entry - 1) * sizeof *entry);
+		memmove(entry, entry + 1, behind - sizeof *entry);
 		endpoints->count--;
 		slot_release(cache, old->slot);
 	} else {
-		if (entry == NULL)
-			entry = &endpoints->slices[endpoints->count++];
+		if (old == NULL) {
+			memmove(entry + 1, entry, behind);
+			endpoints->count++;
+		}
 		*entry = endpoint_set_entry(slice);
 		endpoint_set_count(endpoints, slice, 1);
 		slots_set(cache, &cache->next.slots, slice->slot, slice);
@@ -148,11 +168,13 @@ replace_slice(struct treecache *cache, struct owner *owner, const struct slice_e
 
 	if (slice != NULL) {
 		slice->distinct = distinct;
-		endpoint_runs_sort(cache, old, slice, flags & ENDPOINTS_NOT_READY, others);
+		endpoint_runs_sort(cache, owner, old, slice, flags & ENDPOINTS_NOT_READY, others);
 		slice->alone = !others || endpoint_index_names_alone(cache, owner, old, slice);
 	}
 	if (others && old != NULL)
 		endpoint_runs_hand_over(cache, owner, old, slice);
+	if (flags & old_flags & ENDPOINTS_APEX)
+		endpoint_pairs_change(cache, owner, old, slice);
 	endpoint_index_change(
 	    cache, &cache->next.endpoints, slice != NULL ? slice->slot : old->slot, from, to);
 	endpoint_index_reverse(
@@ -161,24 +183,22 @@ replace_slice(struct treecache *cache, struct owner *owner, const struct slice_e
 }
 
 uint32_t
-treecache_slice(struct treecache *cache, struct owner *owner, uint32_t slot, uint8_t family,
-    const struct ports *ports, const struct endpoint *endpoints, size_t count)
+treecache_slice(
+    struct treecache *cache, struct owner *owner, uint32_t slot, const struct slice_source *source)
 {
 	const struct slice_endpoints *old = slot == 0 ? NULL : slots_get(&cache->next.slots, slot);
 	uint32_t flags = owner->endpoints->flags;
 
-	assert(count <= UINT16_MAX);
-	if (old != NULL &&
-	    old->family != family) { /* one name, another family: nothing can be kept */
+	assert(source->count <= ENDPOINTS_MAX);
+	/* One name, another family: nothing can be kept. */
+	if (old != NULL && old->family != source->family) {
 		treecache_slice_remove(cache, owner, slot);
 		old = NULL;
 		slot = 0;
 	}
 	if (slot == 0)
 		slot = slot_alloc(cache);
-	struct slice_endpoints *slice =
-	    slice_pack(cache, owner, slot, family, ports, endpoints, count);
-	replace_slice(cache, owner, old, slice, flags, flags);
+	replace_slice(cache, owner, old, slice_pack(cache, owner, slot, source), flags, flags);
 	return slot;
 }
 
@@ -219,6 +239,8 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 			    answers_ptr(flags) ? old : NULL);
 		}
 	}
+	if ((flags ^ old_flags) & ENDPOINTS_APEX)
+		endpoint_pairs_rebuild(cache, owner);
 	if (flags & ENDPOINTS_ATTACHED)
 		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
 }

@@ -100,16 +100,32 @@ slot_owner(const void *value)
 /* Bytes of an address of this family. */
 size_t family_len(unsigned family);
 
-/* Exchanges two entries of a slice of the writer's own. */
-void slice_swap(struct slice_endpoints *slice, unsigned a, unsigned b);
+/* The order of slices of an owner: by name, then by index. */
+int slice_compare(const struct slice_endpoints *a, const struct slice_endpoints *b);
 
-/* The size of a slice, its names included. */
+/* The order of entries of a run: by address, then by host name, none first. */
+int slice_compare_entries(const struct slice_endpoints *slice, unsigned a, unsigned b);
+
+/* The first of entries [from, to), which are in order, whose address is not below this one. */
+unsigned slice_lower_bound(
+    const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *addr);
+
+/* Whether one of entries [from, to), which are in order, has this address. */
+bool slice_has_addr(
+    const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *addr);
+
+/* Moves an entry of a slice of the writer's own; those between the two places move up or down. */
+void slice_move(struct slice_endpoints *slice, unsigned from, unsigned to);
+
+/* Brings entry order[i] to place i, for all of them. */
+void slice_reorder(struct slice_endpoints *slice, const uint16_t *order);
+
+/* The size of a slice, its host names included. */
 size_t slice_bytes(const struct slice_endpoints *slice);
 
-/* A slice of the writer's own, its entries in the given order, no run set yet. */
+/* A slice of the writer's own, its entries in the order of the source, no run set yet. */
 struct slice_endpoints *slice_pack(struct treecache *cache, const struct owner *owner,
-    uint32_t slot, uint8_t family, const struct ports *ports, const struct endpoint *endpoints,
-    size_t count);
+    uint32_t slot, const struct slice_source *source);
 
 /* --- find.c --- */
 

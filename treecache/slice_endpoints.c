@@ -1,9 +1,12 @@
 /*
- * A slice: the endpoints of one slice, packed; const once it is published.
+ * The endpoints of one EndpointSlice, packed; const once they are published.
  */
 #include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/xalloc.h"
 #include "treecache/internal.h"
 
 /* A tag: where the host name begins in `bytes`
@@ -78,26 +81,94 @@ slice_find_name(
 	return to;
 }
 
+int
+slice_compare(const struct slice_endpoints *a, const struct slice_endpoints *b)
+{
+	int order = strcmp(a->name, b->name);
+
+	return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
+}
+
 void
-slice_swap(struct slice_endpoints *slice, unsigned a, unsigned b)
+slice_move(struct slice_endpoints *slice, unsigned from, unsigned to)
 {
 	uint8_t spare[16];
 	size_t len = family_len(slice->family);
-	uint8_t *pa = slice->bytes + a * len, *pb = slice->bytes + b * len;
-	uint32_t tag = slice_tag(slice, a);
+	uint8_t *addrs = slice->bytes, *tags = slice->bytes + slice->count * len;
+	uint32_t tag = slice_tag(slice, from);
 
-	memcpy(spare, pa, len);
-	memcpy(pa, pb, len);
-	memcpy(pb, spare, len);
-	slice_set_tag(slice, a, slice_tag(slice, b));
-	slice_set_tag(slice, b, tag);
+	memcpy(spare, addrs + from * len, len);
+	if (from < to) {
+		memmove(addrs + from * len, addrs + (from + 1) * len, (to - from) * len);
+		memmove(tags + from * 4, tags + (from + 1) * 4, (to - from) * 4);
+	} else {
+		memmove(addrs + (to + 1) * len, addrs + to * len, (from - to) * len);
+		memmove(tags + (to + 1) * 4, tags + to * 4, (from - to) * 4);
+	}
+	memcpy(addrs + to * len, spare, len);
+	slice_set_tag(slice, to, tag);
+}
+
+void
+slice_reorder(struct slice_endpoints *slice, const uint16_t *order)
+{
+	size_t len = family_len(slice->family), size = slice->count * (len + 4);
+	uint8_t *old = xmalloc(size);
+
+	memcpy(old, slice->bytes, size);
+	for (unsigned i = 0; i < slice->count; i++) {
+		memcpy(slice->bytes + i * len, old + order[i] * len, len);
+		memcpy(slice->bytes + slice->count * len + i * 4,
+		    old + slice->count * len + order[i] * 4u, 4);
+	}
+	free(old);
+}
+
+int
+slice_compare_entries(const struct slice_endpoints *slice, unsigned a, unsigned b)
+{
+	int order = memcmp(slice_addr(slice, a), slice_addr(slice, b), family_len(slice->family));
+	const uint8_t *na, *nb;
+
+	if (order != 0)
+		return order;
+	na = slice_name(slice, a);
+	nb = slice_name(slice, b);
+	if (na == NULL || nb == NULL)
+		return (na != NULL) - (nb != NULL);
+	order = memcmp(na + 1, nb + 1, *na < *nb ? *na : *nb);
+	return order != 0 ? order : *na - *nb;
+}
+
+unsigned
+slice_lower_bound(
+    const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *addr)
+{
+	size_t len = family_len(slice->family);
+
+	while (from < to) {
+		unsigned middle = (from + to) / 2;
+		if (memcmp(slice_addr(slice, middle), addr, len) < 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+bool
+slice_has_addr(const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *addr)
+{
+	unsigned at = slice_lower_bound(slice, from, to, addr);
+
+	return at < to && memcmp(slice_addr(slice, at), addr, family_len(slice->family)) == 0;
 }
 
 static size_t
 slice_size(uint8_t family, size_t count, size_t names_len)
 {
-	return sizeof(struct slice_endpoints) + count * (family_len(family) + sizeof(uint32_t)) +
-	       names_len;
+	return offsetof(struct slice_endpoints, bytes) +
+	       count * (family_len(family) + sizeof(uint32_t)) + names_len;
 }
 
 static size_t
@@ -124,29 +195,46 @@ slice_bytes(const struct slice_endpoints *slice)
 	return end;
 }
 
-/* A slice with its entries in the given order, no run set yet. */
-struct slice_endpoints *
-slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot, uint8_t family,
-    const struct ports *ports, const struct endpoint *endpoints, size_t count)
+/* Hexadecimal digits and at least two dashes: an address that is written with dashes has them. */
+static bool
+may_spell_addr(const char *name)
 {
-	struct slice_endpoints *slice =
-	    cow_new(cache, slice_size(family, count, slice_names_len(endpoints, count)));
-	uint32_t at = (uint32_t)(count * (family_len(family) + sizeof(uint32_t)));
+	unsigned dashes = 0;
+
+	for (; *name != '\0'; name++) {
+		if (!isxdigit((unsigned char)*name) && *name != '-')
+			return false;
+		dashes += *name == '-';
+	}
+	return dashes >= 2;
+}
+
+struct slice_endpoints *
+slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
+    const struct slice_source *source)
+{
+	size_t count = source->count, addr_len = family_len(source->family);
+	struct slice_endpoints *slice = cow_new(
+	    cache, slice_size(source->family, count, slice_names_len(source->endpoints, count)));
+	uint32_t at = (uint32_t)(count * (addr_len + sizeof(uint32_t)));
 
 	*slice = (struct slice_endpoints){ .epoch = slice->epoch,
 		.slot = slot,
 		.owner = owner,
-		.ports = ports,
+		.ports = source->ports,
+		.name = source->name,
+		.index = source->index,
 		.count = (uint16_t)count,
-		.family = family };
+		.family = source->family };
 	for (unsigned i = 0; i < count; i++) {
-		const struct endpoint *e = &endpoints[i];
+		const struct endpoint *e = &source->endpoints[i];
 		uint32_t tag = e->ready ? TAG_READY : 0;
 
-		memcpy(slice->bytes + i * family_len(family), e->addr.bytes, family_len(family));
+		memcpy(slice->bytes + i * addr_len, e->addr.bytes, addr_len);
 		if (e->name != NULL) {
 			size_t len = strlen(e->name);
 			assert(len > 0 && len <= DNAME_LABEL_MAX);
+			slice->dashed |= may_spell_addr(e->name);
 			tag |= at << TAG_NAME_SHIFT;
 			slice->bytes[at] = (uint8_t)len;
 			memcpy(slice->bytes + at + 1, e->name, len);

@@ -23,17 +23,18 @@
  * Readers take tree_current() inside a read section and keep no pointer beyond it. They see one
  * moment of the cluster for as long as they are in it, never wait, and write nothing.
  *
- * Endpoints are packed, 8 bytes each for IPv4, a slice per EndpointSlice. A slice's addresses come
- * in three runs:
+ * Endpoints are packed, 8 bytes each for IPv4, a slice per EndpointSlice. A slice's entries come
+ * in three runs, each in the order of addresses and then of host names:
  *
- *	[0, unique)          published: an owner's distinct addresses are the unique runs
- *	                      of its slices
- *	[unique, published)  published, but an entry elsewhere in the owner counts the address
- *	[published, count)    not ready
+ *	[0, unique)          published; no lower slice of the owner publishes the address
+ *	[unique, published)  published, but a lower slice (or an entry before) counts the address
+ *	[published, count)   not ready
  *
- * so an address that is in two slices, as it is while it moves from one to the other, is never
- * missing and never doubled. A changed slice costs its own size: others are reached by the endpoint
- * index, not by a walk.
+ * An owner's distinct addresses are therefore the unique runs of its slices: an address that is in
+ * two slices, as it is while it moves from one to the other, is never missing and never doubled.
+ * Lower is the slice whose name is, and a set holds its slices in that order, so that what readers
+ * see is a function of the slices, not of the order in which they came. A changed slice costs its own
+ * size: others are reached by the endpoint index, not by a walk.
  *
  * Nothing here fails but for want of memory, which ends the process.
  */
@@ -46,6 +47,7 @@
 
 #include "lib/addr.h"
 #include "lib/dname.h"
+#include "treecache/ports.h"
 
 /* --- what readers see --- */
 
@@ -64,7 +66,6 @@ struct rrsets {
 	uint8_t bytes[]; /* struct rrset after struct rrset */
 };
 
-struct ports; /* what a slice's endpoints listen on: the program's own, compared by pointer */
 struct endpoint_set;
 
 /* Whose endpoints these are: a name below the zone. */
@@ -81,10 +82,13 @@ struct slice_endpoints {
 	uint32_t slot;
 	const struct owner *owner;
 	const struct ports *ports;
+	const char *name; /* of the slice, and `index` of those of one name; the writer's alone */
+	uint16_t index;
 	uint16_t unique, published, count;
 	uint8_t family;
-	bool distinct; /* no two entries share an address or a host name */
-	bool alone;    /* no other slice of the owner has one of its host names */
+	bool distinct : 1; /* no two entries share an address or a host name */
+	bool alone : 1;    /* no other slice of the owner has one of its host names */
+	bool dashed : 1;   /* a host name here may spell an address with dashes */
 	/* count addresses; count tags; host names as length-prefixed labels: see slice_name */
 	uint8_t bytes[];
 };
@@ -94,6 +98,16 @@ struct endpoint_set_slice {
 	uint32_t slot; /* these as in the slice: a walk over the endpoint set need not touch it */
 	uint16_t unique;
 	uint8_t family;
+};
+
+/* How many (target, port number) pairs a set has under each label of its ports; label 0: in all. */
+struct srv_pairs {
+	uint32_t epoch;
+	uint32_t count;
+	struct srv_pair {
+		uint64_t label; /* ascending */
+		uint64_t pairs; /* not 0 */
+	} items[];
 };
 
 enum endpoint_set_flags {
@@ -109,8 +123,10 @@ struct endpoint_set {
 	const struct owner *owner;
 	uint32_t total4, total6; /* distinct published addresses */
 	uint32_t published;      /* published entries, doubles included: 0 is "no ready endpoint" */
+	uint32_t dashed;         /* slices with a host name that may spell an address with dashes */
 	uint32_t count, room;
-	struct endpoint_set_slice slices[];
+	const struct srv_pairs *pairs;      /* NULL: none; kept with ENDPOINTS_APEX only */
+	struct endpoint_set_slice slices[]; /* by name and index */
 };
 
 struct node {
@@ -222,6 +238,16 @@ unsigned slice_find_addr(
 unsigned slice_find_name(
     const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *label);
 
+/* The distinct (target, port number) pairs of the SRV set under this label, 0: under all. */
+uint64_t endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label);
+
+/* The name of an endpoint without a host name: its address with dashes, a 0 after a trailing one.
+ * Returns the label in `label`. */
+const uint8_t *tree_addr_label(const struct addr *addr, uint8_t label[1 + DNAME_LABEL_MAX + 8]);
+
+/* The address that a label with dashes spells; 0 or -EINVAL. */
+int tree_label_addr(const uint8_t *label, struct addr *addr);
+
 struct endpoint_ref {
 	const struct slice_endpoints *slice;
 	unsigned i;
@@ -318,12 +344,21 @@ struct endpoint {
 	const char *name; /* a legal label, any case; NULL: named for its address */
 };
 
-/*
- * Makes (slot 0) or replaces a slice of `owner`; returns its slot, never 0. At most 65,535
- * endpoints, all of `family`, borrowed.
- */
-uint32_t treecache_slice(struct treecache *cache, struct owner *owner, uint32_t slot,
-    uint8_t family, const struct ports *ports, const struct endpoint *endpoints, size_t count);
+enum { ENDPOINTS_MAX = UINT16_MAX }; /* of a slice */
+
+/* A slice as its maker has it; all borrowed but for `name` and `ports`, which live as long as it. */
+struct slice_source {
+	const char *name; /* where two slices of an owner disagree, the lower name counts, ... */
+	uint16_t index;   /* ... or the lower index */
+	uint8_t family;   /* of all endpoints */
+	const struct ports *ports;
+	const struct endpoint *endpoints;
+	size_t count; /* ENDPOINTS_MAX at most */
+};
+
+/* Makes (slot 0) or replaces a slice of `owner`; returns its slot, never 0. */
+uint32_t treecache_slice(
+    struct treecache *cache, struct owner *owner, uint32_t slot, const struct slice_source *source);
 
 /* Takes a slice away and frees its slot. */
 void treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32_t slot);

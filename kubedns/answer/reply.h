@@ -72,8 +72,8 @@ void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endp
     const uint8_t *port, const uint8_t *proto);
 
 /* The weight of each record of such a set: floor(100 / (address, port) pairs), at least 1. */
-unsigned endpoint_set_srv_weight(
-    const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto);
+unsigned endpoint_set_srv_weight(const struct tree *tree, const struct endpoint_set *endpoints,
+    const uint8_t *port, const uint8_t *proto);
 
 /* One record with this RDATA. */
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,

@@ -97,9 +97,15 @@ static bool
 srv_port(
     const struct slice_endpoints *slice, const uint8_t *port, const uint8_t *proto, unsigned *at)
 {
-	for (; slice_port(slice, port, proto, at); (*at)++)
-		if (port != NULL || port_number_is_first(slice->ports->items, *at))
+	const struct port *items = slice->ports->items;
+
+	for (; slice_port(slice, port, proto, at); (*at)++) {
+		unsigned earlier = 0;
+		while (items[earlier].number != items[*at].number)
+			earlier++;
+		if (port != NULL || earlier == *at)
 			return true;
+	}
 	return false;
 }
 
@@ -196,27 +202,12 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 	}
 }
 
-/* The number of (address, port) pairs of a set, whose weights add up to 100. */
-static uint32_t
-count_pairs(const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto)
-{
-	uint32_t pairs = 0;
-
-	for (unsigned c = 0; c < endpoints->count; c++) {
-		const struct slice_endpoints *slice = endpoints->slices[c].slice;
-		for (unsigned at = 0; srv_port(slice, port, proto, &at); at++)
-			pairs += slice->unique;
-	}
-	return pairs;
-}
-
 unsigned
-endpoint_set_srv_weight(
-    const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto)
+endpoint_set_srv_weight(const struct tree *tree, const struct endpoint_set *endpoints,
+    const uint8_t *port, const uint8_t *proto)
 {
-	uint32_t pairs = count_pairs(endpoints, port, proto);
-
-	return pairs > 0 && pairs < 100 ? 100 / pairs : 1;
+	return srv_weight(
+	    endpoint_set_pairs(endpoints, port == NULL ? 0 : port_label(tree->seed, port, proto)));
 }
 
 void
@@ -227,7 +218,7 @@ reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_
 
 	srv.port = port;
 	srv.proto = proto;
-	srv.weight = endpoint_set_srv_weight(endpoints, port, proto);
+	srv.weight = endpoint_set_srv_weight(reply->tree, endpoints, port, proto);
 	srv.tail_len = zone_name_size(reply->config, NULL, endpoints->owner);
 	if (srv.tail_len == 0)
 		return;

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "kubedns/cluster/records.h"
+#include "lib/hash.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "treecache/treecache.h"
 
-enum { SRV_WEIGHT_TOTAL = 100, VERSION_TTL_S = 28800 };
+enum { VERSION_TTL_S = 28800 };
 
 #define DNS_SCHEMA_VERSION "1.1.0" /* Kubernetes DNS-Based Service Discovery 2.2 */
 
@@ -127,13 +128,6 @@ records_port(struct port *port, const struct object_port *from)
 	lower_label(port->proto, from->protocol);
 }
 
-static bool
-same_labels(const struct port *a, const struct port *b)
-{
-	return memcmp(a->name, b->name, sizeof a->name) == 0 &&
-	       memcmp(a->proto, b->proto, sizeof a->proto) == 0;
-}
-
 static void
 add_srv(struct sets *sets, unsigned weight, uint16_t port, const struct dname *target)
 {
@@ -145,38 +139,33 @@ add_srv(struct sets *sets, unsigned weight, uint16_t port, const struct dname *t
 	set_add(sets, head, sizeof head, target->wire, target->len);
 }
 
-static unsigned
-srv_weight(size_t pairs)
+/* The SRV set of these ports, at a name that they share. */
+static void
+srv_set(struct sets *sets, const uint16_t *numbers, unsigned count, const struct dname *target)
 {
-	return pairs == 0 || pairs > SRV_WEIGHT_TOTAL ? 1 : (unsigned)(SRV_WEIGHT_TOTAL / pairs);
+	set_begin(sets, TYPE_SRV);
+	for (unsigned i = 0; i < count; i++)
+		add_srv(sets, srv_weight(count), numbers[i], target);
+	set_end(sets);
 }
 
 /* `_port._proto.name` for every named port of a ClusterIP Service (specification 2.3.2). */
 static void
-named_ports(struct sets *sets, const struct port *ports, size_t count, size_t addr_count,
-    const uint8_t *name, const struct dname *target, records_sink sink, void *arg)
+named_ports(struct sets *sets, const struct ports *ports, const uint8_t *name,
+    const struct dname *target, records_sink sink, void *arg)
 {
-	for (size_t i = 0; i < count; i++) {
-		size_t same = 0, earlier = 0;
-		for (size_t j = 0; j < count; j++)
-			if (same_labels(&ports[i], &ports[j]) && ports[j].number != 0) {
-				same++;
-				earlier += j < i;
-			}
-		if (ports[i].name[0] == 0 || ports[i].number == 0 || earlier > 0)
-			continue;
+	for (size_t i = 0; i < ports->label_count; i++) {
+		const struct port_label *label = &ports->labels[i];
+		const struct port *port = &ports->items[label->item];
 		struct dname owner = { .len = (uint8_t)dname_length(name, DNAME_MAX) };
+		if (label->unnamed)
+			continue;
 		memcpy(owner.wire, name, owner.len);
-		if (dname_prepend(&owner, ports[i].proto + 1, ports[i].proto[0]) < 0 ||
-		    dname_prepend(&owner, ports[i].name + 1, ports[i].name[0]) < 0)
+		if (dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
+		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
 			continue; /* would be longer than a name can be,
 				   * and so cannot be asked for */
-		set_begin(sets, TYPE_SRV);
-		for (size_t j = 0; j < count; j++)
-			if (same_labels(&ports[i], &ports[j]) && ports[j].number != 0)
-				add_srv(
-				    sets, srv_weight(same * addr_count), ports[j].number, target);
-		set_end(sets);
+		srv_set(sets, ports->label_numbers + label->first, label->count, target);
 		emit(sets, sink, arg, owner.wire);
 	}
 }
@@ -185,26 +174,19 @@ static void
 cluster_ip(const struct records_config *config, struct sets *sets, const uint8_t *name,
     const struct object_service *service, records_sink sink, void *arg)
 {
-	struct port *ports = xcalloc(service->port_count, sizeof *ports);
+	struct port *items = xcalloc(service->port_count, sizeof *items);
 	struct dname target = { .len = (uint8_t)dname_length(name, DNAME_MAX) };
-	size_t numbers = 0;
 
 	memcpy(target.wire, name, target.len);
-	for (size_t i = 0; i < service->port_count; i++) {
-		records_port(&ports[i], &service->ports[i]);
-		numbers += port_number_is_first(ports, i);
-	}
+	for (size_t i = 0; i < service->port_count; i++)
+		records_port(&items[i], &service->ports[i]);
+	struct ports *ports = ports_new(HASH_START, items, service->port_count);
+	free(items);
 	add_addrs(sets, service->addrs, service->addr_count);
 	if (dname_append(&target, config->zone.wire) == 0) {
-		set_begin(sets, TYPE_SRV);
-		for (size_t i = 0; i < service->port_count; i++)
-			if (port_number_is_first(ports, i))
-				add_srv(sets, srv_weight(numbers * service->addr_count),
-				    ports[i].number, &target);
-		set_end(sets);
+		srv_set(sets, ports->numbers, ports->number_count, &target);
 		emit(sets, sink, arg, name);
-		named_ports(sets, ports, service->port_count, service->addr_count, name, &target,
-		    sink, arg);
+		named_ports(sets, ports, name, &target, sink, arg);
 	}
 	free(ports);
 }

@@ -12,6 +12,7 @@
 #include "kubedns/cluster/object.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/dname.h"
+#include "treecache/ports.h"
 
 struct records_config {
 	struct dname zone; /* lower case */

@@ -66,13 +66,14 @@ same_ports(const void *entry, const void *key)
 static struct ports *
 get_ports(struct store *store, const struct object_port *from, size_t count)
 {
-	struct ports *ports = xcalloc(1, sizeof *ports + count * sizeof ports->items[0]);
+	uint64_t seed = treecache_next(store->cache)->seed;
+	struct port *items = xcalloc(count, sizeof *items);
 
-	ports->count = (uint32_t)count;
 	for (size_t i = 0; i < count; i++)
-		records_port(&ports->items[i], &from[i]);
-	ports->hash = (uint32_t)hash64(treecache_next(store->cache)->seed + count, ports->items,
-	    count * sizeof ports->items[0]);
+		records_port(&items[i], &from[i]);
+	struct ports *ports = ports_new(seed, items, count);
+	free(items);
+	ports->hash = (uint32_t)hash64(seed, ports->items, count * sizeof ports->items[0]);
 	struct ports *known = table_find(&store->ports, ports->hash, same_ports, ports);
 	if (known != NULL) {
 		free(ports);
@@ -153,9 +154,26 @@ set_endpoints(struct store *store, struct slice_entry *slice, const struct objec
 		endpoints[i] = (struct endpoint){ from->endpoints[i].addr, from->endpoints[i].ready,
 			endpoint_host(store, &from->endpoints[i]) };
 	slice->slot = treecache_slice(store->cache, slice->service->owner, slice->slot,
-	    from->family, ports, endpoints, count);
+	    &(struct slice_source){ .name = slice->name,
+		.index = slice->index,
+		.family = from->family,
+		.ports = ports,
+		.endpoints = endpoints,
+		.count = count });
 	put_ports(store, old);
 	free(endpoints);
+}
+
+/*
+ * The Service that a slice's label names, made if missing; NULL: none. The label counts letter for
+ * letter, and Kubernetes allows a Service small letters only.
+ */
+static struct service *
+named_service(struct store *store, const struct object *object, const struct object_slice *from)
+{
+	if (from->service == NULL || strpbrk(from->service, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL)
+		return NULL;
+	return service_get(store, object->namespace, from->service);
 }
 
 static void
@@ -163,8 +181,7 @@ apply_slice(struct store *store, bool relisted, const struct object *object,
     const struct object_slice *from)
 {
 	uint64_t version = store_version(object->resource_version);
-	struct service *service =
-	    from->service == NULL ? NULL : service_get(store, object->namespace, from->service);
+	struct service *service = named_service(store, object, from);
 	struct slice_key key = { namespace_get(store, object->namespace), from->name, from->index };
 
 	if (key.namespace == NULL)

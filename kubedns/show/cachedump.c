@@ -160,7 +160,7 @@ endpoint_set_entries(struct json *j, const struct endpoint_set *endpoints)
 				continue;
 			dname_to_text(name.wire, key);
 			entry(j, key, addr_format(&addr, host), port, 0,
-			    endpoint_set_srv_weight(endpoints, NULL, NULL), j->config->ttl_s);
+			    srv_weight(endpoint_set_pairs(endpoints, 0)), j->config->ttl_s);
 		}
 	}
 }

@@ -101,15 +101,16 @@ add_srvs(struct lines *lines, const struct dname *service, const struct endpoint
 		const struct port *port = &slice->ports->items[at];
 		struct dname owner = *service;
 		snprintf(text, sizeof text, "0 %u %u %s",
-		    endpoint_set_srv_weight(endpoints, NULL, NULL), port->number, name);
+		    endpoint_set_srv_weight(lines->tree, endpoints, NULL, NULL), port->number,
+		    name);
 		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
 		if (port->name[0] == 0 ||
 		    dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
 		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
 			continue;
 		snprintf(text, sizeof text, "0 %u %u %s",
-		    endpoint_set_srv_weight(endpoints, port->name, port->proto), port->number,
-		    name);
+		    endpoint_set_srv_weight(lines->tree, endpoints, port->name, port->proto),
+		    port->number, name);
 		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
 	}
 }

@@ -69,9 +69,9 @@ ROWS = [
     ("endpoint_of_both_families_aaaa", f"pair.six.default.svc.{Z}", "AAAA", "NOERROR", ["2001:db8::5"]),
     ("below_an_endpoint", f"x.db-0.db.default.svc.{Z}", "A", "NXDOMAIN", []),
     # SRV
-    ("srv_cluster_ip_port", f"_https._tcp.web.default.svc.{Z}", "SRV", "NOERROR", [f"0 50 443 web.default.svc.{Z}."]),
+    ("srv_cluster_ip_port", f"_https._tcp.web.default.svc.{Z}", "SRV", "NOERROR", [f"0 100 443 web.default.svc.{Z}."]),
     ("srv_cluster_ip_bare_name", f"web.default.svc.{Z}", "SRV", "NOERROR",
-     [f"0 25 80 web.default.svc.{Z}.", f"0 25 443 web.default.svc.{Z}."]),
+     [f"0 50 80 web.default.svc.{Z}.", f"0 50 443 web.default.svc.{Z}."]),
     ("srv_unnamed_port_at_the_bare_name", f"unnamed.default.svc.{Z}", "SRV", "NOERROR", [f"0 100 8080 unnamed.default.svc.{Z}."]),
     ("srv_headless_port", f"_pg._tcp.db.default.svc.{Z}", "SRV", "NOERROR",
      [f"0 25 5432 {e}.db.default.svc.{Z}." for e in ("db-0", "db-1", "10-1-1-3", "10-1-1-4")]),

@@ -65,7 +65,7 @@ def test_ports_of_one_service_bring_its_address_once(kubedns):
 
 def test_an_endpoint_of_both_families_is_one_target_with_two_addresses(kubedns):
     reply = ask_tcp(kubedns, f"_http._tcp.pair.default.svc.{Z}", "SRV")
-    assert texts(reply.answer) == [f"0 50 80 p-0.pair.default.svc.{Z}."]
+    assert texts(reply.answer) == [f"0 100 80 p-0.pair.default.svc.{Z}."]
     assert texts(reply.additional) == ["10.1.8.1", "2001:db8::8"]
 
 

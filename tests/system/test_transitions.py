@@ -55,7 +55,7 @@ def test_one_kind_of_service_to_another_leaves_nothing_of_the_old(kubedns, befor
         got = answer(kubedns, name, type_)
         new = [v for t, v in (KINDS[after][1:],) if t == type_ and name == NAME]
         if type_ == "SRV" and after == "cluster_ip":
-            assert got == [f"0 50 80 {NAME}."]
+            assert got == [f"0 100 80 {NAME}."]
         elif type_ == "AAAA" and after == "external_name" or type_ == "A" and name == NAME:
             assert "fd00::1" not in got
         else:

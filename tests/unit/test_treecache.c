@@ -15,24 +15,55 @@
 #include "lib/rcu.h"
 #include "treecache/internal.h"
 
-enum { OWNERS = 4, SLICES = 6, ADDRS = 24, ENDPOINTS = 12, STEPS = 20000 };
+enum { LISTS = 4, OWNERS = 4, SLICES = 6, ADDRS = 24, ENDPOINTS = 12, STEPS = 20000 };
 
 struct model_slice {
 	uint32_t slot; /* 0: not there */
+	unsigned list; /* of ports */
 	size_t count;
 	struct endpoint endpoints[ENDPOINTS];
 };
 
 struct model {
 	struct treecache *cache;
+	struct ports *lists[LISTS];
 	struct owner *owners[OWNERS];
 	uint32_t flags[OWNERS];
 	struct model_slice slices[OWNERS][SLICES];
 	unsigned random;
 };
 
-static const char *const host_names[] = { NULL, "db-0", "db-1", "DB-2", "db-3", "db-4", "db-5",
-	"db-6", "db-7" };
+/* Some spell addresses of the model's: 10.1.0.4, 10.1.0.9. */
+static const char *const host_names[] = { NULL, "db-0", "db-1", "DB-2", "db-3", "db-4", "10-1-0-4",
+	"10-1-0-9", "db-7" };
+
+/* The order of names is not that of the places. */
+static const char *const slice_names[SLICES] = { "s-d", "s-a", "s-f", "s-b", "s-e", "s-c" };
+
+/* Lists that share labels, numbers and protocols in all ways; the last is of a slice without. */
+static const struct {
+	uint16_t number;
+	const char *name, *proto;
+} model_ports[LISTS][4] = { { { 80, "\5_http", "\4_tcp" }, { 53, "\4_dns", "\4_udp" } },
+	{ { 81, "\5_http", "\4_tcp" }, { 80, "", "\4_tcp" }, { 53, "\4_dns", "\4_tcp" } },
+	{ { 80, "\5_http", "\4_tcp" }, { 82, "\5_http", "\4_tcp" }, { 0, "\4_odd", "\4_tcp" } },
+	{ { 0 } } };
+
+static struct ports *
+make_list(unsigned list)
+{
+	struct port items[4] = { 0 };
+	size_t count = 0;
+
+	for (; count < 4 && model_ports[list][count].proto != NULL; count++) {
+		items[count].number = model_ports[list][count].number;
+		memcpy(items[count].name, model_ports[list][count].name,
+		    (size_t)model_ports[list][count].name[0] + 1);
+		memcpy(items[count].proto, model_ports[list][count].proto,
+		    (size_t)model_ports[list][count].proto[0] + 1);
+	}
+	return ports_new(42, items, count);
+}
 enum { HOST_NAMES = sizeof host_names / sizeof host_names[0] };
 
 static unsigned
@@ -129,8 +160,9 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 	for (unsigned h = 1; h < HOST_NAMES; h++) {
 		uint8_t label[80] = { 4 };
 		bool named[ADDRS] = { false };
-		memcpy(label + 1, host_names[h], 4);
-		dname_lower(label, 5);
+		label[0] = (uint8_t)strlen(host_names[h]);
+		memcpy(label + 1, host_names[h], label[0]);
+		dname_lower(label + 1, label[0]);
 		endpoint_set_find_name(&walk, tree, endpoints, label);
 		while (endpoint_set_next(&walk, &ref))
 			named[slice_addr(ref.slice, ref.i)[3]] = true;
@@ -154,6 +186,111 @@ has_double(const struct slice_endpoints *slice)
 			return true;
 	}
 	return false;
+}
+
+/* The text of an endpoint's target. */
+static void
+target_text(const struct endpoint *e, char text[64])
+{
+	if (e->name != NULL)
+		snprintf(text, 64, "%s", e->name);
+	else
+		snprintf(text, 64, "%u-%u-%u-%u", e->addr.bytes[0], e->addr.bytes[1],
+		    e->addr.bytes[2], e->addr.bytes[3]);
+}
+
+/* Whether the list has this number under this label (name NULL: under any). */
+static bool
+list_has(unsigned list, uint16_t number, const char *name, const char *proto)
+{
+	for (unsigned i = 0; i < 4 && model_ports[list][i].proto != NULL; i++)
+		if (model_ports[list][i].number == number &&
+		    (name == NULL || (strcmp(model_ports[list][i].name, name) == 0 &&
+					 strcmp(model_ports[list][i].proto, proto) == 0)))
+			return true;
+	return false;
+}
+
+/* The distinct (target, number) pairs of the model, counted one by one. */
+static unsigned
+model_pairs(const struct model *m, unsigned o, const char *name, const char *proto)
+{
+	char targets[SLICES * ENDPOINTS][64], text[64];
+	unsigned pairs = 0;
+
+	for (unsigned number = 1; number < 100; number++) {
+		unsigned count = 0;
+		for (unsigned s = 0; s < SLICES; s++)
+			for (size_t i = 0; i < m->slices[o][s].count; i++) {
+				const struct endpoint *e = &m->slices[o][s].endpoints[i];
+				unsigned t = 0;
+				if (!is_published(m, o, e) ||
+				    !list_has(m->slices[o][s].list, (uint16_t)number, name, proto))
+					continue;
+				target_text(e, text);
+				while (t < count && strcasecmp(targets[t], text) != 0)
+					t++;
+				if (t == count)
+					strcpy(targets[count++], text);
+			}
+		pairs += count;
+	}
+	return pairs;
+}
+
+static void
+check_pairs(const struct model *m, const struct tree *tree, unsigned o)
+{
+	static const char *const labels[][2] = { { "\5_http", "\4_tcp" }, { "\4_dns", "\4_udp" },
+		{ "\4_dns", "\4_tcp" }, { "\4_odd", "\4_tcp" } };
+	const struct endpoint_set *endpoints = m->owners[o]->endpoints;
+	bool counted = m->flags[o] & ENDPOINTS_APEX;
+
+	assert_int_equal(
+	    endpoint_set_pairs(endpoints, 0), counted ? model_pairs(m, o, NULL, NULL) : 0);
+	for (unsigned l = 0; l < 4; l++)
+		assert_int_equal(endpoint_set_pairs(endpoints,
+				     port_label(tree->seed, (const uint8_t *)labels[l][0],
+					 (const uint8_t *)labels[l][1])),
+		    counted ? model_pairs(m, o, labels[l][0], labels[l][1]) : 0);
+}
+
+/* Whether a slice of the owner with a lower name publishes this address. */
+static bool
+model_has_lower(const struct model *m, unsigned o, const char *name, const uint8_t *addr)
+{
+	for (unsigned s = 0; s < SLICES; s++)
+		for (size_t i = 0; i < m->slices[o][s].count; i++) {
+			const struct endpoint *e = &m->slices[o][s].endpoints[i];
+			if (strcmp(slice_names[s], name) < 0 && is_published(m, o, e) &&
+			    memcmp(e->addr.bytes, addr, 4) == 0)
+				return true;
+		}
+	return false;
+}
+
+/* What readers see is a function of the slices: their order, and in each the runs and theirs. */
+static void
+check_order(const struct model *m, unsigned o)
+{
+	const struct endpoint_set *endpoints = m->owners[o]->endpoints;
+
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		assert_true(
+		    c == 0 || strcmp(endpoints->slices[c - 1].slice->name, slice->name) < 0);
+		for (unsigned i = 0; i < slice->count; i++) {
+			bool first = i == 0 || i == slice->unique || i == slice->published;
+			assert_true(first || slice_compare_entries(slice, i - 1, i) <= 0);
+			if (i < slice->unique)
+				assert_false(
+				    model_has_lower(m, o, slice->name, slice_addr(slice, i)));
+			else if (i < slice->published)
+				assert_true(
+				    slice_has_addr(slice, 0, slice->unique, slice_addr(slice, i)) ||
+				    model_has_lower(m, o, slice->name, slice_addr(slice, i)));
+		}
+	}
 }
 
 /* What a slice says of itself is so: a reader who believes it does not look further. */
@@ -210,8 +347,13 @@ change_slice(struct model *m, unsigned o, unsigned s)
 	for (size_t i = 0; i < slice->count; i++)
 		slice->endpoints[i] = (struct endpoint){ addr4(pick(m, ADDRS)), pick(m, 3) > 0,
 			host_names[pick(m, HOST_NAMES)] };
-	slice->slot = treecache_slice(
-	    m->cache, m->owners[o], slice->slot, AF_INET, NULL, slice->endpoints, slice->count);
+	slice->list = pick(m, LISTS);
+	slice->slot = treecache_slice(m->cache, m->owners[o], slice->slot,
+	    &(struct slice_source){ .name = slice_names[s],
+		.family = AF_INET,
+		.ports = m->lists[slice->list],
+		.endpoints = slice->endpoints,
+		.count = slice->count });
 }
 
 static void
@@ -230,6 +372,8 @@ model_free(struct model *m)
 	assert_null(m->cache->next.reverse4.root);
 	assert_null(m->cache->next.root->children);
 	treecache_free(m->cache);
+	for (unsigned list = 0; list < LISTS; list++)
+		free(m->lists[list]);
 }
 
 static void
@@ -242,6 +386,8 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 
 	for (unsigned o = 0; o < OWNERS; o++)
 		m.owners[o] = treecache_owner(m.cache, name_of(names[o]).wire);
+	for (unsigned list = 0; list < LISTS; list++)
+		m.lists[list] = make_list(list);
 	unsigned alone = 0;
 	for (unsigned step = 0; step < STEPS; step++) {
 		unsigned o = pick(&m, OWNERS);
@@ -260,6 +406,8 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 			check_endpoint_set(&m, tree_current(m.cache), i);
 			check_walks(&m, tree_current(m.cache), i);
 			check_alone(m.owners[i]->endpoints, &alone);
+			check_order(&m, i);
+			check_pairs(&m, tree_current(m.cache), i);
 		}
 		check_reverse(&m, tree_current(m.cache));
 		if (pick(&m, 5) == 0)
@@ -279,10 +427,12 @@ an_older_moment_stays_as_it_was(void **state)
 
 	treecache_endpoint_set_flags(
 	    cache, owner, ENDPOINTS_ATTACHED | ENDPOINTS_APEX | ENDPOINTS_REVERSE);
-	uint32_t slot = treecache_slice(cache, owner, 0, AF_INET, NULL, endpoints, 2);
+	struct slice_source source = { "s", 0, AF_INET, NULL, endpoints, 2 };
+	uint32_t slot = treecache_slice(cache, owner, 0, &source);
 	treecache_publish(cache, 5, true);
 	const struct tree *before = tree_current(cache);
-	treecache_slice(cache, owner, slot, AF_INET, NULL, endpoints, 1);
+	source.count = 1;
+	treecache_slice(cache, owner, slot, &source);
 	treecache_publish(cache, 6, true);
 	const struct tree *after = tree_current(cache);
 	assert_int_equal(tree_find(before, owner->name)->endpoints->total4, 2);
@@ -322,13 +472,14 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	struct endpoint endpoints[BIG_ENDPOINTS];
 	const struct slice_endpoints *before[BIG_SLICES];
 	uint32_t slots[BIG_SLICES];
+	struct slice_source source = { "s", 0, AF_INET, NULL, endpoints, BIG_ENDPOINTS };
 
 	treecache_endpoint_set_flags(
 	    cache, owner, ENDPOINTS_APEX | ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
 	for (unsigned s = 0; s < BIG_SLICES; s++) {
 		big_endpoints(s, endpoints, names);
-		slots[s] =
-		    treecache_slice(cache, owner, 0, AF_INET, NULL, endpoints, BIG_ENDPOINTS);
+		source.index = (uint16_t)s;
+		slots[s] = treecache_slice(cache, owner, 0, &source);
 	}
 	treecache_publish(cache, 1, true);
 	treecache_reclaim(cache);
@@ -339,7 +490,8 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	big_endpoints(42, endpoints, names);
 	endpoints[7] = (struct endpoint){ addr4(60000), true, "db-new" };
 	endpoints[8].ready = false;
-	treecache_slice(cache, owner, slots[42], AF_INET, NULL, endpoints, BIG_ENDPOINTS);
+	source.index = 42;
+	treecache_slice(cache, owner, slots[42], &source);
 	treecache_publish(cache, 2, true);
 
 	const struct tree *tree = tree_current(cache);
@@ -408,8 +560,9 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 	treecache_endpoint_set_flags(cache, a, ENDPOINTS_ATTACHED);
 	treecache_endpoint_set_flags(cache, b, ENDPOINTS_ATTACHED);
 	for (unsigned i = 0; i < 3; i++) /* so many that the index is asked */
-		slots[i] = treecache_slice(
-		    cache, a, 0, AF_INET, NULL, &(struct endpoint){ addr4(i), true, NULL }, 1);
+		slots[i] = treecache_slice(cache, a, 0,
+		    &(struct slice_source){ "s", (uint16_t)i, AF_INET, NULL,
+			&(struct endpoint){ addr4(i), true, NULL }, 1 });
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint32_t hash;
 		snprintf((char *)labels[0] + 1, 9, "x%06u", i);
@@ -432,7 +585,8 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 		snprintf((char *)labels[0] + 1, 9, "x%06u", (unsigned)hashes[low]);
 		struct endpoint both[] = { { addr4(7), true, (char *)labels[0] + 1 },
 			{ addr4(8), true, (char *)labels[1] + 1 } };
-		uint32_t slot = treecache_slice(cache, b, 0, AF_INET, NULL, both, 2);
+		uint32_t slot = treecache_slice(
+		    cache, b, 0, &(struct slice_source){ "s", 0, AF_INET, NULL, both, 2 });
 		assert_false(endpoint_set_has_name(cache, a, labels[0]));
 		assert_true(endpoint_set_has_name(cache, b, labels[0]));
 		treecache_slice_remove(cache, b, slot);

@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kubedns/cluster/tree_content.h"
+#include "treecache/treecache.h"
 
 static char *
 put_decimal(char *p, unsigned byte)

@@ -1,0 +1,365 @@
+/*
+ * Services and slices in the store: what the tree shows is a function of the objects, whatever the
+ * order in which they came.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/cluster/store.h"
+#include "lib/rcu.h"
+
+enum { SERVICES = 2, SLICES = 5, ENDPOINTS = 4, WALKS = 400, STEPS = 30 };
+
+struct bed {
+	struct treecache *cache;
+	struct store *store;
+};
+
+static struct bed
+bed_new(void)
+{
+	struct store_config config = { .records = { .ttl_s = 30 } };
+	struct bed bed = { .cache = treecache_new(3) };
+
+	assert_int_equal(dname_from_text(&config.records.zone, "cluster.local."), 0);
+	bed.store = store_new(bed.cache, &config);
+	return bed;
+}
+
+static void
+bed_free(struct bed *bed)
+{
+	store_free(bed->store);
+	treecache_free(bed->cache);
+}
+
+static void
+tell(struct bed *bed, enum event_type type, const struct object *object)
+{
+	store_event(bed->store, object->kind, type, object);
+}
+
+static struct object
+service_object(const char *name, enum service_type type, bool not_ready_too)
+{
+	return (struct object){ .kind = OBJECT_SERVICE,
+		.namespace = "ns",
+		.name = name,
+		.resource_version = "",
+		.service = {
+		    .type = type, .external_name = "", .publish_not_ready = not_ready_too } };
+}
+
+/* A slice with one endpoint, 10.1.0.`last`, of this host name. */
+struct one_slice {
+	struct object object;
+	struct object_slice slice;
+	struct object_endpoint endpoint;
+};
+
+static struct object *
+slice_object(struct one_slice *one, const char *name, const char *service, uint8_t last)
+{
+	one->endpoint =
+	    (struct object_endpoint){ .addr = { AF_INET, { 10, 1, 0, last } }, .ready = true };
+	one->slice = (struct object_slice){ .name = name,
+		.service = service,
+		.family = AF_INET,
+		.endpoints = &one->endpoint,
+		.endpoint_count = 1 };
+	one->object = (struct object){ .kind = OBJECT_SLICES,
+		.namespace = "ns",
+		.name = name,
+		.resource_version = "",
+		.slices = &one->slice,
+		.slice_count = 1 };
+	return &one->object;
+}
+
+static const struct endpoint_set *
+set_of(const struct bed *bed, const char *service)
+{
+	struct dname name;
+	char text[64];
+
+	snprintf(text, sizeof text, "%s.ns.svc.", service);
+	assert_int_equal(dname_from_text(&name, text), 0);
+	const struct node *node = tree_find(treecache_next(bed->cache), name.wire);
+	return node == NULL ? NULL : node->endpoints;
+}
+
+/* How many addresses a Service shows; -1: it does not exist. */
+static int
+addresses(const struct bed *bed, const char *service)
+{
+	const struct endpoint_set *set = set_of(bed, service);
+
+	return set == NULL ? -1 : (int)(set->total4 + set->total6);
+}
+
+static void
+slices_may_come_before_their_service_and_stay_after_it(void **state)
+{
+	(void)state;
+	struct bed bed = bed_new();
+	struct object db = service_object("db", SERVICE_HEADLESS, false);
+	struct one_slice a;
+
+	tell(&bed, EVENT_ADDED, slice_object(&a, "db-a", "db", 1));
+	assert_int_equal(addresses(&bed, "db"), -1);
+	tell(&bed, EVENT_ADDED, &db);
+	assert_int_equal(addresses(&bed, "db"), 1);
+	tell(&bed, EVENT_DELETED, &db);
+	assert_int_equal(addresses(&bed, "db"), -1);
+	tell(&bed, EVENT_ADDED, &db);
+	assert_int_equal(addresses(&bed, "db"), 1);
+	tell(&bed, EVENT_DELETED, &a.object);
+	assert_int_equal(addresses(&bed, "db"), 0);
+	bed_free(&bed);
+}
+
+static void
+a_slice_whose_label_changes_moves_to_the_other_service(void **state)
+{
+	(void)state;
+	struct bed bed = bed_new();
+	struct object db = service_object("db", SERVICE_HEADLESS, false),
+		      web = service_object("web", SERVICE_HEADLESS, false);
+	struct one_slice a;
+
+	tell(&bed, EVENT_ADDED, &db);
+	tell(&bed, EVENT_ADDED, &web);
+	tell(&bed, EVENT_ADDED, slice_object(&a, "x", "db", 1));
+	tell(&bed, EVENT_MODIFIED, slice_object(&a, "x", "web", 1));
+	assert_int_equal(addresses(&bed, "db"), 0);
+	assert_int_equal(addresses(&bed, "web"), 1);
+	tell(&bed, EVENT_MODIFIED, slice_object(&a, "x", NULL, 1));
+	assert_int_equal(addresses(&bed, "web"), 0);
+	bed_free(&bed);
+}
+
+static void
+the_label_is_compared_letter_for_letter(void **state)
+{
+	(void)state;
+	struct bed bed = bed_new();
+	struct object db = service_object("db", SERVICE_HEADLESS, false);
+	struct one_slice a, b;
+
+	tell(&bed, EVENT_ADDED, &db);
+	tell(&bed, EVENT_ADDED, slice_object(&a, "a", "db", 1));
+	tell(&bed, EVENT_ADDED, slice_object(&b, "b", "Db", 2));
+	assert_int_equal(addresses(&bed, "db"), 1);
+	bed_free(&bed);
+}
+
+static void
+what_a_relist_does_not_show_is_gone(void **state)
+{
+	(void)state;
+	struct bed bed = bed_new();
+	struct object db = service_object("db", SERVICE_HEADLESS, false);
+	struct one_slice a, b;
+
+	tell(&bed, EVENT_ADDED, &db);
+	tell(&bed, EVENT_ADDED, slice_object(&a, "a", "db", 1));
+	tell(&bed, EVENT_ADDED, slice_object(&b, "b", "db", 2));
+	store_event(bed.store, OBJECT_SLICES, EVENT_LISTING, NULL);
+	tell(&bed, EVENT_ADDED, slice_object(&b, "b", "db", 2));
+	assert_int_equal(addresses(&bed, "db"), 2);
+	store_event(bed.store, OBJECT_SLICES, EVENT_SYNCED, NULL);
+	assert_int_equal(addresses(&bed, "db"), 1);
+	assert_int_equal(store_count(bed.store, OBJECT_SLICES), 1);
+	bed_free(&bed);
+}
+
+/* --- any walk of events ends where a fresh store begins --- */
+
+struct walk {
+	unsigned random;
+	bool there[SERVICES + SLICES];
+	enum service_type types[SERVICES];
+	bool not_ready_too[SERVICES];
+	struct object_slice slices[SLICES];
+	struct object_endpoint endpoints[SLICES][ENDPOINTS];
+};
+
+static const char *const service_names[SERVICES] = { "db", "web" };
+static const char *const slice_names[SLICES] = { "db-c", "db-a", "web-b", "db-b", "db-d" };
+static struct object_port lists[3][2] = { { { "pg", "tcp", 5432 }, { "dns", "udp", 53 } },
+	{ { "pg", "tcp", 5433 }, { "dns", "tcp", 53 } },
+	{ { "pg", "tcp", 5432 }, { "", "tcp", 1 } } };
+
+static unsigned
+pick(struct walk *w, unsigned below)
+{
+	w->random = w->random * 1103515245u + 12345u;
+	return (w->random >> 16) % below;
+}
+
+/* A slice of few addresses and host names, so that slices overlap; some names spell addresses. */
+static void
+choose_slice(struct walk *w, unsigned s)
+{
+	static const char *const hosts[] = { NULL, NULL, "h-0", "h-1", "10-1-0-2" };
+	struct object_slice *slice = &w->slices[s];
+
+	*slice = (struct object_slice){ .name = slice_names[s],
+		.service = service_names[pick(w, 8) == 0],
+		.family = pick(w, 6) == 0 ? AF_INET6 : AF_INET,
+		.ports = lists[pick(w, 3)],
+		.port_count = 2,
+		.endpoints = w->endpoints[s],
+		.endpoint_count = pick(w, ENDPOINTS + 1) };
+	for (size_t i = 0; i < slice->endpoint_count; i++)
+		w->endpoints[s][i] = (struct object_endpoint){
+			.addr = { slice->family, { 10, 1, 0, (uint8_t)pick(w, 5) } },
+			.ready = pick(w, 4) > 0,
+			.hostname = hosts[pick(w, 5)],
+		};
+}
+
+static struct object
+object_at(struct walk *w, unsigned i)
+{
+	struct object o = { .kind = OBJECT_SLICES, .namespace = "ns", .resource_version = "" };
+
+	if (i < SERVICES)
+		return service_object(service_names[i], w->types[i], w->not_ready_too[i]);
+	o.name = slice_names[i - SERVICES];
+	o.slices = &w->slices[i - SERVICES];
+	o.slice_count = 1;
+	return o;
+}
+
+static void
+change(struct walk *w, struct bed *bed)
+{
+	unsigned i = pick(w, SERVICES + SLICES);
+	bool gone = w->there[i] && pick(w, 4) == 0;
+
+	if (gone) {
+		struct object o = object_at(w, i);
+		w->there[i] = false;
+		if (pick(w, 3) > 0)
+			tell(bed, EVENT_DELETED, &o); /* else it is lost, until a relist */
+		return;
+	}
+	w->there[i] = true;
+	if (i < SERVICES) {
+		w->types[i] = pick(w, 3) == 0 ? SERVICE_CLUSTERIP : SERVICE_HEADLESS;
+		w->not_ready_too[i] = pick(w, 3) == 0;
+	} else {
+		choose_slice(w, i - SERVICES);
+	}
+	struct object o = object_at(w, i);
+	tell(bed, EVENT_MODIFIED, &o);
+}
+
+/* Lists all objects, from a place that the walk chooses. */
+static void
+relist(struct walk *w, struct bed *bed)
+{
+	unsigned first = pick(w, SERVICES + SLICES);
+
+	store_event(bed->store, OBJECT_SERVICE, EVENT_LISTING, NULL);
+	store_event(bed->store, OBJECT_SLICES, EVENT_LISTING, NULL);
+	for (unsigned n = 0; n < SERVICES + SLICES; n++) {
+		unsigned i = (first + n) % (SERVICES + SLICES);
+		struct object o = object_at(w, i);
+		if (w->there[i])
+			tell(bed, EVENT_ADDED, &o);
+	}
+	store_event(bed->store, OBJECT_SERVICE, EVENT_SYNCED, NULL);
+	store_event(bed->store, OBJECT_SLICES, EVENT_SYNCED, NULL);
+}
+
+static void
+print_set(FILE *out, const struct endpoint_set *set)
+{
+	fprintf(out, "%u+%u addresses, %u published\n", set->total4, set->total6, set->published);
+	for (unsigned p = 0; set->pairs != NULL && p < set->pairs->count; p++)
+		fprintf(out, "label %016llx: %llu\n",
+		    (unsigned long long)set->pairs->items[p].label,
+		    (unsigned long long)set->pairs->items[p].pairs);
+	for (unsigned c = 0; c < set->count; c++) {
+		const struct slice_endpoints *slice = set->slices[c].slice;
+		for (unsigned i = 0; i < slice->published; i++) {
+			const uint8_t *name = slice_name(slice, i);
+			fprintf(out, "%s %s 10.1.0.%u %.*s\n", slice->name,
+			    i < slice->unique ? "counts" : "also has", slice_addr(slice, i)[3],
+			    name == NULL ? 0 : name[0], name == NULL ? "" : (const char *)name + 1);
+		}
+	}
+}
+
+/* Everything that readers see of the Services' endpoints, as text. */
+static char *
+shown(const struct bed *bed)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	for (unsigned i = 0; i < SERVICES; i++) {
+		const struct endpoint_set *set = set_of(bed, service_names[i]);
+		fprintf(out, "%s:\n", service_names[i]);
+		if (set != NULL)
+			print_set(out, set);
+	}
+	fclose(out);
+	return text;
+}
+
+static void
+after_any_walk_the_tree_is_that_of_a_fresh_store(void **state)
+{
+	(void)state;
+	size_t bytes = 0;
+
+	for (unsigned walk = 0; walk < WALKS; walk++) {
+		struct walk w = { .random = walk };
+		struct bed bed = bed_new(), fresh = bed_new();
+		for (unsigned step = 0; step < STEPS; step++) {
+			change(&w, &bed);
+			if (pick(&w, 10) == 0)
+				relist(&w, &bed);
+			if (pick(&w, 3) == 0)
+				treecache_publish(bed.cache, step, true);
+		}
+		relist(&w, &bed);
+		relist(&w, &fresh);
+		char *was = shown(&bed), *is = shown(&fresh);
+		assert_string_equal(was, is);
+		bytes += strlen(was);
+		free(was);
+		free(is);
+		bed_free(&bed);
+		bed_free(&fresh);
+	}
+	assert_true(bytes > WALKS * 100);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slices_may_come_before_their_service_and_stay_after_it),
+		cmocka_unit_test(a_slice_whose_label_changes_moves_to_the_other_service),
+		cmocka_unit_test(the_label_is_compared_letter_for_letter),
+		cmocka_unit_test(what_a_relist_does_not_show_is_gone),
+		cmocka_unit_test(after_any_walk_the_tree_is_that_of_a_fresh_store),
+	};
+
+	rcu_join();
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rcu_part();
+	return rc;
+}

@@ -1,0 +1,492 @@
+/*
+ * How many SRV records a set has: its distinct (target, port number) pairs, in all and under each
+ * label of its ports. Their weights are made of it, so it is kept when slices change, and an answer
+ * looks up one number.
+ *
+ * A target is an endpoint's name: its host name, or its address with dashes. Most are in one slice;
+ * then the pairs are the slice's targets times the numbers of its list. A target that is in several
+ * slices has the numbers of all their lists, each once. So targets are grouped by the lists that
+ * bring them, and each group is counted once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/hash.h"
+#include "lib/table.h"
+#include "lib/xalloc.h"
+#include "treecache/endpoint_internal.h"
+
+enum { LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
+
+uint64_t
+endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label)
+{
+	const struct srv_pairs *pairs = endpoints->pairs;
+	size_t low = 0, high = pairs == NULL ? 0 : pairs->count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (pairs->items[middle].label == label)
+			return pairs->items[middle].pairs;
+		if (pairs->items[middle].label < label)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return 0;
+}
+
+/* --- targets --- */
+
+/* A published entry's target. */
+struct target {
+	uint64_t hash;
+	unsigned i; /* the first entry of the slice that has it */
+};
+
+static int
+by_hash(const void *a, const void *b)
+{
+	const struct target *ta = a, *tb = b;
+
+	if (ta->hash != tb->hash)
+		return ta->hash < tb->hash ? -1 : 1;
+	return (ta->i > tb->i) - (ta->i < tb->i);
+}
+
+static const uint8_t *
+target_label(const struct slice_endpoints *slice, unsigned i, uint8_t derived[LABEL_ROOM])
+{
+	const uint8_t *name = slice_name(slice, i);
+	struct addr addr = { .family = slice->family };
+
+	if (name != NULL)
+		return name;
+	memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
+	return tree_addr_label(&addr, derived);
+}
+
+struct targets {
+	struct target *items;
+	size_t count;
+};
+
+/* The slice's targets by hash, each once; none if it is NULL. `spelled`: a host name may be another
+ * entry's address with dashes, so addresses are hashed as they are spelled. */
+static struct targets
+targets_of(const struct treecache *cache, const struct slice_endpoints *slice, bool spelled)
+{
+	struct targets targets = { 0 };
+	uint8_t derived[LABEL_ROOM];
+	uint64_t seed = cache->next.seed;
+	size_t kept = 0;
+
+	if (slice == NULL || slice->published == 0)
+		return targets;
+	targets.items = xcalloc(slice->published, sizeof *targets.items);
+	targets.count = slice->published;
+	for (unsigned i = 0; i < slice->published; i++) {
+		const uint8_t *name =
+		    spelled ? target_label(slice, i, derived) : slice_name(slice, i);
+		targets.items[i] =
+		    (struct target){ name != NULL ? hash64(seed, name, 1u + *name)
+						  : hash64(seed + 1, slice_addr(slice, i),
+							family_len(slice->family)),
+			    i };
+	}
+	qsort(targets.items, targets.count, sizeof *targets.items, by_hash);
+	for (size_t i = 0; i < targets.count; i++)
+		if (i == 0 || targets.items[i].hash != targets.items[kept - 1].hash)
+			targets.items[kept++] = targets.items[i];
+	targets.count = kept;
+	return targets;
+}
+
+/* --- groups of targets --- */
+
+/* Targets that the same lists of ports bring. */
+struct group {
+	uint32_t hash;
+	int64_t targets; /* more than before */
+	size_t count;
+	const struct ports **lists; /* by address, each once */
+};
+
+struct count {
+	struct treecache *cache;
+	struct owner *owner;
+	struct table groups;
+	const struct ports **lists; /* that bring the target at hand */
+	size_t list_count, list_room;
+};
+
+static bool
+same_lists(const void *entry, const void *key)
+{
+	const struct group *a = entry, *b = key;
+
+	return a->count == b->count && memcmp(a->lists, b->lists, a->count * sizeof *a->lists) == 0;
+}
+
+static void
+group_add(struct count *count, const struct ports **lists, size_t list_count, int64_t targets)
+{
+	size_t size = list_count * sizeof *lists;
+	struct group key = { .count = list_count, .lists = lists };
+
+	if (list_count == 0 || targets == 0)
+		return;
+	key.hash = hash_fold(hash64(count->cache->next.seed, lists, size));
+	struct group *group = table_find(&count->groups, key.hash, same_lists, &key);
+	if (group == NULL) {
+		group = xmalloc(sizeof *group + size);
+		*group = key;
+		group->lists = (void *)(group + 1);
+		memcpy(group->lists, lists, size);
+		table_add(&count->groups, group);
+	}
+	group->targets += targets;
+}
+
+/* Where a list is among those of the target at hand, or would be. */
+static size_t
+list_place(const struct count *count, const struct ports *ports)
+{
+	size_t low = 0, high = count->list_count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if ((uintptr_t)count->lists[middle] < (uintptr_t)ports)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Adds a list to those of the target at hand; false if it is there, or NULL. */
+static bool
+list_add(struct count *count, const struct ports *ports)
+{
+	size_t place = list_place(count, ports);
+
+	if (ports == NULL || (place < count->list_count && count->lists[place] == ports))
+		return false;
+	if (count->list_count == count->list_room) {
+		count->list_room = count->list_room == 0 ? 16 : count->list_room * 2;
+		count->lists = xreallocarray(count->lists, count->list_room, sizeof *count->lists);
+	}
+	memmove(count->lists + place + 1, count->lists + place,
+	    (count->list_count - place) * sizeof *count->lists);
+	count->lists[place] = ports;
+	count->list_count++;
+	return true;
+}
+
+/* Counts the target at hand, which the slice's list (NULL: none) brings besides. */
+static void
+target_add(struct count *count, const struct slice_endpoints *slice, int64_t targets)
+{
+	const struct ports *ports = slice == NULL ? NULL : slice->ports;
+	bool added = list_add(count, ports);
+
+	group_add(count, count->lists, count->list_count, targets);
+	if (added) {
+		size_t place = list_place(count, ports);
+		memmove(count->lists + place, count->lists + place + 1,
+		    (--count->list_count - place) * sizeof *count->lists);
+	}
+}
+
+/* Adds the lists of one walk over the set, `slice` left out; false if one of its slices is lower. */
+static bool
+walk_lists(struct count *count, struct endpoint_walk *walk, bool unnamed,
+    const struct slice_endpoints *slice)
+{
+	struct endpoint_ref ref;
+	bool lowest = true;
+
+	while (endpoint_set_next(walk, &ref)) {
+		if (ref.slice->slot == slice->slot ||
+		    (unnamed && slice_name(ref.slice, ref.i) != NULL))
+			continue;
+		list_add(count, ref.slice->ports);
+		lowest &= slice_compare(slice, ref.slice) < 0;
+		walk->slice = NULL; /* one endpoint of a slice is enough */
+	}
+	return lowest;
+}
+
+/*
+ * The lists by which the set's other slices bring the target of entry `i`, into count->lists; false
+ * if one of these slices is lower. A host name that spells an address is the target of endpoints
+ * that have no host name, too.
+ */
+static bool
+other_lists(struct count *count, const struct slice_endpoints *slice, unsigned i, bool spelled)
+{
+	const struct tree *tree = &count->cache->next;
+	const struct endpoint_set *endpoints = count->owner->endpoints;
+	const uint8_t *name = slice_name(slice, i);
+	struct addr addr = { .family = slice->family };
+	struct endpoint_walk walk;
+	uint8_t derived[LABEL_ROOM];
+	bool lowest = true, by_addr = name == NULL;
+
+	count->list_count = 0;
+	if (by_addr)
+		memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
+	else if (spelled && tree_label_addr(name, &addr) == 0) {
+		const uint8_t *canonical = tree_addr_label(&addr, derived);
+		by_addr = memcmp(canonical, name, 1u + *name) == 0;
+	}
+	if (by_addr) {
+		endpoint_set_find_addr(&walk, tree, endpoints, &addr);
+		lowest &= walk_lists(count, &walk, true, slice);
+	}
+	if (name != NULL || spelled) {
+		endpoint_set_find_name(&walk, tree, endpoints, target_label(slice, i, derived));
+		lowest &= walk_lists(count, &walk, false, slice);
+	}
+	return lowest;
+}
+
+/* --- from groups to numbers of pairs --- */
+
+struct deltas {
+	struct delta {
+		uint64_t label;
+		int64_t pairs;
+	} * items;
+	size_t count, room;
+};
+
+static void
+delta_add(struct deltas *deltas, uint64_t label, int64_t pairs)
+{
+	if (deltas->count == deltas->room) {
+		deltas->room = deltas->room == 0 ? 16 : deltas->room * 2;
+		deltas->items = xreallocarray(deltas->items, deltas->room, sizeof *deltas->items);
+	}
+	deltas->items[deltas->count++] = (struct delta){ label, pairs };
+}
+
+/* One label's number, in one of several lists. */
+struct numbered {
+	uint64_t label;
+	uint16_t number;
+};
+
+static int
+by_label_and_number(const void *a, const void *b)
+{
+	const struct numbered *na = a, *nb = b;
+
+	if (na->label != nb->label)
+		return na->label < nb->label ? -1 : 1;
+	return (na->number > nb->number) - (na->number < nb->number);
+}
+
+static size_t
+put_numbers(struct numbered *out, const struct ports *ports)
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; i < ports->number_count; i++)
+		out[count++] = (struct numbered){ 0, ports->numbers[i] };
+	for (size_t l = 0; l < ports->label_count; l++) {
+		const struct port_label *label = &ports->labels[l];
+		for (unsigned i = 0; i < label->count; i++)
+			out[count++] = (struct numbered){ label->label,
+				ports->label_numbers[label->first + i] };
+	}
+	return count;
+}
+
+/* The pairs of targets that several lists bring: each number of a label once. */
+static void
+union_deltas(struct deltas *deltas, const struct group *group)
+{
+	size_t all = 0;
+
+	for (size_t l = 0; l < group->count; l++)
+		all += group->lists[l]->number_count + 2u * group->lists[l]->count;
+	struct numbered *numbered = xcalloc(all + 1, sizeof *numbered);
+	all = 0;
+	for (size_t l = 0; l < group->count; l++)
+		all += put_numbers(numbered + all, group->lists[l]);
+	qsort(numbered, all, sizeof *numbered, by_label_and_number);
+	for (size_t i = 0; i < all; i++)
+		if (i == 0 || by_label_and_number(&numbered[i], &numbered[i - 1]) != 0)
+			delta_add(deltas, numbered[i].label, group->targets);
+	free(numbered);
+}
+
+static void
+group_deltas(struct deltas *deltas, const struct group *group)
+{
+	const struct ports *ports = group->lists[0];
+
+	if (group->targets == 0)
+		return;
+	if (group->count > 1) {
+		union_deltas(deltas, group);
+		return;
+	}
+	if (ports->number_count > 0)
+		delta_add(deltas, 0, group->targets * ports->number_count);
+	for (size_t l = 0; l < ports->label_count; l++)
+		delta_add(deltas, ports->labels[l].label, group->targets * ports->labels[l].count);
+}
+
+static int
+by_label(const void *a, const void *b)
+{
+	const struct delta *da = a, *db = b;
+
+	return (da->label > db->label) - (da->label < db->label);
+}
+
+/* Each label once, in order, those without a change left out. */
+static void
+deltas_sum(struct deltas *deltas)
+{
+	size_t kept = 0;
+
+	qsort(deltas->items, deltas->count, sizeof *deltas->items, by_label);
+	for (size_t i = 0; i < deltas->count; kept += deltas->items[kept].pairs != 0) {
+		struct delta sum = deltas->items[i++];
+		while (i < deltas->count && deltas->items[i].label == sum.label)
+			sum.pairs += deltas->items[i++].pairs;
+		deltas->items[kept] = sum;
+	}
+	deltas->count = kept;
+}
+
+/* Adds the deltas to the set's pairs. */
+static void
+pairs_merge(struct treecache *cache, struct owner *owner, const struct deltas *deltas)
+{
+	const struct srv_pairs *old = owner->endpoints->pairs;
+	size_t old_count = old == NULL ? 0 : old->count, i = 0, d = 0;
+
+	if (deltas->count == 0)
+		return;
+	struct srv_pair *items = xcalloc(old_count + deltas->count, sizeof *items), *out = items;
+	while (i < old_count || d < deltas->count) {
+		bool take_old = i < old_count && (d == deltas->count ||
+						     old->items[i].label <= deltas->items[d].label);
+		uint64_t label = take_old ? old->items[i].label : deltas->items[d].label;
+		struct srv_pair pair = { label, take_old ? old->items[i++].pairs : 0 };
+		if (d < deltas->count && deltas->items[d].label == label)
+			pair.pairs += (uint64_t)deltas->items[d++].pairs;
+		if (pair.pairs != 0)
+			*out++ = pair;
+	}
+	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
+	struct srv_pairs *pairs = NULL;
+	if (out > items) {
+		pairs = cow_new(cache, sizeof *pairs + (size_t)(out - items) * sizeof *items);
+		pairs->count = (uint32_t)(out - items);
+		memcpy(pairs->items, items, (size_t)(out - items) * sizeof *items);
+	}
+	cow_drop(cache, old);
+	endpoints->pairs = pairs;
+	free(items);
+}
+
+static void
+count_finish(struct count *count)
+{
+	struct deltas deltas = { 0 };
+	struct group *group;
+	size_t place = 0;
+
+	while ((group = table_next(&count->groups, &place)) != NULL) {
+		group_deltas(&deltas, group);
+		free(group);
+	}
+	if (deltas.count > 0)
+		deltas_sum(&deltas);
+	pairs_merge(count->cache, count->owner, &deltas);
+	free(deltas.items);
+	free(count->lists);
+	table_free(&count->groups);
+}
+
+/* --- changes --- */
+
+/* Counts the targets of a slice (or NULL) without a look at each: no other slice may have one. */
+static void
+slice_add(struct count *count, const struct slice_endpoints *slice, int64_t sign)
+{
+	if (slice != NULL)
+		target_add(count, slice, sign * slice->published);
+}
+
+void
+endpoint_pairs_change(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	struct count count = { .cache = cache, .owner = owner };
+	bool others = owner->endpoints->count > (old != NULL);
+	bool spelled = owner->endpoints->dashed > 0 || (slice != NULL && slice->dashed);
+	bool same_ports = old != NULL && slice != NULL && old->ports == slice->ports;
+	if (!others && !spelled && (old == NULL || old->distinct) &&
+	    (slice == NULL || slice->distinct)) {
+		slice_add(&count, old, -1);
+		slice_add(&count, slice, 1);
+		count_finish(&count);
+		return;
+	}
+	struct targets was = targets_of(cache, old, spelled),
+		       is = targets_of(cache, slice, spelled);
+	for (size_t i = 0, j = 0; i < was.count || j < is.count;) {
+		bool in_old =
+		    j == is.count || (i < was.count && was.items[i].hash <= is.items[j].hash);
+		bool in_new =
+		    i == was.count || (j < is.count && is.items[j].hash <= was.items[i].hash);
+		const struct slice_endpoints *either = in_old ? old : slice;
+		unsigned entry = in_old ? was.items[i].i : is.items[j].i;
+		i += in_old;
+		j += in_new;
+		if (in_old && in_new && same_ports)
+			continue;
+		count.list_count = 0;
+		if (others)
+			other_lists(&count, either, entry, spelled);
+		target_add(&count, in_old ? old : NULL, -1);
+		target_add(&count, in_new ? slice : NULL, 1);
+	}
+	free(was.items);
+	free(is.items);
+	count_finish(&count);
+}
+
+void
+endpoint_pairs_rebuild(struct treecache *cache, struct owner *owner)
+{
+	struct count count = { .cache = cache, .owner = owner };
+	const struct endpoint_set *endpoints = owner->endpoints;
+	bool spelled = endpoints->dashed > 0;
+
+	if (endpoints->pairs != NULL) {
+		struct endpoint_set *edit = endpoint_set_edit(cache, owner);
+		cow_drop(cache, edit->pairs);
+		edit->pairs = NULL;
+	}
+	endpoints = owner->endpoints;
+	for (unsigned c = 0; endpoints->flags & ENDPOINTS_APEX && c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		struct targets targets = targets_of(cache, slice, spelled);
+		for (size_t t = 0; t < targets.count; t++) {
+			count.list_count = 0;
+			/* A target is counted with the lowest slice that has it. */
+			if (endpoints->count == 1 ||
+			    other_lists(&count, slice, targets.items[t].i, spelled))
+				target_add(&count, slice, 1);
+		}
+		free(targets.items);
+	}
+	count_finish(&count);
+}
