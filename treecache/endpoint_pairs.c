@@ -8,6 +8,7 @@
  * slices has the numbers of all their lists, each once. So targets are grouped by the lists that
  * bring them, and each group is counted once.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -452,6 +453,7 @@ endpoint_pairs_change(struct treecache *cache, struct owner *owner,
 		j += in_new;
 		if (in_old && in_new && same_ports)
 			continue;
+		assert(either != NULL); /* it has this target */
 		count.list_count = 0;
 		if (others)
 			other_lists(&count, either, entry, spelled);
