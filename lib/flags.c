@@ -37,7 +37,7 @@ static const struct flag klog_flags[] = {
  * over. */
 struct common_options {
 	bool help, version, check;
-	char *log_format;
+	char *log_format, *sandbox;
 	long verbosity;
 };
 
@@ -46,6 +46,8 @@ const struct flag flags_common_table[] = {
 	    "read everything, say what is wrong, exit 0 or 2" },
 	{ "log-format", FLAG_STRING, offsetof(struct common_options, log_format), "text",
 	    "text|json", "the form of log lines" },
+	{ "sandbox", FLAG_STRING, offsetof(struct common_options, sandbox), "on", "on|off|log",
+	    "give up after the start what is not needed; log: have the kernel log it only" },
 	{ "v", FLAG_INT, offsetof(struct common_options, verbosity), "0", "N",
 	    "log level; debug lines from 4 on" },
 	{ "version", FLAG_BOOL, offsetof(struct common_options, version), NULL, NULL,
@@ -367,6 +369,21 @@ parse_arguments(struct parse *p, int argc, char **argv)
 }
 
 static int
+take_sandbox(struct parse *p)
+{
+	static const char *const modes[] = {
+		[SANDBOX_ON] = "on", [SANDBOX_OFF] = "off", [SANDBOX_LOG] = "log"
+	};
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (strcmp(p->own.sandbox, modes[i]) == 0) {
+			p->common->sandbox = (enum sandbox_mode)i;
+			return 0;
+		}
+	return mistake_value(p, "--sandbox", strlen("--sandbox"), p->own.sandbox, "on, off or log");
+}
+
+static int
 take_common(struct parse *p)
 {
 	assert(p->own.log_format != NULL); /* the table's default */
@@ -377,6 +394,8 @@ take_common(struct parse *p)
 	else
 		return mistake_value(
 		    p, "--log-format", strlen("--log-format"), p->own.log_format, "text or json");
+	if (take_sandbox(p) < 0)
+		return -EINVAL;
 	p->common->check = p->own.check;
 	p->common->verbosity = (int)(p->own.verbosity > INT_MAX ? INT_MAX
 				     : p->own.verbosity < 0     ? 0
@@ -433,6 +452,7 @@ flags_parse(
 	}
 	list_clear(&p.ignored);
 	free(p.own.log_format);
+	free(p.own.sandbox);
 	return rc;
 }
 

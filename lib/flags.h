@@ -10,7 +10,8 @@
  * Spelling as Go's flag and pflag packages read it: `--flag=value`, `--flag value`, one dash or
  * two, `_` for `-`; a boolean takes a value only after `=`. Durations as Go writes them (10s,
  * 1m30s, 500ms). `--` ends the flags. Every klog flag is accepted (-v sets the level, the rest warn
- * once); --log-format, --check, --version and --help are common to all programs and handled here.
+ * once); --log-format, --sandbox, --check, --version and --help are common to all programs and
+ * handled here.
  */
 #ifndef LIB_FLAGS_H
 #define LIB_FLAGS_H
@@ -19,6 +20,7 @@
 #include <stddef.h>
 
 #include "lib/log.h"
+#include "lib/sandbox.h"
 
 enum flag_type {
 	FLAG_STRING,   /* char * (owned by flags, valid until flags_free) */
@@ -51,6 +53,7 @@ struct flags_common {
 	const char *program;        /* "kubedns" */
 	const char *summary;        /* one line for --help */
 	enum log_format log_format; /* --log-format */
+	enum sandbox_mode sandbox;  /* --sandbox */
 	int verbosity;              /* -v */
 	bool check;                 /* --check */
 	int rest; /* index in argv of the first argument after the flags (argc if none) */

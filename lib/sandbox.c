@@ -1,0 +1,408 @@
+#include "lib/sandbox.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "lib/metrics.h"
+#include "lib/sandbox_internal.h"
+#include "lib/xalloc.h"
+
+static const char *const layer_names[SANDBOX_LAYERS] = {
+	[SANDBOX_NO_NEW_PRIVS] = "no_new_privs",
+	[SANDBOX_CAPABILITIES] = "capabilities",
+	[SANDBOX_FILES] = "files",
+	[SANDBOX_TCP] = "tcp",
+	[SANDBOX_SIGNALS] = "signals",
+	[SANDBOX_SYSCALLS] = "syscalls",
+};
+
+/* This process's, once it has entered. */
+static struct {
+	unsigned layers;
+	struct sandbox *sandbox;
+} entered;
+
+/* --- what is needed --- */
+
+static void
+add_path(struct sandbox *s, const char *path, unsigned access)
+{
+	for (size_t i = 0; i < s->path_count; i++)
+		if (strcmp(s->paths[i].path, path) == 0) {
+			s->paths[i].access |= access;
+			return;
+		}
+	if (s->path_count == SANDBOX_PATHS_MAX) {
+		log_warnx("sandbox: %s stays closed: more than %d paths", path, SANDBOX_PATHS_MAX);
+		return;
+	}
+	s->paths[s->path_count++] = (struct sandbox_path){ xstrdup(path), access };
+}
+
+/*
+ * What the C library, TLS and the allocator open by themselves: libraries, the resolver's files,
+ * certificates of authorities, and what the kernel says of this process and of its limits.
+ */
+struct sandbox *
+sandbox_new(enum sandbox_mode mode)
+{
+	static const char *const files[] = { "/usr", "/lib", "/lib64", "/etc/ld.so.cache",
+		"/etc/nsswitch.conf", "/etc/host.conf", "/etc/hosts", "/etc/gai.conf",
+		"/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group", "/etc/localtime",
+		"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates",
+		"/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/gnutls", "/etc/pkcs11",
+		"/etc/crypto-policies", "/dev/urandom", "/dev/random", "/dev/zero", "/proc/self",
+		"/proc/sys", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/fs/cgroup",
+		"/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage" };
+	struct sandbox *s = xcalloc(1, sizeof *s);
+
+	s->mode = mode;
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+		sandbox_read(s, files[i]);
+	sandbox_read_replaced(s, "/etc/resolv.conf");
+	sandbox_write(s, "/dev/null");
+	return s;
+}
+
+void
+sandbox_free(struct sandbox *s)
+{
+	if (s == NULL)
+		return;
+	for (size_t i = 0; i < s->path_count; i++)
+		free(s->paths[i].path);
+	free(s);
+}
+
+void
+sandbox_read(struct sandbox *s, const char *path)
+{
+	add_path(s, path, ACCESS_READ);
+}
+
+void
+sandbox_write(struct sandbox *s, const char *path)
+{
+	add_path(s, path, ACCESS_READ | ACCESS_WRITE);
+}
+
+void
+sandbox_remove_dirs(struct sandbox *s, const char *path)
+{
+	add_path(s, path, ACCESS_REMOVE_DIRS);
+}
+
+void
+sandbox_execute(struct sandbox *s, const char *path)
+{
+	static const char *const loaders[] = { "/lib64/ld-linux-x86-64.so.2",
+		"/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-armhf.so.3", "/lib/ld-linux.so.2" };
+
+	add_path(s, path, ACCESS_READ | ACCESS_EXECUTE);
+	for (size_t i = 0; i < sizeof loaders / sizeof loaders[0]; i++)
+		add_path(s, loaders[i], ACCESS_READ | ACCESS_EXECUTE);
+}
+
+/* Whether a directory holds more than somebody's configuration. For users other than root the
+ * files' own permissions guard what is secret below /etc and /run. */
+static bool
+holds_other_things(const char *dir)
+{
+	static const char *const always[] = { "/", "/home", "/root", "/tmp", "/var/tmp", "/dev",
+		"/dev/shm", "/proc", "/sys" };
+	static const char *const for_root[] = { "/etc", "/var", "/var/lib", "/run", "/var/run" };
+
+	for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+		if (strcmp(dir, always[i]) == 0)
+			return true;
+	for (size_t i = 0; geteuid() == 0 && i < sizeof for_root / sizeof for_root[0]; i++)
+		if (strcmp(dir, for_root[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The directory that holds `path`, or of its parents the nearest that exists. */
+static void
+read_holder(struct sandbox *s, const char *path)
+{
+	char *dir = *path == '/' ? xstrdup(path) : xasprintf("./%s", path), *real = NULL;
+
+	for (char *slash; real == NULL && (slash = strrchr(dir, '/')) != NULL;) {
+		*slash = '\0';
+		real = realpath(slash == dir ? "/" : dir, NULL);
+	}
+	if (real != NULL && !holds_other_things(real))
+		sandbox_read(s, real);
+	free(real);
+	free(dir);
+}
+
+void
+sandbox_read_replaced(struct sandbox *s, const char *path)
+{
+	char *copy = xstrdup(path);
+
+	for (size_t len = strlen(copy); len > 1 && copy[len - 1] == '/';)
+		copy[--len] = '\0';
+	sandbox_read(s, copy);
+	read_holder(s, copy);
+	char *target = realpath(copy, NULL);
+	if (target != NULL)
+		read_holder(s, target);
+	free(target);
+	free(copy);
+}
+
+static void
+add_port(struct sandbox_ports *ports, uint16_t port)
+{
+	for (size_t i = 0; i < ports->count; i++)
+		if (ports->ports[i] == port)
+			return;
+	if (ports->count < SANDBOX_PORTS_MAX)
+		ports->ports[ports->count++] = port;
+	else
+		ports->any = true;
+}
+
+void
+sandbox_connect(struct sandbox *s, uint16_t port)
+{
+	add_port(&s->connect, port);
+}
+
+void
+sandbox_connect_any(struct sandbox *s)
+{
+	s->connect.any = true;
+}
+
+void
+sandbox_bind(struct sandbox *s, uint16_t port)
+{
+	add_port(&s->bind, port);
+}
+
+void
+sandbox_bind_any(struct sandbox *s)
+{
+	s->bind.any = true;
+}
+
+bool
+sandbox_connects(const struct sandbox *s, uint16_t port)
+{
+	for (size_t i = 0; i < s->connect.count; i++)
+		if (s->connect.ports[i] == port)
+			return true;
+	return s->connect.any;
+}
+
+bool
+sandbox_may_connect(uint16_t port)
+{
+	return (entered.layers & 1u << SANDBOX_TCP) == 0 || sandbox_connects(entered.sandbox, port);
+}
+
+/* --- capabilities --- */
+
+static uint64_t
+capabilities_kept(unsigned keep)
+{
+	uint64_t ports = keep & SANDBOX_KEEP_LOW_PORTS ? UINT64_C(1) << CAP_NET_BIND_SERVICE : 0;
+
+	return ports | (keep & SANDBOX_KEEP_GROUPS ? UINT64_C(1) << CAP_SETGID : 0);
+}
+
+void
+sandbox_empty_bounding_set(unsigned keep)
+{
+	uint64_t kept = capabilities_kept(keep);
+
+	for (int cap = 0; cap <= 63 && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if ((kept & UINT64_C(1) << cap) == 0)
+			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+}
+
+/*
+ * Root's right to read files that belong to others stays: a token or a ConfigMap may be one of
+ * those, and Landlock says which files at all. True if nothing else is left.
+ */
+static bool
+drop_capabilities(unsigned keep)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+	uint64_t kept = capabilities_kept(keep) | UINT64_C(1) << CAP_DAC_OVERRIDE |
+			UINT64_C(1) << CAP_DAC_READ_SEARCH;
+
+	sandbox_empty_bounding_set(keep);
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t word = (uint32_t)(kept >> (32 * i));
+		data[i].permitted &= word;
+		data[i].effective &= word;
+		data[i].inheritable &= word;
+	}
+	return syscall(SYS_capset, &header, data) == 0;
+}
+
+/* --- entering --- */
+
+/* All layers that this kernel has; the caller says what is missing. */
+static unsigned
+enter(const struct sandbox *s, unsigned keep, const struct sandbox_exec_key *key)
+{
+	unsigned layers = 0;
+
+	if (drop_capabilities(keep))
+		layers |= 1u << SANDBOX_CAPABILITIES;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+		layers |= 1u << SANDBOX_NO_NEW_PRIVS;
+	if (s->mode == SANDBOX_ON)
+		layers |= sandbox_landlock_enter(s, sandbox_landlock_abi());
+	if (sandbox_syscalls_enter(s->mode, keep, key) == 0 && s->mode == SANDBOX_ON)
+		layers |= 1u << SANDBOX_SYSCALLS;
+	return layers;
+}
+
+/* The names of the layers of `layers`, with commas; caller frees. */
+static char *
+names_of(unsigned layers)
+{
+	char *text = xstrdup("");
+
+	for (unsigned i = 0; i < SANDBOX_LAYERS; i++)
+		if (layers & 1u << i) {
+			char *more =
+			    xasprintf("%s%s%s", text, *text == '\0' ? "" : ", ", layer_names[i]);
+			free(text);
+			text = more;
+		}
+	return text;
+}
+
+/* Layers that `on` should have and the kernel lacks. TCP is not among them where any port may be
+ * connected to and bound. */
+static unsigned
+missing(const struct sandbox *s, unsigned layers)
+{
+	unsigned wanted = (1u << SANDBOX_LAYERS) - 1;
+
+	if (s->connect.any && s->bind.any)
+		wanted &= ~(1u << SANDBOX_TCP);
+	return wanted & ~layers;
+}
+
+void
+sandbox_say(const struct sandbox *s, const char *who, unsigned layers)
+{
+	char *held = names_of(layers), *lacking = names_of(missing(s, layers));
+
+	if (*lacking == '\0')
+		log_info("%s: %s", who, held);
+	else
+		log_warnx("%s: %s; not available here (Landlock version %d): %s; going on without",
+		    who, *held == '\0' ? "nothing" : held, sandbox_landlock_abi(), lacking);
+	free(held);
+	free(lacking);
+}
+
+void
+sandbox_enter(struct sandbox *s, unsigned keep)
+{
+	if (s->mode == SANDBOX_OFF) {
+		log_warnx("sandbox: off");
+		sandbox_free(s);
+		return;
+	}
+	entered.layers = enter(s, keep, NULL);
+	entered.sandbox = s;
+	if (s->mode == SANDBOX_LOG)
+		log_warnx(
+		    "sandbox: log: the kernel logs system calls that --sandbox=on refuses; files "
+		    "and TCP are not confined");
+	else
+		sandbox_say(s, "sandbox", entered.layers);
+}
+
+/*
+ * A filter can tell one execve() from another only by the addresses of its arguments. So those of
+ * the one that is to come lie where chance put them, 35 bits each, and are gone with this address
+ * space: whoever takes over the new program cannot call execve() with them again.
+ */
+static void *
+secret_pages(size_t len)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), hint = 0;
+
+	if (getrandom(&hint, sizeof hint, 0) != sizeof hint)
+		return NULL;
+	hint = hint % (UINT64_C(1) << 46) / page * page;
+	void *at = mmap((void *)(uintptr_t)hint, len, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+int
+sandbox_exec(const struct sandbox *s, unsigned keep, char *const *argv, int report_fd)
+{
+	size_t path_len = strlen(argv[0]) + 1, count = 0;
+
+	while (argv[count++] != NULL)
+		;
+	char *path = secret_pages(path_len), **copy = secret_pages(count * sizeof *argv);
+	if (path == NULL || copy == NULL)
+		return -ENOMEM;
+	memcpy(path, argv[0], path_len);
+	memcpy(copy, argv, count * sizeof *argv);
+	int layers = 0;
+	if (s->mode != SANDBOX_OFF)
+		layers = (int)enter(s, keep, &(struct sandbox_exec_key){ path, copy });
+	if (report_fd >= 0 && write(report_fd, &layers, sizeof layers) < 0)
+		return -errno;
+	execv(path, copy);
+	return -errno;
+}
+
+/* --- what is said of it --- */
+
+void
+sandbox_metrics_of(struct metrics *m, const char *name, unsigned layers)
+{
+	metrics_family(m, name, METRIC_GAUGE, "1 for each layer of the sandbox that is in force.");
+	for (unsigned i = 0; i < SANDBOX_LAYERS; i++)
+		metrics_value(m, (layers & 1u << i) != 0, "layer", layer_names[i], NULL);
+}
+
+void
+sandbox_metrics(struct metrics *m, const char *name)
+{
+	sandbox_metrics_of(m, name, entered.layers);
+}
+
+void
+sandbox_check(enum sandbox_mode mode)
+{
+	static const char *const modes[] = {
+		[SANDBOX_ON] = "on", [SANDBOX_OFF] = "off", [SANDBOX_LOG] = "log"
+	};
+	int abi = sandbox_landlock_abi();
+
+	log_info(
+	    "sandbox: --sandbox=%s; this kernel has Landlock %s (version %d: files%s%s) and %s",
+	    modes[mode], abi > 0 ? "on" : "off", abi, abi >= 4 ? ", TCP" : "",
+	    abi >= 6 ? ", signals" : "", sandbox_has_syscalls() ? "seccomp" : "no seccomp");
+}

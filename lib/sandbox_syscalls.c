@@ -1,0 +1,256 @@
+/*
+ * The allow-list of system calls. Names, not numbers: a call that an architecture does not have is
+ * passed over, and one that is too new for libseccomp fails like any other that is not here, with
+ * ENOSYS, so that the C library falls back to the older one.
+ *
+ * Calls without conditions on their arguments cost next to nothing: the kernel keeps a bitmap of
+ * those (Linux 5.11). Every call of a query is of that kind.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "lib/sandbox_internal.h"
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41 /* names of anonymous memory: the C library's and allocators' */
+#endif
+
+/* Built with -DSANDBOX_REFUSE=SCMP_ACT_KILL_PROCESS, a refused call ends the process: for finding
+ * what is missing here with the system tests. */
+#define REFUSE SCMP_ACT_ERRNO(ENOSYS)
+#ifdef SANDBOX_REFUSE
+#define SANDBOX_DEBUG 1
+#else
+#define SANDBOX_DEBUG  0
+#define SANDBOX_REFUSE REFUSE
+#endif
+
+/* What everybody needs who waits for sockets and files. */
+static const char *const common[] = {
+	/* the network */
+	"recvmmsg", "sendmmsg", "poll", "epoll_wait", "read", "write", "recvmsg", "sendmsg",
+	"recvfrom", "sendto", "epoll_ctl", "epoll_pwait", "epoll_create", "epoll_create1", "ppoll",
+	"select", "pselect6", "accept", "accept4", "connect", "bind", "listen", "shutdown",
+	"getsockname", "getpeername", "setsockopt", "getsockopt", "readv", "writev",
+	/* descriptors */
+	"close", "close_range", "dup", "dup2", "dup3", "fcntl", "pipe", "pipe2", "eventfd2",
+	"signalfd4", "timerfd_create", "timerfd_settime", "timerfd_gettime", "inotify_init1",
+	"inotify_add_watch", "inotify_rm_watch", "memfd_create",
+	/* reading files */
+	"fstat", "newfstatat", "stat", "lstat", "statx", "fstatfs", "statfs", "lseek", "pread64",
+	"pwrite64", "preadv", "access", "faccessat", "faccessat2", "readlink", "readlinkat",
+	"getdents64", "getcwd", "fadvise64", "flock", "fsync", "fdatasync", "ftruncate",
+	/* memory */
+	"mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "mlock", "munlock", "mincore",
+	"membarrier",
+	/* time, itself, its limits */
+	"clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
+	"times", "getpid", "gettid", "getppid", "getpgrp", "getpgid", "getuid", "geteuid", "getgid",
+	"getegid", "getresuid", "getresgid", "getgroups", "getrusage", "getrlimit", "setrlimit",
+	"ugetrlimit", "prlimit64", "sched_getaffinity", "sched_yield", "sched_getparam",
+	"sched_getscheduler", "getcpu", "uname", "sysinfo", "getrandom",
+	/* threads and signals */
+	"futex", "set_robust_list", "get_robust_list", "rseq", "set_tid_address", "rt_sigaction",
+	"rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend",
+	"sigaltstack", "restart_syscall", "exit", "exit_group", "arch_prctl"
+};
+
+/* A child: its life, and what it may ask of the kernel before it is confined further. */
+static const char *const child[] = { "clone", "fork", "vfork", "execve", "wait4", "waitid", "kill",
+	"tgkill", "tkill", "pidfd_open", "pidfd_send_signal", "setpgid", "setsid", "getsid",
+	"prctl", "capget", "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule",
+	"landlock_restrict_self",
+	/* dnsmasq's: what it does to be a daemon, whether it has to or not */
+	"alarm", "setitimer", "getitimer", "umask", "chdir", "setgroups", "setuid", "setgid",
+	"setresuid", "setresgid", "setreuid", "setregid", "fchown", "chown", "fchownat" };
+
+static const char *const writes[] = { "open", "openat", "creat", "rename", "renameat", "renameat2",
+	"unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "fchmod", "fchmodat", "chmod",
+	"utimensat", "truncate" };
+
+/* The child's own filter leaves these out again: nothing is made a second time. */
+static const char *const until_exec[] = { "execve", "vfork", "seccomp", "landlock_create_ruleset",
+	"landlock_add_rule", "landlock_restrict_self", "setresuid", "setresgid", "setreuid",
+	"setregid", "pidfd_open", "pidfd_send_signal", "mkdir", "mkdirat", "memfd_create" };
+
+static const uint32_t ioctls[] = { FIONREAD, FIONBIO, TCGETS, TIOCGWINSZ, TIOCOUTQ, SIOCGIFCONF,
+	SIOCGIFNAME, SIOCGIFINDEX, SIOCGIFFLAGS, SIOCGIFADDR, SIOCGIFNETMASK, SIOCGIFBRDADDR,
+	SIOCGIFMTU, SIOCGIFHWADDR };
+
+struct filter {
+	scmp_filter_ctx context;
+	int error; /* the first */
+};
+
+static bool
+is_one_of(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Allows the call if all conditions hold. */
+static void
+allow_if(
+    struct filter *filter, const char *name, unsigned count, const struct scmp_arg_cmp *conditions)
+{
+	/* libseccomp 2.5 does not know every name. */
+	static const struct {
+		const char *name;
+		int number;
+	} newer[] = { { "landlock_create_ruleset", 444 }, { "landlock_add_rule", 445 },
+		{ "landlock_restrict_self", 446 } };
+	int number = seccomp_syscall_resolve_name(name);
+
+	for (size_t i = 0; number < 0 && i < sizeof newer / sizeof newer[0]; i++)
+		if (strcmp(newer[i].name, name) == 0)
+			number = newer[i].number;
+	if (number < 0 || filter->error != 0)
+		return;
+	int rc = seccomp_rule_add_array(filter->context, SCMP_ACT_ALLOW, number, count, conditions);
+	filter->error = rc == -EEXIST ? 0 : rc;
+}
+
+static void
+allow_all(struct filter *filter, const char *const *names, size_t count, const char *const *but,
+    size_t but_count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!is_one_of(names[i], but, but_count))
+			allow_if(filter, names[i], 0, NULL);
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Sockets of IPv4 and IPv6, as datagrams and streams, and the kernel's list of addresses. */
+static void
+allow_sockets(struct filter *filter)
+{
+	static const int families[] = { AF_INET, AF_INET6 }, types[] = { SOCK_DGRAM, SOCK_STREAM };
+	const uint64_t type_mask = ~(uint64_t)(SOCK_NONBLOCK | SOCK_CLOEXEC) & UINT32_MAX;
+
+	for (size_t f = 0; f < COUNT(families); f++)
+		for (size_t t = 0; t < COUNT(types); t++)
+			allow_if(filter, "socket", 2,
+			    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uint64_t)families[f]),
+				SCMP_A1(SCMP_CMP_MASKED_EQ, type_mask, (uint64_t)types[t]) });
+	allow_if(filter, "socket", 2,
+	    (struct scmp_arg_cmp[]){
+		SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_EQ, 0 /* NETLINK_ROUTE */) });
+	/* Two ends for itself, as libcurl uses to wake up. */
+	allow_if(filter, "socketpair", 1, (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, AF_UNIX) });
+}
+
+/* Where nothing is written, opening is for reading, whatever Landlock may do on this kernel. */
+static void
+allow_reading(struct filter *filter)
+{
+	const uint64_t mask = O_ACCMODE | O_CREAT | O_TRUNC;
+
+	allow_if(filter, "open", 1,
+	    (struct scmp_arg_cmp[]){ SCMP_A1(SCMP_CMP_MASKED_EQ, mask, O_RDONLY) });
+	allow_if(filter, "openat", 1,
+	    (struct scmp_arg_cmp[]){ SCMP_A2(SCMP_CMP_MASKED_EQ, mask, O_RDONLY) });
+}
+
+/* What a process without children keeps of the calls that `child` lists whole. */
+static void
+allow_without_child(struct filter *filter)
+{
+	static const int options[] = { PR_SET_NAME, PR_GET_NAME, PR_SET_VMA };
+
+	for (size_t i = 0; i < COUNT(options); i++)
+		allow_if(filter, "prctl", 1,
+		    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uint64_t)options[i]) });
+	/* abort() */
+	allow_if(filter, "tgkill", 1,
+	    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()) });
+}
+
+/*
+ * What the C library tries as a matter of course, with something to fall back on: clone3(), whose
+ * flags lie in memory out of a filter's sight, and a socket to nscd.
+ */
+static void
+refuse_politely(struct filter *filter)
+{
+	const struct scmp_arg_cmp unix_socket = SCMP_A0(SCMP_CMP_EQ, AF_UNIX);
+
+	if (!SANDBOX_DEBUG)
+		return; /* as everything else */
+	seccomp_rule_add(filter->context, REFUSE, seccomp_syscall_resolve_name("clone3"), 0);
+	seccomp_rule_add_array(filter->context, REFUSE, SCMP_SYS(socket), 1, &unix_socket);
+}
+
+static void
+allow_threads(struct filter *filter)
+{
+	allow_if(filter, "clone", 1,
+	    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD) });
+}
+
+static void
+fill(struct filter *filter, unsigned keep, const struct sandbox_exec_key *key)
+{
+	size_t but = key == NULL ? 0 : COUNT(until_exec);
+
+	allow_all(filter, common, COUNT(common), until_exec, but);
+	for (size_t i = 0; i < COUNT(ioctls); i++)
+		allow_if(
+		    filter, "ioctl", 1, (struct scmp_arg_cmp[]){ SCMP_A1(SCMP_CMP_EQ, ioctls[i]) });
+	allow_sockets(filter);
+	refuse_politely(filter);
+	if (keep & SANDBOX_KEEP_WRITES)
+		allow_all(filter, writes, COUNT(writes), until_exec, but);
+	else
+		allow_reading(filter);
+	if (keep & SANDBOX_KEEP_THREADS)
+		allow_threads(filter);
+	if (keep & SANDBOX_KEEP_CHILD)
+		allow_all(filter, child, COUNT(child), until_exec, but);
+	else
+		allow_without_child(filter);
+	if (key != NULL)
+		allow_if(filter, "execve", 2,
+		    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uintptr_t)key->path),
+			SCMP_A1(SCMP_CMP_EQ, (uintptr_t)key->argv) });
+}
+
+bool
+sandbox_has_syscalls(void)
+{
+	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0;
+}
+
+int
+sandbox_syscalls_enter(enum sandbox_mode mode, unsigned keep, const struct sandbox_exec_key *key)
+{
+	bool only_log = mode == SANDBOX_LOG || SANDBOX_SANITIZED;
+	struct filter filter = { .context =
+				     seccomp_init(only_log ? SCMP_ACT_LOG : SANDBOX_REFUSE) };
+
+	if (filter.context == NULL)
+		return -ENOMEM;
+	/* Without it kernels before 5.16 slow such a process down against speculation attacks by
+	 * foreign code, which it does not run. */
+	seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_SSB, 1);
+	seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_TSYNC, 1);
+	seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a tree, not a list */
+	fill(&filter, keep, key);
+	if (filter.error == 0)
+		filter.error = seccomp_load(filter.context);
+	seccomp_release(filter.context);
+	return filter.error;
+}
