@@ -22,6 +22,7 @@
 #endif
 #endif
 
+#include "kubedns/confine.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/options.h"
 #include "kubedns/settings.h"
@@ -74,6 +75,7 @@ apply_settings(struct kubedns *k)
 	k->published_context = false;
 	if (k->status.workers != NULL)
 		workers_upstreams(k->status.workers, servers, count);
+	confine_check_upstreams(k->status.settings);
 	if (settings_has_federations(k->status.settings) && k->status.watch != NULL)
 		watch_want_nodes(k->status.watch);
 }
@@ -161,7 +163,7 @@ start_http(struct kubedns *k)
 }
 
 static int
-start_workers(struct kubedns *k)
+open_workers(struct kubedns *k)
 {
 	const struct options *o = &k->options;
 	struct workers_config config = { .address = o->address,
@@ -173,7 +175,7 @@ start_workers(struct kubedns *k)
 		.answers = &o->answers };
 
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
-	return workers_start(&k->status.workers, &config) < 0 ? EXIT_FAILED : 0;
+	return workers_open(&k->status.workers, &config) < 0 ? EXIT_FAILED : 0;
 }
 
 static void
@@ -368,9 +370,10 @@ run(struct kubedns *k)
 	int rc;
 
 	prepare(k);
-	if ((rc = start_http(k)) != 0 || (rc = start_workers(k)) != 0 ||
-	    (rc = start_source(k)) != 0)
+	if ((rc = start_http(k)) != 0 || (rc = open_workers(k)) != 0 || (rc = start_source(k)) != 0)
 		return rc;
+	sandbox_enter(confine_needs(&k->status, k->common.sandbox), SANDBOX_KEEP_THREADS);
+	workers_start(k->status.workers);
 	fill_fds(k);
 	log_info("answering %s on %s port %u, %u threads", k->options.domain, k->options.address,
 	    workers_port(k->status.workers), workers_count(k->status.workers));
@@ -408,6 +411,7 @@ check(struct kubedns *k)
 		mistakes += manifests_check(k->options.objects_dir);
 	else if (watch_check(&config) < 0)
 		mistakes++;
+	sandbox_check(k->common.sandbox);
 	log_info("%zu mistake%s", mistakes, mistakes == 1 ? "" : "s");
 	return mistakes == 0 ? EXIT_STOPPED : EXIT_MISTAKE;
 }

@@ -10,6 +10,7 @@
 #include "kubedns/api/watch.h"
 #include "kubedns/show/explain.h"
 #include "kubedns/serve/worker.h"
+#include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
 enum { STALLED_MS = 10000, PROGRAMMING_BUCKETS = 20 };
@@ -171,6 +172,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	else
 		watch_metrics(status->watch, m);
 	settings_metrics(status->settings, m);
+	sandbox_metrics(m, "kubedns_sandbox");
 	metrics_process(m, "kubedns_build_info");
 	free(sum);
 	response->content_type = metrics_content_type(format);

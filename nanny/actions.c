@@ -10,6 +10,7 @@
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
+#include "nanny/confine.h"
 #include "nanny/nanny.h"
 
 struct servers_file
@@ -75,6 +76,8 @@ write_servers_file(struct nanny *nanny, bool fresh)
 	nanny->written = file;
 	nanny->hash = servers_hash(&file);
 	nanny->names_waiting = false;
+	if (!fresh)
+		confine_check_ports(nanny);
 	return true;
 }
 
@@ -96,7 +99,9 @@ spawn_dnsmasq(struct nanny *nanny)
 {
 	nanny->spawned_ms = nanny->patient_ms = clock_mono_ms();
 	nanny->child.changed = !write_servers_file(nanny, true);
-	int rc = process_spawn(&nanny->process, nanny->args.argv);
+	sandbox_free(nanny->confined);
+	nanny->confined = confine_dnsmasq(nanny);
+	int rc = process_spawn(&nanny->process, nanny->args.argv, nanny->confined, confine_keep());
 	if (rc < 0) {
 		char *text = xasprintf(
 		    "dnsmasq: %s cannot be started: %s", nanny->args.argv[0], strerror(-rc));
@@ -114,6 +119,8 @@ spawn_dnsmasq(struct nanny *nanny)
 	nanny->next_probe_ms = nanny->spawned_ms;
 	nanny->asking = false;
 	log_info("dnsmasq: started as process %d", (int)nanny->process.pid);
+	if (nanny->sandbox == SANDBOX_ON)
+		sandbox_say(nanny->confined, "dnsmasq: sandbox", nanny->process.layers);
 }
 
 static void

@@ -24,6 +24,8 @@ enum known {
 	OPT_USER,
 	OPT_GROUP,
 	OPT_STRICT_ORDER,
+	OPT_READS,
+	OPT_WRITES,
 	OPT_COUNT,
 };
 
@@ -50,6 +52,11 @@ static const struct option {
 	{ "user", 'u', TAKES_OPTIONAL, OPT_USER },
 	{ "group", 'g', TAKES_OPTIONAL, OPT_GROUP },
 	{ "strict-order", 'o', TAKES_NOTHING, OPT_STRICT_ORDER },
+	{ "addn-hosts", 'H', TAKES_VALUE, OPT_READS },
+	{ "hostsdir", '\0', TAKES_VALUE, OPT_READS },
+	{ "resolv-file", 'r', TAKES_VALUE, OPT_READS },
+	{ "conf-dir", '7', TAKES_VALUE, OPT_READS },
+	{ "dumpfile", '\0', TAKES_VALUE, OPT_WRITES },
 };
 
 /* Letters that are followed by a value, as dnsmasq(8) has them:
@@ -175,6 +182,11 @@ understand(struct args *args, enum known known, const char *value, char **why)
 		read_listen(args, value);
 	if (known == OPT_SERVER)
 		read_server(args, value);
+	/* --conf-dir=DIR,*.conf: what follows the comma are no names. */
+	if ((known == OPT_READS || known == OPT_CONF_FILE) && *value == '/')
+		push(&args->reads, &args->read_count, xstrndup(value, strcspn(value, ",")));
+	if ((known == OPT_WRITES || known == OPT_PID_FILE) && *value == '/')
+		push(&args->writes, &args->write_count, xstrdup(value));
 	return 0;
 }
 
@@ -318,6 +330,8 @@ args_free(struct args *args)
 {
 	free_list(args->argv);
 	free_list(args->warnings);
+	free_list(args->reads);
+	free_list(args->writes);
 	routes_free(&args->fixed);
 	*args = (struct args){ 0 };
 }

@@ -22,8 +22,10 @@ struct args {
 	size_t argc;
 	char **warnings; /* about what was left out */
 	size_t warning_count;
-	bool strict_order; /* --strict-order: the order of servers means something */
-	uint16_t port;     /* where dnsmasq answers */
+	bool strict_order;      /* --strict-order: the order of servers means something */
+	char **reads, **writes; /* files and directories that the arguments name; NULL ends */
+	size_t read_count, write_count;
+	uint16_t port; /* where dnsmasq answers */
 	struct addr listen[ARGS_LISTEN_MAX];
 	size_t listen_count; /* 0: every address */
 	struct routes

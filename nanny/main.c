@@ -10,6 +10,7 @@
 
 #include "lib/log.h"
 #include "lib/xalloc.h"
+#include "nanny/confine.h"
 #include "nanny/nanny.h"
 #include "nanny/privileges.h"
 
@@ -139,6 +140,7 @@ check(struct nanny *nanny)
 	free(text);
 	servers_free(&file);
 	routes_free(&routes);
+	sandbox_check(nanny->sandbox);
 	bool wrong = nanny->config.loop != NULL || access(nanny->options->dnsmasq_exec, X_OK) != 0;
 	if (access(nanny->options->dnsmasq_exec, X_OK) != 0)
 		log_error("dnsmasq: %s (package dnsmasq-base, or -dnsmasqExec)",
@@ -157,6 +159,7 @@ finish(struct nanny *nanny)
 	stub_hosts_free(nanny->names);
 	dnsmasq_probe_free(nanny->dnsmasq_probe);
 	process_close(&nanny->process);
+	sandbox_free(nanny->confined);
 	stale_forks_forget(&nanny->stale_forks);
 	runfile_close(&nanny->file);
 	config_free(&nanny->config);
@@ -173,6 +176,7 @@ main(int argc, char **argv)
 	if (options_parse(&options, &common, argc, argv) < 0)
 		return EXIT_MISTAKE;
 	nanny.options = &options;
+	nanny.sandbox = common.sandbox;
 	nanny.file.dir_fd = -1;
 	nanny.confirm_s = (struct histogram){ .bounds = confirm_bounds,
 		.count = sizeof confirm_bounds / sizeof *confirm_bounds };
@@ -182,13 +186,17 @@ main(int argc, char **argv)
 	if (common.check)
 		rc = check(&nanny);
 	else {
+		if (nanny.sandbox != SANDBOX_OFF)
+			sandbox_empty_bounding_set(confine_keep());
 		rc = privileges_drop() < 0 ? EXIT_SYSTEM : EXIT_OK;
 		block_signals(&nanny);
 		process_adopt_orphans();
 		if (rc == EXIT_OK)
 			rc = start(&nanny);
-		if (rc == EXIT_OK)
+		if (rc == EXIT_OK) {
+			sandbox_enter(confine_nanny(&nanny), confine_keep());
 			rc = nanny_loop(&nanny);
+		}
 	}
 	finish(&nanny);
 	options_free(&options, &common);

@@ -16,6 +16,7 @@
 #include "lib/confdir.h"
 #include "lib/http.h"
 #include "lib/metrics.h"
+#include "lib/sandbox.h"
 #include "nanny/args.h"
 #include "nanny/child.h"
 #include "nanny/config.h"
@@ -57,6 +58,8 @@ struct nanny {
 	const struct options *options;
 	struct args args;
 	struct loop_guard loop_guard;
+	enum sandbox_mode sandbox;
+	struct sandbox *confined; /* the present dnsmasq's */
 	struct process process;
 	struct child child;
 	struct dnsmasq_probe *dnsmasq_probe;

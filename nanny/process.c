@@ -26,13 +26,19 @@ process_adopt_orphans(void)
 		log_warn("dnsmasq: its orphans cannot be adopted");
 }
 
+struct child_plan {
+	char *const *argv;
+	const struct sandbox *sandbox;
+	unsigned keep;
+};
+
 /*
  * Between fork and exec. SIGHUP is ignored until dnsmasq installs its handler: before that it would
  * die of one. It ends with us (and takes its own forks along); if we are gone already, there will
  * be no signal.
  */
 static _Noreturn void
-become_child(char *const *argv, pid_t parent, int log_fd, int error_fd)
+become_child(const struct child_plan *plan, pid_t parent, int log_fd, int report_fd)
 {
 	sigset_t none;
 	int null = open("/dev/null", O_RDONLY);
@@ -49,33 +55,38 @@ become_child(char *const *argv, pid_t parent, int log_fd, int error_fd)
 		dup2(null, STDIN_FILENO);
 	dup2(log_fd, STDOUT_FILENO);
 	dup2(log_fd, STDERR_FILENO);
-	execv(argv[0], argv);
-	int error = errno;
-	ssize_t ignored = write(error_fd, &error, sizeof error);
+	int error = sandbox_exec(plan->sandbox, plan->keep, plan->argv, report_fd);
+	ssize_t ignored = write(report_fd, &error, sizeof error);
 	(void)ignored;
 	_exit(127);
 }
 
-/* What exec said: the pipe closes without a word when it succeeds. */
+/* What the child says before it is dnsmasq: the layers of its sandbox, then -errno if exec failed;
+ * the pipe closes without more when it succeeds. */
 static int
-exec_error(int fd)
+read_report(int fd, unsigned *layers)
 {
-	int error = 0;
+	int word, error = 0;
 	ssize_t n;
-	while ((n = read(fd, &error, sizeof error)) < 0 && errno == EINTR)
-		;
+	while ((n = read(fd, &word, sizeof word)) == sizeof word || (n < 0 && errno == EINTR))
+		if (n > 0 && word < 0)
+			error = word;
+		else if (n > 0)
+			*layers = (unsigned)word;
 	close(fd);
-	return n == sizeof error ? -error : 0;
+	return error;
 }
 
 int
-process_spawn(struct process *process, char *const *argv)
+process_spawn(
+    struct process *process, char *const *argv, const struct sandbox *sandbox, unsigned keep)
 {
-	int log_pipe[2], error_pipe[2];
+	const struct child_plan plan = { argv, sandbox, keep };
+	int log_pipe[2], report_pipe[2];
 	process_close(process);
 	if (pipe2(log_pipe, O_CLOEXEC) < 0)
 		return -errno;
-	if (pipe2(error_pipe, O_CLOEXEC) < 0) {
+	if (pipe2(report_pipe, O_CLOEXEC) < 0) {
 		int rc = -errno;
 		close(log_pipe[0]);
 		close(log_pipe[1]);
@@ -87,17 +98,18 @@ process_spawn(struct process *process, char *const *argv)
 	pid_t self = getpid(), pid = fork();
 	int fork_error = -errno;
 	if (pid == 0)
-		become_child(argv, self, log_pipe[1], error_pipe[1]);
+		become_child(&plan, self, log_pipe[1], report_pipe[1]);
 	close(log_pipe[1]);
-	close(error_pipe[1]);
+	close(report_pipe[1]);
 	process->log_fd = log_pipe[0];
 	process->line_len = process->lines = 0;
 	if (pid < 0) {
-		close(error_pipe[0]);
+		close(report_pipe[0]);
 		return fork_error;
 	}
 	setpgid(pid, pid);
-	int rc = exec_error(error_pipe[0]);
+	process->layers = 0;
+	int rc = read_report(report_pipe[0], &process->layers);
 	if (rc < 0) {
 		waitpid(pid, &process->status, 0);
 		return rc;

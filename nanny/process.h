@@ -11,15 +11,17 @@
 #include <sys/types.h>
 
 #include "lib/log.h"
+#include "lib/sandbox.h"
 
 enum { PROCESS_LINE_MAX = 512, PROCESS_LAST_LINES = 5 };
 
 struct process {
-	pid_t pid;   /* 0: none */
-	pid_t group; /* still has members; 0: none */
-	int pidfd;   /* readable when it has died; -1: none */
-	int log_fd;  /* its stdout and stderr; -1: none */
-	int status;  /* of the last one, from waitpid */
+	pid_t pid;       /* 0: none */
+	pid_t group;     /* still has members; 0: none */
+	int pidfd;       /* readable when it has died; -1: none */
+	int log_fd;      /* its stdout and stderr; -1: none */
+	int status;      /* of the last one, from waitpid */
+	unsigned layers; /* of its sandbox that are in force, 1 << enum sandbox_layer each */
 	char line[PROCESS_LINE_MAX];
 	size_t line_len;
 	char last[PROCESS_LAST_LINES][PROCESS_LINE_MAX]; /* a ring of what it said last */
@@ -31,8 +33,10 @@ void process_init(struct process *process);
 /* Makes this process the one to which the child's orphans fall. */
 void process_adopt_orphans(void);
 
-/* Starts argv[0]; 0, or -errno of fork or exec. */
-int process_spawn(struct process *process, char *const *argv);
+/* Starts argv[0] in the sandbox, with what `keep` says (enum sandbox_keep); 0, or -errno of fork or
+ * exec. */
+int process_spawn(
+    struct process *process, char *const *argv, const struct sandbox *sandbox, unsigned keep);
 
 /* Sends the signal, if there is a child. */
 void process_signal(struct process *process, int sig);

@@ -401,6 +401,8 @@ page_metrics(const struct http_request *request, struct http_response *response,
 	one(m, "nanny_log_suppressed_total", METRIC_COUNTER,
 	    "Log lines dropped because nobody read them or there were too many.",
 	    (double)log_suppressed());
+	sandbox_metrics(m, "nanny_sandbox");
+	sandbox_metrics_of(m, "nanny_dnsmasq_sandbox", nanny->process.layers);
 	metrics_process(m, "nanny_build_info");
 	response->body = metrics_finish(m, &response->len);
 	response->content_type = metrics_content_type(format);

@@ -4,6 +4,7 @@
 
 #include "lib/http.h"
 #include "lib/log.h"
+#include "lib/sandbox.h"
 #include "lib/wire.h"
 #include "sidecar/loop.h"
 
@@ -23,6 +24,22 @@ print_plan(const struct sidecar_options *options)
 	    options->poll_interval_ms);
 }
 
+/* It opens no file, and connects to those that its flags name. */
+static struct sandbox *
+needs(const struct sidecar_options *options)
+{
+	struct sandbox *s = sandbox_new(options->common.sandbox);
+
+	sandbox_connect(s, options->dnsmasq.port);
+	for (size_t i = 0; i < options->spec_count; i++)
+		sandbox_connect(s, options->specs[i].server.port);
+	if (options->has_kubedns)
+		sandbox_connect(s, options->kubedns.server.port);
+	if (options->has_nanny)
+		sandbox_connect(s, options->nanny.server.port);
+	return s;
+}
+
 static int
 serve(struct sidecar *sidecar)
 {
@@ -32,6 +49,7 @@ serve(struct sidecar *sidecar)
 	    http_port(sidecar->http));
 	if (sidecar->probe_count == 0)
 		log_warnx("no --probe: nothing is asked but dnsmasq's statistics");
+	sandbox_enter(needs(sidecar->options), 0);
 	sidecar_loop(sidecar);
 	sidecar_http_stop(sidecar);
 	return 0;
@@ -50,6 +68,7 @@ main(int argc, char **argv)
 	}
 	if (options.common.check) {
 		print_plan(&options);
+		sandbox_check(options.common.sandbox);
 	} else {
 		sidecar_init(&sidecar, &options);
 		status = options.once ? sidecar_once(&sidecar) : serve(&sidecar);

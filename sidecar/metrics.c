@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "lib/log.h"
+#include "lib/sandbox.h"
 #include "sidecar/metrics.h"
 
 enum { NAME_MAX_BYTES = 256 };
@@ -201,6 +202,7 @@ own(struct metrics *m, const struct view *view)
 	    "HTTP connections closed for being slow or too many", (double)view->http_dropped);
 	one(m, "sidecar_log_lines_suppressed_total", METRIC_COUNTER,
 	    "Log lines dropped by the rate limit or a full stderr", (double)log_suppressed());
+	sandbox_metrics(m, "sidecar_sandbox");
 	metrics_process(m, "sidecar_build_info");
 }
 

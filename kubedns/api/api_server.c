@@ -14,6 +14,7 @@
 
 #include "kubedns/api/kubeconfig.h"
 #include "lib/log.h"
+#include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
 #define SERVICEACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -308,6 +309,39 @@ api_server_token_refresh(struct api_server *c, int64_t now_ms, bool force)
 	free(c->token);
 	c->token = token;
 	return true;
+}
+
+/* Whether requests may go through a proxy. */
+static bool
+has_proxy(const struct api_server *c)
+{
+	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY",
+		"all_proxy", "ALL_PROXY" };
+	if (c->proxy)
+		return *c->proxy;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (given(getenv(names[i])))
+			return true;
+	return false;
+}
+
+void
+api_server_needs(const struct api_server *c, struct sandbox *s)
+{
+	const char *const files[] = { c->ca_path, c->cert_path, c->key_path, c->token_file };
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		if (files[i] && strncmp(files[i], "/proc/self/", 11) != 0)
+			sandbox_read_replaced(s, files[i]);
+	CURLU *u = curl_url();
+	char *port = NULL;
+	if (curl_url_set(u, CURLUPART_URL, c->url, 0) == CURLUE_OK)
+		port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+	if (!port || has_proxy(c))
+		sandbox_connect_any(s);
+	else
+		sandbox_connect(s, (uint16_t)strtoul(port, NULL, 10));
+	free(port);
+	curl_url_cleanup(u);
 }
 
 void

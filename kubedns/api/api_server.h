@@ -56,6 +56,12 @@ bool api_server_token_refresh(struct api_server *c, int64_t now_ms, bool force);
 /* Whether a request can be made: there is a token, or none is needed. */
 bool api_server_has_token(const struct api_server *c);
 
+struct sandbox;
+
+/* Adds the files that are read again and the port that is connected to; any port where there is a
+ * proxy. */
+void api_server_needs(const struct api_server *c, struct sandbox *s);
+
 void api_server_free(struct api_server *c);
 
 /*

@@ -154,6 +154,13 @@ watch_new(const struct watch_config *config, event_sink sink, void *arg)
 }
 
 void
+watch_needs(const struct watch *w, struct sandbox *s)
+{
+	if (!w->no_api)
+		api_server_needs(&w->server, s);
+}
+
+void
 watch_free(struct watch *w)
 {
 	if (!w)

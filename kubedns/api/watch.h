@@ -34,6 +34,7 @@
 #include "kubedns/cluster/object.h"
 
 struct metrics;
+struct sandbox;
 struct watch;
 
 /*
@@ -109,6 +110,9 @@ char *watch_notes(const struct watch *w);
  * store's and the publisher's, who know what is there and when.
  */
 void watch_metrics(const struct watch *w, struct metrics *m);
+
+/* Adds the credentials' files and the server's TCP port. */
+void watch_needs(const struct watch *w, struct sandbox *s);
 
 /* Ends every request; watch_free(NULL) is fine. */
 void watch_free(struct watch *w);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -56,6 +57,7 @@ struct worker {
 };
 
 struct workers {
+	bool started;
 	uint16_t port;
 	unsigned count;
 	struct worker *workers[WORKERS_MAX];
@@ -162,10 +164,20 @@ last_turn(struct worker *worker)
 	udp_flush(worker->udp);
 }
 
+/* By the thread itself: to name another one means to write a file. */
+static void
+take_name(unsigned index)
+{
+	char name[16];
+	snprintf(name, sizeof(name), "worker%02u", index % 100);
+	pthread_setname_np(pthread_self(), name);
+}
+
 static void *
 run(void *arg)
 {
 	struct worker *worker = arg;
+	take_name(worker->index);
 	rcu_join();
 	loop(worker);
 	last_turn(worker);
@@ -337,16 +349,12 @@ static void
 worker_start(struct worker *worker)
 {
 	sigset_t all, before;
-	char name[16] = "worker";
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	errno = pthread_create(&worker->pthread, NULL, run, worker);
 	if (errno != 0)
 		log_fatal("pthread_create");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	name[6] = (char)('0' + worker->index / 10);
-	name[7] = (char)('0' + worker->index % 10);
-	pthread_setname_np(worker->pthread, name);
 }
 
 static void
@@ -358,7 +366,7 @@ worker_wake(const struct worker *worker)
 }
 
 int
-workers_start(struct workers **out, const struct workers_config *config)
+workers_open(struct workers **out, const struct workers_config *config)
 {
 	struct sockets sockets;
 	unsigned threads = config->threads != 0 ? config->threads : workers_automatic();
@@ -377,10 +385,16 @@ workers_start(struct workers **out, const struct workers_config *config)
 	for (unsigned i = 0; i < threads; i++)
 		workers->workers[i] = worker_new(config, &sockets, i, connections);
 	sockets_close(&sockets);
-	for (unsigned i = 0; i < threads; i++)
-		worker_start(workers->workers[i]);
 	*out = workers;
 	return 0;
+}
+
+void
+workers_start(struct workers *workers)
+{
+	for (unsigned i = 0; i < workers->count; i++)
+		worker_start(workers->workers[i]);
+	workers->started = true;
 }
 
 uint16_t
@@ -444,7 +458,8 @@ workers_stop(struct workers *workers)
 		worker_wake(workers->workers[i]);
 	}
 	for (unsigned i = 0; i < workers->count; i++) {
-		pthread_join(workers->workers[i]->pthread, NULL);
+		if (workers->started)
+			pthread_join(workers->workers[i]->pthread, NULL);
 		worker_free(workers->workers[i]);
 	}
 	free(workers);

@@ -66,11 +66,14 @@ struct workers_config {
 unsigned workers_automatic(void);
 
 /*
- * Binds every socket and starts the threads; what `config` points at is copied, but for `tree`
- * and `answers`, which must outlive them. 0, or -errno after one log line that names address and
- * port (and who holds it).
+ * Binds every socket and makes the workers; what `config` points at is copied, but for `tree` and
+ * `answers`, which must outlive them. 0, or -errno after one log line that names address and port
+ * (and who holds it).
  */
-int workers_start(struct workers **workers, const struct workers_config *config);
+int workers_open(struct workers **workers, const struct workers_config *config);
+
+/* Starts the threads, once. What the caller has given up before, they have given up too. */
+void workers_start(struct workers *workers);
 
 /* The port in use. */
 uint16_t workers_port(const struct workers *workers);

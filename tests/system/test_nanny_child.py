@@ -41,7 +41,7 @@ def standin(world):
     log = os.path.join(world.run, "signals")
 
     def start(mode, *flags, **kwargs):
-        return world.start(*flags, exec_=path, args=[f"--mode={mode}", f"--signals={log}"], ready=False, **kwargs)
+        return world.start("-sandbox=off", *flags, exec_=path, args=[f"--mode={mode}", f"--signals={log}"], ready=False, **kwargs)
 
     def signals():
         try:

@@ -1,0 +1,43 @@
+#include "kubedns/confine.h"
+
+#include "kubedns/api/watch.h"
+#include "kubedns/settings.h"
+#include "lib/log.h"
+
+enum { DNS_PORT = 53 };
+
+struct sandbox *
+confine_needs(const struct status *status, enum sandbox_mode mode)
+{
+	const struct options *o = status->options;
+	struct sandbox *s = sandbox_new(mode);
+	size_t count;
+	const struct server *upstreams = settings_upstreams(status->settings, &count);
+
+	if (*o->config_dir != '\0')
+		sandbox_read_replaced(s, o->config_dir);
+	if (*o->objects_dir != '\0')
+		sandbox_read_replaced(s, o->objects_dir);
+	sandbox_connect(s, DNS_PORT);
+	for (size_t i = 0; i < count; i++)
+		sandbox_connect(s, upstreams[i].port);
+	if (o->has_resolver)
+		sandbox_connect(s, o->resolver.port);
+	watch_needs(status->watch, s);
+	return s;
+}
+
+void
+confine_check_upstreams(const struct settings *settings)
+{
+	size_t count;
+	const struct server *upstreams = settings_upstreams(settings, &count);
+	char text[SERVER_TEXT_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		if (!sandbox_may_connect(upstreams[i].port))
+			log_warnx(
+			    "upstream %s: the sandbox was entered without TCP port %u: answers "
+			    "too long for UDP fail until kubedns is started again",
+			    server_format(&upstreams[i], text), upstreams[i].port);
+}

@@ -1,0 +1,220 @@
+/*
+ * LD_PRELOAD: what somebody could do who has taken over this process, tried from inside it. Each
+ * thread tries everything once, at its first poll() with more seccomp filters than INSIDE_FILTERS
+ * (those of whoever started it; -1: at once), and writes a line for each attempt into its log:
+ *
+ *	inside PROGRAM THREAD ATTEMPT ok|ERRNO
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static __thread int done;
+static struct stat log_stat;
+
+__attribute__((constructor)) static void
+begin(void)
+{
+	fstat(STDERR_FILENO, &log_stat);
+}
+
+/* The log: dnsmasq has moved it elsewhere. */
+static int
+log_fd(void)
+{
+	struct stat st;
+	for (int fd = STDERR_FILENO; fd < 256; fd++)
+		if (fstat(fd, &st) == 0 && st.st_ino == log_stat.st_ino &&
+		    st.st_dev == log_stat.st_dev)
+			return fd;
+	return STDERR_FILENO;
+}
+
+/* Says how an attempt came out; `result` below 0 is an errno. */
+static void
+say(const char *attempt, long result)
+{
+	char thread[16] = "";
+	char line[256];
+	pthread_getname_np(pthread_self(), thread, sizeof thread);
+	int len = snprintf(line, sizeof line, "inside %s %s %s %s\n", program_invocation_short_name,
+	    thread, attempt, result >= 0 ? "ok" : strerrorname_np((int)-result));
+	if (write(log_fd(), line, (size_t)len) < 0)
+		abort();
+}
+
+static long
+outcome(long result)
+{
+	return result < 0 ? -errno : result;
+}
+
+static void
+try_open(const char *attempt, const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0600);
+	say(attempt, outcome(fd));
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0 && flags & O_CREAT)
+		unlink(path);
+}
+
+static void
+try_socket(const char *attempt, int family, int type, int protocol)
+{
+	int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+	say(attempt, outcome(fd));
+	if (fd >= 0)
+		close(fd);
+}
+
+static struct sockaddr_in
+local(const char *variable)
+{
+	const char *port = getenv(variable);
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons((uint16_t)(port ? atoi(port) : 1)) };
+}
+
+static void
+try_tcp(void)
+{
+	struct sockaddr_in to = local("INSIDE_PORT"), at = local("INSIDE_FREE_PORT");
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("connect", outcome(connect(fd, (struct sockaddr *)&to, sizeof to)));
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("listen", outcome(bind(fd, (struct sockaddr *)&at, sizeof at)));
+	close(fd);
+}
+
+/* Without libc's fork(): its handlers are not for a process that goes on with threads. */
+static void
+try_exec(const char *attempt, const char *path)
+{
+	char *const argv[] = { (char *)path, "--version", NULL }, *const none[] = { NULL };
+	int status = 0;
+	long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid < 0) {
+		/* No child: then in its own place, which only succeeds where everything is lost. */
+		execve(path, argv, none);
+		say(attempt, -errno);
+		return;
+	}
+	if (pid == 0) {
+		int null = open("/dev/null", O_RDWR);
+		dup2(null, 1);
+		dup2(null, 2);
+		execve(path, argv, none);
+		syscall(SYS_exit_group, errno);
+	}
+	while (waitpid((pid_t)pid, &status, 0) < 0 && errno == EINTR)
+		;
+	say(attempt, -WEXITSTATUS(status));
+}
+
+static void
+try_kernel(void)
+{
+	static const struct {
+		const char *name;
+		long number;
+	} calls[] = { { "mount", SYS_mount }, { "unshare", SYS_unshare }, { "bpf", SYS_bpf },
+		{ "io_uring", SYS_io_uring_setup }, { "userfaultfd", SYS_userfaultfd },
+		{ "perf", SYS_perf_event_open }, { "keys", SYS_add_key }, { "chroot", SYS_chroot },
+		{ "process_vm_readv", SYS_process_vm_readv }, { "pidfd_getfd", SYS_pidfd_getfd },
+		{ "init_module", SYS_init_module }, { "setns", SYS_setns } };
+	/* With nothing sensible in the arguments: EFAULT, EINVAL or EPERM where the call is let in. */
+	for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+		say(calls[i].name, outcome(syscall(calls[i].number, -1, -1, -1, -1, -1)));
+}
+
+static void
+try_all(void)
+{
+	const char *dir = getenv("INSIDE_DIR"), *exec = getenv("INSIDE_EXEC");
+	char path[512];
+	try_open("shadow", "/etc/shadow", O_RDONLY);
+	snprintf(path, sizeof path, "%s/secret", dir);
+	try_open("read", path, O_RDONLY);
+	try_open("write", path, O_WRONLY);
+	snprintf(path, sizeof path, "%s/new-%d", dir, (int)gettid());
+	try_open("create", path, O_WRONLY | O_CREAT);
+	try_tcp();
+	try_socket("unix", AF_UNIX, SOCK_STREAM, 0);
+	try_socket("raw", AF_INET, SOCK_RAW, IPPROTO_ICMP);
+	try_socket("packet", AF_PACKET, SOCK_RAW, 0);
+	try_socket("vsock", AF_VSOCK, SOCK_STREAM, 0);
+	try_socket("netfilter", AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER);
+	say("kill", outcome(kill(getppid(), 0)));
+	say("ptrace", outcome(syscall(SYS_ptrace, PTRACE_SEIZE, getppid(), 0, 0)));
+	try_kernel();
+	try_exec("exec", "/bin/true");
+	if (exec)
+		try_exec("exec-itself", exec);
+	say("end", 0);
+}
+
+static int
+confined(void)
+{
+	/* From the kernel's own page: the answer of prctl() would be the filter's. */
+	static const char label[] = "\nSeccomp_filters:";
+	char text[4096];
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *filters = strstr(text, label), *before = getenv("INSIDE_FILTERS");
+	return (filters ? atoi(filters + sizeof label - 1) : 0) > (before ? atoi(before) : 0);
+}
+
+static void
+try_once(void)
+{
+	if (done || !getenv("INSIDE_DIR") || !confined())
+		return;
+	done = 1;
+	try_all();
+}
+
+typedef int poll_function(struct pollfd *, nfds_t, int);
+typedef int checked_function(struct pollfd *, nfds_t, int, size_t);
+
+int
+poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	try_once();
+	return ((poll_function *)dlsym(RTLD_NEXT, "poll"))(fds, count, timeout);
+}
+
+/* What _FORTIFY_SOURCE makes of poll(). */
+int
+__poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size)
+{
+	try_once();
+	return ((checked_function *)dlsym(RTLD_NEXT, "__poll_chk"))(fds, count, timeout, size);
+}

@@ -1,0 +1,169 @@
+"""
+What each process may still do once it works, tried from inside the real programs: a library that the loader puts into them (inside.c)
+does what an intruder would, in the main thread and in a worker, and says how it came out.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+
+import pytest
+from kubedns_process import PROGRAM, Kubedns
+from nanny_world import ARGS, DNSMASQ, World
+from sidecar_world import Sidecar
+from waiting import free_port, sanitized, wait_for
+
+pytestmark = pytest.mark.skipif(sanitized(), reason="a sanitizer's library must be the first, and needs what is refused here")
+
+FILES = {"shadow", "read", "write", "create"}
+KERNEL = {"mount", "unshare", "bpf", "io_uring", "userfaultfd", "perf", "keys", "chroot", "process_vm_readv", "pidfd_getfd", "init_module",
+          "setns"}
+SOCKETS = {"unix", "raw", "packet", "vsock", "netfilter"}
+ALL = FILES | KERNEL | SOCKETS | {"connect", "listen", "kill", "ptrace", "exec"}
+
+# By layer: what Landlock refuses says EACCES (EPERM for signals), what the list of system calls refuses ENOSYS.
+LANDLOCK, SYSCALLS = {"EACCES", "EPERM"}, {"ENOSYS"}
+
+# A nanny goes on starting dnsmasq, whose servers may listen on any port, and sends it signals; it may be told of none of these.
+EXPECTED = {
+    "kubedns": {name: SYSCALLS for name in KERNEL | SOCKETS | {"write", "create", "kill", "ptrace", "exec"}} | dict.fromkeys(
+        ("shadow", "read", "connect", "listen"), LANDLOCK),
+    "nanny": {name: SYSCALLS for name in KERNEL | SOCKETS | {"ptrace"}} | dict.fromkeys(FILES | {"listen", "kill", "exec"}, LANDLOCK),
+    "dnsmasq": {name: SYSCALLS for name in KERNEL | SOCKETS | {"ptrace", "exec", "exec-itself"}} | dict.fromkeys(
+        FILES | {"connect", "listen", "kill"}, LANDLOCK),
+}
+EXPECTED["sidecar"] = EXPECTED["kubedns"]
+
+
+@pytest.fixture(scope="module")
+def library():
+    with tempfile.TemporaryDirectory(prefix="inside-") as place:
+        path = os.path.join(place, "inside.so")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside.c")
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-Wall", "-shared", "-fPIC", "-o", path, source], check=True)
+        yield path
+
+
+@pytest.fixture
+def outside(library):
+    """The environment of a process that is tried from inside: a secret file of everybody's, a server that listens."""
+    with tempfile.TemporaryDirectory(prefix="outside-") as place, socket.create_server(("127.0.0.1", 0)) as server:
+        os.chmod(place, 0o777)
+        with open(os.path.join(place, "secret"), "w", encoding="ascii") as f:
+            f.write("secret")
+        os.chmod(os.path.join(place, "secret"), 0o666)
+        yield {"LD_PRELOAD": library, "INSIDE_DIR": place, "INSIDE_PORT": str(server.getsockname()[1]), "INSIDE_FREE_PORT": str(free_port()),
+               "INSIDE_FILTERS": filters()}
+
+
+def filters():
+    """How many seccomp filters this process has, and with it all that it starts."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as f:
+        return next((line.split()[1] for line in f if line.startswith("Seccomp_filters:")), "0")
+
+
+def attempts(log, program):
+    """{thread: {attempt: outcome}} of the threads that have tried everything."""
+    found = {}
+    for thread, attempt, outcome in re.findall(rf"inside {program} (\S+) (\S+) (\S+)", log):
+        found.setdefault(thread, {})[attempt] = outcome
+    return {thread: tried for thread, tried in found.items() if tried.pop("end", None)}
+
+
+def check(tried, expected):
+    wrong = {name: (tried.get(name), sorted(errnos)) for name, errnos in expected.items() if tried.get(name) not in errnos}
+    assert not wrong, f"attempt: (outcome, expected): {wrong}"
+    assert ALL <= set(tried)
+
+
+def has_tried(log, program, threads=1):
+    found = attempts(log(), program)
+    return found if len(found) >= threads else None
+
+
+@pytest.fixture
+def objects():
+    with tempfile.TemporaryDirectory(prefix="objects-") as place:
+        yield place
+
+
+def test_kubedns_refuses_all_of_it_in_every_thread(outside, objects):
+    with Kubedns(f"--objects-dir={objects}", "--threads=2", env=outside) as kubedns:
+        found = kubedns.wait(lambda: has_tried(kubedns.log, "kubedns", 3), what=kubedns.log)
+        assert {"worker00", "worker01"} < set(found)
+        for tried in found.values():
+            check(tried, EXPECTED["kubedns"])
+        kubedns.wait_ready()
+        assert all(kubedns.metric("kubedns_sandbox", layer=layer) == 1 for layer in ("no_new_privs", "capabilities", "files", "tcp", "syscalls"))
+
+
+def test_without_the_sandbox_the_same_attempts_succeed(outside, objects):
+    with Kubedns(f"--objects-dir={objects}", "--sandbox=off", "--threads=1", env={**outside, "INSIDE_FILTERS": "-1"}) as kubedns:
+        found = kubedns.wait(lambda: has_tried(kubedns.log, "kubedns", 2), what=kubedns.log)
+        for tried in found.values():
+            done = {name for name, outcome in tried.items() if outcome == "ok"}
+            assert {"read", "write", "create", "connect", "listen", "unix", "kill", "exec"} <= done
+            assert not {name for name in KERNEL | {"ptrace"} if tried[name] == "ENOSYS"} - {"perf", "userfaultfd", "init_module"}
+        assert kubedns.metric("kubedns_sandbox", layer="syscalls") == 0
+
+
+def test_the_sidecar_refuses_all_of_it(outside, monkeypatch):
+    for name, value in outside.items():
+        monkeypatch.setenv(name, value)
+    with Sidecar() as sidecar:
+        found = wait_for(lambda: has_tried(sidecar.said, "sidecar"), what=sidecar.said)
+        check(found["sidecar"], EXPECTED["sidecar"])
+
+
+@pytest.fixture
+def world():
+    world = World()
+    yield world
+    world.close()
+
+
+def start_nanny(world, outside):
+    # dnsmasq's loader reads the library in its sandbox: beside a file that its arguments name.
+    place = os.path.join(world.dir, "lib")
+    os.mkdir(place)
+    shutil.copy(outside["LD_PRELOAD"], place)
+    with open(os.path.join(place, "hosts"), "w", encoding="ascii") as f:
+        f.write("10.0.0.7 named.example\n")
+    env = {**os.environ, **outside, "LD_PRELOAD": os.path.join(place, "inside.so"), "INSIDE_EXEC": DNSMASQ}
+    return world.start(args=[*ARGS, f"--addn-hosts={place}/hosts"], env=env)
+
+
+def test_the_nanny_refuses_all_but_its_child(world, outside):
+    start_nanny(world, outside)
+    found = wait_for(lambda: has_tried(world.log, "nanny"), what=world.log)
+    check(found["nanny"], EXPECTED["nanny"])
+    assert found["nanny"]["exec-itself"] == "ok"  # dnsmasq's program, which it starts again when it must
+
+
+def test_dnsmasq_refuses_all_but_dns(world, outside):
+    start_nanny(world, outside)
+    found = wait_for(lambda: has_tried(world.log, "dnsmasq"), what=world.log)
+    check(found["dnsmasq"], EXPECTED["dnsmasq"])
+
+
+@pytest.mark.parametrize("program", ["kubedns", "nanny", "sidecar"])
+def test_a_mode_that_does_not_exist_is_refused(program):
+    done = subprocess.run([os.path.join(os.path.dirname(PROGRAM), program), "--sandbox=maybe"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert '--sandbox: "maybe" is not on, off or log' in done.stderr
+
+
+def test_check_says_what_the_kernel_offers(objects):
+    done = subprocess.run([PROGRAM, "--check", f"--objects-dir={objects}"], capture_output=True, text=True, check=False)
+    assert re.search(r"sandbox: --sandbox=on; this kernel has Landlock \w+ \(version \d", done.stderr)
+
+
+def test_log_refuses_nothing_and_says_so(outside, objects):
+    with Kubedns(f"--objects-dir={objects}", "--sandbox=log", "--threads=1", env=outside) as kubedns:
+        found = kubedns.wait(lambda: has_tried(kubedns.log, "kubedns", 2), what=kubedns.log)
+        for tried in found.values():
+            assert all(tried[name] == "ok" for name in ("read", "write", "create", "connect", "unix", "exec"))
+        assert "sandbox: log: " in kubedns.log()
