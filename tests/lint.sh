@@ -47,7 +47,8 @@ check_lengths() {
 			file_count++
 			files[lines]++
 			if (lines > file_max) {
-				print file ": " lines " lines"
+				print file ": " lines " lines, more than " file_max
+				bad = 1
 			}
 		}
 		FNR == 1 { end_of_file(); file = FILENAME; named = 0 }
@@ -59,7 +60,8 @@ check_lengths() {
 			function_count++
 			functions[FNR - begun + 1]++
 			if (FNR - begun + 1 > function_max) {
-				print file ":" begun ": " name "() has " FNR - begun + 1 " lines"
+				print file ":" begun ": " name "() has " FNR - begun + 1 " lines, more than " function_max
+				bad = 1
 			}
 			begun = 0
 		}
@@ -67,6 +69,7 @@ check_lengths() {
 			end_of_file()
 			report("functions", functions, function_count, function_max)
 			report("files", files, file_count, file_max)
+			exit bad
 		}' $sources_of_programs
 }
 

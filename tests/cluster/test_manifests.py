@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import yaml
 
-from cluster import DNS_IP, ROOT, manifests, objects, query, records
+from cluster import DNS_IP, REGISTRY, ROOT, manifests, objects, query, records
 from run import Failed, docker, run
 
 OVERLAYS = ["replace-kube-dns", "beside", "front", "autoscale"]
