@@ -77,7 +77,7 @@ const struct flag kubedns_flags[] = {
 	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
 	    "also publish the metrics that CoreDNS dashboards read" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
-	    "show /cache and /explain to peers that are not loopback" },
+	    "show /cache, /explain and the reasons of /readiness to every peer" },
 	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
 	{ .name = NULL },
 };

@@ -72,11 +72,13 @@ handle_health(const struct http_request *request, struct http_response *response
 
 /* Why a directory of manifests is not synced. Caller frees. */
 static char *
-manifests_progress(const struct status *status)
+manifests_progress(const struct status *status, bool reasons)
 {
 	const char *path = status->options->objects_dir;
 	struct manifests_status held;
 
+	if (!reasons)
+		return xstrdup("");
 	if (access(path, R_OK | X_OK) < 0)
 		return xasprintf("--objects-dir=%s: %s\n", path, strerror(errno));
 	manifests_status(status->manifests, &held);
@@ -88,17 +90,19 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 {
 	const struct status *status = arg;
 
-	(void)request;
 	if (status->synced && !status->draining) {
 		char *notes = watch_notes(status->watch);
 		http_text(response, 200, "ok\n%s", notes);
 		free(notes);
 		return;
 	}
-	char *progress =
-	    status->manifests == NULL ? watch_status(status->watch) : manifests_progress(status);
-	http_text(response, 503, "%s%s%s", status->draining ? "draining: stopping soon\n" : "",
-	    status->synced ? "" : "not synced yet\n", status->synced ? "" : progress);
+	char *progress = status->manifests == NULL ? watch_status(status->watch, request->local)
+						   : manifests_progress(status, request->local);
+	http_text(response, 503, "%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
+	    status->synced ? "" : "not synced yet\n", status->synced ? "" : progress,
+	    status->synced || request->local ? ""
+					     : "the reasons are in the log, and here for peers in "
+					       "the pod (kubectl port-forward)\n");
 	free(progress);
 }
 

@@ -216,7 +216,7 @@ respond(struct http *http, struct MHD_Connection *mhd, const char *path, const c
 {
 	struct http_request request = {
 		.path = path,
-		.loopback = http_peer_is_local(mhd),
+		.local = http->config.debug_remote || http_peer_is_local(mhd),
 		.accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
 		.internal = mhd,
 	};
@@ -232,7 +232,7 @@ respond(struct http *http, struct MHD_Connection *mhd, const char *path, const c
 		    &out->response, MHD_HTTP_BAD_REQUEST, "%s", "no request here has a body\n");
 	} else if (route == NULL) {
 		http_text(&out->response, MHD_HTTP_NOT_FOUND, "%s", "no such page\n");
-	} else if (route->local_only && !http->config.debug_remote && !request.loopback) {
+	} else if (route->local_only && !request.local) {
 		http_text(&out->response, MHD_HTTP_FORBIDDEN, "%s",
 		    "this page lists the cluster: ask from the pod itself (kubectl port-forward), "
 		    "as localhost or by address\n");

@@ -18,8 +18,8 @@ struct http;
 
 struct http_request {
 	const char *path;   /* decoded, starts with '/' */
-	bool loopback;      /* the peer is 127.0.0.0/8 or ::1, v4-mapped included, and asks
-			     * by address or as localhost: what lists the cluster may be shown */
+	bool local;         /* from the pod itself (lib/http_peer.h), or debug_remote is set: what
+			     * lists the cluster may be shown */
 	const char *accept; /* or NULL */
 	void *internal;     /* for http_query */
 };
@@ -43,8 +43,7 @@ typedef void (*http_handler)(
 struct http_route {
 	const char *path; /* exact, or a prefix when it ends in '/' and is longer than "/" */
 	http_handler handler;
-	bool local_only; /* 403 to peers that are not loopback or ask
-			  * by a foreign name, unless debug_remote */
+	bool local_only; /* 403 to requests that are not local */
 };
 
 struct http_config {

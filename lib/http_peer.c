@@ -10,14 +10,36 @@ peer_is_loopback(struct MHD_Connection *mhd)
 {
 	const union MHD_ConnectionInfo *info =
 	    MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	static const uint8_t loopback6[16] = { [15] = 1 };
+	static const struct addr loopbacks[] = { { AF_INET, { 127, 0, 0, 1 } },
+		{ AF_INET6, { [15] = 1 } } };
 	struct server peer;
 
-	if (info == NULL || server_from_sockaddr(info->client_addr, &peer) < 0)
-		return false;
-	if (peer.addr.family == AF_INET)
-		return peer.addr.bytes[0] == 127;
-	return memcmp(peer.addr.bytes, loopback6, sizeof(loopback6)) == 0;
+	return info != NULL && server_from_sockaddr(info->client_addr, &peer) == 0 &&
+	       (addr_equal(&peer.addr, &loopbacks[0]) || addr_equal(&peer.addr, &loopbacks[1]));
+}
+
+/* MHD_KeyValueIterator: stops at a header that a proxy adds. */
+static enum MHD_Result
+find_proxy_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	static const char *const prefixes[] = { "X-Forwarded-", "Forwarded", "Via", "X-Real-IP",
+		"X-Envoy-" };
+	bool *found = arg;
+
+	(void)kind;
+	(void)value;
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		*found = *found || strncasecmp(name, prefixes[i], strlen(prefixes[i])) == 0;
+	return *found ? MHD_NO : MHD_YES;
+}
+
+static bool
+came_by_proxy(struct MHD_Connection *mhd)
+{
+	bool found = false;
+
+	MHD_get_connection_values(mhd, MHD_HEADER_KIND, find_proxy_header, &found);
+	return found;
 }
 
 /*
@@ -42,5 +64,5 @@ host_is_local(struct MHD_Connection *mhd)
 bool
 http_peer_is_local(struct MHD_Connection *mhd)
 {
-	return peer_is_loopback(mhd) && host_is_local(mhd);
+	return peer_is_loopback(mhd) && host_is_local(mhd) && !came_by_proxy(mhd);
 }

@@ -72,7 +72,7 @@ send_page(struct http_response *response, const struct view *view)
 static bool
 may_ask(const struct sidecar *sidecar, const struct http_request *request)
 {
-	return request->loopback || sidecar->options->debug_remote;
+	return request->local || sidecar->options->debug_remote;
 }
 
 static void

@@ -92,11 +92,11 @@ void watch_want_nodes(struct watch *w);
 bool watch_ready(const struct watch *w);
 
 /*
- * A line per kind: what is synced, how many objects so far, what is missing and why ("services:
- * list is forbidden (403): ..."). Ends with a newline each; for /readiness and the log. Caller
- * frees.
+ * A line per kind: what is synced, how many objects so far, and with `reasons` why it is not
+ * ("services: list is forbidden (403): ..."), which may hold addresses, paths and what the server
+ * wrote. Ends with a newline each; for /readiness and the log. Caller frees.
  */
-char *watch_status(const struct watch *w);
+char *watch_status(const struct watch *w, bool reasons);
 
 /*
  * Lines on what works, but not as it should (Endpoints in place of EndpointSlices), "" when all is

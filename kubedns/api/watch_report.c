@@ -7,7 +7,7 @@
 #include "lib/metrics.h"
 
 static void
-write_state(FILE *f, const struct api_stream *s)
+write_state(FILE *f, const struct api_stream *s, bool reasons)
 {
 	const struct reflector *r = s->reflector;
 	unsigned long long objects = (unsigned long long)s->objects;
@@ -18,11 +18,12 @@ write_state(FILE *f, const struct api_stream *s)
 	else if (reflector_synced(r))
 		fprintf(f, "synced");
 	else if (!api_server_has_token(&s->watch->server))
-		fprintf(f, "waiting for the token %s", s->watch->server.token_file);
+		fprintf(f, "waiting for the token%s%s", reasons ? " " : "",
+		    reasons ? s->watch->server.token_file : "");
 	else
 		fprintf(f, "not synced");
 	if (s->problem)
-		fprintf(f, "; %s", s->problem);
+		fprintf(f, "; %s", reasons ? s->problem : "failing");
 	fputc('\n', f);
 }
 
@@ -54,7 +55,7 @@ watch_notes(const struct watch *w)
 }
 
 char *
-watch_status(const struct watch *w)
+watch_status(const struct watch *w, bool reasons)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -63,7 +64,7 @@ watch_status(const struct watch *w)
 		log_fatal("memory");
 	for (unsigned i = 0; i < API_COUNT && w; i++) {
 		if (w->streams[i].wanted)
-			write_state(f, &w->streams[i]);
+			write_state(f, &w->streams[i], reasons);
 	}
 	write_notes(f, w);
 	fclose(f);

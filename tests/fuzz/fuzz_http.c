@@ -31,7 +31,7 @@ serve(const struct http_request *request, struct http_response *response, void *
 static void
 serve_local(const struct http_request *request, struct http_response *response, void *arg)
 {
-	if (!request->loopback)
+	if (!request->local)
 		abort(); /* a foreign Host came through to what is for loopback only */
 	serve(request, response, arg);
 }

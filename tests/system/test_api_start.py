@@ -5,6 +5,8 @@ needs, behind a link that crawls. It answers SERVFAIL from the first 50 ms, neve
 
 import os
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from api_world import NXDOMAIN, ApiServer, World, name
@@ -108,6 +110,12 @@ def test_services_forbidden_is_not_ready_and_says_verb_and_resource(start, api):
     kubedns = start()
     status, reasons = kubedns.wait(lambda: (r := kubedns.http("/readiness"))[0] == 503 and "403" in r[1] and r)
     assert "services" in reasons and ("list" in reasons or "watch" in reasons), reasons
+    forwarded = urllib.request.Request(f"http://127.0.0.1:{kubedns.healthz}/readiness", headers={"X-Forwarded-For": "10.1.2.3"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(forwarded, timeout=5)
+    told = refused.value.read().decode()
+    assert refused.value.code == 503 and "services: not synced; failing" in told, told
+    assert "403" not in told and "127.0.0.1" not in told, "the server's own words are for the pod itself"
     assert kubedns.ask(WEB) == "SERVFAIL"
     assert "services" in kubedns.log() and "403" in kubedns.log()
     api.allow("services")

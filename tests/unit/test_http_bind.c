@@ -105,6 +105,59 @@ local_pages_are_refused_to_other_hosts(void **state)
 	assert_int_equal(status(), 200);
 }
 
+/* As ask_raw, from this address of our own. */
+static void
+ask_from(const char *source, const char *request)
+{
+	struct server from = { 0 }, to = { .port = http_port(http) };
+	struct sockaddr_storage ss;
+	assert_int_equal(addr_parse(source, &from.addr), 0);
+	assert_int_equal(addr_parse("127.0.0.1", &to.addr), 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = server_sockaddr(&from, &ss);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&ss, len), 0);
+	len = server_sockaddr(&to, &ss);
+	assert_int_equal(connect(fd, (const struct sockaddr *)&ss, len), 0);
+	assert_int_equal(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	assert_true(receive(fd, NULL));
+	close(fd);
+}
+
+/* A service mesh's proxy in the pod hands every client's request on from 127.0.0.6. */
+static void
+local_pages_are_refused_to_other_loopback_addresses(void **state)
+{
+	struct http_config c = config();
+	(void)state;
+	start(&c);
+	ask_from("127.0.0.1", "GET /cache HTTP/1.0\r\n\r\n");
+	assert_int_equal(status(), 200);
+	ask_from("127.0.0.6", "GET /cache HTTP/1.0\r\n\r\n");
+	assert_int_equal(status(), 403);
+	ask_from("127.0.0.6", "GET /metrics HTTP/1.0\r\n\r\n");
+	assert_int_equal(status(), 200);
+}
+
+static void
+local_pages_are_refused_to_what_a_proxy_hands_on(void **state)
+{
+	static const char *const headers[] = { "X-Forwarded-For: 127.0.0.1",
+		"x-forwarded-proto: http", "Forwarded: for=127.0.0.1", "Via: 1.1 envoy",
+		"X-Real-IP: 127.0.0.1", "x-envoy-attempt-count: 1" };
+	struct http_config c = config();
+	char request[256];
+
+	(void)state;
+	start(&c);
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+		snprintf(request, sizeof(request), "GET /cache HTTP/1.0\r\n%s\r\n\r\n", headers[i]);
+		ask_raw("127.0.0.1", request);
+		assert_int_equal(status(), 403);
+	}
+	ask_raw("127.0.0.1", "GET /cache HTTP/1.0\r\nX-Request-Start: 1\r\n\r\n");
+	assert_int_equal(status(), 200);
+}
+
 static void
 local_pages_are_refused_to_names_that_were_rebound(void **state)
 {
@@ -190,6 +243,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(wildcard_addresses_listen_on_both_families, stop),
 		cmocka_unit_test_teardown(local_pages_are_refused_to_other_hosts, stop),
+		cmocka_unit_test_teardown(
+		    local_pages_are_refused_to_other_loopback_addresses, stop),
+		cmocka_unit_test_teardown(local_pages_are_refused_to_what_a_proxy_hands_on, stop),
 		cmocka_unit_test_teardown(local_pages_are_refused_to_names_that_were_rebound, stop),
 		cmocka_unit_test_teardown(a_port_in_use_is_reported_with_its_holder, stop),
 		cmocka_unit_test_teardown(an_address_that_cannot_be_is_reported, stop),
