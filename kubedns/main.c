@@ -24,6 +24,7 @@
 
 #include "kubedns/confine.h"
 #include "kubedns/manifests/manifests.h"
+#include "kubedns/migrate/migrate.h"
 #include "kubedns/options.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
@@ -444,6 +445,8 @@ act(struct kubedns *k)
 {
 	if (k->common.check)
 		return check(k);
+	if (*k->options.migrate != '\0')
+		return migrate(k->options.migrate, stdout) == 0 ? EXIT_STOPPED : EXIT_MISTAKE;
 	if (*k->options.explain != '\0')
 		return explain_ask(k->options.explain, k->options.healthz_address,
 			   k->options.healthz_port) == 0

@@ -74,6 +74,9 @@ const struct flag kubedns_flags[] = {
 	    "print the zone, or this reverse zone, as a master file, and exit" },
 	{ "explain", FLAG_STRING, AT(explain), "", "NAME",
 	    "ask the running kubedns why NAME is answered as it is, and exit" },
+	{ "migrate", FLAG_STRING, AT(migrate), "", "FILE",
+	    "say what a Corefile, or a cluster DNS's objects as YAML, is here, and exit; -: "
+	    "stdin" },
 	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
 	    "also publish the metrics that CoreDNS dashboards read" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,

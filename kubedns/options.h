@@ -13,7 +13,7 @@ struct options {
 	/* as typed */
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
-	    *pods, *resolver_text, *endpointslice_selector, *explain, *print_zone;
+	    *pods, *resolver_text, *endpointslice_selector, *explain, *print_zone, *migrate;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;

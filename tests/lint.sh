@@ -95,7 +95,8 @@ kubedns/manifests: kubedns/cluster lib
 kubedns/answer: kubedns/cluster/tree_content.h treecache lib
 kubedns/serve: kubedns/answer treecache lib
 kubedns/show: kubedns/answer kubedns/cluster treecache lib
-kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/serve kubedns/show treecache lib
+kubedns/migrate: lib
+kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/serve kubedns/show kubedns/migrate treecache lib
 nanny: lib
 sidecar: lib
 '

@@ -1,0 +1,455 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/migrate/corefile.h"
+#include "kubedns/migrate/corefile_lex.h"
+#include "lib/xalloc.h"
+
+/* What is being read: the file, or what an import put in its place. */
+struct frame {
+	struct words own; /* of a file; a snippet's belong to it */
+	const struct word *words;
+	size_t count, at;
+};
+
+struct snippet {
+	char *name;
+	struct words words;
+};
+
+/* `word` is the one that was read last. pushed: it is read again next. */
+struct reader {
+	struct corefile *corefile;
+	struct corefile_error *error;
+	corefile_import import;
+	void *arg;
+	struct frame frames[COREFILE_IMPORT_DEPTH];
+	size_t depth;
+	struct word word;
+	bool begins; /* a line, the word that was read last */
+	bool jumped; /* an import was entered: its first word begins a line */
+	bool pushed;
+	size_t total;
+	struct snippet *snippets;
+	size_t snippet_count;
+};
+
+static int __attribute__((format(printf, 2, 3))) mistake(struct reader *r, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(r->error->reason, sizeof r->error->reason, fmt, args);
+	va_end(args);
+	r->error->file = r->corefile->file_count ? r->corefile->files[r->word.file] : "";
+	r->error->line = r->word.line;
+	return -EINVAL;
+}
+
+static unsigned
+add_file(struct corefile *corefile, const char *name)
+{
+	corefile->files =
+	    xreallocarray(corefile->files, corefile->file_count + 1, sizeof *corefile->files);
+	corefile->files[corefile->file_count] = xstrdup(name);
+	return (unsigned)corefile->file_count++;
+}
+
+static void
+line_add(struct corefile_line *line, char *word)
+{
+	if ((line->count & (line->count - 1)) == 0)
+		line->words = xreallocarray(
+		    line->words, line->count ? 2 * line->count : 1, sizeof *line->words);
+	line->words[line->count++] = word;
+}
+
+static void
+note(struct reader *r, const char *what, char *sentence)
+{
+	struct corefile *c = r->corefile;
+	c->notes = xreallocarray(c->notes, c->note_count + 1, sizeof *c->notes);
+	struct corefile_line *line = &c->notes[c->note_count++];
+	*line = (struct corefile_line){ .file = c->files[r->word.file], .line = r->word.line };
+	line_add(line, xstrdup(what));
+	line_add(line, sentence);
+}
+
+/* `text` with {$NAME} and {%NAME%} replaced; one that is not set stays, with a note. */
+static char *
+expand(struct reader *r, const char *text)
+{
+	char *out = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&out, &size);
+	for (const char *open = text; (open = strchr(open, '{')) != NULL;) {
+		const char *close = NULL;
+		if (open[1] == '$' || open[1] == '%')
+			close = strstr(open + 2, open[1] == '$' ? "}" : "%}");
+		if (close == NULL) {
+			open++;
+			continue;
+		}
+		char *name = xstrndup(open + 2, (size_t)(close - open) - 2);
+		const char *end = close + (open[1] == '$' ? 1 : 2), *value = getenv(name);
+		fwrite(text, 1, (size_t)((value ? open : end) - text), f);
+		if (value != NULL)
+			fputs(value, f);
+		else
+			note(r, name,
+			    xasprintf("environment variable %s is not set here: set it as "
+				      "CoreDNS's container has it, and run this again",
+				name));
+		free(name);
+		text = open = end;
+	}
+	fputs(text, f);
+	fclose(f);
+	return out;
+}
+
+/* The next word, of whatever frame; false at the end of all. */
+static bool
+next(struct reader *r)
+{
+	if (r->pushed) {
+		r->pushed = false;
+		return true;
+	}
+	while (r->depth > 0) {
+		struct frame *frame = &r->frames[r->depth - 1];
+		if (frame->at < frame->count) {
+			struct word word = frame->words[frame->at++], *last = &r->word;
+			/* The lines of a snippet lie before those that import it. */
+			r->begins = r->jumped || r->total == 0 || word.file != last->file ||
+				    word.line < last->line || word.line > last->line + last->lines;
+			r->jumped = false;
+			r->word = word;
+			r->total++;
+			return true;
+		}
+		/* Of the last word only its place is looked at from here on. */
+		words_free(&frame->own);
+		r->depth--;
+	}
+	return false;
+}
+
+static void
+push_back(struct reader *r)
+{
+	r->pushed = true;
+}
+
+static int
+push_frame(struct reader *r, struct frame frame)
+{
+	if (r->depth == COREFILE_IMPORT_DEPTH) {
+		words_free(&frame.own);
+		return mistake(r, "imports nested deeper than %d: one of them imports itself?",
+		    COREFILE_IMPORT_DEPTH);
+	}
+	r->frames[r->depth++] = frame;
+	r->jumped = true;
+	return 0;
+}
+
+static int
+import_files(struct reader *r, const char *pattern)
+{
+	size_t wildcards = 0;
+	for (const char *c = pattern; *c; c++)
+		wildcards += strchr("*?[", *c) != NULL;
+	if (wildcards > 1)
+		return mistake(r, "import %.100s: one wildcard at most", pattern);
+	struct corefile_text *texts = NULL;
+	size_t count =
+	    r->import ? r->import(r->arg, pattern, r->corefile->files[r->word.file], &texts) : 0;
+	struct words words = { 0 };
+	int rc = 0;
+	if (count == 0)
+		note(r, pattern,
+		    xasprintf("import %s: no such file here: what it says is not in this report",
+			pattern));
+	for (size_t i = 0; i < count; i++) {
+		if (rc == 0 && words_read(&words, texts[i].text, texts[i].len,
+				   add_file(r->corefile, texts[i].name), COREFILE_WORDS_MAX) < 0)
+			rc = mistake(
+			    r, "import %s: more than %d words", pattern, COREFILE_WORDS_MAX);
+		free(texts[i].name);
+		free(texts[i].text);
+	}
+	free(texts);
+	if (rc < 0) {
+		words_free(&words);
+		return rc;
+	}
+	return push_frame(
+	    r, (struct frame){ .own = words, .words = words.items, .count = words.count });
+}
+
+/* `import X`: what follows is read from X first. The word `import` was read. */
+static int
+import_here(struct reader *r)
+{
+	if (r->total > COREFILE_WORDS_MAX)
+		return mistake(r, "more than %d words with what is imported", COREFILE_WORDS_MAX);
+	if (!next(r) || r->begins)
+		return mistake(r, "import: of what is missing");
+	char *pattern = expand(r, r->word.text);
+	int rc = 0;
+	size_t i = 0;
+	while (i < r->snippet_count && strcmp(r->snippets[i].name, pattern) != 0)
+		i++;
+	if (i < r->snippet_count)
+		rc = push_frame(r, (struct frame){ .words = r->snippets[i].words.items,
+				       .count = r->snippets[i].words.count });
+	else
+		rc = import_files(r, pattern);
+	free(pattern);
+	return rc;
+}
+
+/* The next word that is no import; 1, 0 at the end, or an error. */
+static int
+next_expanded(struct reader *r)
+{
+	while (next(r)) {
+		if (r->total > COREFILE_WORDS_MAX)
+			return mistake(
+			    r, "more than %d words with what is imported", COREFILE_WORDS_MAX);
+		if (strcmp(r->word.text, "import") != 0 || !r->begins)
+			return 1;
+		int rc = import_here(r);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static struct corefile_line
+line_new(struct reader *r)
+{
+	struct corefile_line line = { .file = r->corefile->files[r->word.file],
+		.line = r->word.line };
+	line_add(&line, expand(r, r->word.text));
+	return line;
+}
+
+static void
+line_free(struct corefile_line *line)
+{
+	for (size_t i = 0; i < line->count; i++)
+		free(line->words[i]);
+	free(line->words);
+}
+
+/* The line that goes on with the word that was read: a new one of the body, or the last. */
+static struct corefile_line *
+body_line(struct reader *r, struct corefile_directive *d, bool fresh)
+{
+	if (!fresh)
+		return &d->body[d->body_count - 1];
+	if ((d->body_count & (d->body_count - 1)) == 0)
+		d->body =
+		    xreallocarray(d->body, d->body_count ? 2 * d->body_count : 1, sizeof *d->body);
+	d->body[d->body_count] = (struct corefile_line){ .file = r->corefile->files[r->word.file],
+		.line = r->word.line };
+	return &d->body[d->body_count++];
+}
+
+/* A directive whose name was read, up to the end of its line or of its block. */
+static int
+read_directive(struct reader *r, struct corefile_block *block)
+{
+	if ((block->count & (block->count - 1)) == 0)
+		block->directives = xreallocarray(block->directives,
+		    block->count ? 2 * block->count : 1, sizeof *block->directives);
+	struct corefile_directive *d = &block->directives[block->count++];
+	*d = (struct corefile_directive){ .head = line_new(r) };
+	unsigned nesting = 0;
+	bool fresh = true;
+	int rc;
+	while ((rc = next_expanded(r)) == 1) {
+		const char *text = r->word.text;
+		bool begins = r->begins;
+		if (begins && nesting == 0) {
+			push_back(r);
+			return 0;
+		}
+		fresh = fresh || begins;
+		if (strcmp(text, "{") == 0) {
+			nesting++;
+			fresh = true;
+		} else if (strcmp(text, "}") == 0) {
+			if (nesting == 0)
+				return mistake(r, "a closing brace that no brace opened");
+			nesting--;
+			fresh = true;
+		} else if (nesting == 0) {
+			line_add(&d->head, expand(r, text));
+		} else {
+			line_add(body_line(r, d, fresh), expand(r, text));
+			fresh = false;
+		}
+	}
+	if (rc == 0 && nesting > 0)
+		return mistake(
+		    r, "%s at line %u: its brace is not closed", d->head.words[0], d->head.line);
+	return rc;
+}
+
+/* The directives of a block: up to its brace if it has one, else to the end. */
+static int
+read_directives(struct reader *r, struct corefile_block *block, bool braced)
+{
+	int rc;
+	while ((rc = next_expanded(r)) == 1) {
+		if (strcmp(r->word.text, "}") == 0) {
+			if (!braced)
+				return mistake(r, "a closing brace that no brace opened");
+			return 0;
+		}
+		rc = read_directive(r, block);
+		if (rc < 0)
+			return rc;
+	}
+	if (rc == 0 && braced)
+		return mistake(r, "the brace of %s at line %u is not closed",
+		    block->keys.count ? block->keys.words[0] : "", block->keys.line);
+	return rc;
+}
+
+/* The words of a snippet up to the brace that closes it, imports unread. */
+static int
+read_snippet(struct reader *r, const char *name)
+{
+	r->snippets = xreallocarray(r->snippets, r->snippet_count + 1, sizeof *r->snippets);
+	struct snippet *s = &r->snippets[r->snippet_count++];
+	/* Without the parentheses. */
+	*s = (struct snippet){ .name = xstrndup(name + 1, strlen(name) - 2) };
+	unsigned nesting = 0;
+	while (next(r)) {
+		if (strcmp(r->word.text, "}") == 0 && nesting-- == 0)
+			return 0;
+		nesting += strcmp(r->word.text, "{") == 0;
+		struct words *words = &s->words;
+		if ((words->count & (words->count - 1)) == 0)
+			words->items = xreallocarray(words->items,
+			    words->count ? 2 * words->count : 1, sizeof *words->items);
+		words->items[words->count] = r->word;
+		words->items[words->count++].text = xstrdup(r->word.text);
+	}
+	return mistake(r, "the brace of snippet %s is not closed", name);
+}
+
+/* A block's keys up to its brace, or to the end of their line; whether there was a brace. */
+static int
+read_keys(struct reader *r, struct corefile_line *keys, bool *braced)
+{
+	bool another = true;
+	int rc;
+	do {
+		if (strcmp(r->word.text, "{") == 0) {
+			*braced = true;
+			return keys->count ? 0 : mistake(r, "a brace without a zone before it");
+		}
+		if (strcmp(r->word.text, "}") == 0)
+			return mistake(r, "a closing brace that no brace opened");
+		if (keys->count > 0 && r->begins && !another) {
+			push_back(r);
+			return 0;
+		}
+		char *word = expand(r, r->word.text);
+		size_t len = strlen(word);
+		another = len > 0 && word[len - 1] == ',';
+		if (another)
+			word[len - 1] = '\0';
+		if (*word != '\0')
+			line_add(keys, word);
+		else
+			free(word);
+	} while ((rc = next_expanded(r)) == 1);
+	return rc;
+}
+
+static int
+read_block(struct reader *r)
+{
+	struct corefile *c = r->corefile;
+	if ((c->count & (c->count - 1)) == 0)
+		c->blocks =
+		    xreallocarray(c->blocks, c->count ? 2 * c->count : 1, sizeof *c->blocks);
+	struct corefile_block *block = &c->blocks[c->count++];
+	*block = (struct corefile_block){ .keys = { .file = c->files[r->word.file],
+					      .line = r->word.line } };
+	bool braced = false;
+	int rc = read_keys(r, &block->keys, &braced);
+	if (rc < 0)
+		return rc;
+	const char *first = block->keys.count ? block->keys.words[0] : "";
+	size_t len = strlen(first);
+	if (braced && block->keys.count == 1 && len > 2 && first[0] == '(' &&
+	    first[len - 1] == ')') {
+		rc = read_snippet(r, first);
+		line_free(&block->keys);
+		c->count--;
+		return rc;
+	}
+	return read_directives(r, block, braced);
+}
+
+int
+corefile_read(struct corefile *corefile, const char *name, const char *text, size_t len,
+    corefile_import import, void *arg, struct corefile_error *error)
+{
+	*corefile = (struct corefile){ 0 };
+	*error = (struct corefile_error){ 0 };
+	struct reader r = { .corefile = corefile, .error = error, .import = import, .arg = arg };
+	struct words words = { 0 };
+	int rc = 0;
+	unsigned file = add_file(corefile, name);
+	if (len > COREFILE_BYTES_MAX)
+		rc = mistake(&r, "larger than %d bytes", COREFILE_BYTES_MAX);
+	else if (words_read(&words, text, len, file, COREFILE_WORDS_MAX) < 0)
+		rc = mistake(&r, "more than %d words", COREFILE_WORDS_MAX);
+	r.frames[r.depth++] =
+	    (struct frame){ .own = words, .words = words.items, .count = words.count };
+	while (rc >= 0 && (rc = next_expanded(&r)) == 1)
+		rc = read_block(&r);
+	while (r.depth > 0)
+		words_free(&r.frames[--r.depth].own);
+	for (size_t i = 0; i < r.snippet_count; i++) {
+		free(r.snippets[i].name);
+		words_free(&r.snippets[i].words);
+	}
+	free(r.snippets);
+	return rc;
+}
+
+void
+corefile_free(struct corefile *corefile)
+{
+	for (size_t i = 0; i < corefile->count; i++) {
+		struct corefile_block *block = &corefile->blocks[i];
+		for (size_t k = 0; k < block->count; k++) {
+			struct corefile_directive *d = &block->directives[k];
+			line_free(&d->head);
+			for (size_t n = 0; n < d->body_count; n++)
+				line_free(&d->body[n]);
+			free(d->body);
+		}
+		free(block->directives);
+		line_free(&block->keys);
+	}
+	for (size_t i = 0; i < corefile->note_count; i++)
+		line_free(&corefile->notes[i]);
+	for (size_t i = 0; i < corefile->file_count; i++)
+		free(corefile->files[i]);
+	free(corefile->files);
+	free(corefile->notes);
+	free(corefile->blocks);
+	*corefile = (struct corefile){ 0 };
+}

@@ -1,0 +1,88 @@
+/*
+ * A CoreDNS configuration as text, read as CoreDNS reads it.
+ *
+ *	(logged) {                 a snippet, put in wherever it is imported
+ *	    log
+ *	}
+ *	corp.example:53 lab. {     a server block: keys, then directives
+ *	    import logged
+ *	    forward . 10.0.0.53 {  a directive: its words, then the lines of its block
+ *	        max_fails 3
+ *	    }
+ *	}
+ *	import custom/?.server     the text of files, by the caller
+ *
+ * Words are separated by blanks; "..." holds blanks and newlines, \" is a quote in it; # begins a
+ * comment where a word could begin. {$NAME} and {%NAME%} stand for environment variables. Without
+ * braces the whole file is one server block.
+ *
+ * Reading costs time and memory linear in the words that are read, imports included, and those are
+ * at most COREFILE_WORDS_MAX: a snippet that imports another ten times, and so on, is an error.
+ */
+#ifndef KUBEDNS_MIGRATE_COREFILE_H
+#define KUBEDNS_MIGRATE_COREFILE_H
+
+#include <stddef.h>
+
+enum {
+	COREFILE_BYTES_MAX = 4 << 20, /* of each text */
+	COREFILE_WORDS_MAX = 200000,
+	COREFILE_IMPORT_DEPTH = 16,
+};
+
+/* Words that stand on one line, after imports; `file` lives as long as the corefile. */
+struct corefile_line {
+	const char *file;
+	unsigned line;
+	char **words;
+	size_t count;
+};
+
+/* head.words[0] is the plugin's name; `body` are the lines of its block, inner braces left out. */
+struct corefile_directive {
+	struct corefile_line head;
+	struct corefile_line *body;
+	size_t body_count;
+};
+
+struct corefile_block {
+	struct corefile_line keys;
+	struct corefile_directive *directives;
+	size_t count;
+};
+
+struct corefile {
+	struct corefile_block *blocks;
+	size_t count;
+	struct corefile_line *notes; /* imports that matched nothing, variables that are not set: */
+	size_t note_count;           /* words[0] is what, words[1] a sentence */
+	char **files;
+	size_t file_count;
+};
+
+struct corefile_error {
+	const char *file; /* lives as long as the corefile */
+	unsigned line;
+	char reason[200];
+};
+
+struct corefile_text {
+	char *name, *text; /* allocated; the reader frees them */
+	size_t len;
+};
+
+/* The files that `pattern` means, read. The caller of corefile_read says what a file is. Allocates
+ * `*texts`, which the reader frees; returns their number. */
+typedef size_t (*corefile_import)(
+    void *arg, const char *pattern, const char *from, struct corefile_text **texts);
+
+/*
+ * Reads `len` bytes of `text`, which is called `name` in lines and errors. 0, or -EINVAL with
+ * `error` filled; in either case the caller frees with corefile_free.
+ */
+int corefile_read(struct corefile *corefile, const char *name, const char *text, size_t len,
+    corefile_import import, void *arg, struct corefile_error *error);
+
+void corefile_free(struct corefile *corefile);
+
+#endif

@@ -1,0 +1,88 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/migrate/corefile_lex.h"
+#include "lib/xalloc.h"
+
+static bool
+is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f' ||
+	       c == '\0';
+}
+
+/* The quoted word whose text begins at `*at`; leaves `*at` behind its closing quote. */
+static struct word
+quoted_word(const char *text, size_t len, size_t *at, unsigned line)
+{
+	char *out = xmalloc(len - *at + 1);
+	size_t n = 0;
+	unsigned lines = 0;
+	for (; *at < len && text[*at] != '"'; ++*at) {
+		if (text[*at] == '\\' && *at + 1 < len && text[*at + 1] == '"')
+			++*at;
+		lines += text[*at] == '\n';
+		if (text[*at] != '\0')
+			out[n++] = text[*at];
+	}
+	if (*at < len)
+		++*at;
+	out[n] = '\0';
+	return (struct word){ .text = xreallocarray(out, n + 1, 1), .line = line, .lines = lines };
+}
+
+static struct word
+plain_word(const char *text, size_t len, size_t *at, unsigned line)
+{
+	size_t begin = *at;
+	while (*at < len && !is_blank(text[*at]))
+		++*at;
+	return (struct word){ .text = xstrndup(text + begin, *at - begin), .line = line };
+}
+
+int
+words_read(struct words *words, const char *text, size_t len, unsigned file, size_t max)
+{
+	size_t at = 0, room = words->count;
+	unsigned line = 1;
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+		at = 3;
+	while (at < len) {
+		if (is_blank(text[at])) {
+			line += text[at++] == '\n';
+			continue;
+		}
+		if (text[at] == '#') {
+			while (at < len && text[at] != '\n')
+				at++;
+			continue;
+		}
+		if (words->count == max)
+			return -E2BIG;
+		if (words->count == room) {
+			room = room ? 2 * room : 64;
+			words->items = xreallocarray(words->items, room, sizeof *words->items);
+		}
+		struct word word;
+		if (text[at] == '"') {
+			at++;
+			word = quoted_word(text, len, &at, line);
+		} else {
+			word = plain_word(text, len, &at, line);
+		}
+		word.file = file;
+		line += word.lines;
+		words->items[words->count++] = word;
+	}
+	return 0;
+}
+
+void
+words_free(struct words *words)
+{
+	for (size_t i = 0; i < words->count; i++)
+		free(words->items[i].text);
+	free(words->items);
+	*words = (struct words){ 0 };
+}

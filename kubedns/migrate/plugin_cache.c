@@ -1,0 +1,78 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/migrate/plugins.h"
+
+/* A duration in seconds as CoreDNS writes it (30, 30s, 10m, 1h), or -1. */
+static long
+seconds(const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+	long unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
+	bool ok = end != text && n >= 0 && n < 1000000 && (*end == '\0' || end[1] == '\0') &&
+		  strchr("smh", *end);
+	return ok ? n * unit : -1;
+}
+
+static void
+read_success(struct scope *scope, const struct corefile_line *line)
+{
+	long size = line->count > 1 ? strtol(line->words[1], NULL, 10) : 0;
+	if (size > 0 && size <= 1000000)
+		report_flag(scope->report, PROGRAM_DNSMASQ, "--cache-size=%ld", size);
+	report_line(scope->report, line, VERDICT_CHANGES,
+	    "dnsmasq's --cache-size, in records; times are the records' own, bounded by "
+	    "--max-cache-ttl and --min-cache-ttl. Some 100 bytes a record: see the memory limit");
+}
+
+static void
+read_stale(struct scope *scope, const struct corefile_line *line)
+{
+	long time = 3600;
+	for (size_t i = 1; i < line->count; i++)
+		if (seconds(line->words[i]) > 0)
+			time = seconds(line->words[i]);
+	report_flag(scope->report, PROGRAM_DNSMASQ, "--use-stale-cache=%ld", time);
+	report_line(scope->report, line, VERDICT_CARRIED, "dnsmasq's --use-stale-cache=%ld", time);
+}
+
+static const struct plugin_option options[] = {
+	{ "denial", VERDICT_CHANGES,
+	    "--no-negcache in the manifest: no denial is cached, so that a new name is seen at "
+	    "once" },
+	{ "prefetch", VERDICT_NONE,
+	    "no prefetch; --use-stale-cache answers at once and asks behind" },
+	{ "servfail", VERDICT_CHANGES, "no failure is cached; questions in flight are asked once" },
+	{ "disable", VERDICT_CHANGES,
+	    "the front topology does not cache the cluster's names at all; denials are never "
+	    "cached" },
+	{ "keepttl", VERDICT_NONE, "a cached record's TTL counts down" },
+};
+
+/* cache [TTL] [ZONE...] { ... } */
+void
+plugin_cache(struct scope *scope, const struct corefile_directive *d)
+{
+	const struct corefile_line *line = &d->head;
+	long ttl = line->count > 1 ? seconds(line->words[1]) : -1;
+	if (ttl > 0)
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "dnsmasq caches, as long as a record says; --max-cache-ttl=%ld would bound it "
+		    "as here",
+		    ttl);
+	else
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "dnsmasq caches, as long as a record says");
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *option = &d->body[i];
+		if (strcmp(option->words[0], "success") == 0)
+			read_success(scope, option);
+		else if (strcmp(option->words[0], "serve_stale") == 0)
+			read_stale(scope, option);
+		else if (!plugins_option(
+			     scope->report, option, options, sizeof options / sizeof *options))
+			report_line(
+			    scope->report, option, VERDICT_NONE, "not known; see cache's manual");
+	}
+}

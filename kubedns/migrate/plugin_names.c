@@ -1,0 +1,225 @@
+/* Plugins that make up answers of their own: hosts, rewrite, template. dnsmasq has some of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/migrate/plugins.h"
+#include "lib/xalloc.h"
+
+static const struct plugin_option hosts_options[] = {
+	{ "ttl", VERDICT_CHANGES,
+	    "dnsmasq's --local-ttl=SECONDS is for all such names; 0 without" },
+	{ "no_reverse", VERDICT_CHANGES,
+	    "--host-record answers the reverse name too; --address=/NAME/ADDRESS does not, and "
+	    "holds "
+	    "for every name below it" },
+	{ "reload", VERDICT_CHANGES, "a change of these names is a change of flags: a rollout" },
+	{ "fallthrough", VERDICT_CARRIED, "names that are not here are looked up as all others" },
+};
+
+/* `ADDRESS NAME...`, a line of a hosts file. */
+static void
+read_host(struct scope *scope, const struct corefile_line *line)
+{
+	char *names = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&names, &len);
+	bool cluster = false, wrong = line->count < 2;
+	for (size_t i = 1; i < line->count; i++) {
+		char *name = plugins_zone(line->words[i]);
+		if (name == NULL || strchr(name, ',') || strcmp(name, ".") == 0)
+			wrong = true;
+		else {
+			fprintf(f, "%s,", name);
+			cluster = cluster || plugins_in_cluster(scope->report, name);
+		}
+		free(name);
+	}
+	fclose(f);
+	if (wrong) {
+		report_line(scope->report, line, VERDICT_NONE, "an address and names are wanted");
+	} else {
+		report_flag(
+		    scope->report, PROGRAM_DNSMASQ, "--host-record=%s%s", names, line->words[0]);
+		if (cluster)
+			report_needs_classic(scope->report);
+		report_line(scope->report, line, cluster ? VERDICT_CHANGES : VERDICT_CARRIED, "%s",
+		    cluster ? "dnsmasq's --host-record; for a name of the cluster's domain in the "
+			      "classic topology only"
+			    : "dnsmasq's --host-record");
+	}
+	free(names);
+}
+
+/* hosts [FILE [ZONE...]] { ... } */
+void
+plugin_hosts(struct scope *scope, const struct corefile_directive *d)
+{
+	bool falls = false;
+	for (size_t i = 0; i < d->body_count; i++)
+		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
+	if (d->head.count > 1 && strchr(d->head.words[1], '/')) {
+		report_flag(scope->report, PROGRAM_DNSMASQ, "--addn-hosts=%s", d->head.words[1]);
+		report_line(scope->report, &d->head, VERDICT_CHANGES,
+		    "dnsmasq's --addn-hosts; mount the file into the container dnsmasq at that "
+		    "path. "
+		    "dnsmasq reads it again when the nanny sends it SIGHUP");
+	} else {
+		report_line(scope->report, &d->head, falls ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "%s",
+		    falls
+			? "dnsmasq's --host-record, a flag for each line"
+			: "dnsmasq's --host-record, a flag for each line; a name that is not here "
+			  "is looked up as all others, where CoreDNS said NXDOMAIN");
+	}
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *line = &d->body[i];
+		struct addr addr;
+		if (addr_parse(line->words[0], &addr) == 0)
+			read_host(scope, line);
+		else if (!plugins_option(scope->report, line, hosts_options,
+			     sizeof hosts_options / sizeof *hosts_options))
+			report_line(scope->report, line, VERDICT_NONE,
+			    "neither an address and names nor an option of hosts");
+	}
+}
+
+/* rewrite [continue|stop] name [exact] FROM TO: the only one that dnsmasq can be told, and only with an
+ * address. True when it was of that kind. */
+static bool
+read_exact(struct scope *scope, const struct corefile_line *line, size_t at)
+{
+	size_t left = line->count - at;
+	if (left >= 4 && strcmp(line->words[at + 1], "exact") == 0) {
+		at++;
+		left--;
+	}
+	if (left < 3 || strcmp(line->words[at], "name") != 0)
+		return false;
+	char *from = plugins_zone(line->words[at + 1]), *to = plugins_zone(line->words[at + 2]);
+	bool ok = from != NULL && to != NULL && strchr(from, '.') && strchr(to, '.');
+	if (ok && plugins_in_cluster(scope->report, from))
+		report_line(scope->report, line, VERDICT_NONE,
+		    "a Service %s of type ExternalName with externalName %s answers that name with "
+		    "a "
+		    "CNAME",
+		    from, to);
+	else if (ok)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "no rewriting: give dnsmasq --host-record=%s,ADDRESS with the %s %s has (a "
+		    "Service's "
+		    "cluster IP stays while the Service does)",
+		    from,
+		    plugins_in_cluster(scope->report, to) ? "cluster IP that the Service of"
+							  : "address that",
+		    to);
+	free(from);
+	free(to);
+	return ok;
+}
+
+void
+plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
+{
+	const struct corefile_line *line = &d->head;
+	size_t at = 1;
+	if (at < line->count &&
+	    (strcmp(line->words[at], "stop") == 0 || strcmp(line->words[at], "continue") == 0))
+		at++;
+	const char *what = at < line->count ? line->words[at] : "";
+	const char *how = at + 1 < line->count ? line->words[at + 1] : "";
+	static const char *const kinds[] = { "prefix", "suffix", "substring", "regex" };
+	bool pattern = false;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		pattern = pattern || strcmp(how, kinds[i]) == 0;
+	if (strcmp(what, "ttl") == 0)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "kubedns's --ttl for the cluster's names, dnsmasq's --min-cache-ttl and "
+		    "--max-cache-ttl for all others; not by name");
+	else if (strcmp(what, "name") == 0 && pattern)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "no rewriting by pattern: ExternalName Services or --host-record for the names "
+		    "that are in use, or " PLUGIN_KEEP_COREDNS);
+	else if (strcmp(what, "name") != 0 || !read_exact(scope, line, at))
+		report_line(scope->report, line, VERDICT_NONE,
+		    "no rewriting of this kind: " PLUGIN_KEEP_COREDNS);
+	for (size_t i = 0; i < d->body_count; i++)
+		report_line(scope->report, &d->body[i], VERDICT_NONE, "part of the rewrite above");
+}
+
+/* The word after `name` in the directive's block, or NULL. */
+static const char *
+body_value(const struct corefile_directive *d, const char *name)
+{
+	for (size_t i = 0; i < d->body_count; i++)
+		if (strcmp(d->body[i].words[0], name) == 0 && d->body[i].count > 1)
+			return d->body[i].words[1];
+	return NULL;
+}
+
+/* The address of `answer "{{ .Name }} 60 IN A 192.0.2.1"`, into `text`; false when it is none or depends
+ * on the question. */
+static bool
+constant_address(const char *answer, char text[ADDR_TEXT_MAX])
+{
+	struct addr addr;
+	const char *last = answer ? strrchr(answer, ' ') : NULL;
+	if (last == NULL || strstr(last, "{{") || addr_parse(last + 1, &addr) < 0)
+		return false;
+	addr_format(&addr, text);
+	return true;
+}
+
+static void
+template_body(struct scope *scope, const struct corefile_directive *d, enum verdict verdict)
+{
+	for (size_t i = 0; i < d->body_count; i++)
+		report_line(scope->report, &d->body[i], verdict, "part of the template above");
+}
+
+/* template CLASS TYPE [ZONE...] { ... } */
+void
+plugin_template(struct scope *scope, const struct corefile_directive *d)
+{
+	const struct corefile_line *line = &d->head;
+	const char *type = line->count > 2 ? line->words[2] : "";
+	const char *rcode = body_value(d, "rcode"), *match = body_value(d, "match");
+	const char *answer = body_value(d, "answer");
+	size_t zones = line->count > 3 ? line->count - 3 : scope->count;
+	char **names = line->count > 3 ? line->words + 3 : scope->zones;
+	char address[ADDR_TEXT_MAX];
+	bool any = strcasecmp(type, "ANY") == 0, everything = true, below = true;
+	for (size_t i = 0; i < zones; i++) {
+		char *zone = plugins_zone(names[i]);
+		everything = everything && zone && strcmp(zone, ".") == 0;
+		below = below && zone && strcmp(zone, ".") != 0 &&
+			!plugins_in_cluster(scope->report, zone);
+		free(zone);
+	}
+	everything = everything && (match == NULL || strcmp(match, ".*") == 0);
+	bool constant = constant_address(answer, address);
+	bool denies = answer == NULL && rcode && strcasecmp(rcode, "NXDOMAIN") == 0 && any;
+	enum verdict verdict = VERDICT_CHANGES;
+	if (answer == NULL && strcasecmp(type, "AAAA") == 0 && everything) {
+		report_flag(scope->report, PROGRAM_DNSMASQ, "--filter-AAAA");
+		report_line(scope->report, line, verdict,
+		    "dnsmasq's --filter-AAAA: NOERROR without an address for every name outside; "
+		    "the "
+		    "cluster's Services have AAAA only where they have an IPv6 address");
+	} else if (match == NULL && below && zones > 0 && (denies || constant)) {
+		for (size_t i = 0; i < zones; i++) {
+			char *zone = plugins_zone(names[i]);
+			report_flag(scope->report, PROGRAM_DNSMASQ, "--address=/%s/%s", zone,
+			    denies ? "" : address);
+			free(zone);
+		}
+		report_line(scope->report, line, verdict, "%s",
+		    denies
+			? "dnsmasq's --address=/ZONE/: no such name, for the zone and all below it"
+			: "dnsmasq's --address=/ZONE/ADDRESS, for the zone and all names below it");
+	} else {
+		verdict = VERDICT_NONE;
+		report_line(scope->report, line, verdict,
+		    "answers that depend on the question: " PLUGIN_KEEP_COREDNS);
+	}
+	template_body(scope, d, verdict);
+}

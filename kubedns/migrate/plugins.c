@@ -1,0 +1,328 @@
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/migrate/plugins.h"
+#include "lib/dname.h"
+#include "lib/xalloc.h"
+
+/* Where a plugin's words say more than its name, `read`; else the verdict on all of its lines. */
+struct plugin {
+	const char *name;
+	void (*read)(struct scope *scope, const struct corefile_directive *d);
+	enum verdict verdict;
+	const char *sentence;
+};
+
+#define CARRIED .verdict = VERDICT_CARRIED, .sentence
+#define CHANGES .verdict = VERDICT_CHANGES, .sentence
+#define NONE    .verdict = VERDICT_NONE, .sentence
+#define OTHER_ZONE                                                                                 \
+	"no zones of other kinds: run a name server for it and make its address a stub domain"
+#define OTHER_TRANSPORT                                                                            \
+	"UDP and TCP only: leave a CoreDNS or a proxy in front of it for clients that speak this"
+#define NOTHING_TO_SET "nothing to set here"
+
+/* The plugins of CoreDNS 1.14's default build, in alphabetical order, and some of older ones. */
+static const struct plugin table[] = {
+	{ "acl", NONE = "a NetworkPolicy says who may ask" },
+	{ "any", CARRIED = "ANY is always answered with little (RFC 8482)" },
+	{ "auto", NONE = OTHER_ZONE },
+	{ "autopath", CHANGES =
+			  "the client walks its search list; names that do not exist are answered "
+			  "in microseconds. ndots: 1 in a pod's dnsConfig saves the packets" },
+	{ "azure", NONE = OTHER_ZONE },
+	{ "bind", CHANGES =
+		      "--dns-bind-address of kubedns, --listen-address of dnsmasq; in a pod all "
+		      "addresses are the pod's" },
+	{ "bufsize", CHANGES =
+			 "1232 bytes always (DNS flag day 2020); a client that offers less gets "
+			 "less" },
+	{ "cache", plugin_cache, 0, NULL },
+	{ "cancel", CARRIED = "dnsmasq and kubedns have time limits of their own" },
+	{ "chaos",
+	    CARRIED = "dig ch txt version.bind, and hostname.bind for the pod's name, always" },
+	{ "clouddns", NONE = OTHER_ZONE },
+	{ "debug", CARRIED = "no crash is hidden; -v=3 logs more" },
+	{ "dns64", NONE = "no synthesis: " PLUGIN_KEEP_COREDNS },
+	{ "dnssec",
+	    NONE = "the cluster's zone is not signed; dnsmasq's --dnssec validates others" },
+	{ "dnstap",
+	    NONE = "dnsmasq's --log-queries=extra writes each question and answer to the log" },
+	{ "erratic", NONE = "a plugin for tests" },
+	{ "errors", CARRIED = "mistakes and failures are always logged" },
+	{ "etcd", NONE = OTHER_ZONE },
+	{ "federation", CHANGES = "the ConfigMap's key federations: NAME=DOMAIN,..." },
+	{ "file", NONE = OTHER_ZONE },
+	{ "forward", plugin_forward, 0, NULL },
+	{ "geoip", NONE = NOTHING_TO_SET ": answers do not depend on where a client is" },
+	{ "grpc", NONE = OTHER_TRANSPORT },
+	{ "grpc_server", NONE = OTHER_TRANSPORT },
+	{ "header", NONE = "the flags of an answer are as the DNS specification says" },
+	{ "health",
+	    CARRIED = "/healthz of each container; lameduck is --drain, which the manifest sets" },
+	{ "hosts", plugin_hosts, 0, NULL },
+	{ "https", NONE = OTHER_TRANSPORT },
+	{ "https3", NONE = OTHER_TRANSPORT },
+	{ "k8s_external", NONE = "no external names of Services: " PLUGIN_KEEP_COREDNS },
+	{ "kubernetes", plugin_kubernetes, 0, NULL },
+	{ "loadbalance", CARRIED = "the order of addresses turns from answer to answer, always" },
+	{ "local", CARRIED = "dnsmasq answers for localhost itself" },
+	{ "log",
+	    CHANGES = "dnsmasq's --log-queries after its --, for every question; not by class" },
+	{ "loop", CARRIED =
+		      "--dns-loop-detect is in the manifest; an upstream that is ourselves is "
+		      "refused with a message" },
+	{ "metadata", CARRIED = NOTHING_TO_SET },
+	{ "minimal", CARRIED = "answers hold what was asked for and no more, always" },
+	{ "multisocket",
+	    CARRIED = "a socket for each of --threads, by the CPUs that the pod may use" },
+	{ "nomad", NONE = OTHER_ZONE },
+	{ "nsid", CARRIED = "dig ch txt hostname.bind says which pod answered" },
+	{ "on", NONE = "no commands are run at events" },
+	{ "pprof", CARRIED = NOTHING_TO_SET ": /metrics has memory and CPU" },
+	{ "prometheus", CHANGES =
+			    "ports 10055, 10056 and 10054 in place of 9153; --coredns-metrics adds "
+			    "the names that CoreDNS's dashboards read" },
+	{ "proxy", NONE = "as forward, which took its place in CoreDNS 1.5" },
+	{ "proxyproto", NONE = "clients are known by the addresses that their packets have" },
+	{ "quic", NONE = OTHER_TRANSPORT },
+	{ "ready",
+	    CARRIED = "/readiness of kubedns and of the nanny, which the manifest's probes ask" },
+	{ "reload", CARRIED = "the ConfigMap is always followed; flags change with a rollout" },
+	{ "rewrite", plugin_rewrite, 0, NULL },
+	{ "root", CARRIED = NOTHING_TO_SET },
+	{ "route53", NONE = OTHER_ZONE },
+	{ "secondary", NONE = OTHER_ZONE },
+	{ "shed", CARRIED = "what is more than it can answer is dropped and counted, always" },
+	{ "sign", NONE = OTHER_ZONE },
+	{ "template", plugin_template, 0, NULL },
+	{ "timeouts", CARRIED = "TCP connections have bounds in number and time, always" },
+	{ "tls", NONE = OTHER_TRANSPORT },
+	{ "trace", NONE = "no tracing; the histograms of /metrics say how long answers take" },
+	{ "transfer", NONE = "no zone transfers; kubedns --print-zone prints the zone" },
+	{ "tsig", NONE = "no signed messages: nothing here can be changed by DNS" },
+	{ "view", NONE = "one answer for every client: a second Deployment with other settings, "
+			 "or " PLUGIN_KEEP_COREDNS },
+	{ "whoami", NONE = "a plugin for tests" },
+};
+
+bool
+plugins_option(struct report *report, const struct corefile_line *line,
+    const struct plugin_option *options, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(line->words[0], options[i].name) == 0) {
+			report_line(report, line, options[i].verdict, "%s", options[i].sentence);
+			return true;
+		}
+	return false;
+}
+
+bool
+plugins_in_cluster(const struct report *report, const char *zone)
+{
+	const char *domain = report_known_domain(report);
+	size_t len = strlen(zone), suffix = strlen(domain);
+	return len >= suffix && strcmp(zone + len - suffix, domain) == 0 &&
+	       (len == suffix || zone[len - suffix - 1] == '.');
+}
+
+/* `10.1.0.0/16` as its reverse zone; NULL when it is none that ends at a byte. */
+static char *
+network_zone(const char *word)
+{
+	char text[ADDR_TEXT_MAX];
+	const char *slash = strchr(word, '/');
+	struct addr addr;
+	char *end;
+	if (slash == NULL || slash[1] == '\0' || (size_t)(slash - word) >= sizeof text)
+		return NULL;
+	memcpy(text, word, (size_t)(slash - word));
+	text[slash - word] = '\0';
+	long bits = strtol(slash + 1, &end, 10);
+	if (*end || bits < 8 || bits > 24 || bits % 8 || addr_parse(text, &addr) < 0 ||
+	    addr.family != AF_INET)
+		return NULL;
+	if (bits == 8)
+		return xasprintf("%d.in-addr.arpa", addr.bytes[0]);
+	if (bits == 16)
+		return xasprintf("%d.%d.in-addr.arpa", addr.bytes[1], addr.bytes[0]);
+	return xasprintf("%d.%d.%d.in-addr.arpa", addr.bytes[2], addr.bytes[1], addr.bytes[0]);
+}
+
+char *
+plugins_zone(const char *word)
+{
+	struct dname name;
+	const char *scheme = strstr(word, "://");
+	if (scheme != NULL)
+		word = scheme + 3;
+	if (strchr(word, '/'))
+		return network_zone(word);
+	size_t len = strcspn(word, ":");
+	char *zone = xstrndup(word, len);
+	while (len > 0 && zone[len - 1] == '.')
+		zone[--len] = '\0';
+	if (len == 0) {
+		free(zone);
+		return xstrdup(".");
+	}
+	for (char *c = zone; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	if (dname_from_text(&name, zone) < 0) {
+		free(zone);
+		return NULL;
+	}
+	return zone;
+}
+
+bool
+plugins_reverse(const char *zone)
+{
+	size_t len = strlen(zone);
+	return len >= 4 && strcmp(zone + len - 4, "arpa") == 0;
+}
+
+static void
+read_directive(struct scope *scope, const struct corefile_directive *d)
+{
+	const struct corefile_line *line = &d->head;
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		const struct plugin *p = &table[i];
+		if (strcmp(p->name, line->words[0]) != 0)
+			continue;
+		if (p->read != NULL) {
+			p->read(scope, d);
+			return;
+		}
+		report_line(scope->report, line, p->verdict, "%s", p->sentence);
+		if (strcmp(p->name, "log") == 0)
+			report_flag(scope->report, PROGRAM_DNSMASQ, "--log-queries");
+		for (size_t k = 0; k < d->body_count; k++)
+			report_line(
+			    scope->report, &d->body[k], p->verdict, "part of %s above", p->name);
+		return;
+	}
+	report_line(scope->report, line, VERDICT_NONE,
+	    "not a plugin of CoreDNS's default build: " PLUGIN_KEEP_COREDNS);
+	for (size_t k = 0; k < d->body_count; k++)
+		report_line(
+		    scope->report, &d->body[k], VERDICT_NONE, "part of %s above", line->words[0]);
+}
+
+/* Whether a word of the line is of NodeLocal DNSCache: its address, or a variable of its manifest. */
+static bool
+names_node_cache(const struct corefile_line *line)
+{
+	for (size_t i = 0; i < line->count; i++)
+		if (strncmp(line->words[i], "169.254.", 8) == 0 ||
+		    strncmp(line->words[i], "__PILLAR__", 10) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_node_cache(const struct corefile_block *block)
+{
+	for (size_t i = 0; i < block->count; i++)
+		if (strcmp(block->directives[i].head.words[0], "bind") == 0 &&
+		    names_node_cache(&block->directives[i].head))
+			return true;
+	return false;
+}
+
+static void
+read_node_cache(struct report *report, const struct corefile_block *block)
+{
+	report_line(report, &block->keys, VERDICT_CARRIED,
+	    "NodeLocal DNSCache's own: leave its DaemonSet and its Corefile as they are. It asks "
+	    "the "
+	    "Service kube-dns, whose address stays");
+	for (size_t i = 0; i < block->count; i++) {
+		const struct corefile_directive *d = &block->directives[i];
+		report_line(report, &d->head, VERDICT_CARRIED, "stays in NodeLocal DNSCache");
+		for (size_t k = 0; k < d->body_count; k++)
+			report_line(
+			    report, &d->body[k], VERDICT_CARRIED, "stays in NodeLocal DNSCache");
+	}
+}
+
+/* The keys of a block: what is not a plain zone at port 53 gets a verdict of its own. */
+static void
+read_keys(struct scope *scope, const struct corefile_line *keys)
+{
+	enum verdict verdict = VERDICT_CARRIED;
+	const char *sentence = "a server block; its zones are below";
+	for (size_t i = 0; i < keys->count; i++) {
+		const char *word = keys->words[i], *port = strrchr(word, ':');
+		char *zone = plugins_zone(word);
+		if (zone == NULL) {
+			verdict = VERDICT_NONE;
+			sentence =
+			    "a network whose length is not 8, 16 or 24, or no name: write the "
+			    "reverse zones out";
+		} else {
+			scope->zones[scope->count++] = zone;
+		}
+		if (strstr(word, "://") && strncmp(word, "dns://", 6) != 0) {
+			verdict = VERDICT_NONE;
+			sentence = OTHER_TRANSPORT;
+		} else if (port && port[1] != '/' && strcmp(port, ":53") != 0 &&
+			   strchr(word, '/') == NULL && verdict == VERDICT_CARRIED) {
+			verdict = VERDICT_CHANGES;
+			sentence =
+			    "one port for all zones: 53 in the pod, and the Service's targetPort "
+			    "with it";
+		}
+	}
+	report_line(scope->report, keys, verdict, "%s", sentence);
+}
+
+/* The cluster's domain: the first zone of the first directive kubernetes, or of its block. What is said
+ * of other names depends on it. */
+static void
+find_domain(struct report *report, const struct corefile *corefile)
+{
+	for (size_t i = 0; i < corefile->count; i++) {
+		const struct corefile_block *block = &corefile->blocks[i];
+		for (size_t k = 0; k < block->count; k++) {
+			const struct corefile_line *head = &block->directives[k].head;
+			if (strcmp(head->words[0], "kubernetes") != 0)
+				continue;
+			const struct corefile_line *zones = head->count > 1 ? head : &block->keys;
+			for (size_t n = head->count > 1; n < zones->count; n++) {
+				char *zone = plugins_zone(zones->words[n]);
+				if (zone && strcmp(zone, ".") != 0 && !plugins_reverse(zone))
+					report_domain(report, zone);
+				free(zone);
+			}
+		}
+	}
+}
+
+void
+plugins_read(struct report *report, const struct corefile *corefile)
+{
+	find_domain(report, corefile);
+	for (size_t i = 0; i < corefile->note_count; i++) {
+		const struct corefile_line *note = &corefile->notes[i];
+		struct corefile_line what = { note->file, note->line, note->words, 1 };
+		report_line(report, &what, VERDICT_NONE, "%s", note->words[1]);
+	}
+	for (size_t i = 0; i < corefile->count; i++) {
+		const struct corefile_block *block = &corefile->blocks[i];
+		if (is_node_cache(block)) {
+			read_node_cache(report, block);
+			continue;
+		}
+		struct scope scope = { .report = report,
+			.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
+		read_keys(&scope, &block->keys);
+		for (size_t k = 0; k < block->count; k++)
+			read_directive(&scope, &block->directives[k]);
+		for (size_t k = 0; k < scope.count; k++)
+			free(scope.zones[k]);
+		free(scope.zones);
+	}
+}

@@ -1,0 +1,56 @@
+/*
+ * What --migrate found: for each line of the old configuration a verdict, and what to apply instead.
+ *
+ * The output is a YAML stream: the report as comments, the ConfigMap kube-dns, and a kustomization
+ * over conf/kubernetes with the flags.
+ */
+#ifndef KUBEDNS_MIGRATE_REPORT_H
+#define KUBEDNS_MIGRATE_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "kubedns/migrate/corefile.h"
+#include "lib/addr.h"
+
+enum verdict {
+	VERDICT_CARRIED, /* means the same here */
+	VERDICT_CHANGES, /* carried over, and something is different: the sentence says what */
+	VERDICT_NONE,    /* no equivalent: the sentence says what to do */
+	VERDICT_COUNT,
+};
+
+enum program { PROGRAM_KUBEDNS, PROGRAM_DNSMASQ, PROGRAM_COUNT };
+
+struct report;
+
+struct report *report_new(void);
+void report_free(struct report *report);
+
+/* One line of the old configuration and what becomes of it. */
+void report_line(struct report *report, const struct corefile_line *line, enum verdict verdict,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* A flag to add, once; dnsmasq's take the place of one that the manifest has. */
+void report_flag(struct report *report, enum program program, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The server `text` (canonical) of a stub domain, or with NULL of all other names. */
+void report_server(struct report *report, const char *domain, const char *text);
+
+/* The cluster's domain, in lower case, once known; false when it was another or no name of a zone. */
+bool report_domain(struct report *report, const char *domain);
+
+/* The cluster's domain so far; cluster.local when nothing said one. */
+const char *report_known_domain(const struct report *report);
+
+/* The cluster's DNS address, as a Service says it. */
+void report_cluster_ip(struct report *report, const char *address);
+
+/* Names of the cluster's domain, which dnsmasq must see first: then the front topology is no choice. */
+void report_needs_classic(struct report *report);
+
+/* Prints it all. */
+void report_print(const struct report *report, const char *source, FILE *out);
+
+#endif

@@ -1,0 +1,61 @@
+/* A Corefile of anybody's: read, judged and reported; an import of anything puts the whole text in again. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/migrate/plugins.h"
+#include "lib/xalloc.h"
+
+struct input {
+	const char *text;
+	size_t len;
+};
+
+/* NUL bytes and all. */
+static char *
+copy_of(const struct input *input)
+{
+	char *copy = xmalloc(input->len + 1);
+	memcpy(copy, input->text, input->len);
+	return copy;
+}
+
+static size_t
+import(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
+{
+	const struct input *input = arg;
+	(void)from;
+	if (*pattern == 'x')
+		return 0;
+	*texts = xcalloc(1, sizeof **texts);
+	(*texts)[0] = (struct corefile_text){
+		.name = xstrdup(pattern), .text = copy_of(input), .len = input->len
+	};
+	return 1;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { .text = (const char *)data, .len = size };
+	struct corefile corefile;
+	struct corefile_error error;
+	struct report *report = report_new();
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	if (corefile_read(&corefile, "Corefile", input.text, size, import, &input, &error) == 0) {
+		plugins_read(report, &corefile);
+		report_print(report, "Corefile", out);
+	} else if (error.reason[0] == '\0') {
+		abort();
+	}
+	fclose(out);
+	free(text);
+	corefile_free(&corefile);
+	report_free(report);
+	return 0;
+}
