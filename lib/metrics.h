@@ -47,6 +47,10 @@ void metrics_value(struct metrics *m, double value,
 /* All lines of one histogram of the current family, labels as above. */
 void metrics_histogram(struct metrics *m, const struct histogram *h, ...) __attribute__((sentinel));
 
+/* What the container uses without the page cache, which the kernel can take back, and where the
+ * kernel ends a process of it; both 0 where there is no limit (cgroup v1 or v2). Bytes. */
+void process_container_memory(double *used, double *limit);
+
 /* process_* and the program's own build_info (label version) families. */
 void metrics_process(struct metrics *m, const char *build_info_name);
 

@@ -2,6 +2,7 @@
  * scrape. */
 #include <dirent.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +34,65 @@ memory_bytes(double *virtual, double *resident)
 		*resident = (double)in_core * (double)sysconf(_SC_PAGESIZE);
 	}
 	fclose(f);
+}
+
+/* The first number in a file; 0 if there is none ("max"), or if it means no limit. */
+static double
+file_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	double number = 0;
+
+	if (f == NULL)
+		return 0;
+	if (fscanf(f, "%lf", &number) != 1 || number >= 1e18)
+		number = 0;
+	fclose(f);
+	return number;
+}
+
+/* The page cache of a cgroup, by its memory.stat: `prefix` is "" or v1's "total_". */
+static double
+page_cache(const char *path, const char *prefix)
+{
+	char line[128], active[32], inactive[32], name[64];
+	double sum = 0, number;
+	FILE *f = fopen(path, "re");
+
+	if (f == NULL)
+		return 0;
+	snprintf(active, sizeof active, "%sactive_file", prefix);
+	snprintf(inactive, sizeof inactive, "%sinactive_file", prefix);
+	while (fgets(line, sizeof line, f) != NULL)
+		if (sscanf(line, "%63s %lf", name, &number) == 2 &&
+		    (strcmp(name, active) == 0 || strcmp(name, inactive) == 0))
+			sum += number;
+	fclose(f);
+	return sum;
+}
+
+void
+process_container_memory(double *used, double *limit)
+{
+	static const struct {
+		const char *used, *limit, *stat, *prefix;
+	} cgroups[] = {
+		{ "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.max",
+		    "/sys/fs/cgroup/memory.stat", "" },
+		{ "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+		    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+		    "/sys/fs/cgroup/memory/memory.stat", "total_" },
+	};
+
+	*used = *limit = 0;
+	for (size_t i = 0; i < sizeof cgroups / sizeof cgroups[0] && *limit == 0; i++) {
+		*limit = file_number(cgroups[i].limit);
+		if (*limit > 0)
+			*used = file_number(cgroups[i].used) -
+				page_cache(cgroups[i].stat, cgroups[i].prefix);
+	}
+	if (*used < 0)
+		*used = 0;
 }
 
 static double
@@ -87,7 +147,7 @@ void
 metrics_process(struct metrics *m, const char *build_info_name)
 {
 	struct rlimit files = { 0 };
-	double virtual = 0, resident = 0;
+	double virtual = 0, resident = 0, used, limit;
 
 	memory_bytes(&virtual, &resident);
 	getrlimit(RLIMIT_NOFILE, &files);
@@ -95,6 +155,13 @@ metrics_process(struct metrics *m, const char *build_info_name)
 	    "User and system CPU time spent, in seconds.", cpu_seconds());
 	one(m, "process_resident_memory_bytes", METRIC_GAUGE, "Resident memory.", resident);
 	one(m, "process_virtual_memory_bytes", METRIC_GAUGE, "Virtual memory.", virtual);
+	process_container_memory(&used, &limit);
+	if (limit > 0) {
+		one(m, "process_container_memory_bytes", METRIC_GAUGE,
+		    "Memory of the container, the kernel's for its sockets included.", used);
+		one(m, "process_container_memory_limit_bytes", METRIC_GAUGE,
+		    "Where the kernel ends a process of the container.", limit);
+	}
 	one(m, "process_open_fds", METRIC_GAUGE, "Open file descriptors.", open_files());
 	one(m, "process_max_fds", METRIC_GAUGE, "File descriptors that may be open.",
 	    (double)files.rlim_cur);

@@ -188,6 +188,19 @@ dnsmasq_json(const struct nanny *nanny)
 	put(o, "pid", number(nanny->process.pid));
 	put(o, "deaths", number(nanny->child.deaths));
 	put(o, "arguments", args);
+	put(o, "receiveDrops", number((int64_t)loop_guard_receive_drops(nanny->args.port)));
+	return o;
+}
+
+/* Of the container, which is dnsmasq's and the nanny's. */
+static object
+memory_json(void)
+{
+	object o = json_object_new_object();
+	double used, limit;
+	process_container_memory(&used, &limit);
+	put(o, "bytes", number((int64_t)used));
+	put(o, "limit", limit > 0 ? number((int64_t)limit) : NULL);
 	return o;
 }
 
@@ -212,8 +225,10 @@ page_config(const struct http_request *request, struct http_response *response, 
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->confirmed_hash);
 	put(o, "confirmedHash", nanny->confirmed_at ? text(hash) : NULL);
 	put(o, "dnsmasq", dnsmasq_json(nanny));
+	put(o, "memory", memory_json());
 	put_keys(o, &nanny->config);
 	put(o, "upstreams", upstreams_json(nanny));
+	put(o, "hostLoop", text(nanny->config.host_loop));
 	put(o, "names", names_json(nanny->names));
 	put(o, "file", file_json(&nanny->written));
 	response->body = xstrdup(json_object_to_json_string_ext(

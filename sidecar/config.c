@@ -19,6 +19,20 @@ config_string(struct json_object *object, const char *key)
 	return member != NULL ? json_object_get_string(member) : "";
 }
 
+double
+config_number(struct json_object *object, const char *key)
+{
+	struct json_object *member;
+
+	if (!json_object_is_type(object, json_type_object) ||
+	    !json_object_object_get_ex(object, key, &member) ||
+	    !(json_object_is_type(member, json_type_int) ||
+		json_object_is_type(member, json_type_double)))
+		return 0;
+	double value = json_object_get_double(member);
+	return value >= 0 && value <= 1e15 ? value : 0;
+}
+
 size_t
 config_count(struct json_object *object, const char *key)
 {

@@ -17,6 +17,9 @@ struct json_object *config_member(struct json_object *object, const char *key, e
 /* The same for a string, "" when there is none. */
 const char *config_string(struct json_object *object, const char *key);
 
+/* The same for a number from 0 to 1e15, 0 when there is none. */
+double config_number(struct json_object *object, const char *key);
+
 /* The `i`th item of array `key` as an object or string of this type, NULL past the last (an item of
  * another type is NULL too). */
 struct json_object *config_item(

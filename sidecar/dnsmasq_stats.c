@@ -9,7 +9,11 @@
 #include "sidecar/dnsmasq_stats.h"
 #include "lib/clock.h"
 
-enum { POLL_TIMEOUT_MS = 1000, MARKER_MIN = 512 /* the nanny's first generation */ };
+enum {
+	POLL_TIMEOUT_MS = 1000,
+	RETRY_MS = 1000, /* after a failure */
+	MARKER_MIN = 512 /* the nanny's first generation */
+};
 
 static const char *const names[STAT_COUNT] = {
 	[STAT_HITS] = "hits.bind.",
@@ -240,7 +244,9 @@ update_recent(struct dnsmasq_stats *cache, const uint32_t *grown, bool restarted
 		return;
 	buckets_add(
 	    &cache->recent_hits, now_ns, grown[STAT_HITS] > own ? grown[STAT_HITS] - own : 0);
-	buckets_add(&cache->recent_misses, now_ns, grown[STAT_MISSES]);
+	buckets_add(&cache->recent_misses, now_ns,
+	    grown[STAT_MISSES] > cache->own_misses ? grown[STAT_MISSES] - cache->own_misses : 0);
+	cache->own_misses = 0;
 }
 
 void
@@ -330,6 +336,8 @@ poll_failed(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, co
 	snprintf(error, sizeof error, "%s: %s", names[poller->stat], what);
 	dnsmasq_stats_fail(cache, error, now_ns);
 	poller->stat = STAT_COUNT;
+	if (poller->due_ns > now_ns + RETRY_MS * NS_PER_MS)
+		poller->due_ns = now_ns + RETRY_MS * NS_PER_MS;
 }
 
 /* Takes in the answer to one question and asks the next one;

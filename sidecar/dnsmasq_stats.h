@@ -69,6 +69,7 @@ struct dnsmasq_stats {
 	size_t upstream_count;
 	struct upstream upstreams[UPSTREAMS_MAX]; /* of the newest reading */
 	struct buckets recent_hits, recent_misses;
+	uint64_t own_misses; /* our own questions since the reading before: set by the caller */
 };
 
 /* Adds a reading. */

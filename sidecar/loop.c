@@ -23,12 +23,37 @@ enum {
 	FD_NANNY,
 	FD_ASK,
 	FD_PROBES = FD_ASK + ASK_SLOTS,
-	FD_COUNT = FD_PROBES + PROBES_MAX,
+	FD_CHECKS = FD_PROBES + PROBES_MAX,
+	FD_COUNT = FD_CHECKS + CHECKS_MAX,
 };
 
 /* The first questions go out at once, a little apart,
  * so that health is known when the first livenessProbe comes. */
 #define STAGGER_NS (20 * NS_PER_MS)
+
+/* The name by which the way to kubedns is checked: that of the first probe that asks dnsmasq. */
+static void
+init_checks(struct sidecar *sidecar, int64_t now_ns)
+{
+	const struct sidecar_options *options = sidecar->options;
+	const struct dname *cluster = NULL;
+
+	for (size_t i = 0; i < options->spec_count && cluster == NULL; i++)
+		if (server_equal(&options->specs[i].server, &options->dnsmasq))
+			cluster = &options->specs[i].name;
+	checks_init(&sidecar->checks, &options->dnsmasq,
+	    options->has_outside ? &options->outside : NULL, cluster, now_ns);
+}
+
+/* By how much the wall clock is off what it was at the start, in seconds: set, not slewed. */
+static double
+clock_step_s(const struct sidecar *sidecar)
+{
+	enum { STEP_MIN_S = 5 };
+	double step_s = clock_wall_s() - (double)clock_mono_ns() / 1e9 - sidecar->clock_offset_s;
+
+	return step_s > STEP_MIN_S || step_s < -STEP_MIN_S ? step_s : 0;
+}
 
 void
 sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
@@ -39,6 +64,7 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 		.probe_count = options->spec_count,
 		.signal_fd = -1,
 		.started_ns = now,
+		.clock_offset_s = clock_wall_s() - (double)now / 1e9,
 		.stop_ns = CLOCK_NEVER };
 	sidecar->probes = xcalloc(options->spec_count, sizeof *sidecar->probes);
 	sidecar->nets = xcalloc(options->spec_count, sizeof *sidecar->nets);
@@ -52,6 +78,7 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 	    kubedns_targets, PEER_METRICS_MAX, kubedns_page, &sidecar->kubedns_view, now);
 	peer_init(&sidecar->nanny, options->has_nanny ? &options->nanny : NULL, nanny_targets,
 	    PEER_CONFIG_MAX, nanny_page, &sidecar->nanny_view, now);
+	init_checks(sidecar, now);
 	ask_init(&sidecar->ask, &options->dnsmasq, options->has_kubedns ? &options->kubedns : NULL);
 	if (gethostname(sidecar->host, sizeof sidecar->host - 1) < 0)
 		sidecar->host[0] = '\0';
@@ -70,6 +97,7 @@ sidecar_free(struct sidecar *sidecar)
 	peer_close(&sidecar->kubedns);
 	peer_close(&sidecar->nanny);
 	nanny_view_free(&sidecar->nanny_view);
+	checks_close(&sidecar->checks);
 	ask_close(&sidecar->ask);
 	if (sidecar->signal_fd >= 0)
 		close(sidecar->signal_fd);
@@ -95,7 +123,10 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 		.cache = &sidecar->cache,
 		.kubedns = options->has_kubedns ? &sidecar->kubedns_view : NULL,
 		.nanny = options->has_nanny ? &sidecar->nanny_view : NULL,
+		.checks = &sidecar->checks,
+		.clock_step_s = clock_step_s(sidecar),
 	};
+	process_container_memory(&view->memory, &view->memory_limit);
 }
 
 /* Sends the probe's question if it is due,
@@ -150,6 +181,7 @@ next_deadline(const struct sidecar *sidecar)
 	int64_t deadline = earlier(probes_deadline(sidecar), sidecar->stop_ns);
 
 	deadline = earlier(deadline, dnsmasq_stats_poller_deadline(&sidecar->poller));
+	deadline = earlier(deadline, checks_deadline(&sidecar->checks));
 	deadline = earlier(deadline, peer_deadline(&sidecar->kubedns));
 	deadline = earlier(deadline, peer_deadline(&sidecar->nanny));
 	return earlier(deadline, ask_deadline(&sidecar->ask));
@@ -187,8 +219,14 @@ fill_slots(const struct sidecar *sidecar, struct pollfd *slots)
 		set(&slots[FD_ASK + 2 * i], entry->net.fd, entry->net.events);
 		set(&slots[FD_ASK + 2 * i + 1], entry->fetch.fd, entry->fetch.events);
 	}
-	for (size_t i = 0; i < sidecar->probe_count; i++)
-		set(&slots[FD_PROBES + i], sidecar->nets[i].fd, sidecar->nets[i].events);
+	for (size_t i = 0; i < PROBES_MAX; i++)
+		if (i < sidecar->probe_count)
+			set(&slots[FD_PROBES + i], sidecar->nets[i].fd, sidecar->nets[i].events);
+		else
+			set(&slots[FD_PROBES + i], -1, 0);
+	for (size_t i = 0; i < sidecar->checks.count; i++)
+		set(&slots[FD_CHECKS + i], sidecar->checks.items[i]->net.fd,
+		    sidecar->checks.items[i]->net.events);
 }
 
 /* The first signal begins the drain, a second one ends it. False when it is time to go. */
@@ -218,9 +256,17 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 	for (size_t i = 0; i < sidecar->probe_count; i++)
 		run_probe(
 		    &sidecar->probes[i], &sidecar->nets[i], slots[FD_PROBES + i].revents, now);
+	uint64_t forwarded = sidecar->checks.forwarded;
+	for (size_t i = 0; i < sidecar->checks.count; i++)
+		checks_run(&sidecar->checks, i, slots[FD_CHECKS + i].revents, now);
+	sidecar->cache.own_misses += sidecar->checks.forwarded - forwarded;
 	dnsmasq_stats_poller_run(&sidecar->poller, &sidecar->cache, slots[FD_CACHE].revents, now);
 	peer_run(&sidecar->kubedns, slots[FD_KUBEDNS].revents, now);
 	peer_run(&sidecar->nanny, slots[FD_NANNY].revents, now);
+	if (sidecar->nanny_view.reads != sidecar->configured) {
+		sidecar->configured = sidecar->nanny_view.reads;
+		checks_configure(&sidecar->checks, sidecar->nanny_view.config, now);
+	}
 	for (int i = 0; i < ASK_SLOTS; i++)
 		ask[i] = slots[FD_ASK + i].revents;
 	ask_run(&sidecar->ask, ask, now);
@@ -244,7 +290,6 @@ void
 sidecar_loop(struct sidecar *sidecar)
 {
 	struct pollfd slots[FD_COUNT];
-	nfds_t count = FD_PROBES + sidecar->probe_count;
 
 	sidecar->signal_fd = open_signals();
 	if (sidecar->signal_fd < 0)
@@ -253,7 +298,7 @@ sidecar_loop(struct sidecar *sidecar)
 		fill_slots(sidecar, slots);
 		int timeout =
 		    poll_timeout_ms(next_deadline(sidecar), http_timeout_ms(sidecar->http));
-		if (poll(slots, count, timeout) < 0) {
+		if (poll(slots, FD_CHECKS + sidecar->checks.count, timeout) < 0) {
 			if (errno != EINTR)
 				log_fatal("poll");
 			continue;

@@ -7,6 +7,7 @@
 #define SIDECAR_LOOP_H
 
 #include "sidecar/ask.h"
+#include "sidecar/checks.h"
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/options.h"
 #include "sidecar/peer.h"
@@ -23,11 +24,14 @@ struct sidecar {
 	struct kubedns_view kubedns_view;
 	struct nanny_view nanny_view;
 	struct peer kubedns, nanny;
+	struct checks checks;
+	uint64_t configured; /* nanny_view.reads that the checks know */
 	struct ask ask;
 	struct http *http;
 	int signal_fd;
 	int64_t started_ns;
-	int64_t stop_ns; /* CLOCK_NEVER until SIGTERM */
+	double clock_offset_s; /* wall clock less monotonic, at the start */
+	int64_t stop_ns;       /* CLOCK_NEVER until SIGTERM */
 	char host[256];
 };
 

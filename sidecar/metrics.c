@@ -4,6 +4,7 @@
 #include "lib/log.h"
 #include "lib/sandbox.h"
 #include "sidecar/metrics.h"
+#include "sidecar/verdict.h"
 
 enum { NAME_MAX_BYTES = 256 };
 
@@ -184,6 +185,50 @@ new_upstreams(struct metrics *m, const struct view *view)
 }
 
 static void
+checks(struct metrics *m, const struct view *view)
+{
+	static const char *const results[] = { "answered", "failed" };
+	char server[SERVER_TEXT_MAX];
+
+	metrics_family(m, "dns_check_success", METRIC_GAUGE,
+	    "1 if the server of the configuration, or the way through dnsmasq, answers, 0 if it "
+	    "failed twice in a row");
+	for (size_t i = 0; i < view->checks->count; i++) {
+		const struct check *check = view->checks->items[i];
+		if (check->asked)
+			metrics_value(m, !check_failing(check), "check",
+			    check_kind_name(check->kind), "server",
+			    server_format(&check->server, server), NULL);
+	}
+	metrics_family(m, "dns_check_results_total", METRIC_COUNTER,
+	    "Questions of these checks, by whether they were answered");
+	for (size_t i = 0; i < view->checks->count; i++)
+		for (int k = 0; k < 2; k++) {
+			const struct check *check = view->checks->items[i];
+			metrics_value(m, (double)(k == 0 ? check->answered : check->failed),
+			    "check", check_kind_name(check->kind), "server",
+			    server_format(&check->server, server), "result", results[k], NULL);
+		}
+	one(m, "dns_checks_skipped", METRIC_GAUGE,
+	    "Servers of the configuration that are not checked, for there are too many",
+	    (double)view->checks->skipped);
+}
+
+/* What the page says, for alerts. */
+static void
+verdict(struct metrics *m, const struct view *view)
+{
+	struct verdict made;
+
+	verdict_make(&made, view);
+	metrics_family(m, "dns_verdict_cause", METRIC_GAUGE,
+	    "1 if this cause of trouble holds, as the status page says");
+	for (int i = 0; i < VERDICT_CAUSES; i++)
+		metrics_value(
+		    m, made.holds[i], "cause", verdict_cause_name((enum verdict_cause)i), NULL);
+}
+
+static void
 own(struct metrics *m, const struct view *view)
 {
 	metrics_family(m, "sidecar_peer_up", METRIC_GAUGE,
@@ -217,6 +262,8 @@ sidecar_metrics(const struct view *view, enum metrics_format format, size_t *len
 	new_probes(m, view);
 	new_dnsmasq(m, view);
 	new_upstreams(m, view);
+	checks(m, view);
+	verdict(m, view);
 	own(m, view);
 	return metrics_finish(m, len);
 }

@@ -27,6 +27,9 @@ static const struct flag flags[] = {
 	    "kubedns's health port; empty: do not ask" },
 	{ "nanny-url", FLAG_STRING, AT(nanny_url), "http://127.0.0.1:10056", "URL",
 	    "the nanny's health port; empty: do not ask" },
+	{ "outside-name", FLAG_STRING, AT(outside_name), ".", "NAME",
+	    "ask dnsmasq and each upstream server for its NS, to see that they answer; empty: do "
+	    "not" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "9s", "DURATION",
 	    "go on for this long after SIGTERM" },
 	{ "once", FLAG_BOOL, AT(once), NULL, NULL,
@@ -119,6 +122,15 @@ read_url(const char *flag, const char *text, struct url *url, bool *has)
 	return true;
 }
 
+static bool
+read_outside(struct sidecar_options *options)
+{
+	options->has_outside = options->outside_name[0] != '\0';
+	if (options->has_outside && dname_from_text(&options->outside, options->outside_name) < 0)
+		return WRONG("--outside-name \"%s\": not a DNS name", options->outside_name);
+	return true;
+}
+
 int
 sidecar_options_read(struct sidecar_options *options, int argc, char **argv)
 {
@@ -133,6 +145,7 @@ sidecar_options_read(struct sidecar_options *options, int argc, char **argv)
 	ok &= read_prometheus(options);
 	ok &=
 	    read_url("kubedns-url", options->kubedns_url, &options->kubedns, &options->has_kubedns);
+	ok &= read_outside(options);
 	ok &= read_url("nanny-url", options->nanny_url, &options->nanny, &options->has_nanny);
 	if (options->common.rest < argc)
 		ok = WRONG("\"%s\": arguments without a flag are not understood",

@@ -15,7 +15,7 @@ enum { PROBES_MAX = 100 };
 struct sidecar_options {
 	/* As given. */
 	char *dnsmasq_addr, *prometheus_addr, *prometheus_path, *prometheus_namespace;
-	char *kubedns_url, *nanny_url;
+	char *kubedns_url, *nanny_url, *outside_name;
 	long dnsmasq_port, poll_interval_ms, prometheus_port;
 	struct flag_list probes;
 	int64_t drain_ms;
@@ -27,6 +27,8 @@ struct sidecar_options {
 	size_t spec_count;
 	struct url kubedns, nanny;
 	bool has_kubedns, has_nanny; /* an empty URL: do not ask */
+	struct dname outside;
+	bool has_outside;
 	struct flags_common common;
 };
 

@@ -327,8 +327,12 @@ say_upstreams(struct html *html, const struct view *view)
 				   : "<p class=\"off\">Not known yet.</p>\n");
 	else if (!c->up)
 		html_raw(html, "<p class=\"off\">As dnsmasq last said; it does not say now.</p>\n");
+	if (!view->may_ask)
+		html_raw(html,
+		    "<p class=\"off\">Their addresses are shown to loopback peers only: use "
+		    "<code>kubectl port-forward</code>.</p>\n");
 	html_raw(html, "<ul class=\"upstreams\">\n");
-	for (size_t i = 0; i < c->upstream_count; i++)
+	for (size_t i = 0; view->may_ask && i < c->upstream_count; i++)
 		say_upstream(html, view, &c->upstreams[i]);
 	html_raw(html, "</ul>\n</article>\n</section>\n");
 }

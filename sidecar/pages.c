@@ -50,13 +50,19 @@ show_healthcheck(const struct http_request *request, struct http_response *respo
 	http_text(response, 404, "no probe has this label\n");
 }
 
+static bool
+may_ask(const struct sidecar *sidecar, const struct http_request *request)
+{
+	return request->local || sidecar->options->debug_remote;
+}
+
 static void
 show_status(const struct http_request *request, struct http_response *response, void *arg)
 {
 	struct view view;
 
-	(void)request;
 	sidecar_view(arg, &view);
+	view.may_ask = may_ask(arg, request);
 	response->content_type = "application/json";
 	response->body = status_json(&view, &response->len);
 }
@@ -67,12 +73,6 @@ send_page(struct http_response *response, const struct view *view)
 	response->content_type = "text/html; charset=utf-8";
 	response->csp = PAGE_CSP;
 	response->body = page_html(view, &response->len);
-}
-
-static bool
-may_ask(const struct sidecar *sidecar, const struct http_request *request)
-{
-	return request->local || sidecar->options->debug_remote;
 }
 
 static void

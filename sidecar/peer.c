@@ -72,6 +72,47 @@ sane(double value)
 	return value >= 0 && value <= 1e15 ? value : 0;
 }
 
+/* Adds a sample to the counts of this page; false if it is none of them. */
+static bool
+read_count(double *counts, const struct sample *sample)
+{
+	static const struct {
+		const char *name, *label, *value;
+		enum kubedns_count count;
+	} counters[] = {
+		{ "kubedns_dns_responses_total", "rcode", "NOERROR", KUBEDNS_NOERROR },
+		{ "kubedns_dns_responses_total", "rcode", "NXDOMAIN", KUBEDNS_NXDOMAIN },
+		{ "kubedns_dns_responses_total", "rcode", "SERVFAIL", KUBEDNS_SERVFAIL },
+		{ "kubedns_dns_responses_total", "rcode", "REFUSED", KUBEDNS_REFUSED },
+		{ "kubedns_dns_responses_total", "rcode", NULL, KUBEDNS_OTHER },
+		{ "kubedns_dns_dropped_total", "reason", "receive_queue", KUBEDNS_DROPPED },
+		{ "kubedns_client_shed_total", "", NULL, KUBEDNS_SHED },
+		{ "kubedns_forward_queries_total", "", NULL, KUBEDNS_FORWARDED },
+		{ "kubedns_forward_failed_total", "", NULL, KUBEDNS_FORWARD_FAILED },
+	};
+
+	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+		if (strcmp(sample->name, counters[i].name) != 0 ||
+		    (counters[i].value != NULL &&
+			strcmp(sample_label(sample, counters[i].label), counters[i].value) != 0))
+			continue;
+		counts[counters[i].count] += sane(sample->value);
+		return true;
+	}
+	return false;
+}
+
+static void
+read_process(struct kubedns_view *view, const struct sample *sample)
+{
+	if (strcmp(sample->name, "process_start_time_seconds") == 0)
+		view->start_s = sane(sample->value);
+	else if (strcmp(sample->name, "process_container_memory_bytes") == 0)
+		view->memory = sane(sample->value);
+	else if (strcmp(sample->name, "process_container_memory_limit_bytes") == 0)
+		view->memory_limit = sane(sample->value);
+}
+
 static void
 read_sample(struct kubedns_view *view, const struct sample *sample)
 {
@@ -86,6 +127,8 @@ read_sample(struct kubedns_view *view, const struct sample *sample)
 	} else if (strcmp(sample->name, "kubedns_api_last_event_timestamp_seconds") == 0) {
 		if ((r = resource(view, sample_label(sample, "resource"))) != NULL)
 			r->last_event_s = sane(sample->value);
+	} else if (strcmp(sample->name, "kubedns_api_failing") == 0) {
+		view->api_failing |= sample->value > 0;
 	} else if (strcmp(sample->name, "kubedns_objects") == 0 &&
 		   view->kind_count < KUBEDNS_KINDS_MAX) {
 		struct kubedns_kind *kind = &view->kinds[view->kind_count++];
@@ -94,21 +137,45 @@ read_sample(struct kubedns_view *view, const struct sample *sample)
 	}
 }
 
-void
-kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len)
+/* Takes the counts of a page over: what was counted since the page before goes into the last ten
+ * minutes. A count that fell is that of a process that was started since. */
+static void
+take_counts(struct kubedns_view *view, const double *counts, int64_t now_ns)
 {
+	for (int i = 0; i < KUBEDNS_COUNTS; i++) {
+		double grown = counts[i] < view->last[i] ? counts[i] : counts[i] - view->last[i];
+		if (view->seen)
+			buckets_add(&view->recent[i], now_ns, (uint64_t)grown);
+		view->last[i] = counts[i];
+	}
+}
+
+void
+kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns)
+{
+	double counts[KUBEDNS_COUNTS] = { 0 };
 	struct sample sample;
+	bool failed = view->api_failing;
 
 	view->resource_count = view->kind_count = 0;
-	view->says_synced = view->synced = false;
+	view->says_synced = view->synced = view->api_failing = false;
+	view->memory = view->memory_limit = 0;
 	for (const char *end = text + len; text < end;) {
 		const char *nl = memchr(text, '\n', (size_t)(end - text));
 		size_t line_len = (size_t)((nl != NULL ? nl : end) - text);
-		if (line_len > 7 && memcmp(text, "kubedns", 7) == 0 &&
-		    sample_read(&sample, text, line_len) == 0)
-			read_sample(view, &sample);
+		bool ours = line_len > 7 && memcmp(text, "kubedns", 7) == 0;
+		bool process = line_len > 7 && memcmp(text, "process", 7) == 0;
+		if ((ours || process) && sample_read(&sample, text, line_len) == 0) {
+			if (process)
+				read_process(view, &sample);
+			else if (!read_count(counts, &sample))
+				read_sample(view, &sample);
+		}
 		text += line_len + 1;
 	}
+	take_counts(view, counts, now_ns);
+	if (view->api_failing && !failed)
+		view->api_failing_ns = now_ns;
 }
 
 void
@@ -118,6 +185,10 @@ kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, 
 	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
 		len--;
 	snprintf(view->reasons, sizeof view->reasons, "%.*s", view->ready ? 0 : (int)len, text);
+	const char *line = memchr(text, '\n', len);
+	size_t rest = line != NULL ? len - (size_t)(line + 1 - text) : 0;
+	snprintf(view->notes, sizeof view->notes, "%.*s", view->ready ? (int)rest : 0,
+	    line != NULL ? line + 1 : "");
 }
 
 int
@@ -151,10 +222,13 @@ nanny_view_free(struct nanny_view *view)
 /* A peer that does not answer is noted once,
  * at debug level where it never did: it may not be there by design. */
 static void
-note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors, const char *now)
+note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors, int64_t *since_ns,
+    const char *now)
 {
 	if (seen && *up)
 		log_warnx("%s: %s", who, now);
+	if (*up || *since_ns == 0)
+		*since_ns = clock_mono_ns();
 	*up = false;
 	++*errors;
 	snprintf(error, FETCH_ERROR_MAX, "%s", now);
@@ -166,8 +240,8 @@ kubedns_page(void *arg, int step, const struct fetch *fetch)
 	struct kubedns_view *view = arg;
 
 	if (fetch->status == 0) {
-		note_failure(
-		    "kubedns", &view->up, view->seen, view->error, &view->errors, fetch->error);
+		note_failure("kubedns", &view->up, view->seen, view->error, &view->errors,
+		    &view->since_ns, fetch->error);
 		return;
 	}
 	if (step == 0) {
@@ -176,10 +250,13 @@ kubedns_page(void *arg, int step, const struct fetch *fetch)
 	}
 	if (fetch->status != 200) {
 		note_failure("kubedns", &view->up, view->seen, view->error, &view->errors,
-		    "/metrics is not there");
+		    &view->since_ns, "/metrics is not there");
 		return;
 	}
-	kubedns_read_metrics(view, fetch->body, fetch->body_len);
+	int64_t now_ns = clock_mono_ns();
+	kubedns_read_metrics(view, fetch->body, fetch->body_len, now_ns);
+	if (!view->up)
+		view->since_ns = now_ns;
 	view->up = view->seen = true;
 	view->error[0] = '\0';
 }
@@ -198,15 +275,25 @@ nanny_page(void *arg, int step, const struct fetch *fetch)
 	else if (nanny_view_read(view, fetch->body, fetch->body_len) < 0)
 		error = "/config is not JSON";
 	if (error != NULL) {
-		note_failure("nanny", &view->up, view->seen, view->error, &view->errors, error);
+		note_failure("nanny", &view->up, view->seen, view->error, &view->errors,
+		    &view->since_ns, error);
 		return;
 	}
+	int64_t now_ns = clock_mono_ns();
+	double drops =
+	    config_number(config_member(view->config, "dnsmasq", json_type_object), "receiveDrops");
+	if (view->seen && drops > view->receive_drops)
+		buckets_add(&view->recent_drops, now_ns, (uint64_t)(drops - view->receive_drops));
+	view->receive_drops = drops;
+	view->reads++;
+	if (!view->up)
+		view->since_ns = now_ns;
 	view->up = view->seen = true;
 	view->error[0] = '\0';
 	if (config_confirmed(view->config))
 		view->unconfirmed_ns = 0;
 	else if (view->unconfirmed_ns == 0)
-		view->unconfirmed_ns = clock_mono_ns();
+		view->unconfirmed_ns = now_ns;
 }
 
 void

@@ -1,13 +1,13 @@
 /*
- * What the other two containers say of themselves:
- * kubedns's /readiness and /metrics, the nanny's /config.
+ * What the other two containers say of themselves: kubedns by /readiness and /metrics, the nanny by
+ * /config.
  *
  *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure)
  *	            --> struct kubedns_view, struct nanny_view
  *
- * The pages come from our own pod and are read as if they came from strangers. A view keeps what it
- * shows in fixed places or frees it with the next one; a peer that does not answer leaves its panel
- * out, and that is no error: other topologies have no nanny, or no kubedns of ours.
+ * The pages are parsed as untrusted input. A view holds what is shown in fixed arrays, or owns it
+ * until the next page. A peer that never answered has no panel, and that is no error: other
+ * topologies have no nanny, or no kubedns of ours.
  */
 #ifndef SIDECAR_PEER_H
 #define SIDECAR_PEER_H
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "sidecar/fetch.h"
+#include "sidecar/history.h"
 
 enum {
 	PEER_INTERVAL_MS = 2500,
@@ -29,15 +30,37 @@ enum {
 	PEER_TEXT_MAX = 1024,
 };
 
+/* What kubedns counts, as far as the page shows it: totals, and the last ten minutes. */
+enum kubedns_count {
+	KUBEDNS_NOERROR,
+	KUBEDNS_NXDOMAIN,
+	KUBEDNS_SERVFAIL,
+	KUBEDNS_REFUSED,
+	KUBEDNS_OTHER,          /* replies with another rcode */
+	KUBEDNS_DROPPED,        /* by the kernel, for a full receive queue */
+	KUBEDNS_SHED,           /* of clients that are held back */
+	KUBEDNS_FORWARDED,      /* handed to other servers */
+	KUBEDNS_FORWARD_FAILED, /* without an answer from any of them */
+	KUBEDNS_COUNTS,
+};
+
 struct kubedns_view {
-	bool seen; /* has answered at least once */
-	bool up;   /* answered the newest questions */
+	bool seen;        /* has answered at least once */
+	bool up;          /* answered the newest questions */
+	int64_t since_ns; /* when that began, monotonic; 0 before the first */
 	char error[FETCH_ERROR_MAX];
 	uint64_t errors;
+	double start_s;              /* wall clock of the process's start, 0: not known */
+	double memory, memory_limit; /* bytes, of the container; 0: not known */
+	bool api_failing;            /* the last request for some resource failed */
+	int64_t api_failing_ns;      /* since when, monotonic */
+	double last[KUBEDNS_COUNTS]; /* as last read */
+	struct buckets recent[KUBEDNS_COUNTS];
 	bool ready;
 	bool says_synced,
 	    synced; /* what it says of all together, or of its manifests, if it does */
 	char reasons[PEER_TEXT_MAX]; /* the body of a /readiness that is not 200 */
+	char notes[PEER_TEXT_MAX];   /* of one that is 200, what follows the first line */
 	size_t resource_count;
 	struct kubedns_resource {
 		char name[PEER_NAME_MAX];
@@ -54,6 +77,10 @@ struct kubedns_view {
 /* The configuration in force, as text to show. */
 struct nanny_view {
 	bool seen, up;
+	int64_t since_ns;     /* as above */
+	uint64_t reads;       /* of /config that worked */
+	double receive_drops; /* packets that the kernel dropped before dnsmasq, as last read */
+	struct buckets recent_drops;
 	char error[FETCH_ERROR_MAX];
 	uint64_t errors;
 	struct json_object *config; /* the newest /config; owned */
@@ -75,7 +102,7 @@ double kubedns_silence_s(const struct kubedns_view *view, double now_s);
 
 /* Reads a page of metrics (text format 0.0.4) for the families that the view shows; what it cannot
  * read it skips. */
-void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len);
+void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
 void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
 
 /* Reads the nanny's /config; 0, or -EBADMSG when it is no JSON object. */

@@ -100,7 +100,8 @@ dnsmasq_json(const struct view *view)
 	put_number(o, "recentHitRatio", dnsmasq_stats_hit_ratio(c, view->now_ns));
 	put_count(o, "restarts", c->restarts);
 	put_count(o, "flushes", c->flushes);
-	for (size_t i = 0; i < c->upstream_count; i++) {
+	/* Whom dnsmasq asks is what /config says to loopback only. */
+	for (size_t i = 0; view->may_ask && i < c->upstream_count; i++) {
 		const struct upstream *u = &c->upstreams[i];
 		struct json_object *item = json_object_new_object();
 		put_text(item, "server", server_format(&u->server, server));

@@ -1,10 +1,14 @@
 /*
- * Is DNS well? One sentence, and for everything that is not well what it means and what to do.
- * Pure: a view in, words out.
+ * Is DNS well? One sentence, and for each thing that is not well what it does to clients and what to
+ * do. Pure: a view in, words out.
  *
- * Clients talk to dnsmasq (or, in the front topology, to kubedns), so a probe of the address that
- * clients use decides between "down" and "degraded"; what the statistics, kubedns and the nanny say
- * can only degrade.
+ * Causes come before symptoms. The table of causes (verdict_causes.c) is in the order of blame: a
+ * process that is dead, then what it was told, then whom it asks, then load. The sentence names the
+ * first cause that holds; a probe that fails because of it is listed as what follows from it. A
+ * probe that no cause explains is a finding of its own.
+ *
+ * Clients ask dnsmasq (or, in the front topology, kubedns), so a probe of the address that clients
+ * use decides between "down" and "degraded".
  */
 #ifndef SIDECAR_VERDICT_H
 #define SIDECAR_VERDICT_H
@@ -22,14 +26,32 @@ enum level {
 	LEVEL_COUNT,
 };
 
+/* In the order of blame. */
+enum verdict_cause {
+	VERDICT_DNSMASQ,       /* its process is dead, or hangs */
+	VERDICT_KUBEDNS,       /* the same */
+	VERDICT_SYNC,          /* kubedns has not read the cluster */
+	VERDICT_SERVER,        /* an upstream or stub server does not answer */
+	VERDICT_OUTSIDE,       /* they answer, and outside names fail through dnsmasq */
+	VERDICT_UPSTREAM,      /* a server answers with errors, by dnsmasq's counts */
+	VERDICT_FORWARDING,    /* what kubedns hands on fails, by its counts */
+	VERDICT_CONFIGURATION, /* refused, looping, unresolved or unconfirmed */
+	VERDICT_API,           /* what kubedns knows grows old */
+	VERDICT_LOAD,          /* packets are dropped, clients are held back */
+	VERDICT_MEMORY,        /* a container is near its limit */
+	VERDICT_CLOCK,         /* the node's clock was set */
+	VERDICT_STATISTICS,    /* dnsmasq's cannot be read */
+	VERDICT_CAUSES,
+};
+
 enum { FINDINGS_MAX = 16, SENTENCE_MAX = 256, FINDING_MAX = 512 };
 
 struct finding {
 	enum level level;
-	char brief[SENTENCE_MAX];   /* "dnsmasq refuses connections":
-				     * the part of the sentence after "but" */
-	char what[SENTENCE_MAX];    /* "Probe dnsmasq: 127.0.0.1:53
-				     * refuses connections, for 35 seconds" */
+	int64_t since_ns;           /* monotonic */
+	const char *scope;          /* what still works, for the sentence; NULL: "DNS answers" */
+	char brief[SENTENCE_MAX];   /* "kubedns is not running", for the sentence */
+	char what[SENTENCE_MAX];    /* "kubedns is not running: connection refused, for 35 s" */
 	char meaning[FINDING_MAX];  /* one or two sentences */
 	char todo[FINDING_MAX];     /* what to look at */
 	char command[SENTENCE_MAX]; /* with which command; "" without */
@@ -38,12 +60,16 @@ struct finding {
 struct verdict {
 	enum level level; /* of the worst finding; never LEVEL_NOTE */
 	char sentence[SENTENCE_MAX];
-	size_t count; /* of findings, worst first */
+	size_t count; /* of findings, in the order of blame, notes last */
 	struct finding findings[FINDINGS_MAX];
 	size_t more; /* that there was no room for */
+	bool holds[VERDICT_CAUSES];
 };
 
 void verdict_make(struct verdict *verdict, const struct view *view);
+
+/* "dnsmasq", "kubedns", "sync", ... */
+const char *verdict_cause_name(enum verdict_cause cause);
 
 /* "well", "note", "starting", "degraded", "down". */
 const char *level_name(enum level level);

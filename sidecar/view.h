@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "sidecar/ask.h"
+#include "sidecar/checks.h"
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/peer.h"
 #include "sidecar/probe.h"
@@ -28,6 +29,9 @@ struct view {
 	const struct dnsmasq_stats *cache;
 	const struct kubedns_view *kubedns; /* NULL when it is not asked */
 	const struct nanny_view *nanny;     /* the same */
+	const struct checks *checks;
+	double clock_step_s; /* by how much the wall clock was set since the start; 0: it was not */
+	double memory, memory_limit; /* bytes, of the sidecar's container; 0: not known */
 	/* The question box: shown to those who may ask. */
 	bool may_ask;
 	const struct ask_entry *asked;

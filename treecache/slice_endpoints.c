@@ -195,23 +195,20 @@ slice_bytes(const struct slice_endpoints *slice)
 	return end;
 }
 
-/* Four numbers with three dashes between, or eight hexadecimal ones with seven, or fewer of them with
- * two dashes side by side. Looser than what spells an address: nothing else is missed. */
+/* Hexadecimal digits and at least two dashes: an address that is written with dashes has them. */
 static bool
 may_spell_addr(const char *name)
 {
-	unsigned dashes = 0, letters = 0;
+	unsigned dashes = 0;
 
-	for (const char *p = name; *p != '\0'; p++) {
-		if (!isxdigit((unsigned char)*p) && *p != '-')
+	for (; *name != '\0'; name++) {
+		if (!isxdigit((unsigned char)*name) && *name != '-')
 			return false;
-		dashes += *p == '-';
-		letters += isalpha((unsigned char)*p) != 0;
+		dashes += *name == '-';
 	}
-	return dashes == 7 || (dashes == 3 && letters == 0) || strstr(name, "--") != NULL;
+	return dashes >= 2;
 }
 
-/* A slice with its entries in the given order, no run set yet. */
 struct slice_endpoints *
 slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
     const struct slice_source *source)

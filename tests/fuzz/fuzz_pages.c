@@ -16,6 +16,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct dnsmasq_stats cache;
+	static struct checks checks;
 	struct fetch_head head;
 	struct kubedns_view kubedns = { .seen = true, .up = true };
 	struct nanny_view nanny = { .seen = true, .up = true };
@@ -23,6 +24,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.host = "pod",
 		.metrics_path = "/metrics",
 		.cache = &cache,
+		.checks = &checks,
 		.kubedns = &kubedns,
 		.nanny = &nanny,
 		.may_ask = true };
@@ -32,15 +34,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fetch_head_read(&head, text, text_len) == HEAD_OK && head.body > text_len)
 		abort();
 	kubedns_read_readiness(&kubedns, 503, text, text_len);
-	kubedns_read_metrics(&kubedns, text, text_len);
+	kubedns_read_metrics(&kubedns, text, text_len, 0);
 	if (nanny_view_read(&nanny, text, text_len) < 0)
 		nanny.seen = nanny.up = false;
+	else
+		checks_configure(&checks, nanny.config, 0);
+	for (size_t i = 0; i < checks.count; i++)
+		checks.items[i]->failures = CHECK_FAILURES;
 	view.ask_text = text;
 	char *page = page_html(&view, &len);
 	if (strlen(page) != len || strstr(page, "<x") != NULL || strstr(page, "<script>") != NULL)
 		abort();
 	free(page);
 	free(status_json(&view, &len));
+	checks_close(&checks);
 	nanny_view_free(&nanny);
 	free(text);
 	return 0;

@@ -45,11 +45,11 @@ def series(text):
 class Sidecar:
     """The sidecar with these arguments, HTTP on a free port of 127.0.0.1 (or `address`)."""
 
-    def __init__(self, *args, address="127.0.0.1", peers=False):
+    def __init__(self, *args, address="127.0.0.1", peers=False, wrap=()):
         self.log = tempfile.TemporaryFile("w+")
         quiet = [] if peers else ["--kubedns-url=", "--nanny-url="]
         self.process = subprocess.Popen(
-            [PROGRAM, f"--prometheus-addr={address}", "--prometheus-port=0", "--drain=0s", *quiet, *map(str, args)],
+            [*wrap, PROGRAM, f"--prometheus-addr={address}", "--prometheus-port=0", "--drain=0s", *quiet, *map(str, args)],
             stderr=self.log)
         self.port = int(until(lambda: re.search(r"page on port (\d+)", self.said()), what="the sidecar's start")[1])
 

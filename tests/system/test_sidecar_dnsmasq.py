@@ -29,7 +29,7 @@ def dnsmasq(upstream):
 
 
 def watch(dnsmasq, *args):
-    return Sidecar(f"--dnsmasq-port={dnsmasq.port}", f"--dnsmasq-poll-interval-ms={POLL_MS}", *args)
+    return Sidecar(f"--dnsmasq-port={dnsmasq.port}", f"--dnsmasq-poll-interval-ms={POLL_MS}", "--outside-name=", *args)
 
 
 def readings(sidecar, count=2):

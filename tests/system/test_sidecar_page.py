@@ -14,6 +14,7 @@ import dns.rcode
 import pytest
 
 import chromium
+from pod_world import Pod
 from sidecar_world import BUILD, NAME, Dnsmasq, FakeDns, Sidecar, good, rcode, silent, slow, until
 from waiting import free_port, sanitized
 
@@ -21,60 +22,6 @@ pytestmark = pytest.mark.skipif(not chromium.available(), reason="needs chromium
 SHOTS = os.path.join(BUILD, "screenshots")
 HOSTILE = "<script>alert(1)</script>"
 MEMORY_KIB = 8 * 1024
-
-
-def program(name):
-    return os.path.join(BUILD, "bin", name)
-
-
-class Pod:
-    """kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar beside them."""
-
-    def __init__(self, config, *probes):
-        self.directory = tempfile.mkdtemp(prefix="pod-")
-        os.chmod(self.directory, 0o755)
-        self.config = os.path.join(self.directory, "config")
-        run = os.path.join(self.directory, "run")
-        os.mkdir(self.config)
-        os.mkdir(run)
-        os.chmod(run, 0o777)
-        for key, value in config.items():
-            self.write(key, value)
-        self.kubedns_port, self.kubedns_http, self.nanny_http, self.dnsmasq_port = (free_port() for _ in range(4))
-        self.processes = {}
-        objects = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "example", "objects")
-        self.start("kubedns", f"--objects-dir={objects}", f"--dns-port={self.kubedns_port}", "--dns-bind-address=127.0.0.1",
-                   f"--healthz-port={self.kubedns_http}", "--healthz-bind-address=127.0.0.1", "--threads=1", "--nameservers=127.0.0.1:9", "--drain=0s")
-        self.start("nanny", f"-configDir={self.config}", "-restartDnsmasq=true", f"-runDir={run}", f"-metricsAddr=127.0.0.1:{self.nanny_http}",
-                   f"-kubednsServer=127.0.0.1:{self.kubedns_port}", "-syncInterval=1s", "-drain=0s", "--", "-k", "--cache-size=1000", "--bind-interfaces",
-                   "--listen-address=127.0.0.1", f"--port={self.dnsmasq_port}", f"--server=/cluster.local/127.0.0.1#{self.kubedns_port}")
-        self.sidecar = Sidecar(
-            f"--dnsmasq-port={self.dnsmasq_port}", "--dnsmasq-poll-interval-ms=500", f"--kubedns-url=http://127.0.0.1:{self.kubedns_http}",
-            f"--nanny-url=http://127.0.0.1:{self.nanny_http}", f"--probe=kubedns,127.0.0.1:{self.kubedns_port},{NAME},1,SRV",
-            f"--probe=dnsmasq,127.0.0.1:{self.dnsmasq_port},{NAME},1,A", *probes, peers=True)
-
-    def write(self, key, value):
-        """As the kubelet does, or as near as makes no difference: never half a file."""
-        with open(os.path.join(self.directory, "new"), "w", encoding="utf-8", errors="surrogateescape") as out:
-            out.write(value)
-        os.rename(os.path.join(self.directory, "new"), os.path.join(self.config, key))
-
-    def start(self, name, *args):
-        log = open(os.path.join(self.directory, f"{name}.log"), "wb")
-        self.processes[name] = subprocess.Popen([program(name), *args], stdout=log, stderr=log)
-        log.close()
-
-    def close(self):
-        self.sidecar.__exit__()
-        for process in self.processes.values():
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "sidecar/exposition.h"
 #include "sidecar/fetch.h"
 #include "sidecar/peer.h"
@@ -167,7 +168,7 @@ kubedns_pages_become_a_view(void **state)
 	struct kubedns_view view = { 0 };
 
 	(void)state;
-	kubedns_read_metrics(&view, page, sizeof page - 1);
+	kubedns_read_metrics(&view, page, sizeof page - 1, NS_PER_S);
 	assert_int_equal(view.resource_count, 2);
 	assert_false(kubedns_synced(&view));
 	assert_true(kubedns_newest_event_s(&view) == 1700000000.5);
@@ -191,7 +192,7 @@ values_that_are_no_counts_are_0(void **state)
 		    "kubedns_objects{kind=\"x\"} "
 		    "%s\nkubedns_api_last_event_timestamp_seconds{resource=\"x\"} %s\n",
 		    values[i], values[i]);
-		kubedns_read_metrics(&view, page, strlen(page));
+		kubedns_read_metrics(&view, page, strlen(page), NS_PER_S);
 		assert_true(view.kinds[0].objects == 0);
 		assert_true(kubedns_newest_event_s(&view) == 0);
 	}
@@ -206,7 +207,7 @@ more_resources_than_there_is_room_for_are_left_out(void **state)
 	(void)state;
 	for (int i = 0; i < 100; i++)
 		sprintf(page + strlen(page), "kubedns_api_synced{resource=\"r%d\"} 1\n", i);
-	kubedns_read_metrics(&view, page, strlen(page));
+	kubedns_read_metrics(&view, page, strlen(page), NS_PER_S);
 	assert_int_equal(view.resource_count, KUBEDNS_RESOURCES_MAX);
 	free(page);
 }

@@ -23,6 +23,7 @@ enum { DNSMASQ, KUBEDNS, PROBES };
 static struct probe probes[PROBES];
 static struct dnsmasq_stats cache;
 static struct kubedns_view kubedns;
+static struct checks checks;
 static struct view view;
 static struct verdict verdict;
 
@@ -38,12 +39,15 @@ setup(void **state)
 	(void)state;
 	memset(&cache, 0, sizeof cache);
 	memset(&kubedns, 0, sizeof kubedns);
+	memset(&checks, 0, sizeof checks);
 	view = (struct view){ .now_ns = 10000 * NS_PER_S,
 		.now_s = 1.7e9,
 		.host = "pod",
 		.probes = probes,
 		.probe_count = PROBES,
 		.cache = &cache,
+		.checks = &checks,
+		.may_ask = true,
 		.metrics_path = "/metrics",
 		.prometheus_namespace = "kubedns" };
 	for (int i = 0; i < PROBES; i++) {
@@ -249,6 +253,74 @@ kubedns_that_knows_old_things_is_not_shown_as_synced(void **state)
 }
 
 static void
+kubedns_that_is_dead_is_named_before_dnsmasq_that_asks_it(void **state)
+{
+	(void)state;
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .since_ns = view.now_ns };
+	strcpy(kubedns.error, "connection refused");
+	result(DNSMASQ, CAUSE_OK, 1); /* from its cache */
+	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
+	assert_verdict(LEVEL_DEGRADED, "DNS answers, but kubedns is not running.");
+	result(DNSMASQ, CAUSE_SERVFAIL, 1);
+	view.now_ns += 12 * NS_PER_S;
+	assert_verdict(LEVEL_DOWN, "DNS is down: kubedns is not running, for 12 seconds.");
+	assert_true(verdict.holds[VERDICT_KUBEDNS] && !verdict.holds[VERDICT_DNSMASQ]);
+	for (size_t i = 1; i < verdict.count; i++)
+		assert_int_equal(verdict.findings[i].level, LEVEL_NOTE);
+}
+
+static void
+dnsmasq_that_is_silent_is_named_before_the_servers_that_it_asks(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_TIMEOUT, 2000);
+	result(KUBEDNS, CAUSE_OK, 1);
+	dnsmasq_stats_fail(&cache, "hits.bind.: timeout", view.now_ns);
+	cache.upstream_count = 1;
+	cache.upstreams[0] = (struct upstream){ .server = { { AF_INET, { 8, 8, 8, 8 } }, 53 } };
+	buckets_add(&cache.upstreams[0].recent_queries, view.now_ns, 100);
+	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 90);
+	assert_verdict(LEVEL_DOWN, "DNS is down: dnsmasq does not answer, for less than a second.");
+	assert_true(verdict.holds[VERDICT_DNSMASQ]);
+}
+
+static void
+clients_that_are_held_back_and_a_clock_that_was_set_are_notes(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	buckets_add(&kubedns.recent[KUBEDNS_SHED], view.now_ns, 5);
+	view.clock_step_s = -7200;
+	assert_verdict(LEVEL_WELL, "DNS is well");
+	assert_int_equal(verdict.count, 2);
+	assert_true(verdict.holds[VERDICT_LOAD] && verdict.holds[VERDICT_CLOCK]);
+	assert_non_null(strstr(verdict.findings[1].what, "was set back by 2 hours"));
+}
+
+static void
+counts_of_kubedns_that_fell_are_those_of_a_new_process(void **state)
+{
+	static const char first[] = "kubedns_dns_responses_total{rcode=\"NOERROR\"} 100\n";
+	static const char second[] = "kubedns_dns_responses_total{rcode=\"NOERROR\"} 103\n"
+				     "kubedns_dns_responses_total{rcode=\"YXDOMAIN\"} 2\n";
+	static const char restarted[] = "kubedns_dns_responses_total{rcode=\"NOERROR\"} 4\n";
+
+	(void)state;
+	kubedns_read_metrics(&kubedns, first, sizeof first - 1, view.now_ns);
+	kubedns.seen = true;
+	assert_int_equal(buckets_sum(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns), 0);
+	kubedns_read_metrics(&kubedns, second, sizeof second - 1, view.now_ns);
+	assert_int_equal(buckets_sum(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns), 3);
+	assert_int_equal(buckets_sum(&kubedns.recent[KUBEDNS_OTHER], view.now_ns), 2);
+	kubedns_read_metrics(&kubedns, restarted, sizeof restarted - 1, view.now_ns);
+	assert_int_equal(buckets_sum(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns), 7);
+}
+
+static void
 there_are_never_more_findings_than_room(void **state)
 {
 	(void)state;
@@ -303,6 +375,7 @@ who_may_not_ask_sees_no_box(void **state)
 	size_t len;
 
 	(void)state;
+	view.may_ask = false;
 	char *page = page_html(&view, &len);
 	assert_null(strstr(page, "<form"));
 	assert_non_null(strstr(page, "port-forward"));
@@ -322,6 +395,7 @@ who_may_not_ask_is_not_told_what_the_configuration_says(void **state)
 	(void)state;
 	assert_int_equal(nanny_view_read(&nanny, config, sizeof config - 1), 0);
 	view.nanny = &nanny;
+	view.may_ask = false;
 	for (int i = 0; i < 2; i++, view.may_ask = true) {
 		char *page = page_html(&view, &len), *json = status_json(&view, &len);
 		assert_non_null(strstr(page, "stubDomains was refused"));
@@ -393,6 +467,10 @@ main(void)
 		T(an_upstream_that_fails_is_named),
 		T(kubedns_says_why_it_is_not_ready),
 		T(kubedns_that_knows_old_things_is_not_shown_as_synced),
+		T(kubedns_that_is_dead_is_named_before_dnsmasq_that_asks_it),
+		T(dnsmasq_that_is_silent_is_named_before_the_servers_that_it_asks),
+		T(clients_that_are_held_back_and_a_clock_that_was_set_are_notes),
+		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
 		T(there_are_never_more_findings_than_room),
 		T(foreign_text_is_text_in_the_page),
 		T(who_may_not_ask_sees_no_box),

@@ -1,0 +1,91 @@
+/*
+ * The sidecar's own questions, beside those of --probe: two by the clients' way that no cache
+ * answers, and one to each server of the configuration in force.
+ *
+ *	kind       question           asked of               shows
+ *	cluster    NAME NS            dnsmasq                dnsmasq reaches kubedns
+ *	outside    --outside-name NS  dnsmasq                dnsmasq reaches an upstream server
+ *	upstream   --outside-name NS  each upstream server   the server answers
+ *	stub       DOMAIN SOA         each stub server       the server answers
+ *
+ * dnsmasq caches neither NS nor SOA. NAME is that of the first --probe at dnsmasq. Any reply but
+ * SERVFAIL is an answer: what is asked is whether the server works, not whether it knows the name.
+ * A server fails once CHECK_FAILURES questions in a row have failed: one packet may be lost.
+ */
+#ifndef SIDECAR_CHECKS_H
+#define SIDECAR_CHECKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/dname.h"
+#include "sidecar/net.h"
+
+struct json_object;
+
+enum check_kind { CHECK_CLUSTER, CHECK_OUTSIDE, CHECK_UPSTREAM, CHECK_STUB, CHECK_KIND_COUNT };
+
+enum {
+	CHECKS_MAX = 64, /* servers beyond are not asked, and counted */
+	CHECK_INTERVAL_MS = 5000,
+	CHECK_RETRY_MS = 1000, /* after a failure, until it is known to fail */
+	CHECK_TIMEOUT_MS = 2000,
+	CHECK_FAILURES = 2,
+};
+
+struct check {
+	enum check_kind kind;
+	struct server server;
+	struct dname name;
+	char domain[256]; /* of a stub server, the first that names it; else "" */
+	struct net net;
+	int64_t due_ns;
+	enum cause cause;          /* of the newest question */
+	unsigned failures;         /* in a row */
+	bool asked;                /* there has been a result */
+	int64_t since_ns;          /* when the present state (failing or not) began */
+	uint64_t answered, failed; /* questions, since the server is in force */
+};
+
+struct checks {
+	struct server dnsmasq;
+	struct dname outside;
+	bool has_outside;
+	size_t count, skipped; /* servers for which there was no room */
+	struct check *items[CHECKS_MAX];
+	uint64_t forwarded; /* questions that dnsmasq had to forward for us */
+};
+
+/* None yet but those asked of `dnsmasq`: for `outside` unless it is NULL, and for `cluster`, a name
+ * that kubedns answers, unless that is. Freed with checks_close. */
+void checks_init(struct checks *checks, const struct server *dnsmasq, const struct dname *outside,
+    const struct dname *cluster, int64_t now_ns);
+void checks_close(struct checks *checks);
+
+/* Exactly the servers of the nanny's /config from now on: those that stay keep their state. */
+void checks_configure(struct checks *checks, struct json_object *config, int64_t now_ns);
+
+/* Sends what is due, and goes on with the `i`th after poll() reported `revents` for it. */
+void checks_run(struct checks *checks, size_t i, short revents, int64_t now_ns);
+
+/* When checks_run wants to be called at the latest. */
+int64_t checks_deadline(const struct checks *checks);
+
+static inline bool
+check_failing(const struct check *check)
+{
+	return check->failures >= CHECK_FAILURES;
+}
+
+/* The first of the kind, NULL without. */
+const struct check *checks_find(const struct checks *checks, enum check_kind kind);
+
+/* How many of the kind there are, and how many of them fail. */
+void checks_count(
+    const struct checks *checks, enum check_kind kind, size_t *count, size_t *failing);
+
+/* "cluster", "outside", "upstream", "stub". */
+const char *check_kind_name(enum check_kind kind);
+
+#endif

@@ -1,0 +1,73 @@
+"""The three programs as in a pod: kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+from sidecar_world import BUILD, NAME, Sidecar
+from waiting import free_port
+
+
+def program(name):
+    return os.path.join(BUILD, "bin", name)
+
+
+class Pod:
+    """kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar beside them."""
+
+    def __init__(self, config, *probes, kubedns=None, interval=1, poll_ms=500, wrap=()):
+        """`kubedns`: its arguments in place of the example's manifests; `interval`: of the two probes, in seconds; `wrap`: a command
+        under which the three programs run."""
+        self.directory = tempfile.mkdtemp(prefix="pod-")
+        os.chmod(self.directory, 0o755)
+        self.config = os.path.join(self.directory, "config")
+        run = os.path.join(self.directory, "run")
+        os.mkdir(self.config)
+        os.mkdir(run)
+        os.chmod(run, 0o777)
+        for key, value in config.items():
+            self.write(key, value)
+        self.kubedns_port, self.kubedns_http, self.nanny_http, self.dnsmasq_port = (free_port() for _ in range(4))
+        self.processes = {}
+        objects = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "example", "objects")
+        self.wrap = list(wrap)
+        self.start("kubedns", *(kubedns or [f"--objects-dir={objects}"]), f"--dns-port={self.kubedns_port}", "--dns-bind-address=127.0.0.1",
+                   f"--healthz-port={self.kubedns_http}", "--healthz-bind-address=127.0.0.1", "--threads=1", "--nameservers=127.0.0.1:9", "--drain=0s")
+        self.start("nanny", f"-configDir={self.config}", "-restartDnsmasq=true", f"-runDir={run}", f"-metricsAddr=127.0.0.1:{self.nanny_http}",
+                   f"-kubednsServer=127.0.0.1:{self.kubedns_port}", "-syncInterval=1s", "-drain=0s", "--", "-k", "--cache-size=1000", "--bind-interfaces",
+                   "--listen-address=127.0.0.1", f"--port={self.dnsmasq_port}", f"--server=/cluster.local/127.0.0.1#{self.kubedns_port}")
+        self.sidecar = Sidecar(
+            f"--dnsmasq-port={self.dnsmasq_port}", f"--dnsmasq-poll-interval-ms={poll_ms}", f"--kubedns-url=http://127.0.0.1:{self.kubedns_http}",
+            f"--nanny-url=http://127.0.0.1:{self.nanny_http}", f"--probe=kubedns,127.0.0.1:{self.kubedns_port},{NAME},{interval},SRV",
+            f"--probe=dnsmasq,127.0.0.1:{self.dnsmasq_port},{NAME},{interval},A", *probes, peers=True, wrap=self.wrap)
+
+    def write(self, key, value):
+        """As the kubelet does, or as near as makes no difference: never half a file."""
+        with open(os.path.join(self.directory, "new"), "w", encoding="utf-8", errors="surrogateescape") as out:
+            out.write(value)
+        os.rename(os.path.join(self.directory, "new"), os.path.join(self.config, key))
+
+    def start(self, name, *args):
+        log = open(os.path.join(self.directory, f"{name}.log"), "wb")
+        self.processes[name] = subprocess.Popen([*self.wrap, program(name), *args], stdout=log, stderr=log)
+        log.close()
+
+    def kill(self, name, how=signal.SIGKILL):
+        self.processes[name].send_signal(how)
+
+    def sentence(self):
+        return self.sidecar.status()["sentence"]
+
+    def close(self):
+        self.sidecar.__exit__()
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
