@@ -1,0 +1,112 @@
+"""kubectl-dns over a stand-in for kubectl whose port-forwards lead to real programs."""
+
+import os
+import pathlib
+import stat
+import subprocess
+
+import pytest
+import yaml
+
+from kubedns_process import Kubedns
+from test_compare import BASE, service
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLUGIN = ROOT / "conf/kubernetes/kubectl-dns"
+
+STAND_IN = """#!/bin/sh
+shift 2  # -n NAMESPACE
+case $1 in
+get) cat {dir}/pods ;;
+logs) cat {dir}/logs 2>/dev/null ;;
+port-forward)
+    port=$(sed -n "s|^$2 $3 ||p" {dir}/ports)
+    [ -n "$port" ] || {{ echo "error: unable to forward port because pod is not running"; exit 1; }}
+    echo "Forwarding from 127.0.0.1:$port -> ${{3#:}}"
+    exec sleep 60 ;;
+esac
+"""
+
+
+@pytest.fixture
+def world(tmp_path):
+    path = tmp_path / "kubectl"
+    path.write_text(STAND_IN.format(dir=tmp_path))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    running = []
+
+    def pod(name, objects, status=None):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+        running.append(Kubedns(f"--objects-dir={directory}", "--drain=0s"))
+        running[-1].wait_ready()
+        with open(tmp_path / "pods", "a") as f:
+            f.write(f"{name}\n")
+        with open(tmp_path / "ports", "a") as f:
+            f.write(f"pod/{name} :8081 {running[-1].healthz}\n")
+        return running[-1]
+    yield pod
+    for k in running:
+        k.stop()
+
+
+def plugin(tmp_path, *args):
+    p = subprocess.run([PLUGIN, *args], env={**os.environ, "KUBECTL": str(tmp_path / "kubectl")}, capture_output=True, text=True, timeout=60)
+    return p.returncode, p.stdout, p.stderr
+
+
+def test_why_merges_pods_that_say_the_same_and_shows_the_one_that_does_not(tmp_path, world):
+    for name in ("dns-a", "dns-b"):
+        world(name, BASE)
+    world("dns-c", [BASE[0], service("web", "10.0.0.9")])
+    code, out, err = plugin(tmp_path, "why", "web.default.svc.cluster.local")
+    assert code == 0, err
+    first, second = out.split("# 1 pods: ")
+    assert first.startswith("# 2 pods: dns-a dns-b\n") and "10.0.0.1" in first and "from Service default/web" in first
+    assert second.startswith("dns-c\n") and "10.0.0.9" in second
+
+
+def test_a_pod_that_cannot_be_asked_is_said_and_the_others_answer(tmp_path, world):
+    world("dns-a", BASE)
+    with open(tmp_path / "pods", "a") as f:
+        f.write("dns-gone\n")
+    code, out, err = plugin(tmp_path, "why", "web.default.svc.cluster.local")
+    assert code == 1 and "dns-gone: error: unable to forward port" in err and "# 1 pods: dns-a" in out
+
+
+def test_status_is_the_page_s_first_sentence(tmp_path):
+    """The sidecar of a pod whose kubedns does not answer, and its page."""
+    from sidecar_world import Sidecar
+    (tmp_path / "kubectl").write_text(STAND_IN.format(dir=tmp_path))
+    (tmp_path / "kubectl").chmod(0o755)
+    with Sidecar("--probe=kubedns,127.0.0.1:9,kubernetes.default.svc.cluster.local,1,A") as s:
+        (tmp_path / "pods").write_text("dns-a\n")
+        (tmp_path / "ports").write_text(f"pod/dns-a :10054 {s.port}\n")
+        code, out, err = plugin(tmp_path, "status")
+        assert code == 1, err
+        name, level, sentence = out.split(maxsplit=2)
+        assert name == "dns-a" and level != "well" and "unknown" not in level and sentence.strip()
+
+
+def test_top_counts_clients_and_names(tmp_path):
+    (tmp_path / "kubectl").write_text(STAND_IN.format(dir=tmp_path))
+    (tmp_path / "kubectl").chmod(0o755)
+    (tmp_path / "pods").write_text("dns-a\ndns-b\n")
+    code, _, err = plugin(tmp_path, "top")
+    assert code == 1 and "--log-queries" in err
+    (tmp_path / "logs").write_text("".join(f"2026 nanny: info: dnsmasq: query[A] {n}.example from 10.0.0.{c}\n" for n, c in (("a", 1), ("b", 1), ("a", 2))))
+    code, out, _ = plugin(tmp_path, "top")
+    lines = [line.split() for line in out.splitlines()]
+    assert code == 0 and lines[0][-1] == "6" and ["4", "10.0.0.1"] in lines and ["4", "a.example"] in lines and ["6", "A"] in lines
+
+
+@pytest.mark.parametrize("args", [[], ["wyh"], ["why"], ["--what"], ["log", "x"]])
+def test_usage(tmp_path, args):
+    code, _, err = plugin(tmp_path, *args)
+    assert code == 2 and "why NAME" in err
+
+
+def test_a_name_that_is_none(tmp_path):
+    code, _, err = plugin(tmp_path, "why", "a/../config")
+    assert code == 2 and "not a name" in err
