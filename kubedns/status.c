@@ -119,6 +119,11 @@ objects_metrics(const struct status *status, struct metrics *m)
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
 		metrics_value(m, (double)store_count(status->store, kinds[i].kind), "kind",
 		    kinds[i].name, NULL);
+	metrics_family(m, "kubedns_objects_cut_total", METRIC_COUNTER,
+	    "Objects read of which a part was left out: more ports, endpoints or addresses than "
+	    "one "
+	    "may have.");
+	metrics_value(m, (double)store_cut_total(status->store), NULL);
 	metrics_family(
 	    m, "kubedns_synced", METRIC_GAUGE, "1 once everything needed has been seen.");
 	metrics_value(m, status->synced, NULL);

@@ -52,6 +52,8 @@ tree_label_addr(const uint8_t *label, struct addr *addr)
 			return -EINVAL;
 		dashes += c == '-';
 	}
+	if (dashes < 2) /* as most names of pods */
+		return -EINVAL;
 	/* Three dashes between decimal numbers are IPv4; an IPv6 address of three colons has two of
 	 * them side by side. */
 	for (int v6 = dashes != 3; v6 < 2; v6++) {

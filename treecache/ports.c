@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ numbered_ports(uint64_t seed, const struct port *items, size_t count, struct num
 struct ports *
 ports_new(uint64_t seed, const struct port *items, size_t count)
 {
+	assert(count <= PORTS_MAX);
 	struct numbered *numbered = xcalloc(3 * count + 1, sizeof *numbered);
 	size_t all = numbered_ports(seed, items, count, numbered), bare = 0, labels = 0;
 

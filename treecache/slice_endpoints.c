@@ -195,20 +195,23 @@ slice_bytes(const struct slice_endpoints *slice)
 	return end;
 }
 
-/* Hexadecimal digits and at least two dashes: an address that is written with dashes has them. */
+/* Four numbers with three dashes between, or eight hexadecimal ones with seven, or fewer of them with
+ * two dashes side by side. Looser than what spells an address: nothing else is missed. */
 static bool
 may_spell_addr(const char *name)
 {
-	unsigned dashes = 0;
+	unsigned dashes = 0, letters = 0;
 
-	for (; *name != '\0'; name++) {
-		if (!isxdigit((unsigned char)*name) && *name != '-')
+	for (const char *p = name; *p != '\0'; p++) {
+		if (!isxdigit((unsigned char)*p) && *p != '-')
 			return false;
-		dashes += *name == '-';
+		dashes += *p == '-';
+		letters += isalpha((unsigned char)*p) != 0;
 	}
-	return dashes >= 2;
+	return dashes == 7 || (dashes == 3 && letters == 0) || strstr(name, "--") != NULL;
 }
 
+/* A slice with its entries in the given order, no run set yet. */
 struct slice_endpoints *
 slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
     const struct slice_source *source)

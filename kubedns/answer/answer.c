@@ -69,22 +69,26 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 	}
 	if ((bits = resolve_reverse_name(&name, &addr)) >= 0) {
 		info->system = SYSTEM_REVERSE;
-		return answer_reverse(reply, &addr, (unsigned)bits);
+		return answer_reverse(reply, &name, DNS_HEADER, &addr, (unsigned)bits);
 	}
-	return answer_odd_reverse(reply, &name);
+	return answer_odd_reverse(reply, &name, DNS_HEADER);
 }
 
 /* A question whose answers name hosts, with their addresses in the additional section. Not inlined:
- * other queries need not touch its 16 KB of stack. */
+ * other queries need not touch its 32 KB of stack. */
 static __attribute__((noinline)) enum answer_outcome
 answer_with_glue(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
 	struct glue glue[GLUE_MAX]; /* not cleared: reply.glue_count says how many are set */
+	struct record_table table;
 
+	table.mask = 0;
 	reply->glue = glue;
+	reply->table = &table;
 	enum answer_outcome outcome = answer_question(reply, path, info);
 	reply_glue(reply);
 	reply->glue = NULL;
+	reply->table = NULL;
 	return outcome;
 }
 

@@ -130,6 +130,10 @@ size_t answer_chased(const struct answer_request *request, const struct upstream
 size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
+/* The closest of our reverse zones that holds the name of these address bits, or NULL. */
+const struct reverse_zone *answer_reverse_zone(
+    const struct answer_config *config, const struct addr *addr, unsigned bits);
+
 /*
  * A reply without records to a query that was read: REFUSED when too many queries of a client are in
  * flight. Returns its length.

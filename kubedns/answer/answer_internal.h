@@ -35,10 +35,12 @@ bool zone_apex(struct reply *reply, uint16_t qtype, size_t owner);
 enum answer_outcome answer_zone(struct reply *reply, const struct name *qname, unsigned below,
     const struct tree_path *path, struct dname *chase);
 
-/* A name that spells `bits` bits of an address; ANSWER_FORWARD: not ours to answer. */
-enum answer_outcome answer_reverse(struct reply *reply, const struct addr *addr, unsigned bits);
+/* A name that spells `bits` bits of an address and stands at `owner`: the question's, or a CNAME's
+ * target. ANSWER_FORWARD: not ours to answer. */
+enum answer_outcome answer_reverse(struct reply *reply, const struct name *name, size_t owner,
+    const struct addr *addr, unsigned bits);
 
-/* A name that spells no address: in a reverse zone of ours it does not exist. */
-enum answer_outcome answer_odd_reverse(struct reply *reply, const struct name *name);
+/* A name outside of our zone that spells no address: in a reverse zone of ours it does not exist. */
+enum answer_outcome answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner);
 
 #endif

@@ -8,15 +8,18 @@
 
 enum { PTR_SORT_MAX = 128 };
 
-static const struct reverse_zone *
-find_reverse_zone(const struct answer_config *config, const struct addr *addr, unsigned bits)
+const struct reverse_zone *
+answer_reverse_zone(const struct answer_config *config, const struct addr *addr, unsigned bits)
 {
-	for (size_t i = 0; i < config->reverse_zone_count; i++)
-		if (bits >= config->reverse_zones[i].bits &&
-		    addr_in_prefix(
-			addr, &config->reverse_zones[i].prefix, config->reverse_zones[i].bits))
-			return &config->reverse_zones[i];
-	return NULL;
+	const struct reverse_zone *closest = NULL;
+
+	for (size_t i = 0; i < config->reverse_zone_count; i++) {
+		const struct reverse_zone *zone = &config->reverse_zones[i];
+		if (bits >= zone->bits && (closest == NULL || zone->bits > closest->bits) &&
+		    addr_in_prefix(addr, &zone->prefix, zone->bits))
+			closest = zone;
+	}
+	return closest;
 }
 
 /* 10/8, 172.16/12, 192.168/16 (RFC 1918) and fc00::/7 (RFC 4193). */
@@ -138,27 +141,42 @@ put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 	return found > 0;
 }
 
+/* Whether a name exists below the one that spells these bits: a PTR's, or the apex of a zone of ours. */
 static bool
-anything_below(const struct tree *tree, const struct addr *prefix, unsigned bits)
+anything_below(const struct reply *reply, const struct addr *prefix, unsigned bits)
 {
+	const struct answer_config *config = reply->config;
 	struct addr first = *prefix;
 
-	return reverse_seek(tree, &first) && addr_in_prefix(&first, prefix, bits);
+	if (reverse_seek(reply->tree, &first) && addr_in_prefix(&first, prefix, bits))
+		return true;
+	for (size_t i = 0; i < config->reverse_zone_count; i++)
+		if (config->reverse_zones[i].bits > bits &&
+		    addr_in_prefix(&config->reverse_zones[i].prefix, prefix, bits))
+			return true;
+	return false;
 }
 
-/* Apex of a reverse zone of ours: SOA, NS. */
+/* The records of an address that something has; false: nothing has it. */
 static bool
-reverse_apex(struct reply *reply, const struct reverse_zone *zone, unsigned bits, uint16_t qtype)
+put_address(struct reply *reply, size_t owner, const struct addr *addr)
 {
-	return bits == zone->bits && zone_apex(reply, qtype, DNS_HEADER);
+	uint16_t qtype = reply->query->qtype;
+	bool exists = put_ptrs(reply, addr, qtype != TYPE_PTR);
+
+	if (exists && qtype == TYPE_ANY)
+		put_hinfo(reply, owner);
+	return exists;
 }
 
 enum answer_outcome
-answer_reverse(struct reply *reply, const struct addr *addr, unsigned bits)
+answer_reverse(struct reply *reply, const struct name *name, size_t owner, const struct addr *addr,
+    unsigned bits)
 {
-	const struct reverse_zone *zone = find_reverse_zone(reply->config, addr, bits);
-	uint16_t qtype = reply->query->qtype;
+	const struct reverse_zone *zone = answer_reverse_zone(reply->config, addr, bits);
+	unsigned before = reply->counts[SECTION_ANSWER];
 	bool whole = bits == (addr->family == AF_INET ? 32 : 128);
+	bool apex = zone != NULL && bits == zone->bits;
 
 	if (!reply->tree->synced) {
 		if (zone == NULL && !is_private(addr, bits))
@@ -166,36 +184,33 @@ answer_reverse(struct reply *reply, const struct addr *addr, unsigned bits)
 		set_rcode_and_soa(reply, NOT_READY, 0);
 		return ANSWER_REPLY;
 	}
-	bool exists = whole ? put_ptrs(reply, addr, qtype != TYPE_PTR)
-			    : zone != NULL && anything_below(reply->tree, addr, bits);
+	bool exists = whole ? put_address(reply, owner, addr)
+			    : apex || (zone != NULL && anything_below(reply, addr, bits));
 	if (zone == NULL && !exists)
 		return ANSWER_FORWARD;
-	if (exists && qtype == TYPE_ANY)
-		put_hinfo(reply, DNS_HEADER);
+	if (apex)
+		zone_apex(reply, reply->query->qtype, owner);
 	/* Outside of zones of ours there is no apex to name: the SOA is the name's own. */
-	size_t soa = zone == NULL ? DNS_HEADER
-				  : DNS_HEADER + (size_t)reply->query->qname_len - zone->name.len;
-	if (reply->counts[SECTION_ANSWER] > 0 || reply->truncated ||
-	    (zone != NULL && reverse_apex(reply, zone, bits, qtype)))
-		set_rcode_and_soa(reply, FOUND, soa);
-	else
-		set_rcode_and_soa(
-		    reply, exists || (zone != NULL && bits == zone->bits) ? NODATA : NXDOMAIN, soa);
+	size_t soa = zone == NULL ? owner : owner + name->len - zone->name.len;
+	bool found = reply->counts[SECTION_ANSWER] > before || reply->truncated;
+	set_rcode_and_soa(reply, found ? FOUND : exists ? NODATA : NXDOMAIN, soa);
 	return ANSWER_REPLY;
 }
 
 enum answer_outcome
-answer_odd_reverse(struct reply *reply, const struct name *name)
+answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner)
 {
 	const struct answer_config *config = reply->config;
+	const struct dname *closest = NULL;
 
 	for (size_t i = 0; i < config->reverse_zone_count; i++) {
 		const struct dname *zone = &config->reverse_zones[i].name;
-		if (name_below(name, zone) < 0)
-			continue;
-		set_rcode_and_soa(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
-		    DNS_HEADER + (size_t)name->len - zone->len);
-		return ANSWER_REPLY;
+		if (name_below(name, zone) >= 0 && (closest == NULL || zone->len > closest->len))
+			closest = zone;
 	}
-	return ANSWER_FORWARD;
+	if (closest == NULL)
+		return ANSWER_FORWARD;
+	set_rcode_and_soa(
+	    reply, reply->tree->synced ? NXDOMAIN : NOT_READY, owner + name->len - closest->len);
+	return ANSWER_REPLY;
 }

@@ -48,9 +48,10 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 	uint8_t family = family_of(qtype);
 	const struct rrset *set;
 
-	if (qtype == TYPE_ANY) { /* RFC 8482: one record says that the name exists */
-		put_hinfo(reply, owner);
-		return true;
+	if (qtype == TYPE_ANY) { /* RFC 8482: one record stands for all that there are */
+		if (resolved->kind != RESOLVED_EMPTY)
+			put_hinfo(reply, owner);
+		return resolved->kind != RESOLVED_EMPTY;
 	}
 	switch (resolved->kind) {
 	case RESOLVED_NODE:
@@ -75,6 +76,8 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 	case RESOLVED_ENDPOINT:
 		if (family != AF_UNSPEC)
 			reply_endpoints(reply, owner, resolved, family);
+		else if (qtype == TYPE_SRV)
+			reply_endpoints_srv(reply, owner, resolved);
 		break;
 	case RESOLVED_POD:
 		if (family == resolved->addr.family)
@@ -90,48 +93,32 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 
 /* --- --wildcards --- */
 
-struct wildcard {
-	struct reply *reply;
-	size_t first; /* where the answer section begins */
-};
-
-/* Removes the last record if the section has it already: two Services may have one address. */
-static void
-drop_double(struct wildcard *w, size_t at)
-{
-	struct reply *reply = w->reply;
-	size_t len = reply->w.len - at;
-
-	for (size_t i = w->first; i < at; i += 12u + wire_get16(reply->w.buf + i + 10))
-		if (i + len <= at && memcmp(reply->w.buf + i, reply->w.buf + at, len) == 0) {
-			reply_drop(reply, at);
-			return;
-		}
-}
-
 static bool
 put_match(void *arg, const struct resolved *resolved)
 {
-	struct wildcard *w = arg;
-	uint16_t qtype = w->reply->query->qtype;
-	size_t at = w->reply->w.len;
-	unsigned before = w->reply->counts[SECTION_ANSWER];
+	struct reply *reply = arg;
 
-	if (qtype != TYPE_ANY)
-		put_resolved(w->reply, DNS_HEADER, resolved, qtype);
-	if (w->reply->counts[SECTION_ANSWER] == before + 1)
-		drop_double(w, at);
-	return !w->reply->truncated;
+	uint16_t qtype = reply->query->qtype;
+
+	put_resolved(reply, DNS_HEADER, resolved, qtype);
+	return !reply->full && (qtype != TYPE_ANY || reply->counts[SECTION_ANSWER] == 0);
 }
 
-static void
+/* Two of the names that match may have one address, or one target. Not inlined: other queries need
+ * not touch the table on its stack. */
+static __attribute__((noinline)) void
 answer_wildcard(struct reply *reply, const struct name *name, unsigned below, size_t apex)
 {
-	struct wildcard w = { reply, reply->w.len };
-	bool any = wildcard_each(reply->config, reply->tree, name, below, put_match, &w);
+	struct record_table table, *outer = reply->table;
 
-	if (any && reply->query->qtype == TYPE_ANY)
-		put_hinfo(reply, DNS_HEADER);
+	if (outer == NULL) {
+		table.mask = 0;
+		reply->table = &table;
+	}
+	reply->once = true;
+	bool any = wildcard_each(reply->config, reply->tree, name, below, put_match, reply);
+	reply->once = false;
+	reply->table = outer;
 	set_rcode_and_soa(reply,
 	    !any                                                    ? NXDOMAIN
 	    : reply->counts[SECTION_ANSWER] > 0 || reply->truncated ? FOUND
@@ -177,53 +164,110 @@ zone_apex(struct reply *reply, uint16_t qtype, size_t owner)
 	return true;
 }
 
+/* A chain of CNAMEs: where its names stand in the message, the question's first. */
+struct chain {
+	struct name name; /* the last one */
+	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
+	size_t owners[CNAME_STEPS_MAX];
+	unsigned count;
+};
+
+/* Goes on to the CNAME's target, which the message ends in. False: the chain was there already, or is
+ * too long. */
+static bool
+chain_step(struct chain *chain, const struct reply *reply, const struct dname *target)
+{
+	if (chain->count == CNAME_STEPS_MAX)
+		return false;
+	for (unsigned i = 0; i < chain->count; i++)
+		if (dname_equal(reply->w.buf + chain->owners[i], target->wire))
+			return false;
+	memcpy(chain->padded, target->wire, target->len);
+	memset(chain->padded + target->len, 0, 8);
+	chain->name = name_cut(chain->padded, target->len, chain->offsets);
+	chain->owners[chain->count++] = reply->w.len - target->len;
+	return true;
+}
+
+/* The last name of a chain, which is outside of our zone. */
+static enum answer_outcome
+answer_chain_end(struct reply *reply, const struct chain *chain, size_t apex)
+{
+	size_t owner = chain->owners[chain->count - 1];
+	struct addr addr;
+	int bits = resolve_reverse_name(&chain->name, &addr);
+	enum answer_outcome outcome =
+	    bits >= 0 ? answer_reverse(reply, &chain->name, owner, &addr, (unsigned)bits)
+		      : answer_odd_reverse(reply, &chain->name, owner);
+
+	if (outcome == ANSWER_REPLY)
+		return outcome;
+	set_rcode_and_soa(reply, FOUND, apex);
+	return ANSWER_CHASE;
+}
+
+static void
+put_resolved_or_soa(
+    struct reply *reply, size_t owner, const struct resolved *resolved, uint16_t qtype, size_t apex)
+{
+	enum existence existence = resolved->kind == RESOLVED_NOTHING            ? NXDOMAIN
+				   : put_resolved(reply, owner, resolved, qtype) ? FOUND
+										 : NODATA;
+
+	set_rcode_and_soa(reply, existence, apex);
+}
+
+/* The name is an alias, whose CNAME the reply ends in. */
+static __attribute__((noinline)) enum answer_outcome
+answer_alias(struct reply *reply, struct dname *target, size_t apex)
+{
+	uint16_t qtype = reply->query->qtype;
+	struct chain chain = { .owners = { DNS_HEADER }, .count = 1 };
+	struct resolved resolved;
+
+	/* RFC 1034 section 3.6.2: a CNAME answers every type. The chain is followed for addresses
+	 * only. */
+	while (family_of(qtype) != AF_UNSPEC && !reply->truncated &&
+	       chain_step(&chain, reply, target)) {
+		size_t owner = chain.owners[chain.count - 1];
+		int below = name_below(&chain.name, &reply->config->zone);
+		if (below < 0)
+			return answer_chain_end(reply, &chain, apex);
+		if (below == 0) { /* no addresses at our apex */
+			set_rcode_and_soa(reply, NODATA, apex);
+			return ANSWER_REPLY;
+		}
+		resolve(reply->config, reply->tree, &chain.name, (unsigned)below, NULL, &resolved);
+		if (!put_cname(reply, owner, &resolved, target)) {
+			put_resolved_or_soa(reply, owner, &resolved, qtype, apex);
+			return ANSWER_REPLY;
+		}
+	}
+	set_rcode_and_soa(reply, FOUND, apex);
+	return ANSWER_REPLY;
+}
+
 enum answer_outcome
 answer_zone(struct reply *reply, const struct name *qname, unsigned below,
     const struct tree_path *path, struct dname *chase)
 {
 	const struct answer_config *config = reply->config;
 	uint16_t qtype = reply->query->qtype;
-	size_t owner = DNS_HEADER,
-	       apex = DNS_HEADER + (size_t)reply->query->qname_len - config->zone.len;
+	size_t apex = DNS_HEADER + (size_t)reply->query->qname_len - config->zone.len;
 	struct resolved resolved;
-	struct name name = *qname;
-	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
 
+	if (below == 0) {
+		set_rcode_and_soa(
+		    reply, zone_apex(reply, qtype, DNS_HEADER) ? FOUND : NODATA, apex);
+		return ANSWER_REPLY;
+	}
 	if (config->wildcards && wildcard_in(qname, below)) {
 		answer_wildcard(reply, qname, below, apex);
 		return ANSWER_REPLY;
 	}
-	for (unsigned step = 0;; step++) {
-		if (below == 0) {
-			set_rcode_and_soa(
-			    reply, zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
-			return ANSWER_REPLY;
-		}
-		resolve(config, reply->tree, &name, below, step == 0 ? path : NULL, &resolved);
-		if (!put_cname(reply, owner, &resolved, chase))
-			break;
-		/* RFC 1034 section 3.6.2: a CNAME answers every type. The chain is followed for
-		 * addresses only. */
-		if (family_of(qtype) == AF_UNSPEC || reply->truncated ||
-		    step + 1 == CNAME_STEPS_MAX) {
-			set_rcode_and_soa(reply, FOUND, apex);
-			return ANSWER_REPLY;
-		}
-		owner = reply->w.len - chase->len;
-		memcpy(padded, chase->wire, chase->len);
-		memset(padded + chase->len, 0, 8);
-		name = name_cut(padded, chase->len, offsets);
-		int in_zone = name_below(&name, &config->zone);
-		if (in_zone < 0) {
-			set_rcode_and_soa(reply, FOUND, apex);
-			return ANSWER_CHASE;
-		}
-		below = (unsigned)in_zone;
-	}
-	if (resolved.kind == RESOLVED_NOTHING)
-		set_rcode_and_soa(reply, NXDOMAIN, apex);
-	else
-		set_rcode_and_soa(
-		    reply, put_resolved(reply, owner, &resolved, qtype) ? FOUND : NODATA, apex);
+	resolve(config, reply->tree, qname, below, path, &resolved);
+	if (put_cname(reply, DNS_HEADER, &resolved, chase))
+		return answer_alias(reply, chase, apex);
+	put_resolved_or_soa(reply, DNS_HEADER, &resolved, qtype, apex);
 	return ANSWER_REPLY;
 }

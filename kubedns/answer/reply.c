@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kubedns/answer/reply_internal.h"
+#include "lib/hash.h"
 
 enum {
 	OPT_FIXED = 11,
@@ -59,16 +60,21 @@ put_opt(struct reply *reply)
 	const struct query *query = reply->query;
 	struct writer *w = &reply->w;
 	size_t nsid = query->wants_nsid ? strlen(reply->config->hostname) : 0;
+	uint8_t *p = w->buf + w->len;
 
+	if (reply->size - w->len < OPT_FIXED) /* less room than any client has */
+		return;
 	w->max = reply->size;
-	writer_put8(w, 0);
-	writer_put16(w, TYPE_OPT);
-	writer_put16(w, DNS_UDP_PAYLOAD);
-	writer_put8(w, reply->extended_rcode);
-	writer_put8(w, 0);
-	writer_put16(w, query->edns_do ? 0x8000 : 0);
-	writer_put16(w, (unsigned)((query->wants_nsid ? 4 + nsid : 0) +
-				   (reply->has_keepalive ? 6u : 0u) + (reply->ede >= 0 ? 6u : 0u)));
+	w->len += OPT_FIXED;
+	p[0] = 0;
+	wire_put16(p + 1, TYPE_OPT);
+	wire_put16(p + 3, DNS_UDP_PAYLOAD);
+	p[5] = (uint8_t)reply->extended_rcode;
+	p[6] = 0;
+	wire_put16(p + 7, query->edns_do ? 0x8000 : 0);
+	wire_put16(
+	    p + 9, (unsigned)((query->wants_nsid ? 4 + nsid : 0) +
+			      (reply->has_keepalive ? 6u : 0u) + (reply->ede >= 0 ? 6u : 0u)));
 	if (query->wants_nsid) {
 		writer_put16(w, OPTION_NSID);
 		writer_put16(w, (unsigned)nsid);
@@ -114,28 +120,96 @@ reply_record(
 		memcpy(record_head(p, owner, type, ttl_s, len), rdata, len);
 }
 
+/* --- records that may come twice --- */
+
+/* Where the table has, or would have, what the message holds as these bytes. */
+static uint16_t *
+table_find(struct reply *reply, const uint8_t *bytes, size_t len)
+{
+	struct record_table *table = reply->table;
+	const struct writer *w = &reply->w;
+
+	if (table->mask == 0) {
+		uint32_t size = 64;
+		while (size < 2 * (w->max - w->len) / 16)
+			size *= 2;
+		memset(table->offsets, 0, size * sizeof table->offsets[0]);
+		table->mask = size - 1;
+	}
+	uint32_t i = hash_fold(hash64(reply->tree->seed, bytes, len)) & table->mask;
+	for (; table->offsets[i] != 0; i = (i + 1) & table->mask) {
+		size_t at = table->offsets[i];
+		if (len <= w->len - at && memcmp(w->buf + at, bytes, len) == 0)
+			break;
+	}
+	return &table->offsets[i];
+}
+
+void
+record_once(struct reply *reply, const uint8_t *record, size_t len)
+{
+	uint16_t *offset = table_find(reply, record, len);
+	uint8_t *p = *offset != 0 ? NULL : record_room(reply, len);
+
+	if (p == NULL)
+		return;
+	memcpy(p, record, len);
+	*offset = (uint16_t)(p - reply->w.buf);
+}
+
+bool
+record_name_is_new(struct reply *reply, size_t at, size_t len)
+{
+	uint16_t *offset = table_find(reply, reply->w.buf + at, len);
+
+	if (*offset != 0)
+		return false;
+	*offset = (uint16_t)at;
+	return true;
+}
+
+/* --- record sets --- */
+
 /* Copies records [from, to) of a set, its owner put right. */
 static void
 put_records(struct reply *reply, size_t owner, const struct rrset *set, unsigned from, unsigned to)
 {
+	uint8_t copy[12 + 6 + DNAME_MAX]; /* an SRV; of what is in the tree nothing is longer */
 	const uint8_t *record = set->data;
+	size_t len = 12u + wire_get16(record + 10);
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < to; i++) {
-		size_t len = 12u + wire_get16(record + 10);
-		uint8_t *p = i < from ? NULL : record_room(reply, len);
+	if (set->len == set->count * len) { /* of one length, as nearly always */
+		i = from;
+		record += from * len;
+	}
+	for (; i < to && !reply->full; i++, record += len) {
+		len = 12u + wire_get16(record + 10);
+		if (i < from)
+			continue;
+		uint8_t *p = reply->once ? copy : record_room(reply, len);
 		if (p != NULL) {
 			memcpy(p, record, len);
 			wire_put16(p, 0xc000 | (unsigned)owner);
 		}
-		record += len;
+		if (reply->once)
+			record_once(reply, copy, len);
 	}
 }
 
 void
 reply_rrset(struct reply *reply, size_t owner, const struct rrset *set)
 {
-	unsigned start = set->count == 1 ? 0 : reply->rotation % set->count;
-
+	if (set->count == 1 && !reply->once) { /* most sets */
+		size_t len = 12u + wire_get16(set->data + 10);
+		uint8_t *p = record_room(reply, len);
+		if (p != NULL) {
+			memcpy(p, set->data, len);
+			wire_put16(p, 0xc000 | (unsigned)owner);
+		}
+		return;
+	}
+	unsigned start = reply->rotation % set->count;
 	put_records(reply, owner, set, start, set->count);
 	put_records(reply, owner, set, 0, start);
 }

@@ -14,10 +14,20 @@ enum { GLUE_MAX = 512, LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
 /* A target in the answer section, and where its addresses are found. */
 struct glue {
 	const struct node *node;              /* at this node, or if NULL: */
-	const struct endpoint_set *endpoints; /* the endpoints here that share entry `i`'s name */
+	const struct endpoint_set *endpoints; /* all endpoints here that have entry `i`'s name */
 	const struct slice_endpoints *slice;  /* (endpoints NULL) entry `i` of this slice alone */
 	uint16_t i;
 	uint16_t target; /* the name's offset in the message */
+};
+
+/*
+ * Where records and targets are in the message, by their bytes: open addressing, sized for the
+ * message when it is first used. 16 KB, for those answers only in which a record may come twice.
+ */
+struct record_table {
+	uint32_t mask; /* 0: not used yet */
+	/* 0: free. Twice as many as there are records of 16 bytes in 65,535. */
+	uint16_t offsets[8192];
 };
 
 struct reply {
@@ -33,12 +43,15 @@ struct reply {
 	bool truncated;
 	bool has_keepalive; /* the OPT says `keepalive`, in 100 ms */
 	uint16_t keepalive;
+	bool full; /* a record of this section did not fit: nothing more is looked for */
+	bool once; /* records may come twice: each is looked up in `table` and written once */
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;
 	/* GLUE_MAX of them, about as many names as lie within a compression pointer's reach; NULL:
 	 * no additional section is wanted. */
 	struct glue *glue;
+	struct record_table *table; /* NULL: no record comes twice */
 };
 
 /* Begins a reply to `query`, which was read from the request's message. `forwarding`: RA. */
@@ -67,6 +80,9 @@ void reply_endpoint_set(
 void reply_endpoints(
     struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family);
 
+/* SRV records at an endpoint's own name: its ports, with the name itself as target. */
+void reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *resolved);
+
 /* SRV records of a headless Service: `_port._proto` (labels), or every port (NULL). */
 void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     const uint8_t *port, const uint8_t *proto);
@@ -85,9 +101,6 @@ void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s);
 /* An RRset of SRV or NS records whose target is `target` in each; NULL: not in the tree. */
 void reply_targets(
     struct reply *reply, size_t owner, const struct rrset *set, const struct node *target);
-
-/* Removes the answer section's last record, which begins at `at`, and its glue. */
-void reply_drop(struct reply *reply, size_t at);
 
 /* The additional section: the addresses of the targets, as far as they fit. */
 void reply_glue(struct reply *reply);

@@ -13,13 +13,13 @@ put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *e
 {
 	uint32_t at = 0;
 
-	for (unsigned c = 0; c < endpoints->count && at < to && !reply->truncated; c++) {
+	for (unsigned c = 0; c < endpoints->count && at < to && !reply->full; c++) {
 		const struct endpoint_set_slice *entry = &endpoints->slices[c];
 		if (entry->family != family)
 			continue;
 		uint32_t first = from > at ? from - at : 0;
 		uint32_t last = to - at < entry->unique ? to - at : entry->unique;
-		for (uint32_t i = first; i < last; i++)
+		for (uint32_t i = first; i < last && !reply->full; i++)
 			record_addr(reply, owner, family, slice_addr(entry->slice, i));
 		at += entry->unique;
 	}
@@ -38,49 +38,44 @@ reply_endpoint_set(
 	put_endpoint_set(reply, owner, endpoints, family, 0, start);
 }
 
-/* Whether `ref` is the first endpoint of the walk with its address, which may be in two slices and is
- * one record. */
-static bool
-first_with_addr(
-    const struct reply *reply, const struct resolved *resolved, const struct endpoint_ref *ref)
+/* The addresses of a name that several endpoints have, each once. Not inlined: other queries need not
+ * touch the table on its stack. */
+static __attribute__((noinline)) void
+put_shared_endpoints(
+    struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family)
 {
-	struct endpoint_walk walk;
-	struct endpoint_ref other;
-	size_t len = ref->slice->family == AF_INET ? 4 : 16;
+	struct record_table table, *outer = reply->table;
+	bool once = reply->once;
+	struct resolved_walk walk;
+	struct endpoint_ref ref;
 
-	resolved_endpoints(&walk, reply->tree, resolved);
-	while (endpoint_set_next(&walk, &other)) {
-		if (other.slice == ref->slice && other.i == ref->i)
-			return true;
-		if (other.slice->family == ref->slice->family &&
-		    memcmp(slice_addr(other.slice, other.i), slice_addr(ref->slice, ref->i), len) ==
-			0)
-			return false;
+	if (outer == NULL) {
+		table.mask = 0;
+		reply->table = &table;
 	}
-	return true;
+	reply->once = true;
+	resolved_endpoints(&walk, reply->tree, resolved);
+	while (!reply->full && resolved_next(&walk, &ref))
+		if (ref.slice->family == family)
+			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
+	reply->once = once;
+	reply->table = outer;
 }
 
 void
 reply_endpoints(struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family)
 {
-	struct endpoint_walk walk;
-	struct endpoint_ref ref;
+	const struct endpoint_ref *first = &resolved->first;
 
 	if (resolved->label == NULL) { /* the name is the address */
 		if (resolved->addr.family == family)
 			record_addr(reply, owner, family, resolved->addr.bytes);
-		return;
+	} else if (slice_names_unique(first->slice) && resolved->addr.family == AF_UNSPEC) {
+		if (first->slice->family == family)
+			record_addr(reply, owner, family, slice_addr(first->slice, first->i));
+	} else {
+		put_shared_endpoints(reply, owner, resolved, family);
 	}
-	ref = resolved->first;
-	if (ref.slice != NULL && slice_names_unique(ref.slice)) {
-		if (ref.slice->family == family)
-			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
-		return;
-	}
-	resolved_endpoints(&walk, reply->tree, resolved);
-	while (endpoint_set_next(&walk, &ref) && !reply->truncated)
-		if (ref.slice->family == family && first_with_addr(reply, resolved, &ref))
-			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
 }
 
 const uint8_t *

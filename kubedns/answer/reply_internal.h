@@ -12,7 +12,8 @@ record_room(struct reply *reply, size_t len)
 {
 	struct writer *w = &reply->w;
 
-	if (reply->truncated || len > w->max - w->len) {
+	if (reply->full || len > w->max - w->len) {
+		reply->full = true;
 		if (reply->section == SECTION_ANSWER)
 			reply->truncated = true;
 		return NULL;
@@ -21,6 +22,12 @@ record_room(struct reply *reply, size_t len)
 	reply->counts[reply->section]++;
 	return w->buf + w->len - len;
 }
+
+/* Writes a whole record unless the message has it. */
+void record_once(struct reply *reply, const uint8_t *record, size_t len);
+
+/* Whether the name at `offset` is the first of its kind that asks; needs reply->table. */
+bool record_name_is_new(struct reply *reply, size_t offset, size_t len);
 
 /* Writes a record up to its RDATA, and returns where that begins. */
 static inline uint8_t *
@@ -39,12 +46,14 @@ static inline void
 record_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes)
 {
 	size_t len = family == AF_INET ? 4 : 16;
-	uint8_t *p = record_room(reply, 12 + len);
+	uint16_t type = family == AF_INET ? TYPE_A : TYPE_AAAA;
+	uint8_t record[28];
+	uint8_t *p = reply->once ? record : record_room(reply, 12 + len);
 
 	if (p != NULL)
-		memcpy(record_head(p, owner, family == AF_INET ? TYPE_A : TYPE_AAAA,
-			   reply->config->ttl_s, len),
-		    bytes, len);
+		memcpy(record_head(p, owner, type, reply->config->ttl_s, len), bytes, len);
+	if (reply->once)
+		record_once(reply, record, 12 + len);
 }
 
 /* Bytes of the name `label` (NULL: none) below `owner` and the zone; 0: too long for a name. */

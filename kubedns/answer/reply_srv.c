@@ -9,66 +9,47 @@ enum { POINTER_MAX = 0x3fff };
 
 /* --- glue: the targets of SRV and NS records --- */
 
-static void
-glue_add(struct reply *reply, size_t target, const struct glue *glue)
+/* `len`: of the target's name. `shared`: other records may have it. */
+static inline void
+glue_add(struct reply *reply, size_t target, size_t len, bool shared, const struct glue *glue)
 {
-	const struct glue *last =
-	    reply->glue_count == 0 ? NULL : &reply->glue[reply->glue_count - 1];
-
-	if (reply->glue == NULL || target > POINTER_MAX || reply->glue_count == GLUE_MAX)
+	if (reply->glue == NULL || target > POINTER_MAX || reply->glue_count == GLUE_MAX ||
+	    (shared && !record_name_is_new(reply, target, len)))
 		return;
-	if (last != NULL && last->node == glue->node && last->slice == glue->slice &&
-	    last->i == glue->i) /* another port of the same target */
-		return;
-	reply->glue[reply->glue_count] = *glue;
-	reply->glue[reply->glue_count++].target = (uint16_t)target;
-}
-
-/* Whether the name at this offset is a target already. */
-static bool
-glue_known(const struct reply *reply, size_t target)
-{
-	for (unsigned i = 0; i < reply->glue_count; i++)
-		if (dname_equal(reply->w.buf + reply->glue[i].target, reply->w.buf + target))
-			return true;
-	return false;
+	struct glue *last = &reply->glue[reply->glue_count++];
+	*last = *glue;
+	last->target = (uint16_t)target;
 }
 
 void
 reply_targets(struct reply *reply, size_t owner, const struct rrset *set, const struct node *target)
 {
-	size_t at = reply->w.len + 12 + (set->type == TYPE_SRV ? 6 : 0);
+	size_t fixed = 12 + (set->type == TYPE_SRV ? 6 : 0), at = reply->w.len + fixed;
+	size_t len = 12u + wire_get16(set->data + 10) - fixed;
 
 	reply_rrset(reply, owner, set);
 	if (target != NULL && at < reply->w.len)
-		glue_add(reply, at, &(struct glue){ .node = target });
-}
-
-void
-reply_drop(struct reply *reply, size_t at)
-{
-	reply->w.len = at;
-	reply->counts[SECTION_ANSWER]--;
-	while (reply->glue_count > 0 && reply->glue[reply->glue_count - 1].target >= at)
-		reply->glue_count--;
+		glue_add(reply, at, len, reply->once, &(struct glue){ .node = target });
 }
 
 static void
 put_glue(struct reply *reply, const struct glue *glue)
 {
+	uint8_t derived[LABEL_ROOM];
+	struct resolved others;
+
 	if (glue->node != NULL) {
 		const struct rrset *set = NULL;
 		while ((set = node_rrset_next(glue->node, set)) != NULL)
 			if (set->type == TYPE_A || set->type == TYPE_AAAA)
 				reply_rrset(reply, glue->target, set);
-	} else if (glue->endpoints != NULL) {
-		const struct resolved others = { .endpoints = glue->endpoints,
-			.label = slice_name(glue->slice, glue->i) };
+	} else if (glue->endpoints == NULL) {
+		record_addr(
+		    reply, glue->target, glue->slice->family, slice_addr(glue->slice, glue->i));
+	} else if (resolve_endpoint(reply->tree, glue->endpoints,
+		       endpoint_label(glue->slice, glue->i, derived), &others)) {
 		reply_endpoints(reply, glue->target, &others, AF_INET);
 		reply_endpoints(reply, glue->target, &others, AF_INET6);
-	} else {
-		reply_addr(
-		    reply, glue->target, glue->slice->family, slice_addr(glue->slice, glue->i));
 	}
 }
 
@@ -78,7 +59,7 @@ reply_glue(struct reply *reply)
 	if (reply->truncated)
 		return;
 	reply->section = SECTION_ADDITIONAL;
-	for (unsigned i = 0; i < reply->glue_count; i++)
+	for (unsigned i = 0; i < reply->glue_count && !reply->full; i++)
 		put_glue(reply, &reply->glue[i]);
 }
 
@@ -109,53 +90,6 @@ srv_port(
 	return false;
 }
 
-/* Whether a port of the slice would make a record with this number at the same name. */
-static bool
-has_port_number(const struct slice_endpoints *slice, const struct srv *srv, uint16_t number)
-{
-	for (unsigned at = 0; slice_port(slice, srv->port, srv->proto, &at); at++)
-		if (srv->port != NULL || slice->ports->items[at].number == number)
-			return true;
-	return false;
-}
-
-/*
- * Whether this endpoint emits the SRV of its target and this port, which others may share: of those
- * with one host name the first does; of those with one address the one in the unique run, else the
- * first.
- */
-static bool
-emits_target(const struct reply *reply, const struct endpoint_set *endpoints,
-    const struct slice_endpoints *slice, unsigned i, const struct srv *srv, uint16_t number)
-{
-	bool passed = false;
-	struct endpoint_walk walk;
-	struct endpoint_ref ref;
-	const uint8_t *name = slice_name(slice, i);
-	struct addr addr = { .family = slice->family };
-
-	if (name != NULL) {
-		endpoint_set_find_name(&walk, reply->tree, endpoints, name);
-	} else {
-		memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
-		endpoint_set_find_addr(&walk, reply->tree, endpoints, &addr);
-	}
-	while (endpoint_set_next(&walk, &ref)) {
-		if (ref.slice == slice && ref.i == i) {
-			if (name != NULL)
-				return true;
-			passed = true;
-			continue;
-		}
-		if (name == NULL && (slice_name(ref.slice, ref.i) != NULL ||
-					(passed && ref.i >= ref.slice->unique)))
-			continue;
-		if (has_port_number(ref.slice, srv, number))
-			return false;
-	}
-	return true;
-}
-
 static void
 srv_ports(struct srv *srv, const struct slice_endpoints *slice)
 {
@@ -165,40 +99,59 @@ srv_ports(struct srv *srv, const struct slice_endpoints *slice)
 			srv->first = at;
 }
 
-/* The records of one endpoint: those that it emits. */
+/* One record: priority 0, and the target uncompressed (RFC 2782). `tail` is what follows its first
+ * label. */
+static inline size_t
+write_srv(uint8_t *p, const struct reply *reply, size_t owner, const struct srv *srv,
+    uint16_t number, const uint8_t *label)
+{
+	size_t label_len = 1u + *label, len = 6 + label_len + srv->tail_len;
+	uint8_t *rdata = record_head(p, owner, TYPE_SRV, reply->config->ttl_s, len);
+
+	wire_put16(rdata, 0);
+	wire_put16(rdata + 2, srv->weight);
+	wire_put16(rdata + 4, number);
+	memcpy(rdata + 6, label, label_len);
+	memcpy(rdata + 6 + label_len, srv->tail, srv->tail_len);
+	return 12 + len;
+}
+
+/*
+ * The records of one endpoint, a port each. Where other endpoints of the set may have the same name,
+ * each record is written by the first that has it.
+ */
 static void
 put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     const struct slice_endpoints *slice, unsigned i, const struct srv *srv)
 {
-	uint8_t derived[LABEL_ROOM];
+	uint8_t derived[LABEL_ROOM], record[12 + 6 + DNAME_MAX];
 	const uint8_t *name = slice_name(slice, i),
 		      *label = name != NULL ? name : endpoint_label(slice, i, derived);
-	bool alone = name != NULL ? slice_names_unique(slice) : i < slice->unique;
 	bool doubles = endpoints->published > endpoints->total4 + endpoints->total6;
-	size_t label_len = 1u + *label, len = label_len + srv->tail_len;
-	struct glue glue = { .slice = slice,
-		.i = (uint16_t)i,
-		.endpoints = name != NULL && !alone ? endpoints : NULL };
+	bool shared = reply->once || endpoints->dashed > 0 ||
+		      (name != NULL ? !slice_names_unique(slice) : doubles);
+	bool target_known = false;
+	size_t len = 1u + *label + srv->tail_len;
+	const struct glue glue = {
+		.slice = slice, .i = (uint16_t)i, .endpoints = shared ? endpoints : NULL
+	};
 
 	if (len > DNAME_MAX)
 		return;
-	for (unsigned at = srv->first, n = 0; n < srv->count; at++, n++) {
+	for (unsigned at = srv->first, n = 0; n < srv->count && !reply->full; at++, n++) {
 		if (n > 0 && !srv_port(slice, srv->port, srv->proto, &at))
 			return;
+		size_t before = reply->w.len;
 		uint16_t number = slice->ports->items[at].number;
-		if (!alone && !emits_target(reply, endpoints, slice, i, srv, number))
-			continue;
-		uint8_t *p = record_room(reply, 12 + 6 + len);
-		if (p == NULL)
-			return;
-		p = record_head(p, owner, TYPE_SRV, reply->config->ttl_s, 6 + len);
-		wire_put16(p, 0);
-		wire_put16(p + 2, srv->weight);
-		wire_put16(p + 4, number);
-		memcpy(p + 6, label, label_len);
-		memcpy(p + 6 + label_len, srv->tail, srv->tail_len);
-		if ((alone && !doubles) || !glue_known(reply, reply->w.len - len))
-			glue_add(reply, reply->w.len - len, &glue);
+		uint8_t *p = shared ? record : record_room(reply, 12 + 6 + len);
+		if (p != NULL)
+			write_srv(p, reply, owner, srv, number, label);
+		if (shared)
+			record_once(reply, record, 12 + 6 + len);
+		if (reply->w.len > before && !target_known) {
+			glue_add(reply, reply->w.len - len, len, shared, &glue);
+			target_known = true;
+		}
 	}
 }
 
@@ -210,6 +163,17 @@ endpoint_set_srv_weight(const struct tree *tree, const struct endpoint_set *endp
 	    endpoint_set_pairs(endpoints, port == NULL ? 0 : port_label(tree->seed, port, proto)));
 }
 
+/* What all targets of the set end in; false: no name can be so long. */
+static bool
+srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *endpoints)
+{
+	srv->tail_len = zone_name_size(reply->config, NULL, endpoints->owner);
+	if (srv->tail_len == 0)
+		return false;
+	zone_name_put(srv->tail, reply->config, NULL, endpoints->owner);
+	return true;
+}
+
 void
 reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     const uint8_t *port, const uint8_t *proto)
@@ -219,22 +183,56 @@ reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_
 	srv.port = port;
 	srv.proto = proto;
 	srv.weight = endpoint_set_srv_weight(reply->tree, endpoints, port, proto);
-	srv.tail_len = zone_name_size(reply->config, NULL, endpoints->owner);
-	if (srv.tail_len == 0)
+	if (!srv_tail(&srv, reply, endpoints))
 		return;
-	zone_name_put(srv.tail, reply->config, NULL, endpoints->owner);
 	unsigned first = endpoints->count == 0 ? 0 : reply->rotation % endpoints->count;
-	for (unsigned c = 0; c < endpoints->count && !reply->truncated; c++) {
+	for (unsigned c = 0; c < endpoints->count && !reply->full; c++) {
 		const struct slice_endpoints *slice =
 		    endpoints->slices[(first + c) % endpoints->count].slice;
 		srv_ports(&srv, slice);
 		if (slice->published == 0 || srv.count == 0)
 			continue;
 		unsigned start = reply->rotation / endpoints->count % slice->published;
-		for (unsigned n = 0; n < slice->published && !reply->truncated; n++) {
+		for (unsigned n = 0; n < slice->published && !reply->full; n++) {
 			unsigned i =
 			    start + n < slice->published ? start + n : start + n - slice->published;
 			put_srv(reply, owner, endpoints, slice, i, &srv);
 		}
 	}
+}
+
+void
+reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *resolved)
+{
+	struct srv srv = { .weight = 1 };
+	size_t begin = reply->w.len, len = 0;
+	unsigned before = reply->counts[SECTION_ANSWER];
+	struct glue glue = { .endpoints = resolved->endpoints };
+	uint8_t record[12 + 6 + DNAME_MAX], derived[LABEL_ROOM];
+	const struct slice_endpoints *last = NULL;
+	struct resolved_walk walk;
+	struct endpoint_ref ref;
+
+	if (!srv_tail(&srv, reply, resolved->endpoints))
+		return;
+	resolved_endpoints(&walk, reply->tree, resolved);
+	while (!reply->full && resolved_next(&walk, &ref)) {
+		if (last != NULL && ref.slice->ports == last->ports)
+			continue;
+		last = glue.slice = ref.slice;
+		glue.i = (uint16_t)ref.i;
+		const uint8_t *label = endpoint_label(ref.slice, ref.i, derived);
+		for (unsigned at = 0; !reply->full && srv_port(ref.slice, NULL, NULL, &at); at++) {
+			len = write_srv(
+			    record, reply, owner, &srv, ref.slice->ports->items[at].number, label);
+			record_once(reply, record, len);
+		}
+	}
+	unsigned count = reply->counts[SECTION_ANSWER] - before;
+	if (count == 0)
+		return;
+	/* All records are of one length, and how many there are is known only now. */
+	for (unsigned i = 0; i < count; i++)
+		wire_put16(reply->w.buf + begin + i * len + 14, srv_weight(count));
+	glue_add(reply, begin + 18, len - 18, true, &glue);
 }

@@ -101,39 +101,69 @@ endpoint_set_has_proto(const struct endpoint_set *endpoints, const uint8_t *prot
 	return false;
 }
 
-void
-resolved_endpoints(
-    struct endpoint_walk *walk, const struct tree *tree, const struct resolved *resolved)
-{
-	if (resolved->label != NULL)
-		endpoint_set_find_name(walk, tree, resolved->endpoints, resolved->label);
-	else
-		endpoint_set_find_addr(walk, tree, resolved->endpoints, &resolved->addr);
-}
-
-/* Whether the set has a published endpoint of this name, its host name or its address with dashes. */
+/* Whether endpoints without a host name have the address that the label spells. */
 static bool
-find_endpoint(const struct tree *tree, const struct endpoint_set *endpoints, const uint8_t *label,
-    struct resolved *resolved)
+label_is_addr_of_some(const struct tree *tree, const struct endpoint_set *endpoints,
+    const uint8_t *label, struct addr *addr)
 {
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 	uint8_t canonical[1 + DNAME_LABEL_MAX + 8];
 
-	resolved->endpoints = endpoints;
-	resolved->label = label;
-	endpoint_set_find_name(&walk, tree, endpoints, label);
-	if (endpoint_set_next(&walk, &resolved->first))
-		return true;
-	resolved->label = NULL;
-	if (tree_label_addr(label, &resolved->addr) < 0 ||
-	    !same_label(label, tree_addr_label(&resolved->addr, canonical)))
+	if (tree_label_addr(label, addr) < 0 ||
+	    !same_label(label, tree_addr_label(addr, canonical)))
 		return false;
-	endpoint_set_find_addr(&walk, tree, endpoints, &resolved->addr);
+	endpoint_set_find_addr(&walk, tree, endpoints, addr);
 	while (endpoint_set_next(&walk, &ref))
 		if (slice_name(ref.slice, ref.i) == NULL)
 			return true;
 	return false;
+}
+
+bool
+resolve_endpoint(const struct tree *tree, const struct endpoint_set *endpoints,
+    const uint8_t *label, struct resolved *resolved)
+{
+	struct endpoint_walk walk;
+
+	resolved->endpoints = endpoints;
+	endpoint_set_find_name(&walk, tree, endpoints, label);
+	resolved->label = endpoint_set_next(&walk, &resolved->first) ? label : NULL;
+	if ((resolved->label == NULL || endpoints->dashed > 0) &&
+	    label_is_addr_of_some(tree, endpoints, label, &resolved->addr))
+		return true;
+	resolved->addr.family = AF_UNSPEC;
+	return resolved->label != NULL;
+}
+
+void
+resolved_endpoints(
+    struct resolved_walk *walk, const struct tree *tree, const struct resolved *resolved)
+{
+	walk->tree = tree;
+	walk->resolved = resolved;
+	walk->by_addr = resolved->label == NULL;
+	if (walk->by_addr)
+		endpoint_set_find_addr(&walk->walk, tree, resolved->endpoints, &resolved->addr);
+	else
+		endpoint_set_find_name(&walk->walk, tree, resolved->endpoints, resolved->label);
+}
+
+bool
+resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref)
+{
+	const struct resolved *resolved = walk->resolved;
+
+	for (;;) {
+		while (endpoint_set_next(&walk->walk, ref))
+			if (!walk->by_addr || slice_name(ref->slice, ref->i) == NULL)
+				return true;
+		if (walk->by_addr || resolved->addr.family == AF_UNSPEC)
+			return false;
+		walk->by_addr = true;
+		endpoint_set_find_addr(
+		    &walk->walk, walk->tree, resolved->endpoints, &resolved->addr);
+	}
 }
 
 /* Names below a Service that are not nodes of the tree: of its endpoints, and of a headless one's
@@ -145,7 +175,7 @@ below_service(const struct tree *tree, const struct endpoint_set *endpoints,
 	const uint8_t *label = label_at(name, left - 1);
 
 	if (label[1] != '_')
-		return left == 1 && find_endpoint(tree, endpoints, label, resolved)
+		return left == 1 && resolve_endpoint(tree, endpoints, label, resolved)
 			   ? RESOLVED_ENDPOINT
 			   : RESOLVED_NOTHING;
 	if ((endpoints->flags & ENDPOINTS_APEX) == 0 || left > 2)

@@ -41,9 +41,10 @@ struct resolved {
 	const struct node *service; /* NODE: the Service that the name belongs to, or NULL */
 	const struct endpoint_set *endpoints;
 	const uint8_t *port, *proto; /* PORT: the name's first two labels */
-	const uint8_t *label;        /* ENDPOINT: its host name; NULL: its address with dashes */
-	struct endpoint_ref first;   /* ENDPOINT by host name: the first of them */
-	struct addr addr;            /* ENDPOINT by address, POD */
+	const uint8_t *label;        /* ENDPOINT: the host name of some; NULL: of none */
+	struct endpoint_ref first;   /* ENDPOINT: the first that has it */
+	struct addr addr;            /* POD; ENDPOINT: what the name spells, if endpoints without
+				      * a host name have it, else AF_UNSPEC */
 	struct dname cname;          /* CNAME */
 };
 
@@ -58,9 +59,25 @@ void resolve(const struct answer_config *config, const struct tree *tree, const 
  * (specification 2.4.1), or with --ignore-empty-service one with a ClusterIP. */
 bool service_without_ready_endpoints(const struct answer_config *config, const struct node *node);
 
-/* Begins a walk over the endpoints of a RESOLVED_ENDPOINT. */
+/*
+ * Whether the set has a published endpoint of this name: its host name, or its address with dashes
+ * if it has none. A host name may spell the address of others: then both have the name. Sets
+ * `endpoints`, `label`, `first` and `addr`.
+ */
+bool resolve_endpoint(const struct tree *tree, const struct endpoint_set *endpoints,
+    const uint8_t *label, struct resolved *resolved);
+
+/* A walk over the endpoints of a RESOLVED_ENDPOINT. One that is in two slices comes twice. */
+struct resolved_walk {
+	struct endpoint_walk walk;
+	const struct tree *tree;
+	const struct resolved *resolved;
+	bool by_addr;
+};
+
 void resolved_endpoints(
-    struct endpoint_walk *walk, const struct tree *tree, const struct resolved *resolved);
+    struct resolved_walk *walk, const struct tree *tree, const struct resolved *resolved);
+bool resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref);
 
 /* Finds the slice's first port from `*at` on that has a number and this name ("_http", "_tcp"; NULL,
  * NULL: any), and puts its place into `*at`; false: there is none. */

@@ -7,6 +7,7 @@
 
 #include "kubedns/cluster/object.h"
 #include "kubedns/cluster/object_internal.h"
+#include "lib/dname.h"
 #include "lib/xalloc.h"
 
 /* A Kubernetes object name: an RFC 1123 subdomain, or what old pods and RBAC objects allow beside
@@ -204,7 +205,7 @@ read_pod(struct reader *r, struct json_object *json, const struct meta *meta, st
 	    !meta->deleting &&
 	    strcmp(field_text_or(r, phase, "", "status.phase is not a string"), "Running") == 0;
 	size_t count = field_items(r, pod_ips, "status.podIPs is not a list");
-	count = count < POD_ADDRS_MAX ? count : POD_ADDRS_MAX;
+	count = field_bound(r, count, POD_ADDRS_MAX, "more than 255 podIPs");
 	o->pod.addrs = xcalloc(count + 1, sizeof(*o->pod.addrs));
 	for (size_t i = 0; i < count; i++) {
 		FIELDS_DECLARE(POD_IP_FIELDS)
@@ -215,16 +216,26 @@ read_pod(struct reader *r, struct json_object *json, const struct meta *meta, st
 		pod_add_ip(r, o, pod_ip);
 }
 
+/* A label's value, at most as long as Kubernetes allows. */
+static const char *
+label_value(struct reader *r, struct json_object *json, struct json_object *old)
+{
+	const char *s = field_text_or(r, json != NULL ? json : old, "", "a label is not a string");
+
+	if (strnlen(s, DNAME_LABEL_MAX + 1) <= DNAME_LABEL_MAX)
+		return s;
+	field_complain(r, "a label is longer than 63 bytes");
+	return "";
+}
+
 static void
 read_node(struct reader *r, const struct meta *meta, struct object *o)
 {
 	FIELDS_DECLARE(NODE_LABELS_FIELDS)
 
 	FIELDS_READ(meta->labels, NODE_LABELS_FIELDS);
-	o->node.zone =
-	    field_text_or(r, zone != NULL ? zone : old_zone, "", "a label is not a string");
-	o->node.region =
-	    field_text_or(r, region != NULL ? region : old_region, "", "a label is not a string");
+	o->node.zone = label_value(r, zone, old_zone);
+	o->node.region = label_value(r, region, old_region);
 }
 
 static void
@@ -310,6 +321,7 @@ object_extract(
 	if (!kind->namespaced)
 		object->namespace = "";
 	read_body(&r, json, kind, &meta, object);
+	object->cut = r.cut;
 	*why = r.why;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * Kubernetes objects reduced to what DNS needs. object.c is the only file that knows json-c;
- * manifests.c hands it YAML as json-c values. Missing, null and wrong-typed fields are decided here
- * and nowhere else.
+ * Kubernetes objects reduced to what DNS needs, from json-c values: api/ parses JSON into them,
+ * lib/documents YAML and JSON files. Missing, null and wrong-typed fields are decided here and
+ * nowhere else; which fields are read is listed in object_fields.h.
  *
  *	bytes --json-c/libyaml--> struct json_object --object_extract--> struct object
  *	      --event_sink--> store
@@ -79,7 +79,14 @@ struct object_key_value {
 	size_t len;
 };
 
-enum { POD_ADDRS_MAX = 255 }; /* Kubernetes gives a pod two at most */
+/* What is read of one object; the rest is left out, and object->cut set. Kubernetes itself allows a
+ * slice 20,000 ports and 1,000 endpoints, and gives a pod two addresses. */
+enum {
+	OBJECT_PORTS_MAX = 20000,     /* of a Service, a slice or a subset */
+	OBJECT_ENDPOINTS_MAX = 65535, /* of a slice, or of one family of a subset */
+	OBJECT_SLICES_MAX = 1000,     /* made of an Endpoints object */
+	POD_ADDRS_MAX = 255,
+};
 
 struct object {
 	enum object_kind kind;
@@ -93,6 +100,7 @@ struct object {
 	    slices; /* OBJECT_SLICES; 0 of them is legal (Endpoints without subsets, FQDN slices) */
 	size_t slice_count;
 	bool from_endpoints; /* the slices are made of an Endpoints object */
+	bool cut;            /* there was more than the bounds allow */
 	struct {
 		struct addr *addrs; /* status.podIPs, else podIP */
 		size_t addr_count;  /* POD_ADDRS_MAX at most */

@@ -79,6 +79,16 @@ field_items(struct reader *r, struct json_object *json, const char *why)
 	return 0;
 }
 
+size_t
+field_bound(struct reader *r, size_t count, size_t max, const char *why)
+{
+	if (count <= max)
+		return count;
+	field_complain(r, why);
+	r->cut = true;
+	return max;
+}
+
 bool
 field_is_label(const char *s)
 {
@@ -153,7 +163,8 @@ read_port(struct reader *r, struct json_object *json, struct object_port *port)
 struct object_port *
 object_read_ports(struct reader *r, struct json_object *json, size_t *count)
 {
-	size_t len = field_items(r, json, "ports is not a list");
+	size_t len = field_bound(r, field_items(r, json, "ports is not a list"), OBJECT_PORTS_MAX,
+	    "more than 20,000 ports");
 	*count = 0;
 	if (len == 0)
 		return NULL;

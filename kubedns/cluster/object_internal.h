@@ -10,9 +10,10 @@
 #include "kubedns/cluster/object.h"
 #include "kubedns/cluster/object_fields.h"
 
-/* Where the first complaint goes. */
+/* What one object's reading found: the first complaint. */
 struct reader {
 	const char *why;
+	bool cut; /* there was more than a bound allows */
 };
 
 struct field {
@@ -51,6 +52,9 @@ const char *field_text_or(
     struct reader *r, struct json_object *json, const char *deflt, const char *why);
 
 bool field_bool_or(struct reader *r, struct json_object *json, bool deflt, const char *why);
+
+/* `count`, or what a bound allows of it, with a complaint. */
+size_t field_bound(struct reader *r, size_t count, size_t max, const char *why);
 
 /* Items of an array; 0 for anything else, with a complaint unless it is missing. */
 size_t field_items(struct reader *r, struct json_object *json, const char *why);

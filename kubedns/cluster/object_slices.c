@@ -54,7 +54,8 @@ read_endpoint(
 static void
 read_endpoints(struct reader *r, struct json_object *json, struct object_slice *slice)
 {
-	size_t count = field_items(r, json, "endpoints is not a list");
+	size_t count = field_bound(r, field_items(r, json, "endpoints is not a list"),
+	    OBJECT_ENDPOINTS_MAX, "more than 65,535 endpoints");
 
 	if (count == 0)
 		return;
@@ -111,7 +112,8 @@ static void
 read_subset_addresses(
     struct reader *r, struct json_object *json, bool ready, struct object_slice *slice)
 {
-	size_t count = field_items(r, json, "a subset's addresses is not a list");
+	size_t count = field_bound(r, field_items(r, json, "a subset's addresses is not a list"),
+	    OBJECT_ENDPOINTS_MAX - slice->endpoint_count, "more than 65,535 addresses in a subset");
 
 	if (count == 0)
 		return;
@@ -163,7 +165,8 @@ object_read_endpoints(struct reader *r, struct json_object *json, struct object 
 	FIELDS_DECLARE(ENDPOINTS_FIELDS)
 
 	FIELDS_READ(json, ENDPOINTS_FIELDS);
-	size_t count = field_items(r, subsets, "subsets is not a list");
+	size_t count = field_bound(r, field_items(r, subsets, "subsets is not a list"),
+	    OBJECT_SLICES_MAX / 2, "more than 500 subsets");
 
 	if (count == 0)
 		return;
@@ -174,6 +177,8 @@ object_read_endpoints(struct reader *r, struct json_object *json, struct object 
 		read_subset(r, subset, AF_INET6, o);
 	}
 }
+
+enum { RFC3339_MAX = 64 }; /* 2026-07-01T10:00:00.123456789+02:00 has 35 */
 
 static uint32_t
 digits(const char **s, int count, bool *ok)
@@ -246,6 +251,6 @@ object_read_trigger_time(struct reader *r, const struct meta *meta, struct objec
 	FIELDS_READ(meta->annotations, ANNOTATIONS_FIELDS);
 	const char *s = field_text(r, trigger_time, "an annotation is not a string");
 
-	if (s != NULL)
+	if (s != NULL && strnlen(s, RFC3339_MAX + 1) <= RFC3339_MAX)
 		o->trigger_time_ns = rfc3339_ns(s);
 }

@@ -184,6 +184,27 @@ store_count(const struct store *store, enum object_kind kind)
 	return counts[kind];
 }
 
+uint64_t
+store_cut_total(const struct store *store)
+{
+	return store->cut_total;
+}
+
+void
+store_note_cut(struct store *store, const struct object *object, bool *was)
+{
+	if (object->cut) {
+		store->cut_total++;
+		if (!*was)
+			log_neterr(
+			    "%s %s/%s: has more ports, endpoints or addresses than DNS reads "
+			    "of one object (%d, %d, %d); the rest is left out",
+			    object_kind_resource(object->kind), object->namespace, object->name,
+			    OBJECT_PORTS_MAX, OBJECT_ENDPOINTS_MAX, POD_ADDRS_MAX);
+	}
+	*was = object->cut;
+}
+
 void
 store_stamps(struct store *store,
     void (*each)(void *arg, enum service_kind kind, int64_t trigger_time_ns), void *arg)

@@ -49,6 +49,10 @@ void store_event(
 /* Objects held, by kind (an EndpointSlice each, the made ones of Endpoints too). */
 size_t store_count(const struct store *store, enum object_kind kind);
 
+/* How many objects had more ports, endpoints, subsets or addresses than the bounds of object.h
+ * allow, each time that they were read. */
+uint64_t store_cut_total(const struct store *store);
+
 /* This cluster's zone and region, from its first node by name that has both labels;
  * "" if unknown. */
 void store_location(const struct store *store, const char **zone, const char **region);

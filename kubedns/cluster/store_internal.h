@@ -35,6 +35,7 @@ struct service {
 	uint8_t addr_count;
 	uint8_t type; /* enum service_type */
 	bool present; /* the object is there, not only slices that name it */
+	bool cut;     /* it had more than the bounds of object.h allow */
 	uint8_t mark;
 };
 
@@ -47,6 +48,7 @@ struct slice_entry {
 	uint16_t index; /* of the slices made of one Endpoints object */
 	uint8_t mark;
 	bool from_endpoints;
+	bool cut;
 	char name[];
 };
 
@@ -83,6 +85,7 @@ struct store {
 	bool listing[OBJECT_KIND_COUNT];
 	bool synced[OBJECT_KIND_COUNT];
 	size_t present_namespaces, present_services, present_pods;
+	uint64_t cut_total;
 	struct stamp stamps[STAMPS_MAX];
 	size_t stamp_count;
 };
@@ -95,6 +98,10 @@ uint64_t store_version(const char *text);
 
 /* Makes a length-prefixed lower-case label of `text`; false if it is no legal one. */
 bool store_label(uint8_t label[1 + DNAME_LABEL_MAX], const char *text);
+
+/* Notes whether an object had more than the bounds allow: counted each time, and said when its entry
+ * (`was`, which is set) did not have it before. */
+void store_note_cut(struct store *store, const struct object *object, bool *was);
 
 /* --- store_namespaces.c --- */
 

@@ -116,6 +116,8 @@ pod_event(struct store *store, bool deleted, const struct object *object)
 
 	if (namespace == NULL)
 		return;
+	if (object->cut)
+		store_note_cut(store, object, &(bool){ false });
 	namespace->uses++; /* neither going nor coming may drop it in between */
 	store->present_pods += (size_t)wanted - (size_t)has_pod(store, name_hash);
 	forget_pod(store, name_hash, wanted ? object : NULL);

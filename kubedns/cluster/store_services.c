@@ -203,5 +203,6 @@ service_event(struct store *store, bool deleted, bool relisted, const struct obj
 	uint64_t version = store_version(object->resource_version);
 	if (relisted && service->present && version != 0 && version == service->version)
 		return;
+	store_note_cut(store, object, &service->cut);
 	service_show(store, service, object);
 }

@@ -4,6 +4,10 @@
 #include "kubedns/cluster/store_internal.h"
 #include "lib/xalloc.h"
 
+_Static_assert((int)OBJECT_PORTS_MAX <= (int)PORTS_MAX, "a list holds what an object may have");
+_Static_assert(
+    (int)OBJECT_ENDPOINTS_MAX <= (int)ENDPOINTS_MAX, "a slice holds what an object may have");
+
 struct slice_key {
 	const struct namespace *namespace;
 	const char *name;
@@ -145,7 +149,7 @@ endpoint_host(const struct store *store, const struct object_endpoint *endpoint)
 static void
 set_endpoints(struct store *store, struct slice_entry *slice, const struct object_slice *from)
 {
-	size_t count = from->endpoint_count > UINT16_MAX ? UINT16_MAX : from->endpoint_count;
+	size_t count = from->endpoint_count;
 	struct endpoint *endpoints = xcalloc(count, sizeof *endpoints);
 	const struct ports *old = slice_ports(store, slice);
 	const struct ports *ports = get_ports(store, from->ports, from->port_count);
@@ -192,6 +196,7 @@ apply_slice(struct store *store, bool relisted, const struct object *object,
 		return;
 	slice->version = version;
 	slice->from_endpoints = object->from_endpoints;
+	store_note_cut(store, object, &slice->cut);
 	if (slice->service != service) { /* its label was changed */
 		if (service != NULL)
 			service->slices++; /* or detaching could drop it */

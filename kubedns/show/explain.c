@@ -229,7 +229,7 @@ say_slice(const struct explanation *e, const struct slice_endpoints *slice)
 static void
 say_slices(const struct explanation *e, const struct resolved *resolved)
 {
-	struct endpoint_walk walk;
+	struct resolved_walk walk;
 	struct endpoint_ref ref;
 
 	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT) {
@@ -237,7 +237,7 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 			say_slice(e, resolved->endpoints->slices[c].slice);
 	} else if (resolved->kind == RESOLVED_ENDPOINT) {
 		resolved_endpoints(&walk, e->config->tree, resolved);
-		while (endpoint_set_next(&walk, &ref))
+		while (resolved_next(&walk, &ref))
 			say_slice(e, ref.slice);
 	}
 }

@@ -89,6 +89,31 @@ add_addr(
 	    addr_format(&addr, text));
 }
 
+/* The records of this type at `owner`, as a client would get them. */
+static void
+add_answers(struct lines *lines, const struct dname *owner, uint16_t type)
+{
+	static uint8_t out[DNS_TCP_MAX];
+	uint8_t query[512];
+	struct answer_info info;
+	struct record record;
+	size_t len = query_write(query, sizeof query, 1, owner->wire, type, CLASS_IN, 0), at = len;
+
+	const struct answer_request request = { .config = lines->config,
+		.tree = lines->tree,
+		.query = query,
+		.query_len = len,
+		.out = out,
+		.max = sizeof out,
+		.tcp = true };
+	answer(&request, &info);
+	for (unsigned i = wire_get16(out + 6); i > 0; i--) {
+		if (wire_read_record(out, info.len, &at, &record) < 0)
+			return;
+		add_record(lines, owner, out + record.offset);
+	}
+}
+
 /* The SRV records that one endpoint adds: at the Service's own name, and at its ports' names. */
 static void
 add_srvs(struct lines *lines, const struct dname *service, const struct endpoint_set *endpoints,
@@ -128,6 +153,7 @@ add_endpoint_set(
 			if (endpoint_name(&endpoint, lines->config, slice, i) < 0)
 				continue;
 			add_addr(lines, &endpoint, slice, i);
+			add_answers(lines, &endpoint, TYPE_SRV);
 			if ((endpoints->flags & ENDPOINTS_APEX) == 0)
 				continue;
 			add_addr(lines, service, slice, i);
@@ -180,49 +206,24 @@ add_soa(struct lines *lines, const struct dname *zone)
 	free(text);
 }
 
-/* --- reverse zones: the PTRs of each known address in the prefix, as a client would get them --- */
-
-static void
-add_ptrs(struct lines *lines, const struct addr *addr)
-{
-	static uint8_t out[DNS_TCP_MAX];
-	uint8_t query[512];
-	struct answer_info info;
-	struct dname owner;
-	struct record record;
-	size_t at;
-	char name[DNAME_TEXT_MAX];
-
-	reverse_name(addr, &owner);
-	size_t len = query_write(query, sizeof query, 1, owner.wire, TYPE_PTR, CLASS_IN, 0);
-	const struct answer_request request = { .config = lines->config,
-		.tree = lines->tree,
-		.query = query,
-		.query_len = len,
-		.out = out,
-		.max = sizeof out,
-		.tcp = true };
-	answer(&request, &info);
-	at = len;
-	for (unsigned i = wire_get16(out + 6); i > 0; i--) {
-		if (wire_read_record(out, info.len, &at, &record) < 0)
-			return;
-		add_line(
-		    lines, &owner, record.ttl_s, record.type, dname_to_text(record.rdata, name));
-	}
-}
+/* --- reverse zones: the PTRs of each known address in the prefix --- */
 
 static void
 add_reverse(struct lines *lines, const struct reverse_zone *zone)
 {
 	struct addr addr = zone->prefix;
+	struct dname owner;
 	const struct rrset *ns = node_rrset(lines->tree->root, TYPE_NS);
 
 	if (ns != NULL)
 		add_rrset(lines, &zone->name, ns);
 	while (
 	    reverse_seek(lines->tree, &addr) && addr_in_prefix(&addr, &zone->prefix, zone->bits)) {
-		add_ptrs(lines, &addr);
+		if (answer_reverse_zone(lines->config, &addr, (unsigned)addr_len(&addr) * 8) ==
+		    zone) { /* not of a zone inside this one */
+			reverse_name(&addr, &owner);
+			add_answers(lines, &owner, TYPE_PTR);
+		}
 		if (!addr_increment(&addr))
 			return;
 	}

@@ -411,6 +411,55 @@ an_endpoint_is_named_for_its_hostname_and_pod_if_they_are_labels(void **state)
 	assert_null(endpoint("\"targetRef\":null")->pod);
 }
 
+/* `{"a":[ITEM,ITEM,...]}` around `count` items, read as a slice or an Endpoints object. */
+static int
+extract_many(const char *head, const char *item, size_t count, const char *tail)
+{
+	char *json;
+	size_t len;
+	FILE *out = open_memstream(&json, &len);
+
+	assert_non_null(out);
+	fputs(head, out);
+	for (size_t i = 0; i < count; i++)
+		fprintf(out, "%s%s", i > 0 ? "," : "", item);
+	fputs(tail, out);
+	fclose(out);
+	int err = extract_as(NULL, json);
+	free(json);
+	return err;
+}
+
+static void
+more_than_the_bounds_allow_is_left_out_and_said(void **state)
+{
+	(void)state;
+	static const char slice[] =
+	    "{\"kind\":\"EndpointSlice\"," META ",\"addressType\":\"IPv4\",";
+	static const char endpoint[] = "{\"addresses\":[\"10.1.0.1\"]}";
+
+	for (size_t more = 0; more < 2; more++) {
+		char head[512];
+		snprintf(head, sizeof head, "%s\"ports\":[", slice);
+		assert_int_equal(
+		    extract_many(head, "{\"port\":1}", OBJECT_PORTS_MAX + more, "]}"), 0);
+		assert_int_equal(object.slices[0].port_count, OBJECT_PORTS_MAX);
+		assert_int_equal(object.cut, more);
+		assert_int_equal(why != NULL, more);
+		snprintf(head, sizeof head, "%s\"endpoints\":[", slice);
+		assert_int_equal(
+		    extract_many(head, endpoint, OBJECT_ENDPOINTS_MAX + more, "]}"), 0);
+		assert_int_equal(object.slices[0].endpoint_count, OBJECT_ENDPOINTS_MAX);
+		assert_int_equal(object.cut, more);
+		assert_int_equal(extract_many("{\"kind\":\"Endpoints\"," META ",\"subsets\":[",
+				     "{\"addresses\":[{\"ip\":\"10.1.0.1\"}]}",
+				     OBJECT_SLICES_MAX / 2 + more, "]}"),
+		    0);
+		assert_int_equal(object.slice_count, OBJECT_SLICES_MAX / 2);
+		assert_int_equal(object.cut, more);
+	}
+}
+
 static int64_t
 trigger(const char *stamp)
 {
@@ -610,6 +659,7 @@ main(void)
 		TEST(an_endpoint_is_ready_unless_it_says_otherwise),
 		TEST(of_several_addresses_of_an_endpoint_the_first_counts),
 		TEST(an_endpoint_is_named_for_its_hostname_and_pod_if_they_are_labels),
+		TEST(more_than_the_bounds_allow_is_left_out_and_said),
 		TEST(trigger_times_are_rfc3339),
 		TEST(endpoints_become_a_slice_a_subset_and_family),
 		TEST(endpoints_without_subsets_are_no_slices),

@@ -179,6 +179,29 @@ what_a_relist_does_not_show_is_gone(void **state)
 	bed_free(&bed);
 }
 
+static void
+an_object_that_was_cut_is_counted_each_time(void **state)
+{
+	(void)state;
+	struct bed bed = bed_new();
+	struct object db = service_object("db", SERVICE_HEADLESS, false);
+	struct one_slice a;
+
+	tell(&bed, EVENT_ADDED, &db);
+	slice_object(&a, "a", "db", 1)->cut = true;
+	tell(&bed, EVENT_ADDED, &a.object);
+	tell(&bed, EVENT_MODIFIED, &a.object);
+	assert_int_equal(store_cut_total(bed.store), 2);
+	db.cut = true;
+	tell(&bed, EVENT_MODIFIED, &db);
+	assert_int_equal(store_cut_total(bed.store), 3);
+	db.cut = a.object.cut = false;
+	tell(&bed, EVENT_MODIFIED, &db);
+	tell(&bed, EVENT_MODIFIED, &a.object);
+	assert_int_equal(store_cut_total(bed.store), 3);
+	bed_free(&bed);
+}
+
 /* --- any walk of events ends where a fresh store begins --- */
 
 struct walk {
@@ -355,6 +378,7 @@ main(void)
 		cmocka_unit_test(a_slice_whose_label_changes_moves_to_the_other_service),
 		cmocka_unit_test(the_label_is_compared_letter_for_letter),
 		cmocka_unit_test(what_a_relist_does_not_show_is_gone),
+		cmocka_unit_test(an_object_that_was_cut_is_counted_each_time),
 		cmocka_unit_test(after_any_walk_the_tree_is_that_of_a_fresh_store),
 	};
 

@@ -1,0 +1,292 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <ldns/ldns.h>
+
+#include "kubedns/answer/resolve.h"
+#include "lib/rcu.h"
+#include "tests/unit/answer_bed.h"
+
+enum { BED_PORTS_MAX = 200, BED_ENDPOINTS_MAX = 6000, TEXT_MAX = 1 << 17, LINES_MAX = 5000 };
+
+struct bed bed;
+
+static struct object
+object_named(enum object_kind kind, const char *name)
+{
+	return (struct object){ .kind = kind,
+		.namespace = kind == OBJECT_NAMESPACE ? "" : "default",
+		.name = name,
+		.resource_version = "1" };
+}
+
+int
+bed_begin(void **state)
+{
+	struct store_config config = { .records = { .ttl_s = 30 } };
+	struct object o = object_named(OBJECT_NAMESPACE, "default");
+	struct addr ns;
+
+	(void)state;
+	rcu_join();
+	memset(&bed, 0, sizeof bed);
+	dname_from_text(&bed.config.zone, "cluster.local.");
+	bed.config.ttl_s = 30;
+	bed.config.negative_ttl_s = 5;
+	bed.config.pods = PODS_INSECURE;
+	strcpy(bed.config.hostname, "pod-1");
+	config.records.zone = bed.config.zone;
+	bed.cache = treecache_new(11);
+	bed.store = store_new(bed.cache, &config);
+	assert_int_equal(addr_parse("192.0.2.53", &ns), 0);
+	store_addresses(bed.store, &ns, 1);
+	store_event(bed.store, OBJECT_NAMESPACE, EVENT_ADDED, &o);
+	bed_forwarding(true);
+	bed_publish();
+	return 0;
+}
+
+int
+bed_end(void **state)
+{
+	(void)state;
+	store_free(bed.store);
+	treecache_free(bed.cache);
+	free(bed.config.reverse_zones);
+	rcu_part();
+	return 0;
+}
+
+/* Cuts "name/proto/number ..." in place. */
+static unsigned
+read_ports(char *text, struct object_port ports[BED_PORTS_MAX])
+{
+	unsigned count = 0;
+	char *next = NULL;
+
+	for (char *word = strtok_r(text, " ", &next); word != NULL;
+	     word = strtok_r(NULL, " ", &next)) {
+		char *proto = strchr(word, '/'), *number = strrchr(word, '/');
+		assert_true(proto != NULL && number != proto && count < BED_PORTS_MAX);
+		*proto = *number = '\0';
+		ports[count++] = (struct object_port){ word, proto + 1,
+			(uint16_t)strtoul(number + 1, NULL, 10) };
+	}
+	return count;
+}
+
+void
+bed_service(const char *name, enum service_type type, const char *address, const char *ports)
+{
+	struct object_port items[BED_PORTS_MAX];
+	char *text = strdup(ports);
+	struct object o = object_named(OBJECT_SERVICE, name);
+
+	o.service = (struct object_service){ .type = type,
+		.external_name = type == SERVICE_EXTERNALNAME ? address : "",
+		.ports = items,
+		.port_count = read_ports(text, items) };
+	if (type == SERVICE_CLUSTERIP) {
+		assert_int_equal(addr_parse(address, &o.service.addrs[0]), 0);
+		o.service.addr_count = 1;
+	}
+	store_event(bed.store, OBJECT_SERVICE, EVENT_ADDED, &o);
+	free(text);
+}
+
+void
+bed_service_delete(const char *name)
+{
+	struct object o = object_named(OBJECT_SERVICE, name);
+
+	store_event(bed.store, OBJECT_SERVICE, EVENT_DELETED, &o);
+}
+
+void
+bed_slice(const char *service, const char *name, const char *ports, const char *endpoints)
+{
+	static struct object_endpoint items[BED_ENDPOINTS_MAX];
+	struct object_port port_items[BED_PORTS_MAX];
+	char *text = strdup(endpoints), *port_text = strdup(ports), *next = NULL;
+	struct object_slice slice = { .name = name,
+		.service = service,
+		.ports = port_items,
+		.port_count = read_ports(port_text, port_items),
+		.endpoints = items };
+	struct object o = object_named(OBJECT_SLICES, name);
+
+	for (char *word = strtok_r(text, " ", &next); word != NULL;
+	     word = strtok_r(NULL, " ", &next)) {
+		struct object_endpoint *e = &items[slice.endpoint_count++];
+		char *host = strchr(word, '=');
+		assert_true(slice.endpoint_count <= BED_ENDPOINTS_MAX);
+		if (host != NULL)
+			*host++ = '\0';
+		*e = (struct object_endpoint){ .ready = *word != '!', .hostname = host };
+		assert_int_equal(addr_parse(word + (*word == '!'), &e->addr), 0);
+		slice.family = e->addr.family;
+	}
+	o.slices = &slice;
+	o.slice_count = 1;
+	store_event(bed.store, OBJECT_SLICES, EVENT_ADDED, &o);
+	free(text);
+	free(port_text);
+}
+
+void
+bed_reverse_zone(const char *cidr)
+{
+	struct answer_config *config = &bed.config;
+	char text[64];
+	struct reverse_zone *zone;
+
+	config->reverse_zones = realloc(config->reverse_zones,
+	    (config->reverse_zone_count + 1) * sizeof *config->reverse_zones);
+	zone = &config->reverse_zones[config->reverse_zone_count++];
+	snprintf(text, sizeof text, "%s", cidr);
+	char *slash = strchr(text, '/');
+	*slash = '\0';
+	assert_int_equal(addr_parse(text, &zone->prefix), 0);
+	zone->bits = (unsigned)strtoul(slash + 1, NULL, 10);
+	reverse_name_prefix(&zone->prefix, zone->bits, &zone->name);
+}
+
+void
+bed_forwarding(bool forwarding)
+{
+	struct answer_context *context = calloc(1, sizeof *context);
+
+	context->forwarding = forwarding;
+	treecache_context(bed.cache, context);
+}
+
+void
+bed_publish(void)
+{
+	treecache_publish(bed.cache, 1700000000, true);
+}
+
+/* --- replies as text --- */
+
+static int
+by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Takes every occurrence of the zone's name out. */
+static void
+shorten(char *text)
+{
+	static const char zone[] = ".cluster.local.";
+	char *at;
+
+	while ((at = strstr(text, zone)) != NULL)
+		memmove(at, at + sizeof zone - 1, strlen(at + sizeof zone - 1) + 1);
+}
+
+static char *
+record_text(const ldns_rr *rr, const ldns_rdf *qname, const char *prefix)
+{
+	char *owner = ldns_rdf2str(ldns_rr_owner(rr)), *all = ldns_rr2str(rr), *text = NULL;
+	char *type = strstr(all, "\tIN\t");
+	bool same = *prefix != '+' && ldns_dname_compare(ldns_rr_owner(rr), qname) == 0;
+
+	assert_non_null(type);
+	all[strcspn(all, "\n")] = '\0';
+	if (ldns_rr_get_type(rr) == LDNS_RR_TYPE_SOA && *prefix == '~')
+		assert_true(asprintf(&text, "SOA of %s", owner) > 0);
+	else
+		assert_true(asprintf(&text, "%s%s%s%s", *prefix == '~' ? "" : prefix,
+				same ? "" : owner, same ? "" : ": ", type + 4) > 0);
+	for (char *p = text; *p != '\0'; p++)
+		if (*p == '\t')
+			*p = ' ';
+	shorten(text);
+	free(owner);
+	free(all);
+	return text;
+}
+
+static const char *
+reply_text_of(const struct dname *name)
+{
+	static const ldns_pkt_section sections[] = { LDNS_SECTION_ANSWER, LDNS_SECTION_AUTHORITY,
+		LDNS_SECTION_ADDITIONAL };
+	static const char *const prefixes[] = { "", "~", "+ " };
+	static char out[TEXT_MAX];
+	static char *lines[LINES_MAX];
+	ldns_rdf *qname = ldns_dname_new_frm_data(name->len, name->wire);
+	ldns_pkt *pkt = NULL;
+	char rcode[12];
+
+	assert_int_equal(ldns_wire2pkt(&pkt, bed.out, bed.info.len), LDNS_STATUS_OK);
+	size_t len = (size_t)snprintf(out, sizeof out, "%s%s", rcode_name(bed.info.rcode, rcode),
+	    bed.info.truncated ? " TC" : "");
+	for (unsigned s = 0; s < 3; s++) {
+		ldns_rr_list *list = ldns_pkt_get_section_clone(pkt, sections[s]);
+		size_t count = ldns_rr_list_rr_count(list);
+		assert_true(count <= LINES_MAX);
+		for (size_t i = 0; i < count; i++)
+			lines[i] = record_text(ldns_rr_list_rr(list, i), qname, prefixes[s]);
+		qsort(lines, count, sizeof lines[0], by_text);
+		for (size_t i = 0; i < count; i++) {
+			len += (size_t)snprintf(
+			    out + len, sizeof out - len, "%s%s", i > 0 ? ", " : " ", lines[i]);
+			assert_true(len < sizeof out);
+			free(lines[i]);
+		}
+		ldns_rr_list_deep_free(list);
+	}
+	ldns_pkt_free(pkt);
+	ldns_rdf_deep_free(qname);
+	return out;
+}
+
+const char *
+bed_ask(const char *text, const char *type)
+{
+	static char out[DNAME_TEXT_MAX + 16];
+	char full[DNAME_TEXT_MAX], target[DNAME_TEXT_MAX];
+	struct dname name;
+	uint8_t query[512];
+	size_t at = strlen(text);
+	bool whole = at > 0 && text[at - 1] == '.';
+	struct answer_request request = { .config = &bed.config,
+		.tree = tree_current(bed.cache),
+		.query = query,
+		.out = bed.out,
+		.max = sizeof bed.out,
+		.tcp = true };
+
+	snprintf(full, sizeof full, "%s%s", text, whole ? "" : ".cluster.local.");
+	assert_int_equal(dname_from_text(&name, full), 0);
+	request.query_len =
+	    query_write(query, sizeof query, 77, name.wire, type_number(type), CLASS_IN, 0);
+	switch (answer(&request, &bed.info)) {
+	case ANSWER_REPLY:
+		return reply_text_of(&name);
+	case ANSWER_FORWARD:
+		return "FORWARD";
+	case ANSWER_CHASE:
+		snprintf(out, sizeof out, "CHASE %s", dname_to_text(bed.info.target.wire, target));
+		return out;
+	case ANSWER_DROP:
+		break;
+	}
+	return "DROP";
+}
+
+void
+bed_expect(const char *name, const char *type, const char *want)
+{
+	const char *got = bed_ask(name, type);
+
+	if (strcmp(got, want) != 0)
+		fail_msg("%s %s:\n  %s\nwant\n  %s", name, type, got, want);
+}

@@ -1,0 +1,52 @@
+/*
+ * A small cluster in the namespace "default" of the zone cluster.local, for tests to ask. Its replies
+ * are read by ldns, which shares no line with us.
+ */
+#ifndef TESTS_UNIT_ANSWER_BED_H
+#define TESTS_UNIT_ANSWER_BED_H
+
+#include "kubedns/answer/answer.h"
+#include "kubedns/cluster/store.h"
+
+struct bed {
+	struct treecache *cache;
+	struct store *store;
+	struct answer_config config; /* may be changed between questions */
+	uint8_t out[DNS_TCP_MAX];
+	struct answer_info info;
+};
+
+extern struct bed bed;
+
+/* cmocka's setup and teardown: the namespace alone. */
+int bed_begin(void **state);
+int bed_end(void **state);
+
+/* A Service; `address`: its ClusterIP, or its external name. Ports as "http/tcp/80 dns/udp/53". */
+void bed_service(const char *name, enum service_type type, const char *address, const char *ports);
+void bed_service_delete(const char *name);
+
+/* A slice; endpoints as "10.1.0.1=host 10.1.0.2 !10.1.0.3" (!: not ready), all of one family. */
+void bed_slice(const char *service, const char *name, const char *ports, const char *endpoints);
+
+/* A reverse zone of ours: "10.0.0.0/8". */
+void bed_reverse_zone(const char *cidr);
+
+/* Whether there is a forwarder. */
+void bed_forwarding(bool forwarding);
+
+void bed_publish(void);
+
+/*
+ * Asks over TCP and says what was answered, one word for the rcode and then the records, sorted:
+ * "NOERROR A 10.96.0.1", with "owner: " before those of another name than the question's, "SOA of
+ * zone" for a negative answer's, and "+ " before the additional section's. "FORWARD", "CHASE name".
+ * The text is valid until the next question; names are short for cluster.local without their final
+ * ".cluster.local.".
+ */
+const char *bed_ask(const char *name, const char *type);
+
+/* Fails, with both texts, unless bed_ask() says `want`. */
+void bed_expect(const char *name, const char *type, const char *want);
+
+#endif

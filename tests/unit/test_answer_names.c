@@ -1,0 +1,201 @@
+/* What a name answers: the rules of the Kubernetes DNS specification and of our man page, a row each. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/answer/answer.h"
+#include "tests/unit/answer_bed.h"
+
+static void
+service_with_a_cluster_ip(void **state)
+{
+	(void)state;
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	bed_publish();
+	bed_expect("web.default.svc", "A", "NOERROR A 10.96.0.1");
+	bed_expect("web.default.svc", "AAAA", "NOERROR SOA of cluster.local.");
+	bed_expect("web.default.svc", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
+	bed_expect("web.default.svc", "SRV",
+	    "NOERROR SRV 0 100 80 web.default.svc + web.default.svc: A 10.96.0.1");
+	bed_expect("_http._tcp.web.default.svc", "SRV",
+	    "NOERROR SRV 0 100 80 web.default.svc + web.default.svc: A 10.96.0.1");
+	bed_expect("_tcp.web.default.svc", "SRV", "NOERROR SOA of cluster.local.");
+	bed_expect("http.tcp.web.default.svc", "SRV", "NXDOMAIN SOA of cluster.local.");
+	bed_expect("1.0.96.10.in-addr.arpa.", "PTR", "NOERROR PTR web.default.svc");
+}
+
+/* RFC 8482 lets one record stand for all, but a name without records has none to stand for. */
+static void
+any_at_a_name_without_records_is_nodata(void **state)
+{
+	(void)state;
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	bed_service("two", SERVICE_CLUSTERIP, "10.96.0.2", "http/tcp/80");
+	bed_reverse_zone("10.0.0.0/8");
+	bed_publish();
+	static const char *const empty[] = { "svc", "default.svc", "dns", "pod", "default.pod",
+		"_tcp.web.default.svc" };
+	for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++)
+		bed_expect(empty[i], "ANY", "NOERROR SOA of cluster.local.");
+	bed_expect("96.10.in-addr.arpa.", "ANY", "NOERROR SOA of 10.in-addr.arpa.");
+	bed_expect("1.0.96.10.in-addr.arpa.", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
+	bed_expect("10.in-addr.arpa.", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
+	bed_expect("cluster.local.", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
+	bed_expect("_http._tcp.web.default.svc", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
+	bed_expect("1-2-3-4.default.pod", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
+	bed.config.wildcards = true;
+	bed_expect("*.svc", "ANY", "NOERROR SOA of cluster.local.");
+	bed_expect("*.default.svc", "ANY", "NOERROR HINFO \"RFC8482\" \"\"");
+}
+
+/* "a" is at 10.1.0.1 in two slices, which have other numbers for one port name. */
+static void
+host_name_in_several_slices_has_the_ports_of_all(void **state)
+{
+	(void)state;
+	bed_service("db", SERVICE_HEADLESS, NULL, "");
+	bed_slice("db", "db-1", "sql/tcp/5432", "10.1.0.1=a");
+	bed_slice("db", "db-2", "sql/tcp/5433", "10.1.0.1=a 10.1.0.2=b");
+	bed_publish();
+	const char *text = bed_ask("_sql._tcp.db.default.svc", "SRV");
+	assert_int_equal(wire_get16(bed.out + 6), 3);
+	assert_non_null(strstr(text, " 5432 a.db.default.svc,"));
+	assert_non_null(strstr(text, " 5433 a.db.default.svc,"));
+	assert_non_null(strstr(text, " 5433 b.db.default.svc + "
+				     "a.db.default.svc: A 10.1.0.1, + b.db.default.svc: A "
+				     "10.1.0.2"));
+	bed_expect("a.db.default.svc", "A", "NOERROR A 10.1.0.1");
+}
+
+static void
+host_name_that_spells_an_address_has_both(void **state)
+{
+	(void)state;
+	bed_service("odd", SERVICE_HEADLESS, NULL, "");
+	bed_slice("odd", "odd-1", "p/tcp/80", "10.1.0.2 10.1.0.3");
+	bed_slice("odd", "odd-2", "p/tcp/80", "10.9.9.9=10-1-0-2");
+	bed_publish();
+	bed_expect("10-1-0-2.odd.default.svc", "A", "NOERROR A 10.1.0.2, A 10.9.9.9");
+	bed_expect("10-1-0-3.odd.default.svc", "A", "NOERROR A 10.1.0.3");
+	bed_expect("10-9-9-9.odd.default.svc", "A", "NXDOMAIN SOA of cluster.local.");
+	const char *text = bed_ask("_p._tcp.odd.default.svc", "SRV");
+	assert_non_null(strstr(text, " 80 10-1-0-2.odd.default.svc, SRV"));
+	assert_non_null(strstr(text, " 80 10-1-0-3.odd.default.svc + "
+				     "10-1-0-2.odd.default.svc: A 10.1.0.2, + "
+				     "10-1-0-2.odd.default.svc: A 10.9.9.9, + "
+				     "10-1-0-3.odd.default.svc: A 10.1.0.3"));
+	assert_int_equal(wire_get16(bed.out + 6), 2);
+}
+
+static void
+endpoint_answers_srv_of_its_ports(void **state)
+{
+	(void)state;
+	bed_service("db", SERVICE_HEADLESS, NULL, "");
+	bed_slice("db", "db-1", "sql/tcp/5432 /tcp/9", "10.1.0.1=a 10.1.0.2");
+	bed_slice("db", "db-2", "sql/udp/5432 more/tcp/1", "10.1.0.1=a");
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	bed_slice("web", "web-1", "http/tcp/8080", "10.1.0.3");
+	bed_publish();
+	bed_expect("a.db.default.svc", "SRV",
+	    "NOERROR SRV 0 33 1 a.db.default.svc, SRV 0 33 5432 a.db.default.svc, "
+	    "SRV 0 33 9 a.db.default.svc + a.db.default.svc: A 10.1.0.1");
+	bed_expect("10-1-0-2.db.default.svc", "SRV",
+	    "NOERROR SRV 0 50 5432 10-1-0-2.db.default.svc, SRV 0 50 9 10-1-0-2.db.default.svc + "
+	    "10-1-0-2.db.default.svc: A 10.1.0.2");
+	bed_expect("10-1-0-3.web.default.svc", "SRV",
+	    "NOERROR SRV 0 100 8080 10-1-0-3.web.default.svc + 10-1-0-3.web.default.svc: A "
+	    "10.1.0.3");
+	bed_slice("web", "web-1", "", "10.1.0.3");
+	bed_publish();
+	bed_expect("10-1-0-3.web.default.svc", "SRV", "NOERROR SOA of cluster.local.");
+}
+
+static void
+external_names_in_a_circle_answer_each_cname_once(void **state)
+{
+	(void)state;
+	bed_service("a", SERVICE_EXTERNALNAME, "b.default.svc.cluster.local", "");
+	bed_service("b", SERVICE_EXTERNALNAME, "c.default.svc.cluster.local", "");
+	bed_service("c", SERVICE_EXTERNALNAME, "A.default.svc.cluster.local", "");
+	bed_service("self", SERVICE_EXTERNALNAME, "self.default.svc.cluster.local", "");
+	bed_service("in", SERVICE_EXTERNALNAME, "a.default.svc.cluster.local", "");
+	bed_publish();
+	bed_expect("A.default.svc", "A",
+	    "NOERROR CNAME b.default.svc, b.default.svc: CNAME c.default.svc, "
+	    "c.default.svc: CNAME a.default.svc");
+	bed_expect("self.default.svc", "AAAA", "NOERROR CNAME self.default.svc");
+	bed_expect("in.default.svc", "A",
+	    "NOERROR CNAME a.default.svc, a.default.svc: CNAME b.default.svc, "
+	    "b.default.svc: CNAME c.default.svc, c.default.svc: CNAME a.default.svc");
+	bed_expect("in.default.svc", "TXT", "NOERROR CNAME a.default.svc");
+}
+
+static void
+external_name_in_a_reverse_zone_is_answered_in_place(void **state)
+{
+	(void)state;
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "");
+	bed_service("known", SERVICE_EXTERNALNAME, "1.0.96.10.in-addr.arpa", "");
+	bed_service("none", SERVICE_EXTERNALNAME, "2.0.96.10.in-addr.arpa", "");
+	bed_service("odd", SERVICE_EXTERNALNAME, "x.96.10.in-addr.arpa", "");
+	bed_service("apex", SERVICE_EXTERNALNAME, "96.10.in-addr.arpa", "");
+	bed_service("other", SERVICE_EXTERNALNAME, "1.0.97.10.in-addr.arpa", "");
+	bed_publish();
+	/* A known address is ours without a zone: its name is its own apex. */
+	bed_expect("known.default.svc", "A",
+	    "NOERROR CNAME 1.0.96.10.in-addr.arpa. SOA of 1.0.96.10.in-addr.arpa.");
+	bed_expect("none.default.svc", "A", "CHASE 2.0.96.10.in-addr.arpa.");
+	bed_reverse_zone("10.96.0.0/16");
+	bed_expect("known.default.svc", "A",
+	    "NOERROR CNAME 1.0.96.10.in-addr.arpa. SOA of 96.10.in-addr.arpa.");
+	bed_expect("none.default.svc", "A",
+	    "NXDOMAIN CNAME 2.0.96.10.in-addr.arpa. SOA of 96.10.in-addr.arpa.");
+	bed_expect("odd.default.svc", "AAAA",
+	    "NXDOMAIN CNAME x.96.10.in-addr.arpa. SOA of 96.10.in-addr.arpa.");
+	bed_expect("apex.default.svc", "A",
+	    "NOERROR CNAME 96.10.in-addr.arpa. SOA of 96.10.in-addr.arpa.");
+	bed_expect("other.default.svc", "A", "CHASE 1.0.97.10.in-addr.arpa.");
+}
+
+static void
+closest_of_nested_reverse_zones_answers(void **state)
+{
+	(void)state;
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.1.1", "");
+	bed_reverse_zone("10.0.0.0/8");
+	bed_reverse_zone("10.96.1.0/24");
+	bed_reverse_zone("10.97.1.0/24");
+	bed_publish();
+	bed_expect("1.1.96.10.in-addr.arpa.", "A", "NOERROR SOA of 1.96.10.in-addr.arpa.");
+	bed_expect("2.1.96.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 1.96.10.in-addr.arpa.");
+	bed_expect("x.1.96.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 1.96.10.in-addr.arpa.");
+	bed_expect("1.2.96.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 10.in-addr.arpa.");
+	bed_expect("1.97.10.in-addr.arpa.", "NS", "NOERROR NS ns.dns + ns.dns: A 192.0.2.53");
+	/* Nothing has an address in 10.97/16, but the inner zone's name is below it. */
+	bed_expect("97.10.in-addr.arpa.", "A", "NOERROR SOA of 10.in-addr.arpa.");
+	bed_expect("98.10.in-addr.arpa.", "A", "NXDOMAIN SOA of 10.in-addr.arpa.");
+}
+
+int
+main(void)
+{
+#define ROW(f) cmocka_unit_test_setup_teardown(f, bed_begin, bed_end)
+	const struct CMUnitTest tests[] = {
+		ROW(service_with_a_cluster_ip),
+		ROW(any_at_a_name_without_records_is_nodata),
+		ROW(host_name_in_several_slices_has_the_ports_of_all),
+		ROW(host_name_that_spells_an_address_has_both),
+		ROW(endpoint_answers_srv_of_its_ports),
+		ROW(external_names_in_a_circle_answer_each_cname_once),
+		ROW(external_name_in_a_reverse_zone_is_answered_in_place),
+		ROW(closest_of_nested_reverse_zones_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
