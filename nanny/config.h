@@ -16,7 +16,7 @@
 #include "nanny/stub_hosts.h"
 #include "lib/resolv.h"
 #include "nanny/route.h"
-#include "nanny/loop_guard.h"
+#include "lib/loop_guard.h"
 
 enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_KEY_COUNT };
 

@@ -26,7 +26,7 @@
 #include "nanny/process.h"
 #include "lib/resolv.h"
 #include "nanny/runfile.h"
-#include "nanny/loop_guard.h"
+#include "lib/loop_guard.h"
 #include "nanny/servers.h"
 #include "nanny/stale_forks.h"
 

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "nanny/process.h"
-#include "nanny/loop_guard.h"
+#include "lib/loop_guard.h"
 
 static struct addr
 addr(const char *text)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nanny/loop_guard.h"
+#include "lib/loop_guard.h"
 
 static bool
 has_addr(const struct addr *list, size_t count, const struct addr *addr)

@@ -7,8 +7,8 @@
  * where systemd-resolved runs and where in a pod nothing else listens; nor the address of the
  * Service that leads to this pod.
  */
-#ifndef NANNY_LOOP_GUARD_H
-#define NANNY_LOOP_GUARD_H
+#ifndef LIB_LOOP_GUARD_H
+#define LIB_LOOP_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>
