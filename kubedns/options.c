@@ -10,6 +10,8 @@
 #include "kubedns/answer/resolve.h"
 #include "lib/xalloc.h"
 
+enum { DNS_PORT = 53 };
+
 #define AT(member) offsetof(struct options, member)
 
 const struct flag kubedns_flags[] = {
@@ -153,7 +155,8 @@ read_nameservers(struct options *o)
 		if (*item == '\0' && rest == NULL)
 			break;
 		if (to->count == CONF_UPSTREAMS_MAX ||
-		    server_parse(item, 53, &to->servers[to->count], &why) < 0)
+		    server_parse(item, 53, &to->servers[to->count], &why) < 0 ||
+		    conf_addr_useless(&to->servers[to->count].addr, &why))
 			rc = refuse("nameservers", item, why);
 		else
 			to->count++;
@@ -168,9 +171,16 @@ read_resolver(struct options *o)
 	const char *why;
 
 	o->has_resolver = *o->resolver_text != '\0';
-	if (o->has_resolver && server_parse(o->resolver_text, 53, &o->resolver, &why) < 0)
+	if (!o->has_resolver)
+		return 0;
+	if (server_parse(o->resolver_text, 53, &o->resolver, &why) < 0 ||
+	    conf_addr_useless(&o->resolver.addr, &why))
 		return refuse("resolver", o->resolver_text, why);
-	return 0;
+	if (!loop_guard_is(&o->loop_guard, &o->resolver, &why))
+		return 0;
+	log_errorx("--resolver: \"%s\" %s; give the address and port of the dnsmasq behind it",
+	    o->resolver_text, why);
+	return -EINVAL;
 }
 
 static int
@@ -247,14 +257,20 @@ read_reverse_cidrs(struct options *o)
 }
 
 static int
-read_bind_addresses(const struct options *o)
+read_bind_addresses(struct options *o)
 {
 	struct addr addr;
 
-	if (addr_parse(o->address, &addr) < 0)
-		return refuse("dns-bind-address", o->address, "not an address");
 	if (addr_parse(o->healthz_address, &addr) < 0)
 		return refuse("healthz-bind-address", o->healthz_address, "not an address");
+	if (addr_parse(o->address, &o->listen) < 0)
+		return refuse("dns-bind-address", o->address, "not an address");
+	loop_guard_init(&o->loop_guard, "kubedns", (uint16_t)o->port, &o->listen, 1);
+	/* The Service leads to the program that has the DNS port. */
+	if (o->port == DNS_PORT)
+		loop_guard_set_service(&o->loop_guard, getenv("KUBE_DNS_SERVICE_HOST"),
+		    getenv("KUBE_DNS_SERVICE_PORT"));
+	loop_guard_refresh(&o->loop_guard);
 	return 0;
 }
 
@@ -417,8 +433,8 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	/* All of them, so that one run shows all mistakes. */
 	const int results[] = { read_domain(o), read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
-		read_pods(o), read_nameservers(o), read_resolver(o), read_federations(o),
-		read_reverse_cidrs(o), read_bind_addresses(o), read_ns_addresses(o),
+		read_pods(o), read_nameservers(o), read_bind_addresses(o), read_resolver(o),
+		read_federations(o), read_reverse_cidrs(o), read_ns_addresses(o),
 		read_environment(o), read_namespaces(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;

@@ -8,6 +8,7 @@
 #include "kubedns/answer/answer.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
+#include "lib/loop_guard.h"
 
 struct options {
 	/* as typed */
@@ -25,7 +26,9 @@ struct options {
 	struct conf_federations federations; /* --federations */
 	struct addr *ns_addrs;
 	size_t ns_addr_count;
-	bool wants_zone; /* --print-zone */
+	bool wants_zone;              /* --print-zone */
+	struct addr listen;           /* --dns-bind-address */
+	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	bool has_resolver;
 	struct server resolver;
 	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */

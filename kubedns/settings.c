@@ -29,23 +29,46 @@ struct settings {
 	size_t in_force_count;
 	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
 	struct conf_key keys[KEY_COUNT];
+	char *loops;   /* why servers are left out, as last logged */
 	char *subject; /* where the keys come from, for messages */
 	time_t changed_s;
 };
 
-/* Whether kubedns itself answers there: a forwarding loop. */
+/* Whether kubedns itself answers there; `why` then gets a reason. */
 static bool
-is_self(const struct options *options, const struct server *server)
+is_self(const struct options *options, const struct server *server, const char **why)
 {
-	static const struct addr loopbacks[] = { { AF_INET, { 127, 0, 0, 1 } },
-		{ AF_INET6, { [15] = 1 } } };
-
-	if (server->port != options->port)
-		return false;
-	for (size_t i = 0; i < options->ns_addr_count; i++)
+	if (loop_guard_is(&options->loop_guard, server, why))
+		return true;
+	*why = "is one of --ns-addresses, where kubedns itself answers: a forwarding loop";
+	for (size_t i = 0; server->port == options->port && i < options->ns_addr_count; i++)
 		if (addr_equal(&options->ns_addrs[i], &server->addr))
 			return true;
-	return addr_equal(&loopbacks[0], &server->addr) || addr_equal(&loopbacks[1], &server->addr);
+	return false;
+}
+
+/* Logs why servers are left out, when that has changed; `loops` is taken. */
+static void
+note_loops(struct settings *s, char *loops)
+{
+	if (*loops != '\0' && (s->loops == NULL || strcmp(s->loops, loops) != 0))
+		log_warnx("%s", loops);
+	free(s->loops);
+	s->loops = loops;
+}
+
+/* Adds one to the list of servers that are left out. */
+static void
+add_loop(char **loops, const char *origin, const struct server *server, const char *why)
+{
+	char text[SERVER_TEXT_MAX];
+	char *more =
+	    **loops == '\0'
+		? xasprintf("%s: left out: %s %s", origin, server_format(server, text), why)
+		: xasprintf("%s; %s %s", *loops, server_format(server, text), why);
+
+	free(*loops);
+	*loops = more;
 }
 
 static void
@@ -73,20 +96,19 @@ settle(struct settings *s)
 	struct server before[CONF_UPSTREAMS_MAX];
 	size_t before_count = s->in_force_count, count;
 	const struct server *servers;
-	const char *origin;
-	char text[SERVER_TEXT_MAX];
+	const char *origin, *why;
+	char text[SERVER_TEXT_MAX], *loops = xstrdup("");
 
 	memcpy(before, s->in_force, sizeof before);
 	choose(s, &servers, &count, &origin);
 	s->in_force_count = 0;
 	for (size_t i = 0; i < count && s->in_force_count < CONF_UPSTREAMS_MAX; i++) {
-		if (is_self(s->options, &servers[i]))
-			log_warnx("%s: %s is this kubedns itself; left out, since asking it would "
-				  "never end",
-			    origin, server_format(&servers[i], text));
+		if (is_self(s->options, &servers[i], &why))
+			add_loop(&loops, origin, &servers[i], why);
 		else
 			s->in_force[s->in_force_count++] = servers[i];
 	}
+	note_loops(s, loops);
 	bool changed = s->in_force_count != before_count;
 	for (size_t i = 0; !changed && i < before_count; i++)
 		changed = !server_equal(&before[i], &s->in_force[i]);
@@ -313,5 +335,6 @@ settings_free(struct settings *s)
 	for (unsigned k = 0; k < KEY_COUNT; k++)
 		conf_key_clear(&s->keys[k]);
 	free(s->subject);
+	free(s->loops);
 	free(s);
 }

@@ -29,7 +29,7 @@ is_loopback_net(const struct addr *addr)
 	return addr->family == AF_INET && addr->bytes[0] == 127;
 }
 
-/* dnsmasq listens at every address, unless told one and that is not the unspecified one. */
+/* Every address is listened on, unless one is given and that is not the unspecified one. */
 static bool
 listens_everywhere(const struct loop_guard *guard)
 {
@@ -37,6 +37,17 @@ listens_everywhere(const struct loop_guard *guard)
 		if (is_any(&guard->listen[i]))
 			return true;
 	return guard->listen_count == 0;
+}
+
+void
+loop_guard_init(struct loop_guard *guard, const char *program, uint16_t port,
+    const struct addr *listen, size_t listen_count)
+{
+	*guard =
+	    (struct loop_guard){ .port = port, .listen = listen, .listen_count = listen_count };
+	snprintf(guard->itself, sizeof guard->itself, "is %s itself: a forwarding loop", program);
+	snprintf(guard->loopback, sizeof guard->loopback,
+	    "is this pod's loopback, where only %s itself listens: a forwarding loop", program);
 }
 
 void
@@ -57,7 +68,7 @@ loop_guard_is(const struct loop_guard *guard, const struct server *server, const
 	*why = "is the Service that leads to this pod: a forwarding loop";
 	if (guard->service.port != 0 && server_equal(&guard->service, server))
 		return true;
-	*why = "is dnsmasq itself: a forwarding loop";
+	*why = guard->itself;
 	if (server->port != guard->port)
 		return false;
 	if (has_addr(guard->listen, guard->listen_count, &server->addr))
@@ -69,7 +80,7 @@ loop_guard_is(const struct loop_guard *guard, const struct server *server, const
 	if (!is_loopback_net(&server->addr) ||
 	    has_addr(guard->others, guard->other_count, &server->addr))
 		return false;
-	*why = "is this pod's loopback, where only dnsmasq itself listens: a forwarding loop";
+	*why = guard->loopback;
 	return true;
 }
 

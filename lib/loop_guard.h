@@ -1,8 +1,8 @@
 /*
- * Which servers are dnsmasq itself: a query forwarded there comes back to be forwarded again, until
- * dnsmasq's table of queries in flight is full.
+ * Which servers are this program itself: a query forwarded there comes back to be forwarded again,
+ * until the table of queries in flight is full. The program is dnsmasq (for nanny) or kubedns.
  *
- * On 0.0.0.0 dnsmasq answers at every address of the pod and at all of 127.0.0.0/8. dnsmasq itself
+ * On 0.0.0.0 it answers at every address of the pod and at all of 127.0.0.0/8. dnsmasq itself
  * refuses the addresses of its interfaces, but not 127.0.0.53, which a node's resolv.conf names
  * where systemd-resolved runs and where in a pod nothing else listens; nor the address of the
  * Service that leads to this pod.
@@ -20,7 +20,7 @@ enum { LOOP_GUARD_ADDRS_MAX = 256 };
 
 struct loop_guard {
 	uint16_t port;
-	const struct addr *listen; /* what dnsmasq was told; none: everything */
+	const struct addr *listen; /* what the program was told; none: every address */
 	size_t listen_count;
 	struct server service;                   /* that leads to this pod; port 0: not known */
 	struct addr local[LOOP_GUARD_ADDRS_MAX]; /* addresses of this network namespace */
@@ -28,7 +28,13 @@ struct loop_guard {
 	struct addr others[LOOP_GUARD_ADDRS_MAX]; /* loopback addresses at which
 					     * something else is bound to our port */
 	size_t other_count;
+	char itself[64], loopback[96]; /* reasons, with the program's name */
 };
+
+/* Prepares for a program that listens on `port` of these addresses (none: of every one), which are
+ * borrowed. */
+void loop_guard_init(struct loop_guard *guard, const char *program, uint16_t port,
+    const struct addr *listen, size_t listen_count);
 
 /* Takes the Service's address and port, as the kubelet puts them into the environment; NULL or what
  * is no address: not known. */
@@ -40,7 +46,8 @@ void loop_guard_refresh(struct loop_guard *guard);
 /* Adds to `others` what a line of /proc/net/udp says about `guard->port`. */
 void loop_guard_read_udp_line(struct loop_guard *guard, const char *line);
 
-/* Whether what is sent to `server` comes back to dnsmasq; `why` then gets a static reason. */
+/* Whether what is sent to `server` comes back to the program; `why` then gets a reason that lives as
+ * long as the guard. */
 bool loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why);
 
 /* Packets that the kernel dropped for full buffers of sockets bound to `port`,

@@ -60,9 +60,8 @@ build_args(struct nanny *nanny, const char *file)
 	}
 	for (size_t i = 0; i < nanny->args.warning_count; i++)
 		log_warnx("%s", nanny->args.warnings[i]);
-	nanny->loop_guard.port = nanny->args.port;
-	nanny->loop_guard.listen = nanny->args.listen;
-	nanny->loop_guard.listen_count = nanny->args.listen_count;
+	loop_guard_init(&nanny->loop_guard, "dnsmasq", nanny->args.port, nanny->args.listen,
+	    nanny->args.listen_count);
 	loop_guard_set_service(
 	    &nanny->loop_guard, getenv("KUBE_DNS_SERVICE_HOST"), getenv("KUBE_DNS_SERVICE_PORT"));
 	loop_guard_refresh(&nanny->loop_guard);
