@@ -12,8 +12,8 @@
  * stand for gigabytes), unknown tags, keys that are no scalars, a key that comes twice, nesting
  * deeper than DOCUMENTS_DEPTH, objects larger than DOCUMENTS_OBJECT_MAX.
  */
-#ifndef KUBEDNS_MANIFESTS_MANIFEST_H
-#define KUBEDNS_MANIFESTS_MANIFEST_H
+#ifndef LIB_DOCUMENTS_H
+#define LIB_DOCUMENTS_H
 
 #include <stdbool.h>
 #include <stdio.h>

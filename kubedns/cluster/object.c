@@ -126,7 +126,7 @@ service_add_ip(struct reader *r, struct object_service *svc, struct json_object 
 		return;
 	}
 	if (addr_parse(s, &addr) != 0) {
-		field_complain(r, "a clusterIP is not an address");
+		field_complain_value(r, "clusterIP", s, "is not an address");
 		return;
 	}
 	if (svc->addr_count == 2 || (svc->addr_count == 1 && svc->addrs[0].family == addr.family)) {
@@ -190,7 +190,7 @@ pod_add_ip(struct reader *r, struct object *o, struct json_object *json)
 	if (addr_parse(s, &o->pod.addrs[o->pod.addr_count]) == 0)
 		o->pod.addr_count++;
 	else
-		field_complain(r, "a pod's ip is not an address");
+		field_complain_value(r, "a pod's ip", s, "is not an address");
 }
 
 static void

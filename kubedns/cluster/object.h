@@ -125,7 +125,7 @@ struct object {
  * `why` is the reason. `name` and `namespace` are then set as far as they could be read (else
  * NULL), so that a source can keep what it last knew of the object.
  *
- * Every `why` is a static string. The tree is read, but for a port's odd protocol, which is folded
+ * `why` is good until the next call. The tree is read, but for a port's odd protocol, which is folded
  * to lower case in place.
  */
 int object_extract(

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,17 @@ field_complain(struct reader *r, const char *why)
 {
 	if (r->why == NULL)
 		r->why = why;
+}
+
+void
+field_complain_value(struct reader *r, const char *what, const char *value, const char *why)
+{
+	static char text[200]; /* one object is read at a time, by the main thread */
+
+	if (r->why != NULL)
+		return;
+	snprintf(text, sizeof text, "%s \"%.64s\" %s", what, value, why);
+	r->why = text;
 }
 
 /*

@@ -30,6 +30,9 @@ struct meta {
 
 void field_complain(struct reader *r, const char *why);
 
+/* The same with the value, of which the first bytes are shown: `what "VALUE" why`. */
+void field_complain_value(struct reader *r, const char *what, const char *value, const char *why);
+
 /* Each wanted member of `json`; NULL where it is missing or null, or `json` is no object. */
 void fields_find(struct json_object *json, const struct field *wanted, size_t count);
 

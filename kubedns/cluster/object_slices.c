@@ -41,7 +41,8 @@ read_endpoint(
 	if (s == NULL)
 		return false;
 	if (addr_parse(s, &ep->addr) != 0 || ep->addr.family != family) {
-		field_complain(r, "an endpoint's address is not one of the slice's addressType");
+		field_complain_value(
+		    r, "an endpoint's address", s, "is not of the slice's addressType");
 		return false;
 	}
 	if (conditions != NULL)
@@ -124,8 +125,10 @@ read_subset_addresses(
 		struct object_endpoint *ep = &slice->endpoints[slice->endpoint_count];
 		FIELDS_READ(json_object_array_get_idx(json, i), ADDRESS_ALL);
 		const char *s = field_text(r, ip, "an endpoint's ip is not a string");
-		if (s == NULL || addr_parse(s, &ep->addr) != 0) {
-			field_complain(r, "an endpoint's ip is not an address");
+		if (s == NULL)
+			continue;
+		if (addr_parse(s, &ep->addr) != 0) {
+			field_complain_value(r, "an endpoint's ip", s, "is not an address");
 			continue;
 		}
 		if (ep->addr.family != slice->family)

@@ -267,6 +267,11 @@ manifests_run(struct manifests *m, bool force)
 		m->dir_errno = 0;
 	if (m->listing && !m->synced && err == 0 && m->after == NULL) {
 		m->synced = true;
+		if (m->index.count == 0)
+			log_warnx(
+			    "--objects-dir %s: no object that DNS needs in %zu files NAME.yaml, "
+			    "NAME.yml and NAME.json (subdirectories are not read)",
+			    m->path, m->file_count);
 		send_all(m, EVENT_SYNCED);
 	}
 	m->dirty = m->dirty || m->after != NULL;
@@ -382,6 +387,9 @@ manifests_check(const char *path)
 		manifests_run(m, true);
 	while (m->after != NULL);
 	manifests_status(m, &status);
+	if (status.objects > 0)
+		log_info("--objects-dir %s: %zu objects in %zu files", path, status.objects,
+		    status.files);
 	manifests_free(m);
 	return status.mistakes;
 }

@@ -13,8 +13,10 @@
  * cannot be read, what it last said stays in force; so does all that the directory said while that
  * is missing. Within a good file an object that cannot be told (no name) is left out, and while
  * there is one nothing of the file is deleted; one with a field that makes no sense keeps what it
- * last said, or is new without that field. Each such thing is one log line with file, line and
- * reason. An object in two files: the last in name order counts, with a warning.
+ * last said, or is new without that field. So does one with a member that Kubernetes does not know
+ * and that is like one that DNS reads (clusterIp); a kind like that (Servcie) is an object that cannot
+ * be told. Each such thing is one log line with file, line and reason, and another when the file is
+ * good again. An object in two files: the last in name order counts, with a warning.
  *
  * No object is kept in memory: a changed file is read once to see what differs and, if something
  * does, once more to send it. What is remembered is about 90 bytes an object.

@@ -171,9 +171,20 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 	struct reading *r = arg;
 	struct object object;
 	const char *why;
+	char spelling[200];
+	bool in_kind;
 
 	set_namespace(json);
 	int err = object_extract(json, kind_hint, &object, &why);
+	bool misspelled = err != -EINVAL && manifests_misspelled(json, kind_hint, spelling,
+						sizeof spelling, &in_kind);
+	if (misspelled && err == 0)
+		why = spelling;
+	if (misspelled && in_kind) {
+		r->bad++;
+		if (!r->quiet)
+			manifests_mistake(r->m, r->file, line, "%s; left out", spelling);
+	}
 	if (err == -EINVAL) {
 		r->bad++;
 		if (!r->quiet)
@@ -305,12 +316,15 @@ void
 manifests_take(struct manifests *m, struct file *file)
 {
 	struct reading r = { .m = m, .file = file };
+	bool was_bad = file->mistakes > 0;
 
 	file->mistakes = 0;
 	if (file->known)
 		take_known(&r);
 	else
 		take_new(&r);
+	if (was_bad && file->mistakes == 0 && !file->writing)
+		log_info("manifest %s/%s: good again", m->path, file->held.name);
 	free(r.changes);
 }
 

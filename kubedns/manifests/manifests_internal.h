@@ -53,6 +53,7 @@ struct manifests {
 };
 
 struct stat;
+struct json_object;
 
 struct stamp manifests_stamp(const struct stat *st);
 
@@ -77,6 +78,13 @@ void manifests_events(struct manifests *m);
 /* Logs a mistake in `file` at `line` (0: as a whole) and counts it. */
 void manifests_mistake(struct manifests *m, struct file *file, unsigned line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/*
+ * Says what is probably misspelled in an object: a member that Kubernetes does not know and that is
+ * like one that DNS reads, or (`in_kind`) the kind itself. False: nothing is.
+ */
+bool manifests_misspelled(
+    struct json_object *json, const char *kind_hint, char *what, size_t size, bool *in_kind);
 
 /* Reads a file that has changed and sends what differs,
  * but for what is gone: that waits for manifests_sweep. */

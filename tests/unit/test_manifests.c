@@ -194,7 +194,8 @@ an_object_with_a_bad_field_keeps_what_it_last_said(void **state)
 	put(f, "a.yaml", both(service("web", "10.96.0.300"), service("db", "10.96.0.3")));
 	assert_string_equal(changes(f), "MODIFIED services default/db 10.96.0.3\n");
 	assert_non_null(strstr(error(f),
-	    "a.yaml:2: Service default/web: a clusterIP is not an address; keeping previous"));
+	    "a.yaml:2: Service default/web: clusterIP \"10.96.0.300\" is not an address; "
+	    "keeping previous"));
 	/* A new one has nothing to keep: it is there without the field. */
 	put(f, "b.yaml", service("mail", "10.96.0.400"));
 	assert_string_equal(changes(f), "ADDED services default/mail\n");
@@ -276,6 +277,131 @@ a_change_of_any_field_that_dns_reads_is_seen(void **state)
 	}
 }
 
+/* What the program writes to standard error while `step` runs. */
+static char *
+said(void (*step)(struct fixture *f), struct fixture *f)
+{
+	static char text[8192];
+	FILE *log = tmpfile();
+	int saved = dup(STDERR_FILENO);
+
+	assert_non_null(log);
+	assert_true(dup2(fileno(log), STDERR_FILENO) >= 0);
+	step(f);
+	assert_true(dup2(saved, STDERR_FILENO) >= 0);
+	close(saved);
+	rewind(log);
+	text[fread(text, 1, sizeof text - 1, log)] = '\0';
+	fclose(log);
+	return text;
+}
+
+static void
+step_changes(struct fixture *f)
+{
+	changes(f);
+}
+
+static void
+step_start(struct fixture *f)
+{
+	start(f);
+}
+
+static void
+step_check(struct fixture *f)
+{
+	manifests_check(f->dir);
+}
+
+static void
+a_misspelled_member_is_named_and_the_object_keeps_what_it_last_said(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a.yaml", service("web", "10.96.0.1"));
+	start(f);
+	put(f, "a.yaml", "kind: Service\nmetadata: {name: web}\nspec: {clusterIp: 10.96.0.2}\n");
+	assert_string_equal(changes(f), "");
+	assert_non_null(strstr(error(f), "a.yaml:1: Service default/web: \"clusterIp\" is unknown; "
+					 "clusterIP is meant; keeping previous"));
+	put(f, "a.yaml",
+	    "kind: EndpointSlice\nmetadata: {name: web}\naddressType: IPv4\n"
+	    "endpoints: [{addresses: [10.1.0.1], conditions: {raedy: false}}]\n");
+	changes(f);
+	assert_non_null(strstr(error(f), "\"raedy\" is unknown; ready is meant"));
+	assert_int_equal(manifests_check(f->dir), 1);
+}
+
+static void
+a_misspelled_kind_is_named_and_nothing_of_its_file_is_deleted(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a.yaml", service("web", "10.96.0.1"));
+	start(f);
+	put(f, "a.yaml", "kind: Servcie\nmetadata: {name: web}\nspec: {clusterIP: 10.96.0.2}\n");
+	assert_string_equal(changes(f), "");
+	assert_non_null(
+	    strstr(error(f), "a.yaml:1: kind \"Servcie\" is unknown; Service is meant; left out"));
+	assert_int_equal(manifests_check(f->dir), 1);
+}
+
+static void
+members_and_kinds_of_kubernetes_that_dns_does_not_read_are_no_mistakes(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a.yaml",
+	    "kind: Service\n"
+	    "metadata: {name: web, uid: x, selfLink: x, generateName: x, finalizers: []}\n"
+	    "spec: {clusterIP: 10.96.0.2, externalIPs: [], ipFamilies: [], ipFamilyPolicy: x,\n"
+	    "  selector: {name: x, typ: y}, sessionAffinity: None, externalTrafficPolicy: Local,\n"
+	    "  ports: [{port: 80, targetPort: 80, nodePort: 30000, appProtocol: http}]}\n"
+	    "status: {loadBalancer: {}}\n"
+	    "---\n"
+	    "kind: EndpointSlice\n"
+	    "metadata: {name: web}\n"
+	    "addressType: IPv4\n"
+	    "endpoints: [{addresses: [10.1.0.1], nodeName: x, zone: x, hints: {},\n"
+	    "  conditions: {ready: true, serving: true, terminating: false},\n"
+	    "  targetRef: {kind: Pod, name: x, namespace: x, uid: x}}]\n");
+	put(f, "b.yaml",
+	    "kind: Role\nmetadata: {name: x}\n---\nkind: Secret\n"
+	    "metadata: {name: x}\n---\nkind: ConfigMap\nmetadata: {name: x}\n"
+	    "---\nkind: Job\nmetadata: {name: x}\n");
+	start(f);
+	assert_int_equal(mistakes(f), 0);
+}
+
+static void
+a_file_that_is_good_again_is_said(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a.yaml", service("web", "10.96.0.300"));
+	start(f);
+	put(f, "a.yaml", service("web", "10.96.0.3"));
+	assert_non_null(strstr(said(step_changes, f), "/a.yaml: good again"));
+	put(f, "a.yaml", service("web", "10.96.0.4"));
+	assert_null(strstr(said(step_changes, f), "good again"));
+}
+
+static void
+a_directory_without_an_object_is_said(void **state)
+{
+	struct fixture *f = *state;
+	static const char none[] = "no object that DNS needs in 1 files";
+
+	put(f, "a.yaml", "kind: Deployment\nmetadata: {name: x}\n");
+	assert_non_null(strstr(said(step_check, f), none));
+	assert_non_null(strstr(said(step_start, f), none));
+	put(f, "a.yaml", service("web", "10.96.0.4"));
+	const char *text = said(step_check, f);
+	assert_null(strstr(text, none));
+	assert_non_null(strstr(text, "1 objects in 1 files"));
+}
+
 static void
 check_counts_every_mistake(void **state)
 {
@@ -311,6 +437,11 @@ main(void)
 		TEST(kinds_that_dns_does_not_need_are_passed_over),
 		TEST(resource_versions_are_followed),
 		TEST(a_change_of_any_field_that_dns_reads_is_seen),
+		TEST(a_misspelled_member_is_named_and_the_object_keeps_what_it_last_said),
+		TEST(a_misspelled_kind_is_named_and_nothing_of_its_file_is_deleted),
+		TEST(members_and_kinds_of_kubernetes_that_dns_does_not_read_are_no_mistakes),
+		TEST(a_file_that_is_good_again_is_said),
+		TEST(a_directory_without_an_object_is_said),
 		TEST(check_counts_every_mistake),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,7 +228,7 @@ addresses_that_are_none_are_left_out_with_a_complaint(void **state)
 {
 	(void)state;
 	assert_int_equal(service("\"clusterIP\":\"10.0.0.300\"")->type, SERVICE_PENDING);
-	assert_string_equal(why, "a clusterIP is not an address");
+	assert_string_equal(why, "clusterIP \"10.0.0.300\" is not an address");
 	assert_int_equal(service("\"clusterIP\":\"010.0.0.1\"")->addr_count, 0);
 	assert_non_null(why);
 	assert_int_equal(service("\"clusterIPs\":[\"10.0.0.1\",\"10.0.0.2\"]")->addr_count, 1);
@@ -390,7 +390,8 @@ of_several_addresses_of_an_endpoint_the_first_counts(void **state)
 	assert_int_equal(s->endpoint_count, 2);
 	assert_addr(&s->endpoints[0].addr, "10.1.0.1");
 	assert_addr(&s->endpoints[1].addr, "10.1.0.3");
-	assert_string_equal(why, "an endpoint's address is not one of the slice's addressType");
+	assert_string_equal(
+	    why, "an endpoint's address \"fd00::1\" is not of the slice's addressType");
 }
 
 static void
@@ -521,7 +522,7 @@ endpoints_become_a_slice_a_subset_and_family(void **state)
 	assert_int_equal(v6->endpoint_count, 1);
 	assert_string_equal(v6->ports[0].name, "http");
 	assert_int_equal(object.slices[2].port_count, 0);
-	assert_string_equal(why, "an endpoint's ip is not an address");
+	assert_string_equal(why, "an endpoint's ip \"x\" is not an address");
 }
 
 static void

@@ -1,0 +1,172 @@
+/*
+ * Misspelled members and kinds. The API server refuses or warns of them; a directory of manifests
+ * has nobody who does, and `clusterIp` would be a Service without an address.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "kubedns/cluster/object_fields.h"
+#include "kubedns/manifests/manifests_internal.h"
+#include "lib/spelling.h"
+
+/* The members of one kind of JSON object. */
+struct level {
+	const char *const *read;  /* that DNS reads */
+	const char *const *other; /* that Kubernetes knows besides; NULL: none */
+	struct {
+		const char *key;
+		const struct level *level;
+	} inside[3]; /* those that are objects, or lists of them */
+};
+
+#define READ_NAME(key, variable, inside) key,
+#define NAMES(...)                       ((const char *const[]){ __VA_ARGS__ NULL })
+
+static const struct level metadata = {
+	NAMES(METADATA_FIELDS(READ_NAME) SLICE_METADATA_FIELDS(READ_NAME)
+		POD_METADATA_FIELDS(READ_NAME)),
+	NAMES("creationTimestamp", "deletionGracePeriodSeconds", "finalizers", "generateName",
+	    "generation", "managedFields", "ownerReferences", "selfLink", "uid", ),
+	{ { 0 } },
+};
+static const struct level port = {
+	NAMES(PORT_FIELDS(READ_NAME)),
+	NAMES("appProtocol", "nodePort", "targetPort", ),
+	{ { 0 } },
+};
+static const struct level service_spec = {
+	NAMES(SERVICE_SPEC_FIELDS(READ_NAME)),
+	NAMES("allocateLoadBalancerNodePorts", "externalIPs", "externalTrafficPolicy",
+	    "healthCheckNodePort", "internalTrafficPolicy", "ipFamilies", "ipFamily",
+	    "ipFamilyPolicy", "loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges",
+	    "selector", "sessionAffinity", "sessionAffinityConfig", "topologyKeys",
+	    "trafficDistribution", ),
+	{ { "ports", &port } },
+};
+static const struct level conditions = { NAMES(CONDITIONS_FIELDS(READ_NAME)),
+	NAMES("serving", "terminating", ), { { 0 } } };
+static const struct level target_ref = {
+	NAMES(TARGET_REF_FIELDS(READ_NAME)),
+	NAMES("apiVersion", "fieldPath", "namespace", "resourceVersion", "uid", ),
+	{ { 0 } },
+};
+static const struct level slice_endpoint = {
+	NAMES(SLICE_ENDPOINT_FIELDS(READ_NAME) ENDPOINT_TARGET_FIELDS(READ_NAME)),
+	NAMES("deprecatedTopology", "hints", "nodeName", "topology", "zone", ),
+	{ { "conditions", &conditions }, { "targetRef", &target_ref } },
+};
+static const struct level address = {
+	NAMES(ADDRESS_FIELDS(READ_NAME) ENDPOINT_TARGET_FIELDS(READ_NAME)),
+	NAMES("nodeName", ),
+	{ { "targetRef", &target_ref } },
+};
+static const struct level subset = {
+	NAMES(SUBSET_FIELDS(READ_NAME)),
+	NULL,
+	{ { "addresses", &address }, { "notReadyAddresses", &address }, { "ports", &port } },
+};
+static const struct level pod_status = { NAMES(POD_STATUS_FIELDS(READ_NAME)),
+	NAMES("hostIP", "hostIPs", ), { { 0 } } };
+
+static const struct kind {
+	const char *name;
+	struct level level;
+} kinds[] = {
+	{ "Service", { NAMES(SERVICE_FIELDS(READ_NAME) "metadata", ), NAMES("status", ),
+			 { { "metadata", &metadata }, { "spec", &service_spec } } } },
+	{ "EndpointSlice", { NAMES(SLICE_FIELDS(READ_NAME) "metadata", ), NULL,
+			       { { "metadata", &metadata }, { "endpoints", &slice_endpoint },
+				   { "ports", &port } } } },
+	{ "Endpoints", { NAMES(ENDPOINTS_FIELDS(READ_NAME) "metadata", ), NULL,
+			   { { "metadata", &metadata }, { "subsets", &subset } } } },
+	{ "Namespace", { NAMES("metadata", ), NULL, { { "metadata", &metadata } } } },
+	{ "Pod", { NAMES(POD_FIELDS(READ_NAME) "metadata", ), NULL,
+		     { { "metadata", &metadata }, { "status", &pod_status } } } },
+	{ "Node", { NAMES("metadata", ), NAMES("status", ), { { "metadata", &metadata } } } },
+};
+
+static bool
+is_listed(const char *const *names, const char *name)
+{
+	for (; names != NULL && *names != NULL; names++)
+		if (strcmp(*names, name) == 0)
+			return true;
+	return false;
+}
+
+/* What is meant by a member that nobody knows; NULL: nothing that DNS reads. */
+static const char *
+meant(const struct level *level, const char *name)
+{
+	if (is_listed(level->read, name) || is_listed(level->other, name))
+		return NULL;
+	struct spelling spelling = spelling_of(name, strlen(name));
+	for (const char *const *known = level->read; *known != NULL; known++)
+		spelling_try(&spelling, *known);
+	return spelling.word;
+}
+
+static bool find(
+    const struct level *level, struct json_object *json, const char **name, const char **word);
+
+static bool
+find_in_items(
+    const struct level *level, struct json_object *json, const char **name, const char **word)
+{
+	if (!json_object_is_type(json, json_type_array))
+		return find(level, json, name, word);
+	for (size_t i = 0; i < json_object_array_length(json); i++)
+		if (find(level, json_object_array_get_idx(json, i), name, word))
+			return true;
+	return false;
+}
+
+/* The first misspelled member of `json` and below. */
+static bool
+find(const struct level *level, struct json_object *json, const char **name, const char **word)
+{
+	if (!json_object_is_type(json, json_type_object))
+		return false;
+	json_object_object_foreach(json, key, value)
+	{
+		*name = key;
+		if ((*word = meant(level, key)) != NULL)
+			return true;
+		for (size_t i = 0; i < 3 && level->inside[i].key != NULL; i++)
+			if (strcmp(level->inside[i].key, key) == 0 &&
+			    find_in_items(level->inside[i].level, value, name, word))
+				return true;
+	}
+	return false;
+}
+
+bool
+manifests_misspelled(
+    struct json_object *json, const char *kind_hint, char *what, size_t size, bool *in_kind)
+{
+	struct json_object *member;
+	const char *kind = kind_hint, *name, *word;
+
+	*in_kind = false;
+	if (json_object_object_get_ex(json, "kind", &member) &&
+	    json_object_is_type(member, json_type_string))
+		kind = json_object_get_string(member);
+	if (kind == NULL)
+		return false;
+	struct spelling spelling = spelling_of(kind, strlen(kind));
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (strcmp(kinds[i].name, kind) == 0) {
+			if (!find(&kinds[i].level, json, &name, &word))
+				return false;
+			snprintf(what, size, "\"%.64s\" is unknown; %s is meant", name, word);
+			return true;
+		}
+		spelling_try(&spelling, kinds[i].name);
+	}
+	*in_kind = spelling.word != NULL && strcmp(kind, "ConfigMap") != 0;
+	if (*in_kind)
+		snprintf(what, size, "kind \"%.64s\" is unknown; %s is meant", kind, spelling.word);
+	return *in_kind;
+}
