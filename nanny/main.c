@@ -180,6 +180,7 @@ main(int argc, char **argv)
 	nanny.confirm_s = (struct histogram){ .bounds = confirm_bounds,
 		.count = sizeof confirm_bounds / sizeof *confirm_bounds };
 	process_init(&nanny.process);
+	package_version(nanny.package);
 	child_init(&nanny.child, options.drain_ms);
 	int rc;
 	if (common.check)

@@ -23,6 +23,7 @@
 #include "nanny/stub_hosts.h"
 #include "nanny/options.h"
 #include "nanny/dnsmasq_probe.h"
+#include "nanny/package.h"
 #include "nanny/process.h"
 #include "lib/resolv.h"
 #include "nanny/runfile.h"
@@ -61,6 +62,7 @@ struct nanny {
 	enum sandbox_mode sandbox;
 	struct sandbox *confined; /* the present dnsmasq's */
 	struct process process;
+	char package[PACKAGE_VERSION_MAX]; /* of dnsmasq; "" unknown */
 	struct child child;
 	struct dnsmasq_probe *dnsmasq_probe;
 	struct stub_hosts *names;

@@ -176,6 +176,17 @@ process_log_level(const char *line)
 	return LOG_LEVEL_INFO;
 }
 
+/* "started, version 2.90 cachesize 1000" */
+static void
+note_version(struct process *process, const char *text)
+{
+	static const char begin[] = "started, version ";
+	if (strncmp(text, begin, sizeof begin - 1) != 0)
+		return;
+	text += sizeof begin - 1;
+	snprintf(process->version, sizeof process->version, "%.*s", (int)strcspn(text, " "), text);
+}
+
 static void
 end_line(struct process *process)
 {
@@ -188,6 +199,7 @@ end_line(struct process *process)
 		text = strstr(text, "]: ") + 3;
 	if (*text == '\0')
 		return;
+	note_version(process, text);
 	enum log_level level = process_log_level(text);
 	if (level != LOG_LEVEL_DEBUG)
 		snprintf(process->last[process->lines++ % PROCESS_LAST_LINES], PROCESS_LINE_MAX,

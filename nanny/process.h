@@ -13,7 +13,7 @@
 #include "lib/log.h"
 #include "lib/sandbox.h"
 
-enum { PROCESS_LINE_MAX = 512, PROCESS_LAST_LINES = 5 };
+enum { PROCESS_LINE_MAX = 512, PROCESS_LAST_LINES = 5, PROCESS_VERSION_MAX = 32 };
 
 struct process {
 	pid_t pid;       /* 0: none */
@@ -22,6 +22,7 @@ struct process {
 	int log_fd;      /* its stdout and stderr; -1: none */
 	int status;      /* of the last one, from waitpid */
 	unsigned layers; /* of its sandbox that are in force, 1 << enum sandbox_layer each */
+	char version[PROCESS_VERSION_MAX]; /* as it says when it starts; "" until then */
 	char line[PROCESS_LINE_MAX];
 	size_t line_len;
 	char last[PROCESS_LAST_LINES][PROCESS_LINE_MAX]; /* a ring of what it said last */

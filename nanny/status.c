@@ -333,6 +333,9 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	for (int i = 0; i < CHILD_STATE_COUNT; i++)
 		metrics_value(m, nanny->child.state == (enum child_state)i, "state",
 		    child_state_name((enum child_state)i), NULL);
+	metrics_family(m, "nanny_dnsmasq_info", METRIC_GAUGE,
+	    "Always 1; dnsmasq's version as it says, and its package's where the image tells.");
+	metrics_value(m, 1, "version", nanny->process.version, "package", nanny->package, NULL);
 	one(m, "nanny_child_restarts_total", METRIC_COUNTER, "Times dnsmasq was started again.",
 	    nanny->stats.spawns ? (double)nanny->stats.spawns - 1 : 0);
 	one(m, "nanny_dnsmasq_deaths_total", METRIC_COUNTER,

@@ -283,6 +283,12 @@ def test_sigkill_while_starting_leaves_nothing_behind(world, standin):
     assert standin.signals()[-1] == "SIGTERM"
 
 
+def test_metrics_tell_the_version_that_dnsmasq_says(world):
+    world.start()
+    said = subprocess.run([DNSMASQ, "--version"], capture_output=True, text=True, check=True).stdout.split()[2]
+    wait_for(lambda: f'nanny_dnsmasq_info{{version="{said}",package=""}} 1' in world.get("/metrics")[1])
+
+
 def test_silence_while_draining_is_answered_by_a_new_child(world):
     world.start("-silence=1s", "-drain=5s")
     pid = world.pid()
