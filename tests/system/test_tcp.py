@@ -341,5 +341,3 @@ def test_a_connection_has_an_end_and_says_so(kubedns):
         assert keepalive(dns.message.from_wire(replies[0])) == [struct.pack("!H", IDLE_S * 10)]
         assert keepalive(dns.message.from_wire(replies[-1])) == [b"\0\0"]
         assert tcp.read() is None
-
-
