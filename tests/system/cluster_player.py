@@ -1,0 +1,171 @@
+"""
+A cluster at the stand-in API server and kubedns at it: actions are done one by one, and fence() returns when kubedns has seen all of
+them. Actions are plain values, so that a failing walk can be played again with fewer of them:
+
+    ("put", object)  ("delete", key)  ("fence",)  ("call", method of the API server, arguments, keywords)
+"""
+
+import itertools
+import json
+import os
+import random
+import time
+
+from api_world import ApiServer
+from bulk_asking import Bulk
+from hurry import hurry as in_a_hurry
+from kubedns_process import Kubedns
+from objects import endpoint_slice, namespace, service
+from waiting import wait_for
+
+KINDS = {"Service": "services", "EndpointSlice": "endpointslices", "Namespace": "namespaces", "Pod": "pods"}
+FENCE = "zz"  # the namespace of the objects that show how far kubedns is
+
+
+def key_of(obj):
+    return obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]
+
+
+class Player:
+    """`objects` is what the API server holds, by key. `faulty`: kubedns's clock runs faster, so that its backoff takes no time."""
+
+    def __init__(self, tmp_path, options, actions=(), flags=(), faulty=False, initial=()):
+        self.options, self.objects, self.count, self.tmp_path = options, {}, itertools.count(1), tmp_path
+        self.api = ApiServer(tls=False)
+        self.kubedns = self.bulk = None
+        try:
+            if faulty:
+                self.api.set_hurry(50)
+                self.api.set_too_large_wait(0.02)
+            for obj in [*initial, *self._fence_objects(0)]:
+                self.objects[key_of(obj)] = obj
+            self.api.fill(list(self.objects.values()))
+            config = self.api.kubeconfig(tmp_path / "kubeconfig")
+            self.kubedns = Kubedns(f"--kubecfg-file={config}", *flags_of(options), *flags, directory=str(tmp_path), env=in_a_hurry(50) if faulty else None)
+            self.bulk = Bulk(self.kubedns.port)
+            self.kubedns.wait_ready(30)
+            for action in actions:
+                self.do(action)
+        except BaseException:
+            self.close()
+            raise
+
+    def _fence_objects(self, n):
+        address = f"10.255.{n >> 8}.{n & 255}"
+        pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "fence", "namespace": FENCE}, "spec": {"nodeName": "n"},
+               "status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}  # fmt: skip
+        return [namespace(FENCE), service("one", address, FENCE, ports=()), service("two", "None", FENCE, ports=()),
+                endpoint_slice("one", ["10.254.0.1"], FENCE, ports=()), endpoint_slice("two", [address], FENCE, ports=()), pod, *([namespace("zz-fence")] if n % 2 else [])]  # fmt: skip
+
+    def do(self, action):
+        kind, *rest = action
+        if kind == "put":
+            self.objects[key_of(rest[0])] = rest[0]
+            self.api.put(rest[0])
+        elif kind == "delete":
+            key = tuple(rest[0])
+            if self.objects.pop(key, None):
+                self.api.delete(KINDS[key[0]], key[1] or "", key[2])
+        elif kind == "fence":
+            self.fence()
+        else:
+            method, args, keywords = rest
+            getattr(self.api, method)(*args, **keywords)
+
+    def fence(self, timeout=30):
+        """Returns when kubedns answers with all that the API server holds, of each kind that it watches."""
+        n = next(self.count)
+        address, zone = f"10.255.{n >> 8}.{n & 255}", self.options.zone
+        for obj in self._fence_objects(n)[1:]:
+            self.do(("put", obj))
+        if n % 2 == 0:
+            self.do(("delete", ("Namespace", None, "zz-fence")))
+        wanted = {(f"one.{FENCE}.svc.{zone}", "A"): 0, (f"two.{FENCE}.svc.{zone}", "A"): 0}
+        if self.options.pods == "verified":
+            wanted[f"{address.replace('.', '-')}.{FENCE}.pod.{zone}", "A"] = 0
+        questions = list(wanted)
+        visible = not self.options.namespaces
+
+        def seen():
+            assert self.kubedns.process.poll() is None, f"kubedns ended:\n{self.kubedns.log()[-3000:]}"
+            shown = all(r.answer and r.answer[0][3] == address for r in self.bulk.ask_udp(questions))
+            return shown and (not visible or self.bulk.ask_udp([(f"zz-fence.svc.{zone}", "A")])[0].rcode == (0 if n % 2 else 3))
+
+        wait_for(seen, timeout, lambda: f"the fence {n}; {self.trail()}")
+
+    def trail(self):
+        """What happened last, for a report."""
+        keys = ("verb", "resource", "status", "ended", "time", "end_time")
+        requests = "\n".join(str([r[k] for k in keys]) for r in self.api.requests()[-30:])
+        return f"requests ({', '.join(keys)}):\n{requests}\n{self.api.stats()}\n{self.kubedns.log()[-3000:]}"
+
+    def close(self):
+        for part in (self.bulk, self.kubedns):
+            if part is not None:
+                part.close() if part is self.bulk else part.stop()
+        self.api.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Fresh:
+    """kubedns that reads these objects from a directory, in the order given."""
+
+    def __init__(self, tmp_path, options, objects, flags=()):
+        directory = tmp_path / "fresh"
+        directory.mkdir(exist_ok=True)
+        (directory / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": list(objects)}))
+        self.kubedns = Kubedns(f"--objects-dir={directory}", *flags_of(options), *flags, directory=str(tmp_path))
+        try:
+            self.bulk = Bulk(self.kubedns.port)
+            self.kubedns.wait_ready(30)
+        except BaseException:
+            self.kubedns.stop()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bulk.close()
+        self.kubedns.stop()
+
+
+def flags_of(options):
+    """Nothing is forwarded: questions have no RD."""
+    return [*options.arguments(), "--nameservers=127.0.0.1:1", "--threads=1", "--drain=0s"]
+
+
+def smaller(parts, fails):
+    """
+    The fewest of `parts`, a list, of which fails(parts) still says so: delta debugging (Zeller 1999). Each part that is left is needed.
+    """
+    size = max(1, len(parts) // 2)
+    while True:
+        at = 0
+        while at < len(parts):
+            fewer = parts[:at] + parts[at + size :]
+            if fewer != parts and fails(fewer):
+                parts = fewer
+            else:
+                at += size
+        if size == 1:
+            return parts
+        size = max(1, size // 2)
+
+
+def one_seed_after_another(run, tmp_path, seconds):
+    """
+    run(tmp_path, seed), which returns how many questions it has asked, from the seed SEED on, else from one drawn now, for MODEL_SECONDS,
+    else for `seconds`; at least once.
+    """
+    first = seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
+    end, asked = time.monotonic() + float(os.environ.get("MODEL_SECONDS", seconds)), 0
+    while seed == first or time.monotonic() < end:
+        asked += run(tmp_path, seed)
+        seed += 1
+    print(f"seeds {first} to {seed - 1}: {asked} questions, 0 differences")
