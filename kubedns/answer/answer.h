@@ -112,6 +112,7 @@ enum answer_outcome answer_found(
 struct upstream_reply {
 	const uint8_t *wire; /* NULL: every server failed, which makes SERVFAIL */
 	size_t len;
+	const char *refused_by; /* `wire` NULL: every server refused, which makes REFUSED; who */
 };
 
 /*

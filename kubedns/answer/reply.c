@@ -54,12 +54,41 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 		writer_put(&reply->w, request->query + DNS_HEADER, query->question_len);
 }
 
+/* What an OPT carries besides its fixed part; not what most queries ask for. */
+static void
+put_options(struct reply *reply)
+{
+	const struct query *query = reply->query;
+	struct writer *w = &reply->w;
+
+	if (query->wants_nsid) {
+		size_t len = strlen(reply->config->hostname);
+		writer_put16(w, OPTION_NSID);
+		writer_put16(w, (unsigned)len);
+		writer_put(w, reply->config->hostname, len);
+	}
+	if (reply->has_keepalive) {
+		writer_put16(w, OPTION_TCP_KEEPALIVE);
+		writer_put16(w, 2);
+		writer_put16(w, reply->keepalive);
+	}
+	if (reply->ede >= 0) {
+		size_t len = reply->ede_text == NULL ? 0 : strlen(reply->ede_text);
+		if (6 + len > w->max - w->len)
+			len = 0;
+		writer_put16(w, OPTION_EDE);
+		writer_put16(w, (unsigned)(2 + len));
+		writer_put16(w, (unsigned)reply->ede);
+		if (len > 0)
+			writer_put(w, reply->ede_text, len);
+	}
+}
+
 static void
 put_opt(struct reply *reply)
 {
 	const struct query *query = reply->query;
 	struct writer *w = &reply->w;
-	size_t nsid = query->wants_nsid ? strlen(reply->config->hostname) : 0;
 	uint8_t *p = w->buf + w->len;
 
 	if (reply->size - w->len < OPT_FIXED) /* less room than any client has */
@@ -72,24 +101,9 @@ put_opt(struct reply *reply)
 	p[5] = (uint8_t)reply->extended_rcode;
 	p[6] = 0;
 	wire_put16(p + 7, query->edns_do ? 0x8000 : 0);
-	wire_put16(
-	    p + 9, (unsigned)((query->wants_nsid ? 4 + nsid : 0) +
-			      (reply->has_keepalive ? 6u : 0u) + (reply->ede >= 0 ? 6u : 0u)));
-	if (query->wants_nsid) {
-		writer_put16(w, OPTION_NSID);
-		writer_put16(w, (unsigned)nsid);
-		writer_put(w, reply->config->hostname, nsid);
-	}
-	if (reply->has_keepalive) {
-		writer_put16(w, OPTION_TCP_KEEPALIVE);
-		writer_put16(w, 2);
-		writer_put16(w, reply->keepalive);
-	}
-	if (reply->ede >= 0) {
-		writer_put16(w, OPTION_EDE);
-		writer_put16(w, 2);
-		writer_put16(w, (unsigned)reply->ede);
-	}
+	if (query->wants_nsid || reply->has_keepalive || reply->ede >= 0)
+		put_options(reply);
+	wire_put16(p + 9, (unsigned)(w->buf + w->len - p - OPT_FIXED));
 	reply->counts[SECTION_ADDITIONAL]++;
 }
 

@@ -39,7 +39,8 @@ struct reply {
 	enum section section;
 	unsigned flags; /* of the header, rcode included */
 	unsigned extended_rcode;
-	int ede; /* extended DNS error code (RFC 8914), or -1 */
+	int ede;              /* extended DNS error code (RFC 8914), or -1 */
+	const char *ede_text; /* for people, or NULL; left out if there is no room */
 	bool truncated;
 	bool has_keepalive; /* the OPT says `keepalive`, in 100 ms */
 	uint16_t keepalive;

@@ -5,24 +5,47 @@
 
 #include "kubedns/answer/reply.h"
 
+/* The reply when there is none to pass on. */
 static size_t
-give_up(struct reply *reply, struct answer_info *info)
+give_up(struct reply *reply, const struct upstream_reply *upstream, struct answer_info *info)
 {
-	reply->flags |= RCODE_SERVFAIL;
-	info->rcode = RCODE_SERVFAIL;
+	bool refused = upstream->wire == NULL && upstream->refused_by != NULL;
+
+	info->rcode = refused ? RCODE_REFUSED : RCODE_SERVFAIL;
 	info->truncated = false;
+	reply->flags |= info->rcode;
+	if (refused) {
+		reply->ede = EDE_OTHER;
+		reply->ede_text = upstream->refused_by;
+	}
 	return info->len = reply_end(reply);
+}
+
+/* Bailiwick: what is in our zones, we say ourselves. */
+static bool
+is_ours(const struct answer_config *config, const struct record *record)
+{
+	const uint8_t *owner = record->owner.wire;
+
+	if (dname_in_zone(owner, config->zone.wire) >= 0)
+		return true;
+	for (size_t i = 0; i < config->reverse_zone_count; i++)
+		if (dname_in_zone(owner, config->reverse_zones[i].name.wire) >= 0)
+			return true;
+	return false;
 }
 
 /*
  * Appends upstream's records byte for byte. Their compression pointers stay right, since the
- * question before them has the same length. Stops at the OPT record, which is for one hop: whatever
- * follows in the additional section is optional. False: malformed.
+ * question before them has the same length, and none is left out before others: a record of our
+ * zones ends what is passed on. Stops at the OPT record, which is for one hop: whatever follows in
+ * the additional section is optional. False: malformed.
  */
 static bool
 append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 {
 	size_t at = reply->w.len, counts[SECTION_COUNT];
+	bool ours = false;
 	struct record record;
 
 	for (unsigned s = 0; s < SECTION_COUNT; s++)
@@ -37,6 +60,9 @@ append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 				reply->extended_rcode = record.ttl_s >> 24;
 				return true;
 			}
+			ours = ours || is_ours(reply->config, &record);
+			if (ours) /* only the OPT is looked for */
+				continue;
 			if (record.end > reply->w.max) {
 				if (s != SECTION_ADDITIONAL) /* RFC 2181 section 9 */
 					reply->truncated = true;
@@ -66,10 +92,10 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 	reply_begin(&reply, request, query, true);
 	if (wire == NULL ||
 	    !wire_replies_to(wire, upstream->len, query->qname, query->qtype, query->qclass))
-		return give_up(&reply, info);
+		return give_up(&reply, upstream, info);
 	if (!append_sections(&reply, wire, upstream->len)) {
 		reply_begin(&reply, request, query, true);
-		return give_up(&reply, info);
+		return give_up(&reply, upstream, info);
 	}
 	reply.flags |= wire[3] & 15u;
 	if (wire_get16(wire + 2) & FLAG_TC)
@@ -129,6 +155,8 @@ append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 			return false;
 		if (record.type != TYPE_CNAME && record.type != reply->query->qtype)
 			continue; /* such as a signature, of names that the client did not ask for */
+		if (is_ours(reply->config, &record))
+			continue;
 		if (!append_answer(reply, upstream, len, &record))
 			return reply->truncated;
 	}
@@ -155,17 +183,17 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	reply.flags |= FLAG_AA;
 	if (!same || wire == NULL ||
 	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN))
-		return give_up(&reply, info);
+		return give_up(&reply, upstream, info);
 	at = reply.w.len;
 	for (unsigned i = 0; i < cnames; i++)
 		if (wire_read_record(request->out, info->len, &at, &record) < 0)
-			return give_up(&reply, info);
+			return give_up(&reply, upstream, info);
 	reply.w.len = at;
 	reply.counts[SECTION_ANSWER] = cnames;
 	reply.flags |= wire[3] & 15u;
 	if (!append_chased(&reply, wire, upstream->len)) {
 		reply_begin(&reply, request, &info->query, true);
-		return give_up(&reply, info);
+		return give_up(&reply, upstream, info);
 	}
 	if (wire_get16(wire + 2) & FLAG_TC)
 		reply.truncated = true;

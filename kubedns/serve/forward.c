@@ -1,6 +1,7 @@
 #include "kubedns/serve/forward_internal.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,38 @@ attempt_verdict(int status, const uint8_t *reply, int len)
 }
 
 static void
+server_declined(struct forward *forward, struct forward_query *query, const struct server *server,
+    const uint8_t *reply)
+{
+	const struct upstream *upstream = find_upstream(forward, server);
+
+	query->declined = true;
+	if (upstream != NULL && (reply[3] & 15) == RCODE_REFUSED)
+		query->refused |= (uint16_t)(1u << (upstream - forward->upstreams));
+}
+
+/* No server has replied what can be passed on: SERVFAIL, or REFUSED if that is what all of them say. */
+static void
+finish_without_reply(struct forward *forward, struct forward_query *query)
+{
+	char text[SERVER_TEXT_MAX], second[SERVER_TEXT_MAX];
+	size_t count = forward->upstream_count;
+
+	if (count > 0 && query->refused == (1u << count) - 1) {
+		server_format(&forward->upstreams[0].server, text);
+		if (count == 1)
+			snprintf(
+			    query->refused_by, sizeof query->refused_by, "refused by %s", text);
+		else
+			snprintf(query->refused_by, sizeof query->refused_by, "refused by %s%s%s",
+			    text, count == 2 ? " and " : ", ",
+			    server_format(&forward->upstreams[1].server, second));
+		query->base.refused_by = query->refused_by;
+	}
+	inflight_finish(forward->inflight, &query->base, NULL, 0);
+}
+
+static void
 attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int reply_len)
 {
 	(void)timeouts;
@@ -162,7 +195,7 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 	if (verdict == FAILED)
 		server_failed(forward, &channel->server);
 	else
-		query->declined = true;
+		server_declined(forward, query, &channel->server, reply);
 	send_later(forward, query);
 }
 
@@ -208,7 +241,7 @@ send_next(struct forward *forward, struct forward_query *query, bool again)
 		query->tried |= (uint16_t)(1u << (upstream - forward->upstreams));
 		send_to(forward, query, upstream);
 	} else if (again || query->attempt_count == 0) {
-		inflight_finish(forward->inflight, &query->base, NULL, 0);
+		finish_without_reply(forward, query);
 	}
 }
 

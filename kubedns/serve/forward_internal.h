@@ -37,10 +37,14 @@ struct channel {
 };
 
 /* A query in flight, as the forwarder sees it. */
+enum { REFUSED_TEXT_MAX = 128 }; /* names two servers */
+
 struct forward_query {
 	struct inflight base;
 	LIST_HEAD(, attempt) attempts;
-	uint16_t tried;        /* bit by server */
+	uint16_t tried;   /* bit by server */
+	uint16_t refused; /* likewise */
+	char refused_by[REFUSED_TEXT_MAX];
 	uint8_t attempt_count; /* sent and not failed */
 	uint8_t rounds;        /* times that all servers have failed at once */
 	bool declined;         /* a server has replied SERVFAIL, REFUSED or the like */

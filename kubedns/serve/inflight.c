@@ -284,7 +284,7 @@ write_reply(const struct inflight_table *table, struct inflight *inflight, const
     size_t upstream_len, uint8_t *out, size_t max)
 {
 	size_t len;
-	const struct upstream_reply said = { upstream, upstream_len };
+	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
 	struct answer_request request = {
 		.config = table->context->answers,
 		.query = inflight->query,

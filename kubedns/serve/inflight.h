@@ -37,6 +37,7 @@ struct inflight {
 	uint16_t type;  /* asked of the other server */
 	uint16_t flags; /* the client's header flags: CD and AD go along */
 	bool edns_do;
+	const char *refused_by; /* every server refused: who, for people; else NULL */
 	struct answer_info info;
 	size_t query_len;
 	uint8_t *query; /* the client's message; part of this allocation */

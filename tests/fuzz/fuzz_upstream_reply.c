@@ -96,7 +96,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t reply_len = size - 3 - query_len;
 
 	rcu_enter();
-	const struct upstream_reply upstream = { reply, reply_len };
+	const struct upstream_reply upstream = { .wire = reply, .len = reply_len };
 	const struct answer_request request = { .config = &config,
 		.tree = tree_current(cache),
 		.query = query,

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 
+import dns.edns
 import dns.flags
 import dns.message
 import dns.rcode
@@ -146,6 +147,36 @@ def test_a_server_that_declines_passes_the_question_on(tmp_path):
     with Upstream(refuse) as a, Upstream(fail) as b, up(tmp_path, a, b) as k:
         took, reply = timed(udp, k, query("www.example.com"))
         assert reply.rcode() == dns.rcode.SERVFAIL and took < 0.8
+
+
+def refused(request, _tcp):
+    reply = dns.message.make_response(request)
+    reply.set_rcode(dns.rcode.REFUSED)
+    return reply
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_refused_is_passed_on_when_every_server_refuses_and_says_who(tmp_path, count):
+    servers = [Upstream(refused) for _ in range(count)]
+    with up(tmp_path, *servers) as k, Tcp(k) as tcp:
+        for ask in lambda m: udp(k, m), tcp.ask:
+            reply = ask(query("www.example.com", payload=1232))
+            assert reply.rcode() == dns.rcode.REFUSED and reply.answer == []
+            texts = [o.text for o in reply.options if o.otype == dns.edns.OptionType.EDE]
+            assert len(texts) == 1 and texts[0].startswith("refused by "), "one extended error"
+            for server in servers[:2]:
+                assert server.address in texts[0]
+        assert udp(k, query("www.example.com", use_edns=False)).rcode() == dns.rcode.REFUSED
+
+
+def test_one_server_that_refuses_and_one_that_fails_are_servfail(tmp_path):
+    def fail(request, _tcp):
+        reply = dns.message.make_response(request)
+        reply.set_rcode(dns.rcode.SERVFAIL)
+        return reply
+
+    with Upstream(refused) as a, Upstream(fail) as b, up(tmp_path, a, b) as k:
+        assert udp(k, query("www.example.com")).rcode() == dns.rcode.SERVFAIL
 
 
 @pytest.mark.timing
