@@ -1,6 +1,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -19,9 +20,46 @@ struct found {
 	unsigned uid;
 };
 
+static bool
+is_any(const struct addr *addr)
+{
+	static const uint8_t zeros[16];
+
+	return memcmp(addr->bytes, zeros, addr_len(addr)) == 0;
+}
+
+/* An address as /proc/net shows it: words of 32 bits in hexadecimal, as the machine stores them. */
+static bool
+read_local_address(const char *hex, struct addr *addr)
+{
+	size_t len = strlen(hex);
+	*addr = (struct addr){ .family = len == 8 ? AF_INET : AF_INET6 };
+	if (len != 8 && len != 32)
+		return false;
+	for (size_t i = 0; i < len / 8; i++) {
+		uint32_t word = 0;
+
+		if (sscanf(hex + 8 * i, "%8" SCNx32, &word) != 1)
+			return false;
+		memcpy(addr->bytes + 4 * i, &word, 4);
+	}
+	return true;
+}
+
+/* Whether sockets at both addresses exclude each other; [::] is taken for both families. */
+static bool
+conflicts(const struct addr *a, const struct addr *b)
+{
+	if (is_any(a) && (a->family == AF_INET6 || b->family == AF_INET))
+		return true;
+	if (is_any(b) && (b->family == AF_INET6 || a->family == AF_INET))
+		return true;
+	return addr_equal(a, b);
+}
+
 /* Columns of proc(5): sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode. */
 static bool
-table_search(const char *path, uint16_t port, bool listening, struct found *found)
+table_search(const char *path, const struct server *server, bool listening, struct found *found)
 {
 	enum { TCP_LISTEN = 10 };
 	char line[512];
@@ -32,10 +70,13 @@ table_search(const char *path, uint16_t port, bool listening, struct found *foun
 		return false;
 	while (!hit && fgets(line, sizeof(line), f) != NULL) {
 		unsigned local_port = 0, state = 0;
+		char hex[33];
+		struct addr local;
 
-		if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u %*d %lu",
-			&local_port, &state, &found->uid, &found->inode) == 4)
-			hit = local_port == port && (!listening || state == TCP_LISTEN);
+		if (sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u %*d %lu", hex,
+			&local_port, &state, &found->uid, &found->inode) == 5)
+			hit = local_port == server->port && (!listening || state == TCP_LISTEN) &&
+			      read_local_address(hex, &local) && conflicts(&local, &server->addr);
 	}
 	fclose(f);
 	return hit;
@@ -77,14 +118,14 @@ process_name(const char *pid, char *text)
 }
 
 const char *
-port_holder(int type, uint16_t port, char *text)
+port_holder(int type, const struct server *server, char *text)
 {
 	bool tcp = type == SOCK_STREAM;
 	struct found found = { 0 };
 	char socket_name[64], fd_dir[PATH_MAX];
 
-	if (!table_search(tcp ? "/proc/net/tcp" : "/proc/net/udp", port, tcp, &found) &&
-	    !table_search(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", port, tcp, &found))
+	if (!table_search(tcp ? "/proc/net/tcp" : "/proc/net/udp", server, tcp, &found) &&
+	    !table_search(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", server, tcp, &found))
 		return NULL;
 	snprintf(socket_name, sizeof(socket_name), "socket:[%lu]", found.inode);
 	snprintf(text, PORT_HOLDER_MAX, "a process of uid %u", found.uid);
@@ -115,14 +156,6 @@ have_ipv6(void)
 	return fd >= 0;
 }
 
-static bool
-is_any(const struct addr *addr)
-{
-	static const uint8_t zeros[16];
-
-	return memcmp(addr->bytes, zeros, addr_len(addr)) == 0;
-}
-
 int
 port_address(const char *text, struct addr *addr, int *dual)
 {
@@ -146,7 +179,7 @@ port_log_failure(const char *what, int type, const struct server *server, int er
 	char where[SERVER_TEXT_MAX], holder[PORT_HOLDER_MAX];
 	const char *proto = type == SOCK_STREAM ? "tcp" : "udp";
 	const char *hint = "";
-	const char *who = err == EADDRINUSE ? port_holder(type, server->port, holder) : NULL;
+	const char *who = err == EADDRINUSE ? port_holder(type, server, holder) : NULL;
 
 	server_format(server, where);
 	if (who != NULL) {

@@ -13,11 +13,12 @@
 enum { PORT_HOLDER_MAX = 64 };
 
 /*
- * Who has `port` bound for `type` (SOCK_STREAM, SOCK_DGRAM), read from /proc: "dnsmasq (pid 12)",
- * or "a process of uid 0" when its descriptors may not be seen, in `text` of PORT_HOLDER_MAX bytes.
- * Returns it, or NULL if nobody is found.
+ * Which process has a socket of `type` (SOCK_STREAM, SOCK_DGRAM) at this port whose address is in
+ * the way of `server`'s: the same, or one of both the unspecified one. Read from /proc: "dnsmasq
+ * (pid 12)", or "a process of uid 0" when its descriptors may not be seen, in `text` of
+ * PORT_HOLDER_MAX bytes. Returns it, or NULL if none is found.
  */
-const char *port_holder(int type, uint16_t port, char *text);
+const char *port_holder(int type, const struct server *server, char *text);
 
 /*
  * Parses a listening address, with or without brackets. "0.0.0.0" and "::" become "::" with `dual`

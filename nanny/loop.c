@@ -209,6 +209,22 @@ refuses_arguments(const struct nanny *nanny)
 	       WEXITSTATUS(nanny->process.status) == 1;
 }
 
+/* Whether another process is in the way of an address that dnsmasq listens on; and which. */
+static bool
+find_holder(const struct args *args, char *holder)
+{
+	struct server server = { .addr.family = AF_INET6, .port = args->port }; /* every address */
+	size_t count = args->listen_count > 0 ? args->listen_count : 1;
+	for (size_t i = 0; i < count; i++) {
+		if (args->listen_count > 0)
+			server.addr = args->listen[i];
+		if (port_holder(SOCK_STREAM, &server, holder) ||
+		    port_holder(SOCK_DGRAM, &server, holder))
+			return true;
+	}
+	return false;
+}
+
 char *
 nanny_last_words(const struct nanny *nanny)
 {
@@ -216,8 +232,7 @@ nanny_last_words(const struct nanny *nanny)
 	char *words = process_last_words(&nanny->process), holder[PORT_HOLDER_MAX];
 	bool network =
 	    WIFEXITED(nanny->process.status) && WEXITSTATUS(nanny->process.status) == EXIT_NETWORK;
-	if (!network || (port_holder(SOCK_STREAM, nanny->args.port, holder) == NULL &&
-			    port_holder(SOCK_DGRAM, nanny->args.port, holder) == NULL))
+	if (!network || !find_holder(&nanny->args, holder))
 		return words;
 	char *text = xasprintf("%s; port %u is held by %s: stop it, or give dnsmasq another --port",
 	    words, nanny->args.port, holder);
