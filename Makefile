@@ -244,6 +244,10 @@ deb: ## build the Debian packages into $(BUILD)/deb
 	@ls $(BUILD)/deb/*.deb
 .PHONY: deb
 
+release: ## source, chart, manifests, packages, images and their checksums in $(BUILD)/release, of what is committed
+	@BUILD=$(BUILD) sh conf/release.sh $(VERSION) $(BUILD)/release
+.PHONY: release
+
 test-deb: ## install, ask, upgrade and purge the Debian packages in a container with systemd (docker, after make deb)
 	@BUILD=$(BUILD) BASE=$(BASE) bash tests/packages/run.sh
 .PHONY: test-deb

@@ -72,6 +72,13 @@ def test_image_tags_are_the_version_and_in_one_place():
     assert [p.name for p in others] == ["settings.yaml"]
 
 
+def test_changelogs_are_of_the_version():
+    version = subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    ours = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
+    assert ours[0] == f"## {version}"
+    assert (ROOT / "debian/changelog").read_text().startswith(f"kubedns ({version}) ")
+
+
 @needs_kubectl
 @pytest.mark.parametrize("overlay, name", [("replace-kube-dns", "kube-dns"), ("front", "kube-dns"), ("beside", "kube-dns-beside")])
 def test_images_by_tag_and_digest_and_pull_policy(tmp_path, overlay, name):

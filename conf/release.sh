@@ -1,0 +1,74 @@
+#!/bin/sh
+# release.sh VERSION DIRECTORY: what is published of a version, from what git has committed: the source, the chart, the Debian packages and, with
+# docker, the images, with their checksums. The same commit gives the same bytes. `make release` calls it.
+#
+# A release is the commit that the tag vVERSION names. At any other the files are called VERSION+COMMITS.gREVISION and are no release.
+set -eu
+
+version=$1
+out=$2
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+
+say() { echo "release: $*" >&2; }
+die() {
+	say "$*"
+	exit 1
+}
+
+[ -z "$(git status --porcelain --untracked-files=no)" ] || die "there are changes that are not committed: git status"
+grep -q "^## $version\$" CHANGELOG.md || die "CHANGELOG.md has no section \"## $version\""
+head -1 debian/changelog | grep -qF "($version)" || die "debian/changelog does not begin with $version"
+name=$version
+if ! git tag --points-at HEAD | grep -qxF "v$version"; then
+	name=$version+$(git rev-list --count HEAD).g$(git rev-parse --short=12 HEAD)
+	say "HEAD has no tag v$version: no release, $name"
+fi
+# Times in archives are the commit's.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
+
+rm -rf "$out"
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+# archive NAME FOLDER, in $work: sorted, nobody's, of one time, links followed.
+archive() {
+	tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --dereference \
+		--format=ustar -cf - "$2" | gzip -9n >"$out/$1"
+}
+
+say "source"
+git archive --format=tar --prefix="kubedns-$name/" HEAD | gzip -9n >"$out/kubedns-$name.tar.gz"
+
+say "chart"
+git archive --format=tar --prefix=tree/ HEAD conf | tar -x -C "$work"
+cp -RL "$work/tree/conf/helm/kubedns" "$work/kubedns"
+sed -i "s/^version: .*/version: $name/" "$work/kubedns/Chart.yaml"
+archive "kubedns-chart-$name.tgz" kubedns
+
+say "manifests"
+mv "$work/tree/conf" "$work/kubedns-manifests-$name"
+archive "kubedns-manifests-$name.tar.gz" "kubedns-manifests-$name"
+
+say "Debian packages"
+# The source is unpacked where the packages are built at every run: the folder's name is in nothing that is published.
+(unset SOURCE_DATE_EPOCH && make -s deb >&2)
+cp "${BUILD:-build}"/deb/*.deb "$out"
+rm -f "$out"/*-dbgsym_*
+
+if command -v docker >/dev/null && docker info >/dev/null 2>&1 && [ -z "${NO_IMAGES:-}" ]; then
+	say "images"
+	make -s images >&2
+	for image in kubedns nanny sidecar; do
+		docker save "$image:$version" | gzip -9n >"$out/$image-$name.image.tar.gz"
+	done
+else
+	say "no docker: without the images"
+fi
+
+(cd "$out" && sha256sum -- * >SHA256SUMS)
+cat "$out/SHA256SUMS"
