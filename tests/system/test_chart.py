@@ -45,6 +45,7 @@ SAME = {
     "by size": (["-set", "autoscaler.enabled=true"], "replace-kube-dns", ["proportional"]),
     "prometheus": (["-set", "prometheus.monitor.enabled=true", "-set", "prometheus.monitor.additionalLabels.release=prometheus"],
                    "replace-kube-dns", ["prometheus"]),
+    "network policy": (["-set", "networkPolicy.enabled=true"], "replace-kube-dns", ["networkpolicy"]),
     "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["control-plane"]),
 }
 TOLERATIONS = {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *(
@@ -63,6 +64,10 @@ def test_same_objects_as_the_manifests(tmp_path, case):
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
             assert found["PodMonitor", "kube-dns"]["spec"].pop("selector") == selector
+    if case == "network policy":  # so does this
+        for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
+                                (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
+            assert found["NetworkPolicy", "kube-dns"]["spec"].pop("podSelector") == selector
     if case == "by size":  # the same JSON in another order
         for found in (mine, theirs):
             data = found["ConfigMap", "kube-dns-autoscaler"]["data"]
@@ -115,6 +120,12 @@ def test_configmap_only_when_something_is_said():
     assert ("ConfigMap", "kube-dns") not in objects(*SETTINGS)
     made = objects(*SETTINGS, "-set", "stubDomains.corp\\.example={10.0.0.53}", "-set", "upstreamNameservers={192.0.2.53}")
     assert made["ConfigMap", "kube-dns"]["data"] == {"stubDomains": '{"corp.example":["10.0.0.53"]}', "upstreamNameservers": '["192.0.2.53"]'}
+
+
+def test_metrics_for_another_prometheus():
+    made = objects(*SETTINGS, "-set", "networkPolicy.enabled=true", "-set", "networkPolicy.metricsFrom[0].ipBlock.cidr=10.0.0.0/8")
+    dns, metrics = made["NetworkPolicy", "kube-dns"]["spec"]["ingress"]
+    assert metrics["from"] == [{"ipBlock": {"cidr": "10.0.0.0/8"}}] and "from" not in dns
 
 
 def test_dnsmasq_arguments_add_or_replace():
