@@ -28,6 +28,7 @@
 #include "kubedns/options.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
+#include "kubedns/wanted_namespaces.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/api/watch.h"
 #include "kubedns/show/explain.h"
@@ -88,6 +89,7 @@ take_event(void *arg, enum object_kind kind, enum event_type type, const struct 
 	struct kubedns *k = arg;
 	const char *zone, *region;
 
+	wanted_namespaces_event(k->status.namespaces, type, object);
 	if (kind != OBJECT_CONFIGMAP) {
 		store_event(k->status.store, kind, type, object);
 	} else if (k->status.manifests == NULL && object != NULL) {
@@ -289,6 +291,8 @@ publish(struct kubedns *k)
 	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
+		if (s->synced)
+			wanted_namespaces_check(s->namespaces, s->store);
 	}
 	k->published_context = true;
 	if (treecache_garbage(k->cache) >= RECLAIM_BYTES)
@@ -359,6 +363,7 @@ prepare(struct kubedns *k)
 	k->status.options = &k->options;
 	make_store(k);
 	k->status.cache = k->cache;
+	k->status.namespaces = wanted_namespaces_new(k->options.wanted_namespaces);
 	k->status.settings = settings_new(&k->options);
 	settings_poll(k->status.settings, true);
 	apply_settings(k);
@@ -393,6 +398,7 @@ stop(struct kubedns *k)
 	watch_free(k->status.watch);
 	store_free(k->status.store);
 	settings_free(k->status.settings);
+	wanted_namespaces_free(k->status.namespaces);
 	treecache_free(k->cache);
 	kubedns_options_free(&k->options, &k->common);
 }

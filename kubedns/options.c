@@ -357,6 +357,15 @@ read_environment(struct options *o)
 	return 0;
 }
 
+/* RFC 1123 labels in lower case, as the API server demands of a namespace. */
+static bool
+is_namespace(const char *name)
+{
+	size_t len = strlen(name);
+	return dname_label_ok(name, len) &&
+	       name[strcspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")] == '\0';
+}
+
 static int
 read_namespaces(struct options *o)
 {
@@ -364,9 +373,9 @@ read_namespaces(struct options *o)
 		return 0;
 	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
 	for (size_t i = 0; i < o->namespaces.count; i++) {
-		if (!dname_label_ok(o->namespaces.items[i], strlen(o->namespaces.items[i])))
-			return refuse(
-			    "namespaces", o->namespaces.items[i], "not the name of a namespace");
+		if (!is_namespace(o->namespaces.items[i]))
+			return refuse("namespaces", o->namespaces.items[i],
+			    "not the name of a namespace: small letters, digits and '-'");
 		o->wanted_namespaces[i] = o->namespaces.items[i];
 	}
 	return 0;

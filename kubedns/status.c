@@ -7,6 +7,7 @@
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
+#include "kubedns/wanted_namespaces.h"
 #include "kubedns/api/watch.h"
 #include "kubedns/show/explain.h"
 #include "kubedns/serve/worker.h"
@@ -92,8 +93,10 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 
 	if (status->synced && !status->draining) {
 		char *notes = watch_notes(status->watch);
-		http_text(response, 200, "ok\n%s", notes);
+		char *missing = wanted_namespaces_notes(status->namespaces, request->local);
+		http_text(response, 200, "ok\n%s%s", notes, missing);
 		free(notes);
+		free(missing);
 		return;
 	}
 	char *progress = status->manifests == NULL ? watch_status(status->watch, request->local)
@@ -181,6 +184,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	else
 		watch_metrics(status->watch, m);
 	settings_metrics(status->settings, m);
+	wanted_namespaces_metrics(status->namespaces, m);
 	sandbox_metrics(m, "kubedns_sandbox");
 	metrics_process(m, "kubedns_build_info");
 	free(sum);

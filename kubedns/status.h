@@ -14,6 +14,7 @@
 
 struct manifests;
 struct settings;
+struct wanted_namespaces;
 struct watch;
 struct workers;
 
@@ -23,6 +24,7 @@ struct status {
 	const struct treecache *cache;
 	struct store *store;
 	struct settings *settings;
+	struct wanted_namespaces *namespaces;
 	struct watch *watch;
 	struct manifests *manifests; /* NULL without --objects-dir */
 	struct workers *workers;

@@ -74,11 +74,12 @@ room(struct watch *w, size_t len)
 static bool
 in_namespaces(const struct watch *w, const struct object *object)
 {
-	const char *name = object->kind == OBJECT_NAMESPACE ? object->name : object->namespace;
-	if (!w->namespaces || object->kind == OBJECT_NODE || object->kind == OBJECT_CONFIGMAP)
+	/* A Namespace is handed on whatever its name: the receiver can say what exists. */
+	if (!w->namespaces || object->kind == OBJECT_NAMESPACE || object->kind == OBJECT_NODE ||
+	    object->kind == OBJECT_CONFIGMAP)
 		return true;
 	for (const char **n = w->namespaces; *n; n++) {
-		if (strcmp(*n, name) == 0)
+		if (strcmp(*n, object->namespace) == 0)
 			return true;
 	}
 	return false;

@@ -49,9 +49,9 @@ struct watch_config {
 	bool nodes;                     /* federations; watch_want_nodes() may ask for them later */
 	const char *config_map;         /* --config-map; NULL or "": none */
 	const char *config_map_namespace;
-	const char *const *namespaces;      /* --namespaces: others are neither listed
-					     * (if it is one) nor handed on; NULL ends; NULL: all */
-	bool endpoint_pods;                 /* --endpoint-pod-names:
+	const char *const *namespaces; /* --namespaces; NULL ends; NULL: all. If it is one, only
+					 * that is listed; objects in others are not handed on */
+	bool endpoint_pods;            /* --endpoint-pod-names:
 					     * object_endpoint.pod is wanted, else it stays NULL */
 	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */
 	bool no_api; /* --objects-dir: watch_wait() waits, nothing is watched */

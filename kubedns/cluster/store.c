@@ -264,6 +264,14 @@ store_find_namespace(const struct store *store, const char *namespace, struct st
 	return true;
 }
 
+bool
+store_has_namespace(const struct store *store, const char *namespace)
+{
+	const struct namespace *found = namespace_find(store, namespace);
+
+	return found != NULL && (found->present || found->shown > 0);
+}
+
 /* What the zone holds whatever the cluster does. */
 static void
 permanent_names(struct store *store)

@@ -84,6 +84,9 @@ bool store_find_slice(const struct store *store, uint32_t slot, struct store_sou
 bool store_find_namespace(
     const struct store *store, const char *namespace, struct store_source *source);
 
+/* Whether names can exist in the namespace: its object is there, or a Service in it. */
+bool store_has_namespace(const struct store *store, const char *namespace);
+
 void store_free(struct store *store);
 
 #endif
