@@ -211,7 +211,6 @@ may_spell_addr(const char *name)
 	return dashes == 7 || (dashes == 3 && letters == 0) || strstr(name, "--") != NULL;
 }
 
-/* A slice with its entries in the given order, no run set yet. */
 struct slice_endpoints *
 slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
     const struct slice_source *source)

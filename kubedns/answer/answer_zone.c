@@ -66,12 +66,12 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 		if (family != AF_UNSPEC)
 			reply_endpoint_set(reply, owner, resolved->endpoints, family);
 		else if (qtype == TYPE_SRV)
-			reply_endpoint_set_srv(reply, owner, resolved->endpoints, NULL, NULL);
+			reply_endpoint_set_srv(reply, owner, resolved->endpoints, 0);
 		break;
 	case RESOLVED_PORT:
 		if (qtype == TYPE_SRV)
 			reply_endpoint_set_srv(
-			    reply, owner, resolved->endpoints, resolved->port, resolved->proto);
+			    reply, owner, resolved->endpoints, resolved->port_label);
 		break;
 	case RESOLVED_ENDPOINT:
 		if (family != AF_UNSPEC)

@@ -84,13 +84,10 @@ void reply_endpoints(
 /* SRV records at an endpoint's own name: its ports, with the name itself as target. */
 void reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *resolved);
 
-/* SRV records of a headless Service: `_port._proto` (labels), or every port (NULL). */
-void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
-    const uint8_t *port, const uint8_t *proto);
-
-/* The weight of each record of such a set: floor(100 / (address, port) pairs), at least 1. */
-unsigned endpoint_set_srv_weight(const struct tree *tree, const struct endpoint_set *endpoints,
-    const uint8_t *port, const uint8_t *proto);
+/* SRV records of a headless Service: under this label of its ports (`_port._proto`), or under all
+ * (0). */
+void reply_endpoint_set_srv(
+    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint64_t port_label);
 
 /* One record with this RDATA. */
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,

@@ -66,38 +66,12 @@ reply_glue(struct reply *reply)
 /* --- SRV of headless Services --- */
 
 struct srv {
-	const uint8_t *port, *proto;
 	unsigned weight;
-	unsigned first, count;   /* of the slice's ports, those that match */
+	const uint16_t *numbers; /* of the ports of the slice at hand */
+	unsigned count;
 	uint8_t tail[DNAME_MAX]; /* what all targets end in: the owner's name and the zone */
 	size_t tail_len;
 };
-
-/* Like slice_port(), but at a Service's bare name each number once. */
-static bool
-srv_port(
-    const struct slice_endpoints *slice, const uint8_t *port, const uint8_t *proto, unsigned *at)
-{
-	const struct port *items = slice->ports->items;
-
-	for (; slice_port(slice, port, proto, at); (*at)++) {
-		unsigned earlier = 0;
-		while (items[earlier].number != items[*at].number)
-			earlier++;
-		if (port != NULL || earlier == *at)
-			return true;
-	}
-	return false;
-}
-
-static void
-srv_ports(struct srv *srv, const struct slice_endpoints *slice)
-{
-	srv->count = 0;
-	for (unsigned at = 0; srv_port(slice, srv->port, srv->proto, &at); at++)
-		if (srv->count++ == 0)
-			srv->first = at;
-}
 
 /* One record: priority 0, and the target uncompressed (RFC 2782). `tail` is what follows its first
  * label. */
@@ -138,14 +112,11 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 
 	if (len > DNAME_MAX)
 		return;
-	for (unsigned at = srv->first, n = 0; n < srv->count && !reply->full; at++, n++) {
-		if (n > 0 && !srv_port(slice, srv->port, srv->proto, &at))
-			return;
+	for (unsigned n = 0; n < srv->count && !reply->full; n++) {
 		size_t before = reply->w.len;
-		uint16_t number = slice->ports->items[at].number;
 		uint8_t *p = shared ? record : record_room(reply, 12 + 6 + len);
 		if (p != NULL)
-			write_srv(p, reply, owner, srv, number, label);
+			write_srv(p, reply, owner, srv, srv->numbers[n], label);
 		if (shared)
 			record_once(reply, record, 12 + 6 + len);
 		if (reply->w.len > before && !target_known) {
@@ -153,14 +124,6 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 			target_known = true;
 		}
 	}
-}
-
-unsigned
-endpoint_set_srv_weight(const struct tree *tree, const struct endpoint_set *endpoints,
-    const uint8_t *port, const uint8_t *proto)
-{
-	return srv_weight(
-	    endpoint_set_pairs(endpoints, port == NULL ? 0 : port_label(tree->seed, port, proto)));
 }
 
 /* What all targets of the set end in; false: no name can be so long. */
@@ -175,21 +138,19 @@ srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *
 }
 
 void
-reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
-    const uint8_t *port, const uint8_t *proto)
+reply_endpoint_set_srv(
+    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint64_t port_label)
 {
 	struct srv srv;
 
-	srv.port = port;
-	srv.proto = proto;
-	srv.weight = endpoint_set_srv_weight(reply->tree, endpoints, port, proto);
+	srv.weight = srv_weight(endpoint_set_pairs(endpoints, port_label));
 	if (!srv_tail(&srv, reply, endpoints))
 		return;
 	unsigned first = endpoints->count == 0 ? 0 : reply->rotation % endpoints->count;
 	for (unsigned c = 0; c < endpoints->count && !reply->full; c++) {
 		const struct slice_endpoints *slice =
 		    endpoints->slices[(first + c) % endpoints->count].slice;
-		srv_ports(&srv, slice);
+		srv.numbers = ports_numbers(slice->ports, port_label, &srv.count);
 		if (slice->published == 0 || srv.count == 0)
 			continue;
 		unsigned start = reply->rotation / endpoints->count % slice->published;
@@ -222,9 +183,9 @@ reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *re
 		last = glue.slice = ref.slice;
 		glue.i = (uint16_t)ref.i;
 		const uint8_t *label = endpoint_label(ref.slice, ref.i, derived);
-		for (unsigned at = 0; !reply->full && srv_port(ref.slice, NULL, NULL, &at); at++) {
-			len = write_srv(
-			    record, reply, owner, &srv, ref.slice->ports->items[at].number, label);
+		const struct ports *ports = ref.slice->ports;
+		for (unsigned n = 0; n < ports->number_count && !reply->full; n++) {
+			len = write_srv(record, reply, owner, &srv, ports->numbers[n], label);
 			record_once(reply, record, len);
 		}
 	}

@@ -59,48 +59,6 @@ same_label(const uint8_t *a, const uint8_t *b)
 	return *a == *b && memcmp(a + 1, b + 1, *a) == 0;
 }
 
-bool
-slice_port(
-    const struct slice_endpoints *slice, const uint8_t *port, const uint8_t *proto, unsigned *at)
-{
-	const struct ports *ports = slice->ports;
-
-	for (; *at < ports->count; (*at)++) {
-		const struct port *p = &ports->items[*at];
-		if (p->number != 0 &&
-		    (port == NULL || (same_label(port, p->name) && same_label(proto, p->proto))))
-			return true;
-	}
-	return false;
-}
-
-static bool
-endpoint_set_has_port(
-    const struct endpoint_set *endpoints, const uint8_t *port, const uint8_t *proto)
-{
-	for (unsigned i = 0; i < endpoints->count; i++) {
-		unsigned at = 0;
-		if (endpoints->slices[i].slice->published > 0 &&
-		    slice_port(endpoints->slices[i].slice, port, proto, &at))
-			return true;
-	}
-	return false;
-}
-
-static bool
-endpoint_set_has_proto(const struct endpoint_set *endpoints, const uint8_t *proto)
-{
-	for (unsigned i = 0; i < endpoints->count; i++) {
-		const struct slice_endpoints *slice = endpoints->slices[i].slice;
-		for (unsigned at = 0; slice->published > 0 && slice_port(slice, NULL, NULL, &at);
-		     at++)
-			if (slice->ports->items[at].name[0] != 0 &&
-			    same_label(proto, slice->ports->items[at].proto))
-				return true;
-	}
-	return false;
-}
-
 /* Whether endpoints without a host name have the address that the label spells. */
 static bool
 label_is_addr_of_some(const struct tree *tree, const struct endpoint_set *endpoints,
@@ -180,15 +138,13 @@ below_service(const struct tree *tree, const struct endpoint_set *endpoints,
 			   : RESOLVED_NOTHING;
 	if ((endpoints->flags & ENDPOINTS_APEX) == 0 || left > 2)
 		return RESOLVED_NOTHING;
-	if (left == 1)
-		return endpoint_set_has_proto(endpoints, label) ? RESOLVED_EMPTY : RESOLVED_NOTHING;
+	/* A port without a name has no label that could be asked for: this one is the protocol's. */
+	const uint8_t *port = left == 1 ? (const uint8_t *)"" : label_at(name, 0);
 	resolved->endpoints = endpoints;
-	resolved->port = label_at(name, 0);
-	resolved->proto = label;
-	/* A port without a name has no label that could be asked for. */
-	return resolved->port[1] == '_' && endpoint_set_has_port(endpoints, resolved->port, label)
-		   ? RESOLVED_PORT
-		   : RESOLVED_NOTHING;
+	resolved->port_label = port_label(tree->seed, port, label);
+	if (endpoint_set_pairs(endpoints, resolved->port_label) == 0)
+		return RESOLVED_NOTHING;
+	return left == 1 ? RESOLVED_EMPTY : RESOLVED_PORT;
 }
 
 static enum resolved_kind

@@ -40,12 +40,12 @@ struct resolved {
 	const struct node *node;    /* the last one that was found */
 	const struct node *service; /* NODE: the Service that the name belongs to, or NULL */
 	const struct endpoint_set *endpoints;
-	const uint8_t *port, *proto; /* PORT: the name's first two labels */
-	const uint8_t *label;        /* ENDPOINT: the host name of some; NULL: of none */
-	struct endpoint_ref first;   /* ENDPOINT: the first that has it */
-	struct addr addr;            /* POD; ENDPOINT: what the name spells, if endpoints without
+	uint64_t port_label;       /* PORT: of the name's first two labels */
+	const uint8_t *label;      /* ENDPOINT: the host name of some; NULL: of none */
+	struct endpoint_ref first; /* ENDPOINT: the first that has it */
+	struct addr addr;          /* POD; ENDPOINT: what the name spells, if endpoints without
 				      * a host name have it, else AF_UNSPEC */
-	struct dname cname;          /* CNAME */
+	struct dname cname;        /* CNAME */
 };
 
 /*
@@ -78,11 +78,6 @@ struct resolved_walk {
 void resolved_endpoints(
     struct resolved_walk *walk, const struct tree *tree, const struct resolved *resolved);
 bool resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref);
-
-/* Finds the slice's first port from `*at` on that has a number and this name ("_http", "_tcp"; NULL,
- * NULL: any), and puts its place into `*at`; false: there is none. */
-bool slice_port(
-    const struct slice_endpoints *slice, const uint8_t *port, const uint8_t *proto, unsigned *at);
 
 /* Reads `4.3.2.1.in-addr.arpa` or a name of ip6.arpa. Returns the number of address bits that it
  * spells (32 and 128: a whole address), -1: it is no such name. */

@@ -70,7 +70,9 @@ try_label(const struct step *above, const uint8_t *label, const struct node *nod
 {
 	struct step step = { above->match, above, node, above->left - 1, label };
 
-	if (above->match->stop || ++above->match->tried > WILDCARD_NAMES_MAX)
+	if (++above->match->tried > WILDCARD_NAMES_MAX)
+		above->match->stop = true;
+	if (above->match->stop)
 		return;
 	if (step.left == 0)
 		complete(&step);
@@ -84,32 +86,38 @@ try_child(void *arg, const struct node *child)
 	try_label(arg, child->label, child);
 }
 
-/* Whether an earlier slice of the endpoint set has a port with this label: each label is tried once. */
+/* Whether an earlier slice of the set has ports of this label: each is tried once. What is looked at
+ * for that counts as tried. */
 static bool
-port_seen(const struct endpoint_set *endpoints, unsigned until, unsigned at, const uint8_t *label,
-    bool proto)
+label_seen(
+    struct match *match, const struct endpoint_set *endpoints, unsigned until, uint64_t label)
 {
-	for (unsigned c = 0; c <= until; c++) {
-		const struct ports *ports = endpoints->slices[c].slice->ports;
-		for (unsigned p = 0; p < (c == until ? at : ports->count); p++) {
-			const uint8_t *other = proto ? ports->items[p].proto : ports->items[p].name;
-			if (*other == *label && memcmp(other + 1, label + 1, *label) == 0)
-				return true;
-		}
-	}
+	unsigned count;
+
+	match->tried += until;
+	for (unsigned c = 0; c < until; c++)
+		if (ports_numbers(endpoints->slices[c].slice->ports, label, &count) != NULL)
+			return true;
 	return false;
 }
 
-/* The port and protocol labels below a headless Service, which are no nodes of the tree. */
+/* The protocol labels (or the port labels of the protocol above) below a headless Service, which are
+ * no nodes of the tree. */
 static void
 try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints, bool proto)
 {
-	for (unsigned c = 0; c < endpoints->count; c++) {
+	for (unsigned c = 0; c < endpoints->count && !above->match->stop; c++) {
 		const struct ports *ports = endpoints->slices[c].slice->ports;
-		for (unsigned p = 0; p < ports->count; p++) {
-			const uint8_t *label = proto ? ports->items[p].proto : ports->items[p].name;
-			if (*label != 0 && !port_seen(endpoints, c, p, label, proto))
-				try_label(above, label, NULL);
+		if (c > 0 && ports == endpoints->slices[c - 1].slice->ports)
+			continue; /* as of most Services all are */
+		for (size_t l = 0; l < ports->label_count && !above->match->stop; l++) {
+			const struct port_label *of = &ports->labels[l];
+			const struct port *port = &ports->items[of->item];
+			bool wanted =
+			    of->unnamed == proto &&
+			    (proto || memcmp(port->proto, above->label, 1u + *port->proto) == 0);
+			if (wanted && !label_seen(above->match, endpoints, c, of->label))
+				try_label(above, proto ? port->proto : port->name, NULL);
 		}
 	}
 }

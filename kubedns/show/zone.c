@@ -122,20 +122,21 @@ add_srvs(struct lines *lines, const struct dname *service, const struct endpoint
 	char name[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX + 32];
 
 	dname_to_text(endpoint->wire, name);
-	for (unsigned at = 0; slice_port(slice, NULL, NULL, &at); at++) {
+	for (unsigned at = 0; at < slice->ports->count; at++) {
 		const struct port *port = &slice->ports->items[at];
 		struct dname owner = *service;
+		if (port->number == 0)
+			continue;
 		snprintf(text, sizeof text, "0 %u %u %s",
-		    endpoint_set_srv_weight(lines->tree, endpoints, NULL, NULL), port->number,
-		    name);
+		    srv_weight(endpoint_set_pairs(endpoints, 0)), port->number, name);
 		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
 		if (port->name[0] == 0 ||
 		    dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
 		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
 			continue;
+		uint64_t label = port_label(lines->tree->seed, port->name, port->proto);
 		snprintf(text, sizeof text, "0 %u %u %s",
-		    endpoint_set_srv_weight(lines->tree, endpoints, port->name, port->proto),
-		    port->number, name);
+		    srv_weight(endpoint_set_pairs(endpoints, label)), port->number, name);
 		add_line(lines, &owner, lines->config->ttl_s, TYPE_SRV, text);
 	}
 }
