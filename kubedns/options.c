@@ -68,6 +68,8 @@ const struct flag kubedns_flags[] = {
 	    "worker threads; 0: by CPUs and quota, at most 4" },
 	{ "tcp-connections", FLAG_INT, AT(tcp_connections), "1000", "N",
 	    "TCP connections in total" },
+	{ "fair-share", FLAG_STRING, AT(fair_share_text), "on", "on|off",
+	    "when a worker cannot keep up, hold back the clients that send most" },
 	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
 	    "say so in the log and a metric when the first sync takes longer" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
@@ -140,6 +142,15 @@ read_pods(struct options *o)
 			return 0;
 		}
 	return refuse("pods", o->pods, "must be disabled, insecure or verified");
+}
+
+static int
+read_fair_share(struct options *o)
+{
+	o->fair_share = strcmp(o->fair_share_text, "on") == 0;
+	if (!o->fair_share && strcmp(o->fair_share_text, "off") != 0)
+		return refuse("fair-share", o->fair_share_text, "must be on or off");
+	return 0;
 }
 
 /* Comma-separated servers, as the flag has them; the same rules as the ConfigMap's. */
@@ -444,7 +455,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
 		read_pods(o), read_nameservers(o), read_bind_addresses(o), read_resolver(o),
 		read_federations(o), read_reverse_cidrs(o), read_ns_addresses(o),
-		read_environment(o), read_namespaces(o), check_together(o) };
+		read_environment(o), read_fair_share(o), read_namespaces(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	return rc;

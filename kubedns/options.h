@@ -14,7 +14,8 @@ struct options {
 	/* as typed */
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
-	    *pods, *resolver_text, *endpointslice_selector, *explain, *print_zone, *migrate;
+	    *pods, *resolver_text, *fair_share_text, *endpointslice_selector, *explain, *print_zone,
+	    *migrate;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;
@@ -29,6 +30,7 @@ struct options {
 	bool wants_zone;              /* --print-zone */
 	struct addr listen;           /* --dns-bind-address */
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
+	bool fair_share;
 	bool has_resolver;
 	struct server resolver;
 	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */

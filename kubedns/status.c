@@ -94,9 +94,11 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 	if (status->synced && !status->draining) {
 		char *notes = watch_notes(status->watch);
 		char *missing = wanted_namespaces_notes(status->namespaces, request->local);
-		http_text(response, 200, "ok\n%s%s", notes, missing);
+		char *load = workers_notes(status->workers, request->local);
+		http_text(response, 200, "ok\n%s%s%s", notes, missing, load);
 		free(notes);
 		free(missing);
+		free(load);
 		return;
 	}
 	char *progress = status->manifests == NULL ? watch_status(status->watch, request->local)

@@ -147,7 +147,7 @@ server_declined(struct forward *forward, struct forward_query *query, const stru
 		query->refused |= (uint16_t)(1u << (upstream - forward->upstreams));
 }
 
-/* No server has replied what can be passed on: SERVFAIL, or REFUSED if that is what all of them say. */
+/* No server has replied what can be passed on: SERVFAIL, or REFUSED if all of them say so. */
 static void
 finish_without_reply(struct forward *forward, struct forward_query *query)
 {

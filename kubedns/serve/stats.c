@@ -367,6 +367,13 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	for (size_t d = 0; d < DROP_COUNT; d++)
 		metrics_value(m, number(stats->dropped[d]), "reason", drop_labels[d], (char *)NULL);
 	metrics_value(m, number(queue_drops), "reason", "receive_queue", (char *)NULL);
+	one(m, "kubedns_client_shed_total", METRIC_COUNTER,
+	    "Packets of the heaviest clients dropped by the kernel's filter, so that a worker that "
+	    "cannot keep up serves the others.",
+	    stats->client_shed);
+	one(m, "kubedns_clients_held", METRIC_GAUGE,
+	    "Clients that are held back now, counted at each worker that does.",
+	    stats->clients_held);
 	one(m, "kubedns_tcp_accepted_total", METRIC_COUNTER, "TCP connections accepted.",
 	    stats->tcp_accepted);
 	one(m, "kubedns_tcp_connections", METRIC_GAUGE, "TCP connections that are open.",

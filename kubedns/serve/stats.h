@@ -90,6 +90,8 @@ struct stats {
 	struct stats_sizes request_sizes[PROTO_COUNT];
 	struct stats_sizes response_sizes[SYSTEM_COUNT][PROTO_COUNT];
 	struct stats_times times[SYSTEM_COUNT];
+	uint64_t client_shed;  /* packets that fair_share.c has kept out of the queue */
+	uint64_t clients_held; /* clients that it holds back now */
 	uint64_t tcp_accepted;
 	uint64_t tcp_connections; /* open now */
 	uint64_t forward_queries;

@@ -7,8 +7,8 @@
  * An idle connection has no buffer. The beginning of a message is kept until the rest arrives, and
  * replies that the client does not read are kept up to a bound. A message must be whole, and a
  * reply read, within the idle timeout; single bytes do not restart it. When all connections are
- * taken, the one that has been idle for longest is closed for the new one. A client address may have
- * half of the connections, and half of the memory, that are free.
+ * taken, the one that has been idle for longest is closed for the new one. A client address may
+ * have half of the connections, and half of the memory, that are free.
  */
 #ifndef KUBEDNS_SERVE_TCP_H
 #define KUBEDNS_SERVE_TCP_H

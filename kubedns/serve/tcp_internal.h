@@ -13,6 +13,7 @@
 enum {
 	PREFIX = 2, /* RFC 1035 section 4.2.2: a message's length goes before it */
 	READ_MAX = 16384,
+	LOADED_READ = 2048,         /* of one connection in a turn of a loaded worker */
 	READS_MAX = 4,              /* of one connection in a turn */
 	GATHER_MAX = 2 * 65536 + 2, /* replies of one turn, sent at once */
 	KEPT_MAX = 256 * 1024,      /* replies that one client may leave unread */
@@ -104,8 +105,8 @@ void conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events);
 void conn_close(struct tcp *tcp, struct conn *conn);
 
 /*
- * Closes it and counts why; with a reset if the client has not read everything, for the kernel would
- * keep the rest for minutes.
+ * Closes it and counts why; with a reset if the client has not read everything, for the kernel
+ * would keep the rest for minutes.
  */
 void conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason);
 

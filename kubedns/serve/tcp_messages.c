@@ -228,9 +228,9 @@ answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
 }
 
 /*
- * Ends a connection that we have shut down. If it were closed before the client has read everything,
- * the kernel would keep the rest beyond every bound. Events are edge-triggered once the client has
- * shut down too, for EPOLLHUP would be reported without end.
+ * Ends a connection that we have shut down. If it were closed before the client has read
+ * everything, the kernel would keep the rest beyond every bound. Events are edge-triggered once the
+ * client has shut down too, for EPOLLHUP would be reported without end.
  */
 static void
 conn_linger(struct tcp *tcp, struct conn *conn)
@@ -277,7 +277,8 @@ read_once(struct tcp *tcp, struct conn *conn)
 	size_t lack = conn->in != NULL ? missing(conn) : 0;
 	if (conn->in != NULL && lack == 0)
 		return answer_kept(tcp, conn);
-	size_t want = lack > 0 && lack < READ_MAX ? lack : READ_MAX;
+	size_t most = tcp->context->loaded ? LOADED_READ : READ_MAX;
+	size_t want = lack > 0 && lack < most ? lack : most;
 	ssize_t n = recv(conn->fd, tcp->scratch, want, MSG_DONTWAIT);
 	if (n == 0) {
 		conn->finished = true;
@@ -302,7 +303,8 @@ conn_read(struct tcp *tcp, struct conn *conn)
 	tcp->current = conn;
 	tcp->gathered = 0;
 	memset(tcp->replied, 0, sizeof(tcp->replied));
-	for (unsigned turn = 0; turn < READS_MAX && !conn->blocked && !conn->finished; turn++)
+	unsigned reads = tcp->context->loaded ? 1 : READS_MAX;
+	for (unsigned turn = 0; turn < reads && !conn->blocked && !conn->finished; turn++)
 		if (!read_once(tcp, conn))
 			break;
 	if (gather_flush(tcp)) {

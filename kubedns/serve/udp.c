@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -23,6 +24,7 @@ _Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's room");
 struct udp {
 	struct worker_context *context;
 	struct inflight_table *inflight; /* takes what is for other servers */
+	struct fair_share *fair;         /* or NULL */
 	uint32_t rotation;               /* chooses the first record of a set */
 	size_t socket_count;
 	struct udp_socket sockets[UDP_SOCKETS_MAX];
@@ -295,20 +297,39 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 }
 
 void
+udp_fair_share(struct udp *udp, struct fair_share *fair)
+{
+	udp->fair = fair;
+}
+
+/* Receives and answers once; how many packets there were. */
+static int
+serve_batch(struct udp *udp, unsigned index)
+{
+	struct worker_context *context = udp->context;
+	int64_t start_ns = context->now_ns;
+	int n = recvmmsg(udp->sockets[index].fd, udp->in, UDP_BATCH, MSG_DONTWAIT, NULL);
+	if (n <= 0)
+		return 0; /* nothing, or an ICMP error from a client's closed port */
+	answer_batch(udp, index, (unsigned)n);
+	if (udp->fair != NULL && fair_share_active(udp->fair))
+		fair_share_batch(udp->fair, udp->in, (unsigned)n, context->now_ns - start_ns);
+	for (unsigned i = 0; i < (unsigned)n; i++) {
+		udp->in[i].msg_hdr.msg_namelen = sizeof(udp->in_addr[i]);
+		udp->in[i].msg_hdr.msg_controllen = sizeof(udp->in_control[i]);
+	}
+	return n;
+}
+
+void
 udp_readable(struct udp *udp, unsigned index)
 {
-	for (unsigned turn = 0; turn < TURNS_MAX; turn++) {
-		int n = recvmmsg(udp->sockets[index].fd, udp->in, UDP_BATCH, MSG_DONTWAIT, NULL);
-		if (n <= 0)
-			return; /* nothing, or an ICMP error from a client's closed port */
-		answer_batch(udp, index, (unsigned)n);
-		for (unsigned i = 0; i < (unsigned)n; i++) {
-			udp->in[i].msg_hdr.msg_namelen = sizeof(udp->in_addr[i]);
-			udp->in[i].msg_hdr.msg_controllen = sizeof(udp->in_control[i]);
-		}
-		if (n < BUSY_BATCH)
+	int64_t end_ns = udp->context->now_ns + WORKER_BUDGET_NS;
+	for (unsigned turn = 0; turn < TURNS_MAX && udp->context->now_ns < end_ns; turn++)
+		if (serve_batch(udp, index) < BUSY_BATCH)
 			return;
-	}
+	if (udp->fair != NULL)
+		fair_share_behind(udp->fair, index);
 }
 
 void

@@ -19,6 +19,7 @@
 
 enum { UDP_BATCH = 64, UDP_SOCKETS_MAX = 2 /* one a family */ };
 
+struct fair_share;
 struct inflight_table;
 struct udp;
 
@@ -39,7 +40,10 @@ struct udp *udp_new(struct worker_context *context, struct inflight_table *infli
  */
 size_t udp_fds(const struct udp *udp, struct pollfd fds[UDP_SOCKETS_MAX]);
 
-/* Answers what has arrived at socket `index`, at most 16 batches. */
+/* What is told of each batch, and of a socket that was not emptied; NULL: nobody. */
+void udp_fair_share(struct udp *udp, struct fair_share *fair);
+
+/* Answers what has arrived at socket `index`, at most 16 batches or for WORKER_BUDGET_NS. */
 void udp_readable(struct udp *udp, unsigned index);
 
 /* The same for every socket. */

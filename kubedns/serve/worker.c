@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/forward.h"
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay.h"
@@ -27,7 +28,8 @@
 #include "lib/xalloc.h"
 
 enum {
-	EVENTS_MAX = 64,
+	EVENTS_MAX = 16, /* at a time; all of them are dispatched, for some are edge-triggered */
+	EVENT_ROUNDS = 4,
 	HEARTBEAT_MS = 1000,
 	TCP_MEMORY = 16 * 1024 * 1024, /* of all workers' connections */
 	SPARE_DESCRIPTORS = 256,       /* for API, HTTP and upstreams, beside TCP clients */
@@ -48,6 +50,7 @@ struct worker {
 	struct inflight_table *inflight;
 	struct forward *forward; /* or */
 	struct relay *relay;     /* the other is NULL */
+	struct fair_share *fair; /* NULL: --fair-share=off */
 	pthread_t pthread;
 	int wake; /* eventfd: look at `stop` and `upstreams` */
 	atomic_bool stop;
@@ -114,6 +117,8 @@ finish_turn(struct worker *worker)
 	int64_t due_ns = earlier(inflight_turn(worker->inflight), tcp_turn(worker->tcp));
 	due_ns = earlier(due_ns,
 	    worker->relay != NULL ? relay_turn(worker->relay) : forward_turn(worker->forward));
+	if (worker->fair != NULL)
+		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
 	udp_flush(worker->udp);
 	if (due_ns == 0 || due_ns - now_ns > HEARTBEAT_MS * INT64_C(1000000))
 		return HEARTBEAT_MS;
@@ -125,11 +130,18 @@ static void
 take_events(struct worker *worker)
 {
 	struct epoll_event events[EVENTS_MAX];
-	int n = epoll_wait(worker->context.epoll, events, EVENTS_MAX, 0);
-	if (n < 0 && errno != EINTR)
-		log_fatal("epoll_wait");
-	for (int i = 0; i < n; i++)
-		dispatch(worker, events[i].data.u64, events[i].events);
+	int64_t end_ns = worker->context.now_ns + WORKER_BUDGET_NS;
+	int n = EVENTS_MAX;
+	for (unsigned r = 0; r < EVENT_ROUNDS && n == EVENTS_MAX; r++) {
+		if (r > 0 && worker_time(&worker->context) >= end_ns)
+			break;
+		n = epoll_wait(worker->context.epoll, events, EVENTS_MAX, 0);
+		if (n < 0 && errno != EINTR)
+			log_fatal("epoll_wait");
+		for (int i = 0; i < n; i++)
+			dispatch(worker, events[i].data.u64, events[i].events);
+	}
+	worker->context.loaded = worker->context.now_ns >= end_ns;
 }
 
 static void
@@ -140,9 +152,12 @@ loop(struct worker *worker)
 	int wait_ms = 0;
 	fds[sockets] = (struct pollfd){ .fd = worker->context.epoll, .events = POLLIN };
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
+		int64_t before_ns = worker->context.now_ns;
 		if (poll(fds, sockets + 1, wait_ms) < 0 && errno != EINTR)
 			log_fatal("poll");
 		worker_time(&worker->context);
+		if (worker->fair != NULL)
+			fair_share_idle(worker->fair, worker->context.now_ns - before_ns);
 		if (fds[sockets].revents != 0)
 			take_events(worker);
 		for (unsigned i = 0; i < sockets; i++)
@@ -269,7 +284,7 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct sock
 }
 
 static void
-make_udp(struct worker *worker, struct sockets *sockets)
+make_udp(struct worker *worker, const struct workers_config *config, struct sockets *sockets)
 {
 	struct udp_socket udp[SOCKETS_FAMILIES];
 	int *fds = sockets->udp[worker->index];
@@ -277,6 +292,9 @@ make_udp(struct worker *worker, struct sockets *sockets)
 		udp[f] = (struct udp_socket){ fds[f], sockets->servers[f].addr.family,
 			sockets->wildcard };
 	worker->udp = udp_new(&worker->context, worker->inflight, udp, sockets->families);
+	if (config->fair_share)
+		worker->fair = fair_share_new(&worker->context, udp, sockets->families);
+	udp_fair_share(worker->udp, worker->fair);
 	fds[0] = fds[1] = -1;
 }
 
@@ -325,7 +343,7 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 	worker->index = index;
 	make_context(worker, config);
 	make_forwarding(worker, config, sockets->threads);
-	make_udp(worker, sockets);
+	make_udp(worker, config, sockets);
 	make_tcp(worker, config, sockets, connections);
 	return worker;
 }
@@ -337,6 +355,7 @@ worker_free(struct worker *worker)
 	forward_free(worker->forward);
 	relay_free(worker->relay);
 	tcp_free(worker->tcp);
+	fair_share_free(worker->fair);
 	udp_free(worker->udp);
 	free(atomic_load(&worker->upstreams));
 	close(worker->wake);
@@ -445,7 +464,28 @@ workers_stats(const struct workers *workers, struct stats *sum)
 		stats_sum(sum, &workers->workers[i]->stats);
 		drops += udp_queue_drops(workers->workers[i]->udp);
 	}
-	return drops;
+	return drops > sum->client_shed ? drops - sum->client_shed : 0;
+}
+
+char *
+workers_notes(const struct workers *workers, bool addresses)
+{
+	char *notes = xstrdup(""), addr[ADDR_TEXT_MAX];
+	struct client_share held[CLIENT_FILTER_MAX];
+	for (unsigned w = 0; w < workers->count; w++) {
+		struct fair_share *fair = workers->workers[w]->fair;
+		size_t count = fair != NULL ? fair_share_clients(fair, held) : 0;
+		for (size_t i = 0; i < count; i++) {
+			const char *who =
+			    addresses ? addr_format(&held[i].addr, addr) : "one client";
+			char *more = xasprintf("%sworker %u cannot keep up: %.1f %% of the packets "
+					       "from %s are answered\n",
+			    notes, w, 100 * held[i].share, who);
+			free(notes);
+			notes = more;
+		}
+	}
+	return notes;
 }
 
 void

@@ -17,6 +17,7 @@
 #ifndef KUBEDNS_SERVE_WORKER_H
 #define KUBEDNS_SERVE_WORKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,6 +56,7 @@ struct workers_config {
 	const struct server *resolver;
 	const struct server *upstreams;
 	size_t upstream_count; /* at most UPSTREAMS_MAX are used */
+	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 };
@@ -94,6 +96,12 @@ int64_t workers_stalled_ms(const struct workers *workers);
  * socket's queue was full.
  */
 uint64_t workers_stats(const struct workers *workers, struct stats *sum);
+
+/*
+ * A line for each client that a worker which cannot keep up holds back, for people, with its
+ * address or without; "" if there is none. The caller frees it.
+ */
+char *workers_notes(const struct workers *workers, bool addresses);
 
 /*
  * Answers what has arrived, SERVFAIL to what is in flight to other servers, closes everything and

@@ -22,11 +22,18 @@
 struct worker_context {
 	int epoll;
 	int64_t now_ns;    /* monotonic; read after each wait and after each batch */
+	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;
 	const struct treecache *tree;
 	const struct answer_config *answers;
 };
+
+/*
+ * So long a turn of the loop serves its UDP sockets, and so long everything else, before the other
+ * has its turn.
+ */
+static const int64_t WORKER_BUDGET_NS = 2000000;
 
 /* Reads the clock into now_ns and returns it. */
 static inline int64_t

@@ -1,0 +1,62 @@
+/*
+ * A fair share of one worker for every client address. While the worker keeps up, nothing is
+ * measured and everybody gets everything. When it stops keeping up, a filter in the kernel holds
+ * back the addresses that send most, just so much that the worker keeps up again; it is made anew
+ * every 20 ms and removed when they have calmed down.
+ *
+ *	off --a queue is half full--> measuring --it stays so--> shedding <--each window-.
+ *	 ^                               |   ^                     |   '----------------'
+ *	 '------ a second of quiet ------'   '-- all fits again ---'
+ *
+ * What fits is measured: packets answered for each second of work, times the time that is left
+ * beside TCP and other servers, less a tenth, so that the queue stays short. Clients get it by
+ * max-min fairness (heavy_hitters.h). A part of a heavy client's packets always passes, by which it
+ * is still measured.
+ */
+#ifndef KUBEDNS_SERVE_FAIR_SHARE_H
+#define KUBEDNS_SERVE_FAIR_SHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "kubedns/serve/client_filter.h"
+#include "kubedns/serve/udp.h"
+#include "kubedns/serve/worker_context.h"
+
+struct fair_share;
+
+/* The sockets stay the caller's. */
+struct fair_share *fair_share_new(
+    struct worker_context *context, const struct udp_socket *sockets, size_t count);
+
+/* Whether packets are to be counted. */
+bool fair_share_active(const struct fair_share *fair);
+
+/* The worker did not empty this socket in its turn: looks at the queue. */
+void fair_share_behind(struct fair_share *fair, size_t socket);
+
+/* A batch was received and took so long; to be called while active. */
+void fair_share_batch(
+    struct fair_share *fair, const struct mmsghdr *batch, unsigned count, int64_t took_ns);
+
+/* The worker has waited for so long. */
+void fair_share_idle(struct fair_share *fair, int64_t ns);
+
+/*
+ * Decides at the end of a window; returns when it must be called again (worker time, 0: not at
+ * all).
+ */
+int64_t fair_share_turn(struct fair_share *fair);
+
+/*
+ * The clients that are held back, at most CLIENT_FILTER_MAX, for people; for any thread. Returns
+ * how many.
+ */
+size_t fair_share_clients(struct fair_share *fair, struct client_share *clients);
+
+/* NULL is fine. */
+void fair_share_free(struct fair_share *fair);
+
+#endif
