@@ -218,13 +218,16 @@ print_steps(const struct report *r, FILE *out)
 	    r->cluster_ip ? r->cluster_ip
 			  : "the address of the Service that pods ask (kubectl -n kube-system get "
 			    "service kube-dns)");
-	fprintf(out, "%s",
-	    r->needs_classic
-		? "# Topology: classic only: dnsmasq answers some names of the cluster's domain "
-		  "itself.\n"
-		: "# Topology: classic as below, or front: add `components: "
-		  "[../components/front]`, "
-		  "and say dnsmasq's flags in it.\n");
+	fputs(r->needs_classic
+		  ? "# Topology: classic only: dnsmasq answers some names of the cluster's domain "
+		    "itself.\n"
+		  : "# Topology: classic as below, or front: with Helm topology: front; in the "
+		    "kustomization `components: [../components/front]`, where dnsmasq's args/9 is "
+		    "args/12 and args/10 is args/13.\n",
+	    out);
+	fputs("# With Helm in place of 1 to 3: save the last part as values.yaml, and helm -n "
+	      "kube-system install kube-dns conf/helm/kubedns -f values.yaml\n",
+	    out);
 }
 
 /* A string in YAML, in double quotes; JSON's are among them. */
@@ -301,6 +304,42 @@ print_overlay(const struct report *r, FILE *out)
 			print_flag((enum program)p, r->flags[p].items[i], out);
 }
 
+/* A list of flags as a value of the chart. */
+static void
+print_value(const char *key, const struct list *flags, FILE *out)
+{
+	if (flags->count == 0)
+		return;
+	fprintf(out, "  %s:\n", key);
+	for (size_t i = 0; i < flags->count; i++) {
+		fprintf(out, "    - ");
+		print_quoted(flags->items[i], out);
+		fputc('\n', out);
+	}
+}
+
+/* The same for conf/helm/kubedns. */
+static void
+print_values(const struct report *r, FILE *out)
+{
+	const int form = JSON_C_TO_STRING_NOSLASHESCAPE;
+	fprintf(out,
+	    "---\n# values.yaml\nregistry: \"\" # where you pushed the images\n"
+	    "clusterDomain: %s\nservice: { clusterIP: \"%s\" }\n",
+	    report_known_domain(r), r->cluster_ip ? r->cluster_ip : "");
+	if (json_object_object_length(r->stubs) > 0)
+		fprintf(out, "stubDomains: %s\n", json_object_to_json_string_ext(r->stubs, form));
+	if (json_object_array_length(r->upstreams) > 0)
+		fprintf(out, "upstreamNameservers: %s\n",
+		    json_object_to_json_string_ext(r->upstreams, form));
+	if (r->flags[PROGRAM_KUBEDNS].count > 0)
+		fprintf(out, "kubedns:\n");
+	print_value("extraArgs", &r->flags[PROGRAM_KUBEDNS], out);
+	if (r->flags[PROGRAM_DNSMASQ].count > 0)
+		fprintf(out, "nanny:\n");
+	print_value("dnsmasqArgs", &r->flags[PROGRAM_DNSMASQ], out);
+}
+
 void
 report_print(const struct report *r, const char *source, FILE *out)
 {
@@ -308,4 +347,5 @@ report_print(const struct report *r, const char *source, FILE *out)
 	print_steps(r, out);
 	print_configmap(r, out);
 	print_overlay(r, out);
+	print_values(r, out);
 }

@@ -1,8 +1,8 @@
 /*
  * What --migrate found: for each line of the old configuration a verdict, and what to apply instead.
  *
- * The output is a YAML stream: the report as comments, the ConfigMap kube-dns, and a kustomization
- * over conf/kubernetes with the flags.
+ * The output is a YAML stream: the report as comments, the ConfigMap kube-dns, a kustomization over
+ * conf/kubernetes with the flags, and the same as values of the chart conf/helm/kubedns.
  */
 #ifndef KUBEDNS_MIGRATE_REPORT_H
 #define KUBEDNS_MIGRATE_REPORT_H
