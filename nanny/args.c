@@ -24,6 +24,8 @@ enum known {
 	OPT_USER,
 	OPT_GROUP,
 	OPT_STRICT_ORDER,
+	OPT_FORWARD_MAX,
+	OPT_MAX_TCP,
 	OPT_READS,
 	OPT_WRITES,
 	OPT_COUNT,
@@ -52,6 +54,8 @@ static const struct option {
 	{ "user", 'u', TAKES_OPTIONAL, OPT_USER },
 	{ "group", 'g', TAKES_OPTIONAL, OPT_GROUP },
 	{ "strict-order", 'o', TAKES_NOTHING, OPT_STRICT_ORDER },
+	{ "dns-forward-max", '0', TAKES_VALUE, OPT_FORWARD_MAX },
+	{ "max-tcp-connections", '\0', TAKES_VALUE, OPT_MAX_TCP },
 	{ "addn-hosts", 'H', TAKES_VALUE, OPT_READS },
 	{ "hostsdir", '\0', TAKES_VALUE, OPT_READS },
 	{ "resolv-file", 'r', TAKES_VALUE, OPT_READS },
@@ -178,6 +182,10 @@ understand(struct args *args, enum known known, const char *value, char **why)
 		return read_port(args, value, why);
 	if (known == OPT_STRICT_ORDER)
 		args->strict_order = true;
+	if (known == OPT_FORWARD_MAX)
+		args->forward_max = true;
+	if (known == OPT_MAX_TCP) /* what dnsmasq refuses, it says itself */
+		args->tcp_max = (unsigned)strtoul(value, NULL, 10);
 	if (known == OPT_LISTEN)
 		read_listen(args, value);
 	if (known == OPT_SERVER)
@@ -315,6 +323,30 @@ args_build(struct args *args, const char *exec, char *const *given, size_t count
 	}
 	add_ours(args, seen, file, as_root);
 	return 0;
+}
+
+/* A share of the memory limit for `each` bytes of something, within bounds; the upper one where no
+ * limit is known. */
+static unsigned
+fit(double limit, double share, double each, unsigned least, unsigned most)
+{
+	double count = limit > 0 ? limit * share / each : most;
+	return count < least ? least : count > most ? most : (unsigned)count;
+}
+
+void
+args_add_limits(struct args *args, unsigned version, double memory_limit)
+{
+	unsigned forward_max =
+	    fit(memory_limit, 0.1, ARGS_FORWARD_BYTES, ARGS_FORWARD_MIN, ARGS_FORWARD_MAX);
+	if (!args->forward_max)
+		push(&args->argv, &args->argc, xasprintf("--dns-forward-max=%u", forward_max));
+	if (args->tcp_max == 0 && version < ARGS_TCP_VERSION)
+		args->tcp_max = ARGS_TCP_MIN;
+	if (args->tcp_max > 0)
+		return;
+	args->tcp_max = fit(memory_limit, 0.5, ARGS_TCP_BYTES, ARGS_TCP_MIN, ARGS_TCP_MAX);
+	push(&args->argv, &args->argc, xasprintf("--max-tcp-connections=%u", args->tcp_max));
 }
 
 static void

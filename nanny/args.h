@@ -15,13 +15,25 @@
 #include "lib/addr.h"
 #include "nanny/route.h"
 
-enum { ARGS_LISTEN_MAX = 32 };
+enum {
+	ARGS_LISTEN_MAX = 32,
+	ARGS_TCP_MIN = 20, /* dnsmasq's own, where it knows no --max-tcp-connections */
+	ARGS_TCP_MAX = 200,
+	ARGS_TCP_BYTES = 256 * 1024, /* of a process that dnsmasq forks for a connection: 124 KB of
+				      * its own, page tables, its socket */
+	ARGS_TCP_VERSION = 290,      /* of dnsmasq, the first with the option */
+	ARGS_FORWARD_MIN = 150,      /* dnsmasq's own */
+	ARGS_FORWARD_MAX = 8000,
+	ARGS_FORWARD_BYTES = 1024, /* of a query in flight */
+};
 
 struct args {
 	char **argv; /* NULL ends; for exec */
 	size_t argc;
 	char **warnings; /* about what was left out */
 	size_t warning_count;
+	bool forward_max;       /* --dns-forward-max is among them */
+	unsigned tcp_max;       /* connections over TCP at a time; 0: not said */
 	bool strict_order;      /* --strict-order: the order of servers means something */
 	char **reads, **writes; /* files and directories that the arguments name; NULL ends */
 	size_t read_count, write_count;
@@ -40,6 +52,13 @@ struct args {
 int args_build(struct args *args, const char *exec, char *const *given, size_t count,
     const char *file, bool as_root, char **why);
 void args_free(struct args *args);
+
+/*
+ * Adds the limits that the arguments lack: queries in flight and TCP connections as the container's
+ * memory allows (`memory_limit` in bytes, 0: not known) and this dnsmasq knows (`version` 290 is
+ * 2.90; 0: not known).
+ */
+void args_add_limits(struct args *args, unsigned version, double memory_limit);
 
 /* Where the nanny asks dnsmasq whether it is well. */
 struct server args_probe_server(const struct args *args);

@@ -324,6 +324,7 @@ run_timers(struct nanny *nanny, int64_t now_ms)
 	}
 	run_names(nanny, now_ms);
 	run_silence(nanny, now_ms);
+	stale_forks_count(&nanny->stale_forks, nanny->process.pid, now_ms);
 	stale_forks_run(&nanny->stale_forks, nanny->args.port, now_ms);
 	if (nanny->child.deadline_ms >= 0 && now_ms >= nanny->child.deadline_ms)
 		nanny_step(nanny, CHILD_TIMEOUT);

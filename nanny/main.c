@@ -11,6 +11,7 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/confine.h"
+#include "nanny/dnsmasq_version.h"
 #include "nanny/nanny.h"
 #include "nanny/privileges.h"
 
@@ -58,6 +59,10 @@ build_args(struct nanny *nanny, const char *file)
 		free(why);
 		return EXIT_MISTAKE;
 	}
+	double used, limit;
+	process_container_memory(&used, &limit);
+	args_add_limits(&nanny->args, dnsmasq_version(o->dnsmasq_exec), limit);
+	nanny->stale_forks.limit = nanny->args.tcp_max;
 	for (size_t i = 0; i < nanny->args.warning_count; i++)
 		log_warnx("%s", nanny->args.warnings[i]);
 	loop_guard_init(&nanny->loop_guard, "dnsmasq", nanny->args.port, nanny->args.listen,

@@ -44,29 +44,74 @@ stale_forks_forget(struct stale_forks *tcp)
 }
 
 static void
-add(struct stale_forks *tcp, pid_t pid)
+watch_fork(struct stale_forks *tcp, pid_t pid, bool stale)
 {
 	for (size_t i = 0; i < tcp->count; i++)
-		if (tcp->forks[i].pid == pid)
+		if (tcp->forks[i].pid == pid) {
+			tcp->forks[i].stale |= stale;
 			return;
+		}
 	if (tcp->count == STALE_FORKS_MAX)
 		return;
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd >= 0)
-		tcp->forks[tcp->count++] = (struct stale_fork){ .pid = pid, .pidfd = pidfd };
+		tcp->forks[tcp->count++] =
+		    (struct stale_fork){ .pid = pid, .pidfd = pidfd, .stale = stale };
+}
+
+/* The processes that dnsmasq has forked, at most `max` of them. */
+static size_t
+list_forks(pid_t dnsmasq, pid_t *pids, size_t max)
+{
+	char text[STALE_FORKS_MAX * 12];
+	size_t count = 0;
+	int pid, len;
+	if (!read_proc(text, sizeof text, "/proc/%d/task/%d/children", (int)dnsmasq, (int)dnsmasq))
+		return 0;
+	/* Each is followed by a blank; a last one without it has been cut off. */
+	for (const char *p = text;
+	     count < max && sscanf(p, "%d%n", &pid, &len) == 1 && p[len] == ' '; p += len)
+		pids[count++] = pid;
+	return count;
 }
 
 void
 stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 {
-	char text[STALE_FORKS_MAX * 12];
-	int pid, len;
-	if (!read_proc(text, sizeof text, "/proc/%d/task/%d/children", (int)dnsmasq, (int)dnsmasq))
-		return;
-	/* Each is followed by a blank; a last one without it has been cut off. */
-	for (const char *p = text; sscanf(p, "%d%n", &pid, &len) == 1 && p[len] == ' '; p += len)
-		add(tcp, pid);
+	pid_t pids[STALE_FORKS_MAX];
+	size_t count = list_forks(dnsmasq, pids, STALE_FORKS_MAX);
+	for (size_t i = 0; i < count; i++)
+		watch_fork(tcp, pids[i], true);
 	tcp->reloaded_ms = tcp->next_ms = now_ms;
+}
+
+/* From three quarters of the limit on. */
+static bool
+is_near_limit(const struct stale_forks *tcp)
+{
+	return tcp->limit > 0 && tcp->connections * 4 >= (size_t)tcp->limit * 3;
+}
+
+void
+stale_forks_count(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
+{
+	pid_t pids[STALE_FORKS_MAX];
+	if (now_ms < tcp->crowd_ms)
+		return;
+	tcp->connections = dnsmasq == 0 ? 0 : list_forks(dnsmasq, pids, STALE_FORKS_MAX);
+	bool crowded = is_near_limit(tcp);
+	for (size_t i = 0; crowded && i < tcp->connections; i++)
+		watch_fork(tcp, pids[i], false);
+	for (size_t i = tcp->count; !crowded && i-- > 0;)
+		if (!tcp->forks[i].stale)
+			forget(tcp, i);
+	if (crowded && !tcp->crowded)
+		log_neterr("dnsmasq: %zu TCP connections, of %u that it takes: idle ones are ended",
+		    tcp->connections, tcp->limit);
+	if (crowded)
+		tcp->next_ms = now_ms;
+	tcp->crowded = crowded;
+	tcp->crowd_ms = now_ms + (crowded ? STALE_FORKS_CROWDED_MS : STALE_FORKS_CROWD_MS);
 }
 
 bool
@@ -140,17 +185,20 @@ is_quiet(struct stale_fork *fork, int64_t now_ms)
 		return false;
 	}
 	int64_t quiet_ms = now_ms - fork->quiet_ms;
-	return quiet_ms >= STALE_FORKS_FRESH_MS ||
+	int64_t fresh_ms = fork->stale ? STALE_FORKS_FRESH_MS : STALE_FORKS_CROWD_FRESH_MS;
+	return quiet_ms >= fresh_ms ||
 	       (quiet_ms >= STALE_FORKS_QUIET_MS && has_been_asked(fork->pid));
 }
 
 /* A connection to dnsmasq's port: whoever waits on that socket waits for a client. */
 static void
-take_client(struct stale_forks *tcp, unsigned long inode)
+take_client(struct stale_forks *tcp, unsigned long inode, const char *peer)
 {
 	for (size_t i = 0; i < tcp->count; i++)
-		if (tcp->forks[i].inode == inode)
+		if (tcp->forks[i].inode == inode) {
 			tcp->forks[i].whose = STALE_FORKS_CLIENT;
+			snprintf(tcp->forks[i].peer, sizeof tcp->forks[i].peer, "%s", peer);
+		}
 }
 
 /* Finds out on whose socket each waits, in one reading of the kernel's table: there may be
@@ -167,24 +215,80 @@ find_whose(struct stale_forks *tcp, uint16_t port)
 		while (file && fgets(line, sizeof line, file)) {
 			unsigned local, state;
 			unsigned long inode;
-			if (sscanf(line, " %*u: %*[0-9A-F]:%4X %*s %2X %*s %*s %*s %*s %*s %lu",
-				&local, &state, &inode) == 3 &&
+			char peer[STALE_FORKS_PEER_MAX];
+			if (sscanf(line,
+				" %*u: %*[0-9A-F]:%4X %39[0-9A-F]:%*s %2X %*s %*s %*s %*s %*s %lu",
+				&local, peer, &state, &inode) == 4 &&
 			    local == port && state == TCP_ESTABLISHED_STATE)
-				take_client(tcp, inode);
+				take_client(tcp, inode, peer);
 		}
 		if (file)
 			fclose(file);
 	}
 }
 
-/* Whether it is to be ended. That it still waits is asked last,
- * when all that takes time is known. */
+/* Whether it may be ended. That it still waits is asked last, when all that takes time is known. */
 static bool
 is_over(const struct stale_fork *fork)
 {
 	int fd;
 	return fork->quiet && fork->whose == STALE_FORKS_CLIENT && waits_on(fork->pid, &fd) &&
 	       fd == fork->fd;
+}
+
+/* Ends it; false if it was gone already. */
+static bool
+end_fork(const struct stale_fork *fork, const char *why)
+{
+	if (syscall(SYS_pidfd_send_signal, fork->pidfd, SIGALRM, NULL, 0) < 0)
+		return false;
+	log_debug(
+	    "dnsmasq: process %d ended: its TCP connection is idle and %s", (int)fork->pid, why);
+	return true;
+}
+
+static size_t
+connections_of(const struct stale_forks *tcp, const char *peer)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < tcp->count; i++)
+		count += strcmp(tcp->forks[i].peer, peer) == 0;
+	return count;
+}
+
+/* The idle connection to end first: of the client with the most, the one that is idle longest. */
+static struct stale_fork *
+heaviest_idle(struct stale_forks *tcp)
+{
+	struct stale_fork *best = NULL;
+	size_t most = 0;
+	for (size_t i = 0; i < tcp->count; i++) {
+		struct stale_fork *fork = &tcp->forks[i];
+		if (!fork->quiet || fork->whose != STALE_FORKS_CLIENT)
+			continue;
+		size_t of = connections_of(tcp, fork->peer);
+		if (best == NULL || of > most || (of == most && fork->quiet_ms < best->quiet_ms)) {
+			best = fork;
+			most = of;
+		}
+	}
+	return best;
+}
+
+/* Ends idle connections until half of the limit is free, or none is idle. */
+static void
+thin_out(struct stale_forks *tcp)
+{
+	struct stale_fork *fork;
+	while (tcp->connections * 2 > tcp->limit && (fork = heaviest_idle(tcp)) != NULL) {
+		bool over = is_over(fork);
+		fork->quiet = false;
+		if (!over)
+			continue;
+		tcp->crowd_ended += end_fork(fork, "there are near as many as it takes");
+		tcp->connections--;
+		forget(tcp, (size_t)(fork - tcp->forks));
+	}
 }
 
 void
@@ -199,16 +303,13 @@ stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms)
 	}
 	if (unknown)
 		find_whose(tcp, port);
+	if (tcp->crowded)
+		thin_out(tcp);
 	for (size_t i = tcp->count; i-- > 0;) {
-		int sig = is_over(&tcp->forks[i]) ? SIGALRM : 0;
-		bool gone = syscall(SYS_pidfd_send_signal, tcp->forks[i].pidfd, sig, NULL, 0) < 0;
-		if (sig && !gone) {
-			tcp->ended++;
-			log_debug("dnsmasq: process %d ended: its TCP connection is idle and has "
-				  "an old configuration",
-			    (int)tcp->forks[i].pid);
-		}
-		if (sig || gone)
+		struct stale_fork *fork = &tcp->forks[i];
+		bool over = fork->stale && is_over(fork);
+		tcp->ended += over && end_fork(fork, "has an old configuration");
+		if (over || syscall(SYS_pidfd_send_signal, fork->pidfd, 0, NULL, 0) < 0)
 			forget(tcp, i);
 	}
 	tcp->next_ms =
@@ -219,5 +320,6 @@ stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms)
 int64_t
 stale_forks_next_ms(const struct stale_forks *tcp)
 {
-	return tcp->count > 0 ? tcp->next_ms : INT64_MAX;
+	int64_t look_ms = tcp->count > 0 ? tcp->next_ms : INT64_MAX;
+	return tcp->crowded && tcp->crowd_ms < look_ms ? tcp->crowd_ms : look_ms;
 }

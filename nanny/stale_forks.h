@@ -5,6 +5,11 @@
  * client's next question: a client whose idle connection closes opens another
  * (RFC 7766 section 6.2.4). One that works on a question answers it first.
  *
+ * When connections near dnsmasq's limit, past which it accepts none until one ends, which takes up to
+ * 150 s, idle ones are ended too, those of the client with the most first, and of those the one
+ * that has been idle longest, until half of the limit is free. A client that opens connections and
+ * asks nothing does not take TCP from the others.
+ *
  * The signal is the one by which dnsmasq ends such a process, SIGALRM. That it waits is what
  * the kernel says of it: in read(2) of one byte, the first of the next question's length,
  * on a socket at dnsmasq's port. Where the kernel does not tell, because dnsmasq is another user,
@@ -27,6 +32,10 @@ enum {
 	STALE_FORKS_LOOK_MS = STALE_FORKS_QUIET_MS / 2,
 	STALE_FORKS_OFTEN_MS = 3000, /* after a reload; then only what hangs or hurries is left */
 	STALE_FORKS_LOOK_LATER_MS = 100,
+	STALE_FORKS_CROWD_MS = 1000,      /* between countings of the connections */
+	STALE_FORKS_CROWDED_MS = 50,      /* the same while they are near the limit */
+	STALE_FORKS_CROWD_FRESH_MS = 300, /* without a first question: a client sends it at once */
+	STALE_FORKS_PEER_MAX = 40,
 };
 
 enum stale_forks_whose { STALE_FORKS_UNKNOWN, STALE_FORKS_CLIENT, STALE_FORKS_SERVER };
@@ -40,6 +49,8 @@ struct stale_fork {
 	int fd;            /* what it waits on, and which socket that is */
 	unsigned long inode;
 	enum stale_forks_whose whose;
+	bool stale;                      /* from before a reload; else near the limit only */
+	char peer[STALE_FORKS_PEER_MAX]; /* the client's address, as /proc/net/tcp has it */
 };
 
 struct stale_forks {
@@ -48,16 +59,26 @@ struct stale_forks {
 	size_t count;
 	int64_t reloaded_ms, next_ms; /* the last reload, and when to look again */
 	uint64_t ended;               /* since the start */
+	unsigned limit;               /* dnsmasq's, of connections at a time; 0: not known */
+	size_t connections;           /* when they were last counted */
+	bool crowded;                 /* they were near the limit */
+	int64_t crowd_ms;             /* when to count again */
+	uint64_t crowd_ended;         /* for being idle near the limit, since the start */
 };
 
 /* dnsmasq, process `dnsmasq`, has been seen to have a new file:
  * whatever it has forked may have an old one. */
 void stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms);
 
+/* Counts the connections of dnsmasq, process `dnsmasq`, if it is time; near the limit all of them
+ * are looked at. */
+void stale_forks_count(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms);
+
 /* Looks, if it is time, and ends what is quiet on a connection to dnsmasq's `port`. */
 void stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms);
 
-/* When stale_forks_run has something to do; INT64_MAX: never. */
+/* When stale_forks_run or, near the limit, stale_forks_count has something to do; INT64_MAX: never.
+ * Otherwise counting waits for whatever else wakes the loop. */
 int64_t stale_forks_next_ms(const struct stale_forks *tcp);
 
 /* Nothing is left of this dnsmasq. */

@@ -352,6 +352,13 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_tcp_connections_ended_total", METRIC_COUNTER,
 	    "Idle TCP connections to dnsmasq ended because they were from before a reload.",
 	    (double)nanny->stale_forks.ended);
+	one(m, "nanny_tcp_connections", METRIC_GAUGE, "TCP connections to dnsmasq.",
+	    (double)nanny->stale_forks.connections);
+	one(m, "nanny_tcp_connections_max", METRIC_GAUGE,
+	    "TCP connections that dnsmasq takes at a time.", (double)nanny->stale_forks.limit);
+	one(m, "nanny_tcp_connections_crowd_ended_total", METRIC_COUNTER,
+	    "Idle TCP connections to dnsmasq ended because there were near as many as it takes.",
+	    (double)nanny->stale_forks.crowd_ended);
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
 	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
 	    "sockets.",

@@ -154,3 +154,57 @@ def test_a_new_dnsmasq_has_no_old_connections(world, servers):
     time.sleep(0.5)  # time for what must not come
     assert not any(c.ended() for c in clients)
     assert stale(world) == world.metric("nanny_tcp_connections_ended_total") == 0
+
+
+class Hoarder:
+    """One address that holds as many TCP connections as it can, asks nothing, and opens another for each that ends."""
+
+    def __init__(self, port, count, address="127.0.0.2"):
+        self.port, self.count, self.address, self.stopping = port, count, address, False
+        self.held, self.opened = [], 0
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        end = time.monotonic() + 30  # bounded, whatever the test does
+        while not self.stopping and time.monotonic() < end:
+            for s in select.select(self.held, [], [], 0)[0]:
+                self.held.remove(s)
+                s.close()
+            if len(self.held) < self.count:
+                try:
+                    self.held.append(socket.create_connection(("127.0.0.1", self.port), timeout=1, source_address=(self.address, 0)))
+                    self.opened += 1
+                except OSError:
+                    pass
+            else:
+                time.sleep(0.01)
+
+    def stop(self):
+        self.stopping = True
+        self.thread.join(10)
+        for s in self.held:
+            s.close()
+
+
+@pytest.mark.parametrize("limit", [20, None], ids=["dnsmasq's own limit", "as memory allows"])
+def test_who_holds_idle_connections_does_not_take_tcp_from_others(world, servers, limit):
+    """dnsmasq takes no connection beyond its limit until one ends, which it lets idle ones do after 150 s."""
+    upstream = servers(constant("10.9.0.1"))
+    world.write(upstreamNameservers=[str(upstream)])
+    world.start(args=[*ARGS, *([f"--max-tcp-connections={limit}"] if limit else [])])
+    busy = Client(world)
+    assert busy.ask("busy0.test") == "10.9.0.1"
+    hoarder = Hoarder(world.port, 250)
+    try:
+        wait_for(lambda: hoarder.opened >= min(20, limit or 20), 10)
+        wait_for(lambda: world.metric("nanny_tcp_connections_crowd_ended_total") > 0, 30)
+        for i in range(10):
+            client = Client(world)
+            assert client.ask(f"v{i}.test") == "10.9.0.1", world.log()
+            client.sock.close()
+            assert busy.ask(f"busy{i + 1}.test") == "10.9.0.1" or busy.ended()
+        assert "idle ones are ended" in world.log()
+    finally:
+        hoarder.stop()
+    wait_for(lambda: world.metric("nanny_tcp_connections") < 20, 30)

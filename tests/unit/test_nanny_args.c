@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "nanny/args.h"
+#include "nanny/dnsmasq_version.h"
 
 static struct args args;
 static char line[4096];
@@ -166,6 +167,71 @@ dnsmasq_is_asked_where_it_listens(void **state)
 	assert_string_equal(server_format(&s, text), "127.0.0.1:53");
 }
 
+static bool
+has(const char *text)
+{
+	for (size_t i = 0; i < args.argc; i++)
+		if (strcmp(args.argv[i], text) == 0)
+			return true;
+	return false;
+}
+
+static void
+limits_fit_the_memory_and_what_dnsmasq_knows(void **state)
+{
+	static const struct {
+		unsigned version;
+		double limit;
+		const char *forward, *tcp;
+		unsigned tcp_max;
+	} cases[] = {
+		{ 290, 0, "--dns-forward-max=8000", "--max-tcp-connections=200", 200 },
+		{ 290, 64 << 20, "--dns-forward-max=6553", "--max-tcp-connections=128", 128 },
+		{ 290, 1 << 20, "--dns-forward-max=150", "--max-tcp-connections=20", 20 },
+		{ 289, 64 << 20, "--dns-forward-max=6553", NULL, 20 },
+		{ 0, 0, "--dns-forward-max=8000", NULL, 20 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *why;
+		assert_int_equal(args_build(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
+		size_t before = args.argc;
+		args_add_limits(&args, cases[i].version, cases[i].limit);
+		assert_true(has(cases[i].forward));
+		assert_int_equal(args.argc, before + 1 + (cases[i].tcp != NULL));
+		assert_true(cases[i].tcp == NULL || has(cases[i].tcp));
+		assert_int_equal(args.tcp_max, cases[i].tcp_max);
+		assert_null(args.argv[args.argc]);
+		args_free(&args);
+	}
+}
+
+static void
+limits_that_are_given_stay(void **state)
+{
+	char a[] = "-0", b[] = "300", c[] = "--max-tcp-connections=7";
+	char *given[] = { a, b, c };
+	char *why;
+	(void)state;
+	assert_int_equal(args_build(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
+	size_t before = args.argc;
+	args_add_limits(&args, 290, 0);
+	assert_int_equal(args.argc, before);
+	assert_int_equal(args.tcp_max, 7);
+	args_free(&args);
+}
+
+static void
+the_version_is_read_from_its_first_line(void **state)
+{
+	(void)state;
+	assert_int_equal(
+	    dnsmasq_version_parse("Dnsmasq version 2.90  Copyright (c) 2000-2024"), 290);
+	assert_int_equal(dnsmasq_version_parse("Dnsmasq version 2.9"), 209);
+	assert_int_equal(dnsmasq_version_parse("Dnsmasq version UNKNOWN"), 0);
+	assert_int_equal(dnsmasq_version_parse(""), 0);
+}
+
 int
 main(void)
 {
@@ -179,6 +245,9 @@ main(void)
 		cmocka_unit_test(a_value_in_the_next_word_stays_with_its_option),
 		cmocka_unit_test(servers_on_the_command_line_are_known),
 		cmocka_unit_test(dnsmasq_is_asked_where_it_listens),
+		cmocka_unit_test(limits_fit_the_memory_and_what_dnsmasq_knows),
+		cmocka_unit_test(limits_that_are_given_stay),
+		cmocka_unit_test(the_version_is_read_from_its_first_line),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 	args_free(&args);
