@@ -5,6 +5,7 @@ them. Actions are plain values, so that a failing walk can be played again with 
     ("put", object)  ("delete", key)  ("fence",)  ("call", method of the API server, arguments, keywords)
 """
 
+import copy
 import itertools
 import json
 import os
@@ -156,6 +157,37 @@ def smaller(parts, fails):
         if size == 1:
             return parts
         size = max(1, size // 2)
+
+
+def taken_apart(events):
+    """
+    [(tag, value)] in the pieces that smaller() may leave out: [(index, tag, None, value)], where the value is an object without the lists
+    of its spec or slice, and for each endpoint or port one (index, tag, name of the list, the endpoint or port).
+    """
+    out = []
+    for index, (tag, value) in enumerate(events):
+        pieces = []
+        if isinstance(value, dict):
+            value = copy.deepcopy(value)
+            holder = value.get("spec", value)
+            for where in ("endpoints", "ports"):
+                pieces += [(index, tag, where, piece) for piece in holder.get(where) or ()]
+                if holder.get(where):
+                    holder[where] = []
+        out += [(index, tag, None, value), *pieces]
+    return out
+
+
+def put_together(parts):
+    """[(tag, value)] again, without what has been left out."""
+    out = {}
+    for index, tag, where, value in parts:
+        if where is None:
+            out[index] = (tag, copy.deepcopy(value) if isinstance(value, dict) else value)
+        elif index in out:
+            holder = out[index][1].get("spec", out[index][1])
+            holder[where] = [*holder[where], value]
+    return list(out.values())
 
 
 def one_seed_after_another(run, tmp_path, seconds):

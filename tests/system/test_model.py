@@ -4,13 +4,12 @@ names, with every type, over UDP with and without EDNS and over TCP; after each 
 smallest objects that still show it.
 """
 
-import copy
 import json
 import random
 from dataclasses import replace
 
 import pytest
-from cluster_player import FENCE, Fresh, Player, key_of, one_seed_after_another, smaller
+from cluster_player import FENCE, Fresh, Player, one_seed_after_another, put_together, smaller, taken_apart
 from dns_model import NOERROR, Model, Options, reverse
 from random_cluster import ADDRESSES4, ADDRESSES6, CLUSTER4, CLUSTER6, NAMESPACES, Generator
 
@@ -106,48 +105,17 @@ def check(bulk, model, asked):
     return out
 
 
-def parts_of(objects):
-    """The objects in pieces: an object without its lists, and each endpoint and port of it."""
-    out = []
-    for obj in objects:
-        bare = copy.deepcopy(obj)
-        lists = []
-        if obj["kind"] == "EndpointSlice":
-            lists = [("endpoints", bare), ("ports", bare)]
-        elif obj["kind"] == "Service" and "ports" in obj["spec"]:
-            lists = [("ports", bare["spec"])]
-        pieces = []
-        for where, holder in lists:
-            pieces += [(key_of(obj), where, part) for part in holder.get(where) or ()]
-            if holder.get(where):
-                holder[where] = []
-        out += [(key_of(obj), None, bare), *pieces]
-    return out
-
-
-def whole(parts):
-    """The objects again, without what is no longer in the list."""
-    out = {}
-    for key, where, part in parts:
-        if where is None:
-            out[key] = copy.deepcopy(part)
-        elif key in out:
-            holder = out[key] if key[0] == "EndpointSlice" else out[key]["spec"]
-            holder[where] = [*(holder[where] or []), part]
-    return list(out.values())
-
-
 def smallest(tmp_path, options, objects, difference):
     """The smallest objects with which a kubedns that begins with them shows this difference; None when they do not."""
     name, type_, *_ = difference
 
     def fails(parts):
-        left = whole(parts)
+        left = [obj for _, obj in put_together(parts)]
         with Fresh(tmp_path, options, left) as fresh:
             return bool(check(fresh.bulk, Model(left, options), [(name, type_), (name, type_)]))
 
-    parts = parts_of(objects)
-    return whole(smaller(parts, fails)) if fails(parts) else None
+    parts = taken_apart([("object", obj) for obj in objects])
+    return [obj for _, obj in put_together(smaller(parts, fails))] if fails(parts) else None
 
 
 def explained(tmp_path, seed, step, options, objects, differences):
