@@ -12,7 +12,7 @@ import tempfile
 
 import pytest
 from kubedns_process import PROGRAM, Kubedns
-from nanny_world import ARGS, DNSMASQ, World
+from nanny_world import ARGS, DNSMASQ, Server, World, constant
 from sidecar_world import Sidecar
 from waiting import free_port, sanitized, wait_for
 
@@ -167,3 +167,26 @@ def test_log_refuses_nothing_and_says_so(outside, objects):
         for tried in found.values():
             assert all(tried[name] == "ok" for name in ("read", "write", "create", "connect", "unix", "exec"))
         assert "sandbox: log: " in kubedns.log()
+
+
+def test_a_port_that_comes_too_late_for_the_sandbox_is_said_once(world):
+    server = Server(constant("10.9.0.1"))
+    try:
+        world.start()
+        world.write(stubDomains={"acme.test": [str(server)]})
+        world.wait_log("without TCP port")
+        wait_for(lambda: "10.9.0.1" in str(world.ask("www.acme.test")))  # UDP
+        world.write(stubDomains={"acme.test": [str(server)], "other.test": [str(server)]})
+        wait_for(lambda: "10.9.0.1" in str(world.ask("www.other.test")))
+        assert world.log().count("without TCP port") == 1
+    finally:
+        server.close()
+
+
+def test_kubedns_says_which_upstream_came_too_late(objects, tmp_path):
+    (tmp_path / "conf").mkdir()
+    with Kubedns(f"--objects-dir={objects}", f"--config-dir={tmp_path}/conf", "--nameservers=127.0.0.1:53") as kubedns:
+        kubedns.wait_ready()
+        assert "without TCP port" not in kubedns.log()
+        (tmp_path / "conf/upstreamNameservers").write_text('["127.0.0.1:5399"]')
+        kubedns.wait(lambda: "upstream 127.0.0.1:5399: the sandbox was entered without TCP port 5399" in kubedns.log())
