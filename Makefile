@@ -256,13 +256,27 @@ test-deb: ## install, ask, upgrade and purge the Debian packages in a container 
 REVISION = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 REGISTRY ?=
 IMAGE_PREFIX = $(if $(REGISTRY),$(REGISTRY)/)
-BASE ?= debian:bookworm-slim
+include conf/image/pins
+# When the revision was committed: what everything in the images is dated.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000000)
+IMAGES = $(foreach p,$(PROGRAMS),$(IMAGE_PREFIX)$(p):$(VERSION))
+# The packages of an image, "name version" a line.
+image_packages = docker save $(IMAGES) | $(PYTHON) conf/image/packages.py
 
 images: ## build the container images (needs docker; makes its own base image where no registry is in reach)
 	sh tests/image/base.sh $(BASE)
 	for p in $(PROGRAMS); do \
-		docker build -q --force-rm -f conf/image/Dockerfile --build-arg BASE=$(BASE) --build-arg VERSION=$(VERSION) \
-		--build-arg REVISION=$(REVISION) --target $$p -t $(IMAGE_PREFIX)$$p:$(VERSION) . || exit 1; done
+		docker build -q --force-rm -f conf/image/Dockerfile --build-arg BASE=$(BASE) --build-arg DEBIAN=$(DEBIAN) \
+		--build-arg DEBIAN_SECURITY=$(DEBIAN_SECURITY) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+		$(IMAGE_ARGS) --target $$p -t $(IMAGE_PREFIX)$$p:$(VERSION) . || exit 1; done
+	docker save $(IMAGES) | $(PYTHON) conf/image/reproducible.py $(SOURCE_DATE_EPOCH) | docker load -q
+	@docker image inspect -f '{{index .RepoTags 0}} {{.Id}}' $(IMAGES)
+	@$(image_packages) | diff conf/image/packages - || \
+		echo "images: other packages (>) than conf/image/packages says (<); after a look at what changed: make image-packages"
+
+image-packages:
+	$(image_packages) >conf/image/packages
+.PHONY: image-packages
 .PHONY: images
 
 # The Prometheus operator's object around the rules, which are written once; a test says when it is old.

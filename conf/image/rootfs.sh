@@ -1,6 +1,7 @@
 #!/bin/sh
 # rootfs.sh ROOT COMMON PROGRAM...: what an image is made of. Copies the programs, the closure of their shared libraries with
-# the licences of those, and the few files that libc and dnsmasq want, and nothing else: no shell, no package manager.
+# the licences of those and what scanners read (the release, and dpkg's record of each package, one file each below
+# /var/lib/dpkg/status.d), and the few files that libc and dnsmasq want, and nothing else: no shell, no package manager.
 # What the directory COMMON holds comes from the layer below and is left out; with "" there is no such layer.
 set -eu
 
@@ -14,11 +15,28 @@ if [ -z "$common" ]; then
 	# dnsmasq asks for nobody by name even where it may not change its user.
 	printf '%s\n' 'root:x:0:0:root:/:/nologin' 'nobody:x:65534:65534:nobody:/:/nologin' >"$root/etc/passwd"
 	printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
+	mkdir -p "$root/usr/lib"
+	cp -L /etc/os-release "$root/usr/lib/os-release"
+	ln -s ../usr/lib/os-release "$root/etc/os-release"
 fi
 
 # The package that FILE came from, for its licence; /lib is a link to /usr/lib, and dpkg may know either name.
 owner() {
 	dpkg-query -S "$1" 2>/dev/null || dpkg-query -S "${1#/usr}" 2>/dev/null || dpkg-query -S "/usr$1" 2>/dev/null || true
+}
+
+# What is installed of PACKAGE: its version has Debian's patch level, by which scanners know what is mended.
+record() {
+	status=/var/lib/dpkg/status.d/$1
+	if [ -e "$root$status" ] || { [ -n "$common" ] && [ -e "$common$status" ]; }; then
+		return 0
+	fi
+	mkdir -p "$root$(dirname "$status")"
+	if [ -e "/usr/share/doc/$1/status" ]; then # built here from Debian's source
+		cp "/usr/share/doc/$1/status" "$root$status"
+	elif ! dpkg-query -W -f 'Package: ${Package}\nStatus: install ok installed\nArchitecture: ${Architecture}\nSource: ${source:Package} (${source:Version})\nVersion: ${Version}\nMaintainer: ${Maintainer}\nDescription: ${binary:Summary}\n' "$1" >"$root$status" 2>/dev/null; then
+		rm "$root$status" # our own program
+	fi
 }
 
 copy() {
@@ -29,6 +47,7 @@ copy() {
 	cp -L "$1" "$root$2"
 	package=$(owner "$1" | sed -n '1s/[:,].*//p')
 	: "${package:=$(basename "$1")}" # built here, from a package of that name or from our own source
+	record "$package"
 	licence=/usr/share/doc/$package/copyright
 	if [ -e "$licence" ] && { [ -z "$common" ] || [ ! -e "$common$licence.gz" ]; }; then
 		mkdir -p "$root/usr/share/doc/$package"
@@ -36,6 +55,7 @@ copy() {
 	fi
 }
 
+[ -n "$common" ] || record base-files
 for program in "$@"; do
 	copy "$program" "/usr/sbin/$(basename "$program")"
 	ldd "$program" | grep -q 'not found' && { ldd "$program" >&2; exit 1; }

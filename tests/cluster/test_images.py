@@ -2,10 +2,14 @@
 
 import io
 import json
+import subprocess
+import sys
 import tarfile
+import time
 
 import pytest
 
+from cluster import ROOT
 from run import docker, run
 
 GOAL_MB = {"kubedns": 20, "nanny": 15, "sidecar": 10}
@@ -15,7 +19,6 @@ OLD_ENTRY_POINTS = {"kubedns": "kube-dns", "nanny": "dnsmasq-nanny", "sidecar": 
 @pytest.fixture(scope="module")
 def contents(images, tmp_path_factory):
     """The files of each image, as the engine would unpack them."""
-    import subprocess
     files = {}
     for name in GOAL_MB:
         container = docker("create", f"{name}:{images}").strip()
@@ -42,7 +45,7 @@ def test_only_what_runs_is_inside(contents, name):
     expected = {f"usr/sbin/{name}"} | ({"usr/sbin/dnsmasq"} if name == "nanny" else set())
     assert programs - engine == expected
     for word in ("bin/sh", "bash", "busybox", "apt", "dpkg"):
-        assert not any(f.endswith("/" + word) for f in contents[name]), word
+        assert not any(f.endswith("/" + word) for f, m in contents[name].items() if not m.isdir()), word
     setuid = [f for f, m in contents[name].items() if m.mode & 0o6000]
     assert not setuid
 
@@ -51,6 +54,51 @@ def test_only_what_runs_is_inside(contents, name):
 def test_libraries_come_with_their_licences(contents, name):
     assert any(f == "usr/share/doc/libc6/copyright.gz" for f in contents[name])
     assert name != "nanny" or "usr/share/doc/dnsmasq/copyright.gz" in contents[name]
+
+
+EVERYWHERE = {"base-files", "libc6", "libmicrohttpd12", "libseccomp2"}
+PACKAGES = {"kubedns": EVERYWHERE | {"libcurl3-gnutls", "libmimalloc2.0", "libc-ares2"}, "nanny": EVERYWHERE | {"dnsmasq-base", "libc-ares2"},
+            "sidecar": EVERYWHERE}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_scanners_find_every_package_with_its_patch_level(images, name):
+    """The release and dpkg's records, as scanners read them from an image without a package manager."""
+    tool = ROOT / "conf/image/packages.py"
+    found = dict(line.split() for line in run("sh", "-c", f"docker save {name}:{images} | {sys.executable} {tool}").splitlines())
+    assert PACKAGES[name] <= set(found)
+    assert all(version[0].isdigit() for version in found.values())
+    if name == "nanny":
+        assert found["dnsmasq-base"].startswith("2.90-4~deb12u"), "with the patch level: the program itself says 2.90"
+
+
+def test_the_packages_are_those_that_the_repository_lists(images):
+    """Fails when Debian has mended something since: look at what, then `make image-packages`."""
+    names = " ".join(f"{name}:{images}" for name in GOAL_MB)
+    assert run("sh", "-c", f"docker save {names} | {sys.executable} {ROOT}/conf/image/packages.py") == (ROOT / "conf/image/packages").read_text()
+
+
+@pytest.mark.parametrize("user", ["0:0", "65534:65534"])
+@pytest.mark.parametrize("name, args", [("kubedns", ["--objects-dir=/tmp", "--dns-port=10053"]), ("sidecar", []), ("nanny", ["--", "--port=10053"])])
+def test_confined_in_a_plain_container(images, name, args, user):
+    """As root with the engine's capabilities, and as nobody with none: every layer, whatever the engine's own filter is."""
+    container = docker("run", "-d", "--network", "none", "--user", user, f"{name}:{images}", *args).strip()
+    try:
+        said = wait_log(container, "sandbox: ", 2 if name == "nanny" else 1)
+    finally:
+        docker("rm", "-f", container)
+    assert all("sandbox: no_new_privs, capabilities, files, tcp, signals, syscalls" in line for line in said), said
+
+
+def wait_log(container, text, count):
+    deadline = time.monotonic() + 30
+    while True:
+        out = subprocess.run(["docker", "logs", container], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+        lines = [line for line in out.splitlines() if text in line]
+        if len(lines) >= count:
+            return lines
+        assert time.monotonic() < deadline, out
+        time.sleep(0.05)
 
 
 def test_dnsmasq_can_what_the_documents_say_and_nothing_that_a_pod_cannot_use(images, contents):
