@@ -32,7 +32,8 @@ struct reader {
 	bool begins; /* a line, the word that was read last */
 	bool jumped; /* an import was entered: its first word begins a line */
 	bool pushed;
-	size_t total;
+	size_t total;    /* words read */
+	size_t imported; /* bytes of files */
 	struct snippet *snippets;
 	size_t snippet_count;
 };
@@ -51,8 +52,10 @@ static int __attribute__((format(printf, 2, 3))) mistake(struct reader *r, const
 static unsigned
 add_file(struct corefile *corefile, const char *name)
 {
-	corefile->files =
-	    xreallocarray(corefile->files, corefile->file_count + 1, sizeof *corefile->files);
+	size_t n = corefile->file_count;
+	if ((n & (n - 1)) == 0)
+		corefile->files =
+		    xreallocarray(corefile->files, n ? 2 * n : 1, sizeof *corefile->files);
 	corefile->files[corefile->file_count] = xstrdup(name);
 	return (unsigned)corefile->file_count++;
 }
@@ -70,7 +73,9 @@ static void
 note(struct reader *r, const char *what, char *sentence)
 {
 	struct corefile *c = r->corefile;
-	c->notes = xreallocarray(c->notes, c->note_count + 1, sizeof *c->notes);
+	if ((c->note_count & (c->note_count - 1)) == 0)
+		c->notes = xreallocarray(
+		    c->notes, c->note_count ? 2 * c->note_count : 1, sizeof *c->notes);
 	struct corefile_line *line = &c->notes[c->note_count++];
 	*line = (struct corefile_line){ .file = c->files[r->word.file], .line = r->word.line };
 	line_add(line, xstrdup(what));
@@ -178,10 +183,14 @@ import_files(struct reader *r, const char *pattern)
 				   add_file(r->corefile, texts[i].name), COREFILE_WORDS_MAX) < 0)
 			rc = mistake(
 			    r, "import %s: more than %d words", pattern, COREFILE_WORDS_MAX);
+		r->imported += texts[i].len;
 		free(texts[i].name);
 		free(texts[i].text);
 	}
 	free(texts);
+	if (rc == 0 && r->imported > COREFILE_IMPORTED_MAX)
+		rc = mistake(
+		    r, "import %s: more than %d bytes imported", pattern, COREFILE_IMPORTED_MAX);
 	if (rc < 0) {
 		words_free(&words);
 		return rc;
@@ -326,7 +335,11 @@ read_directives(struct reader *r, struct corefile_block *block, bool braced)
 static int
 read_snippet(struct reader *r, const char *name)
 {
-	r->snippets = xreallocarray(r->snippets, r->snippet_count + 1, sizeof *r->snippets);
+	size_t n = r->snippet_count;
+	if (n == COREFILE_SNIPPETS_MAX)
+		return mistake(r, "more than %d snippets", COREFILE_SNIPPETS_MAX);
+	if ((n & (n - 1)) == 0)
+		r->snippets = xreallocarray(r->snippets, n ? 2 * n : 1, sizeof *r->snippets);
 	struct snippet *s = &r->snippets[r->snippet_count++];
 	/* Without the parentheses. */
 	*s = (struct snippet){ .name = xstrndup(name + 1, strlen(name) - 2) };

@@ -28,6 +28,8 @@ enum {
 	COREFILE_BYTES_MAX = 4 << 20, /* of each text */
 	COREFILE_WORDS_MAX = 200000,
 	COREFILE_IMPORT_DEPTH = 16,
+	COREFILE_IMPORTED_MAX = 64 << 20, /* bytes, a file as often as it is imported */
+	COREFILE_SNIPPETS_MAX = 1000,
 };
 
 /* Words that stand on one line, after imports; `file` lives as long as the corefile. */
