@@ -127,7 +127,7 @@ endpoint_index_reverse(
 
 	if (one != NULL)
 		endpoint_index_change(cache, endpoint_index_writers_reverse(cache, one->family),
-		    one->slot, endpoint_addr_keys(old), endpoint_addr_keys(slice));
+		    one->slot | SLOT_OF_SLICE, endpoint_addr_keys(old), endpoint_addr_keys(slice));
 }
 
 /*

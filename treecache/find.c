@@ -112,7 +112,7 @@ index_next_value(
 	if (*next_slot >= WALK_END || !index_next(index, key, &slot, &last))
 		return NULL;
 	*next_slot = last ? WALK_END : (uint64_t)slot + 1;
-	return slots_get(&tree->slots, slot);
+	return slots_get(&tree->slots, slot & ~(uint32_t)SLOT_OF_SLICE);
 }
 
 /* The next slice of the endpoint set that may have what the walk is for; NULL at the end. */

@@ -135,6 +135,10 @@ void endpoint_addr_key(const struct tree *tree, const struct owner *owner, const
 void endpoint_name_key(
     const struct tree *tree, const struct owner *owner, const uint8_t *label, uint8_t key[4]);
 
+/* In the reverse indexes the slots of slices have this bit, and so come behind an owner's own address:
+ * who finds a slice first knows that the address is nobody's own. */
+enum { SLOT_OF_SLICE = 1 << 30 };
+
 /* What is in the next slot under `key`, from `*next_slot` on; NULL at the end. */
 const void *index_next_value(
     const struct tree *tree, const struct index *index, const uint8_t *key, uint64_t *next_slot);

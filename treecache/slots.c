@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,7 @@ slot_alloc(struct treecache *cache)
 {
 	if (cache->free_count > 0)
 		return cache->free_slots[--cache->free_count];
+	assert(cache->slot_count < SLOT_OF_SLICE - 1);
 	return ++cache->slot_count;
 }
 

@@ -286,6 +286,7 @@ struct reverse_ref {
 	const struct slice_endpoints *slice; /* NULL: the owner's own address (a ClusterIP) */
 };
 
+/* A walk over what has the address: owners whose own it is come first. */
 void reverse_find(struct reverse_walk *walk, const struct tree *tree, const struct addr *addr);
 bool reverse_next(struct reverse_walk *walk, struct reverse_ref *ref);
 

@@ -51,11 +51,12 @@ by_name(const void *a, const void *b)
 static void
 ptrs_flush(struct ptrs *ptrs)
 {
+	struct reply *reply = ptrs->reply;
+
 	qsort(ptrs->names, ptrs->count, sizeof *ptrs->names, by_name);
-	for (unsigned i = 0; i < ptrs->count; i++)
-		if (i == 0 || !dname_equal(ptrs->names[i].wire, ptrs->names[i - 1].wire))
-			reply_record(ptrs->reply, DNS_HEADER, TYPE_PTR, ptrs->reply->config->ttl_s,
-			    ptrs->names[i].wire, ptrs->names[i].len);
+	for (unsigned i = 0; i < ptrs->count && !reply->full; i++)
+		reply_record(reply, DNS_HEADER, TYPE_PTR, reply->config->ttl_s, ptrs->names[i].wire,
+		    ptrs->names[i].len);
 	ptrs->count = 0;
 }
 
@@ -82,7 +83,7 @@ ptr_owner(struct ptrs *ptrs, const struct owner *owner)
 static void
 ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const struct addr *addr)
 {
-	for (unsigned i = 0; i < slice->published; i++)
+	for (unsigned i = 0; i < slice->published && !ptrs->reply->full; i++)
 		if (memcmp(slice_addr(slice, i), addr->bytes, addr_len(addr)) == 0) {
 			struct dname *name = ptrs_next(ptrs);
 			ptrs->count += endpoint_name(name, ptrs->reply->config, slice, i) == 0;
@@ -90,24 +91,30 @@ ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const stru
 }
 
 /* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Not
- * inlined: other queries need not touch its 32 KB of stack. */
+ * inlined: other queries need not touch its 48 KB of stack. */
 static __attribute__((noinline)) void
 put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
 {
 	struct ptrs ptrs; /* too large to be cleared for each query */
+	struct record_table table;
 	struct reverse_walk walk;
 	struct reverse_ref ref;
 
 	ptrs.reply = reply;
 	ptrs.count = 0;
+	table.mask = 0;
+	reply->table = &table;
+	reply->once = true;
 	reverse_find(&walk, reply->tree, addr);
-	while (reverse_next(&walk, &ref)) {
-		if (cluster_ip && ref.slice == NULL)
+	while (!reply->full && reverse_next(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
+		if (cluster_ip)
 			ptr_owner(&ptrs, ref.owner);
-		else if (!cluster_ip)
+		else
 			ptr_endpoints(&ptrs, ref.slice, addr);
 	}
 	ptrs_flush(&ptrs);
+	reply->once = false;
+	reply->table = NULL;
 }
 
 /* The PTRs of an address; one that is a ClusterIP has those of its Services alone. `only_ask`: none is
@@ -116,19 +123,16 @@ static bool
 put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 {
 	struct reverse_walk walk;
-	struct reverse_ref ref, first;
-	unsigned found = 0;
-	bool cluster_ip = false;
+	struct reverse_ref first, next;
 
 	reverse_find(&walk, reply->tree, addr);
-	for (; reverse_next(&walk, &ref); found++) {
-		if (only_ask)
-			return true;
-		if (found == 0)
-			first = ref;
-		cluster_ip |= ref.slice == NULL;
-	}
-	if (found != 1 || (!cluster_ip && !first.slice->distinct)) {
+	if (!reverse_next(&walk, &first))
+		return false;
+	if (only_ask)
+		return true;
+	bool cluster_ip = first.slice == NULL;
+	bool alone = !reverse_next(&walk, &next) || cluster_ip != (next.slice == NULL);
+	if (!alone || (!cluster_ip && !first.slice->distinct)) {
 		put_sorted_ptrs(reply, addr, cluster_ip);
 	} else if (cluster_ip) {
 		reply_ptr(reply, NULL, first.owner);
@@ -138,7 +142,7 @@ put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 		if (i < first.slice->published)
 			reply_ptr(reply, endpoint_label(first.slice, i, derived), first.owner);
 	}
-	return found > 0;
+	return true;
 }
 
 /* Whether a name exists below the one that spells these bits: a PTR's, or the apex of a zone of ours. */

@@ -128,10 +128,14 @@ void
 reply_record(
     struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s, const void *rdata, size_t len)
 {
-	uint8_t *p = record_room(reply, 12 + len);
+	uint8_t copy[12 + DNAME_MAX];
+	bool once = reply->once && len <= DNAME_MAX;
+	uint8_t *p = once ? copy : record_room(reply, 12 + len);
 
 	if (p != NULL)
 		memcpy(record_head(p, owner, type, ttl_s, len), rdata, len);
+	if (once)
+		record_once(reply, copy, 12 + len);
 }
 
 /* --- records that may come twice --- */

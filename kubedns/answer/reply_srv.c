@@ -154,9 +154,16 @@ reply_endpoint_set_srv(
 		if (slice->published == 0 || srv.count == 0)
 			continue;
 		unsigned start = reply->rotation / endpoints->count % slice->published;
+		const uint8_t *last = NULL;
+		bool shared = !slice_names_unique(slice);
 		for (unsigned n = 0; n < slice->published && !reply->full; n++) {
 			unsigned i =
 			    start + n < slice->published ? start + n : start + n - slice->published;
+			const uint8_t *name = shared ? slice_name(slice, i) : NULL;
+			if (last != NULL && name != NULL && *name == *last &&
+			    memcmp(name, last, 1u + *name) == 0)
+				continue; /* the same target at the same ports */
+			last = name;
 			put_srv(reply, owner, endpoints, slice, i, &srv);
 		}
 	}

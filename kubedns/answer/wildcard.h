@@ -7,7 +7,7 @@
 
 #include "kubedns/answer/resolve.h"
 
-enum { WILDCARD_NAMES_MAX = 100000 /* tried for one question */ };
+enum { WILDCARD_NAMES_MAX = 10000 /* tried for one question */ };
 
 /* Whether one of the first `below` labels is `*`. */
 bool wildcard_in(const struct name *name, unsigned below);

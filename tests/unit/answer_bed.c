@@ -12,7 +12,7 @@
 #include "lib/rcu.h"
 #include "tests/unit/answer_bed.h"
 
-enum { BED_PORTS_MAX = 200, BED_ENDPOINTS_MAX = 6000, TEXT_MAX = 1 << 17, LINES_MAX = 5000 };
+enum { BED_PORTS_MAX = 200, BED_ENDPOINTS_MAX = 6000, LINES_MAX = 5000 };
 
 struct bed bed;
 
@@ -41,7 +41,7 @@ bed_begin(void **state)
 	bed.config.pods = PODS_INSECURE;
 	strcpy(bed.config.hostname, "pod-1");
 	config.records.zone = bed.config.zone;
-	bed.cache = treecache_new(11);
+	bed.cache = treecache_new(0x9e3779b97f4a7c15);
 	bed.store = store_new(bed.cache, &config);
 	assert_int_equal(addr_parse("192.0.2.53", &ns), 0);
 	store_addresses(bed.store, &ns, 1);
@@ -219,7 +219,7 @@ reply_text_of(const struct dname *name)
 	static const ldns_pkt_section sections[] = { LDNS_SECTION_ANSWER, LDNS_SECTION_AUTHORITY,
 		LDNS_SECTION_ADDITIONAL };
 	static const char *const prefixes[] = { "", "~", "+ " };
-	static char out[TEXT_MAX];
+	static char out[BED_TEXT_MAX * 4];
 	static char *lines[LINES_MAX];
 	ldns_rdf *qname = ldns_dname_new_frm_data(name->len, name->wire);
 	ldns_pkt *pkt = NULL;

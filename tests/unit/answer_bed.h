@@ -8,6 +8,8 @@
 #include "kubedns/answer/answer.h"
 #include "kubedns/cluster/store.h"
 
+enum { BED_TEXT_MAX = 1 << 17 };
+
 struct bed {
 	struct treecache *cache;
 	struct store *store;
