@@ -4,10 +4,8 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 import urllib.parse
 
 import dns.rcode
@@ -16,7 +14,7 @@ import pytest
 import chromium
 from pod_world import Pod
 from sidecar_world import BUILD, NAME, Dnsmasq, FakeDns, Sidecar, good, rcode, silent, slow, until
-from waiting import free_port, sanitized
+from waiting import sanitized
 
 pytestmark = pytest.mark.skipif(not chromium.available(), reason="needs chromium")
 SHOTS = os.path.join(BUILD, "screenshots")
