@@ -124,6 +124,7 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 		.kubedns = options->has_kubedns ? &sidecar->kubedns_view : NULL,
 		.nanny = options->has_nanny ? &sidecar->nanny_view : NULL,
 		.checks = &sidecar->checks,
+		.journal = &sidecar->journal,
 		.clock_step_s = clock_step_s(sidecar),
 	};
 	process_container_memory(&view->memory, &view->memory_limit);
@@ -184,6 +185,7 @@ next_deadline(const struct sidecar *sidecar)
 	deadline = earlier(deadline, checks_deadline(&sidecar->checks));
 	deadline = earlier(deadline, peer_deadline(&sidecar->kubedns));
 	deadline = earlier(deadline, peer_deadline(&sidecar->nanny));
+	deadline = earlier(deadline, sidecar->journal_ns);
 	return earlier(deadline, ask_deadline(&sidecar->ask));
 }
 
@@ -266,6 +268,12 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 	if (sidecar->nanny_view.reads != sidecar->configured) {
 		sidecar->configured = sidecar->nanny_view.reads;
 		checks_configure(&sidecar->checks, sidecar->nanny_view.config, now);
+	}
+	if (now >= sidecar->journal_ns) {
+		struct view view;
+		sidecar_view(sidecar, &view);
+		journal_look(&sidecar->journal, &view);
+		sidecar->journal_ns = now + JOURNAL_INTERVAL_MS * NS_PER_MS;
 	}
 	for (int i = 0; i < ASK_SLOTS; i++)
 		ask[i] = slots[FD_ASK + i].revents;

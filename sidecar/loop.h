@@ -9,6 +9,7 @@
 #include "sidecar/ask.h"
 #include "sidecar/checks.h"
 #include "sidecar/dnsmasq_stats.h"
+#include "sidecar/journal.h"
 #include "sidecar/options.h"
 #include "sidecar/peer.h"
 #include "sidecar/probe.h"
@@ -25,6 +26,8 @@ struct sidecar {
 	struct nanny_view nanny_view;
 	struct peer kubedns, nanny;
 	struct checks checks;
+	struct journal journal;
+	int64_t journal_ns;  /* when to look for changes again */
 	uint64_t configured; /* nanny_view.reads that the checks know */
 	struct ask ask;
 	struct http *http;

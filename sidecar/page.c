@@ -369,6 +369,12 @@ kubedns_table(struct html *html, const struct view *view)
 static void
 say_kubedns(struct html *html, const struct view *view)
 {
+	static const char *const answers[] = {
+		[KUBEDNS_NOERROR] = "NOERROR, 10 minutes",
+		[KUBEDNS_NXDOMAIN] = "NXDOMAIN",
+		[KUBEDNS_SERVFAIL] = "SERVFAIL",
+		[KUBEDNS_REFUSED] = "REFUSED",
+	};
 	const struct kubedns_view *k = view->kubedns;
 	char text[TEXT_MAX];
 
@@ -399,6 +405,8 @@ say_kubedns(struct html *html, const struct view *view)
 	if (kubedns_newest_event_s(k) > 0 || !kubedns_synced(k))
 		kubedns_table(html, view);
 	html_raw(html, "<dl class=\"facts\">");
+	for (int i = KUBEDNS_NOERROR; i <= KUBEDNS_REFUSED; i++)
+		fact(html, answers[i], text_count(buckets_sum(&k->recent[i], view->now_ns), text));
 	for (size_t i = 0; i < k->kind_count; i++)
 		fact(html, k->kinds[i].name,
 		    text_count(k->kinds[i].objects > 0 ? (uint64_t)k->kinds[i].objects : 0, text));
@@ -438,6 +446,7 @@ page_html(const struct view *view, size_t *len)
 	say_kubedns(&html, view);
 	page_config(&html, view);
 	html_raw(&html, "</div>\n");
+	page_journal(&html, view);
 	page_ask(&html, view);
 	html_raw(&html, "</main>\n");
 	foot(&html, view);

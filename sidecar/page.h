@@ -31,4 +31,7 @@ extern const char page_css[], page_css_end[], page_js[], page_js_end[];
 void page_config(struct html *html, const struct view *view);
 void page_ask(struct html *html, const struct view *view);
 
+/* The panel of what changed, newest first (page_journal.c). */
+void page_journal(struct html *html, const struct view *view);
+
 #endif

@@ -10,6 +10,7 @@
 #include "lib/xalloc.h"
 #include "lib/clock.h"
 #include "sidecar/config.h"
+#include "sidecar/journal.h"
 #include "sidecar/status.h"
 #include "sidecar/text.h"
 #include "sidecar/verdict.h"
@@ -183,6 +184,25 @@ findings_json(const struct verdict *verdict)
 	return findings;
 }
 
+/* What changed, newest first. */
+static struct json_object *
+events_json(const struct view *view)
+{
+	struct json_object *events = json_object_new_array();
+	const struct journal_event *event;
+
+	for (size_t i = 0;
+	     view->journal != NULL && (event = journal_get(view->journal, i, view->now_s)) != NULL;
+	     i++) {
+		struct json_object *item = json_object_new_object();
+		put_time(item, "time", event->wall_s);
+		put_text(item, "level", level_name(event->level));
+		put_text(item, "what", event->text);
+		json_object_array_add(events, item);
+	}
+	return events;
+}
+
 /* The text of a value, which is freed. */
 static char *
 render(struct json_object *o, int flags, size_t *len)
@@ -211,6 +231,7 @@ status_json(const struct view *view, size_t *len)
 	put_time(o, "time", view->now_s);
 	put_number(o, "uptimeSeconds", (double)(view->now_ns - view->started_ns) / 1e9);
 	put_bool(o, "draining", view->draining);
+	json_object_object_add(o, "events", events_json(view));
 	for (size_t i = 0; i < view->probe_count; i++)
 		json_object_array_add(probes, probe_json(view, &view->probes[i]));
 	json_object_object_add(o, "probes", probes);

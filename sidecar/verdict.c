@@ -57,7 +57,7 @@ finding_add(struct judgement *j, enum level level, int64_t since_ns, const char 
 		finding = &verdict->findings[verdict->count++];
 	else
 		verdict->more++;
-	*finding = (struct finding){ .level = level, .since_ns = since_ns };
+	*finding = (struct finding){ .level = level, .cause = j->cause, .since_ns = since_ns };
 	va_start(ap, fmt);
 	vsnprintf(finding->what, sizeof finding->what, fmt, ap);
 	va_end(ap);

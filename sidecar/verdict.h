@@ -48,6 +48,7 @@ enum { FINDINGS_MAX = 16, SENTENCE_MAX = 256, FINDING_MAX = 512 };
 
 struct finding {
 	enum level level;
+	enum verdict_cause cause;   /* VERDICT_CAUSES: a probe that no cause explains */
 	int64_t since_ns;           /* monotonic */
 	const char *scope;          /* what still works, for the sentence; NULL: "DNS answers" */
 	char brief[SENTENCE_MAX];   /* "kubedns is not running", for the sentence */

@@ -281,7 +281,9 @@ judge_causes(struct judgement *j)
 
 	for (int i = 0; i < VERDICT_CAUSES; i++) {
 		size_t before = j->verdict->count + j->verdict->more;
+		j->cause = (enum verdict_cause)i;
 		judges[i](j);
 		j->verdict->holds[i] = j->verdict->count + j->verdict->more > before;
 	}
+	j->cause = VERDICT_CAUSES;
 }

@@ -35,8 +35,9 @@ struct judgement {
 	struct verdict *verdict;
 	const struct view *view;
 	struct tally tally;
-	bool dnsmasq_answers; /* it gives its statistics, which no other server has */
-	unsigned blamed;      /* enum blamed: explained by a finding that is already there */
+	enum verdict_cause cause; /* that is being judged */
+	bool dnsmasq_answers;     /* it gives its statistics, which no other server has */
+	unsigned blamed;          /* enum blamed: explained by a finding that is already there */
 };
 
 /* Adds a finding; one that there is no room for is counted only. */

@@ -15,6 +15,8 @@
 #include "sidecar/peer.h"
 #include "sidecar/probe.h"
 
+struct journal;
+
 struct view {
 	int64_t now_ns; /* monotonic */
 	double now_s;   /* wall clock */
@@ -30,6 +32,7 @@ struct view {
 	const struct kubedns_view *kubedns; /* NULL when it is not asked */
 	const struct nanny_view *nanny;     /* the same */
 	const struct checks *checks;
+	const struct journal *journal;
 	double clock_step_s; /* by how much the wall clock was set since the start; 0: it was not */
 	double memory, memory_limit; /* bytes, of the sidecar's container; 0: not known */
 	/* The question box: shown to those who may ask. */

@@ -166,6 +166,15 @@ def test_the_configmap_is_refused_and_mended(make_pod, upstream):
     says(pod, "DNS answers, but the ConfigMap's stubDomains was refused", "configuration")
     pod.write("stubDomains", "{}")
     wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
+    pod.write("stubDomains", json.dumps({"acme.test": [upstream.server]}))
+    wait_for(lambda: any("has configuration" in e["what"] for e in pod.sidecar.status()["events"]), LIMIT_S)
+    told = [event["what"] for event in reversed(pod.sidecar.status()["events"])]
+    begun = told.index("the ConfigMap's stubDomains was refused")
+    ended = next(i for i, what in enumerate(told) if what.startswith("configuration: well again after "))
+    assert told[0] == "the sidecar was started" and 0 < begun < ended
+    page = pod.sidecar.get("/")[1]
+    assert "What changed" in page and "configuration: well again after" in page
+    assert upstream.server not in " ".join(told)
 
 
 def test_a_server_that_leads_back_is_named(make_pod, upstream):

@@ -13,6 +13,7 @@
 #include "sidecar/chart.h"
 #include "lib/clock.h"
 #include "sidecar/html.h"
+#include "sidecar/journal.h"
 #include "sidecar/page.h"
 #include "sidecar/status.h"
 #include "sidecar/text.h"
@@ -320,6 +321,71 @@ counts_of_kubedns_that_fell_are_those_of_a_new_process(void **state)
 	assert_int_equal(buckets_sum(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns), 7);
 }
 
+static const char *
+newest(const struct journal *journal, size_t i)
+{
+	const struct journal_event *event = journal_get(journal, i, view.now_s);
+
+	return event != NULL ? event->text : "";
+}
+
+static void
+the_journal_tells_what_began_and_what_ended(void **state)
+{
+	static struct journal journal;
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	journal_look(&journal, &view);
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "the sidecar was started");
+	assert_string_equal(newest(&journal, 1), "");
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true };
+	strcpy(kubedns.error, "connection refused");
+	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
+	journal_look(&journal, &view);
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 1), "kubedns is not running");
+	assert_string_equal(newest(&journal, 0), "probe kubedns: connection refused");
+	view.now_s += 35;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true, .start_s = 5 };
+	result(KUBEDNS, CAUSE_OK, 1);
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 1), "kubedns: well again after 35 seconds");
+	assert_string_equal(newest(&journal, 0), "probe kubedns: answered again");
+	kubedns.start_s = 50;
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "kubedns was started again");
+	view.now_s += JOURNAL_S + 1;
+	assert_string_equal(newest(&journal, 0), "");
+}
+
+static void
+the_journal_is_bounded_and_names_no_address(void **state)
+{
+	static struct journal journal;
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	result(DNSMASQ, CAUSE_OK, 1);
+	cache.upstream_count = 1;
+	cache.upstreams[0] = (struct upstream){ .server = { { AF_INET, { 8, 8, 8, 8 } }, 53 } };
+	buckets_add(&cache.upstreams[0].recent_queries, view.now_ns, 100);
+	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 100);
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "upstream server fails");
+	for (int i = 0; i < JOURNAL_MAX; i++) {
+		result(KUBEDNS, i % 2 == 0 ? CAUSE_TIMEOUT : CAUSE_OK, 1);
+		journal_look(&journal, &view);
+	}
+	assert_int_equal(journal.count, JOURNAL_MAX);
+	assert_string_equal(newest(&journal, JOURNAL_MAX), "");
+	assert_string_not_equal(newest(&journal, JOURNAL_MAX - 1), "");
+}
+
 static void
 there_are_never_more_findings_than_room(void **state)
 {
@@ -471,6 +537,8 @@ main(void)
 		T(dnsmasq_that_is_silent_is_named_before_the_servers_that_it_asks),
 		T(clients_that_are_held_back_and_a_clock_that_was_set_are_notes),
 		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
+		T(the_journal_tells_what_began_and_what_ended),
+		T(the_journal_is_bounded_and_names_no_address),
 		T(there_are_never_more_findings_than_room),
 		T(foreign_text_is_text_in_the_page),
 		T(who_may_not_ask_sees_no_box),

@@ -1,0 +1,114 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sidecar/config.h"
+#include "sidecar/journal.h"
+#include "sidecar/text.h"
+#include "sidecar/view.h"
+
+static void add_event(struct journal *journal, const struct view *view, enum level level,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+static void
+add_event(struct journal *journal, const struct view *view, enum level level, const char *fmt, ...)
+{
+	struct journal_event *event = &journal->events[journal->next];
+	va_list ap;
+
+	*event = (struct journal_event){ .wall_s = view->now_s, .level = level };
+	va_start(ap, fmt);
+	vsnprintf(event->text, sizeof event->text, fmt, ap);
+	va_end(ap);
+	journal->next = (journal->next + 1) % JOURNAL_MAX;
+	if (journal->count < JOURNAL_MAX)
+		journal->count++;
+}
+
+const struct journal_event *
+journal_get(const struct journal *journal, size_t i, double now_s)
+{
+	if (i >= journal->count)
+		return NULL;
+	const struct journal_event *event =
+	    &journal->events[(journal->next + JOURNAL_MAX - 1 - i) % JOURNAL_MAX];
+	return now_s - event->wall_s <= JOURNAL_S ? event : NULL;
+}
+
+static void
+look_at_causes(struct journal *journal, const struct view *view, const struct verdict *verdict)
+{
+	char text[TEXT_MAX];
+
+	for (size_t i = 0; i < verdict->count; i++) {
+		const struct finding *finding = &verdict->findings[i];
+		int cause = finding->cause;
+		if (cause == VERDICT_CAUSES || journal->holds[cause])
+			continue;
+		journal->holds[cause] = true;
+		journal->began_s[cause] = view->now_s;
+		add_event(journal, view, finding->level, "%s",
+		    finding->brief[0] != '\0' ? finding->brief : finding->what);
+	}
+	for (int cause = 0; cause < VERDICT_CAUSES; cause++) {
+		if (!journal->holds[cause] || verdict->holds[cause])
+			continue;
+		journal->holds[cause] = false;
+		add_event(journal, view, LEVEL_WELL, "%s: well again after %s",
+		    verdict_cause_name((enum verdict_cause)cause),
+		    text_duration(view->now_s - journal->began_s[cause], text));
+	}
+}
+
+static void
+look_at_probes(struct journal *journal, const struct view *view)
+{
+	for (size_t i = 0; i < view->probe_count && i < PROBES_MAX; i++) {
+		const struct probe *probe = &view->probes[i];
+		bool failing = probe->asked && !cause_is_alive(probe->cause);
+		if (failing == journal->failing[i])
+			continue;
+		journal->failing[i] = failing;
+		add_event(journal, view, failing ? LEVEL_DEGRADED : LEVEL_WELL, "probe %s: %s",
+		    probe->spec.label, failing ? probe->error : "answered again");
+	}
+}
+
+/* Restarts and configurations; at the first look there is nothing to compare with. */
+static void
+look_at_changes(struct journal *journal, const struct view *view)
+{
+	if (view->nanny != NULL && view->nanny->up) {
+		const char *hash = config_string(view->nanny->config, "confirmedHash");
+		if (journal->hash[0] != '\0' && hash[0] != '\0' && strcmp(journal->hash, hash) != 0)
+			add_event(
+			    journal, view, LEVEL_NOTE, "dnsmasq has configuration %.16s", hash);
+		if (hash[0] != '\0')
+			snprintf(journal->hash, sizeof journal->hash, "%s", hash);
+	}
+	if (view->kubedns != NULL && view->kubedns->up) {
+		double start_s = view->kubedns->start_s, before_s = journal->kubedns_start_s;
+		if (before_s > 0 && (start_s > before_s + 1 || start_s < before_s - 1))
+			add_event(journal, view, LEVEL_NOTE, "kubedns was started again");
+		journal->kubedns_start_s = start_s;
+	}
+	if (view->cache->restarts > journal->dnsmasq_restarts)
+		add_event(journal, view, LEVEL_NOTE, "dnsmasq was started again");
+	journal->dnsmasq_restarts = view->cache->restarts;
+}
+
+void
+journal_look(struct journal *journal, const struct view *view)
+{
+	struct view public = *view;
+	struct verdict verdict;
+
+	public.may_ask = false; /* so that no finding has an address in it */
+	verdict_make(&verdict, &public);
+	if (!journal->looked)
+		add_event(journal, view, LEVEL_NOTE, "the sidecar was started");
+	journal->looked = true;
+	look_at_changes(journal, view);
+	look_at_causes(journal, view, &verdict);
+	look_at_probes(journal, view);
+}

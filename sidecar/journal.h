@@ -1,0 +1,49 @@
+/*
+ * What changed, in the order in which it was seen: causes of trouble that began and ended, probes
+ * that failed and came back, configurations, restarts. The newest JOURNAL_MAX of the last day; in
+ * memory, so it begins with this process. It names no address: every peer may read it.
+ */
+#ifndef SIDECAR_JOURNAL_H
+#define SIDECAR_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sidecar/options.h"
+#include "sidecar/verdict.h"
+
+struct view;
+
+enum {
+	JOURNAL_MAX = 128,
+	JOURNAL_TEXT_MAX = 160,
+	JOURNAL_S = 86400,
+	JOURNAL_INTERVAL_MS = 1000, /* between looks */
+};
+
+struct journal_event {
+	double wall_s;
+	enum level level;
+	char text[JOURNAL_TEXT_MAX];
+};
+
+struct journal {
+	struct journal_event events[JOURNAL_MAX]; /* a ring */
+	size_t count, next;
+	/* As last seen. */
+	bool looked;
+	bool holds[VERDICT_CAUSES];
+	double began_s[VERDICT_CAUSES];
+	bool failing[PROBES_MAX];
+	char hash[40]; /* of the configuration that dnsmasq has confirmed */
+	double kubedns_start_s;
+	uint64_t dnsmasq_restarts;
+};
+
+/* Notes what differs from the look before; what is so at the first look is no news, but trouble. */
+void journal_look(struct journal *journal, const struct view *view);
+
+/* The `i`th event from the newest that is not older than a day at `now_s`; NULL past the last. */
+const struct journal_event *journal_get(const struct journal *journal, size_t i, double now_s);
+
+#endif

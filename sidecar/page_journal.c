@@ -1,0 +1,31 @@
+#include <string.h>
+
+#include "sidecar/journal.h"
+#include "sidecar/page.h"
+#include "sidecar/text.h"
+
+enum { SHOWN = 30 };
+
+void
+page_journal(struct html *html, const struct view *view)
+{
+	const struct journal_event *event;
+	char text[TEXT_MAX];
+
+	if (view->journal == NULL || journal_get(view->journal, 0, view->now_s) == NULL)
+		return;
+	html_raw(html,
+	    "<section id=\"journal\" data-part aria-labelledby=\"h-journal\">\n"
+	    "<h2 id=\"h-journal\">What changed <small>newest first, the last day, since "
+	    "the sidecar's start</small></h2>\n<article class=\"card\">\n"
+	    "<table><caption>Causes, probes, configurations, restarts</caption><thead><tr>"
+	    "<th scope=\"col\">when</th><th scope=\"col\">what</th></tr></thead><tbody>\n");
+	for (size_t i = 0;
+	     i < SHOWN && (event = journal_get(view->journal, i, view->now_s)) != NULL; i++) {
+		html_wrap(html, "<tr><th scope=\"row\"><time>", text_time(event->wall_s, text),
+		    "</time></th>");
+		html_wrap(html, event->level >= LEVEL_DEGRADED ? "<td class=\"bad\">" : "<td>",
+		    event->text, "</td></tr>\n");
+	}
+	html_raw(html, "</tbody></table>\n</article>\n</section>\n");
+}
