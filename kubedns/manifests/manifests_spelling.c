@@ -70,28 +70,37 @@ static const struct level subset = {
 static const struct level pod_status = { NAMES(POD_STATUS_FIELDS(READ_NAME)),
 	NAMES("hostIP", "hostIPs", ), { { 0 } } };
 
+#define OF_ALL "apiVersion", "kind", "spec", "status",
+
 static const struct kind {
 	const char *name;
 	struct level level;
 } kinds[] = {
-	{ "Service", { NAMES(SERVICE_FIELDS(READ_NAME) "metadata", ), NAMES("status", ),
+	{ "Service", { NAMES(SERVICE_FIELDS(READ_NAME) "metadata", ), NAMES(OF_ALL),
 			 { { "metadata", &metadata }, { "spec", &service_spec } } } },
-	{ "EndpointSlice", { NAMES(SLICE_FIELDS(READ_NAME) "metadata", ), NULL,
+	{ "EndpointSlice", { NAMES(SLICE_FIELDS(READ_NAME) "metadata", ), NAMES(OF_ALL),
 			       { { "metadata", &metadata }, { "endpoints", &slice_endpoint },
 				   { "ports", &port } } } },
-	{ "Endpoints", { NAMES(ENDPOINTS_FIELDS(READ_NAME) "metadata", ), NULL,
+	{ "Endpoints", { NAMES(ENDPOINTS_FIELDS(READ_NAME) "metadata", ), NAMES(OF_ALL),
 			   { { "metadata", &metadata }, { "subsets", &subset } } } },
-	{ "Namespace", { NAMES("metadata", ), NULL, { { "metadata", &metadata } } } },
-	{ "Pod", { NAMES(POD_FIELDS(READ_NAME) "metadata", ), NULL,
+	{ "Namespace", { NAMES("metadata", ), NAMES(OF_ALL), { { "metadata", &metadata } } } },
+	{ "Pod", { NAMES(POD_FIELDS(READ_NAME) "metadata", ), NAMES(OF_ALL),
 		     { { "metadata", &metadata }, { "status", &pod_status } } } },
-	{ "Node", { NAMES("metadata", ), NAMES("status", ), { { "metadata", &metadata } } } },
+	{ "Node", { NAMES("metadata", ), NAMES(OF_ALL), { { "metadata", &metadata } } } },
 };
 
-static bool
+/* Without a call where the first letters differ: every member of every object comes here. */
+static inline bool
+same(const char *a, const char *b)
+{
+	return a[0] == b[0] && strcmp(a, b) == 0;
+}
+
+static inline bool
 is_listed(const char *const *names, const char *name)
 {
 	for (; names != NULL && *names != NULL; names++)
-		if (strcmp(*names, name) == 0)
+		if (same(*names, name))
 			return true;
 	return false;
 }
@@ -108,7 +117,7 @@ meant(const struct level *level, const char *name)
 	return spelling.word;
 }
 
-static bool find(
+static bool find_misspelled(
     const struct level *level, struct json_object *json, const char **name, const char **word);
 
 static bool
@@ -116,16 +125,17 @@ find_in_items(
     const struct level *level, struct json_object *json, const char **name, const char **word)
 {
 	if (!json_object_is_type(json, json_type_array))
-		return find(level, json, name, word);
+		return find_misspelled(level, json, name, word);
 	for (size_t i = 0; i < json_object_array_length(json); i++)
-		if (find(level, json_object_array_get_idx(json, i), name, word))
+		if (find_misspelled(level, json_object_array_get_idx(json, i), name, word))
 			return true;
 	return false;
 }
 
 /* The first misspelled member of `json` and below. */
 static bool
-find(const struct level *level, struct json_object *json, const char **name, const char **word)
+find_misspelled(
+    const struct level *level, struct json_object *json, const char **name, const char **word)
 {
 	if (!json_object_is_type(json, json_type_object))
 		return false;
@@ -134,8 +144,12 @@ find(const struct level *level, struct json_object *json, const char **name, con
 		*name = key;
 		if ((*word = meant(level, key)) != NULL)
 			return true;
+		if (level->inside[0].key == NULL ||
+		    !(json_object_is_type(value, json_type_object) ||
+			json_object_is_type(value, json_type_array)))
+			continue;
 		for (size_t i = 0; i < 3 && level->inside[i].key != NULL; i++)
-			if (strcmp(level->inside[i].key, key) == 0 &&
+			if (same(level->inside[i].key, key) &&
 			    find_in_items(level->inside[i].level, value, name, word))
 				return true;
 	}
@@ -155,16 +169,18 @@ manifests_misspelled(
 		kind = json_object_get_string(member);
 	if (kind == NULL)
 		return false;
-	struct spelling spelling = spelling_of(kind, strlen(kind));
-	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		if (strcmp(kinds[i].name, kind) == 0) {
-			if (!find(&kinds[i].level, json, &name, &word))
-				return false;
-			snprintf(what, size, "\"%.64s\" is unknown; %s is meant", name, word);
-			return true;
-		}
-		spelling_try(&spelling, kinds[i].name);
+	const size_t count = sizeof kinds / sizeof kinds[0];
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(kinds[i].name, kind) != 0)
+			continue;
+		if (!find_misspelled(&kinds[i].level, json, &name, &word))
+			return false;
+		snprintf(what, size, "\"%.64s\" is unknown; %s is meant", name, word);
+		return true;
 	}
+	struct spelling spelling = spelling_of(kind, strlen(kind));
+	for (size_t i = 0; i < count; i++)
+		spelling_try(&spelling, kinds[i].name);
 	*in_kind = spelling.word != NULL && strcmp(kind, "ConfigMap") != 0;
 	if (*in_kind)
 		snprintf(what, size, "kind \"%.64s\" is unknown; %s is meant", kind, spelling.word);
