@@ -102,13 +102,15 @@ fuzz_targets := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 replays := $(fuzz_targets:%=$(BUILD)/tests/replay/%)
 fuzzers := $(fuzz_targets:%=$(BUILD)/tests/fuzzer/%)
 
-$(BUILD)/tests/replay/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/replay.o $(archives)
+# Both call the target through price.c, which finds inputs that cost more than their length.
+PRICED := -Wl,--wrap=LLVMFuzzerTestOneInput
+$(BUILD)/tests/replay/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/tests/fuzz/price.o $(archives)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^ $(archives) $(LIBS_kubedns)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -o $@ $^ $(archives) $(LIBS_kubedns)
 
-$(BUILD)/tests/fuzzer/%: $(BUILD)/tests/fuzz/%.o $(archives)
+$(BUILD)/tests/fuzzer/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/price.o $(archives)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns)
+	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(PRICED) -fsanitize=fuzzer -o $@ $^ $(archives) $(LIBS_kubedns)
 
 built-tests: all $(unit_tests) $(replays) bench-tools
 .PHONY: built-tests

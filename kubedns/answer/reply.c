@@ -176,6 +176,12 @@ record_once(struct reply *reply, const uint8_t *record, size_t len)
 }
 
 bool
+record_known(struct reply *reply, const uint8_t *bytes, size_t len)
+{
+	return *table_find(reply, bytes, len) != 0;
+}
+
+bool
 record_name_is_new(struct reply *reply, size_t at, size_t len)
 {
 	uint16_t *offset = table_find(reply, reply->w.buf + at, len);

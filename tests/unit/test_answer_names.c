@@ -179,6 +179,22 @@ closest_of_nested_reverse_zones_answers(void **state)
 	bed_expect("98.10.in-addr.arpa.", "A", "NXDOMAIN SOA of 10.in-addr.arpa.");
 }
 
+/* A wildcard tries the name of each endpoint, and two have one. */
+static void
+wildcard_for_endpoints_answers_srv_of_each_name_once(void **state)
+{
+	(void)state;
+	bed_service("db", SERVICE_HEADLESS, NULL, "");
+	bed_slice("db", "db-1", "sql/tcp/5432 more/tcp/1", "10.1.0.1=a 10.1.0.2=a 10.1.0.3=b");
+	bed_publish();
+	bed.config.wildcards = true;
+	bed_ask("*.db.default.svc", "SRV");
+	assert_int_equal(wire_get16(bed.out + 6), 4);
+	assert_int_equal(wire_get16(bed.out + 10), 3);
+	bed_ask("*.db.default.svc", "A");
+	assert_int_equal(wire_get16(bed.out + 6), 3);
+}
+
 /* The Services that have the address come first, in whatever order it was given to them and others. */
 static void
 cluster_ip_that_is_an_endpoint_too_is_the_services(void **state)
@@ -265,6 +281,7 @@ main(void)
 		ROW(external_names_in_a_circle_answer_each_cname_once),
 		ROW(external_name_in_a_reverse_zone_is_answered_in_place),
 		ROW(closest_of_nested_reverse_zones_answers),
+		ROW(wildcard_for_endpoints_answers_srv_of_each_name_once),
 		ROW(cluster_ip_that_is_an_endpoint_too_is_the_services),
 		ROW(address_of_many_endpoints_has_a_ptr_of_each),
 		ROW(host_name_of_many_endpoints_has_all_their_addresses),

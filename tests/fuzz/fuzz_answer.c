@@ -1,0 +1,273 @@
+/*
+ * Queries to a cluster with a little of everything: whatever is asked, the reply can be read to its
+ * end, is no longer than the client takes, and says no record of the answer section twice.
+ *
+ *	input: options; then, with the RAW bit, the whole message, else
+ *	       the type (2 bytes), the name's end (an entry of `names`), labels before it
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/answer/answer.h"
+#include "kubedns/answer/resolve.h"
+#include "kubedns/cluster/store.h"
+#include "lib/rcu.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+	OPTION_RAW = 1,
+	OPTION_TCP = 2,
+	OPTION_WILDCARDS = 4,
+	OPTION_EDNS = 8,
+	OPTION_VERIFIED = 16
+};
+enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
+
+static struct treecache *cache;
+static struct store *volatile store; /* kept in sight of the leak checker */
+static struct answer_config config;
+static struct reverse_zone zones[3];
+
+static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
+	"default.svc.cluster.local.", "web.default.svc.cluster.local.",
+	"_http._tcp.web.default.svc.cluster.local.", "many.default.svc.cluster.local.",
+	"same.default.svc.cluster.local.", "_p0._tcp.same.default.svc.cluster.local.",
+	"host.same.default.svc.cluster.local.", "10-7-0-1.same.default.svc.cluster.local.",
+	"a.default.svc.cluster.local.", "self.default.svc.cluster.local.",
+	"ptr.default.svc.cluster.local.", "out.default.svc.cluster.local.",
+	"9.9.9.10.in-addr.arpa.", "1.0.96.10.in-addr.arpa.", "10.in-addr.arpa.",
+	"default.pod.cluster.local.", "*.default.svc.cluster.local.", "*.svc.cluster.local.",
+	"_p1._udp.*.default.svc.cluster.local.", "*.same.default.svc.cluster.local.",
+	"ns.dns.cluster.local.", "s.fed.svc.cluster.local.", "example.com.", "." };
+enum { NAMES = sizeof names / sizeof names[0] };
+
+static struct object
+named(enum object_kind kind, const char *name)
+{
+	return (struct object){
+		.kind = kind, .namespace = "default", .name = name, .resource_version = "1"
+	};
+}
+
+static struct object_port ports[PORTS];
+
+static void
+add_service(const char *name, enum service_type type, const char *address, unsigned port_count)
+{
+	struct object o = named(OBJECT_SERVICE, name);
+
+	o.service = (struct object_service){ .type = type,
+		.external_name = type == SERVICE_EXTERNALNAME ? address : "",
+		.ports = ports,
+		.port_count = port_count,
+		.addr_count = type == SERVICE_CLUSTERIP };
+	if (type == SERVICE_CLUSTERIP && addr_parse(address, &o.service.addrs[0]) < 0)
+		abort();
+	store_event(store, OBJECT_SERVICE, EVENT_ADDED, &o);
+}
+
+static void
+add_slice(const char *service, unsigned number, unsigned first_port, unsigned port_count,
+    struct object_endpoint *endpoints, unsigned count)
+{
+	char name[64];
+	struct object_slice slice = { .name = name,
+		.service = service,
+		.family = AF_INET,
+		.ports = ports + first_port,
+		.port_count = port_count,
+		.endpoints = endpoints,
+		.endpoint_count = count };
+	struct object o = named(OBJECT_SLICES, name);
+
+	snprintf(name, sizeof name, "%s-%u", service, number);
+	o.slices = &slice;
+	o.slice_count = 1;
+	store_event(store, OBJECT_SLICES, EVENT_ADDED, &o);
+}
+
+/* Endpoints of one host name, of an address in dashes, and of none, in slices that overlap. */
+static void
+add_shared(void)
+{
+	static struct object_endpoint endpoints[SHARED / 10];
+	enum { EACH = SHARED / 10 };
+
+	add_service("same", SERVICE_HEADLESS, NULL, 0);
+	for (unsigned s = 0; s < 10; s++) {
+		for (unsigned i = 0; i < EACH; i++) {
+			unsigned n = s * (EACH - 10) + i;
+			endpoints[i] = (struct object_endpoint){
+				.addr = { AF_INET,
+				    { 10, 7, (uint8_t)(n / 250), (uint8_t)(n % 250) } },
+				.ready = n % 11 != 0,
+				.hostname = n % 7 == 0   ? "10-7-0-1"
+					    : n % 3 != 0 ? "host"
+							 : NULL,
+			};
+		}
+		add_slice("same", s, s % 3, 3, endpoints, EACH);
+	}
+}
+
+static void
+add_owners(void)
+{
+	struct object_endpoint endpoint = { .ready = true };
+	char name[32];
+
+	if (addr_parse("10.9.9.9", &endpoint.addr) < 0)
+		abort();
+	for (unsigned i = 0; i < OWNERS; i++) {
+		snprintf(name, sizeof name, "owner-%u", i);
+		add_service(name, SERVICE_HEADLESS, NULL, 0);
+		add_slice(name, 0, 0, 1, &endpoint, 1);
+	}
+}
+
+static void
+add_zone(struct reverse_zone *zone, const char *address, unsigned bits)
+{
+	if (addr_parse(address, &zone->prefix) < 0)
+		abort();
+	zone->bits = bits;
+	reverse_name_prefix(&zone->prefix, bits, &zone->name);
+}
+
+static void
+make_world(void)
+{
+	static char port_names[PORTS][8];
+	struct answer_context *context =
+	    calloc(1, sizeof *context + sizeof context->federations[0]);
+	struct object o = named(OBJECT_NAMESPACE, "default");
+
+	rcu_join();
+	if (context == NULL || dname_from_text(&config.zone, "cluster.local.") != 0)
+		abort();
+	config.ttl_s = 30;
+	config.negative_ttl_s = 5;
+	strcpy(config.hostname, "pod-1");
+	config.reverse_zones = zones;
+	config.reverse_zone_count = 3;
+	add_zone(&zones[0], "10.0.0.0", 8);
+	add_zone(&zones[1], "10.96.0.0", 16);
+	add_zone(&zones[2], "fd00::", 8);
+	for (unsigned i = 0; i < PORTS; i++) {
+		snprintf(port_names[i], sizeof port_names[i], "p%u", i % 40);
+		ports[i] = (struct object_port){ port_names[i], i % 2 ? "udp" : "tcp",
+			(uint16_t)(80 + i / 2) };
+	}
+	cache = treecache_new(0x9e3779b97f4a7c15);
+	struct store_config store_config = { .records = { .zone = config.zone, .ttl_s = 30 } };
+	store = store_new(cache, &store_config);
+	o.namespace = "";
+	store_event(store, OBJECT_NAMESPACE, EVENT_ADDED, &o);
+	add_service("web", SERVICE_CLUSTERIP, "10.96.0.1", 1);
+	add_service("many", SERVICE_CLUSTERIP, "10.96.0.2", PORTS);
+	add_service("a", SERVICE_EXTERNALNAME, "b.default.svc.cluster.local", 0);
+	add_service("b", SERVICE_EXTERNALNAME, "a.default.svc.cluster.local", 0);
+	add_service("self", SERVICE_EXTERNALNAME, "self.default.svc.cluster.local", 0);
+	add_service("ptr", SERVICE_EXTERNALNAME, "9.9.9.10.in-addr.arpa", 0);
+	add_service("out", SERVICE_EXTERNALNAME, "www.example.net", 0);
+	add_shared();
+	add_owners();
+	context->forwarding = true;
+	context->federation_count = 1;
+	memcpy(context->federations[0].label, "\3fed", 4);
+	if (dname_from_text(&context->federations[0].domain, "fed.example.") != 0)
+		abort();
+	treecache_context(cache, context);
+	treecache_publish(cache, 1, true);
+}
+
+/* The message that the input stands for; its length, at most `max`. */
+static size_t
+write_query(const uint8_t *data, size_t size, uint8_t options, uint8_t *out, size_t max)
+{
+	struct dname name;
+
+	if (options & OPTION_RAW) {
+		memcpy(out, data, size < max ? size : max);
+		return size < max ? size : max;
+	}
+	if (size < 3 || dname_from_text(&name, names[data[2] % NAMES]) != 0)
+		return 0;
+	for (size_t at = 3; at < size;) {
+		size_t len = data[at] % 64;
+		if (len > size - at - 1 || dname_prepend(&name, data + at + 1, len) < 0)
+			break;
+		at += 1 + len;
+	}
+	return query_write(out, max, 1, name.wire, wire_get16(data), CLASS_IN,
+	    options & OPTION_EDNS ? (uint16_t)(512 + 16 * options) : 0);
+}
+
+/* Every record can be read, nothing follows the last, and none of the first of the answer section
+ * comes twice. */
+static void
+judge(const uint8_t *wire, size_t len)
+{
+	static struct record seen[COMPARED_MAX];
+	struct record record;
+	unsigned answers = wire_get16(wire + 6), kept = 0;
+	unsigned records = answers + wire_get16(wire + 8) + wire_get16(wire + 10);
+	size_t at = DNS_HEADER;
+
+	if (wire_get16(wire + 4) == 1) {
+		struct dname name;
+		if (wire_read_name(wire, len, &at, &name) != 0 || len - at < 4)
+			abort();
+		at += 4;
+	}
+	for (unsigned i = 0; i < records; i++) {
+		if (wire_read_record(wire, len, &at, &record) != 0)
+			abort();
+		if (i >= answers || kept == COMPARED_MAX)
+			continue;
+		for (unsigned j = 0; j < kept; j++)
+			if (seen[j].type == record.type && seen[j].rdata_len == record.rdata_len &&
+			    memcmp(seen[j].rdata, record.rdata, record.rdata_len) == 0 &&
+			    dname_equal(seen[j].owner.wire, record.owner.wire))
+				abort();
+		seen[kept++] = record;
+	}
+	if (at != len)
+		abort();
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static uint8_t out[DNS_TCP_MAX], query[DNS_TCP_MAX];
+	struct answer_info info;
+
+	if (cache == NULL)
+		make_world();
+	if (size < 1)
+		return 0;
+	bool tcp = data[0] & OPTION_TCP;
+	config.wildcards = data[0] & OPTION_WILDCARDS;
+	config.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
+	size_t len = write_query(data + 1, size - 1, data[0], query, sizeof query);
+	struct answer_request request = { .config = &config,
+		.query = query,
+		.query_len = len,
+		.out = out,
+		.max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD,
+		.tcp = tcp,
+		.rotation = data[0] * 257u + (uint32_t)size };
+
+	rcu_enter();
+	request.tree = tree_current(cache);
+	enum answer_outcome outcome = answer(&request, &info);
+	rcu_leave();
+	if (outcome == ANSWER_REPLY) {
+		if (info.len > request.max || (!tcp && info.len > info.query.udp_size))
+			abort();
+		judge(out, info.len);
+	}
+	return 0;
+}
