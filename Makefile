@@ -229,7 +229,7 @@ install: all ## install programs, man pages and examples below DESTDIR
 	install -m 755 $(patsubst %,$(BUILD)/bin/%,$(present)) "$(DESTDIR)$(sbindir)"
 	for page in $(wildcard $(patsubst %,%/*.8,$(PROGRAMS))); do \
 		gzip -9nc "$$page" >"$(DESTDIR)$(mandir)/man8/$$(basename "$$page").gz" || exit 1; done
-	install -m 644 README.md LICENSE "$(DESTDIR)$(docdir)"
+	install -m 644 README.md CHANGELOG.md LICENSE docs/*.md "$(DESTDIR)$(docdir)"
 	for d in kubernetes helm prometheus grafana example; do \
 		[ ! -d conf/$$d ] || cp -RL --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done
 .PHONY: install
