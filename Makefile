@@ -216,11 +216,12 @@ bench-report: ## the last results as Markdown and charts
 bench-scale: ## the 5,000-node cluster: memory, first sync, relists, event to answer
 bench-change: ## queries lost over 100 ConfigMap changes, beside kill-and-respawn
 bench-instructions: ## instructions per query against the figures kept in the repository
-bench bench-report bench-scale bench-change bench-instructions:
+bench-hostile: ## what one client loses while another attacks by every known way
+bench bench-report bench-scale bench-change bench-instructions bench-hostile:
 	@$(call deps,build run test bench)
 	@$(again) -s all bench-tools
 	@BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(@:bench-%=%) $(BENCH_ARGS)
-.PHONY: bench bench-report bench-scale bench-change bench-instructions
+.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile
 
 # The suite's own documents and what an operator copies and edits go where Debian puts examples: nothing here is read by a program.
 docdir ?= $(datadir)/doc/kubedns

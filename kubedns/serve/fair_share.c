@@ -33,7 +33,6 @@ struct fair_share {
 	struct udp_socket sockets[UDP_SOCKETS_MAX];
 	size_t socket_count;
 
-	bool active;
 	bool behind;              /* a queue was half full in this window, */
 	int64_t behind_ns;        /* since then: */
 	size_t behind_socket;     /* this one, */
@@ -62,12 +61,6 @@ fair_share_new(struct worker_context *context, const struct udp_socket *sockets,
 	memcpy(fair->sockets, sockets, count * sizeof(*sockets));
 	pthread_mutex_init(&fair->lock, NULL);
 	return fair;
-}
-
-bool
-fair_share_active(const struct fair_share *fair)
-{
-	return fair->active;
 }
 
 static bool
@@ -117,8 +110,8 @@ fair_share_behind(struct fair_share *fair, size_t socket)
 	uint32_t queued = fair->behind ? 0 : half_full(fair, socket);
 	if (queued == 0)
 		return;
-	if (!fair->active) {
-		fair->active = true;
+	if (!fair->context->measuring) {
+		fair->context->measuring = true;
 		fair->quiet = 0;
 		fair->drops = kernel_drops(fair);
 		start_window(fair);
@@ -301,16 +294,16 @@ decide(struct fair_share *fair, bool begins)
 int64_t
 fair_share_turn(struct fair_share *fair)
 {
-	if (!fair->active)
+	if (!fair->context->measuring)
 		return 0;
 	int64_t end_ns = fair->start_ns + window_ns;
 	bool begins = fair->held_count == 0 && stays_behind(fair);
 	if (fair->context->now_ns < end_ns && !begins)
 		return end_ns;
 	decide(fair, begins);
-	fair->active = fair->quiet < QUIET_WINDOWS;
+	fair->context->measuring = fair->quiet < QUIET_WINDOWS;
 	start_window(fair);
-	return fair->active ? fair->start_ns + window_ns : 0;
+	return fair->context->measuring ? fair->start_ns + window_ns : 0;
 }
 
 size_t

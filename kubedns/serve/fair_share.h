@@ -31,13 +31,10 @@ struct fair_share;
 struct fair_share *fair_share_new(
     struct worker_context *context, const struct udp_socket *sockets, size_t count);
 
-/* Whether packets are to be counted. */
-bool fair_share_active(const struct fair_share *fair);
-
 /* The worker did not empty this socket in its turn: looks at the queue. */
 void fair_share_behind(struct fair_share *fair, size_t socket);
 
-/* A batch was received and took so long; to be called while active. */
+/* A batch was received and took so long. This and the next two only while context->measuring. */
 void fair_share_batch(
     struct fair_share *fair, const struct mmsghdr *batch, unsigned count, int64_t took_ns);
 

@@ -312,7 +312,7 @@ serve_batch(struct udp *udp, unsigned index)
 	if (n <= 0)
 		return 0; /* nothing, or an ICMP error from a client's closed port */
 	answer_batch(udp, index, (unsigned)n);
-	if (udp->fair != NULL && fair_share_active(udp->fair))
+	if (context->measuring)
 		fair_share_batch(udp->fair, udp->in, (unsigned)n, context->now_ns - start_ns);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
 		udp->in[i].msg_hdr.msg_namelen = sizeof(udp->in_addr[i]);

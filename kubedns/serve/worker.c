@@ -117,7 +117,7 @@ finish_turn(struct worker *worker)
 	int64_t due_ns = earlier(inflight_turn(worker->inflight), tcp_turn(worker->tcp));
 	due_ns = earlier(due_ns,
 	    worker->relay != NULL ? relay_turn(worker->relay) : forward_turn(worker->forward));
-	if (worker->fair != NULL)
+	if (worker->context.measuring)
 		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
 	udp_flush(worker->udp);
 	if (due_ns == 0 || due_ns - now_ns > HEARTBEAT_MS * INT64_C(1000000))
@@ -156,7 +156,7 @@ loop(struct worker *worker)
 		if (poll(fds, sockets + 1, wait_ms) < 0 && errno != EINTR)
 			log_fatal("poll");
 		worker_time(&worker->context);
-		if (worker->fair != NULL)
+		if (worker->context.measuring)
 			fair_share_idle(worker->fair, worker->context.now_ns - before_ns);
 		if (fds[sockets].revents != 0)
 			take_events(worker);

@@ -22,6 +22,7 @@
 struct worker_context {
 	int epoll;
 	int64_t now_ns;    /* monotonic; read after each wait and after each batch */
+	bool measuring;    /* fair_share.c counts packets */
 	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;

@@ -248,13 +248,13 @@ nobody_is_held_back_while_there_is_room_and_the_heaviest_when_there_is_none(void
 	struct fair_share *fair = fair_share_new(&context, &udp, 1);
 
 	fair_share_behind(fair, 0); /* the queue is empty */
-	assert_false(fair_share_active(fair));
+	assert_false(context.measuring);
 	assert_int_equal(fair_share_turn(fair), 0);
 
 	/* What piled up while the worker had no CPU, and is gone soon, is nobody's fault. */
 	fill(udp.fd, &at);
 	fair_share_behind(fair, 0);
-	assert_true(fair_share_active(fair));
+	assert_true(context.measuring);
 	empty(udp.fd);
 	window(fair, 200, 21);
 	assert_int_equal(fair_share_clients(fair, held), 0);
@@ -281,7 +281,7 @@ nobody_is_held_back_while_there_is_room_and_the_heaviest_when_there_is_none(void
 	assert_int_equal(fair_share_clients(fair, held), 0);
 	for (unsigned i = 0; i < 60; i++)
 		window(fair, 1, 21);
-	assert_false(fair_share_active(fair));
+	assert_false(context.measuring);
 	fair_share_free(fair);
 	close(udp.fd);
 }
