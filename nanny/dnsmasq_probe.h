@@ -19,7 +19,8 @@
 
 struct dnsmasq_probe;
 
-/* Sockets for a dnsmasq at `dnsmasq`; NULL after one log line. Caller frees with dnsmasq_probe_free. */
+/* Sockets for a dnsmasq at `dnsmasq`; NULL after one log line. Caller frees with
+ * dnsmasq_probe_free. */
 struct dnsmasq_probe *dnsmasq_probe_new(const struct server *dnsmasq);
 void dnsmasq_probe_free(struct dnsmasq_probe *probe);
 

@@ -78,7 +78,7 @@ list_forks(pid_t dnsmasq, pid_t *pids, size_t max)
 void
 stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 {
-	pid_t pids[STALE_FORKS_MAX];
+	pid_t pids[STALE_FORKS_MAX] = { 0 };
 	size_t count = list_forks(dnsmasq, pids, STALE_FORKS_MAX);
 	for (size_t i = 0; i < count; i++)
 		watch_fork(tcp, pids[i], true);
@@ -95,7 +95,7 @@ is_near_limit(const struct stale_forks *tcp)
 void
 stale_forks_count(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms)
 {
-	pid_t pids[STALE_FORKS_MAX];
+	pid_t pids[STALE_FORKS_MAX] = { 0 };
 	if (now_ms < tcp->crowd_ms)
 		return;
 	tcp->connections = dnsmasq == 0 ? 0 : list_forks(dnsmasq, pids, STALE_FORKS_MAX);

@@ -5,8 +5,8 @@
  * client's next question: a client whose idle connection closes opens another
  * (RFC 7766 section 6.2.4). One that works on a question answers it first.
  *
- * When connections near dnsmasq's limit, past which it accepts none until one ends, which takes up to
- * 150 s, idle ones are ended too, those of the client with the most first, and of those the one
+ * When connections near dnsmasq's limit, past which it accepts none until one ends (up to 150 s),
+ * idle ones are ended too, those of the client with the most first, and of those the one
  * that has been idle longest, until half of the limit is free. A client that opens connections and
  * asks nothing does not take TCP from the others.
  *

@@ -30,7 +30,8 @@ void stub_hosts_set_servers(struct stub_hosts *names, const struct server *serve
  * Returns the number of known names. */
 size_t stub_hosts_set(struct stub_hosts *names, const char *const *hosts, size_t count);
 
-/* The descriptor to poll for input, and when stub_hosts_run must be called anyway (INT64_MAX: never). */
+/* The descriptor to poll for input, and when stub_hosts_run must be called anyway (INT64_MAX:
+ * never). */
 int stub_hosts_fd(const struct stub_hosts *names);
 int64_t stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms);
 

@@ -1,6 +1,6 @@
 /*
- * Is DNS well? One sentence, and for each thing that is not well what it does to clients and what to
- * do. Pure: a view in, words out.
+ * Is DNS well? One sentence, and for each thing that is not well what it does to clients and what
+ * to do. Pure: a view in, words out.
  *
  * Causes come before symptoms. The table of causes (verdict_causes.c) is in the order of blame: a
  * process that is dead, then what it was told, then whom it asks, then load. The sentence names the

@@ -109,7 +109,7 @@ judge_probe(struct judgement *j, const struct probe *probe)
 	finding_brief(finding, "%s %s", probe->spec.label, causes[probe->cause].says);
 	if (explained)
 		finding_explain(
-		    finding, "This follows from what is named above.", "Nothing of its own.", "");
+		    finding, "This follows from what is named above.", "Mend that first.", "");
 	else
 		finding_explain(finding, causes[probe->cause].meaning, causes[probe->cause].todo,
 		    causes[probe->cause].command);
