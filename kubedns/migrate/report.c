@@ -268,7 +268,7 @@ print_configmap(const struct report *r, FILE *out)
 static const struct {
 	unsigned at;
 	const char *text;
-} manifest_flags[] = { { 9, "--cache-size=1000" }, { 10, "--dns-forward-max=1500" } };
+} manifest_flags[] = { { 9, "--cache-size=1000" }, { 10, "--dns-forward-max=6000" } };
 
 static void
 print_flag(enum program program, const char *flag, FILE *out)

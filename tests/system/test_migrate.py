@@ -132,7 +132,7 @@ def test_the_flags_that_are_replaced_in_the_front_topology_are_where_it_is_said(
     text = yaml.safe_dump({**overlay, "components": ["../components/front"]}).replace("args/9,", "args/12,").replace("args/10,", "args/13,")
     (made / "mine/kustomization.yaml").write_text(text)
     args = {c["name"]: c["args"] for c in render_overlay(made)["spec"]["template"]["spec"]["containers"]}["dnsmasq"]
-    assert "--port=10153" in args and "--dns-forward-max=5000" in args and "--dns-forward-max=1500" not in args
+    assert "--port=10153" in args and "--dns-forward-max=9000" in args and "--dns-forward-max=6000" not in args
 
 
 @needs_helm
