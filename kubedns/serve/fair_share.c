@@ -316,6 +316,23 @@ fair_share_clients(struct fair_share *fair, struct client_share *clients)
 	return count;
 }
 
+char *
+fair_share_notes(struct fair_share *fair, unsigned worker, bool addresses, char *notes)
+{
+	struct client_share held[CLIENT_FILTER_MAX];
+	char text[ADDR_TEXT_MAX];
+	size_t count = fair_share_clients(fair, held);
+	for (size_t i = 0; i < count; i++) {
+		const char *who = addresses ? addr_format(&held[i].addr, text) : "one client";
+		char *more = xasprintf("%sworker %u cannot keep up: %.1f %% of the packets from %s "
+				       "are answered\n",
+		    notes, worker, 100 * held[i].share, who);
+		free(notes);
+		notes = more;
+	}
+	return notes;
+}
+
 void
 fair_share_free(struct fair_share *fair)
 {

@@ -53,6 +53,9 @@ int64_t fair_share_turn(struct fair_share *fair);
  */
 size_t fair_share_clients(struct fair_share *fair, struct client_share *clients);
 
+/* Adds a line for each of them, for people, to `notes`, which it takes; returns the new text. */
+char *fair_share_notes(struct fair_share *fair, unsigned worker, bool addresses, char *notes);
+
 /* NULL is fine. */
 void fair_share_free(struct fair_share *fair);
 

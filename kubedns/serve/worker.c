@@ -470,21 +470,10 @@ workers_stats(const struct workers *workers, struct stats *sum)
 char *
 workers_notes(const struct workers *workers, bool addresses)
 {
-	char *notes = xstrdup(""), addr[ADDR_TEXT_MAX];
-	struct client_share held[CLIENT_FILTER_MAX];
-	for (unsigned w = 0; w < workers->count; w++) {
-		struct fair_share *fair = workers->workers[w]->fair;
-		size_t count = fair != NULL ? fair_share_clients(fair, held) : 0;
-		for (size_t i = 0; i < count; i++) {
-			const char *who =
-			    addresses ? addr_format(&held[i].addr, addr) : "one client";
-			char *more = xasprintf("%sworker %u cannot keep up: %.1f %% of the packets "
-					       "from %s are answered\n",
-			    notes, w, 100 * held[i].share, who);
-			free(notes);
-			notes = more;
-		}
-	}
+	char *notes = xstrdup("");
+	for (unsigned w = 0; w < workers->count; w++)
+		if (workers->workers[w]->fair != NULL)
+			notes = fair_share_notes(workers->workers[w]->fair, w, addresses, notes);
 	return notes;
 }
 
