@@ -93,7 +93,7 @@ const struct flag kubedns_flags[] = {
  * -EINVAL after a line that names the flag, the value and what is accepted --- */
 
 static int
-refuse(const char *flag, const char *value, const char *why)
+refuse_flag(const char *flag, const char *value, const char *why)
 {
 	log_errorx("--%s: \"%s\": %s", flag, value, why);
 	return -EINVAL;
@@ -105,14 +105,14 @@ read_domain(struct options *o)
 	struct dname *zone = &o->answers.zone;
 
 	if (dname_from_text(zone, o->domain) < 0 || zone->len == 1)
-		return refuse("domain", o->domain, "not a DNS name, such as cluster.local");
+		return refuse_flag("domain", o->domain, "not a DNS name, such as cluster.local");
 	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
 		if (!dname_label_ok((const char *)label + 1, *label))
-			return refuse(
+			return refuse_flag(
 			    "domain", o->domain, "labels must be letters, digits and '-'");
 	if (zone->len >
 	    128) /* room for an endpoint, a Service, a namespace and a port in front of it */
-		return refuse("domain", o->domain, "too long: 127 bytes at most");
+		return refuse_flag("domain", o->domain, "too long: 127 bytes at most");
 	dname_lower(zone->wire, zone->len);
 	return 0;
 }
@@ -126,7 +126,7 @@ read_ttl(const char *flag, long value, uint32_t *ttl_s)
 	if (value >= 0 && value <= 3600)
 		return 0;
 	snprintf(text, sizeof text, "%ld", value);
-	return refuse(flag, text, "a number of seconds from 0 to 3600 is needed");
+	return refuse_flag(flag, text, "a number of seconds from 0 to 3600 is needed");
 }
 
 static int
@@ -141,7 +141,7 @@ read_pods(struct options *o)
 			o->answers.pods = (enum pods_mode)i;
 			return 0;
 		}
-	return refuse("pods", o->pods, "must be disabled, insecure or verified");
+	return refuse_flag("pods", o->pods, "must be disabled, insecure or verified");
 }
 
 static int
@@ -149,7 +149,7 @@ read_fair_share(struct options *o)
 {
 	o->fair_share = strcmp(o->fair_share_text, "on") == 0;
 	if (!o->fair_share && strcmp(o->fair_share_text, "off") != 0)
-		return refuse("fair-share", o->fair_share_text, "must be on or off");
+		return refuse_flag("fair-share", o->fair_share_text, "must be on or off");
 	return 0;
 }
 
@@ -168,7 +168,7 @@ read_nameservers(struct options *o)
 		if (to->count == CONF_UPSTREAMS_MAX ||
 		    server_parse(item, 53, &to->servers[to->count], &why) < 0 ||
 		    conf_addr_useless(&to->servers[to->count].addr, &why))
-			rc = refuse("nameservers", item, why);
+			rc = refuse_flag("nameservers", item, why);
 		else
 			to->count++;
 	}
@@ -186,7 +186,7 @@ read_resolver(struct options *o)
 		return 0;
 	if (server_parse(o->resolver_text, 53, &o->resolver, &why) < 0 ||
 	    conf_addr_useless(&o->resolver.addr, &why))
-		return refuse("resolver", o->resolver_text, why);
+		return refuse_flag("resolver", o->resolver_text, why);
 	if (!loop_guard_is(&o->loop_guard, &o->resolver, &why))
 		return 0;
 	log_errorx("--resolver: \"%s\" %s; give the address and port of the dnsmasq behind it",
@@ -204,7 +204,7 @@ read_federations(struct options *o)
 	int rc = conf_federations_parse(
 	    o->federations_text, strlen(o->federations_text), &o->federations, &why);
 	if (rc < 0)
-		refuse("federations", o->federations_text, why);
+		refuse_flag("federations", o->federations_text, why);
 	free(why);
 	return rc;
 }
@@ -260,7 +260,7 @@ read_reverse_cidrs(struct options *o)
 
 	for (size_t i = 0; i < o->reverse_cidrs.count; i++) {
 		if (cidr_parse(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
-			return refuse("reverse-cidrs", o->reverse_cidrs.items[i],
+			return refuse_flag("reverse-cidrs", o->reverse_cidrs.items[i],
 			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
 		add_reverse_zones(&o->answers, &prefix, bits);
 	}
@@ -273,9 +273,9 @@ read_bind_addresses(struct options *o)
 	struct addr addr;
 
 	if (addr_parse(o->healthz_address, &addr) < 0)
-		return refuse("healthz-bind-address", o->healthz_address, "not an address");
+		return refuse_flag("healthz-bind-address", o->healthz_address, "not an address");
 	if (addr_parse(o->address, &o->listen) < 0)
-		return refuse("dns-bind-address", o->address, "not an address");
+		return refuse_flag("dns-bind-address", o->address, "not an address");
 	loop_guard_init(&o->loop_guard, "kubedns", (uint16_t)o->port, &o->listen, 1);
 	/* The Service leads to the program that has the DNS port. */
 	if (o->port == DNS_PORT)
@@ -324,7 +324,8 @@ read_ns_addresses(struct options *o)
 
 	for (size_t i = 0; i < o->ns_addresses.count; i++) {
 		if (addr_parse(o->ns_addresses.items[i], &addr) < 0)
-			return refuse("ns-addresses", o->ns_addresses.items[i], "not an address");
+			return refuse_flag(
+			    "ns-addresses", o->ns_addresses.items[i], "not an address");
 		add_ns_addr(o, &addr);
 	}
 	if (o->ns_addr_count == 0)
@@ -385,7 +386,7 @@ read_namespaces(struct options *o)
 	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
 	for (size_t i = 0; i < o->namespaces.count; i++) {
 		if (!is_namespace(o->namespaces.items[i]))
-			return refuse("namespaces", o->namespaces.items[i],
+			return refuse_flag("namespaces", o->namespaces.items[i],
 			    "not the name of a namespace: small letters, digits and '-'");
 		o->wanted_namespaces[i] = o->namespaces.items[i];
 	}

@@ -72,7 +72,8 @@ add_loop(char **loops, const char *origin, const struct server *server, const ch
 }
 
 static void
-choose(const struct settings *s, const struct server **servers, size_t *count, const char **origin)
+choose_upstreams(
+    const struct settings *s, const struct server **servers, size_t *count, const char **origin)
 {
 	if (s->upstreams.count > 0) {
 		*servers = s->upstreams.servers;
@@ -91,7 +92,7 @@ choose(const struct settings *s, const struct server **servers, size_t *count, c
 
 /* Chooses the upstreams in force; true if they have changed. */
 static bool
-settle(struct settings *s)
+settle_upstreams(struct settings *s)
 {
 	struct server before[CONF_UPSTREAMS_MAX];
 	size_t before_count = s->in_force_count, count;
@@ -100,7 +101,7 @@ settle(struct settings *s)
 	char text[SERVER_TEXT_MAX], *loops = xstrdup("");
 
 	memcpy(before, s->in_force, sizeof before);
-	choose(s, &servers, &count, &origin);
+	choose_upstreams(s, &servers, &count, &origin);
 	s->in_force_count = 0;
 	for (size_t i = 0; i < count && s->in_force_count < CONF_UPSTREAMS_MAX; i++) {
 		if (is_self(s->options, &servers[i], &why))
@@ -201,7 +202,7 @@ settings_poll(struct settings *s, bool force)
 		read_resolv(s, &set);
 		confdir_set_free(&set);
 	}
-	changed |= settle(s);
+	changed |= settle_upstreams(s);
 	if (changed)
 		s->changed_s = time(NULL);
 	return changed;
@@ -220,7 +221,7 @@ settings_config_map(struct settings *s, const struct object *config_map)
 		changed |= found == NULL ? apply_key(s, k, NULL, 0, NULL)
 					 : apply_key(s, k, found->value, found->len, NULL);
 	}
-	changed |= settle(s);
+	changed |= settle_upstreams(s);
 	if (changed)
 		s->changed_s = time(NULL);
 	return changed;

@@ -65,7 +65,7 @@ port_parse(const char *text)
 }
 
 static int
-refuse(const char **why, const char *reason)
+refuse_server(const char **why, const char *reason)
 {
 	if (why != NULL)
 		*why = reason;
@@ -113,22 +113,22 @@ server_parse(const char *text, uint16_t default_port, struct server *server, con
 	struct server parsed = { .port = default_port };
 
 	if (strstr(text, "://") != NULL)
-		return refuse(why,
+		return refuse_server(why,
 		    "a URL, but servers are asked over plain UDP and TCP: write ADDRESS or "
 		    "ADDRESS:PORT");
 	if (strchr(text, '#') != NULL)
-		return refuse(why, "the port stands behind ':', as in 10.0.0.1:5353");
+		return refuse_server(why, "the port stands behind ':', as in 10.0.0.1:5353");
 	const char *reason = server_split(text, host, &port);
 	if (reason != NULL)
-		return refuse(why, reason);
+		return refuse_server(why, reason);
 	if (addr_parse(host, &parsed.addr) < 0)
-		return refuse(why, "not an address");
+		return refuse_server(why, "not an address");
 	if (*text == '[' && parsed.addr.family != AF_INET6)
-		return refuse(why, "brackets are for IPv6 addresses");
+		return refuse_server(why, "brackets are for IPv6 addresses");
 	if (port != NULL) {
 		parsed.port = port_parse(port);
 		if (parsed.port == 0)
-			return refuse(why, "port out of range");
+			return refuse_server(why, "port out of range");
 	}
 	*server = parsed;
 	return 0;

@@ -137,7 +137,8 @@ start_time(void)
 }
 
 static void
-one(struct metrics *m, const char *name, enum metric_type type, const char *help, double value)
+single_value(
+    struct metrics *m, const char *name, enum metric_type type, const char *help, double value)
 {
 	metrics_family(m, name, type, help);
 	metrics_value(m, value, NULL);
@@ -151,22 +152,23 @@ metrics_process(struct metrics *m, const char *build_info_name)
 
 	memory_bytes(&virtual, &resident);
 	getrlimit(RLIMIT_NOFILE, &files);
-	one(m, "process_cpu_seconds_total", METRIC_COUNTER,
+	single_value(m, "process_cpu_seconds_total", METRIC_COUNTER,
 	    "User and system CPU time spent, in seconds.", cpu_seconds());
-	one(m, "process_resident_memory_bytes", METRIC_GAUGE, "Resident memory.", resident);
-	one(m, "process_virtual_memory_bytes", METRIC_GAUGE, "Virtual memory.", virtual);
+	single_value(
+	    m, "process_resident_memory_bytes", METRIC_GAUGE, "Resident memory.", resident);
+	single_value(m, "process_virtual_memory_bytes", METRIC_GAUGE, "Virtual memory.", virtual);
 	process_container_memory(&used, &limit);
 	if (limit > 0) {
-		one(m, "process_container_memory_bytes", METRIC_GAUGE,
+		single_value(m, "process_container_memory_bytes", METRIC_GAUGE,
 		    "Memory of the container, the kernel's for its sockets included.", used);
-		one(m, "process_container_memory_limit_bytes", METRIC_GAUGE,
+		single_value(m, "process_container_memory_limit_bytes", METRIC_GAUGE,
 		    "Where the kernel ends a process of the container.", limit);
 	}
-	one(m, "process_open_fds", METRIC_GAUGE, "Open file descriptors.", open_files());
-	one(m, "process_max_fds", METRIC_GAUGE, "File descriptors that may be open.",
+	single_value(m, "process_open_fds", METRIC_GAUGE, "Open file descriptors.", open_files());
+	single_value(m, "process_max_fds", METRIC_GAUGE, "File descriptors that may be open.",
 	    (double)files.rlim_cur);
-	one(m, "process_start_time_seconds", METRIC_GAUGE, "When the process started, Unix time.",
-	    start_time());
+	single_value(m, "process_start_time_seconds", METRIC_GAUGE,
+	    "When the process started, Unix time.", start_time());
 	metrics_family(m, build_info_name, METRIC_GAUGE, "Always 1; the label tells the version.");
 	metrics_value(m, 1, "version", VERSION, NULL);
 }

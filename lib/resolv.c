@@ -11,7 +11,7 @@ is_blank(char c)
 }
 
 static void
-add(struct resolv *resolv, const char *text, size_t len)
+add_nameserver(struct resolv *resolv, const char *text, size_t len)
 {
 	char copy[ADDR_TEXT_MAX + 1];
 	struct server server = { .port = 53 };
@@ -51,7 +51,7 @@ parse_line(struct resolv *resolv, const char *line, size_t len)
 	while (end < len && !is_blank(line[end]) && line[end] != '#' && line[end] != ';')
 		end++;
 	if (end > at)
-		add(resolv, line + at, end - at);
+		add_nameserver(resolv, line + at, end - at);
 }
 
 void

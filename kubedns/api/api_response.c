@@ -18,7 +18,7 @@ enum {
 };
 
 static void
-malformed(struct api_stream *s, const char *why)
+set_malformed(struct api_stream *s, const char *why)
 {
 	s->malformed = true;
 	free(s->why);
@@ -44,15 +44,15 @@ string_at(struct json_object *json, const char *first, const char *second, const
 }
 
 static struct json_object *
-parse(struct api_stream *s, const char *bytes, size_t len)
+parse_object(struct api_stream *s, const char *bytes, size_t len)
 {
 	json_tokener_reset(s->tokener);
 	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
 	if (!json || json_tokener_get_parse_end(s->tokener) != len ||
 	    !json_object_is_type(json, json_type_object)) {
 		enum json_tokener_error error = json_tokener_get_error(s->tokener);
-		malformed(s, error == json_tokener_success ? "not a JSON object"
-							   : json_tokener_error_desc(error));
+		set_malformed(s, error == json_tokener_success ? "not a JSON object"
+							       : json_tokener_error_desc(error));
 		json_object_put(json);
 		return NULL;
 	}
@@ -61,7 +61,7 @@ parse(struct api_stream *s, const char *bytes, size_t len)
 
 /* Room for an object of `len` bytes to be trimmed into. */
 static char *
-room(struct watch *w, size_t len)
+room_for_pruned(struct watch *w, size_t len)
 {
 	if (len <= w->out_max && (w->out_max <= OUT_KEEP || len > OUT_KEEP))
 		return w->out;
@@ -106,7 +106,7 @@ hand_on(struct api_stream *s, struct json_object *json, enum event_type type)
 	if (error || object.kind != s->resource->object) {
 		if (error == 0)
 			object_clear(&object);
-		malformed(s, "an object of another kind");
+		set_malformed(s, "an object of another kind");
 		return -EBADMSG;
 	}
 	if (in_namespaces(s->watch, &object) && s->wanted)
@@ -120,18 +120,18 @@ list_item(void *arg, const char *bytes, size_t len)
 {
 	struct api_stream *s = arg;
 	if (!s->kind_seen) {
-		malformed(s, "a list that does not say what it is");
+		set_malformed(s, "a list that does not say what it is");
 		return -EBADMSG;
 	}
 	if (reflector_phase(s->reflector) == REFLECTOR_PROBE)
 		return 0;
-	char *out = room(s->watch, len);
+	char *out = room_for_pruned(s->watch, len);
 	size_t trimmed = json_prune_object(s->keep, bytes, len, out);
 	if (!trimmed) {
-		malformed(s, "a malformed object");
+		set_malformed(s, "a malformed object");
 		return -EBADMSG;
 	}
-	struct json_object *json = parse(s, out, trimmed);
+	struct json_object *json = parse_object(s, out, trimmed);
 	if (!json)
 		return -EBADMSG;
 	int error = hand_on(s, json, EVENT_ADDED);
@@ -155,7 +155,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 		    "not a %s but a %.*s", s->resource->list_kind, len < 66 ? (int)len : 66, bytes);
 		return -EBADMSG;
 	}
-	struct json_object *json = parse(s, bytes, len);
+	struct json_object *json = parse_object(s, bytes, len);
 	if (!json)
 		return -EBADMSG;
 	reflector_page(s->reflector, string_at(json, "resourceVersion", NULL, NULL),
@@ -214,7 +214,7 @@ event_object(struct api_stream *s, struct json_object *json, enum api_event type
 	if (type == API_EVENT_BOOKMARK) {
 		const char *kind = string_at(json, "kind", NULL, NULL);
 		if (kind && strcmp(kind, s->resource->kind) != 0) {
-			malformed(s, "a bookmark of another kind");
+			set_malformed(s, "a bookmark of another kind");
 			return -EBADMSG;
 		}
 		mark = string_at(json, "metadata", "annotations", "k8s.io/initial-events-end");
@@ -239,20 +239,20 @@ watch_item(void *arg, const char *bytes, size_t len)
 {
 	struct api_stream *s = arg;
 	struct json_prune_event event;
-	if (json_prune_event(s->keep, bytes, len, room(s->watch, len), &event) != 0) {
-		malformed(s, "a malformed event");
+	if (json_prune_event(s->keep, bytes, len, room_for_pruned(s->watch, len), &event) != 0) {
+		set_malformed(s, "a malformed event");
 		return -EBADMSG;
 	}
 	enum api_event type = 0;
 	while (type < API_EVENT_COUNT && strcmp(event.type, api_event_names[type]) != 0)
 		type++;
 	if (type == API_EVENT_COUNT) {
-		malformed(s, "an event of an unknown type");
+		set_malformed(s, "an event of an unknown type");
 		return -EBADMSG;
 	}
 	s->last_event = clock_wall_s();
 	s->events[type]++;
-	struct json_object *json = parse(s, event.object, event.object_len);
+	struct json_object *json = parse_object(s, event.object, event.object_len);
 	if (!json)
 		return -EBADMSG;
 	int error = type == API_EVENT_ERROR ? event_error(s, json) : event_object(s, json, type);
@@ -282,7 +282,7 @@ api_response_begin(struct api_stream *s)
 
 /* Of an answer that is no 200: as much as a Status has. */
 static void
-keep(struct api_stream *s, const char *bytes, size_t len)
+keep_body(struct api_stream *s, const char *bytes, size_t len)
 {
 	size_t more =
 	    len < API_STREAM_BODY_MAX - s->body_len ? len : API_STREAM_BODY_MAX - s->body_len;
@@ -296,12 +296,12 @@ int
 api_response_take(struct api_stream *s, const char *bytes, size_t len)
 {
 	if (s->status != 200) {
-		keep(s, bytes, len);
+		keep_body(s, bytes, len);
 		return 0;
 	}
 	int error = framer_feed(&s->framer, bytes, len);
 	if (error && error != -ECANCELED && !s->malformed)
-		malformed(s, s->framer.why);
+		set_malformed(s, s->framer.why);
 	return error;
 }
 
@@ -312,7 +312,7 @@ read_kept(struct api_stream *s)
 	if (!s->body || *s->body != '{')
 		return;
 	bool was = s->malformed;
-	struct json_object *json = parse(s, s->body, strlen(s->body));
+	struct json_object *json = parse_object(s, s->body, strlen(s->body));
 	s->malformed = was;
 	if (json) {
 		read_status(s, json);
@@ -326,7 +326,7 @@ api_response_end(struct api_stream *s, bool whole)
 {
 	if (s->status == 200 && !s->malformed && !s->error_code && framer_end(&s->framer) != 0 &&
 	    whole)
-		malformed(s, s->framer.why);
+		set_malformed(s, s->framer.why);
 	framer_clear(&s->framer);
 	if (s->status && s->status != 200)
 		read_kept(s);

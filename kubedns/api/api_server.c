@@ -56,7 +56,7 @@ api_server_expand(const char *text)
 
 /* A part of a URL in fresh memory, or NULL. */
 static char *
-part(CURLU *u, CURLUPart which, unsigned flags)
+url_part(CURLU *u, CURLUPart which, unsigned flags)
 {
 	char *value = NULL, *copy = NULL;
 	if (curl_url_get(u, which, &value, flags) == CURLUE_OK)
@@ -72,8 +72,8 @@ part(CURLU *u, CURLUPart which, unsigned flags)
 static void
 verify_as(struct api_server *c, CURLU *u, const char *name)
 {
-	char *host = part(u, CURLUPART_HOST, 0),
-	     *port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+	char *host = url_part(u, CURLUPART_HOST, 0),
+	     *port = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 	if (host && port && curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK) {
 		c->connect_to = xasprintf("%s:%s:%s:%s", name, port, host, port);
 		c->host = xasprintf("Host: %s:%s", host, port);
@@ -89,8 +89,8 @@ set_url(struct api_server *c, const char *url, const char *tls_server_name)
 	CURLU *u = curl_url();
 	int error = -EINVAL;
 	CURLUcode code = curl_url_set(u, CURLUPART_URL, url, 0);
-	char *scheme = part(u, CURLUPART_SCHEME, 0), *user = part(u, CURLUPART_USER, 0);
-	char *query = part(u, CURLUPART_QUERY, 0);
+	char *scheme = url_part(u, CURLUPART_SCHEME, 0), *user = url_part(u, CURLUPART_USER, 0);
+	char *query = url_part(u, CURLUPART_QUERY, 0);
 	if (code != CURLUE_OK || !scheme ||
 	    (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
 		log_errorx("%s: \"%s\": not a URL such as https://HOST:PORT", c->origin, url);
@@ -103,10 +103,10 @@ set_url(struct api_server *c, const char *url, const char *tls_server_name)
 	}
 	c->https = strcmp(scheme, "https") == 0;
 	curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0);
-	c->shown_url = part(u, CURLUPART_URL, 0);
+	c->shown_url = url_part(u, CURLUPART_URL, 0);
 	if (given(tls_server_name) && c->https)
 		verify_as(c, u, tls_server_name);
-	c->url = part(u, CURLUPART_URL, 0);
+	c->url = url_part(u, CURLUPART_URL, 0);
 	for (char *s = c->url; s && *s && s[strlen(s) - 1] == '/';)
 		s[strlen(s) - 1] = '\0';
 	for (char *s = c->shown_url; s && *s && s[strlen(s) - 1] == '/';)
@@ -335,7 +335,7 @@ api_server_needs(const struct api_server *c, struct sandbox *s)
 	CURLU *u = curl_url();
 	char *port = NULL;
 	if (curl_url_set(u, CURLUPART_URL, c->url, 0) == CURLUE_OK)
-		port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+		port = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 	if (!port || has_proxy(c))
 		sandbox_connect_any(s);
 	else

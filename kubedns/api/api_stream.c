@@ -41,7 +41,7 @@ count_request(struct api_stream *s)
 }
 
 static void
-solved(struct api_stream *s)
+clear_problem(struct api_stream *s)
 {
 	struct watch *w = s->watch;
 	if (w->server_problem)
@@ -109,7 +109,7 @@ wake_others(const struct api_stream *s)
 
 /* The status line and all headers are there. */
 static void
-answered(struct api_stream *s)
+headers_arrived(struct api_stream *s)
 {
 	long status = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -136,7 +136,7 @@ static size_t
 on_header(char *line, size_t size, size_t count, void *arg)
 {
 	if (size * count <= 2 && (*line == '\r' || *line == '\n'))
-		answered(arg);
+		headers_arrived(arg);
 	return size * count;
 }
 
@@ -150,12 +150,12 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 		reflector_progress(s->reflector, clock_mono_ms());
 	int error = api_response_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
-		solved(s);
+		clear_problem(s);
 	return error ? CURL_WRITEFUNC_ERROR : len;
 }
 
 static void
-forget_request(struct api_stream *s)
+clear_request(struct api_stream *s)
 {
 	api_response_forget(s);
 	s->status = 0;
@@ -171,7 +171,7 @@ api_stream_start(struct api_stream *s, int64_t now_ms)
 	const char *verb = NULL;
 	char *query = reflector_query(s->reflector, now_ms, &verb);
 	char *url = xasprintf("%s%s?%s%s", w->server.url, s->place, query, s->selector);
-	forget_request(s);
+	clear_request(s);
 	s->verb = *verb == 'w' ? API_VERB_WATCH : API_VERB_LIST;
 	curl_easy_reset(s->easy);
 	curl_easy_setopt(s->easy, CURLOPT_URL, url);
@@ -195,7 +195,7 @@ api_stream_start(struct api_stream *s, int64_t now_ms)
 
 /* What is wrong with this resource; said when it is new. */
 static void
-own_problem(struct api_stream *s, char *text)
+set_own_problem(struct api_stream *s, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
 		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->resource->name, text);
@@ -209,7 +209,7 @@ own_problem(struct api_stream *s, char *text)
  * others at each attempt, as where a reset is noticed.
  */
 static void
-server_problem(struct api_stream *s, CURLcode code)
+set_server_problem(struct api_stream *s, CURLcode code)
 {
 	struct watch *w = s->watch;
 	free(s->problem);
@@ -222,7 +222,7 @@ server_problem(struct api_stream *s, CURLcode code)
 
 /* What a request that is over leaves to be said. */
 static void
-report(struct api_stream *s, CURLcode code, bool clean)
+report_end(struct api_stream *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
 	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
@@ -232,20 +232,20 @@ report(struct api_stream *s, CURLcode code, bool clean)
 		log_info(
 		    "%s: %s", s->resource->name, s->why && *s->why ? s->why : "version expired");
 	else if (s->status && s->status != 200)
-		own_problem(s, api_error_status(s));
+		set_own_problem(s, api_error_status(s));
 	else if (s->error_code)
 		log_info("%s: watch ended by the server: %d %s", s->resource->name, s->error_code,
 		    s->why);
 	else if (s->malformed)
-		own_problem(
+		set_own_problem(
 		    s, xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
 			   s->verb == API_VERB_WATCH ? "watch" : "list", s->why));
 	else if (code == CURLE_OPERATION_TIMEDOUT && s->reached)
-		own_problem(s, xstrdup(s->curl_error));
+		set_own_problem(s, xstrdup(s->curl_error));
 	else if (code != CURLE_OK)
-		server_problem(s, code);
+		set_server_problem(s, code);
 	else if (clean)
-		solved(s);
+		clear_problem(s);
 }
 
 void
@@ -273,7 +273,7 @@ api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
 	};
 	if (end.unreached)
 		server_is_away(w, now_ms);
-	report(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
+	report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
 		api_stream_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by list", s->resource->name,

@@ -24,7 +24,7 @@ framer_clear(struct framer *f)
 }
 
 static int
-broken(struct framer *f, int error, const char *why)
+set_broken(struct framer *f, int error, const char *why)
 {
 	f->state = FRAMER_BROKEN;
 	f->why = why;
@@ -32,12 +32,12 @@ broken(struct framer *f, int error, const char *why)
 }
 
 static int
-hold(struct framer *f, const char *bytes, size_t len)
+hold_bytes(struct framer *f, const char *bytes, size_t len)
 {
 	if (f->discard)
 		return 0;
 	if (len > f->item_max - f->held_len)
-		return broken(f, -EMSGSIZE, "an object is larger than 8 MiB");
+		return set_broken(f, -EMSGSIZE, "an object is larger than 8 MiB");
 	if (f->held_len + len > f->held_max) {
 		size_t max = f->held_max ? f->held_max : HELD_MIN;
 		while (max < f->held_len + len)
@@ -88,7 +88,7 @@ value_done(struct framer *f, const char *bytes, size_t len)
 	case FRAMER_VALUE:
 		f->state = FRAMER_AFTER_VALUE;
 		if (strcmp(f->key, "items") == 0 && (len != 4 || memcmp(bytes, "null", 4) != 0))
-			return broken(f, -EBADMSG, "items is no array");
+			return set_broken(f, -EBADMSG, "items is no array");
 		return f->discard || strcmp(f->key, "items") == 0
 			   ? 0
 			   : f->sink.head(f->sink.arg, f->key, bytes, len);
@@ -107,17 +107,17 @@ value_read(struct framer *f, const char *p, const char *end, int *error)
 	bool nested = f->opener == '{' || f->opener == '[';
 	const char *stop = nested ? jsonscan_nested(&f->scan, p, end) : plain_end(f, p, end);
 	if (!stop) {
-		*error = hold(f, p, (size_t)(end - p));
+		*error = hold_bytes(f, p, (size_t)(end - p));
 		return end;
 	}
 	const char *bytes = p;
 	size_t len = (size_t)(stop - p);
 	if (f->held_len) {
-		*error = hold(f, p, len);
+		*error = hold_bytes(f, p, len);
 		bytes = f->held;
 		len = f->held_len;
 	} else if (len > f->item_max && !f->discard) {
-		*error = broken(f, -EMSGSIZE, "an object is larger than 8 MiB");
+		*error = set_broken(f, -EMSGSIZE, "an object is larger than 8 MiB");
 	}
 	f->opener = 0;
 	f->held_len = 0;
@@ -144,7 +144,7 @@ between(struct framer *f, char c)
 	switch (f->state) {
 	case FRAMER_START:
 		if (c != '{')
-			return broken(f, -EBADMSG, c == '<' ? "not JSON but HTML" : "not JSON");
+			return set_broken(f, -EBADMSG, c == '<' ? "not JSON but HTML" : "not JSON");
 		if (f->form == FRAMER_EVENTS)
 			return 1;
 		f->state = FRAMER_FIRST_KEY;
@@ -155,10 +155,10 @@ between(struct framer *f, char c)
 			f->state = FRAMER_END;
 			return 0;
 		}
-		return c == '"' ? 1 : broken(f, -EBADMSG, "malformed list");
+		return c == '"' ? 1 : set_broken(f, -EBADMSG, "malformed list");
 	case FRAMER_COLON:
 		f->state = FRAMER_VALUE;
-		return c == ':' ? 0 : broken(f, -EBADMSG, "malformed list");
+		return c == ':' ? 0 : set_broken(f, -EBADMSG, "malformed list");
 	case FRAMER_VALUE:
 		if (c != '[' || strcmp(f->key, "items") != 0)
 			return 1;
@@ -166,19 +166,19 @@ between(struct framer *f, char c)
 		return 0;
 	case FRAMER_AFTER_VALUE:
 		f->state = c == ',' ? FRAMER_KEY : FRAMER_END;
-		return c == ',' || c == '}' ? 0 : broken(f, -EBADMSG, "malformed list");
+		return c == ',' || c == '}' ? 0 : set_broken(f, -EBADMSG, "malformed list");
 	case FRAMER_FIRST_ITEM:
 	case FRAMER_ITEM:
 		if (c == ']' && f->state == FRAMER_FIRST_ITEM) {
 			f->state = FRAMER_AFTER_VALUE;
 			return 0;
 		}
-		return c == '{' ? 1 : broken(f, -EBADMSG, "an item is no object");
+		return c == '{' ? 1 : set_broken(f, -EBADMSG, "an item is no object");
 	case FRAMER_AFTER_ITEM:
 		f->state = c == ',' ? FRAMER_ITEM : FRAMER_AFTER_VALUE;
-		return c == ',' || c == ']' ? 0 : broken(f, -EBADMSG, "malformed list");
+		return c == ',' || c == ']' ? 0 : set_broken(f, -EBADMSG, "malformed list");
 	default:
-		return broken(f, -EBADMSG, "bytes after the end of the list");
+		return set_broken(f, -EBADMSG, "bytes after the end of the list");
 	}
 }
 
@@ -214,8 +214,9 @@ framer_end(struct framer *f)
 	if (f->state == FRAMER_BROKEN)
 		return -EBADMSG;
 	if (f->form == FRAMER_EVENTS)
-		return f->opener ? broken(f, -EBADMSG, "ended inside an event") : 0;
+		return f->opener ? set_broken(f, -EBADMSG, "ended inside an event") : 0;
 	if (f->state == FRAMER_END)
 		return 0;
-	return broken(f, -EBADMSG, f->state == FRAMER_START ? "empty" : "ended inside the list");
+	return set_broken(
+	    f, -EBADMSG, f->state == FRAMER_START ? "empty" : "ended inside the list");
 }

@@ -70,7 +70,7 @@ bad:
 }
 
 static struct json_object *
-member(struct json_object *json, const char *name)
+json_member(struct json_object *json, const char *name)
 {
 	struct json_object *value = NULL;
 	if (json_object_is_type(json, json_type_object))
@@ -80,9 +80,9 @@ member(struct json_object *json, const char *name)
 
 /* A string member in fresh memory; NULL when it is missing, null or empty. */
 static char *
-text(struct reader *r, struct json_object *json, const char *name)
+string_member(struct reader *r, struct json_object *json, const char *name)
 {
-	struct json_object *value = member(json, name);
+	struct json_object *value = json_member(json, name);
 	if (!value)
 		return NULL;
 	if (!json_object_is_type(value, json_type_string)) {
@@ -96,7 +96,7 @@ text(struct reader *r, struct json_object *json, const char *name)
 }
 
 static char *
-beside(const char *file, const char *path)
+path_beside(const char *file, const char *path)
 {
 	const char *slash = strrchr(file, '/');
 	if (*path == '/' || !slash)
@@ -107,8 +107,8 @@ beside(const char *file, const char *path)
 static char *
 path_text(struct reader *r, struct json_object *json, const char *name)
 {
-	char *written = text(r, json, name);
-	char *path = written ? beside(r->path, written) : NULL;
+	char *written = string_member(r, json, name);
+	char *path = written ? path_beside(r->path, written) : NULL;
 	free(written);
 	return path;
 }
@@ -119,7 +119,7 @@ read_file(
     struct reader *r, struct json_object *json, const char *name, struct kubeconfig_file *file)
 {
 	char *key = xasprintf("%s-data", name);
-	char *encoded = text(r, json, key);
+	char *encoded = string_member(r, json, key);
 	if (encoded) {
 		file->data = kubeconfig_base64(encoded, &file->len);
 		if (!file->data)
@@ -135,19 +135,19 @@ read_file(
 
 /* The value under `what` of the entry named `name` in `list`; a complaint and NULL without it. */
 static struct json_object *
-entry(struct reader *r, struct json_object *config, const char *list, const char *what,
+named_entry(struct reader *r, struct json_object *config, const char *list, const char *what,
     const char *name)
 {
-	struct json_object *items = member(config, list);
+	struct json_object *items = json_member(config, list);
 	size_t count =
 	    json_object_is_type(items, json_type_array) ? json_object_array_length(items) : 0;
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *item = json_object_array_get_idx(items, i),
-				   *own = member(item, "name");
+				   *own = json_member(item, "name");
 		if (!json_object_is_type(own, json_type_string) ||
 		    strcmp(json_object_get_string(own), name) != 0)
 			continue;
-		struct json_object *value = member(item, what);
+		struct json_object *value = json_member(item, what);
 		if (!json_object_is_type(value, json_type_object))
 			complain(r, "%s \"%s\": has no %s", list, name, what);
 		return value;
@@ -160,12 +160,12 @@ static void
 read_cluster(struct reader *r, struct json_object *cluster)
 {
 	struct kubeconfig *c = r->config;
-	struct json_object *insecure = member(cluster, "insecure-skip-tls-verify");
-	c->server = text(r, cluster, "server");
+	struct json_object *insecure = json_member(cluster, "insecure-skip-tls-verify");
+	c->server = string_member(r, cluster, "server");
 	if (!c->server)
 		complain(r, "cluster: server is missing");
-	c->tls_server_name = text(r, cluster, "tls-server-name");
-	c->proxy_url = text(r, cluster, "proxy-url");
+	c->tls_server_name = string_member(r, cluster, "tls-server-name");
+	c->proxy_url = string_member(r, cluster, "proxy-url");
 	if (insecure && !json_object_is_type(insecure, json_type_boolean))
 		complain(r, "insecure-skip-tls-verify: not a boolean");
 	c->insecure =
@@ -192,10 +192,10 @@ read_user(struct reader *r, struct json_object *user)
 	};
 	struct kubeconfig *c = r->config;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
-		if (member(user, refused[i]))
+		if (json_member(user, refused[i]))
 			complain(r, "user: %s: %s", refused[i], reasons[i]);
 	}
-	c->token = text(r, user, "token");
+	c->token = string_member(r, user, "token");
 	c->token_file = path_text(r, user, "tokenFile");
 	read_file(r, user, "client-certificate", &c->cert);
 	read_file(r, user, "client-key", &c->key);
@@ -212,20 +212,21 @@ read_config(void *arg, struct json_object *json, const char *kind_hint, unsigned
 	(void)line;
 	if (r->documents++)
 		return;
-	char *current = text(r, json, "current-context");
+	char *current = string_member(r, json, "current-context");
 	if (!current) {
 		complain(r, "current-context is missing: set one with kubectl config use-context");
 		return;
 	}
 	r->config->context = current;
-	struct json_object *context = entry(r, json, "contexts", "context", current);
-	char *cluster = text(r, context, "cluster"), *user = text(r, context, "user");
+	struct json_object *context = named_entry(r, json, "contexts", "context", current);
+	char *cluster = string_member(r, context, "cluster"),
+	     *user = string_member(r, context, "user");
 	if (context && !cluster)
 		complain(r, "context \"%s\": names no cluster", current);
 	if (cluster)
-		read_cluster(r, entry(r, json, "clusters", "cluster", cluster));
+		read_cluster(r, named_entry(r, json, "clusters", "cluster", cluster));
 	if (user)
-		read_user(r, entry(r, json, "users", "user", user));
+		read_user(r, named_entry(r, json, "users", "user", user));
 	free(cluster);
 	free(user);
 }

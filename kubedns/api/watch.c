@@ -70,7 +70,7 @@ select_by(struct api_stream *s, const char *parameter, const char *prefix, const
 }
 
 static void
-within(struct api_stream *s, const char *namespace)
+select_namespace(struct api_stream *s, const char *namespace)
 {
 	char *escaped = percent_encode(namespace);
 	free(s->place);
@@ -81,7 +81,7 @@ within(struct api_stream *s, const char *namespace)
 
 /* What the configuration asks for: which resources, and which of their objects. */
 static void
-choose(struct watch *w, const struct watch_config *config)
+choose_resources(struct watch *w, const struct watch_config *config)
 {
 	struct api_stream *streams = w->streams;
 	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
@@ -96,7 +96,7 @@ choose(struct watch *w, const struct watch_config *config)
 		    &streams[API_SLICES], "labelSelector", "", config->endpointslice_selector);
 	if (given(config->config_map)) {
 		const char *ns = config->config_map_namespace;
-		within(&streams[API_CONFIGMAPS], given(ns) ? ns : "kube-system");
+		select_namespace(&streams[API_CONFIGMAPS], given(ns) ? ns : "kube-system");
 		select_by(&streams[API_CONFIGMAPS], "fieldSelector",
 		    "metadata.name=", config->config_map);
 	}
@@ -105,7 +105,7 @@ choose(struct watch *w, const struct watch_config *config)
 	if (w->namespaces && w->namespaces[0] && !w->namespaces[1]) {
 		for (unsigned i = 0; i < API_COUNT; i++) {
 			if (api_resources[i].namespaced && i != API_CONFIGMAPS)
-				within(&streams[i], w->namespaces[0]);
+				select_namespace(&streams[i], w->namespaces[0]);
 		}
 		select_by(
 		    &streams[API_NAMESPACES], "fieldSelector", "metadata.name=", w->namespaces[0]);
@@ -147,7 +147,7 @@ watch_new(const struct watch_config *config, event_sink sink, void *arg)
 	for (unsigned i = 0; i < API_COUNT; i++)
 		api_stream_init(&w->streams[i], w, i);
 	if (!w->no_api) {
-		choose(w, config);
+		choose_resources(w, config);
 		log_info("api %s (%s)", w->server.shown_url, w->server.origin);
 	}
 	return w;
@@ -301,7 +301,7 @@ choose_endpoints(struct watch *w)
 }
 
 static bool
-settled(const struct api_stream *s, int64_t now)
+is_settled(const struct api_stream *s, int64_t now)
 {
 	int64_t denied_ms = reflector_denied_since_ms(s->reflector);
 	return !s->wanted || reflector_synced(s->reflector) ||
@@ -309,7 +309,7 @@ settled(const struct api_stream *s, int64_t now)
 }
 
 static void
-look_ready(struct watch *w, int64_t now)
+check_ready(struct watch *w, int64_t now)
 {
 	const struct api_stream *s = w->streams;
 	if (w->ready || w->no_api)
@@ -322,7 +322,7 @@ look_ready(struct watch *w, int64_t now)
 		w->required_ms = now;
 	bool all = true;
 	for (unsigned i = API_NAMESPACES; i < API_COUNT; i++)
-		all = all && settled(&s[i], now);
+		all = all && is_settled(&s[i], now);
 	/* One that neither comes nor is refused does not hold up the cluster's DNS for ever. */
 	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
 }
@@ -386,7 +386,7 @@ watch_run(struct watch *w)
 	}
 	if (started)
 		curl_multi_perform(w->multi, &running);
-	look_ready(w, now);
+	check_ready(w, now);
 	return w->emitted;
 }
 
