@@ -9,7 +9,7 @@
 static int
 add_federation(struct conf_federations *federations, const char *item, char **why)
 {
-	struct conf_federation f;
+	struct conf_federation f = { 0 }; /* settings are compared as bytes */
 	char name[CONF_HOST_MAX];
 	const char *reason, *equals = strchr(item, '=');
 	if (equals == NULL)
