@@ -85,7 +85,7 @@ send_on(const struct tree *tree, struct tree_path *path, const struct node *node
 	return true;
 }
 
-/* One block further on the path, which was asked for the last time; false at its end. */
+/* Takes one step down the path, to the block that was prefetched last; false at its end. */
 static inline bool
 step(const struct tree *tree, struct tree_path *path)
 {

@@ -1,8 +1,7 @@
 /*
- * The addresses of pods, found by the pods' names: a hash table that holds its entries itself, for
- * there are many and each is small. It grows by a quarter, so that it is never much larger than
- * they were when there were most of them. A pod has an entry for each of its addresses; a table is
- * for those of one family.
+ * The addresses of pods of one family, found by the pods' names: a hash table whose places are the
+ * entries themselves, for there are many and each is small. It grows by a quarter, so that its size
+ * stays near the peak of its entries. A pod has an entry for each of its addresses.
  */
 #ifndef KUBEDNS_CLUSTER_POD_TABLE_H
 #define KUBEDNS_CLUSTER_POD_TABLE_H
@@ -14,7 +13,7 @@
 
 /* Packed: 17 bytes with an IPv4 address, 29 with an IPv6 one. */
 struct pod_addr {
-	uint64_t name_hash; /* keyed; stands for a name that nobody asks for again */
+	uint64_t name_hash; /* keyed; the name itself is not kept */
 	uint32_t number;    /* of the namespace; 0: a free place */
 	uint8_t mark;
 	uint8_t bytes[]; /* of the address */

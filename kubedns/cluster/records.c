@@ -163,8 +163,7 @@ named_ports(struct sets *sets, const struct ports *ports, const uint8_t *name,
 		memcpy(owner.wire, name, owner.len);
 		if (dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
 		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
-			continue; /* would be longer than a name can be,
-				   * and so cannot be asked for */
+			continue; /* no name can be so long */
 		srv_set(sets, ports->label_numbers + label->first, label->count, target);
 		emit(sets, sink, arg, owner.wire);
 	}

@@ -64,7 +64,7 @@ void store_location(const struct store *store, const char **zone, const char **r
 void store_stamps(struct store *store,
     void (*each)(void *arg, enum service_kind kind, int64_t trigger_time_ns), void *arg);
 
-/* --- for people who ask why --- */
+/* --- for --explain: which object an answer comes from --- */
 
 struct store_source {
 	enum object_kind kind;

@@ -17,7 +17,7 @@ struct namespace
 	uint32_t hash;
 	uint32_t number; /* in pods4, pods6 and at the node */
 	uint32_t uses;   /* what points here: Services and pods' addresses */
-	uint32_t shown;  /* Services that exist: they make their namespace exist */
+	uint32_t shown;  /* Services that are there: with one the namespace exists */
 	bool present;    /* the object is there */
 	uint8_t mark;
 	uint64_t version;
@@ -52,8 +52,8 @@ struct slice_entry {
 	char name[];
 };
 
-/* An address that several pods of a namespace have
- * (on their host's network): so many beyond the first. */
+/* An address that several pods of a namespace have, on their host's network; `more`: how many beyond
+ * the first. */
 struct share {
 	uint32_t hash;
 	uint32_t number;

@@ -172,8 +172,8 @@ service_show(struct store *store, struct service *service, const struct object *
 		    object->name, why, from->external_name);
 	set_addrs(
 	    store, service, from->addrs, from->type == SERVICE_CLUSTERIP ? from->addr_count : 0);
-	/* A name without records exists no more than one that nobody made:
-	 * an address may still be coming. */
+	/* Without a record or an endpoint set the name does not exist: its address is not allocated
+	 * yet. */
 	treecache_prune(store->cache, service->owner->name);
 	service_stamp(store, service, service->stamp);
 	service->stamp = 0;

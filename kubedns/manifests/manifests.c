@@ -22,7 +22,7 @@ enum {
 	ROUNDS = 4,           /* of one run, while the directory keeps changing */
 	FILE_COST = 1024,     /* what opening one costs, in bytes read */
 	WRITING_MAX_S =
-	    60, /* after this long without a write, a file that nobody closes is read as it is */
+	    60, /* so long after the last write a file that is still open is read as it is */
 };
 
 static void

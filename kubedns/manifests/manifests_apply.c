@@ -246,7 +246,7 @@ clear_seen(struct file *file)
 		e->seen = false;
 }
 
-/* One pass over the file; true if it was read to its end and nobody was writing it meanwhile. */
+/* One pass over the file; true if it was read to its end and not written to meanwhile. */
 static bool
 read_pass(struct reading *r, enum pass pass)
 {
@@ -328,8 +328,8 @@ manifests_take(struct manifests *m, struct file *file)
 	free(r.changes);
 }
 
-/* The object is in this file no more:
- * the file that holds it now is asked again, or else it is gone. */
+/* An object that is no longer in its file: the file that holds it now is read again; without one it
+ * is deleted. */
 static void
 give_up(struct manifests *m, struct manifest_entry *entry)
 {

@@ -1,6 +1,6 @@
 /*
- * Misspelled members and kinds. The API server refuses or warns of them; a directory of manifests
- * has nobody who does, and `clusterIp` would be a Service without an address.
+ * Misspelled members and kinds. An API server refuses or warns of them; in a directory of manifests
+ * `clusterIp` would make a Service without an address, and no word of it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -105,7 +105,7 @@ is_listed(const char *const *names, const char *name)
 	return false;
 }
 
-/* What is meant by a member that nobody knows; NULL: nothing that DNS reads. */
+/* What an unknown member is like; NULL: it is known, or like nothing that DNS reads. */
 static const char *
 meant(const struct level *level, const char *name)
 {
