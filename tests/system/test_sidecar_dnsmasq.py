@@ -44,7 +44,7 @@ def test_numbers_are_dnsmasqs_own(dnsmasq, upstream):
     for i in range(30):
         dnsmasq.ask(f"n{i % 10}.example")  # 10 misses, 20 hits
     first = {name: dnsmasq.number(name) for name in COUNTERS}
-    with Sidecar(f"--dnsmasq-port={dnsmasq.port}", "--dnsmasq-poll-interval-ms=3600000") as sidecar:
+    with Sidecar(f"--dnsmasq-port={dnsmasq.port}", "--dnsmasq-poll-interval-ms=3600000", "--outside-name=") as sidecar:
         until(lambda: sidecar.status()["dnsmasq"]["up"])
         metrics = sidecar.metrics()
         own = {name: metrics[f"kubedns_dnsmasq_{name}", ()] for name in COUNTERS}
@@ -295,7 +295,7 @@ def test_json_is_json_of_the_promised_shape(dnsmasq):
     with watch(dnsmasq, f"--probe=p,127.0.0.1:{free_port()},{NAME},1,A") as sidecar:
         until(lambda: sidecar.probe("p")["state"] == "connection_refused")
         shown = json.loads(sidecar.get("/status.json")[1])
-        assert set(shown) == {"level", "sentence", "findings", "host", "version", "time", "uptimeSeconds", "draining", "probes", "dnsmasq",
+        assert set(shown) == {"level", "sentence", "findings", "events", "host", "version", "time", "uptimeSeconds", "draining", "probes", "dnsmasq",
                               "kubedns", "nanny"}
         assert shown["findings"][0]["what"].startswith("Probe p: 127.0.0.1:")
         assert abs(shown["time"] - time.time()) < 5
