@@ -132,6 +132,16 @@ allow_all(struct filter *filter, const char *const *names, size_t count, const c
 			allow_if(filter, names[i], 0, NULL);
 }
 
+/* Conditions on a call's arguments; libseccomp's own macros leave a field out. */
+#define ARG_IS(n, value)                                                                           \
+	{                                                                                          \
+		(n), SCMP_CMP_EQ, (value), 0                                                       \
+	}
+#define ARG_MASKED(n, mask, value)                                                                 \
+	{                                                                                          \
+		(n), SCMP_CMP_MASKED_EQ, (mask), (value)                                           \
+	}
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Sockets of IPv4 and IPv6, as datagrams and streams, and the kernel's list of addresses. */
@@ -144,13 +154,12 @@ allow_sockets(struct filter *filter)
 	for (size_t f = 0; f < COUNT(families); f++)
 		for (size_t t = 0; t < COUNT(types); t++)
 			allow_if(filter, "socket", 2,
-			    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uint64_t)families[f]),
-				SCMP_A1(SCMP_CMP_MASKED_EQ, type_mask, (uint64_t)types[t]) });
+			    (struct scmp_arg_cmp[]){ ARG_IS(0, (uint64_t)families[f]),
+				ARG_MASKED(1, type_mask, (uint64_t)types[t]) });
 	allow_if(filter, "socket", 2,
-	    (struct scmp_arg_cmp[]){
-		SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_EQ, 0 /* NETLINK_ROUTE */) });
+	    (struct scmp_arg_cmp[]){ ARG_IS(0, AF_NETLINK), ARG_IS(2, 0 /* NETLINK_ROUTE */) });
 	/* Two ends for itself, as libcurl uses to wake up. */
-	allow_if(filter, "socketpair", 1, (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, AF_UNIX) });
+	allow_if(filter, "socketpair", 1, (struct scmp_arg_cmp[]){ ARG_IS(0, AF_UNIX) });
 }
 
 /* Where nothing is written, opening is for reading, whatever Landlock may do on this kernel. */
@@ -159,10 +168,8 @@ allow_reading(struct filter *filter)
 {
 	const uint64_t mask = O_ACCMODE | O_CREAT | O_TRUNC;
 
-	allow_if(filter, "open", 1,
-	    (struct scmp_arg_cmp[]){ SCMP_A1(SCMP_CMP_MASKED_EQ, mask, O_RDONLY) });
-	allow_if(filter, "openat", 1,
-	    (struct scmp_arg_cmp[]){ SCMP_A2(SCMP_CMP_MASKED_EQ, mask, O_RDONLY) });
+	allow_if(filter, "open", 1, (struct scmp_arg_cmp[]){ ARG_MASKED(1, mask, O_RDONLY) });
+	allow_if(filter, "openat", 1, (struct scmp_arg_cmp[]){ ARG_MASKED(2, mask, O_RDONLY) });
 }
 
 /* What a process without children keeps of the calls that `child` lists whole. */
@@ -172,11 +179,10 @@ allow_without_child(struct filter *filter)
 	static const int options[] = { PR_SET_NAME, PR_GET_NAME, PR_SET_VMA };
 
 	for (size_t i = 0; i < COUNT(options); i++)
-		allow_if(filter, "prctl", 1,
-		    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uint64_t)options[i]) });
+		allow_if(
+		    filter, "prctl", 1, (struct scmp_arg_cmp[]){ ARG_IS(0, (uint64_t)options[i]) });
 	/* abort() */
-	allow_if(filter, "tgkill", 1,
-	    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()) });
+	allow_if(filter, "tgkill", 1, (struct scmp_arg_cmp[]){ ARG_IS(0, (uint64_t)getpid()) });
 }
 
 /*
@@ -186,7 +192,7 @@ allow_without_child(struct filter *filter)
 static void
 refuse_politely(struct filter *filter)
 {
-	const struct scmp_arg_cmp unix_socket = SCMP_A0(SCMP_CMP_EQ, AF_UNIX);
+	const struct scmp_arg_cmp unix_socket = ARG_IS(0, AF_UNIX);
 
 	if (!SANDBOX_DEBUG)
 		return; /* as everything else */
@@ -198,7 +204,7 @@ static void
 allow_threads(struct filter *filter)
 {
 	allow_if(filter, "clone", 1,
-	    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD) });
+	    (struct scmp_arg_cmp[]){ ARG_MASKED(0, CLONE_THREAD, CLONE_THREAD) });
 }
 
 static void
@@ -208,8 +214,7 @@ fill(struct filter *filter, unsigned keep, const struct sandbox_exec_key *key)
 
 	allow_all(filter, common, COUNT(common), until_exec, but);
 	for (size_t i = 0; i < COUNT(ioctls); i++)
-		allow_if(
-		    filter, "ioctl", 1, (struct scmp_arg_cmp[]){ SCMP_A1(SCMP_CMP_EQ, ioctls[i]) });
+		allow_if(filter, "ioctl", 1, (struct scmp_arg_cmp[]){ ARG_IS(1, ioctls[i]) });
 	allow_sockets(filter);
 	refuse_politely(filter);
 	if (keep & SANDBOX_KEEP_WRITES)
@@ -224,8 +229,8 @@ fill(struct filter *filter, unsigned keep, const struct sandbox_exec_key *key)
 		allow_without_child(filter);
 	if (key != NULL)
 		allow_if(filter, "execve", 2,
-		    (struct scmp_arg_cmp[]){ SCMP_A0(SCMP_CMP_EQ, (uintptr_t)key->path),
-			SCMP_A1(SCMP_CMP_EQ, (uintptr_t)key->argv) });
+		    (struct scmp_arg_cmp[]){
+			ARG_IS(0, (uintptr_t)key->path), ARG_IS(1, (uintptr_t)key->argv) });
 }
 
 bool

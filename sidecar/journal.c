@@ -42,7 +42,7 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 
 	for (size_t i = 0; i < verdict->count; i++) {
 		const struct finding *finding = &verdict->findings[i];
-		int cause = finding->cause;
+		enum verdict_cause cause = finding->cause;
 		if (cause == VERDICT_CAUSES || journal->holds[cause])
 			continue;
 		journal->holds[cause] = true;
