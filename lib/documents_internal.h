@@ -1,7 +1,7 @@
 /* Shared by the readers of manifest files:
  * manifest.c (JSON, and what both need) and manifest_yaml.c. */
-#ifndef KUBEDNS_MANIFESTS_MANIFEST_INTERNAL_H
-#define KUBEDNS_MANIFESTS_MANIFEST_INTERNAL_H
+#ifndef LIB_DOCUMENTS_INTERNAL_H
+#define LIB_DOCUMENTS_INTERNAL_H
 
 #include "lib/documents.h"
 

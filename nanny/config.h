@@ -15,7 +15,7 @@
 #include "nanny/args.h"
 #include "nanny/stub_hosts.h"
 #include "lib/resolv.h"
-#include "nanny/route.h"
+#include "nanny/domain_servers.h"
 #include "lib/loop_guard.h"
 
 enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_KEY_COUNT };

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nanny/route.h"
+#include "nanny/domain_servers.h"
 
 enum {
 	SERVERS_RETIRED_MAX = 20000, /* lines kept for domains that are gone;

@@ -8,7 +8,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "sidecar/checks.h"
-#include "sidecar/config.h"
+#include "sidecar/nanny_config.h"
 
 /* New ones go out a little apart. */
 #define CHECK_STAGGER_NS (20 * NS_PER_MS)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sidecar/config.h"
+#include "sidecar/nanny_config.h"
 #include "sidecar/journal.h"
 #include "sidecar/text.h"
 #include "sidecar/view.h"

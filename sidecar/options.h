@@ -8,7 +8,7 @@
 
 #include "lib/flags.h"
 #include "sidecar/fetch.h"
-#include "sidecar/spec.h"
+#include "sidecar/probe_spec.h"
 
 enum { PROBES_MAX = 100 };
 

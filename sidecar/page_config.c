@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "sidecar/config.h"
+#include "sidecar/nanny_config.h"
 #include "sidecar/page.h"
 
 enum { STUBS_SHOWN = 40, ADDRESSES_SHOWN = 8 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/clock.h"
-#include "sidecar/config.h"
+#include "sidecar/nanny_config.h"
 #include "sidecar/text.h"
 #include "sidecar/verdict_internal.h"
 

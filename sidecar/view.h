@@ -12,7 +12,7 @@
 #include "sidecar/ask.h"
 #include "sidecar/checks.h"
 #include "sidecar/dnsmasq_stats.h"
-#include "sidecar/peer.h"
+#include "sidecar/containers.h"
 #include "sidecar/probe.h"
 
 struct journal;

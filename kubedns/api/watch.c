@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "kubedns/api/api_stream.h"
+#include "kubedns/api/resource_watch.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/percent.h"

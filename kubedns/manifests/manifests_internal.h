@@ -6,7 +6,7 @@
 #include <time.h>
 #include <sys/types.h>
 
-#include "kubedns/manifests/manifest_index.h"
+#include "kubedns/manifests/manifests_index.h"
 #include "kubedns/manifests/manifests.h"
 
 /* Tells one content of a file from another without reading it.

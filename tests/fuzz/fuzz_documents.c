@@ -8,7 +8,7 @@
 #include <json-c/json.h>
 
 #include "lib/documents.h"
-#include "kubedns/manifests/manifest_index.h"
+#include "kubedns/manifests/manifests_index.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

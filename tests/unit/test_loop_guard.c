@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/process.h"
+#include "nanny/dnsmasq_process.h"
 #include "lib/loop_guard.h"
 
 static struct addr

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
-#include "sidecar/exposition.h"
+#include "sidecar/metrics_read.h"
 #include "sidecar/fetch.h"
-#include "sidecar/peer.h"
+#include "sidecar/containers.h"
 
 static void
 urls_with_a_literal_host_are_taken(void **state)

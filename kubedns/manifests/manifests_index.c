@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "kubedns/manifests/manifest_index.h"
+#include "kubedns/manifests/manifests_index.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
 

@@ -9,8 +9,8 @@
  * until the next page. A peer that never answered has no panel, and that is no error: other
  * topologies have no nanny, or no kubedns of ours.
  */
-#ifndef SIDECAR_PEER_H
-#define SIDECAR_PEER_H
+#ifndef SIDECAR_CONTAINERS_H
+#define SIDECAR_CONTAINERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

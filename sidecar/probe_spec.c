@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "lib/wire.h"
-#include "sidecar/spec.h"
+#include "sidecar/probe_spec.h"
 
 enum { FIELD_LABEL, FIELD_SERVER, FIELD_NAME, FIELD_INTERVAL, FIELD_TYPE, FIELD_COUNT };
 enum { FIELDS_MIN = FIELD_NAME + 1, FIELD_MAX = 1100 };

@@ -13,8 +13,8 @@
  *	      | five deaths in a minute                 v
  *	      +------> stopped <-- stopping <------- draining
  */
-#ifndef NANNY_CHILD_H
-#define NANNY_CHILD_H
+#ifndef NANNY_CHILD_STATES_H
+#define NANNY_CHILD_STATES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
-#include "kubedns/api/api_stream.h"
+#include "kubedns/api/resource_watch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/api/api_error.h"
-#include "kubedns/api/api_response.h"
+#include "kubedns/api/response_objects.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

@@ -1,6 +1,6 @@
 #include <stddef.h>
 
-#include "nanny/child.h"
+#include "nanny/child_states.h"
 
 void
 child_init(struct child *child, int64_t drain_ms)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lib/xalloc.h"
-#include "nanny/process.h"
+#include "nanny/dnsmasq_process.h"
 
 void
 process_init(struct process *process)

@@ -6,8 +6,8 @@
  *
  * An object may stand in several files: then the last file in name order is the holder that counts.
  */
-#ifndef KUBEDNS_MANIFESTS_MANIFEST_INDEX_H
-#define KUBEDNS_MANIFESTS_MANIFEST_INDEX_H
+#ifndef KUBEDNS_MANIFESTS_MANIFESTS_INDEX_H
+#define KUBEDNS_MANIFESTS_MANIFESTS_INDEX_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "sidecar/config.h"
+#include "sidecar/nanny_config.h"
 
 struct json_object *
 config_member(struct json_object *object, const char *key, enum json_type type)

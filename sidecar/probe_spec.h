@@ -5,8 +5,8 @@
  *
  * The label becomes part of a path and of metric names, so it is checked like one.
  */
-#ifndef SIDECAR_SPEC_H
-#define SIDECAR_SPEC_H
+#ifndef SIDECAR_PROBE_SPEC_H
+#define SIDECAR_PROBE_SPEC_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -7,9 +7,9 @@
 
 #include "lib/log.h"
 #include "lib/clock.h"
-#include "sidecar/config.h"
-#include "sidecar/exposition.h"
-#include "sidecar/peer.h"
+#include "sidecar/nanny_config.h"
+#include "sidecar/metrics_read.h"
+#include "sidecar/containers.h"
 
 const char *const kubedns_targets[] = { "/readiness", "/metrics", NULL };
 const char *const nanny_targets[] = { "/config", NULL };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sidecar/exposition.h"
+#include "sidecar/metrics_read.h"
 
 /* The line being read. */
 struct cursor {

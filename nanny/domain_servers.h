@@ -3,8 +3,8 @@
  * names and dnsmasq's own arguments meet. Sorted by domain, no domain twice, no server twice
  * in a domain.
  */
-#ifndef NANNY_ROUTE_H
-#define NANNY_ROUTE_H
+#ifndef NANNY_DOMAIN_SERVERS_H
+#define NANNY_DOMAIN_SERVERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * than ours, so everything is looked up by name and type, and what is missing or of another type is
  * left out. Strings belong to the object.
  */
-#ifndef SIDECAR_CONFIG_H
-#define SIDECAR_CONFIG_H
+#ifndef SIDECAR_NANNY_CONFIG_H
+#define SIDECAR_NANNY_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,8 +12,8 @@
  *
  * Private to these files.
  */
-#ifndef KUBEDNS_API_API_STREAM_H
-#define KUBEDNS_API_API_STREAM_H
+#ifndef KUBEDNS_API_RESOURCE_WATCH_H
+#define KUBEDNS_API_RESOURCE_WATCH_H
 
 #include <curl/curl.h>
 #include <stdbool.h>

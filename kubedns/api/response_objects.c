@@ -1,4 +1,4 @@
-#include "kubedns/api/api_response.h"
+#include "kubedns/api/response_objects.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/api/api_stream.h"
+#include "kubedns/api/resource_watch.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

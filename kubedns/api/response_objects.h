@@ -5,8 +5,8 @@
  *
  * Private to api_stream.c.
  */
-#ifndef KUBEDNS_API_API_RESPONSE_H
-#define KUBEDNS_API_API_RESPONSE_H
+#ifndef KUBEDNS_API_RESPONSE_OBJECTS_H
+#define KUBEDNS_API_RESPONSE_OBJECTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

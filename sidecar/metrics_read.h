@@ -1,6 +1,6 @@
 /* One line of a page of Prometheus metrics, text format 0.0.4, read back. */
-#ifndef SIDECAR_EXPOSITION_H
-#define SIDECAR_EXPOSITION_H
+#ifndef SIDECAR_METRICS_READ_H
+#define SIDECAR_METRICS_READ_H
 
 #include <stddef.h>
 

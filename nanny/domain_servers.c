@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lib/xalloc.h"
-#include "nanny/route.h"
+#include "nanny/domain_servers.h"
 
 /* The index of the first route whose domain is not before `domain`. */
 static size_t

@@ -3,8 +3,8 @@
  * processes which it forks for TCP clients can be found when it is gone (they hold its listening
  * socket), and its log as lines.
  */
-#ifndef NANNY_PROCESS_H
-#define NANNY_PROCESS_H
+#ifndef NANNY_DNSMASQ_PROCESS_H
+#define NANNY_DNSMASQ_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "lib/clock.h"
-#include "sidecar/config.h"
+#include "sidecar/nanny_config.h"
 #include "sidecar/journal.h"
 #include "sidecar/status.h"
 #include "sidecar/text.h"
