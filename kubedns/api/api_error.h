@@ -1,15 +1,15 @@
-/* Failures of the API in words: what, where, and what to do. Private to api_stream.c. */
+/* Failures of the API in words: what, where, and what to do. Private to resource_watch.c. */
 #ifndef KUBEDNS_API_API_ERROR_H
 #define KUBEDNS_API_API_ERROR_H
 
 #include <curl/curl.h>
 
-struct api_stream;
+struct resource_watch;
 
 /* Why there was no answer. Caller frees. */
-char *api_error_transport(const struct api_stream *s, CURLcode code);
+char *api_error_transport(const struct resource_watch *s, CURLcode code);
 
 /* What the server said instead of the objects. Caller frees. */
-char *api_error_status(const struct api_stream *s);
+char *api_error_status(const struct resource_watch *s);
 
 #endif

@@ -47,7 +47,7 @@ on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 static int
 on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 {
-	struct api_stream *s = arg;
+	struct resource_watch *s = arg;
 	(void)easy;
 	if (type == CURLINFO_TEXT && memmem(text, len, "GOAWAY", 6))
 		s->watch->goaway = true;
@@ -55,7 +55,7 @@ on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 }
 
 static void
-add_header(struct api_stream *s, const char *line)
+add_header(struct resource_watch *s, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(s->headers, line);
 	if (!more)
@@ -64,7 +64,7 @@ add_header(struct api_stream *s, const char *line)
 }
 
 void
-api_request_clear(struct api_stream *s)
+api_request_clear(struct resource_watch *s)
 {
 	for (struct curl_slist *h = s->headers; h; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
@@ -74,7 +74,7 @@ api_request_clear(struct api_stream *s)
 }
 
 static void
-set_headers(struct api_stream *s)
+set_headers(struct resource_watch *s)
 {
 	const struct api_server *c = &s->watch->server;
 	add_header(s, "Accept: application/json");
@@ -93,7 +93,7 @@ set_headers(struct api_stream *s)
 }
 
 static void
-set_connection(struct api_stream *s)
+set_connection(struct resource_watch *s)
 {
 	const struct api_server *c = &s->watch->server;
 	CURL *e = s->easy;
@@ -128,7 +128,7 @@ set_connection(struct api_stream *s)
 }
 
 void
-api_request_options(struct api_stream *s)
+api_request_options(struct resource_watch *s)
 {
 	curl_easy_setopt(s->easy, CURLOPT_VERBOSE, 1L); /* for on_debug alone */
 	curl_easy_setopt(s->easy, CURLOPT_DEBUGFUNCTION, on_debug);

@@ -15,14 +15,14 @@ enum {
 };
 
 void
-api_stream_emit(struct api_stream *s, enum event_type type, const struct object *object)
+resource_watch_emit(struct resource_watch *s, enum event_type type, const struct object *object)
 {
 	s->watch->sink(s->watch->arg, s->resource->object, type, object);
 	s->watch->emitted = true;
 }
 
 static void
-count_received(struct api_stream *s)
+count_received(struct resource_watch *s)
 {
 	curl_off_t now = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &now);
@@ -32,7 +32,7 @@ count_received(struct api_stream *s)
 }
 
 static void
-count_request(struct api_stream *s)
+count_request(struct resource_watch *s)
 {
 	unsigned code = 0;
 	while (code < API_CODE_OTHER && api_codes[code] != s->status)
@@ -41,7 +41,7 @@ count_request(struct api_stream *s)
 }
 
 static void
-clear_problem(struct api_stream *s)
+clear_problem(struct resource_watch *s)
 {
 	struct watch *w = s->watch;
 	if (w->server_problem)
@@ -59,7 +59,7 @@ clear_problem(struct api_stream *s)
  * One that came from somebody else's server has cost that a handshake: it is none of these.
  */
 static bool
-is_unreached(const struct api_stream *s, CURLcode code)
+is_unreached(const struct resource_watch *s, CURLcode code)
 {
 	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
 }
@@ -82,7 +82,7 @@ server_is_away(struct watch *w, int64_t now_ms)
 static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
-	struct api_stream *s = arg;
+	struct resource_watch *s = arg;
 	(void)to;
 	(void)from;
 	(void)to_port;
@@ -97,9 +97,9 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 
 /* The server is there again: those that wait because it was not need not wait longer. */
 static void
-wake_others(const struct api_stream *s)
+wake_others(const struct resource_watch *s)
 {
-	struct api_stream *streams = s->watch->streams;
+	struct resource_watch *streams = s->watch->streams;
 	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
 	for (unsigned i = 0; i < API_COUNT; i++) {
 		if (streams[i].unanswered)
@@ -109,7 +109,7 @@ wake_others(const struct api_stream *s)
 
 /* The status line and all headers are there. */
 static void
-headers_arrived(struct api_stream *s)
+headers_arrived(struct resource_watch *s)
 {
 	long status = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -120,7 +120,7 @@ headers_arrived(struct api_stream *s)
 	if (status != 200)
 		return;
 	wake_others(s);
-	api_response_begin(s);
+	response_objects_begin(s);
 	if (!reflector_answered(s->reflector, clock_mono_ms()) || !s->wanted)
 		return;
 	s->objects = 0;
@@ -129,7 +129,7 @@ headers_arrived(struct api_stream *s)
 		s->watch->streams[API_ENDPOINTS].wanted = false;
 		log_info("endpointslices: allowed again; Endpoints are no longer used");
 	}
-	api_stream_emit(s, EVENT_LISTING, NULL);
+	resource_watch_emit(s, EVENT_LISTING, NULL);
 }
 
 static size_t
@@ -143,21 +143,21 @@ on_header(char *line, size_t size, size_t count, void *arg)
 static size_t
 on_body(char *bytes, size_t size, size_t count, void *arg)
 {
-	struct api_stream *s = arg;
+	struct resource_watch *s = arg;
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
 		reflector_progress(s->reflector, clock_mono_ms());
-	int error = api_response_take(s, bytes, len);
+	int error = response_objects_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
 		clear_problem(s);
 	return error ? CURL_WRITEFUNC_ERROR : len;
 }
 
 static void
-clear_request(struct api_stream *s)
+clear_request(struct resource_watch *s)
 {
-	api_response_forget(s);
+	response_objects_forget(s);
 	s->status = 0;
 	s->reached = false;
 	s->received = 0;
@@ -165,7 +165,7 @@ clear_request(struct api_stream *s)
 }
 
 void
-api_stream_start(struct api_stream *s, int64_t now_ms)
+resource_watch_start(struct resource_watch *s, int64_t now_ms)
 {
 	struct watch *w = s->watch;
 	const char *verb = NULL;
@@ -195,7 +195,7 @@ api_stream_start(struct api_stream *s, int64_t now_ms)
 
 /* What is wrong with this resource; said when it is new. */
 static void
-set_own_problem(struct api_stream *s, char *text)
+set_own_problem(struct resource_watch *s, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
 		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->resource->name, text);
@@ -209,7 +209,7 @@ set_own_problem(struct api_stream *s, char *text)
  * others at each attempt, as where a reset is noticed.
  */
 static void
-set_server_problem(struct api_stream *s, CURLcode code)
+set_server_problem(struct resource_watch *s, CURLcode code)
 {
 	struct watch *w = s->watch;
 	free(s->problem);
@@ -222,7 +222,7 @@ set_server_problem(struct api_stream *s, CURLcode code)
 
 /* What a request that is over leaves to be said. */
 static void
-report_end(struct api_stream *s, CURLcode code, bool clean)
+report_end(struct resource_watch *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
 	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
@@ -249,7 +249,7 @@ report_end(struct api_stream *s, CURLcode code, bool clean)
 }
 
 void
-api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
+resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 {
 	struct watch *w = s->watch;
 	curl_off_t after_s = 0;
@@ -258,7 +258,7 @@ api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
 		count_request(s);
 	s->unanswered = !s->status;
 	bool own = code == CURLE_WRITE_ERROR && (s->malformed || s->error_code);
-	api_response_end(s, code == CURLE_OK);
+	response_objects_end(s, code == CURLE_OK);
 	curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &after_s);
 	struct reflector_end end = {
 		.status = s->status,
@@ -275,7 +275,7 @@ api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
 		server_is_away(w, now_ms);
 	report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
-		api_stream_emit(s, EVENT_SYNCED, NULL);
+		resource_watch_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
@@ -287,27 +287,27 @@ api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code)
 
 /* The next request uses a new connection. */
 static void
-end_request(struct api_stream *s, int64_t now_ms, CURLcode code, const char *why)
+end_request(struct resource_watch *s, int64_t now_ms, CURLcode code, const char *why)
 {
 	snprintf(s->curl_error, sizeof(s->curl_error), "%s", why);
 	s->fresh = true;
-	api_stream_finish(s, now_ms, code);
+	resource_watch_finish(s, now_ms, code);
 }
 
 void
-api_stream_break(struct api_stream *s, int64_t now_ms, const char *why)
+resource_watch_break(struct resource_watch *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_ABORTED_BY_CALLBACK, why);
 }
 
 void
-api_stream_late(struct api_stream *s, int64_t now_ms, const char *why)
+resource_watch_late(struct resource_watch *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_OPERATION_TIMEDOUT, why);
 }
 
 void
-api_stream_stop(struct api_stream *s)
+resource_watch_stop(struct resource_watch *s)
 {
 	if (!reflector_running(s->reflector))
 		return;
@@ -318,9 +318,9 @@ api_stream_stop(struct api_stream *s)
 }
 
 void
-api_stream_init(struct api_stream *s, struct watch *w, enum api_resource_id id)
+resource_watch_init(struct resource_watch *s, struct watch *w, enum api_resource_id id)
 {
-	*s = (struct api_stream){
+	*s = (struct resource_watch){
 		.watch = w, .id = id, .resource = &api_resources[id], .keep = api_resources[id].keep
 	};
 	s->place = xasprintf("%s/%s", s->resource->group_path, s->resource->name);
@@ -328,15 +328,15 @@ api_stream_init(struct api_stream *s, struct watch *w, enum api_resource_id id)
 	s->easy = curl_easy_init();
 	if (!s->easy)
 		log_fatalx("out of memory");
-	api_response_init(s);
+	response_objects_init(s);
 	s->reflector = reflector_new(!s->resource->required);
 }
 
 void
-api_stream_clear(struct api_stream *s)
+resource_watch_clear(struct resource_watch *s)
 {
-	api_stream_stop(s);
-	api_response_clear(s);
+	resource_watch_stop(s);
+	response_objects_clear(s);
 	curl_easy_cleanup(s->easy);
 	reflector_free(s->reflector);
 	free(s->place);

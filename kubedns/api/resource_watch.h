@@ -1,10 +1,10 @@
 /*
  * One resource on its way from the API server to the sink: the reflector decides what to request, a
  * libcurl handle makes the request, the framer and json-c read the response. A request begins with
- * api_stream_start(), lives in the watch's multi handle, and ends in api_stream_finish().
+ * resource_watch_start(), lives in the watch's multi handle, and ends in resource_watch_finish().
  *
  *	watch.c           which streams there are, when they may start, libcurl's loop
- *	api_stream.c      a request's life and what it leads to
+ *	resource_watch.c      a request's life and what it leads to
  *	api_request.c     connection, verification, headers
  *	api_response.c    list items, watch events, Status
  *	api_error.c       failures in words
@@ -27,11 +27,11 @@
 #include "kubedns/api/reflector.h"
 #include "kubedns/api/watch.h"
 
-enum { API_STREAM_OBJECT_MAX = 8 << 20, API_STREAM_BODY_MAX = 64 << 10 };
+enum { RESOURCE_WATCH_OBJECT_MAX = 8 << 20, RESOURCE_WATCH_BODY_MAX = 64 << 10 };
 
 struct json_tokener;
 
-struct api_stream {
+struct resource_watch {
 	struct watch *watch;
 	enum api_resource_id id;
 	const struct api_resource *resource;
@@ -77,7 +77,7 @@ struct watch {
 	event_sink sink;
 	void *arg;
 	CURLM *multi;
-	struct api_stream streams[API_COUNT];
+	struct resource_watch streams[API_COUNT];
 	char *out; /* room for one pruned object */
 	size_t out_max;
 	CURLcode server_problem; /* the one last logged; CURLE_OK: the server answers */
@@ -95,33 +95,34 @@ struct watch {
 };
 
 /* Prepares the stream of `id`, not wanted yet. */
-void api_stream_init(struct api_stream *s, struct watch *w, enum api_resource_id id);
+void resource_watch_init(struct resource_watch *s, struct watch *w, enum api_resource_id id);
 
 /* Begins the next request. */
-void api_stream_start(struct api_stream *s, int64_t now_ms);
+void resource_watch_start(struct resource_watch *s, int64_t now_ms);
 
 /* libcurl has ended the request (removed from the multi handle by the caller or here). */
-void api_stream_finish(struct api_stream *s, int64_t now_ms, CURLcode code);
+void resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code);
 
 /*
  * Ends the request in flight as broken, for this reason; the next one uses a new connection. The
  * first is for a fault of the connection, the second for one request that is late.
  */
-void api_stream_break(struct api_stream *s, int64_t now_ms, const char *why);
-void api_stream_late(struct api_stream *s, int64_t now_ms, const char *why);
+void resource_watch_break(struct resource_watch *s, int64_t now_ms, const char *why);
+void resource_watch_late(struct resource_watch *s, int64_t now_ms, const char *why);
 
 /* Ends the request in flight, if any, without consequence. */
-void api_stream_stop(struct api_stream *s);
+void resource_watch_stop(struct resource_watch *s);
 
-void api_stream_clear(struct api_stream *s);
+void resource_watch_clear(struct resource_watch *s);
 
 /* Connection, verification and headers of the next request, whose verb is known (api_request.c). */
-void api_request_options(struct api_stream *s);
+void api_request_options(struct resource_watch *s);
 
 /* Frees what api_request_options() made, the token among it. */
-void api_request_clear(struct api_stream *s);
+void api_request_clear(struct resource_watch *s);
 
 /* Calls the sink with an event of this stream's kind. */
-void api_stream_emit(struct api_stream *s, enum event_type type, const struct object *object);
+void resource_watch_emit(
+    struct resource_watch *s, enum event_type type, const struct object *object);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 };
 
 static void
-set_malformed(struct api_stream *s, const char *why)
+set_malformed(struct resource_watch *s, const char *why)
 {
 	s->malformed = true;
 	free(s->why);
@@ -44,7 +44,7 @@ string_at(struct json_object *json, const char *first, const char *second, const
 }
 
 static struct json_object *
-parse_object(struct api_stream *s, const char *bytes, size_t len)
+parse_object(struct resource_watch *s, const char *bytes, size_t len)
 {
 	json_tokener_reset(s->tokener);
 	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
@@ -90,7 +90,7 @@ in_namespaces(const struct watch *w, const struct object *object)
  * out, and counted.
  */
 static int
-hand_on(struct api_stream *s, struct json_object *json, enum event_type type)
+hand_on(struct resource_watch *s, struct json_object *json, enum event_type type)
 {
 	struct object object;
 	const char *why = "";
@@ -110,7 +110,7 @@ hand_on(struct api_stream *s, struct json_object *json, enum event_type type)
 		return -EBADMSG;
 	}
 	if (in_namespaces(s->watch, &object) && s->wanted)
-		api_stream_emit(s, type, &object);
+		resource_watch_emit(s, type, &object);
 	object_clear(&object);
 	return 0;
 }
@@ -118,7 +118,7 @@ hand_on(struct api_stream *s, struct json_object *json, enum event_type type)
 static int
 list_item(void *arg, const char *bytes, size_t len)
 {
-	struct api_stream *s = arg;
+	struct resource_watch *s = arg;
 	if (!s->kind_seen) {
 		set_malformed(s, "a list that does not say what it is");
 		return -EBADMSG;
@@ -143,7 +143,7 @@ list_item(void *arg, const char *bytes, size_t len)
 static int
 list_head(void *arg, const char *key, const char *bytes, size_t len)
 {
-	struct api_stream *s = arg;
+	struct resource_watch *s = arg;
 	if (strcmp(key, "kind") == 0) {
 		size_t n = strlen(s->resource->list_kind);
 		s->kind_seen = len == n + 2 && memcmp(bytes + 1, s->resource->list_kind, n) == 0;
@@ -166,7 +166,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 
 /* What a Status says: why, and what it means for the version. */
 static void
-read_status(struct api_stream *s, struct json_object *json)
+read_status(struct resource_watch *s, struct json_object *json)
 {
 	const char *message = string_at(json, "message", NULL, NULL),
 		   *token = string_at(json, "metadata", "continue", NULL);
@@ -193,7 +193,7 @@ read_status(struct api_stream *s, struct json_object *json)
 }
 
 static int
-event_error(struct api_stream *s, struct json_object *json)
+event_error(struct resource_watch *s, struct json_object *json)
 {
 	read_status(s, json);
 	if (s->error_code == 0)
@@ -202,7 +202,7 @@ event_error(struct api_stream *s, struct json_object *json)
 }
 
 static int
-event_object(struct api_stream *s, struct json_object *json, enum api_event type)
+event_object(struct resource_watch *s, struct json_object *json, enum api_event type)
 {
 	static const enum event_type types[] = { [API_EVENT_ADDED] = EVENT_ADDED,
 		[API_EVENT_MODIFIED] = EVENT_MODIFIED,
@@ -227,7 +227,7 @@ event_object(struct api_stream *s, struct json_object *json, enum api_event type
 		string_at(json, "metadata", "resourceVersion", NULL),
 		mark && strcmp(mark, "true") == 0) &&
 	    s->wanted) {
-		api_stream_emit(s, EVENT_SYNCED, NULL);
+		resource_watch_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by watch list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
@@ -237,7 +237,7 @@ event_object(struct api_stream *s, struct json_object *json, enum api_event type
 static int
 watch_item(void *arg, const char *bytes, size_t len)
 {
-	struct api_stream *s = arg;
+	struct resource_watch *s = arg;
 	struct json_prune_event event;
 	if (json_prune_event(s->keep, bytes, len, room_for_pruned(s->watch, len), &event) != 0) {
 		set_malformed(s, "a malformed event");
@@ -261,7 +261,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 }
 
 void
-api_response_init(struct api_stream *s)
+response_objects_init(struct resource_watch *s)
 {
 	s->tokener = json_tokener_new_ex(JSON_DEPTH);
 	if (!s->tokener)
@@ -271,21 +271,23 @@ api_response_init(struct api_stream *s)
 }
 
 void
-api_response_begin(struct api_stream *s)
+response_objects_begin(struct resource_watch *s)
 {
 	bool events = s->verb == API_VERB_WATCH;
 	struct framer_sink sink = { .arg = s };
 	sink.item = events ? watch_item : list_item;
 	sink.head = list_head;
-	framer_init(&s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, API_STREAM_OBJECT_MAX, &sink);
+	framer_init(
+	    &s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, RESOURCE_WATCH_OBJECT_MAX, &sink);
 }
 
 /* Of an answer that is no 200: as much as a Status has. */
 static void
-keep_body(struct api_stream *s, const char *bytes, size_t len)
+keep_body(struct resource_watch *s, const char *bytes, size_t len)
 {
-	size_t more =
-	    len < API_STREAM_BODY_MAX - s->body_len ? len : API_STREAM_BODY_MAX - s->body_len;
+	size_t more = len < RESOURCE_WATCH_BODY_MAX - s->body_len
+			  ? len
+			  : RESOURCE_WATCH_BODY_MAX - s->body_len;
 	s->body = xreallocarray(s->body, s->body_len + more + 1, 1);
 	memcpy(s->body + s->body_len, bytes, more);
 	s->body_len += more;
@@ -293,7 +295,7 @@ keep_body(struct api_stream *s, const char *bytes, size_t len)
 }
 
 int
-api_response_take(struct api_stream *s, const char *bytes, size_t len)
+response_objects_take(struct resource_watch *s, const char *bytes, size_t len)
 {
 	if (s->status != 200) {
 		keep_body(s, bytes, len);
@@ -307,7 +309,7 @@ api_response_take(struct api_stream *s, const char *bytes, size_t len)
 
 /* The Status of an answer that is no 200. */
 static void
-read_kept(struct api_stream *s)
+read_kept(struct resource_watch *s)
 {
 	if (!s->body || *s->body != '{')
 		return;
@@ -322,7 +324,7 @@ read_kept(struct api_stream *s)
 }
 
 void
-api_response_end(struct api_stream *s, bool whole)
+response_objects_end(struct resource_watch *s, bool whole)
 {
 	if (s->status == 200 && !s->malformed && !s->error_code && framer_end(&s->framer) != 0 &&
 	    whole)
@@ -333,7 +335,7 @@ api_response_end(struct api_stream *s, bool whole)
 }
 
 void
-api_response_forget(struct api_stream *s)
+response_objects_forget(struct resource_watch *s)
 {
 	s->error_code = 0;
 	s->kind_seen = s->malformed = s->too_large = false;
@@ -345,9 +347,9 @@ api_response_forget(struct api_stream *s)
 }
 
 void
-api_response_clear(struct api_stream *s)
+response_objects_clear(struct resource_watch *s)
 {
-	api_response_forget(s);
+	response_objects_forget(s);
 	framer_clear(&s->framer);
 	json_tokener_free(s->tokener);
 }

@@ -58,7 +58,7 @@ user_agent(void)
 
 /* A further query parameter that filters. */
 static void
-select_by(struct api_stream *s, const char *parameter, const char *prefix, const char *value)
+select_by(struct resource_watch *s, const char *parameter, const char *prefix, const char *value)
 {
 	char *plain = xasprintf("%s%s", prefix, value);
 	char *escaped = percent_encode(plain);
@@ -70,7 +70,7 @@ select_by(struct api_stream *s, const char *parameter, const char *prefix, const
 }
 
 static void
-select_namespace(struct api_stream *s, const char *namespace)
+select_namespace(struct resource_watch *s, const char *namespace)
 {
 	char *escaped = percent_encode(namespace);
 	free(s->place);
@@ -83,7 +83,7 @@ select_namespace(struct api_stream *s, const char *namespace)
 static void
 choose_resources(struct watch *w, const struct watch_config *config)
 {
-	struct api_stream *streams = w->streams;
+	struct resource_watch *streams = w->streams;
 	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
 	    true;
 	streams[API_PODS].wanted = config->pods;
@@ -145,7 +145,7 @@ watch_new(const struct watch_config *config, event_sink sink, void *arg)
 	w->user_agent = user_agent();
 	w->namespaces = copy_list(config->namespaces);
 	for (unsigned i = 0; i < API_COUNT; i++)
-		api_stream_init(&w->streams[i], w, i);
+		resource_watch_init(&w->streams[i], w, i);
 	if (!w->no_api) {
 		choose_resources(w, config);
 		log_info("api %s (%s)", w->server.shown_url, w->server.origin);
@@ -166,7 +166,7 @@ watch_free(struct watch *w)
 	if (!w)
 		return;
 	for (unsigned i = 0; i < API_COUNT; i++)
-		api_stream_clear(&w->streams[i]);
+		resource_watch_clear(&w->streams[i]);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
 	api_server_free(&w->server);
@@ -208,7 +208,7 @@ next_deadline(const struct watch *w, int64_t now)
 	int64_t gate = gate_ms(w);
 	bool token = api_server_has_token(&w->server);
 	for (unsigned i = 0; i < API_COUNT && !w->no_api; i++) {
-		const struct api_stream *s = &w->streams[i];
+		const struct resource_watch *s = &w->streams[i];
 		const struct reflector *r = s->reflector;
 		const char *why;
 		int64_t at = INT64_MAX;
@@ -280,15 +280,15 @@ slices_alone_denied(struct watch *w)
 
 /*
  * Endpoints take the place of EndpointSlices that stay denied, and leave it when those begin to be
- * listed (api_stream.c).
+ * listed (resource_watch.c).
  */
 static void
 choose_endpoints(struct watch *w)
 {
-	struct api_stream *slices = &w->streams[API_SLICES];
-	struct api_stream *endpoints = &w->streams[API_ENDPOINTS];
+	struct resource_watch *slices = &w->streams[API_SLICES];
+	struct resource_watch *endpoints = &w->streams[API_ENDPOINTS];
 	if (!endpoints->wanted && reflector_running(endpoints->reflector))
-		api_stream_stop(endpoints);
+		resource_watch_stop(endpoints);
 	reflector_set_optional(slices->reflector, endpoints->wanted);
 	if (endpoints->wanted || !slices_alone_denied(w))
 		return;
@@ -301,7 +301,7 @@ choose_endpoints(struct watch *w)
 }
 
 static bool
-is_settled(const struct api_stream *s, int64_t now)
+is_settled(const struct resource_watch *s, int64_t now)
 {
 	int64_t denied_ms = reflector_denied_since_ms(s->reflector);
 	return !s->wanted || reflector_synced(s->reflector) ||
@@ -311,7 +311,7 @@ is_settled(const struct api_stream *s, int64_t now)
 static void
 check_ready(struct watch *w, int64_t now)
 {
-	const struct api_stream *s = w->streams;
+	const struct resource_watch *s = w->streams;
 	if (w->ready || w->no_api)
 		return;
 	if (!reflector_synced(s[API_SERVICES].reflector) ||
@@ -340,7 +340,7 @@ read_messages(struct watch *w, int64_t now)
 		CURLcode code = message->data.result;
 		if (code == CURLE_ABORTED_BY_CALLBACK) /* by on_request: the connection was dead */
 			code = CURLE_RECV_ERROR;
-		api_stream_finish((struct api_stream *)(void *)stream, now, code);
+		resource_watch_finish((struct resource_watch *)(void *)stream, now, code);
 	}
 }
 
@@ -349,10 +349,10 @@ static void
 leave_connection(struct watch *w, int64_t now)
 {
 	for (unsigned i = 0; i < API_COUNT && w->goaway; i++) {
-		struct api_stream *s = &w->streams[i];
+		struct resource_watch *s = &w->streams[i];
 		if (reflector_running(s->reflector) && s->status == 200 &&
 		    !reflector_listing(s->reflector) && s->verb == API_VERB_WATCH)
-			api_stream_break(s, now, "the server is stopping");
+			resource_watch_break(s, now, "the server is stopping");
 	}
 	w->goaway = false;
 }
@@ -372,15 +372,15 @@ watch_run(struct watch *w)
 	choose_endpoints(w);
 	bool started = false;
 	for (unsigned i = 0; i < API_COUNT; i++) {
-		struct api_stream *s = &w->streams[i];
+		struct resource_watch *s = &w->streams[i];
 		const char *why = NULL;
 		if (reflector_running(s->reflector) &&
 		    now >= reflector_deadline_ms(s->reflector, &why))
-			api_stream_late(s, now, why);
+			resource_watch_late(s, now, why);
 		if (s->wanted && !reflector_running(s->reflector) &&
 		    now >= reflector_due_ms(s->reflector) && now >= gate_ms(w) &&
 		    api_server_has_token(&w->server)) {
-			api_stream_start(s, now);
+			resource_watch_start(s, now);
 			started = true;
 		}
 	}

@@ -7,7 +7,7 @@
 #include "lib/metrics.h"
 
 static void
-write_state(FILE *f, const struct api_stream *s, bool reasons)
+write_state(FILE *f, const struct resource_watch *s, bool reasons)
 {
 	const struct reflector *r = s->reflector;
 	unsigned long long objects = (unsigned long long)s->objects;

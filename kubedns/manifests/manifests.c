@@ -320,7 +320,7 @@ manifests_new(const char *path, event_sink sink, void *arg)
 	m->arg = arg;
 	m->dir = m->dir_watch = m->parent_watch = -1;
 	m->dirty = true;
-	manifest_index_init(&m->index);
+	manifests_index_init(&m->index);
 	m->epoll = epoll_create1(EPOLL_CLOEXEC);
 	m->again = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (m->epoll < 0 || m->again < 0)
@@ -349,12 +349,12 @@ manifests_free(struct manifests *m)
 		struct manifest_entry *next;
 		for (struct manifest_entry *e = m->files[i]->held.entries; e != NULL; e = next) {
 			next = e->next_of_file;
-			manifest_index_remove(&m->index, e);
+			manifests_index_remove(&m->index, e);
 		}
 		file_free(m->files[i]);
 	}
 	free(m->files);
-	manifest_index_free(&m->index);
+	manifests_index_free(&m->index);
 	if (m->inotify >= 0)
 		close(m->inotify);
 	close(m->again);

@@ -65,7 +65,7 @@ static bool
 counts(const struct manifests *m, const struct file *file, const struct object *o,
     const struct manifest_entry **other)
 {
-	*other = manifest_index_holder(&m->index, o->kind, o->namespace, o->name, &file->held);
+	*other = manifests_index_holder(&m->index, o->kind, o->namespace, o->name, &file->held);
 	return *other == NULL || strcmp(file->held.name, (*other)->file->name) > 0;
 }
 
@@ -100,7 +100,7 @@ send_change(struct reading *r, const struct object *o, struct manifest_entry *en
 	enum event_type type = entry == NULL && other == NULL ? EVENT_ADDED : EVENT_MODIFIED;
 
 	if (entry == NULL) {
-		entry = manifest_index_add(&m->index, o, &r->file->held);
+		entry = manifests_index_add(&m->index, o, &r->file->held);
 		if (other != NULL) {
 			m->duplicates++;
 			if (!r->quiet || r->changes != NULL)
@@ -120,7 +120,7 @@ static void
 compare(struct reading *r, const struct object *o, const char *why, unsigned line)
 {
 	struct manifest_entry *entry =
-	    manifest_index_find(&r->m->index, o->kind, o->namespace, o->name, &r->file->held);
+	    manifests_index_find(&r->m->index, o->kind, o->namespace, o->name, &r->file->held);
 
 	if (entry != NULL && entry->seen) {
 		object_mistake(r, o, line, "comes twice in this file", "the first counts");
@@ -336,7 +336,7 @@ give_up(struct manifests *m, struct manifest_entry *entry)
 	enum object_kind kind = entry->kind;
 	const char *namespace = manifest_entry_namespace(entry), *name = manifest_entry_name(entry);
 	struct manifest_entry *other =
-	    manifest_index_holder(&m->index, kind, namespace, name, entry->file);
+	    manifests_index_holder(&m->index, kind, namespace, name, entry->file);
 
 	if (other == NULL) {
 		struct object gone = {
@@ -350,7 +350,7 @@ give_up(struct manifests *m, struct manifest_entry *entry)
 			((struct file *)other->file)->replay = true;
 		}
 	}
-	manifest_index_remove(&m->index, entry);
+	manifests_index_remove(&m->index, entry);
 }
 
 static void

@@ -9,9 +9,9 @@
 enum { BUCKETS_MIN = 64 };
 
 void
-manifest_index_init(struct manifest_index *index)
+manifests_index_init(struct manifests_index *index)
 {
-	*index = (struct manifest_index){ .bucket_count = BUCKETS_MIN };
+	*index = (struct manifests_index){ .bucket_count = BUCKETS_MIN };
 	index->buckets = xcalloc(index->bucket_count, sizeof(struct manifest_entry *));
 	/* Seeded, so that whoever writes a file cannot choose names that share a chain. Without it
 	 * only that is lost. */
@@ -20,10 +20,10 @@ manifest_index_init(struct manifest_index *index)
 }
 
 void
-manifest_index_free(struct manifest_index *index)
+manifests_index_free(struct manifests_index *index)
 {
 	free(index->buckets);
-	*index = (struct manifest_index){ 0 };
+	*index = (struct manifests_index){ 0 };
 }
 
 /* Strings are hashed with their NUL, so that fields cannot run into each other. */
@@ -40,7 +40,7 @@ hash_number(uint64_t hash, uint64_t number)
 }
 
 static uint64_t
-hash_key(const struct manifest_index *index, enum object_kind kind, const char *namespace,
+hash_key(const struct manifests_index *index, enum object_kind kind, const char *namespace,
     const char *name)
 {
 	uint64_t hash = hash_number(index->seed, kind);
@@ -48,7 +48,7 @@ hash_key(const struct manifest_index *index, enum object_kind kind, const char *
 }
 
 static struct manifest_entry **
-bucket(const struct manifest_index *index, enum object_kind kind, const char *namespace,
+bucket(const struct manifests_index *index, enum object_kind kind, const char *namespace,
     const char *name)
 {
 	return &index->buckets[hash_key(index, kind, namespace, name) & (index->bucket_count - 1)];
@@ -63,7 +63,7 @@ is_object(const struct manifest_entry *entry, enum object_kind kind, const char 
 }
 
 struct manifest_entry *
-manifest_index_find(const struct manifest_index *index, enum object_kind kind,
+manifests_index_find(const struct manifests_index *index, enum object_kind kind,
     const char *namespace, const char *name, const struct manifest_file *file)
 {
 	struct manifest_entry *e = *bucket(index, kind, namespace, name);
@@ -74,7 +74,7 @@ manifest_index_find(const struct manifest_index *index, enum object_kind kind,
 }
 
 struct manifest_entry *
-manifest_index_holder(const struct manifest_index *index, enum object_kind kind,
+manifests_index_holder(const struct manifests_index *index, enum object_kind kind,
     const char *namespace, const char *name, const struct manifest_file *except)
 {
 	struct manifest_entry *best = NULL;
@@ -89,7 +89,7 @@ manifest_index_holder(const struct manifest_index *index, enum object_kind kind,
 }
 
 static void
-grow(struct manifest_index *index)
+grow(struct manifests_index *index)
 {
 	struct manifest_entry **old = index->buckets;
 	size_t old_count = index->bucket_count;
@@ -109,8 +109,8 @@ grow(struct manifest_index *index)
 }
 
 struct manifest_entry *
-manifest_index_add(
-    struct manifest_index *index, const struct object *object, struct manifest_file *file)
+manifests_index_add(
+    struct manifests_index *index, const struct object *object, struct manifest_file *file)
 {
 	size_t namespace_len = strlen(object->namespace), name_len = strlen(object->name);
 
@@ -132,7 +132,7 @@ manifest_index_add(
 }
 
 void
-manifest_index_remove(struct manifest_index *index, struct manifest_entry *entry)
+manifests_index_remove(struct manifests_index *index, struct manifest_entry *entry)
 {
 	struct manifest_entry **at =
 	    bucket(index, entry->kind, manifest_entry_namespace(entry), manifest_entry_name(entry));
@@ -186,7 +186,7 @@ hash_slice(uint64_t hash, const struct object_slice *slice)
 }
 
 uint64_t
-manifest_digest(const struct manifest_index *index, const struct object *object)
+manifest_digest(const struct manifests_index *index, const struct object *object)
 {
 	uint64_t hash = hash_text(index->seed, object->resource_version);
 

@@ -33,34 +33,34 @@ struct manifest_entry {
 	char key[]; /* namespace, NUL, name, NUL */
 };
 
-struct manifest_index {
+struct manifests_index {
 	struct manifest_entry **buckets;
 	size_t bucket_count; /* a power of two */
 	size_t count;
 	uint64_t seed;
 };
 
-void manifest_index_init(struct manifest_index *index);
+void manifests_index_init(struct manifests_index *index);
 
 /* Frees the table; every file's entries must have been removed. */
-void manifest_index_free(struct manifest_index *index);
+void manifests_index_free(struct manifests_index *index);
 
 /* The entry of this object in `file`, or NULL. */
-struct manifest_entry *manifest_index_find(const struct manifest_index *index,
+struct manifest_entry *manifests_index_find(const struct manifests_index *index,
     enum object_kind kind, const char *namespace, const char *name,
     const struct manifest_file *file);
 
 /* The holder of this object that counts, `except` left out, or NULL. */
-struct manifest_entry *manifest_index_holder(const struct manifest_index *index,
+struct manifest_entry *manifests_index_holder(const struct manifests_index *index,
     enum object_kind kind, const char *namespace, const char *name,
     const struct manifest_file *except);
 
 /* Adds an entry (digest 0) for an object that `file` does not hold yet. */
-struct manifest_entry *manifest_index_add(
-    struct manifest_index *index, const struct object *object, struct manifest_file *file);
+struct manifest_entry *manifests_index_add(
+    struct manifests_index *index, const struct object *object, struct manifest_file *file);
 
 /* Takes the entry out of its chain and frees it; the caller has taken it off its file's list. */
-void manifest_index_remove(struct manifest_index *index, struct manifest_entry *entry);
+void manifests_index_remove(struct manifests_index *index, struct manifest_entry *entry);
 
 static inline const char *
 manifest_entry_namespace(const struct manifest_entry *entry)
@@ -75,6 +75,6 @@ manifest_entry_name(const struct manifest_entry *entry)
 }
 
 /* A hash of everything that `object` says, resourceVersion included; never 0. */
-uint64_t manifest_digest(const struct manifest_index *index, const struct object *object);
+uint64_t manifest_digest(const struct manifests_index *index, const struct object *object);
 
 #endif

@@ -40,7 +40,7 @@ struct manifests {
 	int dir;             /* open during a scan */
 	struct file **files; /* by name */
 	size_t file_count;
-	struct manifest_index index;
+	struct manifests_index index;
 	size_t duplicates;
 	bool listing, synced;
 	char *after;  /* a scan goes on after this file, at the next run; NULL: none is under way */

@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct manifest_index index_of_none;
+static struct manifests_index index_of_none;
 
 static void
 on_object(void *arg, struct json_object *json, const char *hint, unsigned line)
