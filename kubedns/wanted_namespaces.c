@@ -26,7 +26,9 @@ wanted_namespaces_new(char *const *names)
 {
 	struct wanted_namespaces *wanted = xcalloc(1, sizeof *wanted);
 
-	while (names != NULL && names[wanted->count] != NULL)
+	if (names == NULL)
+		return wanted;
+	while (names[wanted->count] != NULL)
 		wanted->count++;
 	wanted->items = xcalloc(wanted->count + 1, sizeof *wanted->items);
 	for (size_t i = 0; i < wanted->count; i++)

@@ -68,6 +68,7 @@ conn_touch(struct tcp *tcp, struct conn *conn)
 void
 conn_charge(struct tcp *tcp, struct conn *conn, ssize_t bytes)
 {
+	assert(conn->client != NULL); /* it is open */
 	tcp->memory += (size_t)bytes;
 	conn->client->memory += (size_t)bytes;
 }

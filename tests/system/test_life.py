@@ -233,7 +233,7 @@ def test_cache_is_json_as_kube_dns_had_it(kubedns):
     assert status == 200 and "\n\t" in text
     assert {"host": "10.96.0.10", "ttl": 30} in web["Entries"].values()
     srv = web["ChildNodes"]["_tcp"]["ChildNodes"]["_http"]["Entries"]
-    assert list(srv.values()) == [{"host": f"{WEB}.", "port": 80, "weight": 50, "ttl": 30}]
+    assert list(srv.values()) == [{"host": f"{WEB}.", "port": 80, "weight": 100, "ttl": 30}]
     status, text = kubedns.http(f"/cache?name=db.default.svc.{Z}")
     assert {e["host"] for e in json.loads(text)["Entries"].values()} == {"10.1.1.1", "10.1.1.2", "10.1.1.3", "10.1.1.4"}
     assert kubedns.http("/cache?name=nothing.example")[0] == 404
