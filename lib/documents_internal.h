@@ -1,5 +1,4 @@
-/* Shared by the readers of manifest files:
- * manifest.c (JSON, and what both need) and manifest_yaml.c. */
+/* Shared by documents.c (what both formats need), documents_json.c and documents_yaml.c. */
 #ifndef LIB_DOCUMENTS_INTERNAL_H
 #define LIB_DOCUMENTS_INTERNAL_H
 

@@ -136,7 +136,8 @@ sandbox_landlock_enter(const struct sandbox *s, int abi)
 	size_t size = abi >= 6 ? sizeof attr : abi >= 4 ? 2 * sizeof attr.fs : sizeof attr.fs;
 	int ruleset = (int)syscall(CREATE_RULESET, &attr, size, 0);
 	if (ruleset < 0) {
-		log_warn("sandbox: Landlock");
+		log_warn(
+		    "sandbox: cannot create a Landlock ruleset; files and TCP are not confined");
 		return 0;
 	}
 	for (size_t i = 0; i < s->path_count; i++)
@@ -146,7 +147,8 @@ sandbox_landlock_enter(const struct sandbox *s, int abi)
 	if (attr.net & NET_BIND_TCP)
 		add_ports(ruleset, &s->bind, NET_BIND_TCP);
 	if (syscall(RESTRICT_SELF, ruleset, 0) < 0) {
-		log_warn("sandbox: Landlock");
+		log_warn(
+		    "sandbox: cannot enter the Landlock ruleset; files and TCP are not confined");
 		layers = 0;
 	}
 	close(ruleset);

@@ -159,7 +159,9 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 			free(why);
 	}
 	if (note_loop(&config->loop, loop))
-		log_errorx("resolv.conf: %s; not asked, cluster names go on", loop);
+		log_errorx("resolv.conf: %s: not used as an upstream server; cluster names are "
+			   "still answered",
+		    loop);
 	return count;
 }
 

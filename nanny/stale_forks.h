@@ -43,7 +43,7 @@ enum stale_forks_whose { STALE_FORKS_UNKNOWN, STALE_FORKS_CLIENT, STALE_FORKS_SE
 struct stale_fork {
 	pid_t pid;
 	int pidfd;         /* so that no other process is ever meant */
-	uint64_t switches; /* how often it has gone to sleep: the same again is no question */
+	uint64_t switches; /* its context switches: unchanged, no question has come */
 	int64_t quiet_ms;  /* since when; 0: not known to be */
 	bool quiet;        /* for long enough */
 	int fd;            /* what it waits on, and which socket that is */
@@ -54,8 +54,7 @@ struct stale_fork {
 };
 
 struct stale_forks {
-	struct stale_fork
-	    forks[STALE_FORKS_MAX]; /* with a configuration that is not in force any more */
+	struct stale_fork forks[STALE_FORKS_MAX]; /* from before a reload, or idle near the limit */
 	size_t count;
 	int64_t reloaded_ms, next_ms; /* the last reload, and when to look again */
 	uint64_t ended;               /* since the start */

@@ -57,7 +57,7 @@ bool clients_get_none(const struct judgement *j);
 /* Whether the probe asks the address that clients use: port 53, or the dnsmasq that was named. */
 bool is_client_path(const struct view *view, const struct probe *probe);
 
-/* Whether a server answers questions, be it not this one as it should. */
+/* Whether the server replies at all, even with an error. */
 bool is_answering(enum cause cause);
 
 /* How long ago, into `text` of TEXT_MAX bytes. */

@@ -115,7 +115,7 @@ judge_probe(struct judgement *j, const struct probe *probe)
 		    causes[probe->cause].command);
 }
 
-/* A server that does not work before one that asks it in turn. */
+/* Judges failing servers first, then the servers that forward to them. */
 void
 judge_probes(struct judgement *j)
 {

@@ -1,6 +1,6 @@
 /*
  * Everything that metrics, JSON and page are made from, at one moment: one structure filled by
- * main, read by the three.
+ * sidecar_view() in loop.c, read by the three.
  */
 #ifndef SIDECAR_VIEW_H
 #define SIDECAR_VIEW_H

@@ -32,7 +32,7 @@ api_server_expand(const char *text)
 	size_t len = 0;
 	FILE *f = open_memstream(&out, &len);
 	if (!f)
-		log_fatal("memory");
+		log_fatal("out of memory");
 	while (*text) {
 		const char *name = text + 1;
 		bool braces = *text == '$' && *name == '{';

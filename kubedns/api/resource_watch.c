@@ -56,7 +56,7 @@ clear_problem(struct resource_watch *s)
 
 /*
  * The request did not get as far as a connection: nobody is there, which is so for all resources.
- * One that came from somebody else's server has cost that a handshake: it is none of these.
+ * A failed certificate check is not one of these: a server was reached, and has paid for a handshake.
  */
 static bool
 is_unreached(const struct resource_watch *s, CURLcode code)

@@ -48,7 +48,7 @@ watch_notes(const struct watch *w)
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
 	if (!f)
-		log_fatal("memory");
+		log_fatal("out of memory");
 	write_notes(f, w);
 	fclose(f);
 	return text;
@@ -61,7 +61,7 @@ watch_status(const struct watch *w, bool reasons)
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
 	if (!f)
-		log_fatal("memory");
+		log_fatal("out of memory");
 	for (unsigned i = 0; i < API_COUNT && w; i++) {
 		if (w->streams[i].wanted)
 			write_state(f, &w->streams[i], reasons);

@@ -1,7 +1,7 @@
 /*
  * From one object to its record sets, in the words of the Kubernetes DNS specification (1.1.0).
  * Pure: no tree, no clock, no socket. What depends on all endpoints of a headless Service is
- * written at answer time instead (answer.c).
+ * written at answer time instead (answer/reply_endpoints.c, answer/reply_srv.c).
  */
 #ifndef KUBEDNS_CLUSTER_RECORDS_H
 #define KUBEDNS_CLUSTER_RECORDS_H

@@ -99,10 +99,7 @@ stats_query(struct stats *stats, enum stats_proto proto, enum stats_family famil
 	size_add(&stats->request_sizes[proto], query_len);
 }
 
-/*
- * Each reply counts for one cause at most:
- * that the client sees it cut short comes before what it says.
- */
+/* Each reply is counted under at most one cause; truncation takes precedence over the rcode. */
 static void
 count_error(struct stats *stats, enum stats_proto proto, const struct answer_info *info)
 {
