@@ -103,6 +103,15 @@ conn_is_retired(const struct tcp *tcp, const struct conn *conn)
 	return conn->queries >= TCP_QUERIES || tcp->context->now_ns >= conn->retire_ns;
 }
 
+/* How long it may be idle, as EDNS TCP keepalive says it; 0: it shall be closed. */
+static uint16_t
+keepalive_of(const struct tcp *tcp, const struct conn *conn)
+{
+	if (conn_is_retired(tcp, conn))
+		return 0;
+	return (uint16_t)(tcp->config.idle_ns / KEEPALIVE_UNIT_NS);
+}
+
 /* Answers one message of the current connection; false if the connection is gone. */
 static bool
 answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
@@ -123,9 +132,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.out = room + PREFIX,
 		.max = DNS_TCP_MAX,
 		.tcp = true,
-		.keepalive = conn_is_retired(tcp, conn)
-				 ? 0
-				 : (uint16_t)(tcp->config.idle_ns / KEEPALIVE_UNIT_NS),
+		.keepalive = keepalive_of(tcp, conn),
 		.rotation = tcp->rotation++,
 	};
 	enum answer_outcome outcome = answer(&request, &info);
