@@ -82,7 +82,9 @@ check_python() {
 # Form only: `make vet` looks for mistakes, and compiles 565 MB of modules for it the first time.
 # shellcheck disable=SC2317 # called by step
 check_go() {
-	[ -z "$(gofmt -l tests/controlplane | tee /dev/stderr)" ]
+	unformatted=$(gofmt -l tests/controlplane tests/helm) && [ -z "$unformatted" ] && return
+	echo "not as gofmt has it: $unformatted"
+	return 1
 }
 
 # Which folder may include from which: its own, and those after the colon, or one header of theirs.

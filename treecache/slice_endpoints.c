@@ -164,11 +164,14 @@ slice_has_addr(const struct slice_endpoints *slice, unsigned from, unsigned to, 
 	return at < to && memcmp(slice_addr(slice, at), addr, family_len(slice->family)) == 0;
 }
 
+/* At least the struct whole, whose padding lies where few entries end: assignments write it. */
 static size_t
 slice_size(uint8_t family, size_t count, size_t names_len)
 {
-	return offsetof(struct slice_endpoints, bytes) +
-	       count * (family_len(family) + sizeof(uint32_t)) + names_len;
+	size_t size = offsetof(struct slice_endpoints, bytes) +
+		      count * (family_len(family) + sizeof(uint32_t)) + names_len;
+
+	return size > sizeof(struct slice_endpoints) ? size : sizeof(struct slice_endpoints);
 }
 
 static size_t

@@ -192,6 +192,7 @@ limits_fit_the_memory_and_what_dnsmasq_knows(void **state)
 		{ 0, 0, "--dns-forward-max=8000", NULL, 20 },
 	};
 	(void)state;
+	args_free(&args); /* of the test before */
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char *why;
 		assert_int_equal(args_build(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
