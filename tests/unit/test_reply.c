@@ -145,22 +145,21 @@ extended_error_has_room_and_its_text_if_there_is_some(void **state)
 static void
 sets_are_rotated(void **state)
 {
-	struct {
-		struct rrset set;
-		uint8_t data[3 * 16];
-	} a = { .set = { .type = TYPE_A, .count = 3, .len = sizeof a.data } };
+	_Alignas(struct rrset) uint8_t room[sizeof(struct rrset) + 3 * 16];
+	struct rrset *set = (void *)room;
 	(void)state;
 
+	*set = (struct rrset){ .type = TYPE_A, .count = 3, .len = 3 * 16 };
 	for (unsigned i = 0; i < 3; i++) {
 		static const uint8_t head[] = { 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 10, 0, 0 };
-		memcpy(a.set.data + 16 * i, head, sizeof head);
-		a.set.data[16 * i + 15] = (uint8_t)i;
+		memcpy(set->data + 16 * i, head, sizeof head);
+		set->data[16 * i + 15] = (uint8_t)i;
 	}
 	for (uint32_t rotation = 0; rotation < 6; rotation++) {
 		begin(0, false, DNS_UDP_PAYLOAD);
 		reply.rotation = rotation;
 		size_t at = reply.w.len;
-		reply_rrset(&reply, DNS_HEADER, &a.set);
+		reply_rrset(&reply, DNS_HEADER, set);
 		reply_end(&reply);
 		assert_int_equal(count_of(SECTION_ANSWER), 3);
 		for (unsigned i = 0; i < 3; i++)

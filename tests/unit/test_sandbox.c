@@ -360,7 +360,7 @@ enter_without_seccomp(void)
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(seccomp), 0);
 	seccomp_rule_add(filter, SCMP_ACT_ERRNO(EINVAL), SCMP_SYS(prctl), 1,
-	    SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP));
+	    (struct scmp_arg_cmp){ 0, SCMP_CMP_EQ, PR_SET_SECCOMP, 0 });
 	if (seccomp_load(filter) != 0)
 		return 99;
 	seccomp_release(filter);
