@@ -183,6 +183,8 @@ query_read(struct query *query, const uint8_t *wire, size_t len)
 	query->question_len = (uint16_t)(name_len + 4);
 	query->has_question = true;
 
+	if (answers + authority + additional == 0)
+		return at == len ? QUERY_OK : QUERY_FORMERR;
 	if (answers == 0 && authority == 0 && additional == 1 && len - at == OPT_FIXED &&
 	    wire[at] == 0 && wire_get16(wire + at + 1) == TYPE_OPT &&
 	    wire_get16(wire + at + 9) == 0)

@@ -124,18 +124,29 @@ reply_end(struct reply *reply)
 	return reply->w.len;
 }
 
+/* Not inlined, so that other records do not pay for the room on the stack. */
+static __attribute__((noinline)) void
+record_copy_once(
+    struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s, const void *rdata, size_t len)
+{
+	uint8_t copy[12 + DNAME_MAX];
+
+	memcpy(record_head(copy, owner, type, ttl_s, len), rdata, len);
+	record_once(reply, copy, 12 + len);
+}
+
 void
 reply_record(
     struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s, const void *rdata, size_t len)
 {
-	uint8_t copy[12 + DNAME_MAX];
-	bool once = reply->once && len <= DNAME_MAX;
-	uint8_t *p = once ? copy : record_room(reply, 12 + len);
+	if (reply->once && len <= DNAME_MAX) {
+		record_copy_once(reply, owner, type, ttl_s, rdata, len);
+		return;
+	}
+	uint8_t *p = record_room(reply, 12 + len);
 
 	if (p != NULL)
 		memcpy(record_head(p, owner, type, ttl_s, len), rdata, len);
-	if (once)
-		record_once(reply, copy, 12 + len);
 }
 
 /* --- records that may come twice --- */
