@@ -1,4 +1,4 @@
-/* What the table of states and events (child.c) decides, done: the servers file written, dnsmasq
+/* What the table of states and events (child_states.c) decides, done: the servers file written, dnsmasq
  * started, told to read it, stopped. */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,13 @@
  * The whole program's state, made by main.c, turned by loop.c, shown by status.c.
  *
  *	ConfigMap --inotify--> confdir --> config ---+
- *	resolv.conf --inotify--> confdir --> resolv -+-> routes --> servers --> runfile
- *	names --c-ares--> addresses -----------------+                             | SIGHUP
- *	                                                                           v
- *	      child <-- generation -- probe <-- asked at the marker's address -- dnsmasq
+ *	resolv.conf --inotify--> confdir --> resolv -+-> domain_servers --> servers --> runfile
+ *	stub_hosts --c-ares--> addresses ------------+                                     | SIGHUP
+ *	                                                                                   v
+ *	child_states <-- generation -- dnsmasq_probe <-- asked at the marker's address -- dnsmasq
+ *
+ * child_states.c decides when dnsmasq is started, told to read and stopped; actions.c does it, through
+ * dnsmasq_process.c, which sends the signals.
  */
 #ifndef NANNY_NANNY_H
 #define NANNY_NANNY_H

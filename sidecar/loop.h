@@ -51,7 +51,7 @@ int sidecar_once(struct sidecar *sidecar);
 /* The present state, for whoever renders it. Pointers are into `sidecar`. */
 void sidecar_view(struct sidecar *sidecar, struct view *view);
 
-/* Starts HTTP (pages.c); 0 or -errno, logged. */
+/* Starts HTTP (routes.c); 0 or -errno, logged. */
 int sidecar_http_start(struct sidecar *sidecar);
 void sidecar_http_stop(struct sidecar *sidecar);
 
