@@ -324,6 +324,7 @@ def test_when_the_sidecar_is_gone_the_page_does_not_say_well(browser):
     browser.errors.clear()  # a failed fetch is told to the console, rightly
 
 
+@pytest.mark.timing
 def test_slow_answers_are_shown_as_slow(page):
     with FakeDns(slow(0.2)) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A") as sidecar:
         until(lambda: sidecar.health("p")[0] == 200)

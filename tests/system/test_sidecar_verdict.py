@@ -19,6 +19,9 @@ from pod_world import Pod
 from sidecar_world import NAME, FakeDns, good, rcode, silent
 from waiting import free_port, wait_for
 
+# Each cause is named within 15 s of the moment that brings it about.
+pytestmark = pytest.mark.timing
+
 LIMIT_S = 15
 SILENT = "does not answer"
 WELL = "DNS is well: both probes are answered"
