@@ -14,7 +14,7 @@
 #include "kubedns/api/api_server.h"
 
 static struct api_server cluster;
-static char dir[] = "/tmp/test_cluster.XXXXXX";
+static char dir[] = "/tmp/test_api_server.XXXXXX";
 static char path[128];
 
 static int
