@@ -3,7 +3,7 @@
 
 #include "sidecar/chart.h"
 #include "lib/clock.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 
 enum {
 	PLOT_HEIGHT = 100,

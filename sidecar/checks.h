@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "lib/dname.h"
-#include "sidecar/net.h"
+#include "sidecar/dns_exchange.h"
 
 struct json_object;
 

@@ -19,7 +19,7 @@
 
 #include "lib/addr.h"
 #include "sidecar/history.h"
-#include "sidecar/net.h"
+#include "sidecar/dns_exchange.h"
 
 enum dnsmasq_stats_stat {
 	STAT_HITS,

@@ -4,7 +4,7 @@
 
 #include "sidecar/nanny_config.h"
 #include "sidecar/journal.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/view.h"
 
 static void add_event(struct journal *journal, const struct view *view, enum level level,

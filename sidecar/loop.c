@@ -13,7 +13,7 @@
 #include "lib/xalloc.h"
 #include "lib/clock.h"
 #include "sidecar/loop.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 
 enum {
 	FD_SIGNAL,

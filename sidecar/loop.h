@@ -6,7 +6,7 @@
 #ifndef SIDECAR_LOOP_H
 #define SIDECAR_LOOP_H
 
-#include "sidecar/ask.h"
+#include "sidecar/question_box.h"
 #include "sidecar/checks.h"
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/journal.h"

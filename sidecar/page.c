@@ -6,7 +6,7 @@
 #include "sidecar/chart.h"
 #include "lib/clock.h"
 #include "sidecar/page.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict.h"
 
 /* A figure with its name under it. */

@@ -2,7 +2,7 @@
 
 #include "sidecar/journal.h"
 #include "sidecar/page.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 
 enum { SHOWN = 30 };
 

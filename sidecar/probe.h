@@ -1,6 +1,6 @@
 /*
  * One probe: when it is due, and what its questions have shown so far.
- * No socket and no clock here; net.c asks.
+ * No socket and no clock here; dns_exchange.c asks.
  */
 #ifndef SIDECAR_PROBE_H
 #define SIDECAR_PROBE_H

@@ -12,7 +12,7 @@
 #include "sidecar/nanny_config.h"
 #include "sidecar/journal.h"
 #include "sidecar/status.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict.h"
 
 /* json-c copies strings as they are: what came from outside is made valid UTF-8 first. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/clock.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict_internal.h"
 
 const char *

@@ -4,7 +4,7 @@
 
 #include "lib/clock.h"
 #include "sidecar/nanny_config.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict_internal.h"
 
 enum { API_FAILING_S = 5 /* a watch that ends and is opened again does not count */ };

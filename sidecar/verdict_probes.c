@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "lib/clock.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict_internal.h"
 
 /* What each way to fail means, and where to look. */

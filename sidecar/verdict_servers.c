@@ -1,6 +1,6 @@
 /* Causes that are servers: those that dnsmasq and kubedns ask. */
 #include "lib/clock.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict_internal.h"
 
 /* The address, for those who may know the configuration. */

@@ -5,7 +5,7 @@
 
 #include "lib/clock.h"
 #include "sidecar/nanny_config.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict_internal.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sidecar/ask.h"
+#include "sidecar/question_box.h"
 #include "sidecar/checks.h"
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/containers.h"

@@ -7,7 +7,7 @@
 #ifndef TREECACHE_BRANCH_H
 #define TREECACHE_BRANCH_H
 
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 enum { WAY_BITS = 5, WAYS = 1 << WAY_BITS, HASH_BITS = 32 };
 

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 /* --- keys of the endpoint index --- */
 

@@ -9,7 +9,7 @@
 #ifndef TREECACHE_ENDPOINT_INTERNAL_H
 #define TREECACHE_ENDPOINT_INTERNAL_H
 
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 /* --- endpoint_set.c --- */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/xalloc.h"
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 /* A tag: where the host name begins in `bytes`
  * (0: named for the address), and whether the endpoint is ready. */

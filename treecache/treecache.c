@@ -4,7 +4,7 @@
 
 #include "lib/rcu.h"
 #include "lib/xalloc.h"
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 static void
 garbage_add(struct garbage *garbage, void *block)

@@ -15,7 +15,7 @@
 
 #include "lib/clock.h"
 #include "lib/wire.h"
-#include "sidecar/net.h"
+#include "sidecar/dns_exchange.h"
 #include "sidecar/probe.h"
 #include "sidecar/status.h"
 

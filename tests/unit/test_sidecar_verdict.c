@@ -16,7 +16,7 @@
 #include "sidecar/journal.h"
 #include "sidecar/page.h"
 #include "sidecar/status.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 #include "sidecar/verdict.h"
 
 enum { DNSMASQ, KUBEDNS, PROBES };

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "lib/rcu.h"
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 static struct dname
 name_of(const char *text)

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "lib/rcu.h"
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 enum { LISTS = 4, OWNERS = 4, SLICES = 6, ADDRS = 24, ENDPOINTS = 12, STEPS = 20000 };
 

@@ -10,7 +10,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "lib/clock.h"
-#include "sidecar/net.h"
+#include "sidecar/dns_exchange.h"
 
 enum { QUERY_MAX = 300, DATAGRAMS_MAX = 16 /* read per call: strays must not hold the loop */ };
 

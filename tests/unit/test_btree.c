@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "lib/rcu.h"
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 static void
 an_index_is_in_order_and_a_set(void **state)

@@ -1,6 +1,6 @@
 /* Numbers as people read them. Each writes into `text` of TEXT_MAX bytes and returns it. */
-#ifndef SIDECAR_TEXT_H
-#define SIDECAR_TEXT_H
+#ifndef SIDECAR_FORMAT_H
+#define SIDECAR_FORMAT_H
 
 #include <stdint.h>
 

@@ -6,8 +6,8 @@
  * a later one: the page comes back at once with "asking", and looks again. Few questions are kept,
  * for a short time; only loopback peers get this far.
  */
-#ifndef SIDECAR_ASK_H
-#define SIDECAR_ASK_H
+#ifndef SIDECAR_QUESTION_BOX_H
+#define SIDECAR_QUESTION_BOX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include "lib/addr.h"
 #include "sidecar/fetch.h"
-#include "sidecar/net.h"
+#include "sidecar/dns_exchange.h"
 
 enum {
 	ASK_MAX = 4, /* questions at a time; each has two descriptors */

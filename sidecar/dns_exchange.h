@@ -9,8 +9,8 @@
  * to an earlier one can be taken for its answer. Nothing here waits: the owner polls `fd`
  * for `events` until `deadline_ns`.
  */
-#ifndef SIDECAR_NET_H
-#define SIDECAR_NET_H
+#ifndef SIDECAR_DNS_EXCHANGE_H
+#define SIDECAR_DNS_EXCHANGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

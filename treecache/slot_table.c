@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/xalloc.h"
-#include "treecache/internal.h"
+#include "treecache/treecache_internal.h"
 
 enum { WAY_BITS = 6, WAYS = 1 << WAY_BITS };
 

@@ -5,7 +5,7 @@
 
 #include "lib/utf8.h"
 #include "lib/xalloc.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 
 const char *
 text_ms(double ms, char *text)

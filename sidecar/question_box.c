@@ -5,7 +5,7 @@
 #include "lib/percent.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/ask.h"
+#include "sidecar/question_box.h"
 #include "lib/clock.h"
 
 enum {

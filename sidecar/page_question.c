@@ -2,7 +2,7 @@
 
 #include "lib/wire.h"
 #include "sidecar/page.h"
-#include "sidecar/text.h"
+#include "sidecar/format.h"
 
 static const char *const types[] = { "A", "AAAA", "SRV", "PTR", "CNAME", "TXT", "NS", "SOA",
 	"ANY" };

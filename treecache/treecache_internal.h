@@ -2,8 +2,8 @@
  * What the parts of treecache share:
  * copies that belong to one publish, and the list of what they replaced.
  */
-#ifndef TREECACHE_INTERNAL_H
-#define TREECACHE_INTERNAL_H
+#ifndef TREECACHE_TREECACHE_INTERNAL_H
+#define TREECACHE_TREECACHE_INTERNAL_H
 
 #include <string.h>
 
@@ -50,7 +50,7 @@ label_hash(uint64_t seed, const uint8_t *bytes, size_t len)
 	return hash_fold(hash64_padded(seed, bytes, len));
 }
 
-/* --- index.c: a B+ tree;
+/* --- btree.c: a B+ tree;
  * inserting what is there and removing what is not change nothing and return false --- */
 
 bool index_insert(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value);
@@ -66,7 +66,7 @@ bool index_seek(const struct index *index, uint8_t *key, uint32_t *value);
 bool index_next(const struct index *index, const uint8_t *key, uint32_t *value, bool *last);
 void index_free(struct index *index);
 
-/* --- slots.c: a radix tree, 64 ways --- */
+/* --- slot_table.c: a radix tree, 64 ways --- */
 
 const void *slots_get(const struct slots *slots, uint32_t slot);
 void slots_set(struct treecache *cache, struct slots *slots, uint32_t slot, const void *value);
@@ -127,7 +127,7 @@ size_t slice_bytes(const struct slice_endpoints *slice);
 struct slice_endpoints *slice_pack(struct treecache *cache, const struct owner *owner,
     uint32_t slot, const struct slice_source *source);
 
-/* --- find.c --- */
+/* --- endpoint_find.c --- */
 
 /* The keys of an endpoint in the endpoint index: by address, by host name (a label). */
 void endpoint_addr_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes,
