@@ -230,7 +230,7 @@ chart_latency(struct html *html, const struct chart *chart, const struct history
 {
 	int64_t now_ns = chart->now_ns;
 	struct axis axis = fit(history, now_ns);
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	open_chart(html, chart);
 	grid(html, chart, axis.high - axis.low + 1);
@@ -316,7 +316,7 @@ chart_bars(struct html *html, const struct chart *chart, const struct buckets *t
 {
 	int64_t now_ns = chart->now_ns;
 	uint64_t max = 1;
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	for (int age = 0; age < BUCKETS; age++)
 		if (buckets_get(total, now_ns, age) > max)

@@ -30,7 +30,7 @@ static void
 free_check(struct check *check)
 {
 	if (check != NULL)
-		net_close(&check->net);
+		dns_exchange_close(&check->exchange);
 	free(check);
 }
 
@@ -58,7 +58,7 @@ add_check(struct checks *checks, struct checks *before, const struct check *want
 	}
 	struct check *check = xmalloc(sizeof *check);
 	*check = *wanted;
-	net_init(&check->net);
+	dns_exchange_init(&check->exchange);
 	check->since_ns = now_ns;
 	check->due_ns = now_ns + (int64_t)checks->count * CHECK_STAGGER_NS;
 	checks->items[checks->count++] = check;
@@ -226,7 +226,7 @@ take_result(struct check *check, int64_t now_ns)
 	bool was = check_failing(check);
 
 	check->asked = true;
-	check->cause = check->net.reply.cause;
+	check->cause = check->exchange.reply.cause;
 	if (is_failure(check->cause) || is_refused(check)) {
 		check->failed++;
 		if (check->failures < CHECK_FAILURES)
@@ -240,7 +240,7 @@ take_result(struct check *check, int64_t now_ns)
 	bool retry = check->failures > 0 && !check_failing(check);
 	check->due_ns = now_ns + (retry ? CHECK_RETRY_MS : CHECK_INTERVAL_MS) * NS_PER_MS;
 	log_check(check, was);
-	net_close(&check->net);
+	dns_exchange_close(&check->exchange);
 }
 
 void
@@ -249,13 +249,13 @@ checks_run(struct checks *checks, size_t i, short revents, int64_t now_ns)
 	struct check *check = checks->items[i];
 	bool ended;
 
-	if (net_busy(&check->net)) {
-		ended = net_run(&check->net, revents);
+	if (dns_exchange_busy(&check->exchange)) {
+		ended = dns_exchange_run(&check->exchange, revents);
 	} else {
 		if (now_ns < check->due_ns)
 			return;
 		checks->forwarded += check->kind == CHECK_CLUSTER || check->kind == CHECK_OUTSIDE;
-		ended = net_ask(&check->net, &check->server, &check->name,
+		ended = dns_exchange_ask(&check->exchange, &check->server, &check->name,
 		    check->kind == CHECK_STUB ? TYPE_SOA : TYPE_NS, CLASS_IN, CHECK_TIMEOUT_MS);
 	}
 	if (ended)
@@ -269,7 +269,8 @@ checks_deadline(const struct checks *checks)
 
 	for (size_t i = 0; i < checks->count; i++) {
 		const struct check *check = checks->items[i];
-		int64_t at = net_busy(&check->net) ? check->net.deadline_ns : check->due_ns;
+		int64_t at = dns_exchange_busy(&check->exchange) ? check->exchange.deadline_ns
+								 : check->due_ns;
 		if (at < deadline)
 			deadline = at;
 	}

@@ -39,7 +39,7 @@ struct check {
 	struct server server;
 	struct dname name;
 	char domain[256]; /* of a stub server, the first that names it; else "" */
-	struct net net;
+	struct dns_exchange exchange;
 	int64_t due_ns;
 	enum cause cause;          /* of the newest question */
 	unsigned failures;         /* in a row */

@@ -2,7 +2,7 @@
  * One question on its way: UDP first, again over TCP
  * when the answer is truncated, one deadline for both.
  *
- *	IDLE --net_ask--> UDP --TC--> TCP_CONNECT --> TCP_SEND --> TCP_READ --> done (IDLE)
+ *	IDLE --dns_exchange_ask--> UDP --TC--> TCP_CONNECT --> TCP_SEND --> TCP_READ --> done (IDLE)
  *	                   `-- answer, error, deadline ------------------------^
  *
  * Every question has a socket, a source port and an ID of its own, so nothing that belongs
@@ -19,10 +19,16 @@
 #include "lib/addr.h"
 #include "sidecar/probe_reply.h"
 
-enum net_phase { NET_IDLE, NET_UDP, NET_TCP_CONNECT, NET_TCP_SEND, NET_TCP_READ };
+enum dns_exchange_phase {
+	EXCHANGE_IDLE,
+	EXCHANGE_UDP,
+	EXCHANGE_TCP_CONNECT,
+	EXCHANGE_TCP_SEND,
+	EXCHANGE_TCP_READ
+};
 
-struct net {
-	enum net_phase phase;
+struct dns_exchange {
+	enum dns_exchange_phase phase;
 	int fd;       /* -1 when idle */
 	short events; /* for poll() */
 	int64_t sent_ns, deadline_ns;
@@ -42,26 +48,26 @@ struct net {
 };
 
 /* An idle one. */
-void net_init(struct net *net);
+void dns_exchange_init(struct dns_exchange *exchange);
 
 /*
  * Sends a question of `name`, `type` and `class` to `server`. True if it ended at once
  * (nothing listens there, no route), false if it is under way. An earlier question that
  * is still under way is dropped.
  */
-bool net_ask(struct net *net, const struct server *server, const struct dname *name, uint16_t type,
-    uint16_t class, int timeout_ms);
+bool dns_exchange_ask(struct dns_exchange *exchange, const struct server *server,
+    const struct dname *name, uint16_t type, uint16_t class, int timeout_ms);
 
 /* Goes on after poll() reported `revents` (0 for none); true when the question has ended. */
-bool net_run(struct net *net, short revents);
+bool dns_exchange_run(struct dns_exchange *exchange, short revents);
 
 static inline bool
-net_busy(const struct net *net)
+dns_exchange_busy(const struct dns_exchange *exchange)
 {
-	return net->phase != NET_IDLE;
+	return exchange->phase != EXCHANGE_IDLE;
 }
 
 /* Closes and frees everything it holds. */
-void net_close(struct net *net);
+void dns_exchange_close(struct dns_exchange *exchange);
 
 #endif

@@ -131,8 +131,8 @@ read_string(void *arg, const uint8_t *text, size_t len)
 }
 
 int
-dnsmasq_stats_read(
-    struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat, const struct net *answer)
+dnsmasq_stats_read(struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat,
+    const struct dns_exchange *answer)
 {
 	struct reading reading = { .sample = sample, .stat = stat };
 	int strings = probe_reply_strings(
@@ -313,7 +313,7 @@ dnsmasq_stats_poller_init(struct dnsmasq_stats_poller *poller, const struct serv
 	poller->interval_ns = interval_ms * NS_PER_MS;
 	poller->due_ns = now_ns;
 	poller->stat = STAT_COUNT;
-	net_init(&poller->net);
+	dns_exchange_init(&poller->exchange);
 }
 
 /* Asks for the present statistic; true if that failed at once. */
@@ -324,7 +324,8 @@ ask(struct dnsmasq_stats_poller *poller)
 
 	if (dname_from_text(&name, names[poller->stat]) < 0)
 		log_fatalx("statistics: %s: not a name", names[poller->stat]);
-	return net_ask(&poller->net, &poller->server, &name, TYPE_TXT, CLASS_CH, POLL_TIMEOUT_MS);
+	return dns_exchange_ask(
+	    &poller->exchange, &poller->server, &name, TYPE_TXT, CLASS_CH, POLL_TIMEOUT_MS);
 }
 
 static void
@@ -345,20 +346,21 @@ poll_failed(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, co
 static bool
 advance(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, int64_t now_ns)
 {
-	const struct net *net = &poller->net;
+	const struct dns_exchange *exchange = &poller->exchange;
 	char text[CAUSE_TEXT_MAX];
 
 	/* dnsmasq without any upstream answers servers.bind with a TXT of no strings at all, which
 	 * is no error. */
-	if (net->reply.cause != CAUSE_OK) {
+	if (exchange->reply.cause != CAUSE_OK) {
 		poll_failed(poller, cache,
-		    net->reply.cause == CAUSE_UNREACHABLE
-			? strerror(net->error)
-			: cause_text(net->reply.cause, net->reply.rcode, text),
+		    exchange->reply.cause == CAUSE_UNREACHABLE
+			? strerror(exchange->error)
+			: cause_text(exchange->reply.cause, exchange->reply.rcode, text),
 		    now_ns);
 		return false;
 	}
-	if (dnsmasq_stats_read(&poller->sample, (enum dnsmasq_stats_stat)poller->stat, net) < 0) {
+	if (dnsmasq_stats_read(&poller->sample, (enum dnsmasq_stats_stat)poller->stat, exchange) <
+	    0) {
 		poll_failed(poller, cache, "not what dnsmasq says", now_ns);
 		return false;
 	}
@@ -383,7 +385,7 @@ dnsmasq_stats_poller_run(
 		memset(&poller->sample, 0, sizeof poller->sample);
 		ended = ask(poller);
 	} else {
-		ended = net_run(&poller->net, revents);
+		ended = dns_exchange_run(&poller->exchange, revents);
 	}
 	while (ended)
 		ended = advance(poller, cache, now_ns);
@@ -392,11 +394,11 @@ dnsmasq_stats_poller_run(
 int64_t
 dnsmasq_stats_poller_deadline(const struct dnsmasq_stats_poller *poller)
 {
-	return poller->stat == STAT_COUNT ? poller->due_ns : poller->net.deadline_ns;
+	return poller->stat == STAT_COUNT ? poller->due_ns : poller->exchange.deadline_ns;
 }
 
 void
 dnsmasq_stats_poller_close(struct dnsmasq_stats_poller *poller)
 {
-	net_close(&poller->net);
+	dns_exchange_close(&poller->exchange);
 }

@@ -91,15 +91,15 @@ int dnsmasq_stats_parse_upstream(
     const uint8_t *text, size_t len, struct dnsmasq_stats_sample_upstream *upstream);
 
 /* Reads the CHAOS answer for `stat` into the sample; 0, or -EBADMSG. */
-int dnsmasq_stats_read(
-    struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat, const struct net *answer);
+int dnsmasq_stats_read(struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat stat,
+    const struct dns_exchange *answer);
 
 /* Asks for one statistic after the other, every interval. */
 struct dnsmasq_stats_poller {
 	struct server server;
 	int64_t interval_ns, due_ns;
 	int stat; /* being asked, STAT_COUNT when idle */
-	struct net net;
+	struct dns_exchange exchange;
 	struct dnsmasq_stats_sample sample;
 };
 

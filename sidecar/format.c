@@ -8,23 +8,23 @@
 #include "sidecar/format.h"
 
 const char *
-text_ms(double ms, char *text)
+format_ms(double ms, char *text)
 {
 	if (isnan(ms))
-		snprintf(text, TEXT_MAX, "-");
+		snprintf(text, FORMAT_MAX, "-");
 	else if (ms < 0.995)
-		snprintf(text, TEXT_MAX, "%.2f ms", ms);
+		snprintf(text, FORMAT_MAX, "%.2f ms", ms);
 	else if (ms < 9.95)
-		snprintf(text, TEXT_MAX, "%.1f ms", ms);
+		snprintf(text, FORMAT_MAX, "%.1f ms", ms);
 	else if (ms < 999.5)
-		snprintf(text, TEXT_MAX, "%.0f ms", ms);
+		snprintf(text, FORMAT_MAX, "%.0f ms", ms);
 	else
-		snprintf(text, TEXT_MAX, "%.1f s", ms / 1000);
+		snprintf(text, FORMAT_MAX, "%.1f s", ms / 1000);
 	return text;
 }
 
 const char *
-text_duration(double seconds, char *text)
+format_duration(double seconds, char *text)
 {
 	static const struct {
 		double seconds;
@@ -37,17 +37,17 @@ text_duration(double seconds, char *text)
 		if (seconds < least)
 			continue;
 		double n = floor(seconds / units[i].seconds);
-		snprintf(text, TEXT_MAX, "%.0f %s%s", n, units[i].one, n >= 2 ? "s" : "");
+		snprintf(text, FORMAT_MAX, "%.0f %s%s", n, units[i].one, n >= 2 ? "s" : "");
 		return text;
 	}
-	snprintf(text, TEXT_MAX, "less than a second");
+	snprintf(text, FORMAT_MAX, "less than a second");
 	return text;
 }
 
 const char *
-text_count(uint64_t count, char *text)
+format_count(uint64_t count, char *text)
 {
-	char digits[TEXT_MAX];
+	char digits[FORMAT_MAX];
 	int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count), at = 0;
 
 	for (int i = 0; i < len; i++) {
@@ -60,30 +60,30 @@ text_count(uint64_t count, char *text)
 }
 
 const char *
-text_percent(double ratio, char *text)
+format_percent(double ratio, char *text)
 {
 	if (isnan(ratio))
-		snprintf(text, TEXT_MAX, "-");
+		snprintf(text, FORMAT_MAX, "-");
 	else
-		snprintf(text, TEXT_MAX, "%.1f %%", floor(ratio * 1000) / 10);
+		snprintf(text, FORMAT_MAX, "%.1f %%", floor(ratio * 1000) / 10);
 	return text;
 }
 
 const char *
-text_time(double wall_s, char *text)
+format_time(double wall_s, char *text)
 {
 	time_t t = (time_t)wall_s;
 	struct tm tm;
 
 	if (wall_s <= 0 || wall_s > 253402300799.0 || gmtime_r(&t, &tm) == NULL)
-		snprintf(text, TEXT_MAX, "never");
+		snprintf(text, FORMAT_MAX, "never");
 	else
-		strftime(text, TEXT_MAX, "%Y-%m-%d %H:%M:%S UTC", &tm);
+		strftime(text, FORMAT_MAX, "%Y-%m-%d %H:%M:%S UTC", &tm);
 	return text;
 }
 
 char *
-text_utf8(const char *text)
+format_utf8(const char *text)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
 	size_t len = strlen(text);

@@ -1,27 +1,27 @@
-/* Numbers as people read them. Each writes into `text` of TEXT_MAX bytes and returns it. */
+/* Numbers as people read them. Each writes into `text` of FORMAT_MAX bytes and returns it. */
 #ifndef SIDECAR_FORMAT_H
 #define SIDECAR_FORMAT_H
 
 #include <stdint.h>
 
-enum { TEXT_MAX = 32 };
+enum { FORMAT_MAX = 32 };
 
 /* "0.31 ms", "12 ms", "1.2 s"; "-" for NaN. */
-const char *text_ms(double ms, char *text);
+const char *format_ms(double ms, char *text);
 
 /* "less than a second", "35 seconds", "12 minutes", "3 hours", "9 days". */
-const char *text_duration(double seconds, char *text);
+const char *format_duration(double seconds, char *text);
 
 /* "1,234,567". */
-const char *text_count(uint64_t count, char *text);
+const char *format_count(uint64_t count, char *text);
 
 /* A ratio as "97.3 %"; "-" for NaN. Never rounded up to 100 %. */
-const char *text_percent(double ratio, char *text);
+const char *format_percent(double ratio, char *text);
 
 /* "2026-11-21 12:00:00 UTC" of a wall clock in seconds; "never" for 0. */
-const char *text_time(double wall_s, char *text);
+const char *format_time(double wall_s, char *text);
 
 /* A copy of `text` in which every byte that is not valid UTF-8 is U+FFFD; caller frees. */
-char *text_utf8(const char *text);
+char *format_utf8(const char *text);
 
 #endif

@@ -38,7 +38,7 @@ journal_get(const struct journal *journal, size_t i, double now_s)
 static void
 look_at_causes(struct journal *journal, const struct view *view, const struct verdict *verdict)
 {
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	for (size_t i = 0; i < verdict->count; i++) {
 		const struct finding *finding = &verdict->findings[i];
@@ -56,7 +56,7 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 		journal->holds[cause] = false;
 		add_event(journal, view, LEVEL_WELL, "%s: well again after %s",
 		    verdict_cause_name((enum verdict_cause)cause),
-		    text_duration(view->now_s - journal->began_s[cause], text));
+		    format_duration(view->now_s - journal->began_s[cause], text));
 	}
 }
 

@@ -22,7 +22,7 @@ enum {
 	FD_KUBEDNS,
 	FD_NANNY,
 	FD_ASK,
-	FD_PROBES = FD_ASK + ASK_SLOTS,
+	FD_PROBES = FD_ASK + QUESTION_BOX_SLOTS,
 	FD_CHECKS = FD_PROBES + PROBES_MAX,
 	FD_COUNT = FD_CHECKS + CHECKS_MAX,
 };
@@ -67,10 +67,10 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 		.clock_offset_s = clock_wall_s() - (double)now / 1e9,
 		.stop_ns = CLOCK_NEVER };
 	sidecar->probes = xcalloc(options->spec_count, sizeof *sidecar->probes);
-	sidecar->nets = xcalloc(options->spec_count, sizeof *sidecar->nets);
+	sidecar->exchanges = xcalloc(options->spec_count, sizeof *sidecar->exchanges);
 	for (size_t i = 0; i < options->spec_count; i++) {
 		probe_init(&sidecar->probes[i], &options->specs[i], now, (int64_t)i * STAGGER_NS);
-		net_init(&sidecar->nets[i]);
+		dns_exchange_init(&sidecar->exchanges[i]);
 	}
 	dnsmasq_stats_poller_init(
 	    &sidecar->poller, &options->dnsmasq, options->poll_interval_ms, now);
@@ -79,7 +79,8 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 	peer_init(&sidecar->nanny, options->has_nanny ? &options->nanny : NULL, nanny_targets,
 	    PEER_CONFIG_MAX, nanny_page, &sidecar->nanny_view, now);
 	init_checks(sidecar, now);
-	ask_init(&sidecar->ask, &options->dnsmasq, options->has_kubedns ? &options->kubedns : NULL);
+	question_box_init(&sidecar->question_box, &options->dnsmasq,
+	    options->has_kubedns ? &options->kubedns : NULL);
 	if (gethostname(sidecar->host, sizeof sidecar->host - 1) < 0)
 		sidecar->host[0] = '\0';
 }
@@ -88,17 +89,17 @@ void
 sidecar_free(struct sidecar *sidecar)
 {
 	for (size_t i = 0; i < sidecar->probe_count; i++) {
-		net_close(&sidecar->nets[i]);
+		dns_exchange_close(&sidecar->exchanges[i]);
 		probe_close(&sidecar->probes[i]);
 	}
-	free(sidecar->nets);
+	free(sidecar->exchanges);
 	free(sidecar->probes);
 	dnsmasq_stats_poller_close(&sidecar->poller);
 	peer_close(&sidecar->kubedns);
 	peer_close(&sidecar->nanny);
 	nanny_view_free(&sidecar->nanny_view);
 	checks_close(&sidecar->checks);
-	ask_close(&sidecar->ask);
+	question_box_close(&sidecar->question_box);
 	if (sidecar->signal_fd >= 0)
 		close(sidecar->signal_fd);
 }
@@ -133,29 +134,29 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 /* Sends the probe's question if it is due,
  * goes on with one under way, and takes down what it came to. */
 static void
-run_probe(struct probe *probe, struct net *net, short revents, int64_t now_ns)
+run_probe(struct probe *probe, struct dns_exchange *exchange, short revents, int64_t now_ns)
 {
 	bool ended;
 
-	if (net_busy(net)) {
-		ended = net_run(net, revents);
+	if (dns_exchange_busy(exchange)) {
+		ended = dns_exchange_run(exchange, revents);
 	} else {
 		if (now_ns < probe->due_ns)
 			return;
 		probe_schedule(probe, now_ns);
-		ended = net_ask(net, &probe->spec.server, &probe->spec.name, probe->spec.type,
-		    CLASS_IN, probe_timeout_ms(probe));
+		ended = dns_exchange_ask(exchange, &probe->spec.server, &probe->spec.name,
+		    probe->spec.type, CLASS_IN, probe_timeout_ms(probe));
 	}
 	if (!ended)
 		return;
-	struct probe_result result = { .cause = net->reply.cause,
-		.rcode = net->reply.rcode,
-		.error = net->error,
-		.over_tcp = net->over_tcp,
-		.sent_ns = net->sent_ns,
-		.latency_ns = net->latency_ns };
+	struct probe_result result = { .cause = exchange->reply.cause,
+		.rcode = exchange->reply.rcode,
+		.error = exchange->error,
+		.over_tcp = exchange->over_tcp,
+		.sent_ns = exchange->sent_ns,
+		.latency_ns = exchange->latency_ns };
 	probe_record(probe, &result, now_ns, clock_wall_s());
-	net_close(net);
+	dns_exchange_close(exchange);
 }
 
 static int64_t
@@ -170,9 +171,9 @@ probes_deadline(const struct sidecar *sidecar)
 	int64_t deadline = CLOCK_NEVER;
 
 	for (size_t i = 0; i < sidecar->probe_count; i++)
-		deadline =
-		    earlier(deadline, net_busy(&sidecar->nets[i]) ? sidecar->nets[i].deadline_ns
-								  : sidecar->probes[i].due_ns);
+		deadline = earlier(deadline, dns_exchange_busy(&sidecar->exchanges[i])
+						 ? sidecar->exchanges[i].deadline_ns
+						 : sidecar->probes[i].due_ns);
 	return deadline;
 }
 
@@ -186,7 +187,7 @@ next_deadline(const struct sidecar *sidecar)
 	deadline = earlier(deadline, peer_deadline(&sidecar->kubedns));
 	deadline = earlier(deadline, peer_deadline(&sidecar->nanny));
 	deadline = earlier(deadline, sidecar->journal_ns);
-	return earlier(deadline, ask_deadline(&sidecar->ask));
+	return earlier(deadline, question_box_deadline(&sidecar->question_box));
 }
 
 /* Milliseconds for poll(), rounded up so that it never wakes just before the time; -1 for ever. */
@@ -213,22 +214,23 @@ fill_slots(const struct sidecar *sidecar, struct pollfd *slots)
 {
 	set(&slots[FD_SIGNAL], sidecar->signal_fd, POLLIN);
 	set(&slots[FD_HTTP], http_fd(sidecar->http), POLLIN);
-	set(&slots[FD_CACHE], sidecar->poller.net.fd, sidecar->poller.net.events);
+	set(&slots[FD_CACHE], sidecar->poller.exchange.fd, sidecar->poller.exchange.events);
 	set(&slots[FD_KUBEDNS], sidecar->kubedns.fetch.fd, sidecar->kubedns.fetch.events);
 	set(&slots[FD_NANNY], sidecar->nanny.fetch.fd, sidecar->nanny.fetch.events);
-	for (size_t i = 0; i < ASK_MAX; i++) {
-		const struct ask_entry *entry = &sidecar->ask.entries[i];
-		set(&slots[FD_ASK + 2 * i], entry->net.fd, entry->net.events);
+	for (size_t i = 0; i < QUESTION_BOX_MAX; i++) {
+		const struct boxed_question *entry = &sidecar->question_box.entries[i];
+		set(&slots[FD_ASK + 2 * i], entry->exchange.fd, entry->exchange.events);
 		set(&slots[FD_ASK + 2 * i + 1], entry->fetch.fd, entry->fetch.events);
 	}
 	for (size_t i = 0; i < PROBES_MAX; i++)
 		if (i < sidecar->probe_count)
-			set(&slots[FD_PROBES + i], sidecar->nets[i].fd, sidecar->nets[i].events);
+			set(&slots[FD_PROBES + i], sidecar->exchanges[i].fd,
+			    sidecar->exchanges[i].events);
 		else
 			set(&slots[FD_PROBES + i], -1, 0);
 	for (size_t i = 0; i < sidecar->checks.count; i++)
-		set(&slots[FD_CHECKS + i], sidecar->checks.items[i]->net.fd,
-		    sidecar->checks.items[i]->net.events);
+		set(&slots[FD_CHECKS + i], sidecar->checks.items[i]->exchange.fd,
+		    sidecar->checks.items[i]->exchange.events);
 }
 
 /* The first signal begins the drain, a second one ends it. False when it is time to go. */
@@ -252,12 +254,12 @@ static void
 run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 {
 	int64_t now = clock_mono_ns();
-	short ask[ASK_SLOTS];
+	short ask[QUESTION_BOX_SLOTS];
 
 	/* DNS before HTTP: what arrived for a probe is not kept waiting by a page. */
 	for (size_t i = 0; i < sidecar->probe_count; i++)
 		run_probe(
-		    &sidecar->probes[i], &sidecar->nets[i], slots[FD_PROBES + i].revents, now);
+		    &sidecar->probes[i], &sidecar->exchanges[i], slots[FD_PROBES + i].revents, now);
 	uint64_t forwarded = sidecar->checks.forwarded;
 	for (size_t i = 0; i < sidecar->checks.count; i++)
 		checks_run(&sidecar->checks, i, slots[FD_CHECKS + i].revents, now);
@@ -275,9 +277,9 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 		journal_look(&sidecar->journal, &view);
 		sidecar->journal_ns = now + JOURNAL_INTERVAL_MS * NS_PER_MS;
 	}
-	for (int i = 0; i < ASK_SLOTS; i++)
+	for (int i = 0; i < QUESTION_BOX_SLOTS; i++)
 		ask[i] = slots[FD_ASK + i].revents;
-	ask_run(&sidecar->ask, ask, now);
+	question_box_run(&sidecar->question_box, ask, now);
 	http_run(sidecar->http);
 }
 
@@ -322,12 +324,12 @@ sidecar_loop(struct sidecar *sidecar)
 static void
 print_probe(const struct probe *probe)
 {
-	char server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX], type[12], ms[TEXT_MAX];
+	char server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX], type[12], ms[FORMAT_MAX];
 
 	printf("%-12s %-21s %-5s %-44s %s\n", probe->spec.label,
 	    server_format(&probe->spec.server, server), type_name(probe->spec.type, type),
 	    dname_to_text(probe->spec.name.wire, name),
-	    probe->cause == CAUSE_OK ? text_ms(probe->latency_s * 1e3, ms) : probe->error);
+	    probe->cause == CAUSE_OK ? format_ms(probe->latency_s * 1e3, ms) : probe->error);
 }
 
 int
@@ -338,7 +340,7 @@ sidecar_once(struct sidecar *sidecar)
 
 	while (asked < sidecar->probe_count) {
 		for (size_t i = 0; i < sidecar->probe_count; i++)
-			set(&slots[i], sidecar->nets[i].fd, sidecar->nets[i].events);
+			set(&slots[i], sidecar->exchanges[i].fd, sidecar->exchanges[i].events);
 		if (poll(slots, sidecar->probe_count,
 			poll_timeout_ms(probes_deadline(sidecar), -1)) < 0)
 			continue;
@@ -347,7 +349,7 @@ sidecar_once(struct sidecar *sidecar)
 			struct probe *probe = &sidecar->probes[i];
 			if (probe->asked)
 				continue;
-			run_probe(probe, &sidecar->nets[i], slots[i].revents, now);
+			run_probe(probe, &sidecar->exchanges[i], slots[i].revents, now);
 			if (!probe->asked)
 				continue;
 			probe->due_ns = CLOCK_NEVER;

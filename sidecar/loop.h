@@ -18,7 +18,7 @@
 struct sidecar {
 	const struct sidecar_options *options;
 	struct probe *probes;
-	struct net *nets; /* one for each probe */
+	struct dns_exchange *exchanges; /* one for each probe */
 	size_t probe_count;
 	struct dnsmasq_stats cache;
 	struct dnsmasq_stats_poller poller;
@@ -29,7 +29,7 @@ struct sidecar {
 	struct journal journal;
 	int64_t journal_ns;  /* when to look for changes again */
 	uint64_t configured; /* nanny_view.reads that the checks know */
-	struct ask ask;
+	struct question_box question_box;
 	struct http *http;
 	int signal_fd;
 	int64_t started_ns;

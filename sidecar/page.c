@@ -71,7 +71,7 @@ badge(struct html *html, enum level level)
 static void
 say_verdict(struct html *html, const struct view *view, const struct verdict *verdict)
 {
-	char time[TEXT_MAX];
+	char time[FORMAT_MAX];
 
 	html_wrap(html, "<header id=\"verdict\" data-part class=\"verdict ",
 	    level_name(verdict->level), "\">\n<div class=\"wide\">");
@@ -80,8 +80,8 @@ say_verdict(struct html *html, const struct view *view, const struct verdict *ve
 	html_raw(html, "<div class=\"say\">");
 	badge(html, verdict->level);
 	html_wrap(html, "<h1 role=\"status\">", verdict->sentence, "</h1></div>\n");
-	html_wrap(html, "<p class=\"when\"><span id=\"when\">As of ", text_time(view->now_s, time),
-	    "</span>");
+	html_wrap(html, "<p class=\"when\"><span id=\"when\">As of ",
+	    format_time(view->now_s, time), "</span>");
 	if (view->draining)
 		html_raw(html, " <strong>This pod is being stopped.</strong>");
 	html_raw(html, "</p>\n</div>\n</header>\n");
@@ -160,16 +160,17 @@ probe_level(const struct probe *probe)
 static void
 probe_now(struct html *html, const struct view *view, const struct probe *probe)
 {
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	if (!probe->asked)
 		html_raw(html, "<p class=\"now\">waiting</p>");
 	else if (probe->cause == CAUSE_OK)
-		html_wrap(html, "<p class=\"now\">", text_ms(probe->latency_s * 1e3, text), "</p>");
+		html_wrap(
+		    html, "<p class=\"now\">", format_ms(probe->latency_s * 1e3, text), "</p>");
 	else {
 		html_wrap(html, "<p class=\"now\">", probe->error, "");
 		html_wrap(html, " <small>for ",
-		    text_duration((double)(view->now_ns - probe->since_ns) / 1e9, text),
+		    format_duration((double)(view->now_ns - probe->since_ns) / 1e9, text),
 		    "</small></p>");
 	}
 }
@@ -177,12 +178,12 @@ probe_now(struct html *html, const struct view *view, const struct probe *probe)
 static void
 probe_figures(struct html *html, const struct history_summary *summary)
 {
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	html_raw(html, "<dl class=\"facts\">");
-	fact(html, "median", text_ms(summary->p50_ms, text));
-	fact(html, "99 % within", text_ms(summary->p99_ms, text));
-	fact(html, "slowest", text_ms(summary->max_ms, text));
+	fact(html, "median", format_ms(summary->p50_ms, text));
+	fact(html, "99 % within", format_ms(summary->p99_ms, text));
+	fact(html, "slowest", format_ms(summary->max_ms, text));
 	html_raw(html, "<div class=\"rest\"><dt>failed</dt><dd>");
 	html_rawf(html, "%u of %u", summary->failed, summary->total);
 	say_causes(html, summary);
@@ -192,15 +193,15 @@ probe_figures(struct html *html, const struct history_summary *summary)
 static void
 say_probe(struct html *html, const struct view *view, const struct probe *probe)
 {
-	char server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX], type[12], title[256], p50[TEXT_MAX],
-	    max[TEXT_MAX];
+	char server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX], type[12], title[256], p50[FORMAT_MAX],
+	    max[FORMAT_MAX];
 	struct history_summary summary;
 	enum level level = probe_level(probe);
 
 	history_summary(&probe->history, view->now_ns - HISTORY_S * NS_PER_S, &summary);
 	snprintf(title, sizeof title,
 	    "Latency of probe %s over the last 10 minutes: median %s, slowest %s, %u of %u failed.",
-	    probe->spec.label, text_ms(summary.p50_ms, p50), text_ms(summary.max_ms, max),
+	    probe->spec.label, format_ms(summary.p50_ms, p50), format_ms(summary.max_ms, max),
 	    summary.failed, summary.total);
 	html_wrap(html, "<article class=\"card ", level_name(level), "\">\n<div class=\"top\">");
 	badge(html, level);
@@ -236,17 +237,17 @@ static void
 cache_figures(struct html *html, const struct view *view)
 {
 	const struct dnsmasq_stats *c = view->cache;
-	char text[TEXT_MAX], ago[TEXT_MAX + 8];
+	char text[FORMAT_MAX], ago[FORMAT_MAX + 8];
 
 	html_raw(html, "<dl class=\"facts\">");
-	fact(html, "size, records", text_count(c->size, text));
-	fact(html, "hits", text_count(c->counters[STAT_HITS], text));
-	fact(html, "misses", text_count(c->counters[STAT_MISSES], text));
-	fact(html, "inserted", text_count(c->counters[STAT_INSERTIONS], text));
-	fact(html, "evicted", text_count(c->counters[STAT_EVICTIONS], text));
+	fact(html, "size, records", format_count(c->size, text));
+	fact(html, "hits", format_count(c->counters[STAT_HITS], text));
+	fact(html, "misses", format_count(c->counters[STAT_MISSES], text));
+	fact(html, "inserted", format_count(c->counters[STAT_INSERTIONS], text));
+	fact(html, "evicted", format_count(c->counters[STAT_EVICTIONS], text));
 	double emptied = c->flushed_s > c->restarted_s ? c->flushed_s : c->restarted_s;
 	if (emptied > 0) {
-		snprintf(ago, sizeof ago, "%s ago", text_duration(view->now_s - emptied, text));
+		snprintf(ago, sizeof ago, "%s ago", format_duration(view->now_s - emptied, text));
 		fact(html, c->flushed_s > c->restarted_s ? "emptied" : "restarted", ago);
 	}
 	html_raw(html, "</dl>");
@@ -257,7 +258,7 @@ say_cache(struct html *html, const struct view *view)
 {
 	const struct dnsmasq_stats *c = view->cache;
 	double ratio = dnsmasq_stats_hit_ratio(c, view->now_ns);
-	char text[TEXT_MAX], title[128];
+	char text[FORMAT_MAX], title[128];
 
 	html_raw(html, "<section id=\"cache\" data-part aria-labelledby=\"h-cache\">\n"
 		       "<h2 id=\"h-cache\">Cache <small>dnsmasq</small></h2>\n");
@@ -269,7 +270,7 @@ say_cache(struct html *html, const struct view *view)
 	if (c->seen) {
 		html_wrap(html,
 		    "<div class=\"top\"><h3>Answered from the cache</h3><p class=\"now\">",
-		    text_percent(ratio, text), "</p></div>\n");
+		    format_percent(ratio, text), "</p></div>\n");
 		snprintf(title, sizeof title,
 		    "Share of queries answered from the cache over the last 10 minutes: %s.", text);
 		struct chart chart = a_chart(view, title);
@@ -293,14 +294,14 @@ probe_at(const struct view *view, const struct server *server)
 static void
 say_upstream(struct html *html, const struct view *view, const struct upstream *u)
 {
-	char server[SERVER_TEXT_MAX], queries[TEXT_MAX], failed[TEXT_MAX], title[160];
+	char server[SERVER_TEXT_MAX], queries[FORMAT_MAX], failed[FORMAT_MAX], title[160];
 	uint64_t asked = buckets_sum(&u->recent_queries, view->now_ns);
 	uint64_t bad = buckets_sum(&u->recent_failed, view->now_ns);
 
 	server_format(&u->server, server);
 	snprintf(title, sizeof title,
 	    "Queries to %s over the last 10 minutes: %s, of which %s failed.", server,
-	    text_count(asked, queries), text_count(bad, failed));
+	    format_count(asked, queries), format_count(bad, failed));
 	html_wrap(html, "<li><h3>", server, "");
 	html_wrap(
 	    html, " <small>", probe_at(view, &u->server), "</small></h3><p class=\"figures\">");
@@ -341,7 +342,7 @@ static void
 kubedns_table(struct html *html, const struct view *view)
 {
 	const struct kubedns_view *k = view->kubedns;
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	html_raw(html,
 	    "<table><caption>What it watches</caption><thead><tr><th scope=\"col\">resource</th>"
@@ -356,7 +357,7 @@ kubedns_table(struct html *html, const struct view *view)
 		    "</td>");
 		if (r->last_event_s > 0)
 			html_wrap(html, "<td>",
-			    text_duration(
+			    format_duration(
 				r->last_event_s < view->now_s ? view->now_s - r->last_event_s : 0,
 				text),
 			    " ago</td></tr>\n");
@@ -376,7 +377,7 @@ say_kubedns(struct html *html, const struct view *view)
 		[KUBEDNS_REFUSED] = "REFUSED",
 	};
 	const struct kubedns_view *k = view->kubedns;
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	if (k == NULL || !k->seen)
 		return;
@@ -406,17 +407,19 @@ say_kubedns(struct html *html, const struct view *view)
 		kubedns_table(html, view);
 	html_raw(html, "<dl class=\"facts\">");
 	for (int i = KUBEDNS_NOERROR; i <= KUBEDNS_REFUSED; i++)
-		fact(html, answers[i], text_count(buckets_sum(&k->recent[i], view->now_ns), text));
+		fact(
+		    html, answers[i], format_count(buckets_sum(&k->recent[i], view->now_ns), text));
 	for (size_t i = 0; i < k->kind_count; i++)
 		fact(html, k->kinds[i].name,
-		    text_count(k->kinds[i].objects > 0 ? (uint64_t)k->kinds[i].objects : 0, text));
+		    format_count(
+			k->kinds[i].objects > 0 ? (uint64_t)k->kinds[i].objects : 0, text));
 	html_raw(html, "</dl>\n</article>\n</section>\n");
 }
 
 static void
 foot(struct html *html, const struct view *view)
 {
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	html_raw(html, "<footer class=\"wide\"><p><button type=\"button\" id=\"pause\" "
 		       "hidden>Pause updates</button> "
@@ -424,7 +427,7 @@ foot(struct html *html, const struct view *view)
 	html_text(html, view->metrics_path);
 	html_raw(html, "\">metrics</a></p>\n<p id=\"foot\" data-part>");
 	html_textf(html, "sidecar %s, up for %s", VERSION,
-	    text_duration((double)(view->now_ns - view->started_ns) / 1e9, text));
+	    format_duration((double)(view->now_ns - view->started_ns) / 1e9, text));
 	html_raw(html, "</p></footer>\n</body>\n</html>\n");
 }
 
@@ -447,7 +450,7 @@ page_html(const struct view *view, size_t *len)
 	page_config(&html, view);
 	html_raw(&html, "</div>\n");
 	page_journal(&html, view);
-	page_ask(&html, view);
+	page_question(&html, view);
 	html_raw(&html, "</main>\n");
 	foot(&html, view);
 	return html_finish(&html, len);

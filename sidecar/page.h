@@ -27,9 +27,9 @@ char *page_icon(const struct view *view, size_t *len);
 extern const char page_css[], page_css_end[], page_js[], page_js_end[];
 
 /* The panel of what configuration is in force (page_config.c),
- * and of the question box (page_ask.c). */
+ * and of the question box (page_question.c). */
 void page_config(struct html *html, const struct view *view);
-void page_ask(struct html *html, const struct view *view);
+void page_question(struct html *html, const struct view *view);
 
 /* The panel of what changed, newest first (page_journal.c). */
 void page_journal(struct html *html, const struct view *view);

@@ -10,7 +10,7 @@ void
 page_journal(struct html *html, const struct view *view)
 {
 	const struct journal_event *event;
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	if (view->journal == NULL || journal_get(view->journal, 0, view->now_s) == NULL)
 		return;
@@ -22,7 +22,7 @@ page_journal(struct html *html, const struct view *view)
 	    "<th scope=\"col\">when</th><th scope=\"col\">what</th></tr></thead><tbody>\n");
 	for (size_t i = 0;
 	     i < SHOWN && (event = journal_get(view->journal, i, view->now_s)) != NULL; i++) {
-		html_wrap(html, "<tr><th scope=\"row\"><time>", text_time(event->wall_s, text),
+		html_wrap(html, "<tr><th scope=\"row\"><time>", format_time(event->wall_s, text),
 		    "</time></th>");
 		html_wrap(html, event->level >= LEVEL_DEGRADED ? "<td class=\"bad\">" : "<td>",
 		    event->text, "</td></tr>\n");

@@ -31,35 +31,36 @@ form(struct html *html, const struct view *view)
 }
 
 static void
-say_dns(struct html *html, const struct view *view, const struct ask_entry *asked)
+say_dns(struct html *html, const struct view *view, const struct boxed_question *asked)
 {
-	char text[CAUSE_TEXT_MAX], ms[TEXT_MAX], server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX],
+	char text[CAUSE_TEXT_MAX], ms[FORMAT_MAX], server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX],
 	    type[12];
-	const struct net *net = &asked->net;
-	bool ok = net->reply.cause == CAUSE_OK;
+	const struct dns_exchange *exchange = &asked->exchange;
+	bool ok = exchange->reply.cause == CAUSE_OK;
 
 	html_wrap(html,
 	    ok ? "<div class=\"top well\"><h3><code>" : "<div class=\"top degraded\"><h3><code>",
 	    dname_to_text(asked->name.wire, name), "</code> ");
 	html_wrap(html, "", type_name(asked->type, type), "</h3><p class=\"now\">");
-	html_text(html, ok ? "answered" : cause_text(net->reply.cause, net->reply.rcode, text));
+	html_text(
+	    html, ok ? "answered" : cause_text(exchange->reply.cause, exchange->reply.rcode, text));
 	html_raw(html, "</p></div>\n");
 	html_wrap(html, "<p class=\"what\">asked ", server_format(&view->dnsmasq, server), "");
-	html_wrap(html, ", ", text_ms((double)net->latency_ns / 1e6, ms),
-	    net->over_tcp ? ", over TCP" : "");
+	html_wrap(html, ", ", format_ms((double)exchange->latency_ns / 1e6, ms),
+	    exchange->over_tcp ? ", over TCP" : "");
 	html_raw(html, "</p>\n");
 	if (asked->answer[0] != '\0')
 		html_wrap(html, "<pre tabindex=\"0\">", asked->answer, "</pre>\n");
-	else if (net->reply.cause == CAUSE_NO_RECORDS)
+	else if (exchange->reply.cause == CAUSE_NO_RECORDS)
 		html_raw(html, "<p>The name exists; it has no record of this type.</p>\n");
-	else if (net->reply.cause == CAUSE_NXDOMAIN)
+	else if (exchange->reply.cause == CAUSE_NXDOMAIN)
 		html_raw(html, "<p>There is no such name. Names are taken as complete here; a pod "
 			       "would also try its search "
 			       "list (<code>.svc.cluster.local</code> and so on).</p>\n");
 }
 
 static void
-say_why(struct html *html, const struct ask_entry *asked)
+say_why(struct html *html, const struct boxed_question *asked)
 {
 	html_raw(html, "<h4>Why</h4>\n");
 	if (asked->explain != NULL)
@@ -76,7 +77,7 @@ say_why(struct html *html, const struct ask_entry *asked)
 static void
 answer(struct html *html, const struct view *view)
 {
-	const struct ask_entry *asked = view->asked;
+	const struct boxed_question *asked = view->asked;
 
 	if (asked != NULL && !asked->done) {
 		html_raw(html, "<div id=\"answer\" role=\"status\" data-pending><p "
@@ -94,7 +95,7 @@ answer(struct html *html, const struct view *view)
 }
 
 void
-page_ask(struct html *html, const struct view *view)
+page_question(struct html *html, const struct view *view)
 {
 	html_raw(html,
 	    "<section id=\"question\" aria-labelledby=\"h-ask\">\n"

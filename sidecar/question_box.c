@@ -9,17 +9,17 @@
 #include "lib/clock.h"
 
 enum {
-	ASK_TIMEOUT_MS =
+	QUESTION_BOX_TIMEOUT_MS =
 	    5000 /* what a stub resolver waits: kubedns may need 4 s to give up on its upstreams */
 };
 
 void
-ask_init(struct ask *ask, const struct server *dns, const struct url *kubedns)
+question_box_init(struct question_box *box, const struct server *dns, const struct url *kubedns)
 {
-	*ask = (struct ask){ .dns = *dns, .kubedns = kubedns };
-	for (int i = 0; i < ASK_MAX; i++) {
-		net_init(&ask->entries[i].net);
-		fetch_init(&ask->entries[i].fetch);
+	*box = (struct question_box){ .dns = *dns, .kubedns = kubedns };
+	for (int i = 0; i < QUESTION_BOX_MAX; i++) {
+		dns_exchange_init(&box->entries[i].exchange);
+		fetch_init(&box->entries[i].fetch);
 	}
 }
 
@@ -39,30 +39,31 @@ reverse_name(const struct addr *addr, struct dname *name)
 	dname_from_text(name, text);
 }
 
-enum ask_result
-ask_parse(const char *text, const char *type, struct dname *name, uint16_t *number)
+enum question_box_result
+question_box_parse(const char *text, const char *type, struct dname *name, uint16_t *number)
 {
 	struct addr addr;
 
 	*number = TYPE_A;
 	if (type != NULL && type[0] != '\0' && (*number = type_number(type)) == 0)
-		return ASK_BAD_TYPE;
+		return QUESTION_BOX_BAD_TYPE;
 	if (*number == TYPE_OPT || *number == TYPE_AXFR || *number == TYPE_IXFR)
-		return ASK_BAD_TYPE;
+		return QUESTION_BOX_BAD_TYPE;
 	if (addr_parse(text, &addr) == 0) {
 		reverse_name(&addr, name);
 		*number = TYPE_PTR;
-		return ASK_STARTED;
+		return QUESTION_BOX_STARTED;
 	}
-	if (text[0] == '\0' || strlen(text) >= ASK_TEXT_MAX || dname_from_text(name, text) < 0)
-		return ASK_BAD_NAME;
-	return ASK_STARTED;
+	if (text[0] == '\0' || strlen(text) >= QUESTION_BOX_TEXT_MAX ||
+	    dname_from_text(name, text) < 0)
+		return QUESTION_BOX_BAD_NAME;
+	return QUESTION_BOX_STARTED;
 }
 
 static void
-forget(struct ask_entry *entry)
+forget(struct boxed_question *entry)
 {
-	net_close(&entry->net);
+	dns_exchange_close(&entry->exchange);
 	fetch_close(&entry->fetch);
 	free(entry->answer);
 	free(entry->explain);
@@ -71,17 +72,18 @@ forget(struct ask_entry *entry)
 }
 
 static void
-end_dns(struct ask_entry *entry)
+end_dns(struct boxed_question *entry)
 {
-	const struct net *net = &entry->net;
+	const struct dns_exchange *exchange = &entry->exchange;
 
-	entry->answer = net->message != NULL
-			    ? probe_reply_text(net->message, net->message_len, ASK_RECORDS_MAX)
+	entry->answer = exchange->message != NULL
+			    ? probe_reply_text(exchange->message, exchange->message_len,
+				  QUESTION_BOX_RECORDS_MAX)
 			    : xstrdup("");
 }
 
 static void
-end_explain(struct ask_entry *entry)
+end_explain(struct boxed_question *entry)
 {
 	const struct fetch *fetch = &entry->fetch;
 
@@ -95,28 +97,30 @@ end_explain(struct ask_entry *entry)
 }
 
 static void
-finish(struct ask_entry *entry, int64_t now_ns)
+finish(struct boxed_question *entry, int64_t now_ns)
 {
-	if (entry->used && !entry->done && !net_busy(&entry->net) && !entry->fetch.busy) {
+	if (entry->used && !entry->done && !dns_exchange_busy(&entry->exchange) &&
+	    !entry->fetch.busy) {
 		entry->done = true;
 		entry->done_ns = now_ns;
 	}
 }
 
 static void
-start(struct ask *ask, struct ask_entry *entry)
+start(struct question_box *box, struct boxed_question *entry)
 {
 	char name[DNAME_TEXT_MAX];
 
 	entry->used = true;
 	entry->asked_ns = clock_mono_ns();
 	entry->explain_error[0] = '\0';
-	if (net_ask(&entry->net, &ask->dns, &entry->name, entry->type, CLASS_IN, ASK_TIMEOUT_MS))
+	if (dns_exchange_ask(&entry->exchange, &box->dns, &entry->name, entry->type, CLASS_IN,
+		QUESTION_BOX_TIMEOUT_MS))
 		end_dns(entry);
-	if (ask->kubedns != NULL) {
+	if (box->kubedns != NULL) {
 		char *escaped = percent_encode(dname_to_text(entry->name.wire, name));
 		char *target = xasprintf("/explain?name=%s", escaped);
-		if (fetch_start(&entry->fetch, ask->kubedns, target, ASK_EXPLAIN_MAX))
+		if (fetch_start(&entry->fetch, box->kubedns, target, QUESTION_BOX_EXPLAIN_MAX))
 			end_explain(entry);
 		free(target);
 		free(escaped);
@@ -125,46 +129,47 @@ start(struct ask *ask, struct ask_entry *entry)
 }
 
 static bool
-expired(const struct ask_entry *entry, int64_t now_ns)
+expired(const struct boxed_question *entry, int64_t now_ns)
 {
-	return entry->done && now_ns - entry->done_ns > ASK_KEEP_MS * NS_PER_MS;
+	return entry->done && now_ns - entry->done_ns > QUESTION_BOX_KEEP_MS * NS_PER_MS;
 }
 
-enum ask_result
-ask_question(struct ask *ask, const char *text, const char *type, struct ask_entry **entry)
+enum question_box_result
+question_box_ask(
+    struct question_box *box, const char *text, const char *type, struct boxed_question **entry)
 {
-	struct ask_entry *free_entry = NULL;
+	struct boxed_question *free_entry = NULL;
 	struct dname name;
 	uint16_t number;
-	enum ask_result result = ask_parse(text, type, &name, &number);
+	enum question_box_result result = question_box_parse(text, type, &name, &number);
 
-	if (result != ASK_STARTED)
+	if (result != QUESTION_BOX_STARTED)
 		return result;
-	for (int i = 0; i < ASK_MAX; i++) {
-		struct ask_entry *e = &ask->entries[i];
+	for (int i = 0; i < QUESTION_BOX_MAX; i++) {
+		struct boxed_question *e = &box->entries[i];
 		if (e->used && e->type == number && dname_equal(e->name.wire, name.wire)) {
 			*entry = e;
-			return ASK_SAME;
+			return QUESTION_BOX_SAME;
 		}
 		if (!e->used)
 			free_entry = e;
 	}
 	if (free_entry == NULL)
-		return ASK_BUSY;
+		return QUESTION_BOX_BUSY;
 	*entry = free_entry;
 	free_entry->name = name;
 	free_entry->type = number;
 	snprintf(free_entry->text, sizeof free_entry->text, "%s", text);
-	start(ask, free_entry);
-	return ASK_STARTED;
+	start(box, free_entry);
+	return QUESTION_BOX_STARTED;
 }
 
 void
-ask_run(struct ask *ask, const short *revents, int64_t now_ns)
+question_box_run(struct question_box *box, const short *revents, int64_t now_ns)
 {
-	for (int i = 0; i < ASK_MAX; i++) {
-		struct ask_entry *entry = &ask->entries[i];
-		if (net_run(&entry->net, revents[2 * i]))
+	for (int i = 0; i < QUESTION_BOX_MAX; i++) {
+		struct boxed_question *entry = &box->entries[i];
+		if (dns_exchange_run(&entry->exchange, revents[2 * i]))
 			end_dns(entry);
 		if (fetch_run(&entry->fetch, revents[2 * i + 1]))
 			end_explain(entry);
@@ -175,14 +180,14 @@ ask_run(struct ask *ask, const short *revents, int64_t now_ns)
 }
 
 int64_t
-ask_deadline(const struct ask *ask)
+question_box_deadline(const struct question_box *box)
 {
 	int64_t nearest = CLOCK_NEVER;
 
-	for (int i = 0; i < ASK_MAX; i++) {
-		const struct ask_entry *entry = &ask->entries[i];
-		int64_t deadlines[] = { entry->net.deadline_ns, entry->fetch.deadline_ns,
-			entry->done ? entry->done_ns + (ASK_KEEP_MS + 1) * NS_PER_MS
+	for (int i = 0; i < QUESTION_BOX_MAX; i++) {
+		const struct boxed_question *entry = &box->entries[i];
+		int64_t deadlines[] = { entry->exchange.deadline_ns, entry->fetch.deadline_ns,
+			entry->done ? entry->done_ns + (QUESTION_BOX_KEEP_MS + 1) * NS_PER_MS
 				    : CLOCK_NEVER };
 		for (size_t j = 0; j < 3; j++)
 			if (entry->used && deadlines[j] < nearest)
@@ -192,8 +197,8 @@ ask_deadline(const struct ask *ask)
 }
 
 void
-ask_close(struct ask *ask)
+question_box_close(struct question_box *box)
 {
-	for (int i = 0; i < ASK_MAX; i++)
-		forget(&ask->entries[i]);
+	for (int i = 0; i < QUESTION_BOX_MAX; i++)
+		forget(&box->entries[i]);
 }

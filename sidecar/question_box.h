@@ -18,59 +18,61 @@
 #include "sidecar/dns_exchange.h"
 
 enum {
-	ASK_MAX = 4, /* questions at a time; each has two descriptors */
-	ASK_SLOTS = 2 * ASK_MAX,
-	ASK_TEXT_MAX = 1100, /* of the name as typed */
-	ASK_KEEP_MS = 3000,  /* an answer is shown to whoever asks the same again */
-	ASK_RECORDS_MAX = 50,
-	ASK_EXPLAIN_MAX = 32 * 1024,
+	QUESTION_BOX_MAX = 4, /* questions at a time; each has two descriptors */
+	QUESTION_BOX_SLOTS = 2 * QUESTION_BOX_MAX,
+	QUESTION_BOX_TEXT_MAX = 1100, /* of the name as typed */
+	QUESTION_BOX_KEEP_MS = 3000,  /* an answer is shown to whoever asks the same again */
+	QUESTION_BOX_RECORDS_MAX = 50,
+	QUESTION_BOX_EXPLAIN_MAX = 32 * 1024,
 };
 
-struct ask_entry {
+struct boxed_question {
 	bool used, done;
-	char text[ASK_TEXT_MAX]; /* as typed */
+	char text[QUESTION_BOX_TEXT_MAX]; /* as typed */
 	struct dname name;
 	uint16_t type;
 	int64_t asked_ns, done_ns;
-	struct net net;
+	struct dns_exchange exchange;
 	struct fetch fetch;
 	char *answer;  /* records as text; NULL until then */
 	char *explain; /* kubedns's words, or NULL */
 	char explain_error[FETCH_ERROR_MAX];
 };
 
-struct ask {
+struct question_box {
 	struct server dns;         /* dnsmasq */
 	const struct url *kubedns; /* or NULL */
-	struct ask_entry entries[ASK_MAX];
+	struct boxed_question entries[QUESTION_BOX_MAX];
 };
 
 /* What became of a request to ask. */
-enum ask_result {
-	ASK_STARTED,
-	ASK_SAME /* under way or just answered */,
-	ASK_BAD_NAME,
-	ASK_BAD_TYPE,
-	ASK_BUSY
+enum question_box_result {
+	QUESTION_BOX_STARTED,
+	QUESTION_BOX_SAME /* under way or just answered */,
+	QUESTION_BOX_BAD_NAME,
+	QUESTION_BOX_BAD_TYPE,
+	QUESTION_BOX_BUSY
 };
 
-void ask_init(struct ask *ask, const struct server *dns, const struct url *kubedns);
+void question_box_init(
+    struct question_box *box, const struct server *dns, const struct url *kubedns);
 
 /*
  * Turns what was typed into a question: a name, or an address, which is asked for as PTR. `type`
- * may be NULL or "". ASK_STARTED, or what is wrong.
+ * may be NULL or "". QUESTION_BOX_STARTED, or what is wrong.
  */
-enum ask_result ask_parse(const char *text, const char *type, struct dname *name, uint16_t *number);
+enum question_box_result question_box_parse(
+    const char *text, const char *type, struct dname *name, uint16_t *number);
 
 /* Starts a question, or finds the same one;
- * `entry` is then valid until the next call of ask_run. */
-enum ask_result ask_question(
-    struct ask *ask, const char *text, const char *type, struct ask_entry **entry);
+ * `entry` is then valid until the next call of question_box_run. */
+enum question_box_result question_box_ask(
+    struct question_box *box, const char *text, const char *type, struct boxed_question **entry);
 
-/* Goes on with every question; `revents` of ASK_SLOTS: DNS and HTTP of each entry in turn. */
-void ask_run(struct ask *ask, const short *revents, int64_t now_ns);
+/* Goes on with every question; `revents` of QUESTION_BOX_SLOTS: DNS and HTTP of each entry in turn. */
+void question_box_run(struct question_box *box, const short *revents, int64_t now_ns);
 
-int64_t ask_deadline(const struct ask *ask);
-void ask_close(struct ask *ask);
+int64_t question_box_deadline(const struct question_box *box);
+void question_box_close(struct question_box *box);
 
 #endif

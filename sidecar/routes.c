@@ -90,18 +90,18 @@ static void
 show_ask(const struct http_request *request, struct http_response *response, void *arg)
 {
 	static const char *const errors[] = {
-		[ASK_BAD_NAME] =
+		[QUESTION_BOX_BAD_NAME] =
 		    "That is not a DNS name: labels have 1 to 63 bytes, names 255 at most.",
-		[ASK_BAD_TYPE] = "That is not a record type that can be asked for.",
-		[ASK_BUSY] = "Too many questions at a time. Try again in a few seconds.",
+		[QUESTION_BOX_BAD_TYPE] = "That is not a record type that can be asked for.",
+		[QUESTION_BOX_BUSY] = "Too many questions at a time. Try again in a few seconds.",
 	};
 	struct sidecar *sidecar = arg;
-	struct ask_entry *entry = NULL;
+	struct boxed_question *entry = NULL;
 	struct view view;
 
 	const char *name = http_query(request, "name"), *type = http_query(request, "type");
-	enum ask_result result =
-	    ask_question(&sidecar->ask, name != NULL ? name : "", type, &entry);
+	enum question_box_result result =
+	    question_box_ask(&sidecar->question_box, name != NULL ? name : "", type, &entry);
 	sidecar_view(sidecar, &view);
 	view.may_ask = true;
 	view.ask_text = name;

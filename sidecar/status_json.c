@@ -19,7 +19,7 @@
 static void
 put_text(struct json_object *object, const char *key, const char *text)
 {
-	char *valid = text_utf8(text);
+	char *valid = format_utf8(text);
 
 	json_object_object_add(object, key, json_object_new_string(valid));
 	free(valid);
@@ -140,7 +140,7 @@ kubedns_json(const struct kubedns_view *k)
 	}
 	json_object_object_add(o, "resources", resources);
 	for (size_t i = 0; i < k->kind_count; i++) {
-		char *kind = text_utf8(k->kinds[i].name);
+		char *kind = format_utf8(k->kinds[i].name);
 		put_number(objects, kind, k->kinds[i].objects);
 		free(kind);
 	}

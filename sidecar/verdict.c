@@ -85,7 +85,7 @@ finding_explain(struct finding *finding, const char *meaning, const char *todo, 
 const char *
 verdict_ago(const struct view *view, int64_t then_ns, char *text)
 {
-	return text_duration((double)(view->now_ns - then_ns) / 1e9, text);
+	return format_duration((double)(view->now_ns - then_ns) / 1e9, text);
 }
 
 bool
@@ -149,7 +149,7 @@ static void
 say_problem(struct verdict *verdict, const struct view *view)
 {
 	const struct finding *first = &verdict->findings[0];
-	char since[TEXT_MAX], more[48] = "";
+	char since[FORMAT_MAX], more[48] = "";
 	size_t problems = verdict->more;
 
 	if (verdict->level == LEVEL_DOWN) {
@@ -169,7 +169,7 @@ say_problem(struct verdict *verdict, const struct view *view)
 static void
 say_well(struct verdict *verdict, const struct view *view, const struct tally *tally)
 {
-	char ms[TEXT_MAX], all[TEXT_MAX] = "both";
+	char ms[FORMAT_MAX], all[FORMAT_MAX] = "both";
 
 	if (tally->answered != 2)
 		snprintf(all, sizeof all, "all %zu", tally->answered);
@@ -180,11 +180,11 @@ say_well(struct verdict *verdict, const struct view *view, const struct tally *t
 	else if (tally->answered == 1)
 		snprintf(verdict->sentence, sizeof verdict->sentence,
 		    "DNS is well: the probe is answered, typically in %s.",
-		    text_ms(tally->slowest_p50_ms, ms));
+		    format_ms(tally->slowest_p50_ms, ms));
 	else
 		snprintf(verdict->sentence, sizeof verdict->sentence,
 		    "DNS is well: %s probes are answered, typically within %s.", all,
-		    text_ms(tally->slowest_p50_ms, ms));
+		    format_ms(tally->slowest_p50_ms, ms));
 }
 
 void

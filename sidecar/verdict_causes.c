@@ -70,7 +70,7 @@ judge_dnsmasq(struct judgement *j)
 	const struct view *view = j->view;
 	const struct nanny_view *nanny = view->nanny;
 	bool gone = nanny != NULL && nanny->seen && !nanny->up && is_refused(nanny->error);
-	char server[SERVER_TEXT_MAX], since[TEXT_MAX];
+	char server[SERVER_TEXT_MAX], since[FORMAT_MAX];
 
 	if (nanny != NULL && dnsmasq_is_dead(j)) {
 		j->blamed |= BLAMED_DNSMASQ;
@@ -113,7 +113,7 @@ judge_kubedns(struct judgement *j)
 	const struct kubedns_view *kubedns = view->kubedns;
 	const struct probe *probe = failing_kubedns_probe(view);
 	const struct check *cluster = checks_find(view->checks, CHECK_CLUSTER);
-	char since[TEXT_MAX];
+	char since[FORMAT_MAX];
 
 	if (kubedns == NULL || kubedns->up || (!kubedns->seen && probe == NULL))
 		return;
@@ -206,7 +206,7 @@ judge_api(struct judgement *j)
 	const struct view *view = j->view;
 	const struct kubedns_view *kubedns = view->kubedns;
 	const char *todo = "Is the API server up, and is the way from the pod to it open?";
-	char since[TEXT_MAX];
+	char since[FORMAT_MAX];
 
 	if (kubedns == NULL || !kubedns->up || !kubedns->ready)
 		return;

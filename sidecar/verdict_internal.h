@@ -60,7 +60,7 @@ bool is_client_path(const struct view *view, const struct probe *probe);
 /* Whether the server replies at all, even with an error. */
 bool is_answering(enum cause cause);
 
-/* How long ago, into `text` of TEXT_MAX bytes. */
+/* How long ago, into `text` of FORMAT_MAX bytes. */
 const char *verdict_ago(const struct view *view, int64_t then_ns, char *text);
 
 /* Causes, by file: verdict_servers.c, verdict_state.c. */

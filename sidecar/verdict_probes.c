@@ -92,7 +92,7 @@ is_explained(const struct judgement *j, const struct probe *probe)
 static void
 judge_probe(struct judgement *j, const struct probe *probe)
 {
-	char server[SERVER_TEXT_MAX], since[TEXT_MAX];
+	char server[SERVER_TEXT_MAX], since[FORMAT_MAX];
 	bool decides = j->tally.client == 0 || is_client_path(j->view, probe);
 	bool explained = is_explained(j, probe);
 

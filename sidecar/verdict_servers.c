@@ -19,7 +19,7 @@ judge_server_check(struct judgement *j, const struct check *check, size_t count,
 {
 	const struct view *view = j->view;
 	bool stub = check->kind == CHECK_STUB, all = !stub && failing == count;
-	char server[SERVER_TEXT_MAX + 1], since[TEXT_MAX];
+	char server[SERVER_TEXT_MAX + 1], since[FORMAT_MAX];
 	const char *whose = stub && view->may_ask ? check->domain : "";
 
 	shown_server(view, &check->server, server);
@@ -70,7 +70,7 @@ judge_outside(struct judgement *j)
 {
 	const struct view *view = j->view;
 	const struct check *check = checks_find(view->checks, CHECK_OUTSIDE);
-	char since[TEXT_MAX];
+	char since[FORMAT_MAX];
 	size_t count, failing;
 
 	if (check == NULL || !check_failing(check) || !j->dnsmasq_answers ||
@@ -104,7 +104,7 @@ static void
 judge_upstream(struct judgement *j, const struct upstream *upstream)
 {
 	const struct view *view = j->view;
-	char server[SERVER_TEXT_MAX + 1], queries[TEXT_MAX], failed[TEXT_MAX];
+	char server[SERVER_TEXT_MAX + 1], queries[FORMAT_MAX], failed[FORMAT_MAX];
 	uint64_t asked = buckets_sum(&upstream->recent_queries, view->now_ns);
 	uint64_t bad = buckets_sum(&upstream->recent_failed, view->now_ns);
 
@@ -117,7 +117,7 @@ judge_upstream(struct judgement *j, const struct upstream *upstream)
 	shown_server(view, &upstream->server, server);
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, view->now_ns,
 	    "Upstream%s failed %s of %s queries in the last 10 minutes",
-	    view->may_ask ? server : "", text_count(bad, failed), text_count(asked, queries));
+	    view->may_ask ? server : "", format_count(bad, failed), format_count(asked, queries));
 	finding_brief(finding, "upstream%s fails", view->may_ask ? server : " server");
 	finding_explain(finding,
 	    "Names that this server is asked for are slow or fail; dnsmasq tries the others of the "
@@ -142,7 +142,7 @@ judge_forwarding(struct judgement *j)
 {
 	const struct kubedns_view *kubedns = j->view->kubedns;
 	int64_t now_ns = j->view->now_ns;
-	char queries[TEXT_MAX], lost[TEXT_MAX];
+	char queries[FORMAT_MAX], lost[FORMAT_MAX];
 
 	if (kubedns == NULL || !kubedns->up || j->blamed & (BLAMED_UPSTREAM | BLAMED_DNSMASQ))
 		return;
@@ -152,7 +152,7 @@ judge_forwarding(struct judgement *j)
 		return;
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, now_ns,
 	    "kubedns got no answer to %s of %s questions that it handed on in the last 10 minutes",
-	    text_count(failed, lost), text_count(asked, queries));
+	    format_count(failed, lost), format_count(asked, queries));
 	finding->scope = "Cluster names are answered";
 	finding_brief(finding, "questions that kubedns hands on fail");
 	finding_explain(finding,

@@ -106,13 +106,13 @@ static void
 judge_drops(struct judgement *j, const char *who, const struct buckets *drops)
 {
 	uint64_t dropped = buckets_sum(drops, j->view->now_ns);
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	if (dropped < DROPS_MIN)
 		return;
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, j->view->now_ns,
 	    "The kernel dropped %s packets before %s in the last 10 minutes",
-	    text_count(dropped, text), who);
+	    format_count(dropped, text), who);
 	finding_brief(finding, "%s did not keep up: %s packets dropped", who, text);
 	finding_explain(finding,
 	    "They came faster than they were answered; each is a client that waits for its "
@@ -126,7 +126,7 @@ judge_load(struct judgement *j)
 {
 	const struct kubedns_view *kubedns = j->view->kubedns;
 	const struct nanny_view *nanny = j->view->nanny;
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	if (kubedns != NULL && kubedns->up)
 		judge_drops(j, "kubedns", &kubedns->recent[KUBEDNS_DROPPED]);
@@ -140,7 +140,7 @@ judge_load(struct judgement *j)
 	finding_explain(
 	    finding_add(j, LEVEL_NOTE, j->view->now_ns,
 		"kubedns held back %s packets of the heaviest clients in the last 10 minutes",
-		text_count(shed, text)),
+		format_count(shed, text)),
 	    "A client asks more than its share while kubedns cannot keep up; the others are "
 	    "answered.",
 	    "Its log says which address.", LOGS("kubedns"));
@@ -180,14 +180,14 @@ judge_memory(struct judgement *j)
 void
 judge_clock(struct judgement *j)
 {
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	if (j->view->clock_step_s == 0) /* exactly: it is 0 unless it was set */
 		return;
 	finding_explain(
 	    finding_add(j, LEVEL_NOTE, j->view->now_ns, "The node's clock was set %s by %s",
 		j->view->clock_step_s > 0 ? "forward" : "back",
-		text_duration(fabs(j->view->clock_step_s), text)),
+		format_duration(fabs(j->view->clock_step_s), text)),
 	    "DNS does not mind, but certificates and tokens of the API server are judged by it, "
 	    "and "
 	    "the times on this page.",

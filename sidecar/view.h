@@ -37,7 +37,7 @@ struct view {
 	double memory, memory_limit; /* bytes, of the sidecar's container; 0: not known */
 	/* The question box: shown to those who may ask. */
 	bool may_ask;
-	const struct ask_entry *asked;
+	const struct boxed_question *asked;
 	const char *ask_text, *ask_type; /* what is in the box, or NULL */
 	const char *ask_error;           /* why it was not asked, or NULL */
 };

@@ -1,5 +1,4 @@
 /*
- * An ordered set of pairs as a B+ tree that is copied along the path of each change.
  * A pair is stored as its key followed by its value in network order, so that one comparison of
  * bytes orders both.
  */
@@ -8,11 +7,12 @@
 #include <string.h>
 
 #include "lib/wire.h"
+#include "treecache/btree.h"
 #include "treecache/treecache_internal.h"
 
 enum { PAIR_MAX = 20, LEAF_MAX = 62, INNER_MAX = 30 };
 
-struct index_node {
+struct btree_node {
 	uint32_t epoch;
 	uint16_t count;
 	uint16_t height; /* 0: a leaf */
@@ -24,24 +24,24 @@ struct index_node {
 static size_t
 node_size(size_t pair_len, unsigned height)
 {
-	return sizeof(struct index_node) +
+	return sizeof(struct btree_node) +
 	       (height == 0 ? LEAF_MAX * pair_len : INNER_MAX * (sizeof(void *) + pair_len));
 }
 
 static unsigned
-node_max(const struct index_node *node)
+node_max(const struct btree_node *node)
 {
 	return node->height == 0 ? LEAF_MAX : INNER_MAX;
 }
 
-static struct index_node **
-children(struct index_node *node)
+static struct btree_node **
+children(struct btree_node *node)
 {
 	return (void *)node->bytes;
 }
 
 static uint8_t *
-pair_at(struct index_node *node, size_t pair_len, unsigned i)
+pair_at(struct btree_node *node, size_t pair_len, unsigned i)
 {
 	return node->bytes + (node->height == 0 ? 0 : INNER_MAX * sizeof(void *)) + i * pair_len;
 }
@@ -84,7 +84,7 @@ search_numbers(const uint8_t *pairs, uint64_t number, bool above, unsigned low, 
 
 /* The first position whose pair is not below `pair` (or, with `above`, is above it). */
 static unsigned
-search(struct index_node *node, size_t pair_len, const uint8_t *pair, bool above, unsigned from)
+search(struct btree_node *node, size_t pair_len, const uint8_t *pair, bool above, unsigned from)
 {
 	unsigned low = from, high = node->count;
 
@@ -104,7 +104,7 @@ search(struct index_node *node, size_t pair_len, const uint8_t *pair, bool above
 
 /* The child that holds `pair` if it is there. */
 static unsigned
-child_for(struct index_node *node, size_t pair_len, const uint8_t *pair)
+child_for(struct btree_node *node, size_t pair_len, const uint8_t *pair)
 {
 	return search(node, pair_len, pair, true, 1) - 1;
 }
@@ -131,7 +131,7 @@ pair_make(uint8_t pair[PAIR_MAX], size_t key_len, const uint8_t *key, uint32_t v
 /* The first pair not below `pair` in this subtree, or NULL; `*next` is the one behind it if that
  * is at hand, else NULL. */
 static const uint8_t *
-seek_below(struct index_node *node, size_t pair_len, const uint8_t *pair, const uint8_t **next)
+seek_below(struct btree_node *node, size_t pair_len, const uint8_t *pair, const uint8_t **next)
 {
 	if (node->height == 0) {
 		unsigned at = search(node, pair_len, pair, false, 0);
@@ -147,7 +147,7 @@ seek_below(struct index_node *node, size_t pair_len, const uint8_t *pair, const 
 }
 
 bool
-index_seek(const struct index *index, uint8_t *key, uint32_t *value)
+btree_seek(const struct btree *index, uint8_t *key, uint32_t *value)
 {
 	uint8_t pair[PAIR_MAX];
 	const uint8_t *found, *next;
@@ -164,7 +164,7 @@ index_seek(const struct index *index, uint8_t *key, uint32_t *value)
 }
 
 bool
-index_next(const struct index *index, const uint8_t *key, uint32_t *value, bool *last)
+btree_next(const struct btree *index, const uint8_t *key, uint32_t *value, bool *last)
 {
 	uint8_t pair[PAIR_MAX];
 	const uint8_t *found, *next;
@@ -181,7 +181,7 @@ index_next(const struct index *index, const uint8_t *key, uint32_t *value, bool 
 }
 
 static bool
-has(const struct index *index, const uint8_t *pair)
+has(const struct btree *index, const uint8_t *pair)
 {
 	const uint8_t *found, *next;
 
@@ -193,10 +193,10 @@ has(const struct index *index, const uint8_t *pair)
 
 /* --- writing --- */
 
-static struct index_node *
+static struct btree_node *
 node_new(struct treecache *cache, size_t pair_len, unsigned height)
 {
-	struct index_node *node = cow_new(cache, node_size(pair_len, height));
+	struct btree_node *node = cow_new(cache, node_size(pair_len, height));
 
 	node->count = 0;
 	node->height = (uint16_t)height;
@@ -205,7 +205,7 @@ node_new(struct treecache *cache, size_t pair_len, unsigned height)
 
 /* Moves `count` entries between nodes of one height, or within one. */
 static void
-move(struct index_node *to, unsigned to_at, struct index_node *from, unsigned from_at,
+move(struct btree_node *to, unsigned to_at, struct btree_node *from, unsigned from_at,
     unsigned count, size_t pair_len)
 {
 	memmove(pair_at(to, pair_len, to_at), pair_at(from, pair_len, from_at), count * pair_len);
@@ -215,11 +215,11 @@ move(struct index_node *to, unsigned to_at, struct index_node *from, unsigned fr
 
 /* Puts an entry at `at` of a node of the writer's own;
  * a full node is split and its right half returned. */
-static struct index_node *
-put(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned at,
-    const uint8_t *pair, struct index_node *child)
+static struct btree_node *
+put(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned at,
+    const uint8_t *pair, struct btree_node *child)
 {
-	struct index_node *right = NULL;
+	struct btree_node *right = NULL;
 
 	if (node->count == node_max(node)) {
 		unsigned half = node->count / 2u;
@@ -246,11 +246,11 @@ put(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned 
  * so the left one takes all it can. Only more than a few are worth copying two nodes.
  */
 static bool
-shift_left(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned i)
+shift_left(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned i)
 {
 	if (i == 0)
 		return false;
-	struct index_node *left = children(node)[i - 1], *child = children(node)[i];
+	struct btree_node *left = children(node)[i - 1], *child = children(node)[i];
 	unsigned max = node_max(child), room = max - left->count;
 	if (child->count < max || room < max / 8)
 		return false;
@@ -269,10 +269,10 @@ shift_left(struct treecache *cache, struct index_node *node, size_t pair_len, un
 
 /* Inserts into the subtree at `*at`, which is replaced by its copy; returns a new right neighbour
  * if it was split. */
-static struct index_node *
-insert_below(struct treecache *cache, struct index_node **at, size_t pair_len, const uint8_t *pair)
+static struct btree_node *
+insert_below(struct treecache *cache, struct btree_node **at, size_t pair_len, const uint8_t *pair)
 {
-	struct index_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
+	struct btree_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
 
 	*at = node;
 	if (node->height == 0)
@@ -281,14 +281,14 @@ insert_below(struct treecache *cache, struct index_node **at, size_t pair_len, c
 	unsigned i = child_for(node, pair_len, pair);
 	if (shift_left(cache, node, pair_len, i))
 		i = child_for(node, pair_len, pair);
-	struct index_node *right = insert_below(cache, &children(node)[i], pair_len, pair);
+	struct btree_node *right = insert_below(cache, &children(node)[i], pair_len, pair);
 	return right == NULL
 		   ? NULL
 		   : put(cache, node, pair_len, i + 1, pair_at(right, pair_len, 0), right);
 }
 
 bool
-index_insert(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value)
+btree_insert(struct treecache *cache, struct btree *index, const uint8_t *key, uint32_t value)
 {
 	size_t pair_len = index->key_len + 4;
 	uint8_t pair[PAIR_MAX];
@@ -296,10 +296,10 @@ index_insert(struct treecache *cache, struct index *index, const uint8_t *key, u
 	pair_make(pair, index->key_len, key, value);
 	if (has(index, pair))
 		return false;
-	struct index_node *left = index->root == NULL ? node_new(cache, pair_len, 0) : index->root;
-	struct index_node *right = insert_below(cache, &left, pair_len, pair);
+	struct btree_node *left = index->root == NULL ? node_new(cache, pair_len, 0) : index->root;
+	struct btree_node *right = insert_below(cache, &left, pair_len, pair);
 	if (right != NULL) {
-		struct index_node *root = node_new(cache, pair_len, left->height + 1u);
+		struct btree_node *root = node_new(cache, pair_len, left->height + 1u);
 		put(cache, root, pair_len, 0, pair_at(left, pair_len, 0), left);
 		put(cache, root, pair_len, 1, pair_at(right, pair_len, 0), right);
 		left = root;
@@ -309,7 +309,7 @@ index_insert(struct treecache *cache, struct index *index, const uint8_t *key, u
 }
 
 static void
-take_out(struct index_node *node, size_t pair_len, unsigned at)
+take_out(struct btree_node *node, size_t pair_len, unsigned at)
 {
 	move(node, at, node, at + 1, node->count - at - 1u, pair_len);
 	node->count--;
@@ -317,11 +317,11 @@ take_out(struct index_node *node, size_t pair_len, unsigned at)
 
 /* Joins children i and i+1 of `node` if they fit into one with room to grow. */
 static bool
-join(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned i)
+join(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned i)
 {
 	if (i + 1u >= node->count)
 		return false;
-	struct index_node *left = children(node)[i], *right = children(node)[i + 1];
+	struct btree_node *left = children(node)[i], *right = children(node)[i + 1];
 	unsigned count = left->count;
 	if (count + right->count > node_max(left) * 3 / 4)
 		return false;
@@ -338,9 +338,9 @@ join(struct treecache *cache, struct index_node *node, size_t pair_len, unsigned
 }
 
 static void
-remove_below(struct treecache *cache, struct index_node **at, size_t pair_len, const uint8_t *pair)
+remove_below(struct treecache *cache, struct btree_node **at, size_t pair_len, const uint8_t *pair)
 {
-	struct index_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
+	struct btree_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
 
 	*at = node;
 	if (node->height == 0) {
@@ -349,7 +349,7 @@ remove_below(struct treecache *cache, struct index_node **at, size_t pair_len, c
 	}
 	unsigned i = child_for(node, pair_len, pair);
 	remove_below(cache, &children(node)[i], pair_len, pair);
-	struct index_node *child = children(node)[i];
+	struct btree_node *child = children(node)[i];
 	if (child->count == 0) {
 		cow_drop(cache, child);
 		take_out(node, pair_len, i);
@@ -359,11 +359,11 @@ remove_below(struct treecache *cache, struct index_node **at, size_t pair_len, c
 }
 
 bool
-index_remove(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value)
+btree_remove(struct treecache *cache, struct btree *index, const uint8_t *key, uint32_t value)
 {
 	size_t pair_len = index->key_len + 4;
 	uint8_t pair[PAIR_MAX];
-	struct index_node *root;
+	struct btree_node *root;
 
 	pair_make(pair, index->key_len, key, value);
 	if (!has(index, pair))
@@ -371,7 +371,7 @@ index_remove(struct treecache *cache, struct index *index, const uint8_t *key, u
 	root = index->root;
 	remove_below(cache, &root, pair_len, pair);
 	while (root != NULL && (root->count == 0 || (root->height > 0 && root->count == 1))) {
-		struct index_node *below =
+		struct btree_node *below =
 		    root->height > 0 && root->count == 1 ? children(root)[0] : NULL;
 		cow_drop(cache, root);
 		root = below;
@@ -381,7 +381,7 @@ index_remove(struct treecache *cache, struct index *index, const uint8_t *key, u
 }
 
 static void
-free_below(struct index_node *node)
+free_below(struct btree_node *node)
 {
 	if (node == NULL)
 		return;
@@ -391,7 +391,7 @@ free_below(struct index_node *node)
 }
 
 void
-index_free(struct index *index)
+btree_free(struct btree *index)
 {
 	free_below(index->root);
 }

@@ -104,15 +104,15 @@ endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
 /* The next slot of (key, next_slot...) in an index, whose value is returned; NULL at the end. */
 const void *
 index_next_value(
-    const struct tree *tree, const struct index *index, const uint8_t *key, uint64_t *next_slot)
+    const struct tree *tree, const struct btree *index, const uint8_t *key, uint64_t *next_slot)
 {
 	uint32_t slot = (uint32_t)*next_slot;
 	bool last;
 
-	if (*next_slot >= WALK_END || !index_next(index, key, &slot, &last))
+	if (*next_slot >= WALK_END || !btree_next(index, key, &slot, &last))
 		return NULL;
 	*next_slot = last ? WALK_END : (uint64_t)slot + 1;
-	return slots_get(&tree->slots, slot & ~(uint32_t)SLOT_OF_SLICE);
+	return slot_table_get(&tree->slots, slot & ~(uint32_t)SLOT_OF_SLICE);
 }
 
 /* The next slice of the endpoint set that may have what the walk is for; NULL at the end. */
@@ -152,7 +152,7 @@ endpoint_set_next(struct endpoint_walk *walk, struct endpoint_ref *ref)
 	}
 }
 
-static const struct index *
+static const struct btree *
 reverse_index(const struct tree *tree, uint8_t family)
 {
 	return family == AF_INET ? &tree->reverse4 : &tree->reverse6;
@@ -184,10 +184,10 @@ reverse_seek(const struct tree *tree, struct addr *addr)
 {
 	uint32_t slot = 0;
 
-	return index_seek(reverse_index(tree, addr->family), addr->bytes, &slot);
+	return btree_seek(reverse_index(tree, addr->family), addr->bytes, &slot);
 }
 
-static const struct index *
+static const struct btree *
 pods_index(const struct tree *tree, uint8_t family)
 {
 	return family == AF_INET ? &tree->pods4 : &tree->pods6;
@@ -199,14 +199,14 @@ pods_has(const struct tree *tree, const struct addr *addr, uint32_t number)
 	struct addr found = *addr;
 	uint32_t value = number;
 
-	return index_seek(pods_index(tree, addr->family), found.bytes, &value) && value == number &&
+	return btree_seek(pods_index(tree, addr->family), found.bytes, &value) && value == number &&
 	       addr_equal(&found, addr);
 }
 
 bool
 pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number)
 {
-	return index_seek(pods_index(tree, addr->family), addr->bytes, number);
+	return btree_seek(pods_index(tree, addr->family), addr->bytes, number);
 }
 
 bool

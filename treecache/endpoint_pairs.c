@@ -272,33 +272,17 @@ delta_add(struct deltas *deltas, uint64_t label, int64_t pairs)
 	deltas->items[deltas->count++] = (struct delta){ label, pairs };
 }
 
-/* One label's number, in one of several lists. */
-struct numbered {
-	uint64_t label;
-	uint16_t number;
-};
-
-static int
-by_label_and_number(const void *a, const void *b)
-{
-	const struct numbered *na = a, *nb = b;
-
-	if (na->label != nb->label)
-		return na->label < nb->label ? -1 : 1;
-	return (na->number > nb->number) - (na->number < nb->number);
-}
-
 static size_t
-put_numbers(struct numbered *out, const struct ports *ports)
+put_numbers(struct labelled_number *out, const struct ports *ports)
 {
 	size_t count = 0;
 
 	for (unsigned i = 0; i < ports->number_count; i++)
-		out[count++] = (struct numbered){ 0, ports->numbers[i] };
+		out[count++] = (struct labelled_number){ 0, ports->numbers[i] };
 	for (size_t l = 0; l < ports->label_count; l++) {
 		const struct port_label *label = &ports->labels[l];
 		for (unsigned i = 0; i < label->count; i++)
-			out[count++] = (struct numbered){ label->label,
+			out[count++] = (struct labelled_number){ label->label,
 				ports->label_numbers[label->first + i] };
 	}
 	return count;
@@ -312,13 +296,13 @@ union_deltas(struct deltas *deltas, const struct group *group)
 
 	for (size_t l = 0; l < group->count; l++)
 		all += group->lists[l]->number_count + 2u * group->lists[l]->count;
-	struct numbered *numbered = xcalloc(all + 1, sizeof *numbered);
+	struct labelled_number *numbered = xcalloc(all + 1, sizeof *numbered);
 	all = 0;
 	for (size_t l = 0; l < group->count; l++)
 		all += put_numbers(numbered + all, group->lists[l]);
-	qsort(numbered, all, sizeof *numbered, by_label_and_number);
+	qsort(numbered, all, sizeof *numbered, labelled_number_compare);
 	for (size_t i = 0; i < all; i++)
-		if (i == 0 || by_label_and_number(&numbered[i], &numbered[i - 1]) != 0)
+		if (i == 0 || labelled_number_compare(&numbered[i], &numbered[i - 1]) != 0)
 			delta_add(deltas, numbered[i].label, group->targets);
 	free(numbered);
 }

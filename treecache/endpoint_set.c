@@ -113,7 +113,7 @@ endpoint_set_edit_slice(
 
 	if (copy != slice) {
 		endpoint_set_find_slice(endpoint_set_edit(cache, owner), copy)->slice = copy;
-		slots_set(cache, &cache->next.slots, copy->slot, copy);
+		slot_table_set(cache, &cache->next.slots, copy->slot, copy);
 	}
 	return copy;
 }
@@ -142,7 +142,7 @@ show_slice(struct treecache *cache, struct owner *owner, const struct slice_endp
 		}
 		*entry = endpoint_set_entry(slice);
 		endpoint_set_count(endpoints, slice, 1);
-		slots_set(cache, &cache->next.slots, slice->slot, slice);
+		slot_table_set(cache, &cache->next.slots, slice->slot, slice);
 	}
 	if (old != slice)
 		cow_drop(cache, old);
@@ -186,7 +186,8 @@ uint32_t
 treecache_slice(
     struct treecache *cache, struct owner *owner, uint32_t slot, const struct slice_source *source)
 {
-	const struct slice_endpoints *old = slot == 0 ? NULL : slots_get(&cache->next.slots, slot);
+	const struct slice_endpoints *old =
+	    slot == 0 ? NULL : slot_table_get(&cache->next.slots, slot);
 	uint32_t flags = owner->endpoints->flags;
 
 	assert(source->count <= ENDPOINTS_MAX);
@@ -207,13 +208,13 @@ treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32_t sl
 {
 	uint32_t flags = owner->endpoints->flags;
 
-	replace_slice(cache, owner, slots_get(&cache->next.slots, slot), NULL, flags, flags);
+	replace_slice(cache, owner, slot_table_get(&cache->next.slots, slot), NULL, flags, flags);
 }
 
 const struct slice_endpoints *
 treecache_slice_at(const struct treecache *cache, uint32_t slot)
 {
-	return slots_get(&cache->next.slots, slot);
+	return slot_table_get(&cache->next.slots, slot);
 }
 
 void
@@ -249,14 +250,14 @@ void
 treecache_owner_addr(
     struct treecache *cache, struct owner *owner, const struct addr *addr, bool present)
 {
-	struct index *reverse = endpoint_index_writers_reverse(cache, addr->family);
+	struct btree *reverse = endpoint_index_writers_reverse(cache, addr->family);
 
 	if (owner->slot == 0) {
 		owner->slot = slot_alloc(cache);
-		slots_set(cache, &cache->next.slots, owner->slot, (const uint8_t *)owner + 1);
+		slot_table_set(cache, &cache->next.slots, owner->slot, (const uint8_t *)owner + 1);
 	}
 	if (present)
-		index_insert(cache, reverse, addr->bytes, owner->slot);
+		btree_insert(cache, reverse, addr->bytes, owner->slot);
 	else
-		index_remove(cache, reverse, addr->bytes, owner->slot);
+		btree_remove(cache, reverse, addr->bytes, owner->slot);
 }

@@ -18,22 +18,22 @@ port_label(uint64_t seed, const uint8_t *name, const uint8_t *proto)
 	return label != 0 ? label : 1;
 }
 
-struct numbered {
-	uint64_t label;
-	uint16_t number;
-	uint16_t item;
-	bool unnamed;
-};
-
-static int
-by_label_and_number(const void *a, const void *b)
+int
+labelled_number_compare(const void *a, const void *b)
 {
-	const struct numbered *na = a, *nb = b;
+	const struct labelled_number *na = a, *nb = b;
 
 	if (na->label != nb->label)
 		return na->label < nb->label ? -1 : 1;
 	return (na->number > nb->number) - (na->number < nb->number);
 }
+
+/* A label's number and the port that it is from. */
+struct numbered {
+	struct labelled_number key; /* the first member: labelled_number_compare() is given this */
+	uint16_t item;
+	bool unnamed;
+};
 
 /* All ports under label 0, named ones under their own label and their protocol's too; sorted, each
  * once. */
@@ -47,19 +47,19 @@ numbered_ports(uint64_t seed, const struct port *items, size_t count, struct num
 		const struct port *port = &items[i];
 		if (port->number == 0)
 			continue;
-		struct numbered one = { 0, port->number, (uint16_t)i, true };
+		struct numbered one = { { 0, port->number }, (uint16_t)i, true };
 		out[all++] = one;
 		if (port->name[0] == 0)
 			continue;
-		one.label = port_label(seed, unnamed, port->proto);
+		one.key.label = port_label(seed, unnamed, port->proto);
 		out[all++] = one;
-		one.label = port_label(seed, port->name, port->proto);
+		one.key.label = port_label(seed, port->name, port->proto);
 		one.unnamed = false;
 		out[all++] = one;
 	}
-	qsort(out, all, sizeof *out, by_label_and_number);
+	qsort(out, all, sizeof *out, labelled_number_compare);
 	for (size_t i = 0; i < all; i++)
-		if (i == 0 || by_label_and_number(&out[i], &out[kept - 1]) != 0)
+		if (i == 0 || labelled_number_compare(&out[i], &out[kept - 1]) != 0)
 			out[kept++] = out[i];
 	return kept;
 }
@@ -71,10 +71,10 @@ ports_new(uint64_t seed, const struct port *items, size_t count)
 	struct numbered *numbered = xcalloc(3 * count + 1, sizeof *numbered);
 	size_t all = numbered_ports(seed, items, count, numbered), bare = 0, labels = 0;
 
-	while (bare < all && numbered[bare].label == 0)
+	while (bare < all && numbered[bare].key.label == 0)
 		bare++;
 	for (size_t i = bare; i < all; i++)
-		labels += i == bare || numbered[i].label != numbered[i - 1].label;
+		labels += i == bare || numbered[i].key.label != numbered[i - 1].key.label;
 
 	size_t items_len = (count * sizeof *items + 7) & ~(size_t)7;
 	struct ports *ports = xmalloc(sizeof *ports + items_len +
@@ -89,11 +89,11 @@ ports_new(uint64_t seed, const struct port *items, size_t count)
 		.label_numbers = numbers + bare };
 	memcpy(ports->items, items, count * sizeof *items);
 	for (size_t i = 0; i < all; i++) {
-		numbers[i] = numbered[i].number;
+		numbers[i] = numbered[i].key.number;
 		if (i < bare)
 			continue;
-		if (i == bare || numbered[i].label != numbered[i - 1].label)
-			*label++ = (struct port_label){ .label = numbered[i].label,
+		if (i == bare || numbered[i].key.label != numbered[i - 1].key.label)
+			*label++ = (struct port_label){ .label = numbered[i].key.label,
 				.first = (uint16_t)(i - bare),
 				.item = numbered[i].item,
 				.unnamed = numbered[i].unnamed };

@@ -49,6 +49,14 @@ struct ports {
  */
 uint64_t port_label(uint64_t seed, const uint8_t *name, const uint8_t *proto);
 
+/* A number under a label (0: all ports), and the order of such for qsort(): by label, then by number. */
+struct labelled_number {
+	uint64_t label;
+	uint16_t number;
+};
+
+int labelled_number_compare(const void *a, const void *b);
+
 /* A list of these ports, PORTS_MAX at most; from malloc. */
 struct ports *ports_new(uint64_t seed, const struct port *items, size_t count);
 

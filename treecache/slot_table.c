@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/xalloc.h"
+#include "treecache/slot_table.h"
 #include "treecache/treecache_internal.h"
 
 enum { WAY_BITS = 6, WAYS = 1 << WAY_BITS };
@@ -13,7 +14,7 @@ struct slot_node {
 };
 
 const void *
-slots_get(const struct slots *slots, uint32_t slot)
+slot_table_get(const struct slot_table *slots, uint32_t slot)
 {
 	const void *at = slots->root;
 
@@ -51,7 +52,7 @@ set_below(
 }
 
 void
-slots_set(struct treecache *cache, struct slots *slots, uint32_t slot, const void *value)
+slot_table_set(struct treecache *cache, struct slot_table *slots, uint32_t slot, const void *value)
 {
 	while (slots->depth == 0 || slot >> (slots->depth * WAY_BITS) != 0) {
 		struct slot_node *root = node_new(cache);
@@ -77,7 +78,7 @@ free_below(struct slot_node *node, unsigned level)
 }
 
 void
-slots_free(struct slots *slots)
+slot_table_free(struct slot_table *slots)
 {
 	if (slots->depth > 0)
 		free_below(slots->root, slots->depth - 1);
@@ -100,6 +101,6 @@ slot_release(struct treecache *cache, uint32_t slot)
 		cache->free_slots =
 		    xreallocarray(cache->free_slots, cache->free_room, sizeof *cache->free_slots);
 	}
-	slots_set(cache, &cache->next.slots, slot, NULL);
+	slot_table_set(cache, &cache->next.slots, slot, NULL);
 	cache->free_slots[cache->free_count++] = slot;
 }

@@ -135,12 +135,12 @@ garbage_age(struct treecache *cache)
 void
 treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present)
 {
-	struct index *pods = addr->family == AF_INET ? &cache->next.pods4 : &cache->next.pods6;
+	struct btree *pods = addr->family == AF_INET ? &cache->next.pods4 : &cache->next.pods6;
 
 	if (present)
-		index_insert(cache, pods, addr->bytes, number);
+		btree_insert(cache, pods, addr->bytes, number);
 	else
-		index_remove(cache, pods, addr->bytes, number);
+		btree_remove(cache, pods, addr->bytes, number);
 }
 
 bool
@@ -179,12 +179,12 @@ treecache_free(struct treecache *cache)
 		return;
 	garbage_free(&cache->fresh);
 	garbage_free(&cache->old);
-	index_free(&cache->next.endpoints);
-	index_free(&cache->next.reverse4);
-	index_free(&cache->next.reverse6);
-	index_free(&cache->next.pods4);
-	index_free(&cache->next.pods6);
-	slots_free(&cache->next.slots);
+	btree_free(&cache->next.endpoints);
+	btree_free(&cache->next.reverse4);
+	btree_free(&cache->next.reverse6);
+	btree_free(&cache->next.pods4);
+	btree_free(&cache->next.pods6);
+	slot_table_free(&cache->next.slots);
 	tree_free_nodes(cache->next.root);
 	free(writers(cache->next.context));
 	free(cache->current);

@@ -141,12 +141,12 @@ struct node {
 };
 
 /* An ordered set of (key, value) pairs, keys of 4 or 16 bytes. */
-struct index {
+struct btree {
 	void *root;
 	uint32_t key_len;
 };
 
-struct slots {
+struct slot_table {
 	void *root;
 	uint32_t depth;
 };
@@ -154,8 +154,8 @@ struct slots {
 struct tree {
 	uint64_t seed; /* of the hashes: nobody outside can choose names that collide */
 	struct node *root;
-	struct index endpoints, reverse4, reverse6, pods4, pods6;
-	struct slots slots;
+	struct btree endpoints, reverse4, reverse6, pods4, pods6;
+	struct slot_table slots;
 	/* Unix second of the last change that could alter an answer, never backwards. */
 	uint32_t serial;
 	bool synced; /* false: nothing is known yet */

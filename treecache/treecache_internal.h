@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "lib/hash.h"
+#include "treecache/btree.h"
+#include "treecache/slot_table.h"
 #include "treecache/treecache.h"
 
 struct garbage {
@@ -49,30 +51,6 @@ label_hash(uint64_t seed, const uint8_t *bytes, size_t len)
 {
 	return hash_fold(hash64_padded(seed, bytes, len));
 }
-
-/* --- btree.c: a B+ tree;
- * inserting what is there and removing what is not change nothing and return false --- */
-
-bool index_insert(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value);
-bool index_remove(struct treecache *cache, struct index *index, const uint8_t *key, uint32_t value);
-
-/* The first pair not below (key, value), into both; false at the end. */
-bool index_seek(const struct index *index, uint8_t *key, uint32_t *value);
-
-/*
- * The first value not below `*value` under `key`, into it; false if there is none. With `*last` it
- * is the last one too; without it another may follow.
- */
-bool index_next(const struct index *index, const uint8_t *key, uint32_t *value, bool *last);
-void index_free(struct index *index);
-
-/* --- slot_table.c: a radix tree, 64 ways --- */
-
-const void *slots_get(const struct slots *slots, uint32_t slot);
-void slots_set(struct treecache *cache, struct slots *slots, uint32_t slot, const void *value);
-void slots_free(struct slots *slots);
-uint32_t slot_alloc(struct treecache *cache);
-void slot_release(struct treecache *cache, uint32_t slot);
 
 /* Readers hold const pointers to what only the writer changes and frees. */
 static inline void *
@@ -141,7 +119,7 @@ enum { SLOT_OF_SLICE = 1 << 30 };
 
 /* What is in the next slot under `key`, from `*next_slot` on; NULL at the end. */
 const void *index_next_value(
-    const struct tree *tree, const struct index *index, const uint8_t *key, uint64_t *next_slot);
+    const struct tree *tree, const struct btree *index, const uint8_t *key, uint64_t *next_slot);
 
 /* --- tree.c --- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kubedns/answer/reply_internal.h"
+#include "treecache/srv_weight.h"
 
 enum { POINTER_MAX = 0x3fff };
 

@@ -6,6 +6,7 @@
 #include "lib/hash.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
+#include "treecache/srv_weight.h"
 #include "treecache/treecache.h"
 
 enum { VERSION_TTL_S = 28800 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kubedns/serve/heavy_hitters.h"
+#include "kubedns/serve/max_min.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -277,7 +278,7 @@ decide(struct fair_share *fair, bool begins)
 	}
 	/* While there is room everybody gets everything: only a queue that stays full begins it. */
 	bool needed = sum > fits && (begins || fair->held_count > 0);
-	double level = needed ? fair_level(packets, count, others, fits) : -1;
+	double level = needed ? max_min_level(packets, count, others, fits) : -1;
 	for (size_t i = 0; i < count && level >= 0; i++)
 		if (packets[i] > level) {
 			double share = level / packets[i];

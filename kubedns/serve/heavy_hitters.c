@@ -32,27 +32,3 @@ heavy_hitters_add(struct heavy_hitters *hitters, const struct sockaddr *from)
 	}
 	*least = (struct hitter){ addr, least->count + 1, least->count };
 }
-
-double
-fair_level(const double *demands, size_t count, double others, double capacity)
-{
-	double room = capacity - others;
-	if (room < 0)
-		return -1;
-	/* Each round gives those below the level what they ask for, and their rest to the others. */
-	double level = count > 0 ? room / (double)count : room;
-	for (size_t round = 0; round < count; round++) {
-		double taken = 0;
-		size_t above = 0;
-		for (size_t i = 0; i < count; i++) {
-			if (demands[i] > level)
-				above++;
-			else
-				taken += demands[i];
-		}
-		if (above == 0)
-			break;
-		level = (room - taken) / (double)above;
-	}
-	return level;
-}

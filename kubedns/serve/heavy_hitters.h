@@ -6,7 +6,6 @@
 #ifndef KUBEDNS_SERVE_HEAVY_HITTERS_H
 #define KUBEDNS_SERVE_HEAVY_HITTERS_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -27,12 +26,5 @@ struct heavy_hitters {
 
 /* Counts a packet from this address. */
 void heavy_hitters_add(struct heavy_hitters *hitters, const struct sockaddr *from);
-
-/*
- * Max-min fairness: how much each of `count` demands may have, so that they and `others` stay below
- * `capacity` together. All up to a level get what they ask for, the rest get the level. Returns the
- * level; below 0 if the others alone are above the capacity, so that holding these back is no use.
- */
-double fair_level(const double *demands, size_t count, double others, double capacity);
 
 #endif

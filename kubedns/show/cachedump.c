@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "kubedns/show/cachedump.h"
-#include "kubedns/cluster/tree_content.h"
 #include "kubedns/answer/reply.h"
 #include "lib/xalloc.h"
+#include "treecache/srv_weight.h"
 
 /*
  * The namespaces are listed at the start and each is looked up when its turn comes: 10,000 names are

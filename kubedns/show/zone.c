@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/tree_content.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/zone.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
+#include "treecache/srv_weight.h"
 
 /* A record of the zone: all are collected, then sorted, then printed. */
 struct line {

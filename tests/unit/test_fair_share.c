@@ -15,6 +15,7 @@
 #include "kubedns/serve/client_filter.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/heavy_hitters.h"
+#include "kubedns/serve/max_min.h"
 
 static struct sockaddr_in
 address(uint32_t number)
@@ -97,7 +98,7 @@ the_level_is_max_min_fair(void **state)
 		{ { 100, 100 }, 2, 0, 600, 300 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		double level = fair_level(
+		double level = max_min_level(
 		    cases[i].demands, cases[i].count, cases[i].others, cases[i].capacity);
 		assert_true(fabs(level - cases[i].level) < 0.001);
 	}

@@ -89,7 +89,7 @@ its_latency_ends_when_the_answer_comes_not_when_it_is_read(void **state)
 	socklen_t len = sizeof sin;
 	const int on = 1;
 	bool earlier = false;
-	struct net net;
+	struct dns_exchange exchange;
 
 	(void)state;
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -97,25 +97,25 @@ its_latency_ends_when_the_answer_comes_not_when_it_is_read(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
 	const struct server server = { { AF_INET, { 127, 0, 0, 1 } }, ntohs(sin.sin_port) };
-	net_init(&net);
+	dns_exchange_init(&exchange);
 	for (int i = 0; i < QUESTIONS_MAX && !earlier; i++) {
 		uint8_t message[512];
-		assert_false(
-		    net_ask(&net, &server, &probe.spec.name, TYPE_A, CLASS_IN, PROBE_TIMEOUT_MS));
+		assert_false(dns_exchange_ask(
+		    &exchange, &server, &probe.spec.name, TYPE_A, CLASS_IN, PROBE_TIMEOUT_MS));
 		ssize_t n = recvfrom(fd, message, sizeof message, 0, (struct sockaddr *)&sin, &len);
 		assert_true(n > DNS_HEADER);
 		message[2] |= 0x80; /* QR: an answer without a record */
 		assert_int_equal(
 		    sendto(fd, message, (size_t)n, 0, (struct sockaddr *)&sin, len), n);
-		struct pollfd answer = { .fd = net.fd, .events = POLLIN };
+		struct pollfd answer = { .fd = exchange.fd, .events = POLLIN };
 		assert_int_equal(poll(&answer, 1, PROBE_TIMEOUT_MS), 1);
 		int64_t read_ns = clock_mono_ns();
-		assert_true(net_run(&net, POLLIN));
-		assert_int_equal(net.reply.cause, CAUSE_NO_RECORDS);
-		earlier = net.sent_ns + net.latency_ns < read_ns;
+		assert_true(dns_exchange_run(&exchange, POLLIN));
+		assert_int_equal(exchange.reply.cause, CAUSE_NO_RECORDS);
+		earlier = exchange.sent_ns + exchange.latency_ns < read_ns;
 	}
 	assert_true(earlier);
-	net_close(&net);
+	dns_exchange_close(&exchange);
 	close(fd);
 }
 

@@ -18,58 +18,60 @@ static const struct server nobody = { .addr = { AF_INET, { 127, 0, 0, 1 } }, .po
 
 /* Runs until every question is done: port 1 says at once that nobody is there. */
 static void
-run_to_the_end(struct ask *ask)
+run_to_the_end(struct question_box *box)
 {
 	for (bool busy = true; busy;) {
-		struct pollfd fds[ASK_SLOTS];
-		short revents[ASK_SLOTS] = { 0 };
-		for (int i = 0; i < ASK_MAX; i++) {
-			fds[2 * i] = (struct pollfd){ .fd = ask->entries[i].net.fd,
-				.events = ask->entries[i].net.events };
+		struct pollfd fds[QUESTION_BOX_SLOTS];
+		short revents[QUESTION_BOX_SLOTS] = { 0 };
+		for (int i = 0; i < QUESTION_BOX_MAX; i++) {
+			fds[2 * i] = (struct pollfd){ .fd = box->entries[i].exchange.fd,
+				.events = box->entries[i].exchange.events };
 			fds[2 * i + 1] = (struct pollfd){ .fd = -1 };
 		}
-		poll(fds, ASK_SLOTS, 100);
-		for (int i = 0; i < ASK_SLOTS; i++)
+		poll(fds, QUESTION_BOX_SLOTS, 100);
+		for (int i = 0; i < QUESTION_BOX_SLOTS; i++)
 			revents[i] = fds[i].revents;
-		ask_run(ask, revents, clock_mono_ns());
+		question_box_run(box, revents, clock_mono_ns());
 		busy = false;
-		for (int i = 0; i < ASK_MAX; i++)
-			busy = busy || (ask->entries[i].used && !ask->entries[i].done);
+		for (int i = 0; i < QUESTION_BOX_MAX; i++)
+			busy = busy || (box->entries[i].used && !box->entries[i].done);
 	}
 }
 
 static void
 answers_are_kept_a_while_and_make_room_then(void **state)
 {
-	static const short nothing[ASK_SLOTS];
-	struct ask ask;
-	struct ask_entry *entry, *same;
+	static const short nothing[QUESTION_BOX_SLOTS];
+	struct question_box box;
+	struct boxed_question *entry, *same;
 	char name[24];
 
 	(void)state;
-	ask_init(&ask, &nobody, NULL);
-	for (int i = 0; i < ASK_MAX; i++) {
+	question_box_init(&box, &nobody, NULL);
+	for (int i = 0; i < QUESTION_BOX_MAX; i++) {
 		snprintf(name, sizeof name, "n%d.test", i);
-		assert_int_equal(ask_question(&ask, name, "A", &entry), ASK_STARTED);
+		assert_int_equal(question_box_ask(&box, name, "A", &entry), QUESTION_BOX_STARTED);
 	}
-	assert_int_equal(ask_question(&ask, "one-more.test", "A", &entry), ASK_BUSY);
-	run_to_the_end(&ask);
-	int64_t done_ns = ask.entries[0].done_ns;
-	for (int i = 1; i < ASK_MAX; i++)
-		done_ns = ask.entries[i].done_ns > done_ns ? ask.entries[i].done_ns : done_ns;
+	assert_int_equal(question_box_ask(&box, "one-more.test", "A", &entry), QUESTION_BOX_BUSY);
+	run_to_the_end(&box);
+	int64_t done_ns = box.entries[0].done_ns;
+	for (int i = 1; i < QUESTION_BOX_MAX; i++)
+		done_ns = box.entries[i].done_ns > done_ns ? box.entries[i].done_ns : done_ns;
 
 	/* Within the time: whoever asks the same sees the same, and nothing else has room. */
-	ask_run(&ask, nothing, ask.entries[0].done_ns + 1);
-	assert_int_equal(ask_question(&ask, "n0.test", "A", &same), ASK_SAME);
+	question_box_run(&box, nothing, box.entries[0].done_ns + 1);
+	assert_int_equal(question_box_ask(&box, "n0.test", "A", &same), QUESTION_BOX_SAME);
 	assert_true(same->done);
-	assert_int_equal(ask_question(&ask, "one-more.test", "A", &entry), ASK_BUSY);
-	assert_true(ask_deadline(&ask) <= done_ns + (ASK_KEEP_MS + 1) * NS_PER_MS);
+	assert_int_equal(question_box_ask(&box, "one-more.test", "A", &entry), QUESTION_BOX_BUSY);
+	assert_true(
+	    question_box_deadline(&box) <= done_ns + (QUESTION_BOX_KEEP_MS + 1) * NS_PER_MS);
 
-	ask_run(&ask, nothing, done_ns + (ASK_KEEP_MS + 1) * NS_PER_MS);
-	for (int i = 0; i < ASK_MAX; i++)
-		assert_false(ask.entries[i].used);
-	assert_int_equal(ask_question(&ask, "one-more.test", "A", &entry), ASK_STARTED);
-	ask_close(&ask);
+	question_box_run(&box, nothing, done_ns + (QUESTION_BOX_KEEP_MS + 1) * NS_PER_MS);
+	for (int i = 0; i < QUESTION_BOX_MAX; i++)
+		assert_false(box.entries[i].used);
+	assert_int_equal(
+	    question_box_ask(&box, "one-more.test", "A", &entry), QUESTION_BOX_STARTED);
+	question_box_close(&box);
 }
 
 int

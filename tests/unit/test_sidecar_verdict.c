@@ -498,22 +498,22 @@ decades_hold_what_is_between(void **state)
 static void
 numbers_read_as_people_read_them(void **state)
 {
-	char text[TEXT_MAX];
+	char text[FORMAT_MAX];
 
 	(void)state;
-	assert_string_equal(text_ms(0.314, text), "0.31 ms");
-	assert_string_equal(text_ms(12.4, text), "12 ms");
-	assert_string_equal(text_ms(1999, text), "2.0 s");
-	assert_string_equal(text_ms(NAN, text), "-");
-	assert_string_equal(text_duration(0.2, text), "less than a second");
-	assert_string_equal(text_duration(1, text), "1 second");
-	assert_string_equal(text_duration(119, text), "119 seconds");
-	assert_string_equal(text_duration(120, text), "2 minutes");
-	assert_string_equal(text_duration(86400 * 3, text), "3 days");
-	assert_string_equal(text_count(1234567, text), "1,234,567");
-	assert_string_equal(text_count(UINT64_MAX, text), "18,446,744,073,709,551,615");
-	assert_string_equal(text_percent(0.99999, text), "99.9 %");
-	assert_string_equal(text_time(0, text), "never");
+	assert_string_equal(format_ms(0.314, text), "0.31 ms");
+	assert_string_equal(format_ms(12.4, text), "12 ms");
+	assert_string_equal(format_ms(1999, text), "2.0 s");
+	assert_string_equal(format_ms(NAN, text), "-");
+	assert_string_equal(format_duration(0.2, text), "less than a second");
+	assert_string_equal(format_duration(1, text), "1 second");
+	assert_string_equal(format_duration(119, text), "119 seconds");
+	assert_string_equal(format_duration(120, text), "2 minutes");
+	assert_string_equal(format_duration(86400 * 3, text), "3 days");
+	assert_string_equal(format_count(1234567, text), "1,234,567");
+	assert_string_equal(format_count(UINT64_MAX, text), "18,446,744,073,709,551,615");
+	assert_string_equal(format_percent(0.99999, text), "99.9 %");
+	assert_string_equal(format_time(0, text), "never");
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
