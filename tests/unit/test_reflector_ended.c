@@ -1,0 +1,310 @@
+/* What the reflector asks next when a request ended otherwise than it should: errors, breaks, a server that went back, silence. */
+#include "kubedns/api/reflector.h"
+#include "tests/unit/reflector_fixture.h"
+
+static void
+after_a_break_the_store_is_asked_whether_it_is_as_new_as_we(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	break_off();
+	assert_in_range(waits(), 0, 800);
+	assert_string_equal(ask(), "limit=1&resourceVersion=7&resourceVersionMatch=NotOlderThan");
+	assert_false(page("9", "more"));
+	assert_int_equal(waits(), 0);
+	asks("watch=1&allowWatchBookmarks=true&resourceVersion=7&");
+}
+
+static void
+a_store_that_went_back_is_synced_anew_with_an_empty_version(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	now += 300000;
+	break_off();
+	ask();
+	/* the server says too that it may be asked again in a second: that is not for us */
+	end_with(
+	    (struct reflector_end){ .status = 504, .too_large = true, .retry_after_ms = 1000 });
+	assert_in_range(waits(), 0, 3000);
+	asks_watch_list();
+	assert_true(answer_arrives());
+	assert_int_equal(reflector_relists(r, RELIST_WENT_BACK), 1);
+}
+
+static void
+a_410_leads_to_a_relist_after_a_jitter(void **state)
+{
+	int64_t most = 0;
+	(void)state;
+	for (int i = 0; i < 400; i++) {
+		bool event = i % 2;
+		sync_by_watch_list();
+		now += 300000;
+		if (event) {
+			error_event(410, false);
+		} else {
+			end_with(clean);
+			ask();
+			refuse(410);
+		}
+		assert_in_range(waits(), 0, 3000);
+		most = waits() > most ? waits() : most;
+		assert_int_equal(reflector_failures(r), 0);
+		asks_watch_list();
+		answer_arrives();
+		assert_int_equal(reflector_relists(r, RELIST_EXPIRED), 1);
+		finish(NULL);
+		begin(NULL);
+	}
+	assert_true(most > 2700);
+}
+
+static void
+a_410_right_after_the_relist_backs_off(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		asks_watch_list();
+		answer_arrives();
+		assert_true(reflector_event(r, now, REFLECTOR_BOOKMARK, "6", true));
+		end_with(clean);
+		ask();
+		refuse(410);
+		assert_int_equal(reflector_failures(r), i + 1);
+	}
+}
+
+static void
+retry_after_is_waited_for_and_then_the_same_is_asked(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	now += 300000;
+	end_with(clean);
+	ask();
+	end_with((struct reflector_end){ .status = 429, .retry_after_ms = 7000 });
+	assert_in_range(waits(), 7000, 7700);
+	asks("watch=1&allowWatchBookmarks=true&resourceVersion=7&");
+	end_with((struct reflector_end){ .status = 429, .retry_after_ms = 1000000000 });
+	assert_in_range(waits(), 300000, 330000); /* not for ever */
+	ask();
+	end_with((struct reflector_end){ .status = 429, .retry_after_ms = -1 });
+	assert_int_equal(reflector_failures(r), 1);
+}
+
+static void
+a_new_token_is_tried_at_once_but_once(void **state)
+{
+	const struct reflector_end unauthorized = {
+		.status = 401, .new_token = true, .retry_after_ms = -1
+	};
+	(void)state;
+	asks_watch_list();
+	end_with(unauthorized);
+	assert_int_equal(waits(), 0);
+	assert_int_equal(reflector_failures(r), 0);
+	asks_watch_list();
+	end_with(unauthorized);
+	assert_int_equal(reflector_failures(r), 1);
+}
+
+static void
+a_403_is_believed_after_ten_seconds_of_nothing_else(void **state)
+{
+	int64_t begun = now;
+	(void)state;
+	while (!reflector_denied(r)) {
+		asks_watch_list();
+		refuse(403);
+		assert_true(now - begun <= REFLECTOR_DENIED_MS);
+	}
+	assert_int_equal(now - begun, REFLECTOR_DENIED_MS);
+	asks_watch_list();
+	answer_arrives();
+	assert_false(reflector_denied(r));
+}
+
+static void
+a_403_right_after_a_reconnect_is_not_final(void **state)
+{
+	(void)state;
+	asks_watch_list();
+	refuse(403);
+	ask();
+	break_off();
+	now += REFLECTOR_DENIED_MS;
+	ask();
+	refuse(403);
+	assert_false(reflector_denied(r));
+}
+
+static void
+an_optional_one_that_is_denied_is_asked_every_five_minutes(void **state)
+{
+	(void)state;
+	reflector_set_optional(r, true);
+	while (!reflector_denied(r)) {
+		ask();
+		refuse(404);
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(waits(), 300000);
+		asks_watch_list();
+		refuse(404);
+	}
+}
+
+static void
+a_required_one_that_is_denied_is_asked_within_thirty_seconds(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		ask();
+		refuse(403);
+		assert_in_range(waits(), 0, 30000);
+	}
+}
+
+static void
+no_answer_for_sixty_seconds_is_a_break(void **state)
+{
+	const char *why = NULL;
+	(void)state;
+	asks_watch_list();
+	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
+	assert_non_null(strstr(why, "no answer"));
+	break_off();
+	asks_watch_list(); /* it was not the WatchList's fault */
+	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
+}
+
+static void
+a_watch_that_outlives_its_timeout_by_thirty_seconds_is_a_break(void **state)
+{
+	const char *why;
+	(void)state;
+	sync_by_watch_list();
+	assert_int_equal(reflector_deadline_ms(r, &why), asked_ms + (timeout_s() + 30) * 1000);
+	now = reflector_deadline_ms(r, &why);
+	break_off();
+	asks("limit=1&");
+	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
+}
+
+static void
+garbage_leads_to_the_last_good_version(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	end_with((struct reflector_end){ .status = 200, .malformed = true, .retry_after_ms = -1 });
+	assert_int_equal(reflector_failures(r), 1);
+	asks("limit=1&resourceVersion=7&");
+}
+
+static void
+an_error_event_that_is_no_410_is_watched_again_after_a_while(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	error_event(500, false);
+	assert_int_equal(reflector_failures(r), 1);
+	asks("watch=1&allowWatchBookmarks=true&resourceVersion=7&");
+}
+
+/* It waits with no request of its own when the connection of the others breaks. */
+static void
+a_connection_lost_by_others_is_a_reason_to_probe(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	error_event(500, false);
+	reflector_doubt(r);
+	asks("limit=1&resourceVersion=");
+}
+
+static void
+a_version_that_is_not_understood_leads_to_a_relist(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	now += 300000;
+	end_with(clean);
+	ask();
+	refuse(400);
+	assert_int_equal(reflector_failures(r), 1);
+	asks_watch_list();
+}
+
+/* Whatever one server does for an hour, always the same. */
+static void
+requests_are_few_under_every_answer(void **state)
+{
+	static const struct reflector_end ends[] = {
+		{ .status = 0, .broken = true, .retry_after_ms = -1 },
+		{ .status = 200, .retry_after_ms = -1 },
+		{ .status = 200, .broken = true, .retry_after_ms = -1 },
+		{ .status = 200, .malformed = true, .retry_after_ms = -1 },
+		{ .status = 200, .error_code = 410, .retry_after_ms = -1 },
+		{ .status = 200, .error_code = 500, .retry_after_ms = -1 },
+		{ .status = 200, .error_code = 504, .too_large = true, .retry_after_ms = -1 },
+		{ .status = 301, .retry_after_ms = -1 },
+		{ .status = 400, .retry_after_ms = -1 },
+		{ .status = 401, .new_token = true, .retry_after_ms = -1 },
+		{ .status = 403, .retry_after_ms = -1 },
+		{ .status = 404, .retry_after_ms = -1 },
+		{ .status = 410, .retry_after_ms = -1 },
+		{ .status = 410, .token = "again", .retry_after_ms = -1 },
+		{ .status = 422, .retry_after_ms = -1 },
+		{ .status = 429, .retry_after_ms = 1000 },
+		{ .status = 500, .retry_after_ms = -1 },
+		{ .status = 503, .retry_after_ms = 1 },
+		{ .status = 504, .too_large = true, .retry_after_ms = -1 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		for (int synced = 0; synced < 2; synced++) {
+			unsigned requests = 0;
+			finish(NULL);
+			begin(NULL);
+			if (synced)
+				sync_by_watch_list();
+			else
+				ask();
+			for (int64_t until = now + 3600000; now < until; requests++) {
+				if (ends[i].status == 200 && !answered)
+					answer_arrives();
+				reflector_ended(r, now, &ends[i]);
+				now++;
+				ask();
+			}
+			if (requests > 60 * 61)
+				fail_msg("case %zu: %u requests in an hour", i, requests);
+		}
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(after_a_break_the_store_is_asked_whether_it_is_as_new_as_we),
+		TEST(a_store_that_went_back_is_synced_anew_with_an_empty_version),
+		TEST(a_410_leads_to_a_relist_after_a_jitter),
+		TEST(a_410_right_after_the_relist_backs_off),
+		TEST(retry_after_is_waited_for_and_then_the_same_is_asked),
+		TEST(a_new_token_is_tried_at_once_but_once),
+		TEST(a_403_is_believed_after_ten_seconds_of_nothing_else),
+		TEST(a_403_right_after_a_reconnect_is_not_final),
+		TEST(an_optional_one_that_is_denied_is_asked_every_five_minutes),
+		TEST(a_required_one_that_is_denied_is_asked_within_thirty_seconds),
+		TEST(no_answer_for_sixty_seconds_is_a_break),
+		TEST(a_watch_that_outlives_its_timeout_by_thirty_seconds_is_a_break),
+		TEST(garbage_leads_to_the_last_good_version),
+		TEST(an_error_event_that_is_no_410_is_watched_again_after_a_while),
+		TEST(a_connection_lost_by_others_is_a_reason_to_probe),
+		TEST(a_version_that_is_not_understood_leads_to_a_relist),
+		TEST(requests_are_few_under_every_answer),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
