@@ -2,27 +2,35 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sidecar/nanny_config.h"
+#include "lib/clock.h"
 #include "sidecar/journal.h"
+#include "sidecar/nanny_config.h"
 #include "sidecar/format.h"
 #include "sidecar/view.h"
 
 static void add_event(struct journal *journal, const struct view *view, enum level level,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-static void
-add_event(struct journal *journal, const struct view *view, enum level level, const char *fmt, ...)
+void
+journal_put(struct journal *journal, const struct journal_event *event)
 {
-	struct journal_event *event = &journal->events[journal->next];
-	va_list ap;
-
-	*event = (struct journal_event){ .wall_s = view->now_s, .level = level };
-	va_start(ap, fmt);
-	vsnprintf(event->text, sizeof event->text, fmt, ap);
-	va_end(ap);
+	journal->events[journal->next] = *event;
 	journal->next = (journal->next + 1) % JOURNAL_MAX;
 	if (journal->count < JOURNAL_MAX)
 		journal->count++;
+	journal->changes++;
+}
+
+static void
+add_event(struct journal *journal, const struct view *view, enum level level, const char *fmt, ...)
+{
+	struct journal_event event = { .wall_s = view->now_s, .level = level };
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(event.text, sizeof event.text, fmt, ap);
+	va_end(ap);
+	journal_put(journal, &event);
 }
 
 const struct journal_event *
@@ -43,7 +51,10 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 	for (size_t i = 0; i < verdict->count; i++) {
 		const struct finding *finding = &verdict->findings[i];
 		enum verdict_cause cause = finding->cause;
-		if (cause == VERDICT_CAUSES || journal->holds[cause])
+		if (cause == VERDICT_CAUSES)
+			continue;
+		journal->restored[cause] = false;
+		if (journal->holds[cause])
 			continue;
 		journal->holds[cause] = true;
 		journal->began_s[cause] = view->now_s;
@@ -53,7 +64,11 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 	for (int cause = 0; cause < VERDICT_CAUSES; cause++) {
 		if (!journal->holds[cause] || verdict->holds[cause])
 			continue;
-		journal->holds[cause] = false;
+		/* Of the process before: it is over once this one would have seen it. */
+		if (journal->restored[cause] &&
+		    view->now_ns - view->started_ns < JOURNAL_SETTLE_S * NS_PER_S)
+			continue;
+		journal->holds[cause] = journal->restored[cause] = false;
 		add_event(journal, view, LEVEL_WELL, "%s: well again after %s",
 		    verdict_cause_name((enum verdict_cause)cause),
 		    format_duration(view->now_s - journal->began_s[cause], text));
@@ -65,8 +80,8 @@ look_at_probes(struct journal *journal, const struct view *view)
 {
 	for (size_t i = 0; i < view->probe_count && i < PROBES_MAX; i++) {
 		const struct probe *probe = &view->probes[i];
-		bool failing = probe->asked && !cause_is_alive(probe->cause);
-		if (failing == journal->failing[i])
+		bool failing = !cause_is_alive(probe->cause);
+		if (!probe->asked || failing == journal->failing[i])
 			continue;
 		journal->failing[i] = failing;
 		add_event(journal, view, failing ? LEVEL_DEGRADED : LEVEL_WELL, "probe %s: %s",
@@ -83,13 +98,16 @@ look_at_changes(struct journal *journal, const struct view *view)
 		if (journal->hash[0] != '\0' && hash[0] != '\0' && strcmp(journal->hash, hash) != 0)
 			add_event(
 			    journal, view, LEVEL_NOTE, "dnsmasq has configuration %.16s", hash);
-		if (hash[0] != '\0')
+		if (hash[0] != '\0' && strcmp(journal->hash, hash) != 0) {
 			snprintf(journal->hash, sizeof journal->hash, "%s", hash);
+			journal->changes++;
+		}
 	}
 	if (view->kubedns != NULL && view->kubedns->up) {
 		double start_s = view->kubedns->start_s, before_s = journal->kubedns_start_s;
 		if (before_s > 0 && (start_s > before_s + 1 || start_s < before_s - 1))
 			add_event(journal, view, LEVEL_NOTE, "kubedns was started again");
+		journal->changes += start_s > before_s || start_s < before_s;
 		journal->kubedns_start_s = start_s;
 	}
 	if (view->cache->restarts > journal->dnsmasq_restarts)
@@ -106,7 +124,8 @@ journal_look(struct journal *journal, const struct view *view)
 	public.may_ask = false; /* so that no finding has an address in it */
 	verdict_make(&verdict, &public);
 	if (!journal->looked)
-		add_event(journal, view, LEVEL_NOTE, "the sidecar was started");
+		add_event(journal, view, LEVEL_NOTE, "the sidecar was started%s",
+		    journal->count > 0 ? " again" : "");
 	journal->looked = true;
 	look_at_changes(journal, view);
 	look_at_causes(journal, view, &verdict);

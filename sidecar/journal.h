@@ -1,7 +1,8 @@
 /*
  * What changed, in the order in which it was seen: causes of trouble that began and ended, probes
- * that failed and came back, configurations, restarts. The newest JOURNAL_MAX of the last day; in
- * memory, so it begins with this process. It names no address: every peer may read it.
+ * that failed and came back, configurations, restarts. The newest JOURNAL_MAX of the last day, in
+ * memory, and with --journal in a file that the next process goes on with (journal_file.h). It names
+ * no address: every peer may read it.
  */
 #ifndef SIDECAR_JOURNAL_H
 #define SIDECAR_JOURNAL_H
@@ -19,6 +20,7 @@ enum {
 	JOURNAL_TEXT_MAX = 160,
 	JOURNAL_S = 86400,
 	JOURNAL_INTERVAL_MS = 1000, /* between looks */
+	JOURNAL_SETTLE_S = 15,      /* after the start; then every cause that holds has been seen */
 };
 
 struct journal_event {
@@ -30,9 +32,13 @@ struct journal_event {
 struct journal {
 	struct journal_event events[JOURNAL_MAX]; /* a ring */
 	size_t count, next;
+	bool kept;               /* in a file */
+	bool save_failing;       /* the newest attempt to write it */
+	uint64_t changes, saved; /* of anything in here; as it was when the file was written */
 	/* As last seen. */
 	bool looked;
 	bool holds[VERDICT_CAUSES];
+	bool restored[VERDICT_CAUSES]; /* from the file, and not seen since */
 	double began_s[VERDICT_CAUSES];
 	bool failing[PROBES_MAX];
 	char hash[40]; /* of the configuration that dnsmasq has confirmed */
@@ -42,6 +48,9 @@ struct journal {
 
 /* Notes what differs from the look before; what is so at the first look is no news, but trouble. */
 void journal_look(struct journal *journal, const struct view *view);
+
+/* Adds an event, which takes the oldest's place when there is no more room. */
+void journal_put(struct journal *journal, const struct journal_event *event);
 
 /* The `i`th event from the newest that is not older than a day at `now_s`; NULL past the last. */
 const struct journal_event *journal_get(const struct journal *journal, size_t i, double now_s);

@@ -12,6 +12,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "lib/clock.h"
+#include "sidecar/journal_file.h"
 #include "sidecar/loop.h"
 #include "sidecar/format.h"
 
@@ -251,6 +252,18 @@ take_signal(struct sidecar *sidecar)
 }
 
 static void
+look_for_changes(struct sidecar *sidecar, int64_t now_ns)
+{
+	struct view view;
+
+	sidecar_view(sidecar, &view);
+	journal_look(&sidecar->journal, &view);
+	if (sidecar->options->journal[0] != '\0')
+		journal_save(&sidecar->journal, &view, sidecar->options->journal);
+	sidecar->journal_ns = now_ns + JOURNAL_INTERVAL_MS * NS_PER_MS;
+}
+
+static void
 run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 {
 	int64_t now = clock_mono_ns();
@@ -271,12 +284,8 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 		sidecar->configured = sidecar->nanny_view.reads;
 		checks_configure(&sidecar->checks, sidecar->nanny_view.config, now);
 	}
-	if (now >= sidecar->journal_ns) {
-		struct view view;
-		sidecar_view(sidecar, &view);
-		journal_look(&sidecar->journal, &view);
-		sidecar->journal_ns = now + JOURNAL_INTERVAL_MS * NS_PER_MS;
-	}
+	if (now >= sidecar->journal_ns)
+		look_for_changes(sidecar, now);
 	for (int i = 0; i < QUESTION_BOX_SLOTS; i++)
 		ask[i] = slots[FD_ASK + i].revents;
 	question_box_run(&sidecar->question_box, ask, now);

@@ -1,12 +1,39 @@
 /* sidecar: asks dnsmasq and kubedns real questions, and shows what it sees. See sidecar.8. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "lib/http.h"
 #include "lib/log.h"
 #include "lib/sandbox.h"
 #include "lib/wire.h"
+#include "lib/xalloc.h"
+#include "sidecar/journal_file.h"
 #include "sidecar/loop.h"
+
+/* The directory that holds the journal; caller frees. */
+static char *
+journal_dir(const struct sidecar_options *options)
+{
+	size_t len = (size_t)(strrchr(options->journal, '/') - options->journal);
+
+	return xstrndup(options->journal, len > 0 ? len : 1);
+}
+
+static void
+print_journal(const struct sidecar_options *options)
+{
+	char *dir = journal_dir(options);
+
+	if (access(dir, W_OK) < 0)
+		printf("journal: %s cannot be written: directory %s: %s\n", options->journal, dir,
+		    strerror(errno));
+	else
+		printf("journal: %s\n", options->journal);
+	free(dir);
+}
 
 /* --check: the command line was read whole; what would be asked. */
 static void
@@ -22,9 +49,11 @@ print_plan(const struct sidecar_options *options)
 	}
 	printf("statistics: ask %s every %ld ms\n", server_format(&options->dnsmasq, server),
 	    options->poll_interval_ms);
+	if (options->journal[0] != '\0')
+		print_journal(options);
 }
 
-/* It opens no file, and connects to those that its flags name. */
+/* It opens no file but the journal, and connects to those that its flags name. */
 static struct sandbox *
 needs(const struct sidecar_options *options)
 {
@@ -37,7 +66,23 @@ needs(const struct sidecar_options *options)
 		sandbox_connect(s, options->kubedns.server.port);
 	if (options->has_nanny)
 		sandbox_connect(s, options->nanny.server.port);
+	if (options->journal[0] != '\0') {
+		char *dir = journal_dir(options);
+		sandbox_write(s, dir);
+		free(dir);
+	}
 	return s;
+}
+
+static void
+load_journal(struct sidecar *sidecar)
+{
+	struct view view;
+
+	if (sidecar->options->journal[0] == '\0')
+		return;
+	sidecar_view(sidecar, &view);
+	journal_load(&sidecar->journal, &view, sidecar->options->journal);
 }
 
 static int
@@ -49,7 +94,9 @@ serve(struct sidecar *sidecar)
 	    http_port(sidecar->http));
 	if (sidecar->probe_count == 0)
 		log_warnx("no --probe: nothing is asked but dnsmasq's statistics");
-	sandbox_enter(needs(sidecar->options), 0);
+	load_journal(sidecar);
+	sandbox_enter(needs(sidecar->options),
+	    sidecar->options->journal[0] != '\0' ? SANDBOX_KEEP_WRITES : 0);
 	sidecar_loop(sidecar);
 	sidecar_http_stop(sidecar);
 	return 0;

@@ -30,6 +30,9 @@ static const struct flag flags[] = {
 	{ "outside-name", FLAG_STRING, AT(outside_name), ".", "NAME",
 	    "ask dnsmasq and each upstream server for its NS, to see that they answer; empty: do "
 	    "not" },
+	{ "journal", FLAG_STRING, AT(journal), NULL, "FILE",
+	    "keep what changed in FILE, so that the page still shows it after a restart; empty: in "
+	    "memory" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "9s", "DURATION",
 	    "go on for this long after SIGTERM" },
 	{ "once", FLAG_BOOL, AT(once), NULL, NULL,
@@ -123,6 +126,16 @@ read_url(const char *flag, const char *text, struct url *url, bool *has)
 }
 
 static bool
+read_journal(const struct sidecar_options *options)
+{
+	const char *path = options->journal;
+
+	if (path[0] != '\0' && (path[0] != '/' || path[strlen(path) - 1] == '/'))
+		return WRONG("--journal \"%s\": a file's name that begins with '/'", path);
+	return true;
+}
+
+static bool
 read_outside(struct sidecar_options *options)
 {
 	options->has_outside = options->outside_name[0] != '\0';
@@ -146,6 +159,7 @@ sidecar_options_read(struct sidecar_options *options, int argc, char **argv)
 	ok &=
 	    read_url("kubedns-url", options->kubedns_url, &options->kubedns, &options->has_kubedns);
 	ok &= read_outside(options);
+	ok &= read_journal(options);
 	ok &= read_url("nanny-url", options->nanny_url, &options->nanny, &options->has_nanny);
 	if (options->common.rest < argc)
 		ok = WRONG("\"%s\": arguments without a flag are not understood",

@@ -15,7 +15,7 @@ enum { PROBES_MAX = 100 };
 struct sidecar_options {
 	/* As given. */
 	char *dnsmasq_addr, *prometheus_addr, *prometheus_path, *prometheus_namespace;
-	char *kubedns_url, *nanny_url, *outside_name;
+	char *kubedns_url, *nanny_url, *outside_name, *journal;
 	long dnsmasq_port, poll_interval_ms, prometheus_port;
 	struct flag_list probes;
 	int64_t drain_ms;

@@ -14,10 +14,11 @@ page_journal(struct html *html, const struct view *view)
 
 	if (view->journal == NULL || journal_get(view->journal, 0, view->now_s) == NULL)
 		return;
+	html_raw(html, "<section id=\"journal\" data-part aria-labelledby=\"h-journal\">\n"
+		       "<h2 id=\"h-journal\">What changed <small>newest first, the last day");
+	html_raw(html, view->journal->kept ? "" : ", since the sidecar's start");
 	html_raw(html,
-	    "<section id=\"journal\" data-part aria-labelledby=\"h-journal\">\n"
-	    "<h2 id=\"h-journal\">What changed <small>newest first, the last day, since "
-	    "the sidecar's start</small></h2>\n<article class=\"card\">\n"
+	    "</small></h2>\n<article class=\"card\">\n"
 	    "<table><caption>Causes, probes, configurations, restarts</caption><thead><tr>"
 	    "<th scope=\"col\">when</th><th scope=\"col\">what</th></tr></thead><tbody>\n");
 	for (size_t i = 0;

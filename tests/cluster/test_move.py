@@ -98,7 +98,7 @@ def arguments(printed, tmp_path, ports):
     text = subprocess.run(["kubectl", "kustomize", made / "mine"], capture_output=True, text=True, check=True, timeout=60).stdout
     deployment = next(o for o in yaml.safe_load_all(text) if o and o["kind"] == "Deployment")
     here = {"$(CLUSTER_DOMAIN)": "cluster.local", "10053": str(ports["kubedns"]), "8081": str(ports["health"]), "-runDir=/run": f"-runDir={tmp_path}/run",
-            "/etc/k8s/dns/dnsmasq-nanny": str(tmp_path / "config"), "/etc/kube-dns": str(tmp_path / "config")}
+            "/run/sidecar/": f"{tmp_path}/", "/etc/k8s/dns/dnsmasq-nanny": str(tmp_path / "config"), "/etc/kube-dns": str(tmp_path / "config")}
     made = {}
     for c in deployment["spec"]["template"]["spec"]["containers"]:
         made[c["name"]] = list(c["args"])

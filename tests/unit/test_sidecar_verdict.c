@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "lib/clock.h"
 #include "sidecar/html.h"
 #include "sidecar/journal.h"
+#include "sidecar/journal_file.h"
 #include "sidecar/page.h"
 #include "sidecar/status.h"
 #include "sidecar/format.h"
@@ -386,6 +388,114 @@ the_journal_is_bounded_and_names_no_address(void **state)
 	assert_string_not_equal(newest(&journal, JOURNAL_MAX - 1), "");
 }
 
+/* The journal as the next process reads it. */
+static void
+start_again(struct journal *journal)
+{
+	size_t len;
+	char *text = journal_text(journal, &view, &len);
+
+	*journal = (struct journal){ 0 };
+	assert_int_equal(journal_read(journal, &view, text, len), 0);
+	free(text);
+	view.started_ns = view.now_ns;
+}
+
+static void
+the_journal_goes_on_after_a_restart(void **state)
+{
+	static struct journal journal;
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true, .start_s = 5 };
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	journal_look(&journal, &view);
+	kubedns.up = false;
+	strcpy(kubedns.error, "connection refused");
+	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
+	journal_look(&journal, &view);
+	view.now_s += 20;
+	view.now_ns += 20 * NS_PER_S;
+	start_again(&journal);
+	/* It still holds: the same trouble, and no news. */
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "the sidecar was started again");
+	assert_string_equal(newest(&journal, 1), "probe kubedns: connection refused");
+	assert_string_equal(newest(&journal, 2), "kubedns is not running");
+	assert_string_equal(newest(&journal, 3), "the sidecar was started");
+	assert_string_equal(newest(&journal, 4), "");
+	view.now_s += 20;
+	view.now_ns += 20 * NS_PER_S;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true, .start_s = 50 };
+	result(KUBEDNS, CAUSE_OK, 1);
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 2), "kubedns was started again");
+	assert_string_equal(newest(&journal, 1), "kubedns: well again after 40 seconds");
+	assert_string_equal(newest(&journal, 0), "probe kubedns: answered again");
+}
+
+static void
+what_ended_while_nobody_looked_is_told_after_a_while(void **state)
+{
+	static struct journal journal;
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .error = "connection refused" };
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
+	journal_look(&journal, &view);
+	view.now_s += 60;
+	view.now_ns += 60 * NS_PER_S;
+	start_again(&journal);
+	kubedns = (struct kubedns_view){ 0 }; /* not asked yet */
+	result(KUBEDNS, CAUSE_OK, 1);
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "probe kubedns: answered again");
+	assert_string_equal(newest(&journal, 1), "the sidecar was started again");
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	view.now_s += JOURNAL_SETTLE_S;
+	view.now_ns += JOURNAL_SETTLE_S * NS_PER_S;
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "kubedns: well again after 75 seconds");
+	view.started_ns = 0;
+}
+
+static void
+a_foreign_journal_is_taken_as_far_as_it_makes_sense(void **state)
+{
+	static const char foreign[] =
+	    "{\"events\": [{\"at\": 1700000000, \"level\": \"note\", \"what\": \"<b>kept</b>\"},"
+	    "{\"at\": 1e300, \"level\": \"note\", \"what\": \"no time\"},"
+	    "{\"at\": 1600000000, \"level\": \"note\", \"what\": \"long ago\"},"
+	    "{\"at\": 1700000000, \"level\": \"loud\", \"what\": \"no level\"}, 7, null],"
+	    "\"holds\": {\"server\": -1, \"nobody\": 1700000000, \"kubedns\": \"x\"},"
+	    "\"failing\": [[], \"nobody\"], \"hash\": 5, \"kubednsStart\": {}}";
+	static const char *const none[] = { "", "[]", "{", "{\"events\": []} x",
+		"{\"events\":[[[[[[]]]]]]}", "\xff" };
+	static struct journal journal;
+	size_t len;
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	assert_int_equal(journal_read(&journal, &view, foreign, sizeof foreign - 1), 0);
+	assert_string_equal(newest(&journal, 0), "<b>kept</b>");
+	assert_int_equal(journal.count, 1);
+	for (int cause = 0; cause < VERDICT_CAUSES; cause++)
+		assert_false(journal.holds[cause]);
+	assert_false(journal.failing[DNSMASQ] || journal.failing[KUBEDNS]);
+	view.journal = &journal;
+	char *page = page_html(&view, &len);
+	assert_non_null(strstr(page, "&lt;b&gt;kept"));
+	free(page);
+	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+		assert_int_equal(journal_read(&journal, &view, none[i], strlen(none[i])), -EBADMSG);
+}
+
 static void
 there_are_never_more_findings_than_room(void **state)
 {
@@ -539,6 +649,9 @@ main(void)
 		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
 		T(the_journal_tells_what_began_and_what_ended),
 		T(the_journal_is_bounded_and_names_no_address),
+		T(the_journal_goes_on_after_a_restart),
+		T(what_ended_while_nobody_looked_is_told_after_a_while),
+		T(a_foreign_journal_is_taken_as_far_as_it_makes_sense),
 		T(there_are_never_more_findings_than_room),
 		T(foreign_text_is_text_in_the_page),
 		T(who_may_not_ask_sees_no_box),

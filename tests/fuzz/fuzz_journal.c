@@ -1,0 +1,45 @@
+/* The journal's file: whatever it holds, what is made of it is shown without markup of its own, and
+ * is read back the same. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/xalloc.h"
+#include "sidecar/journal_file.h"
+#include "sidecar/page.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct dnsmasq_stats cache;
+	static struct checks checks;
+	static struct journal journal, again;
+	struct view view = { .now_s = 1.7e9,
+		.host = "pod",
+		.metrics_path = "/metrics",
+		.cache = &cache,
+		.checks = &checks,
+		.journal = &journal };
+	char *text = xstrndup((const char *)data, size);
+	size_t len, len_again;
+
+	journal = again = (struct journal){ 0 };
+	if (journal_read(&journal, &view, text, strlen(text)) == 0) {
+		char *page = page_html(&view, &len);
+		if (strlen(page) != len || strstr(page, "<x") != NULL)
+			abort();
+		free(page);
+		char *written = journal_text(&journal, &view, &len);
+		if (len >= JOURNAL_FILE_MAX || journal_read(&again, &view, written, len) < 0)
+			abort();
+		char *rewritten = journal_text(&again, &view, &len_again);
+		if (len != len_again || memcmp(written, rewritten, len) != 0)
+			abort();
+		free(written);
+		free(rewritten);
+	}
+	free(text);
+	return 0;
+}
