@@ -284,6 +284,9 @@ publish(struct kubedns *k)
 	struct status *s = &k->status;
 
 	check_synced(k);
+	if (s->synced && settings_families(s->settings, store_has_family(s->store, AF_INET),
+			     store_has_family(s->store, AF_INET6)))
+		apply_settings(k);
 	/* Until the first sync only the settings are published: the answer is SERVFAIL, and a tree that
 	 * has no readers is changed without copies. */
 	if (!s->synced && k->published_context)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kubedns/options.h"
+#include "kubedns/options_internal.h"
 #include "kubedns/answer/resolve.h"
 #include "lib/xalloc.h"
 
@@ -70,6 +70,12 @@ const struct flag kubedns_flags[] = {
 	    "TCP connections in total" },
 	{ "fair-share", FLAG_STRING, AT(fair_share_text), "on", "on|off",
 	    "when a worker cannot keep up, hold back the clients that send most" },
+	{ "filter-aaaa", FLAG_STRING, AT(filter_aaaa_text), "off", "auto|on|off",
+	    "deny AAAA of outside names without asking; auto: while the cluster has no IPv6" },
+	{ "filter-a", FLAG_STRING, AT(filter_a_text), "off", "auto|on|off",
+	    "the same for A, in a cluster without IPv4" },
+	{ "filter-except", FLAG_LIST, AT(filter_except), NULL, "ZONE,...",
+	    "outside zones whose names --filter-aaaa and --filter-a leave alone" },
 	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
 	    "say so in the log and a metric when the first sync takes longer" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
@@ -89,11 +95,10 @@ const struct flag kubedns_flags[] = {
 	{ .name = NULL },
 };
 
-/* --- one value each;
- * -EINVAL after a line that names the flag, the value and what is accepted --- */
+/* --- one value each; -EINVAL after options_refuse() --- */
 
-static int
-refuse_flag(const char *flag, const char *value, const char *why)
+int
+options_refuse(const char *flag, const char *value, const char *why)
 {
 	log_errorx("--%s: \"%s\": %s", flag, value, why);
 	return -EINVAL;
@@ -105,14 +110,14 @@ read_domain(struct options *o)
 	struct dname *zone = &o->answers.zone;
 
 	if (dname_from_text(zone, o->domain) < 0 || zone->len == 1)
-		return refuse_flag("domain", o->domain, "not a DNS name, such as cluster.local");
+		return options_refuse("domain", o->domain, "not a DNS name, such as cluster.local");
 	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
 		if (!dname_label_ok((const char *)label + 1, *label))
-			return refuse_flag(
+			return options_refuse(
 			    "domain", o->domain, "labels must be letters, digits and '-'");
 	if (zone->len >
 	    128) /* room for an endpoint, a Service, a namespace and a port in front of it */
-		return refuse_flag("domain", o->domain, "too long: 127 bytes at most");
+		return options_refuse("domain", o->domain, "too long: 127 bytes at most");
 	dname_lower(zone->wire, zone->len);
 	return 0;
 }
@@ -126,7 +131,7 @@ read_ttl(const char *flag, long value, uint32_t *ttl_s)
 	if (value >= 0 && value <= 3600)
 		return 0;
 	snprintf(text, sizeof text, "%ld", value);
-	return refuse_flag(flag, text, "a number of seconds from 0 to 3600 is needed");
+	return options_refuse(flag, text, "a number of seconds from 0 to 3600 is needed");
 }
 
 static int
@@ -141,7 +146,7 @@ read_pods(struct options *o)
 			o->answers.pods = (enum pods_mode)i;
 			return 0;
 		}
-	return refuse_flag("pods", o->pods, "must be disabled, insecure or verified");
+	return options_refuse("pods", o->pods, "must be disabled, insecure or verified");
 }
 
 static int
@@ -149,7 +154,7 @@ read_fair_share(struct options *o)
 {
 	o->fair_share = strcmp(o->fair_share_text, "on") == 0;
 	if (!o->fair_share && strcmp(o->fair_share_text, "off") != 0)
-		return refuse_flag("fair-share", o->fair_share_text, "must be on or off");
+		return options_refuse("fair-share", o->fair_share_text, "must be on or off");
 	return 0;
 }
 
@@ -168,7 +173,7 @@ read_nameservers(struct options *o)
 		if (to->count == CONF_UPSTREAMS_MAX ||
 		    server_parse(item, 53, &to->servers[to->count], &why) < 0 ||
 		    conf_addr_useless(&to->servers[to->count].addr, &why))
-			rc = refuse_flag("nameservers", item, why);
+			rc = options_refuse("nameservers", item, why);
 		else
 			to->count++;
 	}
@@ -186,7 +191,7 @@ read_resolver(struct options *o)
 		return 0;
 	if (server_parse(o->resolver_text, 53, &o->resolver, &why) < 0 ||
 	    conf_addr_useless(&o->resolver.addr, &why))
-		return refuse_flag("resolver", o->resolver_text, why);
+		return options_refuse("resolver", o->resolver_text, why);
 	if (!loop_guard_is(&o->loop_guard, &o->resolver, &why))
 		return 0;
 	log_errorx("--resolver: \"%s\" %s; give the address and port of the dnsmasq behind it",
@@ -204,7 +209,7 @@ read_federations(struct options *o)
 	int rc = conf_federations_parse(
 	    o->federations_text, strlen(o->federations_text), &o->federations, &why);
 	if (rc < 0)
-		refuse_flag("federations", o->federations_text, why);
+		options_refuse("federations", o->federations_text, why);
 	free(why);
 	return rc;
 }
@@ -260,7 +265,7 @@ read_reverse_cidrs(struct options *o)
 
 	for (size_t i = 0; i < o->reverse_cidrs.count; i++) {
 		if (cidr_parse(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
-			return refuse_flag("reverse-cidrs", o->reverse_cidrs.items[i],
+			return options_refuse("reverse-cidrs", o->reverse_cidrs.items[i],
 			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
 		add_reverse_zones(&o->answers, &prefix, bits);
 	}
@@ -273,9 +278,9 @@ read_bind_addresses(struct options *o)
 	struct addr addr;
 
 	if (addr_parse(o->healthz_address, &addr) < 0)
-		return refuse_flag("healthz-bind-address", o->healthz_address, "not an address");
+		return options_refuse("healthz-bind-address", o->healthz_address, "not an address");
 	if (addr_parse(o->address, &o->listen) < 0)
-		return refuse_flag("dns-bind-address", o->address, "not an address");
+		return options_refuse("dns-bind-address", o->address, "not an address");
 	loop_guard_init(&o->loop_guard, "kubedns", (uint16_t)o->port, &o->listen, 1);
 	/* The Service leads to the program that has the DNS port. */
 	if (o->port == DNS_PORT)
@@ -324,7 +329,7 @@ read_ns_addresses(struct options *o)
 
 	for (size_t i = 0; i < o->ns_addresses.count; i++) {
 		if (addr_parse(o->ns_addresses.items[i], &addr) < 0)
-			return refuse_flag(
+			return options_refuse(
 			    "ns-addresses", o->ns_addresses.items[i], "not an address");
 		add_ns_addr(o, &addr);
 	}
@@ -386,7 +391,7 @@ read_namespaces(struct options *o)
 	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
 	for (size_t i = 0; i < o->namespaces.count; i++) {
 		if (!is_namespace(o->namespaces.items[i]))
-			return refuse_flag("namespaces", o->namespaces.items[i],
+			return options_refuse("namespaces", o->namespaces.items[i],
 			    "not the name of a namespace: small letters, digits and '-'");
 		o->wanted_namespaces[i] = o->namespaces.items[i];
 	}
@@ -456,7 +461,8 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
 		read_pods(o), read_nameservers(o), read_bind_addresses(o), read_resolver(o),
 		read_federations(o), read_reverse_cidrs(o), read_ns_addresses(o),
-		read_environment(o), read_fair_share(o), read_namespaces(o), check_together(o) };
+		read_environment(o), read_fair_share(o), read_namespaces(o), options_read_filter(o),
+		check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	return rc;
@@ -468,5 +474,6 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 	free(o->ns_addrs);
 	free(o->wanted_namespaces);
 	free(o->answers.reverse_zones);
+	free(o->answers.filter_except);
 	flags_free(kubedns_flags, o, common);
 }

@@ -10,13 +10,19 @@
 #include "lib/flags.h"
 #include "lib/loop_guard.h"
 
+enum filter_mode {
+	FILTER_OFF,
+	FILTER_ON,
+	FILTER_AUTO /* while nothing in the cluster has an address of the family */
+};
+
 struct options {
 	/* as typed */
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
-	    *pods, *resolver_text, *fair_share_text, *endpointslice_selector, *explain, *print_zone,
-	    *migrate;
-	struct flag_list namespaces, reverse_cidrs, ns_addresses;
+	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
+	    *endpointslice_selector, *explain, *print_zone, *migrate;
+	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards,
@@ -31,6 +37,7 @@ struct options {
 	struct addr listen;           /* --dns-bind-address */
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	bool fair_share;
+	enum filter_mode filter_a, filter_aaaa;
 	bool has_resolver;
 	struct server resolver;
 	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */

@@ -28,6 +28,7 @@ struct settings {
 	struct server in_force[CONF_UPSTREAMS_MAX];
 	size_t in_force_count;
 	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
+	bool filter_a, filter_aaaa; /* in force */
 	struct conf_key keys[KEY_COUNT];
 	char *loops;   /* why servers are left out, as last logged */
 	char *subject; /* where the keys come from, for messages */
@@ -239,6 +240,45 @@ settings_location(struct settings *s, const char *zone, const char *region)
 	return true;
 }
 
+/* 127/8, ::1. */
+static bool
+is_loopback(const struct addr *addr)
+{
+	static const uint8_t v6[16] = { [15] = 1 };
+
+	return addr->family == AF_INET ? addr->bytes[0] == 127
+				       : memcmp(addr->bytes, v6, sizeof v6) == 0;
+}
+
+/* Whether a filter of this mode is in force, when nothing (`absent`) has an address of its family. */
+static bool
+filter_in_force(enum filter_mode mode, bool absent, const char *flag, bool was)
+{
+	bool is = mode == FILTER_ON || (mode == FILTER_AUTO && absent);
+
+	if (is != was)
+		log_info("--%s: addresses of this family are %s for outside names", flag,
+		    is ? "denied at once" : "asked for again");
+	return is;
+}
+
+bool
+settings_families(struct settings *s, bool v4, bool v6)
+{
+	const struct options *o = s->options;
+	bool a = s->filter_a, aaaa = s->filter_aaaa;
+
+	/* A cluster of which nothing is known yet has neither. */
+	bool known = v4 || v6;
+	for (size_t i = 0; i < o->ns_addr_count; i++) {
+		v4 |= o->ns_addrs[i].family == AF_INET && !is_loopback(&o->ns_addrs[i]);
+		v6 |= o->ns_addrs[i].family == AF_INET6 && !is_loopback(&o->ns_addrs[i]);
+	}
+	s->filter_a = filter_in_force(o->filter_a, known && !v4, "filter-a", a);
+	s->filter_aaaa = filter_in_force(o->filter_aaaa, known && !v6, "filter-aaaa", aaaa);
+	return s->filter_a != a || s->filter_aaaa != aaaa;
+}
+
 const struct server *
 settings_upstreams(const struct settings *s, size_t *count)
 {
@@ -259,6 +299,8 @@ settings_context(const struct settings *s)
 	    xcalloc(1, sizeof *context + s->federations.count * sizeof context->federations[0]);
 
 	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
+	context->filter_a = s->filter_a;
+	context->filter_aaaa = s->filter_aaaa;
 	strcpy(context->zone, s->zone);
 	strcpy(context->region, s->region);
 	for (size_t i = 0; i < s->federations.count; i++) {
@@ -317,6 +359,8 @@ settings_new(const struct options *options)
 
 	s->options = options;
 	s->federations = options->federations;
+	s->filter_a = options->filter_a == FILTER_ON;
+	s->filter_aaaa = options->filter_aaaa == FILTER_ON;
 	if (*options->config_dir != '\0')
 		s->dir = confdir_new(options->config_dir, key_names);
 	s->subject = s->dir != NULL ? xstrdup(options->config_dir)

@@ -30,8 +30,8 @@ struct settings *settings_new(const struct options *options);
 int settings_fd(const struct settings *settings);
 int settings_resolv_fd(const struct settings *settings);
 
-/* Reads what has changed (`force`: the period has passed). True if upstreams or federations in
- * force have changed. */
+/* Reads what has changed (`force`: the period has passed). True if upstreams, federations or
+ * filters in force have changed. */
 bool settings_poll(struct settings *settings, bool force);
 
 /* The ConfigMap as the API has it now; NULL: deleted. True as above. */
@@ -39,6 +39,12 @@ bool settings_config_map(struct settings *settings, const struct object *config_
 
 /* Where this cluster is, for federations. True as above. */
 bool settings_location(struct settings *settings, const char *zone, const char *region);
+
+/*
+ * Whether the cluster has addresses of either family, for --filter-a and --filter-aaaa; this server's
+ * own (--ns-addresses) count too. True as above.
+ */
+bool settings_families(struct settings *settings, bool v4, bool v6);
 
 /* The upstream servers in force, in the order to ask; CONF_UPSTREAMS_MAX at most. */
 const struct server *settings_upstreams(const struct settings *settings, size_t *count);

@@ -56,7 +56,7 @@ enum {
 	FLAG_AD = 0x0020,
 	FLAG_CD = 0x0010
 };
-enum { EDE_OTHER = 0, EDE_NOT_READY = 14 }; /* RFC 8914 */
+enum { EDE_OTHER = 0, EDE_NOT_READY = 14, EDE_FILTERED = 17 }; /* RFC 8914 */
 
 /* What a query says, read once. */
 struct query {

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/filter.h"
 
 /* --- CHAOS --- */
 
@@ -133,6 +134,7 @@ answer_found(
 
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
+	info->filtered = false;
 	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
@@ -151,6 +153,8 @@ answer_found(
 	if (outcome == ANSWER_FORWARD)
 		info->system = SYSTEM_RECURSIVE;
 	bool may_forward = forwarding && info->query.flags & FLAG_RD;
+	if (outcome != ANSWER_REPLY && may_forward && filter_answer(&reply, outcome, info))
+		return finish(&reply, info, ANSWER_REPLY);
 	if (outcome == ANSWER_FORWARD && may_forward)
 		return outcome;
 	if (outcome == ANSWER_FORWARD)

@@ -38,6 +38,8 @@ struct answer_config {
 	enum pods_mode pods;
 	bool ignore_empty_service;
 	bool wildcards;
+	struct dname *filter_except; /* lower case: outside zones that are never filtered */
+	size_t filter_except_count;
 	struct reverse_zone *reverse_zones;
 	size_t reverse_zone_count;
 	char version[64];  /* CHAOS version.bind */
@@ -53,6 +55,8 @@ struct federation {
  * (treecache_context). */
 struct answer_context {
 	bool forwarding; /* names that are not ours are forwarded: RA */
+	/* Addresses of outside names that are denied without asking (answer/filter.h). */
+	bool filter_a, filter_aaaa;
 	char region[DNAME_LABEL_MAX + 1],
 	    zone[DNAME_LABEL_MAX + 1]; /* this cluster's, from its nodes; "" unknown */
 	size_t federation_count;
@@ -78,6 +82,7 @@ struct answer_info {
 	enum answer_system system;
 	uint8_t rcode;       /* of the reply (the low 4 bits, and BADVERS as 16) */
 	bool truncated;      /* TC is set */
+	bool filtered;       /* denied by --filter-a or --filter-aaaa */
 	struct query query;  /* for the forwarder: ID, EDNS size, DO, question */
 	struct dname target; /* ANSWER_CHASE */
 };

@@ -20,7 +20,7 @@ set_negative(struct reply *reply, enum existence existence, size_t soa_owner)
 	if (existence == NXDOMAIN)
 		reply->flags |= RCODE_NXDOMAIN;
 	reply->section = SECTION_AUTHORITY;
-	reply_soa(reply, soa_owner, reply->config->negative_ttl_s);
+	reply_soa(reply, soa_owner, reply->config->negative_ttl_s, reply->config->negative_ttl_s);
 }
 
 /* --- records by kind of name --- */
@@ -154,7 +154,7 @@ zone_apex(struct reply *reply, uint16_t qtype, size_t owner)
 	const struct rrset *ns = node_rrset(reply->tree->root, TYPE_NS);
 
 	if (qtype == TYPE_SOA)
-		reply_soa(reply, owner, reply->config->ttl_s);
+		reply_soa(reply, owner, reply->config->ttl_s, reply->config->negative_ttl_s);
 	else if (qtype == TYPE_NS && ns != NULL)
 		reply_targets(reply, owner, ns, tree_find(reply->tree, ns_name));
 	else if (qtype == TYPE_ANY)

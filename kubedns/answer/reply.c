@@ -284,7 +284,7 @@ put_below_zone(uint8_t *p, const void *head, size_t len, const struct dname *zon
 }
 
 void
-reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s)
+reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s)
 {
 	static const char mname[] = "\2ns\3dns", rname[] = "\12hostmaster";
 	const struct answer_config *config = reply->config;
@@ -298,6 +298,6 @@ reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s)
 	wire_put32(p + 4, SOA_REFRESH_S);
 	wire_put32(p + 8, SOA_RETRY_S);
 	wire_put32(p + 12, SOA_EXPIRE_S);
-	wire_put32(p + 16, config->negative_ttl_s);
+	wire_put32(p + 16, minimum_s);
 	reply_record(reply, owner, TYPE_SOA, ttl_s, rdata, (size_t)(p + 20 - rdata));
 }

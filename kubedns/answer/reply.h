@@ -93,8 +93,9 @@ void reply_endpoint_set_srv(
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,
     const void *rdata, size_t len);
 
-/* The SOA of the zone whose name is at `owner`; `ttl_s` is the negative TTL in negative answers. */
-void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s);
+/* The SOA of the zone whose name is at `owner`. What is denied may be kept for the lesser of `ttl_s` and
+ * `minimum_s` (RFC 2308). */
+void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s);
 
 /* An RRset of SRV or NS records whose target is `target` in each; NULL: not in the tree. */
 void reply_targets(

@@ -184,6 +184,18 @@ store_count(const struct store *store, enum object_kind kind)
 	return counts[kind];
 }
 
+void
+store_count_family(struct store *store, uint8_t family, int by)
+{
+	*(family == AF_INET ? &store->with_v4 : &store->with_v6) += (size_t)by;
+}
+
+bool
+store_has_family(const struct store *store, uint8_t family)
+{
+	return (family == AF_INET ? store->with_v4 : store->with_v6) > 0;
+}
+
 uint64_t
 store_cut_total(const struct store *store)
 {

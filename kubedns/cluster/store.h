@@ -49,6 +49,9 @@ void store_event(
 /* Objects held, by kind (an EndpointSlice each, the made ones of Endpoints too). */
 size_t store_count(const struct store *store, enum object_kind kind);
 
+/* Whether a Service or an endpoint of one has an address of this family. */
+bool store_has_family(const struct store *store, uint8_t family);
+
 /* How many objects had more ports, endpoints, subsets or addresses than the bounds of object.h
  * allow, each time that they were read. */
 uint64_t store_cut_total(const struct store *store);

@@ -85,6 +85,7 @@ struct store {
 	bool listing[OBJECT_KIND_COUNT];
 	bool synced[OBJECT_KIND_COUNT];
 	size_t present_namespaces, present_services, present_pods;
+	size_t with_v4, with_v6; /* cluster IPs, and slices of Services that have endpoints */
 	uint64_t cut_total;
 	struct stamp stamps[STAMPS_MAX];
 	size_t stamp_count;
@@ -98,6 +99,9 @@ uint64_t store_version(const char *text);
 
 /* Makes a length-prefixed lower-case label of `text`; false if it is no legal one. */
 bool store_label(uint8_t label[1 + DNAME_LABEL_MAX], const char *text);
+
+/* What has addresses of this family: one more (1) or less (-1). */
+void store_count_family(struct store *store, uint8_t family, int by);
 
 /* Notes whether an object had more than the bounds allow: counted each time, and said when its entry
  * (`was`, which is set) did not have it before. */

@@ -90,12 +90,15 @@ service_put_records(void *arg, const uint8_t *name, const void *sets, size_t len
 static void
 set_addrs(struct store *store, struct service *service, const struct addr *addrs, size_t count)
 {
-	for (size_t i = 0; i < service->addr_count; i++)
+	for (size_t i = 0; i < service->addr_count; i++) {
 		treecache_owner_addr(store->cache, service->owner, &service->addrs[i], false);
+		store_count_family(store, service->addrs[i].family, -1);
+	}
 	service->addr_count = (uint8_t)count;
 	for (size_t i = 0; i < count; i++) {
 		service->addrs[i] = addrs[i];
 		treecache_owner_addr(store->cache, service->owner, &addrs[i], true);
+		store_count_family(store, addrs[i].family, 1);
 	}
 }
 

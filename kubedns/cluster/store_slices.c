@@ -108,6 +108,17 @@ slice_ports(const struct store *store, const struct slice_entry *slice)
 	return slice->slot == 0 ? NULL : treecache_slice_at(store->cache, slice->slot)->ports;
 }
 
+/* Counts the slice's family, or no longer, if it has endpoints. */
+static void
+count_family(struct store *store, const struct slice_entry *slice, int by)
+{
+	const struct slice_endpoints *endpoints =
+	    slice->slot == 0 ? NULL : treecache_slice_at(store->cache, slice->slot);
+
+	if (endpoints != NULL && endpoints->count > 0)
+		store_count_family(store, endpoints->family, by);
+}
+
 /* Takes a slice away from the Service that it names. */
 static void
 detach_slice(struct store *store, struct slice_entry *slice)
@@ -117,6 +128,7 @@ detach_slice(struct store *store, struct slice_entry *slice)
 
 	if (service == NULL)
 		return;
+	count_family(store, slice, -1);
 	if (slice->slot != 0)
 		treecache_slice_remove(store->cache, service->owner, slice->slot);
 	put_ports(store, ports);
@@ -157,6 +169,7 @@ set_endpoints(struct store *store, struct slice_entry *slice, const struct objec
 	for (size_t i = 0; i < count; i++)
 		endpoints[i] = (struct endpoint){ from->endpoints[i].addr, from->endpoints[i].ready,
 			endpoint_host(store, &from->endpoints[i]) };
+	count_family(store, slice, -1);
 	slice->slot = treecache_slice(store->cache, slice->service->owner, slice->slot,
 	    &(struct slice_source){ .name = slice->name,
 		.index = slice->index,
@@ -164,6 +177,7 @@ set_endpoints(struct store *store, struct slice_entry *slice, const struct objec
 		.ports = ports,
 		.endpoints = endpoints,
 		.count = count });
+	count_family(store, slice, 1);
 	put_ports(store, old);
 	free(endpoints);
 }

@@ -123,6 +123,8 @@ stats_reply(
 	size_add(&stats->response_sizes[info->system][proto], reply_len);
 	if (info->truncated)
 		stats_add(&stats->truncated, 1);
+	if (info->filtered)
+		stats_add(&stats->filtered[info->query.qtype == TYPE_AAAA], 1);
 	if (info->truncated || info->rcode != RCODE_NOERROR)
 		count_error(stats, proto, info);
 }
@@ -359,6 +361,10 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	dns_histograms(stats, m);
 	one(m, "kubedns_dns_truncated_total", METRIC_COUNTER, "Replies with TC set.",
 	    stats->truncated);
+	metrics_family(m, "kubedns_dns_filtered_total", METRIC_COUNTER,
+	    "Outside names' addresses denied without asking (--filter-a, --filter-aaaa), by type.");
+	metrics_value(m, number(stats->filtered[0]), "type", "A", (char *)NULL);
+	metrics_value(m, number(stats->filtered[1]), "type", "AAAA", (char *)NULL);
 	metrics_family(m, "kubedns_dns_dropped_total", METRIC_COUNTER,
 	    "Queries, replies and connections that were not served, by reason.");
 	for (size_t d = 0; d < DROP_COUNT; d++)

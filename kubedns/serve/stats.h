@@ -86,6 +86,7 @@ struct stats {
 	uint64_t errors[SYSTEM_COUNT][CAUSE_COUNT];
 	uint64_t systems[SYSTEM_COUNT];
 	uint64_t truncated;
+	uint64_t filtered[2]; /* A and AAAA of outside names that were denied */
 	uint64_t dropped[DROP_COUNT];
 	struct stats_sizes request_sizes[PROTO_COUNT];
 	struct stats_sizes response_sizes[SYSTEM_COUNT][PROTO_COUNT];

@@ -6,6 +6,7 @@
 
 #include <curl/curl.h>
 
+#include "kubedns/answer/filter.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/explain.h"
 #include "lib/log.h"
@@ -377,6 +378,22 @@ explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *
 }
 
 static void
+explain_outside(const struct explanation *e, const struct dname *qname)
+{
+	const struct answer_context *context = e->config->tree->context;
+
+	fprintf(e->out,
+	    "%s is outside of the zones of this server: it is asked of the upstream servers.\n",
+	    e->text);
+	if (context == NULL)
+		return;
+	if (filter_holds(e->config->answers, context, TYPE_AAAA, qname->wire))
+		fprintf(e->out, "  but for AAAA: NODATA at once with EDE 17 (--filter-aaaa)\n");
+	if (filter_holds(e->config->answers, context, TYPE_A, qname->wire))
+		fprintf(e->out, "  but for A: NODATA at once with EDE 17 (--filter-a)\n");
+}
+
+static void
 explain(struct explanation *e, const char *text)
 {
 	struct dname qname;
@@ -399,10 +416,7 @@ explain(struct explanation *e, const char *text)
 	else if (bits == 32 || bits == 128)
 		explain_reverse(e, qname.wire, &addr);
 	else
-		fprintf(e->out,
-		    "%s is outside of the zones of this server: it is asked of the upstream "
-		    "servers.\n",
-		    e->text);
+		explain_outside(e, &qname);
 }
 
 char *

@@ -21,7 +21,8 @@ enum {
 	OPTION_TCP = 2,
 	OPTION_WILDCARDS = 4,
 	OPTION_EDNS = 8,
-	OPTION_VERIFIED = 16
+	OPTION_VERIFIED = 16,
+	OPTION_FILTER = 32
 };
 enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
 
@@ -29,6 +30,8 @@ static struct treecache *cache;
 static struct store *volatile store; /* kept in sight of the leak checker */
 static struct answer_config config;
 static struct reverse_zone zones[3];
+static struct answer_context *context; /* the published one */
+static struct dname except;
 
 static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
 	"default.svc.cluster.local.", "web.default.svc.cluster.local.",
@@ -140,13 +143,16 @@ static void
 make_world(void)
 {
 	static char port_names[PORTS][8];
-	struct answer_context *context =
-	    calloc(1, sizeof *context + sizeof context->federations[0]);
+	context = calloc(1, sizeof *context + sizeof context->federations[0]);
 	struct object o = named(OBJECT_NAMESPACE, "default");
 
 	rcu_join();
 	if (context == NULL || dname_from_text(&config.zone, "cluster.local.") != 0)
 		abort();
+	if (dname_from_text(&except, "com.") != 0)
+		abort();
+	config.filter_except = &except;
+	config.filter_except_count = 1;
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
 	strcpy(config.hostname, "pod-1");
@@ -251,6 +257,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool tcp = data[0] & OPTION_TCP;
 	config.wildcards = data[0] & OPTION_WILDCARDS;
 	config.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
+	context->filter_aaaa = data[0] & OPTION_FILTER;
+	context->filter_a = data[0] & OPTION_FILTER;
 	size_t len = write_query(data + 1, size - 1, data[0], query, sizeof query);
 	struct answer_request request = { .config = &config,
 		.query = query,
@@ -265,6 +273,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();
 	if (outcome == ANSWER_REPLY) {
+		if (info.filtered && (!(data[0] & OPTION_FILTER) || info.rcode != RCODE_NOERROR))
+			abort();
 		if (info.len > request.max || (!tcp && info.len > info.query.udp_size))
 			abort();
 		judge(out, info.len);

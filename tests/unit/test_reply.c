@@ -194,7 +194,7 @@ soa_has_the_trees_serial_and_the_negative_ttl(void **state)
 	begin(0, false, DNS_UDP_PAYLOAD);
 	size_t at = reply.w.len;
 	reply.section = SECTION_AUTHORITY;
-	reply_soa(&reply, DNS_HEADER + 2, config.negative_ttl_s);
+	reply_soa(&reply, DNS_HEADER + 2, config.negative_ttl_s, config.negative_ttl_s);
 	size_t len = reply_end(&reply);
 	assert_int_equal(wire_read_record(out, len, &at, &record), 0);
 	assert_true(dname_equal(record.owner.wire, config.zone.wire));
