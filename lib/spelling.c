@@ -59,7 +59,10 @@ spelling_try(struct spelling *s, const char *word)
 {
 	size_t len = strlen(word);
 
-	if (!comparable(s->len) || !comparable(len))
+	size_t missing = len < s->len ? s->len - len : len - s->len;
+
+	/* Each letter that is missing or too many is a mistake: most words need no closer look. */
+	if (!comparable(s->len) || !comparable(len) || missing >= s->distance)
 		return;
 	size_t d = spelling_distance(s->name, s->len, word, len);
 	if (d < s->distance) {

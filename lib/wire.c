@@ -25,8 +25,8 @@ read_qname(struct query *query, const uint8_t *wire, size_t len)
 	unsigned at = 0, count = 0;
 
 	/* Behind a label comes at least the root: at the last byte none begins. */
-	for (; at + 1 < max && name[at] != 0; at += 1u + name[at]) {
-		if (name[at] > DNAME_LABEL_MAX)
+	for (unsigned label; at + 1 < max && (label = name[at]) != 0; at += 1u + label) {
+		if (label > DNAME_LABEL_MAX)
 			return 0;
 		query->labels[count++] = (uint8_t)at;
 	}

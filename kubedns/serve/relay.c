@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/ids.h"
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay_batch.h"
@@ -317,7 +318,7 @@ relay_udp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_
 	struct relay_port *port = find_port(relay, slot, generation);
 	if (port == NULL)
 		return;
-	int n = recvmmsg(port->fd, relay->in, PORT_QUERIES, MSG_DONTWAIT, NULL);
+	int n = messages_receive(port->fd, relay->in, PORT_QUERIES);
 	if (n < 0 && errno == ECONNREFUSED)
 		port_refused(relay, port);
 	for (int i = 0; i < n && find_port(relay, slot, generation) != NULL; i++)

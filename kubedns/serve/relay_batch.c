@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "kubedns/serve/batch_io.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -133,7 +134,7 @@ relay_batch_send(struct relay_batch *batch, int fd)
 	unsigned runs = make_runs(batch, out, sizes), sent = 0;
 	bool refused = false, again = true;
 	while (sent < runs) {
-		int n = sendmmsg(fd, out + sent, runs - sent, MSG_DONTWAIT);
+		int n = messages_send(fd, out + sent, runs - sent);
 		if (n > 0) {
 			sent += (unsigned)n;
 			again = true;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/log.h"
@@ -108,8 +109,8 @@ udp_flush(struct udp *udp)
 {
 	unsigned sent = 0;
 	while (sent < udp->out_count) {
-		int n = sendmmsg(udp->sockets[udp->out_socket].fd, udp->out + sent,
-		    udp->out_count - sent, MSG_DONTWAIT);
+		int n = messages_send(
+		    udp->sockets[udp->out_socket].fd, udp->out + sent, udp->out_count - sent);
 		if (n > 0) {
 			sent += (unsigned)n;
 		} else if (errno != EINTR) {
@@ -308,7 +309,7 @@ serve_batch(struct udp *udp, unsigned index)
 {
 	struct worker_context *context = udp->context;
 	int64_t start_ns = context->now_ns;
-	int n = recvmmsg(udp->sockets[index].fd, udp->in, UDP_BATCH, MSG_DONTWAIT, NULL);
+	int n = messages_receive(udp->sockets[index].fd, udp->in, UDP_BATCH);
 	if (n <= 0)
 		return 0; /* nothing, or an ICMP error from a client's closed port */
 	answer_batch(udp, index, (unsigned)n);

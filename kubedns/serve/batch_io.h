@@ -1,0 +1,36 @@
+/*
+ * recvmmsg() and sendmmsg() without waiting, straight to the kernel. In a program with threads glibc's functions are
+ * cancellation points: each call switches asynchronous cancellation on and off again, which took four of a hundred
+ * instructions of a query that comes alone. No thread of ours is ever cancelled.
+ */
+#ifndef KUBEDNS_SERVE_BATCH_IO_H
+#define KUBEDNS_SERVE_BATCH_IO_H
+
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Messages received, at most `count`; -1 with errno set when there are none. */
+static inline int
+messages_receive(int fd, struct mmsghdr *messages, unsigned count)
+{
+#ifdef SYS_recvmmsg
+	return (int)syscall(SYS_recvmmsg, fd, messages, count, MSG_DONTWAIT, NULL);
+#else
+	return recvmmsg(fd, messages, count, MSG_DONTWAIT, NULL);
+#endif
+}
+
+/* Messages sent, at most `count`; -1 with errno set when the first of them could not be. */
+static inline int
+messages_send(int fd, struct mmsghdr *messages, unsigned count)
+{
+#ifdef SYS_sendmmsg
+	return (int)syscall(SYS_sendmmsg, fd, messages, count, MSG_DONTWAIT);
+#else
+	return sendmmsg(fd, messages, count, MSG_DONTWAIT);
+#endif
+}
+
+#endif
