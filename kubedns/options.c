@@ -60,6 +60,8 @@ const struct flag kubedns_flags[] = {
 	    "a Service with a cluster IP and no ready endpoint does not exist" },
 	{ "wildcards", FLAG_BOOL, AT(wildcards), NULL, NULL,
 	    "answer `*` as a label, as kube-dns did: any pod can then list the cluster" },
+	{ "udp-subset", FLAG_BOOL, AT(udp_subset), NULL, NULL,
+	    "a headless Service that UDP does not hold: a random part of it, without TC" },
 	{ "ns-addresses", FLAG_LIST, AT(ns_addresses), NULL, "IP,...",
 	    "addresses of ns.dns; default: this host's" },
 	{ "endpointslice-selector", FLAG_STRING, AT(endpointslice_selector), "", "SELECTOR",
@@ -438,6 +440,7 @@ fill_answers(struct options *o)
 
 	a->ignore_empty_service = o->ignore_empty_service;
 	a->wildcards = o->wildcards;
+	a->udp_subset = o->udp_subset;
 	snprintf(a->version, sizeof a->version, "kubedns-%s", VERSION);
 	if (gethostname(a->hostname, sizeof a->hostname - 1) < 0)
 		strcpy(a->hostname, "localhost");

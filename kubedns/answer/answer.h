@@ -38,6 +38,7 @@ struct answer_config {
 	enum pods_mode pods;
 	bool ignore_empty_service;
 	bool wildcards;
+	bool udp_subset; /* a headless set that UDP does not hold is a part of it, without TC */
 	struct dname *filter_except; /* lower case: outside zones that are never filtered */
 	size_t filter_except_count;
 	struct reverse_zone *reverse_zones;
@@ -98,7 +99,7 @@ struct answer_request {
 	/* Over TCP, in 100 ms: how long the connection may idle, for a client that asks (RFC 7828). */
 	uint16_t keepalive;
 	bool tcp;          /* the reply may be 65,535 bytes; over UDP, what the query says */
-	uint32_t rotation; /* chooses the first record of a set: changes from query to query */
+	uint32_t rotation; /* chooses the first record of a set: a random number */
 };
 
 /* Answers one message. */

@@ -41,6 +41,7 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 	reply->tree = request->tree;
 	reply->rotation = request->rotation;
 	reply->query = query;
+	reply->subset = request->config->udp_subset && !request->tcp;
 	reply->ede = -1;
 	reply->size = size;
 	reply->has_keepalive = request->tcp && query->wants_keepalive;

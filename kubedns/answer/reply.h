@@ -44,8 +44,9 @@ struct reply {
 	bool truncated;
 	bool has_keepalive; /* the OPT says `keepalive`, in 100 ms */
 	uint16_t keepalive;
-	bool full; /* a record of this section did not fit: nothing more is looked for */
-	bool once; /* records may come twice: each is looked up in `table` and written once */
+	bool full;   /* a record of this section did not fit: nothing more is looked for */
+	bool subset; /* an endpoint set's addresses that do not fit are left out, without TC */
+	bool once;   /* records may come twice: each is looked up in `table` and written once */
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;
@@ -73,7 +74,8 @@ void reply_rrset(struct reply *reply, size_t owner, const struct rrset *set);
 /* One address record. */
 void reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes);
 
-/* All distinct addresses of one family of an endpoint set. */
+/* All distinct addresses of one family of an endpoint set; with --udp-subset over UDP as many as fit,
+ * from a random one on. */
 void reply_endpoint_set(
     struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family);
 

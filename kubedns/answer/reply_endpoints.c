@@ -30,12 +30,16 @@ reply_endpoint_set(
     struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family)
 {
 	uint32_t total = family == AF_INET ? endpoints->total4 : endpoints->total6;
+	unsigned before = reply->counts[SECTION_ANSWER];
 
 	if (total == 0)
 		return;
 	uint32_t start = reply->rotation % total;
 	put_endpoint_set(reply, owner, endpoints, family, start, total);
 	put_endpoint_set(reply, owner, endpoints, family, 0, start);
+	/* Every address is as often in the part as any other, for its first is random. */
+	if (reply->subset && reply->counts[SECTION_ANSWER] > before)
+		reply->truncated = false;
 }
 
 /* The addresses of a name that several endpoints have, each once. Not inlined: other queries need not

@@ -31,7 +31,7 @@ tcp_new(struct worker_context *context, struct inflight_table *inflight, const i
 	tcp->config = *config;
 	TAILQ_INIT(&tcp->by_age);
 	tcp->conns = xcalloc(config->connections, sizeof(*tcp->conns));
-	tcp->rotation = (uint32_t)context->hash_key;
+	tcp->rotation = context->hash_key;
 	tcp->free_slots = xcalloc(config->connections, sizeof(*tcp->free_slots));
 	for (unsigned i = config->connections; i-- > 0;) {
 		tcp->conns[i].fd = -1;

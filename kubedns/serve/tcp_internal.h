@@ -56,7 +56,7 @@ struct conn {
 struct tcp {
 	struct worker_context *context;
 	struct inflight_table *inflight; /* takes what is for other servers */
-	uint32_t rotation;               /* chooses the first record of a set */
+	uint64_t rotation;               /* state of rotation_next() */
 	struct tcp_config config;
 	int listeners[TCP_LISTENERS_MAX];
 	size_t listener_count;

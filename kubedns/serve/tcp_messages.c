@@ -1,3 +1,4 @@
+#include "kubedns/serve/rotation.h"
 #include "kubedns/serve/tcp_internal.h"
 
 #include <errno.h>
@@ -133,7 +134,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.max = DNS_TCP_MAX,
 		.tcp = true,
 		.keepalive = keepalive_of(tcp, conn),
-		.rotation = tcp->rotation++,
+		.rotation = rotation_next(&tcp->rotation),
 	};
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();

@@ -9,6 +9,7 @@
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/inflight.h"
+#include "kubedns/serve/rotation.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "lib/rcu.h"
@@ -26,7 +27,7 @@ struct udp {
 	struct worker_context *context;
 	struct inflight_table *inflight; /* takes what is for other servers */
 	struct fair_share *fair;         /* or NULL */
-	uint32_t rotation;               /* chooses the first record of a set */
+	uint64_t rotation;               /* state of rotation_next() */
 	size_t socket_count;
 	struct udp_socket sockets[UDP_SOCKETS_MAX];
 
@@ -80,7 +81,7 @@ udp_new(struct worker_context *context, struct inflight_table *inflight,
 	struct udp *udp = xcalloc(1, sizeof(*udp));
 	udp->context = context;
 	udp->inflight = inflight;
-	udp->rotation = (uint32_t)context->hash_key;
+	udp->rotation = context->hash_key;
 	udp->queries = aligned((size_t)UDP_BATCH * QUERY_STRIDE);
 	udp->replies = aligned((size_t)UDP_BATCH * REPLY_STRIDE);
 	for (unsigned i = 0; i < UDP_BATCH; i++) {
@@ -243,7 +244,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.query_len = message->msg_len,
 		.out = reply_room_for(udp, index, i),
 		.max = DNS_UDP_PAYLOAD,
-		.rotation = udp->rotation++,
+		.rotation = rotation_next(&udp->rotation),
 	};
 	enum answer_outcome outcome = answer_found(&request, &udp->paths[i], info);
 	if (outcome == ANSWER_DROP) {

@@ -22,7 +22,8 @@ enum {
 	OPTION_WILDCARDS = 4,
 	OPTION_EDNS = 8,
 	OPTION_VERIFIED = 16,
-	OPTION_FILTER = 32
+	OPTION_FILTER = 32,
+	OPTION_SUBSET = 64
 };
 enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
 
@@ -257,6 +258,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool tcp = data[0] & OPTION_TCP;
 	config.wildcards = data[0] & OPTION_WILDCARDS;
 	config.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
+	config.udp_subset = data[0] & OPTION_SUBSET;
 	context->filter_aaaa = data[0] & OPTION_FILTER;
 	context->filter_a = data[0] & OPTION_FILTER;
 	size_t len = write_query(data + 1, size - 1, data[0], query, sizeof query);
