@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "lib/utf8.h"
 
 size_t
@@ -24,4 +26,26 @@ utf8_read(const char *text, size_t max, uint32_t *cp)
 	if (*cp < least[len] || *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000))
 		return 0;
 	return len;
+}
+
+size_t
+utf8_whole(const char *text, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		uint64_t eight;
+		uint32_t cp;
+		/* Most text is ASCII: eight bytes at a time. */
+		for (; len - at >= sizeof eight; at += sizeof eight) {
+			memcpy(&eight, text + at, sizeof eight);
+			if ((eight & UINT64_C(0x8080808080808080)) != 0)
+				break;
+		}
+		size_t one = at < len ? utf8_read(text + at, len - at, &cp) : 0;
+		if (one == 0)
+			break;
+		at += one;
+	}
+	return at;
 }

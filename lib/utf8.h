@@ -9,4 +9,8 @@
  * `cp`; 0 if it is not one. */
 size_t utf8_read(const char *text, size_t max, uint32_t *cp);
 
+/* Bytes at the start of `text` that are whole characters, of `len`: all of them, or those before the
+ * first that is wrong or cut off. */
+size_t utf8_whole(const char *text, size_t len);
+
 #endif

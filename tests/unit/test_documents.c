@@ -256,6 +256,35 @@ a_broken_file_is_named_with_line_and_reason(void **state)
 	assert_broken(json("{\"items\":[1,]}"), 1, "unexpected");
 	assert_broken(json("[]"), 1, "not an object");
 	assert_broken(json("{\"a\":\"\xff\"}"), 1, "utf-8");
+	assert_broken(json("{\"a\":\n\"\xed\xa0\x80\"}"), 2, "utf-8");
+	assert_broken(json("{\"a\":\"\xc3"), 1, "utf-8");
+}
+
+/* A file is read in pieces of 64 KiB: a character may lie across the border. */
+static void
+json_is_utf8_at_every_place_of_a_character(void **state)
+{
+	static const struct {
+		const char *bytes;
+		bool good;
+	} rows[] = { { "\xc3\xa9", true }, { "\xe2\x82\xac", true }, { "\xf0\x9f\x98\x80", true },
+		{ "\xe2\x82", false }, { "\xff", false }, { "\xf0\x9f\x98", false } };
+	static char text[65536 + 64];
+	(void)state;
+	for (size_t row = 0; row < sizeof(rows) / sizeof(*rows); row++)
+		for (size_t before = 65536 - 5; before <= 65536 + 1; before++) {
+			size_t len = strlen(rows[row].bytes);
+			memset(text, 'x', before);
+			memcpy(text, "{\"a\":\"", 6);
+			memcpy(text + before, rows[row].bytes, len);
+			memcpy(text + before + len, "y\"}", 4);
+			int err = json(text);
+			assert_int_equal(err, rows[row].good ? 0 : -EBADMSG);
+			if (rows[row].good)
+				assert_memory_equal(strrchr(got, 'y') - len, rows[row].bytes, len);
+			else
+				assert_non_null(strstr(error.reason, "utf-8"));
+		}
 }
 
 static void
@@ -405,6 +434,7 @@ main(void)
 		cmocka_unit_test(plain_scalars_are_what_kubectl_makes_of_them),
 		cmocka_unit_test(managed_fields_are_not_built),
 		cmocka_unit_test(a_broken_file_is_named_with_line_and_reason),
+		cmocka_unit_test(json_is_utf8_at_every_place_of_a_character),
 		cmocka_unit_test(objects_before_the_break_were_handed_on),
 		cmocka_unit_test(aliases_tags_and_odd_keys_are_refused),
 		cmocka_unit_test(a_key_that_comes_twice_is_refused),

@@ -68,6 +68,24 @@ what_is_cut_off_or_interrupted_is_refused(void **state)
 	refuses("\xc3\xc3");
 }
 
+static void
+the_whole_characters_of_a_text_are_counted(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t whole;
+	} rows[] = { { "", 0 }, { "plain text, longer than a word", 30 },
+		{ "\xc3\xa9t\xc3\xa9", 5 }, { "eight by\xe2\x82\xac and more than that", 30 },
+		{ "1234567\xf0\x9f\x98\x80", 11 },
+		{ "12345678\xff"
+		  "9",
+		    8 },
+		{ "1234567\xe2\x82", 7 }, { "\x80", 0 }, { "abc\xed\xa0\x80", 3 } };
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_int_equal(utf8_whole(rows[i].text, strlen(rows[i].text)), rows[i].whole);
+}
+
 int
 main(void)
 {
@@ -75,6 +93,7 @@ main(void)
 		cmocka_unit_test(characters_of_one_to_four_bytes_are_read),
 		cmocka_unit_test(overlong_forms_surrogates_and_what_is_beyond_unicode_are_refused),
 		cmocka_unit_test(what_is_cut_off_or_interrupted_is_refused),
+		cmocka_unit_test(the_whole_characters_of_a_text_are_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
