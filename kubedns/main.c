@@ -138,7 +138,8 @@ make_store(struct kubedns *k)
 	struct store_config config = { .records = { o->answers.zone, o->answers.ttl_s },
 		.reverse_all_endpoints = o->reverse_all_endpoints,
 		.endpoint_pod_names = o->endpoint_pod_names,
-		.namespaces = o->wanted_namespaces };
+		.namespaces = o->wanted_namespaces,
+		.namespace_labels = o->namespace_selector };
 
 	k->cache = treecache_new(random_seed());
 	k->status.store = store_new(k->cache, &config);
@@ -193,6 +194,7 @@ watch_options(const struct options *o, struct watch_config *config)
 		.config_map = o->config_map,
 		.config_map_namespace = o->config_map_namespace,
 		.namespaces = (const char *const *)o->wanted_namespaces,
+		.namespace_labels = o->namespace_selector != NULL,
 		.endpointslice_selector = o->endpointslice_selector,
 		.no_api = *o->objects_dir != '\0' };
 }

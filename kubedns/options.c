@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "kubedns/options_internal.h"
-#include "kubedns/answer/resolve.h"
 #include "lib/xalloc.h"
 
 enum { DNS_PORT = 53 };
@@ -50,6 +49,10 @@ const struct flag kubedns_flags[] = {
 	    "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified" },
 	{ "namespaces", FLAG_LIST, AT(namespaces), NULL, "NAME,...",
 	    "only these namespaces exist" },
+	{ "namespace-labels", FLAG_STRING, AT(namespace_labels), "", "SELECTOR",
+	    "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
+	{ "fallthrough", FLAG_OPTIONAL, AT(fallthrough_text), "", "ZONE,...",
+	    "ask the upstream servers for names that our zones, or these, do not have" },
 	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",
 	    "be the authority for these prefixes' reverse zones" },
 	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse_all_endpoints), NULL, NULL,
@@ -104,24 +107,6 @@ options_refuse(const char *flag, const char *value, const char *why)
 {
 	log_errorx("--%s: \"%s\": %s", flag, value, why);
 	return -EINVAL;
-}
-
-static int
-read_domain(struct options *o)
-{
-	struct dname *zone = &o->answers.zone;
-
-	if (dname_from_text(zone, o->domain) < 0 || zone->len == 1)
-		return options_refuse("domain", o->domain, "not a DNS name, such as cluster.local");
-	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
-		if (!dname_label_ok((const char *)label + 1, *label))
-			return options_refuse(
-			    "domain", o->domain, "labels must be letters, digits and '-'");
-	if (zone->len >
-	    128) /* room for an endpoint, a Service, a namespace and a port in front of it */
-		return options_refuse("domain", o->domain, "too long: 127 bytes at most");
-	dname_lower(zone->wire, zone->len);
-	return 0;
 }
 
 static int
@@ -214,64 +199,6 @@ read_federations(struct options *o)
 		options_refuse("federations", o->federations_text, why);
 	free(why);
 	return rc;
-}
-
-/* --- --reverse-cidrs: each prefix becomes zones on octet or nibble borders --- */
-
-static int
-cidr_parse(const char *text, struct addr *addr, unsigned *bits)
-{
-	char *copy = xstrdup(text), *slash = strchr(copy, '/'), *end = NULL;
-	int rc = -EINVAL;
-
-	if (slash != NULL) {
-		*slash = '\0';
-		unsigned long n =
-		    slash[1] >= '0' && slash[1] <= '9' ? strtoul(slash + 1, &end, 10) : 0;
-		if (end != NULL && *end == '\0' && addr_parse(copy, addr) == 0 && n > 0 &&
-		    n <= 8 * addr_len(addr)) {
-			*bits = (unsigned)n;
-			rc = 0;
-		}
-	}
-	free(copy);
-	return rc;
-}
-
-static void
-add_reverse_zones(struct answer_config *answers, const struct addr *prefix, unsigned bits)
-{
-	unsigned width = prefix->family == AF_INET ? 8 : 4;
-	unsigned border = (bits + width - 1) / width * width, spare = border - bits;
-
-	for (unsigned i = 0; i < 1u << spare; i++) {
-		struct reverse_zone zone = { .prefix = *prefix, .bits = border };
-		/* The bits between the prefix and the border count through; those behind it are not
-		 * the prefix's. */
-		unsigned last = (border - 1) / 8, shift = (8 - border % 8) % 8;
-		uint8_t mask = (uint8_t)(0xff << (shift + spare));
-		zone.prefix.bytes[last] = (uint8_t)((zone.prefix.bytes[last] & mask) | i << shift);
-		memset(zone.prefix.bytes + last + 1, 0, sizeof zone.prefix.bytes - last - 1);
-		reverse_name_prefix(&zone.prefix, border, &zone.name);
-		answers->reverse_zones = xreallocarray(
-		    answers->reverse_zones, answers->reverse_zone_count + 1, sizeof zone);
-		answers->reverse_zones[answers->reverse_zone_count++] = zone;
-	}
-}
-
-static int
-read_reverse_cidrs(struct options *o)
-{
-	struct addr prefix;
-	unsigned bits;
-
-	for (size_t i = 0; i < o->reverse_cidrs.count; i++) {
-		if (cidr_parse(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
-			return options_refuse("reverse-cidrs", o->reverse_cidrs.items[i],
-			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
-		add_reverse_zones(&o->answers, &prefix, bits);
-	}
-	return 0;
 }
 
 static int
@@ -376,30 +303,6 @@ read_environment(struct options *o)
 	return 0;
 }
 
-/* RFC 1123 labels in lower case, as the API server demands of a namespace. */
-static bool
-is_namespace(const char *name)
-{
-	size_t len = strlen(name);
-	return dname_label_ok(name, len) &&
-	       name[strcspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")] == '\0';
-}
-
-static int
-read_namespaces(struct options *o)
-{
-	if (o->namespaces.count == 0)
-		return 0;
-	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
-	for (size_t i = 0; i < o->namespaces.count; i++) {
-		if (!is_namespace(o->namespaces.items[i]))
-			return options_refuse("namespaces", o->namespaces.items[i],
-			    "not the name of a namespace: small letters, digits and '-'");
-		o->wanted_namespaces[i] = o->namespaces.items[i];
-	}
-	return 0;
-}
-
 static int
 check_together(const struct options *o)
 {
@@ -460,12 +363,12 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	fill_answers(o);
 	o->wants_zone = flags_given(common, "print-zone");
 	/* All of them, so that one run shows all mistakes. */
-	const int results[] = { read_domain(o), read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
+	const int results[] = { options_read_zones(o, common),
+		read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
 		read_pods(o), read_nameservers(o), read_bind_addresses(o), read_resolver(o),
-		read_federations(o), read_reverse_cidrs(o), read_ns_addresses(o),
-		read_environment(o), read_fair_share(o), read_namespaces(o), options_read_filter(o),
-		check_together(o) };
+		read_federations(o), read_ns_addresses(o), read_environment(o), read_fair_share(o),
+		options_read_filter(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	return rc;
@@ -477,6 +380,8 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 	free(o->ns_addrs);
 	free(o->wanted_namespaces);
 	free(o->answers.reverse_zones);
+	free(o->answers.fallthrough);
 	free(o->answers.filter_except);
+	label_selector_free(o->namespace_selector);
 	flags_free(kubedns_flags, o, common);
 }

@@ -6,6 +6,7 @@
 #define KUBEDNS_OPTIONS_H
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/cluster/label_selector.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
 #include "lib/loop_guard.h"
@@ -21,7 +22,8 @@ struct options {
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
-	    *endpointslice_selector, *explain, *print_zone, *migrate;
+	    *endpointslice_selector, *explain, *print_zone, *migrate, *namespace_labels,
+	    *fallthrough_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;
@@ -42,7 +44,8 @@ struct options {
 	struct server resolver;
 	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */
 	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
-	char **wanted_namespaces; /* NULL-terminated, or NULL: all */
+	char **wanted_namespaces;                  /* NULL-terminated, or NULL: all */
+	struct label_selector *namespace_selector; /* NULL: none */
 	struct answer_config answers;
 };
 

@@ -124,6 +124,26 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	}
 }
 
+bool
+answer_falls_through(const struct answer_config *config, const struct name *name)
+{
+	for (size_t i = 0; i < config->fallthrough_count; i++)
+		if (name_below(name, &config->fallthrough[i]) >= 0)
+			return true;
+	return false;
+}
+
+/* The same for the question, when nothing was found for it. */
+static bool
+question_falls_through(const struct reply *reply)
+{
+	const struct query *q = reply->query;
+	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
+
+	return (reply->flags & 15) == RCODE_NXDOMAIN && reply->counts[SECTION_ANSWER] == 0 &&
+	       answer_falls_through(reply->config, &name);
+}
+
 enum answer_outcome
 answer_found(
     const struct answer_request *request, const struct tree_path *path, struct answer_info *info)
@@ -135,6 +155,7 @@ answer_found(
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
 	info->filtered = false;
+	info->fell_through = false;
 	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
@@ -150,13 +171,19 @@ answer_found(
 	bool names_hosts = info->query.qtype == TYPE_SRV || info->query.qtype == TYPE_NS;
 	enum answer_outcome outcome = names_hosts ? answer_with_glue(&reply, path, info)
 						  : answer_question(&reply, path, info);
+	bool may_forward = forwarding && info->query.flags & FLAG_RD;
+	bool falls = request->config->fallthrough_count > 0 && outcome == ANSWER_REPLY &&
+		     may_forward && question_falls_through(&reply);
+	if (falls)
+		outcome = ANSWER_FORWARD;
 	if (outcome == ANSWER_FORWARD)
 		info->system = SYSTEM_RECURSIVE;
-	bool may_forward = forwarding && info->query.flags & FLAG_RD;
 	if (outcome != ANSWER_REPLY && may_forward && filter_answer(&reply, outcome, info))
 		return finish(&reply, info, ANSWER_REPLY);
-	if (outcome == ANSWER_FORWARD && may_forward)
+	if (outcome == ANSWER_FORWARD && may_forward) {
+		info->fell_through = falls;
 		return outcome;
+	}
 	if (outcome == ANSWER_FORWARD)
 		reply.flags |= RCODE_REFUSED;
 	/* Without a forwarder the answer ends with the CNAME. */

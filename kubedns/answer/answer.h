@@ -19,6 +19,7 @@
 #include "lib/dname.h"
 #include "lib/wire.h"
 
+struct name; /* kubedns/answer/resolve.h */
 struct tree; /* treecache/treecache.h: one moment of the cluster */
 struct tree_path;
 
@@ -43,6 +44,8 @@ struct answer_config {
 	size_t filter_except_count;
 	struct reverse_zone *reverse_zones;
 	size_t reverse_zone_count;
+	struct dname *fallthrough; /* where what our zones do not have is asked of other servers */
+	size_t fallthrough_count;
 	char version[64];  /* CHAOS version.bind */
 	char hostname[64]; /* CHAOS hostname.bind, and NSID */
 };
@@ -84,6 +87,7 @@ struct answer_info {
 	uint8_t rcode;       /* of the reply (the low 4 bits, and BADVERS as 16) */
 	bool truncated;      /* TC is set */
 	bool filtered;       /* denied by --filter-a or --filter-aaaa */
+	bool fell_through;   /* ANSWER_FORWARD of a name of our zones, which do not have it */
 	struct query query;  /* for the forwarder: ID, EDNS size, DO, question */
 	struct dname target; /* ANSWER_CHASE */
 };
@@ -136,6 +140,9 @@ size_t answer_chased(const struct answer_request *request, const struct upstream
  */
 size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
+
+/* Whether this name, if our zones do not have it, is asked of other servers (--fallthrough). */
+bool answer_falls_through(const struct answer_config *config, const struct name *name);
 
 /* The closest of our reverse zones that holds the name of these address bits, or NULL. */
 const struct reverse_zone *answer_reverse_zone(

@@ -238,6 +238,11 @@ answer_alias(struct reply *reply, struct dname *target, size_t apex)
 			return ANSWER_REPLY;
 		}
 		resolve(reply->config, reply->tree, &chain.name, (unsigned)below, NULL, &resolved);
+		if (resolved.kind == RESOLVED_NOTHING &&
+		    answer_falls_through(reply->config, &chain.name)) {
+			set_rcode_and_soa(reply, FOUND, apex);
+			return ANSWER_CHASE;
+		}
 		if (!put_cname(reply, owner, &resolved, target)) {
 			put_resolved_or_soa(reply, owner, &resolved, qtype, apex);
 			return ANSWER_REPLY;

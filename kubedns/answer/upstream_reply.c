@@ -21,18 +21,47 @@ give_up(struct reply *reply, const struct upstream_reply *upstream, struct answe
 	return info->len = reply_end(reply);
 }
 
+/* --fallthrough: whether this name of our zones is one that they do not have. Not inlined: other
+ * replies need not touch its stack. */
+static __attribute__((noinline)) bool
+is_left_to_others(const struct reply *reply, const struct dname *owner)
+{
+	const struct answer_config *config = reply->config;
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct resolved resolved;
+	struct reverse_walk walk;
+	struct reverse_ref ref;
+	struct addr addr;
+
+	memcpy(padded, owner->wire, owner->len);
+	dname_lower(padded, owner->len);
+	struct name name = name_cut(padded, owner->len, offsets);
+	if (!answer_falls_through(config, &name))
+		return false;
+	int below = name_below(&name, &config->zone);
+	if (below >= 0) {
+		resolve(config, reply->tree, &name, (unsigned)below, NULL, &resolved);
+		return resolved.kind == RESOLVED_NOTHING;
+	}
+	int bits = resolve_reverse_name(&name, &addr);
+	if (bits != 32 && bits != 128) /* the apex of a zone of ours, or a name below */
+		return bits < 0;
+	reverse_find(&walk, reply->tree, &addr);
+	return !reverse_next(&walk, &ref);
+}
+
 /* Bailiwick: what is in our zones, we say ourselves. */
 static bool
-is_ours(const struct answer_config *config, const struct record *record)
+is_ours(const struct reply *reply, const struct record *record)
 {
+	const struct answer_config *config = reply->config;
 	const uint8_t *owner = record->owner.wire;
+	bool ours = dname_in_zone(owner, config->zone.wire) >= 0;
 
-	if (dname_in_zone(owner, config->zone.wire) >= 0)
-		return true;
-	for (size_t i = 0; i < config->reverse_zone_count; i++)
-		if (dname_in_zone(owner, config->reverse_zones[i].name.wire) >= 0)
-			return true;
-	return false;
+	for (size_t i = 0; i < config->reverse_zone_count && !ours; i++)
+		ours = dname_in_zone(owner, config->reverse_zones[i].name.wire) >= 0;
+	return ours &&
+	       (config->fallthrough_count == 0 || !is_left_to_others(reply, &record->owner));
 }
 
 /*
@@ -60,7 +89,7 @@ append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 				reply->extended_rcode = record.ttl_s >> 24;
 				return true;
 			}
-			ours = ours || is_ours(reply->config, &record);
+			ours = ours || is_ours(reply, &record);
 			if (ours) /* only the OPT is looked for */
 				continue;
 			if (record.end > reply->w.max) {
@@ -155,7 +184,7 @@ append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 			return false;
 		if (record.type != TYPE_CNAME && record.type != reply->query->qtype)
 			continue; /* such as a signature, of names that the client did not ask for */
-		if (is_ours(reply->config, &record))
+		if (is_ours(reply, &record))
 			continue;
 		if (!append_answer(reply, upstream, len, &record))
 			return reply->truncated;

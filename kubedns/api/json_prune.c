@@ -58,8 +58,12 @@ static const struct json_prune_keep keep_subset[] = { SUBSET_FIELDS(KEEP) LAST }
 const struct json_prune_keep json_prune_endpoints[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
 	    ENDPOINTS_FIELDS(KEEP) LAST };
 
+static const struct json_prune_keep namespace_metadata[] = { METADATA_FIELDS(KEEP)
+	    NAMESPACE_METADATA_FIELDS(KEEP) LAST };
 const struct json_prune_keep json_prune_namespace[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
 	    LAST };
+const struct json_prune_keep json_prune_namespace_labels[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(namespace_metadata) LAST };
 
 static const struct json_prune_keep pod_metadata[] = { METADATA_FIELDS(KEEP)
 	    POD_METADATA_FIELDS(KEEP) LAST };

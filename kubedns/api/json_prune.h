@@ -30,7 +30,8 @@ struct json_prune_keep {
  */
 extern const struct json_prune_keep json_prune_service[], json_prune_slice[],
     json_prune_slice_pods[] /* with targetRef */, json_prune_endpoints[], json_prune_namespace[],
-    json_prune_pod[], json_prune_node[], json_prune_configmap[];
+    json_prune_namespace_labels[] /* with all labels */, json_prune_pod[], json_prune_node[],
+    json_prune_configmap[];
 
 /*
  * Writes what `keep` keeps of the object of `len` bytes into `out` (`len` bytes are enough);

@@ -84,6 +84,7 @@ struct watch {
 	const char *user_agent;
 	const char **namespaces; /* NULL-terminated; NULL: all */
 	bool no_api;
+	bool namespaces_required;
 	bool away; /* no connection to the server: one resource at a time tries, at away_due_ms */
 	int64_t away_due_ms;
 	struct backoff away_backoff;

@@ -89,6 +89,10 @@ choose_resources(struct watch *w, const struct watch_config *config)
 	streams[API_PODS].wanted = config->pods;
 	streams[API_NODES].wanted = config->nodes;
 	streams[API_CONFIGMAPS].wanted = given(config->config_map);
+	w->namespaces_required = config->namespace_labels;
+	if (config->namespace_labels)
+		streams[API_NAMESPACES].keep = json_prune_namespace_labels;
+	reflector_set_optional(streams[API_NAMESPACES].reflector, !config->namespace_labels);
 	if (config->endpoint_pods)
 		streams[API_SLICES].keep = json_prune_slice_pods;
 	if (given(config->endpointslice_selector))
@@ -316,7 +320,8 @@ check_ready(struct watch *w, int64_t now)
 		return;
 	if (!reflector_synced(s[API_SERVICES].reflector) ||
 	    !(reflector_synced(s[API_SLICES].reflector) ||
-		reflector_synced(s[API_ENDPOINTS].reflector)))
+		reflector_synced(s[API_ENDPOINTS].reflector)) ||
+	    (w->namespaces_required && !reflector_synced(s[API_NAMESPACES].reflector)))
 		return;
 	if (!w->required_ms)
 		w->required_ms = now;

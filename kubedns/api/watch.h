@@ -19,7 +19,7 @@
  *     unchanged has the same resource_version: the store may return at once.
  *   - A failure is no event: the store keeps what it has.
  *   - A kind that may not be read (403, 404) never gets a LISTING. Namespaces are then inferred
- *     from Services by the store.
+ *     from Services by the store, unless their labels are needed.
  *   - OBJECT_SLICES comes from EndpointSlices, or from Endpoints where those stay forbidden or
  *     missing for ten seconds; a change from one to the other is a new LISTING ... SYNCED.
  */
@@ -51,6 +51,7 @@ struct watch_config {
 	const char *config_map_namespace;
 	const char *const *namespaces; /* --namespaces; NULL ends; NULL: all. If it is one, only
 					 * that is listed; objects in others are not handed on */
+	bool namespace_labels;         /* namespaces are read with their labels, and are required */
 	bool endpoint_pods;            /* --endpoint-pod-names:
 					     * object_endpoint.pod is wanted, else it stays NULL */
 	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */

@@ -38,7 +38,11 @@ write_notes(FILE *f, const struct watch *w)
 		    f);
 	if (w && w->streams[API_NAMESPACES].wanted &&
 	    reflector_denied(w->streams[API_NAMESPACES].reflector))
-		fputs("namespaces: denied; inferred from Services: apply the ClusterRole\n", f);
+		fputs(w->namespaces_required
+			  ? "namespaces: denied, and --namespace-labels needs them: apply the "
+			    "ClusterRole\n"
+			  : "namespaces: denied; inferred from Services: apply the ClusterRole\n",
+		    f);
 }
 
 char *

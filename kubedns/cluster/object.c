@@ -238,31 +238,50 @@ read_node(struct reader *r, const struct meta *meta, struct object *o)
 	o->node.region = label_value(r, region, old_region);
 }
 
+/* A JSON object of strings; returns how many, the caller frees `*items`. */
+static size_t
+read_strings(struct reader *r, struct json_object *json, struct object_key_value **items,
+    const char *not_object, const char *not_string)
+{
+	size_t count = 0;
+
+	if (json == NULL)
+		return 0;
+	if (!json_object_is_type(json, json_type_object)) {
+		field_complain(r, not_object);
+		return 0;
+	}
+	*items = xcalloc((size_t)json_object_object_length(json), sizeof(**items));
+	json_object_object_foreach(json, key, value)
+	{
+		if (!json_object_is_type(value, json_type_string)) {
+			field_complain(r, not_string);
+			continue;
+		}
+		(*items)[count++] = (struct object_key_value){
+			.key = key,
+			.value = json_object_get_string(value),
+			.len = (size_t)json_object_get_string_len(value),
+		};
+	}
+	return count;
+}
+
 static void
 read_configmap(struct reader *r, struct json_object *json, struct object *o)
 {
 	FIELDS_DECLARE(CONFIGMAP_FIELDS)
 
 	FIELDS_READ(json, CONFIGMAP_FIELDS);
-	if (data == NULL)
-		return;
-	if (!json_object_is_type(data, json_type_object)) {
-		field_complain(r, "data is not an object");
-		return;
-	}
-	o->data = xcalloc((size_t)json_object_object_length(data), sizeof(*o->data));
-	json_object_object_foreach(data, key, value)
-	{
-		if (!json_object_is_type(value, json_type_string)) {
-			field_complain(r, "a value of data is not a string");
-			continue;
-		}
-		o->data[o->data_count++] = (struct object_key_value){
-			.key = key,
-			.value = json_object_get_string(value),
-			.len = (size_t)json_object_get_string_len(value),
-		};
-	}
+	o->data_count = read_strings(
+	    r, data, &o->data, "data is not an object", "a value of data is not a string");
+}
+
+static void
+read_namespace(struct reader *r, const struct meta *meta, struct object *o)
+{
+	o->label_count = read_strings(r, meta->labels, &o->labels,
+	    "metadata.labels is not an object", "a label is not a string");
 }
 
 static void
@@ -291,6 +310,8 @@ read_body(struct reader *r, struct json_object *json, const struct kind *kind,
 		read_configmap(r, json, o);
 		break;
 	case OBJECT_NAMESPACE:
+		read_namespace(r, meta, o);
+		break;
 	case OBJECT_KIND_COUNT:
 		break;
 	}
@@ -337,6 +358,7 @@ object_clear(struct object *object)
 	free(object->service.ports);
 	free(object->pod.addrs);
 	free(object->data);
+	free(object->labels);
 	*object = (struct object){ 0 };
 }
 

@@ -113,6 +113,8 @@ struct object {
 	} node;
 	struct object_key_value *data; /* OBJECT_CONFIGMAP */
 	size_t data_count;
+	struct object_key_value *labels; /* OBJECT_NAMESPACE */
+	size_t label_count;
 };
 
 /*

@@ -17,9 +17,10 @@
 	X("annotations", annotations, annotations)
 
 /* What is read of some kinds' metadata besides; object.c reads it of any kind that has it. */
-#define SLICE_METADATA_FIELDS(X) X("labels", labels, slice_labels)
-#define NODE_METADATA_FIELDS(X)  X("labels", labels, node_labels)
-#define POD_METADATA_FIELDS(X)   X("deletionTimestamp", deletion, whole)
+#define SLICE_METADATA_FIELDS(X)     X("labels", labels, slice_labels)
+#define NODE_METADATA_FIELDS(X)      X("labels", labels, node_labels)
+#define POD_METADATA_FIELDS(X)       X("deletionTimestamp", deletion, whole)
+#define NAMESPACE_METADATA_FIELDS(X) X("labels", labels, whole)
 
 #define ANNOTATIONS_FIELDS(X)                                                                      \
 	X("endpoints.kubernetes.io/last-change-trigger-time", trigger_time, whole)                 \

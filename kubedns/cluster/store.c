@@ -277,6 +277,14 @@ store_find_namespace(const struct store *store, const char *namespace, struct st
 }
 
 bool
+store_leaves_namespace_out(const struct store *store, const char *namespace)
+{
+	const struct namespace *found = namespace_find(store, namespace);
+
+	return found != NULL && found->present && !namespace_is_chosen(store, found);
+}
+
+bool
 store_has_namespace(const struct store *store, const char *namespace)
 {
 	const struct namespace *found = namespace_find(store, namespace);
@@ -340,6 +348,7 @@ store_free(struct store *store)
 	table_free(&store->namespaces);
 	table_free(&store->hosts);
 	table_free(&store->ports);
+	table_free(&store->kept);
 	free(store->by_number);
 	free(store);
 }

@@ -19,6 +19,7 @@
 #include "kubedns/cluster/records.h"
 #include "treecache/treecache.h"
 
+struct label_selector;
 struct store;
 
 struct store_config {
@@ -26,6 +27,8 @@ struct store_config {
 	bool reverse_all_endpoints;
 	bool endpoint_pod_names;
 	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
+	/* Of them, only those whose object has such labels; NULL: all. */
+	const struct label_selector *namespace_labels;
 };
 
 /* What the programming latency is told apart by. */
@@ -86,6 +89,9 @@ bool store_find_slice(const struct store *store, uint32_t slot, struct store_sou
 /* Whether the Namespace object is there. */
 bool store_find_namespace(
     const struct store *store, const char *namespace, struct store_source *source);
+
+/* Whether the Namespace object is there, but not with the labels of --namespace-labels. */
+bool store_leaves_namespace_out(const struct store *store, const char *namespace);
 
 /* Whether names can exist in the namespace: its object is there, or a Service in it. */
 bool store_has_namespace(const struct store *store, const char *namespace);

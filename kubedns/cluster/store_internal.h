@@ -19,6 +19,7 @@ struct namespace
 	uint32_t uses;   /* what points here: Services and pods' addresses */
 	uint32_t shown;  /* Services that are there: with one the namespace exists */
 	bool present;    /* the object is there */
+	bool chosen;     /* by --namespace-labels; means nothing without it */
 	uint8_t mark;
 	uint64_t version;
 	uint8_t label[]; /* length-prefixed, lower case, then a NUL */
@@ -35,6 +36,7 @@ struct service {
 	uint8_t addr_count;
 	uint8_t type; /* enum service_type */
 	bool present; /* the object is there, not only slices that name it */
+	bool in_tree; /* present, and its namespace is chosen */
 	bool cut;     /* it had more than the bounds of object.h allow */
 	uint8_t mark;
 };
@@ -77,6 +79,7 @@ struct store {
 	struct treecache *cache;
 	struct store_config config;
 	struct table namespaces, services, slices, shares, hosts, ports;
+	struct table kept;            /* store_chosen.c's */
 	struct pod_table pods[2];     /* by IPv4 address, by IPv6 address */
 	struct namespace **by_number; /* number - 1 -> namespace; NULL: free */
 	size_t number_count, number_room;
@@ -152,6 +155,32 @@ void service_stamp(struct store *store, const struct service *service, int64_t t
 void service_put_records(void *arg, const uint8_t *name, const void *sets, size_t len);
 
 void service_event(struct store *store, bool deleted, bool relisted, const struct object *object);
+
+/* Puts the records of a Service that is there into the tree, or takes them out; its slices stay with
+ * the entry. */
+void service_enter_tree(
+    struct store *store, struct service *service, const struct object_service *from);
+void service_leave_tree(struct store *store, struct service *service);
+
+/* --- store_chosen.c: with --namespace-labels alone --- */
+
+/* Keeps what a Service says, in place of what it said before. */
+void chosen_keep(struct store *store, struct service *service, const struct object_service *from);
+void chosen_forget(struct store *store, const struct service *service);
+
+/* The namespace is chosen now, or not: its names come or go. Linear in the cluster's Services if that
+ * is news. */
+void chosen_set(struct store *store, struct namespace *namespace, bool chosen);
+
+/* The same by the labels of its object; without a selector nothing happens. */
+void chosen_by_labels(
+    struct store *store, struct namespace *namespace, const struct object *object);
+
+static inline bool
+namespace_is_chosen(const struct store *store, const struct namespace *namespace)
+{
+	return store->config.namespace_labels == NULL || namespace->chosen;
+}
 
 /* --- store_slices.c --- */
 

@@ -102,7 +102,8 @@ void
 namespace_show(struct store *store, struct namespace *namespace)
 {
 	struct dname name;
-	bool exists = namespace->present || namespace->shown > 0;
+	bool exists =
+	    (namespace->present || namespace->shown > 0) && namespace_is_chosen(store, namespace);
 
 	namespace_name(namespace, &name);
 	if (exists) {
@@ -132,6 +133,8 @@ namespace_set(struct store *store, struct namespace *namespace, bool present, ui
 {
 	store->present_namespaces += (size_t)present - (size_t) namespace->present;
 	namespace->present = present;
+	if (!present)
+		chosen_set(store, namespace, false);
 	namespace->version = version;
 	namespace_show(store, namespace);
 	namespace_drop(store, namespace);
@@ -145,5 +148,7 @@ namespace_event(struct store *store, bool deleted, const struct object *object)
 	if (namespace == NULL)
 		return;
 	namespace->mark = store->mark[OBJECT_NAMESPACE];
+	if (!deleted)
+		chosen_by_labels(store, namespace, object);
 	namespace_set(store, namespace, !deleted, store_version(object->resource_version));
 }

@@ -118,12 +118,27 @@ endpoint_set_flags(const struct store *store, const struct object_service *servi
 void
 service_stamp(struct store *store, const struct service *service, int64_t time_ns)
 {
-	if (time_ns == 0 || store->stamp_count == STAMPS_MAX || !store->synced[OBJECT_SLICES])
+	if (time_ns == 0 || !service->in_tree || store->stamp_count == STAMPS_MAX ||
+	    !store->synced[OBJECT_SLICES])
 		return;
 	store->stamps[store->stamp_count++] =
 	    (struct stamp){ time_ns, service->type == SERVICE_HEADLESS    ? SERVICE_KIND_HEADLESS
 				     : service->type == SERVICE_CLUSTERIP ? SERVICE_KIND_CLUSTERIP
 									  : SERVICE_KIND_OTHER };
+}
+
+void
+service_leave_tree(struct store *store, struct service *service)
+{
+	if (!service->in_tree)
+		return;
+	set_addrs(store, service, NULL, 0);
+	treecache_endpoint_set_flags(store->cache, service->owner, 0);
+	struct node *node = treecache_edit(store->cache, service->owner->name);
+	treecache_clear(store->cache, node);
+	node->flags = 0;
+	treecache_prune(store->cache, service->owner->name);
+	service->in_tree = false;
 }
 
 /* Takes a Service out of the tree; slices that name it stay with the entry. */
@@ -132,38 +147,27 @@ service_hide(struct store *store, struct service *service)
 {
 	if (!service->present)
 		return;
-	set_addrs(store, service, NULL, 0);
-	treecache_endpoint_set_flags(store->cache, service->owner, 0);
-	struct node *node = treecache_edit(store->cache, service->owner->name);
-	treecache_clear(store->cache, node);
-	node->flags = 0;
+	service_leave_tree(store, service);
+	chosen_forget(store, service);
 	service->present = false;
 	service->type = SERVICE_PENDING;
 	service->version = 0;
 	store->present_services--;
 	service->namespace->shown--;
-	treecache_prune(store->cache, service->owner->name);
 	namespace_show(store, service->namespace);
 }
 
-static void
-service_show(struct store *store, struct service *service, const struct object *object)
+void
+service_enter_tree(struct store *store, struct service *service, const struct object_service *from)
 {
 	static const uint8_t flags[] = { [SERVICE_CLUSTERIP] = NODE_CLUSTERIP,
 		[SERVICE_HEADLESS] = NODE_HEADLESS,
 		[SERVICE_EXTERNALNAME] = NODE_EXTERNALNAME,
 		[SERVICE_PENDING] = 0 };
-	const struct object_service *from = &object->service;
+	const uint8_t *label = service->owner->name;
 	const char *why;
 
-	if (!service->present) {
-		service->present = true;
-		store->present_services++;
-		service->namespace->shown++;
-		namespace_show(store, service->namespace);
-	}
-	service->type = (uint8_t)from->type;
-	service->version = store_version(object->resource_version);
+	service->in_tree = true;
 	struct node *node = treecache_edit(store->cache, service->owner->name);
 	treecache_clear(store->cache, node);
 	node->flags = flags[from->type];
@@ -171,13 +175,31 @@ service_show(struct store *store, struct service *service, const struct object *
 	records_for_service(
 	    &store->config.records, service->owner->name, from, service_put_records, store, &why);
 	if (why != NULL)
-		log_warnx("service %s/%s: %s: \"%s\"; it has no records", object->namespace,
-		    object->name, why, from->external_name);
+		log_warnx("service %s/%.*s: %s: \"%s\"; it has no records",
+		    (const char *)service->namespace->label + 1, *label, (const char *)label + 1,
+		    why, from->external_name);
 	set_addrs(
 	    store, service, from->addrs, from->type == SERVICE_CLUSTERIP ? from->addr_count : 0);
 	/* Without a record or an endpoint set the name does not exist: its address is not allocated
 	 * yet. */
 	treecache_prune(store->cache, service->owner->name);
+}
+
+static void
+service_show(struct store *store, struct service *service, const struct object *object)
+{
+	if (!service->present) {
+		service->present = true;
+		store->present_services++;
+		service->namespace->shown++;
+		namespace_show(store, service->namespace);
+	}
+	service->type = (uint8_t)object->service.type;
+	service->version = store_version(object->resource_version);
+	if (store->config.namespace_labels != NULL)
+		chosen_keep(store, service, &object->service);
+	if (namespace_is_chosen(store, service->namespace))
+		service_enter_tree(store, service, &object->service);
 	service_stamp(store, service, service->stamp);
 	service->stamp = 0;
 }

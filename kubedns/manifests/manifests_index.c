@@ -185,6 +185,18 @@ hash_slice(uint64_t hash, const struct object_slice *slice)
 	return hash;
 }
 
+static uint64_t
+hash_strings(uint64_t hash, const struct object_key_value *items, size_t count)
+{
+	hash = hash_number(hash, count);
+	for (size_t i = 0; i < count; i++) {
+		hash = hash_text(hash, items[i].key);
+		hash = hash_number(hash, items[i].len);
+		hash = hash64(hash, items[i].value, items[i].len);
+	}
+	return hash;
+}
+
 uint64_t
 manifest_digest(const struct manifests_index *index, const struct object *object)
 {
@@ -199,10 +211,7 @@ manifest_digest(const struct manifests_index *index, const struct object *object
 	for (size_t i = 0; i < object->pod.addr_count; i++)
 		hash = hash_addr(hash, &object->pod.addrs[i]);
 	hash = hash_text(hash_text(hash, object->node.zone), object->node.region);
-	for (size_t i = 0; i < object->data_count; i++) {
-		hash = hash_text(hash, object->data[i].key);
-		hash = hash_number(hash, object->data[i].len);
-		hash = hash64(hash, object->data[i].value, object->data[i].len);
-	}
+	hash = hash_strings(hash, object->data, object->data_count);
+	hash = hash_strings(hash, object->labels, object->label_count);
 	return hash != 0 ? hash : 1;
 }

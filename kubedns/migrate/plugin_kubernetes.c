@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kubedns/migrate/plugins.h"
+#include "lib/xalloc.h"
 
 static const struct plugin_option options[] = {
 	{ "endpoint", VERDICT_CHANGES, "--kube-master-url=URL; in a pod neither is needed" },
@@ -9,8 +10,9 @@ static const struct plugin_option options[] = {
 	    "--kubecfg-file=FILE, mounted into the container kubedns" },
 	{ "tls", VERDICT_CHANGES, "in a kubeconfig: --kubecfg-file=FILE" },
 	{ "labels", VERDICT_NONE,
-	    "every Service of the cluster is answered; --namespaces limits by namespace" },
-	{ "namespace_labels", VERDICT_NONE, "--namespaces=NAME,... names them" },
+	    "every Service of the cluster is answered; --namespaces and --namespace-labels limit "
+	    "by "
+	    "namespace" },
 	{ "noendpoints", VERDICT_NONE,
 	    "--endpointslice-selector=service.kubernetes.io/headless keeps the headless ones only, "
 	    "which saves as much memory" },
@@ -26,21 +28,44 @@ static const struct plugin_option options[] = {
 	{ "transfer", VERDICT_NONE, "no zone transfers; kubedns --print-zone prints the zone" },
 };
 
+/* The line's words from the second on, with `between` between them; caller frees. */
+static char *
+join_words(const struct corefile_line *line, const char *between)
+{
+	char *text = xstrdup("");
+	for (size_t i = 1; i < line->count; i++) {
+		char *more = xasprintf("%s%s%s", text, i > 1 ? between : "", line->words[i]);
+		free(text);
+		text = more;
+	}
+	return text;
+}
+
+/* Zones of the cluster's domain; others need no flag. */
 static void
 read_fallthrough(struct scope *scope, const struct corefile_line *line)
 {
-	bool own = line->count == 1;
-	for (size_t i = 1; i < line->count; i++)
-		own = own || strstr(line->words[i], "arpa") == NULL;
-	if (own)
-		report_line(scope->report, line, VERDICT_CHANGES,
-		    "reverse names that are not the cluster's are always forwarded; a name of the "
-		    "cluster's domain that does not exist does not exist: other servers' names "
-		    "below "
-		    "it have to move to another domain");
-	else
-		report_line(scope->report, line, VERDICT_CARRIED,
-		    "reverse names that are not the cluster's are always forwarded");
+	char *zones = xstrdup("");
+	bool all = line->count == 1;
+	for (size_t i = 1; i < line->count; i++) {
+		char *zone = plugins_zone(line->words[i]);
+		all = all || (zone != NULL && strcmp(zone, ".") == 0);
+		if (zone != NULL && plugins_in_cluster(scope->report, zone)) {
+			char *more = xasprintf("%s%s%s", zones, *zones ? "," : "", zone);
+			free(zones);
+			zones = more;
+		}
+		free(zone);
+	}
+	if (all)
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--fallthrough");
+	else if (*zones)
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--fallthrough=%s", zones);
+	report_line(scope->report, line, VERDICT_CARRIED, "%s",
+	    all || *zones ? "--fallthrough; reverse names that are not the cluster's are forwarded "
+			    "without being told"
+			  : "names there that are not the cluster's are always forwarded");
+	free(zones);
 }
 
 static void
@@ -100,6 +125,11 @@ read_option(struct scope *scope, const struct corefile_line *line)
 		read_namespaces(scope, line);
 	} else if (strcmp(name, "fallthrough") == 0) {
 		read_fallthrough(scope, line);
+	} else if (strcmp(name, "namespace_labels") == 0) {
+		char *selector = join_words(line, " ");
+		report_flag(r, PROGRAM_KUBEDNS, "--namespace-labels=%s", selector);
+		report_line(r, line, VERDICT_CARRIED, "--namespace-labels");
+		free(selector);
 	} else if (strcmp(name, "endpoint_pod_names") == 0) {
 		report_flag(r, PROGRAM_KUBEDNS, "--endpoint-pod-names");
 		report_line(r, line, VERDICT_CARRIED, "--endpoint-pod-names");

@@ -97,6 +97,8 @@ stats_query(struct stats *stats, enum stats_proto proto, enum stats_family famil
 	stats_add(&stats->requests[proto][family][type], 1);
 	stats_add(&stats->systems[info->system], 1);
 	size_add(&stats->request_sizes[proto], query_len);
+	if (info->fell_through)
+		stats_add(&stats->fallthrough, 1);
 }
 
 /* Each reply is counted under at most one cause; truncation takes precedence over the rcode. */
@@ -334,6 +336,9 @@ forward_families(const struct stats *stats, struct metrics *m)
 	struct histogram h;
 	one(m, "kubedns_forward_queries_total", METRIC_COUNTER, "Queries handed to other servers.",
 	    stats->forward_queries);
+	one(m, "kubedns_fallthrough_total", METRIC_COUNTER,
+	    "Queries handed to other servers because our zones do not have the name.",
+	    stats->fallthrough);
 	one(m, "kubedns_forward_in_flight", METRIC_GAUGE, "Queries that wait for another server.",
 	    stats->forward_in_flight);
 	one(m, "kubedns_forward_retries_total", METRIC_COUNTER,

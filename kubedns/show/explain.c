@@ -175,6 +175,9 @@ say_missing(const struct explanation *e)
 			fprintf(e->out, "There is no %s \"%s\"", levels[depth < 3 ? depth : 3],
 			    label_text(label, text));
 			say_where(e, depth);
+			if (depth == 1 && store_leaves_namespace_out(e->config->store, text))
+				fprintf(e->out, "It is in the cluster, but its labels are not "
+						"those of --namespace-labels.\n");
 			say_nearest(e, node, label);
 			return;
 		}
@@ -343,6 +346,9 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 		resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING) {
 		say_missing(e);
+		if (answer_falls_through(e->config->answers, &e->name))
+			fprintf(e->out, "So it is asked of the upstream servers "
+					"(--fallthrough).\n");
 		return;
 	}
 	fprintf(e->out, "%s exists.\n", e->text);

@@ -10,8 +10,8 @@ def _object(kind, api_version, name, namespace, labels, **rest):
     return {"kind": kind, "apiVersion": api_version, "metadata": meta, **rest}
 
 
-def namespace(name):
-    return _object("Namespace", "v1", name, None, None)
+def namespace(name, **labels):
+    return _object("Namespace", "v1", name, None, labels)
 
 
 def service(name, ip, ns="default", ports=(("http", 80),), **spec):

@@ -157,6 +157,22 @@ def test_namespaces_forbidden_is_ready_and_they_are_inferred(start, api):
     assert "namespaces" in kubedns.log()
 
 
+def test_namespaces_forbidden_is_not_ready_where_their_labels_are_needed(start, api):
+    """Without labels no namespace is chosen: that must not be taken for a cluster without names."""
+    api.start()
+    api.forbid("namespaces")
+    kubedns = start("--namespace-labels=kubernetes.io/metadata.name!=other", hurry=5)
+    reasons = kubedns.wait(lambda: "--namespace-labels needs them" in (r := kubedns.http("/readiness"))[1] and r[0] == 503 and r[1])
+    assert kubedns.ask(WEB) == "SERVFAIL", reasons
+    api.allow("namespaces")
+    kubedns.wait(kubedns.ready, 30)
+    assert kubedns.ask(WEB) == {"10.200.0.1"}
+    api.put(namespace("default", **{"kubernetes.io/metadata.name": "other"}))
+    ask_until(kubedns.port, WEB, "A", NXDOMAIN)
+    api.put(namespace("default"))
+    ask_until(kubedns.port, WEB, "A", {"10.200.0.1"})
+
+
 def test_each_forbidden_resource_leaves_requests_bounded(start, api):
     api.start()
     for resource in ("services", "endpointslices", "namespaces", "endpoints"):

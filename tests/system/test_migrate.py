@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -73,7 +74,7 @@ def test_each_line_has_its_verdict(name):
     data, flags, _ = printed(out)
     assert data == {k: json.loads(said[k]) for k in ("stubDomains", "upstreamNameservers") if k in said}
     for program in flags:
-        assert sorted(flags[program]) == sorted(said.get(program, "").split()), program
+        assert sorted(flags[program]) == sorted(shlex.split(said.get(program, ""))), program
     if "domain" in said:
         assert f"clusterDomain: {said['domain']}," in out
     assert ("Topology: classic only" in out) == ("classic" in said)

@@ -1,8 +1,11 @@
-"""--namespaces with a name that does not exist: said at once, and what was probably meant."""
+"""--namespaces with a name that does not exist: said at once, and what was probably meant. --namespace-labels: names that come and go."""
 
 import subprocess
 
+import dns.rdatatype
+import dns.rrset
 import pytest
+from dnsnet import Upstream, answered
 from kubedns_process import PROGRAM
 from objects import namespace, service
 from world import Z, start, write
@@ -38,3 +41,63 @@ def test_namespaces_that_exist_say_nothing(tmp_path):
         k.wait_ready()
         assert "--namespaces" not in k.log() and k.http("/readiness")[1] == "ok\n"
         assert k.metric("kubedns_namespaces_missing") == 0
+
+
+@pytest.mark.parametrize("selector, why", [("team in a", "in parentheses"), ("=a", "key is missing"), ("a=b,", "key is missing at the end")])
+def test_what_is_no_selector_is_refused(selector, why):
+    done = subprocess.run([PROGRAM, f"--namespace-labels={selector}", "--objects-dir=/tmp"], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2 and f'--namespace-labels: "{selector}"' in done.stderr and why in done.stderr, done.stderr
+
+
+def test_names_come_and_go_with_the_labels_of_their_namespace(tmp_path):
+    """All that a name has: its address, its PTR, its pods' names; and --explain says why there is nothing."""
+    cart, ptr, pod = f"cart.shop.svc.{Z}", "11.0.96.10.in-addr.arpa", f"10-1-2-3.shop.pod.{Z}"
+
+    def world(**labels):
+        return [namespace("default", dns="yes"), namespace("shop", **labels), service("web", "10.96.0.10"), service("cart", "10.96.0.11", ns="shop")]
+
+    with start(tmp_path, world(), "--namespace-labels=dns in (yes,public),!hidden", "--reverse-cidrs=10.0.0.0/8") as k:
+        k.wait_ready()
+        gone = "NXDOMAIN"
+        assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"}
+        assert [k.ask(cart), k.ask(ptr, "PTR"), k.ask(pod), k.ask(f"shop.svc.{Z}")] == [gone] * 4
+        why = k.http(f"/explain?name={cart}")[1]
+        assert "It is in the cluster, but its labels are not those of --namespace-labels." in why, why
+        for labels, there in [({"dns": "public"}, True), ({"dns": "public", "hidden": ""}, False), ({"dns": "yes"}, True), ({"dns": "no"}, False)]:
+            write(k.objects, world(**labels))
+            k.wait(lambda there=there: k.ask(cart) == ({"10.96.0.11"} if there else gone))
+            assert k.ask(ptr, "PTR") == ({cart + "."} if there else gone)
+            assert k.ask(pod) == ({"10.1.2.3"} if there else gone)
+        assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"}
+
+
+def test_a_fallthrough_zone_that_is_not_ours_is_refused():
+    done = subprocess.run([PROGRAM, "--fallthrough=cluster.locl", "--objects-dir=/tmp"], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2 and '--fallthrough: "cluster.locl": neither in --domain nor a reverse zone' in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("flag, zone, reverse", [("--fallthrough", True, True), (f"--fallthrough=old.{Z}", False, False), ("--fallthrough=in-addr.arpa", False, True)])
+def test_what_is_not_in_our_zones_is_asked_upstream(tmp_path, flag, zone, reverse):
+    """A zone that is shared with another server: its names there, ours here."""
+    def behave(request, _tcp):
+        if str(request.question[0].name).startswith("stolen"):
+            reply = answered(request)
+            reply.answer.append(dns.rrset.from_text(f"web.default.svc.{Z}.", 60, "IN", "A", "192.0.2.66"))
+            return reply
+        pointer = request.question[0].rdtype == dns.rdatatype.PTR
+        return answered(request, "printer.example.com." if pointer else "192.0.2.1")
+
+    with Upstream(behave) as up, start(tmp_path, WORLD, flag, f"--nameservers={up.address}", "--reverse-cidrs=10.0.0.0/8") as k:
+        k.wait_ready()
+        there = {"192.0.2.1"}
+        assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"} and k.ask(f"web.default.svc.{Z}", "AAAA") == frozenset()
+        assert k.ask(f"nothing.default.svc.{Z}") == (there if zone else "NXDOMAIN")
+        asked = len(up.asked)
+        assert k.ask(f"printer.old.{Z}") == ("NXDOMAIN" if "arpa" in flag else there)
+        assert k.ask("9.9.9.10.in-addr.arpa", "PTR") == ({"printer.example.com."} if reverse else "NXDOMAIN")
+        assert len(up.asked) == asked + ("arpa" not in flag) + reverse
+        assert k.metric("kubedns_fallthrough_total") == len(up.asked)
+        if zone:  # what we have is not theirs to say
+            assert k.ask(f"stolen.default.svc.{Z}") == frozenset()
+        why = k.http(f"/explain?name=nothing.default.svc.{Z}")[1]
+        assert ("So it is asked of the upstream servers (--fallthrough)." in why) == zone, why

@@ -268,6 +268,59 @@ host_name_of_many_endpoints_has_all_their_addresses(void **state)
 	assert_int_equal(wire_get16(bed.out + 10), 4010);
 }
 
+static void
+what_our_zones_do_not_have_falls_through(void **state)
+{
+	struct dname zones[2];
+	static const struct {
+		const char *zones, *name, *type, *want;
+	} rows[] = {
+		{ ".", "web.default.svc", "A", "NOERROR A 10.96.0.1" },
+		{ ".", "web.default.svc", "AAAA", "NOERROR SOA of cluster.local." },
+		{ ".", "default.svc", "A", "NOERROR SOA of cluster.local." },
+		{ ".", "nothing.default.svc", "A", "FORWARD" },
+		{ ".", "nothing", "SRV", "FORWARD" },
+		{ ".", "9.0.1.10.in-addr.arpa.", "PTR", "FORWARD" },
+		{ ".", "1.0.96.10.in-addr.arpa.", "PTR", "NOERROR PTR web.default.svc" },
+		{ ".", "x.9.10.in-addr.arpa.", "PTR", "FORWARD" },
+		{ "other.cluster.local.", "www.other", "A", "FORWARD" },
+		{ "other.cluster.local.", "other", "A", "FORWARD" },
+		{ "other.cluster.local.", "www.another", "A", "NXDOMAIN SOA of cluster.local." },
+		{ "other.cluster.local.", "9.0.1.10.in-addr.arpa.", "PTR",
+		    "NXDOMAIN SOA of 10.in-addr.arpa." },
+		{ "in-addr.arpa.", "9.0.1.10.in-addr.arpa.", "PTR", "FORWARD" },
+		{ "in-addr.arpa.", "nothing", "A", "NXDOMAIN SOA of cluster.local." },
+		{ ".", "gone.default.svc", "A", "CHASE other.default.svc.cluster.local." },
+		{ "in-addr.arpa.", "gone.default.svc", "A",
+		    "NXDOMAIN CNAME other.default.svc SOA of cluster.local." },
+	};
+
+	(void)state;
+	bed_forwarding(true);
+	bed_reverse_zone("10.0.0.0/8");
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "");
+	bed_service("gone", SERVICE_EXTERNALNAME, "other.default.svc.cluster.local.", "");
+	bed_publish();
+	bed.config.fallthrough = zones;
+	bed.config.fallthrough_count = 1;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		dname_from_text(&zones[0], rows[i].zones);
+		bed_expect(rows[i].name, rows[i].type, rows[i].want);
+		assert_int_equal(bed.info.fell_through, strcmp(rows[i].want, "FORWARD") == 0);
+	}
+	dname_from_text(&zones[0], "in-addr.arpa.");
+	dname_from_text(&zones[1], "cluster.local.");
+	bed.config.fallthrough_count = 2;
+	bed_expect("nothing", "A", "FORWARD");
+	bed_forwarding(false); /* nobody to ask: then it does not exist */
+	bed_publish();
+	bed_expect("nothing", "A", "NXDOMAIN SOA of cluster.local.");
+	bed.config.fallthrough_count = 0;
+	bed_forwarding(true);
+	bed_publish();
+	bed_expect("nothing", "A", "NXDOMAIN SOA of cluster.local.");
+}
+
 int
 main(void)
 {
@@ -285,6 +338,7 @@ main(void)
 		ROW(cluster_ip_that_is_an_endpoint_too_is_the_services),
 		ROW(address_of_many_endpoints_has_a_ptr_of_each),
 		ROW(host_name_of_many_endpoints_has_all_their_addresses),
+		ROW(what_our_zones_do_not_have_falls_through),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,103 @@
+/*
+ * --namespace-labels: Services of namespaces that the selector does not choose are kept, but are not
+ * in the tree. The tree holds a Service's records, not what they were made of: with a selector that
+ * is kept here as well, so that a namespace's names come and go with its labels, without a question
+ * to the API server.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/label_selector.h"
+#include "kubedns/cluster/store_internal.h"
+#include "lib/xalloc.h"
+
+struct kept_service {
+	uint32_t hash; /* the Service's */
+	struct service *service;
+	struct object_service from; /* all that it points at is in `bytes` */
+	_Alignas(struct object_port) char bytes[];
+};
+
+static bool
+same_service(const void *entry, const void *key)
+{
+	return ((const struct kept_service *)entry)->service == key;
+}
+
+/* Copies a text to `*to`, which moves behind it. */
+static const char *
+put_text(char **to, const char *text)
+{
+	char *copy = *to;
+
+	*to = stpcpy(copy, text) + 1;
+	return copy;
+}
+
+void
+chosen_forget(struct store *store, const struct service *service)
+{
+	struct kept_service *kept = table_find(&store->kept, service->hash, same_service, service);
+
+	if (kept == NULL)
+		return;
+	table_remove(&store->kept, kept);
+	free(kept);
+}
+
+void
+chosen_keep(struct store *store, struct service *service, const struct object_service *from)
+{
+	size_t ports = from->port_count * sizeof *from->ports,
+	       texts = strlen(from->external_name) + 1;
+
+	chosen_forget(store, service);
+	for (size_t i = 0; i < from->port_count; i++)
+		texts += strlen(from->ports[i].name) + strlen(from->ports[i].protocol) + 2;
+	struct kept_service *kept = xmalloc(sizeof *kept + ports + texts);
+	kept->hash = service->hash;
+	kept->service = service;
+	kept->from = *from;
+	kept->from.ports = (void *)kept->bytes;
+	char *text = kept->bytes + ports;
+	kept->from.external_name = put_text(&text, from->external_name);
+	for (size_t i = 0; i < from->port_count; i++)
+		kept->from.ports[i] =
+		    (struct object_port){ .name = put_text(&text, from->ports[i].name),
+			    .protocol = put_text(&text, from->ports[i].protocol),
+			    .port = from->ports[i].port };
+	table_add(&store->kept, kept);
+}
+
+void
+chosen_set(struct store *store, struct namespace *namespace, bool chosen)
+{
+	struct kept_service *kept;
+	size_t place = 0;
+
+	if (namespace->chosen == chosen)
+		return;
+	namespace->chosen = chosen;
+	/* The namespace first: nothing is below a name that is not there. */
+	if (chosen)
+		namespace_show(store, namespace);
+	while ((kept = table_next(&store->kept, &place)) != NULL) {
+		if (kept->service->namespace != namespace)
+			continue;
+		if (chosen)
+			service_enter_tree(store, kept->service, &kept->from);
+		else
+			service_leave_tree(store, kept->service);
+	}
+	namespace_show(store, namespace);
+}
+
+void
+chosen_by_labels(struct store *store, struct namespace *namespace, const struct object *object)
+{
+	const struct label_selector *selector = store->config.namespace_labels;
+
+	if (selector != NULL)
+		chosen_set(store, namespace,
+		    label_selector_matches(selector, object->labels, object->label_count));
+}
