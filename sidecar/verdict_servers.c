@@ -110,6 +110,10 @@ judge_upstream(struct judgement *j, const struct upstream *upstream)
 
 	if (asked < PAST_MIN || bad * 100 < asked * FAILED_PERCENT)
 		return;
+	/* kubedns: what a probe says of it says more. */
+	for (size_t i = 0; i < view->probe_count; i++)
+		if (server_equal(&view->probes[i].spec.server, &upstream->server))
+			return;
 	for (size_t i = 0; i < view->checks->count; i++)
 		if (check_failing(view->checks->items[i]) &&
 		    server_equal(&view->checks->items[i]->server, &upstream->server))

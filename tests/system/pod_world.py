@@ -17,9 +17,9 @@ def program(name):
 class Pod:
     """kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar beside them."""
 
-    def __init__(self, config, *probes, kubedns=None, interval=1, poll_ms=500, wrap=()):
+    def __init__(self, config, *probes, kubedns=None, interval=1, poll_ms=500, wrap=(), wraps=None):
         """`kubedns`: its arguments in place of the example's manifests; `interval`: of the two probes, in seconds; `wrap`: a command
-        under which the three programs run."""
+        under which the three programs run; `wraps`: one for some of them, by name."""
         self.directory = tempfile.mkdtemp(prefix="pod-")
         os.chmod(self.directory, 0o755)
         self.config = os.path.join(self.directory, "config")
@@ -32,7 +32,7 @@ class Pod:
         self.kubedns_port, self.kubedns_http, self.nanny_http, self.dnsmasq_port = (free_port() for _ in range(4))
         self.processes = {}
         objects = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "example", "objects")
-        self.wrap = list(wrap)
+        self.wraps = {name: [*wrap, *(wraps or {}).get(name, ())] for name in ("kubedns", "nanny", "sidecar")}
         self.start("kubedns", *(kubedns or [f"--objects-dir={objects}"]), f"--dns-port={self.kubedns_port}", "--dns-bind-address=127.0.0.1",
                    f"--healthz-port={self.kubedns_http}", "--healthz-bind-address=127.0.0.1", "--threads=1", "--nameservers=127.0.0.1:9", "--drain=0s")
         self.start("nanny", f"-configDir={self.config}", "-restartDnsmasq=true", f"-runDir={run}", f"-metricsAddr=127.0.0.1:{self.nanny_http}",
@@ -41,7 +41,7 @@ class Pod:
         self.sidecar = Sidecar(
             f"--dnsmasq-port={self.dnsmasq_port}", f"--dnsmasq-poll-interval-ms={poll_ms}", f"--kubedns-url=http://127.0.0.1:{self.kubedns_http}",
             f"--nanny-url=http://127.0.0.1:{self.nanny_http}", f"--probe=kubedns,127.0.0.1:{self.kubedns_port},{NAME},{interval},SRV",
-            f"--probe=dnsmasq,127.0.0.1:{self.dnsmasq_port},{NAME},{interval},A", *probes, peers=True, wrap=self.wrap)
+            f"--probe=dnsmasq,127.0.0.1:{self.dnsmasq_port},{NAME},{interval},A", *probes, peers=True, wrap=self.wraps["sidecar"])
 
     def write(self, key, value):
         """As the kubelet does, or as near as makes no difference: never half a file."""
@@ -51,11 +51,15 @@ class Pod:
 
     def start(self, name, *args):
         log = open(os.path.join(self.directory, f"{name}.log"), "wb")
-        self.processes[name] = subprocess.Popen([*self.wrap, program(name), *args], stdout=log, stderr=log)
+        self.processes[name] = subprocess.Popen([*self.wraps[name], program(name), *args], stdout=log, stderr=log)
         log.close()
 
     def kill(self, name, how=signal.SIGKILL):
         self.processes[name].send_signal(how)
+
+    def ports(self):
+        """Of each container's HTTP."""
+        return {"kubedns": self.kubedns_http, "dnsmasq": self.nanny_http, "sidecar": self.sidecar.port}
 
     def sentence(self):
         return self.sidecar.status()["sentence"]

@@ -1,10 +1,11 @@
 """
 The verdict against the truth: each cause brought about with the real programs, and what the first sentence of the page then says, within
-15 seconds. The intervals are those of the manifests: probes and statistics every 5 s.
+15 seconds, and which alerts fire if it stays so. The intervals are those of the manifests: probes and statistics every 5 s.
 """
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,10 +14,11 @@ import time
 import dns.message
 import dns.rcode
 import pytest
+from alerts import firing
 from api_world import ApiServer
 from objects import namespace, service
 from pod_world import Pod
-from sidecar_world import NAME, FakeDns, good, rcode, silent
+from sidecar_world import BUILD, NAME, FakeDns, good, rcode, silent
 from waiting import free_port, wait_for
 
 # Each cause is named within 15 s of the moment that brings it about.
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.timing
 LIMIT_S = 15
 SILENT = "does not answer"
 WELL = "DNS is well: both probes are answered"
+HOSTILE = os.path.join(BUILD, "tests", "bench", "hostile")
 
 
 def servers(*upstreams, **stubs):
@@ -60,8 +63,9 @@ def well(pod):
     wait_for(lambda: all(v > 0 for k, v in pod.sidecar.metrics().items() if k[0] == "dns_check_results_total" and ("result", "answered") in k[1]), 30)
 
 
-def says(pod, sentence, cause=None, not_before=(), within=LIMIT_S):
-    """The first sentence that names trouble is this one, in time; none of `not_before` comes first. With it the metric of its alert."""
+def says(pod, sentence, cause=None, not_before=(), within=LIMIT_S, alerts=None, also=()):
+    """The first sentence that names trouble is this one, in time; none of `not_before` comes first. With it the metric of its alert, and these
+    alerts if it stays so: no other but `also`, which depend on what dnsmasq's cache still holds."""
     begun, seen = time.monotonic(), []
 
     def said():
@@ -78,7 +82,15 @@ def says(pod, sentence, cause=None, not_before=(), within=LIMIT_S):
         assert pod.sidecar.value("dns_verdict_cause", cause=cause) == 1
     finding = pod.sidecar.status()["findings"][0]
     assert finding["meaning"] and finding["todo"]
+    if alerts is not None:
+        fires(pod, alerts, also)
     return seen
+
+
+def fires(pod, alerts, also=()):
+    fired = firing(pod.ports())
+    print("   ".join(f"{alert} after {minute} min" for alert, minute in sorted(fired.items(), key=lambda a: a[1])) or "no alert")
+    assert set(alerts) <= set(fired) <= {*alerts, *also}, fired
 
 
 @pytest.mark.parametrize("how, words", [(None, "refuses connections"), (silent, SILENT), (rcode(dns.rcode.SERVFAIL), "answers with SERVFAIL")],
@@ -90,7 +102,7 @@ def test_the_only_upstream_does_not_answer(make_pod, upstream, how, words):
         upstream.udp = how
     else:
         upstream.stop()
-    seen = says(pod, f"Cluster names are answered, but no upstream server answers: the only one {upstream.server} {words}", "server")
+    seen = says(pod, f"Cluster names are answered, but no upstream server answers: the only one {upstream.server} {words}", "server", alerts=["DNSUpstreamFailing"])
     assert not any("dnsmasq" in s or "kubedns" in s for s in seen), seen
     assert pod.sidecar.value("dns_check_success", check="upstream", server=upstream.server) == 0
     assert pod.sidecar.value("dns_check_success", check="cluster", server=f"127.0.0.1:{pod.dnsmasq_port}") == 1
@@ -103,13 +115,13 @@ def test_the_only_upstream_does_not_answer(make_pod, upstream, how, words):
 def test_one_of_two_upstreams_is_dead(make_pod, upstream):
     dead = f"127.0.0.1:{free_port()}"
     pod = make_pod(servers(upstream.server, dead))
-    says(pod, f"DNS answers, but upstream server {dead}, one of 2, refuses connections", "server", within=LIMIT_S + 5)
+    says(pod, f"DNS answers, but upstream server {dead}, one of 2, refuses connections", "server", within=LIMIT_S + 5, alerts=["DNSUpstreamFailing"])
 
 
 def test_a_stub_server_is_dead(make_pod, upstream):
     dead = f"127.0.0.1:{free_port()}"
     pod = make_pod(servers(upstream.server, acme=dead))
-    says(pod, f"DNS answers, but stub server {dead} of acme.test refuses connections", "server", within=LIMIT_S + 5)
+    says(pod, f"DNS answers, but stub server {dead} of acme.test refuses connections", "server", within=LIMIT_S + 5, alerts=["DNSUpstreamFailing"])
 
 
 def test_the_servers_are_hidden_from_strangers(make_pod, upstream):
@@ -131,7 +143,8 @@ def test_kubedns_is_killed(make_pod, upstream):
     pod.kill("kubedns")
     blamed = ("dnsmasq does not", "dnsmasq is not", "dnsmasq answers", "but dnsmasq")
     says(pod, "kubedns is not running", "kubedns", blamed)
-    says(pod, "DNS is down: kubedns is not running, for ", "kubedns", blamed)  # asked past dnsmasq's cache
+    says(pod, "DNS is down: kubedns is not running, for ", "kubedns", blamed,  # asked past dnsmasq's cache
+         alerts=["DNSProcessDown", "DNSProbeFailing", "DNSTargetDown"], also=["DNSDown"])
     assert pod.sidecar.value("dns_check_success", check="cluster", server=f"127.0.0.1:{pod.dnsmasq_port}") == 0
 
 
@@ -139,7 +152,8 @@ def test_kubedns_is_stopped(make_pod, upstream):
     pod = make_pod(servers(upstream.server))
     well(pod)
     pod.kill("kubedns", signal.SIGSTOP)
-    says(pod, "kubedns does not answer", "kubedns", ("dnsmasq does not", "but dnsmasq"))
+    says(pod, "kubedns does not answer", "kubedns", ("dnsmasq does not", "but dnsmasq"),
+         alerts=["DNSProcessDown", "DNSProbeFailing", "DNSTargetDown"], also=["DNSDown"])
     pod.kill("kubedns", signal.SIGCONT)
     wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
 
@@ -150,7 +164,7 @@ def test_dnsmasq_is_stopped(make_pod, upstream):
     child = int(subprocess.run(["pgrep", "-P", str(pod.processes["nanny"].pid), "dnsmasq"], capture_output=True, text=True, check=True).stdout)
     os.kill(child, signal.SIGSTOP)
     try:
-        says(pod, "DNS is down: dnsmasq does not answer", "dnsmasq", ("kubedns", "upstream"))
+        says(pod, "DNS is down: dnsmasq does not answer", "dnsmasq", ("kubedns", "upstream"), alerts=["DNSProcessDown", "DNSProbeFailing"])
     finally:
         os.kill(child, signal.SIGCONT)
 
@@ -159,14 +173,15 @@ def test_the_nanny_and_dnsmasq_are_killed(make_pod, upstream):
     pod = make_pod(servers(upstream.server))
     well(pod)
     pod.kill("nanny")
-    says(pod, "DNS is down: dnsmasq is not running", "dnsmasq", ("kubedns", "upstream"))
+    says(pod, "DNS is down: dnsmasq is not running", "dnsmasq", ("kubedns", "upstream"),
+         alerts=["DNSProcessDown", "DNSProbeFailing", "DNSTargetDown"])
 
 
 def test_the_configmap_is_refused_and_mended(make_pod, upstream):
     pod = make_pod(servers(upstream.server))
     well(pod)
     pod.write("stubDomains", '{"acme.test": ["not an address!"]}')
-    says(pod, "DNS answers, but the ConfigMap's stubDomains was refused", "configuration")
+    says(pod, "DNS answers, but the ConfigMap's stubDomains was refused", "configuration", alerts=["DNSConfigRefused", "DNSCauseFound"])
     pod.write("stubDomains", "{}")
     wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
     pod.write("stubDomains", json.dumps({"acme.test": [upstream.server]}))
@@ -203,6 +218,7 @@ def test_after_a_rollback_nobody_is_blamed(make_pod, upstream):
         while time.monotonic() < end:
             assert pod.sentence().startswith(WELL), pod.sidecar.status()["findings"]
             time.sleep(0.2)
+        fires(pod, [])
 
 
 def ask(port, name):
@@ -222,7 +238,7 @@ def test_a_flood_that_kubedns_does_not_keep_up_with(make_pod, upstream):
         for _ in range(20000):
             s.sendto(query, ("127.0.0.1", pod.kubedns_port))
     pod.kill("kubedns", signal.SIGCONT)
-    says(pod, "kubedns did not keep up", "load")
+    says(pod, "kubedns did not keep up", "load", alerts=["DNSCauseFound"])
 
 
 @pytest.fixture
@@ -237,7 +253,7 @@ def test_the_api_server_is_away(make_pod, upstream, api, tmp_path):
     pod = make_pod(servers(upstream.server), kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}"])
     well(pod)
     api.stop()
-    says(pod, "DNS answers, but kubedns does not reach the API server", "api")
+    says(pod, "DNS answers, but kubedns does not reach the API server", "api", alerts=["DNSCauseFound", "DNSDataStale"])
     api.start()
     wait_for(lambda: pod.sentence().startswith(WELL), 30)
 
@@ -246,7 +262,7 @@ def test_the_first_sync_waits_for_the_api_server(make_pod, upstream, api, tmp_pa
     api.start()
     api.stop()
     pod = make_pod(servers(upstream.server), kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}"])
-    says(pod, "kubedns is not ready", "sync", ("upstream",))
+    says(pod, "kubedns is not ready", "sync", ("upstream",), alerts=["DNSNotSynced", "DNSDown", "DNSProbeFailing", "DNSErrorRateHigh"])
 
 
 @pytest.mark.parametrize("status, words", [(401, "the API server refuses kubedns's token"), (403, "the API server forbids kubedns to list")])
@@ -254,7 +270,7 @@ def test_the_api_server_refuses(make_pod, upstream, api, tmp_path, status, words
     api.start()
     api.fault(status=status)
     pod = make_pod(servers(upstream.server), kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}"])
-    says(pod, words, "sync", ("upstream",))
+    says(pod, words, "sync", ("upstream",), alerts=["DNSNotSynced", "DNSDown", "DNSProbeFailing", "DNSErrorRateHigh"])
 
 
 def test_memory_near_its_limit(make_pod, upstream, tmp_path):
@@ -272,4 +288,40 @@ def test_memory_near_its_limit(make_pod, upstream, tmp_path):
     pod = make_pod(servers(upstream.server), wrap=["unshare", "-m", "sh", "-c", f'{mounts} && exec "$0" "$@"'])
     well(pod)  # 100,000 of 900,000 are page cache, which the kernel takes back first
     (tmp_path / "used").write_text("960000\n")
-    says(pod, "DNS answers, but container kubedns is near its memory limit", "memory")
+    says(pod, "DNS answers, but container kubedns is near its memory limit", "memory", alerts=["DNSMemoryNearLimit"])
+
+
+def test_a_client_that_is_held_back(make_pod, upstream, tmp_path):
+    """kubedns gets a sixtieth of one CPU and one client wants all of it; the others are answered, so DNS is well, and the page says who pays."""
+    if not os.path.exists(HOSTILE):
+        pytest.skip(f"needs {HOSTILE}: make bench-tools")
+    cpu = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    pod = make_pod(servers(upstream.server), wraps={"kubedns": [*cpu, "nice", "-n", "19"]})
+    well(pod)
+    (tmp_path / "queries").write_text("".join(dns.message.make_query(NAME, "A", id=i).to_wire().hex() + "\n" for i in range(64)))
+    subprocess.run([*cpu, HOSTILE, "udp", "127.0.0.2", str(pod.kubedns_port), tmp_path / "queries", "3", "0"], check=True, stdout=subprocess.DEVNULL, timeout=30)
+    finding = wait_for(lambda: next((f for f in pod.sidecar.status()["findings"] if "held back" in f["what"]), None), LIMIT_S)
+    assert re.match(r"kubedns held back [\d,]+ packets of the heaviest clients in the last 10 minutes", finding["what"]) and finding["level"] == "note"
+    assert pod.sidecar.value("dns_verdict_cause", cause="load") == 1
+    fires(pod, ["DNSCauseFound"])
+
+
+@pytest.fixture(scope="module")
+def clock_set(tmp_path_factory):
+    """The environment of a process that sees its wall clock set forward by an hour, 8 s after its start."""
+    library = tmp_path_factory.mktemp("clock") / "clock_set.so"
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clock_set.c")
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-Wall", "-shared", "-fPIC", "-o", library, source], check=True)
+    return ["env", f"LD_PRELOAD={library}", "CLOCK_SET_AFTER_S=8", "CLOCK_SET_BY_S=3600"]
+
+
+def test_the_clock_was_set(make_pod, upstream, clock_set):
+    if "asan" in BUILD or "tsan" in BUILD:
+        pytest.skip("a sanitizer's library wants to be the first")
+    pod = make_pod(servers(upstream.server), wraps={"sidecar": clock_set})
+    well(pod)
+    finding = wait_for(lambda: next((f for f in pod.sidecar.status()["findings"] if "clock" in f["what"]), None), LIMIT_S)
+    assert finding["what"] == "The node's clock was set forward by 60 minutes" and finding["level"] == "note"
+    assert pod.sentence().startswith(WELL) and pod.sidecar.value("dns_verdict_cause", cause="clock") == 1
+    wait_for(lambda: any("The node's clock was set" in event["what"] for event in pod.sidecar.status()["events"]), 5)
+    fires(pod, ["DNSCauseFound"])

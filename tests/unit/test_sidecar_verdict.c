@@ -332,6 +332,20 @@ newest(const struct journal *journal, size_t i)
 }
 
 static void
+kubedns_is_no_upstream_though_dnsmasq_counts_it_as_one(void **state)
+{
+	(void)state;
+	result(DNSMASQ, CAUSE_NOT_READY, 1);
+	result(KUBEDNS, CAUSE_NOT_READY, 1);
+	cache.upstream_count = 1;
+	cache.upstreams[0] = (struct upstream){ .server = probes[KUBEDNS].spec.server };
+	buckets_add(&cache.upstreams[0].recent_queries, view.now_ns, 100);
+	buckets_add(&cache.upstreams[0].recent_failed, view.now_ns, 100);
+	verdict_make(&verdict, &view);
+	assert_false(verdict.holds[VERDICT_UPSTREAM]);
+}
+
+static void
 the_journal_tells_what_began_and_what_ended(void **state)
 {
 	static struct journal journal;
@@ -647,6 +661,7 @@ main(void)
 		T(dnsmasq_that_is_silent_is_named_before_the_servers_that_it_asks),
 		T(clients_that_are_held_back_and_a_clock_that_was_set_are_notes),
 		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
+		T(kubedns_is_no_upstream_though_dnsmasq_counts_it_as_one),
 		T(the_journal_tells_what_began_and_what_ended),
 		T(the_journal_is_bounded_and_names_no_address),
 		T(the_journal_goes_on_after_a_restart),

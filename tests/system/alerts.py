@@ -1,0 +1,72 @@
+"""
+Which alerts of conf/prometheus/rules.yaml fire for a pod that stays as it is: its real /metrics, read twice, go on for twenty minutes with the
+slope that was seen between the two, and Prometheus's own engine (promtool) evaluates the rules over them.
+"""
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+import yaml
+
+from sidecar_world import series
+
+RULES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "conf", "prometheus", "rules.yaml"))
+STEP_S, MINUTES = 30, 20
+COUNTER = re.compile(r"(_total|_count|_sum|_bucket)$")
+WALL = re.compile(r"_timestamp_seconds$|^process_start_time_seconds$")
+
+
+def _scrape(port):
+    """The series of one program, and when; nothing of one that does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1) as page:
+            return time.time(), series(page.read().decode())
+    except OSError:
+        return time.time(), {}
+
+
+def _values(name, before, after, seconds):
+    """As promtool writes a series: where it begins and by how much it grows each step."""
+    slope = max(after - before, 0) / seconds * STEP_S
+    if WALL.search(name):
+        # promtool's clock begins at 0, and 0 means never.
+        return f"{1 if after else 0}+{STEP_S if slope else 0}x{MINUTES * 60 // STEP_S}"
+    return f"{after:.9g}+{slope if COUNTER.search(name) else 0:.9g}x{MINUTES * 60 // STEP_S}"
+
+
+def _input(ports, seconds):
+    first = {container: _scrape(port) for container, port in ports.items()}
+    time.sleep(seconds)
+    found = []
+    for container, port in ports.items():
+        then, before = first[container]
+        now, after = _scrape(port)
+        target = {"job": "kube-dns", "namespace": "kube-system", "pod": "a", "container": container}
+        found.append(("up", target, f"{int(bool(after))}x{MINUTES * 60 // STEP_S}"))
+        for (name, labels), value in after.items():
+            if value == value and abs(value) < 1e18:
+                found.append((name, {**dict(labels), **target}, _values(name, before.get((name, labels), value), value, now - then)))
+    return [{"series": name + "{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}", "values": values} for name, labels, values in found]
+
+
+def firing(ports, seconds=6):
+    """{alert: the minute in which it fires first}; `ports`: of each container's HTTP."""
+    tests = [{"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": f"{minute}m", "exp_samples": []} for minute in range(1, MINUTES + 1)]
+    with tempfile.TemporaryDirectory(prefix="alerts-") as directory:
+        path = os.path.join(directory, "test.yaml")
+        with open(path, "w", encoding="utf-8") as out:
+            yaml.safe_dump({"rule_files": [RULES], "evaluation_interval": f"{STEP_S}s", "tests": [{
+                "interval": f"{STEP_S}s", "input_series": _input(ports, seconds), "promql_expr_test": tests}]}, out)  # fmt: skip
+        done = subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, timeout=120, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 or "got:" in said, said
+    first = {}
+    for time_text, got in re.findall(r"time: (\S+),?\s*exp:.*?got:(.*?)(?=expr:|\Z)", said, re.S):
+        minute = int(re.match(r"(\d+)m", time_text)[1])
+        for alert in re.findall(r'alertname="(\w+)"', got):
+            first[alert] = min(minute, first.get(alert, minute))
+    return first
