@@ -122,10 +122,10 @@ unit: $(unit_tests) ## build and run the unit tests
 # The packages of Debian 12, by purpose; `make deps` installs what is missing of the first four.
 PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
-PACKAGES_test := libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot prometheus chromium iproute2 iptables procps strace \
+PACKAGES_test := libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
-PACKAGES_bench := knot nsd dnsperf valgrind linux-perf musl-tools python3
+PACKAGES_bench := knot nsd dnsperf valgrind linux-perf python3
 # An engine that is there, whoever packaged it, is enough.
 PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
 DEPS ?= build run test lint
@@ -217,12 +217,11 @@ bench-scale: ## the 5,000-node cluster: memory, first sync, relists, event to an
 bench-change: ## queries lost over 100 ConfigMap changes, beside kill-and-respawn
 bench-instructions: ## instructions per query against the figures kept in the repository
 bench-hostile: ## what one client loses while another attacks by every known way
-bench-lookup: ## packets, CPU and time of one lookup by four resolver libraries, beside CoreDNS
-bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup:
+bench bench-report bench-scale bench-change bench-instructions bench-hostile:
 	@$(call deps,build run test bench)
 	@$(again) -s all bench-tools
 	@BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(@:bench-%=%) $(BENCH_ARGS)
-.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup
+.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile
 
 # The suite's own documents and what an operator copies and edits go where Debian puts examples: nothing here is read by a program.
 docdir ?= $(datadir)/doc/kubedns

@@ -67,19 +67,26 @@ struct kubedns {
 
 /* --- settings and events --- */
 
+/* What answers need besides names: shown to readers by the next publish. */
+static void
+renew_context(struct kubedns *k)
+{
+	treecache_context(k->cache, settings_context(k->status.settings));
+	k->published_context = false;
+}
+
 static void
 apply_settings(struct kubedns *k)
 {
 	size_t count;
 	const struct server *servers = settings_upstreams(k->status.settings, &count);
 
-	treecache_context(k->cache, settings_context(k->status.settings));
-	k->published_context = false;
+	renew_context(k);
 	if (k->status.workers != NULL)
 		workers_upstreams(k->status.workers, servers, count);
 	confine_check_upstreams(k->status.settings);
 	if (settings_has_federations(k->status.settings) && k->status.watch != NULL)
-		watch_want_federations(k->status.watch);
+		watch_want_nodes(k->status.watch);
 }
 
 /* The event_sink: all objects but the ConfigMap go to the store. */
@@ -196,9 +203,6 @@ watch_options(const struct options *o, struct watch_config *config)
 		.namespaces = (const char *const *)o->wanted_namespaces,
 		.namespace_labels = o->namespace_selector != NULL,
 		.endpointslice_selector = o->endpointslice_selector,
-		.headless_slices = o->node_role && !o->ignore_empty_service &&
-				   !o->reverse_all_endpoints && o->federations.count == 0,
-		.one_of_many = o->node_role,
 		.no_api = *o->objects_dir != '\0' };
 }
 
@@ -211,8 +215,6 @@ start_source(struct kubedns *k)
 	k->status.watch = watch_new(&config, take_event, k);
 	if (k->status.watch == NULL)
 		return EXIT_MISTAKE;
-	if (settings_has_federations(k->status.settings))
-		watch_want_federations(k->status.watch);
 	if (!config.no_api)
 		return 0;
 	k->status.manifests = manifests_new(k->options.objects_dir, take_event, k);
@@ -354,6 +356,8 @@ turn(struct kubedns *k)
 	if ((period || k->fds[FD_CONFIG].revents != 0 || k->fds[FD_RESOLV].revents != 0) &&
 	    settings_poll(s->settings, period))
 		apply_settings(k);
+	if (settings_failing(s->settings, watch_failing_since_ms(s->watch), clock_mono_ms()))
+		renew_context(k);
 	publish(k);
 	if (k->http != NULL)
 		http_run(k->http);

@@ -12,6 +12,10 @@
 #include "lib/resolv.h"
 #include "lib/xalloc.h"
 
+/* The API server may be away so long without an answer's saying so: it is restarted, and the watch goes
+ * on. */
+enum { STALE_MS = 5000 };
+
 enum key { KEY_UPSTREAMS, KEY_FEDERATIONS, KEY_COUNT };
 
 static const char *const key_names[KEY_COUNT + 1] = {
@@ -33,6 +37,7 @@ struct settings {
 	char *loops;   /* why servers are left out, as last logged */
 	char *subject; /* where the keys come from, for messages */
 	time_t changed_s;
+	int64_t stale_since_ms; /* 0: what is known is up to date */
 };
 
 /* Whether kubedns itself answers there; `why` then gets a reason. */
@@ -279,6 +284,16 @@ settings_families(struct settings *s, bool v4, bool v6)
 	return s->filter_a != a || s->filter_aaaa != aaaa;
 }
 
+bool
+settings_failing(struct settings *s, int64_t since_ms, int64_t now_ms)
+{
+	int64_t stale_ms = since_ms != 0 && now_ms - since_ms >= STALE_MS ? since_ms : 0;
+	bool changed = stale_ms != s->stale_since_ms;
+
+	s->stale_since_ms = stale_ms;
+	return changed;
+}
+
 const struct server *
 settings_upstreams(const struct settings *s, size_t *count)
 {
@@ -301,6 +316,7 @@ settings_context(const struct settings *s)
 	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
 	context->filter_a = s->filter_a;
 	context->filter_aaaa = s->filter_aaaa;
+	context->stale_since_ns = s->stale_since_ms * 1000000;
 	strcpy(context->zone, s->zone);
 	strcpy(context->region, s->region);
 	for (size_t i = 0; i < s->federations.count; i++) {

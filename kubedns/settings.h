@@ -46,6 +46,10 @@ bool settings_location(struct settings *settings, const char *zone, const char *
  */
 bool settings_families(struct settings *settings, bool v4, bool v6);
 
+/* Since when the API server has not answered (monotonic; 0: it does). True if answers are to say so
+ * from now on, or no longer: settings_context() has changed. */
+bool settings_failing(struct settings *settings, int64_t since_ms, int64_t now_ms);
+
 /* The upstream servers in force, in the order to ask; CONF_UPSTREAMS_MAX at most. */
 const struct server *settings_upstreams(const struct settings *settings, size_t *count);
 

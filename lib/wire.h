@@ -56,7 +56,15 @@ enum {
 	FLAG_AD = 0x0020,
 	FLAG_CD = 0x0010
 };
-enum { EDE_OTHER = 0, EDE_NOT_READY = 14, EDE_FILTERED = 17 }; /* RFC 8914 */
+enum {
+	EDE_OTHER = 0,
+	EDE_STALE_ANSWER = 3,
+	EDE_NOT_READY = 14,
+	EDE_FILTERED = 17,
+	EDE_STALE_NXDOMAIN = 19,
+	EDE_NOT_AUTHORITATIVE = 20,
+	EDE_NO_REACHABLE_AUTHORITY = 22
+}; /* RFC 8914 */
 
 /* What a query says, read once. */
 struct query {

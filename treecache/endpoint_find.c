@@ -37,6 +37,16 @@ endpoint_name_key(
 	endpoint_key(tree, owner, padded, 1u + *label, key);
 }
 
+void
+owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[4])
+{
+	uint8_t padded[1 + DNAME_LABEL_MAX + LABEL_PAD];
+
+	memcpy(padded, label, 1u + *label);
+	uint32_t hash = label_hash(tree->seed, padded, 1u + *label);
+	memcpy(key, &hash, sizeof hash);
+}
+
 /* --- walks --- */
 
 /* The first endpoint of the slice from `from` on that the walk is for, or slice->published. */
@@ -177,6 +187,28 @@ reverse_next(struct reverse_walk *walk, struct reverse_ref *ref)
 	if (ref->owner == NULL)
 		ref->owner = ref->slice->owner;
 	return true;
+}
+
+void
+owners_find(struct owner_walk *walk, const struct tree *tree, const uint8_t *label)
+{
+	*walk = (struct owner_walk){ .tree = tree, .label = label };
+	owner_label_key(tree, label, walk->key);
+}
+
+const struct owner *
+owners_next(struct owner_walk *walk)
+{
+	const void *value;
+
+	/* Different labels may share a hash. */
+	while ((value = index_next_value(
+		    walk->tree, &walk->tree->labels, walk->key, &walk->next_slot)) != NULL) {
+		const struct owner *owner = slot_owner(value);
+		if (owner != NULL && memcmp(owner->name, walk->label, 1u + *walk->label) == 0)
+			return owner;
+	}
+	return NULL;
 }
 
 bool

@@ -246,18 +246,34 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
 }
 
-void
-treecache_owner_addr(
-    struct treecache *cache, struct owner *owner, const struct addr *addr, bool present)
+/* The owner's own slot, which is in an index under this key, or no longer. */
+static void
+owner_index(struct treecache *cache, struct btree *index, const uint8_t *key, struct owner *owner,
+    bool present)
 {
-	struct btree *reverse = endpoint_index_writers_reverse(cache, addr->family);
-
 	if (owner->slot == 0) {
 		owner->slot = slot_alloc(cache);
 		slot_table_set(cache, &cache->next.slots, owner->slot, (const uint8_t *)owner + 1);
 	}
 	if (present)
-		btree_insert(cache, reverse, addr->bytes, owner->slot);
+		btree_insert(cache, index, key, owner->slot);
 	else
-		btree_remove(cache, reverse, addr->bytes, owner->slot);
+		btree_remove(cache, index, key, owner->slot);
+}
+
+void
+treecache_owner_addr(
+    struct treecache *cache, struct owner *owner, const struct addr *addr, bool present)
+{
+	owner_index(cache, endpoint_index_writers_reverse(cache, addr->family), addr->bytes, owner,
+	    present);
+}
+
+void
+treecache_owner_label(struct treecache *cache, struct owner *owner, bool present)
+{
+	uint8_t key[4];
+
+	owner_label_key(&cache->next, owner->name, key);
+	owner_index(cache, &cache->next.labels, key, owner, present);
 }

@@ -93,7 +93,8 @@ treecache_new(uint64_t seed)
 	tree->seed = seed;
 	tree->root = xcalloc(1, sizeof *tree->root + 8);
 	tree->root->epoch = cache->epoch;
-	tree->endpoints.key_len = tree->reverse4.key_len = tree->pods4.key_len = 4;
+	tree->endpoints.key_len = tree->reverse4.key_len = tree->labels.key_len = 4;
+	tree->pods4.key_len = 4;
 	tree->reverse6.key_len = tree->pods6.key_len = 16;
 	/* Readers get an empty moment from the start, so that tree_current is never NULL. */
 	cache->dirty = true;
@@ -182,6 +183,7 @@ treecache_free(struct treecache *cache)
 	btree_free(&cache->next.endpoints);
 	btree_free(&cache->next.reverse4);
 	btree_free(&cache->next.reverse6);
+	btree_free(&cache->next.labels);
 	btree_free(&cache->next.pods4);
 	btree_free(&cache->next.pods6);
 	slot_table_free(&cache->next.slots);

@@ -13,6 +13,7 @@
  *	 |                        '- slice (slot 9): 10.1.0.6 "db-2"
  *	 |- endpoints            hash(owner, address or host name) -> slot
  *	 |- reverse4, reverse6   address -> slot, in order: "anything below this prefix" is one seek
+ *	 |- labels               hash(an owner's first label) -> slot: who else is called "web"
  *	 |- pods4, pods6         address -> namespace number
  *	 '- slots                slot -> slice, or the owner whose own address it is
  *
@@ -71,7 +72,7 @@ struct endpoint_set;
 /* Whose endpoints these are: a name below the zone. */
 struct owner {
 	uint32_t id;   /* part of the keys of the endpoint index */
-	uint32_t slot; /* stands for the owner's own addresses in the reverse index */
+	uint32_t slot; /* stands for the owner in the indexes of addresses and labels; 0: in none */
 	struct endpoint_set *endpoints; /* the writer's alone */
 	uint8_t len;
 	uint8_t name[]; /* wire, lower case, ends in the root: "web.default.svc." */
@@ -154,7 +155,7 @@ struct slot_table {
 struct tree {
 	uint64_t seed; /* of the hashes: nobody outside can choose names that collide */
 	struct node *root;
-	struct btree endpoints, reverse4, reverse6, pods4, pods6;
+	struct btree endpoints, reverse4, reverse6, labels, pods4, pods6;
 	struct slot_table slots;
 	/* Unix second of the last change that could alter an answer, never backwards. */
 	uint32_t serial;
@@ -290,6 +291,20 @@ struct reverse_ref {
 void reverse_find(struct reverse_walk *walk, const struct tree *tree, const struct addr *addr);
 bool reverse_next(struct reverse_walk *walk, struct reverse_ref *ref);
 
+struct owner_walk {
+	const struct tree *tree;
+	const uint8_t *label;
+	uint64_t next_slot;
+	uint8_t key[4];
+};
+
+/* A walk over the owners whose first label is this one (lower case, length-prefixed; kept, not copied),
+ * in no order. */
+void owners_find(struct owner_walk *walk, const struct tree *tree, const uint8_t *label);
+
+/* The next one; NULL at the end. */
+const struct owner *owners_next(struct owner_walk *walk);
+
 /* The lowest address not below `*addr` that has a PTR, into `*addr`; false if there is none. */
 bool reverse_seek(const struct tree *tree, struct addr *addr);
 
@@ -338,6 +353,9 @@ void treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, 
 /* Puts an address of the owner itself into the reverse index, or takes it out. */
 void treecache_owner_addr(
     struct treecache *cache, struct owner *owner, const struct addr *addr, bool present);
+
+/* Lets readers find the owner by its first label (owners_find), or no longer. */
+void treecache_owner_label(struct treecache *cache, struct owner *owner, bool present);
 
 struct endpoint {
 	struct addr addr;

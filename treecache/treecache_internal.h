@@ -113,6 +113,9 @@ void endpoint_addr_key(const struct tree *tree, const struct owner *owner, const
 void endpoint_name_key(
     const struct tree *tree, const struct owner *owner, const uint8_t *label, uint8_t key[4]);
 
+/* The key of a name's first label in the index of labels. */
+void owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[4]);
+
 /* In the reverse indexes the slots of slices have this bit, and so come behind an owner's own address:
  * who finds a slice first knows that the address is nobody's own. */
 enum { SLOT_OF_SLICE = 1 << 30 };

@@ -184,8 +184,11 @@ answer_found(
 		info->fell_through = falls;
 		return outcome;
 	}
-	if (outcome == ANSWER_FORWARD)
+	if (outcome == ANSWER_FORWARD) {
 		reply.flags |= RCODE_REFUSED;
+		if (!forwarding && info->query.has_edns)
+			reply_reason_kind(&reply, REASON_NO_FORWARDER);
+	}
 	/* Without a forwarder the answer ends with the CNAME. */
 	return finish(
 	    &reply, info, outcome == ANSWER_CHASE && may_forward ? ANSWER_CHASE : ANSWER_REPLY);

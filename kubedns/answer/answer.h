@@ -61,6 +61,8 @@ struct answer_context {
 	bool forwarding; /* names that are not ours are forwarded: RA */
 	/* Addresses of outside names that are denied without asking (answer/filter.h). */
 	bool filter_a, filter_aaaa;
+	/* Since when the source of the objects has not answered, monotonic; 0: it does. */
+	int64_t stale_since_ns;
 	char region[DNAME_LABEL_MAX + 1],
 	    zone[DNAME_LABEL_MAX + 1]; /* this cluster's, from its nodes; "" unknown */
 	size_t federation_count;
@@ -104,6 +106,7 @@ struct answer_request {
 	uint16_t keepalive;
 	bool tcp;          /* the reply may be 65,535 bytes; over UDP, what the query says */
 	uint32_t rotation; /* chooses the first record of a set: a random number */
+	int64_t now_ns;    /* monotonic: how old is what answers? */
 };
 
 /* Answers one message. */

@@ -13,7 +13,8 @@ set_negative(struct reply *reply, enum existence existence, size_t soa_owner)
 {
 	if (existence == NOT_READY) {
 		reply->flags |= RCODE_SERVFAIL;
-		reply->ede = EDE_NOT_READY;
+		if (reply->query->has_edns)
+			reply_reason_kind(reply, REASON_NOT_SYNCED);
 		return;
 	}
 	reply->flags |= FLAG_AA;
@@ -206,15 +207,29 @@ answer_chain_end(struct reply *reply, const struct chain *chain, size_t apex)
 	return ANSWER_CHASE;
 }
 
-static void
-put_resolved_or_soa(
-    struct reply *reply, size_t owner, const struct resolved *resolved, uint16_t qtype, size_t apex)
+/* Not inlined: most queries have an answer, or no OPT. */
+static __attribute__((noinline)) void
+say_why(struct reply *reply, const struct name *name, unsigned below,
+    const struct resolved *resolved, uint16_t qtype)
 {
+	struct reason reason;
+
+	reason_find(&reason, reply->config, reply->tree, name, below, resolved, qtype);
+	reply_reason(reply, &reason);
+}
+
+static inline __attribute__((always_inline)) void
+put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, unsigned below,
+    const struct resolved *resolved, size_t apex)
+{
+	uint16_t qtype = reply->query->qtype;
 	enum existence existence = resolved->kind == RESOLVED_NOTHING            ? NXDOMAIN
 				   : put_resolved(reply, owner, resolved, qtype) ? FOUND
 										 : NODATA;
 
 	set_rcode_and_soa(reply, existence, apex);
+	if (existence != FOUND && reply->query->has_edns)
+		say_why(reply, name, below, resolved, qtype);
 }
 
 /* The name is an alias, whose CNAME the reply ends in. */
@@ -244,7 +259,8 @@ answer_alias(struct reply *reply, struct dname *target, size_t apex)
 			return ANSWER_CHASE;
 		}
 		if (!put_cname(reply, owner, &resolved, target)) {
-			put_resolved_or_soa(reply, owner, &resolved, qtype, apex);
+			put_resolved_or_soa(
+			    reply, owner, &chain.name, (unsigned)below, &resolved, apex);
 			return ANSWER_REPLY;
 		}
 	}
@@ -273,6 +289,6 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 	resolve(config, reply->tree, qname, below, path, &resolved);
 	if (put_cname(reply, DNS_HEADER, &resolved, chase))
 		return answer_alias(reply, chase, apex);
-	put_resolved_or_soa(reply, DNS_HEADER, &resolved, qtype, apex);
+	put_resolved_or_soa(reply, DNS_HEADER, qname, below, &resolved, apex);
 	return ANSWER_REPLY;
 }

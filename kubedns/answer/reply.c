@@ -35,11 +35,12 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 
 	if (size > request->max)
 		size = request->max;
-	memset(reply, 0, sizeof *reply);
+	memset(reply, 0, offsetof(struct reply, reason));
 	reply->w.buf = request->out;
 	reply->config = request->config;
 	reply->tree = request->tree;
 	reply->rotation = request->rotation;
+	reply->now_ns = request->now_ns;
 	reply->query = query;
 	reply->subset = request->config->udp_subset && !request->tcp;
 	reply->ede = -1;
@@ -53,6 +54,63 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 		reply->flags |= FLAG_RA;
 	if (query->has_question && DNS_HEADER + (size_t)query->question_len <= request->query_len)
 		writer_put(&reply->w, request->query + DNS_HEADER, query->question_len);
+}
+
+void
+reply_reason(struct reply *reply, const struct reason *reason)
+{
+	if (reason->kind == REASON_NONE)
+		return;
+	reply->ede = reason_ede(reason->kind);
+	reason_text(reason, reply->reason);
+	reply->ede_text = reply->reason;
+}
+
+void
+reply_reason_kind(struct reply *reply, enum reason_kind kind)
+{
+	const struct reason reason = { .kind = kind, .zone = &reply->config->zone };
+
+	reply_reason(reply, &reason);
+}
+
+/* An extended error; without its text if there is no room for it, not at all if there is none. */
+static void
+put_ede(struct writer *w, int code, const char *text)
+{
+	size_t len = text == NULL ? 0 : strlen(text), room = w->max - w->len;
+
+	if (room < 6)
+		return;
+	if (6 + len > room)
+		len = 0;
+	writer_put16(w, OPTION_EDE);
+	writer_put16(w, (unsigned)(2 + len));
+	writer_put16(w, (unsigned)code);
+	if (len > 0)
+		writer_put(w, text, len);
+}
+
+/* Since when what we answer of ourselves may be out of date; 0: it is not, or is not ours. */
+static int64_t
+stale_since_ns(const struct reply *reply)
+{
+	const struct answer_context *context = reply->tree == NULL ? NULL : reply->tree->context;
+
+	return context == NULL || (reply->flags & FLAG_AA) == 0 ? 0 : context->stale_since_ns;
+}
+
+static void
+put_stale(struct reply *reply, int64_t since_ns)
+{
+	int64_t seconds = (reply->now_ns - since_ns) / 1000000000;
+	const struct reason stale = { .kind = REASON_STALE,
+		.count = seconds < 0 ? 0 : (unsigned)seconds };
+	char text[REASON_TEXT_MAX];
+
+	reason_text(&stale, text);
+	put_ede(&reply->w,
+	    (reply->flags & 15) == RCODE_NXDOMAIN ? EDE_STALE_NXDOMAIN : EDE_STALE_ANSWER, text);
 }
 
 /* What an OPT carries besides its fixed part; not what most queries ask for. */
@@ -73,16 +131,8 @@ put_options(struct reply *reply)
 		writer_put16(w, 2);
 		writer_put16(w, reply->keepalive);
 	}
-	if (reply->ede >= 0) {
-		size_t len = reply->ede_text == NULL ? 0 : strlen(reply->ede_text);
-		if (6 + len > w->max - w->len)
-			len = 0;
-		writer_put16(w, OPTION_EDE);
-		writer_put16(w, (unsigned)(2 + len));
-		writer_put16(w, (unsigned)reply->ede);
-		if (len > 0)
-			writer_put(w, reply->ede_text, len);
-	}
+	if (reply->ede >= 0)
+		put_ede(w, reply->ede, reply->ede_text);
 }
 
 static void
@@ -104,6 +154,9 @@ put_opt(struct reply *reply)
 	wire_put16(p + 7, query->edns_do ? 0x8000 : 0);
 	if (query->wants_nsid || reply->has_keepalive || reply->ede >= 0)
 		put_options(reply);
+	int64_t since_ns = stale_since_ns(reply);
+	if (since_ns != 0)
+		put_stale(reply, since_ns);
 	wire_put16(p + 9, (unsigned)(w->buf + w->len - p - OPT_FIXED));
 	reply->counts[SECTION_ADDITIONAL]++;
 }

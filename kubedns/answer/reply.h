@@ -5,7 +5,7 @@
 #ifndef KUBEDNS_ANSWER_REPLY_H
 #define KUBEDNS_ANSWER_REPLY_H
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/reason.h"
 
 enum section { SECTION_ANSWER, SECTION_AUTHORITY, SECTION_ADDITIONAL, SECTION_COUNT };
 
@@ -53,12 +53,21 @@ struct reply {
 	/* GLUE_MAX of them, about as many names as lie within a compression pointer's reach; NULL:
 	 * no additional section is wanted. */
 	struct glue *glue;
-	struct record_table *table; /* NULL: no record comes twice */
+	struct record_table *table;   /* NULL: no record comes twice */
+	int64_t now_ns;               /* the request's */
+	char reason[REASON_TEXT_MAX]; /* what `ede_text` may point to; not cleared at the begin */
 };
 
 /* Begins a reply to `query`, which was read from the request's message. `forwarding`: RA. */
 void reply_begin(struct reply *reply, const struct answer_request *request,
     const struct query *query, bool forwarding);
+
+/* Gives the reply an extended error that says this; REASON_NONE: it says nothing. For queries with an
+ * OPT. */
+void reply_reason(struct reply *reply, const struct reason *reason);
+
+/* The same for a kind that needs no more than the reply has. */
+void reply_reason_kind(struct reply *reply, enum reason_kind kind);
 
 /* Completes it: OPT if the query had one, counts and flags. Returns the length. */
 size_t reply_end(struct reply *reply);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "kubedns/answer/reply.h"
-#include "lib/reply_walk.h"
 
 /* The reply when there is none to pass on. */
 static size_t
@@ -18,6 +17,8 @@ give_up(struct reply *reply, const struct upstream_reply *upstream, struct answe
 	if (refused) {
 		reply->ede = EDE_OTHER;
 		reply->ede_text = upstream->refused_by;
+	} else if (reply->query->has_edns) {
+		reply_reason_kind(reply, REASON_UPSTREAM_FAILED);
 	}
 	return info->len = reply_end(reply);
 }
@@ -74,34 +75,37 @@ is_ours(const struct reply *reply, const struct record *record)
 static bool
 append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 {
-	struct reply_walk walk;
-	const struct record *record = &walk.record;
+	size_t at = reply->w.len, counts[SECTION_COUNT];
 	bool ours = false;
-	int more;
+	struct record record;
 
-	if (!reply_walk_begin(&walk, upstream, len))
-		return false;
-	while ((more = reply_walk_next(&walk)) > 0) {
-		if (record->type == TYPE_OPT) {
-			if (walk.section != WALK_ADDITIONAL || record->owner.len != 1)
+	for (unsigned s = 0; s < SECTION_COUNT; s++)
+		counts[s] = wire_get16(upstream + 6 + 2 * s);
+	for (unsigned s = 0; s < SECTION_COUNT; s++) {
+		for (size_t i = 0; i < counts[s]; i++) {
+			if (wire_read_record(upstream, len, &at, &record) < 0)
 				return false;
-			reply->extended_rcode = record->ttl_s >> 24;
-			return true;
+			if (record.type == TYPE_OPT) {
+				if (s != SECTION_ADDITIONAL || record.owner.len != 1)
+					return false;
+				reply->extended_rcode = record.ttl_s >> 24;
+				return true;
+			}
+			ours = ours || is_ours(reply, &record);
+			if (ours) /* only the OPT is looked for */
+				continue;
+			if (record.end > reply->w.max) {
+				if (s != SECTION_ADDITIONAL) /* RFC 2181 section 9 */
+					reply->truncated = true;
+				return true;
+			}
+			memcpy(reply->w.buf + record.offset, upstream + record.offset,
+			    record.end - record.offset);
+			reply->w.len = record.end;
+			reply->counts[s]++;
 		}
-		ours = ours || is_ours(reply, record);
-		if (ours) /* only the OPT is looked for */
-			continue;
-		if (record->end > reply->w.max) {
-			if (walk.section != WALK_ADDITIONAL) /* RFC 2181 section 9 */
-				reply->truncated = true;
-			return true;
-		}
-		memcpy(reply->w.buf + record->offset, upstream + record->offset,
-		    record->end - record->offset);
-		reply->w.len = record->end;
-		reply->counts[walk.section]++;
 	}
-	return more == 0;
+	return true;
 }
 
 size_t
@@ -137,11 +141,10 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 /* Copies one record of upstream's answer section, its names written out.
  * False: it does not fit, or is malformed. */
 static bool
-append_answer(struct reply *reply, const struct reply_walk *walk)
+append_answer(struct reply *reply, const uint8_t *upstream, size_t len, const struct record *record)
 {
-	const struct record *record = &walk->record;
 	struct writer *w = &reply->w;
-	size_t start = w->len;
+	size_t start = w->len, at = (size_t)(record->rdata - upstream);
 	struct dname target;
 
 	writer_put(w, record->owner.wire, record->owner.len);
@@ -149,7 +152,7 @@ append_answer(struct reply *reply, const struct reply_walk *walk)
 	writer_put16(w, record->class);
 	writer_put32(w, record->ttl_s);
 	if (record->type == TYPE_CNAME) { /* the one type here whose RDATA may be compressed */
-		if (reply_walk_target(walk, 0, &target) < 0)
+		if (wire_read_name(upstream, len, &at, &target) < 0)
 			return false;
 		writer_put16(w, target.len);
 		writer_put(w, target.wire, target.len);
@@ -171,19 +174,21 @@ append_answer(struct reply *reply, const struct reply_walk *walk)
 static bool
 append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 {
-	struct reply_walk walk;
-	const struct record *record = &walk.record;
+	size_t at = DNS_HEADER;
+	struct dname name;
+	struct record record;
 
-	if (!reply_walk_begin(&walk, upstream, len))
+	if (wire_read_name(upstream, len, &at, &name) < 0)
 		return false;
-	while (walk.left[WALK_ANSWER] > 0) {
-		if (reply_walk_next(&walk) < 0)
+	at += 4;
+	for (unsigned i = wire_get16(upstream + 6); i > 0; i--) {
+		if (wire_read_record(upstream, len, &at, &record) < 0)
 			return false;
-		if (record->type != TYPE_CNAME && record->type != reply->query->qtype)
+		if (record.type != TYPE_CNAME && record.type != reply->query->qtype)
 			continue; /* such as a signature, of names that the client did not ask for */
-		if (is_ours(reply, record))
+		if (is_ours(reply, &record))
 			continue;
-		if (!append_answer(reply, &walk))
+		if (!append_answer(reply, upstream, len, &record))
 			return reply->truncated;
 	}
 	return true;

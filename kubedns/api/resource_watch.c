@@ -52,6 +52,18 @@ clear_problem(struct resource_watch *s)
 		    s->verb == API_VERB_WATCH ? "watch" : "list");
 	free(s->problem);
 	s->problem = NULL;
+	s->problem_since_ms = 0;
+}
+
+/* Takes the words for what is wrong. */
+static void
+set_problem(struct resource_watch *s, char *text, bool local)
+{
+	free(s->problem);
+	s->problem = text;
+	s->problem_local = local;
+	if (s->problem_since_ms == 0)
+		s->problem_since_ms = clock_mono_ms();
 }
 
 /*
@@ -147,7 +159,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
-		reflector_progress(s->reflector, clock_mono_ms(), len);
+		reflector_progress(s->reflector, clock_mono_ms());
 	int error = response_objects_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
 		clear_problem(s);
@@ -199,9 +211,7 @@ set_own_problem(struct resource_watch *s, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
 		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->resource->name, text);
-	free(s->problem);
-	s->problem = text;
-	s->problem_local = true;
+	set_problem(s, text, true);
 }
 
 /*
@@ -212,9 +222,7 @@ static void
 set_server_problem(struct resource_watch *s, CURLcode code)
 {
 	struct watch *w = s->watch;
-	free(s->problem);
-	s->problem = api_error_transport(s, code);
-	s->problem_local = false;
+	set_problem(s, api_error_transport(s, code), false);
 	if (w->server_problem != code)
 		log_warnx("api %s: %s", w->server.shown_url, s->problem);
 	w->server_problem = code;

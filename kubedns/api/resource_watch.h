@@ -63,10 +63,11 @@ struct resource_watch {
 	curl_off_t received; /* bytes counted so far */
 
 	/* for readiness and metrics */
-	char *problem;      /* why the last request failed; NULL: it did not */
-	bool problem_local; /* of this resource alone, not of the server as a whole */
-	uint64_t objects;   /* in the last listing */
-	uint64_t rejected;  /* objects that could not be read */
+	char *problem;            /* why the last request failed; NULL: it did not */
+	bool problem_local;       /* of this resource alone, not of the server as a whole */
+	int64_t problem_since_ms; /* monotonic; 0: there is none */
+	uint64_t objects;         /* in the last listing */
+	uint64_t rejected;        /* objects that could not be read */
 	uint64_t requests[API_VERB_COUNT][API_CODE_COUNT];
 	uint64_t events[API_EVENT_COUNT];
 	double last_event; /* Unix time; 0: none */
@@ -85,8 +86,6 @@ struct watch {
 	const char **namespaces; /* NULL-terminated; NULL: all */
 	bool no_api;
 	bool namespaces_required;
-	bool headless_slices; /* the selector of slices is the node role's */
-	bool all_slices;      /* it is to go */
 	bool away; /* no connection to the server: one resource at a time tries, at away_due_ms */
 	int64_t away_due_ms;
 	struct backoff away_backoff;

@@ -75,6 +75,23 @@ watch_status(const struct watch *w, bool reasons)
 	return text;
 }
 
+int64_t
+watch_failing_since_ms(const struct watch *w)
+{
+	static const enum api_resource_id needed[] = { API_SERVICES, API_SLICES, API_ENDPOINTS };
+	int64_t since_ms = 0;
+
+	for (size_t i = 0; w && i < sizeof(needed) / sizeof(needed[0]); i++) {
+		const struct resource_watch *s = &w->streams[needed[i]];
+		if (!s->wanted || !s->problem || !reflector_synced(s->reflector) ||
+		    reflector_denied(s->reflector))
+			continue;
+		if (since_ms == 0 || s->problem_since_ms < since_ms)
+			since_ms = s->problem_since_ms;
+	}
+	return since_ms;
+}
+
 static void
 write_requests(const struct watch *w, struct metrics *m)
 {

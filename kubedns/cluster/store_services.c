@@ -133,6 +133,7 @@ service_leave_tree(struct store *store, struct service *service)
 	if (!service->in_tree)
 		return;
 	set_addrs(store, service, NULL, 0);
+	treecache_owner_label(store->cache, service->owner, false);
 	treecache_endpoint_set_flags(store->cache, service->owner, 0);
 	struct node *node = treecache_edit(store->cache, service->owner->name);
 	treecache_clear(store->cache, node);
@@ -167,6 +168,8 @@ service_enter_tree(struct store *store, struct service *service, const struct ob
 	const uint8_t *label = service->owner->name;
 	const char *why;
 
+	if (!service->in_tree)
+		treecache_owner_label(store->cache, service->owner, true);
 	service->in_tree = true;
 	struct node *node = treecache_edit(store->cache, service->owner->name);
 	treecache_clear(store->cache, node);

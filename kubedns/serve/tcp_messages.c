@@ -135,6 +135,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.tcp = true,
 		.keepalive = keepalive_of(tcp, conn),
 		.rotation = rotation_next(&tcp->rotation),
+		.now_ns = context->now_ns,
 	};
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();

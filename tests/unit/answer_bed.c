@@ -20,7 +20,7 @@ static struct object
 object_named(enum object_kind kind, const char *name)
 {
 	return (struct object){ .kind = kind,
-		.namespace = kind == OBJECT_NAMESPACE ? "" : "default",
+		.namespace = kind == OBJECT_NAMESPACE ? "" : bed.namespace,
 		.name = name,
 		.resource_version = "1" };
 }
@@ -35,6 +35,7 @@ bed_begin(void **state)
 	(void)state;
 	rcu_join();
 	memset(&bed, 0, sizeof bed);
+	bed.namespace = "default";
 	dname_from_text(&bed.config.zone, "cluster.local.");
 	bed.config.ttl_s = 30;
 	bed.config.negative_ttl_s = 5;
@@ -60,6 +61,15 @@ bed_end(void **state)
 	free(bed.config.reverse_zones);
 	rcu_part();
 	return 0;
+}
+
+void
+bed_namespace(const char *name)
+{
+	struct object o = object_named(OBJECT_NAMESPACE, name);
+
+	store_event(bed.store, OBJECT_NAMESPACE, EVENT_ADDED, &o);
+	bed.namespace = name;
 }
 
 /* Cuts "name/proto/number ..." in place. */
@@ -286,6 +296,66 @@ void
 bed_expect(const char *name, const char *type, const char *want)
 {
 	const char *got = bed_ask(name, type);
+
+	if (strcmp(got, want) != 0)
+		fail_msg("%s %s:\n  %s\nwant\n  %s", name, type, got, want);
+}
+
+/* The extended errors among the OPT's options. */
+static void
+ede_text_of(const uint8_t *options, size_t len, char *out, size_t room)
+{
+	*out = '\0';
+	for (size_t at = 0; at + 4 <= len; at += 4u + wire_get16(options + at + 2)) {
+		size_t size = wire_get16(options + at + 2);
+		assert_true(at + 4 + size <= len);
+		if (wire_get16(options + at) != 15)
+			continue;
+		assert_true(size >= 2);
+		size_t used = strlen(out);
+		snprintf(out + used, room - used, "%s%u: %.*s", used > 0 ? "; " : "",
+		    wire_get16(options + at + 4), (int)size - 2, options + at + 6);
+	}
+}
+
+const char *
+bed_why(const char *text, const char *type, uint16_t udp_size)
+{
+	static char out[2048];
+	char full[DNAME_TEXT_MAX];
+	struct dname name;
+	uint8_t query[512];
+	size_t at = strlen(text);
+	bool whole = at > 0 && text[at - 1] == '.';
+	ldns_pkt *pkt = NULL;
+	struct answer_request request = { .config = &bed.config,
+		.tree = tree_current(bed.cache),
+		.query = query,
+		.out = bed.out,
+		.max = DNS_UDP_PAYLOAD,
+		.now_ns = bed.now_ns };
+
+	snprintf(full, sizeof full, "%s%s", text, whole ? "" : ".cluster.local.");
+	assert_int_equal(dname_from_text(&name, full), 0);
+	request.query_len =
+	    query_write(query, sizeof query, 77, name.wire, type_number(type), CLASS_IN, udp_size);
+	assert_int_equal(answer(&request, &bed.info), ANSWER_REPLY);
+	assert_true(bed.info.len <= (udp_size < DNS_UDP_MIN ? DNS_UDP_MIN : udp_size));
+	assert_int_equal(ldns_wire2pkt(&pkt, bed.out, bed.info.len), LDNS_STATUS_OK);
+	ldns_rdf *options = ldns_pkt_edns_data(pkt);
+	assert_true(ldns_pkt_edns(pkt) == (udp_size > 0));
+	if (options == NULL)
+		*out = '\0';
+	else
+		ede_text_of(ldns_rdf_data(options), ldns_rdf_size(options), out, sizeof out);
+	ldns_pkt_free(pkt);
+	return out;
+}
+
+void
+bed_expect_why(const char *name, const char *type, const char *want)
+{
+	const char *got = bed_why(name, type, DNS_UDP_PAYLOAD);
 
 	if (strcmp(got, want) != 0)
 		fail_msg("%s %s:\n  %s\nwant\n  %s", name, type, got, want);

@@ -14,6 +14,8 @@ struct bed {
 	struct treecache *cache;
 	struct store *store;
 	struct answer_config config; /* may be changed between questions */
+	const char *namespace;       /* of what is made from now on */
+	int64_t now_ns;              /* for bed_why() */
 	uint8_t out[DNS_TCP_MAX];
 	struct answer_info info;
 };
@@ -23,6 +25,9 @@ extern struct bed bed;
 /* cmocka's setup and teardown: the namespace alone. */
 int bed_begin(void **state);
 int bed_end(void **state);
+
+/* A namespace, in which what follows is made. */
+void bed_namespace(const char *name);
 
 /* A Service; `address`: its ClusterIP, or its external name. Ports as "http/tcp/80 dns/udp/53". */
 void bed_service(const char *name, enum service_type type, const char *address, const char *ports);
@@ -47,6 +52,15 @@ void bed_publish(void);
  * ".cluster.local.".
  */
 const char *bed_ask(const char *name, const char *type);
+
+/*
+ * Asks with an OPT and this size over UDP, and says what the extended errors of the reply are:
+ * "0: db-1 is not ready", with "; " between several; "" without one. Valid until the next question.
+ */
+const char *bed_why(const char *name, const char *type, uint16_t udp_size);
+
+/* Fails, with both texts, unless it says `want`. */
+void bed_expect_why(const char *name, const char *type, const char *want);
 
 /* Fails, with both texts, unless bed_ask() says `want`. */
 void bed_expect(const char *name, const char *type, const char *want);

@@ -448,6 +448,57 @@ an_older_moment_stays_as_it_was(void **state)
 	treecache_free(cache);
 }
 
+static unsigned
+count_called(const struct treecache *cache, const char *text, const struct owner *wanted)
+{
+	struct owner_walk walk;
+	const struct owner *owner;
+	struct dname name = name_of(text);
+	unsigned count = 0;
+	bool found = false;
+
+	owners_find(&walk, tree_current(cache), name.wire);
+	while ((owner = owners_next(&walk)) != NULL) {
+		count++;
+		found = found || owner == wanted;
+	}
+	assert_true(found == (wanted != NULL));
+	return count;
+}
+
+static void
+owners_are_found_by_their_first_label(void **state)
+{
+	(void)state;
+	struct treecache *cache = treecache_new(1);
+	struct owner *here = treecache_owner(cache, name_of("api.ns.svc.").wire),
+		     *there = treecache_owner(cache, name_of("api.prod.svc.").wire),
+		     *other = treecache_owner(cache, name_of("apis.ns.svc.").wire);
+	struct addr addr = addr4(1);
+
+	treecache_owner_label(cache, here, true);
+	treecache_owner_addr(cache, there, &addr, true); /* the slot is the address's too */
+	treecache_owner_label(cache, there, true);
+	treecache_owner_label(cache, other, true);
+	treecache_publish(cache, 1, true);
+	assert_int_equal(count_called(cache, "api.", here), 2);
+	assert_int_equal(count_called(cache, "api.", there), 2);
+	assert_int_equal(count_called(cache, "apis.", other), 1);
+	assert_int_equal(count_called(cache, "ap.", NULL), 0);
+	treecache_owner_label(cache, here, false);
+	treecache_publish(cache, 2, true);
+	assert_int_equal(count_called(cache, "api.", there), 1);
+	treecache_owner_label(cache, there, false);
+	treecache_owner_label(cache, other, false);
+	treecache_owner_addr(cache, there, &addr, false);
+	treecache_publish(cache, 3, true);
+	assert_int_equal(count_called(cache, "api.", NULL), 0);
+	treecache_owner_free(cache, here);
+	treecache_owner_free(cache, there);
+	treecache_owner_free(cache, other);
+	treecache_free(cache);
+}
+
 enum { BIG_SLICES = 100, BIG_ENDPOINTS = 100 };
 
 /* The endpoints of one slice of a large StatefulSet; each tenth has no host name. */
@@ -608,6 +659,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(endpoints_are_what_the_slices_say_through_any_changes),
+		cmocka_unit_test(owners_are_found_by_their_first_label),
 		cmocka_unit_test(an_older_moment_stays_as_it_was),
 		cmocka_unit_test(a_changed_slice_of_a_huge_service_touches_no_other),
 		cmocka_unit_test(endpoints_of_two_owners_with_one_hash_are_kept_apart),

@@ -1,0 +1,462 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "kubedns/answer/reason.h"
+#include "lib/wire.h"
+
+/*
+ * `$` and a letter stand for: L the label, S the Service, N the namespace, O the other namespace (and
+ * whether there are more), X the name without its search list, K what kind of name the label would be,
+ * C the count, T the type, Z the zone.
+ */
+static const struct {
+	int ede;
+	const char *sentence;
+} reasons[REASON_COUNT] = {
+	[REASON_NONE] = { EDE_OTHER, "" },
+	[REASON_NAME] = { EDE_OTHER, "no name $L in $Z" },
+	[REASON_SVC_MISSING] = { EDE_OTHER, "svc is missing: ask $S.$N.svc.$Z" },
+	[REASON_SHORT] = { EDE_OTHER, "no name $L in $Z; Service $L is in namespace $O" },
+	[REASON_NAMESPACE] = { EDE_OTHER, "no namespace $N" },
+	[REASON_NAMESPACE_OTHER] = { EDE_OTHER, "no namespace $N; Service $S is in namespace $O" },
+	[REASON_SERVICE] = { EDE_OTHER, "no Service $S in namespace $N" },
+	[REASON_SERVICE_OTHER] = { EDE_OTHER, "Service $S is in namespace $O, not in $N" },
+	[REASON_NO_ADDRESS] = { EDE_OTHER, "Service $S has no address yet" },
+	[REASON_SEARCHED] = { EDE_OTHER, "no $K $L: a search-list expansion of $X" },
+	[REASON_SEARCHED_MAYBE] = { EDE_OTHER, "no $K $L: perhaps a search-list expansion of $X" },
+	[REASON_NO_ENDPOINTS] = { EDE_OTHER, "Service $S has no endpoints" },
+	[REASON_NONE_READY] = { EDE_OTHER, "no endpoint of Service $S is ready, of $C" },
+	[REASON_MEMBER] = { EDE_OTHER, "no endpoint $L in Service $S" },
+	[REASON_MEMBER_UNKNOWN] = { EDE_OTHER, "no ready endpoint $L in Service $S" },
+	[REASON_MEMBER_NOT_READY] = { EDE_OTHER, "$L is not ready" },
+	[REASON_PORT] = { EDE_OTHER, "Service $S has no port of this name and protocol" },
+	[REASON_PODS_OFF] = { EDE_OTHER, "pod names are off (--pods=disabled)" },
+	[REASON_POD_NAME] = { EDE_OTHER, "$L is no address with dashes, such as 10-1-2-3" },
+	[REASON_POD] = { EDE_OTHER, "no running pod in namespace $N has the address $L" },
+	[REASON_POD_BELOW] = { EDE_OTHER, "nothing is below the name of a pod" },
+	[REASON_TYPE] = { EDE_OTHER, "the name exists, without records of type $T" },
+	[REASON_IPV4_ONLY] = { EDE_OTHER, "the name has IPv4 addresses only" },
+	[REASON_IPV6_ONLY] = { EDE_OTHER, "the name has IPv6 addresses only" },
+	[REASON_ONLY_BELOW] = { EDE_OTHER, "the name has no records of its own" },
+	[REASON_NOT_SYNCED] = { EDE_NOT_READY, "not synced yet: the cluster is being read" },
+	[REASON_STALE] = { EDE_STALE_ANSWER, "stale for $C s: the Kubernetes API does not answer" },
+	[REASON_NO_FORWARDER] = { EDE_NOT_AUTHORITATIVE,
+	    "not in $Z, and there is no server that other names are asked of" },
+	[REASON_UPSTREAM_FAILED] = { EDE_NO_REACHABLE_AUTHORITY, "no upstream server answered" },
+	[REASON_EXPLAIN_BUSY] = { EDE_OTHER,
+	    "too many explanations at once: ask again in a second" },
+};
+
+int
+reason_ede(enum reason_kind kind)
+{
+	return reasons[kind].ede;
+}
+
+/* --- the sentence --- */
+
+struct text {
+	char *at, *end;
+	bool cut;
+};
+
+static void
+put(struct text *text, const char *bytes, size_t len)
+{
+	if (text->cut || len > (size_t)(text->end - text->at)) {
+		text->cut = true;
+		return;
+	}
+	memcpy(text->at, bytes, len);
+	text->at += len;
+}
+
+static void
+put_string(struct text *text, const char *string)
+{
+	put(text, string, strlen(string));
+}
+
+/* A stranger's bytes: what is not printable is escaped, as in a zone file. */
+static void
+put_label(struct text *text, const uint8_t *label)
+{
+	for (unsigned i = 1; label != NULL && i <= *label; i++) {
+		char escaped[5];
+		char c = (char)label[i];
+		if (c > ' ' && c <= '~' && c != '.' && c != '\\') {
+			put(text, &c, 1);
+			continue;
+		}
+		snprintf(escaped, sizeof escaped, "\\%03u", label[i]);
+		put(text, escaped, 4);
+	}
+}
+
+static void
+put_name(struct text *text, const uint8_t *wire, unsigned labels)
+{
+	for (unsigned i = 0; i < labels && *wire != 0; i++, wire += 1u + *wire) {
+		if (i > 0)
+			put(text, ".", 1);
+		put_label(text, wire);
+	}
+}
+
+static void
+put_argument(struct text *text, const struct reason *reason, char letter)
+{
+	char number[12];
+
+	switch (letter) {
+	case 'L':
+		put_label(text, reason->label);
+		break;
+	case 'S':
+		put_label(text, reason->service);
+		break;
+	case 'N':
+		put_label(text, reason->namespace);
+		break;
+	case 'O':
+		put_label(text, reason->other);
+		put_string(text, reason->more_others ? " and others" : "");
+		break;
+	case 'X':
+		put_name(text, reason->name->wire + reason->name->offsets[reason->first],
+		    reason->last - reason->first + 1);
+		break;
+	case 'K':
+		put_string(text, reason->level);
+		break;
+	case 'C':
+		snprintf(number, sizeof number, "%u", reason->count);
+		put_string(text, number);
+		break;
+	case 'T':
+		put_string(text, type_name(reason->qtype, number));
+		break;
+	default: /* Z */
+		put_name(text, reason->zone->wire, DNAME_LABELS_MAX);
+		break;
+	}
+}
+
+size_t
+reason_text(const struct reason *reason, char out[REASON_TEXT_MAX])
+{
+	struct text text = { .at = out, .end = out + REASON_TEXT_MAX - sizeof "..." };
+	const char *p = reasons[reason->kind].sentence;
+
+	while (*p != '\0') {
+		size_t plain = strcspn(p, "$");
+		put(&text, p, plain);
+		p += plain;
+		if (*p == '$') {
+			put_argument(&text, reason, p[1]);
+			p += 2;
+		}
+	}
+	if (text.cut) {
+		memcpy(text.at, "...", 3);
+		text.at += 3;
+	}
+	*text.at = '\0';
+	return (size_t)(text.at - out);
+}
+
+/* --- which reason --- */
+
+static const uint8_t *
+label_at(const struct name *name, unsigned i)
+{
+	return name->wire + name->offsets[i];
+}
+
+static bool
+label_is(const uint8_t *label, const char *text)
+{
+	return *label == strlen(text) && memcmp(label + 1, text, *label) == 0;
+}
+
+static bool
+same_label(const uint8_t *a, const uint8_t *b)
+{
+	return memcmp(a, b, 1u + *a) == 0;
+}
+
+bool
+reason_may_name(
+    const struct answer_config *config, const struct tree *tree, const struct owner *owner)
+{
+	const struct node *node = tree_find(tree, owner->name);
+
+	if (node == NULL || (node->flags & (NODE_CLUSTERIP | NODE_HEADLESS)) == 0)
+		return false;
+	return !service_without_ready_endpoints(config, node);
+}
+
+/*
+ * Looks for Services called `service` outside of `namespace` (or NULL). True if there is one that may
+ * be named: the first by namespace, where there are few. `*here`: one is in the namespace itself.
+ */
+static bool
+find_others(struct reason *reason, const struct answer_config *config, const struct tree *tree,
+    const uint8_t *service, const uint8_t *namespace, bool *here)
+{
+	struct owner_walk walk;
+	const struct owner *owner;
+	unsigned seen = 0;
+
+	*here = false;
+	owners_find(&walk, tree, service);
+	while ((owner = owners_next(&walk)) != NULL) {
+		const uint8_t *in = owner->name + 1 + owner->name[0];
+		if (namespace != NULL && same_label(in, namespace)) {
+			*here = true;
+			continue;
+		}
+		if (++seen > REASON_OWNERS_MAX) {
+			/* Which of them come first depends on their history: none is named. */
+			reason->other = NULL;
+			return false;
+		}
+		if (!reason_may_name(config, tree, owner))
+			continue;
+		reason->more_others = reason->other != NULL;
+		if (reason->other == NULL || dname_compare(in, reason->other) < 0)
+			reason->other = in;
+	}
+	return reason->other != NULL;
+}
+
+/* "db-0", "10-1-2-3": the name of an endpoint rather than of a host outside. */
+static bool
+looks_like_member(const uint8_t *label)
+{
+	unsigned i = *label;
+
+	while (i > 0 && label[i] >= '0' && label[i] <= '9')
+		i--;
+	return i < *label && i > 0 && label[i] == '-';
+}
+
+bool
+reason_looks_searched(const struct name *name, unsigned first, unsigned last)
+{
+	for (unsigned i = first; i <= last; i++)
+		if (label_at(name, i)[1] == '_')
+			return false;
+	return last > first && (last - first > 1 || !looks_like_member(label_at(name, first)));
+}
+
+static bool
+searched(struct reason *reason, unsigned last, const char *level)
+{
+	if (!reason_looks_searched(reason->name, 0, last))
+		return false;
+	reason->label = label_at(reason->name, last);
+	reason->last = last;
+	reason->level = level;
+	return true;
+}
+
+/* Nothing in the zone has this last label. */
+static enum reason_kind
+name_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
+    unsigned below)
+{
+	static const uint8_t svc[16] = "\3svc";
+	const struct node *node = tree_child(tree, tree->root, svc);
+	bool here;
+
+	reason->label = label_at(reason->name, below - 1);
+	if (below > 1 &&
+	    tree_child(tree, tree->root, reason->label) != NULL) { /* dns, dns-version */
+		reason->label = label_at(reason->name, below - 2);
+		return REASON_NAME;
+	}
+	if (below == 1)
+		return find_others(reason, config, tree, reason->label, NULL, &here) ? REASON_SHORT
+										     : REASON_NAME;
+	reason->namespace = reason->label;
+	reason->service = label_at(reason->name, below - 2);
+	node = node == NULL ? NULL : tree_child(tree, node, reason->namespace);
+	node = node == NULL ? NULL : tree_child(tree, node, reason->service);
+	if (below == 2 && node != NULL && !service_without_ready_endpoints(config, node))
+		return REASON_SVC_MISSING;
+	return searched(reason, below - 1, "name") ? REASON_SEARCHED : REASON_NAME;
+}
+
+static enum reason_kind
+namespace_missing(struct reason *reason, const struct answer_config *config,
+    const struct tree *tree, unsigned below)
+{
+	bool here;
+
+	reason->namespace = label_at(reason->name, below - 2);
+	if (below < 3)
+		return REASON_NAMESPACE;
+	reason->service = label_at(reason->name, below - 3);
+	if (find_others(reason, config, tree, reason->service, NULL, &here))
+		return REASON_NAMESPACE_OTHER;
+	if (!searched(reason, below - 2, "namespace"))
+		return REASON_NAMESPACE;
+	return below == 3 ? REASON_SEARCHED_MAYBE : REASON_SEARCHED;
+}
+
+static enum reason_kind
+service_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
+    unsigned below)
+{
+	bool here;
+
+	reason->namespace = label_at(reason->name, below - 2);
+	reason->service = label_at(reason->name, below - 3);
+	bool other = find_others(reason, config, tree, reason->service, reason->namespace, &here);
+	if (here)
+		return REASON_NO_ADDRESS;
+	if (other)
+		return REASON_SERVICE_OTHER;
+	return searched(reason, below - 3, "Service") ? REASON_SEARCHED : REASON_SERVICE;
+}
+
+/* Whether an endpoint that is not ready has this name. `*left`: how many may be looked at. */
+static bool
+not_ready_has(const struct slice_endpoints *slice, const uint8_t *label, unsigned *left)
+{
+	unsigned from = slice->published, to = slice->count;
+	struct addr addr;
+
+	if (to - from > *left)
+		to = from + *left;
+	*left -= to - from;
+	if (slice_find_name(slice, from, to, label) < to)
+		return true;
+	if (tree_label_addr(label, &addr) < 0 || addr.family != slice->family)
+		return false;
+	for (; (from = slice_find_addr(slice, from, to, addr.bytes)) < to; from++)
+		if (slice_name(slice, from) == NULL)
+			return true;
+	return false;
+}
+
+static enum reason_kind
+member_missing(struct reason *reason, const struct endpoint_set *endpoints, const uint8_t *label)
+{
+	unsigned left = REASON_ENDPOINTS_MAX, slices = 0;
+
+	reason->label = label;
+	for (; slices < endpoints->count && slices < REASON_ENDPOINTS_MAX && left > 0; slices++)
+		if (not_ready_has(endpoints->slices[slices].slice, label, &left))
+			return REASON_MEMBER_NOT_READY;
+	return left > 0 && slices == endpoints->count ? REASON_MEMBER : REASON_MEMBER_UNKNOWN;
+}
+
+/* The Service is there, and what it has does not answer. */
+static enum reason_kind
+below_service(struct reason *reason, const struct answer_config *config, const struct node *node,
+    unsigned below)
+{
+	const struct endpoint_set *endpoints = node->endpoints;
+
+	reason->namespace = label_at(reason->name, below - 2);
+	reason->service = label_at(reason->name, below - 3);
+	const uint8_t *label = below > 3 ? label_at(reason->name, below - 4) : NULL;
+	bool member = below == 4 && label[1] != '_';
+	if (endpoints != NULL && member) {
+		enum reason_kind kind = member_missing(reason, endpoints, label);
+		if (kind == REASON_MEMBER_NOT_READY)
+			return kind;
+	}
+	if (service_without_ready_endpoints(config, node)) {
+		for (unsigned i = 0; i < endpoints->count && i < REASON_ENDPOINTS_MAX; i++)
+			reason->count += endpoints->slices[i].slice->count;
+		return reason->count == 0 ? REASON_NO_ENDPOINTS : REASON_NONE_READY;
+	}
+	if (label != NULL && label[1] == '_')
+		return REASON_PORT;
+	reason->label = label;
+	if (member && endpoints != NULL)
+		return member_missing(reason, endpoints, label);
+	return REASON_MEMBER;
+}
+
+static enum reason_kind
+pod_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
+    unsigned below)
+{
+	static const uint8_t svc[16] = "\3svc";
+	const struct node *node = tree_child(tree, tree->root, svc);
+	struct addr addr;
+
+	if (config->pods == PODS_DISABLED)
+		return REASON_PODS_OFF;
+	if (below < 2)
+		return REASON_NONE;
+	reason->namespace = label_at(reason->name, below - 2);
+	if (node == NULL || tree_child(tree, node, reason->namespace) == NULL)
+		return REASON_NAMESPACE;
+	if (below > 3)
+		return REASON_POD_BELOW;
+	reason->label = label_at(reason->name, 0);
+	if (below < 3 || tree_label_addr(reason->label, &addr) < 0)
+		return REASON_POD_NAME;
+	return REASON_POD;
+}
+
+/* Which label of a name that does not exist is missing, and why. */
+static enum reason_kind
+why_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
+    unsigned below)
+{
+	const struct node *node = tree->root;
+	const uint8_t *last = label_at(reason->name, below - 1);
+
+	if (label_is(last, "pod"))
+		return pod_missing(reason, config, tree, below);
+	for (unsigned depth = 0; depth < 3 && depth < below; depth++) {
+		node = tree_child(tree, node, label_at(reason->name, below - 1 - depth));
+		if (node != NULL && (depth > 0 || label_is(last, "svc")))
+			continue;
+		return depth == 0   ? name_missing(reason, config, tree, below)
+		       : depth == 1 ? namespace_missing(reason, config, tree, below)
+				    : service_missing(reason, config, tree, below);
+	}
+	return below < 3 ? REASON_NONE : below_service(reason, config, node, below);
+}
+
+static enum reason_kind
+family_only(const struct endpoint_set *endpoints)
+{
+	return endpoints->total6 == 0 ? REASON_IPV4_ONLY : REASON_IPV6_ONLY;
+}
+
+/* Why a name that exists has no record of this type. */
+static enum reason_kind
+why_no_type(const struct resolved *resolved, uint16_t qtype)
+{
+	bool address = qtype == TYPE_A || qtype == TYPE_AAAA;
+	uint16_t other = qtype == TYPE_A ? TYPE_AAAA : TYPE_A;
+	const struct node *node = resolved->node;
+
+	if (resolved->kind == RESOLVED_EMPTY)
+		return REASON_ONLY_BELOW;
+	if (!address)
+		return REASON_TYPE;
+	if (resolved->kind == RESOLVED_HEADLESS)
+		return family_only(resolved->endpoints);
+	if (resolved->kind == RESOLVED_ENDPOINT || resolved->kind == RESOLVED_POD ||
+	    (resolved->kind == RESOLVED_NODE && node_rrset(node, other) != NULL))
+		return qtype == TYPE_AAAA ? REASON_IPV4_ONLY : REASON_IPV6_ONLY;
+	return REASON_TYPE;
+}
+
+void
+reason_find(struct reason *reason, const struct answer_config *config, const struct tree *tree,
+    const struct name *name, unsigned below, const struct resolved *resolved, uint16_t qtype)
+{
+	*reason = (struct reason){ .name = name, .qtype = qtype, .zone = &config->zone };
+	reason->kind = resolved->kind == RESOLVED_NOTHING ? why_missing(reason, config, tree, below)
+							  : why_no_type(resolved, qtype);
+}

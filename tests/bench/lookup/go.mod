@@ -1,3 +1,0 @@
-module lookup
-
-go 1.21
