@@ -125,7 +125,7 @@ PACKAGES_run := dnsmasq-base bind9-dnsutils curl
 PACKAGES_test := libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
-PACKAGES_bench := knot nsd dnsperf valgrind linux-perf python3
+PACKAGES_bench := knot nsd dnsperf valgrind linux-perf musl-tools python3
 # An engine that is there, whoever packaged it, is enough.
 PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
 DEPS ?= build run test lint
@@ -217,11 +217,12 @@ bench-scale: ## the 5,000-node cluster: memory, first sync, relists, event to an
 bench-change: ## queries lost over 100 ConfigMap changes, beside kill-and-respawn
 bench-instructions: ## instructions per query against the figures kept in the repository
 bench-hostile: ## what one client loses while another attacks by every known way
-bench bench-report bench-scale bench-change bench-instructions bench-hostile:
+bench-lookup: ## packets, CPU and time of one lookup by four resolver libraries, beside CoreDNS
+bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup:
 	@$(call deps,build run test bench)
 	@$(again) -s all bench-tools
 	@BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(@:bench-%=%) $(BENCH_ARGS)
-.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile
+.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup
 
 # The suite's own documents and what an operator copies and edits go where Debian puts examples: nothing here is read by a program.
 docdir ?= $(datadir)/doc/kubedns

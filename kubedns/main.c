@@ -86,7 +86,7 @@ apply_settings(struct kubedns *k)
 		workers_upstreams(k->status.workers, servers, count);
 	confine_check_upstreams(k->status.settings);
 	if (settings_has_federations(k->status.settings) && k->status.watch != NULL)
-		watch_want_nodes(k->status.watch);
+		watch_want_federations(k->status.watch);
 }
 
 /* The event_sink: all objects but the ConfigMap go to the store. */
@@ -203,6 +203,9 @@ watch_options(const struct options *o, struct watch_config *config)
 		.namespaces = (const char *const *)o->wanted_namespaces,
 		.namespace_labels = o->namespace_selector != NULL,
 		.endpointslice_selector = o->endpointslice_selector,
+		.headless_slices = o->node_role && !o->ignore_empty_service &&
+				   !o->reverse_all_endpoints && o->federations.count == 0,
+		.one_of_many = o->node_role,
 		.no_api = *o->objects_dir != '\0' };
 }
 
@@ -215,6 +218,8 @@ start_source(struct kubedns *k)
 	k->status.watch = watch_new(&config, take_event, k);
 	if (k->status.watch == NULL)
 		return EXIT_MISTAKE;
+	if (settings_has_federations(k->status.settings))
+		watch_want_federations(k->status.watch);
 	if (!config.no_api)
 		return 0;
 	k->status.manifests = manifests_new(k->options.objects_dir, take_event, k);

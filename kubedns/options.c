@@ -69,6 +69,8 @@ const struct flag kubedns_flags[] = {
 	    "addresses of ns.dns; default: this host's" },
 	{ "endpointslice-selector", FLAG_STRING, AT(endpointslice_selector), "", "SELECTOR",
 	    "watch only EndpointSlices with these labels" },
+	{ "node-role", FLAG_BOOL, AT(node_role), NULL, NULL,
+	    "one of many, a pod on every node: watch no endpoints of Services with a cluster IP" },
 	{ "threads", FLAG_INT, AT(threads), "0", "N",
 	    "worker threads; 0: by CPUs and quota, at most 4" },
 	{ "tcp-connections", FLAG_INT, AT(tcp_connections), "1000", "N",

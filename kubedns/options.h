@@ -28,7 +28,7 @@ struct options {
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
-	    debug_remote, coredns_metrics;
+	    debug_remote, coredns_metrics, node_role;
 
 	/* as understood */
 	struct conf_upstreams nameservers;   /* --nameservers; none: resolv.conf's */

@@ -2,26 +2,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lib/wire.h"
+#include "lib/reply_walk.h"
 #include "nanny/stub_hosts.h"
 
 enum { CHAIN_MAX = 16, RECORDS_MAX = 512 };
-
-/* Skips header and question; the offset of the answer section, 0 if there is none. */
-static size_t
-answer_section(const uint8_t *wire, size_t len)
-{
-	struct dname name;
-	size_t offset = DNS_HEADER;
-	if (len < DNS_HEADER)
-		return 0;
-	for (unsigned i = wire_get16(wire + 4); i > 0; i--) {
-		if (wire_read_name(wire, len, &offset, &name) < 0 || len - offset < 4)
-			return 0;
-		offset += 4;
-	}
-	return offset;
-}
 
 static void
 take_addr(const struct record *record, struct addr *addrs, int *count)
@@ -52,25 +36,24 @@ least(unsigned *ttl_s, uint32_t ttl)
 /* One pass over the answers for `owner`: its addresses are taken; if it is an alias, `owner`
  * becomes what it stands for. */
 static int
-follow(const uint8_t *wire, size_t len, size_t offset, int family, struct dname *owner,
-    struct addr *addrs, int *count, unsigned *ttl_s)
+follow(struct reply_walk walk, int family, struct dname *owner, struct addr *addrs, int *count,
+    unsigned *ttl_s)
 {
-	unsigned type = family == STUB_HOST_V4 ? TYPE_A : TYPE_AAAA, records = wire_get16(wire + 6);
+	unsigned type = family == STUB_HOST_V4 ? TYPE_A : TYPE_AAAA;
+	const struct record *record = &walk.record;
 	struct dname target = { 0 };
-	for (unsigned i = 0; i < records && i < RECORDS_MAX; i++) {
-		struct record record;
-		if (wire_read_record(wire, len, &offset, &record) < 0)
+	for (int i = 0; i < RECORDS_MAX && walk.left[WALK_ANSWER] > 0; i++) {
+		if (reply_walk_next(&walk) < 0)
 			return -EBADMSG;
-		if (record.class != CLASS_IN || !dname_equal(record.owner.wire, owner->wire))
+		if (record->class != CLASS_IN || !dname_equal(record->owner.wire, owner->wire))
 			continue;
-		if (record.type == type) {
-			take_addr(&record, addrs, count);
-			least(ttl_s, record.ttl_s);
-		} else if (record.type == TYPE_CNAME && target.len == 0) {
-			size_t at = (size_t)(record.rdata - wire);
-			if (wire_read_name(wire, len, &at, &target) < 0)
+		if (record->type == type) {
+			take_addr(record, addrs, count);
+			least(ttl_s, record->ttl_s);
+		} else if (record->type == TYPE_CNAME && target.len == 0) {
+			if (reply_walk_target(&walk, 0, &target) < 0)
 				return -EBADMSG;
-			least(ttl_s, record.ttl_s);
+			least(ttl_s, record->ttl_s);
 		}
 	}
 	if (*count > 0 || target.len == 0)
@@ -84,12 +67,12 @@ stub_hosts_parse_reply(const uint8_t *wire, size_t len, const char *host, int fa
     struct addr *addrs, unsigned *ttl_s)
 {
 	struct dname owner;
+	struct reply_walk walk;
 	int count = 0, more = 1;
-	size_t offset = answer_section(wire, len);
-	if (offset == 0 || dname_from_text(&owner, host) < 0)
+	if (!reply_walk_begin(&walk, wire, len) || dname_from_text(&owner, host) < 0)
 		return -EBADMSG;
 	*ttl_s = STUB_HOST_TTL_MAX_S;
 	for (int i = 0; i < CHAIN_MAX && more > 0; i++)
-		more = follow(wire, len, offset, family, &owner, addrs, &count, ttl_s);
+		more = follow(walk, family, &owner, addrs, &count, ttl_s);
 	return more < 0 ? more : count;
 }

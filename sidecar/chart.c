@@ -310,13 +310,25 @@ draw_bars(struct html *html, const struct buckets *buckets, int64_t now_ns, cons
 	html_raw(html, "\"/>");
 }
 
+/* The labels of an axis of counts a bucket; buckets hold ten seconds, people think in seconds. */
+static void
+label_rate(struct html *html, const struct chart *chart, uint64_t top)
+{
+	char text[FORMAT_MAX];
+
+	close_svg(html);
+	snprintf(text, sizeof text, "%g/s", (double)top / BUCKET_S);
+	html_wrap(html, "<span>", text, "</span>");
+	html_raw(html, "<span>0</span>");
+	close_chart(html, chart);
+}
+
 void
 chart_bars(struct html *html, const struct chart *chart, const struct buckets *total,
     const struct buckets *bad)
 {
 	int64_t now_ns = chart->now_ns;
 	uint64_t max = 1;
-	char text[FORMAT_MAX];
 
 	for (int age = 0; age < BUCKETS; age++)
 		if (buckets_get(total, now_ns, age) > max)
@@ -326,11 +338,44 @@ chart_bars(struct html *html, const struct chart *chart, const struct buckets *t
 	grid(html, chart, 2);
 	draw_bars(html, total, now_ns, "bar", top);
 	draw_bars(html, bad, now_ns, "badbar", top);
-	close_svg(html);
-	/* Buckets hold ten seconds; people think in seconds. */
-	double per_s = (double)top / BUCKET_S;
-	snprintf(text, sizeof text, "%g/s", per_s);
-	html_wrap(html, "<span>", text, "</span>");
-	html_raw(html, "<span>0</span>");
-	close_chart(html, chart);
+	label_rate(html, chart, top);
+}
+
+/* One part of a stack, above those before it, whose height `below` has and is raised by. */
+static void
+draw_part(struct html *html, const struct chart_part *part, int64_t now_ns, uint64_t top,
+    uint64_t below[BUCKETS])
+{
+	html_rawf(html, "<path class=\"%s\" d=\"", part->class);
+	for (int age = 0; age < BUCKETS; age++) {
+		uint32_t count = buckets_get(part->buckets, now_ns, age);
+		if (count == 0)
+			continue;
+		html_rawf(html, "M%.0f %.1fv-%.1fh8v%.1fz", bucket_x(age) - 4,
+		    PLOT_HEIGHT * (1 - (double)below[age] / (double)top),
+		    (double)PLOT_HEIGHT * count / (double)top,
+		    (double)PLOT_HEIGHT * count / (double)top);
+		below[age] += count;
+	}
+	html_raw(html, "\"/>");
+}
+
+void
+chart_stack(
+    struct html *html, const struct chart *chart, const struct chart_part *parts, size_t count)
+{
+	uint64_t max = 1, below[BUCKETS] = { 0 };
+
+	for (int age = 0; age < BUCKETS; age++) {
+		uint64_t sum = 0;
+		for (size_t i = 0; i < count; i++)
+			sum += buckets_get(parts[i].buckets, chart->now_ns, age);
+		max = sum > max ? sum : max;
+	}
+	uint64_t top = round_up(max);
+	open_chart(html, chart);
+	grid(html, chart, 2);
+	for (size_t i = 0; i < count; i++)
+		draw_part(html, &parts[i], chart->now_ns, top, below);
+	label_rate(html, chart, top);
 }

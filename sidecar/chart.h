@@ -36,6 +36,14 @@ void chart_ratio(struct html *html, const struct chart *chart, const struct buck
 void chart_bars(struct html *html, const struct chart *chart, const struct buckets *total,
     const struct buckets *bad);
 
+/* Bars of several counts, one on the other in this order; the height is their sum, a second. */
+struct chart_part {
+	const struct buckets *buckets;
+	const char *class; /* of the path */
+};
+void chart_stack(
+    struct html *html, const struct chart *chart, const struct chart_part *parts, size_t count);
+
 /* The decades 10^low..10^high ms that hold all latencies between the two; at least two of them. */
 void chart_decades(double min_ms, double max_ms, int *low, int *high);
 

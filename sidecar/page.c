@@ -9,16 +9,15 @@
 #include "sidecar/format.h"
 #include "sidecar/verdict.h"
 
-/* A figure with its name under it. */
-static void
-fact(struct html *html, const char *name, const char *value)
+void
+page_fact(struct html *html, const char *name, const char *value)
 {
 	html_wrap(html, "<div><dt>", name, "</dt>");
 	html_wrap(html, "<dd>", value, "</dd></div>");
 }
 
-static struct chart
-a_chart(const struct view *view, const char *title)
+struct chart
+page_chart(const struct view *view, const char *title)
 {
 	return (struct chart){ .now_ns = view->now_ns,
 		.window_s = chart_window_s(view->now_ns, view->started_ns),
@@ -181,9 +180,9 @@ probe_figures(struct html *html, const struct history_summary *summary)
 	char text[FORMAT_MAX];
 
 	html_raw(html, "<dl class=\"facts\">");
-	fact(html, "median", format_ms(summary->p50_ms, text));
-	fact(html, "99 % within", format_ms(summary->p99_ms, text));
-	fact(html, "slowest", format_ms(summary->max_ms, text));
+	page_fact(html, "median", format_ms(summary->p50_ms, text));
+	page_fact(html, "99 % within", format_ms(summary->p99_ms, text));
+	page_fact(html, "slowest", format_ms(summary->max_ms, text));
 	html_raw(html, "<div class=\"rest\"><dt>failed</dt><dd>");
 	html_rawf(html, "%u of %u", summary->failed, summary->total);
 	say_causes(html, summary);
@@ -212,7 +211,7 @@ say_probe(struct html *html, const struct view *view, const struct probe *probe)
 	html_wrap(html, "<span>", type_name(probe->spec.type, type), "</span>");
 	html_wrap(html, "<br>asked of ", server_format(&probe->spec.server, server), "");
 	html_rawf(html, " every %u&nbsp;s</p>\n", probe->spec.interval_s);
-	struct chart chart = a_chart(view, title);
+	struct chart chart = page_chart(view, title);
 	chart_latency(html, &chart, &probe->history, probe->spec.interval_s);
 	probe_figures(html, &summary);
 	html_raw(html, "</article>\n");
@@ -240,15 +239,15 @@ cache_figures(struct html *html, const struct view *view)
 	char text[FORMAT_MAX], ago[FORMAT_MAX + 8];
 
 	html_raw(html, "<dl class=\"facts\">");
-	fact(html, "size, records", format_count(c->size, text));
-	fact(html, "hits", format_count(c->counters[STAT_HITS], text));
-	fact(html, "misses", format_count(c->counters[STAT_MISSES], text));
-	fact(html, "inserted", format_count(c->counters[STAT_INSERTIONS], text));
-	fact(html, "evicted", format_count(c->counters[STAT_EVICTIONS], text));
+	page_fact(html, "size, records", format_count(c->size, text));
+	page_fact(html, "hits", format_count(c->counters[STAT_HITS], text));
+	page_fact(html, "misses", format_count(c->counters[STAT_MISSES], text));
+	page_fact(html, "inserted", format_count(c->counters[STAT_INSERTIONS], text));
+	page_fact(html, "evicted", format_count(c->counters[STAT_EVICTIONS], text));
 	double emptied = c->flushed_s > c->restarted_s ? c->flushed_s : c->restarted_s;
 	if (emptied > 0) {
 		snprintf(ago, sizeof ago, "%s ago", format_duration(view->now_s - emptied, text));
-		fact(html, c->flushed_s > c->restarted_s ? "emptied" : "restarted", ago);
+		page_fact(html, c->flushed_s > c->restarted_s ? "emptied" : "restarted", ago);
 	}
 	html_raw(html, "</dl>");
 }
@@ -273,7 +272,7 @@ say_cache(struct html *html, const struct view *view)
 		    format_percent(ratio, text), "</p></div>\n");
 		snprintf(title, sizeof title,
 		    "Share of queries answered from the cache over the last 10 minutes: %s.", text);
-		struct chart chart = a_chart(view, title);
+		struct chart chart = page_chart(view, title);
 		chart_ratio(html, &chart, &c->recent_hits, &c->recent_misses);
 		cache_figures(html, view);
 	}
@@ -307,7 +306,7 @@ say_upstream(struct html *html, const struct view *view, const struct upstream *
 	    html, " <small>", probe_at(view, &u->server), "</small></h3><p class=\"figures\">");
 	html_wrap(html, "<span>", queries, asked == 1 ? " query</span> " : " queries</span> ");
 	html_wrap(html, bad > 0 ? "<span class=\"bad\">" : "<span>", failed, " failed</span></p>");
-	struct chart chart = a_chart(view, title);
+	struct chart chart = page_chart(view, title);
 	if (asked > 0)
 		chart_bars(html, &chart, &u->recent_queries, &u->recent_failed);
 	html_raw(html, "</li>\n");
@@ -339,84 +338,6 @@ say_upstreams(struct html *html, const struct view *view)
 }
 
 static void
-kubedns_table(struct html *html, const struct view *view)
-{
-	const struct kubedns_view *k = view->kubedns;
-	char text[FORMAT_MAX];
-
-	html_raw(html,
-	    "<table><caption>What it watches</caption><thead><tr><th scope=\"col\">resource</th>"
-	    "<th scope=\"col\">synced</th><th scope=\"col\">newest "
-	    "event</th></tr></thead><tbody>\n");
-	for (size_t i = 0; i < k->resource_count; i++) {
-		const struct kubedns_resource *r = &k->resources[i];
-		if (!kubedns_watches(k, r))
-			continue;
-		html_wrap(html, "<tr><th scope=\"row\">", r->name, "</th>");
-		html_wrap(html, r->synced ? "<td>" : "<td class=\"bad\">", r->synced ? "yes" : "no",
-		    "</td>");
-		if (r->last_event_s > 0)
-			html_wrap(html, "<td>",
-			    format_duration(
-				r->last_event_s < view->now_s ? view->now_s - r->last_event_s : 0,
-				text),
-			    " ago</td></tr>\n");
-		else
-			html_raw(html, "<td>none yet</td></tr>\n");
-	}
-	html_raw(html, "</tbody></table>\n");
-}
-
-static void
-say_kubedns(struct html *html, const struct view *view)
-{
-	static const char *const answers[] = {
-		[KUBEDNS_NOERROR] = "NOERROR, 10 minutes",
-		[KUBEDNS_NXDOMAIN] = "NXDOMAIN",
-		[KUBEDNS_SERVFAIL] = "SERVFAIL",
-		[KUBEDNS_REFUSED] = "REFUSED",
-	};
-	const struct kubedns_view *k = view->kubedns;
-	char text[FORMAT_MAX];
-
-	if (k == NULL || !k->seen)
-		return;
-	bool silent = kubedns_silence_s(k, view->now_s) > 0;
-	html_raw(html, "<section id=\"kubedns\" data-part aria-labelledby=\"h-kubedns\">\n"
-		       "<h2 id=\"h-kubedns\">kubedns <small>cluster names</small></h2>\n");
-	html_wrap(html, "<article class=\"card ",
-	    !k->up                ? "stale"
-	    : k->ready && !silent ? "well"
-				  : "degraded",
-	    "\">\n");
-	html_wrap(html, "<div class=\"top\"><h3>",
-	    kubedns_newest_event_s(k) > 0 || !kubedns_synced(k) ? "Kubernetes API" : "Manifests",
-	    "</h3>");
-	html_wrap(html, "<p class=\"now\">",
-	    !k->up      ? "no answer"
-	    : !k->ready ? "not ready"
-	    : silent    ? "out of date"
-			: "synced",
-	    "</p></div>\n");
-	if (!k->up)
-		html_wrap(html, "<p class=\"off\">kubedns does not answer: ", k->error,
-		    ". What follows is old.</p>\n");
-	else if (!k->ready && k->reasons[0] != '\0')
-		html_wrap(html, "<pre class=\"reasons\">", k->reasons, "</pre>\n");
-	if (kubedns_newest_event_s(k) > 0 || !kubedns_synced(k))
-		kubedns_table(html, view);
-	html_raw(html, "<dl class=\"facts\">");
-	for (int i = KUBEDNS_NOERROR; i <= KUBEDNS_REFUSED; i++)
-		fact(
-		    html, answers[i], format_count(buckets_sum(&k->recent[i], view->now_ns), text));
-	for (size_t i = 0; i < k->kind_count; i++)
-		fact(html, k->kinds[i].name,
-		    format_count(
-			k->kinds[i].objects > 0 ? (uint64_t)k->kinds[i].objects : 0, text));
-	html_raw(html, "</dl>\n</article>\n</section>\n");
-}
-
-static void
 foot(struct html *html, const struct view *view)
 {
 	char text[FORMAT_MAX];
@@ -444,9 +365,10 @@ page_html(const struct view *view, size_t *len)
 	say_findings(&html, view, &verdict);
 	say_probes(&html, view);
 	html_raw(&html, "<div class=\"columns\">\n");
+	page_answers(&html, view);
 	say_cache(&html, view);
 	say_upstreams(&html, view);
-	say_kubedns(&html, view);
+	page_kubedns(&html, view);
 	page_config(&html, view);
 	html_raw(&html, "</div>\n");
 	page_journal(&html, view);

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "sidecar/chart.h"
 #include "sidecar/html.h"
 #include "sidecar/view.h"
 
@@ -31,7 +32,15 @@ extern const char page_css[], page_css_end[], page_js[], page_js_end[];
 void page_config(struct html *html, const struct view *view);
 void page_question(struct html *html, const struct view *view);
 
+/* The panels of what kubedns answers, and of what it watches and needs (page_kubedns.c). */
+void page_answers(struct html *html, const struct view *view);
+void page_kubedns(struct html *html, const struct view *view);
+
 /* The panel of what changed, newest first (page_journal.c). */
 void page_journal(struct html *html, const struct view *view);
+
+/* A figure with its name over it; a chart of the time since the start, ten minutes at most. */
+void page_fact(struct html *html, const char *name, const char *value);
+struct chart page_chart(const struct view *view, const char *title);
 
 #endif

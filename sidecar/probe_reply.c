@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/addr.h"
-#include "lib/wire.h"
+#include "lib/reply_walk.h"
 #include "lib/xalloc.h"
 #include "sidecar/probe_reply.h"
 
@@ -57,20 +57,18 @@ cause_text(enum cause cause, unsigned rcode, char *text)
 
 /* Whether the question section is ours. Errors may come without one: some servers drop it. */
 static bool
-same_question(const struct question *question, const uint8_t *wire, size_t len, size_t *at)
+same_question(const struct question *question, const uint8_t *wire, size_t len)
 {
 	unsigned count = wire_get16(wire + 4);
+	size_t at = DNS_HEADER;
 	struct dname name;
 
 	if (count == 0)
 		return (wire[3] & 15) != RCODE_NOERROR;
-	if (count != 1 || wire_read_name(wire, len, at, &name) < 0 || len - *at < 4)
-		return false;
-	bool same = dname_equal(name.wire, question->name.wire) &&
-		    wire_get16(wire + *at) == question->type &&
-		    wire_get16(wire + *at + 2) == question->class;
-	*at += 4;
-	return same;
+	return count == 1 && wire_read_name(wire, len, &at, &name) == 0 && len - at >= 4 &&
+	       dname_equal(name.wire, question->name.wire) &&
+	       wire_get16(wire + at) == question->type &&
+	       wire_get16(wire + at + 2) == question->class;
 }
 
 /* Finds an Extended DNS Error among the OPT record's options; false if they do not fit. */
@@ -94,22 +92,20 @@ read_options(struct probe_reply *reply, const struct record *opt)
 }
 
 static bool
-read_sections(struct probe_reply *reply, const uint8_t *wire, size_t len, size_t at)
+read_sections(struct probe_reply *reply, const uint8_t *wire, size_t len)
 {
-	unsigned before = wire_get16(wire + 6) + wire_get16(wire + 8);
-	unsigned total = before + wire_get16(wire + 10);
+	struct reply_walk walk;
+	int more;
 
-	reply->answers = wire_get16(wire + 6);
-	for (unsigned i = 0; i < total; i++) {
-		struct record record;
-		if (wire_read_record(wire, len, &at, &record) < 0)
+	if (!reply_walk_begin(&walk, wire, len))
+		return false;
+	reply->answers = walk.left[WALK_ANSWER];
+	while ((more = reply_walk_next(&walk)) > 0)
+		if (walk.record.type == TYPE_OPT &&
+		    (walk.section != WALK_ADDITIONAL || walk.record.owner.len != 1 ||
+			!read_options(reply, &walk.record)))
 			return false;
-		if (record.type != TYPE_OPT)
-			continue;
-		if (i < before || record.owner.len != 1 || !read_options(reply, &record))
-			return false;
-	}
-	return at == len;
+	return more == 0 && reply_walk_ended(&walk);
 }
 
 static enum cause
@@ -133,8 +129,6 @@ enum probe_reply_kind
 probe_reply_read(
     struct probe_reply *reply, const struct question *question, const uint8_t *wire, size_t len)
 {
-	size_t at = DNS_HEADER;
-
 	*reply = (struct probe_reply){ .cause = CAUSE_MALFORMED, .ede = -1 };
 	if (len < DNS_HEADER)
 		return PROBE_REPLY_STRAY;
@@ -144,48 +138,28 @@ probe_reply_read(
 	}
 	unsigned flags = wire_get16(wire + 2);
 	reply->rcode = flags & 15;
-	if (!(flags & FLAG_QR) || (flags >> 11 & 15) != 0 ||
-	    !same_question(question, wire, len, &at))
+	if (!(flags & FLAG_QR) || (flags >> 11 & 15) != 0 || !same_question(question, wire, len))
 		return PROBE_REPLY_STRAY;
 	if (flags & FLAG_TC)
 		return PROBE_REPLY_TRUNCATED;
-	if (read_sections(reply, wire, len, at))
+	if (read_sections(reply, wire, len))
 		reply->cause = judge(reply);
 	return PROBE_REPLY_DONE;
-}
-
-/* Moves behind the header and the question of a message that probe_reply_read has accepted. */
-static size_t
-answers_offset(const uint8_t *wire, size_t len)
-{
-	size_t at = DNS_HEADER;
-	struct dname name;
-
-	if (len < DNS_HEADER)
-		return len;
-	if (wire_get16(wire + 4) == 1) {
-		if (wire_read_name(wire, len, &at, &name) < 0 || len - at < 4)
-			return len;
-		at += 4;
-	}
-	return at;
 }
 
 int
 probe_reply_strings(const uint8_t *wire, size_t len, const struct question *question,
     void (*each)(void *arg, const uint8_t *string, size_t len), void *arg)
 {
-	size_t at = answers_offset(wire, len);
-	unsigned answers = len < DNS_HEADER ? 0 : wire_get16(wire + 6);
-	int strings = 0;
+	struct reply_walk walk;
+	int strings = 0, more;
 
-	for (unsigned i = 0; i < answers; i++) {
-		struct record record;
-		if (wire_read_record(wire, len, &at, &record) < 0)
-			return -EBADMSG;
-		if (record.type != TYPE_TXT || record.class != question->class)
+	if (!reply_walk_begin(&walk, wire, len))
+		return -EBADMSG;
+	while ((more = reply_walk_next(&walk)) > 0 && walk.section == WALK_ANSWER) {
+		if (walk.record.type != TYPE_TXT || walk.record.class != question->class)
 			continue;
-		const uint8_t *p = record.rdata, *end = p + record.rdata_len;
+		const uint8_t *p = walk.record.rdata, *end = p + walk.record.rdata_len;
 		while (p < end) {
 			size_t string_len = *p++;
 			if (string_len > (size_t)(end - p))
@@ -195,7 +169,7 @@ probe_reply_strings(const uint8_t *wire, size_t len, const struct question *ques
 			p += string_len;
 		}
 	}
-	return strings;
+	return more < 0 ? more : strings;
 }
 
 /* A character string in quotes, everything but plain
@@ -231,21 +205,17 @@ print_strings(FILE *out, const struct record *record)
 	return true;
 }
 
-/* `fixed` 16-bit numbers, then a possibly compressed name that ends the rdata: CNAME, PTR, NS (0),
- * MX (1), SRV (3). */
+/* 16-bit numbers, so many, then a name: CNAME, PTR, NS (0), MX (1), SRV (3). */
 static bool
-print_name(FILE *out, const uint8_t *wire, const struct record *record, unsigned fixed)
+print_name(FILE *out, const struct reply_walk *walk, unsigned numbers)
 {
-	size_t at = (size_t)(record->rdata - wire) + 2 * fixed;
 	struct dname name;
 	char text[DNAME_TEXT_MAX];
 
-	if (record->rdata_len < 2 * fixed + 1)
+	if (reply_walk_target(walk, 2 * numbers, &name) < 0)
 		return false;
-	for (unsigned i = 0; i < fixed; i++)
-		fprintf(out, " %u", wire_get16(record->rdata + 2 * i));
-	if (wire_read_name(wire, record->end, &at, &name) < 0 || at != record->end)
-		return false;
+	for (unsigned i = 0; i < numbers; i++)
+		fprintf(out, " %u", wire_get16(walk->record.rdata + 2 * i));
 	fprintf(out, " %s", dname_to_text(name.wire, text));
 	return true;
 }
@@ -264,8 +234,10 @@ print_address(FILE *out, const struct record *record)
 }
 
 static bool
-print_known(FILE *out, const uint8_t *wire, const struct record *record)
+print_known(FILE *out, const struct reply_walk *walk)
 {
+	const struct record *record = &walk->record;
+
 	switch (record->type) {
 	case TYPE_A:
 	case TYPE_AAAA:
@@ -273,11 +245,11 @@ print_known(FILE *out, const uint8_t *wire, const struct record *record)
 	case TYPE_CNAME:
 	case TYPE_NS:
 	case TYPE_PTR:
-		return print_name(out, wire, record, 0);
+		return print_name(out, walk, 0);
 	case 15: /* MX */
-		return print_name(out, wire, record, 1);
+		return print_name(out, walk, 1);
 	case TYPE_SRV:
-		return print_name(out, wire, record, 3);
+		return print_name(out, walk, 3);
 	case TYPE_TXT:
 	case TYPE_HINFO:
 		return print_strings(out, record);
@@ -296,8 +268,9 @@ print_unknown(FILE *out, const struct record *record)
 }
 
 static void
-print_record(FILE *out, const uint8_t *wire, const struct record *record)
+print_record(FILE *out, const struct reply_walk *walk)
 {
+	const struct record *record = &walk->record;
 	char name[DNAME_TEXT_MAX], type[12];
 	char *rdata = NULL;
 	size_t rdata_size = 0;
@@ -305,7 +278,7 @@ print_record(FILE *out, const uint8_t *wire, const struct record *record)
 
 	if (known == NULL)
 		return;
-	bool ok = print_known(known, wire, record);
+	bool ok = print_known(known, walk);
 	fclose(known);
 	fprintf(out, "%s %u %s", dname_to_text(record->owner.wire, name), record->ttl_s,
 	    type_name(record->type, type));
@@ -320,22 +293,22 @@ print_record(FILE *out, const uint8_t *wire, const struct record *record)
 char *
 probe_reply_text(const uint8_t *wire, size_t len, unsigned max)
 {
-	size_t at = answers_offset(wire, len), size = 0;
-	unsigned answers = len < DNS_HEADER ? 0 : wire_get16(wire + 6);
+	struct reply_walk walk;
 	char *text = NULL;
+	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
 	if (out == NULL)
 		return xstrdup("");
-	for (unsigned i = 0; i < answers; i++) {
-		struct record record;
+	bool whole = reply_walk_begin(&walk, wire, len);
+	for (unsigned i = 0; whole && walk.left[WALK_ANSWER] > 0; i++) {
 		if (i == max) {
-			fprintf(out, "and %u more\n", answers - max);
+			fprintf(out, "and %u more\n", walk.left[WALK_ANSWER]);
 			break;
 		}
-		if (wire_read_record(wire, len, &at, &record) < 0)
+		if (reply_walk_next(&walk) < 0)
 			break;
-		print_record(out, wire, &record);
+		print_record(out, &walk);
 	}
 	fclose(out);
 	return text;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kubedns/answer/reply.h"
+#include "lib/reply_walk.h"
 
 /* The reply when there is none to pass on. */
 static size_t
@@ -75,37 +76,34 @@ is_ours(const struct reply *reply, const struct record *record)
 static bool
 append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 {
-	size_t at = reply->w.len, counts[SECTION_COUNT];
+	struct reply_walk walk;
+	const struct record *record = &walk.record;
 	bool ours = false;
-	struct record record;
+	int more;
 
-	for (unsigned s = 0; s < SECTION_COUNT; s++)
-		counts[s] = wire_get16(upstream + 6 + 2 * s);
-	for (unsigned s = 0; s < SECTION_COUNT; s++) {
-		for (size_t i = 0; i < counts[s]; i++) {
-			if (wire_read_record(upstream, len, &at, &record) < 0)
+	if (!reply_walk_begin(&walk, upstream, len))
+		return false;
+	while ((more = reply_walk_next(&walk)) > 0) {
+		if (record->type == TYPE_OPT) {
+			if (walk.section != WALK_ADDITIONAL || record->owner.len != 1)
 				return false;
-			if (record.type == TYPE_OPT) {
-				if (s != SECTION_ADDITIONAL || record.owner.len != 1)
-					return false;
-				reply->extended_rcode = record.ttl_s >> 24;
-				return true;
-			}
-			ours = ours || is_ours(reply, &record);
-			if (ours) /* only the OPT is looked for */
-				continue;
-			if (record.end > reply->w.max) {
-				if (s != SECTION_ADDITIONAL) /* RFC 2181 section 9 */
-					reply->truncated = true;
-				return true;
-			}
-			memcpy(reply->w.buf + record.offset, upstream + record.offset,
-			    record.end - record.offset);
-			reply->w.len = record.end;
-			reply->counts[s]++;
+			reply->extended_rcode = record->ttl_s >> 24;
+			return true;
 		}
+		ours = ours || is_ours(reply, record);
+		if (ours) /* only the OPT is looked for */
+			continue;
+		if (record->end > reply->w.max) {
+			if (walk.section != WALK_ADDITIONAL) /* RFC 2181 section 9 */
+				reply->truncated = true;
+			return true;
+		}
+		memcpy(reply->w.buf + record->offset, upstream + record->offset,
+		    record->end - record->offset);
+		reply->w.len = record->end;
+		reply->counts[walk.section]++;
 	}
-	return true;
+	return more == 0;
 }
 
 size_t
@@ -141,10 +139,11 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 /* Copies one record of upstream's answer section, its names written out.
  * False: it does not fit, or is malformed. */
 static bool
-append_answer(struct reply *reply, const uint8_t *upstream, size_t len, const struct record *record)
+append_answer(struct reply *reply, const struct reply_walk *walk)
 {
+	const struct record *record = &walk->record;
 	struct writer *w = &reply->w;
-	size_t start = w->len, at = (size_t)(record->rdata - upstream);
+	size_t start = w->len;
 	struct dname target;
 
 	writer_put(w, record->owner.wire, record->owner.len);
@@ -152,7 +151,7 @@ append_answer(struct reply *reply, const uint8_t *upstream, size_t len, const st
 	writer_put16(w, record->class);
 	writer_put32(w, record->ttl_s);
 	if (record->type == TYPE_CNAME) { /* the one type here whose RDATA may be compressed */
-		if (wire_read_name(upstream, len, &at, &target) < 0)
+		if (reply_walk_target(walk, 0, &target) < 0)
 			return false;
 		writer_put16(w, target.len);
 		writer_put(w, target.wire, target.len);
@@ -174,21 +173,19 @@ append_answer(struct reply *reply, const uint8_t *upstream, size_t len, const st
 static bool
 append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
 {
-	size_t at = DNS_HEADER;
-	struct dname name;
-	struct record record;
+	struct reply_walk walk;
+	const struct record *record = &walk.record;
 
-	if (wire_read_name(upstream, len, &at, &name) < 0)
+	if (!reply_walk_begin(&walk, upstream, len))
 		return false;
-	at += 4;
-	for (unsigned i = wire_get16(upstream + 6); i > 0; i--) {
-		if (wire_read_record(upstream, len, &at, &record) < 0)
+	while (walk.left[WALK_ANSWER] > 0) {
+		if (reply_walk_next(&walk) < 0)
 			return false;
-		if (record.type != TYPE_CNAME && record.type != reply->query->qtype)
+		if (record->type != TYPE_CNAME && record->type != reply->query->qtype)
 			continue; /* such as a signature, of names that the client did not ask for */
-		if (is_ours(reply, &record))
+		if (is_ours(reply, record))
 			continue;
-		if (!append_answer(reply, upstream, len, &record))
+		if (!append_answer(reply, &walk))
 			return reply->truncated;
 	}
 	return true;

@@ -50,7 +50,7 @@ reflector_free(struct reflector *r)
 void
 reflector_restart(struct reflector *r)
 {
-	struct reflector anew = { .optional = r->optional };
+	struct reflector anew = { .optional = r->optional, .spread = r->spread };
 	memcpy(anew.relists, r->relists, sizeof(anew.relists));
 	free_versions(r);
 	*r = anew;
@@ -114,13 +114,16 @@ reflector_answered(struct reflector *r, int64_t now_ms)
 	if (!begins)
 		return false;
 	r->listing = true;
+	r->listed = 0;
 	r->relists[r->reason]++;
 	return true;
 }
 
 void
-reflector_progress(struct reflector *r, int64_t now_ms)
+reflector_progress(struct reflector *r, int64_t now_ms, size_t bytes)
 {
+	if (r->listing)
+		r->listed += bytes;
 	/* Servers that do not know WatchList send the state too, but then live events for ever:
 	 * these are no progress. */
 	if (!r->live_seen)
@@ -207,6 +210,12 @@ void
 reflector_set_optional(struct reflector *r, bool optional)
 {
 	r->optional = optional;
+}
+
+void
+reflector_set_spread(struct reflector *r, bool spread)
+{
+	r->spread = spread;
 }
 
 void

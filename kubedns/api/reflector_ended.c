@@ -28,6 +28,17 @@ back_off(struct reflector *r, int64_t now_ms)
 	wait_for(r, now_ms, backoff_failed(&r->backoff, now_ms, BACKOFF_MAX_MS));
 }
 
+/* How long a relist waits at most. */
+static int64_t
+relist_jitter_ms(const struct reflector *r)
+{
+	int64_t ms = (int64_t)(r->listed / (REFLECTOR_SPREAD_BYTES_S / 1000));
+
+	if (!r->spread || ms < REFLECTOR_RELIST_JITTER_MS)
+		return REFLECTOR_RELIST_JITTER_MS;
+	return ms < REFLECTOR_SPREAD_MAX_MS ? ms : REFLECTOR_SPREAD_MAX_MS;
+}
+
 /* The version is too old, or of a future that no longer exists. */
 static void
 version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
@@ -40,7 +51,7 @@ version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
 	if ((just_listed && !had_events) || was_listing)
 		back_off(r, now_ms);
 	else
-		wait_for(r, now_ms, backoff_jitter(REFLECTOR_RELIST_JITTER_MS));
+		wait_for(r, now_ms, backoff_jitter(relist_jitter_ms(r)));
 }
 
 /* A WatchList that will not come to its end: a list instead. */

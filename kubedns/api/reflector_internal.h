@@ -8,6 +8,8 @@
 struct reflector {
 	enum reflector_phase phase; /* of the request in flight, or of the next one */
 	bool optional;              /* once it is known to be denied, ask rarely */
+	bool spread;                /* relists wait by the size of the listing */
+	size_t listed;              /* bytes of the last listing, as far as it has come */
 	bool running;
 	int64_t due_ms;      /* when the next request may start */
 	char *version;       /* of the last event; NULL: none */

@@ -159,7 +159,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
-		reflector_progress(s->reflector, clock_mono_ms());
+		reflector_progress(s->reflector, clock_mono_ms(), len);
 	int error = response_objects_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
 		clear_problem(s);

@@ -86,6 +86,8 @@ struct watch {
 	const char **namespaces; /* NULL-terminated; NULL: all */
 	bool no_api;
 	bool namespaces_required;
+	bool headless_slices; /* the selector of slices is the node role's */
+	bool all_slices;      /* it is to go */
 	bool away; /* no connection to the server: one resource at a time tries, at away_due_ms */
 	int64_t away_due_ms;
 	struct backoff away_backoff;

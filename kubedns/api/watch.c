@@ -10,6 +10,8 @@
 #include "lib/percent.h"
 #include "lib/xalloc.h"
 
+#define HEADLESS_LABEL "service.kubernetes.io/headless"
+
 enum { OPTIONAL_GRACE_MS = 30000, SETTLE_MS = 3000, FDS_MAX = 32 };
 
 static bool
@@ -95,9 +97,17 @@ choose_resources(struct watch *w, const struct watch_config *config)
 	reflector_set_optional(streams[API_NAMESPACES].reflector, !config->namespace_labels);
 	if (config->endpoint_pods)
 		streams[API_SLICES].keep = json_prune_slice_pods;
-	if (given(config->endpointslice_selector))
+	if (given(config->endpointslice_selector)) {
 		select_by(
 		    &streams[API_SLICES], "labelSelector", "", config->endpointslice_selector);
+	} else if (config->headless_slices) {
+		/* Set by the controllers that make them, without a value. */
+		w->headless_slices = true;
+		select_by(&streams[API_SLICES], "labelSelector", "", HEADLESS_LABEL);
+		select_by(&streams[API_ENDPOINTS], "labelSelector", "", HEADLESS_LABEL);
+	}
+	for (unsigned i = 0; i < API_COUNT; i++)
+		reflector_set_spread(streams[i].reflector, config->one_of_many);
 	if (given(config->config_map)) {
 		const char *ns = config->config_map_namespace;
 		select_namespace(&streams[API_CONFIGMAPS], given(ns) ? ns : "kube-system");
@@ -332,6 +342,24 @@ check_ready(struct watch *w, int64_t now)
 	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
 }
 
+/* Lists slices anew, without the selector; not from libcurl's callbacks, in which events arrive. */
+static void
+drop_headless_selector(struct watch *w)
+{
+	static const enum api_resource_id both[] = { API_SLICES, API_ENDPOINTS };
+
+	if (!w->headless_slices || !w->all_slices)
+		return;
+	w->headless_slices = false;
+	for (unsigned i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+		struct resource_watch *s = &w->streams[both[i]];
+		resource_watch_stop(s);
+		reflector_restart(s->reflector);
+		*s->selector = '\0';
+	}
+	log_info("endpointslices: all are watched from now on, since there are federations");
+}
+
 static void
 read_messages(struct watch *w, int64_t now)
 {
@@ -375,6 +403,7 @@ watch_run(struct watch *w)
 	leave_connection(w, now);
 	api_server_token_refresh(&w->server, now, false);
 	choose_endpoints(w);
+	drop_headless_selector(w);
 	bool started = false;
 	for (unsigned i = 0; i < API_COUNT; i++) {
 		struct resource_watch *s = &w->streams[i];
@@ -396,10 +425,11 @@ watch_run(struct watch *w)
 }
 
 void
-watch_want_nodes(struct watch *w)
+watch_want_federations(struct watch *w)
 {
 	if (!w->no_api)
 		w->streams[API_NODES].wanted = true;
+	w->all_slices = true;
 }
 
 bool

@@ -46,7 +46,7 @@ struct watch_config {
 	const char *master_url;   /* --kube-master-url, ${VAR} expanded here; NULL or "": none */
 	const char *serviceaccount_dir; /* NULL: /var/run/secrets/kubernetes.io/serviceaccount */
 	bool pods;                      /* --pods=verified */
-	bool nodes;                     /* federations; watch_want_nodes() may ask for them later */
+	bool nodes;                     /* federations; watch_want_federations() may ask later */
 	const char *config_map;         /* --config-map; NULL or "": none */
 	const char *config_map_namespace;
 	const char *const *namespaces; /* --namespaces; NULL ends; NULL: all. If it is one, only
@@ -55,7 +55,9 @@ struct watch_config {
 	bool endpoint_pods;            /* --endpoint-pod-names:
 					     * object_endpoint.pod is wanted, else it stays NULL */
 	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */
-	bool no_api; /* --objects-dir: watch_wait() waits, nothing is watched */
+	bool headless_slices; /* only slices of headless Services, until watch_want_federations() */
+	bool one_of_many;     /* relists are spread, see REFLECTOR_SPREAD_BYTES_S */
+	bool no_api;          /* --objects-dir: watch_wait() waits, nothing is watched */
 };
 
 /*
@@ -83,8 +85,11 @@ int watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms
  */
 bool watch_run(struct watch *w);
 
-/* Watches Nodes from now on, since the ConfigMap now has federations; may be called again. */
-void watch_want_nodes(struct watch *w);
+/*
+ * From now on Nodes and the slices of all Services are watched: a federation's name is answered by
+ * the node's zone, and by whether the Service has endpoints. May be called again.
+ */
+void watch_want_federations(struct watch *w);
 
 /*
  * Every required kind has synced once, and each optional one has synced or was found to be

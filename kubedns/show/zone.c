@@ -5,6 +5,7 @@
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/zone.h"
 #include "lib/log.h"
+#include "lib/reply_walk.h"
 #include "lib/xalloc.h"
 #include "treecache/srv_weight.h"
 
@@ -96,8 +97,8 @@ add_answers(struct lines *lines, const struct dname *owner, uint16_t type)
 	static uint8_t out[DNS_TCP_MAX];
 	uint8_t query[512];
 	struct answer_info info;
-	struct record record;
-	size_t len = query_write(query, sizeof query, 1, owner->wire, type, CLASS_IN, 0), at = len;
+	struct reply_walk walk;
+	size_t len = query_write(query, sizeof query, 1, owner->wire, type, CLASS_IN, 0);
 
 	const struct answer_request request = { .config = lines->config,
 		.tree = lines->tree,
@@ -107,11 +108,10 @@ add_answers(struct lines *lines, const struct dname *owner, uint16_t type)
 		.max = sizeof out,
 		.tcp = true };
 	answer(&request, &info);
-	for (unsigned i = wire_get16(out + 6); i > 0; i--) {
-		if (wire_read_record(out, info.len, &at, &record) < 0)
-			return;
-		add_record(lines, owner, out + record.offset);
-	}
+	if (!reply_walk_begin(&walk, out, info.len))
+		return;
+	while (walk.left[WALK_ANSWER] > 0 && reply_walk_next(&walk) > 0)
+		add_record(lines, owner, out + walk.record.offset);
 }
 
 /* The SRV records that one endpoint adds: at the Service's own name, and at its ports' names. */

@@ -26,6 +26,20 @@ pytestmark = pytest.mark.skipif(not os.path.exists(ASKER), reason="make bench-to
 PEOPLE = questions.population.Population(namespaces=20, services=20, slices=30)
 
 
+def test_a_lookup_in_front_costs_the_packets_of_the_search_list_and_no_aaaa_upstream():
+    """bench-lookup with one library: a cluster name is the first candidate, an outside name the fourth, each asked for A and AAAA."""
+    command = [sys.executable, os.path.join(HERE, "..", "bench", "bench.py"), "lookup", "--lookups=20", "--repeats=1", "--resolvers=glibc",
+               "--servers=front-filter"]  # fmt: skip
+    environment = {k: v for k, v in os.environ.items() if k != "BENCH_NETWORK"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env={**environment, "BUILD": BUILD})
+    if "needs a network namespace" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {r["name"]: r for r in results.load()["lookup"]["rows"]}
+    assert (rows["cluster"]["packets"], rows["outside"]["packets"]) == (2, 8)
+    assert rows["outside"]["upstream"] <= 1 and rows["outside"]["upstream_aaaa"] == 0 and rows["outside"]["cpu_us"] > 0
+
+
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory):
     directory = tmp_path_factory.mktemp("bench") / "objects"

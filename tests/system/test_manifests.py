@@ -114,6 +114,35 @@ def test_components_change_what_they_are_named_for_and_go_together(tmp_path):
 
 
 @needs_kubectl
+def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
+    made = copy(tmp_path)
+    front, node = render(made, "front"), render(made, "node-service")
+    central, daemonset = front["Deployment", "kube-dns"], node["DaemonSet", "kube-dns-node"]
+    assert not [key for key in node if key[0] == "Deployment"]
+    spec, pod = daemonset["spec"], daemonset["spec"]["template"]
+    assert "replicas" not in spec and "strategy" not in spec and spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    # The Service takes its pods, and the Deployment's while there is one; the DaemonSet takes no pod of the Deployment's.
+    labels, service = pod["metadata"]["labels"], node["Service", "kube-dns"]["spec"]
+    assert spec["selector"]["matchLabels"] == labels and service["selector"].items() < labels.items()
+    assert service == {**front["Service", "kube-dns"]["spec"], "trafficDistribution": "PreferSameNode"}
+    assert "maxUnavailable" not in node["PodDisruptionBudget", "kube-dns"]["spec"], "a DaemonSet has no scale to count it of"
+    mine, theirs = ({c["name"]: c for c in o["spec"]["template"]["spec"]["containers"]} for o in (daemonset, central))
+    assert mine["kubedns"]["args"] == [*theirs["kubedns"]["args"], "--node-role"]
+    for name, container in mine.items():
+        assert {**container, "args": 0, "resources": 0} == {**theirs[name], "args": 0, "resources": 0}
+    # Rights, and a place of its own in the API server's queues, belong to the account that the pods have.
+    account = {"kind": "ServiceAccount", "name": "kube-dns-node", "namespace": "kube-system"}
+    assert pod["spec"]["serviceAccountName"] == "kube-dns-node" and ("ServiceAccount", "kube-dns-node") in node
+    assert node["ClusterRoleBinding", "kube-dns-node"]["subjects"] == [account]
+    schema = node["FlowSchema", "kube-dns-node"]["spec"]
+    assert schema["rules"][0]["subjects"][0]["serviceAccount"] == {"name": account["name"], "namespace": account["namespace"]}
+    assert ("PriorityLevelConfiguration", schema["priorityLevelConfiguration"]["name"]) in node
+    asked = {(g, r) for rule in node["ClusterRole", "kube-dns"]["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
+    (rule,) = schema["rules"][0]["resourceRules"]
+    assert asked <= {(g, r) for g in rule["apiGroups"] for r in rule["resources"]}
+
+
+@needs_kubectl
 @pytest.mark.parametrize("setting, said", [
     ({"clusterIP": "10.96.0.300"}, "clusterIP: 10.96.0.300: not an address"),
     ({"clusterIP": "10.96.0"}, "clusterIP: 10.96.0: not an address"),
@@ -141,5 +170,5 @@ def test_check_refuses_what_the_api_server_or_the_kubelet_would(tmp_path, settin
     {"registry": "localhost:5000"}, {"registry": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/dns/suite_1"},
     {"kubednsImage": f"kubedns:0.1.0@{DIGEST}"}])
 def test_check_accepts_what_is_right(tmp_path, setting):
-    code, text = check(copy(tmp_path, **setting), "replace-kube-dns", "front", "autoscale", "beside")
-    assert code == 0 and text.count("settings are complete") == 4, text
+    code, text = check(copy(tmp_path, **setting), "replace-kube-dns", "front", "autoscale", "beside", "node-service")
+    assert code == 0 and text.count("settings are complete") == 5, text

@@ -60,7 +60,7 @@ sixty_seconds_without_progress_lead_to_a_list(void **state)
 	asks_watch_list();
 	answer_arrives();
 	now += 50000;
-	reflector_progress(r, now); /* slow, but it comes */
+	reflector_progress(r, now, 1); /* slow, but it comes */
 	reflector_event(r, now, REFLECTOR_ADDED, "5", false);
 	assert_int_equal(reflector_deadline_ms(r, &why), now + 60000);
 	now += 60000;
@@ -79,7 +79,7 @@ a_server_that_sends_only_live_events_makes_no_progress(void **state)
 	reflector_event(r, now, REFLECTOR_CHANGED, "5", false);
 	for (int i = 0; i < 6; i++) {
 		now += 10000;
-		reflector_progress(r, now);
+		reflector_progress(r, now, 1);
 	}
 	assert_int_equal(reflector_deadline_ms(r, &why), frozen + 60000);
 	break_off();

@@ -61,6 +61,35 @@ a_410_leads_to_a_relist_after_a_jitter(void **state)
 }
 
 static void
+on_every_node_a_relist_waits_by_the_size_of_the_listing(void **state)
+{
+	static const struct {
+		size_t bytes;
+		int64_t most_ms;
+	} cases[] = { { 1000, 3000 }, { 22000000, 44000 }, { 1000000000, 120000 } };
+
+	(void)state;
+	for (unsigned c = 0; c < 3; c++) {
+		int64_t most = 0;
+		for (int i = 0; i < 400; i++) {
+			reflector_set_spread(r, true);
+			asks_watch_list();
+			assert_true(answer_arrives());
+			reflector_progress(r, now, cases[c].bytes);
+			assert_true(reflector_event(r, now, REFLECTOR_BOOKMARK, "7", true));
+			reflector_progress(r, now, 5000000); /* live events are not the listing */
+			now += 300000;
+			error_event(410, false);
+			assert_in_range(waits(), 0, cases[c].most_ms);
+			most = waits() > most ? waits() : most;
+			finish(NULL);
+			begin(NULL);
+		}
+		assert_true(most > cases[c].most_ms * 9 / 10);
+	}
+}
+
+static void
 a_410_right_after_the_relist_backs_off(void **state)
 {
 	(void)state;
@@ -291,6 +320,7 @@ main(void)
 		TEST(after_a_break_the_store_is_asked_whether_it_is_as_new_as_we),
 		TEST(a_store_that_went_back_is_synced_anew_with_an_empty_version),
 		TEST(a_410_leads_to_a_relist_after_a_jitter),
+		TEST(on_every_node_a_relist_waits_by_the_size_of_the_listing),
 		TEST(a_410_right_after_the_relist_backs_off),
 		TEST(retry_after_is_waited_for_and_then_the_same_is_asked),
 		TEST(a_new_token_is_tried_at_once_but_once),

@@ -323,6 +323,67 @@ counts_of_kubedns_that_fell_are_those_of_a_new_process(void **state)
 	assert_int_equal(buckets_sum(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns), 7);
 }
 
+static char *
+shown_page(void)
+{
+	size_t len;
+	char *page = page_html(&view, &len);
+
+	assert_int_equal(strlen(page), len);
+	return page;
+}
+
+static void
+answers_are_drawn_by_rcode_one_on_the_other(void **state)
+{
+	(void)state;
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	view.started_ns = view.now_ns - HISTORY_S * NS_PER_S;
+	buckets_add(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns, 50);
+	buckets_add(&kubedns.recent[KUBEDNS_NXDOMAIN], view.now_ns, 30);
+	buckets_add(&kubedns.recent[KUBEDNS_REFUSED], view.now_ns, 20);
+	char *page = shown_page();
+	assert_non_null(strstr(page, "50 NOERROR, 30 NXDOMAIN, 0 SERVFAIL, 20 REFUSED"));
+	assert_non_null(strstr(page, "<span>10/s</span>"));
+	/* From the bottom at 100: half, then three tenths, then two, up to the top. */
+	assert_non_null(strstr(page, "class=\"bar\" d=\"M591 100.0v-50.0h8v50.0z\""));
+	assert_non_null(strstr(page, "class=\"softbar\" d=\"M591 50.0v-30.0h8v30.0z\""));
+	assert_non_null(strstr(page, "class=\"badbar\" d=\"M591 20.0v-20.0h8v20.0z\""));
+	free(page);
+	view.started_ns = 0;
+}
+
+static void
+what_the_memory_limit_allows_is_said(void **state)
+{
+	static const struct {
+		double memory, limit;
+		const char *says;
+	} cases[] = {
+		{ 25e6, 134e6,
+		    "Memory: 25 of 134 MB; before the alert at 85&nbsp;% there is room for "
+		    "about 74,000 more Services of 15 endpoints each.</p>" },
+		{ 114e6, 134e6, "Memory: 114 of 134 MB.</p>" },
+		{ 113.8e6, 134e6, "room for about 83 more Services" },
+		{ 25e6, 0, "Memory: 25 MB; the container has no limit.</p>" },
+	};
+
+	(void)state;
+	view.kubedns = &kubedns;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		kubedns = (struct kubedns_view){ .seen = true,
+			.up = true,
+			.ready = true,
+			.memory = cases[i].memory,
+			.memory_limit = cases[i].limit };
+		char *page = shown_page();
+		if (strstr(page, cases[i].says) == NULL)
+			fail_msg("not said: %s", cases[i].says);
+		free(page);
+	}
+}
+
 static const char *
 newest(const struct journal *journal, size_t i)
 {
@@ -662,6 +723,8 @@ main(void)
 		T(clients_that_are_held_back_and_a_clock_that_was_set_are_notes),
 		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
 		T(kubedns_is_no_upstream_though_dnsmasq_counts_it_as_one),
+		T(answers_are_drawn_by_rcode_one_on_the_other),
+		T(what_the_memory_limit_allows_is_said),
 		T(the_journal_tells_what_began_and_what_ended),
 		T(the_journal_is_bounded_and_names_no_address),
 		T(the_journal_goes_on_after_a_restart),

@@ -1,0 +1,40 @@
+// A pod's program that looks names up by Go's own resolver, one after the other; arguments and output as client.c has them.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+func main() {
+	if len(os.Args) < 3 {
+		os.Exit(2)
+	}
+	count, _ := strconv.Atoi(os.Args[1])
+	pause := 0
+	if len(os.Args) > 3 {
+		pause, _ = strconv.Atoi(os.Args[3])
+	}
+	resolver := net.Resolver{PreferGo: true}
+	var out struct {
+		Found int     `json:"found"`
+		US    []int64 `json:"us"`
+	}
+	for i := 0; i < count; i++ {
+		begun := time.Now()
+		addresses, _ := resolver.LookupIPAddr(context.Background(), os.Args[2])
+		out.US = append(out.US, time.Since(begun).Microseconds())
+		for _, address := range addresses {
+			if address.IP.To4() != nil {
+				out.Found++
+				break
+			}
+		}
+		time.Sleep(time.Duration(pause) * time.Microsecond)
+	}
+	json.NewEncoder(os.Stdout).Encode(out)
+}
