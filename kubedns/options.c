@@ -360,6 +360,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		return rc;
 	if (common->rest < argc) {
 		log_errorx("\"%s\": kubedns takes flags only", argv[common->rest]);
+		flags_say_usage(common);
 		return -EINVAL;
 	}
 	fill_answers(o);
@@ -373,6 +374,8 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		options_read_filter(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
+	if (rc < 0)
+		flags_say_usage(common);
 	return rc;
 }
 

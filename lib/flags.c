@@ -421,6 +421,13 @@ warn_ignored(const struct flag_list *ignored)
 	free(names);
 }
 
+void
+flags_say_usage(const struct flags_common *common)
+{
+	fprintf(stderr, "usage: %s [--flag=value ...]; %s --help lists the flags\n",
+	    common->program, common->program);
+}
+
 int
 flags_parse(
     const struct flag *table, void *options, struct flags_common *common, int argc, char **argv)
@@ -447,8 +454,7 @@ flags_parse(
 		log_init(common->program, common->log_format, common->verbosity);
 		warn_ignored(&p.ignored);
 	} else {
-		fprintf(stderr, "usage: %s [--flag=value ...]; %s --help lists the flags\n",
-		    common->program, common->program);
+		flags_say_usage(common);
 	}
 	list_clear(&p.ignored);
 	free(p.own.log_format);

@@ -69,6 +69,9 @@ struct flags_common {
 int flags_parse(
     const struct flag *table, void *options, struct flags_common *common, int argc, char **argv);
 
+/* The usage line of flags_parse, for a value that the program itself finds wrong. */
+void flags_say_usage(const struct flags_common *common);
+
 /* Whether flag `name` was given on the command line. */
 bool flags_given(const struct flags_common *common, const char *name);
 

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,12 +72,14 @@ static int
 check(struct options *o)
 {
 	const char *why;
+	char text[32];
 	if (server_parse(o->kubedns_text, 53, &o->kubedns, &why) < 0)
 		return mistake("kubednsServer", o->kubedns_text, why);
 	if (conf_name_parse(o->domain_text, o->domain, &why) < 0)
 		return mistake("domain", o->domain_text, why);
+	snprintf(text, sizeof text, "%lldms", (long long)o->silence_ms);
 	if (o->silence_ms < 1000)
-		return mistake("silence", "", "must be at least 1s");
+		return mistake("silence", text, "must be at least 1s");
 	return parse_listen(o);
 }
 
@@ -91,11 +94,15 @@ options_parse(struct options *options, struct flags_common *common, int argc, ch
 	if (rc < 0)
 		return rc;
 	if (common->rest < argc && !common->rest_after_dashes)
-		return mistake(
+		rc = mistake(
 		    "-", argv[common->rest], "unexpected argument; dnsmasq's come after --");
 	options->dnsmasq_args = argv + common->rest;
 	options->dnsmasq_arg_count = (size_t)(argc - common->rest);
-	return check(options);
+	if (rc == 0)
+		rc = check(options);
+	if (rc < 0)
+		flags_say_usage(common);
+	return rc;
 }
 
 void

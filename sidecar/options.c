@@ -164,6 +164,8 @@ sidecar_options_read(struct sidecar_options *options, int argc, char **argv)
 	if (options->common.rest < argc)
 		ok = WRONG("\"%s\": arguments without a flag are not understood",
 		    argv[options->common.rest]);
+	if (!ok)
+		flags_say_usage(&options->common);
 	return ok ? 0 : -EINVAL;
 }
 

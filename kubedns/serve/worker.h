@@ -32,8 +32,15 @@ enum {
 	WORKERS_MAX = 64,
 	WORKERS_AUTOMATIC_MAX = 4, /* more only by --threads: a cluster has several replicas */
 	UPSTREAMS_MAX = 15,
-	FORWARD_MAX = 2048,        /* in flight to upstream servers, in total */
-	RESOLVER_MAX = 1400,       /* in flight to the resolver or held by it: below its 1,500 */
+	FORWARD_MAX = 2048, /* in flight to upstream servers, in total */
+	/*
+	 * In flight to the resolver or held by it, of all workers: below the 1,500 that a dnsmasq of
+	 * one's own has to be given. The manifests give theirs 6,000, which is for the classic
+	 * topology, where clients fill dnsmasq's table themselves. In front of it the fair share
+	 * keeps one client's dead names from filling these 1,400, and all that dnsmasq holds for us
+	 * stays below a quarter of its room.
+	 */
+	RESOLVER_MAX = 1400,
 	FORWARD_CLIENT_MAX = 512,  /* and for one client address */
 	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up at 5 s; 4 are promised */
 	TCP_CONNECTIONS = 1000,

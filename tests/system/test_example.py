@@ -117,6 +117,11 @@ def test_editing_a_manifest_that_it_names_changes_the_answer_within_a_second(exa
         time.sleep(0.005)
 
 
+def test_no_server_that_is_not_there_is_in_the_examples():
+    """A newcomer's first page must not blame the stand-in address of an example."""
+    assert os.listdir(os.path.join(ROOT, "conf/example/config")) == ["README"]
+
+
 def test_the_examples_show_each_kind_of_service(example):
     example.wait_for("Ctrl-C ends everything")
     port = example.ports["KUBEDNS_PORT"]

@@ -103,6 +103,7 @@ MISTAKES = [
     (["--objects-dir=/x", "--kube-master-url=http://y"], "leave out --kube-master-url"),
     (["--print-zone=example.org", "--objects-dir=/x"], "not a zone of this server; there is cluster.local."),
     (["--dns-bind-address=1.2.3"], '--dns-bind-address: "1.2.3": not an address'),
+    (["--fair-share=maybe"], '--fair-share: "maybe": must be on or off'),
     (["word"], "takes flags only"),
 ]
 
@@ -111,6 +112,7 @@ MISTAKES = [
 def test_a_mistake_is_named_with_its_value_and_exits_2(args, says):
     code, _, errors = run(*args)
     assert (code, says in errors) == (2, True), errors
+    assert ("usage: kubedns " in errors) == ("--print-zone" not in args[0]), errors  # its zones are known only later
 
 
 def test_a_port_in_use_names_the_port_and_the_process(tmp_path):
