@@ -23,6 +23,8 @@ name=$version
 if ! git tag --points-at HEAD | grep -qxF "v$version"; then
 	name=$version+$(git rev-list --count HEAD).g$(git rev-parse --short=12 HEAD)
 	say "HEAD has no tag v$version: no release, $name"
+elif grep -q '^## Next$' CHANGELOG.md; then
+	die "CHANGELOG.md still has a section \"## Next\" at the tag v$version: give it its number"
 fi
 # Times in archives are the commit's.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)

@@ -1,0 +1,52 @@
+/*
+ * What the main thread of kubedns holds, and its loop. main.c makes and ends it, loop.c turns it.
+ */
+#ifndef KUBEDNS_KUBEDNS_H
+#define KUBEDNS_KUBEDNS_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kubedns/cluster/object.h"
+#include "kubedns/options.h"
+#include "kubedns/status.h"
+#include "lib/http.h"
+
+struct treecache;
+
+enum { FD_SIGNAL, FD_CONFIG, FD_RESOLV, FD_OBJECTS, FD_HTTP, FD_METRICS, FD_COUNT };
+
+struct kubedns {
+	struct options options;
+	struct flags_common common;
+	struct treecache *cache;
+	struct status status;
+	struct http *http, *metrics;
+	struct http_route metrics_routes[2];
+	struct pollfd fds[FD_COUNT];
+	int64_t started_ms, drain_until_ms, next_period_ms; /* monotonic; drain 0: not stopping */
+	int64_t published_ms;                               /* the last time */
+	int signal_fd;
+	bool published_context; /* the settings in force */
+	bool stop;
+};
+
+/* The settings in force go to the workers and, with the next publish, to readers of the tree. */
+void loop_apply_settings(struct kubedns *k);
+
+/* The event_sink of the source of objects, whose argument is the struct kubedns: all objects but the
+ * ConfigMap go to the store. */
+void loop_take_event(
+    void *arg, enum object_kind kind, enum event_type type, const struct object *object);
+
+/* Makes all changes of a turn visible to readers at once. */
+void loop_publish(struct kubedns *k);
+
+/* Fills in what a turn waits for, once: the source of objects and the HTTP servers are there. */
+void loop_fill_fds(struct kubedns *k);
+
+/* Waits until something happens, and does it. */
+void loop_turn(struct kubedns *k);
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * The main thread's loop: the only writer of the tree. It waits in one place, watch_wait(), and
+ * publishes the changes of a turn together.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "kubedns/api/watch.h"
+#include "kubedns/cluster/store.h"
+#include "kubedns/confine.h"
+#include "kubedns/kubedns.h"
+#include "kubedns/manifests/manifests.h"
+#include "kubedns/serve/worker.h"
+#include "kubedns/settings.h"
+#include "kubedns/wanted_namespaces.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "treecache/treecache.h"
+
+enum {
+	/* Replaced nodes are freed at once when they hold this much, else after RECLAIM_MS without
+	 * a change: the grace period interrupts twice every CPU that a reader runs on, which is a
+	 * good part of the cost of a single change. */
+	RECLAIM_BYTES = 256 * 1024,
+	RECLAIM_MS = 1000,
+};
+
+/* --- settings and events --- */
+
+/* What answers need besides names: shown to readers by the next publish. */
+static void
+renew_context(struct kubedns *k)
+{
+	treecache_context(k->cache, settings_context(k->status.settings));
+	k->published_context = false;
+}
+
+void
+loop_apply_settings(struct kubedns *k)
+{
+	size_t count;
+	const struct server *servers = settings_upstreams(k->status.settings, &count);
+
+	renew_context(k);
+	if (k->status.workers != NULL)
+		workers_upstreams(k->status.workers, servers, count);
+	confine_check_upstreams(k->status.settings);
+	if (settings_has_federations(k->status.settings) && k->status.watch != NULL)
+		watch_want_federations(k->status.watch);
+}
+
+/* The event_sink: all objects but the ConfigMap go to the store. */
+void
+loop_take_event(void *arg, enum object_kind kind, enum event_type type, const struct object *object)
+{
+	struct kubedns *k = arg;
+	const char *zone, *region;
+
+	wanted_namespaces_event(k->status.namespaces, type, object);
+	if (kind != OBJECT_CONFIGMAP) {
+		store_event(k->status.store, kind, type, object);
+	} else if (k->status.manifests == NULL && object != NULL) {
+		if (settings_config_map(k->status.settings, type == EVENT_DELETED ? NULL : object))
+			loop_apply_settings(k);
+	}
+	if (kind == OBJECT_NODE) {
+		store_location(k->status.store, &zone, &region);
+		if (settings_location(k->status.settings, zone, region))
+			loop_apply_settings(k);
+	}
+}
+
+void
+loop_fill_fds(struct kubedns *k)
+{
+	const struct status *s = &k->status;
+	const int fds[FD_COUNT] = { [FD_SIGNAL] = k->signal_fd,
+		[FD_CONFIG] = settings_fd(s->settings),
+		[FD_RESOLV] = settings_resolv_fd(s->settings),
+		[FD_OBJECTS] = s->manifests == NULL ? -1 : manifests_fd(s->manifests),
+		[FD_HTTP] = k->http == NULL ? -1 : http_fd(k->http),
+		[FD_METRICS] = k->metrics == NULL ? -1 : http_fd(k->metrics) };
+
+	for (unsigned i = 0; i < FD_COUNT; i++)
+		k->fds[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+}
+
+/* --- the loop --- */
+
+static void
+take_signals(struct kubedns *k)
+{
+	struct signalfd_siginfo info;
+
+	while (read(k->fds[FD_SIGNAL].fd, &info, sizeof info) == sizeof info) {
+		if (k->drain_until_ms != 0) {
+			log_info("second signal: stopping now");
+			k->stop = true;
+			return;
+		}
+		log_info("%s: not ready any more, answering for another %lld ms",
+		    info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT",
+		    (long long)k->options.drain_ms);
+		k->status.draining = true;
+		k->drain_until_ms = clock_mono_ms() + k->options.drain_ms;
+		k->stop = k->options.drain_ms == 0;
+	}
+}
+
+static void
+check_synced(struct kubedns *k)
+{
+	struct status *s = &k->status;
+
+	if (s->synced)
+		return;
+	/* While the directory is missing the answer is SERVFAIL, not NXDOMAIN. */
+	s->synced = s->manifests != NULL ? manifests_synced(s->manifests)
+					 : s->watch != NULL && watch_ready(s->watch);
+	if (s->synced)
+		log_info("synced after %lld ms: %zu services, %zu slices, %zu namespaces",
+		    (long long)(clock_mono_ms() - k->started_ms),
+		    store_count(s->store, OBJECT_SERVICE), store_count(s->store, OBJECT_SLICES),
+		    store_count(s->store, OBJECT_NAMESPACE));
+	else if (!s->sync_timed_out &&
+		 clock_mono_ms() - k->started_ms > k->options.initial_sync_timeout_ms) {
+		char *progress = watch_status(s->watch, true);
+		s->sync_timed_out = true;
+		log_errorx("not synced after %lld ms; answering SERVFAIL and trying on: %s",
+		    (long long)k->options.initial_sync_timeout_ms, progress);
+		free(progress);
+	}
+}
+
+/* Makes all changes of this turn visible to readers at once. */
+void
+loop_publish(struct kubedns *k)
+{
+	struct status *s = &k->status;
+
+	check_synced(k);
+	if (s->synced && settings_families(s->settings, store_has_family(s->store, AF_INET),
+			     store_has_family(s->store, AF_INET6)))
+		loop_apply_settings(k);
+	/* Until the first sync only the settings are published: the answer is SERVFAIL, and a tree that
+	 * has no readers is changed without copies. */
+	if (!s->synced && k->published_context)
+		return;
+	int64_t now_ns = clock_wall_ns();
+	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
+		status_published(s, now_ns);
+		k->published_ms = clock_mono_ms();
+		if (s->synced)
+			wanted_namespaces_check(s->namespaces, s->store);
+	}
+	k->published_context = true;
+	if (treecache_garbage(k->cache) >= RECLAIM_BYTES)
+		treecache_reclaim(k->cache);
+}
+
+static int
+least(int64_t a, int64_t b)
+{
+	int64_t less = a < 0 ? b : b < 0 || a < b ? a : b;
+
+	return less > 60000 ? 60000 : (int)less;
+}
+
+static int
+wait_ms(const struct kubedns *k)
+{
+	int64_t now = clock_mono_ms(), ms = k->next_period_ms - now;
+
+	if (k->drain_until_ms != 0)
+		ms = least(ms, k->drain_until_ms - now);
+	if (!k->status.synced && !k->status.sync_timed_out)
+		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
+	if (treecache_garbage(k->cache) > 0 && k->published_ms + RECLAIM_MS - now < ms)
+		ms = k->published_ms + RECLAIM_MS - now;
+	ms = ms < 0 ? 0 : ms;
+	if (k->http != NULL)
+		ms = least(ms, http_timeout_ms(k->http));
+	return k->metrics == NULL ? (int)ms : least(ms, http_timeout_ms(k->metrics));
+}
+
+void
+loop_turn(struct kubedns *k)
+{
+	struct status *s = &k->status;
+	watch_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
+	bool period = clock_mono_ms() >= k->next_period_ms;
+
+	if (period)
+		k->next_period_ms = clock_mono_ms() + k->options.config_period_ms;
+	if (k->fds[FD_SIGNAL].revents != 0)
+		take_signals(k);
+	if (k->drain_until_ms != 0 && clock_mono_ms() >= k->drain_until_ms)
+		k->stop = true;
+	watch_run(s->watch);
+	if (s->manifests != NULL && (period || k->fds[FD_OBJECTS].revents != 0))
+		manifests_run(s->manifests, period);
+	if ((period || k->fds[FD_CONFIG].revents != 0 || k->fds[FD_RESOLV].revents != 0) &&
+	    settings_poll(s->settings, period))
+		loop_apply_settings(k);
+	if (settings_failing(s->settings, watch_failing_since_ms(s->watch), clock_mono_ms()))
+		renew_context(k);
+	loop_publish(k);
+	if (k->http != NULL)
+		http_run(k->http);
+	if (k->metrics != NULL)
+		http_run(k->metrics);
+	if (treecache_garbage(k->cache) > 0 && clock_mono_ms() - k->published_ms >= RECLAIM_MS)
+		treecache_reclaim(k->cache);
+}
