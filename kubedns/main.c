@@ -106,6 +106,7 @@ open_workers(struct kubedns *k)
 		.port = (uint16_t)o->port,
 		.threads = (unsigned)o->threads,
 		.tcp_connections = (unsigned)o->tcp_connections,
+		.recorder_bytes = o->recorder_bytes,
 		.fair_share = o->fair_share,
 		.resolver = o->has_resolver ? &o->resolver : NULL,
 		.tree = k->cache,

@@ -19,7 +19,7 @@ const struct flag kubedns_flags[] = {
 	    "serve DNS on this address; 0.0.0.0 and :: mean both families" },
 	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT", "serve DNS on this port, UDP and TCP" },
 	{ "healthz-port", FLAG_PORT, AT(healthz_port), "8081", "PORT",
-	    "HTTP: /healthz /readiness /metrics /cache /explain" },
+	    "HTTP: /healthz /readiness /metrics /cache /explain /queries" },
 	{ "healthz-bind-address", FLAG_STRING, AT(healthz_address), "0.0.0.0", "IP",
 	    "listen for HTTP on this address" },
 	{ "kubecfg-file", FLAG_STRING, AT(kubecfg_file), "", "FILE",
@@ -83,6 +83,8 @@ const struct flag kubedns_flags[] = {
 	    "the same for A, in a cluster without IPv4" },
 	{ "filter-except", FLAG_LIST, AT(filter_except), NULL, "ZONE,...",
 	    "outside zones whose names --filter-aaaa and --filter-a leave alone" },
+	{ "recorder", FLAG_STRING, AT(recorder_text), "2M", "SIZE|off",
+	    "memory for the last answers, which /queries shows" },
 	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
 	    "say so in the log and a metric when the first sync takes longer" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
@@ -97,7 +99,7 @@ const struct flag kubedns_flags[] = {
 	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
 	    "also publish the metrics that CoreDNS dashboards read" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
-	    "show /cache, /explain and the reasons of /readiness to every peer" },
+	    "show /cache, /explain, /queries and the reasons of /readiness to every peer" },
 	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
 	{ .name = NULL },
 };
@@ -371,7 +373,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
 		read_pods(o), read_nameservers(o), read_bind_addresses(o), read_resolver(o),
 		read_federations(o), read_ns_addresses(o), read_environment(o), read_fair_share(o),
-		options_read_filter(o), check_together(o) };
+		options_read_filter(o), options_read_log(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	if (rc < 0)

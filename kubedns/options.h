@@ -22,8 +22,8 @@ struct options {
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
-	    *endpointslice_selector, *explain, *print_zone, *migrate, *namespace_labels,
-	    *fallthrough_text;
+	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text,
+	    *namespace_labels, *fallthrough_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;
@@ -39,6 +39,7 @@ struct options {
 	struct addr listen;           /* --dns-bind-address */
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	bool fair_share;
+	size_t recorder_bytes; /* of all workers; 0: --recorder=off */
 	enum filter_mode filter_a, filter_aaaa;
 	bool has_resolver;
 	struct server resolver;

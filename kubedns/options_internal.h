@@ -1,6 +1,6 @@
 /*
- * What the files of options.h share: options.c (the table, and most values), options_zones.c and
- * options_filter.c.
+ * What the files of options.h share: options.c (the table, and most values), options_zones.c,
+ * options_filter.c and options_log.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
 #define KUBEDNS_OPTIONS_INTERNAL_H
@@ -12,6 +12,9 @@ int options_refuse(const char *flag, const char *value, const char *why);
 
 /* --filter-aaaa, --filter-a, --filter-except; 0 or -EINVAL after a line for each mistake. */
 int options_read_filter(struct options *options);
+
+/* --recorder; 0 or -EINVAL after a line. */
+int options_read_log(struct options *options);
 
 /* --domain, --reverse-cidrs, --namespaces, --namespace-labels and --fallthrough; 0 or -EINVAL after a
  * line for each mistake. */

@@ -5,6 +5,7 @@
 
 #include "kubedns/show/cachedump.h"
 #include "kubedns/manifests/manifests.h"
+#include "kubedns/queries.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
 #include "kubedns/wanted_namespaces.h"
@@ -220,12 +221,21 @@ handle_cache(const struct http_request *request, struct http_response *response,
 		http_text(response, 404, "no such name in the tree\n");
 }
 
+static void
+handle_queries(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	queries_respond(status->workers, request, response);
+}
+
 const struct http_route status_routes[] = {
 	{ "/healthz", handle_health, false },
 	{ "/readiness", handle_readiness, false },
 	{ "/metrics", handle_metrics, false },
 	{ "/cache", handle_cache, true },
 	{ "/explain", handle_explain, true },
+	{ "/queries", handle_queries, true },
 	{ .path = NULL },
 };
 

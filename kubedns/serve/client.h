@@ -15,22 +15,26 @@
 /* Room for one IPV6_PKTINFO, the larger of the two. */
 enum { PKTINFO_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo)) };
 
+/* An address and port, as a socket has them. */
+union client_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
 /* A UDP client: its address and port, and the local address that it asked. */
 struct udp_peer {
 	uint8_t socket;      /* index among the worker's sockets */
 	uint8_t control_len; /* 0 unless bound to a wildcard */
 	socklen_t addr_len;
-	union {
-		struct sockaddr sa;
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6;
-	} addr;
+	union client_addr addr;
 	_Alignas(struct cmsghdr) uint8_t control[PKTINFO_ROOM];
 };
 
 /* A TCP client: its connection, if it is still the same one. */
 struct tcp_peer {
 	uint32_t slot, generation;
+	union client_addr addr;
 };
 
 struct client {
@@ -42,6 +46,13 @@ struct client {
 		struct tcp_peer tcp;
 	} peer;
 };
+
+/* The client's address, whichever way it came. */
+static inline const struct sockaddr *
+client_sockaddr(const struct client *client)
+{
+	return client->proto == PROTO_TCP ? &client->peer.tcp.addr.sa : &client->peer.udp.addr.sa;
+}
 
 /*
  * Hashes the address of `sa`, not the port. Keyed, so that a client cannot choose an address that

@@ -309,6 +309,7 @@ forward_new(struct worker_context *context, struct inflight_table *inflight,
 	forward->ops = inflight_ops(inflight);
 	*forward->ops = (struct forward_ops){ .arg = forward,
 		.size = sizeof(struct forward_query),
+		.made = MADE_FORWARDED,
 		.ask = forward_ask,
 		.retry = forward_retry,
 		.forget = forward_forget };

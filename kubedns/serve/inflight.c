@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/serve/answer_log.h"
 #include "lib/xalloc.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
@@ -201,6 +202,16 @@ evict_query(struct inflight_table *table)
 
 /* --- queries --- */
 
+/* Notes the reply to a query that was for another server. */
+static void
+log_reply(const struct inflight_table *table, const struct client *client,
+    const struct answer_info *info, int64_t start_ns, enum answer_made made)
+{
+	const struct worker_context *context = table->context;
+	answer_log_one(context->log, client_sockaddr(client), info, context->now_ns,
+	    context->now_ns - start_ns, made, client->proto == PROTO_TCP);
+}
+
 static void
 refuse_query(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t len, const struct answer_info *info, enum stats_drop reason)
@@ -214,6 +225,9 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 	table->clients.done(table->clients.arg, client, len);
 	stats_drop(table->context->stats, reason);
 	stats_reply(table->context->stats, client->proto, &refused, len);
+	refused.len = len;
+	if (table->context->log != NULL)
+		log_reply(table, client, &refused, table->context->now_ns, MADE_REFUSED);
 }
 
 static struct inflight *
@@ -339,6 +353,10 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	int64_t took_ns = table->context->now_ns - inflight->start_ns;
 	stats_took(&stats->times[system], (uint64_t)took_ns, 1);
 	stats_took(&stats->forward_times, (uint64_t)took_ns, 1);
+	inflight->info.len = len;
+	if (table->context->log != NULL)
+		log_reply(table, client, &inflight->info, inflight->start_ns,
+		    inflight->chase ? MADE_CHASED : table->ops.made);
 	free(inflight);
 }
 

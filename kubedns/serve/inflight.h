@@ -23,6 +23,7 @@
 #include <sys/queue.h>
 
 #include "kubedns/serve/client.h"
+#include "kubedns/serve/recorder.h"
 #include "kubedns/serve/worker_context.h"
 
 /* The base of forward.c's and relay.c's own struct, which has it as its first member. */
@@ -60,6 +61,7 @@ struct forward_ops {
 	 * server's places, even after it has ended here; 0: it takes none.
 	 */
 	int64_t hold_ns;
+	enum answer_made made; /* what it makes: MADE_FORWARDED or MADE_RELAYED */
 	/* The first time; must not finish the query before it returns. */
 	void (*ask)(void *arg, struct inflight *inflight);
 	/* No answer came for retry_ns. */

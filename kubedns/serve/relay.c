@@ -370,6 +370,7 @@ relay_new(
 	}
 	*inflight_ops(inflight) = (struct forward_ops){ .arg = relay,
 		.size = sizeof(struct relay_query),
+		.made = MADE_RELAYED,
 		.ask = relay_ask,
 		.retry = relay_retry,
 		.forget = relay_forget,

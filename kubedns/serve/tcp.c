@@ -5,10 +5,13 @@
 #include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/log.h"
 #include "lib/xalloc.h"
+
+enum { SPARE_DESCRIPTORS = 256 /* for API, HTTP and upstreams, beside TCP clients */ };
 
 static const int64_t accept_pause_ns =
     100 * INT64_C(1000000); /* after accept() failed for want of descriptors */
@@ -266,6 +269,7 @@ conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer)
 	tcp->free_count--;
 	conn->fd = fd;
 	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
+	memcpy(&conn->addr, peer, sizeof(conn->addr));
 	conn->held = conn->queries = 0;
 	conn->blocked = conn->finished = conn->closing = false;
 	conn->events = EPOLLIN;
@@ -351,6 +355,29 @@ tcp_turn(struct tcp *tcp)
 		conn_drop(tcp, oldest, overdue_reason(oldest));
 	return earlier(
 	    tcp->accept_again_ns, oldest != NULL ? oldest->touched_ns + tcp->config.idle_ns : 0);
+}
+
+unsigned
+tcp_connections_allowed(unsigned wanted)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return wanted;
+	if (limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) != 0 && getrlimit(RLIMIT_NOFILE, &limit) != 0)
+			return wanted;
+	}
+	if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + SPARE_DESCRIPTORS)
+		return wanted;
+	unsigned fewer = limit.rlim_cur > (rlim_t)2 * SPARE_DESCRIPTORS
+			     ? (unsigned)limit.rlim_cur - SPARE_DESCRIPTORS
+			     : SPARE_DESCRIPTORS;
+	if (fewer >= wanted)
+		return wanted;
+	log_warnx("dns: %u TCP connections instead of %u: the limit of open files is %llu", fewer,
+	    wanted, (unsigned long long)limit.rlim_cur);
+	return fewer;
 }
 
 void

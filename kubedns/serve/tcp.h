@@ -54,6 +54,12 @@ void tcp_hold(struct tcp *tcp, const struct tcp_peer *peer);
 uint8_t *tcp_reply_room(struct tcp *tcp);
 void tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len);
 
+/*
+ * How many connections all workers together may have: `wanted`, or fewer after a log line. They must
+ * leave descriptors for everything else: the limit of open files is raised as far as it goes first.
+ */
+unsigned tcp_connections_allowed(unsigned wanted);
+
 /* Closes everything; NULL is fine. */
 void tcp_free(struct tcp *tcp);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "kubedns/serve/answer_log.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
@@ -92,7 +93,7 @@ forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t
 		.proto = PROTO_TCP,
 		.family = (enum stats_family)conn->family,
 		.hash = conn->client->hash,
-		.peer.tcp = { conn_slot(tcp, conn), conn->generation },
+		.peer.tcp = { conn_slot(tcp, conn), conn->generation, conn->addr },
 	};
 	inflight_start(tcp->inflight, &client, query, len, outcome, info);
 }
@@ -111,6 +112,16 @@ keepalive_of(const struct tcp *tcp, const struct conn *conn)
 	if (conn_is_retired(tcp, conn))
 		return 0;
 	return (uint16_t)(tcp->config.idle_ns / KEEPALIVE_UNIT_NS);
+}
+
+/* Notes a reply to the connection's client. */
+static void
+log_reply(const struct tcp *tcp, const struct conn *conn, const struct answer_info *info)
+{
+	const struct worker_context *context = tcp->context;
+	int64_t now_ns = clock_mono_ns();
+	answer_log_one(context->log, &conn->addr.sa, info, now_ns, now_ns - context->now_ns,
+	    (enum answer_made)info->system, true);
 }
 
 /* Answers one message of the current connection; false if the connection is gone. */
@@ -148,6 +159,8 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		gather_done(tcp, info.len);
 		stats_reply(context->stats, PROTO_TCP, &info, info.len);
 		tcp->replied[info.system]++;
+		if (context->log != NULL)
+			log_reply(tcp, conn, &info);
 		return true;
 	}
 	forward_message(tcp, conn, query, len, outcome, &info);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kubedns/serve/answer_log.h"
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/inflight.h"
@@ -257,6 +258,9 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 	if (outcome == ANSWER_REPLY) {
 		stats_reply(context->stats, PROTO_UDP, info, info->len);
 		udp_reply_done(udp, info->len);
+		if (context->log != NULL)
+			answer_log_add(
+			    context->log, message->msg_hdr.msg_name, info, context->now_ns);
 	}
 	return outcome;
 }
@@ -289,11 +293,19 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 	}
 	rcu_leave();
 	udp_flush(udp);
+	bool noted = context->log != NULL &&
+		     replied[SYSTEM_AUTH] + replied[SYSTEM_REVERSE] + replied[SYSTEM_RECURSIVE] > 0;
+	if (noted && other_count > 0) { /* what is forwarded may be noted too, with its own time */
+		answer_log_batch(context->log, clock_mono_ns() - start_ns);
+		noted = false;
+	}
 	/* Outside of the read section: these make system calls. */
 	for (unsigned o = 0; o < other_count; o++)
 		forward_packet(udp, index, others[o].i, others[o].outcome);
 
 	uint64_t took_ns = (uint64_t)(worker_time(context) - start_ns);
+	if (noted)
+		answer_log_batch(context->log, (int64_t)took_ns);
 	for (unsigned s = 0; s < SYSTEM_COUNT; s++)
 		if (replied[s] > 0)
 			stats_took(&context->stats->times[s], took_ns, replied[s]);

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "kubedns/serve/answer_log.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/forward.h"
 #include "kubedns/serve/inflight.h"
@@ -32,7 +32,6 @@ enum {
 	EVENT_ROUNDS = 4,
 	HEARTBEAT_MS = 1000,
 	TCP_MEMORY = 16 * 1024 * 1024, /* of all workers' connections */
-	SPARE_DESCRIPTORS = 256,       /* for API, HTTP and upstreams, beside TCP clients */
 };
 
 /* A list of servers on its way to a worker, which frees it. */
@@ -244,33 +243,6 @@ share(unsigned total, unsigned threads)
 	return (total + threads - 1) / threads;
 }
 
-/*
- * TCP clients must leave descriptors for everything else: the limit of open files is raised as far
- * as it goes, and where that is not enough fewer connections are allowed.
- */
-static unsigned
-connections_allowed(unsigned wanted)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return wanted;
-	if (limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		if (setrlimit(RLIMIT_NOFILE, &limit) != 0 && getrlimit(RLIMIT_NOFILE, &limit) != 0)
-			return wanted;
-	}
-	if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)wanted + SPARE_DESCRIPTORS)
-		return wanted;
-	unsigned fewer = limit.rlim_cur > (rlim_t)2 * SPARE_DESCRIPTORS
-			     ? (unsigned)limit.rlim_cur - SPARE_DESCRIPTORS
-			     : SPARE_DESCRIPTORS;
-	if (fewer >= wanted)
-		return wanted;
-	log_warnx("dns: %u TCP connections instead of %u: the limit of open files is %llu", fewer,
-	    wanted, (unsigned long long)limit.rlim_cur);
-	return fewer;
-}
-
 static void
 make_tcp(struct worker *worker, const struct workers_config *config, struct sockets *sockets,
     unsigned connections)
@@ -344,6 +316,8 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 	memset(worker, 0, sizeof(*worker));
 	worker->index = index;
 	make_context(worker, config);
+	if (config->recorder_bytes > 0)
+		worker->context.log = answer_log_new(config->recorder_bytes / sockets->threads);
 	make_forwarding(worker, config, sockets->threads);
 	make_udp(worker, config, sockets);
 	make_tcp(worker, config, sockets, connections);
@@ -359,6 +333,7 @@ worker_free(struct worker *worker)
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
 	udp_free(worker->udp);
+	answer_log_free(worker->context.log);
 	free(atomic_load(&worker->upstreams));
 	close(worker->wake);
 	close(worker->context.epoll);
@@ -394,7 +369,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 	if (threads > WORKERS_MAX)
 		threads = WORKERS_MAX;
 	unsigned connections =
-	    connections_allowed(or_default(config->tcp_connections, TCP_CONNECTIONS));
+	    tcp_connections_allowed(or_default(config->tcp_connections, TCP_CONNECTIONS));
 	int rc = sockets_open(&sockets, config->address, config->port, threads);
 	if (rc != 0)
 		return rc;
@@ -467,6 +442,13 @@ workers_stats(const struct workers *workers, struct stats *sum)
 		drops += udp_queue_drops(workers->workers[i]->udp);
 	}
 	return drops > sum->client_shed ? drops - sum->client_shed : 0;
+}
+
+const struct recorder *
+workers_recorder(const struct workers *workers, unsigned index)
+{
+	const struct answer_log *log = workers->workers[index]->context.log;
+	return log != NULL ? &log->recorder : NULL;
 }
 
 char *

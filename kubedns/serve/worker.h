@@ -25,6 +25,7 @@
 #include "lib/addr.h"
 
 struct answer_config;
+struct recorder;
 struct treecache;
 struct workers;
 
@@ -64,6 +65,7 @@ struct workers_config {
 	const struct server *upstreams;
 	size_t upstream_count; /* at most UPSTREAMS_MAX are used */
 	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
+	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 };
@@ -103,6 +105,9 @@ int64_t workers_stalled_ms(const struct workers *workers);
  * socket's queue was full.
  */
 uint64_t workers_stats(const struct workers *workers, struct stats *sum);
+
+/* Worker `index`'s flight recorder, or NULL; to be read by any thread. */
+const struct recorder *workers_recorder(const struct workers *workers, unsigned index);
 
 /*
  * A line for each client that a worker which cannot keep up holds back, for people, with its

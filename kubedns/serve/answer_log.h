@@ -1,0 +1,59 @@
+/*
+ * What is noted of each answer: one call when it leaves, whatever it came by (UDP, TCP, another
+ * server), and everything that wants to know of answers hangs on it.
+ *
+ *	udp, tcp, inflight --> answer_log --> recorder.h: each of the last ones
+ *
+ * A worker without one (worker_context.log is NULL) pays a comparison for a batch of answers.
+ */
+#ifndef KUBEDNS_SERVE_ANSWER_LOG_H
+#define KUBEDNS_SERVE_ANSWER_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "kubedns/answer/answer.h"
+#include "kubedns/serve/recorder.h"
+
+struct answer_log {
+	struct recorder recorder;
+};
+
+/* With a recorder of so many bytes. */
+struct answer_log *answer_log_new(size_t recorder_bytes);
+
+/* A duration as records have it: at most 4.29 s. */
+static inline uint32_t
+answer_log_took(int64_t ns)
+{
+	return (uint64_t)ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
+}
+
+/*
+ * Notes an answer of a batch that came over UDP and began at `at_ns`, whose end the next function
+ * says. For the worker alone, as the others.
+ */
+static inline void
+answer_log_add(struct answer_log *log, const struct sockaddr *client,
+    const struct answer_info *info, int64_t at_ns)
+{
+	recorder_add(&log->recorder, client, info, at_ns);
+}
+
+/* At least one answer was added, and all of them took so long. */
+static inline void
+answer_log_batch(struct answer_log *log, int64_t took_ns)
+{
+	recorder_publish(&log->recorder, answer_log_took(took_ns));
+}
+
+/* Notes an answer that came alone: over TCP, or made with another server. */
+void answer_log_one(struct answer_log *log, const struct sockaddr *client,
+    const struct answer_info *info, int64_t at_ns, int64_t took_ns, enum answer_made made,
+    bool tcp);
+
+/* NULL is fine. */
+void answer_log_free(struct answer_log *log);
+
+#endif
