@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -229,6 +230,26 @@ handle_queries(const struct http_request *request, struct http_response *respons
 	queries_respond(status->workers, request, response);
 }
 
+/* The other pods of this pod's Service, "ADDRESS ready" or "ADDRESS not ready", a line each. */
+static void
+handle_neighbours(const struct http_request *request, struct http_response *response, void *arg)
+{
+	enum { NEIGHBOURS_MAX = 64, LINE_MAX_LEN = ADDR_TEXT_MAX + 16 };
+	const struct status *status = arg;
+	const struct options *o = status->options;
+	struct neighbour found[NEIGHBOURS_MAX];
+	char lines[NEIGHBOURS_MAX * LINE_MAX_LEN] = "", text[ADDR_TEXT_MAX];
+	size_t len = 0;
+
+	(void)request;
+	size_t count =
+	    store_neighbours(status->store, o->ns_addrs, o->ns_addr_count, found, NEIGHBOURS_MAX);
+	for (size_t i = 0; i < count; i++)
+		len += (size_t)snprintf(lines + len, sizeof lines - len, "%s %s\n",
+		    addr_format(&found[i].addr, text), found[i].ready ? "ready" : "not ready");
+	http_text(response, 200, "%s", lines);
+}
+
 const struct http_route status_routes[] = {
 	{ "/healthz", handle_health, false },
 	{ "/readiness", handle_readiness, false },
@@ -236,6 +257,7 @@ const struct http_route status_routes[] = {
 	{ "/cache", handle_cache, true },
 	{ "/explain", handle_explain, true },
 	{ "/queries", handle_queries, true },
+	{ "/neighbours", handle_neighbours, true },
 	{ .path = NULL },
 };
 

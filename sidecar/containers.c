@@ -11,7 +11,7 @@
 #include "sidecar/metrics_read.h"
 #include "sidecar/containers.h"
 
-const char *const kubedns_targets[] = { "/readiness", "/metrics", NULL };
+const char *const kubedns_targets[] = { "/readiness", "/metrics", "/neighbours", NULL };
 const char *const nanny_targets[] = { "/config", NULL };
 
 bool
@@ -234,17 +234,55 @@ note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors
 	snprintf(error, FETCH_ERROR_MAX, "%s", now);
 }
 
+/* In the order of their addresses, so that a page does not change with the order of a table. */
+static int
+compare_neighbours(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct addr));
+}
+
+void
+kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len)
+{
+	const char *end = text + len, *nl;
+
+	view->neighbour_count = 0;
+	for (; view->neighbour_count < KUBEDNS_NEIGHBOURS_MAX && text < end &&
+	       (nl = memchr(text, '\n', (size_t)(end - text))) != NULL;
+	     text = nl + 1) {
+		struct kubedns_neighbour *n = &view->neighbours[view->neighbour_count];
+		char line[ADDR_TEXT_MAX + 16], *how;
+		if ((size_t)(nl - text) >= sizeof line)
+			continue;
+		memcpy(line, text, (size_t)(nl - text));
+		line[nl - text] = '\0';
+		if ((how = strchr(line, ' ')) == NULL)
+			continue;
+		*how++ = '\0';
+		*n = (struct kubedns_neighbour){ .ready = strcmp(how, "ready") == 0 };
+		view->neighbour_count += addr_parse(line, &n->addr) == 0;
+	}
+	qsort(view->neighbours, view->neighbour_count, sizeof view->neighbours[0],
+	    compare_neighbours);
+}
+
 void
 kubedns_page(void *arg, int step, const struct fetch *fetch)
 {
+	enum { READINESS, METRICS, NEIGHBOURS };
 	struct kubedns_view *view = arg;
 
+	if (step == NEIGHBOURS) { /* a kubedns without it is as alive as another */
+		kubedns_read_neighbours(
+		    view, fetch->body, fetch->status == 200 ? fetch->body_len : 0);
+		return;
+	}
 	if (fetch->status == 0) {
 		note_failure("kubedns", &view->up, view->seen, view->error, &view->errors,
 		    &view->since_ns, fetch->error);
 		return;
 	}
-	if (step == 0) {
+	if (step == READINESS) {
 		kubedns_read_readiness(view, fetch->status, fetch->body, fetch->body_len);
 		return;
 	}

@@ -1,6 +1,6 @@
 /*
- * What the other two containers say of themselves: kubedns by /readiness and /metrics, the nanny by
- * /config.
+ * What the other two containers say of themselves: kubedns by /readiness, /metrics and /neighbours,
+ * the nanny by /config.
  *
  *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure)
  *	            --> struct kubedns_view, struct nanny_view
@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/addr.h"
 #include "sidecar/fetch.h"
 #include "sidecar/history.h"
 
@@ -26,6 +27,7 @@ enum {
 	    64 * 1024, /* parsed, ten times that; a larger one is not for a page to show */
 	KUBEDNS_RESOURCES_MAX = 8,
 	KUBEDNS_KINDS_MAX = 8,
+	KUBEDNS_NEIGHBOURS_MAX = 32,
 	PEER_NAME_MAX = 40,
 	PEER_TEXT_MAX = 1024,
 };
@@ -72,6 +74,11 @@ struct kubedns_view {
 		char name[PEER_NAME_MAX];
 		double objects;
 	} kinds[KUBEDNS_KINDS_MAX];
+	size_t neighbour_count; /* the other pods of this pod's Service, by address */
+	struct kubedns_neighbour {
+		struct addr addr;
+		bool ready;
+	} neighbours[KUBEDNS_NEIGHBOURS_MAX];
 };
 
 /* The configuration in force, as text to show. */
@@ -103,6 +110,8 @@ double kubedns_silence_s(const struct kubedns_view *view, double now_s);
 /* Reads a page of metrics (text format 0.0.4) for the families that the view shows; what it cannot
  * read it skips. */
 void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
+/* Lines of "ADDRESS ready" or "ADDRESS not ready"; others are skipped. */
+void kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len);
 void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
 
 /* Reads the nanny's /config; 0, or -EBADMSG when it is no JSON object. */

@@ -117,6 +117,7 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 		.draining = sidecar->stop_ns != CLOCK_NEVER,
 		.http_dropped = sidecar->http != NULL ? http_dropped(sidecar->http) : 0,
 		.host = sidecar->host,
+		.port = sidecar->http != NULL ? http_port(sidecar->http) : 0,
 		.prometheus_namespace = options->prometheus_namespace,
 		.metrics_path = options->prometheus_path,
 		.dnsmasq = options->dnsmasq,

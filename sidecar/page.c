@@ -370,6 +370,7 @@ page_html(const struct view *view, size_t *len)
 	say_upstreams(&html, view);
 	page_kubedns(&html, view);
 	page_config(&html, view);
+	page_neighbours(&html, view);
 	html_raw(&html, "</div>\n");
 	page_journal(&html, view);
 	page_question(&html, view);

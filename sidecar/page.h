@@ -36,6 +36,9 @@ void page_question(struct html *html, const struct view *view);
 void page_answers(struct html *html, const struct view *view);
 void page_kubedns(struct html *html, const struct view *view);
 
+/* The panel of the other DNS pods, with links to their pages (page_neighbours.c). */
+void page_neighbours(struct html *html, const struct view *view);
+
 /* The panel of what changed, newest first (page_journal.c). */
 void page_journal(struct html *html, const struct view *view);
 

@@ -96,6 +96,20 @@ bool store_leaves_namespace_out(const struct store *store, const char *namespace
 /* Whether names can exist in the namespace: its object is there, or a Service in it. */
 bool store_has_namespace(const struct store *store, const char *namespace);
 
+/* --- for people who look at one pod of several --- */
+
+struct neighbour {
+	struct addr addr;
+	bool ready;
+};
+
+/*
+ * The other endpoints of the Services for port 53 that have one of the `own` addresses among
+ * theirs, each once, `room` at most, in no order; returns how many. Costs a walk over all slices.
+ */
+size_t store_neighbours(const struct store *store, const struct addr *own, size_t own_count,
+    struct neighbour *found, size_t room);
+
 void store_free(struct store *store);
 
 #endif

@@ -384,6 +384,33 @@ what_the_memory_limit_allows_is_said(void **state)
 	}
 }
 
+static void
+the_other_pods_are_linked_for_those_who_may_ask(void **state)
+{
+	static const char lines[] =
+	    "10.0.0.9 not ready\nfd00::2 ready\n10.0.0.2 ready\n<b> ready\n10.0.0.3\n"
+	    "10.0.0.4 ready, and so on and so on and so on and so on and so on\n10.0.0.5 ready";
+
+	(void)state;
+	view.kubedns = &kubedns;
+	view.port = 10054;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	kubedns_read_neighbours(&kubedns, lines, sizeof lines - 1);
+	assert_int_equal(kubedns.neighbour_count, 3);
+	char *page = shown_page();
+	const char *first = strstr(page, "<a href=\"http://10.0.0.2:10054/\">10.0.0.2</a> ready");
+	const char *second = strstr(page, ">10.0.0.9</a> <span class=\"bad\">not ready");
+	assert_true(first != NULL && second != NULL && first < second);
+	assert_non_null(strstr(page, "<a href=\"http://[fd00::2]:10054/\">fd00::2</a>"));
+	free(page);
+	view.may_ask = false;
+	page = shown_page();
+	assert_null(strstr(page, "10.0.0.2"));
+	free(page);
+	kubedns_read_neighbours(&kubedns, lines, 0);
+	assert_int_equal(kubedns.neighbour_count, 0);
+}
+
 static const char *
 newest(const struct journal *journal, size_t i)
 {
@@ -725,6 +752,7 @@ main(void)
 		T(kubedns_is_no_upstream_though_dnsmasq_counts_it_as_one),
 		T(answers_are_drawn_by_rcode_one_on_the_other),
 		T(what_the_memory_limit_allows_is_said),
+		T(the_other_pods_are_linked_for_those_who_may_ask),
 		T(the_journal_tells_what_began_and_what_ended),
 		T(the_journal_is_bounded_and_names_no_address),
 		T(the_journal_goes_on_after_a_restart),

@@ -82,6 +82,66 @@ slice_object(struct one_slice *one, const char *name, const char *service, uint8
 	return &one->object;
 }
 
+/* The addresses of 10.1.0.x that are behind the same Service as those of `own`, in order, "4 6-" where
+ * 6 is not ready. */
+static const char *
+neighbours(const struct bed *bed, uint8_t own)
+{
+	static char text[64];
+	const struct addr self = { AF_INET, { 10, 1, 0, own } };
+	struct neighbour found[4];
+	size_t count = store_neighbours(bed->store, &self, 1, found, 4);
+
+	text[0] = '\0';
+	for (int last = 0; last < 256; last++)
+		for (size_t i = 0; i < count; i++)
+			if (found[i].addr.bytes[3] == last)
+				snprintf(text + strlen(text), sizeof text - strlen(text), "%d%s ",
+				    last, found[i].ready ? "" : "-");
+	return text;
+}
+
+/* The same slice for these ports. */
+static struct object *
+with_port(struct one_slice *one, struct object *object, uint16_t number)
+{
+	static struct object_port port;
+
+	port = (struct object_port){ .name = "dns", .protocol = "udp", .port = number };
+	one->slice.ports = &port;
+	one->slice.port_count = 1;
+	return object;
+}
+
+static void
+neighbours_are_the_other_endpoints_of_ones_own_service_for_port_53(void **state)
+{
+	(void)state;
+	struct bed bed = bed_new();
+	struct one_slice one;
+	struct object service = service_object("dns", SERVICE_CLUSTERIP, false),
+		      web = service_object("web", SERVICE_CLUSTERIP, false);
+
+	tell(&bed, EVENT_ADDED, &service);
+	tell(&bed, EVENT_ADDED, &web);
+	tell(&bed, EVENT_ADDED, with_port(&one, slice_object(&one, "dns-a", "dns", 1), 53));
+	assert_string_equal(neighbours(&bed, 1), "");
+	tell(&bed, EVENT_ADDED, with_port(&one, slice_object(&one, "dns-b", "dns", 2), 53));
+	with_port(&one, slice_object(&one, "dns-c", "dns", 3), 53);
+	one.endpoint.ready = false;
+	tell(&bed, EVENT_ADDED, &one.object);
+	/* A Service of theirs for metrics, and one for DNS of others. */
+	tell(&bed, EVENT_ADDED, with_port(&one, slice_object(&one, "web-a", "web", 1), 9153));
+	tell(&bed, EVENT_ADDED, with_port(&one, slice_object(&one, "web-b", "web", 8), 9153));
+	assert_string_equal(neighbours(&bed, 1), "2 3- ");
+	assert_string_equal(neighbours(&bed, 3), "1 2 ");
+	assert_string_equal(neighbours(&bed, 8), "");
+	assert_string_equal(neighbours(&bed, 9), "");
+	tell(&bed, EVENT_DELETED, slice_object(&one, "dns-b", "dns", 2));
+	assert_string_equal(neighbours(&bed, 1), "3- ");
+	bed_free(&bed);
+}
+
 static const struct endpoint_set *
 set_of(const struct bed *bed, const char *service)
 {
@@ -375,6 +435,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slices_may_come_before_their_service_and_stay_after_it),
+		cmocka_unit_test(
+		    neighbours_are_the_other_endpoints_of_ones_own_service_for_port_53),
 		cmocka_unit_test(a_slice_whose_label_changes_moves_to_the_other_service),
 		cmocka_unit_test(the_label_is_compared_letter_for_letter),
 		cmocka_unit_test(what_a_relist_does_not_show_is_gone),
