@@ -52,13 +52,13 @@ wait_for() {
 
 start "$BUILD/bin/kubedns" --objects-dir="$RUN_DIR/objects" --config-dir="$RUN_DIR/config" \
 	--dns-bind-address=127.0.0.1 --dns-port="$KUBEDNS_PORT" \
-	--healthz-bind-address=127.0.0.1 --healthz-port="$HEALTHZ_PORT" --drain=0s
+	--healthz-bind-address=127.0.0.1 --healthz-port="$HEALTHZ_PORT" --drain=0s --negative-ttl=0
 wait_for "$KUBEDNS_PORT" || exit 1
 
 if [ -x "$BUILD/bin/nanny" ]; then
 	start "$BUILD/bin/nanny" -restartDnsmasq=true -configDir="$RUN_DIR/config" -runDir="$RUN_DIR/run" \
 		-kubednsServer="127.0.0.1:$KUBEDNS_PORT" -metricsAddr="127.0.0.1:$NANNY_PORT" -drain=0s -- \
-		--port="$DNSMASQ_PORT" --listen-address=127.0.0.1 --bind-interfaces --cache-size=1000 --no-negcache \
+		--port="$DNSMASQ_PORT" --listen-address=127.0.0.1 --bind-interfaces --cache-size=1000 \
 		--server="/cluster.local/127.0.0.1#$KUBEDNS_PORT" \
 		--server="/in-addr.arpa/127.0.0.1#$KUBEDNS_PORT" --server="/ip6.arpa/127.0.0.1#$KUBEDNS_PORT"
 	wait_for "$DNSMASQ_PORT" || exit 1

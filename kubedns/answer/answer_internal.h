@@ -9,7 +9,8 @@
 
 enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
 
-void set_negative(struct reply *reply, enum existence existence, size_t soa_owner);
+/* A negative reply that may be kept for `ttl_s`. */
+void set_negative(struct reply *reply, enum existence existence, size_t soa_owner, uint32_t ttl_s);
 
 /* Existence becomes rcode, AA and SOA here and nowhere else. `soa_owner`: offset of the zone's name
  * in the message. */
@@ -19,7 +20,7 @@ set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owne
 	if (existence == FOUND)
 		reply->flags |= FLAG_AA;
 	else
-		set_negative(reply, existence, soa_owner);
+		set_negative(reply, existence, soa_owner, reply->config->negative_ttl_s);
 }
 
 /* The one record that answers ANY (RFC 8482). */

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/denial.h"
 #include "kubedns/answer/wildcard.h"
 
 enum { CNAME_STEPS_MAX = 8 };
 
 void
-set_negative(struct reply *reply, enum existence existence, size_t soa_owner)
+set_negative(struct reply *reply, enum existence existence, size_t soa_owner, uint32_t ttl_s)
 {
 	if (existence == NOT_READY) {
 		reply->flags |= RCODE_SERVFAIL;
@@ -21,7 +22,7 @@ set_negative(struct reply *reply, enum existence existence, size_t soa_owner)
 	if (existence == NXDOMAIN)
 		reply->flags |= RCODE_NXDOMAIN;
 	reply->section = SECTION_AUTHORITY;
-	reply_soa(reply, soa_owner, reply->config->negative_ttl_s, reply->config->negative_ttl_s);
+	reply_soa(reply, soa_owner, ttl_s, ttl_s);
 }
 
 /* --- records by kind of name --- */
@@ -218,6 +219,7 @@ say_why(struct reply *reply, const struct name *name, unsigned below,
 	reply_reason(reply, &reason);
 }
 
+/* The end of the chain, or the question's own name: `below` labels of it are before our zone. */
 static inline __attribute__((always_inline)) void
 put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, unsigned below,
     const struct resolved *resolved, size_t apex)
@@ -227,7 +229,12 @@ put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, 
 				   : put_resolved(reply, owner, resolved, qtype) ? FOUND
 										 : NODATA;
 
-	set_rcode_and_soa(reply, existence, apex);
+	if (existence == NXDOMAIN) {
+		enum denial denial = denial_of(reply->config, reply->tree, name, below, resolved);
+		set_negative(reply, NXDOMAIN, apex, denial_ttl_s(reply->config, denial));
+	} else {
+		set_rcode_and_soa(reply, existence, apex);
+	}
 	if (existence != FOUND && reply->query->has_edns)
 		say_why(reply, name, below, resolved, qtype);
 }

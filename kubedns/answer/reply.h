@@ -46,7 +46,9 @@ struct reply {
 	uint16_t keepalive;
 	bool full;   /* a record of this section did not fit: nothing more is looked for */
 	bool subset; /* an endpoint set's addresses that do not fit are left out, without TC */
-	bool once;   /* records may come twice: each is looked up in `table` and written once */
+	/* Another server denies a name that may become ours: kept no longer than our denials. */
+	bool short_denial;
+	bool once; /* records may come twice: each is looked up in `table` and written once */
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;

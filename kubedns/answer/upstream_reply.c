@@ -68,7 +68,30 @@ is_ours(const struct reply *reply, const struct record *record)
 }
 
 /*
- * Appends upstream's records byte for byte. Their compression pointers stay right, since the
+ * A denial may be kept for the lesser of its SOA's TTL and MINIMUM (RFC 2308). Of a name that the
+ * cluster may come to have, an address's or one that falls through, it is kept no longer than ours.
+ */
+static void
+shorten_denial(struct reply *reply, const uint8_t *upstream, const struct record *record)
+{
+	uint8_t *ttl = reply->w.buf + (record->rdata - upstream) - 6; /* TTL, RDLENGTH, RDATA */
+
+	if (record->ttl_s > reply->config->negative_ttl_s)
+		wire_put32(ttl, reply->config->negative_ttl_s);
+}
+
+/* Whether the cluster may come to have this name, which is not ours now. */
+static bool
+may_become_ours(const struct answer_config *config, const struct query *query)
+{
+	struct name name = { query->qname, query->labels, query->qname_len, query->label_count };
+	struct addr addr;
+
+	return resolve_reverse_name(&name, &addr) >= 0 || name_below(&name, &config->zone) >= 0;
+}
+
+/*
+ * Appends upstream's records byte for byte, but for such an SOA's TTL. Their compression pointers stay right, since the
  * question before them has the same length, and none is left out before others: a record of our
  * zones ends what is passed on. Stops at the OPT record, which is for one hop: whatever follows in
  * the additional section is optional. False: malformed.
@@ -102,6 +125,9 @@ append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 		    record->end - record->offset);
 		reply->w.len = record->end;
 		reply->counts[walk.section]++;
+		if (reply->short_denial && walk.section == WALK_AUTHORITY &&
+		    record->type == TYPE_SOA)
+			shorten_denial(reply, upstream, record);
 	}
 	return more == 0;
 }
@@ -122,6 +148,7 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 	if (wire == NULL ||
 	    !wire_replies_to(wire, upstream->len, query->qname, query->qtype, query->qclass))
 		return give_up(&reply, upstream, info);
+	reply.short_denial = may_become_ours(request->config, query);
 	if (!append_sections(&reply, wire, upstream->len)) {
 		reply_begin(&reply, request, query, true);
 		return give_up(&reply, upstream, info);

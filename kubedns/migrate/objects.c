@@ -157,8 +157,8 @@ take_kubedns_flag(struct objects *o, unsigned line, const char *arg)
 static void
 take_dnsmasq_flag(struct objects *o, unsigned line, const char *arg)
 {
-	static const char *const manifest[] = { "k", "keep-in-foreground", "no-negcache",
-		"dns-loop-detect", "no-resolv", NULL };
+	static const char *const manifest[] = { "k", "keep-in-foreground", "dns-loop-detect",
+		"no-resolv", NULL };
 	static const char *const nannys[] = { "log-facility", "d", "no-daemon", "servers-file",
 		"pid-file", "C", "conf-file", NULL };
 	char name[64];
@@ -166,6 +166,10 @@ take_dnsmasq_flag(struct objects *o, unsigned line, const char *arg)
 	flag_parts(arg, name, &value);
 	if (among(name, manifest) || (strcmp(name, "server") == 0 && strstr(value, "127.0.0.1"))) {
 		finding(o, line, arg, VERDICT_CARRIED, "the manifest says it");
+	} else if (strcmp(name, "no-negcache") == 0) {
+		finding(o, line, arg, VERDICT_CHANGES,
+		    "kubedns's --negative-ttl=0 in the manifest says it for cluster names alone; "
+		    "denials of outside names are kept as long as they say");
 	} else if (among(name, nannys)) {
 		finding(o, line, arg, VERDICT_CHANGES, "the nanny's: it sets this itself");
 	} else {

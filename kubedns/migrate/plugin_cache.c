@@ -39,14 +39,14 @@ read_stale(struct scope *scope, const struct corefile_line *line)
 
 static const struct plugin_option options[] = {
 	{ "denial", VERDICT_CHANGES,
-	    "--no-negcache in the manifest: no denial is cached, so that a new name is seen at "
-	    "once" },
+	    "denials of outside names are cached as long as they say; of cluster names that may "
+	    "come to exist not at all (kubedns's --negative-ttl=0 in the manifest)" },
 	{ "prefetch", VERDICT_NONE,
 	    "no prefetch; --use-stale-cache answers at once and asks behind" },
 	{ "servfail", VERDICT_CHANGES, "no failure is cached; questions in flight are asked once" },
 	{ "disable", VERDICT_CHANGES,
-	    "the front topology does not cache the cluster's names at all; denials are never "
-	    "cached" },
+	    "the front topology does not cache the cluster's names at all; dnsmasq's --no-negcache "
+	    "caches no denials" },
 	{ "keepttl", VERDICT_NONE, "a cached record's TTL counts down" },
 };
 

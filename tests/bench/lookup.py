@@ -223,9 +223,9 @@ class Cache(Listener):
 
 def classic(address, source, upstream):
     """dnsmasq on 53 with the base manifest's flags, kubedns behind it."""
-    behind = Kubedns(DIRECTORY, source).start()
+    behind = Kubedns(DIRECTORY, source, "--negative-ttl=0").start()
     servers = [f"--server=/{zone}/127.0.0.1#{behind.port}" for zone in ("cluster.local", "in-addr.arpa", "ip6.arpa")]
-    cache = Cache("classic", address, upstream, "--no-negcache", "--dns-forward-max=6000", *servers, port=53)
+    cache = Cache("classic", address, upstream, "--dns-forward-max=6000", *servers, port=53)
     cache.behind = (behind,)
     return cache
 

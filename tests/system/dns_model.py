@@ -7,10 +7,12 @@ document's table, without looking at how kubedns does it. Names are lower-case t
 """
 
 import ipaddress
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 TTL, NEGATIVE_TTL, VERSION_TTL = 30, 5, 28800
+SOON_TTL, UNLIKELY_TTL, NEVER_TTL = 0, 30, 300  # of denials, kubedns.8 --negative-ttl
 STEPS = 8  # of a chain of ExternalNames
 NOERROR, NXDOMAIN, REFUSED = 0, 3, 5
 
@@ -46,6 +48,7 @@ class Expectation:
     aa: bool
     answer: frozenset = frozenset()  # (owner, type, ttl, rdata)
     soa: str = None  # owner of the SOA in authority; None: no authority
+    soa_ttl: int = NEGATIVE_TTL
     glue: frozenset = frozenset()  # (owner, type, ttl, rdata)
     any: bool = False  # an HINFO of RFC 8482, whatever else
 
@@ -119,6 +122,7 @@ class Model:
             for ip in p["status"].get("podIPs", [])
         }
         self.cluster_owners, self.endpoint_owners = defaultdict(set), defaultdict(set)
+        self.services = {}  # (namespace, name): whether names at it, or below it, are about to exist
         self._apex()
         for service in by_kind["Service"]:
             if not shown or service["metadata"]["namespace"] in shown:
@@ -166,6 +170,7 @@ class Model:
     def _service(self, service):
         meta, spec = service["metadata"], service["spec"]
         at = f"{meta['name']}.{meta['namespace']}.svc.{self.zone}"
+        self.services[meta["namespace"], meta["name"]] = False
         if spec.get("type") == "ExternalName":
             target = spec["externalName"].rstrip(".").lower()
             if is_address(target):
@@ -176,6 +181,7 @@ class Model:
         endpoints = self._endpoints(service)
         addresses = spec.get("clusterIPs") or [spec["clusterIP"]]
         headless = addresses[0] == "None"
+        self.services[meta["namespace"], meta["name"]] = headless or not endpoints and self.options.ignore_empty_service
         if headless and not endpoints or not endpoints and self.options.ignore_empty_service:
             return
         self._endpoint_names(at, endpoints, headless)
@@ -277,13 +283,31 @@ class Model:
         soa = zone or name
         before = frozenset(chain.values())
         if types is None:
-            return Expectation(NXDOMAIN, True, before, soa)
+            return Expectation(NXDOMAIN, True, before, soa, self.denied_for(name))
         if type_ == "ANY" and any(types.values()):
             return Expectation(NOERROR, True, any=True)
         own = frozenset(self._record(name, type_, r, types) for r in types.get(type_, ()))
         if not own:
             return Expectation(NOERROR, True, before, soa)
         return Expectation(NOERROR, True, before | own, glue=self._glue(own))
+
+    def denied_for(self, name):
+        """Seconds that it may be kept that this name does not exist."""
+        if self.zone_of(name) != self.zone:
+            return NEGATIVE_TTL
+        labels = name[: -len(self.zone) - 1].split(".")
+        if labels[-1] == "pod":
+            return NEGATIVE_TTL if len(labels) <= 3 else NEVER_TTL
+        if labels[-1] != "svc":
+            return NEVER_TTL if labels[-1] in ("dns", "dns-version") else UNLIKELY_TTL
+        if len(labels) > 5 or len(labels) == 5 and not (labels[0][:1] == labels[1][:1] == "_"):
+            return NEVER_TTL
+        waiting = self.services.get(tuple(labels[-2:-4:-1]))
+        if waiting:
+            return SOON_TTL
+        if len(labels) == 4 and waiting is None and not re.fullmatch(r".+-[0-9]+", labels[0]):
+            return UNLIKELY_TTL
+        return NEGATIVE_TTL
 
     def names(self):
         """Every name that exists in our zones, and the reverse names that we know."""

@@ -66,8 +66,8 @@ def wrong(reply, name, expected, transport):
     if expected.any:
         return None if [r[:2] + r[3:] for r in reply.answer] == [(name.lower(), "HINFO", "RFC8482")] else f"ANY: {reply.answer}"
     soa = frozenset(r[:3] for r in reply.authority)
-    if soa != (frozenset() if expected.soa is None else {(expected.soa, "SOA", 5)}):
-        return f"authority {sorted(reply.authority)}, not the SOA of {expected.soa}"
+    if soa != (frozenset() if expected.soa is None else {(expected.soa, "SOA", expected.soa_ttl)}):
+        return f"authority {sorted(reply.authority)}, not the SOA of {expected.soa} for {expected.soa_ttl} s"
     answer = frozenset(r if r[1] != "SOA" else (*r[:3], "soa") for r in reply.answer)
     if len(answer) != len(reply.answer):
         return f"records twice: {sorted(reply.answer)}"

@@ -1,0 +1,30 @@
+/*
+ * How long it may be kept that a name of our zone does not exist. Whoever keeps it, dnsmasq in front
+ * or a cache on a node, does not see the name appear meanwhile: a name that is about to exist is not
+ * kept at all, one that no object can bring about is kept for minutes. Pure.
+ */
+#ifndef KUBEDNS_ANSWER_DENIAL_H
+#define KUBEDNS_ANSWER_DENIAL_H
+
+#include "kubedns/answer/resolve.h"
+
+enum denial {
+	/* A Service that waits for a ready endpoint, or a name below a headless Service, where its
+	 * pods' names come and go: 0 s. */
+	DENIAL_SOON,
+	DENIAL_USUAL, /* --negative-ttl */
+	/* What search lists make of outside names (`example.com.default.svc`): an object could bring
+	 * such a name about, but hardly does: 30 s, or --negative-ttl if that is more. */
+	DENIAL_UNLIKELY,
+	DENIAL_NEVER, /* no object can (`www.example.com.default.svc`): 300 s, or --negative-ttl */
+	DENIAL_COUNT
+};
+
+/* Why the first `below` labels of `name`, which were resolved to RESOLVED_NOTHING, do not exist. */
+enum denial denial_of(const struct answer_config *config, const struct tree *tree,
+    const struct name *name, unsigned below, const struct resolved *resolved);
+
+/* Seconds that such a denial may be kept. */
+uint32_t denial_ttl_s(const struct answer_config *config, enum denial denial);
+
+#endif

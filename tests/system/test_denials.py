@@ -1,0 +1,156 @@
+"""Denials that say how long they may be kept, and a real dnsmasq in front that keeps them so long and no longer: the classic topology."""
+
+import json
+import time
+
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rrset
+import pytest
+from dnsnet import WEB, WEB_IP, Upstream, query, udp, world
+from objects import endpoint_slice, service
+from test_relay import Dnsmasq
+
+ARGS = ("--cache-size=1000", "--dns-forward-max=6000")  # the base manifest's
+DENIALS = 10800
+
+
+def outside(request, _tcp):
+    """Nothing exists outside, and that may be kept for hours."""
+    reply = dns.message.make_response(request, recursion_available=True)
+    reply.set_rcode(dns.rcode.NXDOMAIN)
+    reply.authority.append(dns.rrset.from_text(".", DENIALS, "IN", "SOA", f"ns. host. 1 2 3 4 {DENIALS}"))
+    return reply
+
+
+class Classic:
+    """kubedns, and dnsmasq in front of it that sends it the cluster's names and addresses."""
+
+    def __init__(self, tmp_path, *args):
+        self.objects = tmp_path / "objects"
+        self.upstream = Upstream(outside)
+        self.kubedns = world(tmp_path, "--config-period=100ms", f"--nameservers={self.upstream.address}", *args)
+        zones = [f"--server=/{z}/127.0.0.1#{self.kubedns.port}" for z in ("cluster.local", "in-addr.arpa", "ip6.arpa")]
+        self.dnsmasq = Dnsmasq(self.upstream, args=(*ARGS, *zones))
+
+    def __enter__(self):
+        for part in (self.upstream, self.kubedns, self.dnsmasq):
+            part.__enter__()
+        self.kubedns.wait_ready()
+        return self
+
+    def __exit__(self, *error):
+        for part in (self.dnsmasq, self.kubedns, self.upstream):
+            part.__exit__(*error)
+
+    def ask(self, name, type_="A"):
+        return dns.query.udp(query(name, type_), "127.0.0.1", port=self.dnsmasq.port, timeout=5)
+
+    def reached(self, name, type_="A", times=1):
+        """How many of so many questions dnsmasq asks kubedns."""
+        before = self.kubedns.metric("kubedns_dns_requests_total")
+        for _ in range(times):
+            assert self.ask(name, type_).rcode() == dns.rcode.NXDOMAIN
+        return self.kubedns.metric("kubedns_dns_requests_total") - before
+
+    def put(self, name, *items):
+        path = self.objects / f"{name}.json"
+        path.with_suffix(".new").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+        path.with_suffix(".new").rename(path)
+
+    def until_address(self, name, address):
+        """Asks until it is there; a kept denial would take longer than this waits."""
+        deadline = time.monotonic() + 3
+        while [str(r) for rrset in self.ask(name).answer for r in rrset] != [address]:
+            assert time.monotonic() < deadline, f"{name} is not {address} yet"
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def classic(tmp_path_factory):
+    with Classic(tmp_path_factory.mktemp("classic"), "--negative-ttl=0") as world_:
+        yield world_
+
+
+def slice_of(ready):
+    made = endpoint_slice("db", ["10.3.0.1"], hostnames=["db-0"])
+    made["endpoints"][0]["conditions"] = {"ready": ready}
+    return made
+
+
+def test_a_denial_of_what_may_come_is_not_kept(classic):
+    for name in ("late.default.svc.cluster.local", "late.nowhere.svc.cluster.local", "db-0.db.default.svc.cluster.local"):
+        assert classic.reached(name, times=10) == 10
+
+
+def test_garbage_of_search_lists_is_kept(classic):
+    """50 questions each: one reaches kubedns, and none of them the upstream server."""
+    before = len(classic.upstream.asked)
+    for name in ("www.example.com.default.svc", "example.com.default.svc", "www.example.com.svc", "www.example.com"):
+        assert classic.reached(f"{name}.cluster.local", times=50) == 1
+    assert len(classic.upstream.asked) == before
+
+
+def test_outside_denials_are_kept(classic):
+    before = len(classic.upstream.asked)
+    for _ in range(50):
+        assert classic.ask("nobody.example.com").rcode() == dns.rcode.NXDOMAIN
+    assert len(classic.upstream.asked) - before == 1
+
+
+def test_a_service_is_seen_at_once_by_who_asked_before(classic):
+    name = "new.default.svc.cluster.local"
+    assert classic.ask(name).rcode() == dns.rcode.NXDOMAIN
+    classic.put("new", service("new", "10.96.7.7"))
+    classic.until_address(name, "10.96.7.7")
+
+
+def test_a_member_that_becomes_ready_is_seen_at_once(classic):
+    name = "db-0.db.default.svc.cluster.local"
+    assert classic.ask(name).rcode() == dns.rcode.NXDOMAIN
+    classic.put("db", service("db", "None"), slice_of(False))
+    classic.kubedns.wait(lambda: "db" in classic.kubedns.http("/cache")[1])
+    assert classic.ask(name).rcode() == dns.rcode.NXDOMAIN
+    classic.put("db", service("db", "None"), slice_of(True))
+    classic.until_address(name, "10.3.0.1")
+
+
+def test_a_member_is_seen_at_once_whatever_negative_ttl_says(tmp_path):
+    """The Service is there and headless: its members come and go."""
+    with Classic(tmp_path, "--negative-ttl=3600") as c:
+        c.put("db", service("db", "None"), slice_of(False))
+        name = "db-0.db.default.svc.cluster.local"
+        c.kubedns.wait(lambda: (r := udp(c.kubedns, query(name))).rcode() == dns.rcode.NXDOMAIN and r.authority[0].ttl == 0)
+        assert c.ask(name).rcode() == dns.rcode.NXDOMAIN
+        c.put("db", service("db", "None"), slice_of(True))
+        c.until_address(name, "10.3.0.1")
+
+
+def test_another_servers_denial_of_an_address_that_a_service_gets_is_not_kept(classic):
+    """10.96.8.8 is asked of the upstream server, whose denial would hold for hours."""
+    name = "8.8.96.10.in-addr.arpa"
+    assert classic.ask(name, "PTR").rcode() == dns.rcode.NXDOMAIN
+    classic.put("eight", service("eight", "10.96.8.8"))
+    deadline = time.monotonic() + 3
+    while not (reply := classic.ask(name, "PTR")).answer:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert str(reply.answer[0][0]) == "eight.default.svc.cluster.local."
+
+
+@pytest.mark.timing
+def test_dnsmasq_keeps_a_denial_as_long_as_it_says_and_no_longer(tmp_path):
+    with Classic(tmp_path, "--negative-ttl=2") as c:
+        name, begun = "nobody.default.svc.cluster.local", time.monotonic()
+        assert c.reached(name, times=1) == 1
+        seen = []
+        while time.monotonic() < begun + 5 and len(seen) < 1:
+            if c.reached(name):
+                seen.append(time.monotonic() - begun)
+            time.sleep(0.05)
+        assert seen and 0.9 < seen[0] < 3.5, f"asked again after {seen} s; dnsmasq's clock counts seconds"
+
+
+def test_positive_answers_are_as_before(classic):
+    assert [str(r) for r in classic.ask(WEB).answer[0]] == [WEB_IP]
