@@ -11,7 +11,8 @@
 #include "sidecar/metrics_read.h"
 #include "sidecar/containers.h"
 
-const char *const kubedns_targets[] = { "/readiness", "/metrics", "/neighbours", NULL };
+const char *const kubedns_targets[] = { "/readiness", "/metrics", "/neighbours", "/top?format=json",
+	NULL };
 const char *const nanny_targets[] = { "/config", NULL };
 
 bool
@@ -191,8 +192,9 @@ kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, 
 	    line != NULL ? line + 1 : "");
 }
 
-int
-nanny_view_read(struct nanny_view *view, const char *text, size_t len)
+/* The object that `text` is, whole; NULL if it is none. Caller puts it. */
+static struct json_object *
+parse_object(const char *text, size_t len)
 {
 	enum { DEPTH_MAX = 16 };
 	struct json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
@@ -200,13 +202,57 @@ nanny_view_read(struct nanny_view *view, const char *text, size_t len)
 	if (tokener == NULL)
 		log_fatalx("out of memory");
 	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-	struct json_object *config = json_tokener_parse_ex(tokener, text, (int)len);
+	struct json_object *object = json_tokener_parse_ex(tokener, text, (int)len);
 	bool whole = json_tokener_get_error(tokener) == json_tokener_success;
 	json_tokener_free(tokener);
-	if (!whole || !json_object_is_type(config, json_type_object)) {
-		json_object_put(config);
-		return -EBADMSG;
+	if (whole && json_object_is_type(object, json_type_object))
+		return object;
+	json_object_put(object);
+	return NULL;
+}
+
+static size_t
+read_talkers(
+    struct kubedns_talker *talkers, struct json_object *top, const char *key, const char *name_key)
+{
+	size_t count = config_count(top, key);
+
+	if (count > KUBEDNS_TOP_MAX)
+		count = KUBEDNS_TOP_MAX;
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *o = config_item(top, key, i, json_type_object);
+		talkers[i] = (struct kubedns_talker){
+			.per_second = config_number(o, "per_second"),
+			.queries = config_number(o, "queries"),
+			.nxdomain = config_number(o, "nxdomain"),
+			.search_walk = config_number(o, "search_walk"),
+			.aaaa = config_number(o, "aaaa"),
+			.outside = config_number(o, "outside"),
+		};
+		snprintf(talkers[i].name, sizeof talkers[i].name, "%s", config_string(o, name_key));
+		snprintf(talkers[i].namespace, sizeof talkers[i].namespace, "%s",
+		    config_string(o, "namespace"));
 	}
+	return count;
+}
+
+void
+kubedns_read_top(struct kubedns_view *view, const char *text, size_t len)
+{
+	struct json_object *top = len > 0 ? parse_object(text, len) : NULL;
+
+	view->client_count = read_talkers(view->clients, top, "clients", "address");
+	view->name_count = read_talkers(view->names, top, "names", "name");
+	json_object_put(top);
+}
+
+int
+nanny_view_read(struct nanny_view *view, const char *text, size_t len)
+{
+	struct json_object *config = parse_object(text, len);
+
+	if (config == NULL)
+		return -EBADMSG;
 	json_object_put(view->config);
 	view->config = config;
 	return 0;
@@ -269,12 +315,13 @@ kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len)
 void
 kubedns_page(void *arg, int step, const struct fetch *fetch)
 {
-	enum { READINESS, METRICS, NEIGHBOURS };
+	enum { READINESS, METRICS, NEIGHBOURS, TOP };
 	struct kubedns_view *view = arg;
 
-	if (step == NEIGHBOURS) { /* a kubedns without it is as alive as another */
-		kubedns_read_neighbours(
-		    view, fetch->body, fetch->status == 200 ? fetch->body_len : 0);
+	/* A kubedns without these two is as alive as another. */
+	size_t len = fetch->status == 200 ? fetch->body_len : 0;
+	if (step == NEIGHBOURS || step == TOP) {
+		(step == TOP ? kubedns_read_top : kubedns_read_neighbours)(view, fetch->body, len);
 		return;
 	}
 	if (fetch->status == 0) {

@@ -1,6 +1,6 @@
 /*
- * What the other two containers say of themselves: kubedns by /readiness, /metrics and /neighbours,
- * the nanny by /config.
+ * What the other two containers say of themselves: kubedns by /readiness, /metrics, /neighbours
+ * and /top, the nanny by /config.
  *
  *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure)
  *	            --> struct kubedns_view, struct nanny_view
@@ -28,6 +28,7 @@ enum {
 	KUBEDNS_RESOURCES_MAX = 8,
 	KUBEDNS_KINDS_MAX = 8,
 	KUBEDNS_NEIGHBOURS_MAX = 32,
+	KUBEDNS_TOP_MAX = 10,
 	PEER_NAME_MAX = 40,
 	PEER_TEXT_MAX = 1024,
 };
@@ -44,6 +45,14 @@ enum kubedns_count {
 	KUBEDNS_FORWARDED,      /* handed to other servers */
 	KUBEDNS_FORWARD_FAILED, /* without an answer from any of them */
 	KUBEDNS_COUNTS,
+};
+
+/* A client, or a name, that much is asked by or for in the last minutes. */
+struct kubedns_talker {
+	char name[256];     /* an address, or a DNS name as text */
+	char namespace[64]; /* of the client's pod, where pods are watched; else "" */
+	double per_second;
+	double queries, nxdomain, search_walk, aaaa, outside; /* the last four: of the first */
 };
 
 struct kubedns_view {
@@ -79,6 +88,8 @@ struct kubedns_view {
 		struct addr addr;
 		bool ready;
 	} neighbours[KUBEDNS_NEIGHBOURS_MAX];
+	size_t client_count, name_count; /* heaviest first */
+	struct kubedns_talker clients[KUBEDNS_TOP_MAX], names[KUBEDNS_TOP_MAX];
 };
 
 /* The configuration in force, as text to show. */
@@ -112,6 +123,8 @@ double kubedns_silence_s(const struct kubedns_view *view, double now_s);
 void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
 /* Lines of "ADDRESS ready" or "ADDRESS not ready"; others are skipped. */
 void kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len);
+/* Its /top?format=json; what is none shows nobody. */
+void kubedns_read_top(struct kubedns_view *view, const char *text, size_t len);
 void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
 
 /* Reads the nanny's /config; 0, or -EBADMSG when it is no JSON object. */

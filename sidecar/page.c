@@ -364,6 +364,7 @@ page_html(const struct view *view, size_t *len)
 	html_raw(&html, "<main class=\"wide\">\n");
 	say_findings(&html, view, &verdict);
 	say_probes(&html, view);
+	page_top(&html, view);
 	html_raw(&html, "<div class=\"columns\">\n");
 	page_answers(&html, view);
 	say_cache(&html, view);

@@ -39,6 +39,9 @@ void page_kubedns(struct html *html, const struct view *view);
 /* The panel of the other DNS pods, with links to their pages (page_neighbours.c). */
 void page_neighbours(struct html *html, const struct view *view);
 
+/* The panel of the heaviest clients and names (page_top.c). */
+void page_top(struct html *html, const struct view *view);
+
 /* The panel of what changed, newest first (page_journal.c). */
 void page_journal(struct html *html, const struct view *view);
 

@@ -137,13 +137,15 @@ judge_load(struct judgement *j)
 			    : 0;
 	if (shed == 0)
 		return;
-	finding_explain(
-	    finding_add(j, LEVEL_NOTE, j->view->now_ns,
-		"kubedns held back %s packets of the heaviest clients in the last 10 minutes",
-		format_count(shed, text)),
+	bool known = kubedns->client_count > 0 && j->view->may_ask;
+	finding_explain(finding_add(j, LEVEL_NOTE, j->view->now_ns,
+			    "kubedns held back %s packets of the heaviest clients in the last 10 "
+			    "minutes%s%.80s",
+			    format_count(shed, text), known ? "; the heaviest now is " : "",
+			    known ? kubedns->clients[0].name : ""),
 	    "A client asks more than its share while kubedns cannot keep up; the others are "
 	    "answered.",
-	    "Its log says which address.", LOGS("kubedns"));
+	    "See below who asks most, and kubedns's log for the addresses.", LOGS("kubedns"));
 }
 
 static void

@@ -34,6 +34,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fetch_head_read(&head, text, text_len) == HEAD_OK && head.body > text_len)
 		abort();
 	kubedns_read_readiness(&kubedns, 503, text, text_len);
+	kubedns_read_top(&kubedns, text, text_len);
 	kubedns_read_neighbours(&kubedns, text, text_len);
 	kubedns_read_metrics(&kubedns, text, text_len, 0);
 	if (nanny_view_read(&nanny, text, text_len) < 0)

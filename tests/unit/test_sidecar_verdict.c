@@ -411,6 +411,41 @@ the_other_pods_are_linked_for_those_who_may_ask(void **state)
 	assert_int_equal(kubedns.neighbour_count, 0);
 }
 
+static void
+who_asks_most_is_shown_to_those_who_may_ask(void **state)
+{
+	static const char top[] =
+	    "{\"seconds\": 120, \"queries\": 9000, \"clients\": [{\"address\": \"10.0.0.9\", "
+	    "\"namespace\": \"shop\", \"queries\": 6000, \"per_second\": 50.4, \"nxdomain\": 4500, "
+	    "\"search_walk\": 3000, \"aaaa\": 60, \"outside\": 0}, {\"address\": \"<b>\", "
+	    "\"queries\": 0, \"per_second\": 1e99}], \"names\": [{\"name\": "
+	    "\"web.default.svc.cluster.local.\", \"per_second\": 3.25}, 7]}";
+
+	(void)state;
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	kubedns_read_top(&kubedns, top, sizeof top - 1);
+	assert_int_equal(kubedns.client_count, 2);
+	char *page = shown_page();
+	assert_non_null(strstr(page, "10.0.0.9<small>namespace shop</small></th><td>50</td>"
+				     "<td>75&nbsp;%</td><td>50&nbsp;%</td><td>1&nbsp;%</td>"
+				     "<td>0&nbsp;%</td>"));
+	assert_non_null(strstr(page, "&lt;b&gt;</th><td>0.0</td>"));
+	assert_non_null(strstr(page, "web.default.svc.cluster.local.</th><td>3.2</td>"));
+	free(page);
+	buckets_add(&kubedns.recent[KUBEDNS_SHED], view.now_ns, 10);
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	verdict_make(&verdict, &view);
+	assert_non_null(strstr(verdict.findings[0].what, "; the heaviest now is 10.0.0.9"));
+	view.may_ask = false;
+	page = shown_page();
+	assert_null(strstr(page, "10.0.0.9"));
+	free(page);
+	kubedns_read_top(&kubedns, "[]", 2);
+	assert_int_equal(kubedns.client_count + kubedns.name_count, 0);
+}
+
 static const char *
 newest(const struct journal *journal, size_t i)
 {
@@ -753,6 +788,7 @@ main(void)
 		T(answers_are_drawn_by_rcode_one_on_the_other),
 		T(what_the_memory_limit_allows_is_said),
 		T(the_other_pods_are_linked_for_those_who_may_ask),
+		T(who_asks_most_is_shown_to_those_who_may_ask),
 		T(the_journal_tells_what_began_and_what_ended),
 		T(the_journal_is_bounded_and_names_no_address),
 		T(the_journal_goes_on_after_a_restart),
