@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kubedns/cluster/object.h"
+#include "kubedns/drain.h"
 #include "kubedns/options.h"
 #include "kubedns/status.h"
 #include "lib/http.h"
@@ -25,8 +26,9 @@ struct kubedns {
 	struct http *http, *metrics;
 	struct http_route metrics_routes[2];
 	struct pollfd fds[FD_COUNT];
-	int64_t started_ms, drain_until_ms, next_period_ms; /* monotonic; drain 0: not stopping */
-	int64_t published_ms;                               /* the last time */
+	struct drain drain;
+	int64_t started_ms, next_period_ms; /* monotonic */
+	int64_t published_ms;               /* the last time */
 	int signal_fd;
 	bool published_context; /* the settings in force */
 	bool stop;

@@ -90,23 +90,62 @@ loop_fill_fds(struct kubedns *k)
 
 /* --- the loop --- */
 
+/* How many questions the workers have read, and whether one waits for another server. */
+static uint64_t
+questions(const struct kubedns *k, bool *in_flight)
+{
+	struct stats stats = { 0 };
+	uint64_t sum = 0;
+
+	*in_flight = false;
+	if (k->status.workers == NULL)
+		return 0;
+	workers_stats(k->status.workers, &stats);
+	for (unsigned system = 0; system < SYSTEM_COUNT; system++)
+		sum += stats.systems[system];
+	*in_flight = stats.forward_in_flight > 0;
+	return sum;
+}
+
+static void
+begin_drain(struct kubedns *k, const char *signal)
+{
+	const struct options *o = &k->options;
+	bool in_flight;
+
+	if (o->drain_quiet_ms > 0)
+		log_info("%s: not ready any more, answering until no question has come for %lld "
+			 "ms, for another %lld ms at most",
+		    signal, (long long)o->drain_quiet_ms, (long long)o->drain_ms);
+	else
+		log_info("%s: not ready any more, answering for another %lld ms", signal,
+		    (long long)o->drain_ms);
+	k->status.draining = true;
+	drain_begin(
+	    &k->drain, clock_mono_ms(), o->drain_ms, o->drain_quiet_ms, questions(k, &in_flight));
+}
+
+static void
+check_drain(struct kubedns *k)
+{
+	bool in_flight;
+	uint64_t count = questions(k, &in_flight);
+
+	k->stop |= drain_over(&k->drain, clock_mono_ms(), count, in_flight);
+}
+
 static void
 take_signals(struct kubedns *k)
 {
 	struct signalfd_siginfo info;
 
 	while (read(k->fds[FD_SIGNAL].fd, &info, sizeof info) == sizeof info) {
-		if (k->drain_until_ms != 0) {
+		if (k->status.draining) {
 			log_info("second signal: stopping now");
 			k->stop = true;
 			return;
 		}
-		log_info("%s: not ready any more, answering for another %lld ms",
-		    info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT",
-		    (long long)k->options.drain_ms);
-		k->status.draining = true;
-		k->drain_until_ms = clock_mono_ms() + k->options.drain_ms;
-		k->stop = k->options.drain_ms == 0;
+		begin_drain(k, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
 	}
 }
 
@@ -174,8 +213,7 @@ wait_ms(const struct kubedns *k)
 {
 	int64_t now = clock_mono_ms(), ms = k->next_period_ms - now;
 
-	if (k->drain_until_ms != 0)
-		ms = least(ms, k->drain_until_ms - now);
+	ms = least(ms, drain_wait_ms(&k->drain, now));
 	if (!k->status.synced && !k->status.sync_timed_out)
 		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
 	if (treecache_garbage(k->cache) > 0 && k->published_ms + RECLAIM_MS - now < ms)
@@ -197,8 +235,8 @@ loop_turn(struct kubedns *k)
 		k->next_period_ms = clock_mono_ms() + k->options.config_period_ms;
 	if (k->fds[FD_SIGNAL].revents != 0)
 		take_signals(k);
-	if (k->drain_until_ms != 0 && clock_mono_ms() >= k->drain_until_ms)
-		k->stop = true;
+	if (k->status.draining)
+		check_drain(k);
 	watch_run(s->watch);
 	if (s->manifests != NULL && (period || k->fds[FD_OBJECTS].revents != 0))
 		manifests_run(s->manifests, period);

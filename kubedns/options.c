@@ -89,6 +89,8 @@ const struct flag kubedns_flags[] = {
 	    "say so in the log and a metric when the first sync takes longer" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
 	    "go on answering this long after SIGTERM" },
+	{ "drain-quiet", FLAG_DURATION, AT(drain_quiet_ms), "0s", "TIME",
+	    "end before --drain is over when no question has come for so long; 0s: do not" },
 	{ "print-zone", FLAG_OPTIONAL, AT(print_zone), "", "ZONE",
 	    "print the zone, or this reverse zone, as a master file, and exit" },
 	{ "explain", FLAG_STRING, AT(explain), "", "NAME",

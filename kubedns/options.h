@@ -26,7 +26,7 @@ struct options {
 	    *namespace_labels, *fallthrough_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
-	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms;
+	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
 	    debug_remote, coredns_metrics, node_role;
 

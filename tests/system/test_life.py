@@ -13,7 +13,7 @@ import dns.message
 import dns.rcode
 import pytest
 from asking import Asker
-from dnsnet import query, udp
+from dnsnet import Upstream, answered, query, udp
 from kubedns_process import PROGRAM, Kubedns
 from objects import config_map, namespace, service
 from world import Z, ask, one_of_everything, slice_of, start, write
@@ -64,6 +64,34 @@ def test_sigterm_fails_readiness_answers_on_and_exits_0(tmp_path):
         asker.clean()
     assert k.process.wait(timeout=10) == 0
     assert time.monotonic() - begun >= 4.0
+
+
+def test_drain_quiet_ends_when_nobody_asks_any_more(tmp_path):
+    """The time of --drain is 60 s: who asks is answered, and a second after the last question it is over."""
+    k = start(tmp_path, WORLD, "--drain=60s", "--drain-quiet=1s")
+    k.wait_ready()
+    k.process.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
+    while time.monotonic() < begun + 3:
+        assert ask(k, WEB).rcode() == 0
+        last = time.monotonic()
+        time.sleep(0.1)
+    assert k.process.wait(timeout=20) == 0
+    assert 1.0 <= time.monotonic() - last < 10
+
+
+def test_drain_quiet_waits_for_a_question_in_flight(tmp_path):
+    with Upstream(lambda request, tcp: (time.sleep(2), answered(request, "192.0.2.1"))[1]) as u:
+        k = start(tmp_path, WORLD, "--drain=60s", "--drain-quiet=500ms", f"--nameservers={u.address}")
+        k.wait_ready()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(5)
+            s.connect((k.host, k.port))
+            s.send(query("www.example.com").to_wire())
+            k.wait(lambda: len(u.asked) == 1)
+            k.process.send_signal(signal.SIGTERM)
+            assert dns.message.from_wire(s.recv(4096)).rcode() == 0
+        assert k.process.wait(timeout=20) == 0
 
 
 def test_a_second_sigterm_exits_at_once(tmp_path):
