@@ -1,10 +1,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "kubedns/cluster/object.h"
+#include "kubedns/answer/own_names.h"
 #include "kubedns/settings.h"
+#include "lib/conf_hosts.h"
 #include "lib/conf_key.h"
 #include "lib/confdir.h"
 #include "lib/log.h"
@@ -16,18 +19,24 @@
  * on. */
 enum { STALE_MS = 5000 };
 
-enum key { KEY_UPSTREAMS, KEY_FEDERATIONS, KEY_COUNT };
+enum key { KEY_UPSTREAMS, KEY_FEDERATIONS, KEY_HOSTS, KEY_COUNT };
 
 static const char *const key_names[KEY_COUNT + 1] = {
-	[KEY_UPSTREAMS] = "upstreamNameservers", [KEY_FEDERATIONS] = "federations"
+	[KEY_UPSTREAMS] = "upstreamNameservers",
+	[KEY_FEDERATIONS] = "federations",
+	[KEY_HOSTS] = "hosts",
 };
 static const char *const resolv_names[] = { "resolv.conf", NULL };
+
+#define ROUND_UP(size) (((size) + 7) & ~(size_t)7)
 
 struct settings {
 	const struct options *options;
 	struct confdir *dir, *resolv_dir;
 	struct conf_upstreams upstreams;     /* of the ConfigMap */
 	struct conf_federations federations; /* in force */
+	struct own_names *hosts;             /* in force; NULL: none */
+	uint64_t seed;                       /* of its hashes */
 	struct resolv resolv;
 	struct server in_force[CONF_UPSTREAMS_MAX];
 	size_t in_force_count;
@@ -141,31 +150,62 @@ same_upstreams(const struct conf_upstreams *a, const struct conf_upstreams *b)
 	return true;
 }
 
-/* One key's content (NULL: the key is gone). True if its value changed. */
+/* Each takes one key's content (NULL: the key is gone) if it is good, else sets `why`. True if what
+ * is in force has changed. */
+typedef bool apply_value(struct settings *s, const char *value, size_t len, char **why);
+
+static bool
+apply_upstreams(struct settings *s, const char *value, size_t len, char **why)
+{
+	struct conf_upstreams upstreams = { 0 };
+
+	if (value != NULL && conf_upstreams_parse(value, len, &upstreams, why) < 0)
+		return false;
+	bool changed = !same_upstreams(&s->upstreams, &upstreams);
+	s->upstreams = upstreams;
+	return changed;
+}
+
+static bool
+apply_federations(struct settings *s, const char *value, size_t len, char **why)
+{
+	struct conf_federations federations = s->options->federations;
+
+	if (value != NULL && conf_federations_parse(value, len, &federations, why) < 0)
+		return false;
+	bool changed = memcmp(&s->federations, &federations, sizeof federations) != 0;
+	s->federations = federations;
+	return changed;
+}
+
+static bool
+apply_hosts(struct settings *s, const char *value, size_t len, char **why)
+{
+	struct conf_hosts hosts = { 0 };
+	struct own_names *before = s->hosts;
+
+	if (value != NULL && conf_hosts_parse(value, len, &hosts, why) < 0)
+		return false;
+	s->hosts = own_names_of_hosts(&hosts, s->options->answers.ttl_s, s->seed);
+	conf_hosts_free(&hosts);
+	bool same =
+	    before == NULL || s->hosts == NULL
+		? before == s->hosts
+		: before->size == s->hosts->size && memcmp(before, s->hosts, before->size) == 0;
+	free(before);
+	return !same;
+}
+
 static bool
 apply_key(struct settings *s, enum key key, const char *value, size_t len, const char *error)
 {
-	struct conf_upstreams upstreams = { 0 };
-	struct conf_federations federations = key == KEY_FEDERATIONS && value == NULL
-						  ? s->options->federations
-						  : (struct conf_federations){ 0 };
+	static apply_value *const apply[KEY_COUNT] = { [KEY_UPSTREAMS] = apply_upstreams,
+		[KEY_FEDERATIONS] = apply_federations,
+		[KEY_HOSTS] = apply_hosts };
 	char *why = error != NULL ? xstrdup(error) : NULL;
+	bool changed = why == NULL && apply[key](s, value, len, &why);
 
-	if (why == NULL && value != NULL && key == KEY_UPSTREAMS)
-		conf_upstreams_parse(value, len, &upstreams, &why);
-	if (why == NULL && value != NULL && key == KEY_FEDERATIONS)
-		conf_federations_parse(value, len, &federations, &why);
 	conf_key_judge(&s->keys[key], s->subject, key_names[key], value, len, why);
-	if (why != NULL)
-		return false;
-	bool changed;
-	if (key == KEY_UPSTREAMS) {
-		changed = !same_upstreams(&s->upstreams, &upstreams);
-		s->upstreams = upstreams;
-	} else {
-		changed = memcmp(&s->federations, &federations, sizeof federations) != 0;
-		s->federations = federations;
-	}
 	return changed;
 }
 
@@ -310,8 +350,14 @@ settings_has_federations(const struct settings *s)
 struct answer_context *
 settings_context(const struct settings *s)
 {
-	struct answer_context *context =
-	    xcalloc(1, sizeof *context + s->federations.count * sizeof context->federations[0]);
+	size_t fixed =
+	    sizeof(struct answer_context) + s->federations.count * sizeof(struct federation);
+	size_t hosts_size = s->hosts == NULL ? 0 : s->hosts->size;
+	/* What follows the context is aligned as its 64-bit words have to be. */
+	struct answer_context *context = xcalloc(1, ROUND_UP(fixed) + hosts_size);
+
+	if (s->hosts != NULL)
+		context->hosts = memcpy((char *)context + ROUND_UP(fixed), s->hosts, hosts_size);
 
 	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
 	context->filter_a = s->filter_a;
@@ -352,6 +398,9 @@ settings_metrics(const struct settings *s, struct metrics *m)
 	metrics_family(m, "kubedns_config_last_change_timestamp_seconds", METRIC_GAUGE,
 	    "When upstream servers or federations last changed, in Unix time.");
 	metrics_value(m, (double)s->changed_s, NULL);
+	metrics_family(m, "kubedns_own_names", METRIC_GAUGE,
+	    "Names of one's own, reverse names among them, by the ConfigMap's key.");
+	metrics_value(m, s->hosts == NULL ? 0 : s->hosts->count, "key", key_names[KEY_HOSTS], NULL);
 	metrics_family(m, "kubedns_upstreams", METRIC_GAUGE, "Upstream servers in force.");
 	metrics_value(m, (double)s->in_force_count, NULL);
 }
@@ -375,6 +424,8 @@ settings_new(const struct options *options)
 
 	s->options = options;
 	s->federations = options->federations;
+	if (getrandom(&s->seed, sizeof s->seed, 0) != sizeof s->seed)
+		log_fatal("getrandom");
 	s->filter_a = options->filter_a == FILTER_ON;
 	s->filter_aaaa = options->filter_aaaa == FILTER_ON;
 	if (*options->config_dir != '\0')
@@ -397,5 +448,6 @@ settings_free(struct settings *s)
 		conf_key_clear(&s->keys[k]);
 	free(s->subject);
 	free(s->loops);
+	free(s->hosts);
 	free(s);
 }

@@ -2,13 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/conf_hosts.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/config.h"
 
-const char *const config_key_names[] = {
-	[CONFIG_STUBS] = "stubDomains", [CONFIG_UPSTREAMS] = "upstreamNameservers", NULL
-};
+const char *const config_key_names[] = { [CONFIG_STUBS] = "stubDomains",
+	[CONFIG_UPSTREAMS] = "upstreamNameservers",
+	[CONFIG_HOSTS] = "hosts",
+	NULL };
 
 /* Why these servers must not be asked, or NULL; caller frees. */
 static char *
@@ -100,6 +102,33 @@ apply_upstreams(struct config *config, const struct confdir_key *key,
 	return NULL;
 }
 
+/* The same rules as kubedns's, which answers these names. Those of the cluster domain reach it anyway. */
+static char *
+apply_hosts(struct config *config, const struct confdir_key *key, const struct config_rules *rules,
+    bool *changed)
+{
+	struct conf_hosts hosts = { 0 };
+	char *why = NULL, zone[CONF_HOST_MAX] = "";
+	const char *ignored;
+	if (key && conf_hosts_parse(key->value, key->len, &hosts, &why) < 0)
+		return why;
+	conf_name_parse(rules->domain, zone, &ignored);
+	struct own_domains domains = own_domains_of_hosts(&hosts, zone);
+	conf_hosts_free(&hosts);
+	for (size_t i = 0; i < domains.count && why == NULL; i++)
+		if (routes_get(&rules->args->fixed, domains.items[i]))
+			why = xasprintf(
+			    "\"%s\": has its servers on dnsmasq's command line", domains.items[i]);
+	if (why) {
+		own_domains_free(&domains);
+		return why;
+	}
+	*changed = !own_domains_equal(&config->hosts, &domains);
+	own_domains_free(&config->hosts);
+	config->hosts = domains;
+	return NULL;
+}
+
 typedef char *apply_key(struct config *config, const struct confdir_key *key,
     const struct config_rules *rules, bool *changed);
 
@@ -107,9 +136,9 @@ static bool
 apply_one(struct config *config, enum config_key which, const struct confdir_set *set,
     const struct config_rules *rules)
 {
-	static apply_key *const apply[CONFIG_KEY_COUNT] = {
-		[CONFIG_STUBS] = apply_stubs, [CONFIG_UPSTREAMS] = apply_upstreams
-	};
+	static apply_key *const apply[CONFIG_KEY_COUNT] = { [CONFIG_STUBS] = apply_stubs,
+		[CONFIG_UPSTREAMS] = apply_upstreams,
+		[CONFIG_HOSTS] = apply_hosts };
 	const struct confdir_key *key = confdir_get(set, config_key_names[which]);
 	bool changed = false;
 	char *why =
@@ -123,6 +152,10 @@ bool
 config_apply(struct config *config, const struct confdir_set *set, const struct config_rules *rules)
 {
 	bool changed = false;
+	char domain[CONF_HOST_MAX];
+	const char *ignored;
+	if (conf_name_parse(rules->domain, domain, &ignored) == 0)
+		config->kubedns = routes_get(&rules->args->fixed, domain);
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
 		changed |= apply_one(config, (enum config_key)i, set, rules);
 	return changed;
@@ -201,6 +234,20 @@ add_stub(struct routes *routes, const struct conf_stub *stub, const struct stub_
 		route_add_server(route, unresolved);
 }
 
+/* A name that kubedns answers, unless a stub domain of that name has its own servers. */
+static void
+add_own(struct routes *routes, const struct config *config, const char *domain, char **clash)
+{
+	struct route *route = routes_add(routes, domain);
+	if (route->count > 0) {
+		if (*clash == NULL)
+			*clash = xasprintf("hosts: %s is a stub domain too", domain);
+		return;
+	}
+	for (size_t i = 0; i < config->kubedns->count; i++)
+		route_add_server(route, &config->kubedns->servers[i]);
+}
+
 struct routes
 config_routes(struct config *config, const struct resolv *resolv, const struct stub_hosts *names,
     const struct loop_guard *guard, const struct server *unresolved)
@@ -209,11 +256,21 @@ config_routes(struct config *config, const struct resolv *resolv, const struct s
 	struct server upstreams[CONF_UPSTREAMS_MAX];
 	size_t count = config_upstreams(config, resolv, guard, upstreams);
 	struct route *others = routes_add(&routes, "");
-	char *loop = NULL;
+	size_t own = 0, own_count = config->kubedns == NULL ? 0 : config->hosts.count;
+	char *loop = NULL, *clash = NULL;
 	for (size_t i = 0; i < count; i++)
 		route_add_server(others, &upstreams[i]);
-	for (size_t i = 0; i < config->stubs.count; i++)
-		add_stub(&routes, &config->stubs.items[i], names, guard, unresolved, &loop);
+	/* Both lists in one order, so that each route comes at the end. */
+	for (size_t i = 0; i < config->stubs.count; i++) {
+		const struct conf_stub *stub = &config->stubs.items[i];
+		while (own < own_count && strcmp(config->hosts.items[own], stub->domain) < 0)
+			add_own(&routes, config, config->hosts.items[own++], &clash);
+		add_stub(&routes, stub, names, guard, unresolved, &loop);
+	}
+	while (own < own_count)
+		add_own(&routes, config, config->hosts.items[own++], &clash);
+	if (note_loop(&config->clash, clash))
+		log_warnx("%s, whose servers are asked in place of kubedns", clash);
 	if (note_loop(&config->host_loop, loop))
 		log_errorx("stubDomains: %s; not asked", loop);
 	return routes;
@@ -239,5 +296,7 @@ config_free(struct config *config)
 		conf_key_clear(&config->keys[i]);
 	free(config->loop);
 	free(config->host_loop);
+	free(config->clash);
+	own_domains_free(&config->hosts);
 	*config = (struct config){ 0 };
 }

@@ -16,16 +16,22 @@
 #include "nanny/stub_hosts.h"
 #include "lib/resolv.h"
 #include "nanny/domain_servers.h"
+#include "nanny/own_domains.h"
 #include "lib/loop_guard.h"
 
-enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_KEY_COUNT };
+enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_HOSTS, CONFIG_KEY_COUNT };
 
 struct config {
 	struct conf_stubs stubs;
 	struct conf_upstreams upstreams;
+	struct own_domains hosts; /* whose names kubedns answers */
+	/* The servers that dnsmasq's command line has for the cluster domain: kubedns, in the
+	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. */
+	const struct route *kubedns;
 	struct conf_key keys[CONFIG_KEY_COUNT];
 	char *loop;      /* why a server of resolv.conf is not asked, else NULL */
 	char *host_loop; /* the same of a stub server's name, else NULL */
+	char *clash;     /* why kubedns is not asked for a name of hosts, else NULL */
 };
 
 /* What the keys are judged by, beside their own content. */
@@ -43,8 +49,8 @@ extern const char *const config_key_names[];
 bool config_apply(
     struct config *config, const struct confdir_set *set, const struct config_rules *rules);
 
-/* What is wanted of dnsmasq: stubs with what their names are resolved to, upstreams or else those
- * of `resolv`. Frees nothing; caller frees. */
+/* What is wanted of dnsmasq: stubs with what their names are resolved to, own names at kubedns,
+ * upstreams or else those of `resolv`. Frees nothing; caller frees. */
 struct routes config_routes(struct config *config, const struct resolv *resolv,
     const struct stub_hosts *names, const struct loop_guard *guard,
     const struct server *unresolved);

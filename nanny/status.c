@@ -80,6 +80,15 @@ stubs_json(const struct conf_stubs *stubs)
 	return all;
 }
 
+static object
+domains_json(const struct own_domains *domains)
+{
+	object array = json_object_new_array();
+	for (size_t i = 0; i < domains->count; i++)
+		json_object_array_add(array, text(domains->items[i]));
+	return array;
+}
+
 static void
 put_keys(object o, const struct config *config)
 {
@@ -89,8 +98,9 @@ put_keys(object o, const struct config *config)
 		object key = json_object_new_object();
 		put(key, "present", json_object_new_boolean(state->present));
 		put(key, "inForce",
-		    i == CONFIG_STUBS
-			? stubs_json(&config->stubs)
+		    i == CONFIG_STUBS ? stubs_json(&config->stubs)
+		    : i == CONFIG_HOSTS
+			? domains_json(&config->hosts)
 			: servers_json(config->upstreams.servers, config->upstreams.count));
 		put(key, "error", text(state->error));
 		put(keys, config_key_names[i], key);

@@ -61,6 +61,8 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 	struct addr addr;
 	int bits;
 
+	if (has_own_names(reply) && answer_own(reply, &name))
+		return ANSWER_REPLY;
 	if (info->below >= 0) {
 		if (reply->tree->synced)
 			return answer_zone(

@@ -50,6 +50,8 @@ struct answer_config {
 	char hostname[64]; /* CHAOS hostname.bind, and NSID */
 };
 
+struct own_names; /* kubedns/answer/own_names.h */
+
 struct federation {
 	uint8_t label[1 + DNAME_LABEL_MAX]; /* its name, lower case, length-prefixed */
 	struct dname domain;
@@ -65,6 +67,7 @@ struct answer_context {
 	int64_t stale_since_ns;
 	char region[DNAME_LABEL_MAX + 1],
 	    zone[DNAME_LABEL_MAX + 1]; /* this cluster's, from its nodes; "" unknown */
+	const struct own_names *hosts; /* of the key hosts, in this block; NULL: none */
 	size_t federation_count;
 	struct federation federations[];
 };

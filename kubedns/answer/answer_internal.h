@@ -36,6 +36,20 @@ bool zone_apex(struct reply *reply, uint16_t qtype, size_t owner);
 enum answer_outcome answer_zone(struct reply *reply, const struct name *qname, unsigned below,
     const struct tree_path *path, struct dname *chase);
 
+static inline bool
+has_own_names(const struct reply *reply)
+{
+	const struct answer_context *context = reply->tree->context;
+
+	return context != NULL && context->hosts != NULL;
+}
+
+/* Answers a name of one's own (own_names.h); false: it is none. */
+bool answer_own(struct reply *reply, const struct name *name);
+
+/* Puts the records of such a name, where an alias leads, at `owner`; false: it is none. */
+bool put_own(struct reply *reply, const struct name *name, size_t owner);
+
 /* A name that spells `bits` bits of an address and stands at `owner`: the question's, or a CNAME's
  * target. ANSWER_FORWARD: not ours to answer. */
 enum answer_outcome answer_reverse(struct reply *reply, const struct name *name, size_t owner,

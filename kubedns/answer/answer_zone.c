@@ -252,6 +252,8 @@ answer_alias(struct reply *reply, struct dname *target, size_t apex)
 	while (family_of(qtype) != AF_UNSPEC && !reply->truncated &&
 	       chain_step(&chain, reply, target)) {
 		size_t owner = chain.owners[chain.count - 1];
+		if (has_own_names(reply) && put_own(reply, &chain.name, owner))
+			break;
 		int below = name_below(&chain.name, &reply->config->zone);
 		if (below < 0)
 			return answer_chain_end(reply, &chain, apex);

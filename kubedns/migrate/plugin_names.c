@@ -1,18 +1,15 @@
-/* Plugins that make up answers of their own: hosts, rewrite, template. dnsmasq has some of it. */
+/* Plugins that make up answers of their own: hosts, rewrite, template. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/migrate/plugins.h"
+#include "lib/conf.h"
 #include "lib/xalloc.h"
 
 static const struct plugin_option hosts_options[] = {
-	{ "ttl", VERDICT_CHANGES,
-	    "dnsmasq's --local-ttl=SECONDS is for all such names; 0 without" },
-	{ "no_reverse", VERDICT_CHANGES,
-	    "--host-record answers the reverse name too; --address=/NAME/ADDRESS does not, and "
-	    "holds "
-	    "for every name below it" },
-	{ "reload", VERDICT_CHANGES, "a change of these names is a change of flags: a rollout" },
+	{ "ttl", VERDICT_CHANGES, "kubedns's --ttl is for these names too" },
+	{ "no_reverse", VERDICT_CHANGES, "the reverse names are answered too" },
+	{ "reload", VERDICT_CARRIED, "a change of the ConfigMap is followed at once" },
 	{ "fallthrough", VERDICT_CARRIED, "names that are not here are looked up as all others" },
 };
 
@@ -23,29 +20,22 @@ read_host(struct scope *scope, const struct corefile_line *line)
 	char *names = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&names, &len);
-	bool cluster = false, wrong = line->count < 2;
+	bool wrong = line->count < 2;
 	for (size_t i = 1; i < line->count; i++) {
-		char *name = plugins_zone(line->words[i]);
-		if (name == NULL || strchr(name, ',') || strcmp(name, ".") == 0)
+		char name[CONF_HOST_MAX];
+		const char *why;
+		if (conf_name_parse(line->words[i], name, &why) < 0)
 			wrong = true;
-		else {
-			fprintf(f, "%s,", name);
-			cluster = cluster || plugins_in_cluster(scope->report, name);
-		}
-		free(name);
+		else
+			fprintf(f, " %s", name);
 	}
 	fclose(f);
 	if (wrong) {
 		report_line(scope->report, line, VERDICT_NONE, "an address and names are wanted");
 	} else {
-		report_flag(
-		    scope->report, PROGRAM_DNSMASQ, "--host-record=%s%s", names, line->words[0]);
-		if (cluster)
-			report_needs_classic(scope->report);
-		report_line(scope->report, line, cluster ? VERDICT_CHANGES : VERDICT_CARRIED, "%s",
-		    cluster ? "dnsmasq's --host-record; for a name of the cluster's domain in the "
-			      "classic topology only"
-			    : "dnsmasq's --host-record");
+		report_text(scope->report, TEXT_HOSTS, "%s%s", line->words[0], names);
+		report_line(
+		    scope->report, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
 	}
 	free(names);
 }
@@ -57,20 +47,18 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 	bool falls = false;
 	for (size_t i = 0; i < d->body_count; i++)
 		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
-	if (d->head.count > 1 && strchr(d->head.words[1], '/')) {
-		report_flag(scope->report, PROGRAM_DNSMASQ, "--addn-hosts=%s", d->head.words[1]);
+	if (d->head.count > 1 && strchr(d->head.words[1], '/'))
 		report_line(scope->report, &d->head, VERDICT_CHANGES,
-		    "dnsmasq's --addn-hosts; mount the file into the container dnsmasq at that "
-		    "path. "
-		    "dnsmasq reads it again when the nanny sends it SIGHUP");
-	} else {
+		    "put the file's lines into the ConfigMap's key hosts%s",
+		    falls ? ""
+			  : "; a name that is not there is looked up as all others, where CoreDNS "
+			    "said NXDOMAIN");
+	else
 		report_line(scope->report, &d->head, falls ? VERDICT_CARRIED : VERDICT_CHANGES,
-		    "%s",
-		    falls
-			? "dnsmasq's --host-record, a flag for each line"
-			: "dnsmasq's --host-record, a flag for each line; a name that is not here "
-			  "is looked up as all others, where CoreDNS said NXDOMAIN");
-	}
+		    "the ConfigMap's key hosts%s",
+		    falls ? ""
+			  : "; a name that is not there is looked up as all others, where CoreDNS "
+			    "said NXDOMAIN");
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 		struct addr addr;

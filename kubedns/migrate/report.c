@@ -23,7 +23,7 @@ struct report {
 	struct list flags[PROGRAM_COUNT];
 	struct json_object *stubs, *upstreams;
 	char *domain, *cluster_ip;
-	bool needs_classic;
+	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
 };
 
 struct report *
@@ -48,6 +48,11 @@ report_free(struct report *r)
 		for (size_t i = 0; i < r->flags[p].count; i++)
 			free(r->flags[p].items[i]);
 		free(r->flags[p].items);
+	}
+	for (int key = 0; key < TEXT_KEY_COUNT; key++) {
+		for (size_t i = 0; i < r->texts[key].count; i++)
+			free(r->texts[key].items[i]);
+		free(r->texts[key].items);
 	}
 	json_object_put(r->stubs);
 	json_object_put(r->upstreams);
@@ -179,9 +184,17 @@ report_cluster_ip(struct report *r, const char *address)
 }
 
 void
-report_needs_classic(struct report *r)
+report_text(struct report *r, enum text_key key, const char *fmt, ...)
 {
-	r->needs_classic = true;
+	va_list args;
+	char *line = NULL;
+	va_start(args, fmt);
+	if (vasprintf(&line, fmt, args) < 0)
+		abort();
+	va_end(args);
+	struct list *lines = &r->texts[key];
+	lines->items = xreallocarray(lines->items, lines->count + 1, sizeof *lines->items);
+	lines->items[lines->count++] = printable(line);
 }
 
 static void
@@ -218,12 +231,9 @@ print_steps(const struct report *r, FILE *out)
 	    r->cluster_ip ? r->cluster_ip
 			  : "the address of the Service that pods ask (kubectl -n kube-system get "
 			    "service kube-dns)");
-	fputs(r->needs_classic
-		  ? "# Topology: classic only: dnsmasq answers some names of the cluster's domain "
-		    "itself.\n"
-		  : "# Topology: classic as below, or front: with Helm topology: front; in the "
-		    "kustomization `components: [../components/front]`, where dnsmasq's args/9 is "
-		    "args/12 and args/10 is args/13.\n",
+	fputs("# Topology: classic as below, or front: with Helm topology: front; in the "
+	      "kustomization `components: [../components/front]`, where dnsmasq's args/9 is "
+	      "args/12 and args/10 is args/13.\n",
 	    out);
 	fputs("# With Helm in place of 1 to 3: save the last part as values.yaml, and helm -n "
 	      "kube-system install kube-dns conf/helm/kubedns -f values.yaml\n",
@@ -246,12 +256,30 @@ print_key(const char *key, struct json_object *value, FILE *out)
 	    json_object_to_json_string_ext(value, JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
+static const char *const text_key_names[TEXT_KEY_COUNT] = { [TEXT_HOSTS] = "hosts" };
+
+/* The keys that are text, each line of them behind `indent`. */
+static void
+print_texts(const struct report *r, const char *indent, FILE *out)
+{
+	for (int key = 0; key < TEXT_KEY_COUNT; key++) {
+		const struct list *lines = &r->texts[key];
+		if (lines->count > 0)
+			fprintf(out, "%s%s: |\n", indent, text_key_names[key]);
+		for (size_t i = 0; i < lines->count; i++)
+			fprintf(out, "%s  %s\n", indent, lines->items[i]);
+	}
+}
+
 static void
 print_configmap(const struct report *r, FILE *out)
 {
 	bool stubs = json_object_object_length(r->stubs) > 0;
 	bool upstreams = json_object_array_length(r->upstreams) > 0;
-	if (!stubs && !upstreams) {
+	bool texts = false;
+	for (int key = 0; key < TEXT_KEY_COUNT; key++)
+		texts |= r->texts[key].count > 0;
+	if (!stubs && !upstreams && !texts) {
 		fprintf(out, "#\n# No ConfigMap is needed: names outside go where the node's "
 			     "resolv.conf says.\n");
 		return;
@@ -262,6 +290,7 @@ print_configmap(const struct report *r, FILE *out)
 		print_key("stubDomains", r->stubs, out);
 	if (upstreams)
 		print_key("upstreamNameservers", r->upstreams, out);
+	print_texts(r, "  ", out);
 }
 
 /* Where conf/kubernetes/base has a flag of dnsmasq's that may come only once: its place and text. */
@@ -332,6 +361,7 @@ print_values(const struct report *r, FILE *out)
 	if (json_object_array_length(r->upstreams) > 0)
 		fprintf(out, "upstreamNameservers: %s\n",
 		    json_object_to_json_string_ext(r->upstreams, form));
+	print_texts(r, "", out);
 	if (r->flags[PROGRAM_KUBEDNS].count > 0)
 		fprintf(out, "kubedns:\n");
 	print_value("extraArgs", &r->flags[PROGRAM_KUBEDNS], out);

@@ -47,8 +47,10 @@ const char *report_known_domain(const struct report *report);
 /* The cluster's DNS address, as a Service says it. */
 void report_cluster_ip(struct report *report, const char *address);
 
-/* Names of the cluster's domain, which dnsmasq must see first: then the front topology is no choice. */
-void report_needs_classic(struct report *report);
+/* A line of a key of the ConfigMap that is text. */
+enum text_key { TEXT_HOSTS, TEXT_KEY_COUNT };
+void report_text(struct report *report, enum text_key key, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Prints it all. */
 void report_print(const struct report *report, const char *source, FILE *out);

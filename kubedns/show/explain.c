@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 
 #include "kubedns/answer/filter.h"
+#include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/explain.h"
 #include "lib/log.h"
@@ -399,6 +400,22 @@ explain_outside(const struct explanation *e, const struct dname *qname)
 		fprintf(e->out, "  but for A: NODATA at once with EDE 17 (--filter-a)\n");
 }
 
+/* A name of one's own, which comes before all others; false: it is none. */
+static bool
+explain_own(struct explanation *e, const struct dname *name)
+{
+	const struct answer_context *context = e->config->tree->context;
+	struct explanation own = *e;
+
+	if (context == NULL || context->hosts == NULL ||
+	    own_names_find(context->hosts, name->wire, name->len) == NULL)
+		return false;
+	fprintf(e->out, "%s is in the ConfigMap's key hosts.\n", e->text);
+	own.below = 0; /* whatever the cluster has of this name */
+	say_answers(&own, name->wire);
+	return true;
+}
+
 static void
 explain(struct explanation *e, const char *text)
 {
@@ -417,6 +434,8 @@ explain(struct explanation *e, const char *text)
 	int below = name_below(&e->name, &e->config->answers->zone);
 	int bits = resolve_reverse_name(&e->name, &addr);
 	e->below = below < 0 ? 0 : (unsigned)below;
+	if (explain_own(e, &qname))
+		return;
 	if (below >= 0)
 		explain_ours(e, qname.wire);
 	else if (bits == 32 || bits == 128)

@@ -1,7 +1,9 @@
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/zone.h"
 #include "lib/log.h"
@@ -20,13 +22,26 @@ struct lines {
 	size_t count, room;
 	const struct answer_config *config;
 	const struct tree *tree;
+	bool own; /* what is added now are names of one's own */
 };
+
+static const struct own_names *
+own_names(const struct lines *lines)
+{
+	const struct answer_context *context = lines->tree->context;
+
+	return context == NULL ? NULL : context->hosts;
+}
 
 static void
 add_line(struct lines *lines, const struct dname *owner, uint32_t ttl_s, uint16_t type,
     const char *rdata)
 {
 	char type_text[12];
+	const struct own_names *own = lines->own ? NULL : own_names(lines);
+
+	if (own != NULL && own_names_find(own, owner->wire, owner->len) != NULL)
+		return; /* these come in its place */
 	struct line *line = xmalloc(sizeof *line + owner->len);
 
 	memcpy(line->owner, owner->wire, owner->len);
@@ -230,6 +245,27 @@ add_reverse(struct lines *lines, const struct reverse_zone *zone)
 	}
 }
 
+/* --- names of one's own, in place of the cluster's of the same name --- */
+
+static void
+add_own(struct lines *lines, const struct dname *zone)
+{
+	const struct own_names *names = own_names(lines);
+	const struct own_name *own;
+	uint32_t place = 0;
+
+	lines->own = true;
+	while (names != NULL && (own = own_names_next(names, &place)) != NULL) {
+		const struct rrset *set = NULL;
+		struct dname owner = { .len = own->len };
+		memcpy(owner.wire, own->wire, own->len);
+		if (dname_in_zone(owner.wire, zone->wire) < 0)
+			continue;
+		while ((set = own_name_rrset_next(own, set)) != NULL)
+			add_rrset(lines, &owner, set);
+	}
+}
+
 /* --- the file --- */
 
 static int
@@ -246,6 +282,7 @@ print_lines(FILE *out, struct lines *lines)
 {
 	char name[DNAME_TEXT_MAX];
 
+	assert(lines->items != NULL);
 	/* The SOA, which was added first, stays first; named-checkzone wants it so. */
 	qsort(lines->items + 1, lines->count - 1, sizeof *lines->items, by_owner_and_text);
 	for (size_t i = 0; i < lines->count; i++) {
@@ -292,7 +329,9 @@ zone_print(FILE *out, const struct answer_config *config, const struct tree *tre
 	struct lines lines = { .config = config, .tree = tree };
 	struct below below = { &lines, zone };
 
+	lines.own = true; /* the SOA is there whatever the apex has besides */
 	add_soa(&lines, zone);
+	lines.own = false;
 	for (size_t i = 0; i < config->reverse_zone_count; i++)
 		if (dname_equal(zone->wire, config->reverse_zones[i].name.wire))
 			add_reverse(&lines, &config->reverse_zones[i]);
@@ -300,5 +339,6 @@ zone_print(FILE *out, const struct answer_config *config, const struct tree *tre
 		add_node(&lines, tree->root, zone);
 		tree_children(tree->root, add_below, &below);
 	}
+	add_own(&lines, zone);
 	return print_lines(out, &lines);
 }

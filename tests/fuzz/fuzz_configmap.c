@@ -12,6 +12,7 @@
 #include "kubedns/api/json_prune.h"
 #include "kubedns/cluster/object.h"
 #include "lib/conf.h"
+#include "lib/conf_hosts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,6 +32,7 @@ judge(const struct object_key_value *entry)
 	struct conf_stubs stubs;
 	struct conf_upstreams upstreams;
 	struct conf_federations federations;
+	struct conf_hosts hosts;
 	char *why;
 	int rc = conf_stubs_parse(entry->value, entry->len, "cluster.local.", &stubs, &why);
 	check(rc, why);
@@ -39,6 +41,9 @@ judge(const struct object_key_value *entry)
 	check(rc, why);
 	rc = conf_federations_parse(entry->value, entry->len, &federations, &why);
 	check(rc, why);
+	rc = conf_hosts_parse(entry->value, entry->len, &hosts, &why);
+	check(rc, why);
+	conf_hosts_free(&hosts);
 }
 
 int

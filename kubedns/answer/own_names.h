@@ -1,0 +1,54 @@
+/*
+ * Names of one's own: those that the ConfigMap's key hosts gives, beside the cluster's.
+ *
+ *	struct own_names   one block without pointers, which is copied as it is
+ *	 |- places         hash of a name -> offset of its entry
+ *	 '- entries        name | record sets, as in a node of the tree
+ *
+ * Made once for each content of the key; part of the answer_context, with which it is published and
+ * freed. A name that is here comes before the cluster's of the same name.
+ */
+#ifndef KUBEDNS_ANSWER_OWN_NAMES_H
+#define KUBEDNS_ANSWER_OWN_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/dname.h"
+
+struct conf_hosts;
+struct rrset;
+
+struct own_names {
+	uint64_t seed;
+	uint32_t size;     /* of the block */
+	uint32_t count;    /* of names */
+	uint32_t mask;     /* places - 1, a power of two */
+	uint32_t places[]; /* 0: free */
+};
+
+struct own_name {
+	uint32_t sets_len; /* of struct rrset after struct rrset, behind the padded name */
+	uint8_t len;
+	uint8_t wire[]; /* lower case */
+};
+
+/* The names of a hosts file and the PTRs of their addresses, with this TTL. NULL if there are none;
+ * caller frees with free(). */
+struct own_names *own_names_of_hosts(const struct conf_hosts *hosts, uint32_t ttl_s, uint64_t seed);
+
+/* The entry of a name (wire, lower case), or NULL. */
+const struct own_name *own_names_find(
+    const struct own_names *names, const uint8_t *wire, size_t len);
+
+/* The name's records of this type, or NULL. */
+const struct rrset *own_name_rrset(const struct own_name *name, uint16_t type);
+
+/* Steps through its record sets: NULL gives the first, NULL comes at the end. */
+const struct rrset *own_name_rrset_next(const struct own_name *name, const struct rrset *previous);
+
+/* The entry at or behind `*place`, which moves behind it; NULL at the end. */
+const struct own_name *own_names_next(const struct own_names *names, uint32_t *place);
+
+#endif

@@ -1,0 +1,183 @@
+#include "lib/conf_hosts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/conf_internal.h"
+#include "lib/xalloc.h"
+
+struct hosts_reader {
+	struct conf_hosts *hosts;
+	size_t room;
+	unsigned line;
+	char **why;
+};
+
+/* `line N: "word": reason`. */
+static int
+refuse_word(struct hosts_reader *r, const char *word, const char *reason)
+{
+	char *quoted = conf_quote(word);
+
+	*r->why = xasprintf("line %u: %s: %s", r->line, quoted, reason);
+	free(quoted);
+	return -EINVAL;
+}
+
+static int
+add_host(struct hosts_reader *r, const char *word, const struct addr *addr)
+{
+	struct conf_hosts *hosts = r->hosts;
+	char name[CONF_HOST_MAX];
+	const char *reason;
+
+	if (conf_name_parse(word, name, &reason) < 0)
+		return refuse_word(r, word, reason);
+	if (hosts->count == CONF_HOSTS_MAX)
+		return refuse_word(r, word, "more than 10000 names with an address");
+	if (hosts->count == r->room) {
+		r->room = r->room == 0 ? 64 : r->room * 2;
+		hosts->items = xreallocarray(hosts->items, r->room, sizeof *hosts->items);
+	}
+	struct conf_host *host = &hosts->items[hosts->count];
+	*host = (struct conf_host){ .addr = *addr }; /* what is behind the name is compared too */
+	if (dname_from_text(&host->name, name) < 0)
+		return refuse_word(r, word, "not a DNS name");
+	hosts->count++;
+	return 0;
+}
+
+/* The next word of the line, cut off by a NUL; NULL at its end. */
+static char *
+next_word(char **rest)
+{
+	char *word = *rest + strspn(*rest, " \t\r");
+
+	if (*word == '\0' || *word == '#')
+		return NULL;
+	char *end = word + strcspn(word, " \t\r#");
+	*rest = end;
+	if (*end == '#')
+		*end = '\0';
+	else if (*end != '\0')
+		*(*rest)++ = '\0';
+	return word;
+}
+
+static int
+read_line(struct hosts_reader *r, char *line)
+{
+	struct addr addr;
+	char *word = next_word(&line);
+
+	if (word == NULL)
+		return 0;
+	if (addr_parse(word, &addr) < 0)
+		return refuse_word(r, word, "not an address; a line is an address and its names");
+	char *name = next_word(&line);
+	if (name == NULL)
+		return refuse_word(r, word, "has no name behind it");
+	for (; name != NULL; name = next_word(&line)) {
+		int rc = add_host(r, name, &addr);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct conf_host *x = a, *y = b;
+	int order = dname_compare(x->name.wire, y->name.wire);
+
+	return order != 0 ? order : memcmp(&x->addr, &y->addr, sizeof x->addr);
+}
+
+static int
+by_addr(const void *a, const void *b)
+{
+	const struct conf_host *x = a, *y = b;
+	int order = memcmp(&x->addr, &y->addr, sizeof x->addr);
+
+	return order != 0 ? order : dname_compare(x->name.wire, y->name.wire);
+}
+
+/* Whether more than CONF_HOSTS_OF_NAME_MAX neighbours in this order are alike. */
+static const struct conf_host *
+find_crowd(const struct conf_hosts *hosts, bool of_addr)
+{
+	size_t first = 0;
+
+	for (size_t i = 1; i < hosts->count; i++) {
+		const struct conf_host *a = &hosts->items[first], *b = &hosts->items[i];
+		if (of_addr ? !addr_equal(&a->addr, &b->addr)
+			    : !dname_equal(a->name.wire, b->name.wire))
+			first = i;
+		else if (i - first >= CONF_HOSTS_OF_NAME_MAX)
+			return b;
+	}
+	return NULL;
+}
+
+static int
+sort_hosts(struct conf_hosts *hosts, char **why)
+{
+	char text[DNAME_TEXT_MAX];
+	const struct conf_host *crowd;
+	size_t kept = 0;
+
+	if (hosts->count == 0)
+		return 0;
+	qsort(hosts->items, hosts->count, sizeof *hosts->items, by_addr);
+	crowd = find_crowd(hosts, true);
+	if (crowd != NULL)
+		return conf_refuse(
+		    why, addr_format(&crowd->addr, text), "", "more than 256 names of one address");
+	qsort(hosts->items, hosts->count, sizeof *hosts->items, by_name);
+	crowd = find_crowd(hosts, false);
+	if (crowd != NULL)
+		return conf_refuse(why, dname_to_text(crowd->name.wire, text), "",
+		    "more than 256 addresses of one name");
+	for (size_t i = 0; i < hosts->count; i++)
+		if (kept == 0 || by_name(&hosts->items[kept - 1], &hosts->items[i]) != 0)
+			hosts->items[kept++] = hosts->items[i];
+	hosts->count = kept;
+	return 0;
+}
+
+int
+conf_hosts_parse(const char *text, size_t len, struct conf_hosts *hosts, char **why)
+{
+	struct hosts_reader r = { .hosts = hosts, .why = why };
+	int rc = 0;
+
+	*hosts = (struct conf_hosts){ 0 };
+	*why = NULL;
+	const char *nul = memchr(text, '\0', len);
+	if (nul != NULL)
+		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
+	if (conf_skip_blank(text, len, 0) == len)
+		return conf_refuse_plain(why, "empty");
+	char *copy = xstrndup(text, len), *rest = copy, *line;
+	while (rc == 0 && (line = strsep(&rest, "\n")) != NULL) {
+		r.line++;
+		if (r.line == 1 && strcmp(line, "null") == 0)
+			continue;
+		rc = read_line(&r, line);
+	}
+	free(copy);
+	if (rc == 0)
+		rc = sort_hosts(hosts, why);
+	if (rc < 0)
+		conf_hosts_free(hosts);
+	return rc;
+}
+
+void
+conf_hosts_free(struct conf_hosts *hosts)
+{
+	free(hosts->items);
+	*hosts = (struct conf_hosts){ 0 };
+}

@@ -1,0 +1,28 @@
+/*
+ * The domains that the operator's own names (ConfigMap key hosts) are in. kubedns answers these names:
+ * in the classic topology, where dnsmasq sends the cluster's domain there, it is asked for them too.
+ */
+#ifndef NANNY_OWN_DOMAINS_H
+#define NANNY_OWN_DOMAINS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct conf_hosts;
+
+/* Lower case, without final dots, sorted, each once. */
+struct own_domains {
+	char **items;
+	size_t count;
+};
+
+/* The names of a hosts file that are not in `zone` (no final dot), which reach kubedns anyway. Caller
+ * frees with own_domains_free. */
+struct own_domains own_domains_of_hosts(const struct conf_hosts *hosts, const char *zone);
+
+/* Whether both are the same. */
+bool own_domains_equal(const struct own_domains *a, const struct own_domains *b);
+
+void own_domains_free(struct own_domains *domains);
+
+#endif
