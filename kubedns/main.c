@@ -108,6 +108,7 @@ open_workers(struct kubedns *k)
 		.tcp_connections = (unsigned)o->tcp_connections,
 		.recorder_bytes = o->recorder_bytes,
 		.fair_share = o->fair_share,
+		.explain = o->explain_by_dns ? explain_brief : NULL,
 		.resolver = o->has_resolver ? &o->resolver : NULL,
 		.tree = k->cache,
 		.answers = &o->answers };

@@ -95,6 +95,8 @@ const struct flag kubedns_flags[] = {
 	    "print the zone, or this reverse zone, as a master file, and exit" },
 	{ "explain", FLAG_STRING, AT(explain), "", "NAME",
 	    "ask the running kubedns why NAME is answered as it is, and exit" },
+	{ "explain-by-dns", FLAG_STRING, AT(explain_by_dns_text), "on", "on|off",
+	    "answer TXT NAME._explain below the zone with why NAME is answered as it is" },
 	{ "migrate", FLAG_STRING, AT(migrate), "", "FILE",
 	    "say what a Corefile, or a cluster DNS's objects as YAML, is here, and exit; -: "
 	    "stdin" },
@@ -143,11 +145,11 @@ read_pods(struct options *o)
 }
 
 static int
-read_fair_share(struct options *o)
+read_switch(const char *flag, const char *text, bool *on)
 {
-	o->fair_share = strcmp(o->fair_share_text, "on") == 0;
-	if (!o->fair_share && strcmp(o->fair_share_text, "off") != 0)
-		return options_refuse("fair-share", o->fair_share_text, "must be on or off");
+	*on = strcmp(text, "on") == 0;
+	if (!*on && strcmp(text, "off") != 0)
+		return options_refuse(flag, text, "must be on or off");
 	return 0;
 }
 
@@ -369,12 +371,16 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	}
 	fill_answers(o);
 	o->wants_zone = flags_given(common, "print-zone");
+	if (flags_given(common, "explain") && *o->explain == '\0')
+		rc = options_refuse("explain", "", "which name? such as web.default");
 	/* All of them, so that one run shows all mistakes. */
 	const int results[] = { options_read_zones(o, common),
 		read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
 		read_pods(o), read_nameservers(o), read_bind_addresses(o), read_resolver(o),
-		read_federations(o), read_ns_addresses(o), read_environment(o), read_fair_share(o),
+		read_federations(o), read_ns_addresses(o), read_environment(o),
+		read_switch("fair-share", o->fair_share_text, &o->fair_share),
+		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
 		options_read_filter(o), options_read_log(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;

@@ -23,7 +23,7 @@ struct options {
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text,
-	    *namespace_labels, *fallthrough_text;
+	    *explain_by_dns_text, *namespace_labels, *fallthrough_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
@@ -40,6 +40,7 @@ struct options {
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	bool fair_share;
 	size_t recorder_bytes; /* of all workers; 0: --recorder=off */
+	bool explain_by_dns;
 	enum filter_mode filter_a, filter_aaaa;
 	bool has_resolver;
 	struct server resolver;

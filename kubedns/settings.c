@@ -7,6 +7,7 @@
 #include "kubedns/cluster/object.h"
 #include "kubedns/answer/own_names.h"
 #include "kubedns/settings.h"
+#include "kubedns/stub_names.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_key.h"
 #include "lib/confdir.h"
@@ -19,13 +20,15 @@
  * on. */
 enum { STALE_MS = 5000 };
 
-enum key { KEY_UPSTREAMS, KEY_FEDERATIONS, KEY_HOSTS, KEY_COUNT };
+/* The keys that kubedns follows; and one that it only reads, to explain: dnsmasq follows it, and the
+ * nanny judges it. */
+enum key { KEY_UPSTREAMS, KEY_FEDERATIONS, KEY_HOSTS, KEY_COUNT, KEY_STUBS = KEY_COUNT };
 
-static const char *const key_names[KEY_COUNT + 1] = {
-	[KEY_UPSTREAMS] = "upstreamNameservers",
+static const char *const key_names[] = { [KEY_UPSTREAMS] = "upstreamNameservers",
 	[KEY_FEDERATIONS] = "federations",
 	[KEY_HOSTS] = "hosts",
-};
+	[KEY_STUBS] = "stubDomains",
+	NULL };
 static const char *const resolv_names[] = { "resolv.conf", NULL };
 
 #define ROUND_UP(size) (((size) + 7) & ~(size_t)7)
@@ -43,6 +46,7 @@ struct settings {
 	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
 	bool filter_a, filter_aaaa; /* in force */
 	struct conf_key keys[KEY_COUNT];
+	struct stub_names stubs;
 	char *loops;   /* why servers are left out, as last logged */
 	char *subject; /* where the keys come from, for messages */
 	time_t changed_s;
@@ -212,7 +216,12 @@ apply_key(struct settings *s, enum key key, const char *value, size_t len, const
 static bool
 apply_set(struct settings *s, const struct confdir_set *set)
 {
+	const struct confdir_key *stubs = confdir_get(set, key_names[KEY_STUBS]);
 	bool changed = false;
+
+	if (stubs == NULL || stubs->error == NULL)
+		changed = stub_names_read(&s->stubs, stubs == NULL ? NULL : stubs->value,
+		    stubs == NULL ? 0 : stubs->len, s->options->domain);
 
 	for (unsigned k = 0; k < KEY_COUNT; k++) {
 		const struct confdir_key *key = confdir_get(set, key_names[k]);
@@ -254,16 +263,25 @@ settings_poll(struct settings *s, bool force)
 	return changed;
 }
 
+/* The ConfigMap's entry of this key, or NULL. */
+static const struct object_key_value *
+find_key(const struct object *config_map, const char *name)
+{
+	for (size_t i = 0; config_map != NULL && i < config_map->data_count; i++)
+		if (strcmp(config_map->data[i].key, name) == 0)
+			return &config_map->data[i];
+	return NULL;
+}
+
 bool
 settings_config_map(struct settings *s, const struct object *config_map)
 {
-	bool changed = false;
+	const struct object_key_value *found = find_key(config_map, key_names[KEY_STUBS]);
+	bool changed = stub_names_read(&s->stubs, found == NULL ? NULL : found->value,
+	    found == NULL ? 0 : found->len, s->options->domain);
 
 	for (unsigned k = 0; k < KEY_COUNT; k++) {
-		const struct object_key_value *found = NULL;
-		for (size_t i = 0; config_map != NULL && i < config_map->data_count; i++)
-			if (strcmp(config_map->data[i].key, key_names[k]) == 0)
-				found = &config_map->data[i];
+		found = find_key(config_map, key_names[k]);
 		changed |= found == NULL ? apply_key(s, k, NULL, 0, NULL)
 					 : apply_key(s, k, found->value, found->len, NULL);
 	}
@@ -353,12 +371,17 @@ settings_context(const struct settings *s)
 	size_t fixed =
 	    sizeof(struct answer_context) + s->federations.count * sizeof(struct federation);
 	size_t hosts_size = s->hosts == NULL ? 0 : s->hosts->size;
-	/* What follows the context is aligned as its 64-bit words have to be. */
-	struct answer_context *context = xcalloc(1, ROUND_UP(fixed) + hosts_size);
+	/* What follows the context is aligned as its 64-bit words have to be; names need not be. */
+	size_t stubs_at = ROUND_UP(fixed) + hosts_size;
+	struct answer_context *context = xcalloc(1, stubs_at + s->stubs.len);
 
 	if (s->hosts != NULL)
 		context->hosts = memcpy((char *)context + ROUND_UP(fixed), s->hosts, hosts_size);
-
+	context->stubs = (uint8_t *)context + stubs_at;
+	context->stubs_len = s->stubs.len;
+	if (s->stubs.len > 0)
+		memcpy((uint8_t *)context + stubs_at, s->stubs.wires, s->stubs.len);
+	context->front = s->options->has_resolver;
 	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
 	context->filter_a = s->filter_a;
 	context->filter_aaaa = s->filter_aaaa;
@@ -447,6 +470,7 @@ settings_free(struct settings *s)
 	for (unsigned k = 0; k < KEY_COUNT; k++)
 		conf_key_clear(&s->keys[k]);
 	free(s->subject);
+	free(s->stubs.wires);
 	free(s->loops);
 	free(s->hosts);
 	free(s);

@@ -63,6 +63,10 @@ struct answer_context {
 	bool forwarding; /* names that are not ours are forwarded: RA */
 	/* Addresses of outside names that are denied without asking (answer/filter.h). */
 	bool filter_a, filter_aaaa;
+	bool front; /* dnsmasq stands behind kubedns, not before it */
+	/* Stub domains, for explanations: names in wire form, one after the other. */
+	const uint8_t *stubs;
+	size_t stubs_len;
 	/* Since when the source of the objects has not answered, monotonic; 0: it does. */
 	int64_t stale_since_ns;
 	char region[DNAME_LABEL_MAX + 1],
@@ -97,6 +101,18 @@ struct answer_info {
 	struct dname target; /* ANSWER_CHASE */
 };
 
+/* What answers need of the thread that makes them, and no other thread touches. */
+struct answer_thread {
+	const int64_t *now_ns; /* monotonic */
+	/* Why `name` (text) is answered as it is, as lines, for those who ask for NAME._explain
+	 * (explained.h); their length in `len`. Caller frees. NULL: nobody may ask. */
+	char *(*explain)(const struct answer_config *config, const struct tree *tree,
+	    const char *name, size_t *len);
+	unsigned explain_left; /* before refill_ns */
+	int64_t refill_ns;
+	uint64_t *explained, *explain_refused; /* counters; a reader loads them relaxed */
+};
+
 /* One message of a client, what to answer it from, and where the reply goes. */
 struct answer_request {
 	const struct answer_config *config;
@@ -109,7 +125,7 @@ struct answer_request {
 	uint16_t keepalive;
 	bool tcp;          /* the reply may be 65,535 bytes; over UDP, what the query says */
 	uint32_t rotation; /* chooses the first record of a set: a random number */
-	int64_t now_ns;    /* monotonic: how old is what answers? */
+	struct answer_thread *thread; /* NULL: no time, no explanations */
 };
 
 /* Answers one message. */

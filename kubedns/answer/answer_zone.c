@@ -5,6 +5,7 @@
 
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/denial.h"
+#include "kubedns/answer/explained.h"
 #include "kubedns/answer/wildcard.h"
 
 enum { CNAME_STEPS_MAX = 8 };
@@ -296,6 +297,10 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		return ANSWER_REPLY;
 	}
 	resolve(config, reply->tree, qname, below, path, &resolved);
+	if (resolved.kind == RESOLVED_NOTHING && explained_asks(reply, qname, below)) {
+		explained_answer(reply, qname, below, apex);
+		return ANSWER_REPLY;
+	}
 	if (put_cname(reply, DNS_HEADER, &resolved, chase))
 		return answer_alias(reply, chase, apex);
 	put_resolved_or_soa(reply, DNS_HEADER, qname, below, &resolved, apex);

@@ -25,7 +25,9 @@ filter_answer(struct reply *reply, enum answer_outcome outcome, struct answer_in
 	/* The name's own zone is not known here: the SOA is owned by the name itself, which for an alias
 	 * is the target that the message ends in. */
 	size_t owner = chase ? reply->w.len - info->target.len : DNS_HEADER;
-	reply->ede = EDE_FILTERED;
+	if (query->has_edns)
+		reply_reason(
+		    reply, &(struct reason){ .kind = REASON_FILTERED, .qtype = query->qtype });
 	reply->section = SECTION_AUTHORITY;
 	reply_soa(reply, owner, reply->config->ttl_s, reply->config->ttl_s);
 	info->filtered = true;

@@ -43,6 +43,7 @@ static const struct {
 	[REASON_NO_FORWARDER] = { EDE_NOT_AUTHORITATIVE,
 	    "not in $Z, and there is no server that other names are asked of" },
 	[REASON_UPSTREAM_FAILED] = { EDE_NO_REACHABLE_AUTHORITY, "no upstream server answered" },
+	[REASON_FILTERED] = { EDE_FILTERED, "filtered: $T" },
 	[REASON_EXPLAIN_BUSY] = { EDE_OTHER,
 	    "too many explanations at once: ask again in a second" },
 };

@@ -40,7 +40,7 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 	reply->config = request->config;
 	reply->tree = request->tree;
 	reply->rotation = request->rotation;
-	reply->now_ns = request->now_ns;
+	reply->thread = request->thread;
 	reply->query = query;
 	reply->subset = request->config->udp_subset && !request->tcp;
 	reply->ede = -1;
@@ -97,13 +97,15 @@ stale_since_ns(const struct reply *reply)
 {
 	const struct answer_context *context = reply->tree == NULL ? NULL : reply->tree->context;
 
-	return context == NULL || (reply->flags & FLAG_AA) == 0 ? 0 : context->stale_since_ns;
+	return context == NULL || reply->thread == NULL || (reply->flags & FLAG_AA) == 0
+		   ? 0
+		   : context->stale_since_ns;
 }
 
 static void
 put_stale(struct reply *reply, int64_t since_ns)
 {
-	int64_t seconds = (reply->now_ns - since_ns) / 1000000000;
+	int64_t seconds = (*reply->thread->now_ns - since_ns) / 1000000000;
 	const struct reason stale = { .kind = REASON_STALE,
 		.count = seconds < 0 ? 0 : (unsigned)seconds };
 	char text[REASON_TEXT_MAX];

@@ -56,7 +56,7 @@ struct reply {
 	 * no additional section is wanted. */
 	struct glue *glue;
 	struct record_table *table;   /* NULL: no record comes twice */
-	int64_t now_ns;               /* the request's */
+	struct answer_thread *thread; /* the request's */
 	char reason[REASON_TEXT_MAX]; /* what `ede_text` may point to; not cleared at the begin */
 };
 

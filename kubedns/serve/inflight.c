@@ -306,7 +306,7 @@ write_reply(const struct inflight_table *table, struct inflight *inflight, const
 		.out = out,
 		.max = max,
 		.tcp = inflight->client.proto == PROTO_TCP,
-		.now_ns = table->context->now_ns,
+		.thread = &table->context->thread,
 	};
 	rcu_enter();
 	request.tree = tree_current(table->context->tree);

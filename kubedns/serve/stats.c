@@ -334,6 +334,10 @@ static void
 forward_families(const struct stats *stats, struct metrics *m)
 {
 	struct histogram h;
+	metrics_family(m, "kubedns_explanations_total", METRIC_COUNTER,
+	    "Explanations asked for by DNS (NAME._explain), made, or refused for their number.");
+	metrics_value(m, (double)stats->explained, "result", "made", NULL);
+	metrics_value(m, (double)stats->explain_refused, "result", "refused", NULL);
 	one(m, "kubedns_forward_queries_total", METRIC_COUNTER, "Queries handed to other servers.",
 	    stats->forward_queries);
 	one(m, "kubedns_fallthrough_total", METRIC_COUNTER,

@@ -96,6 +96,8 @@ struct stats {
 	uint64_t tcp_accepted;
 	uint64_t tcp_connections; /* open now */
 	uint64_t fallthrough;     /* forwarded for want of the name in our zones */
+	uint64_t explained;       /* NAME._explain */
+	uint64_t explain_refused;
 	uint64_t forward_queries;
 	uint64_t forward_in_flight;       /* now */
 	uint64_t forward_retries;         /* sent again, or to the next server */

@@ -146,7 +146,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		.tcp = true,
 		.keepalive = keepalive_of(tcp, conn),
 		.rotation = rotation_next(&tcp->rotation),
-		.now_ns = context->now_ns,
+		.thread = &context->thread,
 	};
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();

@@ -246,7 +246,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.out = reply_room_for(udp, index, i),
 		.max = DNS_UDP_PAYLOAD,
 		.rotation = rotation_next(&udp->rotation),
-		.now_ns = context->now_ns,
+		.thread = &context->thread,
 	};
 	enum answer_outcome outcome = answer_found(&request, &udp->paths[i], info);
 	if (outcome == ANSWER_DROP) {

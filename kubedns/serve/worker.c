@@ -294,6 +294,7 @@ make_context(struct worker *worker, const struct workers_config *config)
 	context->stats = &worker->stats;
 	context->tree = config->tree;
 	context->answers = config->answers;
+	worker_answers_explain(context, config->explain);
 	context->epoll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (context->epoll < 0 || worker->wake < 0 ||

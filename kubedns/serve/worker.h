@@ -64,6 +64,9 @@ struct workers_config {
 	const struct server *resolver;
 	const struct server *upstreams;
 	size_t upstream_count; /* at most UPSTREAMS_MAX are used */
+	/* Answers NAME._explain (answer_thread.explain); NULL: nobody may ask. */
+	char *(*explain)(const struct answer_config *config, const struct tree *tree,
+	    const char *name, size_t *len);
 	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
 	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
 	const struct treecache *tree;

@@ -29,7 +29,20 @@ struct worker_context {
 	struct answer_log *log; /* NULL: answers are not noted */
 	const struct treecache *tree;
 	const struct answer_config *answers;
+	struct answer_thread thread; /* its `explain` NULL: --explain-by-dns=off */
 };
+
+/* Gives answers the clock, and who explains names: workers_config.explain. */
+static inline void
+worker_answers_explain(
+    struct worker_context *context, char *(*explain)(const struct answer_config *config,
+					const struct tree *tree, const char *name, size_t *len))
+{
+	context->thread = (struct answer_thread){ .now_ns = &context->now_ns,
+		.explain = explain,
+		.explained = &context->stats->explained,
+		.explain_refused = &context->stats->explain_refused };
+}
 
 /*
  * So long a turn of the loop serves its UDP sockets, and so long everything else, before the other

@@ -1,31 +1,15 @@
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-#include <curl/curl.h>
 
 #include "kubedns/answer/filter.h"
 #include "kubedns/answer/own_names.h"
-#include "kubedns/answer/reply.h"
-#include "kubedns/show/explain.h"
-#include "lib/log.h"
-#include "lib/percent.h"
-#include "lib/spelling.h"
+#include "kubedns/answer/reason.h"
+#include "kubedns/show/explain_internal.h"
 #include "lib/xalloc.h"
 
-struct explanation {
-	FILE *out;
-	const struct explain_config *config;
-	struct name name;
-	unsigned below;
-	char text[DNAME_TEXT_MAX];
-};
-
-/* A label of the name as text, escaped: it is a stranger's. */
-static const char *
-label_text(const uint8_t *label, char text[DNAME_TEXT_MAX])
+const char *
+explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX])
 {
 	uint8_t wire[1 + DNAME_LABEL_MAX + 1] = { 0 };
 
@@ -49,149 +33,14 @@ say_source(const struct explanation *e, const struct store_source *source)
 		    (unsigned long long)source->resource_version);
 }
 
-/* --- the nearest name --- */
-
-struct nearest {
-	const char *wanted;
-	char best[DNAME_LABEL_MAX + 1];
-	size_t best_distance;
-};
-
-static void
-consider(struct nearest *nearest, const uint8_t *label)
-{
-	char text[DNAME_LABEL_MAX + 1];
-
-	memcpy(text, label + 1, *label);
-	text[*label] = '\0';
-	size_t d = spelling_distance(nearest->wanted, strlen(nearest->wanted), text, *label);
-	if (d < nearest->best_distance ||
-	    (d == nearest->best_distance && strcmp(text, nearest->best) < 0)) {
-		nearest->best_distance = d;
-		strcpy(nearest->best, text);
-	}
-}
-
-static void
-consider_node(void *arg, const struct node *node)
-{
-	consider(arg, node->label);
-}
-
-static void
-say_nearest(const struct explanation *e, const struct node *parent, const uint8_t *label)
-{
-	char wanted[DNAME_LABEL_MAX + 1];
-	struct nearest nearest = { .wanted = wanted, .best_distance = DNAME_LABEL_MAX };
-
-	memcpy(wanted, label + 1, *label);
-	wanted[*label] = '\0';
-	tree_children(parent, consider_node, &nearest);
-	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++)
-		for (unsigned i = 0; i < parent->endpoints->slices[c].slice->published; i++) {
-			const uint8_t *host = slice_name(parent->endpoints->slices[c].slice, i);
-			if (host != NULL)
-				consider(&nearest, host);
-		}
-	if (nearest.best[0] != '\0')
-		fprintf(e->out, "Nearest there: %s\n", nearest.best);
-}
-
-/* --- what does not exist --- */
-
-static void
-say_hidden(const struct explanation *e, const struct node *node)
-{
-	const struct endpoint_set *endpoints = node->endpoints;
-	unsigned total = 0;
-
-	for (unsigned c = 0; c < endpoints->count; c++)
-		total += endpoints->slices[c].slice->count;
-	if (total == 0)
-		fprintf(e->out, "It has no endpoints at all: does its selector match any pod, "
-				"and are they running?\n");
-	else
-		fprintf(e->out,
-		    "None of its %u endpoints is ready: look at the pods' readiness probes.\n",
-		    total);
-}
-
-static void
-say_pod_missing(const struct explanation *e)
-{
-	const struct answer_config *answers = e->config->answers;
-	struct addr addr;
-	char text[DNAME_TEXT_MAX];
-
-	if (answers->pods == PODS_DISABLED)
-		fprintf(e->out, "Pod names are off (--pods=disabled).\n");
-	else if (e->below > 3)
-		fprintf(e->out, "Nothing is below the name of a pod.\n");
-	else if (e->below == 3 && tree_label_addr(e->name.wire, &addr) < 0)
-		fprintf(e->out, "\"%s\" is no address with dashes, such as 10-1-2-3.\n",
-		    label_text(e->name.wire, text));
-	else
-		fprintf(e->out, "%s\n",
-		    answers->pods == PODS_VERIFIED
-			? "There is no such namespace, or no running pod in it has this address."
-			: "There is no such namespace.");
-}
-
-/* Where the missing label was looked for: the namespace or Service above it. */
-static void
-say_where(const struct explanation *e, unsigned depth)
-{
-	static const char *const where[] = { "in the zone", "", "in the namespace",
-		"below the Service" };
-	char text[DNAME_TEXT_MAX];
-
-	if (depth == 0 || depth == 1)
-		fprintf(e->out, "%s%s.\n", depth == 0 ? " " : "", where[depth]);
-	else
-		fprintf(e->out, " %s %s.\n", where[depth < 3 ? depth : 3],
-		    label_text(
-			e->name.wire + e->name.offsets[e->below - (depth < 3 ? 2 : 3)], text));
-}
-
-/* Walks down the tree along the name, and says which label is missing. */
-static void
-say_missing(const struct explanation *e)
-{
-	const struct tree *tree = e->config->tree;
-	const struct node *node = tree->root;
-	static const char *const levels[] = { "name", "namespace", "Service", "name" };
-	char text[DNAME_TEXT_MAX];
-	unsigned depth = 0;
-
-	fprintf(e->out, "NXDOMAIN: %s does not exist.\n", e->text);
-	if (e->name.wire[e->name.offsets[e->below - 1]] == 3 &&
-	    memcmp(e->name.wire + e->name.offsets[e->below - 1] + 1, "pod", 3) == 0) {
-		say_pod_missing(e);
-		return;
-	}
-	for (; depth < e->below; depth++) {
-		const uint8_t *label = e->name.wire + e->name.offsets[e->below - 1 - depth];
-		const struct node *child = tree_child(tree, node, label);
-		if (child == NULL) {
-			fprintf(e->out, "There is no %s \"%s\"", levels[depth < 3 ? depth : 3],
-			    label_text(label, text));
-			say_where(e, depth);
-			if (depth == 1 && store_leaves_namespace_out(e->config->store, text))
-				fprintf(e->out, "It is in the cluster, but its labels are not "
-						"those of --namespace-labels.\n");
-			say_nearest(e, node, label);
-			return;
-		}
-		node = child;
-		if (service_without_ready_endpoints(e->config->answers, node)) {
-			fprintf(e->out, "The Service is there, but it counts as absent.\n");
-			say_hidden(e, node);
-			return;
-		}
-	}
-}
-
 /* --- what exists --- */
+
+/* Briefly: the objects are not named. */
+static bool
+is_brief(const struct explanation *e)
+{
+	return e->config->store == NULL;
+}
 
 static void
 say_service(const struct explanation *e)
@@ -199,9 +48,9 @@ say_service(const struct explanation *e)
 	struct store_source source;
 	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
 
-	if (e->below < 2)
+	if (e->below < 2 || is_brief(e))
 		return;
-	label_text(e->name.wire + e->name.offsets[e->below - 2], namespace);
+	explain_label(e->name.wire + e->name.offsets[e->below - 2], namespace);
 	if (store_find_namespace(e->config->store, namespace, &source)) {
 		fprintf(e->out, "  from ");
 		say_source(e, &source);
@@ -209,7 +58,7 @@ say_service(const struct explanation *e)
 	}
 	if (e->below < 3)
 		return;
-	label_text(e->name.wire + e->name.offsets[e->below - 3], service);
+	explain_label(e->name.wire + e->name.offsets[e->below - 3], service);
 	if (store_find_service(e->config->store, namespace, service, &source)) {
 		fprintf(e->out, "  from ");
 		say_source(e, &source);
@@ -237,6 +86,8 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 	struct resolved_walk walk;
 	struct endpoint_ref ref;
 
+	if (is_brief(e))
+		return;
 	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT) {
 		for (unsigned c = 0; c < resolved->endpoints->count; c++)
 			say_slice(e, resolved->endpoints->slices[c].slice);
@@ -278,8 +129,10 @@ say_record(
 static int
 explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, unsigned *records)
 {
-	enum { SHOWN_MAX = 20 };
-	uint8_t query[512], *out = xmalloc(DNS_TCP_MAX);
+	enum { SHOWN_MAX = 20, SHOWN_BRIEFLY = 4, BRIEF_MAX = 4096 };
+	size_t max = is_brief(e) ? BRIEF_MAX : DNS_TCP_MAX;
+	unsigned shown = is_brief(e) ? SHOWN_BRIEFLY : SHOWN_MAX;
+	uint8_t query[512], *out = xmalloc(max);
 	struct answer_info *info = xmalloc(sizeof *info);
 	struct record record;
 	size_t len = query_write(query, sizeof query, 1, qname, type, CLASS_IN, 0), at = len;
@@ -288,7 +141,7 @@ explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, 
 		.query = query,
 		.query_len = len,
 		.out = out,
-		.max = DNS_TCP_MAX,
+		.max = max,
 		.tcp = true };
 	enum answer_outcome outcome = answer(&request, info);
 	int rcode = outcome == ANSWER_FORWARD ? -1 : info->rcode;
@@ -296,12 +149,13 @@ explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, 
 
 	for (unsigned i = 0; i < count && wire_read_record(out, info->len, &at, &record) == 0;
 	     i++) {
-		if (i < SHOWN_MAX)
+		if (i < shown)
 			say_record(e, out, info->len, &record);
 		++*records;
 	}
-	if (count > SHOWN_MAX)
-		fprintf(e->out, "  and %u more\n", count - SHOWN_MAX);
+	if (count > shown)
+		fprintf(e->out, "  and %u more%s\n", count - shown,
+		    info->truncated ? ", or many more" : "");
 	if (outcome == ANSWER_CHASE)
 		fprintf(e->out, "  the rest of the chain is asked of the upstream servers\n");
 	free(info);
@@ -340,13 +194,14 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 	struct resolved resolved = { .kind = RESOLVED_NODE };
 
 	if (!e->config->synced) {
-		fprintf(e->out, "SERVFAIL: not synced yet; /readiness says what is missing.\n");
+		fprintf(e->out, "SERVFAIL: not synced yet; /readiness of kubedns says what is "
+				"missing.\n");
 		return;
 	}
 	if (e->below > 0)
 		resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING) {
-		say_missing(e);
+		explain_missing(e, &resolved);
 		if (answer_falls_through(e->config->answers, &e->name))
 			fprintf(e->out, "So it is asked of the upstream servers "
 					"(--fallthrough).\n");
@@ -379,19 +234,49 @@ explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *
 		fprintf(e->out,
 		    "Nothing here has this address, in a zone of --reverse-cidrs: NXDOMAIN.\n");
 	reverse_find(&walk, e->config->tree, addr);
-	while (reverse_next(&walk, &ref))
+	while (!is_brief(e) && reverse_next(&walk, &ref))
 		if (ref.slice != NULL)
 			say_slice(e, ref.slice);
+}
+
+/* The closest stub domain that holds the name, or NULL. */
+static const uint8_t *
+stub_domain(const struct explanation *e)
+{
+	const struct answer_context *context = e->config->tree->context;
+	const uint8_t *closest = NULL;
+	size_t len, longest = 0;
+
+	if (context == NULL)
+		return NULL;
+	for (const uint8_t *at = context->stubs; at < context->stubs + context->stubs_len;
+	     at += len) {
+		len = dname_length(at, DNAME_MAX);
+		if (len > longest && dname_in_zone(e->name.wire, at) >= 0) {
+			closest = at;
+			longest = len;
+		}
+	}
+	return closest;
 }
 
 static void
 explain_outside(const struct explanation *e, const struct dname *qname)
 {
 	const struct answer_context *context = e->config->tree->context;
+	const uint8_t *stub = stub_domain(e);
+	char text[DNAME_TEXT_MAX];
 
-	fprintf(e->out,
-	    "%s is outside of the zones of this server: it is asked of the upstream servers.\n",
-	    e->text);
+	fprintf(e->out, "%s is outside of the zones of this server: ", e->text);
+	if (stub != NULL)
+		fprintf(e->out,
+		    "it is in the stub domain %s, so dnsmasq asks that domain's servers "
+		    "(ConfigMap key stubDomains), not the upstream servers.\n",
+		    dname_to_text(stub, text));
+	else if (context != NULL && !context->forwarding)
+		fprintf(e->out, "REFUSED, for there is no upstream server.\n");
+	else
+		fprintf(e->out, "it is asked of the upstream servers.\n");
 	if (context == NULL)
 		return;
 	if (filter_holds(e->config->answers, context, TYPE_AAAA, qname->wire))
@@ -416,32 +301,171 @@ explain_own(struct explanation *e, const struct dname *name)
 	return true;
 }
 
+/* A stub domain takes names of ours, or of a reverse zone of ours, away from kubedns, or would if it
+ * could. */
+static void
+say_shadow(const struct explanation *e)
+{
+	const struct answer_context *context = e->config->tree->context;
+	const uint8_t *stub = stub_domain(e);
+	char text[DNAME_TEXT_MAX];
+
+	if (stub == NULL)
+		return;
+	dname_to_text(stub, text);
+	if (context->front)
+		fprintf(e->out,
+		    "The stub domain %s (stubDomains) has no effect on it: kubedns stands before "
+		    "dnsmasq and answers first.\n",
+		    text);
+	else
+		fprintf(e->out,
+		    "But the stub domain %s (stubDomains) is in the way: dnsmasq asks its servers, "
+		    "and clients do not get what kubedns says here.\n",
+		    text);
+}
+
+/* Makes `name` what is explained. */
+static void
+set_name(struct explanation *e, const struct dname *name)
+{
+	memset(e->padded, 0, sizeof e->padded);
+	memcpy(e->padded, name->wire, name->len);
+	dname_to_text(name->wire, e->text);
+	e->name = name_cut(e->padded, name->len, e->offsets);
+	int below = name_below(&e->name, &e->config->answers->zone);
+	e->below = below < 0 ? 0 : (unsigned)below;
+}
+
+static bool
+exists(const struct explanation *e)
+{
+	struct resolved resolved;
+
+	if (e->below == 0)
+		return false;
+	resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
+	return resolved.kind != RESOLVED_NOTHING;
+}
+
+static bool
+namespace_exists(const struct explanation *e, const uint8_t *label)
+{
+	static const uint8_t svc[16] = "\3svc";
+	const struct tree *tree = e->config->tree;
+	const struct node *node = tree_child(tree, tree->root, svc);
+
+	return node != NULL && tree_child(tree, node, label) != NULL;
+}
+
+/* Which suffix a name like "web.prod" (0) or "web.prod.svc" (1) is probably short of; -1: of none. */
+static int
+meant_suffix(const struct explanation *e)
+{
+	static const uint8_t svc[16] = "\3svc";
+	const uint8_t *last = e->name.wire + e->name.offsets[e->name.count - 1];
+
+	if (*last == *svc && memcmp(last, svc, 4) == 0)
+		return 1;
+	return namespace_exists(e, last) ? 0 : -1;
+}
+
+/* "web": every pod's resolver asks for it in the pod's own namespace. */
+static void
+explain_lone_label(const struct explanation *e)
+{
+	const struct answer_config *answers = e->config->answers;
+	char label[DNAME_TEXT_MAX], zone[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
+	struct owner_walk walk;
+	const struct owner *owner;
+	unsigned count = 0;
+
+	explain_label(e->name.wire, label);
+	dname_to_text(answers->zone.wire, zone);
+	fprintf(e->out,
+	    "%s is a short name: a pod's resolver asks for %s.NAMESPACE.svc.%s, with the pod's own "
+	    "namespace, then for %s.svc.%s, %s.%s and %s itself.\n",
+	    label, label, zone, label, zone, label, zone, e->text);
+	owners_find(&walk, e->config->tree, e->name.wire);
+	while ((owner = owners_next(&walk)) != NULL && count <= REASON_OWNERS_MAX) {
+		if (!reason_may_name(answers, e->config->tree, owner))
+			continue;
+		if (count++ == REASON_OWNERS_MAX)
+			fprintf(e->out, "  and in others\n");
+		else
+			fprintf(e->out, "  Service %s is in namespace %s\n", label,
+			    explain_label(owner->name + 1 + owner->name[0], text));
+	}
+	if (count == 0)
+		fprintf(e->out, "  no namespace has a Service %s that answers\n", label);
+}
+
+/*
+ * A name outside of our zones that a pod's search list may make ours: "web.prod", "web.prod.svc". The
+ * first that exists is what the pod gets; what has a namespace of ours second is meant so. False: it is
+ * as it is.
+ */
+static bool
+explain_short(struct explanation *e, const struct dname *asked)
+{
+	enum { SUFFIXES = 2 };
+	static const char *const suffixes[SUFFIXES] = { "svc.", "." };
+	const struct dname *zone = &e->config->answers->zone;
+	char text[DNAME_TEXT_MAX];
+	struct dname suffix, name;
+
+	if (!e->config->synced || e->name.count == 0)
+		return false;
+	if (e->name.count == 1) {
+		explain_lone_label(e);
+		return true;
+	}
+	int meant = meant_suffix(e);
+	dname_to_text(asked->wire, text);
+	for (int i = 0; i < SUFFIXES; i++) {
+		name = *asked;
+		dname_from_text(&suffix, suffixes[i]);
+		if (dname_append(&name, suffix.wire) < 0 || dname_append(&name, zone->wire) < 0)
+			continue;
+		set_name(e, &name);
+		bool found = exists(e);
+		if (!found && i != meant)
+			continue;
+		fprintf(
+		    e->out, "%s is a short name: a pod's search list makes it %s\n", text, e->text);
+		explain_ours(e, name.wire);
+		if (!found)
+			fprintf(e->out, "A resolver then asks for %s itself.\n", text);
+		return true;
+	}
+	set_name(e, asked);
+	return false;
+}
+
 static void
 explain(struct explanation *e, const char *text)
 {
 	struct dname qname;
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
 	struct addr addr;
 
-	if (dname_from_text(&qname, text) < 0) {
+	if (*text == '\0' || dname_from_text(&qname, text) < 0) {
 		fprintf(e->out, "That is not a DNS name: labels of 1 to 63 bytes, 255 in all.\n");
 		return;
 	}
 	dname_lower(qname.wire, qname.len);
-	memcpy(padded, qname.wire, qname.len);
-	dname_to_text(qname.wire, e->text);
-	e->name = name_cut(padded, qname.len, offsets);
-	int below = name_below(&e->name, &e->config->answers->zone);
+	set_name(e, &qname);
 	int bits = resolve_reverse_name(&e->name, &addr);
-	e->below = below < 0 ? 0 : (unsigned)below;
 	if (explain_own(e, &qname))
 		return;
-	if (below >= 0)
+	if (name_below(&e->name, &e->config->answers->zone) >= 0) {
 		explain_ours(e, qname.wire);
-	else if (bits == 32 || bits == 128)
+		say_shadow(e);
+	} else if (bits == 32 || bits == 128) {
 		explain_reverse(e, qname.wire, &addr);
-	else
+		say_shadow(e);
+	} else if (stub_domain(e) != NULL || !explain_short(e, &qname)) {
 		explain_outside(e, &qname);
+	}
 }
 
 char *
@@ -457,32 +481,13 @@ explain_text(const struct explain_config *config, const char *name, size_t *len)
 	return text;
 }
 
-/* --- --explain --- */
-
-int
-explain_ask(const char *name, const char *address, long port)
+char *
+explain_brief(
+    const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len)
 {
-	CURL *curl = curl_easy_init();
-	bool any = strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0;
-	long status = 0;
+	const struct explain_config config = {
+		.answers = answers, .tree = tree, .synced = tree->synced
+	};
 
-	if (curl == NULL)
-		return -ENOMEM;
-	char *escaped = percent_encode(name);
-	char *url =
-	    xasprintf("http://%s:%ld/explain?name=%s", any ? "127.0.0.1" : address, port, escaped);
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_PROXY, "");
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 5000L);
-	CURLcode code = curl_easy_perform(curl); /* prints on stdout */
-	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-	if (code != CURLE_OK)
-		log_errorx("--explain: %s: %s; is kubedns running, with --healthz-port=%ld?", url,
-		    curl_easy_strerror(code), port);
-	else if (status != 200)
-		log_errorx("--explain: %s answered %ld", url, status);
-	free(url);
-	free(escaped);
-	curl_easy_cleanup(curl);
-	return code == CURLE_OK && status == 200 ? 0 : -EIO;
+	return explain_text(&config, name, len);
 }

@@ -1,6 +1,12 @@
 /*
- * Why a name is answered as it is, in words for an operator: which object at which resourceVersion
- * each record comes from, or which label of the name does not exist and what is nearest to it.
+ * Why a name is answered as it is, in words for people: which object at which resourceVersion each record
+ * comes from, or which label does not exist, why, what to do and what is nearest to it.
+ *
+ *	--explain --HTTP--> /explain --.
+ *	the sidecar's page, /ask ------+--> explain_text() --.
+ *	dig TXT NAME._explain.ZONE ------> explain_brief() --+--> one explanation
+ *
+ * A short name ("web", "web.prod") is explained as what a pod's search list makes of it.
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_H
 #define KUBEDNS_SHOW_EXPLAIN_H
@@ -10,15 +16,22 @@
 
 #include "kubedns/cluster/store.h"
 
+struct answer_config;
+
 struct explain_config {
 	const struct answer_config *answers;
 	const struct tree *tree;
-	const struct store *store;
+	const struct store *store; /* NULL: for anybody who asks by DNS, briefly, with nothing that
+				    * could not be found by asking */
 	bool synced;
 };
 
 /* The explanation of `name` (text, final dot or not) as lines; length in `len`. Caller frees. */
 char *explain_text(const struct explain_config *config, const char *name, size_t *len);
+
+/* The same without a store, for answer.h's struct explainer: any thread in a read section. */
+char *explain_brief(
+    const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len);
 
 /*
  * --explain: asks the kubedns that serves its health port there for the explanation of `name` and

@@ -226,11 +226,12 @@ def kubedns(tmp_path_factory):
 EXPLAINED = [
     (WEB, ["exists", "10.96.0.10", "Service default/web"]),
     (f"db.default.svc.{Z}", ["10.1.1.1", "EndpointSlice default/db-s1", "3 published of 4 endpoints"]),
-    (f"dbb.default.svc.{Z}", ["NXDOMAIN", '"dbb"', "Nearest there: db"]),
-    (f"wbe.default.svc.{Z}", ["There is no Service \"wbe\" in the namespace default.", "Nearest there: web"]),
-    (f"web.defualt.svc.{Z}", ["NXDOMAIN", '"defualt"', "Nearest there: default"]),
-    (f"down.default.svc.{Z}", ["NXDOMAIN", "None of its 1 endpoints is ready"]),
-    (f"db-7.db.default.svc.{Z}", ["NXDOMAIN", "Nearest there: db-0"]),
+    (f"dbb.default.svc.{Z}", ["NXDOMAIN", "no Service dbb in namespace default", "Nearest there: db"]),
+    (f"wbe.default.svc.{Z}", ["NXDOMAIN", "no Service wbe in namespace default.", "Nearest there: web"]),
+    (f"only.defualt.svc.{Z}", ["NXDOMAIN", "no namespace defualt; Service only is in namespace inferred"]),
+    (f"defualt.svc.{Z}", ["NXDOMAIN", "no namespace defualt", "Nearest there: default"]),
+    (f"down.default.svc.{Z}", ["NXDOMAIN", "no endpoint of Service down is ready, of 1", "readiness probes"]),
+    (f"db-7.db.default.svc.{Z}", ["NXDOMAIN", "no endpoint db-7 in Service db", "Nearest there: db-0"]),
     (f"out.default.svc.{Z}", ["CNAME www.example.net.", "upstream"]),
     (f"1-2-3.default.pod.{Z}", ["NXDOMAIN", "no address with dashes"]),
     (f"empty.svc.{Z}", ["NODATA", "Namespace empty"]),
@@ -238,7 +239,7 @@ EXPLAINED = [
     ("9.9.9.9.in-addr.arpa", ["asked of the upstream servers"]),
     ("www.example.org", ["outside of the zones"]),
     ("a..b", ["not a DNS name"]),
-    ("<script>\"'", ["outside of the zones"]),
+    ("<script>\"'", ["is a short name"]),
 ]
 
 

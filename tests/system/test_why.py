@@ -3,6 +3,7 @@ Why there is no answer, as people see it: by dig and kdig in any pod, straight a
 query without an OPT gets nothing more.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,10 +12,10 @@ import dns.flags
 import pytest
 from api_world import World, name
 from dnsnet import query, udp
-from kubedns_process import Kubedns
+from kubedns_process import PROGRAM, Kubedns
 from objects import namespace, service
 from waiting import free_port, wait_for
-from world import Z, one_of_everything, start
+from world import Z, ask, one_of_everything, start
 
 SENTENCES = [
     (f"10-1-1-9.db.default.svc.{Z}", "A", "10-1-1-9 is not ready"),
@@ -123,3 +124,121 @@ def test_the_same_objects_say_the_same_whatever_came_first(tmp_path):
             k.wait_ready()
             said.update(told("dig", k.port, f"api.web.svc.{Z}"))
     assert said == {"Service api is in namespace ns-1 and others, not in web"}
+
+
+# The whole explanation: the command, HTTP and DNS say the same.
+
+STUBS = {"corp.example": ["192.0.2.1"], f"legacy.{Z}": ["192.0.2.2"]}
+EXPLAINED = [
+    # a member that is not ready; before: "There is no name"
+    (f"10-1-1-9.db.default.svc.{Z}", ["10-1-1-9 is not ready", "readiness probes: kubectl -n default describe pod"]),
+    (f"web.empty.svc.{Z}", ["Service web is in namespace default, not in empty", "SERVICE.NAMESPACE"]),
+    ("www.corp.example", ["in the stub domain corp.example.", "stubDomains"]),
+    (f"x.legacy.{Z}", ["the stub domain legacy.cluster.local. (stubDomains) is in the way"]),
+    (f"google.com.default.svc.{Z}", ["no Service com: a search-list expansion of google.com", "a final dot in the name saves the detour"]),
+    ("web", ["web is a short name", "Service web is in namespace default"]),
+    ("web.default", [f"a pod's search list makes it web.default.svc.{Z}.", "exists", "10.96.0.10"]),
+    ("web.default.svc", [f"a pod's search list makes it web.default.svc.{Z}.", "10.96.0.10"]),
+    ("db-0.db.default", [f"makes it db-0.db.default.svc.{Z}.", "10.1.1.1"]),
+    ("wbe.default", ["no Service wbe in namespace default", "Nearest there: web", "A resolver then asks for wbe.default. itself"]),
+    (f"zzzzz.default.svc.{Z}", ["no Service zzzzz in namespace default"]),
+    (f"web.default.{Z}", [f"svc is missing: ask web.default.svc.{Z}"]),
+    ("www.example.org", ["outside of the zones"]),
+]
+
+
+@pytest.fixture(scope="module")
+def explaining(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("explaining")
+    (directory / "config").mkdir()
+    (directory / "config" / "stubDomains").write_text(json.dumps(STUBS))
+    with start(directory, one_of_everything(), f"--config-dir={directory / 'config'}") as k:
+        k.wait_ready()
+        yield k
+
+
+def by_command(kubedns, asked):
+    done = subprocess.run([PROGRAM, f"--explain={asked}", f"--healthz-port={kubedns.healthz}"], capture_output=True, text=True, timeout=20, check=True)
+    return done.stdout
+
+
+def by_dns(kubedns, asked, **kw):
+    """The lines; an explanation may be refused for the number of those before it."""
+    asked = asked.rstrip(".")
+
+    def answered():
+        reply = ask(kubedns, f"{asked}._explain.{Z}", "TXT", use_edns=0, payload=1232, **kw)
+        return reply if reply.rcode() == 0 else None
+
+    reply = wait_for(answered)
+    assert len(reply.to_wire()) <= 1232
+    (record,) = reply.answer[0]
+    return [s.decode() for s in record.strings]
+
+
+@pytest.mark.parametrize(("asked", "says"), EXPLAINED, ids=[e[0] for e in EXPLAINED])
+def test_command_http_and_dns_explain_alike(explaining, asked, says):
+    text = by_command(explaining, asked)
+    assert text == explaining.http(f"/explain?name={asked}")[1]
+    lines = by_dns(explaining, asked)
+    for part in says:
+        assert part in text, text
+        assert part in " ".join(lines), lines
+    assert set(lines) <= set(text.splitlines()) | {"..."}, "DNS says nothing that the command does not"
+
+
+def test_nothing_without_likeness_is_called_nearest(explaining):
+    assert "Nearest" not in by_command(explaining, f"zzzzz.default.svc.{Z}")
+
+
+def test_dns_does_not_name_what_no_ptr_tells(explaining):
+    """The operator's command names an ExternalName and a namespace that are like it; DNS does not."""
+    assert "Nearest there: out" in by_command(explaining, f"ouut.default.svc.{Z}")
+    assert "Nearest there: default" in by_command(explaining, f"defualt.svc.{Z}")
+    assert not [line for line in by_dns(explaining, f"ouut.default.svc.{Z}") + by_dns(explaining, f"defualt.svc.{Z}") if "Nearest" in line]
+
+
+def test_the_objects_are_the_operators_alone(explaining):
+    assert "from Service default/web" in by_command(explaining, "web.default")
+    assert not [line for line in by_dns(explaining, "web.default") if "from " in line]
+
+
+def test_an_empty_name_is_a_mistake_and_starts_no_server():
+    for args in (["--explain="], ["--explain", ""]):
+        done = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=10, check=False)
+        assert done.returncode == 2 and '--explain: "": which name?' in done.stderr, done.stderr
+
+
+def test_dig_and_kdig_show_the_explanation_through_dnsmasq_too(kubedns, dnsmasq):
+    for program in ("dig", "kdig"):
+        if shutil.which(program):
+            for port in (kubedns.port, dnsmasq):
+                command = [program, "@127.0.0.1", "-p", str(port), "+short", f"web.empty._explain.{Z}", "TXT"]
+                out = wait_for(lambda command=command: subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout)
+                assert "Service web is in namespace default, not in empty" in out
+
+
+def test_other_types_at_an_explanation_have_no_data_and_a_small_client_comes_again_by_tcp(explaining):
+    reply = ask(explaining, f"web._explain.{Z}", "A")
+    assert reply.rcode() == 0 and not reply.answer and reply.authority
+    message = query(f"db.default.svc.{Z}._explain.{Z}", "TXT")  # no OPT: 512 bytes
+    reply = wait_for(lambda: (r := udp(explaining, message)).rcode() == 0 and r)
+    assert reply.flags & dns.flags.TC and not reply.answer and len(reply.to_wire()) <= 512
+    assert any("db-0.db" in line for line in by_dns(explaining, f"db.default.svc.{Z}", tcp=True))
+
+
+def test_explanations_are_so_many_a_second_and_counted(tmp_path):
+    with start(tmp_path, one_of_everything(), "--threads=1") as k:
+        k.wait_ready()
+        codes = [ask(k, f"web._explain.{Z}", "TXT").rcode() for _ in range(100)]
+        assert 20 <= codes.count(0) < 100 and set(codes) == {0, 5}
+        assert told("dig", k.port, f"web._explain.{Z}", "TXT") in ([], ["too many explanations at once: ask again in a second"])
+        assert k.metric("kubedns_explanations_total", result="refused") >= codes.count(5)
+        assert k.metric("kubedns_explanations_total", result="made") >= codes.count(0)
+        assert ask(k, f"web.default.svc.{Z}").rcode() == 0
+
+
+def test_off_there_is_no_such_name(tmp_path):
+    with start(tmp_path, one_of_everything(), "--explain-by-dns=off") as k:
+        k.wait_ready()
+        assert ask(k, f"web._explain.{Z}", "TXT").rcode() == 3

@@ -328,12 +328,13 @@ bed_why(const char *text, const char *type, uint16_t udp_size)
 	size_t at = strlen(text);
 	bool whole = at > 0 && text[at - 1] == '.';
 	ldns_pkt *pkt = NULL;
+	struct answer_thread thread = { .now_ns = &bed.now_ns };
 	struct answer_request request = { .config = &bed.config,
 		.tree = tree_current(bed.cache),
 		.query = query,
 		.out = bed.out,
 		.max = DNS_UDP_PAYLOAD,
-		.now_ns = bed.now_ns };
+		.thread = &thread };
 
 	snprintf(full, sizeof full, "%s%s", text, whole ? "" : ".cluster.local.");
 	assert_int_equal(dname_from_text(&name, full), 0);

@@ -1,0 +1,28 @@
+/*
+ * What the files of explain.h share: explain.c (any name, and those that exist) and explain_missing.c
+ * (those that do not).
+ */
+#ifndef KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
+#define KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
+
+#include <stdio.h>
+
+#include "kubedns/answer/resolve.h"
+#include "kubedns/show/explain.h"
+
+struct explanation {
+	FILE *out;
+	const struct explain_config *config;
+	struct name name; /* what is explained; below: labels of it before the zone, 0 outside */
+	unsigned below;
+	char text[DNAME_TEXT_MAX];
+	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
+};
+
+/* A label of the name as text, escaped: it is a stranger's. */
+const char *explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX]);
+
+/* Which label of a name of our zone does not exist, why, and what to do. */
+void explain_missing(const struct explanation *e, const struct resolved *resolved);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * Names of our zone that do not exist: the sentence that DNS gives as an extended error (answer/reason.h),
+ * what to do, and the nearest name, if one is like it.
+ */
+#include <string.h>
+
+#include "kubedns/answer/reason.h"
+#include "kubedns/show/explain_internal.h"
+#include "lib/spelling.h"
+
+/* --- what to do --- */
+
+static void
+todo_pods(const struct explanation *e, const struct reason *reason)
+{
+	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
+
+	explain_label(reason->namespace, namespace);
+	explain_label(reason->service, service);
+	if (reason->kind == REASON_NO_ENDPOINTS)
+		fprintf(e->out,
+		    "Does its selector match any pod, and do they run? kubectl -n %s describe "
+		    "service %s\n",
+		    namespace, service);
+	else
+		fprintf(e->out,
+		    "Look at the pods' readiness probes: kubectl -n %s describe pod; "
+		    "publishNotReadyAddresses names them before.\n",
+		    namespace);
+}
+
+/* One line, or nothing where the sentence says it. */
+static void
+say_todo(const struct explanation *e, const struct reason *reason)
+{
+	static const char *const todo[REASON_COUNT] = {
+		[REASON_NAMESPACE] = "kubectl get namespaces; is it left out by --namespaces or "
+				     "--namespace-labels?",
+		[REASON_SERVICE_OTHER] = "From another namespace a Service is SERVICE.NAMESPACE.",
+		[REASON_NAMESPACE_OTHER] = "From another namespace a Service is SERVICE.NAMESPACE.",
+		[REASON_NO_ADDRESS] = "The API server has not given it a clusterIP.",
+		[REASON_SEARCHED] =
+		    "The resolver goes on to its next search domain and to the name "
+		    "itself: a final dot in the name saves the detour.",
+		[REASON_SEARCHED_MAYBE] =
+		    "If so, the resolver goes on: a final dot in the name saves the detour.",
+		[REASON_PORT] =
+		    "The ports of a Service have names; see kubectl get service -o yaml.",
+		[REASON_PODS_OFF] = "kubedns answers them with --pods=insecure or --pods=verified.",
+	};
+
+	switch (reason->kind) {
+	case REASON_NO_ENDPOINTS:
+	case REASON_NONE_READY:
+	case REASON_MEMBER_NOT_READY:
+		todo_pods(e, reason);
+		break;
+	default:
+		if (todo[reason->kind] != NULL)
+			fprintf(e->out, "%s\n", todo[reason->kind]);
+		break;
+	}
+}
+
+/* --- the nearest name --- */
+
+struct nearest {
+	const struct explanation *e;
+	const uint8_t *wanted;
+	char best[DNAME_LABEL_MAX + 1];
+	size_t best_distance;
+	unsigned left;
+	bool services; /* the parent is a namespace */
+};
+
+/* With more than a third of its letters wrong it is another name. */
+static void
+consider(struct nearest *nearest, const uint8_t *label)
+{
+	size_t len = *nearest->wanted, most = len / 3;
+	char text[DNAME_LABEL_MAX + 1];
+
+	if (nearest->left == 0 || *label + most < len || *label > len + most)
+		return;
+	nearest->left--;
+	memcpy(text, label + 1, *label);
+	text[*label] = '\0';
+	size_t d = spelling_distance((const char *)nearest->wanted + 1, len, text, *label);
+	if (d <= most && (d < nearest->best_distance ||
+			     (d == nearest->best_distance && strcmp(text, nearest->best) < 0))) {
+		nearest->best_distance = d;
+		strcpy(nearest->best, text);
+	}
+}
+
+static bool
+answers_ptrs(const struct nearest *nearest, const struct node *node)
+{
+	return nearest->services && (node->flags & (NODE_CLUSTERIP | NODE_HEADLESS)) != 0 &&
+	       !service_without_ready_endpoints(nearest->e->config->answers, node);
+}
+
+static void
+consider_node(void *arg, const struct node *node)
+{
+	struct nearest *nearest = arg;
+
+	if (nearest->e->config->store != NULL || answers_ptrs(nearest, node))
+		consider(nearest, node->label);
+}
+
+static void
+say_nearest(const struct explanation *e, const struct node *parent, const struct reason *reason)
+{
+	/* Asked by a person, who waits; or by anybody, by DNS. */
+	struct nearest nearest = { .e = e,
+		.wanted = reason->label != NULL ? reason->label
+			  : reason->service != NULL && reason->kind != REASON_NAMESPACE
+			      ? reason->service
+			      : reason->namespace,
+		.best_distance = DNAME_LABEL_MAX,
+		.left = e->config->store != NULL ? 100000 : 1000,
+		.services = reason->kind == REASON_SERVICE };
+
+	tree_children(parent, consider_node, &nearest);
+	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++)
+		for (unsigned i = 0; i < parent->endpoints->slices[c].slice->published; i++) {
+			const uint8_t *host = slice_name(parent->endpoints->slices[c].slice, i);
+			if (host != NULL && nearest.left > 0)
+				consider(&nearest, host);
+		}
+	if (nearest.best[0] != '\0')
+		fprintf(e->out, "Nearest there: %s\n", nearest.best);
+}
+
+/* The last node on the way down to the name. */
+static const struct node *
+last_node(const struct explanation *e)
+{
+	const struct node *node = e->config->tree->root, *child;
+	unsigned left = e->below;
+
+	while (left > 0 && (child = tree_child(e->config->tree, node,
+				e->name.wire + e->name.offsets[left - 1])) != NULL) {
+		node = child;
+		left--;
+	}
+	return node;
+}
+
+void
+explain_missing(const struct explanation *e, const struct resolved *resolved)
+{
+	char text[REASON_TEXT_MAX];
+	struct reason reason;
+
+	reason_find(
+	    &reason, e->config->answers, e->config->tree, &e->name, e->below, resolved, TYPE_A);
+	reason_text(&reason, text);
+	fprintf(e->out, "NXDOMAIN: %s does not exist.\nWhy: %s.\n", e->text, text);
+	say_todo(e, &reason);
+	switch (reason.kind) {
+	case REASON_NAME:
+	case REASON_NAMESPACE:
+	case REASON_SERVICE:
+	case REASON_MEMBER:
+		say_nearest(e, last_node(e), &reason);
+		break;
+	default:
+		break;
+	}
+}

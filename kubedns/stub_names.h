@@ -1,0 +1,24 @@
+/*
+ * The names of the ConfigMap's stub domains, for explanations alone: dnsmasq asks their servers, and the
+ * nanny judges the key.
+ */
+#ifndef KUBEDNS_STUB_NAMES_H
+#define KUBEDNS_STUB_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stub_names {
+	uint8_t *wires; /* in wire form, one after the other; from malloc */
+	size_t len;
+};
+
+/*
+ * Reads the key stubDomains (NULL: it is gone) of a cluster of this domain. True if the names have
+ * changed; what cannot be read changes nothing.
+ */
+bool stub_names_read(
+    struct stub_names *names, const char *value, size_t len, const char *cluster_domain);
+
+#endif
