@@ -317,8 +317,11 @@ label_rate(struct html *html, const struct chart *chart, uint64_t top)
 	char text[FORMAT_MAX];
 
 	close_svg(html);
-	snprintf(text, sizeof text, "%g/s", (double)top / BUCKET_S);
-	html_wrap(html, "<span>", text, "</span>");
+	if (top < BUCKET_S)
+		snprintf(text, sizeof text, "%g", (double)top / BUCKET_S);
+	else
+		format_count(top / BUCKET_S, text);
+	html_wrap(html, "<span>", text, "/s</span>");
 	html_raw(html, "<span>0</span>");
 	close_chart(html, chart);
 }

@@ -43,6 +43,16 @@ journal_get(const struct journal *journal, size_t i, double now_s)
 	return now_s - event->wall_s <= JOURNAL_S ? event : NULL;
 }
 
+/* One server of two is another thing than all: of servers every change is told. */
+static bool
+is_first_of_servers(const struct verdict *verdict, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (verdict->findings[k].cause == VERDICT_SERVER)
+			return false;
+	return verdict->findings[i].cause == VERDICT_SERVER;
+}
+
 static void
 look_at_causes(struct journal *journal, const struct view *view, const struct verdict *verdict)
 {
@@ -53,22 +63,33 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 		enum verdict_cause cause = finding->cause;
 		if (cause == VERDICT_CAUSES)
 			continue;
+		const char *what = finding->brief[0] != '\0' ? finding->brief : finding->what;
+		bool changed = is_first_of_servers(verdict, i) && journal->servers[0] != '\0' &&
+			       strncmp(journal->servers, what, sizeof journal->servers - 1) != 0;
+		if (is_first_of_servers(verdict, i))
+			snprintf(journal->servers, sizeof journal->servers, "%s", what);
 		journal->restored[cause] = false;
-		if (journal->holds[cause])
+		if (journal->holds[cause] && !changed)
 			continue;
+		if (!journal->holds[cause])
+			journal->began_s[cause] = view->now_s;
 		journal->holds[cause] = true;
-		journal->began_s[cause] = view->now_s;
-		add_event(journal, view, finding->level, "%s",
-		    finding->brief[0] != '\0' ? finding->brief : finding->what);
+		add_event(journal, view, finding->level, "%s", what);
 	}
+	bool dead = verdict->holds[VERDICT_DNSMASQ] || verdict->holds[VERDICT_KUBEDNS];
 	for (int cause = 0; cause < VERDICT_CAUSES; cause++) {
 		if (!journal->holds[cause] || verdict->holds[cause])
+			continue;
+		/* Of what a dead process said nobody knows whether it is still so. */
+		if (dead && cause != VERDICT_DNSMASQ && cause != VERDICT_KUBEDNS)
 			continue;
 		/* Of the process before: it is over once this one would have seen it. */
 		if (journal->restored[cause] &&
 		    view->now_ns - view->started_ns < JOURNAL_SETTLE_S * NS_PER_S)
 			continue;
 		journal->holds[cause] = journal->restored[cause] = false;
+		if (cause == VERDICT_SERVER)
+			journal->servers[0] = '\0';
 		add_event(journal, view, LEVEL_WELL, "%s: well again after %s",
 		    verdict_cause_name((enum verdict_cause)cause),
 		    format_duration(view->now_s - journal->began_s[cause], text));

@@ -40,6 +40,7 @@ struct journal {
 	bool holds[VERDICT_CAUSES];
 	bool restored[VERDICT_CAUSES]; /* from the file, and not seen since */
 	double began_s[VERDICT_CAUSES];
+	char servers[JOURNAL_TEXT_MAX]; /* what was told last of VERDICT_SERVER, while it holds */
 	bool failing[PROBES_MAX];
 	char hash[40]; /* of the configuration that dnsmasq has confirmed */
 	double kubedns_start_s;

@@ -290,6 +290,19 @@ probe_at(const struct view *view, const struct server *server)
 	return "";
 }
 
+/* The check of this server that fails, or NULL. */
+static const struct check *
+failing_check(const struct view *view, const struct server *server)
+{
+	for (size_t i = 0; i < view->checks->count; i++)
+		if ((view->checks->items[i]->kind == CHECK_UPSTREAM ||
+			view->checks->items[i]->kind == CHECK_STUB) &&
+		    check_failing(view->checks->items[i]) &&
+		    server_equal(&view->checks->items[i]->server, server))
+			return view->checks->items[i];
+	return NULL;
+}
+
 static void
 say_upstream(struct html *html, const struct view *view, const struct upstream *u)
 {
@@ -301,9 +314,12 @@ say_upstream(struct html *html, const struct view *view, const struct upstream *
 	snprintf(title, sizeof title,
 	    "Queries to %s over the last 10 minutes: %s, of which %s failed.", server,
 	    format_count(asked, queries), format_count(bad, failed));
+	const struct check *dead = failing_check(view, &u->server);
 	html_wrap(html, "<li><h3>", server, "");
 	html_wrap(
 	    html, " <small>", probe_at(view, &u->server), "</small></h3><p class=\"figures\">");
+	if (dead != NULL) /* dnsmasq's counts know nothing of a server that is silent */
+		html_wrap(html, "<span class=\"bad\">", cause_says(dead->cause), "</span> ");
 	html_wrap(html, "<span>", queries, asked == 1 ? " query</span> " : " queries</span> ");
 	html_wrap(html, bad > 0 ? "<span class=\"bad\">" : "<span>", failed, " failed</span></p>");
 	struct chart chart = page_chart(view, title);

@@ -72,6 +72,9 @@ void verdict_make(struct verdict *verdict, const struct view *view);
 /* "dnsmasq", "kubedns", "sync", ... */
 const char *verdict_cause_name(enum verdict_cause cause);
 
+/* "does not answer", "refuses connections", ... */
+const char *cause_says(enum cause cause);
+
 /* "well", "note", "starting", "degraded", "down". */
 const char *level_name(enum level level);
 

@@ -78,7 +78,4 @@ void judge_clock(struct judgement *j);
 void judge_causes(struct judgement *j);
 void judge_probes(struct judgement *j);
 
-/* "does not answer", "refuses connections", ... */
-const char *cause_says(enum cause cause);
-
 #endif

@@ -525,6 +525,69 @@ the_journal_is_bounded_and_names_no_address(void **state)
 	assert_string_not_equal(newest(&journal, JOURNAL_MAX - 1), "");
 }
 
+static void
+a_server_more_that_fails_is_told_and_shown_beside_its_counts(void **state)
+{
+	static struct journal journal;
+	static struct check a = { .kind = CHECK_UPSTREAM,
+		.server = { { AF_INET, { 8, 8, 8, 8 } }, 53 } },
+			    b = { .kind = CHECK_UPSTREAM,
+				    .server = { { AF_INET, { 9, 9, 9, 9 } }, 53 } };
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	checks.items[0] = &a;
+	checks.items[1] = &b;
+	checks.count = 2;
+	cache.upstream_count = 1;
+	cache.upstreams[0] = (struct upstream){ .server = a.server };
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	a.cause = CAUSE_TIMEOUT;
+	a.failures = CHECK_FAILURES;
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "upstream server, one of 2, does not answer");
+	char *page = shown_page();
+	assert_non_null(strstr(page, "<span class=\"bad\">does not answer</span> <span>0 queries"));
+	free(page);
+	b.cause = CAUSE_TIMEOUT;
+	b.failures = CHECK_FAILURES;
+	journal_look(&journal, &view);
+	journal_look(&journal, &view);
+	assert_string_equal(
+	    newest(&journal, 0), "no upstream server answers: the first does not answer");
+	assert_string_equal(newest(&journal, 1), "upstream server, one of 2, does not answer");
+	a.failures = b.failures = 0;
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "server: well again after less than a second");
+	checks.count = 0;
+}
+
+static void
+what_a_dead_process_said_is_not_well_again(void **state)
+{
+	static struct journal journal;
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	buckets_add(&kubedns.recent[KUBEDNS_DROPPED], view.now_ns, 50);
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "kubedns did not keep up: 50 packets dropped");
+	kubedns.up = false;
+	strcpy(kubedns.error, "connection refused");
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "kubedns is not running");
+	kubedns.up = true;
+	kubedns.recent[KUBEDNS_DROPPED] = (struct buckets){ 0 };
+	journal_look(&journal, &view);
+	assert_string_equal(newest(&journal, 0), "load: well again after less than a second");
+	assert_string_equal(newest(&journal, 1), "kubedns: well again after less than a second");
+}
+
 /* The journal as the next process reads it. */
 static void
 start_again(struct journal *journal)
@@ -791,6 +854,8 @@ main(void)
 		T(who_asks_most_is_shown_to_those_who_may_ask),
 		T(the_journal_tells_what_began_and_what_ended),
 		T(the_journal_is_bounded_and_names_no_address),
+		T(a_server_more_that_fails_is_told_and_shown_beside_its_counts),
+		T(what_a_dead_process_said_is_not_well_again),
 		T(the_journal_goes_on_after_a_restart),
 		T(what_ended_while_nobody_looked_is_told_after_a_while),
 		T(a_foreign_journal_is_taken_as_far_as_it_makes_sense),
