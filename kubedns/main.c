@@ -104,6 +104,7 @@ open_workers(struct kubedns *k)
 	const struct options *o = &k->options;
 	struct workers_config config = { .address = o->address,
 		.port = (uint16_t)o->port,
+		.share_port = o->share_port,
 		.threads = (unsigned)o->threads,
 		.tcp_connections = (unsigned)o->tcp_connections,
 		.recorder_bytes = o->recorder_bytes,

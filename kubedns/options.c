@@ -15,8 +15,10 @@ enum { DNS_PORT = 53 };
 
 const struct flag kubedns_flags[] = {
 	{ "domain", FLAG_STRING, AT(domain), "cluster.local.", "NAME", "the cluster's DNS zone" },
-	{ "dns-bind-address", FLAG_STRING, AT(address), "0.0.0.0", "IP",
-	    "serve DNS on this address; 0.0.0.0 and :: mean both families" },
+	{ "dns-bind-address", FLAG_STRING, AT(address), "0.0.0.0", "IP,...",
+	    "serve DNS on these addresses, at most 4; 0.0.0.0 and :: mean both families" },
+	{ "share-port", FLAG_BOOL, AT(share_port), NULL, NULL,
+	    "listen beside another kubedns, on addresses that may come later: for updates" },
 	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT", "serve DNS on this port, UDP and TCP" },
 	{ "healthz-port", FLAG_PORT, AT(healthz_port), "8081", "PORT",
 	    "HTTP: /healthz /readiness /metrics /cache /explain /queries" },
@@ -210,15 +212,42 @@ read_federations(struct options *o)
 }
 
 static int
+read_listen(struct options *o)
+{
+	static const struct addr any4 = { .family = AF_INET }, any6 = { .family = AF_INET6 };
+	char *copy = xstrdup(o->address), *rest = copy, *text;
+	const char *why = NULL;
+
+	while (why == NULL && (text = strsep(&rest, ",")) != NULL) {
+		struct addr addr;
+		if (addr_parse(text, &addr) < 0)
+			why = "not an address";
+		else if (o->listen_count == SOCKETS_MAX)
+			why = "four addresses at most";
+		else if (strchr(o->address, ',') != NULL &&
+			 (addr_equal(&addr, &any4) || addr_equal(&addr, &any6)))
+			why = "0.0.0.0 and :: are every address: they stand alone";
+		else
+			o->listen[o->listen_count++] = addr;
+	}
+	if (why == NULL && o->share_port && o->port == 0)
+		why = "--share-port needs a --dns-port";
+	if (why != NULL)
+		options_refuse("dns-bind-address", o->address, why);
+	free(copy);
+	return why == NULL ? 0 : -EINVAL;
+}
+
+static int
 read_bind_addresses(struct options *o)
 {
 	struct addr addr;
 
 	if (addr_parse(o->healthz_address, &addr) < 0)
 		return options_refuse("healthz-bind-address", o->healthz_address, "not an address");
-	if (addr_parse(o->address, &o->listen) < 0)
-		return options_refuse("dns-bind-address", o->address, "not an address");
-	loop_guard_init(&o->loop_guard, "kubedns", (uint16_t)o->port, &o->listen, 1);
+	if (read_listen(o) < 0)
+		return -EINVAL;
+	loop_guard_init(&o->loop_guard, "kubedns", (uint16_t)o->port, o->listen, o->listen_count);
 	/* The Service leads to the program that has the DNS port. */
 	if (o->port == DNS_PORT)
 		loop_guard_set_service(&o->loop_guard, getenv("KUBE_DNS_SERVICE_HOST"),

@@ -6,6 +6,7 @@
 #define KUBEDNS_OPTIONS_H
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/serve/sockets.h"
 #include "kubedns/cluster/label_selector.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
@@ -28,15 +29,16 @@ struct options {
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
-	    debug_remote, coredns_metrics, node_role;
+	    debug_remote, coredns_metrics, node_role, share_port;
 
 	/* as understood */
 	struct conf_upstreams nameservers;   /* --nameservers; none: resolv.conf's */
 	struct conf_federations federations; /* --federations */
 	struct addr *ns_addrs;
 	size_t ns_addr_count;
-	bool wants_zone;              /* --print-zone */
-	struct addr listen;           /* --dns-bind-address */
+	bool wants_zone;                 /* --print-zone */
+	struct addr listen[SOCKETS_MAX]; /* --dns-bind-address */
+	size_t listen_count;
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	bool fair_share;
 	size_t recorder_bytes; /* of all workers; 0: --recorder=off */

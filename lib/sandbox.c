@@ -222,7 +222,8 @@ capabilities_kept(unsigned keep)
 {
 	uint64_t ports = keep & SANDBOX_KEEP_LOW_PORTS ? UINT64_C(1) << CAP_NET_BIND_SERVICE : 0;
 
-	return ports | (keep & SANDBOX_KEEP_GROUPS ? UINT64_C(1) << CAP_SETGID : 0);
+	return ports | (keep & SANDBOX_KEEP_GROUPS ? UINT64_C(1) << CAP_SETGID : 0) |
+	       (keep & SANDBOX_KEEP_NET_ADMIN ? UINT64_C(1) << CAP_NET_ADMIN : 0);
 }
 
 void

@@ -25,6 +25,7 @@ enum slot {
 	FD_ANSWERS,
 	FD_QUESTIONS,
 	FD_HTTP,
+	FD_GUARD,
 	FD_COUNT
 };
 
@@ -273,6 +274,7 @@ take_signal(struct nanny *nanny)
 			bool again = nanny->child.state == CHILD_DRAINING ||
 				     nanny->child.state == CHILD_STOPPING;
 			log_info("%s: %s", strsignal(sig), again ? "at once" : "draining");
+			node_guard_drain(&nanny->node_guard);
 			nanny_step(nanny, CHILD_TERM);
 		} else if (sig == SIGHUP)
 			nanny->next_sync_ms = 0;
@@ -376,6 +378,11 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 	}
 	if (nanny->http)
 		http_run(nanny->http);
+	/* It cannot be started again, for this process has given up the right to. */
+	if (fds[FD_GUARD].revents && node_guard_ended(&nanny->node_guard)) {
+		nanny->exit_code = 1;
+		nanny_step(nanny, CHILD_TERM);
+	}
 	if (process_reap(&nanny->process))
 		child_died(nanny);
 }
@@ -397,6 +404,7 @@ nanny_loop(struct nanny *nanny)
 			[FD_ANSWERS] = { .fd = dnsmasq_probe_fd(nanny->dnsmasq_probe) },
 			[FD_QUESTIONS] = { .fd = dnsmasq_probe_questions_fd(nanny->dnsmasq_probe) },
 			[FD_HTTP] = { .fd = nanny->http ? http_fd(nanny->http) : -1 },
+			[FD_GUARD] = { .fd = nanny->node_guard.pidfd },
 		};
 		for (int i = 0; i < FD_COUNT; i++)
 			fds[i].events = POLLIN;

@@ -103,6 +103,7 @@ start(struct nanny *nanny)
 	struct server dnsmasq = args_probe_server(&nanny->args);
 	if ((nanny->dnsmasq_probe = dnsmasq_probe_new(&dnsmasq)) == NULL)
 		return EXIT_SYSTEM;
+	node_guard_begin(&nanny->node_guard, &dnsmasq);
 	nanny->names = stub_hosts_new(o->domain, &o->kubedns);
 	open_inputs(nanny);
 	nanny_read_config(nanny, true);
@@ -157,6 +158,7 @@ check(struct nanny *nanny)
 static void
 finish(struct nanny *nanny)
 {
+	node_guard_stop(&nanny->node_guard);
 	http_stop(nanny->http);
 	confdir_free(nanny->confdir);
 	confdir_free(nanny->resolvdir);
@@ -184,6 +186,7 @@ main(int argc, char **argv)
 	nanny.file.dir_fd = -1;
 	nanny.confirm_s = (struct histogram){ .bounds = confirm_bounds,
 		.count = sizeof confirm_bounds / sizeof *confirm_bounds };
+	nanny.node_guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
 	process_init(&nanny.process);
 	package_version(nanny.package);
 	child_init(&nanny.child, options.drain_ms);
@@ -191,9 +194,10 @@ main(int argc, char **argv)
 	if (common.check)
 		rc = check(&nanny);
 	else {
+		rc = node_guard_start(&nanny.node_guard, &options, common.sandbox) < 0;
 		if (nanny.sandbox != SANDBOX_OFF)
 			sandbox_empty_bounding_set(confine_keep());
-		rc = privileges_drop() < 0 ? EXIT_SYSTEM : EXIT_OK;
+		rc = rc != 0 || privileges_drop() < 0 ? EXIT_SYSTEM : EXIT_OK;
 		block_signals(&nanny);
 		process_adopt_orphans();
 		if (rc == EXIT_OK)

@@ -25,6 +25,7 @@
 #include "nanny/config.h"
 #include "nanny/stub_hosts.h"
 #include "nanny/options.h"
+#include "nanny/node_guard.h"
 #include "nanny/dnsmasq_probe.h"
 #include "nanny/package.h"
 #include "nanny/dnsmasq_process.h"
@@ -71,6 +72,7 @@ struct nanny {
 	struct stub_hosts *names;
 	struct runfile file;
 	struct stale_forks stale_forks;
+	struct node_guard node_guard;
 	struct http *http;
 	struct confdir *confdir, *resolvdir;
 	struct config config;

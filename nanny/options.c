@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,21 @@ static const struct flag flags[] = {
 	    "where the last words go if this file exists" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), "false", NULL,
 	    "serve /config to peers that are not loopback" },
+	{ "localip", FLAG_LIST, AT(local_ips), NULL, "IP,...",
+	    "in the host's network: have these addresses on the node, and lead their port 53 to "
+	    "kubedns while it answers" },
+	{ "interfacename", FLAG_STRING, AT(node_interface), "nodelocaldns", "NAME",
+	    "the interface that has the addresses of -localip" },
+	/* node-cache's others. */
+	{ "setupinterface", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
+	{ "setupiptables", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
+	{ "setupebtables", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
+	{ "skipteardown", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
+	{ "upstreamsvc", FLAG_IGNORED, 0, NULL, "NAME", "accepted, without effect" },
+	{ "conf", FLAG_IGNORED, 0, NULL, "FILE", "accepted, without effect" },
+	{ "basecorefile", FLAG_IGNORED, 0, NULL, "FILE", "accepted, without effect" },
+	{ "health-port", FLAG_IGNORED, 0, NULL, "PORT", "accepted, without effect" },
+	{ "metrics-listen-address", FLAG_IGNORED, 0, NULL, "IP:PORT", "accepted, without effect" },
 	{ NULL, 0, 0, NULL, NULL, NULL },
 };
 
@@ -69,6 +85,27 @@ parse_listen(struct options *o)
 }
 
 static int
+check_node(struct options *o)
+{
+	if (strlen(o->node_interface) == 0 || strlen(o->node_interface) >= IFNAMSIZ ||
+	    strpbrk(o->node_interface, "/ :\t\n"))
+		return mistake("interfacename", o->node_interface, "not the name of an interface");
+	for (size_t i = 0; i < o->local_ips.count; i++) {
+		const char *text = o->local_ips.items[i];
+		struct addr *addr = &o->node_addresses[i];
+		if (i == NODE_ADDRESSES_MAX)
+			return mistake("localip", text, "4 addresses at most");
+		if (addr_parse(text, addr) < 0)
+			return mistake("localip", text, "not an address, such as 169.254.20.10");
+		for (size_t k = 0; k < i; k++)
+			if (addr_equal(addr, &o->node_addresses[k]))
+				return mistake("localip", text, "named twice");
+		o->node_address_count = i + 1;
+	}
+	return 0;
+}
+
+static int
 check(struct options *o)
 {
 	const char *why;
@@ -80,7 +117,8 @@ check(struct options *o)
 	snprintf(text, sizeof text, "%lldms", (long long)o->silence_ms);
 	if (o->silence_ms < 1000)
 		return mistake("silence", text, "must be at least 1s");
-	return parse_listen(o);
+	int rc = check_node(o);
+	return rc < 0 ? rc : parse_listen(o);
 }
 
 int

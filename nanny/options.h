@@ -9,6 +9,7 @@
 #include "lib/addr.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
+#include "nanny/node_rules.h"
 
 struct options {
 	char *dnsmasq_exec;
@@ -25,13 +26,17 @@ struct options {
 	int64_t silence_ms; /* dnsmasq that has not answered for so long is killed */
 	char *termination_log;
 	bool debug_remote;
+	struct flag_list local_ips; /* -localip */
+	char *node_interface;
 
 	/* made of the above by options_parse */
 	struct server kubedns;
 	char domain[CONF_HOST_MAX];
 	char metrics_host[64]; /* "" : no HTTP */
 	uint16_t metrics_port;
-	char **dnsmasq_args; /* into argv */
+	struct addr node_addresses[NODE_ADDRESSES_MAX];
+	size_t node_address_count; /* 0: not the node role */
+	char **dnsmasq_args;       /* into argv */
 	size_t dnsmasq_arg_count;
 };
 

@@ -59,14 +59,14 @@ become_nobody(uint64_t keep)
 	if (setresuid(PRIVILEGES_NOBODY, PRIVILEGES_NOBODY, PRIVILEGES_NOBODY) < 0)
 		return -errno;
 	int rc = set_capabilities(keep);
-	if (rc == 0 && keep &&
+	if (rc == 0 && keep & 1ull << CAP_NET_BIND_SERVICE &&
 	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0) < 0)
 		rc = -errno;
 	return rc;
 }
 
-int
-privileges_drop(void)
+static int
+drop_to(uint64_t keep)
 {
 	if (geteuid() != 0)
 		return 0;
@@ -74,9 +74,21 @@ privileges_drop(void)
 		log_info("privileges: root without SETUID and SETGID: staying root");
 		return 0;
 	}
-	int rc = become_nobody(effective_capabilities() & 1ull << CAP_NET_BIND_SERVICE);
+	int rc = become_nobody(effective_capabilities() & keep);
 	if (rc < 0)
 		log_errorx(
 		    "privileges: cannot become user %d: %s", PRIVILEGES_NOBODY, strerror(-rc));
 	return rc;
+}
+
+int
+privileges_drop(void)
+{
+	return drop_to(1ull << CAP_NET_BIND_SERVICE);
+}
+
+int
+privileges_keep_net_admin(void)
+{
+	return drop_to(1ull << CAP_NET_ADMIN);
 }

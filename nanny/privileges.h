@@ -17,4 +17,7 @@ bool privileges_stay_root(void);
 /* Gives up root where that is possible; 0, or -errno after one log line. */
 int privileges_drop(void);
 
+/* The same for the process that sees to the node's rules (node_guard.h), which keeps NET_ADMIN alone. */
+int privileges_keep_net_admin(void);
+
 #endif

@@ -1,5 +1,5 @@
 #!/bin/sh
-# rootfs.sh ROOT COMMON PROGRAM...: what an image is made of. Copies the programs, the closure of their shared libraries with
+# rootfs.sh ROOT COMMON PROGRAM...: what an image is made of. Copies the programs (and libraries, named *.so*), the closure of their shared libraries with
 # the licences of those and what scanners read (the release, and dpkg's record of each package, one file each below
 # /var/lib/dpkg/status.d), and the few files that libc and dnsmasq want, and nothing else: no shell, no package manager.
 # What the directory COMMON holds comes from the layer below and is left out; with "" there is no such layer.
@@ -57,7 +57,10 @@ copy() {
 
 [ -n "$common" ] || record base-files
 for program in "$@"; do
-	copy "$program" "/usr/sbin/$(basename "$program")"
+	case $program in
+	*.so*) copy "$program" "$program" ;; # a library that its program loads when it needs it
+	*) copy "$program" "/usr/sbin/$(basename "$program")" ;;
+	esac
 	ldd "$program" | grep -q 'not found' && { ldd "$program" >&2; exit 1; }
 	# Names with their slash: "libx.so => /lib/.../libx.so (0x..)" and the loader's own "/lib64/ld-linux..so.2 (0x..)".
 	ldd "$program" | sed -n 's/^[^/]*\(\/[^ ]*\) (0x.*/\1/p' | while read -r library; do

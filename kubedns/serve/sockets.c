@@ -40,7 +40,7 @@ set(int fd, int level, int option, int value)
 
 /* A socket bound to `server`, shared by SO_REUSEPORT or alone; or -errno. */
 static int
-open_bound(const struct server *server, int type, bool shared)
+open_bound(const struct server *server, int type, bool shared, bool free_bind)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(server, &ss);
@@ -54,6 +54,9 @@ open_bound(const struct server *server, int type, bool shared)
 		rc = set(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* despite connections in TIME_WAIT */
 	if (rc == 0 && shared)
 		rc = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (rc == 0 && free_bind)
+		rc = server->addr.family == AF_INET6 ? set(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1)
+						     : set(fd, IPPROTO_IP, IP_FREEBIND, 1);
 	if (rc == 0 && bind(fd, (struct sockaddr *)&ss, len) != 0)
 		rc = -errno;
 	if (rc == 0)
@@ -63,9 +66,10 @@ open_bound(const struct server *server, int type, bool shared)
 }
 
 static int
-open_udp(const struct server *server, bool wildcard)
+open_udp(const struct server *server, const struct sockets *sockets)
 {
-	int fd = open_bound(server, SOCK_DGRAM, true);
+	const bool wildcard = sockets->wildcard;
+	int fd = open_bound(server, SOCK_DGRAM, true, sockets->share);
 	if (fd < 0)
 		return fd;
 	/* As much of it as net.core.rmem_max allows. */
@@ -83,9 +87,9 @@ open_udp(const struct server *server, bool wildcard)
 }
 
 static int
-open_tcp(const struct server *server)
+open_tcp(const struct server *server, const struct sockets *sockets)
 {
-	int fd = open_bound(server, SOCK_STREAM, true);
+	int fd = open_bound(server, SOCK_STREAM, true, sockets->share);
 	if (fd < 0)
 		return fd;
 	set(fd, SOL_SOCKET, SO_SNDBUF, TCP_SEND_BUFFER); /* connections inherit all three */
@@ -113,7 +117,7 @@ bound_port(int fd)
 static int
 probe_port(struct server *server, int type)
 {
-	int fd = open_bound(server, type, false);
+	int fd = open_bound(server, type, false, false);
 	if (fd < 0)
 		return fd;
 	if (server->port == 0)
@@ -147,11 +151,11 @@ open_family(struct sockets *sockets, size_t f)
 {
 	const struct server *server = &sockets->servers[f];
 	for (unsigned t = 0; t < sockets->threads; t++) {
-		int fd = open_udp(server, sockets->wildcard);
+		int fd = open_udp(server, sockets);
 		if (fd < 0)
 			return fd;
 		sockets->udp[t][f] = fd;
-		fd = open_tcp(server);
+		fd = open_tcp(server, sockets);
 		if (fd < 0)
 			return fd;
 		sockets->tcp[t][f] = fd;
@@ -160,25 +164,38 @@ open_family(struct sockets *sockets, size_t f)
 	return 0;
 }
 
-/* Reads `address`; 0 or -EINVAL. */
+/* Reads one of the addresses; 0 or -EINVAL. */
 static int
 read_address(struct sockets *sockets, const char *address, uint16_t port)
 {
 	static const char any[] = "0.0.0.0";
 	struct server server;
-	if (server_parse(address[0] != '\0' ? address : any, 53, &server, NULL) != 0)
+	if (sockets->count == SOCKETS_MAX || sockets->wildcard ||
+	    server_parse(address[0] != '\0' ? address : any, 53, &server, NULL) != 0)
 		return -EINVAL;
 	server.port = port;
 	const struct addr none = { .family = server.addr.family };
 	sockets->wildcard = addr_equal(&server.addr, &none);
-	sockets->servers[0] = server;
-	sockets->families = 1;
+	if (sockets->wildcard && sockets->count > 0)
+		return -EINVAL;
+	sockets->servers[sockets->count++] = server;
 	if (sockets->wildcard) {
 		sockets->servers[0].addr = (struct addr){ .family = AF_INET };
 		sockets->servers[1] = (struct server){ .addr.family = AF_INET6, .port = port };
-		sockets->families = 2;
+		sockets->count = 2;
 	}
 	return 0;
+}
+
+static int
+read_addresses(struct sockets *sockets, const char *addresses, uint16_t port)
+{
+	char *copy = xstrdup(addresses), *rest = copy, *address;
+	int rc = 0;
+	while (rc == 0 && (address = strsep(&rest, ",")) != NULL)
+		rc = read_address(sockets, address, port);
+	free(copy);
+	return rc;
 }
 
 /*
@@ -189,13 +206,14 @@ static int
 probe_all(struct sockets *sockets, bool quiet)
 {
 	static const int protos[] = { SOCK_DGRAM, SOCK_STREAM };
-	for (size_t f = 0; f < sockets->families; f++) {
+	for (size_t f = 0; f < sockets->count; f++) {
 		if (f > 0)
 			sockets->servers[f].port = sockets->servers[0].port;
 		for (size_t p = 0; p < 2; p++) {
 			int rc = probe_port(&sockets->servers[f], protos[p]);
-			if (f == 1 && (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)) {
-				sockets->families = 1; /* no IPv6 here */
+			if (f == 1 && sockets->wildcard &&
+			    (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)) {
+				sockets->count = 1; /* no IPv6 here */
 				return 0;
 			}
 			if (rc != 0 && !quiet)
@@ -212,7 +230,7 @@ choose_port(struct sockets *sockets, uint16_t port)
 {
 	int rc = -EADDRINUSE;
 	if (port != 0)
-		return probe_all(sockets, false);
+		return sockets->share ? 0 : probe_all(sockets, false);
 	for (unsigned i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
 		sockets->servers[0].port = 0;
 		rc = probe_all(sockets, i < PORT_TRIES - 1);
@@ -220,19 +238,21 @@ choose_port(struct sockets *sockets, uint16_t port)
 	return rc;
 }
 
-static int (*new_fds(unsigned threads))[SOCKETS_FAMILIES]
+static int (*new_fds(unsigned threads))[SOCKETS_MAX]
 {
-	int(*fds)[SOCKETS_FAMILIES] = xcalloc(threads, sizeof(*fds));
+	int(*fds)[SOCKETS_MAX] = xcalloc(threads, sizeof(*fds));
 	for (unsigned t = 0; t < threads; t++)
-		fds[t][0] = fds[t][1] = -1;
+		memset(fds[t], -1, sizeof(*fds));
 	return fds;
 }
 
 int
-sockets_open(struct sockets *sockets, const char *address, uint16_t port, unsigned threads)
+sockets_open(
+    struct sockets *sockets, const char *address, uint16_t port, bool share, unsigned threads)
 {
 	memset(sockets, 0, sizeof(*sockets));
-	int rc = read_address(sockets, address, port);
+	sockets->share = share;
+	int rc = read_addresses(sockets, address, port);
 	if (rc != 0) {
 		log_errorx("dns: %s: not an address", address);
 		return rc;
@@ -243,7 +263,7 @@ sockets_open(struct sockets *sockets, const char *address, uint16_t port, unsign
 	sockets->threads = threads;
 	sockets->udp = new_fds(threads);
 	sockets->tcp = new_fds(threads);
-	for (size_t f = 0; f < sockets->families; f++) {
+	for (size_t f = 0; f < sockets->count; f++) {
 		rc = open_family(sockets, f);
 		if (rc != 0) {
 			port_log_failure("dns", SOCK_DGRAM, &sockets->servers[f], -rc);
@@ -258,7 +278,7 @@ void
 sockets_close(struct sockets *sockets)
 {
 	for (unsigned t = 0; t < sockets->threads; t++)
-		for (size_t f = 0; f < SOCKETS_FAMILIES; f++) {
+		for (size_t f = 0; f < SOCKETS_MAX; f++) {
 			if (sockets->udp[t][f] >= 0)
 				close(sockets->udp[t][f]);
 			if (sockets->tcp[t][f] >= 0)

@@ -1,9 +1,10 @@
 /*
- * The sockets that workers serve: for each worker and address family one for UDP and one that
- * listens for TCP, all on one port.
+ * The sockets that workers serve: for each worker and address one for UDP and one that listens
+ * for TCP, all on one port. A wildcard is two addresses, one of each family.
  *
  * They share the port by SO_REUSEPORT, which would also let a second server share it unnoticed; so
- * the port is first bound without it, which fails if it is in use.
+ * the port is first bound without it, which fails if it is in use. With `share` a second one is meant
+ * to be there, the next of a rolling update, and an address may be bound before an interface has it.
  */
 #ifndef KUBEDNS_SERVE_SOCKETS_H
 #define KUBEDNS_SERVE_SOCKETS_H
@@ -14,15 +15,15 @@
 
 #include "lib/addr.h"
 
-enum { SOCKETS_FAMILIES = 2 };
+enum { SOCKETS_MAX = 4 };
 
 struct sockets {
-	struct server servers[SOCKETS_FAMILIES]; /* where they are bound */
-	size_t families;
-	bool wildcard;
+	struct server servers[SOCKETS_MAX]; /* where they are bound */
+	size_t count;
+	bool wildcard, share;
 	unsigned threads;
-	int (*udp)[SOCKETS_FAMILIES]; /* by thread and family; -1 once taken */
-	int (*tcp)[SOCKETS_FAMILIES];
+	int (*udp)[SOCKETS_MAX]; /* by thread and address; -1 once taken */
+	int (*tcp)[SOCKETS_MAX];
 };
 
 /*
@@ -30,7 +31,8 @@ struct sockets {
  * is missing, a wildcard means IPv4 alone. 0, or -errno after one log line that names the port
  * and who holds it.
  */
-int sockets_open(struct sockets *sockets, const char *address, uint16_t port, unsigned threads);
+int sockets_open(
+    struct sockets *sockets, const char *address, uint16_t port, bool share, unsigned threads);
 
 /* Closes the sockets that were not taken and frees the arrays. */
 void sockets_close(struct sockets *sockets);

@@ -28,7 +28,7 @@ struct tcp_config {
 	int64_t idle_ns;
 };
 
-enum { TCP_LISTENERS_MAX = 2 /* one a family */ };
+enum { TCP_LISTENERS_MAX = 4 /* one an address */ };
 
 /* Takes ownership of the listeners, bound and non-blocking, and adds them to the epoll. */
 struct tcp *tcp_new(struct worker_context *context, struct inflight_table *inflight,

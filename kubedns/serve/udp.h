@@ -17,7 +17,7 @@
 #include "kubedns/serve/client.h"
 #include "kubedns/serve/worker_context.h"
 
-enum { UDP_BATCH = 64, UDP_SOCKETS_MAX = 2 /* one a family */ };
+enum { UDP_BATCH = 64, UDP_SOCKETS_MAX = 4 /* one an address */ };
 
 struct fair_share;
 struct inflight_table;

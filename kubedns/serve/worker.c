@@ -253,23 +253,23 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct sock
 		.idle_ns = (int64_t)or_default(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
 	};
 	int *fds = sockets->tcp[worker->index];
-	worker->tcp = tcp_new(&worker->context, worker->inflight, fds, sockets->families, &tcp);
-	fds[0] = fds[1] = -1;
+	worker->tcp = tcp_new(&worker->context, worker->inflight, fds, sockets->count, &tcp);
+	memset(fds, -1, sizeof(*sockets->udp));
 }
 
 static void
 make_udp(struct worker *worker, const struct workers_config *config, struct sockets *sockets)
 {
-	struct udp_socket udp[SOCKETS_FAMILIES];
+	struct udp_socket udp[SOCKETS_MAX];
 	int *fds = sockets->udp[worker->index];
-	for (size_t f = 0; f < sockets->families; f++)
+	for (size_t f = 0; f < sockets->count; f++)
 		udp[f] = (struct udp_socket){ fds[f], sockets->servers[f].addr.family,
 			sockets->wildcard };
-	worker->udp = udp_new(&worker->context, worker->inflight, udp, sockets->families);
+	worker->udp = udp_new(&worker->context, worker->inflight, udp, sockets->count);
 	if (config->fair_share)
-		worker->fair = fair_share_new(&worker->context, udp, sockets->families);
+		worker->fair = fair_share_new(&worker->context, udp, sockets->count);
 	udp_fair_share(worker->udp, worker->fair);
-	fds[0] = fds[1] = -1;
+	memset(fds, -1, sizeof(*sockets->udp));
 }
 
 static void
@@ -371,7 +371,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 		threads = WORKERS_MAX;
 	unsigned connections =
 	    tcp_connections_allowed(or_default(config->tcp_connections, TCP_CONNECTIONS));
-	int rc = sockets_open(&sockets, config->address, config->port, threads);
+	int rc = sockets_open(&sockets, config->address, config->port, config->share_port, threads);
 	if (rc != 0)
 		return rc;
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)

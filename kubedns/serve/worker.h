@@ -52,8 +52,9 @@ enum {
 };
 
 struct workers_config {
-	/* "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets. */
+	/* Up to four with commas; "0.0.0.0" and "::", alone, listen on both families. */
 	const char *address;
+	bool share_port;          /* see sockets.h */
 	uint16_t port;            /* 0 picks one that is free for UDP and TCP: see workers_port */
 	unsigned threads;         /* 0: workers_automatic() */
 	unsigned tcp_connections; /* in total; 0: TCP_CONNECTIONS */

@@ -137,9 +137,31 @@ def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
     schema = node["FlowSchema", "kube-dns-node"]["spec"]
     assert schema["rules"][0]["subjects"][0]["serviceAccount"] == {"name": account["name"], "namespace": account["namespace"]}
     assert ("PriorityLevelConfiguration", schema["priorityLevelConfiguration"]["name"]) in node
-    asked = {(g, r) for rule in node["ClusterRole", "kube-dns"]["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
+    asked = {(g, r) for rule in node["ClusterRole", node["ClusterRoleBinding", "kube-dns-node"]["roleRef"]["name"]]["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
     (rule,) = schema["rules"][0]["resourceRules"]
     assert asked <= {(g, r) for g in rule["apiGroups"] for r in rule["resources"]}
+
+
+@needs_kubectl
+def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
+    made = render(copy(tmp_path, clusterIP="10.43.0.10"), "node-local")
+    assert {kind for kind, _ in made} == {"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "FlowSchema", "PriorityLevelConfiguration"}
+    daemonset = made["DaemonSet", "kube-dns-node"]["spec"]
+    pod = daemonset["template"]["spec"]
+    # Not behind the Service: its pods answer for a node whose own pod does not.
+    assert daemonset["template"]["metadata"]["labels"] == daemonset["selector"]["matchLabels"] == {"k8s-app": "kube-dns-node", "kubedns/role": "node"}
+    assert pod["hostNetwork"] and not pod["securityContext"].get("sysctls"), "refused together"
+    assert daemonset["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0, "ports of the host are one pod's"
+    mine = {c["name"]: c for c in pod["containers"]}
+    assert {n: c["securityContext"]["capabilities"].get("add") or [] for n, c in mine.items()} \
+        == {"kubedns": ["NET_BIND_SERVICE"], "dnsmasq": ["NET_ADMIN", "SETUID", "SETGID"], "sidecar": []}
+    addresses = {}
+    for name, flag in (("kubedns", "--dns-bind-address="), ("dnsmasq", "-localip=")):
+        env = {e["name"]: e["value"] for e in mine[name]["env"]}
+        (value,) = [a[len(flag):] for a in mine[name]["args"] if a.startswith(flag)]
+        addresses[name] = value.replace("$(CLUSTER_DNS)", env["CLUSTER_DNS"])
+    assert addresses == {"kubedns": "169.254.20.10,10.43.0.10", "dnsmasq": "169.254.20.10,10.43.0.10"}
+    assert not [p for c in mine.values() for p in c["ports"] if p["containerPort"] == 53]
 
 
 @needs_kubectl
@@ -170,5 +192,5 @@ def test_check_refuses_what_the_api_server_or_the_kubelet_would(tmp_path, settin
     {"registry": "localhost:5000"}, {"registry": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/dns/suite_1"},
     {"kubednsImage": f"kubedns:0.1.0@{DIGEST}"}])
 def test_check_accepts_what_is_right(tmp_path, setting):
-    code, text = check(copy(tmp_path, **setting), "replace-kube-dns", "front", "autoscale", "beside", "node-service")
-    assert code == 0 and text.count("settings are complete") == 5, text
+    code, text = check(copy(tmp_path, **setting), "replace-kube-dns", "front", "autoscale", "beside", "node-service", "node-local")
+    assert code == 0 and text.count("settings are complete") == 6, text

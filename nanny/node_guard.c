@@ -1,0 +1,124 @@
+#include "nanny/node_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+#include "nanny/node_watch.h"
+#include "nanny/options.h"
+
+enum { WORD_BEGIN = 'b', WORD_DRAIN = 'd' };
+
+/* The child: what it needs is opened before its first word comes, and it ends when nobody can send any. */
+_Noreturn static void
+run_child(int words, const struct options *options, enum sandbox_mode mode, pid_t parent)
+{
+	struct server dnsmasq;
+	char word;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	/* The container's SIGTERM is for the nanny, which says "draining". */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	struct node_watch *watch = node_watch_new(options, mode);
+	if (watch == NULL)
+		_exit(1);
+	if (read(words, &word, 1) != 1 ||
+	    read(words, &dnsmasq, sizeof dnsmasq) != (ssize_t)sizeof dnsmasq)
+		_exit(0);
+	node_watch_run(watch, &dnsmasq, words);
+	node_watch_free(watch);
+	_exit(0);
+}
+
+int
+node_guard_start(struct node_guard *guard, const struct options *options, enum sandbox_mode mode)
+{
+	int ends[2];
+	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
+	if (options->node_address_count == 0)
+		return 0;
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		log_error("node: pipe");
+		return -errno;
+	}
+	pid_t parent = getpid();
+	guard->pid = fork();
+	if (guard->pid == 0) {
+		close(ends[1]);
+		run_child(ends[0], options, mode, parent);
+	}
+	int rc = guard->pid < 0 ? -errno : 0;
+	close(ends[0]);
+	guard->pipe = ends[1];
+	if (rc == 0 && (guard->pidfd = (int)syscall(SYS_pidfd_open, guard->pid, 0)) < 0)
+		rc = -errno;
+	if (rc < 0)
+		log_errorx("node: the process that sees to the rules: %s", strerror(-rc));
+	return rc;
+}
+
+/* A guard that has died says so by its pidfd. */
+static void
+send_words(struct node_guard *guard, const void *words, size_t len)
+{
+	if (guard->pid > 0 && write(guard->pipe, words, len) != (ssize_t)len)
+		log_warn("node: the process that sees to the rules");
+}
+
+void
+node_guard_begin(struct node_guard *guard, const struct server *dnsmasq)
+{
+	char words[1 + sizeof *dnsmasq] = { WORD_BEGIN };
+	memcpy(words + 1, dnsmasq, sizeof *dnsmasq);
+	send_words(guard, words, sizeof words);
+}
+
+void
+node_guard_drain(struct node_guard *guard)
+{
+	send_words(guard, &(char){ WORD_DRAIN }, 1);
+}
+
+static void
+forget(struct node_guard *guard)
+{
+	if (guard->pipe >= 0)
+		close(guard->pipe);
+	if (guard->pidfd >= 0)
+		close(guard->pidfd);
+	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
+}
+
+void
+node_guard_stop(struct node_guard *guard)
+{
+	pid_t pid = guard->pid;
+	forget(guard);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+bool
+node_guard_ended(struct node_guard *guard)
+{
+	int status = 0;
+	pid_t got = guard->pid <= 0 ? 0 : waitpid(guard->pid, &status, WNOHANG);
+	if (got == 0)
+		return false;
+	/* -1: it was reaped among dnsmasq's orphans. */
+	log_errorx(
+	    "node: the process that sees to the rules ended with %s %d; the rules went with it",
+	    WIFSIGNALED(status) ? "signal" : "status",
+	    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	forget(guard);
+	return true;
+}

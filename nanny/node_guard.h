@@ -1,0 +1,46 @@
+/*
+ * The node role of a pod in the host's network: the node's DNS addresses, and the rules that bring clients'
+ * packets to them, are there while kubedns and dnsmasq answer, and not a moment longer.
+ *
+ *	nanny --pipe: dnsmasq's address, later "draining"--> guard --probes--> kubedns at each address
+ *	  |                                                   |  \--probes--> dnsmasq
+ *	  +--- the pipe's end, however the nanny ended -----> gone, and the kernel's rules with it
+ *
+ * The guard is a process of its own, a child of the nanny: it alone keeps NET_ADMIN, reads nothing of
+ * strangers but replies from this node's own addresses, and can be killed or stopped without harm
+ * (node_rules.h says what then takes the rules down).
+ */
+#ifndef NANNY_NODE_GUARD_H
+#define NANNY_NODE_GUARD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "lib/addr.h"
+#include "lib/sandbox.h"
+
+struct options;
+
+struct node_guard {
+	pid_t pid; /* 0: none */
+	int pidfd, pipe;
+};
+
+/* Starts it, while this process still has its capabilities; it waits for node_guard_begin. 0, or
+ * -errno after one log line. */
+int node_guard_start(
+    struct node_guard *guard, const struct options *options, enum sandbox_mode mode);
+
+/* The rules are made once kubedns and this dnsmasq answer. */
+void node_guard_begin(struct node_guard *guard, const struct server *dnsmasq);
+
+/* New questions go elsewhere from now on; replies to those that are here still go out. */
+void node_guard_drain(struct node_guard *guard);
+
+/* Ends it and waits for its end. */
+void node_guard_stop(struct node_guard *guard);
+
+/* Takes over how it ended, if it has: true once, after a log line; nobody sees to the rules then. */
+bool node_guard_ended(struct node_guard *guard);
+
+#endif

@@ -1,0 +1,128 @@
+#include "nanny/node_rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/log.h"
+
+static const char *const chains[] = { "in", "out" };
+
+static FILE *
+open_text(char **text, size_t *len)
+{
+	FILE *out = open_memstream(text, len);
+	if (out == NULL)
+		log_fatal("out of memory");
+	return out;
+}
+
+static const char *
+family_name(const struct addr *addr)
+{
+	return addr->family == AF_INET ? "ip" : "ip6";
+}
+
+static char
+set_of(const struct addr *addr)
+{
+	return addr->family == AF_INET ? '4' : '6';
+}
+
+char *
+node_rules_make(const char *table, bool owner)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_text(&text, &len);
+	if (!owner)
+		fprintf(out, "add table inet %s\ndelete table inet %s\n", table, table);
+	fprintf(out, "table inet %s {\n%s", table, owner ? "flags owner;\n" : "");
+	for (int v = 4; v <= 6; v += 2)
+		fprintf(out,
+		    "set alive%d { type ipv%d_addr; size 16; flags dynamic,timeout; timeout %ds; "
+		    "}\n"
+		    "set here%d { type ipv%d_addr . inet_service; size %d; flags dynamic,timeout; "
+		    "timeout %ds; }\n",
+		    v, v, NODE_RULES_ALIVE_S, v, v, NODE_RULES_TCP_MAX, NODE_RULES_TCP_S);
+	fprintf(out, "chain in { type filter hook prerouting priority raw; policy accept; }\n"
+		     "chain out { type filter hook output priority raw; policy accept; }\n}\n");
+	fclose(out);
+	return text;
+}
+
+/*
+ * What is untracked whether the rules are in force or not: the probe's questions, which kube-proxy's
+ * rules would lead to somebody else; replies; and TCP connections that have begun here.
+ */
+static void
+add_always(FILE *out, const char *table, const struct addr *addr, uint16_t probe_port)
+{
+	char a[ADDR_TEXT_MAX];
+	const char *family = family_name(addr);
+	addr_format(addr, a);
+	fprintf(out,
+	    "add rule inet %s out %s saddr %s %s daddr %s udp sport %u udp dport %d notrack\n"
+	    "add rule inet %s out %s saddr %s udp sport %d notrack\n"
+	    "add rule inet %s out %s saddr %s tcp sport %d update @here%c { %s daddr . tcp dport "
+	    "timeout %ds }\n"
+	    "add rule inet %s out %s saddr %s tcp sport %d notrack\n",
+	    table, family, a, family, a, probe_port, DNS_PORT, table, family, a, DNS_PORT, table,
+	    family, a, DNS_PORT, set_of(addr), family, NODE_RULES_TCP_S, table, family, a,
+	    DNS_PORT);
+	for (unsigned c = 0; c < 2; c++)
+		fprintf(out,
+		    "add rule inet %s %s %s daddr %s tcp dport %d %s saddr . tcp sport @here%c "
+		    "notrack\n",
+		    table, chains[c], family, a, DNS_PORT, family, set_of(addr));
+}
+
+/* An answer to the probe without an error (the low four bits of the fourth byte behind the UDP header)
+ * keeps the address alive; what is alive gets questions and connections that begin. */
+static void
+add_alive(FILE *out, const char *table, const struct addr *addr, uint16_t probe_port)
+{
+	char a[ADDR_TEXT_MAX];
+	const char *family = family_name(addr);
+	addr_format(addr, a);
+	fprintf(out,
+	    "add rule inet %s out %s saddr %s %s daddr %s udp sport %d udp dport %u @th,92,4 0 "
+	    "update @alive%c { %s saddr timeout %ds }\n",
+	    table, family, a, family, a, DNS_PORT, probe_port, set_of(addr), family,
+	    NODE_RULES_ALIVE_S);
+	for (unsigned c = 0; c < 2; c++)
+		fprintf(out,
+		    "add rule inet %s %s %s daddr %s udp dport %d %s daddr @alive%c notrack\n"
+		    "add rule inet %s %s %s daddr %s tcp dport %d tcp flags syn / syn,ack %s daddr "
+		    "@alive%c notrack\n",
+		    table, chains[c], family, a, DNS_PORT, family, set_of(addr), table, chains[c],
+		    family, a, DNS_PORT, family, set_of(addr));
+}
+
+static char *
+replace(const char *table, const struct node_address *addresses, size_t count, bool up)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_text(&text, &len);
+	for (unsigned c = 0; c < 2; c++)
+		fprintf(out, "flush chain inet %s %s\n", table, chains[c]);
+	for (size_t i = 0; i < count; i++) {
+		if (up)
+			add_alive(out, table, &addresses[i].addr, addresses[i].probe_port);
+		add_always(out, table, &addresses[i].addr, addresses[i].probe_port);
+	}
+	fclose(out);
+	return text;
+}
+
+char *
+node_rules_up(const char *table, const struct node_address *addresses, size_t count)
+{
+	return replace(table, addresses, count, true);
+}
+
+char *
+node_rules_down(const char *table, const struct node_address *addresses, size_t count)
+{
+	return replace(table, addresses, count, false);
+}

@@ -1,0 +1,207 @@
+"""
+A node as a network namespace: a pod behind a veth, the cluster's DNS elsewhere behind another, kube-proxy's rules for its Service written as
+kube-proxy writes them, and the node's own kubedns and nanny beside them. Who answered is told by the TTL: 30 the node's, 20 the other's.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+from kubedns_process import PROGRAM
+from objects import namespace, service
+
+NANNY = os.path.join(os.path.dirname(PROGRAM), "nanny")
+SERVICE, LOCAL = "10.96.0.10", "169.254.20.10"
+NODE_TTL, CENTRAL_TTL = 30, 20
+HERE = pathlib.Path(__file__).resolve().parent
+
+IPTABLES = """*nat
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]
+:KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]
+:KUBE-SVC-ERIFXISQEP7F7OF4 - [0:0]
+:KUBE-SEP-BBBBBBBBBBBBBBBB - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m comment --comment "kube-system/kube-dns:dns cluster IP" -m udp --dport 53 -j KUBE-SVC-TCOU7JCQXEZGVUNU
+-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "kube-system/kube-dns:dns-tcp cluster IP" -m tcp --dport 53 -j KUBE-SVC-ERIFXISQEP7F7OF4
+-A KUBE-SVC-TCOU7JCQXEZGVUNU -j KUBE-SEP-AAAAAAAAAAAAAAAA
+-A KUBE-SVC-ERIFXISQEP7F7OF4 -j KUBE-SEP-BBBBBBBBBBBBBBBB
+-A KUBE-SEP-AAAAAAAAAAAAAAAA -p udp -m udp -j DNAT --to-destination 10.244.9.9:53
+-A KUBE-SEP-BBBBBBBBBBBBBBBB -p tcp -m tcp -j DNAT --to-destination 10.244.9.9:53
+COMMIT
+"""
+NFTABLES = """table ip kube-proxy {
+	map service-ips {
+		type ipv4_addr . inet_proto . inet_service : verdict
+		elements = { 10.96.0.10 . tcp . 53 : goto service-dns-tcp, 10.96.0.10 . udp . 53 : goto service-dns }
+	}
+	chain service-dns { numgen random mod 1 vmap { 0 : goto endpoint-dns }; }
+	chain service-dns-tcp { numgen random mod 1 vmap { 0 : goto endpoint-dns-tcp }; }
+	chain endpoint-dns { meta l4proto udp dnat to 10.244.9.9:53; }
+	chain endpoint-dns-tcp { meta l4proto tcp dnat to 10.244.9.9:53; }
+	chain services { ip daddr . meta l4proto . th dport vmap @service-ips; }
+	chain nat-prerouting { type nat hook prerouting priority dstnat; policy accept; jump services; }
+	chain nat-output { type nat hook output priority -100; policy accept; jump services; }
+}
+"""
+
+
+def run(*command, check=True, **kw):
+    return subprocess.run(command, capture_output=True, text=True, check=check, timeout=60, **kw)
+
+
+class Space:
+    """A network namespace."""
+
+    def __init__(self, name):
+        self.name = name
+        made = run("ip", "netns", "add", name, check=False)
+        if made.returncode:
+            pytest.skip(f"needs the right to make network namespaces: {made.stderr.strip()}")
+        self("ip", "link", "set", "lo", "up")
+
+    def __call__(self, *command, **kw):
+        return run("ip", "netns", "exec", self.name, *command, **kw)
+
+    def start(self, *command, log):
+        with open(log, "ab") as out:
+            return subprocess.Popen(["ip", "netns", "exec", self.name, *map(str, command)], stdout=out, stderr=out)
+
+    def close(self):
+        run("ip", "netns", "del", self.name, check=False)
+
+
+def join(a, b, a_name, b_name, a_address, b_address):
+    run("ip", "-n", a.name, "link", "add", a_name, "type", "veth", "peer", "name", b_name, "netns", b.name)
+    for space, name, address in ((a, a_name, a_address), (b, b_name, b_address)):
+        space("ip", "addr", "add", f"{address}/30", "dev", name)
+        space("ip", "link", "set", name, "up")
+
+
+class NodeWorld:
+    """`proxy` is kube-proxy's mode. Starts everything but the node's own programs."""
+
+    def __init__(self, tmp_path, proxy="nftables"):
+        tag = f"kd{os.getpid()}{random.randrange(1000)}"
+        self.tmp_path, self.spaces, self.running = tmp_path, [], {}
+        self.directory = tempfile.TemporaryDirectory(prefix="kd")
+        try:
+            for name in ("node", "pod", "central"):
+                setattr(self, name, Space(f"{tag}{name}"))
+                self.spaces.append(getattr(self, name))
+            join(self.node, self.pod, "veth-pod", "eth0", "10.244.1.1", "10.244.1.2")
+            join(self.node, self.central, "veth-net", "eth0", "10.244.9.10", "10.244.9.9")
+            self.pod("ip", "route", "add", "default", "via", "10.244.1.1")
+            self.central("ip", "route", "add", "default", "via", "10.244.9.10")
+            self.node("sysctl", "-qw", "net.ipv4.ip_forward=1")
+            rules = ("iptables-restore", "--noflush"), IPTABLES
+            if proxy == "nftables":
+                rules = ("nft", "-f", "-"), NFTABLES
+            self.node(*rules[0], input=rules[1])
+            objects = tmp_path / "objects"
+            objects.mkdir(exist_ok=True)
+            web = service("web", "10.96.0.80")
+            web["spec"]["clusterIPs"].append("fd00::a1")
+            (objects / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [namespace("default"), web]}))
+            self.objects = objects
+            self.start_kubedns("central", self.central, "--dns-bind-address=10.244.9.9", f"--ttl={CENTRAL_TTL}")
+            self.until(lambda: self.ask_once("10.244.9.9") == CENTRAL_TTL)
+        except BaseException:
+            self.close()
+            raise
+
+    def start_kubedns(self, name, space, *args):
+        self.running[name] = space.start(PROGRAM, f"--objects-dir={self.objects}", "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
+                                         "--drain=3s", *args, log=self.tmp_path / f"{name}.log")  # fmt: skip
+
+    def start_node(self, *nanny, kubedns=(), addresses=f"{LOCAL},{SERVICE}"):
+        self.start_kubedns("kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=127.0.0.1:10153",
+                           f"--ttl={NODE_TTL}", *kubedns)  # fmt: skip
+        self.start_nanny(*nanny, addresses=addresses)
+
+    def start_nanny(self, *nanny, addresses=f"{LOCAL},{SERVICE}"):
+        directory = pathlib.Path(self.directory.name)
+        directory.chmod(0o777)  # the nanny becomes nobody
+        (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
+        self.running["nanny"] = self.node.start(
+            NANNY, f"-localip={addresses}", "-metricsAddr=127.0.0.1:10056", f"-runDir={directory}", "-drain=3s",
+            f"-resolvConf={directory}/resolv.conf", f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny,
+            "--", "-k", "--port=10153", "--listen-address=127.0.0.1", "--bind-interfaces", log=self.tmp_path / "nanny.log")  # fmt: skip
+
+    # What can be seen.
+
+    def until(self, condition, timeout=20.0, what="the condition"):
+        begun = time.monotonic()
+        while not condition():
+            assert time.monotonic() - begun < timeout, f"{what} not within {timeout} s\n{self.logs()}"
+            time.sleep(0.05)
+
+    def logs(self):
+        return "".join(f"--- {p.name}\n{p.read_text()[-4000:]}" for p in sorted(self.tmp_path.glob("*.log")))
+
+    def ask_once(self, address=SERVICE, space=None):
+        """The TTL of the answer, or None."""
+        out = (space or self.pod)("dig", "+ttlid", "+noall", "+answer", "+time=1", "+tries=1", f"@{address}",
+                                  "web.default.svc.cluster.local", check=False).stdout.split()  # fmt: skip
+        return int(out[1]) if len(out) > 4 and out[4] == "10.96.0.80" else None
+
+    def tables(self):
+        return [line.split()[2] for line in self.node("nft", "list", "tables").stdout.splitlines() if "kubedns-node" in line]
+
+    def wait_node(self):
+        self.until(lambda: self.ask_once() == NODE_TTL, what="an answer of the node's own")
+
+    def pids(self, name):
+        """Of the nanny's children: guard and dnsmasq."""
+        children = run("pgrep", "-P", str(self.running["nanny"].pid)).stdout.split()
+        return [int(p) for p in children if (pathlib.Path(f"/proc/{p}/comm").read_text().strip() == "dnsmasq") == (name == "dnsmasq")]
+
+    # Load.
+
+    def start_asking(self, seconds, rate=100, address=SERVICE):
+        self.asking = subprocess.Popen(["ip", "netns", "exec", self.pod.name, sys.executable, HERE / "node_asker.py", address, str(rate), str(seconds)],
+                                       stdout=subprocess.PIPE, text=True)  # fmt: skip
+        time.sleep(0.5)
+
+    def asked(self):
+        out = [json.loads(line) for line in self.asking.communicate(timeout=120)[0].splitlines()]
+        self.asking = None
+        summary = {
+            "asked": len(out), "asked again": sum(q["again"] > 0 for q in out), "unanswered": sum(q["took"] is None for q in out),
+            "wrong": sum(len(q["wrong"]) for q in out), "by the node": sum(q["ttl"] == NODE_TTL for q in out),
+            "worst s": round(max(q["took"] or 9 for q in out), 3)}  # fmt: skip
+        print(summary)
+        return out, summary
+
+    def stop(self, name, signal_=signal.SIGTERM):
+        self.running[name].send_signal(signal_)
+        return self.running.pop(name).wait(timeout=30)
+
+    def close(self):
+        print(self.logs())
+        if getattr(self, "asking", None):
+            self.asking.kill()
+        for process in self.running.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                process.wait()
+        for space in self.spaces:
+            for pid in run("ip", "netns", "pids", space.name, check=False).stdout.split():
+                os.kill(int(pid), signal.SIGKILL)  # dnsmasq, whose nanny was killed
+            space.close()
+        self.directory.cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,173 @@
+"""
+The node's own DNS at the Service's address in the host's network: whatever is killed, stopped, frozen or deleted, clients are answered, by
+the node or by the cluster's pods; nothing that a dead process leaves behind stands in the way.
+"""
+
+import os
+import signal
+import time
+
+import pytest
+from node_world import CENTRAL_TTL, LOCAL, NFTABLES, NODE_TTL, SERVICE, NodeWorld
+
+SOAK = os.environ.get("SOAK")
+RATE, SECONDS = (400, 250) if SOAK else (60, 16)
+soak = pytest.mark.skipif(not SOAK, reason="make soak runs it")
+
+
+def everything(world):
+    return [world.running["kubedns"].pid, world.running["nanny"].pid, *world.pids("dnsmasq"), *world.pids("guard")]
+
+
+def signal_all(pids, number):
+    for pid in pids:
+        os.kill(pid, number)
+
+
+def restart(world, *names):
+    for name in names:
+        world.running.pop(name).wait(timeout=30)
+    for pid in world.pids("dnsmasq") if "nanny" in world.running else ():
+        os.kill(pid, signal.SIGKILL)
+    if set(names) == {"kubedns", "nanny"}:
+        world.start_node()
+    elif "kubedns" in names:
+        world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}")
+    else:
+        world.start_nanny()
+
+
+def update(world):
+    """SIGTERM to all of the pod at once, as the kubelet does it; the next pod comes when this one has gone."""
+    signal_all([world.running["kubedns"].pid, world.running["nanny"].pid], signal.SIGTERM)
+    restart(world, "kubedns", "nanny")
+
+
+def kubedns_killed(world):
+    world.running["kubedns"].kill()
+    world.until(lambda: world.ask_once() == CENTRAL_TTL, what="an answer of the cluster's pods")
+    restart(world, "kubedns")
+
+
+def kill_nanny(world):
+    dnsmasq = world.pids("dnsmasq")
+    world.running["nanny"].kill()
+    signal_all(dnsmasq, signal.SIGKILL)  # the container's other processes go with its first
+    world.until(lambda: not world.tables(), timeout=5, what="the end of the table")
+    restart(world, "nanny")
+
+
+def guard_killed(world):
+    signal_all(world.pids("guard"), signal.SIGKILL)
+    world.until(lambda: not world.tables(), timeout=5, what="the end of the table")
+    restart(world, "nanny")
+
+
+def dnsmasq_killed(world):
+    signal_all(world.pids("dnsmasq"), signal.SIGKILL)  # the nanny starts it again
+
+
+def frozen(which):
+    def freeze(world):
+        pids = everything(world) if which == "pod" else [world.running["kubedns"].pid] if which == "kubedns" else world.pids(which)
+        signal_all(pids, signal.SIGSTOP)
+        world.until(lambda: world.ask_once() == CENTRAL_TTL, timeout=5, what="an answer of the cluster's pods")
+        time.sleep(10 if SOAK else 3)
+        signal_all(pids, signal.SIGCONT)
+
+    return freeze
+
+
+def interface_deleted(world):
+    world.node("ip", "link", "del", "nodelocaldns")
+
+
+def flushed(world):
+    (table,) = world.tables()
+    assert world.node("nft", "delete", "table", "inet", table, check=False).returncode, "the table is its process's own"
+    world.node("nft", "flush", "ruleset")
+    world.node("nft", "-f", "-", input=NFTABLES)  # kube-proxy writes its own again
+
+
+def central_away(world):
+    """Until the load has ended: nothing may need it."""
+    world.running["central"].send_signal(signal.SIGSTOP)
+
+
+# What happens; how many questions may need another try, as a share: none where nothing is torn out of the programs' hands.
+CASES = {
+    "update": (update, 0),
+    "kubedns killed": (kubedns_killed, 0.05),
+    "nanny killed": (kill_nanny, 0.02),
+    "guard killed": (guard_killed, 0.02),
+    "dnsmasq killed": (dnsmasq_killed, 0),
+    "kubedns frozen": (frozen("kubedns"), 0.3),
+    "pod frozen": (frozen("pod"), 0.3),
+    "guard frozen": (frozen("guard"), 0),
+    "interface deleted": (interface_deleted, 0.05),
+    "rules flushed": (flushed, 0.02),
+    "central away": (central_away, 0),
+}
+SHORT = ("update", "kubedns killed", "nanny killed", "pod frozen", "interface deleted", "rules flushed")
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("proxy", ["nftables", pytest.param("iptables", marks=soak)])
+@pytest.mark.parametrize("case", [c if c in SHORT else pytest.param(c, marks=soak) for c in CASES])
+def test_no_question_stays_unanswered(tmp_path, case, proxy):
+    happens, again = CASES[case]
+    with NodeWorld(tmp_path, proxy) as world:
+        world.start_node()
+        world.wait_node()
+        world.start_asking(SECONDS, RATE)
+        time.sleep(2)
+        happens(world)
+        _, seen = world.asked()
+        assert seen["unanswered"] == seen["wrong"] == 0
+        assert seen["asked again"] <= again * seen["asked"]
+        if case != "central away":
+            world.wait_node()
+            assert len(world.tables()) == 1
+
+
+def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):
+    with NodeWorld(tmp_path) as world:
+        world.start_nanny()
+        world.until(lambda: "dnsmasq: answers" in (tmp_path / "nanny.log").read_text())
+        time.sleep(1)
+        assert "rules in force" not in (tmp_path / "nanny.log").read_text()
+        assert world.ask_once() == CENTRAL_TTL and world.ask_once(space=world.node) == CENTRAL_TTL
+        world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}")
+        world.wait_node()
+        assert world.ask_once(LOCAL) == NODE_TTL and world.ask_once(space=world.node) == NODE_TTL
+        # Off the node's addresses nobody is served: the host's own are not bound.
+        assert world.ask_once("10.244.1.1") is None
+
+
+def test_a_servers_error_is_no_sign_of_life(tmp_path):
+    """kubedns that has not synced says SERVFAIL: its clients go to the pods that have."""
+    with NodeWorld(tmp_path) as world:
+        world.objects = tmp_path / "nothing"
+        world.start_node()
+        world.until(lambda: "dnsmasq: answers" in (tmp_path / "nanny.log").read_text())
+        time.sleep(1)
+        assert world.ask_once() == CENTRAL_TTL
+        world.objects.symlink_to(tmp_path / "objects")
+        world.wait_node()
+
+
+def test_lookups_leave_nothing_in_conntrack(tmp_path):
+    def entries():
+        return int(world.node("cat", "/proc/sys/net/netfilter/nf_conntrack_count").stdout)
+
+    with NodeWorld(tmp_path) as world:
+        world.start_asking(3, 60)
+        world.asked()
+        without = entries()
+        world.start_node()
+        world.wait_node()
+        before = entries()
+        world.start_asking(3, 60)
+        world.asked()
+        print(f"conntrack entries after 180 lookups: {without} without, {entries() - before} more with the node's own")
+        assert without >= 100 and entries() - before <= 5
