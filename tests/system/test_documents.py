@@ -1,11 +1,14 @@
 """The documents say what is there: links lead somewhere, alerts have their section of the runbook, and what is named exists."""
 
+import os
 import re
 import subprocess
 
 import pytest
 import yaml
 
+from dnsnet import query, udp, world
+from kubedns_process import BUILD
 from test_manifests import ROOT, RULES
 
 DOCUMENTS = sorted(p.relative_to(ROOT) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("conf/**/*.md"), *ROOT.glob("tests/bench/*.md")])
@@ -67,3 +70,37 @@ def test_metrics_that_are_named_exist(document):
     sources = subprocess.run(["git", "grep", "-hE", "(kubedns|nanny|dnsmasq|dns|sidecar)_", "--", "*.c", "*.h", "*.8", "*.yaml"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     missing = {name for name in named if name not in sources and re.sub(r"_(bucket|count|sum)$", "", name) not in sources}
     assert not missing, f"{document}: {missing}"
+
+
+def config_maps(document):
+    """The data of each ConfigMap that the document shows."""
+    blocks = re.findall(r"```(?:yaml)?\n(.*?)```", (ROOT / document).read_text(), re.S)
+    shown = [yaml.safe_load(block) for block in blocks if "kind: ConfigMap" in block]
+    return [o["data"] for o in shown]
+
+
+SHOWN = [(d, i, data) for d in DOCUMENTS for i, data in enumerate(config_maps(d))]
+
+
+@pytest.mark.parametrize("document, i, data", SHOWN, ids=[f"{d}-{i}" for d, i, _ in SHOWN])
+def test_configmaps_that_are_shown_are_accepted(tmp_path, document, i, data):
+    (tmp_path / "config").mkdir()
+    for key, value in data.items():
+        (tmp_path / "config" / key).write_text(value)
+    resolv = tmp_path / "resolv.conf"
+    resolv.write_text("nameserver 192.0.2.1\n")
+    for command in ([os.path.join(BUILD, "bin/nanny"), "--check", f"-configDir={tmp_path}/config", f"-resolvConf={resolv}"],
+                    [os.path.join(BUILD, "bin/kubedns"), "--check", f"--config-dir={tmp_path}/config", f"--objects-dir={ROOT}/conf/example/objects"]):  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0 and "refused" not in done.stderr, f"{done.stdout}{done.stderr}"
+
+
+def test_the_hosts_that_are_shown_are_answered(tmp_path):
+    (data,) = [data for document, _, data in SHOWN if document.name == "names.md" and "hosts" in data]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "hosts").write_text(data["hosts"])
+    with world(tmp_path, f"--config-dir={tmp_path}/config", "--threads=1") as k:
+        k.wait_ready()
+        for name, kind, address in (("db.example", "A", "10.0.0.5"), ("db2.example", "A", "10.0.0.5"), ("db.example", "AAAA", "2001:db8::5")):
+            assert [str(r) for rr in udp(k, query(name, kind)).answer for r in rr] == [address]
+        assert sorted(str(r) for rr in udp(k, query("5.0.0.10.in-addr.arpa", "PTR")).answer for r in rr) == ["db.example.", "db2.example."]
