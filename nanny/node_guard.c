@@ -5,12 +5,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/log.h"
+#include "lib/metrics.h"
 #include "nanny/node_watch.h"
 #include "nanny/options.h"
 
@@ -18,7 +20,8 @@ enum { WORD_BEGIN = 'b', WORD_DRAIN = 'd' };
 
 /* The child: what it needs is opened before its first word comes, and it ends when nobody can send any. */
 _Noreturn static void
-run_child(int words, const struct options *options, enum sandbox_mode mode, pid_t parent)
+run_child(int words, const struct options *options, enum sandbox_mode mode,
+    struct node_report *report, pid_t parent)
 {
 	struct server dnsmasq;
 	char word;
@@ -28,7 +31,7 @@ run_child(int words, const struct options *options, enum sandbox_mode mode, pid_
 	/* The container's SIGTERM is for the nanny, which says "draining". */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
-	struct node_watch *watch = node_watch_new(options, mode);
+	struct node_watch *watch = node_watch_new(options, mode, report);
 	if (watch == NULL)
 		_exit(1);
 	if (read(words, &word, 1) != 1 ||
@@ -50,11 +53,15 @@ node_guard_start(struct node_guard *guard, const struct options *options, enum s
 		log_error("node: pipe");
 		return -errno;
 	}
+	guard->report = mmap(
+	    NULL, sizeof *guard->report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (guard->report == MAP_FAILED)
+		log_fatal("node: shared memory");
 	pid_t parent = getpid();
 	guard->pid = fork();
 	if (guard->pid == 0) {
 		close(ends[1]);
-		run_child(ends[0], options, mode, parent);
+		run_child(ends[0], options, mode, guard->report, parent);
 	}
 	int rc = guard->pid < 0 ? -errno : 0;
 	close(ends[0]);
@@ -95,7 +102,23 @@ forget(struct node_guard *guard)
 		close(guard->pipe);
 	if (guard->pidfd >= 0)
 		close(guard->pidfd);
-	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
+	if (guard->report != NULL)
+		guard->report->up = false; /* the kernel's rules ended with it */
+	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1, .report = guard->report };
+}
+
+void
+node_guard_metrics(const struct node_guard *guard, struct metrics *m)
+{
+	if (guard->report == NULL)
+		return;
+	metrics_family(m, "nanny_node_rules", METRIC_GAUGE,
+	    "Whether packets for the node's DNS addresses are led to its own kubedns.");
+	metrics_value(m, guard->report->up, NULL);
+	metrics_family(m, "nanny_node_rules_changes_total", METRIC_COUNTER,
+	    "Times the rules were put in force and taken down.");
+	metrics_value(m, (double)guard->report->ups, "to", "up", NULL);
+	metrics_value(m, (double)guard->report->downs, "to", "down", NULL);
 }
 
 void

@@ -19,11 +19,14 @@
 #include "lib/addr.h"
 #include "lib/sandbox.h"
 
+struct metrics;
+struct node_report;
 struct options;
 
 struct node_guard {
 	pid_t pid; /* 0: none */
 	int pidfd, pipe;
+	struct node_report *report; /* shared with it; NULL: no node role */
 };
 
 /* Starts it, while this process still has its capabilities; it waits for node_guard_begin. 0, or
@@ -39,6 +42,9 @@ void node_guard_drain(struct node_guard *guard);
 
 /* Ends it and waits for its end. */
 void node_guard_stop(struct node_guard *guard);
+
+/* Whether the rules are in force, and how often that has changed; nothing without a node role. */
+void node_guard_metrics(const struct node_guard *guard, struct metrics *m);
 
 /* Takes over how it ended, if it has: true once, after a log line; nobody sees to the rules then. */
 bool node_guard_ended(struct node_guard *guard);

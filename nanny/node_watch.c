@@ -30,6 +30,7 @@ struct asked {
 };
 
 struct node_watch {
+	struct node_report *report;
 	struct node_link *link;
 	struct nft *nft;
 	char table[32];
@@ -171,7 +172,8 @@ judge(struct node_watch *w, int64_t now_ms)
 		return;
 	bool was_made = w->made;
 	if (set_rules(w, well) && (was_made || well)) {
-		w->up = well;
+		w->up = w->report->up = well;
+		(*(well ? &w->report->ups : &w->report->downs))++;
 		log_info("node: rules %s: %s", well ? "in force" : "taken down", why);
 	}
 }
@@ -207,9 +209,10 @@ name_table(struct node_watch *w)
 }
 
 struct node_watch *
-node_watch_new(const struct options *options, enum sandbox_mode mode)
+node_watch_new(const struct options *options, enum sandbox_mode mode, struct node_report *report)
 {
 	struct node_watch *w = xcalloc(1, sizeof *w);
+	w->report = report;
 	w->dnsmasq.fd = -1;
 	for (size_t i = 0; i < NODE_ADDRESSES_MAX; i++)
 		w->kubedns[i].fd = -1;

@@ -2,11 +2,20 @@
 #ifndef NANNY_NODE_WATCH_H
 #define NANNY_NODE_WATCH_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "lib/addr.h"
 #include "lib/sandbox.h"
 
 struct options;
 struct node_watch;
+
+/* What the guard tells the nanny, in memory that both have. */
+struct node_report {
+	_Atomic bool up;             /* the rules are in force */
+	_Atomic uint64_t ups, downs; /* times they were put in force, and taken down */
+};
 
 enum {
 	NODE_PROBE_MS = 200,     /* between two questions to each */
@@ -17,7 +26,8 @@ enum {
 
 /* Interface, addresses, sockets and the library; gives up all rights but NET_ADMIN. NULL after one log
  * line. Caller frees with node_watch_free, and the rules are gone with it. */
-struct node_watch *node_watch_new(const struct options *options, enum sandbox_mode mode);
+struct node_watch *node_watch_new(
+    const struct options *options, enum sandbox_mode mode, struct node_report *report);
 void node_watch_free(struct node_watch *watch);
 
 /* Until `words` ends; a byte from it means that new questions are to go elsewhere. */

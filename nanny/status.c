@@ -433,6 +433,7 @@ page_metrics(const struct http_request *request, struct http_response *response,
 	put_child(m, nanny);
 	put_names(m, nanny);
 	put_file(m, nanny);
+	node_guard_metrics(&nanny->node_guard, m);
 	one(m, "nanny_log_suppressed_total", METRIC_COUNTER,
 	    "Log lines dropped because nobody read them or there were too many.",
 	    (double)log_suppressed());

@@ -139,6 +139,8 @@ def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):
         assert world.ask_once() == CENTRAL_TTL and world.ask_once(space=world.node) == CENTRAL_TTL
         world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}")
         world.wait_node()
+        metrics = world.node("curl", "-s", "http://127.0.0.1:10056/metrics").stdout
+        assert "nanny_node_rules 1\n" in metrics and 'nanny_node_rules_changes_total{to="up"} 1\n' in metrics
         assert world.ask_once(LOCAL) == NODE_TTL and world.ask_once(space=world.node) == NODE_TTL
         # Off the node's addresses nobody is served: the host's own are not bound.
         assert world.ask_once("10.244.1.1") is None
