@@ -111,6 +111,7 @@ open_workers(struct kubedns *k)
 		.fair_share = o->fair_share,
 		.explain = o->explain_by_dns ? explain_brief : NULL,
 		.resolver = o->has_resolver ? &o->resolver : NULL,
+		.search_resolver = o->has_search_resolver ? &o->search_resolver : NULL,
 		.tree = k->cache,
 		.answers = &o->answers };
 

@@ -42,6 +42,12 @@ const struct flag kubedns_flags[] = {
 	    "upstream servers where the configuration names none; default: resolv.conf's" },
 	{ "resolver", FLAG_STRING, AT(resolver_text), "", "IP:PORT",
 	    "front topology: the dnsmasq that answers all other names" },
+	{ "search-completion", FLAG_STRING, AT(search_text), "declared", "declared|inferred",
+	    "walk a pod's search list for it: below s.ZONE alone, or its first NXDOMAIN too" },
+	{ "search-extra", FLAG_LIST, AT(search_extra), NULL, "DOMAIN,...",
+	    "search domains that follow the cluster's in such a walk, at most 8" },
+	{ "search-resolver", FLAG_STRING, AT(search_resolver_text), "", "IP:PORT",
+	    "classic topology: the dnsmasq that such a walk asks for outside names" },
 	{ "federations", FLAG_STRING, AT(federations_text), "", "NAME=DOMAIN,...",
 	    "federation names" },
 	{ "ttl", FLAG_INT, AT(ttl_s), "30", "SECONDS", "TTL of records, 0 to 3600" },
@@ -176,24 +182,6 @@ read_nameservers(struct options *o)
 	}
 	free(text);
 	return rc;
-}
-
-static int
-read_resolver(struct options *o)
-{
-	const char *why;
-
-	o->has_resolver = *o->resolver_text != '\0';
-	if (!o->has_resolver)
-		return 0;
-	if (server_parse(o->resolver_text, 53, &o->resolver, &why) < 0 ||
-	    conf_addr_useless(&o->resolver.addr, &why))
-		return options_refuse("resolver", o->resolver_text, why);
-	if (!loop_guard_is(&o->loop_guard, &o->resolver, &why))
-		return 0;
-	log_errorx("--resolver: \"%s\" %s; give the address and port of the dnsmasq behind it",
-	    o->resolver_text, why);
-	return -EINVAL;
 }
 
 static int
@@ -406,9 +394,9 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	const int results[] = { options_read_zones(o, common),
 		read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
-		read_pods(o), read_nameservers(o), read_bind_addresses(o), read_resolver(o),
-		read_federations(o), read_ns_addresses(o), read_environment(o),
-		read_switch("fair-share", o->fair_share_text, &o->fair_share),
+		read_pods(o), read_nameservers(o), read_bind_addresses(o), options_read_resolver(o),
+		options_read_search(o), read_federations(o), read_ns_addresses(o),
+		read_environment(o), read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
 		options_read_filter(o), options_read_log(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
@@ -427,5 +415,6 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 	free(o->answers.fallthrough);
 	free(o->answers.filter_except);
 	label_selector_free(o->namespace_selector);
+	free(o->answers.search_extra);
 	flags_free(kubedns_flags, o, common);
 }

@@ -24,8 +24,9 @@ struct options {
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text,
-	    *explain_by_dns_text, *namespace_labels, *fallthrough_text;
-	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except;
+	    *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
+	    *search_resolver_text;
+	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
@@ -46,6 +47,8 @@ struct options {
 	enum filter_mode filter_a, filter_aaaa;
 	bool has_resolver;
 	struct server resolver;
+	bool has_search_resolver;
+	struct server search_resolver;
 	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */
 	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
 	char **wanted_namespaces;                  /* NULL-terminated, or NULL: all */

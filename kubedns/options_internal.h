@@ -20,4 +20,10 @@ int options_read_log(struct options *options);
  * line for each mistake. */
 int options_read_zones(struct options *options, const struct flags_common *common);
 
+/* --resolver; needs --dns-bind-address to be read. 0 or -EINVAL after a message, as below. */
+int options_read_resolver(struct options *o);
+
+/* --search-completion, --search-extra and --search-resolver; needs --domain too. */
+int options_read_search(struct options *o);
+
 #endif

@@ -26,6 +26,7 @@ enum {
 	TYPE_SOA = 6,
 	TYPE_PTR = 12,
 	TYPE_HINFO = 13,
+	TYPE_MX = 15,
 	TYPE_TXT = 16,
 	TYPE_AAAA = 28,
 	TYPE_SRV = 33,

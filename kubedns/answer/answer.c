@@ -2,6 +2,7 @@
 
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/filter.h"
+#include "kubedns/answer/search.h"
 
 /* --- CHAOS --- */
 
@@ -104,12 +105,41 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 	return outcome;
 }
 
+/* What the tree does not say all of: FORWARD or CHASE, where other servers are asked for it. */
+static enum answer_outcome
+ask_others(struct reply *reply, struct answer_info *info, enum answer_outcome outcome)
+{
+	bool forward = outcome == ANSWER_FORWARD;
+	bool may_ask =
+	    forward ? reply->flags & FLAG_RA && reply->query->flags & FLAG_RD : may_chase(reply);
+
+	if (forward)
+		info->system = SYSTEM_RECURSIVE;
+	/* A walk asks about existence: only its last step is the name that the client means. */
+	if (may_ask && (!info->search.asking || info->search.last) &&
+	    filter_answer(reply, outcome, info)) {
+		if (info->search.form != SEARCH_NONE)
+			search_settle_ttl(reply);
+		return finish(reply, info, ANSWER_REPLY);
+	}
+	if (forward && may_ask)
+		return outcome;
+	if (forward) {
+		reply->flags |= RCODE_REFUSED;
+		if ((reply->flags & FLAG_RA) == 0 && reply->query->has_edns)
+			reply_reason_kind(reply, REASON_NO_FORWARDER);
+	}
+	/* Where nobody may be asked the answer ends with the CNAME. */
+	return finish(reply, info, may_ask ? outcome : ANSWER_REPLY);
+}
+
 void
 answer_read(const struct answer_config *config, const uint8_t *query, size_t query_len,
     struct answer_info *info, struct tree_path *path)
 {
 	const struct query *q = &info->query;
 
+	info->search = (struct search_walk){ .ttl_s = SEARCH_TTL_MAX_S };
 	info->read = query_read(&info->query, query, query_len);
 	path->labels = 0;
 	if (info->read == QUERY_IGNORE)
@@ -170,30 +200,21 @@ answer_found(
 		answer_chaos(&reply);
 		return finish(&reply, info, ANSWER_REPLY);
 	}
+	reply.search = &info->search;
 	bool names_hosts = info->query.qtype == TYPE_SRV || info->query.qtype == TYPE_NS;
 	enum answer_outcome outcome = names_hosts ? answer_with_glue(&reply, path, info)
 						  : answer_question(&reply, path, info);
-	bool may_forward = forwarding && info->query.flags & FLAG_RD;
+	/* A name that was walked for has had its candidates asked of other servers. */
 	bool falls = request->config->fallthrough_count > 0 && outcome == ANSWER_REPLY &&
-		     may_forward && question_falls_through(&reply);
+		     forwarding && info->query.flags & FLAG_RD && !search_walked(&info->search) &&
+		     question_falls_through(&reply);
 	if (falls)
 		outcome = ANSWER_FORWARD;
-	if (outcome == ANSWER_FORWARD)
-		info->system = SYSTEM_RECURSIVE;
-	if (outcome != ANSWER_REPLY && may_forward && filter_answer(&reply, outcome, info))
-		return finish(&reply, info, ANSWER_REPLY);
-	if (outcome == ANSWER_FORWARD && may_forward) {
-		info->fell_through = falls;
-		return outcome;
-	}
-	if (outcome == ANSWER_FORWARD) {
-		reply.flags |= RCODE_REFUSED;
-		if (!forwarding && info->query.has_edns)
-			reply_reason_kind(&reply, REASON_NO_FORWARDER);
-	}
-	/* Without a forwarder the answer ends with the CNAME. */
-	return finish(
-	    &reply, info, outcome == ANSWER_CHASE && may_forward ? ANSWER_CHASE : ANSWER_REPLY);
+	if (outcome == ANSWER_REPLY)
+		return finish(&reply, info, outcome);
+	outcome = ask_others(&reply, info, outcome);
+	info->fell_through = falls && outcome == ANSWER_FORWARD;
+	return outcome;
 }
 
 enum answer_outcome

@@ -42,6 +42,10 @@ struct answer_config {
 	bool udp_subset; /* a headless set that UDP does not hold is a part of it, without TC */
 	struct dname *filter_except; /* lower case: outside zones that are never filtered */
 	size_t filter_except_count;
+	bool search_inferred;       /* --search-completion=inferred: see search.h */
+	bool search_resolver;       /* CNAMEs that leave our zones are asked of --search-resolver */
+	struct dname *search_extra; /* --search-extra: lower case, none of them in our zones */
+	size_t search_extra_count;
 	struct reverse_zone *reverse_zones;
 	size_t reverse_zone_count;
 	struct dname *fallthrough; /* where what our zones do not have is asked of other servers */
@@ -84,6 +88,31 @@ enum answer_outcome {
 			 * forward `target`/`qtype`, then answer_chased() */
 };
 
+enum search_form { SEARCH_NONE, SEARCH_DECLARED, SEARCH_INFERRED, SEARCH_REFUSED, SEARCH_FORMS };
+
+/* Why a name that --search-completion=inferred might complete was not walked. */
+enum search_refusal {
+	SEARCH_TYPE,          /* neither A nor AAAA */
+	SEARCH_ONE_LABEL,     /* X has no dot */
+	SEARCH_UNDERSCORE,    /* a label of X begins with one */
+	SEARCH_NO_NAMESPACE,  /* there is no such namespace */
+	SEARCH_OPTED_OUT,     /* its label says no */
+	SEARCH_SERVICE,       /* X is below a Service of the namespace */
+	SEARCH_FALLS_THROUGH, /* other servers are asked for the name as it is (--fallthrough) */
+	SEARCH_NO_RESOLVER,   /* the walk came to an outside name, and nobody may be asked */
+	SEARCH_REFUSALS
+};
+
+/* A walk along a search list (search.h), and how far it is over the questions to other servers. */
+struct search_walk {
+	uint8_t form;    /* enum search_form */
+	uint8_t refusal; /* enum search_refusal, if the form says so */
+	uint8_t denied;  /* outside candidates that other servers have denied */
+	bool asking;     /* ANSWER_CHASE: `target` is a candidate, and a denial leads to the next */
+	bool last;       /* `asking`: the candidate is X itself */
+	uint32_t ttl_s;  /* the most that what they said allows the reply */
+};
+
 /* Which kind of name was asked for: the `system` label of kube-dns's metrics. */
 enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT };
 
@@ -99,6 +128,7 @@ struct answer_info {
 	bool fell_through;   /* ANSWER_FORWARD of a name of our zones, which do not have it */
 	struct query query;  /* for the forwarder: ID, EDNS size, DO, question */
 	struct dname target; /* ANSWER_CHASE */
+	struct search_walk search;
 };
 
 /* What answers need of the thread that makes them, and no other thread touches. */
@@ -153,6 +183,13 @@ struct upstream_reply {
  * answer() filled. Returns the reply's length.
  */
 size_t answer_chased(const struct answer_request *request, const struct upstream_reply *upstream,
+    struct answer_info *info);
+
+/*
+ * Whether the upstream reply is a step of a search walk and not its end: the query that answer()
+ * called CHASE is then to be asked again, for what is now the target. `request` needs no room.
+ */
+bool answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
 /*

@@ -29,6 +29,14 @@ void put_hinfo(struct reply *reply, size_t owner);
 /* The records at the apex of a zone of ours; false: none of this type. */
 bool zone_apex(struct reply *reply, uint16_t qtype, size_t owner);
 
+/* Whether other servers are asked for the targets of CNAMEs that leave our zones. */
+bool may_chase(const struct reply *reply);
+
+/* What a name of our zone was resolved to, which stands at `owner`: its records, its CNAMEs and what
+ * they lead to, or the negative answer. `below`, outcome and `chase` as of answer_zone. */
+enum answer_outcome zone_resolved(struct reply *reply, size_t owner, const struct name *name,
+    unsigned below, const struct resolved *resolved, size_t apex, struct dname *chase);
+
 /*
  * A name of our zone, and the CNAMEs that it leads through. `path`: its path in the tree.
  * ANSWER_CHASE: the last CNAME, to `chase`, leaves our zones.

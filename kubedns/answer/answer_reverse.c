@@ -36,6 +36,7 @@ is_private(const struct addr *addr, unsigned bits)
 
 struct ptrs {
 	struct reply *reply;
+	size_t owner; /* offset of the address's name */
 	struct dname names[PTR_SORT_MAX];
 	unsigned count;
 };
@@ -55,8 +56,8 @@ ptrs_flush(struct ptrs *ptrs)
 
 	qsort(ptrs->names, ptrs->count, sizeof *ptrs->names, by_name);
 	for (unsigned i = 0; i < ptrs->count && !reply->full; i++)
-		reply_record(reply, DNS_HEADER, TYPE_PTR, reply->config->ttl_s, ptrs->names[i].wire,
-		    ptrs->names[i].len);
+		reply_record(reply, ptrs->owner, TYPE_PTR, reply->config->ttl_s,
+		    ptrs->names[i].wire, ptrs->names[i].len);
 	ptrs->count = 0;
 }
 
@@ -93,7 +94,7 @@ ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const stru
 /* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Not
  * inlined: other queries need not touch its 48 KB of stack. */
 static __attribute__((noinline)) void
-put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
+put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool cluster_ip)
 {
 	struct ptrs ptrs; /* too large to be cleared for each query */
 	struct record_table table;
@@ -101,6 +102,7 @@ put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
 	struct reverse_ref ref;
 
 	ptrs.reply = reply;
+	ptrs.owner = owner;
 	ptrs.count = 0;
 	table.mask = 0;
 	reply->table = &table;
@@ -120,7 +122,7 @@ put_sorted_ptrs(struct reply *reply, const struct addr *addr, bool cluster_ip)
 /* The PTRs of an address; one that is a ClusterIP has those of its Services alone. `only_ask`: none is
  * written. False: nothing has the address. */
 static bool
-put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
+put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_ask)
 {
 	struct reverse_walk walk;
 	struct reverse_ref first, next;
@@ -133,14 +135,15 @@ put_ptrs(struct reply *reply, const struct addr *addr, bool only_ask)
 	bool cluster_ip = first.slice == NULL;
 	bool alone = !reverse_next(&walk, &next) || cluster_ip != (next.slice == NULL);
 	if (!alone || (!cluster_ip && !first.slice->distinct)) {
-		put_sorted_ptrs(reply, addr, cluster_ip);
+		put_sorted_ptrs(reply, owner, addr, cluster_ip);
 	} else if (cluster_ip) {
-		reply_ptr(reply, NULL, first.owner);
+		reply_ptr(reply, owner, NULL, first.owner);
 	} else { /* one endpoint of one slice */
 		uint8_t derived[LABEL_ROOM];
 		unsigned i = slice_find_addr(first.slice, 0, first.slice->published, addr->bytes);
 		if (i < first.slice->published)
-			reply_ptr(reply, endpoint_label(first.slice, i, derived), first.owner);
+			reply_ptr(
+			    reply, owner, endpoint_label(first.slice, i, derived), first.owner);
 	}
 	return true;
 }
@@ -166,7 +169,7 @@ static bool
 put_address(struct reply *reply, size_t owner, const struct addr *addr)
 {
 	uint16_t qtype = reply->query->qtype;
-	bool exists = put_ptrs(reply, addr, qtype != TYPE_PTR);
+	bool exists = put_ptrs(reply, owner, addr, qtype != TYPE_PTR);
 
 	if (exists && qtype == TYPE_ANY)
 		put_hinfo(reply, owner);

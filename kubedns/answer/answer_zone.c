@@ -6,6 +6,7 @@
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/denial.h"
 #include "kubedns/answer/explained.h"
+#include "kubedns/answer/search.h"
 #include "kubedns/answer/wildcard.h"
 
 enum { CNAME_STEPS_MAX = 8 };
@@ -240,12 +241,12 @@ put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, 
 		say_why(reply, name, below, resolved, qtype);
 }
 
-/* The name is an alias, whose CNAME the reply ends in. */
+/* The name at `first` is an alias, whose CNAME the reply ends in. */
 static __attribute__((noinline)) enum answer_outcome
-answer_alias(struct reply *reply, struct dname *target, size_t apex)
+answer_alias(struct reply *reply, size_t first, struct dname *target, size_t apex)
 {
 	uint16_t qtype = reply->query->qtype;
-	struct chain chain = { .owners = { DNS_HEADER }, .count = 1 };
+	struct chain chain = { .owners = { first }, .count = 1 };
 	struct resolved resolved;
 
 	/* RFC 1034 section 3.6.2: a CNAME answers every type. The chain is followed for addresses
@@ -279,6 +280,23 @@ answer_alias(struct reply *reply, struct dname *target, size_t apex)
 }
 
 enum answer_outcome
+zone_resolved(struct reply *reply, size_t owner, const struct name *name, unsigned below,
+    const struct resolved *resolved, size_t apex, struct dname *chase)
+{
+	if (put_cname(reply, owner, resolved, chase))
+		return answer_alias(reply, owner, chase, apex);
+	put_resolved_or_soa(reply, owner, name, below, resolved, apex);
+	return ANSWER_REPLY;
+}
+
+bool
+may_chase(const struct reply *reply)
+{
+	return (reply->flags & FLAG_RA || reply->config->search_resolver) &&
+	       reply->query->flags & FLAG_RD;
+}
+
+enum answer_outcome
 answer_zone(struct reply *reply, const struct name *qname, unsigned below,
     const struct tree_path *path, struct dname *chase)
 {
@@ -301,8 +319,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		explained_answer(reply, qname, below, apex);
 		return ANSWER_REPLY;
 	}
-	if (put_cname(reply, DNS_HEADER, &resolved, chase))
-		return answer_alias(reply, chase, apex);
-	put_resolved_or_soa(reply, DNS_HEADER, qname, below, &resolved, apex);
-	return ANSWER_REPLY;
+	if (resolved.kind == RESOLVED_NOTHING && search_may_complete(config, qname, below))
+		return answer_search(reply, qname, below, &resolved, apex, chase);
+	return zone_resolved(reply, DNS_HEADER, qname, below, &resolved, apex, chase);
 }

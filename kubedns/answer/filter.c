@@ -4,8 +4,8 @@ bool
 filter_holds(const struct answer_config *config, const struct answer_context *context,
     uint16_t type, const uint8_t *name)
 {
-	bool filtered =
-	    (type == TYPE_AAAA && context->filter_aaaa) || (type == TYPE_A && context->filter_a);
+	bool filtered = context != NULL && ((type == TYPE_AAAA && context->filter_aaaa) ||
+					       (type == TYPE_A && context->filter_a));
 
 	for (size_t i = 0; filtered && i < config->filter_except_count; i++)
 		filtered = dname_in_zone(name, config->filter_except[i].wire) < 0;

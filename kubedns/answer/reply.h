@@ -57,6 +57,7 @@ struct reply {
 	struct glue *glue;
 	struct record_table *table;   /* NULL: no record comes twice */
 	struct answer_thread *thread; /* the request's */
+	struct search_walk *search;   /* of the query's answer_info */
 	char reason[REASON_TEXT_MAX]; /* what `ede_text` may point to; not cleared at the begin */
 };
 
@@ -117,8 +118,9 @@ void reply_targets(
 /* The additional section: the addresses of the targets, as far as they fit. */
 void reply_glue(struct reply *reply);
 
-/* A PTR of the question to an owner, or to the endpoint with this label below it. */
-void reply_ptr(struct reply *reply, const uint8_t *label, const struct owner *owner);
+/* A PTR at `at` (the `owner` of the functions above) to an owner's name, or to the endpoint with this
+ * label below it. */
+void reply_ptr(struct reply *reply, size_t at, const uint8_t *label, const struct owner *owner);
 
 /* An endpoint's own label: its host name, or its address with dashes, in `derived`. */
 const uint8_t *endpoint_label(

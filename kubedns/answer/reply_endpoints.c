@@ -110,12 +110,12 @@ endpoint_name(struct dname *name, const struct answer_config *config,
 }
 
 void
-reply_ptr(struct reply *reply, const uint8_t *label, const struct owner *owner)
+reply_ptr(struct reply *reply, size_t at, const uint8_t *label, const struct owner *owner)
 {
 	size_t len = zone_name_size(reply->config, label, owner);
 	uint8_t *p = len == 0 ? NULL : record_room(reply, 12 + len);
 
 	if (p != NULL)
-		zone_name_put(record_head(p, DNS_HEADER, TYPE_PTR, reply->config->ttl_s, len),
+		zone_name_put(record_head(p, at, TYPE_PTR, reply->config->ttl_s, len),
 		    reply->config, label, owner);
 }

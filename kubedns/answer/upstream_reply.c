@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kubedns/answer/reply.h"
+#include "kubedns/answer/search.h"
 #include "lib/reply_walk.h"
 
 /* The reply when there is none to pass on. */
@@ -163,59 +164,166 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 
 /* --- a chain of CNAMEs that leaves our zones --- */
 
-/* Copies one record of upstream's answer section, its names written out.
- * False: it does not fit, or is malformed. */
+/* Types whose RDATA may hold compressed names (RFC 3597 section 4): bytes before the names, and how
+ * many there are. */
+static const struct {
+	uint16_t type;
+	uint8_t skip, names;
+} compressible[] = { { TYPE_NS, 0, 1 }, { 3 /* MD */, 0, 1 }, { 4 /* MF */, 0, 1 },
+	{ TYPE_CNAME, 0, 1 }, { TYPE_SOA, 0, 2 }, { 7 /* MB */, 0, 1 }, { 8 /* MG */, 0, 1 },
+	{ 9 /* MR */, 0, 1 }, { TYPE_PTR, 0, 1 }, { 14 /* MINFO */, 0, 2 }, { TYPE_MX, 2, 1 },
+	{ 17 /* RP */, 0, 2 }, { 18 /* AFSDB */, 2, 1 }, { 21 /* RT */, 2, 1 },
+	{ 26 /* PX */, 2, 2 }, { TYPE_SRV, 6, 1 }, { 36 /* KX */, 2, 1 },
+	{ 39 /* DNAME */, 0, 1 } };
+
+/* Writes the record's RDATA with its names written out; false: malformed. */
 static bool
-append_answer(struct reply *reply, const struct reply_walk *walk)
+put_rdata(struct writer *w, const uint8_t *upstream, size_t len, const struct record *record)
+{
+	size_t at = (size_t)(record->rdata - upstream), start = w->len;
+	unsigned skip = 0, names = 0;
+	struct dname name;
+
+	for (size_t i = 0; i < sizeof compressible / sizeof compressible[0]; i++)
+		if (compressible[i].type == record->type) {
+			skip = compressible[i].skip;
+			names = compressible[i].names;
+		}
+	if (skip > record->rdata_len)
+		return false;
+	writer_put16(w, 0);
+	writer_put(w, upstream + at, skip);
+	at += skip;
+	for (; names > 0; names--) {
+		if (wire_read_name(upstream, len, &at, &name) < 0 || at > record->end)
+			return false;
+		writer_put(w, name.wire, name.len);
+	}
+	writer_put(w, upstream + at, record->end - at);
+	if (!w->overflow)
+		wire_put16(w->buf + start, (unsigned)(w->len - start - 2));
+	return true;
+}
+
+/* Copies one record of upstream's, its names written out. False: it does not fit, or is malformed. */
+static bool
+append_record(struct reply *reply, enum section section, const struct reply_walk *walk)
 {
 	const struct record *record = &walk->record;
 	struct writer *w = &reply->w;
 	size_t start = w->len;
-	struct dname target;
 
 	writer_put(w, record->owner.wire, record->owner.len);
 	writer_put16(w, record->type);
 	writer_put16(w, record->class);
 	writer_put32(w, record->ttl_s);
-	if (record->type == TYPE_CNAME) { /* the one type here whose RDATA may be compressed */
-		if (reply_walk_target(walk, 0, &target) < 0)
-			return false;
-		writer_put16(w, target.len);
-		writer_put(w, target.wire, target.len);
-	} else {
-		writer_put16(w, record->rdata_len);
-		writer_put(w, record->rdata, record->rdata_len);
-	}
+	if (!put_rdata(w, walk->wire, walk->len, record))
+		return false;
 	if (!w->overflow) {
-		reply->counts[SECTION_ANSWER]++;
+		reply->counts[section]++;
 		return true;
 	}
 	w->len = start;
 	w->overflow = false;
-	reply->truncated = true;
+	reply->truncated = reply->truncated || section == SECTION_ANSWER;
 	return false;
 }
 
-/* Appends upstream's CNAMEs and answers of the wanted type to our CNAMEs. False: malformed. */
+/* Appends upstream's CNAMEs and answers of the wanted type to our CNAMEs. `walk` is left behind them,
+ * and `any` says whether there were answers. False: malformed. */
 static bool
-append_chased(struct reply *reply, const uint8_t *upstream, size_t len)
+append_chased(
+    struct reply *reply, const struct upstream_reply *upstream, struct reply_walk *walk, bool *any)
 {
-	struct reply_walk walk;
-	const struct record *record = &walk.record;
+	const struct record *record = &walk->record;
 
-	if (!reply_walk_begin(&walk, upstream, len))
+	*any = false;
+	if (!reply_walk_begin(walk, upstream->wire, upstream->len))
 		return false;
-	while (walk.left[WALK_ANSWER] > 0) {
-		if (reply_walk_next(&walk) < 0)
+	while (walk->left[WALK_ANSWER] > 0) {
+		if (reply_walk_next(walk) < 0)
 			return false;
+		*any = *any || record->type == reply->query->qtype;
 		if (record->type != TYPE_CNAME && record->type != reply->query->qtype)
 			continue; /* such as a signature, of names that the client did not ask for */
 		if (is_ours(reply, record))
 			continue;
-		if (!append_answer(reply, &walk))
+		if (!append_record(reply, SECTION_ANSWER, walk))
 			return reply->truncated;
 	}
 	return true;
+}
+
+/* --- the outside steps of a search walk --- */
+
+/* Goes on to the SOA of the authority section; false: there is none. */
+static bool
+find_soa(struct reply_walk *walk)
+{
+	while (walk->left[WALK_ANSWER] + walk->left[WALK_AUTHORITY] > 0) {
+		if (reply_walk_next(walk) < 0)
+			return false;
+		if (walk->section == WALK_AUTHORITY && walk->record.type == TYPE_SOA &&
+		    walk->record.rdata_len >= 22)
+			return true;
+	}
+	return false;
+}
+
+/* How long a denial with this SOA may be kept: RFC 2308 section 5. */
+static uint32_t
+denial_ttl(const struct record *soa)
+{
+	uint32_t minimum_s = wire_get32(soa->rdata + soa->rdata_len - 4);
+
+	return minimum_s < soa->ttl_s ? minimum_s : soa->ttl_s;
+}
+
+/* The denial that ends a walk at a name without records of the type: it lets caches keep that. */
+static void
+append_denial(struct reply *reply, struct reply_walk *walk)
+{
+	if (!find_soa(walk) || is_ours(reply, &walk->record))
+		return;
+	walk->record.ttl_s = denial_ttl(&walk->record);
+	append_record(reply, SECTION_AUTHORITY, walk);
+}
+
+/* answer() once more from the request's tree, with the walk as far as it is. */
+static enum answer_outcome
+answer_again(const struct answer_request *request, struct answer_info *info)
+{
+	struct search_walk walk = info->search;
+	struct tree_path path;
+
+	answer_read(request->config, request->query, request->query_len, info, &path);
+	info->search.denied = walk.denied;
+	info->search.ttl_s = walk.ttl_s;
+	tree_find_paths(request->tree, &path, 1);
+	return answer_found(request, &path, info);
+}
+
+bool
+answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,
+    struct answer_info *info)
+{
+	uint8_t room[DNS_UDP_QUERY_MAX];
+	struct answer_request again = *request;
+	const uint8_t *wire = upstream->wire;
+	struct search_walk *search = &info->search;
+	struct reply_walk walk;
+
+	if (!search->asking || wire == NULL ||
+	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN) ||
+	    (wire[3] & 15) != RCODE_NXDOMAIN || !reply_walk_begin(&walk, wire, upstream->len))
+		return false;
+	/* A cache's denial may have no SOA: then it says nothing of how long it holds. */
+	if (find_soa(&walk) && denial_ttl(&walk.record) < search->ttl_s)
+		search->ttl_s = denial_ttl(&walk.record);
+	search->denied++;
+	again.out = room;
+	again.max = sizeof room;
+	return answer_again(&again, info) == ANSWER_CHASE;
 }
 
 size_t
@@ -226,12 +334,15 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	struct dname asked = info->target;
 	struct reply reply;
 	struct record record;
+	struct reply_walk walk;
 	size_t at;
+	bool any;
 
 	/* The chain to the target again, from the newest tree: the Service may have changed while
 	 * the query was in flight. */
-	if (answer(request, info) != ANSWER_CHASE)
+	if (answer_again(request, info) != ANSWER_CHASE)
 		return info->len;
+	bool walked = search_walked(&info->search);
 	unsigned cnames = wire_get16(request->out + 6);
 	bool same = dname_equal(asked.wire, info->target.wire);
 	reply_begin(&reply, request, &info->query, true);
@@ -246,10 +357,16 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	reply.w.len = at;
 	reply.counts[SECTION_ANSWER] = cnames;
 	reply.flags |= wire[3] & 15u;
-	if (!append_chased(&reply, wire, upstream->len)) {
+	/* A candidate of a walk that is not known to exist must not stand in the reply. */
+	bool failed = info->search.asking && (wire[3] & 15) != RCODE_NOERROR;
+	if (failed || !append_chased(&reply, upstream, &walk, &any)) {
 		reply_begin(&reply, request, &info->query, true);
 		return give_up(&reply, upstream, info);
 	}
+	if (walked && !any)
+		append_denial(&reply, &walk);
+	if (walked)
+		search_settle_ttl(&reply);
 	if (wire_get16(wire + 2) & FLAG_TC)
 		reply.truncated = true;
 	info->rcode = (uint8_t)(reply.flags & 15);

@@ -280,8 +280,14 @@ read_configmap(struct reader *r, struct json_object *json, struct object *o)
 static void
 read_namespace(struct reader *r, const struct meta *meta, struct object *o)
 {
+	FIELDS_DECLARE(NAMESPACE_LABELS_FIELDS)
+
 	o->label_count = read_strings(r, meta->labels, &o->labels,
 	    "metadata.labels is not an object", "a label is not a string");
+	FIELDS_READ(meta->labels, NAMESPACE_LABELS_FIELDS);
+	/* Any other value is the default, and so is what is no string. */
+	o->no_search = json_object_is_type(search, json_type_string) &&
+		       strcmp(json_object_get_string(search), "off") == 0;
 }
 
 static void

@@ -111,6 +111,7 @@ struct object {
 		const char *zone;
 		const char *region;
 	} node;
+	bool no_search; /* OBJECT_NAMESPACE: its label kubedns/search-completion is "off" */
 	struct object_key_value *data; /* OBJECT_CONFIGMAP */
 	size_t data_count;
 	struct object_key_value *labels; /* OBJECT_NAMESPACE */

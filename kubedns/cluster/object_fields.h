@@ -20,7 +20,7 @@
 #define SLICE_METADATA_FIELDS(X)     X("labels", labels, slice_labels)
 #define NODE_METADATA_FIELDS(X)      X("labels", labels, node_labels)
 #define POD_METADATA_FIELDS(X)       X("deletionTimestamp", deletion, whole)
-#define NAMESPACE_METADATA_FIELDS(X) X("labels", labels, whole)
+#define NAMESPACE_METADATA_FIELDS(X) X("labels", labels, namespace_labels)
 
 #define ANNOTATIONS_FIELDS(X)                                                                      \
 	X("endpoints.kubernetes.io/last-change-trigger-time", trigger_time, whole)                 \
@@ -78,6 +78,10 @@
 	X("topology.kubernetes.io/region", region, whole)                                          \
 	X("failure-domain.beta.kubernetes.io/zone", old_zone, whole)                               \
 	X("failure-domain.beta.kubernetes.io/region", old_region, whole)
+
+/* "off": names are not completed there (kubedns/answer/search.h). The policy in
+ * conf/kubernetes/search reads it too. */
+#define NAMESPACE_LABELS_FIELDS(X) X("kubedns/search-completion", search, whole)
 
 #define CONFIGMAP_FIELDS(X) X("data", data, whole)
 

@@ -20,6 +20,7 @@ struct namespace
 	uint32_t shown;  /* Services that are there: with one the namespace exists */
 	bool present;    /* the object is there */
 	bool chosen;     /* by --namespace-labels; means nothing without it */
+	bool no_search;  /* its label declines search completion */
 	uint8_t mark;
 	uint64_t version;
 	uint8_t label[]; /* length-prefixed, lower case, then a NUL */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kubedns/cluster/store_internal.h"
+#include "kubedns/cluster/tree_content.h"
 #include "lib/xalloc.h"
 
 uint64_t
@@ -108,10 +109,16 @@ namespace_show(struct store *store, struct namespace *namespace)
 	namespace_name(namespace, &name);
 	if (exists) {
 		const struct node *node = tree_find(treecache_next(store->cache), name.wire);
-		if (node == NULL || node->number != namespace->number)
-			treecache_edit(store->cache, name.wire)->number = namespace->number;
+		uint8_t flags = namespace->present && namespace->no_search ? NODE_NO_SEARCH : 0;
+		if (node == NULL || node->number != namespace->number || node->flags != flags) {
+			struct node *edited = treecache_edit(store->cache, name.wire);
+			edited->number = namespace->number;
+			edited->flags = flags;
+		}
 	} else if (tree_find(treecache_next(store->cache), name.wire) != NULL) {
-		treecache_edit(store->cache, name.wire)->number = 0;
+		struct node *edited = treecache_edit(store->cache, name.wire);
+		edited->number = 0;
+		edited->flags = 0;
 		treecache_prune(store->cache, name.wire);
 	}
 }
@@ -148,6 +155,7 @@ namespace_event(struct store *store, bool deleted, const struct object *object)
 	if (namespace == NULL)
 		return;
 	namespace->mark = store->mark[OBJECT_NAMESPACE];
+	namespace->no_search = object->no_search;
 	if (!deleted)
 		chosen_by_labels(store, namespace, object);
 	namespace_set(store, namespace, !deleted, store_version(object->resource_version));

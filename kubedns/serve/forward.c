@@ -259,6 +259,17 @@ forward_ask(void *arg, struct inflight *inflight)
 	send_to(forward, query, upstream);
 }
 
+/* A new target: every server may know it. Sent at the end of the turn, for c-ares is at work. */
+static void
+forward_ask_on(void *arg, struct inflight *inflight)
+{
+	struct forward_query *query = query_of(inflight);
+	query->tried = query->refused = 0;
+	query->rounds = 0;
+	query->declined = false;
+	send_later(arg, query);
+}
+
 /* No answer in time: earlier attempts stay open, the next server is asked in addition. */
 static void
 forward_retry(void *arg, struct inflight *inflight)
@@ -312,7 +323,8 @@ forward_new(struct worker_context *context, struct inflight_table *inflight,
 		.made = MADE_FORWARDED,
 		.ask = forward_ask,
 		.retry = forward_retry,
-		.forget = forward_forget };
+		.forget = forward_forget,
+		.ask_on = forward_ask_on };
 	forward_servers(forward, servers, count);
 	return forward;
 }

@@ -49,6 +49,7 @@ struct inflight_table {
 	unsigned heaviest;            /* no list above this one has a client */
 	struct held_query *held;      /* a ring in order of time, made when first needed */
 	unsigned held_first;
+	struct inflight_table *chased; /* takes what answer() called CHASE, or NULL */
 };
 
 struct inflight_table *
@@ -64,6 +65,12 @@ inflight_new(struct worker_context *context, const struct client_ops *clients, u
 	TAILQ_INIT(&table->by_deadline);
 	TAILQ_INIT(&table->by_retry);
 	return table;
+}
+
+void
+inflight_chased(struct inflight_table *table, struct inflight_table *chased)
+{
+	table->chased = chased;
 }
 
 struct forward_ops *
@@ -138,8 +145,14 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 	if (table->held == NULL)
 		table->held = xcalloc(size, sizeof(*table->held));
 	assert(table->held_count < size);
+	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
+	if (table->held_count > 0) { /* the order of time is kept; a walk's last step came late */
+		unsigned last = (table->held_first + table->held_count - 1) % size;
+		if (table->held[last].until_ns > until_ns)
+			until_ns = table->held[last].until_ns;
+	}
 	table->held[(table->held_first + table->held_count++) % size] =
-	    (struct held_query){ inflight->start_ns + table->ops.hold_ns, inflight->account };
+	    (struct held_query){ until_ns, inflight->account };
 	inflight->account->held++;
 }
 
@@ -239,6 +252,7 @@ inflight_make(const struct inflight_table *table, const struct client *client, c
 	memset(memory + sizeof(*inflight), 0, table->ops.size - sizeof(*inflight));
 	*inflight = (struct inflight){
 		.start_ns = table->context->now_ns,
+		.asked_ns = table->context->now_ns,
 		.retry_ns = table->context->now_ns + table->ops.retry_ns,
 		.client = *client,
 		.chase = outcome == ANSWER_CHASE,
@@ -257,6 +271,8 @@ void
 inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
 {
+	if (outcome == ANSWER_CHASE && table->chased != NULL)
+		table = table->chased;
 	table->clients.hold(table->clients.arg, client);
 	struct inflight_client *account = client_find(table, client->hash);
 	enum stats_drop bound = bound_reached(table, account, query_len);
@@ -292,30 +308,60 @@ inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
 	return len;
 }
 
-/* The reply to the client from the other server's; its length, 0 if there can be none. */
-static size_t
-write_reply(const struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
-    size_t upstream_len, uint8_t *out, size_t max)
+/* The client's message again; its tree is to be set inside of a read section. */
+static struct answer_request
+request_again(const struct inflight_table *table, const struct inflight *inflight)
 {
-	size_t len;
-	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
-	struct answer_request request = {
+	return (struct answer_request){
 		.config = table->context->answers,
 		.query = inflight->query,
 		.query_len = inflight->query_len,
-		.out = out,
-		.max = max,
 		.tcp = inflight->client.proto == PROTO_TCP,
 		.thread = &table->context->thread,
 	};
+}
+
+/* The reply to the client from the other server's; its length, 0 if there can be none. */
+static size_t
+write_reply(const struct inflight_table *table, struct inflight *inflight,
+    const struct upstream_reply *said, uint8_t *out, size_t max)
+{
+	struct answer_request request = request_again(table, inflight);
+	size_t len;
+
+	request.out = out;
+	request.max = max;
 	rcu_enter();
 	request.tree = tree_current(table->context->tree);
 	if (inflight->chase)
-		len = answer_chased(&request, &said, &inflight->info);
+		len = answer_chased(&request, said, &inflight->info);
 	else
-		len = answer_forwarded(&request, &said, &inflight->info);
+		len = answer_forwarded(&request, said, &inflight->info);
 	rcu_leave();
 	return len;
+}
+
+/* Asks for the next step of a search walk; false: what was said is its end. */
+static bool
+ask_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
+{
+	struct answer_request request = request_again(table, inflight);
+
+	rcu_enter();
+	request.tree = tree_current(table->context->tree);
+	bool on = answer_chases_on(&request, said, &inflight->info);
+	rcu_leave();
+	if (!on)
+		return false;
+	table->ops.forget(table->ops.arg, inflight);
+	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
+	inflight->asked_ns = table->context->now_ns;
+	inflight->retry_ns = table->context->now_ns + table->ops.retry_ns;
+	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
+	inflight->refused_by = NULL;
+	stats_add(&table->context->stats->forward_queries, 1);
+	table->ops.ask_on(table->ops.arg, inflight);
+	return true;
 }
 
 static void
@@ -337,6 +383,10 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 {
 	struct stats *stats = table->context->stats;
 	const struct client *client = &inflight->client;
+	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
+
+	if (inflight->info.search.asking && ask_on(table, inflight, &said))
+		return;
 	/* Counted is what answer() found: the system, and the type that the client asked for. */
 	enum answer_system system = inflight->info.system;
 	size_t max;
@@ -347,7 +397,7 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	}
 	client_release(inflight->account);
 	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
-	size_t len = write_reply(table, inflight, upstream, upstream_len, room, max);
+	size_t len = write_reply(table, inflight, &said, room, max);
 	table->clients.done(table->clients.arg, client, len);
 	stats_reply(stats, client->proto, &inflight->info, len);
 	int64_t took_ns = table->context->now_ns - inflight->start_ns;

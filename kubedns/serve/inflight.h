@@ -5,8 +5,9 @@
  *
  *	answer() says FORWARD or CHASE -> inflight_start -> forward_ops.ask()
  *	... inflight_finish -> answer_forwarded() or answer_chased() -> client_ops -> client
+ *	                   '-> answer_chases_on(): forward_ops.ask_on(), the next step of a search walk
  *
- * A query ends exactly once: answered, or SERVFAIL at its deadline. All queries have the same time
+ * A query ends exactly once: answered, or SERVFAIL at its deadline, which is that of the whole walk. All queries have the same time
  * to live and the same retry interval, so two queues in order of time serve as timers.
  *
  * A client whose names nobody answers must not take the room of the others: each may have half of
@@ -33,6 +34,7 @@ struct inflight {
 	TAILQ_ENTRY(inflight) by_client;
 	struct inflight_client *account; /* of the client's address */
 	int64_t start_ns, retry_ns;
+	int64_t asked_ns; /* start_ns, or the start of the walk's present step */
 	struct client client;
 	bool chase;     /* the target of a CNAME is asked for, not the client's name */
 	uint16_t type;  /* asked of the other server */
@@ -57,7 +59,7 @@ struct forward_ops {
 	size_t size;      /* of the struct that embeds struct inflight; zeroed before ask() */
 	int64_t retry_ns; /* may change at any time */
 	/*
-	 * For so long from its start a query that the other server does not answer takes one of that
+	 * For so long from when it was asked a query that the other server does not answer takes one of that
 	 * server's places, even after it has ended here; 0: it takes none.
 	 */
 	int64_t hold_ns;
@@ -68,6 +70,8 @@ struct forward_ops {
 	void (*retry)(void *arg, struct inflight *inflight);
 	/* The query has ended: no callback for it any more. */
 	void (*forget)(void *arg, struct inflight *inflight);
+	/* As ask(), after forget(), for a new target. May be called while a reply is taken. */
+	void (*ask_on)(void *arg, struct inflight *inflight);
 };
 
 /* The way back to the client. */
@@ -84,6 +88,9 @@ struct client_ops {
 struct inflight_table *inflight_new(struct worker_context *context,
     const struct client_ops *clients, unsigned max, unsigned client_max);
 
+/* Queries that answer() called CHASE are handed on to this table, which outlives the other. */
+void inflight_chased(struct inflight_table *table, struct inflight_table *chased);
+
 /* Who asks; set once, before the first inflight_start, but for retry_ns. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
@@ -93,7 +100,8 @@ struct forward_ops *inflight_ops(struct inflight_table *table);
 void inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);
 
-/* Replies with what the other server said (NULL: SERVFAIL) and frees `inflight`. */
+/* Takes what the other server said (NULL: it failed): replies and frees `inflight`, or asks for the
+ * next step of a search walk. */
 void inflight_finish(struct inflight_table *table, struct inflight *inflight,
     const uint8_t *upstream, size_t upstream_len);
 

@@ -237,6 +237,13 @@ relay_ask(void *arg, struct inflight *inflight)
 					   relay_batch_room(&relay->batch)));
 }
 
+static void
+relay_ask_on(void *arg, struct inflight *inflight)
+{
+	relay_query_of(inflight)->over_tcp = false;
+	relay_ask(arg, inflight);
+}
+
 /* Once more by the same port with the same ID, so that the reply to the first one counts too. */
 static void
 send_again(struct relay *relay, struct relay_query *query)
@@ -374,6 +381,7 @@ relay_new(
 		.ask = relay_ask,
 		.retry = relay_retry,
 		.forget = relay_forget,
+		.ask_on = relay_ask_on,
 		.retry_ns = retry_ns,
 		.hold_ns = hold_ns };
 	return relay;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kubedns/answer/search.h"
 #include "lib/metrics.h"
 
 /*
@@ -116,6 +117,19 @@ count_error(struct stats *stats, enum stats_proto proto, const struct answer_inf
 		stats_add(&causes[CAUSE_SERVFAIL], 1);
 }
 
+static void
+count_search(struct stats *stats, const struct answer_info *info)
+{
+	enum stats_search result = info->rcode == RCODE_NOERROR    ? SEARCH_FOUND
+				   : info->rcode == RCODE_NXDOMAIN ? SEARCH_NOTHING
+								   : SEARCH_FAILED;
+
+	if (info->search.form == SEARCH_REFUSED)
+		stats_add(&stats->search_refused[info->search.refusal], 1);
+	else
+		stats_add(&stats->search_completed[info->search.form][result], 1);
+}
+
 void
 stats_reply(
     struct stats *stats, enum stats_proto proto, const struct answer_info *info, size_t reply_len)
@@ -129,6 +143,8 @@ stats_reply(
 		stats_add(&stats->filtered[info->query.qtype == TYPE_AAAA], 1);
 	if (info->truncated || info->rcode != RCODE_NOERROR)
 		count_error(stats, proto, info);
+	if (info->search.form != SEARCH_NONE)
+		count_search(stats, info);
 }
 
 void
@@ -358,6 +374,26 @@ forward_families(const struct stats *stats, struct metrics *m)
 	metrics_histogram(m, &h, (char *)NULL);
 }
 
+static void
+search_families(const struct stats *stats, struct metrics *m)
+{
+	static const char *const results[SEARCH_RESULTS] = {
+		[SEARCH_FOUND] = "found", [SEARCH_NOTHING] = "nothing", [SEARCH_FAILED] = "failed"
+	};
+	metrics_family(m, "kubedns_search_completed_total", METRIC_COUNTER,
+	    "Walks along a pod's search list, by how they ended.");
+	for (size_t f = SEARCH_DECLARED; f <= SEARCH_INFERRED; f++)
+		for (size_t r = 0; r < SEARCH_RESULTS; r++)
+			metrics_value(m, number(stats->search_completed[f][r]), "form",
+			    f == SEARCH_DECLARED ? "declared" : "inferred", "result", results[r],
+			    (char *)NULL);
+	metrics_family(m, "kubedns_search_refused_total", METRIC_COUNTER,
+	    "Names below svc that do not exist and were not walked for, by reason.");
+	for (unsigned r = 0; r < SEARCH_REFUSALS; r++)
+		metrics_value(m, number(stats->search_refused[r]), "reason", search_refusal_name(r),
+		    (char *)NULL);
+}
+
 void
 stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops)
 {
@@ -391,6 +427,7 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	one(m, "kubedns_tcp_connections", METRIC_GAUGE, "TCP connections that are open.",
 	    stats->tcp_connections);
 	forward_families(stats, m);
+	search_families(stats, m);
 }
 
 static void

@@ -67,6 +67,9 @@ enum stats_drop {
 	DROP_COUNT
 };
 
+/* How a search walk ended. */
+enum stats_search { SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED, SEARCH_RESULTS };
+
 enum { STATS_RCODES = 18 }; /* 0..16 (BADVERS), and the rest as 17 */
 enum { STATS_SIZE_BUCKETS = 40, STATS_TIME_BUCKETS = 32 };
 
@@ -87,6 +90,8 @@ struct stats {
 	uint64_t systems[SYSTEM_COUNT];
 	uint64_t truncated;
 	uint64_t filtered[2]; /* A and AAAA of outside names that were denied */
+	uint64_t search_completed[SEARCH_FORMS][SEARCH_RESULTS];
+	uint64_t search_refused[SEARCH_REFUSALS];
 	uint64_t dropped[DROP_COUNT];
 	struct stats_sizes request_sizes[PROTO_COUNT];
 	struct stats_sizes response_sizes[SYSTEM_COUNT][PROTO_COUNT];

@@ -15,9 +15,7 @@
 
 #include "kubedns/serve/answer_log.h"
 #include "kubedns/serve/fair_share.h"
-#include "kubedns/serve/forward.h"
-#include "kubedns/serve/inflight.h"
-#include "kubedns/serve/relay.h"
+#include "kubedns/serve/forwarding.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/serve/tcp.h"
 #include "kubedns/serve/udp.h"
@@ -46,9 +44,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	unsigned index;
 	struct udp *udp;
 	struct tcp *tcp;
-	struct inflight_table *inflight;
-	struct forward *forward; /* or */
-	struct relay *relay;     /* the other is NULL */
+	struct forwarding *forwarding;
 	struct fair_share *fair; /* NULL: --fair-share=off */
 	pthread_t pthread;
 	int wake; /* eventfd: look at `stop` and `upstreams` */
@@ -74,8 +70,8 @@ take_orders(struct worker *worker)
 	if (read(worker->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
 	struct server_list *list = atomic_exchange(&worker->upstreams, NULL);
-	if (list != NULL && worker->forward != NULL)
-		forward_servers(worker->forward, list->servers, list->count);
+	if (list != NULL)
+		forwarding_servers(worker->forwarding, list->servers, list->count);
 	free(list);
 }
 
@@ -94,13 +90,9 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 		tcp_event(worker->tcp, slot, tag, events);
 		break;
 	case PART_FORWARD:
-		forward_event(worker->forward, slot, (int)tag, events);
-		break;
 	case PART_RELAY_UDP:
-		relay_udp_event(worker->relay, slot, tag, events);
-		break;
 	case PART_RELAY_TCP:
-		relay_tcp_event(worker->relay, slot, tag, events);
+		forwarding_event(worker->forwarding, key, events);
 		break;
 	}
 }
@@ -113,9 +105,7 @@ static int
 finish_turn(struct worker *worker)
 {
 	int64_t now_ns = worker->context.now_ns;
-	int64_t due_ns = earlier(inflight_turn(worker->inflight), tcp_turn(worker->tcp));
-	due_ns = earlier(due_ns,
-	    worker->relay != NULL ? relay_turn(worker->relay) : forward_turn(worker->forward));
+	int64_t due_ns = earlier(forwarding_turn(worker->forwarding), tcp_turn(worker->tcp));
 	if (worker->context.measuring)
 		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
 	udp_flush(worker->udp);
@@ -174,7 +164,7 @@ last_turn(struct worker *worker)
 {
 	worker_time(&worker->context);
 	udp_poll(worker->udp);
-	inflight_finish_all(worker->inflight);
+	forwarding_finish_all(worker->forwarding);
 	udp_flush(worker->udp);
 }
 
@@ -253,7 +243,8 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct sock
 		.idle_ns = (int64_t)or_default(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
 	};
 	int *fds = sockets->tcp[worker->index];
-	worker->tcp = tcp_new(&worker->context, worker->inflight, fds, sockets->count, &tcp);
+	worker->tcp = tcp_new(
+	    &worker->context, forwarding_inflight(worker->forwarding), fds, sockets->count, &tcp);
 	memset(fds, -1, sizeof(*sockets->udp));
 }
 
@@ -265,7 +256,8 @@ make_udp(struct worker *worker, const struct workers_config *config, struct sock
 	for (size_t f = 0; f < sockets->count; f++)
 		udp[f] = (struct udp_socket){ fds[f], sockets->servers[f].addr.family,
 			sockets->wildcard };
-	worker->udp = udp_new(&worker->context, worker->inflight, udp, sockets->count);
+	worker->udp =
+	    udp_new(&worker->context, forwarding_inflight(worker->forwarding), udp, sockets->count);
 	if (config->fair_share)
 		worker->fair = fair_share_new(&worker->context, udp, sockets->count);
 	udp_fair_share(worker->udp, worker->fair);
@@ -275,16 +267,8 @@ make_udp(struct worker *worker, const struct workers_config *config, struct sock
 static void
 make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
-	unsigned max = config->resolver != NULL ? RESOLVER_MAX : FORWARD_MAX;
 	const struct client_ops clients = { worker, client_hold, client_room, client_done };
-	worker->inflight = inflight_new(&worker->context, &clients,
-	    share(or_default(config->forward_max, max), threads),
-	    share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
-	if (config->resolver != NULL)
-		worker->relay = relay_new(&worker->context, worker->inflight, config->resolver);
-	else
-		worker->forward = forward_new(
-		    &worker->context, worker->inflight, config->upstreams, config->upstream_count);
+	worker->forwarding = forwarding_new(&worker->context, &clients, config, threads);
 }
 
 static void
@@ -328,9 +312,7 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 static void
 worker_free(struct worker *worker)
 {
-	inflight_free(worker->inflight);
-	forward_free(worker->forward);
-	relay_free(worker->relay);
+	forwarding_free(worker->forwarding);
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
 	udp_free(worker->udp);

@@ -63,6 +63,8 @@ struct workers_config {
 	unsigned forward_client_max; /* 0: FORWARD_CLIENT_MAX */
 	/* Front topology: names that are not ours go there; NULL: to the upstreams. */
 	const struct server *resolver;
+	/* Classic topology: only CNAMEs that leave our zones and search walks go there; or NULL. */
+	const struct server *search_resolver;
 	const struct server *upstreams;
 	size_t upstream_count; /* at most UPSTREAMS_MAX are used */
 	/* Answers NAME._explain (answer_thread.explain); NULL: nobody may ask. */

@@ -6,6 +6,7 @@
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reason.h"
 #include "kubedns/show/explain_internal.h"
+#include "kubedns/show/explain_search.h"
 #include "lib/xalloc.h"
 
 const char *
@@ -200,6 +201,9 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 	}
 	if (e->below > 0)
 		resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
+	if (resolved.kind == RESOLVED_NOTHING &&
+	    explain_search(e->out, e->config->answers, e->config->tree, &e->name, e->below))
+		return;
 	if (resolved.kind == RESOLVED_NOTHING) {
 		explain_missing(e, &resolved);
 		if (answer_falls_through(e->config->answers, &e->name))

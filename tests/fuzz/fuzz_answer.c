@@ -23,7 +23,8 @@ enum {
 	OPTION_EDNS = 8,
 	OPTION_VERIFIED = 16,
 	OPTION_FILTER = 32,
-	OPTION_SUBSET = 64
+	OPTION_SUBSET = 64,
+	OPTION_INFERRED = 128
 };
 enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
 
@@ -32,7 +33,7 @@ static struct store *volatile store; /* kept in sight of the leak checker */
 static struct answer_config config;
 static struct reverse_zone zones[3];
 static struct answer_context *context; /* the published one */
-static struct dname except;
+static struct dname except, extra[2];
 
 static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
 	"default.svc.cluster.local.", "web.default.svc.cluster.local.",
@@ -44,7 +45,8 @@ static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
 	"9.9.9.10.in-addr.arpa.", "1.0.96.10.in-addr.arpa.", "10.in-addr.arpa.",
 	"default.pod.cluster.local.", "*.default.svc.cluster.local.", "*.svc.cluster.local.",
 	"_p1._udp.*.default.svc.cluster.local.", "*.same.default.svc.cluster.local.",
-	"ns.dns.cluster.local.", "s.fed.svc.cluster.local.", "example.com.", "." };
+	"ns.dns.cluster.local.", "s.fed.svc.cluster.local.", "example.com.", ".",
+	"default.s.cluster.local.", "com.default.svc.cluster.local." };
 enum { NAMES = sizeof names / sizeof names[0] };
 
 static struct object
@@ -152,6 +154,11 @@ make_world(void)
 		abort();
 	if (dname_from_text(&except, "com.") != 0)
 		abort();
+	if (dname_from_text(&extra[0], "corp.example.") != 0 ||
+	    dname_from_text(&extra[1], "a.rather.long.domain.of.the.lab.example.") != 0)
+		abort();
+	config.search_extra = extra;
+	config.search_extra_count = 2;
 	config.filter_except = &except;
 	config.filter_except_count = 1;
 	config.ttl_s = 30;
@@ -245,6 +252,36 @@ judge(const uint8_t *wire, size_t len)
 		abort();
 }
 
+/* Goes on with a walk as the other servers' replies say, one bit of the input's last byte each: a
+ * denial or an address. It ends after as many steps as there are candidates. */
+static void
+walk(const struct answer_request *request, struct answer_info *info, uint8_t denials)
+{
+	static uint8_t message[DNS_UDP_QUERY_MAX];
+
+	for (unsigned steps = 0;; steps++) {
+		size_t len = query_write(
+		    message, sizeof message, 1, info->target.wire, info->query.qtype, CLASS_IN, 0);
+		const struct upstream_reply said = { message, len, NULL };
+		bool denied = denials >> steps % 8 & 1;
+		message[2] |= 0x80;
+		message[3] = denied ? RCODE_NXDOMAIN : RCODE_NOERROR;
+		if (steps > config.search_extra_count + 1)
+			abort();
+		bool asking = info->search.asking;
+		if (answer_chases_on(request, &said, info)) {
+			if (!asking || !denied)
+				abort();
+			continue;
+		}
+		size_t written = answer_chased(request, &said, info);
+		if (written != info->len || written > request->max)
+			abort();
+		judge(request->out, written);
+		return;
+	}
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -259,6 +296,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.wildcards = data[0] & OPTION_WILDCARDS;
 	config.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
 	config.udp_subset = data[0] & OPTION_SUBSET;
+	config.search_inferred = data[0] & OPTION_INFERRED;
 	context->filter_aaaa = data[0] & OPTION_FILTER;
 	context->filter_a = data[0] & OPTION_FILTER;
 	size_t len = write_query(data + 1, size - 1, data[0], query, sizeof query);
@@ -273,6 +311,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rcu_enter();
 	request.tree = tree_current(cache);
 	enum answer_outcome outcome = answer(&request, &info);
+	if (outcome == ANSWER_CHASE)
+		walk(&request, &info, data[size - 1]);
 	rcu_leave();
 	if (outcome == ANSWER_REPLY) {
 		if (info.filtered && (!(data[0] & OPTION_FILTER) || info.rcode != RCODE_NOERROR))

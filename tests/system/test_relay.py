@@ -41,6 +41,7 @@ def by_name(request, tcp):
 class Dnsmasq:
     def __init__(self, upstream, port=None, args=("--cache-size=1000", "--dns-forward-max=1500")):
         self.port = port or free_port()
+        self.host = "127.0.0.1"
         self.address = f"127.0.0.1:{self.port}"
         self.process = subprocess.Popen(["dnsmasq", "-k", "-C", "/dev/null", "--pid-file=", "--no-resolv", "--no-hosts", "--bind-interfaces",
             "--listen-address=127.0.0.1", f"--port={self.port}", f"--server=127.0.0.1#{upstream.port}", "--log-facility=-", "--user=root",

@@ -16,6 +16,10 @@ enum { BED_PORTS_MAX = 200, BED_ENDPOINTS_MAX = 6000, LINES_MAX = 5000 };
 
 struct bed bed;
 
+static uint8_t asked[512]; /* the last question, as it was sent */
+static size_t asked_len;
+static struct dname asked_name;
+
 static struct object
 object_named(enum object_kind kind, const char *name)
 {
@@ -64,12 +68,19 @@ bed_end(void **state)
 }
 
 void
-bed_namespace(const char *name)
+bed_namespace_search(const char *name, bool no_search)
 {
 	struct object o = object_named(OBJECT_NAMESPACE, name);
 
+	o.no_search = no_search;
 	store_event(bed.store, OBJECT_NAMESPACE, EVENT_ADDED, &o);
 	bed.namespace = name;
+}
+
+void
+bed_namespace(const char *name)
+{
+	bed_namespace_search(name, false);
 }
 
 /* Cuts "name/proto/number ..." in place. */
@@ -258,38 +269,91 @@ reply_text_of(const struct dname *name)
 	return out;
 }
 
-const char *
-bed_ask(const char *text, const char *type)
+static struct answer_request
+request_now(void)
 {
-	static char out[DNAME_TEXT_MAX + 16];
-	char full[DNAME_TEXT_MAX], target[DNAME_TEXT_MAX];
-	struct dname name;
-	uint8_t query[512];
-	size_t at = strlen(text);
-	bool whole = at > 0 && text[at - 1] == '.';
-	struct answer_request request = { .config = &bed.config,
+	return (struct answer_request){ .config = &bed.config,
 		.tree = tree_current(bed.cache),
-		.query = query,
+		.query = asked,
+		.query_len = asked_len,
 		.out = bed.out,
 		.max = sizeof bed.out,
 		.tcp = true };
+}
+
+static const char *
+chase_text(void)
+{
+	static char out[DNAME_TEXT_MAX + 16];
+	char target[DNAME_TEXT_MAX];
+
+	snprintf(out, sizeof out, "CHASE %s", dname_to_text(bed.info.target.wire, target));
+	return out;
+}
+
+const char *
+bed_ask(const char *text, const char *type)
+{
+	char full[DNAME_TEXT_MAX];
+	size_t at = strlen(text);
+	bool whole = at > 0 && text[at - 1] == '.';
 
 	snprintf(full, sizeof full, "%s%s", text, whole ? "" : ".cluster.local.");
-	assert_int_equal(dname_from_text(&name, full), 0);
-	request.query_len =
-	    query_write(query, sizeof query, 77, name.wire, type_number(type), CLASS_IN, 0);
+	assert_int_equal(dname_from_text(&asked_name, full), 0);
+	asked_len =
+	    query_write(asked, sizeof asked, 77, asked_name.wire, type_number(type), CLASS_IN, 0);
+	struct answer_request request = request_now();
 	switch (answer(&request, &bed.info)) {
 	case ANSWER_REPLY:
-		return reply_text_of(&name);
+		return reply_text_of(&asked_name);
 	case ANSWER_FORWARD:
 		return "FORWARD";
 	case ANSWER_CHASE:
-		snprintf(out, sizeof out, "CHASE %s", dname_to_text(bed.info.target.wire, target));
-		return out;
+		return chase_text();
 	case ANSWER_DROP:
 		break;
 	}
 	return "DROP";
+}
+
+static void
+push_records(ldns_pkt *pkt, ldns_pkt_section section, const char *lines)
+{
+	char *text = strdup(lines), *next = NULL;
+
+	for (char *line = strtok_r(text, "\n", &next); line != NULL;
+	     line = strtok_r(NULL, "\n", &next)) {
+		ldns_rr *rr;
+		assert_int_equal(ldns_rr_new_frm_str(&rr, line, 0, NULL, NULL), LDNS_STATUS_OK);
+		ldns_pkt_push_rr(pkt, section, rr);
+	}
+	free(text);
+}
+
+const char *
+bed_told(const char *rcode, const char *answer, const char *authority)
+{
+	struct upstream_reply said = { 0 };
+	struct answer_request request = request_now();
+	const struct dname *target = &bed.info.target;
+	uint8_t *wire = NULL;
+
+	if (rcode != NULL) {
+		ldns_pkt *pkt =
+		    ldns_pkt_query_new(ldns_dname_new_frm_data(target->len, target->wire),
+			(ldns_rr_type)bed.info.query.qtype, LDNS_RR_CLASS_IN, LDNS_QR | LDNS_RD);
+		ldns_pkt_set_rcode(pkt, (uint8_t)ldns_lookup_by_name(ldns_rcodes, rcode)->id);
+		push_records(pkt, LDNS_SECTION_ANSWER, answer);
+		push_records(pkt, LDNS_SECTION_AUTHORITY, authority);
+		assert_int_equal(ldns_pkt2wire(&wire, pkt, &said.len), LDNS_STATUS_OK);
+		ldns_pkt_free(pkt);
+		said.wire = wire;
+	}
+	bool on = answer_chases_on(&request, &said, &bed.info);
+	if (!on)
+		bed.info.len = answer_chased(&request, &said, &bed.info);
+	free(wire);
+	return on ? chase_text() : reply_text_of(&asked_name);
 }
 
 void

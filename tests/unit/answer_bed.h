@@ -1,5 +1,6 @@
 /*
- * A small cluster in the namespace "default" of the zone cluster.local, for tests to ask. Its replies
+ * A small cluster in the zone cluster.local, for tests to ask; its objects are in the namespace
+ * "default" until bed_namespace() says another. Its replies
  * are read by ldns, which shares no line with us.
  */
 #ifndef TESTS_UNIT_ANSWER_BED_H
@@ -44,6 +45,10 @@ void bed_forwarding(bool forwarding);
 
 void bed_publish(void);
 
+/* A namespace, with the label that declines search completion or without, in which what follows is
+ * made. */
+void bed_namespace_search(const char *name, bool no_search);
+
 /*
  * Asks over TCP and says what was answered, one word for the rcode and then the records, sorted:
  * "NOERROR A 10.96.0.1", with "owner: " before those of another name than the question's, "SOA of
@@ -61,6 +66,13 @@ const char *bed_why(const char *name, const char *type, uint16_t udp_size);
 
 /* Fails, with both texts, unless it says `want`. */
 void bed_expect_why(const char *name, const char *type, const char *want);
+
+/*
+ * What becomes of the question that bed_ask() or this called CHASE when the other server says this:
+ * an rcode (NULL: it failed), records of the answer section and the authority section as lines of a
+ * zone file ("": none). As bed_ask(): another CHASE, or the reply.
+ */
+const char *bed_told(const char *rcode, const char *answer, const char *authority);
 
 /* Fails, with both texts, unless bed_ask() says `want`. */
 void bed_expect(const char *name, const char *type, const char *want);

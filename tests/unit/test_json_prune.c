@@ -87,8 +87,13 @@ white_space_is_no_obstacle(void **state)
 {
 	(void)state;
 	expect(json_prune_namespace,
-	    "{ \"metadata\" :\n{ \"name\" : \"a b\" , \"labels\" : { } } , \"spec\" : [ 1 ] }",
+	    "{ \"metadata\" :\n{ \"name\" : \"a b\" , \"finalizers\" : [ ] } , \"spec\" : [ 1 ] }",
 	    "{\"metadata\":{\"name\":\"a b\"}}");
+	expect(json_prune_namespace,
+	    "{ \"metadata\" :\n{ \"labels\" : { \"team\" : \"x\" ,\t\"kubedns/search-completion\" "
+	    ": "
+	    "\"off\" } } }",
+	    "{\"metadata\":{\"labels\":{\"kubedns/search-completion\":\"off\"}}}");
 	expect(json_prune_namespace, "{ }", "{}");
 }
 

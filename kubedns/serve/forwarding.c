@@ -1,0 +1,125 @@
+#include "kubedns/serve/forwarding.h"
+
+#include <stdlib.h>
+
+#include "kubedns/serve/forward.h"
+#include "kubedns/serve/relay.h"
+#include "lib/xalloc.h"
+
+struct forwarding {
+	struct inflight_table *inflight;
+	struct inflight_table *chased; /* the relay's, beside the forwarder; else NULL */
+	struct forward *forward;       /* NULL in the front topology */
+	struct relay *relay;           /* or NULL */
+};
+
+static unsigned
+or_default(unsigned value, unsigned fallback)
+{
+	return value != 0 ? value : fallback;
+}
+
+/* A worker's part of a total, rounded up. */
+static unsigned
+share(unsigned total, unsigned threads)
+{
+	return (total + threads - 1) / threads;
+}
+
+static struct inflight_table *
+make_table(struct worker_context *context, const struct client_ops *clients,
+    const struct workers_config *config, unsigned max, unsigned threads)
+{
+	return inflight_new(context, clients, share(or_default(config->forward_max, max), threads),
+	    share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
+}
+
+struct forwarding *
+forwarding_new(struct worker_context *context, const struct client_ops *clients,
+    const struct workers_config *config, unsigned threads)
+{
+	struct forwarding *f = xcalloc(1, sizeof(*f));
+	bool front = config->resolver != NULL;
+	f->inflight =
+	    make_table(context, clients, config, front ? RESOLVER_MAX : FORWARD_MAX, threads);
+	if (front) {
+		f->relay = relay_new(context, f->inflight, config->resolver);
+		return f;
+	}
+	f->forward = forward_new(context, f->inflight, config->upstreams, config->upstream_count);
+	if (config->search_resolver != NULL) {
+		/* dnsmasq is the one client, which may have a third of the table. Each of its queries
+		 * takes two of dnsmasq's own places: its question to us, and ours to it. */
+		f->chased = make_table(context, clients, config, RESOLVER_MAX, threads);
+		f->relay = relay_new(context, f->chased, config->search_resolver);
+		inflight_chased(f->inflight, f->chased);
+	}
+	return f;
+}
+
+struct inflight_table *
+forwarding_inflight(const struct forwarding *f)
+{
+	return f->inflight;
+}
+
+void
+forwarding_servers(struct forwarding *f, const struct server *servers, size_t count)
+{
+	if (f->forward != NULL)
+		forward_servers(f->forward, servers, count);
+}
+
+void
+forwarding_event(struct forwarding *f, uint64_t key, uint32_t events)
+{
+	uint32_t slot = worker_key_slot(key), tag = worker_key_tag(key);
+	switch (worker_key_part(key)) {
+	case PART_FORWARD:
+		forward_event(f->forward, slot, (int)tag, events);
+		break;
+	case PART_RELAY_UDP:
+		relay_udp_event(f->relay, slot, tag, events);
+		break;
+	case PART_RELAY_TCP:
+		relay_tcp_event(f->relay, slot, tag, events);
+		break;
+	case PART_WAKE:
+	case PART_TCP_LISTENER:
+	case PART_TCP:
+		break;
+	}
+}
+
+int64_t
+forwarding_turn(struct forwarding *f)
+{
+	int64_t due_ns = inflight_turn(f->inflight);
+	if (f->chased != NULL)
+		due_ns = earlier(due_ns, inflight_turn(f->chased));
+	if (f->forward != NULL)
+		due_ns = earlier(due_ns, forward_turn(f->forward));
+	if (f->relay != NULL)
+		due_ns = earlier(due_ns, relay_turn(f->relay));
+	return due_ns;
+}
+
+void
+forwarding_finish_all(struct forwarding *f)
+{
+	inflight_finish_all(f->inflight);
+	if (f->chased != NULL)
+		inflight_finish_all(f->chased);
+}
+
+void
+forwarding_free(struct forwarding *f)
+{
+	if (f == NULL)
+		return;
+	inflight_free(f->inflight);
+	inflight_free(f->chased);
+	forward_free(f->forward);
+	relay_free(f->relay);
+	free(f);
+}

@@ -1,0 +1,202 @@
+"""Search completion: one question for one name, declared (X.<namespace>.s.<zone>) and inferred (the first question of a pod as it is), with
+real clients' questions, a real dnsmasq and an upstream that counts."""
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+import pytest
+from dnsnet import Tcp, Upstream, query, udp
+from objects import namespace, service
+from test_relay import Dnsmasq
+from world import Z, external, start
+
+from waiting import free_port
+
+OUTSIDE = {"www.example.com.": "192.0.2.1", "git.corp.example.": "192.0.2.2", "big.example.com.": None}
+BIG = 150
+
+
+def upstream(request, tcp):
+    """Outside names that exist, A only; all others are denied for a minute."""
+    question = request.question[0]
+    reply = dns.message.make_response(request, recursion_available=True)
+    name = str(question.name)
+    if name == "broken.example.com.":
+        reply.set_rcode(dns.rcode.SERVFAIL)
+    elif name not in OUTSIDE:
+        reply.set_rcode(dns.rcode.NXDOMAIN)
+        reply.authority.append(dns.rrset.from_text(".", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
+    elif question.rdtype != dns.rdatatype.A:
+        reply.authority.append(dns.rrset.from_text("example.com.", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
+    elif name.startswith("big.") and not tcp:
+        reply.flags |= dns.flags.TC
+    else:
+        addresses = [f"192.0.2.{i}" for i in range(1, BIG + 1)] if name.startswith("big.") else [OUTSIDE[name]]
+        reply.answer.append(dns.rrset.from_text(question.name, 60, "IN", "A", *addresses))
+    return reply
+
+
+def cluster():
+    declines = namespace("off")
+    declines["metadata"]["labels"] = {"kubedns/search-completion": "off"}
+    return [namespace("default"), namespace("prod"), declines, service("web", "10.96.0.1"), service("web", "10.96.1.1", ns="prod"),
+            external("out", "www.example.com"), service("idle", "None")]  # fmt: skip
+
+
+def asked(u):
+    return [(str(m.question[0].name).rstrip("."), dns.rdatatype.to_text(m.question[0].rdtype)) for m, _, _ in u.asked]
+
+
+def addresses(reply):
+    return sorted(r.to_text() for s in reply.answer if s.rdtype in (dns.rdatatype.A, dns.rdatatype.AAAA) for r in s)
+
+
+def alias(reply):
+    """The CNAME from the asked name: to where, and for how long."""
+    first = reply.answer[0]
+    assert first.rdtype == dns.rdatatype.CNAME and first.name == reply.question[0].name
+    return first[0].target.to_text().rstrip("."), first.ttl
+
+
+class Classic:
+    """dnsmasq on the clients' side, kubedns behind it for the cluster's zone, which asks dnsmasq for outside names."""
+
+    def __init__(self, tmp_path, u, *args):
+        port, behind = free_port(), free_port()
+        self.dnsmasq = Dnsmasq(u, port=port, args=("--cache-size=1000", "--dns-forward-max=6000", f"--server=/{Z}/127.0.0.1#{behind}"))
+        self.kubedns = start(tmp_path, cluster(), "--threads=1", f"--dns-port={behind}", f"--search-resolver=127.0.0.1:{port}",
+                             "--nameservers=127.0.0.1:9", *args)  # fmt: skip
+        self.host, self.port = "127.0.0.1", port
+
+    def __enter__(self):
+        self.kubedns.__enter__()
+        self.kubedns.wait_ready()
+        self.dnsmasq.__enter__()
+        return self
+
+    def __exit__(self, *exc):
+        self.dnsmasq.__exit__(*exc)
+        self.kubedns.__exit__(*exc)
+
+
+class Front:
+    def __init__(self, tmp_path, u, *args):
+        self.dnsmasq = Dnsmasq(u)
+        self.kubedns = start(tmp_path, cluster(), "--threads=1", f"--resolver={self.dnsmasq.address}", *args)
+
+    def __enter__(self):
+        self.dnsmasq.__enter__()
+        self.kubedns.__enter__()
+        self.kubedns.wait_ready()
+        self.host, self.port = self.kubedns.host, self.kubedns.port
+        return self
+
+    def __exit__(self, *exc):
+        self.kubedns.__exit__(*exc)
+        self.dnsmasq.__exit__(*exc)
+
+
+@pytest.fixture(params=[Classic, Front])
+def topology(request):
+    return request.param
+
+
+def test_declared_one_question_gives_what_a_pod_means(topology, tmp_path):
+    with Upstream(upstream) as u, topology(tmp_path, u, "--search-extra=corp.example,lab.example") as t:
+        for name, found, address in (
+            ("web", "web.default.svc", "10.96.0.1"), ("web.prod", "web.prod.svc", "10.96.1.1"), ("web.prod.svc", "web.prod.svc", "10.96.1.1"),
+        ):  # fmt: skip
+            reply = udp(t, query(f"{name}.default.s.{Z}"))
+            assert alias(reply) == (f"{found}.{Z}", 30) and addresses(reply) == [address]
+        assert asked(u) == [], "names of the cluster are nobody else's"
+        reply = udp(t, query(f"git.default.s.{Z}"))
+        assert alias(reply)[0] == "git.corp.example" and addresses(reply) == ["192.0.2.2"]
+        reply = udp(t, query(f"www.example.com.default.s.{Z}"))
+        assert alias(reply)[0] == "www.example.com" and addresses(reply) == ["192.0.2.1"] and reply.rcode() == dns.rcode.NOERROR
+        walked = ["git.corp.example", "www.example.com.corp.example", "www.example.com.lab.example", "www.example.com"]
+        assert asked(u) == [(name, "A") for name in walked]
+        reply = udp(t, query(f"www.example.com.default.s.{Z}", "AAAA"))
+        assert reply.rcode() == dns.rcode.NOERROR and alias(reply)[0] == "www.example.com" and not addresses(reply)
+        reply = udp(t, query(f"nothing.example.com.default.s.{Z}"))
+        assert reply.rcode() == dns.rcode.NXDOMAIN and not reply.answer
+        assert udp(t, query(f"broken.example.com.default.s.{Z}")).rcode() == dns.rcode.SERVFAIL
+        completed = {r: t.kubedns.metric("kubedns_search_completed_total", form="declared", result=r) for r in ("found", "nothing", "failed")}
+        assert alias(udp(t, query(f"web.prod.svc.{Z}.default.s.{Z}")))[0] == f"web.prod.svc.{Z}", "X itself, after the extra domains"
+        assert asked(u)[-2:] == [(f"web.prod.svc.{Z}.{domain}", "A") for domain in ("corp.example", "lab.example")]
+        assert completed["found"] >= 6 and completed["nothing"] >= 1 and completed["failed"] >= 1
+
+
+def test_inferred_the_first_question_of_a_pod_is_its_last(topology, tmp_path):
+    with Upstream(upstream) as u, topology(tmp_path, u, "--search-completion=inferred") as t:
+        for name, found, address in (("www.example.com", "www.example.com", "192.0.2.1"), ("web.prod", f"web.prod.svc.{Z}", "10.96.1.1")):
+            reply = udp(t, query(f"{name}.default.svc.{Z}"))
+            assert alias(reply)[0] == found and addresses(reply) == [address]
+            reply = udp(t, query(f"{name}.default.svc.{Z}", "AAAA"))
+            assert reply.rcode() == dns.rcode.NOERROR and alias(reply)[0] == found and not addresses(reply)
+        assert asked(u) == [("www.example.com", "A"), ("www.example.com", "AAAA")]
+        for name in ("nothing.example.com.default", "www.example.com.off", "wbe.default", "pod-0.idle.default", "www.example.com.nowhere"):
+            reply = udp(t, query(f"{name}.svc.{Z}"))
+            assert reply.rcode() == dns.rcode.NXDOMAIN and not reply.answer, name
+        refused = {r: t.kubedns.metric("kubedns_search_refused_total", reason=r) for r in
+                   ("opted_out", "one_label", "below_service", "no_namespace")}  # fmt: skip
+        assert all(n == 1 for n in refused.values()), refused
+        assert asked(u)[2:] == [("nothing.example.com", "A")]
+
+
+def test_explain_shows_the_steps(tmp_path):
+    with start(tmp_path, cluster(), "--search-completion=inferred", "--search-extra=corp.example") as k:
+        k.wait_ready()
+
+        def explain(name):
+            return k.http(f"/explain?name={name}.{Z}")[1]
+
+        text = explain("web.prod.default.s")
+        assert f"web.prod.default.svc.{Z}. does not exist" in text and f"web.prod.svc.{Z}. exists: this is what the name means" in text
+        assert f"web.prod.{Z}" not in text, "the walk ends there"
+        text = explain("www.example.com.default.svc")
+        assert "inferred" in text and "www.example.com.corp.example. is asked of other servers" in text and "  www.example.com. is asked" in text
+        assert "kubedns/search-completion=off" in explain("www.example.com.off.svc")
+        assert "below a Service" in explain("pod-0.idle.default.svc") and "NODATA" in explain("default.s")
+
+
+def test_long_answers_come_whole_over_tcp(topology, tmp_path):
+    with Upstream(upstream) as u, topology(tmp_path, u) as t:
+        assert udp(t, query(f"big.example.com.default.s.{Z}")).flags & dns.flags.TC
+        with Tcp(t) as tcp:
+            reply = tcp.ask(query(f"big.example.com.default.s.{Z}"))
+            assert len(addresses(reply)) == BIG and alias(reply)[0] == "big.example.com"
+
+
+def test_steps_are_asked_of_the_upstream_servers_where_there_is_no_dnsmasq(tmp_path):
+    with Upstream(upstream) as u, start(tmp_path, cluster(), "--threads=1", f"--nameservers={u.address}", "--search-extra=corp.example") as k:
+        k.wait_ready()
+        assert addresses(udp(k, query(f"www.example.com.default.s.{Z}"))) == ["192.0.2.1"]
+        assert asked(u) == [("www.example.com.corp.example", "A"), ("www.example.com", "A")]
+        assert addresses(udp(k, query(f"out.default.s.{Z}"))) == ["192.0.2.1"]
+
+
+def test_a_walk_ends_in_time_when_nobody_answers(tmp_path):
+    with Upstream(lambda *_: None) as u, start(tmp_path, cluster(), "--threads=1", f"--nameservers={u.address}", "--search-extra=a.example") as k:
+        k.wait_ready()
+        reply = udp(k, query(f"www.example.com.default.s.{Z}"), timeout=5)
+        assert reply.rcode() == dns.rcode.SERVFAIL and not reply.answer
+        assert k.metric("kubedns_search_completed_total", form="declared", result="failed") == 1
+
+
+def test_no_question_goes_round(tmp_path):
+    """The worst that a ConfigMap can say: stub domains, and every outside name, lead back to kubedns. Each question ends with the upstream
+    server, or with the walk that began it."""
+    with Upstream(upstream) as u:
+        port, behind = free_port(), free_port()
+        with start(tmp_path, cluster(), "--threads=1", f"--dns-port={behind}", f"--search-resolver=127.0.0.1:{port}",
+                   f"--nameservers={u.address}", "--search-completion=inferred") as k:  # fmt: skip
+            k.wait_ready()
+            back = type("Back", (), {"port": behind})
+            with Dnsmasq(back, port=port, args=("--cache-size=0", f"--server=/example.com/127.0.0.1#{behind}")) as d:
+                for name in (f"www.example.com.default.s.{Z}", f"www.example.com.default.svc.{Z}"):
+                    before = k.metric("kubedns_dns_requests_total", proto="udp", family="ipv4", type="A")
+                    assert addresses(udp(d, query(name))) == ["192.0.2.1"]
+                    assert k.metric("kubedns_dns_requests_total", proto="udp", family="ipv4", type="A") - before == 2, "the walk, and its step"
+                assert asked(u) == [("www.example.com", "A")] * 2
