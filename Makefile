@@ -17,9 +17,13 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-pr
 	-Wwrite-strings -Wcast-qual -Wvla $(WERROR)
 # What the processor offers against overwritten return addresses goes by architecture; _FORTIFY_SOURCE needs optimisation.
 MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
-HARDENING ?= -fPIE -fstack-protector-strong -fstack-clash-protection \
+# Locals are zeroed before their first use, where the compiler can do it: a forgotten one holds nothing of an earlier caller's. Not on the way of
+# a query, which has large arrays of which little is used: SRV sets cost ten times as much, and with the largest excepted a tenth more.
+ZEROED := -ftrivial-auto-var-init=zero
+ZEROED := $(if $(shell $(CC) $(ZEROED) -E -x c /dev/null >/dev/null 2>&1 && echo yes),$(ZEROED))
+HARDENING ?= $(ZEROED) -fPIE -fstack-protector-strong -fstack-clash-protection \
 	$(if $(filter x86_64-%,$(MACHINE)),-fcf-protection)$(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard) \
-	$(if $(filter -O0,$(OPTIMISE) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+	$(if $(filter -O0,$(OPTIMISE) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 OPTIMISE ?= -O2 -g -ffunction-sections -fdata-sections
 # GCC makes "rep movs" of a copy whose length it does not know, which takes longer to begin than the library's function to end.
 STRINGS := -mmemcpy-strategy=libcall:-1:noalign -mmemset-strategy=libcall:-1:noalign
@@ -51,6 +55,9 @@ unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/u
 
 all: $(foreach p,$(present),$(BUILD)/bin/$(p)) ## build the programs
 .PHONY: all
+
+QUERY_PATH := $(BUILD)/kubedns/answer/%.o $(BUILD)/kubedns/serve/%.o $(BUILD)/treecache/%.o $(BUILD)/lib/wire.o
+$(QUERY_PATH): ZEROED =
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
