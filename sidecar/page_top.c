@@ -13,10 +13,23 @@ cell_share(struct html *html, double part, double whole)
 	html_rawf(html, "<td>%s</td>", text);
 }
 
+/* As long as its share of the heaviest. */
+static void
+rate_bar(struct html *html, double rate, double heaviest)
+{
+	if (rate > 0 && heaviest >= rate)
+		html_rawf(html,
+		    "<svg class=\"rate\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\" "
+		    "aria-hidden=\"true\"><path d=\"M0 0h%.1fv4H0z\"/></svg>",
+		    100 * rate / heaviest);
+}
+
 static void
 say_talkers(struct html *html, const struct kubedns_talker *talkers, size_t count,
     const char *caption, const char *who)
 {
+	char text[FORMAT_MAX];
+
 	html_wrap(html, "<table class=\"top-table\"><caption>", caption, "</caption><thead><tr>");
 	html_wrap(html, "<th scope=\"col\">", who, "</th>");
 	html_raw(html, "<th scope=\"col\">a second</th><th scope=\"col\">NXDOMAIN</th>"
@@ -30,7 +43,13 @@ say_talkers(struct html *html, const struct kubedns_talker *talkers, size_t coun
 			    "<small>this pod: dnsmasq, for its clients, and the sidecar</small>");
 		if (t->namespace[0] != '\0')
 			html_wrap(html, "<small>namespace ", t->namespace, "</small>");
-		html_rawf(html, "</th><td>%.*f</td>", t->per_second < 10, t->per_second);
+		if (t->per_second < 10)
+			snprintf(text, sizeof text, "%.1f", t->per_second);
+		else
+			format_count((uint64_t)(t->per_second + 0.5), text);
+		html_wrap(html, "</th><td>", text, "");
+		rate_bar(html, t->per_second, talkers[0].per_second);
+		html_raw(html, "</td>");
 		cell_share(html, t->nxdomain, t->queries);
 		cell_share(html, t->search_walk, t->queries);
 		cell_share(html, t->aaaa, t->queries);

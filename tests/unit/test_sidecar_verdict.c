@@ -427,11 +427,12 @@ who_asks_most_is_shown_to_those_who_may_ask(void **state)
 	kubedns_read_top(&kubedns, top, sizeof top - 1);
 	assert_int_equal(kubedns.client_count, 2);
 	char *page = shown_page();
-	assert_non_null(strstr(page, "10.0.0.9<small>namespace shop</small></th><td>50</td>"
+	assert_non_null(strstr(page, "10.0.0.9<small>namespace shop</small></th><td>50<svg"));
+	assert_non_null(strstr(page, "<path d=\"M0 0h100.0v4H0z\"/></svg></td>"
 				     "<td>75&nbsp;%</td><td>50&nbsp;%</td><td>1&nbsp;%</td>"
 				     "<td>0&nbsp;%</td>"));
 	assert_non_null(strstr(page, "&lt;b&gt;</th><td>0.0</td>"));
-	assert_non_null(strstr(page, "web.default.svc.cluster.local.</th><td>3.2</td>"));
+	assert_non_null(strstr(page, "web.default.svc.cluster.local.</th><td>3.2<svg"));
 	free(page);
 	buckets_add(&kubedns.recent[KUBEDNS_SHED], view.now_ns, 10);
 	result(DNSMASQ, CAUSE_OK, 1);
