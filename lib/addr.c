@@ -105,6 +105,24 @@ server_split(const char *text, char *host, const char **port)
 	return NULL;
 }
 
+/* What stands in an address's place, and what should. */
+static const char *
+no_address(const char *host)
+{
+	const char *p = host;
+
+	if (host[strspn(host, "0123456789.")] == '\0' && strchr(host, '.') != NULL)
+		for (; *p != '\0'; p += strspn(p, ".")) {
+			if (p[0] == '0' && p[1] >= '0' && p[1] <= '9')
+				return "not an address: a number with a leading zero, which some "
+				       "programs read as octal; write it without";
+			p += strcspn(p, ".");
+		}
+	if (strchr(host, ':') == NULL && host[strcspn(host, "ghijklmnopqrstuvwxyz")] != '\0')
+		return "not an address, but a name; an address such as 10.0.0.10 is needed";
+	return "not an address, such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53";
+}
+
 int
 server_parse(const char *text, uint16_t default_port, struct server *server, const char **why)
 {
@@ -122,13 +140,13 @@ server_parse(const char *text, uint16_t default_port, struct server *server, con
 	if (reason != NULL)
 		return refuse_server(why, reason);
 	if (addr_parse(host, &parsed.addr) < 0)
-		return refuse_server(why, "not an address");
+		return refuse_server(why, no_address(host));
 	if (*text == '[' && parsed.addr.family != AF_INET6)
 		return refuse_server(why, "brackets are for IPv6 addresses");
 	if (port != NULL) {
 		parsed.port = port_parse(port);
 		if (parsed.port == 0)
-			return refuse_server(why, "port out of range");
+			return refuse_server(why, "port out of range, 1 to 65535");
 	}
 	*server = parsed;
 	return 0;

@@ -38,7 +38,8 @@ parse_stub_servers(
 	if (array == NULL)
 		return 0;
 	if (!json_object_is_type(array, json_type_array))
-		return conf_refuse(why, domain, "", "its servers must be an array of strings");
+		return conf_refuse(why, domain, "",
+		    "its servers must be an array of strings, such as [\"10.0.0.1\"]");
 	for (size_t i = 0; i < json_object_array_length(array); i++) {
 		struct json_object *item = json_object_array_get_idx(array, i);
 		char place[32];
@@ -70,7 +71,7 @@ reserved(const char *domain, const char *cluster_domain)
 	if (conf_name_parse(cluster_domain, cluster, &why) < 0)
 		return NULL;
 	if (strcmp(domain, cluster) == 0)
-		return "is the cluster domain";
+		return "is the cluster domain, which kubedns answers: take it out";
 	snprintf(below, sizeof below, "svc.%s", cluster);
 	if (conf_name_under(domain, below))
 		return "holds the cluster's services";

@@ -13,7 +13,7 @@ add_federation(struct conf_federations *federations, const char *item, char **wh
 	char name[CONF_HOST_MAX];
 	const char *reason, *equals = strchr(item, '=');
 	if (equals == NULL)
-		return conf_refuse(why, item, "", "not name=domain");
+		return conf_refuse(why, item, "", "not name=domain, such as east=east.example.org");
 	char *left = xstrndup(item, (size_t)(equals - item));
 	int rc = conf_name_parse(left, name, &reason);
 	free(left);
@@ -42,7 +42,7 @@ parse_federation(
 	const char *equals = memchr(text, '=', len);
 	if (equals == NULL) {
 		char *item = xstrndup(text, len);
-		conf_refuse(why, item, "", "not name=domain");
+		conf_refuse(why, item, "", "not name=domain, such as east=east.example.org");
 		free(item);
 		return -EINVAL;
 	}

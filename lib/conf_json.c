@@ -138,6 +138,25 @@ is_bare_address(const char *text, size_t len, size_t end)
 	       text[end - 1] >= '0' && text[end - 1] <= '9';
 }
 
+/* Why it is no JSON there, and what people mean who write so. */
+static const char *
+why_no_json(const char *text, size_t len, size_t end, enum json_tokener_error error)
+{
+	size_t before = end;
+
+	if (is_bare_address(text, len, end))
+		return "an address must stand in double quotes";
+	if (end >= len)
+		return json_tokener_error_desc(error);
+	while (before > 0 && conf_is_blank(text[before - 1]))
+		before--;
+	if ((text[end] == ']' || text[end] == '}') && before > 0 && text[before - 1] == ',')
+		return "a comma before the end of a list; take it out";
+	if (text[end] == '\'' || (end > 0 && text[end - 1] == '\''))
+		return "strings stand in double quotes";
+	return json_tokener_error_desc(error);
+}
+
 int
 conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
     struct json_object **object, char **why)
@@ -169,9 +188,7 @@ conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
 	if (error == json_tokener_continue)
 		return conf_refuse_at(why, text, len, "unexpected end of data");
 	if (error != json_tokener_success)
-		return conf_refuse_at(why, text, end,
-		    is_bare_address(text, len, end) ? "an address must stand in double quotes"
-						    : json_tokener_error_desc(error));
+		return conf_refuse_at(why, text, end, why_no_json(text, len, end, error));
 	end = conf_skip_blank(text, len, end);
 	if (end == len)
 		return 0;

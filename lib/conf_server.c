@@ -116,7 +116,7 @@ conf_server_parse(const char *text, struct conf_server *server, const char **why
 	char host[CONF_HOST_MAX + 1];
 	size_t len = strcspn(text, ":");
 	server->server = (struct server){ .port = 53 };
-	*why = "port out of range";
+	*why = "port out of range, 1 to 65535";
 	if (text[len] == ':' && parse_port(text + len + 1, &server->server.port) < 0)
 		return -EINVAL;
 	*why = "not an address or host name";

@@ -42,9 +42,12 @@ fail_parser(struct yaml *y)
 		documents_error(y->error, 0, "%s", strerror(err));
 		return -err;
 	}
-	documents_error(y->error, (unsigned)line + 1, "%s%s%s",
-	    p->problem != NULL ? p->problem : "not YAML", p->context != NULL ? " " : "",
-	    p->context != NULL ? p->context : "");
+	const char *problem = p->problem != NULL ? p->problem : "not YAML";
+	documents_error(y->error, (unsigned)line + 1, "%s%s%s%s", problem,
+	    p->context != NULL ? " " : "", p->context != NULL ? p->context : "",
+	    strstr(problem, "cannot start any token") != NULL
+		? "; is it a tab? YAML is indented by spaces"
+		: "");
 	return -EBADMSG;
 }
 

@@ -67,7 +67,10 @@ runfile_open(struct runfile *file, const char *run_dir)
 	if (*run_dir) {
 		int rc = open_below(file, run_dir);
 		if (rc < 0)
-			log_errorx("run directory %s: %s", run_dir, strerror(-rc));
+			log_errorx(
+			    "run directory %s: %s; mount a tmpfs there that uid %u may write "
+			    "to, or name another with -runDir",
+			    run_dir, strerror(-rc), (unsigned)geteuid());
 		return rc;
 	}
 	if (open_below(file, "/run") == 0)

@@ -11,7 +11,7 @@ function parse(text) {
 async function get(url) {
 	const response = await fetch(url, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
 	const text = await response.text();
-	if (!response.ok)
+	if (!response.ok && !text.includes('id="answer"'))
 		throw new Error(text || response.statusText);
 	return parse(text);
 }
@@ -127,7 +127,9 @@ pause.addEventListener("click", () => {
 });
 document.getElementById("ask")?.addEventListener("submit", event => {
 	event.preventDefault();
-	ask(new URLSearchParams(new FormData(event.target)));
+	const query = new URLSearchParams(new FormData(event.target));
+	history.replaceState(null, "", "/ask?" + query); /* to be shared, and found again */
+	ask(query);
 });
 if (document.querySelector("#answer[data-pending]"))
 	ask(new URLSearchParams(location.search));

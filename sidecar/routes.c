@@ -10,6 +10,7 @@
 #include "sidecar/loop.h"
 #include "sidecar/metrics.h"
 #include "sidecar/page.h"
+#include "sidecar/question_json.h"
 #include "sidecar/status.h"
 
 static void
@@ -86,13 +87,27 @@ show_page(const struct http_request *request, struct http_response *response, vo
 	send_page(response, &view);
 }
 
+/* A program says so in the address, or asks for nothing that a page is. */
+static bool
+wants_json(const struct http_request *request)
+{
+	const char *format = http_query(request, "format");
+
+	if (format != NULL)
+		return strcmp(format, "json") == 0;
+	return request->accept != NULL && strstr(request->accept, "application/json") != NULL &&
+	       strstr(request->accept, "text/html") == NULL;
+}
+
 static void
 show_ask(const struct http_request *request, struct http_response *response, void *arg)
 {
 	static const char *const errors[] = {
 		[QUESTION_BOX_BAD_NAME] =
 		    "That is not a DNS name: labels have 1 to 63 bytes, names 255 at most.",
-		[QUESTION_BOX_BAD_TYPE] = "That is not a record type that can be asked for.",
+		[QUESTION_BOX_BAD_TYPE] =
+		    "That is not a record type that can be asked for, such as "
+		    "A, AAAA, SRV, TXT or TYPE65.",
 		[QUESTION_BOX_BUSY] = "Too many questions at a time. Try again in a few seconds.",
 	};
 	struct sidecar *sidecar = arg;
@@ -109,7 +124,13 @@ show_ask(const struct http_request *request, struct http_response *response, voi
 	view.asked = entry;
 	if (entry == NULL)
 		view.ask_error = errors[result];
-	send_page(response, &view);
+	response->status = question_status(&view, result);
+	if (!wants_json(request)) {
+		send_page(response, &view);
+		return;
+	}
+	response->content_type = "application/json";
+	response->body = question_json(&view, &response->len);
 }
 
 /* They change only with the program;

@@ -102,13 +102,15 @@ check_identity(const struct kind *kind, const struct object *o)
 	if (o->name == NULL)
 		return "metadata.name is missing or not a string";
 	if (kind->name_is_label ? !field_is_label(o->name) : !is_subdomain(o->name))
-		return kind->name_is_label ? "metadata.name is not a DNS label"
-					   : "metadata.name is not a DNS name";
+		return kind->name_is_label
+			   ? "metadata.name is not a DNS label: small letters, digits and '-'"
+			   : "metadata.name is not a DNS name";
 	if (kind->namespaced) {
 		if (o->namespace == NULL || o->namespace[0] == '\0')
 			return "metadata.namespace is missing or not a string";
 		if (!field_is_label(o->namespace))
-			return "metadata.namespace is not a DNS label";
+			return "metadata.namespace is not a DNS label: small letters, digits and "
+			       "'-'";
 	}
 	return NULL;
 }

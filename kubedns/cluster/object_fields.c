@@ -168,7 +168,8 @@ read_port(struct reader *r, struct json_object *json, struct object_port *port)
 			port->port = (uint16_t)n;
 	}
 	if (number != NULL && port->port == 0)
-		field_complain(r, "a port is not a number from 1 to 65535");
+		field_complain_value(
+		    r, "port", json_object_get_string(number), "is not a number from 1 to 65535");
 	return port->protocol != NULL;
 }
 

@@ -1,5 +1,6 @@
 """The real kubedns beside the sidecar: waiting for its API server, synced, away from it; and why a name is answered as it is."""
 
+import json
 import time
 
 import pytest
@@ -78,3 +79,32 @@ def test_why(api, kubedns):
         assert "10.96.0.1" in found and "default/kubernetes" in found
         missing = ask("nope.default.svc.cluster.local")
         assert "NXDOMAIN" in missing and "Why" in missing and "it has no /explain" not in missing
+
+
+def test_asked_by_a_program(api, kubedns):
+    """The address can be shared; the status says what became of the question; JSON on demand."""
+    api.start()
+    with Dnsmasq(f"--server=/cluster.local/127.0.0.1#{kubedns.port}") as dnsmasq, Sidecar(
+            f"--dnsmasq-port={dnsmasq.port}", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}", "--nanny-url=", peers=True) as sidecar:
+        kubedns.wait_ready()
+
+        def ask(query, **headers):
+            def answered():
+                status, body = sidecar.get(f"/ask?{query}", headers)
+                return (status, body) if status != 202 else None
+
+            return until(answered)
+
+        for query, headers in ((f"name={NAME}&type=A&format=json", {}), (f"name={NAME}&type=A", {"Accept": "application/json"})):
+            status, body = ask(query, **headers)
+            answer = json.loads(body)
+            assert (status, answer["state"], answer["name"], answer["type"], answer["result"]) == (200, "answered", f"{NAME}.", "A", "NOERROR")
+            assert any("10.96.0.1" in record for record in answer["records"]) and any("default/kubernetes" in line for line in answer["why"])
+            assert 0 <= answer["latencySeconds"] < 5 and answer["cause"] == "ok" and answer["overTcp"] is False
+        missing = json.loads(ask("name=nope.default.svc.cluster.local&type=A&format=json")[1])
+        assert missing["result"] == "NXDOMAIN" and "Why: no Service nope in namespace default." in missing["why"]
+        status, body = ask("name=a..b&format=json")
+        assert status == 400 and json.loads(body)["state"] == "refused" and "not a DNS name" in json.loads(body)["error"]
+        status, body = ask(f"name={NAME}&type=NOPE")
+        assert status == 400 and "not a record type" in body and 'id="answer"' in body
+        assert ask(f"name={NAME}&type=A", Accept="text/html,application/json;q=0.9")[1].startswith("<!DOCTYPE html>")

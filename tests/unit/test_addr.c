@@ -82,25 +82,29 @@ a_refused_server_says_why(void **state)
 	static const struct {
 		const char *typed, *why;
 	} cases[] = {
-		{ "", "not an address" },
-		{ ":53", "not an address" },
-		{ "dns.example", "not an address" },
-		{ "010.1.1.1", "not an address" },
-		{ "10.0.0.1:53:53", "not an address" },
+		{ "", "not an address, such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53" },
+		{ ":53", "not an address, such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53" },
+		{ "dns.example",
+		    "not an address, but a name; an address such as 10.0.0.10 is needed" },
+		{ "010.1.1.1", "not an address: a number with a leading zero, which some programs "
+			       "read as octal; write it without" },
+		{ "10.0.0.1:53:53",
+		    "not an address, such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53" },
 		{ "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb", "not an address" },
-		{ "10.0.0.1:", "port out of range" },
-		{ "10.0.0.1:0", "port out of range" },
-		{ "10.0.0.1:65536", "port out of range" },
-		{ "10.0.0.1:18446744073709551669", "port out of range" }, /* 53 modulo 2^64 */
-		{ "10.0.0.1:053", "port out of range" },
-		{ "10.0.0.1:+53", "port out of range" },
-		{ "10.0.0.1: 53", "port out of range" },
+		{ "10.0.0.1:", "port out of range, 1 to 65535" },
+		{ "10.0.0.1:0", "port out of range, 1 to 65535" },
+		{ "10.0.0.1:65536", "port out of range, 1 to 65535" },
+		{ "10.0.0.1:18446744073709551669",
+		    "port out of range, 1 to 65535" }, /* 53 modulo 2^64 */
+		{ "10.0.0.1:053", "port out of range, 1 to 65535" },
+		{ "10.0.0.1:+53", "port out of range, 1 to 65535" },
+		{ "10.0.0.1: 53", "port out of range, 1 to 65535" },
 		{ "10.0.0.1#53", "the port stands behind ':', as in 10.0.0.1:5353" },
 		{ "[::1", "missing ']'" },
 		{ "[::1]53", "unexpected text after ']'" },
-		{ "[::1]:", "port out of range" },
+		{ "[::1]:", "port out of range, 1 to 65535" },
 		{ "[10.0.0.1]", "brackets are for IPv6 addresses" },
-		{ "[]", "not an address" },
+		{ "[]", "not an address, such as 10.0.0.10, 10.0.0.10:53 or [fd00::10]:53" },
 	};
 	struct server server;
 

@@ -123,8 +123,8 @@ wrong_types_are_refused(void **state)
 	assert_non_null(strstr(stubs_of("[]"), "must be a JSON object of domains"));
 	assert_non_null(strstr(stubs_of("1"), "must be a JSON object of domains"));
 	assert_non_null(strstr(stubs_of("true"), "must be a JSON object of domains"));
-	assert_string_equal(
-	    stubs_of("{\"a\": \"1.1.1.1\"}"), "!\"a\": its servers must be an array of strings");
+	assert_string_equal(stubs_of("{\"a\": \"1.1.1.1\"}"),
+	    "!\"a\": its servers must be an array of strings, such as [\"10.0.0.1\"]");
 	assert_string_equal(stubs_of("{\"a\": [1]}"), "!\"a\"[0]: not a string");
 	assert_string_equal(stubs_of("{\"a\": [\"1.1.1.1\", null]}"), "!\"a\"[1]: not a string");
 }
@@ -145,9 +145,9 @@ cluster_names_are_refused(void **state)
 {
 	(void)state;
 	assert_string_equal(stubs_of("{\"cluster.local\": [\"1.1.1.1\"]}"),
-	    "!\"cluster.local\": is the cluster domain");
+	    "!\"cluster.local\": is the cluster domain, which kubedns answers: take it out");
 	assert_string_equal(stubs_of("{\"Cluster.LOCAL.\": [\"1.1.1.1\"]}"),
-	    "!\"Cluster.LOCAL.\": is the cluster domain");
+	    "!\"Cluster.LOCAL.\": is the cluster domain, which kubedns answers: take it out");
 	assert_string_equal(stubs_of("{\"a.svc.cluster.local\": [\"1.1.1.1\"]}"),
 	    "!\"a.svc.cluster.local\": holds the cluster's services");
 	assert_string_equal(stubs_of("{\"pod.cluster.local\": [\"1.1.1.1\"]}"),
@@ -291,7 +291,8 @@ upstreams_that_are_not_addresses_are_refused(void **state)
 	    upstreams_of("\"8.8.8.8\""), "!\"8.8.8.8\": an address alone; write [\"8.8.8.8\"]");
 	assert_string_equal(upstreams_of("[8]"), "!server 1: not a string");
 	assert_string_equal(upstreams_of("[\"8.8.8.8\", \"dns.google\"]"),
-	    "!\"dns.google\" (server 2): not an address");
+	    "!\"dns.google\" (server 2): not an address, but a name; an address such as "
+	    "10.0.0.10 is needed");
 	assert_string_equal(
 	    upstreams_of("[\"0.0.0.0\"]"), "!\"0.0.0.0\" (server 1): the unspecified address");
 	assert_int_equal(upstreams_of("[\"8.8.8\"]")[0], '!');
@@ -347,7 +348,8 @@ wrong_federations_are_refused(void **state)
 {
 	(void)state;
 	assert_string_equal(federations_of(""), "!empty");
-	assert_string_equal(federations_of("foo"), "!\"foo\": not name=domain");
+	assert_string_equal(
+	    federations_of("foo"), "!\"foo\": not name=domain, such as east=east.example.org");
 	assert_string_equal(
 	    federations_of("a.b=c"), "!\"a.b=c\": the federation's name is not one DNS label");
 	assert_string_equal(federations_of("foo=a b"),
@@ -355,7 +357,8 @@ wrong_federations_are_refused(void **state)
 	assert_string_equal(federations_of("foo=a=b"),
 	    "!\"foo=a=b\": the federation's domain is not a domain name");
 	assert_string_equal(federations_of("foo=a,FOO=b"), "!\"foo\": is given twice");
-	assert_string_equal(federations_of("foo=a,,bar=b"), "!\"\": not name=domain");
+	assert_string_equal(federations_of("foo=a,,bar=b"),
+	    "!\"\": not name=domain, such as east=east.example.org");
 }
 
 /* As much as a ConfigMap holds, of what a parser may take for the beginning of something. */

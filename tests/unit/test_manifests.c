@@ -211,8 +211,8 @@ nothing_is_deleted_from_a_file_with_an_object_that_cannot_be_told(void **state)
 	start(f);
 	put(f, "a.yaml", both(service("WEB_", "10.96.0.1"), service("db", "10.96.0.3")));
 	assert_string_equal(changes(f), "MODIFIED services default/db 10.96.0.3\n");
-	assert_non_null(
-	    strstr(error(f), "a.yaml:2: WEB_: metadata.name is not a DNS label; left out"));
+	assert_non_null(strstr(error(f), "a.yaml:2: WEB_: metadata.name is not a DNS label: small "
+					 "letters, digits and '-'; left out"));
 	put(f, "a.yaml", service("db", "10.96.0.3"));
 	assert_string_equal(changes(f), "DELETED services default/web\n");
 }
