@@ -192,6 +192,8 @@ loop_publish(struct kubedns *k)
 	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
+		if (s->workers != NULL)
+			workers_published(s->workers);
 		if (s->synced)
 			wanted_namespaces_check(s->namespaces, s->store);
 	}

@@ -53,6 +53,8 @@ const struct flag kubedns_flags[] = {
 	{ "ttl", FLAG_INT, AT(ttl_s), "30", "SECONDS", "TTL of records, 0 to 3600" },
 	{ "negative-ttl", FLAG_INT, AT(negative_ttl_s), "5", "SECONDS",
 	    "TTL and minimum of the SOA in negative answers, 0 to 3600" },
+	{ "hold-ms", FLAG_INT, AT(hold_ms), "0", "N",
+	    "milliseconds that a query for a name about to exist may wait for it, 0 to 2000" },
 	{ "pods", FLAG_STRING, AT(pods), "insecure", "MODE",
 	    "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified" },
 	{ "namespaces", FLAG_LIST, AT(namespaces), NULL, "NAME,...",
@@ -135,6 +137,18 @@ read_ttl(const char *flag, long value, uint32_t *ttl_s)
 		return 0;
 	snprintf(text, sizeof text, "%ld", value);
 	return options_refuse(flag, text, "a number of seconds from 0 to 3600 is needed");
+}
+
+static int
+read_hold(struct options *o)
+{
+	char text[32];
+
+	o->answers.hold_ms = (uint32_t)o->hold_ms;
+	if (o->hold_ms >= 0 && o->hold_ms <= 2000)
+		return 0;
+	snprintf(text, sizeof text, "%ld", o->hold_ms);
+	return options_refuse("hold-ms", text, "a number of milliseconds from 0 to 2000 is needed");
 }
 
 static int
@@ -394,9 +408,10 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 	const int results[] = { options_read_zones(o, common),
 		read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
 		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
-		read_pods(o), read_nameservers(o), read_bind_addresses(o), options_read_resolver(o),
-		options_read_search(o), read_federations(o), read_ns_addresses(o),
-		read_environment(o), read_switch("fair-share", o->fair_share_text, &o->fair_share),
+		read_hold(o), read_pods(o), read_nameservers(o), read_bind_addresses(o),
+		options_read_resolver(o), options_read_search(o), read_federations(o),
+		read_ns_addresses(o), read_environment(o),
+		read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
 		options_read_filter(o), options_read_log(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)

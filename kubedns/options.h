@@ -27,7 +27,7 @@ struct options {
 	    *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
 	    *search_resolver_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra;
-	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s;
+	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
 	    debug_remote, coredns_metrics, node_role, share_port;

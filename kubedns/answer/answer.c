@@ -210,6 +210,8 @@ answer_found(
 		     question_falls_through(&reply);
 	if (falls)
 		outcome = ANSWER_FORWARD;
+	if (reply.about_to_exist && request->may_wait)
+		return ANSWER_WAIT;
 	if (outcome == ANSWER_REPLY)
 		return finish(&reply, info, outcome);
 	outcome = ask_others(&reply, info, outcome);

@@ -36,6 +36,7 @@ struct reverse_zone {
 struct answer_config {
 	struct dname zone; /* lower case */
 	uint32_t ttl_s, negative_ttl_s;
+	uint32_t hold_ms; /* so long a query for a name that is about to exist waits; 0: not */
 	enum pods_mode pods;
 	bool ignore_empty_service;
 	bool wildcards;
@@ -84,6 +85,8 @@ enum answer_outcome {
 	ANSWER_DROP,    /* not a query that may be answered: send nothing */
 	ANSWER_REPLY,   /* `out` holds the reply, whole */
 	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` means nothing */
+	ANSWER_WAIT,    /* about to exist, and the request may wait: ask again when the tree has
+			 * changed; `out` means nothing */
 	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones:
 			 * forward `target`/`qtype`, then answer_chased() */
 };
@@ -154,6 +157,7 @@ struct answer_request {
 	/* Over TCP, in 100 ms: how long the connection may idle, for a client that asks (RFC 7828). */
 	uint16_t keepalive;
 	bool tcp;          /* the reply may be 65,535 bytes; over UDP, what the query says */
+	bool may_wait;     /* with --hold-ms: ANSWER_WAIT is possible */
 	uint32_t rotation; /* chooses the first record of a set: a random number */
 	struct answer_thread *thread; /* NULL: no time, no explanations */
 };

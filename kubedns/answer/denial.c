@@ -9,7 +9,8 @@ enum {
 	ENDPOINT_LABELS =
 	    4,           /* and one before it: an endpoint, a protocol, a federation's Service */
 	PORT_LABELS = 5, /* _http._tcp.<service>.<namespace>.svc */
-	POD_LABELS = 3,  /* <address>.<namespace>.pod */
+	SLICES_MAX = 64,
+	POD_LABELS = 3, /* <address>.<namespace>.pod */
 };
 
 /* "web-0", as a StatefulSet names its pods. */
@@ -56,6 +57,20 @@ denial_of(const struct answer_config *config, const struct tree *tree, const str
 	if (memcmp(top, "\3pod", 4) == 0)
 		return below > POD_LABELS ? DENIAL_NEVER : DENIAL_USUAL;
 	return resolved->node == tree->root ? DENIAL_UNLIKELY : DENIAL_NEVER;
+}
+
+bool
+denial_is_passing(const struct resolved *resolved)
+{
+	const struct endpoint_set *set =
+	    resolved->service == NULL ? NULL : resolved->service->endpoints;
+
+	if (set == NULL)
+		return false;
+	for (uint32_t i = 0; i < set->count && i < SLICES_MAX; i++)
+		if (set->slices[i].slice->count > set->slices[i].slice->published)
+			return true;
+	return set->count == 0;
 }
 
 uint32_t

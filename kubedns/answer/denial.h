@@ -24,6 +24,12 @@ enum denial {
 enum denial denial_of(const struct answer_config *config, const struct tree *tree,
     const struct name *name, unsigned below, const struct resolved *resolved);
 
+/*
+ * Whether something shows that a name which was denied as DENIAL_SOON is on its way: a headless
+ * Service has no slice yet, or endpoints that are not ready. Looks at a bounded number of slices.
+ */
+bool denial_is_passing(const struct resolved *resolved);
+
 /* Seconds that such a denial may be kept. */
 uint32_t denial_ttl_s(const struct answer_config *config, enum denial denial);
 

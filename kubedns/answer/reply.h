@@ -46,6 +46,7 @@ struct reply {
 	uint16_t keepalive;
 	bool full;   /* a record of this section did not fit: nothing more is looked for */
 	bool subset; /* an endpoint set's addresses that do not fit are left out, without TC */
+	bool about_to_exist; /* looked at with --hold-ms only */
 	/* Another server denies a name that may become ours: kept no longer than our denials. */
 	bool short_denial;
 	bool once; /* records may come twice: each is looked up in `table` and written once */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kubedns/serve/answer_log.h"
+#include "kubedns/serve/awaited.h"
 #include "lib/xalloc.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
@@ -41,6 +42,7 @@ struct inflight_table {
 	struct worker_context *context;
 	struct client_ops clients;
 	struct forward_ops ops;
+	struct awaited *awaited; /* NULL: no query waits */
 	unsigned max, client_max;
 	unsigned count, held_count; /* in flight, and held */
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
@@ -71,6 +73,12 @@ void
 inflight_chased(struct inflight_table *table, struct inflight_table *chased)
 {
 	table->chased = chased;
+}
+
+void
+inflight_awaited(struct inflight_table *table, struct awaited *awaited)
+{
+	table->awaited = awaited;
 }
 
 struct forward_ops *
@@ -271,6 +279,10 @@ void
 inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
 {
+	if (outcome == ANSWER_WAIT) {
+		awaited_take(table->awaited, client, query, query_len);
+		return;
+	}
 	if (outcome == ANSWER_CHASE && table->chased != NULL)
 		table = table->chased;
 	table->clients.hold(table->clients.arg, client);

@@ -27,6 +27,8 @@
 #include "kubedns/serve/recorder.h"
 #include "kubedns/serve/worker_context.h"
 
+struct awaited;
+
 /* The base of forward.c's and relay.c's own struct, which has it as its first member. */
 struct inflight {
 	TAILQ_ENTRY(inflight) by_deadline;
@@ -91,11 +93,15 @@ struct inflight_table *inflight_new(struct worker_context *context,
 /* Queries that answer() called CHASE are handed on to this table, which outlives the other. */
 void inflight_chased(struct inflight_table *table, struct inflight_table *chased);
 
+/* Who takes queries that answer() called WAIT; set once. */
+void inflight_awaited(struct inflight_table *table, struct awaited *awaited);
+
 /* Who asks; set once, before the first inflight_start, but for retry_ns. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
- * Takes a query that answer() called FORWARD or CHASE, or replies REFUSED where a bound is reached.
+ * Takes a query that answer() called FORWARD, CHASE or WAIT, or replies REFUSED where a bound is
+ * reached.
  */
 void inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);

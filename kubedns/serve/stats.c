@@ -410,6 +410,15 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	    "Outside names' addresses denied without asking (--filter-a, --filter-aaaa), by type.");
 	metrics_value(m, number(stats->filtered[0]), "type", "A", (char *)NULL);
 	metrics_value(m, number(stats->filtered[1]), "type", "AAAA", (char *)NULL);
+	static const char *const awaited[AWAITED_COUNT] = { [AWAITED_CAME] = "came",
+		[AWAITED_EXPIRED] = "expired",
+		[AWAITED_REFUSED] = "refused" };
+	metrics_family(m, "kubedns_dns_held_total", METRIC_COUNTER,
+	    "Queries for names about to exist (--hold-ms), by how their wait ended.");
+	for (size_t i = 0; i < AWAITED_COUNT; i++)
+		metrics_value(m, number(stats->awaited[i]), "result", awaited[i], (char *)NULL);
+	one(m, "kubedns_dns_held", METRIC_GAUGE, "Queries that wait now (--hold-ms).",
+	    stats->awaited_now);
 	metrics_family(m, "kubedns_dns_dropped_total", METRIC_COUNTER,
 	    "Queries, replies and connections that were not served, by reason.");
 	for (size_t d = 0; d < DROP_COUNT; d++)

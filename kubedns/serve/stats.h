@@ -70,6 +70,9 @@ enum stats_drop {
 /* How a search walk ended. */
 enum stats_search { SEARCH_FOUND, SEARCH_NOTHING, SEARCH_FAILED, SEARCH_RESULTS };
 
+/* How the wait of a query for a name that was about to exist ended (--hold-ms). */
+enum stats_awaited { AWAITED_CAME, AWAITED_EXPIRED, AWAITED_REFUSED, AWAITED_COUNT };
+
 enum { STATS_RCODES = 18 }; /* 0..16 (BADVERS), and the rest as 17 */
 enum { STATS_SIZE_BUCKETS = 40, STATS_TIME_BUCKETS = 32 };
 
@@ -96,6 +99,8 @@ struct stats {
 	struct stats_sizes request_sizes[PROTO_COUNT];
 	struct stats_sizes response_sizes[SYSTEM_COUNT][PROTO_COUNT];
 	struct stats_times times[SYSTEM_COUNT];
+	uint64_t awaited[AWAITED_COUNT];
+	uint64_t awaited_now;  /* waiting */
 	uint64_t client_shed;  /* packets that fair_share.c has kept out of the queue */
 	uint64_t clients_held; /* clients that it holds back now */
 	uint64_t tcp_accepted;

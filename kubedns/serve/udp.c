@@ -245,6 +245,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.query_len = message->msg_len,
 		.out = reply_room_for(udp, index, i),
 		.max = DNS_UDP_PAYLOAD,
+		.may_wait = true,
 		.rotation = rotation_next(&udp->rotation),
 		.thread = &context->thread,
 	};

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kubedns/serve/answer_log.h"
+#include "kubedns/serve/awaited.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/forwarding.h"
 #include "kubedns/serve/sockets.h"
@@ -45,6 +46,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	struct udp *udp;
 	struct tcp *tcp;
 	struct forwarding *forwarding;
+	struct awaited *awaited; /* NULL: no --hold-ms */
 	struct fair_share *fair; /* NULL: --fair-share=off */
 	pthread_t pthread;
 	int wake; /* eventfd: look at `stop` and `upstreams` */
@@ -73,6 +75,7 @@ take_orders(struct worker *worker)
 	if (list != NULL)
 		forwarding_servers(worker->forwarding, list->servers, list->count);
 	free(list);
+	awaited_published(worker->awaited);
 }
 
 static void
@@ -106,6 +109,7 @@ finish_turn(struct worker *worker)
 {
 	int64_t now_ns = worker->context.now_ns;
 	int64_t due_ns = earlier(forwarding_turn(worker->forwarding), tcp_turn(worker->tcp));
+	due_ns = earlier(due_ns, awaited_turn(worker->awaited));
 	if (worker->context.measuring)
 		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
 	udp_flush(worker->udp);
@@ -164,6 +168,7 @@ last_turn(struct worker *worker)
 {
 	worker_time(&worker->context);
 	udp_poll(worker->udp);
+	awaited_finish_all(worker->awaited);
 	forwarding_finish_all(worker->forwarding);
 	udp_flush(worker->udp);
 }
@@ -269,6 +274,10 @@ make_forwarding(struct worker *worker, const struct workers_config *config, unsi
 {
 	const struct client_ops clients = { worker, client_hold, client_room, client_done };
 	worker->forwarding = forwarding_new(&worker->context, &clients, config, threads);
+	if (config->answers->hold_ms > 0)
+		worker->awaited =
+		    awaited_new(&worker->context, &clients, forwarding_inflight(worker->forwarding),
+			(AWAITED_MAX + threads - 1) / threads, config->answers->hold_ms);
 }
 
 static void
@@ -312,6 +321,7 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 static void
 worker_free(struct worker *worker)
 {
+	awaited_free(worker->awaited);
 	forwarding_free(worker->forwarding);
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
@@ -402,6 +412,14 @@ workers_upstreams(struct workers *workers, const struct server *servers, size_t 
 		    &workers->workers[i]->upstreams, list)); /* one that was never taken */
 		worker_wake(workers->workers[i]);
 	}
+}
+
+void
+workers_published(const struct workers *workers)
+{
+	for (unsigned i = 0; i < workers->count; i++)
+		if (awaited_any(workers->workers[i]->awaited))
+			worker_wake(workers->workers[i]);
 }
 
 int64_t

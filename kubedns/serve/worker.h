@@ -103,6 +103,9 @@ unsigned workers_count(const struct workers *workers);
  */
 void workers_upstreams(struct workers *workers, const struct server *servers, size_t count);
 
+/* The tree that was published last is another: queries that wait for a name are asked again. */
+void workers_published(const struct workers *workers);
+
 /* Milliseconds since the slowest worker last passed its loop; a healthy one stays below 2,000. */
 int64_t workers_stalled_ms(const struct workers *workers);
 

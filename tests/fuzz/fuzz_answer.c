@@ -295,6 +295,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool tcp = data[0] & OPTION_TCP;
 	config.wildcards = data[0] & OPTION_WILDCARDS;
 	config.pods = data[0] & OPTION_VERIFIED ? PODS_VERIFIED : PODS_INSECURE;
+	config.hold_ms = data[0] & OPTION_SUBSET;
 	config.udp_subset = data[0] & OPTION_SUBSET;
 	config.search_inferred = data[0] & OPTION_INFERRED;
 	context->filter_aaaa = data[0] & OPTION_FILTER;
@@ -306,6 +307,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.out = out,
 		.max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD,
 		.tcp = tcp,
+		.may_wait = data[0] & OPTION_SUBSET,
 		.rotation = data[0] * 257u + (uint32_t)size };
 
 	rcu_enter();

@@ -1,0 +1,120 @@
+"""--hold-ms: queries for names that are about to exist wait for the event that brings them."""
+
+import json
+import os
+import socket
+import threading
+import time
+
+import dns.message
+import dns.rcode
+import pytest
+from dnsnet import WEB, WEB_IP, Tcp, query, udp, world
+from objects import endpoint_slice, service
+
+MEMBER = "db-0.db.default.svc.cluster.local"
+HOLD_MS = 1500
+
+
+def put_member(tmp_path, ready):
+    made = endpoint_slice("db", ["10.3.0.1"], hostnames=["db-0"])
+    made["endpoints"][0]["conditions"] = {"ready": ready}
+    path = tmp_path / "objects" / "db.json"
+    path.with_suffix(".new").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [service("db", "None"), made]}))
+    os.rename(path.with_suffix(".new"), path)
+
+
+@pytest.fixture
+def kubedns(tmp_path):
+    (tmp_path / "objects").mkdir()
+    put_member(tmp_path, False)
+    with world(tmp_path, f"--hold-ms={HOLD_MS}", "--threads=2") as k:
+        k.wait_ready()
+        yield k
+
+
+def held(k, result):
+    return k.metric("kubedns_dns_held_total", result=result)
+
+
+def ask_udp(k, got, name=MEMBER):
+    begun = time.monotonic()
+    reply = udp(k, query(name), timeout=10)
+    got.append((reply, time.monotonic() - begun))
+
+
+def ask_tcp(k, got):
+    begun = time.monotonic()
+    with Tcp(k, timeout=10) as tcp:
+        got.append((tcp.ask(query(MEMBER)), time.monotonic() - begun))
+
+
+def test_the_event_answers_who_waits_over_udp_and_tcp(kubedns, tmp_path):
+    got = []
+    threads = [threading.Thread(target=how, args=(kubedns, got)) for how in (ask_udp, ask_tcp, ask_udp)]
+    for t in threads:
+        t.start()
+    kubedns.wait(lambda: kubedns.metric("kubedns_dns_held") == 3)
+    assert [str(r) for r in udp(kubedns, query(WEB)).answer[0]] == [WEB_IP], "others are answered meanwhile"
+    put_member(tmp_path, True)
+    for t in threads:
+        t.join()
+    for reply, took in got:
+        assert [str(r) for r in reply.answer[0]] == ["10.3.0.1"] and took < HOLD_MS / 1000
+    assert held(kubedns, "came") == 3 and held(kubedns, "expired") == 0 and kubedns.metric("kubedns_dns_held") == 0
+
+
+def test_what_does_not_come_is_denied_after_the_time(kubedns):
+    got = []
+    ask_udp(kubedns, got)
+    ask_tcp(kubedns, got)
+    for reply, took in got:
+        assert reply.rcode() == dns.rcode.NXDOMAIN and reply.authority[0].ttl == 0 and took >= HOLD_MS / 1000 - 0.01
+    assert held(kubedns, "expired") == 2
+
+
+def test_a_change_of_something_else_wakes_nobody_for_good(kubedns, tmp_path):
+    got = []
+    thread = threading.Thread(target=ask_udp, args=(kubedns, got))
+    thread.start()
+    kubedns.wait(lambda: kubedns.metric("kubedns_dns_held") == 1)
+    (tmp_path / "objects" / "other.json").write_text(json.dumps(service("other", "10.96.9.9")))
+    kubedns.wait(lambda: udp(kubedns, query("other.default.svc.cluster.local")).answer)
+    thread.join()
+    assert got[0][0].rcode() == dns.rcode.NXDOMAIN and got[0][1] >= HOLD_MS / 1000 - 0.01
+
+
+def test_one_client_cannot_take_all_places_and_is_answered_at_once_beyond_its_own(kubedns):
+    """512 of all workers, of one address an eighth; the kernel spreads these over both workers."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        s.settimeout(5)
+        s.connect((kubedns.host, kubedns.port))
+        begun = time.monotonic()
+        for i in range(200):
+            s.send(query(MEMBER, id=i).to_wire())
+        replies = [(dns.message.from_wire(s.recv(4096)), time.monotonic() - begun) for _ in range(200)]
+    assert all(r.rcode() == dns.rcode.NXDOMAIN for r, _ in replies) and len({r.id for r, _ in replies}) == 200
+    # Whichever worker a packet reaches: each has 256 places, of which a client has 32.
+    assert held(kubedns, "refused") == 200 - 64 and held(kubedns, "expired") == 64
+
+
+def test_off_nothing_waits(tmp_path):
+    (tmp_path / "objects").mkdir()
+    put_member(tmp_path, False)
+    with world(tmp_path) as k:
+        k.wait_ready()
+        reply = udp(k, query(MEMBER))
+        assert reply.rcode() == dns.rcode.NXDOMAIN and reply.authority[0].ttl == 0
+        assert held(k, "came") + held(k, "expired") + held(k, "refused") == 0
+
+
+def test_who_waits_when_it_ends_is_answered(kubedns):
+    got = []
+    thread = threading.Thread(target=ask_udp, args=(kubedns, got))
+    thread.start()
+    kubedns.wait(lambda: kubedns.metric("kubedns_dns_held") == 1)
+    kubedns.process.terminate()
+    kubedns.process.terminate()
+    thread.join()
+    assert got[0][0] is not None
