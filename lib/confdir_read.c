@@ -1,3 +1,8 @@
+/*
+ * One consistent set of keys. The kubelet exchanges a mounted ConfigMap by renaming the link
+ * `..data`: all keys are read through one resolved `..data`, and read again when it was exchanged
+ * meanwhile.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

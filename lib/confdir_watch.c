@@ -1,3 +1,4 @@
+/* Which inotify events may have changed a key; confdir_internal.h says what is watched and why. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

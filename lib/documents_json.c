@@ -1,3 +1,4 @@
+/* JSON as a stream of json-c values, read in pieces of 64 KiB. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* YAML as a stream of json-c values, from libyaml's events. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>

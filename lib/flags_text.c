@@ -1,3 +1,7 @@
+/*
+ * What flags say to people and what people write: --help, the flag that was probably meant,
+ * durations in Go's spelling.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>

@@ -1,3 +1,8 @@
+/*
+ * The nanny's one place to wait, and what each event leads to. Changes of the ConfigMap,
+ * resolv.conf and stub servers' addresses become a wanted servers file; dnsmasq's life goes through
+ * the table of child_states.h, whose actions actions.c does.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,3 +1,7 @@
+/*
+ * What the nanny tells: health, readiness, metrics, and its configuration as JSON, of which the
+ * sidecar's page shows a part.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

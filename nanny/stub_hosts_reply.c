@@ -1,3 +1,4 @@
+/* A reply to a question for a stub server's name: its CNAMEs are followed, its addresses taken. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,3 +1,7 @@
+/*
+ * The page's section about configuration: what is in force, what was refused and why, from the
+ * nanny's /config.
+ */
 #include <string.h>
 
 #include "sidecar/nanny_config.h"

@@ -1,3 +1,4 @@
+/* The page's list of what changed, newest first. */
 #include <string.h>
 
 #include "sidecar/journal.h"

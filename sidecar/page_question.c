@@ -1,3 +1,4 @@
+/* The page's question box: what was asked, what a client is told, and kubedns's reasons. */
 #include <string.h>
 
 #include "lib/wire.h"

@@ -1,3 +1,7 @@
+/*
+ * The page as JSON (/status.json), and the health check that kube-dns's sidecar had for each probe.
+ * Both read the view that the page reads, so they cannot differ.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

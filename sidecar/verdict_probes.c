@@ -1,3 +1,7 @@
+/*
+ * Causes that are probes: a probe that fails, or failed lately, is said with its meaning and with
+ * what to do, unless another cause explains it already.
+ */
 #include <math.h>
 #include <stdio.h>
 

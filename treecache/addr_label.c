@@ -1,3 +1,8 @@
+/*
+ * An address as the label that Kubernetes makes of it, dots and colons as dashes, and back. Any
+ * spelling of an address is read; whoever wants only the one that is written makes the label of
+ * what was read and compares.
+ */
 #include <errno.h>
 #include <string.h>
 

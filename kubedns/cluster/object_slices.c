@@ -1,3 +1,8 @@
+/*
+ * Endpoints as Kubernetes has them, in both of its forms, made into one: an EndpointSlice is a
+ * slice, and each subset of an old Endpoints object becomes one or two, by address family, with the
+ * object's name and an index. Bounds and complaints are those of object.h.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

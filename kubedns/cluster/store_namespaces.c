@@ -1,3 +1,9 @@
+/*
+ * Namespaces, and what all entries of the store need: keyed hashes, versions and labels. A
+ * namespace exists for DNS while its object is there, or while a Service is in it; its number is
+ * what pods' addresses and the tree's nodes hold instead of a pointer, and is given out again when
+ * nothing uses it.
+ */
 #include <stdlib.h>
 #include <string.h>
 

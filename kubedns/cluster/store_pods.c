@@ -1,3 +1,8 @@
+/*
+ * Pods' addresses (for --pods=verified) and the nodes' zone and region (for federations). A pod's
+ * name is kept as 64 bits of a keyed hash, because only its addresses are ever asked for; pods on
+ * their host's network share its address, so those are counted.
+ */
 #include <stdlib.h>
 #include <string.h>
 

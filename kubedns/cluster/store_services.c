@@ -1,3 +1,9 @@
+/*
+ * Services: an entry from the first object or slice that names one until the last is gone, so the
+ * order in which they arrive does not matter. A Service that is there puts its records into the
+ * tree (records.h) and says which endpoints count; one that goes leaves its slices for the next of
+ * that name.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,8 @@
+/*
+ * Slices of endpoints: each belongs to the Service that its label names, there or not, and its
+ * endpoints go into the tree at that Service's owner. Lists of ports are shared, since most slices
+ * of a cluster have one of a few.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,10 @@
+/*
+ * One file of manifests against what was known of it. A file whose content was good before is read
+ * twice, first to find what differs and then to send it, so that a file which turns out to be
+ * broken near its end changes nothing; a new one is read once, and taken back as a whole if it is
+ * broken. Of an object that is in two files, that of the file whose name comes first counts; what
+ * is gone waits for the sweep, since it may have moved to another file.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

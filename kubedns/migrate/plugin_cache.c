@@ -1,3 +1,6 @@
+/*
+ * CoreDNS's `cache`: dnsmasq's cache does its work, with times and sizes by flags of dnsmasq's own.
+ */
 #include <stdlib.h>
 #include <string.h>
 

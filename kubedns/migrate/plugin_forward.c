@@ -1,3 +1,8 @@
+/*
+ * CoreDNS's `forward`: upstream servers and stub domains, that is keys of the ConfigMap. A table
+ * says what becomes of each option; what changes how an answer comes about is said even where
+ * nothing needs to be done.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,7 @@
+/*
+ * CoreDNS's `kubernetes`: the cluster's zones and everything that decides which names exist in
+ * them, as flags of kubedns. A table has the options that need no more than a sentence.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,8 @@
+/*
+ * c-ares channels: one source port to one server, for 32 queries. A new one is opened for the next
+ * 32, and the old one stays until its last attempt has ended: an answer that is guessed has to
+ * guess a port and an ID that live for seconds.
+ */
 #include "kubedns/serve/forward_internal.h"
 
 #include <assert.h>

@@ -1,3 +1,9 @@
+/*
+ * The messages on TCP connections: bytes to queries, replies to bytes. Replies of one turn are
+ * gathered and sent at once; what the client does not take is kept, up to a bound, and nothing more
+ * is read from it meanwhile. A message is kept only while it is not whole: most come whole and are
+ * answered where they were read.
+ */
 #include "kubedns/serve/rotation.h"
 #include "kubedns/serve/tcp_internal.h"
 
