@@ -9,6 +9,7 @@
 #include "kubedns/queries.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
+#include "kubedns/top.h"
 #include "kubedns/wanted_namespaces.h"
 #include "kubedns/api/watch.h"
 #include "kubedns/show/explain.h"
@@ -182,6 +183,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 		    sum, m, server, dname_to_text(status->options->answers.zone.wire, zone));
 		free(server);
 	}
+	top_metrics(status->workers, m);
 	objects_metrics(status, m);
 	if (status->manifests != NULL)
 		manifests_metrics(status, m);
@@ -250,6 +252,14 @@ handle_neighbours(const struct http_request *request, struct http_response *resp
 	http_text(response, 200, "%s", lines);
 }
 
+static void
+handle_top(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	top_respond(status->workers, status->store, request, response);
+}
+
 const struct http_route status_routes[] = {
 	{ "/healthz", handle_health, false },
 	{ "/readiness", handle_readiness, false },
@@ -258,6 +268,7 @@ const struct http_route status_routes[] = {
 	{ "/explain", handle_explain, true },
 	{ "/queries", handle_queries, true },
 	{ "/neighbours", handle_neighbours, true },
+	{ "/top", handle_top, true },
 	{ .path = NULL },
 };
 

@@ -156,6 +156,19 @@ pods_sweep(struct store *store)
 	return before - store->present_pods;
 }
 
+const char *
+store_pod_namespace(const struct store *store, const struct addr *addr)
+{
+	const struct pod_table *table = &store->pods[addr->family == AF_INET ? 0 : 1];
+
+	for (size_t i = 0; i < table->room; i++) {
+		const struct pod_addr *entry = pod_table_at(table, i);
+		if (entry != NULL && memcmp(entry->bytes, addr->bytes, addr_len(addr)) == 0)
+			return (const char *)store->by_number[entry->number - 1]->label + 1;
+	}
+	return NULL;
+}
+
 /* --- nodes --- */
 
 static bool

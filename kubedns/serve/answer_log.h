@@ -2,7 +2,8 @@
  * What is noted of each answer: one call when it leaves, whatever it came by (UDP, TCP, another
  * server), and everything that wants to know of answers hangs on it.
  *
- *	udp, tcp, inflight --> answer_log --> recorder.h: each of the last ones
+ *	udp, tcp, inflight --> answer_log -+-> recorder.h: each of the last ones
+ *	                                   '-> talkers.h: the clients and names that are most of them
  *
  * A worker without one (worker_context.log is NULL) pays a comparison for a batch of answers.
  */
@@ -15,13 +16,15 @@
 
 #include "kubedns/answer/answer.h"
 #include "kubedns/serve/recorder.h"
+#include "kubedns/serve/talkers.h"
 
 struct answer_log {
 	struct recorder recorder;
+	struct talkers talkers;
 };
 
-/* With a recorder of so many bytes. */
-struct answer_log *answer_log_new(size_t recorder_bytes);
+/* With a recorder of so many bytes; `key` is random. */
+struct answer_log *answer_log_new(size_t recorder_bytes, uint64_t key);
 
 /* A duration as records have it: at most 4.29 s. */
 static inline uint32_t
@@ -39,6 +42,8 @@ answer_log_add(struct answer_log *log, const struct sockaddr *client,
     const struct answer_info *info, int64_t at_ns)
 {
 	recorder_add(&log->recorder, client, info, at_ns);
+	if (talkers_due(&log->talkers))
+		talkers_sample(&log->talkers, client, info, at_ns);
 }
 
 /* At least one answer was added, and all of them took so long. */

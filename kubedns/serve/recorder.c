@@ -55,9 +55,8 @@ recorder_size(const struct recorder *recorder)
 	return recorder->size;
 }
 
-/* Copies `len` bytes, whole words, which may be overwritten meanwhile. */
-static void
-copy_out(void *to, const void *from, size_t len)
+void
+recorder_copy_out(void *to, const void *from, size_t len)
 {
 #ifdef RCU_TSAN
 	for (size_t i = 0; i < len / RECORD_WORD; i++)
@@ -113,8 +112,8 @@ recorder_read(struct recorder_reader *reader, struct answer_record *record)
 	if (reader->position == RECORDER_END)
 		return false;
 	const uint8_t *at = recorder->bytes + reader->position % recorder->size;
-	copy_out(&header, at, sizeof(header));
-	copy_out(rest, at + sizeof(header), sizeof(rest));
+	recorder_copy_out(&header, at, sizeof(header));
+	recorder_copy_out(rest, at + sizeof(header), sizeof(rest));
 	RECORD_FENCE(__ATOMIC_ACQUIRE);
 	if (reader->position + recorder->size < RECORD_GET(recorder->newest) + RECORDER_MARGIN) {
 		reader->position = RECORDER_END;

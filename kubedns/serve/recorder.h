@@ -211,6 +211,9 @@ void recorder_reader_init(struct recorder_reader *reader, const struct recorder 
 /* Reads one record; false if there is none left: the others have been overwritten. */
 bool recorder_read(struct recorder_reader *reader, struct answer_record *record);
 
+/* Copies `len` bytes, whole words, which another thread may be writing. */
+void recorder_copy_out(void *to, const void *from, size_t len);
+
 /* The bytes of the ring. */
 size_t recorder_size(const struct recorder *recorder);
 

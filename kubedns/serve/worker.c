@@ -311,7 +311,8 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 	worker->index = index;
 	make_context(worker, config);
 	if (config->recorder_bytes > 0)
-		worker->context.log = answer_log_new(config->recorder_bytes / sockets->threads);
+		worker->context.log = answer_log_new(
+		    config->recorder_bytes / sockets->threads, worker->context.hash_key);
 	make_forwarding(worker, config, sockets->threads);
 	make_udp(worker, config, sockets);
 	make_tcp(worker, config, sockets, connections);
@@ -443,6 +444,13 @@ workers_stats(const struct workers *workers, struct stats *sum)
 		drops += udp_queue_drops(workers->workers[i]->udp);
 	}
 	return drops > sum->client_shed ? drops - sum->client_shed : 0;
+}
+
+const struct talkers *
+workers_talkers(const struct workers *workers, unsigned index)
+{
+	const struct answer_log *log = workers->workers[index]->context.log;
+	return log != NULL ? &log->talkers : NULL;
 }
 
 const struct recorder *

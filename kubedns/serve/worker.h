@@ -26,6 +26,7 @@
 
 struct answer_config;
 struct recorder;
+struct talkers;
 struct treecache;
 struct workers;
 
@@ -115,7 +116,8 @@ int64_t workers_stalled_ms(const struct workers *workers);
  */
 uint64_t workers_stats(const struct workers *workers, struct stats *sum);
 
-/* Worker `index`'s flight recorder, or NULL; to be read by any thread. */
+/* Worker `index`'s flight recorder and sketch, or NULL; to be read by any thread. */
+const struct talkers *workers_talkers(const struct workers *workers, unsigned index);
 const struct recorder *workers_recorder(const struct workers *workers, unsigned index);
 
 /*

@@ -1,0 +1,21 @@
+/*
+ * /top: the clients that ask most and the names that are asked most, of all workers together; and
+ * the ten series of the metrics, for a series of each client would be as many as there are pods.
+ */
+#ifndef KUBEDNS_TOP_H
+#define KUBEDNS_TOP_H
+
+#include "kubedns/cluster/store.h"
+#include "lib/http.h"
+#include "lib/metrics.h"
+
+struct workers;
+
+/* Answers a request, whose parameters are by=CLASS, limit=N and format=json. */
+void top_respond(const struct workers *workers, const struct store *store,
+    const struct http_request *request, struct http_response *response);
+
+/* kubedns_top_client_ratio and kubedns_top_name_ratio: the part that the heaviest one has. */
+void top_metrics(const struct workers *workers, struct metrics *m);
+
+#endif
