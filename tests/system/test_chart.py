@@ -41,6 +41,7 @@ def bare(found):
 SAME = {
     "classic": ([], "replace-kube-dns", []),
     "front": (["-set", "topology=front"], "replace-kube-dns", ["front"]),
+    "node": (["-set", "topology=node"], "node-service", []),
     "by load": (["-set", "hpa.enabled=true"], "replace-kube-dns", ["autoscale"]),
     "by size": (["-set", "autoscaler.enabled=true"], "replace-kube-dns", ["proportional"]),
     "prometheus": (["-set", "prometheus.monitor.enabled=true", "-set", "prometheus.monitor.additionalLabels.release=prometheus"],
@@ -107,13 +108,25 @@ def test_chart_is_of_the_version():
     (SETTINGS[:2], "service.clusterIP is not set"),
     (SETTINGS[2:], "registry is not set"),
     ([*SETTINGS, "-set", "registry=https://registry.example"], "registry: https://registry.example: images are named without a scheme"),
-    ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: one of classic, front"),
+    ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: one of classic, front, node"),
     ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "leave one"),
+    ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "leave hpa and autoscaler out"),
     ([*SETTINGS, "-kube", "v1.21.0"], "the chart wants Kubernetes >=1.22.0-0"),
 ])
 def test_mistakes_are_refused_with_what_to_set(args, said):
     code, _, text = helm(*args)
     assert code == 1 and said in text, text
+
+
+def test_a_switch_to_every_node_keeps_the_deployment_meanwhile():
+    front, node, both = (objects(*SETTINGS, "-set", f"topology={t}", *more) for t, more in (
+        ("front", ()), ("node", ()), ("node", ("-set", "node.keepDeployment=true"))))
+    kept = both.pop(("Deployment", "kube-dns"))
+    assert both == node and ("Deployment", "kube-dns") not in node
+    pod = kept["spec"]["template"]["spec"]
+    assert pod.pop("serviceAccountName") == "kube-dns-node"  # whose rights are there
+    front["Deployment", "kube-dns"]["spec"]["template"]["spec"].pop("serviceAccountName")
+    assert kept == front["Deployment", "kube-dns"]
 
 
 def test_configmap_only_when_something_is_said():

@@ -8,7 +8,12 @@
 {{- end -}}
 
 {{- define "kubedns.account" -}}
-{{- .Values.serviceAccount.name | default (include "kubedns.name" .) -}}
+{{- .Values.serviceAccount.name | default (include "kubedns.rights" .) -}}
+{{- end -}}
+
+{{- /* Of rights; on every node they are of their own, as in components/node. */ -}}
+{{- define "kubedns.rights" -}}
+{{- include "kubedns.name" . -}}{{- if eq .Values.topology "node" -}}-node{{- end -}}
 {{- end -}}
 
 {{- /* One object of a file of conf/kubernetes: (list $ "rbac.yaml" 0). */ -}}
@@ -23,7 +28,7 @@
 {{- $root := index . 0 -}}
 {{- $object := index . 1 -}}
 {{- $_ := set $object.metadata "name" (index . 2) -}}
-{{- if not (has $object.kind (list "ClusterRole" "ClusterRoleBinding")) -}}
+{{- if not (has $object.kind (list "ClusterRole" "ClusterRoleBinding" "PriorityLevelConfiguration" "FlowSchema")) -}}
 {{- $_ := set $object.metadata "namespace" ($object.metadata.space | default $root.Release.Namespace) -}}
 {{- end -}}
 {{- $_ := unset $object.metadata "space" -}}
