@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "nanny/dnsmasq_version.h"
 
 enum { TIMEOUT_MS = 1000 };
@@ -23,27 +24,43 @@ dnsmasq_version_parse(const char *text)
 	return major * 100 + minor;
 }
 
-/* What it writes first. */
-static void
-read_line(int fd, char *text, size_t size)
+/* What it writes until it ends. */
+static size_t
+read_all(int fd, char *text, size_t size)
 {
-	struct pollfd ready = { .fd = fd, .events = POLLIN };
-	ssize_t n = poll(&ready, 1, TIMEOUT_MS) == 1 ? read(fd, text, size - 1) : 0;
-	text[n > 0 ? n : 0] = '\0';
+	int64_t until_ms = clock_mono_ms() + TIMEOUT_MS;
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (n > 0 && len < size - 1) {
+		struct pollfd ready = { .fd = fd, .events = POLLIN };
+		int64_t left_ms = until_ms - clock_mono_ms();
+		if (left_ms <= 0 || poll(&ready, 1, (int)left_ms) != 1)
+			break;
+		n = read(fd, text + len, size - 1 - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	text[len] = '\0';
+	return len;
 }
 
-unsigned
-dnsmasq_version(const char *exec)
+size_t
+dnsmasq_say(const char *exec, const char *option, char *text, size_t size)
 {
-	char first[256] = "", option[] = "--version", path[4096];
-	char *const argv[] = { path, option, NULL };
+	char path[4096], argument[32];
+	char *const argv[] = { path, argument, NULL };
 	char *const envp[] = { NULL };
 	posix_spawn_file_actions_t actions;
+	size_t len = 0;
 	int out[2];
 	pid_t pid;
-	if (strlen(exec) >= sizeof path || pipe2(out, O_CLOEXEC) < 0)
+
+	text[0] = '\0';
+	if (strlen(exec) >= sizeof path || strlen(option) >= sizeof argument ||
+	    pipe2(out, O_CLOEXEC) < 0)
 		return 0;
 	strcpy(path, exec);
+	strcpy(argument, option);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
 	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -51,11 +68,20 @@ dnsmasq_version(const char *exec)
 	posix_spawn_file_actions_destroy(&actions);
 	close(out[1]);
 	if (rc == 0) {
-		read_line(out[0], first, sizeof first);
+		len = read_all(out[0], text, size);
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
 	close(out[0]);
-	return dnsmasq_version_parse(first);
+	return len;
+}
+
+unsigned
+dnsmasq_version(const char *exec)
+{
+	char text[4096];
+
+	dnsmasq_say(exec, "--version", text, sizeof text);
+	return dnsmasq_version_parse(text);
 }

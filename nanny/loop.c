@@ -231,13 +231,31 @@ find_holder(const struct args *args, char *holder)
 	return false;
 }
 
+/* dnsmasq names no argument that it refuses: `words`, which is taken, and all of them. */
+static char *
+add_arguments(char *words, char *const *argv)
+{
+	char *text = xasprintf("%s; its arguments were", words);
+
+	free(words);
+	for (size_t i = 1; argv[i] != NULL; i++) {
+		char *more = xasprintf("%s %s", text, argv[i]);
+		free(text);
+		text = more;
+	}
+	return text;
+}
+
 char *
 nanny_last_words(const struct nanny *nanny)
 {
-	enum { EXIT_NETWORK = 2 }; /* dnsmasq(8) */
+	enum { EXIT_ARGUMENTS = 1, EXIT_NETWORK = 2 }; /* dnsmasq(8) */
 	char *words = process_last_words(&nanny->process), holder[PORT_HOLDER_MAX];
 	bool network =
 	    WIFEXITED(nanny->process.status) && WEXITSTATUS(nanny->process.status) == EXIT_NETWORK;
+	if (WIFEXITED(nanny->process.status) &&
+	    WEXITSTATUS(nanny->process.status) == EXIT_ARGUMENTS)
+		return add_arguments(words, nanny->args.argv);
 	if (!network || !find_holder(&nanny->args, holder))
 		return words;
 	char *text = xasprintf("%s; port %u is held by %s: stop it, or give dnsmasq another --port",

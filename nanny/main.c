@@ -11,6 +11,7 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/confine.h"
+#include "nanny/dnsmasq_options.h"
 #include "nanny/dnsmasq_version.h"
 #include "nanny/nanny.h"
 #include "nanny/privileges.h"
@@ -61,7 +62,9 @@ build_args(struct nanny *nanny, const char *file)
 	}
 	double used, limit;
 	process_container_memory(&used, &limit);
-	args_add_limits(&nanny->args, dnsmasq_version(o->dnsmasq_exec), limit);
+	unsigned version = dnsmasq_version(o->dnsmasq_exec);
+	args_add_limits(&nanny->args, version, limit);
+	dnsmasq_options_check(o->dnsmasq_exec, version, nanny->args.argv);
 	nanny->stale_forks.limit = nanny->args.tcp_max;
 	for (size_t i = 0; i < nanny->args.warning_count; i++)
 		log_warnx("%s", nanny->args.warnings[i]);

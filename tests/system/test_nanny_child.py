@@ -1,6 +1,7 @@
 """dnsmasq and the nanny die in every way, at every moment of the table in nanny(8); what happens is what the table says."""
 
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -184,6 +185,20 @@ def test_refused_argument(world):
     world.start(args=[*ARGS, "--no-such-option"], ready=False)
     assert world.wait_exit() == 2
     assert "it refuses its arguments" in world.log() and "bad command line options" in world.log()
+    assert "does not know --no-such-option: leave it out" in world.log() and "its arguments were" in world.log()
+
+
+def test_an_older_dnsmasq_is_told_by_the_option_that_it_does_not_know(world):
+    """A stand-in of another version, that lists no --fast-dns-retry, which the nanny adds; and a slip of the pen."""
+    old = pathlib.Path(world.dir, "dnsmasq")  # where the nanny's user may look
+    listed = "".join(f"    --{name}=<x>\n" for name in ("port", "no-resolv", "conf-file", "pid-file", "log-facility", "servers-file", "dns-forward-max",
+                                                        "cache-size", "user", "group", "listen-address", "bind-interfaces"))  # fmt: skip
+    old.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 'Dnsmasq version 2.80  Copyright' && exit\n[ $1 = --help ] && echo '{listed}' && exit\nexit 1\n")
+    old.chmod(0o755)
+    world.start(exec_=str(old), args=[*ARGS, "--chache-size=10"], ready=False)
+    world.wait_exit()
+    assert f"dnsmasq {old} is version 2.80 and does not know --fast-dns-retry, which came with 2.88" in world.log()
+    assert "does not know --chache-size; --cache-size is meant?" in world.log()
 
 
 def test_port_in_use(world):
