@@ -222,7 +222,11 @@ class Api:
 
     def selection(self, out, target):
         params = out.request.params
-        return (target.namespace, selection.labels(params.get("labelSelector")), selection.fields(params.get("fieldSelector")))
+        match_labels, fields = selection.labels(params.get("labelSelector")), params.get("fieldSelector")
+        if target.resource.name == "pods":
+            fields, phase = selection.phase(fields)
+            match_labels = selection.both(match_labels, phase)
+        return (target.namespace, match_labels, selection.fields(fields))
 
     async def list(self, out, target):
         store, params = self.server.store, out.request.params

@@ -41,6 +41,21 @@ def labels(text):
     return (lambda ls: all(t(ls) for t in tests)) if tests else None
 
 
+def both(a, b):
+    """A predicate that holds where both do; None stands for one that always does."""
+    return a and b and (lambda ls: a(ls) and b(ls)) or a or b
+
+
+PHASE = "status.phase@"  # where a Pod's phase stands among its labels: no label's key has an @
+
+
+def phase(text):
+    """(the rest of a Pod's field selector, a predicate on its labels with PHASE among them, or None)."""
+    parts = [p.strip() for p in _split(text or "")]
+    mine = [p.replace("status.phase", PHASE, 1) for p in parts if p.startswith("status.phase")]
+    return ",".join(p for p in parts if not p.startswith("status.phase")), labels(",".join(mine))
+
+
 def fields(text):
     """A predicate on (namespace, name); metadata.name and metadata.namespace only, as for most resources."""
     tests = []

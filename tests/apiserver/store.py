@@ -13,6 +13,7 @@ import json
 import time
 
 from .resources import BY_KIND, RESOURCES
+from .selection import PHASE
 
 HISTORY = 20_000  # events that a table remembers; a watch from before them is answered with 410
 
@@ -110,7 +111,10 @@ class Store:
         meta = obj["metadata"]
         meta["resourceVersion"] = str(version)
         body = encode({k: v for k, v in obj.items() if k not in ("kind", "apiVersion")})[1:]
-        return Item(meta.get("namespace", "") if resource.namespaced else "", meta["name"], meta.get("labels") or {}, version, body)
+        labels = meta.get("labels") or {}
+        if resource.name == "pods":
+            labels = {**labels, PHASE: obj.get("status", {}).get("phase", "")}
+        return Item(meta.get("namespace", "") if resource.namespaced else "", meta["name"], labels, version, body)
 
     def put(self, obj):
         """Adds or replaces an object and returns the Event."""

@@ -219,6 +219,22 @@ def test_bookmarks_come_to_those_who_asked(api, curl):
     assert curl.raw(SERVICES + "?watch=1", *SHORT).stdout == b""
 
 
+def test_pods_are_selected_by_their_phase_as_coredns_does(api, curl):
+    def pod(name, phase):
+        return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}, "spec": {}, "status": {"phase": phase}}
+
+    pods, running = "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown"
+    for name, phase in (("a", "Running"), ("b", "Failed"), ("c", "Pending")):
+        api.put(pod(name, phase))
+    assert names(curl.json(f"{pods}?fieldSelector={running}")) == ["a", "c"]
+    assert names(curl.json(f"{pods}?fieldSelector={running},metadata.name=c")) == ["c"]
+    assert names(curl.json(f"{pods}?fieldSelector=status.phase=Failed")) == ["b"]
+    with curl.stream(f"{pods}?watch=1&fieldSelector={running}&resourceVersion={api.version()}") as watch:
+        api.wait_watching("pods")
+        api.put(pod("a", "Succeeded"))
+        assert watch.event()["type"] == "DELETED"
+
+
 def test_selectors_turn_changes_into_comings_and_goings(api, curl):
     api.put(service("a", labels={"tier": "web"}))
     api.put(service("b", labels={"tier": "db"}))
