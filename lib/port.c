@@ -183,8 +183,9 @@ port_log_failure(const char *what, int type, const struct server *server, int er
 
 	server_format(server, where);
 	if (who != NULL) {
-		log_errorx("%s: cannot listen on %s %s: port %u is in use by %s", what, proto,
-		    where, server->port, who);
+		log_errorx("%s: cannot listen on %s %s: port %u is in use by %s: stop it, or take "
+			   "another port",
+		    what, proto, where, server->port, who);
 		return;
 	}
 	if (err == EACCES && server->port < IPPORT_RESERVED)

@@ -20,7 +20,7 @@ url_parse(struct url *url, const char *text, const char **why)
 	static const char scheme[] = "http://";
 	char host[80];
 
-	*why = "it begins with http:// (no TLS inside a pod)";
+	*why = "it begins with http:// (no TLS inside a pod), such as http://127.0.0.1:8081";
 	if (strncasecmp(text, scheme, sizeof scheme - 1) != 0)
 		return -EINVAL;
 	const char *p = text + sizeof scheme - 1;

@@ -51,7 +51,8 @@ read_dnsmasq(struct sidecar_options *options)
 	enum { POLL_MAX_MS = 86400000 };
 
 	if (addr_parse(options->dnsmasq_addr, &options->dnsmasq.addr) < 0)
-		return WRONG("--dnsmasq-addr \"%s\": not an address", options->dnsmasq_addr);
+		return WRONG("--dnsmasq-addr \"%s\": not an address, such as 127.0.0.1",
+		    options->dnsmasq_addr);
 	if (options->dnsmasq_port == 0)
 		return WRONG("--dnsmasq-port 0: a port is 1 to 65535");
 	options->dnsmasq.port = (uint16_t)options->dnsmasq_port;

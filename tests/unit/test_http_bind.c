@@ -213,7 +213,8 @@ a_port_in_use_is_reported_with_its_holder(void **state)
 	c.port = http_port(first);
 	assert_int_equal(start_failing(&c, said, sizeof(said)), -EADDRINUSE);
 	snprintf(expected, sizeof(expected),
-	    "t: error: http: cannot listen on tcp 127.0.0.1:%u: port %u is in use by %s (pid %d)\n",
+	    "t: error: http: cannot listen on tcp 127.0.0.1:%u: port %u is in use by %s (pid %d): "
+	    "stop it, or take another port\n",
 	    c.port, c.port, "test_http_bind", (int)getpid());
 	assert_non_null(strstr(said, expected));
 	http = first;
