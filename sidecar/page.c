@@ -381,14 +381,15 @@ page_html(const struct view *view, size_t *len)
 	say_findings(&html, view, &verdict);
 	say_probes(&html, view);
 	page_top(&html, view);
-	html_raw(&html, "<div class=\"columns\">\n");
+	html_raw(&html, "<div class=\"columns\">\n<div>\n");
 	page_answers(&html, view);
 	say_cache(&html, view);
 	say_upstreams(&html, view);
+	html_raw(&html, "</div>\n<div>\n");
 	page_kubedns(&html, view);
 	page_config(&html, view);
 	page_neighbours(&html, view);
-	html_raw(&html, "</div>\n");
+	html_raw(&html, "</div>\n</div>\n");
 	page_journal(&html, view);
 	page_question(&html, view);
 	html_raw(&html, "</main>\n");
