@@ -13,6 +13,7 @@
 #include "kubedns/confine.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
+#include "kubedns/query_log.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "kubedns/wanted_namespaces.h"
@@ -220,6 +221,8 @@ wait_ms(const struct kubedns *k)
 		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
 	if (treecache_garbage(k->cache) > 0 && k->published_ms + RECLAIM_MS - now < ms)
 		ms = k->published_ms + RECLAIM_MS - now;
+	if (k->status.query_log != NULL)
+		ms = least(ms, query_log_wait_ms(k->status.query_log));
 	ms = ms < 0 ? 0 : ms;
 	if (k->http != NULL)
 		ms = least(ms, http_timeout_ms(k->http));
@@ -248,6 +251,8 @@ loop_turn(struct kubedns *k)
 	if (settings_failing(s->settings, watch_failing_since_ms(s->watch), clock_mono_ms()))
 		renew_context(k);
 	loop_publish(k);
+	if (s->query_log != NULL)
+		query_log_turn(s->query_log);
 	if (k->http != NULL)
 		http_run(k->http);
 	if (k->metrics != NULL)

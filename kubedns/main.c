@@ -26,6 +26,7 @@
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/migrate/migrate.h"
+#include "kubedns/query_log.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "kubedns/show/explain.h"
@@ -85,6 +86,7 @@ start_http(struct kubedns *k)
 	struct http_config config = { .address = o->healthz_address,
 		.port = (uint16_t)o->healthz_port,
 		.routes = status_routes,
+		.changes = status_changes,
 		.arg = &k->status,
 		.debug_remote = o->debug_remote };
 
@@ -95,6 +97,7 @@ start_http(struct kubedns *k)
 	status_metrics_routes(k->metrics_routes, o->metrics_path);
 	config.port = o->metrics_port;
 	config.routes = k->metrics_routes;
+	config.changes = NULL;
 	return http_start(&k->metrics, &config) < 0 ? EXIT_FAILED : 0;
 }
 
@@ -116,7 +119,11 @@ open_workers(struct kubedns *k)
 		.answers = &o->answers };
 
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
-	return workers_open(&k->status.workers, &config) < 0 ? EXIT_FAILED : 0;
+	if (workers_open(&k->status.workers, &config) < 0)
+		return EXIT_FAILED;
+	k->status.query_log =
+	    query_log_new(k->status.workers, o->wants_query_log ? &o->query_log : NULL);
+	return 0;
 }
 
 static void
@@ -197,6 +204,7 @@ run(struct kubedns *k)
 static void
 stop(struct kubedns *k)
 {
+	query_log_free(k->status.query_log);
 	workers_stop(k->status.workers);
 	http_stop(k->http);
 	http_stop(k->metrics);

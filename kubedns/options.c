@@ -21,7 +21,7 @@ const struct flag kubedns_flags[] = {
 	    "listen beside another kubedns, on addresses that may come later: for updates" },
 	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT", "serve DNS on this port, UDP and TCP" },
 	{ "healthz-port", FLAG_PORT, AT(healthz_port), "8081", "PORT",
-	    "HTTP: /healthz /readiness /metrics /cache /explain /queries /top" },
+	    "HTTP: /healthz /readiness /metrics /cache /explain /queries /top /log-queries" },
 	{ "healthz-bind-address", FLAG_STRING, AT(healthz_address), "0.0.0.0", "IP",
 	    "listen for HTTP on this address" },
 	{ "kubecfg-file", FLAG_STRING, AT(kubecfg_file), "", "FILE",
@@ -95,6 +95,8 @@ const struct flag kubedns_flags[] = {
 	    "outside zones whose names --filter-aaaa and --filter-a leave alone" },
 	{ "recorder", FLAG_STRING, AT(recorder_text), "2M", "SIZE|off",
 	    "memory for the last answers, which /queries and /top show" },
+	{ "log-queries", FLAG_OPTIONAL, AT(log_queries), "", "FILTER",
+	    "write answers to the log: client=,name=,type=,rcode=,rate=1000; all without" },
 	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
 	    "say so in the log and a metric when the first sync takes longer" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
@@ -413,7 +415,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_ns_addresses(o), read_environment(o),
 		read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
-		options_read_filter(o), options_read_log(o), check_together(o) };
+		options_read_filter(o), options_read_log(o, common), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	if (rc < 0)

@@ -6,6 +6,7 @@
 #define KUBEDNS_OPTIONS_H
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/query_log.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/cluster/label_selector.h"
 #include "lib/conf.h"
@@ -23,7 +24,7 @@ struct options {
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
-	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text,
+	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
 	    *search_resolver_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra;
@@ -43,6 +44,8 @@ struct options {
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	bool fair_share;
 	size_t recorder_bytes; /* of all workers; 0: --recorder=off */
+	bool wants_query_log;  /* --log-queries */
+	struct query_log_wish query_log;
 	bool explain_by_dns;
 	enum filter_mode filter_a, filter_aaaa;
 	bool has_resolver;

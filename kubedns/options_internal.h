@@ -13,8 +13,8 @@ int options_refuse(const char *flag, const char *value, const char *why);
 /* --filter-aaaa, --filter-a, --filter-except; 0 or -EINVAL after a line for each mistake. */
 int options_read_filter(struct options *options);
 
-/* --recorder; 0 or -EINVAL after a line. */
-int options_read_log(struct options *options);
+/* --recorder and --log-queries; 0 or -EINVAL after a line. */
+int options_read_log(struct options *options, const struct flags_common *common);
 
 /* --domain, --reverse-cidrs, --namespaces, --namespace-labels and --fallthrough; 0 or -EINVAL after a
  * line for each mistake. */

@@ -1,5 +1,5 @@
 /*
- * --recorder: what is noted of each answer.
+ * --recorder and --log-queries: what is noted of each answer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,14 +31,31 @@ size_parse(const char *text, size_t *bytes)
 	return 0;
 }
 
-int
-options_read_log(struct options *o)
+static int
+read_query_log(struct options *o)
 {
-	if (strcmp(o->recorder_text, "off") == 0)
+	char *part = NULL;
+	const char *why;
+
+	if (query_log_wish_parse(&o->query_log, o->log_queries, &part, &why) < 0) {
+		log_errorx("--log-queries: \"%s\": %s is needed", part, why);
+		free(part);
+		return -EINVAL;
+	}
+	if (o->recorder_bytes > 0)
 		return 0;
-	if (size_parse(o->recorder_text, &o->recorder_bytes) < 0 ||
-	    o->recorder_bytes < RECORDER_LEAST || o->recorder_bytes > RECORDER_MOST)
+	log_errorx("--log-queries writes what the recorder has: leave out --recorder=off");
+	return -EINVAL;
+}
+
+int
+options_read_log(struct options *o, const struct flags_common *common)
+{
+	if (strcmp(o->recorder_text, "off") != 0 &&
+	    (size_parse(o->recorder_text, &o->recorder_bytes) < 0 ||
+		o->recorder_bytes < RECORDER_LEAST || o->recorder_bytes > RECORDER_MOST))
 		return options_refuse("recorder", o->recorder_text,
 		    "must be off, or a size from 256k to 1G, such as 2M");
-	return 0;
+	o->wants_query_log = flags_given(common, "log-queries");
+	return o->wants_query_log ? read_query_log(o) : 0;
 }

@@ -7,6 +7,7 @@
 #include "kubedns/show/cachedump.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/queries.h"
+#include "kubedns/query_log.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
 #include "kubedns/top.h"
@@ -260,6 +261,19 @@ handle_top(const struct http_request *request, struct http_response *response, v
 	top_respond(status->workers, status->store, request, response);
 }
 
+static void
+handle_log_queries(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	query_log_respond(status->query_log, request, response);
+}
+
+const struct http_route status_changes[] = {
+	{ "/log-queries", handle_log_queries, true },
+	{ .path = NULL },
+};
+
 const struct http_route status_routes[] = {
 	{ "/healthz", handle_health, false },
 	{ "/readiness", handle_readiness, false },
@@ -269,6 +283,7 @@ const struct http_route status_routes[] = {
 	{ "/queries", handle_queries, true },
 	{ "/neighbours", handle_neighbours, true },
 	{ "/top", handle_top, true },
+	{ "/log-queries", handle_log_queries, true },
 	{ .path = NULL },
 };
 

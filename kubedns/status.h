@@ -13,6 +13,7 @@
 #include "lib/metrics.h"
 
 struct manifests;
+struct query_log;
 struct settings;
 struct wanted_namespaces;
 struct watch;
@@ -28,6 +29,7 @@ struct status {
 	struct watch *watch;
 	struct manifests *manifests; /* NULL without --objects-dir */
 	struct workers *workers;
+	struct query_log *query_log;
 	bool synced; /* everything that is needed has been seen once */
 	bool draining;
 	bool sync_timed_out; /* it took longer than --initial-sync-timeout */
@@ -42,7 +44,7 @@ void status_init(struct status *status);
 void status_published(struct status *status, int64_t now_ns);
 
 /* Routes of the health port, and of the metrics port; the handlers' argument is the status. */
-extern const struct http_route status_routes[];
+extern const struct http_route status_routes[], status_changes[];
 void status_metrics_routes(struct http_route routes[2], const char *path);
 
 #endif

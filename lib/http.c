@@ -205,10 +205,23 @@ may_stay(struct http *http, struct connection *c)
 
 struct outcome {
 	struct http_response response;
-	bool allow; /* show which methods are allowed */
-	bool close; /* what follows on the connection may be a body, or too many are kept */
+	const char *allow; /* which methods are allowed, to be shown; or NULL */
+	bool close;        /* what follows on the connection may be a body, or too many are kept */
 	bool head;
 };
+
+/* Whether it is PUT or DELETE, and which. */
+static bool
+method_changes(const char *text, enum http_method *method)
+{
+	bool put = strcmp(text, MHD_HTTP_METHOD_PUT) == 0;
+
+	if (put || strcmp(text, MHD_HTTP_METHOD_DELETE) == 0) {
+		*method = put ? HTTP_PUT : HTTP_DELETE;
+		return true;
+	}
+	return false;
+}
 
 static void
 respond(struct http *http, struct MHD_Connection *mhd, const char *path, const char *method,
@@ -220,13 +233,21 @@ respond(struct http *http, struct MHD_Connection *mhd, const char *path, const c
 		.accept = MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
 		.internal = mhd,
 	};
+	const struct http_route *change =
+	    http->config.changes != NULL ? route_find(http->config.changes, path) : NULL;
 	const struct http_route *route = route_find(http->config.routes, path);
 
 	out->head = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-	if (!out->head && strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
-		out->allow = out->close = true;
-		http_text(&out->response, MHD_HTTP_METHOD_NOT_ALLOWED, "%s", "only GET and HEAD\n");
-	} else if (has_body(mhd)) {
+	if (change != NULL && method_changes(method, &request.method)) {
+		route = change;
+		request.local = http_peer_is_local(mhd);
+	} else if (!out->head && strcmp(method, MHD_HTTP_METHOD_GET) != 0) {
+		out->allow = change != NULL ? "GET, HEAD, PUT, DELETE" : "GET, HEAD";
+		out->close = true;
+		http_text(&out->response, MHD_HTTP_METHOD_NOT_ALLOWED, "only %s\n", out->allow);
+		return;
+	}
+	if (has_body(mhd)) {
 		out->close = true;
 		http_text(
 		    &out->response, MHD_HTTP_BAD_REQUEST, "%s", "no request here has a body\n");
@@ -300,7 +321,7 @@ send_response(struct MHD_Connection *mhd, struct outcome *out)
 	if (r->csp != NULL)
 		MHD_add_response_header(response, "Content-Security-Policy", r->csp);
 	if (out->allow)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, out->allow);
 	if (out->close)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	enum MHD_Result result = MHD_queue_response(mhd, (unsigned)r->status, response);

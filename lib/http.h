@@ -1,7 +1,7 @@
 /*
  * The programs' HTTP server, on libmicrohttpd driven from the caller's own poll loop (one epoll
- * descriptor, no thread): it listens from the start, serves GET and HEAD, answers 404 and 405
- * itself, and bounds connections, their idle time and the size of requests. At most 32 connections
+ * descriptor, no thread): it listens from the start, serves GET and HEAD, and PUT and DELETE where a
+ * route changes something, answers 404 and 405 itself, and bounds connections, their idle time and the size of requests. At most 32 connections
  * are kept open after an answer; a client beyond them gets its answer with `Connection: close`.
  * Nothing here waits, so nothing here can delay DNS.
  */
@@ -16,7 +16,10 @@
 
 struct http;
 
+enum http_method { HTTP_GET /* or HEAD */, HTTP_PUT, HTTP_DELETE };
+
 struct http_request {
+	enum http_method method;
 	const char *path;   /* decoded, starts with '/' */
 	bool local;         /* from the pod itself (lib/http_peer.h), or debug_remote is set: what
 			     * lists the cluster may be shown */
@@ -51,7 +54,12 @@ struct http_config {
 	const char *address;
 	uint16_t port;                   /* 0 picks a free one, see http_port */
 	const struct http_route *routes; /* ends with a NULL path; must outlive the server */
-	void *arg;                       /* passed to handlers */
+	/*
+	 * For PUT and DELETE without a body, which no page of another site can send; NULL: none. From
+	 * the pod itself alone, whatever debug_remote says.
+	 */
+	const struct http_route *changes;
+	void *arg; /* passed to handlers */
 	bool debug_remote;
 	/* 0: 256. A further one closes the connection that has waited longest for a request. */
 	unsigned max_connections;

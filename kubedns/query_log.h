@@ -1,0 +1,50 @@
+/*
+ * The query log: what the recorders take down, followed and written to the log, a line an answer.
+ *
+ *	workers --> recorder.h --each 200 ms, the main thread--> filter --> sample --> log
+ *
+ * Workers do nothing for it. At most `rate` lines a second are written: of more, one in so many,
+ * evenly, and a line says so. --log-queries switches it on for good, PUT and DELETE /log-queries
+ * while kubedns runs.
+ */
+#ifndef KUBEDNS_QUERY_LOG_H
+#define KUBEDNS_QUERY_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kubedns/answer_filter.h"
+#include "lib/http.h"
+
+struct workers;
+
+enum { QUERY_LOG_RATE = 1000, QUERY_LOG_RATE_MAX = 100000 };
+
+/* What is written. */
+struct query_log_wish {
+	struct answer_filter filter;
+	unsigned rate; /* lines a second */
+};
+
+/* `client=10.1.0.0/16,rcode=NXDOMAIN,rate=100`; "" lets all through. 0, or -EINVAL with `*part`, a
+ * copy that the caller frees, and what is accepted for it in `*why`. */
+int query_log_wish_parse(
+    struct query_log_wish *wish, const char *text, char **part, const char **why);
+
+struct query_log;
+
+/* Off, unless `wish` is there. */
+struct query_log *query_log_new(const struct workers *workers, const struct query_log_wish *wish);
+
+/* Writes what is due, and the milliseconds until something is; -1: it is off. */
+void query_log_turn(struct query_log *log);
+int64_t query_log_wait_ms(const struct query_log *log);
+
+/* /log-queries: GET says whether it is on, PUT and DELETE change it. */
+void query_log_respond(
+    struct query_log *log, const struct http_request *request, struct http_response *response);
+
+/* Writes the rest first; NULL is fine. */
+void query_log_free(struct query_log *log);
+
+#endif
