@@ -37,7 +37,8 @@ def page(browser):
     browser.view(1200, 900)
     yield browser
     browser.js("0")  # whatever it still has to say
-    assert browser.errors == []
+    # A browser tells the console of each status that is an error, and /ask has one for what is no question.
+    assert [e for e in browser.errors if not ("status of 400" in e and "/ask?" in e)] == []
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +272,7 @@ def test_peers_from_elsewhere(healthy, flags, shown):
         assert [sidecar.get(path)[0] for path in ("/", "/metrics", "/status.json", "/healthz", "/page.js")] == [200] * 5
         page = sidecar.get("/")[1]
         assert ("<form" in page, "Who is asked" in page, "port-forward" in page) == (shown, shown, not shown)
-        assert sidecar.get(f"/ask?name={NAME}&type=A")[0] == (200 if shown else 403)
+        assert sidecar.get(f"/ask?name={NAME}&type=A")[0] in ((200, 202) if shown else (403,))  # 202: asked, no answer yet
 
 
 def test_dnsmasq_stopped(page, healthy):
