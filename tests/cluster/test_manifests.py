@@ -14,7 +14,7 @@ ACCOUNT = "system:serviceaccount:kube-system:kube-dns"
 CLUSTER_NAME = "kubernetes.default.svc.cluster.local."
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "node-service", "node-local"])
 def test_api_server_accepts_the_overlay(cluster, tmp_path, overlay):
     text = manifests(tmp_path, overlay)
     out = cluster.plane.apply(text, "--dry-run=server", "--validate=strict")
@@ -30,7 +30,8 @@ def test_api_server_accepts_the_components_together(cluster, tmp_path):
     assert out.count("serverside-applied") == len(objects(text))
 
 
-@pytest.mark.parametrize("values", [[], ["topology=front", "autoscaler.enabled=true"], ["isClusterService=false", "hpa.enabled=true"]])
+@pytest.mark.parametrize("values", [[], ["topology=front", "autoscaler.enabled=true"], ["isClusterService=false", "hpa.enabled=true"],
+                                    ["topology=node"]])
 def test_api_server_accepts_the_chart(cluster, values):
     sets = [a for v in (f"registry={REGISTRY}", f"service.clusterIP={'' if 'isClusterService=false' in values else DNS_IP}", *values)
             for a in ("-set", v)]

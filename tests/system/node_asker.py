@@ -92,16 +92,18 @@ async def ask(address, number):
     begun = time.monotonic()
     note["ttl"] = await (by_tcp if tcp else by_udp)(address, question(id_, type_), id_, type_, note)
     note["took"] = None if note["ttl"] is None else time.monotonic() - begun
-    print(json.dumps(note), flush=True)
+    return note
 
 
 async def main(address, rate, seconds):
+    """Nothing is printed before the end: a reader who is late would hold up the questions."""
     tasks, begun = [], time.monotonic()
     for number in range(int(rate * seconds)):
         await asyncio.sleep(max(0, begun + number / rate - time.monotonic()))
         tasks.append(asyncio.create_task(ask(address, number)))
-    await asyncio.gather(*tasks)
+    return await asyncio.gather(*tasks)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3])))
+    for asked in asyncio.run(main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))):
+        print(json.dumps(asked))

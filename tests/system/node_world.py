@@ -176,7 +176,7 @@ class NodeWorld:
         self.asking = None
         summary = {
             "asked": len(out), "asked again": sum(q["again"] > 0 for q in out), "unanswered": sum(q["took"] is None for q in out),
-            "wrong": sum(len(q["wrong"]) for q in out), "by the node": sum(q["ttl"] == NODE_TTL for q in out),
+            "wrong": sum(len(q["wrong"]) for q in out), "longest pause": round(max(b["at"] - a["at"] for a, b in zip(out, out[1:])), 2), "by the node": sum(q["ttl"] == NODE_TTL for q in out),
             "worst s": round(max(q["took"] or 9 for q in out), 3)}  # fmt: skip
         print(summary)
         return out, summary

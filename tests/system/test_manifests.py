@@ -150,6 +150,7 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
     pod = daemonset["template"]["spec"]
     # Not behind the Service: its pods answer for a node whose own pod does not.
     assert daemonset["template"]["metadata"]["labels"] == daemonset["selector"]["matchLabels"] == {"k8s-app": "kube-dns-node", "kubedns/role": "node"}
+    assert "replicas" not in daemonset and "strategy" not in daemonset  # the API server refuses them
     assert pod["hostNetwork"] and not pod["securityContext"].get("sysctls"), "refused together"
     assert daemonset["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0, "ports of the host are one pod's"
     mine = {c["name"]: c for c in pod["containers"]}

@@ -158,6 +158,28 @@ def test_a_servers_error_is_no_sign_of_life(tmp_path):
         world.wait_node()
 
 
+def test_both_families(tmp_path):
+    service6 = "fd00:10:96::a"
+    with NodeWorld(tmp_path) as world:
+        for space, name, address in ((world.node, "veth-pod", "fd00:244:1::1"), (world.pod, "eth0", "fd00:244:1::2")):
+            space("ip", "addr", "add", f"{address}/64", "dev", name, "nodad")
+        world.pod("ip", "route", "add", "default", "via", "fd00:244:1::1")
+        world.node("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        # kube-proxy's rules lead to nobody here: what is answered comes from the node.
+        world.node("nft", "-f", "-", input=f"""table ip6 kube-proxy {{
+            chain nat-prerouting {{ type nat hook prerouting priority dstnat; ip6 daddr {service6} udp dport 53 dnat to [fd00:244:9::9]:53; }}
+            chain nat-output {{ type nat hook output priority -100; ip6 daddr {service6} udp dport 53 dnat to [fd00:244:9::9]:53; }}
+        }}""")
+        assert world.ask_once(service6) is None
+        world.start_node(addresses=f"{LOCAL},{SERVICE},{service6}")
+        world.wait_node()
+        assert [world.ask_once(service6, space) for space in (world.pod, world.node)] == [NODE_TTL, NODE_TTL]
+        os.kill(world.running["kubedns"].pid, signal.SIGSTOP)
+        (table,) = world.tables()
+        world.until(lambda: "elements" not in world.node("nft", "list", "set", "inet", table, "alive6").stdout, timeout=5,
+                    what="the end of the address in the rules")
+
+
 def test_lookups_leave_nothing_in_conntrack(tmp_path):
     def entries():
         return int(world.node("cat", "/proc/sys/net/netfilter/nf_conntrack_count").stdout)
