@@ -281,16 +281,6 @@ answer_alias(struct reply *reply, size_t first, struct dname *target, size_t ape
 	return ANSWER_REPLY;
 }
 
-enum answer_outcome
-zone_resolved(struct reply *reply, size_t owner, const struct name *name, unsigned below,
-    const struct resolved *resolved, size_t apex, struct dname *chase)
-{
-	if (put_cname(reply, owner, resolved, chase))
-		return answer_alias(reply, owner, chase, apex);
-	put_resolved_or_soa(reply, owner, name, below, resolved, apex);
-	return ANSWER_REPLY;
-}
-
 bool
 may_chase(const struct reply *reply)
 {
@@ -317,11 +307,27 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		return ANSWER_REPLY;
 	}
 	resolve(config, reply->tree, qname, below, path, &resolved);
-	if (resolved.kind == RESOLVED_NOTHING && explained_asks(reply, qname, below)) {
-		explained_answer(reply, qname, below, apex);
-		return ANSWER_REPLY;
+	if (resolved.kind == RESOLVED_NOTHING) {
+		if (search_may_complete(config, qname, below))
+			return answer_search(reply, qname, below, &resolved, apex, chase);
+		if (explained_asks(reply, qname, below)) {
+			explained_answer(reply, qname, below, apex);
+			return ANSWER_REPLY;
+		}
 	}
-	if (resolved.kind == RESOLVED_NOTHING && search_may_complete(config, qname, below))
-		return answer_search(reply, qname, below, &resolved, apex, chase);
-	return zone_resolved(reply, DNS_HEADER, qname, below, &resolved, apex, chase);
+	if (put_cname(reply, DNS_HEADER, &resolved, chase))
+		return answer_alias(reply, DNS_HEADER, chase, apex);
+	put_resolved_or_soa(reply, DNS_HEADER, qname, below, &resolved, apex);
+	return ANSWER_REPLY;
+}
+
+/* answer_zone() does the same, inlined: most queries come that way. */
+enum answer_outcome
+zone_resolved(struct reply *reply, size_t owner, const struct name *name, unsigned below,
+    const struct resolved *resolved, size_t apex, struct dname *chase)
+{
+	if (put_cname(reply, owner, resolved, chase))
+		return answer_alias(reply, owner, chase, apex);
+	put_resolved_or_soa(reply, owner, name, below, resolved, apex);
+	return ANSWER_REPLY;
 }

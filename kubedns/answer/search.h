@@ -36,8 +36,8 @@ search_may_complete(const struct answer_config *config, const struct name *name,
 {
 	const uint8_t *label = name->wire + name->offsets[below - 1];
 
-	return (label[0] == 1 && label[1] == 's') ||
-	       (config->search_inferred && label[0] == 3 && memcmp(label + 1, "svc", 3) == 0);
+	return memcmp(label, "\1s", 2) == 0 ||
+	       (config->search_inferred && memcmp(label, "\3svc", 4) == 0);
 }
 
 /* Whether the name was walked for; else it is answered as every other. */

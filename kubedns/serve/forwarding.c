@@ -95,13 +95,13 @@ int64_t
 forwarding_turn(struct forwarding *f)
 {
 	int64_t due_ns = inflight_turn(f->inflight);
-	if (f->chased != NULL)
-		due_ns = earlier(due_ns, inflight_turn(f->chased));
 	if (f->forward != NULL)
 		due_ns = earlier(due_ns, forward_turn(f->forward));
-	if (f->relay != NULL)
-		due_ns = earlier(due_ns, relay_turn(f->relay));
-	return due_ns;
+	if (f->relay == NULL) /* the usual case: every turn comes this way */
+		return due_ns;
+	if (f->chased != NULL)
+		due_ns = earlier(due_ns, inflight_turn(f->chased));
+	return earlier(due_ns, relay_turn(f->relay));
 }
 
 void

@@ -29,10 +29,10 @@ class Reply:
     length: int  # of the message without its additional section, with its OPT
 
 
-def question(name, type_, number, edns=None):
+def question(name, type_, number, edns=None, recursion=False):
     """The query; `edns` is the size of UDP message that it offers, None for a query without EDNS."""
     labels = b"".join(bytes([len(label)]) + label for label in name.encode().split(b".") if label)
-    wire = struct.pack("!6H", number, 0, 1, 0, 0, 1 if edns is not None else 0) + labels + b"\0" + struct.pack("!HH", TYPES[type_], 1)
+    wire = struct.pack("!6H", number, 0x0100 if recursion else 0, 1, 0, 0, 1 if edns is not None else 0) + labels + b"\0" + struct.pack("!HH", TYPES[type_], 1)
     return wire if edns is None else wire + struct.pack("!BHHIH", 0, 41, edns, 0, 0)
 
 
@@ -97,10 +97,10 @@ def parse(wire):
 
 
 class Bulk:
-    """A client of one server, over UDP and TCP. `asked` counts."""
+    """A client of one server, over UDP and TCP. `asked` counts. `recursion`: questions have RD, and may be forwarded."""
 
-    def __init__(self, port, host="127.0.0.1"):
-        self.address, self.asked, self.known = (host, port), 0, {}
+    def __init__(self, port, host="127.0.0.1", recursion=False):
+        self.address, self.asked, self.known, self.recursion = (host, port), 0, {}, recursion
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self.udp.connect(self.address)
@@ -122,7 +122,7 @@ class Bulk:
             missing = set(window)
             for _ in range(60):
                 for i in missing:
-                    self.udp.send(question(*questions[i], i & 0xFFFF, edns))
+                    self.udp.send(question(*questions[i], i & 0xFFFF, edns, self.recursion))
                 while missing and select.select([self.udp], [], [], 0.5)[0]:
                     wire = self.udp.recv(65535)
                     i = begin + ((wire[0] << 8 | wire[1]) - begin & 0xFFFF)
@@ -155,7 +155,7 @@ class Bulk:
     def _pipeline(self, s, stream, questions, window, out):
         """One window of them; false when the connection has ended."""
         try:
-            s.sendall(b"".join(struct.pack("!H", len(w)) + w for w in (question(*questions[i], n) for n, i in enumerate(window))))
+            s.sendall(b"".join(struct.pack("!H", len(w)) + w for w in (question(*questions[i], n, None, self.recursion) for n, i in enumerate(window))))
             for _ in window:
                 if len(head := stream.read(2)) < 2:
                     return False
