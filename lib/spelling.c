@@ -1,5 +1,5 @@
-#include <ctype.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "lib/spelling.h"
@@ -9,7 +9,7 @@ enum { LETTERS_MIN = 2, LETTERS_MAX = 40 };
 static char
 folded(char c)
 {
-	return c == '_' ? '-' : (char)tolower((unsigned char)c);
+	return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
 }
 
 /* Two neighbours that changed places are one mistake: the row before the last one says so. */
@@ -48,6 +48,27 @@ comparable(size_t len)
 	return len >= LETTERS_MIN && len <= LETTERS_MAX;
 }
 
+/* Which characters a word has, five bits of each. */
+static uint32_t
+letters(const char *word, size_t len)
+{
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < len; i++)
+		set |= UINT32_C(1) << (folded(word[i]) & 31);
+	return set;
+}
+
+/* A mistake brings one character that the other word lacks at most. */
+static bool
+too_different(const struct spelling *s, const char *word, size_t len)
+{
+	uint32_t a = letters(s->name, s->len), b = letters(word, len);
+
+	return (size_t)__builtin_popcount(a & ~b) >= s->distance ||
+	       (size_t)__builtin_popcount(b & ~a) >= s->distance;
+}
+
 struct spelling
 spelling_of(const char *name, size_t len)
 {
@@ -62,7 +83,8 @@ spelling_try(struct spelling *s, const char *word)
 	size_t missing = len < s->len ? s->len - len : len - s->len;
 
 	/* Each letter that is missing or too many is a mistake: most words need no closer look. */
-	if (!comparable(s->len) || !comparable(len) || missing >= s->distance)
+	if (!comparable(s->len) || !comparable(len) || missing >= s->distance ||
+	    too_different(s, word, len))
 		return;
 	size_t d = spelling_distance(s->name, s->len, word, len);
 	if (d < s->distance) {

@@ -81,11 +81,16 @@ size_bucket(size_t size)
 static void
 size_add(struct stats_sizes *sizes, size_t size)
 {
-	/* Nearly all messages are short: spare them the search. */
-	static const uint8_t by_16[] = { 1, 1, 1, 1, 2, 2, 0, 3, 4, 4, 4, 4, 0, 5, 5, 5 };
-	size_t block = size > 0 ? (size - 1) / 16 : sizeof(by_16);
-	size_t bucket =
-	    block < sizeof(by_16) && by_16[block] != 0 ? by_16[block] : size_bucket(size);
+	/* Nearly all messages are short: spare them the search. What 16 sizes have as their first bucket is
+	 * at most one below a size's own. */
+	static const uint8_t by_16[] = { 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7,
+		7, 7, 7, 7, 7, 7 };
+	size_t block = (size - 1) / 16; /* of none at all: beyond the table */
+	size_t bucket;
+	if (block < sizeof(by_16))
+		bucket = (size_t)by_16[block] + (size > size_bounds[by_16[block]]);
+	else
+		bucket = size_bucket(size);
 	stats_add(&sizes->buckets[bucket], 1);
 	stats_add(&sizes->sum, size);
 }

@@ -300,6 +300,8 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 		answer_log_batch(context->log, clock_mono_ns() - start_ns);
 		noted = false;
 	}
+	if (other_count > 0)
+		context->stirred = true;
 	/* Outside of the read section: these make system calls. */
 	for (unsigned o = 0; o < other_count; o++)
 		forward_packet(udp, index, others[o].i, others[o].outcome);

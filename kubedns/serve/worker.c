@@ -48,6 +48,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	struct forwarding *forwarding;
 	struct awaited *awaited; /* NULL: no --hold-ms */
 	struct fair_share *fair; /* NULL: --fair-share=off */
+	int64_t due_ns;          /* when its timers must be looked at, whatever happens */
 	pthread_t pthread;
 	int wake; /* eventfd: look at `stop` and `upstreams` */
 	atomic_bool stop;
@@ -100,22 +101,29 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 	}
 }
 
-/*
- * Runs the timers and sends what the turn has gathered;
- * returns the milliseconds that the loop may wait.
- */
-static int
-finish_turn(struct worker *worker)
+/* Runs the timers and sends what the turn has gathered. */
+static void
+run_timers(struct worker *worker)
 {
-	int64_t now_ns = worker->context.now_ns;
+	int64_t latest_ns = worker->context.now_ns + HEARTBEAT_MS * INT64_C(1000000);
+	worker->context.stirred = false;
 	int64_t due_ns = earlier(forwarding_turn(worker->forwarding), tcp_turn(worker->tcp));
 	due_ns = earlier(due_ns, awaited_turn(worker->awaited));
 	if (worker->context.measuring)
 		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
 	udp_flush(worker->udp);
-	if (due_ns == 0 || due_ns - now_ns > HEARTBEAT_MS * INT64_C(1000000))
-		return HEARTBEAT_MS;
-	return due_ns <= now_ns ? 0 : (int)((due_ns - now_ns + 999999) / 1000000);
+	worker->due_ns = due_ns == 0 || due_ns > latest_ns ? latest_ns : due_ns;
+}
+
+/* The milliseconds that the loop may wait. A turn that only answered has moved no timer. */
+static int
+finish_turn(struct worker *worker)
+{
+	const struct worker_context *now = &worker->context;
+	if (now->stirred || now->measuring || worker->due_ns <= now->now_ns)
+		run_timers(worker);
+	int64_t left_ns = worker->due_ns - now->now_ns;
+	return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
 }
 
 /* Handles events of everything but the UDP sockets. */
@@ -125,6 +133,7 @@ take_events(struct worker *worker)
 	struct epoll_event events[EVENTS_MAX];
 	int64_t end_ns = worker->context.now_ns + WORKER_BUDGET_NS;
 	int n = EVENTS_MAX;
+	worker->context.stirred = true;
 	for (unsigned r = 0; r < EVENT_ROUNDS && n == EVENTS_MAX; r++) {
 		if (r > 0 && worker_time(&worker->context) >= end_ns)
 			break;

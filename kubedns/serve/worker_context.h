@@ -21,8 +21,10 @@
 
 struct worker_context {
 	int epoll;
-	int64_t now_ns;    /* monotonic; read after each wait and after each batch */
-	bool measuring;    /* fair_share.c counts packets */
+	int64_t now_ns; /* monotonic; read after each wait and after each batch */
+	bool measuring; /* fair_share.c counts packets */
+	/* Something beside answers over UDP happened, by which a timer may have moved. */
+	bool stirred;
 	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;

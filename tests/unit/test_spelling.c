@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdbool.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -48,12 +49,33 @@ the_nearest_word_is_taken_if_it_is_near_at_all(void **state)
 	assert_null(s.word);
 }
 
+/* What spelling_try() leaves out without a closer look is what the distance would have left out. */
+static void
+no_near_word_is_left_out_early(void **state)
+{
+	static const char *const words[] = { "resolv.conf", "resolve.conf", "RESOLV_CONF",
+		"stubDomains", "subDomain", "domains", "upstreamNameservers", "upstream",
+		"federations", "federation", "clusterIP", "clusterIp", "ready", "raedy", "serving",
+		"ports", "port", "abcabcabc", "cbacbacba" };
+	enum { COUNT = sizeof words / sizeof words[0] };
+	(void)state;
+
+	for (size_t i = 0; i < COUNT; i++)
+		for (size_t k = 0; k < COUNT; k++) {
+			struct spelling s = spelling_of(words[i], strlen(words[i]));
+			bool near = distance(words[i], words[k]) < s.distance;
+			spelling_try(&s, words[k]);
+			assert_int_equal(s.word != NULL, near);
+		}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_mistake_counts_one),
 		cmocka_unit_test(the_nearest_word_is_taken_if_it_is_near_at_all),
+		cmocka_unit_test(no_near_word_is_left_out_early),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

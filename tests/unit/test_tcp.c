@@ -21,7 +21,7 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	const struct tcp_config config = {
 		.connections = 1, .memory = 4 * BOUND, .idle_ns = NS_PER_S
 	};
-	const struct tcp_peer peer = { 0, 0 };
+	const struct tcp_peer peer = { .slot = 0 };
 	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t len = sizeof sin;
