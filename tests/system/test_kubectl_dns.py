@@ -4,12 +4,15 @@ import os
 import pathlib
 import stat
 import subprocess
+import time
 
 import pytest
 import yaml
 
+from dnsnet import query, udp
 from kubedns_process import Kubedns
 from test_compare import BASE, service
+from test_top import burst
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "conf/kubernetes/kubectl-dns"
@@ -110,3 +113,48 @@ def test_usage(tmp_path, args):
 def test_a_name_that_is_none(tmp_path):
     code, _, err = plugin(tmp_path, "why", "a/../config")
     assert code == 2 and "not a name" in err
+
+
+def test_top_adds_up_what_all_pods_say(tmp_path, world):
+    for name in ("dns-a", "dns-b"):
+        k = world(name, BASE)
+        burst(k, "127.0.0.2", query("web.default.svc.cluster.local"), 6400)
+        burst(k, "127.0.0.3", query("no.default.svc.cluster.local", "AAAA"), 1600)
+    code, out, err = plugin(tmp_path, "top")
+    assert code == 0, err
+    lists = out.split("names\n")
+    clients = [line.split() for line in lists[0].splitlines()[1:-1]]
+    names = [line.split() for line in lists[1].splitlines()]
+    assert [c[-1] for c in clients] == ["127.0.0.2", "127.0.0.3"]
+    assert 0.8 * 12800 < int(clients[0][1]) < 1.2 * 12800 and clients[0][2] == "0"
+    assert 0.6 * 3200 < int(clients[1][1]) < 1.4 * 3200 and clients[1][1] == clients[1][2] == clients[1][4]
+    assert [n[-1] for n in names] == ["web.default.svc.cluster.local.", "no.default.svc.cluster.local."]
+
+
+def test_queries_of_all_pods_are_in_the_order_of_time(tmp_path, world):
+    pods = [world(name, BASE) for name in ("dns-a", "dns-b")]
+    for i in range(6):
+        udp(pods[i % 2], query(f"n{i}.default.svc.cluster.local"), source="127.0.0.2")
+    udp(pods[0], query("web.default.svc.cluster.local"))
+    code, out, err = plugin(tmp_path, "queries", "rcode=NXDOMAIN", "client=127.0.0.2")
+    assert code == 0, err
+    assert [(line.split()[1], line.split()[5][:2]) for line in out.splitlines()] == [(f"[dns-{'ab'[i % 2]}]", f"n{i}") for i in range(6)]
+    assert plugin(tmp_path, "queries", "who=me")[0] == plugin(tmp_path, "queries", "name=a;b")[0] == 2
+
+
+def test_queries_are_followed_until_it_is_interrupted(tmp_path, world):
+    pods = [world(name, BASE) for name in ("dns-a", "dns-b")]
+    p = subprocess.Popen([PLUGIN, "queries", "-f"], env={**os.environ, "KUBECTL": str(tmp_path / "kubectl")}, stdout=subprocess.PIPE, text=True)
+    try:
+        lines = []
+        for i in range(20):  # until both port-forwards are there
+            for k in pods:
+                udp(k, query(f"n{i}.default.svc.cluster.local"))
+            time.sleep(0.3)
+        while len(lines) < 20:
+            lines.append(p.stdout.readline())
+        assert {line.split()[0] for line in lines} == {"[dns-a]", "[dns-b]"}
+        assert len(set(lines)) == len(lines)
+    finally:
+        p.terminate()
+        p.wait(10)
