@@ -20,7 +20,7 @@ stub_names_read(struct stub_names *names, const char *value, size_t len, const c
 	}
 	for (size_t i = 0; i < stubs.count; i++)
 		now.len += stubs.items[i].count > 0 ? strlen(stubs.items[i].domain) + 2 : 0;
-	now.wires = now.len == 0 ? NULL : xmalloc(now.len);
+	now.wires = xmalloc(now.len + 1); /* also of none: NULL is before the first reading */
 	now.len = 0;
 	for (size_t i = 0; i < stubs.count; i++)
 		if (stubs.items[i].count > 0 &&
@@ -29,8 +29,8 @@ stub_names_read(struct stub_names *names, const char *value, size_t len, const c
 			now.len += name.len;
 		}
 	conf_stubs_free(&stubs);
-	bool changed =
-	    now.len != names->len || (now.len > 0 && memcmp(now.wires, names->wires, now.len) != 0);
+	bool changed = now.len != names->len || (now.len > 0 && names->wires != NULL &&
+						    memcmp(now.wires, names->wires, now.len) != 0);
 	free(names->wires);
 	*names = now;
 	return changed;

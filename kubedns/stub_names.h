@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct stub_names {
-	uint8_t *wires; /* in wire form, one after the other; from malloc */
+	uint8_t *wires; /* in wire form, one after the other; from malloc, or NULL */
 	size_t len;
 };
 

@@ -106,8 +106,8 @@ show_ask(const struct http_request *request, struct http_response *response, voi
 		[QUESTION_BOX_BAD_NAME] =
 		    "That is not a DNS name: labels have 1 to 63 bytes, names 255 at most.",
 		[QUESTION_BOX_BAD_TYPE] =
-		    "That is not a record type that can be asked for, such as "
-		    "A, AAAA, SRV, TXT or TYPE65.",
+		    ("That is not a record type that can be asked for, such as "
+		     "A, AAAA, SRV, TXT or TYPE65."),
 		[QUESTION_BOX_BUSY] = "Too many questions at a time. Try again in a few seconds.",
 	};
 	struct sidecar *sidecar = arg;

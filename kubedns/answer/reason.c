@@ -370,7 +370,7 @@ below_service(struct reason *reason, const struct answer_config *config, const s
 		if (kind == REASON_MEMBER_NOT_READY)
 			return kind;
 	}
-	if (service_without_ready_endpoints(config, node)) {
+	if (endpoints != NULL && service_without_ready_endpoints(config, node)) {
 		for (unsigned i = 0; i < endpoints->count && i < REASON_ENDPOINTS_MAX; i++)
 			reason->count += endpoints->slices[i].slice->count;
 		return reason->count == 0 ? REASON_NO_ENDPOINTS : REASON_NONE_READY;

@@ -34,14 +34,14 @@ static void
 say_todo(const struct explanation *e, const struct reason *reason)
 {
 	static const char *const todo[REASON_COUNT] = {
-		[REASON_NAMESPACE] = "kubectl get namespaces; is it left out by --namespaces or "
-				     "--namespace-labels?",
+		[REASON_NAMESPACE] = ("kubectl get namespaces; is it left out by --namespaces or "
+				      "--namespace-labels?"),
 		[REASON_SERVICE_OTHER] = "From another namespace a Service is SERVICE.NAMESPACE.",
 		[REASON_NAMESPACE_OTHER] = "From another namespace a Service is SERVICE.NAMESPACE.",
 		[REASON_NO_ADDRESS] = "The API server has not given it a clusterIP.",
 		[REASON_SEARCHED] =
-		    "The resolver goes on to its next search domain and to the name "
-		    "itself: a final dot in the name saves the detour.",
+		    ("The resolver goes on to its next search domain and to the name "
+		     "itself: a final dot in the name saves the detour."),
 		[REASON_SEARCHED_MAYBE] =
 		    "If so, the resolver goes on: a final dot in the name saves the detour.",
 		[REASON_PORT] =
