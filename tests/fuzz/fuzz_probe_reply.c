@@ -18,7 +18,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct dnsmasq_stats cache;
 	struct dnsmasq_stats_sample sample = { 0 };
-	struct dns_exchange answer = { .question = { .id = 0x1234, .type = TYPE_A, .class = CLASS_IN } };
+	struct dns_exchange answer = { .question = {
+					   .id = 0x1234, .type = TYPE_A, .class = CLASS_IN } };
 	struct probe_reply reply;
 
 	if (size < 1)
