@@ -233,8 +233,9 @@ put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, 
 
 	if (existence == NXDOMAIN) {
 		enum denial denial = denial_of(reply->config, reply->tree, name, below, resolved);
-		reply->about_to_exist = reply->config->hold_ms > 0 && denial == DENIAL_SOON &&
-					denial_is_passing(resolved);
+		if (reply->config->hold_ms > 0)
+			reply->about_to_exist =
+			    denial == DENIAL_SOON && denial_is_passing(resolved);
 		set_negative(reply, NXDOMAIN, apex, denial_ttl_s(reply->config, denial));
 	} else {
 		set_rcode_and_soa(reply, existence, apex);

@@ -3,8 +3,6 @@
 #include "kubedns/answer/denial.h"
 
 enum {
-	UNLIKELY_TTL_S = 30,
-	NEVER_TTL_S = 300,
 	SERVICE_LABELS = 3, /* <service>.<namespace>.svc */
 	ENDPOINT_LABELS =
 	    4,           /* and one before it: an endpoint, a protocol, a federation's Service */
@@ -71,16 +69,4 @@ denial_is_passing(const struct resolved *resolved)
 		if (set->slices[i].slice->count > set->slices[i].slice->published)
 			return true;
 	return set->count == 0;
-}
-
-uint32_t
-denial_ttl_s(const struct answer_config *config, enum denial denial)
-{
-	static const uint32_t least_s[DENIAL_COUNT] = {
-		[DENIAL_UNLIKELY] = UNLIKELY_TTL_S, [DENIAL_NEVER] = NEVER_TTL_S
-	};
-
-	if (denial == DENIAL_SOON)
-		return 0;
-	return config->negative_ttl_s > least_s[denial] ? config->negative_ttl_s : least_s[denial];
 }

@@ -17,7 +17,6 @@ enum denial {
 	 * such a name about, but hardly does: 30 s, or --negative-ttl if that is more. */
 	DENIAL_UNLIKELY,
 	DENIAL_NEVER, /* no object can (`www.example.com.default.svc`): 300 s, or --negative-ttl */
-	DENIAL_COUNT
 };
 
 /* Why the first `below` labels of `name`, which were resolved to RESOLVED_NOTHING, do not exist. */
@@ -30,7 +29,19 @@ enum denial denial_of(const struct answer_config *config, const struct tree *tre
  */
 bool denial_is_passing(const struct resolved *resolved);
 
-/* Seconds that such a denial may be kept. */
-uint32_t denial_ttl_s(const struct answer_config *config, enum denial denial);
+enum { DENIAL_UNLIKELY_S = 30, DENIAL_NEVER_S = 300 };
+
+/* Seconds that such a denial may be kept. Inline: search lists make most questions to end here. */
+static inline uint32_t
+denial_ttl_s(const struct answer_config *config, enum denial denial)
+{
+	uint32_t least_s = denial == DENIAL_NEVER      ? DENIAL_NEVER_S
+			   : denial == DENIAL_UNLIKELY ? DENIAL_UNLIKELY_S
+						       : 0;
+
+	if (denial == DENIAL_SOON)
+		return 0;
+	return config->negative_ttl_s > least_s ? config->negative_ttl_s : least_s;
+}
 
 #endif
