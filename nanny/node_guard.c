@@ -13,6 +13,7 @@
 
 #include "lib/log.h"
 #include "lib/metrics.h"
+#include "nanny/nft.h"
 #include "nanny/node_watch.h"
 #include "nanny/options.h"
 
@@ -71,6 +72,16 @@ node_guard_start(struct node_guard *guard, const struct options *options, enum s
 	if (rc < 0)
 		log_errorx("node: the process that sees to the rules: %s", strerror(-rc));
 	return rc;
+}
+
+int
+node_guard_check(const struct options *options)
+{
+	if (options->node_address_count == 0)
+		return 0;
+	struct nft *nft = nft_open();
+	nft_close(nft);
+	return nft == NULL ? -ENOENT : 0;
 }
 
 /* A guard that has died says so by its pidfd. */

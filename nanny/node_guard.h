@@ -34,6 +34,9 @@ struct node_guard {
 int node_guard_start(
     struct node_guard *guard, const struct options *options, enum sandbox_mode mode);
 
+/* For --check: whether what it loads is there; 0, or -ENOENT after one log line. */
+int node_guard_check(const struct options *options);
+
 /* The rules are made once kubedns and this dnsmasq answer. */
 void node_guard_begin(struct node_guard *guard, const struct server *dnsmasq);
 

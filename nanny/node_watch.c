@@ -231,6 +231,8 @@ node_watch_new(const struct options *options, enum sandbox_mode mode, struct nod
 		if (w->kubedns[i].fd < 0)
 			goto failed;
 	}
+	if (mode != SANDBOX_OFF)
+		sandbox_empty_bounding_set(SANDBOX_KEEP_NET_ADMIN);
 	if (privileges_keep_net_admin() < 0)
 		goto failed;
 	sandbox_enter(sandbox_new(mode), SANDBOX_KEEP_NET_ADMIN);

@@ -237,8 +237,8 @@ read_node_cache(struct report *report, const struct corefile_block *block)
 {
 	report_line(report, &block->keys, VERDICT_CARRIED,
 	    "NodeLocal DNSCache's own: leave its DaemonSet and its Corefile as they are. It asks "
-	    "the "
-	    "Service kube-dns, whose address stays");
+	    "the Service kube-dns, whose address stays. Or take conf/kubernetes/node-local in its "
+	    "place: docs/node.md");
 	for (size_t i = 0; i < block->count; i++) {
 		const struct corefile_directive *d = &block->directives[i];
 		report_line(report, &d->head, VERDICT_CARRIED, "stays in NodeLocal DNSCache");

@@ -158,6 +158,22 @@ def test_a_servers_error_is_no_sign_of_life(tmp_path):
         world.wait_node()
 
 
+def test_net_admin_is_one_processs_alone(tmp_path):
+    def rights(pid):
+        status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status", encoding="ascii"))
+        return status["Uid"].split()[1], int(status["CapEff"], 16), int(status["CapBnd"], 16), status["Seccomp"].strip()
+
+    net_admin = 1 << 12
+    with NodeWorld(tmp_path) as world:
+        world.start_node()
+        world.wait_node()
+        (guard,), (dnsmasq,) = world.pids("guard"), world.pids("dnsmasq")
+        assert rights(guard) == ("65534", net_admin, net_admin, "2")
+        for pid in (world.running["nanny"].pid, dnsmasq):
+            uid, effective, bounding, seccomp = rights(pid)
+            assert (uid, effective & net_admin, bounding & net_admin, seccomp) == ("65534", 0, 0, "2")
+
+
 def test_both_families(tmp_path):
     service6 = "fd00:10:96::a"
     with NodeWorld(tmp_path) as world:
