@@ -311,6 +311,7 @@ def test_states_in_words(page):
             until(lambda: words in sidecar.status()["sentence"], what=words)
             page.js("document.dispatchEvent(new Event('visibilitychange'))")  # as when its tab is looked at again
             page.wait(f"document.querySelector('h1').textContent.includes({json.dumps(words)})", 15)
+        page.open("about:blank")  # which asks a sidecar that has ended for nothing
 
 
 def test_when_the_sidecar_is_gone_the_page_does_not_say_well(browser):
@@ -331,3 +332,4 @@ def test_slow_answers_are_shown_as_slow(page):
         until(lambda: sidecar.health("p")[0] == 200)
         page.open(sidecar.url("/"))
         assert page.js("parseInt(document.querySelector('.now').textContent)") >= 200
+        page.open("about:blank")
