@@ -118,7 +118,7 @@ judge_drops(struct judgement *j, const char *who, const struct buckets *drops)
 	    "They came faster than they were answered; each is a client that waits for its "
 	    "timeout, "
 	    "5 seconds as a rule.",
-	    "Who asks so much? Else more replicas, or more CPU.", TOP);
+	    "See below who asks most. If the load is honest: more replicas, or more CPU.", TOP);
 }
 
 void
