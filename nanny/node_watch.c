@@ -172,7 +172,8 @@ judge(struct node_watch *w, int64_t now_ms)
 		return;
 	bool was_made = w->made;
 	if (set_rules(w, well) && (was_made || well)) {
-		w->up = w->report->up = well;
+		w->up = well;
+		w->report->up = well;
 		(*(well ? &w->report->ups : &w->report->downs))++;
 		log_info("node: rules %s: %s", well ? "in force" : "taken down", why);
 	}

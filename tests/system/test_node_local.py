@@ -11,7 +11,7 @@ import pytest
 from node_world import CENTRAL_TTL, LOCAL, NFTABLES, NODE_TTL, SERVICE, NodeWorld
 
 SOAK = os.environ.get("SOAK")
-RATE, SECONDS = (400, 250) if SOAK else (60, 16)
+RATE, SECONDS = (400, 250) if SOAK else (60, 10)
 soak = pytest.mark.skipif(not SOAK, reason="make soak runs it")
 
 
