@@ -35,7 +35,7 @@ LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(L
 # kubedns holds the cluster in many small blocks, and a change comes and goes in some hundred smaller ones. Sanitizers bring their own;
 # `make BUILD=build-libc ALLOCATOR=` builds with libc's, in a directory of its own, for what is built already is not built again.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
-LIBS_kubedns := -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
+LIBS_kubedns := -lpcre2-8 -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
 LIBS_sidecar := -ljson-c -lmicrohttpd -lseccomp -lm
 LIBS_treecache := -lurcu-memb -lurcu-common
@@ -127,7 +127,7 @@ unit: $(unit_tests) ## build and run the unit tests
 .PHONY: unit
 
 # The packages of Debian 12, by purpose; `make deps` installs what is missing of the first four.
-PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libmnl-dev libnftables-dev
+PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libnftables-dev
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
 PACKAGES_test := libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl

@@ -31,7 +31,7 @@ const struct flag kubedns_flags[] = {
 	{ "objects-dir", FLAG_STRING, AT(objects_dir), "", "DIR",
 	    "read Kubernetes manifests from DIR in place of the API" },
 	{ "config-dir", FLAG_STRING, AT(config_dir), "", "DIR",
-	    "the ConfigMap as a directory: upstreamNameservers, federations, hosts" },
+	    "the ConfigMap as a directory: upstreamNameservers, federations, hosts, rewrites" },
 	{ "config-map", FLAG_STRING, AT(config_map), "", "NAME",
 	    "watch this ConfigMap in place of --config-dir" },
 	{ "config-map-namespace", FLAG_STRING, AT(config_map_namespace), "kube-system", "NAME",

@@ -1,14 +1,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "kubedns/cluster/object.h"
-#include "kubedns/answer/own_names.h"
 #include "kubedns/settings.h"
+#include "kubedns/settings_names.h"
 #include "kubedns/stub_names.h"
-#include "lib/conf_hosts.h"
 #include "lib/conf_key.h"
 #include "lib/confdir.h"
 #include "lib/log.h"
@@ -22,24 +20,29 @@ enum { STALE_MS = 5000 };
 
 /* The keys that kubedns follows; and one that it only reads, to explain: dnsmasq follows it, and the
  * nanny judges it. */
-enum key { KEY_UPSTREAMS, KEY_FEDERATIONS, KEY_HOSTS, KEY_COUNT, KEY_STUBS = KEY_COUNT };
+enum key {
+	KEY_UPSTREAMS,
+	KEY_FEDERATIONS,
+	KEY_HOSTS,
+	KEY_REWRITES,
+	KEY_COUNT,
+	KEY_STUBS = KEY_COUNT
+};
 
 static const char *const key_names[] = { [KEY_UPSTREAMS] = "upstreamNameservers",
 	[KEY_FEDERATIONS] = "federations",
 	[KEY_HOSTS] = "hosts",
+	[KEY_REWRITES] = "rewrites",
 	[KEY_STUBS] = "stubDomains",
 	NULL };
 static const char *const resolv_names[] = { "resolv.conf", NULL };
-
-#define ROUND_UP(size) (((size) + 7) & ~(size_t)7)
 
 struct settings {
 	const struct options *options;
 	struct confdir *dir, *resolv_dir;
 	struct conf_upstreams upstreams;     /* of the ConfigMap */
 	struct conf_federations federations; /* in force */
-	struct own_names *hosts;             /* in force; NULL: none */
-	uint64_t seed;                       /* of its hashes */
+	struct settings_names names;         /* in force */
 	struct resolv resolv;
 	struct server in_force[CONF_UPSTREAMS_MAX];
 	size_t in_force_count;
@@ -185,19 +188,13 @@ apply_federations(struct settings *s, const char *value, size_t len, char **why)
 static bool
 apply_hosts(struct settings *s, const char *value, size_t len, char **why)
 {
-	struct conf_hosts hosts = { 0 };
-	struct own_names *before = s->hosts;
+	return settings_names_hosts(&s->names, value, len, s->options->answers.ttl_s, why);
+}
 
-	if (value != NULL && conf_hosts_parse(value, len, &hosts, why) < 0)
-		return false;
-	s->hosts = own_names_of_hosts(&hosts, s->options->answers.ttl_s, s->seed);
-	conf_hosts_free(&hosts);
-	bool same =
-	    before == NULL || s->hosts == NULL
-		? before == s->hosts
-		: before->size == s->hosts->size && memcmp(before, s->hosts, before->size) == 0;
-	free(before);
-	return !same;
+static bool
+apply_rewrites(struct settings *s, const char *value, size_t len, char **why)
+{
+	return settings_names_rewrites(&s->names, value, len, why);
 }
 
 static bool
@@ -205,7 +202,8 @@ apply_key(struct settings *s, enum key key, const char *value, size_t len, const
 {
 	static apply_value *const apply[KEY_COUNT] = { [KEY_UPSTREAMS] = apply_upstreams,
 		[KEY_FEDERATIONS] = apply_federations,
-		[KEY_HOSTS] = apply_hosts };
+		[KEY_HOSTS] = apply_hosts,
+		[KEY_REWRITES] = apply_rewrites };
 	char *why = error != NULL ? xstrdup(error) : NULL;
 	bool changed = why == NULL && apply[key](s, value, len, &why);
 
@@ -249,6 +247,8 @@ settings_poll(struct settings *s, bool force)
 	struct confdir_set set;
 	bool changed = false;
 
+	if (force)
+		settings_names_period(&s->names);
 	if (s->dir != NULL && confdir_poll(s->dir, force, &set)) {
 		changed |= apply_set(s, &set);
 		confdir_set_free(&set);
@@ -370,17 +370,12 @@ settings_context(const struct settings *s)
 {
 	size_t fixed =
 	    sizeof(struct answer_context) + s->federations.count * sizeof(struct federation);
-	size_t hosts_size = s->hosts == NULL ? 0 : s->hosts->size;
-	/* What follows the context is aligned as its 64-bit words have to be; names need not be. */
-	size_t stubs_at = ROUND_UP(fixed) + hosts_size;
-	struct answer_context *context = xcalloc(1, stubs_at + s->stubs.len);
+	struct answer_context *context = settings_names_context(&s->names, fixed + s->stubs.len);
 
-	if (s->hosts != NULL)
-		context->hosts = memcpy((char *)context + ROUND_UP(fixed), s->hosts, hosts_size);
-	context->stubs = (uint8_t *)context + stubs_at;
+	context->stubs = (uint8_t *)context + fixed;
 	context->stubs_len = s->stubs.len;
 	if (s->stubs.len > 0)
-		memcpy((uint8_t *)context + stubs_at, s->stubs.wires, s->stubs.len);
+		memcpy((uint8_t *)context + fixed, s->stubs.wires, s->stubs.len);
 	context->front = s->options->has_resolver;
 	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
 	context->filter_a = s->filter_a;
@@ -421,9 +416,7 @@ settings_metrics(const struct settings *s, struct metrics *m)
 	metrics_family(m, "kubedns_config_last_change_timestamp_seconds", METRIC_GAUGE,
 	    "When upstream servers or federations last changed, in Unix time.");
 	metrics_value(m, (double)s->changed_s, NULL);
-	metrics_family(m, "kubedns_own_names", METRIC_GAUGE,
-	    "Names of one's own, reverse names among them, by the ConfigMap's key.");
-	metrics_value(m, s->hosts == NULL ? 0 : s->hosts->count, "key", key_names[KEY_HOSTS], NULL);
+	settings_names_metrics(&s->names, m);
 	metrics_family(m, "kubedns_upstreams", METRIC_GAUGE, "Upstream servers in force.");
 	metrics_value(m, (double)s->in_force_count, NULL);
 }
@@ -447,8 +440,7 @@ settings_new(const struct options *options)
 
 	s->options = options;
 	s->federations = options->federations;
-	if (getrandom(&s->seed, sizeof s->seed, 0) != sizeof s->seed)
-		log_fatal("getrandom");
+	settings_names_init(&s->names);
 	s->filter_a = options->filter_a == FILTER_ON;
 	s->filter_aaaa = options->filter_aaaa == FILTER_ON;
 	if (*options->config_dir != '\0')
@@ -472,6 +464,6 @@ settings_free(struct settings *s)
 	free(s->subject);
 	free(s->stubs.wires);
 	free(s->loops);
-	free(s->hosts);
+	settings_names_free(&s->names);
 	free(s);
 }

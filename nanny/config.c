@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/conf_hosts.h"
+#include "lib/conf_rewrites.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/config.h"
@@ -10,6 +11,7 @@
 const char *const config_key_names[] = { [CONFIG_STUBS] = "stubDomains",
 	[CONFIG_UPSTREAMS] = "upstreamNameservers",
 	[CONFIG_HOSTS] = "hosts",
+	[CONFIG_REWRITES] = "rewrites",
 	NULL };
 
 /* Why these servers must not be asked, or NULL; caller frees. */
@@ -102,31 +104,66 @@ apply_upstreams(struct config *config, const struct confdir_key *key,
 	return NULL;
 }
 
-/* The same rules as kubedns's, which answers these names. Those of the cluster domain reach it anyway. */
+/* The domains for which dnsmasq is to ask kubedns, taken over in place of `own`; or why not. */
+static char *
+take_domains(struct own_domains *own, struct own_domains *domains, const struct config_rules *rules,
+    bool *changed)
+{
+	for (size_t i = 0; i < domains->count; i++)
+		if (routes_get(&rules->args->fixed, domains->items[i])) {
+			char *why = xasprintf(
+			    "\"%s\": has its servers on dnsmasq's command line", domains->items[i]);
+			own_domains_free(domains);
+			return why;
+		}
+	*changed = !own_domains_equal(own, domains);
+	own_domains_free(own);
+	*own = *domains;
+	return NULL;
+}
+
+/* The cluster domain, whose names reach kubedns anyway. */
+static const char *
+cluster_zone(const struct config_rules *rules, char zone[CONF_HOST_MAX])
+{
+	const char *ignored;
+	if (conf_name_parse(rules->domain, zone, &ignored) < 0)
+		zone[0] = '\0';
+	return zone;
+}
+
+/* Both by the same rules as kubedns's, which answers these names. */
 static char *
 apply_hosts(struct config *config, const struct confdir_key *key, const struct config_rules *rules,
     bool *changed)
 {
 	struct conf_hosts hosts = { 0 };
-	char *why = NULL, zone[CONF_HOST_MAX] = "";
-	const char *ignored;
+	char *why = NULL, zone[CONF_HOST_MAX];
 	if (key && conf_hosts_parse(key->value, key->len, &hosts, &why) < 0)
 		return why;
-	conf_name_parse(rules->domain, zone, &ignored);
-	struct own_domains domains = own_domains_of_hosts(&hosts, zone);
+	struct own_domains domains = own_domains_of_hosts(&hosts, cluster_zone(rules, zone));
 	conf_hosts_free(&hosts);
-	for (size_t i = 0; i < domains.count && why == NULL; i++)
-		if (routes_get(&rules->args->fixed, domains.items[i]))
-			why = xasprintf(
-			    "\"%s\": has its servers on dnsmasq's command line", domains.items[i]);
-	if (why) {
-		own_domains_free(&domains);
+	return take_domains(&config->hosts, &domains, rules, changed);
+}
+
+static char *
+apply_rewrites(struct config *config, const struct confdir_key *key,
+    const struct config_rules *rules, bool *changed)
+{
+	struct conf_rewrites rewrites = { 0 };
+	char *why = NULL, zone[CONF_HOST_MAX];
+	size_t patterns;
+	if (key && conf_rewrites_parse(key->value, key->len, &rewrites, &why) < 0)
 		return why;
-	}
-	*changed = !own_domains_equal(&config->hosts, &domains);
-	own_domains_free(&config->hosts);
-	config->hosts = domains;
-	return NULL;
+	struct own_domains domains =
+	    own_domains_of_rewrites(&rewrites, cluster_zone(rules, zone), &patterns);
+	conf_rewrites_free(&rewrites);
+	if (patterns > 0 && patterns != config->patterns && config->kubedns)
+		log_warnx("rewrites: %zu patterns hold only for names that kubedns is asked for: "
+			  "the cluster's, and those below an exact name or suffix",
+		    patterns);
+	config->patterns = patterns;
+	return take_domains(&config->rewrites, &domains, rules, changed);
 }
 
 typedef char *apply_key(struct config *config, const struct confdir_key *key,
@@ -138,7 +175,8 @@ apply_one(struct config *config, enum config_key which, const struct confdir_set
 {
 	static apply_key *const apply[CONFIG_KEY_COUNT] = { [CONFIG_STUBS] = apply_stubs,
 		[CONFIG_UPSTREAMS] = apply_upstreams,
-		[CONFIG_HOSTS] = apply_hosts };
+		[CONFIG_HOSTS] = apply_hosts,
+		[CONFIG_REWRITES] = apply_rewrites };
 	const struct confdir_key *key = confdir_get(set, config_key_names[which]);
 	bool changed = false;
 	char *why =
@@ -241,7 +279,7 @@ add_own(struct routes *routes, const struct config *config, const char *domain, 
 	struct route *route = routes_add(routes, domain);
 	if (route->count > 0) {
 		if (*clash == NULL)
-			*clash = xasprintf("hosts: %s is a stub domain too", domain);
+			*clash = xasprintf("own name %s is a stub domain too", domain);
 		return;
 	}
 	for (size_t i = 0; i < config->kubedns->count; i++)
@@ -256,19 +294,21 @@ config_routes(struct config *config, const struct resolv *resolv, const struct s
 	struct server upstreams[CONF_UPSTREAMS_MAX];
 	size_t count = config_upstreams(config, resolv, guard, upstreams);
 	struct route *others = routes_add(&routes, "");
-	size_t own = 0, own_count = config->kubedns == NULL ? 0 : config->hosts.count;
+	struct own_domains own = own_domains_of_both(&config->hosts, &config->rewrites);
+	size_t at = 0, own_count = config->kubedns == NULL ? 0 : own.count;
 	char *loop = NULL, *clash = NULL;
 	for (size_t i = 0; i < count; i++)
 		route_add_server(others, &upstreams[i]);
 	/* Both lists in one order, so that each route comes at the end. */
 	for (size_t i = 0; i < config->stubs.count; i++) {
 		const struct conf_stub *stub = &config->stubs.items[i];
-		while (own < own_count && strcmp(config->hosts.items[own], stub->domain) < 0)
-			add_own(&routes, config, config->hosts.items[own++], &clash);
+		while (at < own_count && strcmp(own.items[at], stub->domain) < 0)
+			add_own(&routes, config, own.items[at++], &clash);
 		add_stub(&routes, stub, names, guard, unresolved, &loop);
 	}
-	while (own < own_count)
-		add_own(&routes, config, config->hosts.items[own++], &clash);
+	while (at < own_count)
+		add_own(&routes, config, own.items[at++], &clash);
+	free(own.items);
 	if (note_loop(&config->clash, clash))
 		log_warnx("%s, whose servers are asked in place of kubedns", clash);
 	if (note_loop(&config->host_loop, loop))
@@ -298,5 +338,6 @@ config_free(struct config *config)
 	free(config->host_loop);
 	free(config->clash);
 	own_domains_free(&config->hosts);
+	own_domains_free(&config->rewrites);
 	*config = (struct config){ 0 };
 }

@@ -19,19 +19,20 @@
 #include "nanny/own_domains.h"
 #include "lib/loop_guard.h"
 
-enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_HOSTS, CONFIG_KEY_COUNT };
+enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_HOSTS, CONFIG_REWRITES, CONFIG_KEY_COUNT };
 
 struct config {
 	struct conf_stubs stubs;
 	struct conf_upstreams upstreams;
-	struct own_domains hosts; /* whose names kubedns answers */
+	struct own_domains hosts, rewrites; /* whose names kubedns answers */
+	size_t patterns;                    /* of the rewrites, which name no domain */
 	/* The servers that dnsmasq's command line has for the cluster domain: kubedns, in the
 	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. */
 	const struct route *kubedns;
 	struct conf_key keys[CONFIG_KEY_COUNT];
 	char *loop;      /* why a server of resolv.conf is not asked, else NULL */
 	char *host_loop; /* the same of a stub server's name, else NULL */
-	char *clash;     /* why kubedns is not asked for a name of hosts, else NULL */
+	char *clash;     /* why kubedns is not asked for a name of its own, else NULL */
 };
 
 /* What the keys are judged by, beside their own content. */

@@ -1,5 +1,5 @@
 /*
- * The domains that the operator's own names (ConfigMap key hosts) are in. kubedns answers these names:
+ * The domains that the operator's own names (ConfigMap keys hosts and rewrites) are in. kubedns answers these names:
  * in the classic topology, where dnsmasq sends the cluster's domain there, it is asked for them too.
  */
 #ifndef NANNY_OWN_DOMAINS_H
@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 struct conf_hosts;
+struct conf_rewrites;
 
 /* Lower case, without final dots, sorted, each once. */
 struct own_domains {
@@ -19,6 +20,14 @@ struct own_domains {
 /* The names of a hosts file that are not in `zone` (no final dot), which reach kubedns anyway. Caller
  * frees with own_domains_free. */
 struct own_domains own_domains_of_hosts(const struct conf_hosts *hosts, const char *zone);
+
+/* The names and suffixes that are rewritten. Patterns name no domain: `patterns` is how many there
+ * are. Caller frees with own_domains_free. */
+struct own_domains own_domains_of_rewrites(
+    const struct conf_rewrites *rewrites, const char *zone, size_t *patterns);
+
+/* All of both, in one list. Caller frees the list with free(), not the names. */
+struct own_domains own_domains_of_both(const struct own_domains *a, const struct own_domains *b);
 
 /* Whether both are the same. */
 bool own_domains_equal(const struct own_domains *a, const struct own_domains *b);

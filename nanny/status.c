@@ -102,9 +102,10 @@ put_keys(object o, const struct config *config)
 		object key = json_object_new_object();
 		put(key, "present", json_object_new_boolean(state->present));
 		put(key, "inForce",
-		    i == CONFIG_STUBS ? stubs_json(&config->stubs)
-		    : i == CONFIG_HOSTS
-			? domains_json(&config->hosts)
+		    i == CONFIG_STUBS   ? stubs_json(&config->stubs)
+		    : i == CONFIG_HOSTS ? domains_json(&config->hosts)
+		    : i == CONFIG_REWRITES
+			? domains_json(&config->rewrites)
 			: servers_json(config->upstreams.servers, config->upstreams.count));
 		put(key, "error", text(state->error));
 		put(keys, config_key_names[i], key);

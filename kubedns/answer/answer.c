@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/filter.h"
 #include "kubedns/answer/search.h"
 
@@ -54,28 +55,61 @@ refusal(const struct query *query, enum query_result read)
 	return RCODE_NOERROR;
 }
 
+/* `below`: labels of the name before our zone, -1: outside. `path`: of the name, NULL: not known. */
+static inline enum answer_outcome
+answer_name(struct reply *reply, const struct name *name, int below, const struct tree_path *path,
+    struct answer_info *info)
+{
+	struct addr addr;
+	int bits;
+
+	if (below >= 0) {
+		if (reply->tree->synced)
+			return answer_zone(reply, name, (unsigned)below, path, &info->target);
+		set_rcode_and_soa(reply, NOT_READY, 0);
+		return ANSWER_REPLY;
+	}
+	if ((bits = resolve_reverse_name(name, &addr)) >= 0) {
+		info->system = SYSTEM_REVERSE;
+		return answer_reverse(reply, name, DNS_HEADER, &addr, (unsigned)bits);
+	}
+	return answer_odd_reverse(reply, name, DNS_HEADER);
+}
+
+/* With names of one's own or rewrites. Not inlined: other queries need not touch its stack. */
+static __attribute__((noinline)) enum answer_outcome
+answer_with_own(struct reply *reply, const struct name *asked, const struct tree_path *path,
+    struct answer_info *info)
+{
+	const struct answer_context *context = reply->tree->context;
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	enum rewrite_outcome rewrite =
+	    context->rewrites == NULL ? REWRITE_NONE
+				      : rewrites_apply(context->rewrites, asked, &info->target);
+	struct name name = *asked;
+	int below = info->below;
+
+	info->rewrite_limit = rewrite == REWRITE_LIMIT;
+	if (rewrite == REWRITE_DONE) {
+		memcpy(padded, info->target.wire, info->target.len);
+		name = name_cut(padded, info->target.len, offsets);
+		below = name_below(&name, &reply->config->zone);
+		path = NULL;
+		info->rewritten = reply->rewritten = true;
+	}
+	if (answer_own(reply, &name))
+		return ANSWER_REPLY;
+	return answer_name(reply, &name, below, path, info);
+}
+
 static enum answer_outcome
 answer_question(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
 	const struct query *query = reply->query;
 	struct name name = { query->qname, query->labels, query->qname_len, query->label_count };
-	struct addr addr;
-	int bits;
 
-	if (has_own_names(reply) && answer_own(reply, &name))
-		return ANSWER_REPLY;
-	if (info->below >= 0) {
-		if (reply->tree->synced)
-			return answer_zone(
-			    reply, &name, (unsigned)info->below, path, &info->target);
-		set_rcode_and_soa(reply, NOT_READY, 0);
-		return ANSWER_REPLY;
-	}
-	if ((bits = resolve_reverse_name(&name, &addr)) >= 0) {
-		info->system = SYSTEM_REVERSE;
-		return answer_reverse(reply, &name, DNS_HEADER, &addr, (unsigned)bits);
-	}
-	return answer_odd_reverse(reply, &name, DNS_HEADER);
+	return has_own_names(reply) ? answer_with_own(reply, &name, path, info)
+				    : answer_name(reply, &name, info->below, path, info);
 }
 
 /* A question whose answers name hosts, with their addresses in the additional section. Not inlined:
@@ -122,8 +156,8 @@ ask_others(struct reply *reply, struct answer_info *info, enum answer_outcome ou
 			search_settle_ttl(reply);
 		return finish(reply, info, ANSWER_REPLY);
 	}
-	if (forward && may_ask)
-		return outcome;
+	if (forward && may_ask) /* the other name's records are put at the question's */
+		return info->rewritten ? finish(reply, info, ANSWER_CHASE) : outcome;
 	if (forward) {
 		reply->flags |= RCODE_REFUSED;
 		if ((reply->flags & FLAG_RA) == 0 && reply->query->has_edns)
@@ -165,15 +199,21 @@ answer_falls_through(const struct answer_config *config, const struct name *name
 	return false;
 }
 
-/* The same for the question, when nothing was found for it. */
+/* The same for the question, or the `target` that it was rewritten to, when nothing was found. */
 static bool
-question_falls_through(const struct reply *reply)
+question_falls_through(const struct reply *reply, const struct dname *target)
 {
 	const struct query *q = reply->query;
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
 	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
 
-	return (reply->flags & 15) == RCODE_NXDOMAIN && reply->counts[SECTION_ANSWER] == 0 &&
-	       answer_falls_through(reply->config, &name);
+	if ((reply->flags & 15) != RCODE_NXDOMAIN || reply->counts[SECTION_ANSWER] > 0)
+		return false;
+	if (reply->rewritten) {
+		memcpy(padded, target->wire, target->len);
+		name = name_cut(padded, target->len, offsets);
+	}
+	return answer_falls_through(reply->config, &name);
 }
 
 enum answer_outcome
@@ -187,7 +227,7 @@ answer_found(
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
 	info->filtered = false;
-	info->fell_through = false;
+	info->rewritten = info->rewrite_limit = info->fell_through = false;
 	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
@@ -207,7 +247,7 @@ answer_found(
 	/* A name that was walked for has had its candidates asked of other servers. */
 	bool falls = request->config->fallthrough_count > 0 && outcome == ANSWER_REPLY &&
 		     forwarding && info->query.flags & FLAG_RD && !search_walked(&info->search) &&
-		     question_falls_through(&reply);
+		     question_falls_through(&reply, &info->target);
 	if (falls)
 		outcome = ANSWER_FORWARD;
 	if (reply.about_to_exist && request->may_wait)
@@ -215,7 +255,7 @@ answer_found(
 	if (outcome == ANSWER_REPLY)
 		return finish(&reply, info, outcome);
 	outcome = ask_others(&reply, info, outcome);
-	info->fell_through = falls && outcome == ANSWER_FORWARD;
+	info->fell_through = falls && outcome != ANSWER_REPLY;
 	return outcome;
 }
 

@@ -56,6 +56,7 @@ struct answer_config {
 };
 
 struct own_names; /* kubedns/answer/own_names.h */
+struct rewrites;  /* kubedns/answer/rewrites.h */
 
 struct federation {
 	uint8_t label[1 + DNAME_LABEL_MAX]; /* its name, lower case, length-prefixed */
@@ -75,8 +76,10 @@ struct answer_context {
 	/* Since when the source of the objects has not answered, monotonic; 0: it does. */
 	int64_t stale_since_ns;
 	char region[DNAME_LABEL_MAX + 1],
-	    zone[DNAME_LABEL_MAX + 1]; /* this cluster's, from its nodes; "" unknown */
-	const struct own_names *hosts; /* of the key hosts, in this block; NULL: none */
+	    zone[DNAME_LABEL_MAX + 1];   /* this cluster's, from its nodes; "" unknown */
+	bool own;                        /* one of these is there: */
+	const struct own_names *hosts;   /* of the key hosts, in this block; NULL: none */
+	const struct rewrites *rewrites; /* of the key rewrites; NULL: none */
 	size_t federation_count;
 	struct federation federations[];
 };
@@ -130,7 +133,9 @@ struct answer_info {
 	bool filtered;       /* denied by --filter-a or --filter-aaaa */
 	bool fell_through;   /* ANSWER_FORWARD of a name of our zones, which do not have it */
 	struct query query;  /* for the forwarder: ID, EDNS size, DO, question */
-	struct dname target; /* ANSWER_CHASE */
+	struct dname target; /* ANSWER_CHASE; `rewritten`, unless a CNAME led on */
+	bool rewritten;      /* `target` was looked up in place of the question's name */
+	bool rewrite_limit;  /* a pattern of the rewrites ended at its bound */
 	struct search_walk search;
 };
 

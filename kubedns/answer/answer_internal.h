@@ -49,7 +49,18 @@ has_own_names(const struct reply *reply)
 {
 	const struct answer_context *context = reply->tree->context;
 
-	return context != NULL && context->hosts != NULL;
+	return context != NULL && context->own;
+}
+
+/*
+ * Where the message has the name of a zone that `name`, whose records are put at `owner`, is below. If
+ * another name was asked, it has none: then the SOA is owned by the name that was.
+ */
+static inline size_t
+zone_in_message(
+    const struct reply *reply, const struct name *name, size_t owner, const struct dname *zone)
+{
+	return reply->rewritten ? DNS_HEADER : owner + name->len - zone->len;
 }
 
 /* Answers a name of one's own (own_names.h); false: it is none. */

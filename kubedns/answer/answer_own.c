@@ -28,7 +28,7 @@ answer_own(struct reply *reply, const struct name *name)
 		reply_rrset(reply, DNS_HEADER, set);
 	/* In our zone the SOA is the zone's; elsewhere the name is an island: the SOA is its own. */
 	size_t soa = name_below(name, &reply->config->zone) >= 0
-			 ? DNS_HEADER + (size_t)name->len - reply->config->zone.len
+			 ? zone_in_message(reply, name, DNS_HEADER, &reply->config->zone)
 			 : DNS_HEADER;
 	set_rcode_and_soa(reply, found ? FOUND : NODATA, soa);
 	return true;

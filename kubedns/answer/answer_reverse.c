@@ -198,7 +198,7 @@ answer_reverse(struct reply *reply, const struct name *name, size_t owner, const
 	if (apex)
 		zone_apex(reply, reply->query->qtype, owner);
 	/* Outside of zones of ours there is no apex to name: the SOA is the name's own. */
-	size_t soa = zone == NULL ? owner : owner + name->len - zone->name.len;
+	size_t soa = zone == NULL ? owner : zone_in_message(reply, name, owner, &zone->name);
 	bool found = reply->counts[SECTION_ANSWER] > before || reply->truncated;
 	set_rcode_and_soa(reply, found ? FOUND : exists ? NODATA : NXDOMAIN, soa);
 	return ANSWER_REPLY;
@@ -217,7 +217,7 @@ answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner)
 	}
 	if (closest == NULL)
 		return ANSWER_FORWARD;
-	set_rcode_and_soa(
-	    reply, reply->tree->synced ? NXDOMAIN : NOT_READY, owner + name->len - closest->len);
+	set_rcode_and_soa(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
+	    zone_in_message(reply, name, owner, closest));
 	return ANSWER_REPLY;
 }

@@ -295,7 +295,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 {
 	const struct answer_config *config = reply->config;
 	uint16_t qtype = reply->query->qtype;
-	size_t apex = DNS_HEADER + (size_t)reply->query->qname_len - config->zone.len;
+	size_t apex = zone_in_message(reply, qname, DNS_HEADER, &config->zone);
 	struct resolved resolved;
 
 	if (below == 0) {
@@ -309,7 +309,8 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 	}
 	resolve(config, reply->tree, qname, below, path, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING) {
-		if (search_may_complete(config, qname, below))
+		/* What a rewrite names is not what a search list has made. */
+		if (!reply->rewritten && search_may_complete(config, qname, below))
 			return answer_search(reply, qname, below, &resolved, apex, chase);
 		if (explained_asks(reply, qname, below)) {
 			explained_answer(reply, qname, below, apex);

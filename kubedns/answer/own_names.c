@@ -91,19 +91,10 @@ own_name_rrset(const struct own_name *name, uint16_t type)
 
 /* --- making the block --- */
 
-/* One record, in the order of names and then of types. */
-struct line {
-	const struct dname *name;
-	uint16_t type;
-	uint16_t rdata_len;
-	const uint8_t *rdata;
-};
-
 struct builder {
 	uint8_t *bytes;
 	size_t len, room;
 	size_t entry, set; /* where the open ones begin */
-	uint32_t ttl_s;
 };
 
 static void *
@@ -156,7 +147,7 @@ begin_set(struct builder *b, uint16_t type)
 }
 
 static void
-add_record(struct builder *b, const struct line *line)
+add_record(struct builder *b, const struct own_line *line)
 {
 	size_t len = 12u + line->rdata_len;
 	uint8_t *p = grow(b, len);
@@ -164,7 +155,7 @@ add_record(struct builder *b, const struct line *line)
 	wire_put16(p, 0xc000 | DNS_HEADER);
 	wire_put16(p + 2, line->type);
 	wire_put16(p + 4, CLASS_IN);
-	wire_put32(p + 6, b->ttl_s);
+	wire_put32(p + 6, line->ttl_s);
 	wire_put16(p + 10, line->rdata_len);
 	memcpy(p + 12, line->rdata, line->rdata_len);
 	struct rrset *set = (void *)(b->bytes + b->set);
@@ -172,11 +163,28 @@ add_record(struct builder *b, const struct line *line)
 	set->len += (uint32_t)len;
 }
 
-static struct own_names *
-build(const struct line *lines, size_t count, uint32_t ttl_s, uint64_t seed)
+static int
+by_name_and_type(const void *a, const void *b)
 {
-	struct builder b = { .ttl_s = ttl_s };
+	const struct own_line *x = a, *y = b;
+	int order = dname_compare(x->name->wire, y->name->wire);
+
+	if (order == 0)
+		order = (int)x->type - (int)y->type;
+	if (order == 0) /* equal inputs give equal blocks */
+		order = (int)x->rdata_len - (int)y->rdata_len;
+	return order != 0 ? order : memcmp(x->rdata, y->rdata, x->rdata_len);
+}
+
+struct own_names *
+own_names_new(struct own_line *lines, size_t count, uint64_t seed)
+{
+	struct builder b = { 0 };
 	uint32_t places = 8;
+
+	if (count == 0)
+		return NULL;
+	qsort(lines, count, sizeof *lines, by_name_and_type);
 
 	while (places < 2 * count)
 		places *= 2;
@@ -185,7 +193,7 @@ build(const struct line *lines, size_t count, uint32_t ttl_s, uint64_t seed)
 	names->seed = seed;
 	align(&b);
 	for (size_t i = 0; i < count; i++) {
-		const struct line *line = &lines[i], *before = i > 0 ? line - 1 : NULL;
+		const struct own_line *line = &lines[i], *before = i > 0 ? line - 1 : NULL;
 		bool new_name =
 		    before == NULL || !dname_equal(before->name->wire, line->name->wire);
 		if (new_name)
@@ -202,19 +210,6 @@ build(const struct line *lines, size_t count, uint32_t ttl_s, uint64_t seed)
 	return names;
 }
 
-static int
-by_name_and_type(const void *a, const void *b)
-{
-	const struct line *x = a, *y = b;
-	int order = dname_compare(x->name->wire, y->name->wire);
-
-	if (order == 0)
-		order = (int)x->type - (int)y->type;
-	if (order == 0) /* equal inputs give equal blocks */
-		order = (int)x->rdata_len - (int)y->rdata_len;
-	return order != 0 ? order : memcmp(x->rdata, y->rdata, x->rdata_len);
-}
-
 struct own_names *
 own_names_of_hosts(const struct conf_hosts *hosts, uint32_t ttl_s, uint64_t seed)
 {
@@ -222,19 +217,18 @@ own_names_of_hosts(const struct conf_hosts *hosts, uint32_t ttl_s, uint64_t seed
 
 	if (count == 0)
 		return NULL;
-	struct line *lines = xcalloc(count, sizeof *lines);
+	struct own_line *lines = xcalloc(count, sizeof *lines);
 	struct dname *reverse = xcalloc(hosts->count, sizeof *reverse);
 	for (size_t i = 0; i < hosts->count; i++) {
 		const struct conf_host *host = &hosts->items[i];
 		bool v4 = host->addr.family == AF_INET;
 		reverse_name(&host->addr, &reverse[i]);
-		lines[2 * i] = (struct line){ &host->name, v4 ? TYPE_A : TYPE_AAAA,
+		lines[2 * i] = (struct own_line){ &host->name, ttl_s, v4 ? TYPE_A : TYPE_AAAA,
 			(uint16_t)addr_len(&host->addr), host->addr.bytes };
-		lines[2 * i + 1] =
-		    (struct line){ &reverse[i], TYPE_PTR, host->name.len, host->name.wire };
+		lines[2 * i + 1] = (struct own_line){ &reverse[i], ttl_s, TYPE_PTR, host->name.len,
+			host->name.wire };
 	}
-	qsort(lines, count, sizeof *lines, by_name_and_type);
-	struct own_names *names = build(lines, count, ttl_s, seed);
+	struct own_names *names = own_names_new(lines, count, seed);
 	free(reverse);
 	free(lines);
 	return names;

@@ -34,6 +34,18 @@ struct own_name {
 	uint8_t wire[]; /* lower case */
 };
 
+/* One record of those that a block is made of; all borrowed. */
+struct own_line {
+	const struct dname *name; /* lower case */
+	uint32_t ttl_s;
+	uint16_t type;
+	uint16_t rdata_len;
+	const uint8_t *rdata; /* names in it not compressed */
+};
+
+/* A block of these records, which are put in order. NULL if there are none; caller frees with free(). */
+struct own_names *own_names_new(struct own_line *lines, size_t count, uint64_t seed);
+
 /* The names of a hosts file and the PTRs of their addresses, with this TTL. NULL if there are none;
  * caller frees with free(). */
 struct own_names *own_names_of_hosts(const struct conf_hosts *hosts, uint32_t ttl_s, uint64_t seed);

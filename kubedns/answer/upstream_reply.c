@@ -205,15 +205,20 @@ put_rdata(struct writer *w, const uint8_t *upstream, size_t len, const struct re
 	return true;
 }
 
-/* Copies one record of upstream's, its names written out. False: it does not fit, or is malformed. */
+/* Copies one record of upstream's, its names written out; those of `instead`, which was asked in place
+ * of the question, are the question's. False: it does not fit, or is malformed. */
 static bool
-append_record(struct reply *reply, enum section section, const struct reply_walk *walk)
+append_record(struct reply *reply, enum section section, const struct reply_walk *walk,
+    const struct dname *instead)
 {
 	const struct record *record = &walk->record;
 	struct writer *w = &reply->w;
 	size_t start = w->len;
 
-	writer_put(w, record->owner.wire, record->owner.len);
+	if (instead != NULL && dname_equal(record->owner.wire, instead->wire))
+		writer_put16(w, 0xc000 | DNS_HEADER);
+	else
+		writer_put(w, record->owner.wire, record->owner.len);
 	writer_put16(w, record->type);
 	writer_put16(w, record->class);
 	writer_put32(w, record->ttl_s);
@@ -232,8 +237,8 @@ append_record(struct reply *reply, enum section section, const struct reply_walk
 /* Appends upstream's CNAMEs and answers of the wanted type to our CNAMEs. `walk` is left behind them,
  * and `any` says whether there were answers. False: malformed. */
 static bool
-append_chased(
-    struct reply *reply, const struct upstream_reply *upstream, struct reply_walk *walk, bool *any)
+append_chased(struct reply *reply, const struct upstream_reply *upstream, struct reply_walk *walk,
+    bool *any, const struct dname *instead)
 {
 	const struct record *record = &walk->record;
 
@@ -248,7 +253,7 @@ append_chased(
 			continue; /* such as a signature, of names that the client did not ask for */
 		if (is_ours(reply, record))
 			continue;
-		if (!append_record(reply, SECTION_ANSWER, walk))
+		if (!append_record(reply, SECTION_ANSWER, walk, instead))
 			return reply->truncated;
 	}
 	return true;
@@ -286,7 +291,7 @@ append_denial(struct reply *reply, struct reply_walk *walk)
 	if (!find_soa(walk) || is_ours(reply, &walk->record))
 		return;
 	walk->record.ttl_s = denial_ttl(&walk->record);
-	append_record(reply, SECTION_AUTHORITY, walk);
+	append_record(reply, SECTION_AUTHORITY, walk, NULL);
 }
 
 /* answer() once more from the request's tree, with the walk as far as it is. */
@@ -357,9 +362,11 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	reply.w.len = at;
 	reply.counts[SECTION_ANSWER] = cnames;
 	reply.flags |= wire[3] & 15u;
+	/* What a CNAME of ours leads to has its own name. */
+	const struct dname *instead = info->rewritten && cnames == 0 ? &info->target : NULL;
 	/* A candidate of a walk that is not known to exist must not stand in the reply. */
 	bool failed = info->search.asking && (wire[3] & 15) != RCODE_NOERROR;
-	if (failed || !append_chased(&reply, upstream, &walk, &any)) {
+	if (failed || !append_chased(&reply, upstream, &walk, &any, instead)) {
 		reply_begin(&reply, request, &info->query, true);
 		return give_up(&reply, upstream, info);
 	}

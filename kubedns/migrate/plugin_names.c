@@ -1,4 +1,4 @@
-/* Plugins that make up answers of their own: hosts, rewrite, template. */
+/* Plugins that make up answers of their own: hosts, template. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,69 +69,6 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 			report_line(scope->report, line, VERDICT_NONE,
 			    "neither an address and names nor an option of hosts");
 	}
-}
-
-/* rewrite [continue|stop] name [exact] FROM TO: the only one that dnsmasq can be told, and only with an
- * address. True when it was of that kind. */
-static bool
-read_exact(struct scope *scope, const struct corefile_line *line, size_t at)
-{
-	size_t left = line->count - at;
-	if (left >= 4 && strcmp(line->words[at + 1], "exact") == 0) {
-		at++;
-		left--;
-	}
-	if (left < 3 || strcmp(line->words[at], "name") != 0)
-		return false;
-	char *from = plugins_zone(line->words[at + 1]), *to = plugins_zone(line->words[at + 2]);
-	bool ok = from != NULL && to != NULL && strchr(from, '.') && strchr(to, '.');
-	if (ok && plugins_in_cluster(scope->report, from))
-		report_line(scope->report, line, VERDICT_NONE,
-		    "a Service %s of type ExternalName with externalName %s answers that name with "
-		    "a "
-		    "CNAME",
-		    from, to);
-	else if (ok)
-		report_line(scope->report, line, VERDICT_NONE,
-		    "no rewriting: give dnsmasq --host-record=%s,ADDRESS with the %s %s has (a "
-		    "Service's "
-		    "cluster IP stays while the Service does)",
-		    from,
-		    plugins_in_cluster(scope->report, to) ? "cluster IP that the Service of"
-							  : "address that",
-		    to);
-	free(from);
-	free(to);
-	return ok;
-}
-
-void
-plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
-{
-	const struct corefile_line *line = &d->head;
-	size_t at = 1;
-	if (at < line->count &&
-	    (strcmp(line->words[at], "stop") == 0 || strcmp(line->words[at], "continue") == 0))
-		at++;
-	const char *what = at < line->count ? line->words[at] : "";
-	const char *how = at + 1 < line->count ? line->words[at + 1] : "";
-	static const char *const kinds[] = { "prefix", "suffix", "substring", "regex" };
-	bool pattern = false;
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		pattern = pattern || strcmp(how, kinds[i]) == 0;
-	if (strcmp(what, "ttl") == 0)
-		report_line(scope->report, line, VERDICT_CHANGES,
-		    "kubedns's --ttl for the cluster's names, dnsmasq's --min-cache-ttl and "
-		    "--max-cache-ttl for all others; not by name");
-	else if (strcmp(what, "name") == 0 && pattern)
-		report_line(scope->report, line, VERDICT_NONE,
-		    "no rewriting by pattern: ExternalName Services or --host-record for the names "
-		    "that are in use, or " PLUGIN_KEEP_COREDNS);
-	else if (strcmp(what, "name") != 0 || !read_exact(scope, line, at))
-		report_line(scope->report, line, VERDICT_NONE,
-		    "no rewriting of this kind: " PLUGIN_KEEP_COREDNS);
-	for (size_t i = 0; i < d->body_count; i++)
-		report_line(scope->report, &d->body[i], VERDICT_NONE, "part of the rewrite above");
 }
 
 /* The word after `name` in the directive's block, or NULL. */

@@ -256,7 +256,9 @@ print_key(const char *key, struct json_object *value, FILE *out)
 	    json_object_to_json_string_ext(value, JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-static const char *const text_key_names[TEXT_KEY_COUNT] = { [TEXT_HOSTS] = "hosts" };
+static const char *const text_key_names[TEXT_KEY_COUNT] = {
+	[TEXT_HOSTS] = "hosts", [TEXT_REWRITES] = "rewrites"
+};
 
 /* The keys that are text, each line of them behind `indent`. */
 static void

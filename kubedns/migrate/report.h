@@ -48,7 +48,7 @@ const char *report_known_domain(const struct report *report);
 void report_cluster_ip(struct report *report, const char *address);
 
 /* A line of a key of the ConfigMap that is text. */
-enum text_key { TEXT_HOSTS, TEXT_KEY_COUNT };
+enum text_key { TEXT_HOSTS, TEXT_REWRITES, TEXT_KEY_COUNT };
 void report_text(struct report *report, enum text_key key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -105,6 +105,10 @@ stats_query(struct stats *stats, enum stats_proto proto, enum stats_family famil
 	size_add(&stats->request_sizes[proto], query_len);
 	if (info->fell_through)
 		stats_add(&stats->fallthrough, 1);
+	if (info->rewritten)
+		stats_add(&stats->rewritten, 1);
+	if (info->rewrite_limit)
+		stats_add(&stats->rewrite_limit, 1);
 }
 
 /* Each reply is counted under at most one cause; truncation takes precedence over the rcode. */
@@ -355,15 +359,8 @@ static void
 forward_families(const struct stats *stats, struct metrics *m)
 {
 	struct histogram h;
-	metrics_family(m, "kubedns_explanations_total", METRIC_COUNTER,
-	    "Explanations asked for by DNS (NAME._explain), made, or refused for their number.");
-	metrics_value(m, (double)stats->explained, "result", "made", NULL);
-	metrics_value(m, (double)stats->explain_refused, "result", "refused", NULL);
 	one(m, "kubedns_forward_queries_total", METRIC_COUNTER, "Queries handed to other servers.",
 	    stats->forward_queries);
-	one(m, "kubedns_fallthrough_total", METRIC_COUNTER,
-	    "Queries handed to other servers because our zones do not have the name.",
-	    stats->fallthrough);
 	one(m, "kubedns_forward_in_flight", METRIC_GAUGE, "Queries that wait for another server.",
 	    stats->forward_in_flight);
 	one(m, "kubedns_forward_retries_total", METRIC_COUNTER,
@@ -377,26 +374,6 @@ forward_families(const struct stats *stats, struct metrics *m)
 	    "Time a handed-on query took until its reply left.");
 	coarsen_times(&h, doubling_s, LENGTH(doubling_s), &stats->forward_times);
 	metrics_histogram(m, &h, (char *)NULL);
-}
-
-static void
-search_families(const struct stats *stats, struct metrics *m)
-{
-	static const char *const results[SEARCH_RESULTS] = {
-		[SEARCH_FOUND] = "found", [SEARCH_NOTHING] = "nothing", [SEARCH_FAILED] = "failed"
-	};
-	metrics_family(m, "kubedns_search_completed_total", METRIC_COUNTER,
-	    "Walks along a pod's search list, by how they ended.");
-	for (size_t f = SEARCH_DECLARED; f <= SEARCH_INFERRED; f++)
-		for (size_t r = 0; r < SEARCH_RESULTS; r++)
-			metrics_value(m, number(stats->search_completed[f][r]), "form",
-			    f == SEARCH_DECLARED ? "declared" : "inferred", "result", results[r],
-			    (char *)NULL);
-	metrics_family(m, "kubedns_search_refused_total", METRIC_COUNTER,
-	    "Names below svc that do not exist and were not walked for, by reason.");
-	for (unsigned r = 0; r < SEARCH_REFUSALS; r++)
-		metrics_value(m, number(stats->search_refused[r]), "reason", search_refusal_name(r),
-		    (char *)NULL);
 }
 
 void
@@ -441,7 +418,7 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	one(m, "kubedns_tcp_connections", METRIC_GAUGE, "TCP connections that are open.",
 	    stats->tcp_connections);
 	forward_families(stats, m);
-	search_families(stats, m);
+	stats_metrics_ways(stats, m);
 }
 
 static void

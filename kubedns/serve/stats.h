@@ -105,6 +105,8 @@ struct stats {
 	uint64_t clients_held; /* clients that it holds back now */
 	uint64_t tcp_accepted;
 	uint64_t tcp_connections; /* open now */
+	uint64_t rewritten;       /* looked up under another name */
+	uint64_t rewrite_limit;   /* a pattern was given up at its bound */
 	uint64_t fallthrough;     /* forwarded for want of the name in our zones */
 	uint64_t explained;       /* NAME._explain */
 	uint64_t explain_refused;
@@ -157,6 +159,9 @@ void stats_metrics_skydns(
  * dropped before we saw it.
  */
 void stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops);
+
+/* Part of them: names that are not looked up as they are (stats_ways.c). */
+void stats_metrics_ways(const struct stats *stats, struct metrics *m);
 
 /*
  * The names that dashboards for CoreDNS read;

@@ -457,6 +457,7 @@ explain(struct explanation *e, const char *text)
 		return;
 	}
 	dname_lower(qname.wire, qname.len);
+	explain_rewrite(e, &qname);
 	set_name(e, &qname);
 	int bits = resolve_reverse_name(&e->name, &addr);
 	if (explain_own(e, &qname))

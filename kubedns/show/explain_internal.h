@@ -25,4 +25,7 @@ const char *explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX]);
 /* Which label of a name of our zone does not exist, why, and what to do. */
 void explain_missing(const struct explanation *e, const struct resolved *resolved);
 
+/* A name that is looked up as another (ConfigMap key rewrites) is the other from here on. */
+void explain_rewrite(const struct explanation *e, struct dname *name);
+
 #endif

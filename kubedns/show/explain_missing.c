@@ -148,6 +148,22 @@ last_node(const struct explanation *e)
 	return node;
 }
 
+/* A namespace that is there, but not for --namespace-labels. */
+static void
+say_left_out(const struct explanation *e)
+{
+	char namespace[DNAME_TEXT_MAX];
+
+	if (e->config->store == NULL || e->below < 2)
+		return;
+	explain_label(e->name.wire + e->name.offsets[e->below - 2], namespace);
+	if (store_leaves_namespace_out(e->config->store, namespace))
+		fprintf(e->out,
+		    "The namespace %s is in the cluster, but its labels are not those "
+		    "of --namespace-labels.\n",
+		    namespace);
+}
+
 void
 explain_missing(const struct explanation *e, const struct resolved *resolved)
 {
@@ -158,6 +174,7 @@ explain_missing(const struct explanation *e, const struct resolved *resolved)
 	    &reason, e->config->answers, e->config->tree, &e->name, e->below, resolved, TYPE_A);
 	reason_text(&reason, text);
 	fprintf(e->out, "NXDOMAIN: %s does not exist.\nWhy: %s.\n", e->text, text);
+	say_left_out(e);
 	say_todo(e, &reason);
 	switch (reason.kind) {
 	case REASON_NAME:

@@ -10,8 +10,12 @@
 #include <string.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/own_names.h"
 #include "kubedns/answer/resolve.h"
+#include "kubedns/answer/rewrites.h"
 #include "kubedns/cluster/store.h"
+#include "lib/conf_hosts.h"
+#include "lib/conf_rewrites.h"
 #include "lib/rcu.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,7 +28,8 @@ enum {
 	OPTION_VERIFIED = 16,
 	OPTION_FILTER = 32,
 	OPTION_SUBSET = 64,
-	OPTION_INFERRED = 128
+	OPTION_INFERRED = 128,
+	OPTION_OWN = OPTION_VERIFIED | OPTION_SUBSET /* there are no more bits */
 };
 enum { SHARED = 3000, OWNERS = 300, PORTS = 60, COMPARED_MAX = 100 };
 
@@ -34,6 +39,8 @@ static struct answer_config config;
 static struct reverse_zone zones[3];
 static struct answer_context *context; /* the published one */
 static struct dname except, extra[2];
+static struct own_names *volatile own_hosts;
+static struct rewrites *rewrites;
 
 static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
 	"default.svc.cluster.local.", "web.default.svc.cluster.local.",
@@ -142,6 +149,32 @@ add_zone(struct reverse_zone *zone, const char *address, unsigned bits)
 	reverse_name_prefix(&zone->prefix, bits, &zone->name);
 }
 
+/* Names of one's own, and rewrites of each kind: into the zone, into a reverse zone, out of them. */
+static void
+add_own(void)
+{
+	static const char
+	    host_lines[] = "10.9.9.9 host.own.example web.default.svc.cluster.local",
+	    rewrite_lines[] =
+		"suffix example.com default.svc.cluster.local\n"
+		"exact  ns.dns.cluster.local 9.9.9.10.in-addr.arpa\n"
+		"exact  s.fed.svc.cluster.local www.example.net\n"
+		"regex  (.*)\\.pod\\.cluster\\.local {1}.svc.cluster.local\n"
+		"regex  (.*).(.*).(.*)\\.arpa {3}{2}.{1}.same.default.svc.cluster.local\n";
+	struct conf_hosts hosts;
+	struct conf_rewrites lines;
+	char *why;
+
+	if (conf_hosts_parse(host_lines, sizeof host_lines - 1, &hosts, &why) < 0 ||
+	    conf_rewrites_parse(rewrite_lines, sizeof rewrite_lines - 1, &lines, &why) < 0 ||
+	    rewrites_new(&lines, 3, &rewrites, &why) < 0)
+		abort();
+	context->hosts = own_hosts = own_names_of_hosts(&hosts, 30, 3);
+	context->rewrites = rewrites;
+	conf_hosts_free(&hosts);
+	conf_rewrites_free(&lines);
+}
+
 static void
 make_world(void)
 {
@@ -188,6 +221,7 @@ make_world(void)
 	add_service("out", SERVICE_EXTERNALNAME, "www.example.net", 0);
 	add_shared();
 	add_owners();
+	add_own();
 	context->forwarding = true;
 	context->federation_count = 1;
 	memcpy(context->federations[0].label, "\3fed", 4);
@@ -300,6 +334,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.search_inferred = data[0] & OPTION_INFERRED;
 	context->filter_aaaa = data[0] & OPTION_FILTER;
 	context->filter_a = data[0] & OPTION_FILTER;
+	context->own = (data[0] & OPTION_OWN) == OPTION_OWN;
 	size_t len = write_query(data + 1, size - 1, data[0], query, sizeof query);
 	struct answer_request request = { .config = &config,
 		.query = query,

@@ -23,7 +23,7 @@ KUBEDNS = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "bin/kubedns"
 CASES = ROOT / "tests/migrate"
 NAMES = sorted(p.stem for p in CASES.glob("*.corefile"))
 MARKS = {"carried over": "=", "changes": "~", "NO EQUIVALENT": "!"}
-TEXT_KEYS = ("hosts",)
+TEXT_KEYS = ("hosts", "rewrites")
 ENVIRONMENT = {**os.environ, "DNS_ZONE": ".", "DNS_UPSTREAM": "192.0.2.53"}
 
 

@@ -62,7 +62,7 @@ def test_names_come_and_go_with_the_labels_of_their_namespace(tmp_path):
         assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"}
         assert [k.ask(cart), k.ask(ptr, "PTR"), k.ask(pod), k.ask(f"shop.svc.{Z}")] == [gone] * 4
         why = k.http(f"/explain?name={cart}")[1]
-        assert "It is in the cluster, but its labels are not those of --namespace-labels." in why, why
+        assert "The namespace shop is in the cluster, but its labels are not those of --namespace-labels." in why, why
         for labels, there in [({"dns": "public"}, True), ({"dns": "public", "hidden": ""}, False), ({"dns": "yes"}, True), ({"dns": "no"}, False)]:
             write(k.objects, world(**labels))
             k.wait(lambda there=there: k.ask(cart) == ({"10.96.0.11"} if there else gone))

@@ -1,0 +1,57 @@
+/*
+ * Names that are asked for, and the names that are looked up in their place (ConfigMap key rewrites,
+ * lib/conf_rewrites.h). An exact name comes before the longest suffix, and both before the patterns,
+ * which are tried in their order. What a name is rewritten to is not rewritten again.
+ *
+ * A pattern (PCRE2) has to match the whole name, which it sees as text, in lower case and without its
+ * final dot. How long it may take is bounded, also since there is one place to begin at: a pattern that
+ * would take longer does not match. It is interpreted, never compiled to machine code: no memory is
+ * both written and executed.
+ *
+ * Compiled patterns hold pointers, so this is not part of the answer_context's block: whoever made it
+ * frees it, once no reader can have a context that points here.
+ */
+#ifndef KUBEDNS_ANSWER_REWRITES_H
+#define KUBEDNS_ANSWER_REWRITES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/answer/resolve.h"
+
+struct conf_rewrites;
+struct rewrites;
+
+enum {
+	REWRITE_STEPS_MAX =
+	    5000, /* of PCRE2's matcher, for one pattern and one name: below 0.1 ms */
+	REWRITE_HEAP_KIB = 64,
+};
+
+/* 0 and `*rewrites` (NULL if there are none), or -EINVAL and in `*why` (caller frees) which pattern is
+ * no regular expression. Caller frees with rewrites_free. */
+int rewrites_new(
+    const struct conf_rewrites *conf, uint64_t seed, struct rewrites **rewrites, char **why);
+
+enum rewrite_outcome {
+	REWRITE_NONE,
+	REWRITE_DONE,  /* `to` is the other name */
+	REWRITE_LIMIT, /* none, and a pattern ended at its bound */
+};
+
+/* What is looked up in place of `name` (lower case). Allocates only where there are patterns. */
+enum rewrite_outcome rewrites_apply(
+    const struct rewrites *rewrites, const struct name *name, struct dname *to);
+
+/* Whether both were made of the same lines. */
+bool rewrites_equal(const struct rewrites *a, const struct rewrites *b);
+
+/* How many rewrites there are; NULL: 0. */
+size_t rewrites_count(const struct rewrites *rewrites);
+
+/* Puts `old` (or NULL) before the list `*retired`, which rewrites_free frees whole. */
+void rewrites_retire(struct rewrites **retired, struct rewrites *old);
+
+void rewrites_free(struct rewrites *rewrites);
+
+#endif

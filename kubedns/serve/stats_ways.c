@@ -1,0 +1,50 @@
+/* Families for names that are not looked up as they are: explanations, search completion, rewrites and
+ * what falls through. */
+#include "kubedns/answer/search.h"
+#include "kubedns/serve/stats.h"
+#include "lib/metrics.h"
+
+static void
+search_families(const struct stats *stats, struct metrics *m)
+{
+	static const char *const results[SEARCH_RESULTS] = {
+		[SEARCH_FOUND] = "found", [SEARCH_NOTHING] = "nothing", [SEARCH_FAILED] = "failed"
+	};
+	metrics_family(m, "kubedns_search_completed_total", METRIC_COUNTER,
+	    "Walks along a pod's search list, by how they ended.");
+	for (size_t f = SEARCH_DECLARED; f <= SEARCH_INFERRED; f++)
+		for (size_t r = 0; r < SEARCH_RESULTS; r++)
+			metrics_value(m, (double)(stats->search_completed[f][r]), "form",
+			    f == SEARCH_DECLARED ? "declared" : "inferred", "result", results[r],
+			    (char *)NULL);
+	metrics_family(m, "kubedns_search_refused_total", METRIC_COUNTER,
+	    "Names below svc that do not exist and were not walked for, by reason.");
+	for (unsigned r = 0; r < SEARCH_REFUSALS; r++)
+		metrics_value(m, (double)(stats->search_refused[r]), "reason",
+		    search_refusal_name(r), (char *)NULL);
+}
+
+static void
+counter(struct metrics *m, const char *name, const char *help, uint64_t value)
+{
+	metrics_family(m, name, METRIC_COUNTER, help);
+	metrics_value(m, (double)value, (char *)NULL);
+}
+
+void
+stats_metrics_ways(const struct stats *stats, struct metrics *m)
+{
+	metrics_family(m, "kubedns_explanations_total", METRIC_COUNTER,
+	    "Explanations asked for by DNS (NAME._explain), made, or refused for their number.");
+	metrics_value(m, (double)stats->explained, "result", "made", NULL);
+	metrics_value(m, (double)stats->explain_refused, "result", "refused", NULL);
+	counter(m, "kubedns_fallthrough_total",
+	    "Queries handed to other servers because our zones do not have the name.",
+	    stats->fallthrough);
+	counter(m, "kubedns_rewritten_total", "Questions that were looked up under another name.",
+	    stats->rewritten);
+	counter(m, "kubedns_rewrite_limit_total",
+	    "Questions for which a pattern of the rewrites was given up at its bound.",
+	    stats->rewrite_limit);
+	search_families(stats, m);
+}

@@ -1,0 +1,42 @@
+/*
+ * The keys of the ConfigMap that are names of one's own: hosts and rewrites. Part of the settings.
+ */
+#ifndef KUBEDNS_SETTINGS_NAMES_H
+#define KUBEDNS_SETTINGS_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct answer_context;
+struct metrics;
+
+/* In force; all NULL: none. */
+struct settings_names {
+	struct own_names *hosts;
+	struct rewrites *rewrites;
+	/* Rewrites that were: `retired` since the last period, `expired` since the one before. A context
+	 * without them is published in the turn of the change. */
+	struct rewrites *retired, *expired;
+	uint64_t seed; /* of the hashes */
+};
+
+void settings_names_init(struct settings_names *names);
+
+/* Each takes a key's content (NULL: the key is gone) if it is good, else sets `why` (caller frees).
+ * True if what is in force has changed. */
+bool settings_names_hosts(
+    struct settings_names *names, const char *value, size_t len, uint32_t ttl_s, char **why);
+bool settings_names_rewrites(
+    struct settings_names *names, const char *value, size_t len, char **why);
+
+/* The period has passed: frees what no reader can have any more. */
+void settings_names_period(struct settings_names *names);
+
+/* A new context of `size` bytes, zeroed but for these names. Caller gives it to the tree. */
+struct answer_context *settings_names_context(const struct settings_names *names, size_t size);
+
+void settings_names_metrics(const struct settings_names *names, struct metrics *m);
+void settings_names_free(struct settings_names *names);
+
+#endif

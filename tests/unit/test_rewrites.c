@@ -1,0 +1,165 @@
+/* The key rewrites: which name is looked up in place of which, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "kubedns/answer/rewrites.h"
+#include "lib/conf_rewrites.h"
+#include "lib/xalloc.h"
+
+/* What `name` is rewritten to, "-" if it is not, "limit"; or why the text is refused, after '!'. */
+static const char *
+rewritten(const char *text, const char *name)
+{
+	static char out[DNAME_TEXT_MAX + 8];
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct conf_rewrites conf;
+	struct rewrites *rewrites = NULL;
+	struct dname asked, to;
+	char *why = NULL;
+	int rc = conf_rewrites_parse(text, strlen(text), &conf, &why);
+
+	if (rc == 0) {
+		rc = rewrites_new(&conf, 3, &rewrites, &why);
+		conf_rewrites_free(&conf);
+	}
+	if (rc < 0) {
+		assert_non_null(why);
+		snprintf(out, sizeof out, "!%s", why);
+		free(why);
+		return out;
+	}
+	assert_null(why);
+	assert_int_equal(dname_from_text(&asked, name), 0);
+	memcpy(padded, asked.wire, asked.len);
+	struct name cut = name_cut(padded, asked.len, offsets);
+	enum rewrite_outcome outcome =
+	    rewrites == NULL ? REWRITE_NONE : rewrites_apply(rewrites, &cut, &to);
+	strcpy(out, outcome == REWRITE_LIMIT ? "limit" : "-");
+	if (outcome == REWRITE_DONE)
+		dname_to_text(to.wire, out);
+	rewrites_free(rewrites);
+	return out;
+}
+
+static void
+each_name_is_rewritten_once_or_not_at_all(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *name, *want;
+	} rows[] = {
+		{ "exact a.example b.example", "a.example.", "b.example." },
+		{ "exact A.Example. B.Example.", "a.example.", "b.example." },
+		{ "exact a.example b.example", "x.a.example.", "-" },
+		{ "exact a b\nexact b c", "a.", "b." },
+		{ "suffix old new.example", "old.", "new.example." },
+		{ "suffix old new.example", "x.y.old.", "x.y.new.example." },
+		{ "suffix old new.example", "xold.", "-" },
+		{ "suffix old one\nsuffix b.old two", "a.b.old.", "a.two." },
+		{ "suffix b.old two\nsuffix old one", "a.b.old.", "a.two." },
+		{ "suffix old new\nexact a.old b.example", "a.old.", "b.example." },
+		{ "regex a\\.(.+) {1}.b\nexact a.example c", "a.example.", "c." },
+		{ "regex (.+)\\.(.+)\\.example {2}.{1}.test", "a.b.example.", "b.a.test." },
+		{ "regex (.+)\\.example {1}", "x.example.org.", "-" }, /* the whole name */
+		{ "regex a b.example\nregex (.) c.example", "a.", "b.example." },
+		{ "regex (x)?a {1}b.example", "a.", "b.example." }, /* a group that is not set */
+		{ "regex a {5}b.example", "a.", "b.example." },
+		{ "regex a {x}.example", "a.", "{x}.example." },
+		{ "regex a ..", "a.", "-" }, /* what comes out is no name */
+		{ "regex a .", "a.", "-" },
+		{ "regex (A) b", "a.", "-" }, /* names are seen in lower case */
+		{ "regex (a|aa)+[xy] b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.",
+		    "limit" },
+		{ "regex (a|aa)+[xy] b\nregex a+ c",
+		    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.", "c." },
+		{ "# exact a b\n\n\texact  a\tc  \r\n", "a.", "c." },
+		{ "null", "a.", "-" },
+		{ "exact a", "a.", "!line 1: \"exact\": needs the name" },
+		{ "exact a b c", "a.", "!line 1: \"c\": is one word too many" },
+		{ "\nprefix a b", "a.", "!line 2: \"prefix\": not exact, suffix or regex" },
+		{ "exact -a b", "a.", "!line 1: \"-a\": not a domain name" },
+		{ "exact a . ", "a.", "!line 1: \".\": the root" },
+		{ "exact a b\nexact A c", "a.", "!\"a.\": is rewritten twice" },
+		{ "exact a b\nsuffix a c", "a.", "b." },
+		{ "regex (a b", "a.", "!line 1: the pattern, at character 3: missing closing" },
+		{ "regex \\C b", "a.", "!line 1: the pattern" },
+		{ "", "a.", "!empty" },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		const char *got = rewritten(rows[i].text, rows[i].name);
+		bool refused = rows[i].want[0] == '!';
+		if (refused ? strncmp(got, rows[i].want, strlen(rows[i].want)) != 0
+			    : strcmp(got, rows[i].want) != 0)
+			fail_msg("\"%s\" of \"%s\":\n  %s\nwant\n  %s", rows[i].name, rows[i].text,
+			    got, rows[i].want);
+	}
+}
+
+static void
+a_name_that_would_be_too_long_is_not_rewritten(void **state)
+{
+	(void)state;
+	char name[DNAME_TEXT_MAX] = "", text[1200];
+
+	for (unsigned i = 0; i < 3; i++)
+		strcat(name, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.");
+	snprintf(text, sizeof text, "suffix old %slong.example", name);
+	strcat(name, "old.");
+	assert_string_equal(rewritten(text, name), "-");
+}
+
+/* The worst that the bounds allow: every pattern to its end, for a name as long as names are. */
+static void
+all_patterns_together_take_a_bounded_time(void **state)
+{
+	(void)state;
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	char text[4096] = "", label[64], line[64];
+	struct conf_rewrites conf;
+	struct rewrites *rewrites;
+	struct dname asked = { .len = 1 }, to;
+	struct timespec begin, end;
+	char *why;
+
+	for (unsigned i = 0; i < CONF_PATTERNS_MAX; i++) {
+		snprintf(line, sizeof line, "regex ((a|aa)*|.)*[x%u] b\n", i % 10);
+		strcat(text, line);
+	}
+	memset(label, 'a', sizeof label);
+	for (unsigned i = 0; i < 3; i++)
+		dname_prepend(&asked, label, 63);
+	memcpy(padded, asked.wire, asked.len);
+	struct name name = name_cut(padded, asked.len, offsets);
+	assert_int_equal(conf_rewrites_parse(text, strlen(text), &conf, &why), 0);
+	assert_int_equal(rewrites_new(&conf, 3, &rewrites, &why), 0);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(rewrites_apply(rewrites, &name, &to), REWRITE_LIMIT);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+	double ms =
+	    (double)(end.tv_sec - begin.tv_sec) * 100 + (double)(end.tv_nsec - begin.tv_nsec) / 1e7;
+	print_message("32 patterns at their bound: %.2f ms a name\n", ms);
+	assert_true(ms < 100); /* 32 exponential ones would be years */
+	rewrites_free(rewrites);
+	conf_rewrites_free(&conf);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_name_is_rewritten_once_or_not_at_all),
+		cmocka_unit_test(a_name_that_would_be_too_long_is_not_rewritten),
+		cmocka_unit_test(all_patterns_together_take_a_bounded_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
