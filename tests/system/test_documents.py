@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from dnsnet import query, udp, world
+from dnsnet import WEB_IP, query, udp, world
 from kubedns_process import BUILD
 from test_manifests import ROOT, RULES
 
@@ -104,3 +104,14 @@ def test_the_hosts_that_are_shown_are_answered(tmp_path):
         for name, kind, address in (("db.example", "A", "10.0.0.5"), ("db2.example", "A", "10.0.0.5"), ("db.example", "AAAA", "2001:db8::5")):
             assert [str(r) for rr in udp(k, query(name, kind)).answer for r in rr] == [address]
         assert sorted(str(r) for rr in udp(k, query("5.0.0.10.in-addr.arpa", "PTR")).answer for r in rr) == ["db.example.", "db2.example."]
+
+
+def test_the_rewrites_that_are_shown_are_followed(tmp_path):
+    (data,) = [data for document, _, data in SHOWN if document.name == "names.md" and "rewrites" in data]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rewrites").write_text(data["rewrites"])
+    with world(tmp_path, f"--config-dir={tmp_path}/config", "--threads=1") as k:
+        k.wait_ready()
+        for name in ("shop.example", "web.default.k8s.example", "web.dev.example"):
+            (answer,) = udp(k, query(name)).answer
+            assert (str(answer.name), [str(r) for r in answer]) == (f"{name}.", [WEB_IP])
