@@ -48,7 +48,9 @@ static const struct plugin table[] = {
 	{ "dnssec",
 	    NONE = "the cluster's zone is not signed; dnsmasq's --dnssec validates others" },
 	{ "dnstap",
-	    NONE = "dnsmasq's --log-queries=extra writes each question and answer to the log" },
+	    NONE =
+		"kubedns's /queries and --log-queries, or dnsmasq's --log-queries=extra, show each "
+		"question and answer" },
 	{ "erratic", NONE = "a plugin for tests" },
 	{ "errors", CARRIED = "mistakes and failures are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },
@@ -69,7 +71,9 @@ static const struct plugin table[] = {
 	{ "loadbalance", CARRIED = "the order of addresses turns from answer to answer, always" },
 	{ "local", CARRIED = "dnsmasq answers for localhost itself" },
 	{ "log",
-	    CHANGES = "dnsmasq's --log-queries after its --, for every question; not by class" },
+	    CHANGES =
+		"dnsmasq's --log-queries after its --, for every question; where kubedns is in "
+		"front, its own --log-queries=rcode=NXDOMAIN by rcode, client or name" },
 	{ "loop", CARRIED =
 		      "--dns-loop-detect is in the manifest; an upstream that is ourselves is "
 		      "refused with a message" },

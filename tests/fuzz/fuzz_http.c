@@ -42,11 +42,18 @@ static const struct http_route routes[] = {
 	{ .path = NULL },
 };
 
+static const struct http_route changes[] = {
+	{ "/explain", serve_local, true },
+	{ .path = NULL },
+};
+
 static struct http *
 server(void)
 {
 	static struct http *http;
-	const struct http_config config = { .address = "127.0.0.1", .routes = routes };
+	const struct http_config config = {
+		.address = "127.0.0.1", .routes = routes, .changes = changes
+	};
 
 	if (http == NULL && http_start(&http, &config) < 0)
 		abort();

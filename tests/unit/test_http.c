@@ -213,6 +213,47 @@ other_methods_get_405_and_their_body_is_not_read(void **state)
 	assert_int_equal(status(), 405);
 }
 
+static void
+serve_change(const struct http_request *request, struct http_response *response, void *arg)
+{
+	(void)arg;
+	http_text(response, 200, "%s", request->method == HTTP_PUT ? "put" : "deleted");
+}
+
+/* No page of another site can send them by name of its own, and a proxy's clients are not local. */
+static void
+put_and_delete_change_what_has_a_route_for_them_and_only_from_the_pod_itself(void **state)
+{
+	static const struct http_route changes[] = { { "/switch", serve_change, true },
+		{ .path = NULL } };
+	struct http_config c = config();
+
+	(void)state;
+	c.changes = changes;
+	c.debug_remote = true;
+	start(&c);
+	ask("PUT /switch?on=1", "");
+	assert_int_equal(status(), 200);
+	assert_string_equal(body(), "put");
+	ask("DELETE /switch", "");
+	assert_string_equal(body(), "deleted");
+	ask("PUT /switch", "X-Forwarded-For: 10.0.0.1\r\n");
+	assert_int_equal(status(), 403);
+	ask_raw(
+	    "127.0.0.1", "PUT /switch HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+	assert_int_equal(status(), 403);
+	ask("POST /switch", "");
+	assert_int_equal(status(), 405);
+	assert_non_null(strstr(reply, "Allow: GET, HEAD, PUT, DELETE\r\n"));
+	ask("PUT /metrics", "");
+	assert_int_equal(status(), 405);
+	assert_non_null(strstr(reply, "Allow: GET, HEAD\r\n"));
+	ask("GET /switch", "");
+	assert_int_equal(status(), 404);
+	ask_raw("127.0.0.1", "PUT /switch HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+	assert_int_equal(status(), 400);
+}
+
 /* Were the body skipped or misread, a second answer would appear: request smuggling. */
 static void
 a_get_with_a_body_is_refused_and_the_connection_ends(void **state)
@@ -316,6 +357,9 @@ main(void)
 		cmocka_unit_test_teardown(routes_are_exact_or_prefixes_that_end_in_a_slash, stop),
 		cmocka_unit_test_teardown(handlers_see_decoded_path_query_and_accept, stop),
 		cmocka_unit_test_teardown(other_methods_get_405_and_their_body_is_not_read, stop),
+		cmocka_unit_test_teardown(
+		    put_and_delete_change_what_has_a_route_for_them_and_only_from_the_pod_itself,
+		    stop),
 		cmocka_unit_test_teardown(
 		    a_get_with_a_body_is_refused_and_the_connection_ends, stop),
 		cmocka_unit_test_teardown(a_request_head_that_is_too_large_is_refused, stop),
