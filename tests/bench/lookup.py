@@ -258,7 +258,7 @@ def all_servers(a, api, upstream):
         return lambda: Front(name, f"{PREFIX}{last}", source, upstream, *flags).start()
 
     def declared():
-        server = Front("declared", f"{PREFIX}17", source, upstream).start()
+        server = Front("declared", f"{PREFIX}17", source, upstream, "--filter-aaaa=auto").start()
         server.search = DECLARED
         return server
 
