@@ -78,18 +78,26 @@ put_string(struct text *text, const char *string)
 	put(text, string, strlen(string));
 }
 
-/* A stranger's bytes: what is not printable is escaped, as in a zone file. */
+static bool
+is_plain(uint8_t c)
+{
+	return c > ' ' && c <= '~' && c != '.' && c != '\\';
+}
+
+/* A stranger's bytes: what is not printable is escaped, as in a zone file. Nearly all are plain. */
 static void
 put_label(struct text *text, const uint8_t *label)
 {
-	for (unsigned i = 1; label != NULL && i <= *label; i++) {
+	unsigned end = label == NULL ? 0 : *label + 1u, plain = 1;
+
+	for (unsigned i = 1; i < end; i = plain) {
 		char escaped[5];
-		char c = (char)label[i];
-		if (c > ' ' && c <= '~' && c != '.' && c != '\\') {
-			put(text, &c, 1);
-			continue;
-		}
-		snprintf(escaped, sizeof escaped, "\\%03u", label[i]);
+		while (plain < end && is_plain(label[plain]))
+			plain++;
+		put(text, (const char *)label + i, plain - i);
+		if (plain == end)
+			break;
+		snprintf(escaped, sizeof escaped, "\\%03u", label[plain++]);
 		put(text, escaped, 4);
 	}
 }
