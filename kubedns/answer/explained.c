@@ -35,8 +35,8 @@ static bool
 take_turn(struct answer_thread *thread)
 {
 	if (*thread->now_ns >= thread->refill_ns) {
-		thread->explain_left = EXPLANATIONS_PER_SECOND;
-		thread->refill_ns = *thread->now_ns + 1000000000;
+		thread->explain_left = EXPLANATIONS;
+		thread->refill_ns = *thread->now_ns + EXPLANATIONS_MS * INT64_C(1000000);
 	}
 	uint64_t *count = thread->explain_left > 0 ? thread->explained : thread->explain_refused;
 	__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);

@@ -1,14 +1,14 @@
 /*
  * TXT at NAME._explain in our zone: why NAME is answered as it is, a line a string, for anybody who can
- * ask DNS. The words are made by the request's thread, so many a second for each worker, since an
- * explanation costs as much as some hundred answers.
+ * ask DNS. The words are made by the request's thread, a few at a time for each worker, since an
+ * explanation may cost as much as a thousand answers, and others wait for it.
  */
 #ifndef KUBEDNS_ANSWER_EXPLAINED_H
 #define KUBEDNS_ANSWER_EXPLAINED_H
 
 #include "kubedns/answer/reply.h"
 
-enum { EXPLANATIONS_PER_SECOND = 20 };
+enum { EXPLANATIONS = 4, EXPLANATIONS_MS = 200 /* for so many of them */ };
 
 /* Whether the name, of which so many labels are before the zone, asks for an explanation. */
 static inline bool

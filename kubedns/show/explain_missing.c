@@ -119,7 +119,7 @@ say_nearest(const struct explanation *e, const struct node *parent, const struct
 			      ? reason->service
 			      : reason->namespace,
 		.best_distance = DNAME_LABEL_MAX,
-		.left = e->config->store != NULL ? 100000 : 1000,
+		.left = e->config->store != NULL ? 100000 : 200,
 		.services = reason->kind == REASON_SERVICE };
 
 	tree_children(parent, consider_node, &nearest);
