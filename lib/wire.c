@@ -25,12 +25,10 @@ read_qname(struct query *query, const uint8_t *wire, size_t len)
 	unsigned at = 0, count = 0;
 
 	/* Behind a label comes at least the root: at the last byte none begins. */
-	for (unsigned label; at + 1 < max && (label = name[at]) != 0; at += 1u + label) {
-		if (label > DNAME_LABEL_MAX)
-			return 0;
+	for (unsigned label; at + 1 < max && (label = name[at]) - 1 < DNAME_LABEL_MAX;
+	     at += 1u + label)
 		query->labels[count++] = (uint8_t)at;
-	}
-	if (at >= max || name[at++] != 0)
+	if (at >= max || name[at++] != 0) /* no root, or longer than a label may be */
 		return 0;
 	query->label_count = (uint8_t)count;
 	query->qname_len = (uint8_t)at;

@@ -15,6 +15,7 @@
 
 #include "kubedns/serve/answer_log.h"
 #include "kubedns/serve/awaited.h"
+#include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/forwarding.h"
 #include "kubedns/serve/sockets.h"
@@ -155,7 +156,7 @@ loop(struct worker *worker)
 	fds[sockets] = (struct pollfd){ .fd = worker->context.epoll, .events = POLLIN };
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
 		int64_t before_ns = worker->context.now_ns;
-		if (poll(fds, sockets + 1, wait_ms) < 0 && errno != EINTR)
+		if (sockets_poll(fds, sockets + 1, wait_ms) < 0 && errno != EINTR)
 			log_fatal("poll");
 		worker_time(&worker->context);
 		if (worker->context.measuring)

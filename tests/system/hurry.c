@@ -6,9 +6,11 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -97,6 +99,27 @@ __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 {
 	(void)size;
 	return poll(fds, n, ms);
+}
+
+/* What kubedns's workers call in place of poll(). */
+long
+syscall(long number, ...)
+{
+	static long (*next)(long, ...);
+	long a[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (!next)
+		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+#ifdef SYS_poll
+	if (number == SYS_poll)
+		a[2] = shorter_ms((int)a[2]);
+#endif
+	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 int

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -209,6 +210,27 @@ poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	try_once();
 	return ((poll_function *)dlsym(RTLD_NEXT, "poll"))(fds, count, timeout);
+}
+
+/* What kubedns's workers call in place of poll(). */
+long
+syscall(long number, ...)
+{
+	static long (*next)(long, ...);
+	long a[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (!next)
+		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+#ifdef SYS_poll
+	if (number == SYS_poll)
+		try_once();
+#endif
+	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 /* What _FORTIFY_SOURCE makes of poll(). */

@@ -11,7 +11,7 @@ from test_fair_share import ATTACKER, HOSTILE, hostile, write
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000  # of waitpid: threads too
-HURRY = 10  # ten seconds without a turn of the loop are what it takes
+HURRY = 5  # ten seconds without a turn of the loop are what it takes
 
 
 class Stopped:
@@ -42,24 +42,24 @@ class Stopped:
 def test_a_worker_that_is_stuck_fails_liveness_until_it_goes_on(tmp_path):
     with world(tmp_path, "--threads=2", env=hurry(HURRY)) as k:
         k.wait_ready()
-        assert k.http("/healthz") == (200, "ok\n")
+        k.wait(lambda: k.http("/healthz") == (200, "ok\n"), 5)
         with Stopped(k.pid, "worker01"):
             stopped = time.monotonic()
             k.wait(lambda: k.http("/healthz")[0] == 503, 10)
             assert time.monotonic() - stopped > 9 / HURRY - 0.3, "not before it has been stuck for ten seconds"
-            assert k.http("/healthz")[1].startswith("a worker has been stuck for 1")
+            assert k.http("/healthz")[1].startswith("a worker has been stuck for ")
         k.wait(lambda: k.http("/healthz") == (200, "ok\n"), 5)
 
 
 @pytest.mark.timing
 def test_a_worker_that_gets_more_than_it_can_answer_is_alive(tmp_path):
-    """Its own clock runs ten times as fast: what it does not do within a second would be ten seconds late."""
+    """For longer than a stuck one is given; its own clock runs twice as fast."""
     if not os.path.exists(HOSTILE):
         pytest.skip(f"needs {HOSTILE}: make bench-tools")
     cpu = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
-    with world(tmp_path, "--threads=1", "--fair-share=off", env=hurry(HURRY), prefix=[*cpu, "nice", "-n", "10"]) as k:
+    with world(tmp_path, "--threads=1", "--fair-share=off", env=hurry(2), prefix=cpu) as k:
         k.wait_ready()
-        attacker = hostile("udp", ATTACKER, k, write(tmp_path / "attack", [query(WEB, id=i) for i in range(64)]), 4, 0, cpu)
+        attacker = hostile("udp", ATTACKER, k, write(tmp_path / "attack", [query(WEB, id=i) for i in range(64)]), 7, 0, cpu)
         seen = set()
         while attacker.poll() is None:
             seen.add(k.http("/healthz")[0])
