@@ -286,6 +286,26 @@ judge(const uint8_t *wire, size_t len)
 		abort();
 }
 
+/* NAME._explain is explained by its own name, a label a line. */
+static char *
+explain(const struct answer_config *unused, const struct tree *tree, const char *name, size_t *len)
+{
+	char *text = strdup(name);
+
+	(void)unused, (void)tree;
+	for (char *dot = text; dot != NULL && (dot = strchr(dot, '.')) != NULL;)
+		*dot = '\n';
+	*len = text == NULL ? 0 : strlen(text);
+	return text;
+}
+
+static int64_t now_ns = 1;
+static uint64_t explained[2];
+static struct answer_thread thread = { .now_ns = &now_ns,
+	.explain = explain,
+	.explained = &explained[0],
+	.explain_refused = &explained[1] };
+
 /* Goes on with a walk as the other servers' replies say, one bit of the input's last byte each: a
  * denial or an address. It ends after as many steps as there are candidates. */
 static void
@@ -334,6 +354,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.search_inferred = data[0] & OPTION_INFERRED;
 	context->filter_aaaa = data[0] & OPTION_FILTER;
 	context->filter_a = data[0] & OPTION_FILTER;
+	context->stale_since_ns = data[0] & OPTION_FILTER ? 1 : 0;
 	context->own = (data[0] & OPTION_OWN) == OPTION_OWN;
 	size_t len = write_query(data + 1, size - 1, data[0], query, sizeof query);
 	struct answer_request request = { .config = &config,
@@ -343,8 +364,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.max = tcp ? DNS_TCP_MAX : DNS_UDP_PAYLOAD,
 		.tcp = tcp,
 		.may_wait = data[0] & OPTION_SUBSET,
+		.thread = &thread,
 		.rotation = data[0] * 257u + (uint32_t)size };
 
+	now_ns += 1000000000;
 	rcu_enter();
 	request.tree = tree_current(cache);
 	enum answer_outcome outcome = answer(&request, &info);
