@@ -349,6 +349,7 @@ store_free(struct store *store)
 	table_free(&store->hosts);
 	table_free(&store->ports);
 	table_free(&store->kept);
+	table_free(&store->kept_namespaces);
 	free(store->by_number);
 	free(store);
 }

@@ -14,14 +14,69 @@
 struct kept_service {
 	uint32_t hash; /* the Service's */
 	struct service *service;
-	struct object_service from; /* all that it points at is in `bytes` */
+	struct kept_service *next, **back; /* of its namespace */
+	struct object_service from;        /* all that it points at is in `bytes` */
 	_Alignas(struct object_port) char bytes[];
+};
+
+/* What is kept of one namespace. */
+struct kept_namespace {
+	uint32_t hash; /* the namespace's */
+	const struct namespace *namespace;
+	struct kept_service *first; /* never NULL */
 };
 
 static bool
 same_service(const void *entry, const void *key)
 {
 	return ((const struct kept_service *)entry)->service == key;
+}
+
+static bool
+same_namespace(const void *entry, const void *key)
+{
+	return ((const struct kept_namespace *)entry)->namespace == key;
+}
+
+static struct kept_namespace *
+find_namespace(const struct store *store, const struct namespace *namespace)
+{
+	return table_find(&store->kept_namespaces, namespace->hash, same_namespace, namespace);
+}
+
+/* Puts it at the begin of its namespace's list. */
+static void
+link_kept(struct store *store, struct kept_service *kept)
+{
+	const struct namespace *namespace = kept->service->namespace;
+	struct kept_namespace *of = find_namespace(store, namespace);
+
+	if (of == NULL) {
+		of = xcalloc(1, sizeof *of);
+		of->hash = namespace->hash;
+		of->namespace = namespace;
+		table_add(&store->kept_namespaces, of);
+	}
+	kept->next = of->first;
+	kept->back = &of->first;
+	if (of->first != NULL)
+		of->first->back = &kept->next;
+	of->first = kept;
+}
+
+static void
+unlink_kept(struct store *store, struct kept_service *kept)
+{
+	*kept->back = kept->next;
+	if (kept->next != NULL) {
+		kept->next->back = kept->back;
+		return;
+	}
+	struct kept_namespace *of = find_namespace(store, kept->service->namespace);
+	if (of->first != NULL)
+		return;
+	table_remove(&store->kept_namespaces, of);
+	free(of);
 }
 
 /* Copies a text to `*to`, which moves behind it. */
@@ -42,6 +97,7 @@ chosen_forget(struct store *store, const struct service *service)
 	if (kept == NULL)
 		return;
 	table_remove(&store->kept, kept);
+	unlink_kept(store, kept);
 	free(kept);
 }
 
@@ -67,23 +123,21 @@ chosen_keep(struct store *store, struct service *service, const struct object_se
 			    .protocol = put_text(&text, from->ports[i].protocol),
 			    .port = from->ports[i].port };
 	table_add(&store->kept, kept);
+	link_kept(store, kept);
 }
 
 void
 chosen_set(struct store *store, struct namespace *namespace, bool chosen)
 {
-	struct kept_service *kept;
-	size_t place = 0;
-
 	if (namespace->chosen == chosen)
 		return;
 	namespace->chosen = chosen;
+	const struct kept_namespace *of = find_namespace(store, namespace);
 	/* The namespace first: nothing is below a name that is not there. */
 	if (chosen)
 		namespace_show(store, namespace);
-	while ((kept = table_next(&store->kept, &place)) != NULL) {
-		if (kept->service->namespace != namespace)
-			continue;
+	for (struct kept_service *kept = of == NULL ? NULL : of->first; kept != NULL;
+	     kept = kept->next) {
 		if (chosen)
 			service_enter_tree(store, kept->service, &kept->from);
 		else

@@ -80,9 +80,9 @@ struct store {
 	struct treecache *cache;
 	struct store_config config;
 	struct table namespaces, services, slices, shares, hosts, ports;
-	struct table kept;            /* store_chosen.c's */
-	struct pod_table pods[2];     /* by IPv4 address, by IPv6 address */
-	struct namespace **by_number; /* number - 1 -> namespace; NULL: free */
+	struct table kept, kept_namespaces; /* store_chosen.c's */
+	struct pod_table pods[2];           /* by IPv4 address, by IPv6 address */
+	struct namespace **by_number;       /* number - 1 -> namespace; NULL: free */
 	size_t number_count, number_room;
 	uint32_t lowest_free;            /* no number below it is free */
 	uint8_t mark[OBJECT_KIND_COUNT]; /* of the current listing, or of the last one */
@@ -169,8 +169,7 @@ void service_leave_tree(struct store *store, struct service *service);
 void chosen_keep(struct store *store, struct service *service, const struct object_service *from);
 void chosen_forget(struct store *store, const struct service *service);
 
-/* The namespace is chosen now, or not: its names come or go. Linear in the cluster's Services if that
- * is news. */
+/* The namespace is chosen now, or not: its names come or go. Linear in its Services if that is news. */
 void chosen_set(struct store *store, struct namespace *namespace, bool chosen);
 
 /* The same by the labels of its object; without a selector nothing happens. */
