@@ -3,6 +3,7 @@
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/denial.h"
 #include "kubedns/answer/own_names.h"
+#include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"
 
 enum { STEP_NAMESPACE, STEP_SVC, STEP_ZONE, STEP_EXTRA };
@@ -144,16 +145,27 @@ is_own(const struct tree *tree, const struct name *name)
 	       own_names_find(context->hosts, name->wire, name->len) != NULL;
 }
 
-/* Makes the candidate of step `i`, and looks it up if it is in our zone. */
+static void
+candidate_cut(struct candidate *c)
+{
+	memcpy(c->padded, c->text.wire, c->text.len);
+	memset(c->padded + c->text.len, 0, 8);
+	c->name = name_cut(c->padded, c->text.len, c->offsets);
+}
+
+/* Makes the candidate of step `i`, or what it is rewritten to, and looks it up if it is in our zone. */
 static enum search_step
 candidate_make(const struct answer_config *config, const struct tree *tree,
     const struct asked *asked, unsigned i, struct candidate *c)
 {
+	const struct answer_context *context = tree->context;
+
 	if (candidate_name(config, asked, i, &c->text) < 0)
 		return SEARCH_STEP_TOO_LONG;
-	memcpy(c->padded, c->text.wire, c->text.len);
-	memset(c->padded + c->text.len, 0, 8);
-	c->name = name_cut(c->padded, c->text.len, c->offsets);
+	candidate_cut(c);
+	if (context != NULL && context->rewrites != NULL &&
+	    rewrites_apply(context->rewrites, &c->name, &c->text) == REWRITE_DONE)
+		candidate_cut(c);
 	c->below = name_below(&c->name, &config->zone);
 	c->own = is_own(tree, &c->name);
 	if (c->own)

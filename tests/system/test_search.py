@@ -1,6 +1,8 @@
 """Search completion: one question for one name, declared (X.<namespace>.s.<zone>) and inferred (the first question of a pod as it is), with
 real clients' questions, a real dnsmasq and an upstream that counts."""
 
+import subprocess
+
 import dns.flags
 import dns.message
 import dns.rcode
@@ -8,6 +10,7 @@ import dns.rdatatype
 import dns.rrset
 import pytest
 from dnsnet import Tcp, Upstream, query, udp
+from kubedns_process import PROGRAM
 from objects import namespace, service
 from test_relay import Dnsmasq
 from world import Z, external, start
@@ -161,6 +164,22 @@ def test_explain_shows_the_steps(tmp_path):
         assert "below a Service" in explain("pod-0.idle.default.svc") and "NODATA" in explain("default.s")
 
 
+def test_names_of_ones_own_and_rewrites_are_candidates_too(tmp_path):
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "hosts").write_text("192.0.2.99 own.corp.example\n")
+    (config / "rewrites").write_text(f"exact old.corp.example web.prod.svc.{Z}\nexact new.example.org www.example.com\n")
+    with Upstream(upstream) as u, start(tmp_path, cluster(), f"--nameservers={u.address}", "--search-extra=corp.example", f"--config-dir={config}") as k:
+        k.wait_ready()
+        for name, found in (("own", "own.corp.example"), ("own.corp.example", "own.corp.example")):
+            reply = udp(k, query(f"{name}.default.s.{Z}"))
+            assert alias(reply)[0] == found and addresses(reply) == ["192.0.2.99"]
+        reply = udp(k, query(f"old.default.s.{Z}"))
+        assert alias(reply)[0] == f"web.prod.svc.{Z}" and addresses(reply) == ["10.96.1.1"], "a candidate is what it is rewritten to"
+        assert asked(u) == [("own.corp.example.corp.example", "A")]
+        assert addresses(udp(k, query(f"new.example.org.default.s.{Z}"))) == ["192.0.2.1"] and asked(u)[-1] == ("www.example.com", "A")
+
+
 def test_long_answers_come_whole_over_tcp(topology, tmp_path):
     with Upstream(upstream) as u, topology(tmp_path, u) as t:
         assert udp(t, query(f"big.example.com.default.s.{Z}")).flags & dns.flags.TC
@@ -200,3 +219,19 @@ def test_no_question_goes_round(tmp_path):
                     assert addresses(udp(d, query(name))) == ["192.0.2.1"]
                     assert k.metric("kubedns_dns_requests_total", proto="udp", family="ipv4", type="A") - before == 2, "the walk, and its step"
                 assert asked(u) == [("www.example.com", "A")] * 2
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--search-completion=on"], "must be declared or inferred"),
+        (["--search-extra=corp.cluster.local"], "must be outside of --domain and of arpa"),
+        (["--search-extra=" + ",".join(f"d{i}.example" for i in range(9))], '"d8.example": at most 8 domains'),
+        (["--search-extra=."], "not a domain"),
+        (["--search-resolver=127.0.0.1:10053", "--dns-port=10053", "--dns-bind-address=127.0.0.1"], "kubedns itself: a forwarding loop"),
+        (["--search-resolver=192.0.2.1:53", "--resolver=192.0.2.2:53"], "give one of them"),
+    ],
+)
+def test_mistakes_are_refused_with_the_value_and_what_to_do(tmp_path, flags, said):
+    done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", *flags], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode != 0 and said in done.stderr, done.stderr
