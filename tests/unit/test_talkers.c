@@ -7,6 +7,8 @@
 
 #include <arpa/inet.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +231,54 @@ a_flood_of_names_and_addresses_leaves_the_heaviest_in(void **state)
 	free(talkers);
 }
 
+struct counting {
+	struct talkers *talkers;
+	atomic_bool stop;
+};
+
+static void *
+count_without_pause(void *arg)
+{
+	struct counting *counting = arg;
+	struct answer_info info = answer_to("web.default.svc.cluster.local", RCODE_NOERROR, TYPE_A);
+	while (!atomic_load(&counting->stop))
+		answered(counting->talkers, 7, &info, 0);
+	return NULL;
+}
+
+/* One client asks for one name: three counters that are always the same. */
+static void
+a_copy_is_of_one_moment_while_a_worker_counts(void **state)
+{
+	(void)state;
+	struct counting counting = { .talkers = talkers_new() };
+	struct talkers *copy = talkers_new();
+	pthread_t thread;
+	unsigned copies = 0, changed = 0;
+	uint32_t last = 0;
+	int64_t end_ns = clock_mono_ns() + 30 * NS_PER_S;
+	assert_int_equal(pthread_create(&thread, NULL, count_without_pause, &counting), 0);
+	while (changed < 100 && clock_mono_ns() < end_ns) {
+		if (!talkers_read(counting.talkers, copy, 0))
+			continue;
+		uint32_t total = copy->totals[TALK_ALL], name = 0;
+		const struct talk_counts *client = counts_of_client(copy, 7);
+		for (unsigned i = 0; i < TALKERS_NAMES; i++)
+			name += copy->names[i].counts.of[TALK_ALL];
+		assert_int_equal(client != NULL ? client->of[TALK_ALL] : 0, total);
+		assert_int_equal(name, total);
+		copies++;
+		changed += total != last;
+		last = total;
+	}
+	atomic_store(&counting.stop, true);
+	pthread_join(thread, NULL);
+	print_message("%u copies, %u of them new\n", copies, changed);
+	assert_int_equal(changed, 100);
+	free(counting.talkers);
+	free(copy);
+}
+
 int
 main(void)
 {
@@ -238,6 +288,7 @@ main(void)
 		cmocka_unit_test(answers_are_told_apart_by_kind),
 		cmocka_unit_test(a_long_name_is_shown_by_its_end),
 		cmocka_unit_test(counts_are_halved_each_minute_and_rates_stay),
+		cmocka_unit_test(a_copy_is_of_one_moment_while_a_worker_counts),
 		cmocka_unit_test(a_flood_of_names_and_addresses_leaves_the_heaviest_in),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
