@@ -23,11 +23,19 @@ enum {
 	EVICT_LOOK = 64, /* how far from the oldest to look for an idle one */
 };
 
+/*
+ * So long a turn answers one client address, over however many connections: a quarter of its budget.
+ * What it sent beyond waits in its sockets for the next turn.
+ */
+static const int64_t TCP_CLIENT_TURN_NS = WORKER_BUDGET_NS / 4;
+
 /* A client address and its connections. */
 struct tcp_client {
 	LIST_ENTRY(tcp_client) by_hash;
 	uint32_t hash; /* of the address; keyed, so that a collision cannot be provoked */
 	unsigned count;
+	uint32_t turn;             /* the last one in which it was read from, */
+	int64_t spent_ns;          /* and what its messages took in it */
 	size_t memory;             /* bytes in its connections' buffers */
 	TAILQ_HEAD(, conn) by_age; /* least recently touched first */
 };

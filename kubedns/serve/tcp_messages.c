@@ -371,6 +371,32 @@ conn_write(struct tcp *tcp, struct conn *conn)
 		close_if_finished(tcp, conn);
 }
 
+/* Whether the client has had its part of this turn. Its events are level-triggered: they come again. */
+static bool
+client_has_had_its_turn(const struct tcp *tcp, const struct tcp_client *client)
+{
+	return client->turn == tcp->context->turn && client->spent_ns >= TCP_CLIENT_TURN_NS;
+}
+
+static void
+note_spent(const struct tcp *tcp, struct tcp_client *client, int64_t spent_ns)
+{
+	if (client->turn != tcp->context->turn)
+		client->spent_ns = 0;
+	client->turn = tcp->context->turn;
+	client->spent_ns += spent_ns;
+}
+
+/* Reads from a connection that is there afterwards, or not. */
+static void
+read_and_note(struct tcp *tcp, struct conn *conn, uint32_t generation)
+{
+	int64_t start_ns = tcp->context->now_ns;
+	conn_read(tcp, conn);
+	if (conn->fd >= 0 && conn->generation == generation)
+		note_spent(tcp, conn->client, tcp->context->now_ns - start_ns);
+}
+
 void
 tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 {
@@ -383,8 +409,8 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 		conn_write(tcp, conn);
 	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
 		conn_close(tcp, conn); /* nothing will read its replies */
-	else
-		conn_read(tcp, conn);
+	else if (conn->finished || !client_has_had_its_turn(tcp, conn->client))
+		read_and_note(tcp, conn, generation);
 }
 
 static struct conn *

@@ -135,6 +135,7 @@ take_events(struct worker *worker)
 	int64_t end_ns = worker->context.now_ns + WORKER_BUDGET_NS;
 	int n = EVENTS_MAX;
 	worker->context.stirred = true;
+	worker->context.turn++;
 	for (unsigned r = 0; r < EVENT_ROUNDS && n == EVENTS_MAX; r++) {
 		if (r > 0 && worker_time(&worker->context) >= end_ns)
 			break;

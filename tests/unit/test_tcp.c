@@ -1,4 +1,4 @@
-/* What a TCP client of kubedns can make it keep. */
+/* What a TCP client of kubedns can make it keep, and how long it is listened to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,26 @@
 
 #include "kubedns/serve/tcp_internal.h"
 
+/* A client's connection, accepted; returns the client's side. */
+static int
+connected(struct worker_context *context, const struct tcp_config *config, struct tcp **tcp)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof sin;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int client = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&sin, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
+	*tcp = tcp_new(context, NULL, &listener, 1, config);
+	assert_int_equal(connect(client, (struct sockaddr *)&sin, len), 0);
+	assert_int_equal(poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 10000), 1);
+	tcp_accept(*tcp, 0);
+	assert_int_equal((*tcp)->count, 1);
+	return client;
+}
+
 static void
 who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 {
@@ -23,21 +43,11 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	};
 	const struct tcp_peer peer = { .slot = 0 };
 	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	socklen_t len = sizeof sin;
+	struct tcp *tcp;
 	uint32_t kept = 0;
 
 	(void)state;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	int client = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&sin, len), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
-	struct tcp *tcp = tcp_new(&context, NULL, &listener, 1, &config);
-	assert_int_equal(connect(client, (struct sockaddr *)&sin, len), 0);
-	assert_int_equal(poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 10000), 1);
-	tcp_accept(tcp, 0);
-	assert_int_equal(tcp->count, 1);
+	int client = connected(&context, &config, &tcp);
 	for (unsigned i = 0; i < REPLIES_MAX && tcp->count == 1; i++) {
 		kept = tcp->conns[0].out_len;
 		tcp_hold(tcp, &peer);
@@ -53,11 +63,42 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 	close(context.epoll);
 }
 
+/* The beginning of a message, so that reading it shows and answers nothing. */
+static void
+who_had_a_part_of_the_turn_waits_for_the_next(void **state)
+{
+	static struct stats stats;
+	const struct tcp_config config = {
+		.connections = 1, .memory = 1 << 20, .idle_ns = NS_PER_S
+	};
+	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
+	struct tcp *tcp;
+
+	(void)state;
+	int client = connected(&context, &config, &tcp);
+	struct conn *conn = &tcp->conns[0];
+	context.turn = 7;
+	conn->client->turn = 7;
+	conn->client->spent_ns = TCP_CLIENT_TURN_NS;
+	assert_int_equal(send(client, "\0\20x", 3, 0), 3);
+	assert_int_equal(poll(&(struct pollfd){ .fd = conn->fd, .events = POLLIN }, 1, 10000), 1);
+	tcp_event(tcp, 0, conn->generation, EPOLLIN);
+	assert_null(conn->in);
+	context.turn = 8;
+	tcp_event(tcp, 0, conn->generation, EPOLLIN);
+	assert_non_null(conn->in);
+	assert_int_equal(conn->client->turn, 8);
+	tcp_free(tcp);
+	close(client);
+	close(context.epoll);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_leaves_more_than_256_KiB_of_replies_unread_is_dropped),
+		cmocka_unit_test(who_had_a_part_of_the_turn_waits_for_the_next),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
