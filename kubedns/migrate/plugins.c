@@ -28,9 +28,10 @@ static const struct plugin table[] = {
 	{ "acl", NONE = "a NetworkPolicy says who may ask" },
 	{ "any", CARRIED = "ANY is always answered with little (RFC 8482)" },
 	{ "auto", NONE = OTHER_ZONE },
-	{ "autopath", CHANGES =
-			  "the client walks its search list; names that do not exist are answered "
-			  "in microseconds. ndots: 1 in a pod's dnsConfig saves the packets" },
+	{ "autopath",
+	    CHANGES =
+		"--search-completion=inferred of kubedns: the same at the first question, for the "
+		"namespace that its name says, without a watch of pods" },
 	{ "azure", NONE = OTHER_ZONE },
 	{ "bind", CHANGES =
 		      "--dns-bind-address of kubedns, --listen-address of dnsmasq; in a pod all "
