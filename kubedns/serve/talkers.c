@@ -219,10 +219,12 @@ talkers_sample(struct talkers *talkers, const struct sockaddr *client,
 bool
 talkers_read(const struct talkers *talkers, struct talkers *copy, int64_t now_ns)
 {
-	_Static_assert(sizeof(*talkers) % RECORD_WORD == 0, "copied by words");
+	enum { SHARED = offsetof(struct talkers, halved_ns) };
+	_Static_assert((sizeof(*talkers) - SHARED) % RECORD_WORD == 0, "copied by words");
 	for (unsigned i = 0; i < READ_TRIES; i++) {
 		uint32_t turn = GET(talkers->turn);
-		recorder_copy_out(copy, talkers, sizeof(*copy));
+		recorder_copy_out((uint8_t *)copy + SHARED, (const uint8_t *)talkers + SHARED,
+		    sizeof(*copy) - SHARED);
 		RECORD_FENCE(__ATOMIC_ACQUIRE);
 		if (turn % 2 == 0 && GET(talkers->turn) == turn) {
 			grow_old(copy, now_ns);

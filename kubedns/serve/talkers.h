@@ -61,9 +61,10 @@ struct asked_name {
 
 struct talkers {
 	uint32_t turn;
-	uint32_t left; /* answers until the next sample; the worker's alone */
-	uint64_t random;
-	uint64_t key;
+	/* The worker's alone: answers until the next sample, and how it is chosen. */
+	uint32_t left;
+	uint64_t random, key;
+	/* From here on it is copied. */
 	int64_t halved_ns; /* when, on the monotonic clock */
 	int64_t before_ns; /* the time that what was counted until then stands for */
 	uint32_t totals[TALK_COUNT];
