@@ -25,7 +25,7 @@ struct worker_context {
 	bool measuring; /* fair_share.c counts packets */
 	/* Something beside answers over UDP happened, by which a timer may have moved. */
 	bool stirred;
-	uint32_t turn; /* of events: counts those of the loop that have some */
+	uint32_t turn;     /* of events: counts those of the loop that have some */
 	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;
