@@ -12,6 +12,7 @@ import yaml
 from dnsnet import query, udp
 from kubedns_process import Kubedns
 from test_compare import BASE, service
+from test_queries import recorded
 from test_top import burst
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -136,6 +137,8 @@ def test_queries_of_all_pods_are_in_the_order_of_time(tmp_path, world):
     for i in range(6):
         udp(pods[i % 2], query(f"n{i}.default.svc.cluster.local"), source="127.0.0.2")
     udp(pods[0], query("web.default.svc.cluster.local"))
+    recorded(pods[0], 4)
+    recorded(pods[1], 3)
     code, out, err = plugin(tmp_path, "queries", "rcode=NXDOMAIN", "client=127.0.0.2")
     assert code == 0, err
     assert [(line.split()[1], line.split()[5][:2]) for line in out.splitlines()] == [(f"[dns-{'ab'[i % 2]}]", f"n{i}") for i in range(6)]

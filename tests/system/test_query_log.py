@@ -7,6 +7,7 @@ import urllib.request
 
 from dnsnet import WEB, Upstream, query, udp, world
 from kubedns_process import PROGRAM
+from test_queries import lines as lines_of, recorded
 from test_top import burst
 
 MISSING = "nothing.default.svc.cluster.local"
@@ -53,15 +54,18 @@ def test_it_is_switched_while_kubedns_runs(tmp_path):
         k.wait_ready()
         assert switch(k, "GET") == (200, "off\n")
         udp(k, query(WEB))
+        recorded(k, 1)
         assert switch(k, "PUT", "?type=AAAA") == (200, "on\n")
         assert switch(k, "GET") == (200, "on\n")
         udp(k, query(WEB))
         udp(k, query(WEB, "AAAA"))
         k.wait(lambda: len(logged(k)) == 1)
         udp(k, query(WEB, "AAAA"))
+        recorded(k, 4)
         assert switch(k, "DELETE") == (200, "off\n")  # what was answered before it is written
         assert len(logged(k)) == 2
         udp(k, query(WEB, "AAAA"))
+        recorded(k, 5)
         assert switch(k, "PUT", "?for=300ms") == (200, "on\n")
         udp(k, query(WEB))
         k.wait(lambda: "query log: off: its time is over" in k.log())
@@ -91,6 +95,7 @@ def test_of_too_many_answers_an_even_part_is_written_and_the_log_says_so(tmp_pat
         assert switch(k, "PUT", "?rate=50")[0] == 200
         burst(k, "127.0.0.2", query(WEB), 4000)
         burst(k, "127.0.0.3", query(WEB), 4000)
+        k.wait(lambda: len(lines_of(k, "?limit=100000")) == 8001)  # and how far back they go
         assert switch(k, "DELETE")[0] == 200
         told = re.search(r"query log: (\d+) of 8000 answers were written: rate=50 lines a second", k.log())
         lines = logged(k)
