@@ -6,11 +6,11 @@
 
 #include "kubedns/show/cachedump.h"
 #include "kubedns/manifests/manifests.h"
-#include "kubedns/queries.h"
+#include "kubedns/queries_page.h"
 #include "kubedns/query_log.h"
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
-#include "kubedns/top.h"
+#include "kubedns/top_page.h"
 #include "kubedns/wanted_namespaces.h"
 #include "kubedns/api/watch.h"
 #include "kubedns/show/explain.h"

@@ -12,7 +12,7 @@
 #include "lib/conf.h"
 #include "lib/conf_key.h"
 #include "lib/confdir.h"
-#include "nanny/args.h"
+#include "nanny/dnsmasq_args.h"
 #include "nanny/stub_hosts.h"
 #include "lib/resolv.h"
 #include "nanny/domain_servers.h"

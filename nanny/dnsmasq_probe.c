@@ -12,7 +12,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "nanny/dnsmasq_probe.h"
-#include "nanny/servers.h"
+#include "nanny/servers_file.h"
 
 enum { QUESTIONS_A_TURN = 64, PACKET_MAX = 4096, IDS = 64 };
 

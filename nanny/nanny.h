@@ -20,7 +20,7 @@
 #include "lib/http.h"
 #include "lib/metrics.h"
 #include "lib/sandbox.h"
-#include "nanny/args.h"
+#include "nanny/dnsmasq_args.h"
 #include "nanny/child_states.h"
 #include "nanny/config.h"
 #include "nanny/stub_hosts.h"
@@ -32,7 +32,7 @@
 #include "lib/resolv.h"
 #include "nanny/runfile.h"
 #include "lib/loop_guard.h"
-#include "nanny/servers.h"
+#include "nanny/servers_file.h"
 #include "nanny/stale_forks.h"
 
 enum {

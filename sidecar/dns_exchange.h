@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "lib/addr.h"
-#include "sidecar/probe_reply.h"
+#include "sidecar/dns_reply.h"
 
 enum dns_exchange_phase {
 	EXCHANGE_IDLE,

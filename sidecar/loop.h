@@ -7,7 +7,7 @@
 #define SIDECAR_LOOP_H
 
 #include "sidecar/question_box.h"
-#include "sidecar/checks.h"
+#include "sidecar/server_checks.h"
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/journal.h"
 #include "sidecar/options.h"

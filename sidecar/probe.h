@@ -10,7 +10,7 @@
 
 #include "lib/metrics.h"
 #include "sidecar/history.h"
-#include "sidecar/probe_reply.h"
+#include "sidecar/dns_reply.h"
 #include "sidecar/probe_spec.h"
 
 enum { PROBE_TIMEOUT_MS = 2000, PROBE_DETAIL_MAX = 96 };

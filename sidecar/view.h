@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "sidecar/question_box.h"
-#include "sidecar/checks.h"
+#include "sidecar/server_checks.h"
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/containers.h"
 #include "sidecar/probe.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "kubedns/serve/answer_log.h"
+#include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
 #include "lib/xalloc.h"

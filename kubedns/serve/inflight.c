@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/answer_log.h"
+#include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/awaited.h"
 #include "lib/xalloc.h"
 #include "lib/rcu.h"

@@ -160,7 +160,7 @@ void stats_metrics_skydns(
  */
 void stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops);
 
-/* Part of them: names that are not looked up as they are (stats_ways.c). */
+/* Part of them: names that are not looked up as they are (stats_redirected.c). */
 void stats_metrics_ways(const struct stats *stats, struct metrics *m);
 
 /*

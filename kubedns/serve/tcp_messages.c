@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "kubedns/serve/answer_log.h"
+#include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"

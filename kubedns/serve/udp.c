@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kubedns/serve/answer_log.h"
+#include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/inflight.h"

@@ -13,11 +13,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "kubedns/serve/answer_log.h"
+#include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/awaited.h"
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
-#include "kubedns/serve/forwarding.h"
+#include "kubedns/serve/forward_or_relay.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/serve/tcp.h"
 #include "kubedns/serve/udp.h"

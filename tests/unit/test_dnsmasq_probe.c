@@ -13,7 +13,7 @@
 
 #include "lib/wire.h"
 #include "nanny/dnsmasq_probe.h"
-#include "nanny/servers.h"
+#include "nanny/servers_file.h"
 
 enum { FAIL_SAFE_MS = 30 * 1000 };
 

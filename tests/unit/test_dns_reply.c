@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/wire.h"
-#include "sidecar/probe_reply.h"
+#include "sidecar/dns_reply.h"
 
 static struct question question;
 static struct probe_reply reply;

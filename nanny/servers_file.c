@@ -5,7 +5,7 @@
 
 #include "lib/hash.h"
 #include "lib/xalloc.h"
-#include "nanny/servers.h"
+#include "nanny/servers_file.h"
 
 /* Lines are at most: server=/253 bytes/[39 bytes]#65535 */
 enum { LINE_MAX_BYTES = 330 };

@@ -4,7 +4,7 @@
 
 #include "lib/conf.h"
 #include "lib/xalloc.h"
-#include "nanny/args.h"
+#include "nanny/dnsmasq_args.h"
 
 enum takes { TAKES_NOTHING, TAKES_VALUE, TAKES_OPTIONAL };
 

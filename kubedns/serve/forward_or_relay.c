@@ -1,4 +1,4 @@
-#include "kubedns/serve/forwarding.h"
+#include "kubedns/serve/forward_or_relay.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/servers.h"
+#include "nanny/servers_file.h"
 
 static struct routes wanted, fixed;
 static struct servers_file file;

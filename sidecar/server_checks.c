@@ -7,7 +7,7 @@
 #include "lib/log.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/checks.h"
+#include "sidecar/server_checks.h"
 #include "sidecar/nanny_config.h"
 
 /* New ones go out a little apart. */

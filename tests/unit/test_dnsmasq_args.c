@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/args.h"
+#include "nanny/dnsmasq_args.h"
 #include "nanny/dnsmasq_version.h"
 
 static struct args args;

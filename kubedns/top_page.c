@@ -1,4 +1,4 @@
-#include "kubedns/top.h"
+#include "kubedns/top_page.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "kubedns/answer_filter.h"
+#include "kubedns/recorded_answers.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "kubedns/queries.h"
+#include "kubedns/queries_page.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kubedns/answer_filter.h"
+#include "kubedns/recorded_answers.h"
 #include "kubedns/serve/worker.h"
 #include "lib/clock.h"
 #include "lib/flags.h"

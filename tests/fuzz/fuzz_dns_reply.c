@@ -9,7 +9,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "sidecar/dnsmasq_stats.h"
-#include "sidecar/probe_reply.h"
+#include "sidecar/dns_reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

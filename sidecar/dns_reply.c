@@ -6,7 +6,7 @@
 #include "lib/addr.h"
 #include "lib/reply_walk.h"
 #include "lib/xalloc.h"
-#include "sidecar/probe_reply.h"
+#include "sidecar/dns_reply.h"
 
 enum { OPTION_EDE = 15 };
 
