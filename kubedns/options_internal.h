@@ -1,6 +1,6 @@
 /*
  * What the files of options.h share: options.c (the table, and most values), options_zones.c,
- * options_filter.c and options_log.c.
+ * options_filter.c, options_search.c and options_log.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
 #define KUBEDNS_OPTIONS_INTERNAL_H

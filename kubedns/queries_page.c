@@ -115,7 +115,7 @@ time_parse(const char *text, int64_t *wall_ns)
 
 struct queries {
 	struct queries_reader *reader;
-	struct answer_filter filter;
+	struct recorded_filter filter;
 	int64_t after_ns; /* of the wall clock: older ones are not shown */
 	unsigned long left;
 	bool json, ended;
@@ -136,10 +136,10 @@ next_line(struct queries *q)
 	while (!q->ended && q->left > 0 && queries_reader_next(q->reader, &record, &wall_ns) &&
 	       wall_ns / 1000 > q->after_ns / 1000) { /* times are shown in microseconds */
 		q->oldest_ns = wall_ns;
-		if (!answer_filter_matches(&q->filter, &record))
+		if (!recorded_filter_matches(&q->filter, &record))
 			continue;
 		q->left--;
-		answer_line(&record, q->json, text);
+		recorded_answer_line(&record, q->json, text);
 		q->len = (size_t)snprintf(q->line, sizeof q->line,
 		    q->json ? "{\"time\":\"%s\",%s}\n" : "%s %s\n", queries_time(wall_ns, when),
 		    text);
@@ -214,10 +214,10 @@ read_parameters(struct queries *q, const struct http_request *request, const cha
 		if (!q->json && strcmp(*value, "text") != 0)
 			return -EINVAL;
 	}
-	for (size_t i = 0; answer_filter_parts[i] != NULL; i++) {
-		*name = answer_filter_parts[i];
+	for (size_t i = 0; recorded_filter_parts[i] != NULL; i++) {
+		*name = recorded_filter_parts[i];
 		if ((*value = http_query(request, *name)) != NULL &&
-		    answer_filter_set(&q->filter, *name, *value, why) < 0)
+		    recorded_filter_set(&q->filter, *name, *value, why) < 0)
 			return -EINVAL;
 	}
 	return 0;

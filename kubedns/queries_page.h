@@ -1,8 +1,8 @@
 /*
  * /queries: the recorded answers, the newest first, as lines.
  */
-#ifndef KUBEDNS_QUERIES_H
-#define KUBEDNS_QUERIES_H
+#ifndef KUBEDNS_QUERIES_PAGE_H
+#define KUBEDNS_QUERIES_PAGE_H
 
 #include <stddef.h>
 #include <stdint.h>

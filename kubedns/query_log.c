@@ -46,9 +46,9 @@ set_part(struct query_log_wish *wish, const char *part, const char *text, const 
 {
 	if (strcmp(part, "rate") == 0)
 		return set_rate(wish, text, why);
-	for (size_t i = 0; answer_filter_parts[i] != NULL; i++)
-		if (strcmp(part, answer_filter_parts[i]) == 0)
-			return answer_filter_set(&wish->filter, part, text, why);
+	for (size_t i = 0; recorded_filter_parts[i] != NULL; i++)
+		if (strcmp(part, recorded_filter_parts[i]) == 0)
+			return recorded_filter_set(&wish->filter, part, text, why);
 	*why = "client=, name=, type=, rcode= or rate=";
 	return -EINVAL;
 }
@@ -146,7 +146,7 @@ count_matches(struct query_log *log, const struct follower *followers, unsigned 
 		struct follower follower = followers[w];
 		bool lost = false;
 		while (follower_next(&follower, &record, &lost))
-			matches += answer_filter_matches(&log->wish.filter, &record);
+			matches += recorded_filter_matches(&log->wish.filter, &record);
 		log->lost += lost;
 	}
 	return matches;
@@ -159,7 +159,7 @@ write_lines(struct query_log *log, struct answer_record *records, size_t count)
 
 	qsort(records, count, sizeof *records, by_time);
 	for (size_t i = 0; i < count; i++) {
-		answer_line(&records[i], false, line);
+		recorded_answer_line(&records[i], false, line);
 		log_info("query %s", line);
 	}
 	log->written += count;
@@ -178,7 +178,7 @@ write_sample(
 		struct follower follower = followers[w];
 		bool lost = false;
 		while (written < room && follower_next(&follower, &record, &lost))
-			if (answer_filter_matches(&log->wish.filter, &record) && n++ % step == 0)
+			if (recorded_filter_matches(&log->wish.filter, &record) && n++ % step == 0)
 				records[written++] = record;
 	}
 	write_lines(log, records, written);

@@ -22,7 +22,7 @@ enum { QUERY_LOG_RATE = 1000, QUERY_LOG_RATE_MAX = 100000 };
 
 /* What is written. */
 struct query_log_wish {
-	struct answer_filter filter;
+	struct recorded_filter filter;
 	unsigned rate; /* lines a second */
 };
 

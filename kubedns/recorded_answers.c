@@ -11,7 +11,7 @@
 
 enum { RCODE_MOST = 23 };
 
-const char *const answer_filter_parts[] = { "client", "name", "type", "rcode", NULL };
+const char *const recorded_filter_parts[] = { "client", "name", "type", "rcode", NULL };
 
 static const char *const made_names[MADE_COUNT] = { [MADE_CLUSTER] = "cluster",
 	[MADE_REVERSE] = "reverse",
@@ -22,7 +22,7 @@ static const char *const made_names[MADE_COUNT] = { [MADE_CLUSTER] = "cluster",
 	[MADE_REFUSED] = "refused" };
 
 static int
-set_client(struct answer_filter *filter, const char *text, const char **why)
+set_client(struct recorded_filter *filter, const char *text, const char **why)
 {
 	char *copy = xstrdup(text), *slash = strchr(copy, '/'), *end = NULL;
 	unsigned long bits = 0;
@@ -45,7 +45,7 @@ set_client(struct answer_filter *filter, const char *text, const char **why)
 }
 
 static int
-set_rcode(struct answer_filter *filter, const char *text, const char **why)
+set_rcode(struct recorded_filter *filter, const char *text, const char **why)
 {
 	char name[12];
 
@@ -59,8 +59,8 @@ set_rcode(struct answer_filter *filter, const char *text, const char **why)
 }
 
 int
-answer_filter_set(
-    struct answer_filter *filter, const char *part, const char *text, const char **why)
+recorded_filter_set(
+    struct recorded_filter *filter, const char *part, const char *text, const char **why)
 {
 	if (strcmp(part, "client") == 0)
 		return set_client(filter, text, why);
@@ -90,7 +90,7 @@ is_below(const struct dname *name, const struct dname *parent)
 }
 
 bool
-answer_filter_matches(const struct answer_filter *filter, const struct answer_record *record)
+recorded_filter_matches(const struct recorded_filter *filter, const struct answer_record *record)
 {
 	const struct addr *client = &record->client.addr;
 
@@ -120,7 +120,7 @@ double_backslashes(const char *text, char *out, size_t max)
 }
 
 size_t
-answer_line(const struct answer_record *record, bool json, char line[ANSWER_LINE_MAX])
+recorded_answer_line(const struct answer_record *record, bool json, char line[ANSWER_LINE_MAX])
 {
 	char client[SERVER_TEXT_MAX], address[ADDR_TEXT_MAX], type[12], rcode[12];
 	char name[DNAME_TEXT_MAX] = "-", escaped[ANSWER_LINE_MAX - 400];

@@ -2,8 +2,8 @@
  * /top: the clients that ask most and the names that are asked most, of all workers together; and
  * the ten series of the metrics, for a series of each client would be as many as there are pods.
  */
-#ifndef KUBEDNS_TOP_H
-#define KUBEDNS_TOP_H
+#ifndef KUBEDNS_TOP_PAGE_H
+#define KUBEDNS_TOP_PAGE_H
 
 #include "kubedns/cluster/store.h"
 #include "lib/http.h"

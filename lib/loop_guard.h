@@ -50,8 +50,4 @@ void loop_guard_read_udp_line(struct loop_guard *guard, const char *line);
  * long as the guard. */
 bool loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why);
 
-/* Packets that the kernel dropped for full buffers of sockets bound to `port`,
- * over both families (/proc/net/udp, udp6). */
-uint64_t loop_guard_receive_drops(uint16_t port);
-
 #endif

@@ -1,6 +1,6 @@
 /*
  * The life of the supervised dnsmasq as a table of states and events. Pure: events and times go in,
- * actions come out; the caller does them (nanny/loop.c) and reports what came of it as further
+ * actions come out; the caller does them (nanny/actions.c) and reports what came of it as further
  * events. The manual page shows the same table.
  *
  *	                  answers             confirmed

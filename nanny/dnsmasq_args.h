@@ -5,8 +5,8 @@
  * with a warning each. argv is made once and never changes: everything that can change is in
  * the servers file.
  */
-#ifndef NANNY_ARGS_H
-#define NANNY_ARGS_H
+#ifndef NANNY_DNSMASQ_ARGS_H
+#define NANNY_DNSMASQ_ARGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
  *	wanted   server=/a/10.0.0.2                                                server=9.9.9.9
  *	after    server=/a/10.0.0.2    server=/a/10.0.0.2    server=/b/9.9.9.9     server=9.9.9.9
  */
-#ifndef NANNY_SERVERS_H
-#define NANNY_SERVERS_H
+#ifndef NANNY_SERVERS_FILE_H
+#define NANNY_SERVERS_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,6 +12,7 @@
 #include "lib/clock.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
+#include "nanny/udp_drops.h"
 
 typedef struct json_object *object;
 
@@ -203,7 +204,7 @@ dnsmasq_json(const struct nanny *nanny)
 	put(o, "pid", number(nanny->process.pid));
 	put(o, "deaths", number(nanny->child.deaths));
 	put(o, "arguments", args);
-	put(o, "receiveDrops", number((int64_t)loop_guard_receive_drops(nanny->args.port)));
+	put(o, "receiveDrops", number((int64_t)udp_receive_drops(nanny->args.port)));
 	return o;
 }
 
@@ -377,7 +378,7 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
 	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
 	    "sockets.",
-	    (double)loop_guard_receive_drops(nanny->args.port));
+	    (double)udp_receive_drops(nanny->args.port));
 }
 
 static void

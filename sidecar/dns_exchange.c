@@ -169,14 +169,14 @@ read_datagram(struct dns_exchange *exchange, bool *again)
 	*again = len >= 0;
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR ? false : end_errno(exchange, errno);
-	switch (probe_reply_read(&exchange->reply, &exchange->question, buf, (size_t)len)) {
-	case PROBE_REPLY_STRAY:
+	switch (dns_reply_read(&exchange->reply, &exchange->question, buf, (size_t)len)) {
+	case DNS_REPLY_STRAY:
 		exchange->stray = exchange->reply.cause;
 		return false;
-	case PROBE_REPLY_TRUNCATED:
+	case DNS_REPLY_TRUNCATED:
 		*again = false;
 		return start_tcp(exchange);
-	case PROBE_REPLY_DONE:
+	case DNS_REPLY_DONE:
 		return end_answer(exchange, buf, (size_t)len, arrival_ns(exchange, &msg));
 	}
 	return false;
@@ -232,8 +232,7 @@ end_tcp(struct dns_exchange *exchange)
 	const uint8_t *wire = exchange->tcp + 2;
 	size_t len = exchange->tcp_len - 2;
 
-	if (probe_reply_read(&exchange->reply, &exchange->question, wire, len) ==
-	    PROBE_REPLY_TRUNCATED)
+	if (dns_reply_read(&exchange->reply, &exchange->question, wire, len) == DNS_REPLY_TRUNCATED)
 		exchange->reply.cause = CAUSE_MALFORMED;
 	return end_answer(exchange, wire, len, clock_mono_ns());
 }

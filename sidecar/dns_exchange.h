@@ -39,7 +39,7 @@ struct dns_exchange {
 	size_t tcp_len, tcp_done;
 
 	/* The outcome, valid from the end of one question to the start of the next. */
-	struct probe_reply reply;
+	struct dns_reply reply;
 	int error;          /* errno for CAUSE_UNREACHABLE, else 0 */
 	bool over_tcp;      /* TC was set, TCP was tried */
 	int64_t latency_ns; /* from sending to the arrival of the answer */

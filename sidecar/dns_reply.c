@@ -73,7 +73,7 @@ same_question(const struct question *question, const uint8_t *wire, size_t len)
 
 /* Finds an Extended DNS Error among the OPT record's options; false if they do not fit. */
 static bool
-read_options(struct probe_reply *reply, const struct record *opt)
+read_options(struct dns_reply *reply, const struct record *opt)
 {
 	const uint8_t *p = opt->rdata;
 	size_t left = opt->rdata_len;
@@ -92,7 +92,7 @@ read_options(struct probe_reply *reply, const struct record *opt)
 }
 
 static bool
-read_sections(struct probe_reply *reply, const uint8_t *wire, size_t len)
+read_sections(struct dns_reply *reply, const uint8_t *wire, size_t len)
 {
 	struct reply_walk walk;
 	int more;
@@ -109,7 +109,7 @@ read_sections(struct probe_reply *reply, const uint8_t *wire, size_t len)
 }
 
 static enum cause
-judge(const struct probe_reply *reply)
+judge(const struct dns_reply *reply)
 {
 	switch (reply->rcode) {
 	case RCODE_NOERROR:
@@ -125,30 +125,30 @@ judge(const struct probe_reply *reply)
 	}
 }
 
-enum probe_reply_kind
-probe_reply_read(
-    struct probe_reply *reply, const struct question *question, const uint8_t *wire, size_t len)
+enum dns_reply_kind
+dns_reply_read(
+    struct dns_reply *reply, const struct question *question, const uint8_t *wire, size_t len)
 {
-	*reply = (struct probe_reply){ .cause = CAUSE_MALFORMED, .ede = -1 };
+	*reply = (struct dns_reply){ .cause = CAUSE_MALFORMED, .ede = -1 };
 	if (len < DNS_HEADER)
-		return PROBE_REPLY_STRAY;
+		return DNS_REPLY_STRAY;
 	if (wire_get16(wire) != question->id) {
 		reply->cause = CAUSE_WRONG_ID;
-		return PROBE_REPLY_STRAY;
+		return DNS_REPLY_STRAY;
 	}
 	unsigned flags = wire_get16(wire + 2);
 	reply->rcode = flags & 15;
 	if (!(flags & FLAG_QR) || (flags >> 11 & 15) != 0 || !same_question(question, wire, len))
-		return PROBE_REPLY_STRAY;
+		return DNS_REPLY_STRAY;
 	if (flags & FLAG_TC)
-		return PROBE_REPLY_TRUNCATED;
+		return DNS_REPLY_TRUNCATED;
 	if (read_sections(reply, wire, len))
 		reply->cause = judge(reply);
-	return PROBE_REPLY_DONE;
+	return DNS_REPLY_DONE;
 }
 
 int
-probe_reply_strings(const uint8_t *wire, size_t len, const struct question *question,
+dns_reply_strings(const uint8_t *wire, size_t len, const struct question *question,
     void (*each)(void *arg, const uint8_t *string, size_t len), void *arg)
 {
 	struct reply_walk walk;
@@ -291,7 +291,7 @@ print_record(FILE *out, const struct reply_walk *walk)
 }
 
 char *
-probe_reply_text(const uint8_t *wire, size_t len, unsigned max)
+dns_reply_text(const uint8_t *wire, size_t len, unsigned max)
 {
 	struct reply_walk walk;
 	char *text = NULL;

@@ -6,8 +6,8 @@
  * since the true answer may still come; but it is remembered, because "wrong ID" tells an
  * operator more than "timeout" does.
  */
-#ifndef SIDECAR_PROBE_REPLY_H
-#define SIDECAR_PROBE_REPLY_H
+#ifndef SIDECAR_DNS_REPLY_H
+#define SIDECAR_DNS_REPLY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,13 +38,13 @@ struct question {
 	struct dname name;
 };
 
-enum probe_reply_kind {
-	PROBE_REPLY_STRAY,     /* keep waiting; `cause` says what was odd */
-	PROBE_REPLY_TRUNCATED, /* ask again over TCP */
-	PROBE_REPLY_DONE,
+enum dns_reply_kind {
+	DNS_REPLY_STRAY,     /* keep waiting; `cause` says what was odd */
+	DNS_REPLY_TRUNCATED, /* ask again over TCP */
+	DNS_REPLY_DONE,
 };
 
-struct probe_reply {
+struct dns_reply {
 	enum cause cause;
 	unsigned rcode;   /* with EDNS's upper bits */
 	unsigned answers; /* records in the answer section */
@@ -52,8 +52,8 @@ struct probe_reply {
 };
 
 /* Judges `len` bytes as the reply to `question`; every section is read to its end. */
-enum probe_reply_kind probe_reply_read(
-    struct probe_reply *reply, const struct question *question, const uint8_t *wire, size_t len);
+enum dns_reply_kind dns_reply_read(
+    struct dns_reply *reply, const struct question *question, const uint8_t *wire, size_t len);
 
 /* The label of the cause in metrics and JSON: "timeout", "connection_refused", ... */
 const char *cause_label(enum cause cause);
@@ -75,13 +75,13 @@ cause_is_alive(enum cause cause)
  * The strings are raw bytes. Returns how many there were, or -EBADMSG when a record does not
  * hold whole strings.
  */
-int probe_reply_strings(const uint8_t *wire, size_t len, const struct question *question,
+int dns_reply_strings(const uint8_t *wire, size_t len, const struct question *question,
     void (*each)(void *arg, const uint8_t *string, size_t len), void *arg);
 
 /*
  * The answer section as text, one record a line: "name. 30 A 10.0.0.1". Unknown types in the form
  * of RFC 3597. At most `max` records, then a line that says how many more. Caller frees.
  */
-char *probe_reply_text(const uint8_t *wire, size_t len, unsigned max);
+char *dns_reply_text(const uint8_t *wire, size_t len, unsigned max);
 
 #endif

@@ -135,7 +135,7 @@ dnsmasq_stats_read(struct dnsmasq_stats_sample *sample, enum dnsmasq_stats_stat 
     const struct dns_exchange *answer)
 {
 	struct reading reading = { .sample = sample, .stat = stat };
-	int strings = probe_reply_strings(
+	int strings = dns_reply_strings(
 	    answer->message, answer->message_len, &answer->question, read_string, &reading);
 
 	if (stat == STAT_SERVERS)

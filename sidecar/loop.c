@@ -42,7 +42,7 @@ init_checks(struct sidecar *sidecar, int64_t now_ns)
 	for (size_t i = 0; i < options->spec_count && cluster == NULL; i++)
 		if (server_equal(&options->specs[i].server, &options->dnsmasq))
 			cluster = &options->specs[i].name;
-	checks_init(&sidecar->checks, &options->dnsmasq,
+	server_checks_init(&sidecar->checks, &options->dnsmasq,
 	    options->has_outside ? &options->outside : NULL, cluster, now_ns);
 }
 
@@ -99,7 +99,7 @@ sidecar_free(struct sidecar *sidecar)
 	peer_close(&sidecar->kubedns);
 	peer_close(&sidecar->nanny);
 	nanny_view_free(&sidecar->nanny_view);
-	checks_close(&sidecar->checks);
+	server_checks_close(&sidecar->checks);
 	question_box_close(&sidecar->question_box);
 	if (sidecar->signal_fd >= 0)
 		close(sidecar->signal_fd);
@@ -185,7 +185,7 @@ next_deadline(const struct sidecar *sidecar)
 	int64_t deadline = earlier(probes_deadline(sidecar), sidecar->stop_ns);
 
 	deadline = earlier(deadline, dnsmasq_stats_poller_deadline(&sidecar->poller));
-	deadline = earlier(deadline, checks_deadline(&sidecar->checks));
+	deadline = earlier(deadline, server_checks_deadline(&sidecar->checks));
 	deadline = earlier(deadline, peer_deadline(&sidecar->kubedns));
 	deadline = earlier(deadline, peer_deadline(&sidecar->nanny));
 	deadline = earlier(deadline, sidecar->journal_ns);
@@ -276,14 +276,14 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 		    &sidecar->probes[i], &sidecar->exchanges[i], slots[FD_PROBES + i].revents, now);
 	uint64_t forwarded = sidecar->checks.forwarded;
 	for (size_t i = 0; i < sidecar->checks.count; i++)
-		checks_run(&sidecar->checks, i, slots[FD_CHECKS + i].revents, now);
+		server_checks_run(&sidecar->checks, i, slots[FD_CHECKS + i].revents, now);
 	sidecar->cache.own_misses += sidecar->checks.forwarded - forwarded;
 	dnsmasq_stats_poller_run(&sidecar->poller, &sidecar->cache, slots[FD_CACHE].revents, now);
 	peer_run(&sidecar->kubedns, slots[FD_KUBEDNS].revents, now);
 	peer_run(&sidecar->nanny, slots[FD_NANNY].revents, now);
 	if (sidecar->nanny_view.reads != sidecar->configured) {
 		sidecar->configured = sidecar->nanny_view.reads;
-		checks_configure(&sidecar->checks, sidecar->nanny_view.config, now);
+		server_checks_configure(&sidecar->checks, sidecar->nanny_view.config, now);
 	}
 	if (now >= sidecar->journal_ns)
 		look_for_changes(sidecar, now);

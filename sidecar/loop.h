@@ -25,7 +25,7 @@ struct sidecar {
 	struct kubedns_view kubedns_view;
 	struct nanny_view nanny_view;
 	struct peer kubedns, nanny;
-	struct checks checks;
+	struct server_checks checks;
 	struct journal journal;
 	int64_t journal_ns;  /* when to look for changes again */
 	uint64_t configured; /* nanny_view.reads that the checks know */

@@ -76,10 +76,10 @@ end_dns(struct boxed_question *entry)
 {
 	const struct dns_exchange *exchange = &entry->exchange;
 
-	entry->answer = exchange->message != NULL
-			    ? probe_reply_text(exchange->message, exchange->message_len,
-				  QUESTION_BOX_RECORDS_MAX)
-			    : xstrdup("");
+	entry->answer =
+	    exchange->message != NULL
+		? dns_reply_text(exchange->message, exchange->message_len, QUESTION_BOX_RECORDS_MAX)
+		: xstrdup("");
 }
 
 static void

@@ -36,7 +36,8 @@ free_check(struct check *check)
 
 /* Appends one, taken from `before` if it was there, with its state. */
 static void
-add_check(struct checks *checks, struct checks *before, const struct check *wanted, int64_t now_ns)
+add_check(struct server_checks *checks, struct server_checks *before, const struct check *wanted,
+    int64_t now_ns)
 {
 	for (size_t i = 0; i < checks->count; i++)
 		if (checks->items[i]->kind == wanted->kind &&
@@ -65,12 +66,12 @@ add_check(struct checks *checks, struct checks *before, const struct check *want
 }
 
 void
-checks_init(struct checks *checks, const struct server *dnsmasq, const struct dname *outside,
-    const struct dname *cluster, int64_t now_ns)
+server_checks_init(struct server_checks *checks, const struct server *dnsmasq,
+    const struct dname *outside, const struct dname *cluster, int64_t now_ns)
 {
 	struct check check = { .server = *dnsmasq };
 
-	*checks = (struct checks){ .dnsmasq = *dnsmasq, .has_outside = outside != NULL };
+	*checks = (struct server_checks){ .dnsmasq = *dnsmasq, .has_outside = outside != NULL };
 	if (cluster != NULL) {
 		check.kind = CHECK_CLUSTER;
 		check.name = *cluster;
@@ -85,7 +86,7 @@ checks_init(struct checks *checks, const struct server *dnsmasq, const struct dn
 }
 
 void
-checks_close(struct checks *checks)
+server_checks_close(struct server_checks *checks)
 {
 	for (size_t i = 0; i < checks->count; i++)
 		free_check(checks->items[i]);
@@ -93,8 +94,8 @@ checks_close(struct checks *checks)
 }
 
 static void
-add_upstreams(
-    struct checks *checks, struct checks *before, struct json_object *config, int64_t now_ns)
+add_upstreams(struct server_checks *checks, struct server_checks *before,
+    struct json_object *config, int64_t now_ns)
 {
 	struct json_object *upstreams = config_member(config, "upstreams", json_type_object);
 
@@ -109,8 +110,8 @@ add_upstreams(
 
 /* A server of a stub domain: an address, or "name:port" with the addresses found for it. */
 static void
-add_stub_server(struct checks *checks, struct checks *before, struct json_object *config,
-    const char *text, struct check *check, int64_t now_ns)
+add_stub_server(struct server_checks *checks, struct server_checks *before,
+    struct json_object *config, const char *text, struct check *check, int64_t now_ns)
 {
 	const char *port = strrchr(text, ':');
 
@@ -137,7 +138,8 @@ add_stub_server(struct checks *checks, struct checks *before, struct json_object
 }
 
 static void
-add_stubs(struct checks *checks, struct checks *before, struct json_object *config, int64_t now_ns)
+add_stubs(struct server_checks *checks, struct server_checks *before, struct json_object *config,
+    int64_t now_ns)
 {
 	struct json_object *keys = config_member(config, "keys", json_type_object);
 	struct json_object *in_force = config_member(
@@ -163,9 +165,9 @@ add_stubs(struct checks *checks, struct checks *before, struct json_object *conf
 }
 
 void
-checks_configure(struct checks *checks, struct json_object *config, int64_t now_ns)
+server_checks_configure(struct server_checks *checks, struct json_object *config, int64_t now_ns)
 {
-	struct checks before = *checks;
+	struct server_checks before = *checks;
 
 	checks->count = checks->skipped = 0;
 	for (size_t i = 0; i < before.count; i++)
@@ -244,7 +246,7 @@ take_result(struct check *check, int64_t now_ns)
 }
 
 void
-checks_run(struct checks *checks, size_t i, short revents, int64_t now_ns)
+server_checks_run(struct server_checks *checks, size_t i, short revents, int64_t now_ns)
 {
 	struct check *check = checks->items[i];
 	bool ended;
@@ -263,7 +265,7 @@ checks_run(struct checks *checks, size_t i, short revents, int64_t now_ns)
 }
 
 int64_t
-checks_deadline(const struct checks *checks)
+server_checks_deadline(const struct server_checks *checks)
 {
 	int64_t deadline = CLOCK_NEVER;
 
@@ -278,7 +280,7 @@ checks_deadline(const struct checks *checks)
 }
 
 const struct check *
-checks_find(const struct checks *checks, enum check_kind kind)
+server_checks_find(const struct server_checks *checks, enum check_kind kind)
 {
 	for (size_t i = 0; i < checks->count; i++)
 		if (checks->items[i]->kind == kind)
@@ -287,7 +289,8 @@ checks_find(const struct checks *checks, enum check_kind kind)
 }
 
 void
-checks_count(const struct checks *checks, enum check_kind kind, size_t *count, size_t *failing)
+server_checks_count(
+    const struct server_checks *checks, enum check_kind kind, size_t *count, size_t *failing)
 {
 	*count = *failing = 0;
 	for (size_t i = 0; i < checks->count; i++) {

@@ -12,8 +12,8 @@
  * SERVFAIL is an answer: what is asked is whether the server works, not whether it knows the name.
  * A server fails once CHECK_FAILURES questions in a row have failed: one packet may be lost.
  */
-#ifndef SIDECAR_CHECKS_H
-#define SIDECAR_CHECKS_H
+#ifndef SIDECAR_SERVER_CHECKS_H
+#define SIDECAR_SERVER_CHECKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ struct check {
 	uint64_t answered, failed; /* questions, since the server is in force */
 };
 
-struct checks {
+struct server_checks {
 	struct server dnsmasq;
 	struct dname outside;
 	bool has_outside;
@@ -58,19 +58,20 @@ struct checks {
 };
 
 /* None yet but those asked of `dnsmasq`: for `outside` unless it is NULL, and for `cluster`, a name
- * that kubedns answers, unless that is. Freed with checks_close. */
-void checks_init(struct checks *checks, const struct server *dnsmasq, const struct dname *outside,
-    const struct dname *cluster, int64_t now_ns);
-void checks_close(struct checks *checks);
+ * that kubedns answers, unless that is. Freed with server_checks_close. */
+void server_checks_init(struct server_checks *checks, const struct server *dnsmasq,
+    const struct dname *outside, const struct dname *cluster, int64_t now_ns);
+void server_checks_close(struct server_checks *checks);
 
 /* Exactly the servers of the nanny's /config from now on: those that stay keep their state. */
-void checks_configure(struct checks *checks, struct json_object *config, int64_t now_ns);
+void server_checks_configure(
+    struct server_checks *checks, struct json_object *config, int64_t now_ns);
 
 /* Sends what is due, and goes on with the `i`th after poll() reported `revents` for it. */
-void checks_run(struct checks *checks, size_t i, short revents, int64_t now_ns);
+void server_checks_run(struct server_checks *checks, size_t i, short revents, int64_t now_ns);
 
-/* When checks_run wants to be called at the latest. */
-int64_t checks_deadline(const struct checks *checks);
+/* When server_checks_run wants to be called at the latest. */
+int64_t server_checks_deadline(const struct server_checks *checks);
 
 static inline bool
 check_failing(const struct check *check)
@@ -79,11 +80,11 @@ check_failing(const struct check *check)
 }
 
 /* The first of the kind, NULL without. */
-const struct check *checks_find(const struct checks *checks, enum check_kind kind);
+const struct check *server_checks_find(const struct server_checks *checks, enum check_kind kind);
 
 /* How many of the kind there are, and how many of them fail. */
-void checks_count(
-    const struct checks *checks, enum check_kind kind, size_t *count, size_t *failing);
+void server_checks_count(
+    const struct server_checks *checks, enum check_kind kind, size_t *count, size_t *failing);
 
 /* "cluster", "outside", "upstream", "stub". */
 const char *check_kind_name(enum check_kind kind);

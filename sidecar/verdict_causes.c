@@ -59,7 +59,7 @@ dnsmasq_is_silent(const struct judgement *j)
 			return probe->cause == CAUSE_TIMEOUT ||
 			       probe->cause == CAUSE_CONNECTION_REFUSED;
 	}
-	const struct check *check = checks_find(view->checks, CHECK_OUTSIDE);
+	const struct check *check = server_checks_find(view->checks, CHECK_OUTSIDE);
 	return check != NULL && check_failing(check) &&
 	       (check->cause == CAUSE_TIMEOUT || check->cause == CAUSE_CONNECTION_REFUSED);
 }
@@ -112,7 +112,7 @@ judge_kubedns(struct judgement *j)
 	const struct view *view = j->view;
 	const struct kubedns_view *kubedns = view->kubedns;
 	const struct probe *probe = failing_kubedns_probe(view);
-	const struct check *cluster = checks_find(view->checks, CHECK_CLUSTER);
+	const struct check *cluster = server_checks_find(view->checks, CHECK_CLUSTER);
 	char since[FORMAT_MAX];
 
 	if (kubedns == NULL || kubedns->up || (!kubedns->seen && probe == NULL))

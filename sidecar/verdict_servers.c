@@ -50,11 +50,11 @@ judge_server_check(struct judgement *j, const struct check *check, size_t count,
 void
 judge_servers(struct judgement *j)
 {
-	const struct checks *checks = j->view->checks;
+	const struct server_checks *checks = j->view->checks;
 
 	for (int kind = CHECK_UPSTREAM; kind <= CHECK_STUB; kind++) {
 		size_t count, failing;
-		checks_count(checks, (enum check_kind)kind, &count, &failing);
+		server_checks_count(checks, (enum check_kind)kind, &count, &failing);
 		if (kind == CHECK_UPSTREAM && count > 0 && failing == count)
 			j->blamed |= BLAMED_UPSTREAM;
 		for (size_t i = 0; failing > 0 && i < checks->count; i++)
@@ -69,14 +69,14 @@ void
 judge_outside(struct judgement *j)
 {
 	const struct view *view = j->view;
-	const struct check *check = checks_find(view->checks, CHECK_OUTSIDE);
+	const struct check *check = server_checks_find(view->checks, CHECK_OUTSIDE);
 	char since[FORMAT_MAX];
 	size_t count, failing;
 
 	if (check == NULL || !check_failing(check) || !j->dnsmasq_answers ||
 	    j->blamed & (BLAMED_UPSTREAM | BLAMED_DNSMASQ))
 		return;
-	checks_count(view->checks, CHECK_UPSTREAM, &count, &failing);
+	server_checks_count(view->checks, CHECK_UPSTREAM, &count, &failing);
 	/* A dnsmasq without any server to ask refuses, as it was told. */
 	if (check->cause == CAUSE_REFUSED && (count == 0 || failing == count))
 		return;

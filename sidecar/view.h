@@ -32,7 +32,7 @@ struct view {
 	const struct dnsmasq_stats *cache;
 	const struct kubedns_view *kubedns; /* NULL when it is not asked */
 	const struct nanny_view *nanny;     /* the same */
-	const struct checks *checks;
+	const struct server_checks *checks;
 	const struct journal *journal;
 	double clock_step_s; /* by how much the wall clock was set since the start; 0: it was not */
 	double memory, memory_limit; /* bytes, of the sidecar's container; 0: not known */

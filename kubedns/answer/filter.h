@@ -7,8 +7,8 @@
  * records with their address hints too. So does a query with DO: its sender would find that the
  * denial has no signature.
  */
-#ifndef KUBEDNS_ANSWER_FILTER_H
-#define KUBEDNS_ANSWER_FILTER_H
+#ifndef KUBEDNS_RECORDED_ANSWERS_H
+#define KUBEDNS_RECORDED_ANSWERS_H
 
 #include "kubedns/answer/reply.h"
 

@@ -1,6 +1,6 @@
 /*
  * Why an answer is negative or surprising, in one sentence: what an extended DNS error says (RFC 8914,
- * in replies to queries with an OPT only) and what an explanation (explanation.h) begins with.
+ * in replies to queries with an OPT only) and what an explanation (kubedns/show/explain.h) begins with.
  *
  *	the name, how far it exists --reason_find--> struct reason --reason_text--> "db-1 is not ready"
  *

@@ -6,32 +6,32 @@
 #include "lib/clock.h"
 #include "lib/log.h"
 
-struct answer_log *
-answer_log_new(size_t recorder_bytes, uint64_t key)
+struct answer_taps *
+answer_taps_new(size_t recorder_bytes, uint64_t key)
 {
-	struct answer_log *log = NULL;
-	if (posix_memalign((void **)&log, _Alignof(struct answer_log), sizeof(*log)) != 0)
+	struct answer_taps *taps = NULL;
+	if (posix_memalign((void **)&taps, _Alignof(struct answer_taps), sizeof(*taps)) != 0)
 		log_fatalx("out of memory");
-	memset(log, 0, sizeof(*log));
-	recorder_init(&log->recorder, recorder_bytes);
-	talkers_init(&log->talkers, key, clock_mono_ns());
-	return log;
+	memset(taps, 0, sizeof(*taps));
+	recorder_init(&taps->recorder, recorder_bytes);
+	talkers_init(&taps->talkers, key, clock_mono_ns());
+	return taps;
 }
 
 void
-answer_log_one(struct answer_log *log, const struct sockaddr *client,
+answer_taps_one(struct answer_taps *taps, const struct sockaddr *client,
     const struct answer_info *info, int64_t at_ns, int64_t took_ns, enum answer_made made, bool tcp)
 {
-	answer_log_add(log, client, info, at_ns);
-	recorder_made(&log->recorder, made, tcp);
-	recorder_publish(&log->recorder, answer_log_took(took_ns));
+	answer_taps_add(taps, client, info, at_ns);
+	recorder_made(&taps->recorder, made, tcp);
+	recorder_publish(&taps->recorder, answer_taps_took(took_ns));
 }
 
 void
-answer_log_free(struct answer_log *log)
+answer_taps_free(struct answer_taps *taps)
 {
-	if (log == NULL)
+	if (taps == NULL)
 		return;
-	recorder_free(&log->recorder);
-	free(log);
+	recorder_free(&taps->recorder);
+	free(taps);
 }

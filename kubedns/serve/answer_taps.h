@@ -2,13 +2,13 @@
  * What is noted of each answer: one call when it leaves, whatever it came by (UDP, TCP, another
  * server), and everything that wants to know of answers hangs on it.
  *
- *	udp, tcp, inflight --> answer_log -+-> recorder.h: each of the last ones
+ *	udp, tcp, inflight --> answer_taps -+-> recorder.h: each of the last ones
  *	                                   '-> talkers.h: the clients and names that are most of them
  *
- * A worker without one (worker_context.log is NULL) pays a comparison for a batch of answers.
+ * A worker without one (worker_context.taps is NULL) pays a comparison for a batch of answers.
  */
-#ifndef KUBEDNS_SERVE_ANSWER_LOG_H
-#define KUBEDNS_SERVE_ANSWER_LOG_H
+#ifndef KUBEDNS_SERVE_ANSWER_TAPS_H
+#define KUBEDNS_SERVE_ANSWER_TAPS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,17 +18,17 @@
 #include "kubedns/serve/recorder.h"
 #include "kubedns/serve/talkers.h"
 
-struct answer_log {
+struct answer_taps {
 	struct recorder recorder;
 	struct talkers talkers;
 };
 
 /* With a recorder of so many bytes; `key` is random. */
-struct answer_log *answer_log_new(size_t recorder_bytes, uint64_t key);
+struct answer_taps *answer_taps_new(size_t recorder_bytes, uint64_t key);
 
 /* A duration as records have it: at most 4.29 s. */
 static inline uint32_t
-answer_log_took(int64_t ns)
+answer_taps_took(int64_t ns)
 {
 	return (uint64_t)ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
 }
@@ -38,27 +38,27 @@ answer_log_took(int64_t ns)
  * says. For the worker alone, as the others.
  */
 static inline void
-answer_log_add(struct answer_log *log, const struct sockaddr *client,
+answer_taps_add(struct answer_taps *taps, const struct sockaddr *client,
     const struct answer_info *info, int64_t at_ns)
 {
-	recorder_add(&log->recorder, client, info, at_ns);
-	if (talkers_due(&log->talkers))
-		talkers_sample(&log->talkers, client, info, at_ns);
+	recorder_add(&taps->recorder, client, info, at_ns);
+	if (talkers_due(&taps->talkers))
+		talkers_sample(&taps->talkers, client, info, at_ns);
 }
 
 /* At least one answer was added, and all of them took so long. */
 static inline void
-answer_log_batch(struct answer_log *log, int64_t took_ns)
+answer_taps_batch(struct answer_taps *taps, int64_t took_ns)
 {
-	recorder_publish(&log->recorder, answer_log_took(took_ns));
+	recorder_publish(&taps->recorder, answer_taps_took(took_ns));
 }
 
 /* Notes an answer that came alone: over TCP, or made with another server. */
-void answer_log_one(struct answer_log *log, const struct sockaddr *client,
+void answer_taps_one(struct answer_taps *taps, const struct sockaddr *client,
     const struct answer_info *info, int64_t at_ns, int64_t took_ns, enum answer_made made,
     bool tcp);
 
 /* NULL is fine. */
-void answer_log_free(struct answer_log *log);
+void answer_taps_free(struct answer_taps *taps);
 
 #endif

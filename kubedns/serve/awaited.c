@@ -59,8 +59,8 @@ send_reply(struct awaited *awaited, const struct client *client, struct answer_i
 	awaited->clients.done(awaited->clients.arg, client, info->len);
 	stats_reply(context->stats, client->proto, info, info->len);
 	stats_took(&context->stats->times[info->system], (uint64_t)took_ns, 1);
-	if (context->log != NULL)
-		answer_log_one(context->log, client_sockaddr(client), info, context->now_ns,
+	if (context->taps != NULL)
+		answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
 		    took_ns, (enum answer_made)info->system, client->proto == PROTO_TCP);
 }
 

@@ -6,7 +6,7 @@
 #include "kubedns/serve/relay.h"
 #include "lib/xalloc.h"
 
-struct forwarding {
+struct forward_or_relay {
 	struct inflight_table *inflight;
 	struct inflight_table *chased; /* the relay's, beside the forwarder; else NULL */
 	struct forward *forward;       /* NULL in the front topology */
@@ -34,11 +34,11 @@ make_table(struct worker_context *context, const struct client_ops *clients,
 	    share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 }
 
-struct forwarding *
-forwarding_new(struct worker_context *context, const struct client_ops *clients,
+struct forward_or_relay *
+forward_or_relay_new(struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned threads)
 {
-	struct forwarding *f = xcalloc(1, sizeof(*f));
+	struct forward_or_relay *f = xcalloc(1, sizeof(*f));
 	bool front = config->resolver != NULL;
 	f->inflight =
 	    make_table(context, clients, config, front ? RESOLVER_MAX : FORWARD_MAX, threads);
@@ -58,20 +58,20 @@ forwarding_new(struct worker_context *context, const struct client_ops *clients,
 }
 
 struct inflight_table *
-forwarding_inflight(const struct forwarding *f)
+forward_or_relay_inflight(const struct forward_or_relay *f)
 {
 	return f->inflight;
 }
 
 void
-forwarding_servers(struct forwarding *f, const struct server *servers, size_t count)
+forward_or_relay_servers(struct forward_or_relay *f, const struct server *servers, size_t count)
 {
 	if (f->forward != NULL)
 		forward_servers(f->forward, servers, count);
 }
 
 void
-forwarding_event(struct forwarding *f, uint64_t key, uint32_t events)
+forward_or_relay_event(struct forward_or_relay *f, uint64_t key, uint32_t events)
 {
 	uint32_t slot = worker_key_slot(key), tag = worker_key_tag(key);
 	switch (worker_key_part(key)) {
@@ -92,7 +92,7 @@ forwarding_event(struct forwarding *f, uint64_t key, uint32_t events)
 }
 
 int64_t
-forwarding_turn(struct forwarding *f)
+forward_or_relay_turn(struct forward_or_relay *f)
 {
 	int64_t due_ns = inflight_turn(f->inflight);
 	if (f->forward != NULL)
@@ -105,7 +105,7 @@ forwarding_turn(struct forwarding *f)
 }
 
 void
-forwarding_finish_all(struct forwarding *f)
+forward_or_relay_finish_all(struct forward_or_relay *f)
 {
 	inflight_finish_all(f->inflight);
 	if (f->chased != NULL)
@@ -113,7 +113,7 @@ forwarding_finish_all(struct forwarding *f)
 }
 
 void
-forwarding_free(struct forwarding *f)
+forward_or_relay_free(struct forward_or_relay *f)
 {
 	if (f == NULL)
 		return;

@@ -10,34 +10,35 @@
  * relay is given only names outside of our zones that answer() itself has arrived at, and such a name,
  * when it comes from dnsmasq after all, goes to the upstream servers.
  */
-#ifndef KUBEDNS_SERVE_FORWARDING_H
-#define KUBEDNS_SERVE_FORWARDING_H
+#ifndef KUBEDNS_SERVE_FORWARD_OR_RELAY_H
+#define KUBEDNS_SERVE_FORWARD_OR_RELAY_H
 
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/worker_context.h"
 
-struct forwarding;
+struct forward_or_relay;
 
 /* A part of `threads` of the bounds in `config`. */
-struct forwarding *forwarding_new(struct worker_context *context, const struct client_ops *clients,
-    const struct workers_config *config, unsigned threads);
+struct forward_or_relay *forward_or_relay_new(struct worker_context *context,
+    const struct client_ops *clients, const struct workers_config *config, unsigned threads);
 
 /* What takes queries for other servers: for udp.c and tcp.c. */
-struct inflight_table *forwarding_inflight(const struct forwarding *forwarding);
+struct inflight_table *forward_or_relay_inflight(const struct forward_or_relay *forwarding);
 
 /* As forward_servers(); without effect in the front topology. */
-void forwarding_servers(struct forwarding *forwarding, const struct server *servers, size_t count);
+void forward_or_relay_servers(
+    struct forward_or_relay *forwarding, const struct server *servers, size_t count);
 
 /* An epoll event of one of our parts. */
-void forwarding_event(struct forwarding *forwarding, uint64_t key, uint32_t events);
+void forward_or_relay_event(struct forward_or_relay *forwarding, uint64_t key, uint32_t events);
 
 /* At the end of each turn; returns when it must be called again (0: not at all). */
-int64_t forwarding_turn(struct forwarding *forwarding);
+int64_t forward_or_relay_turn(struct forward_or_relay *forwarding);
 
 /* SERVFAIL to all that is in flight; at the end. */
-void forwarding_finish_all(struct forwarding *forwarding);
+void forward_or_relay_finish_all(struct forward_or_relay *forwarding);
 
 /* NULL is fine. No query may be in flight. */
-void forwarding_free(struct forwarding *forwarding);
+void forward_or_relay_free(struct forward_or_relay *forwarding);
 
 #endif

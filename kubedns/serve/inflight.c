@@ -229,7 +229,7 @@ log_reply(const struct inflight_table *table, const struct client *client,
     const struct answer_info *info, int64_t start_ns, enum answer_made made)
 {
 	const struct worker_context *context = table->context;
-	answer_log_one(context->log, client_sockaddr(client), info, context->now_ns,
+	answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
 	    context->now_ns - start_ns, made, client->proto == PROTO_TCP);
 }
 
@@ -247,7 +247,7 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 	stats_drop(table->context->stats, reason);
 	stats_reply(table->context->stats, client->proto, &refused, len);
 	refused.len = len;
-	if (table->context->log != NULL)
+	if (table->context->taps != NULL)
 		log_reply(table, client, &refused, table->context->now_ns, MADE_REFUSED);
 }
 
@@ -416,7 +416,7 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	stats_took(&stats->times[system], (uint64_t)took_ns, 1);
 	stats_took(&stats->forward_times, (uint64_t)took_ns, 1);
 	inflight->info.len = len;
-	if (table->context->log != NULL)
+	if (table->context->taps != NULL)
 		log_reply(table, client, &inflight->info, inflight->start_ns,
 		    inflight->chase ? MADE_CHASED : table->ops.made);
 	free(inflight);

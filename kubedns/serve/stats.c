@@ -418,7 +418,7 @@ stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops
 	one(m, "kubedns_tcp_connections", METRIC_GAUGE, "TCP connections that are open.",
 	    stats->tcp_connections);
 	forward_families(stats, m);
-	stats_metrics_ways(stats, m);
+	stats_metrics_redirected(stats, m);
 }
 
 static void

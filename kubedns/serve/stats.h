@@ -161,7 +161,7 @@ void stats_metrics_skydns(
 void stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_drops);
 
 /* Part of them: names that are not looked up as they are (stats_redirected.c). */
-void stats_metrics_ways(const struct stats *stats, struct metrics *m);
+void stats_metrics_redirected(const struct stats *stats, struct metrics *m);
 
 /*
  * The names that dashboards for CoreDNS read;

@@ -32,7 +32,7 @@ counter(struct metrics *m, const char *name, const char *help, uint64_t value)
 }
 
 void
-stats_metrics_ways(const struct stats *stats, struct metrics *m)
+stats_metrics_redirected(const struct stats *stats, struct metrics *m)
 {
 	metrics_family(m, "kubedns_explanations_total", METRIC_COUNTER,
 	    "Explanations asked for by DNS (NAME._explain), made, or refused for their number.");

@@ -126,7 +126,7 @@ log_reply(const struct tcp *tcp, const struct conn *conn, const struct answer_in
 {
 	const struct worker_context *context = tcp->context;
 	int64_t now_ns = clock_mono_ns();
-	answer_log_one(context->log, &conn->addr.sa, info, now_ns, now_ns - context->now_ns,
+	answer_taps_one(context->taps, &conn->addr.sa, info, now_ns, now_ns - context->now_ns,
 	    (enum answer_made)info->system, true);
 }
 
@@ -166,7 +166,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		gather_done(tcp, info.len);
 		stats_reply(context->stats, PROTO_TCP, &info, info.len);
 		tcp->replied[info.system]++;
-		if (context->log != NULL)
+		if (context->taps != NULL)
 			log_reply(tcp, conn, &info);
 		return true;
 	}

@@ -259,9 +259,9 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 	if (outcome == ANSWER_REPLY) {
 		stats_reply(context->stats, PROTO_UDP, info, info->len);
 		udp_reply_done(udp, info->len);
-		if (context->log != NULL)
-			answer_log_add(
-			    context->log, message->msg_hdr.msg_name, info, context->now_ns);
+		if (context->taps != NULL)
+			answer_taps_add(
+			    context->taps, message->msg_hdr.msg_name, info, context->now_ns);
 	}
 	return outcome;
 }
@@ -294,10 +294,10 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 	}
 	rcu_leave();
 	udp_flush(udp);
-	bool noted = context->log != NULL &&
+	bool noted = context->taps != NULL &&
 		     replied[SYSTEM_AUTH] + replied[SYSTEM_REVERSE] + replied[SYSTEM_RECURSIVE] > 0;
 	if (noted && other_count > 0) { /* what is forwarded may be noted too, with its own time */
-		answer_log_batch(context->log, clock_mono_ns() - start_ns);
+		answer_taps_batch(context->taps, clock_mono_ns() - start_ns);
 		noted = false;
 	}
 	if (other_count > 0)
@@ -308,7 +308,7 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 
 	uint64_t took_ns = (uint64_t)(worker_time(context) - start_ns);
 	if (noted)
-		answer_log_batch(context->log, (int64_t)took_ns);
+		answer_taps_batch(context->taps, (int64_t)took_ns);
 #pragma GCC unroll 3
 	for (unsigned s = 0; s < SYSTEM_COUNT; s++)
 		if (replied[s] > 0)

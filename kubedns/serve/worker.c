@@ -46,7 +46,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	unsigned index;
 	struct udp *udp;
 	struct tcp *tcp;
-	struct forwarding *forwarding;
+	struct forward_or_relay *forwarding;
 	struct awaited *awaited; /* NULL: no --hold-ms */
 	struct fair_share *fair; /* NULL: --fair-share=off */
 	int64_t due_ns;          /* when its timers must be looked at, whatever happens */
@@ -75,7 +75,7 @@ take_orders(struct worker *worker)
 		log_fatal("eventfd");
 	struct server_list *list = atomic_exchange(&worker->upstreams, NULL);
 	if (list != NULL)
-		forwarding_servers(worker->forwarding, list->servers, list->count);
+		forward_or_relay_servers(worker->forwarding, list->servers, list->count);
 	free(list);
 	awaited_published(worker->awaited);
 }
@@ -97,7 +97,7 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 	case PART_FORWARD:
 	case PART_RELAY_UDP:
 	case PART_RELAY_TCP:
-		forwarding_event(worker->forwarding, key, events);
+		forward_or_relay_event(worker->forwarding, key, events);
 		break;
 	}
 }
@@ -108,7 +108,7 @@ run_timers(struct worker *worker)
 {
 	int64_t latest_ns = worker->context.now_ns + HEARTBEAT_MS * INT64_C(1000000);
 	worker->context.stirred = false;
-	int64_t due_ns = earlier(forwarding_turn(worker->forwarding), tcp_turn(worker->tcp));
+	int64_t due_ns = earlier(forward_or_relay_turn(worker->forwarding), tcp_turn(worker->tcp));
 	due_ns = earlier(due_ns, awaited_turn(worker->awaited));
 	if (worker->context.measuring)
 		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
@@ -180,7 +180,7 @@ last_turn(struct worker *worker)
 	worker_time(&worker->context);
 	udp_poll(worker->udp);
 	awaited_finish_all(worker->awaited);
-	forwarding_finish_all(worker->forwarding);
+	forward_or_relay_finish_all(worker->forwarding);
 	udp_flush(worker->udp);
 }
 
@@ -259,8 +259,8 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct sock
 		.idle_ns = (int64_t)or_default(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
 	};
 	int *fds = sockets->tcp[worker->index];
-	worker->tcp = tcp_new(
-	    &worker->context, forwarding_inflight(worker->forwarding), fds, sockets->count, &tcp);
+	worker->tcp = tcp_new(&worker->context, forward_or_relay_inflight(worker->forwarding), fds,
+	    sockets->count, &tcp);
 	memset(fds, -1, sizeof(*sockets->udp));
 }
 
@@ -272,8 +272,8 @@ make_udp(struct worker *worker, const struct workers_config *config, struct sock
 	for (size_t f = 0; f < sockets->count; f++)
 		udp[f] = (struct udp_socket){ fds[f], sockets->servers[f].addr.family,
 			sockets->wildcard };
-	worker->udp =
-	    udp_new(&worker->context, forwarding_inflight(worker->forwarding), udp, sockets->count);
+	worker->udp = udp_new(
+	    &worker->context, forward_or_relay_inflight(worker->forwarding), udp, sockets->count);
 	if (config->fair_share)
 		worker->fair = fair_share_new(&worker->context, udp, sockets->count);
 	udp_fair_share(worker->udp, worker->fair);
@@ -284,11 +284,11 @@ static void
 make_forwarding(struct worker *worker, const struct workers_config *config, unsigned threads)
 {
 	const struct client_ops clients = { worker, client_hold, client_room, client_done };
-	worker->forwarding = forwarding_new(&worker->context, &clients, config, threads);
+	worker->forwarding = forward_or_relay_new(&worker->context, &clients, config, threads);
 	if (config->answers->hold_ms > 0)
-		worker->awaited =
-		    awaited_new(&worker->context, &clients, forwarding_inflight(worker->forwarding),
-			(AWAITED_MAX + threads - 1) / threads, config->answers->hold_ms);
+		worker->awaited = awaited_new(&worker->context, &clients,
+		    forward_or_relay_inflight(worker->forwarding),
+		    (AWAITED_MAX + threads - 1) / threads, config->answers->hold_ms);
 }
 
 static void
@@ -322,7 +322,7 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 	worker->index = index;
 	make_context(worker, config);
 	if (config->recorder_bytes > 0)
-		worker->context.log = answer_log_new(
+		worker->context.taps = answer_taps_new(
 		    config->recorder_bytes / sockets->threads, worker->context.hash_key);
 	make_forwarding(worker, config, sockets->threads);
 	make_udp(worker, config, sockets);
@@ -334,11 +334,11 @@ static void
 worker_free(struct worker *worker)
 {
 	awaited_free(worker->awaited);
-	forwarding_free(worker->forwarding);
+	forward_or_relay_free(worker->forwarding);
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
 	udp_free(worker->udp);
-	answer_log_free(worker->context.log);
+	answer_taps_free(worker->context.taps);
 	free(atomic_load(&worker->upstreams));
 	close(worker->wake);
 	close(worker->context.epoll);
@@ -460,15 +460,15 @@ workers_stats(const struct workers *workers, struct stats *sum)
 const struct talkers *
 workers_talkers(const struct workers *workers, unsigned index)
 {
-	const struct answer_log *log = workers->workers[index]->context.log;
-	return log != NULL ? &log->talkers : NULL;
+	const struct answer_taps *taps = workers->workers[index]->context.taps;
+	return taps != NULL ? &taps->talkers : NULL;
 }
 
 const struct recorder *
 workers_recorder(const struct workers *workers, unsigned index)
 {
-	const struct answer_log *log = workers->workers[index]->context.log;
-	return log != NULL ? &log->recorder : NULL;
+	const struct answer_taps *taps = workers->workers[index]->context.taps;
+	return taps != NULL ? &taps->recorder : NULL;
 }
 
 char *

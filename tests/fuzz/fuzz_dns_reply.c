@@ -20,7 +20,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct dnsmasq_stats_sample sample = { 0 };
 	struct dns_exchange answer = { .question = {
 					   .id = 0x1234, .type = TYPE_A, .class = CLASS_IN } };
-	struct probe_reply reply;
+	struct dns_reply reply;
 
 	if (size < 1)
 		return 0;
@@ -37,19 +37,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (answer.message_len >= 2)
 		wire_put16(answer.message, answer.question.id);
 
-	enum probe_reply_kind kind =
-	    probe_reply_read(&reply, &answer.question, answer.message, answer.message_len);
+	enum dns_reply_kind kind =
+	    dns_reply_read(&reply, &answer.question, answer.message, answer.message_len);
 	if (reply.cause >= CAUSE_COUNT || reply.cause == CAUSE_TIMEOUT ||
-	    (kind == PROBE_REPLY_STRAY && reply.cause == CAUSE_OK))
+	    (kind == DNS_REPLY_STRAY && reply.cause == CAUSE_OK))
 		abort();
-	if (kind == PROBE_REPLY_DONE && reply.cause == CAUSE_OK) {
-		char *text = probe_reply_text(answer.message, answer.message_len, 50);
+	if (kind == DNS_REPLY_DONE && reply.cause == CAUSE_OK) {
+		char *text = dns_reply_text(answer.message, answer.message_len, 50);
 		for (const char *p = text; *p != '\0'; p++)
 			if ((*p < ' ' || *p > '~') && *p != '\n')
 				abort();
 		free(text);
 	}
-	if (kind == PROBE_REPLY_DONE && statistics)
+	if (kind == DNS_REPLY_DONE && statistics)
 		for (int stat = 0; stat < STAT_COUNT; stat++)
 			if (dnsmasq_stats_read(&sample, (enum dnsmasq_stats_stat)stat, &answer) ==
 			    0)

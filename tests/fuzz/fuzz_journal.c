@@ -14,7 +14,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct dnsmasq_stats cache;
-	static struct checks checks;
+	static struct server_checks checks;
 	static struct journal journal, again;
 	struct view view = { .now_s = 1.7e9,
 		.host = "pod",

@@ -16,7 +16,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct dnsmasq_stats cache;
-	static struct checks checks;
+	static struct server_checks checks;
 	struct fetch_head head;
 	struct kubedns_view kubedns = { .seen = true, .up = true };
 	struct nanny_view nanny = { .seen = true, .up = true };
@@ -40,7 +40,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (nanny_view_read(&nanny, text, text_len) < 0)
 		nanny.seen = nanny.up = false;
 	else
-		checks_configure(&checks, nanny.config, 0);
+		server_checks_configure(&checks, nanny.config, 0);
 	for (size_t i = 0; i < checks.count; i++)
 		checks.items[i]->failures = CHECK_FAILURES;
 	view.ask_text = text;
@@ -49,7 +49,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	free(page);
 	free(status_json(&view, &len));
-	checks_close(&checks);
+	server_checks_close(&checks);
 	nanny_view_free(&nanny);
 	free(text);
 	return 0;

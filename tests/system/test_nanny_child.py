@@ -439,7 +439,7 @@ def test_the_servers_file_is_whole_and_on_disk_before_it_has_its_name(world):
 
 def test_the_run_directory_is_not_shared_and_is_cleaned_up(world):
     world.start()
-    assert f"--servers-file={world.run}/nanny/servers_file.conf" in world.config()["dnsmasq"]["arguments"]
+    assert f"--servers-file={world.run}/nanny/servers.conf" in world.config()["dnsmasq"]["arguments"]
     second = subprocess.Popen([a if not a.startswith("--port=") else "--port=1" for a in world.command()], stderr=subprocess.DEVNULL)
     wait_for(lambda: os.path.isdir(f"{world.run}/nanny.1"))
     second.terminate()

@@ -13,7 +13,7 @@
 #include "sidecar/dns_reply.h"
 
 static struct question question;
-static struct probe_reply reply;
+static struct dns_reply reply;
 static uint8_t *wire;
 static size_t len;
 
@@ -45,13 +45,13 @@ response(ldns_pkt_rcode rcode, const char *const *records)
 	return pkt;
 }
 
-static enum probe_reply_kind
+static enum dns_reply_kind
 judge(ldns_pkt *pkt)
 {
 	free(wire);
 	assert_int_equal(ldns_pkt2wire(&wire, pkt, &len), LDNS_STATUS_OK);
 	ldns_pkt_free(pkt);
-	return probe_reply_read(&reply, &question, wire, len);
+	return dns_reply_read(&reply, &question, wire, len);
 }
 
 static const char *const one_a[] = { "a.example. 30 IN A 10.0.0.1", NULL };
@@ -60,7 +60,7 @@ static void
 noerror_with_a_record_is_ok(void **state)
 {
 	(void)state;
-	assert_int_equal(judge(response(LDNS_RCODE_NOERROR, one_a)), PROBE_REPLY_DONE);
+	assert_int_equal(judge(response(LDNS_RCODE_NOERROR, one_a)), DNS_REPLY_DONE);
 	assert_int_equal(reply.cause, CAUSE_OK);
 	assert_int_equal(reply.answers, 1);
 }
@@ -71,7 +71,7 @@ letter_case_of_the_question_does_not_matter(void **state)
 	(void)state;
 	ldns_pkt *pkt = response(LDNS_RCODE_NOERROR, one_a);
 	dname_from_text(&question.name, "A.Example.");
-	assert_int_equal(judge(pkt), PROBE_REPLY_DONE);
+	assert_int_equal(judge(pkt), DNS_REPLY_DONE);
 	assert_int_equal(reply.cause, CAUSE_OK);
 }
 
@@ -79,7 +79,7 @@ static void
 noerror_without_a_record_is_no_records(void **state)
 {
 	(void)state;
-	assert_int_equal(judge(response(LDNS_RCODE_NOERROR, NULL)), PROBE_REPLY_DONE);
+	assert_int_equal(judge(response(LDNS_RCODE_NOERROR, NULL)), DNS_REPLY_DONE);
 	assert_int_equal(reply.cause, CAUSE_NO_RECORDS);
 }
 
@@ -96,7 +96,7 @@ each_rcode_has_its_cause(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-		assert_int_equal(judge(response(table[i].rcode, NULL)), PROBE_REPLY_DONE);
+		assert_int_equal(judge(response(table[i].rcode, NULL)), DNS_REPLY_DONE);
 		assert_int_equal(reply.cause, table[i].cause);
 	}
 	assert_string_equal(cause_text(reply.cause, reply.rcode, text), "NOTIMP");
@@ -116,11 +116,11 @@ servfail_with_not_ready_is_alive(void **state)
 	memcpy(message + len, opt, sizeof opt);
 	message[11] = 1;
 	assert_int_equal(
-	    probe_reply_read(&reply, &question, message, len + sizeof opt), PROBE_REPLY_DONE);
+	    dns_reply_read(&reply, &question, message, len + sizeof opt), DNS_REPLY_DONE);
 	assert_int_equal(reply.cause, CAUSE_NOT_READY);
 	assert_true(cause_is_alive(reply.cause));
 	message[len + sizeof opt - 1] = EDE_NOT_READY + 1;
-	probe_reply_read(&reply, &question, message, len + sizeof opt);
+	dns_reply_read(&reply, &question, message, len + sizeof opt);
 	assert_int_equal(reply.cause, CAUSE_SERVFAIL);
 }
 
@@ -130,7 +130,7 @@ tc_asks_for_tcp(void **state)
 	(void)state;
 	ldns_pkt *pkt = response(LDNS_RCODE_NOERROR, NULL);
 	ldns_pkt_set_tc(pkt, true);
-	assert_int_equal(judge(pkt), PROBE_REPLY_TRUNCATED);
+	assert_int_equal(judge(pkt), DNS_REPLY_TRUNCATED);
 }
 
 static void
@@ -139,12 +139,12 @@ another_id_or_question_is_a_stray(void **state)
 	(void)state;
 	ldns_pkt *pkt = response(LDNS_RCODE_NOERROR, one_a);
 	ldns_pkt_set_id(pkt, 0x4321);
-	assert_int_equal(judge(pkt), PROBE_REPLY_STRAY);
+	assert_int_equal(judge(pkt), DNS_REPLY_STRAY);
 	assert_int_equal(reply.cause, CAUSE_WRONG_ID);
 
 	pkt = response(LDNS_RCODE_NOERROR, one_a);
 	question.type = TYPE_AAAA;
-	assert_int_equal(judge(pkt), PROBE_REPLY_STRAY);
+	assert_int_equal(judge(pkt), DNS_REPLY_STRAY);
 	assert_int_equal(reply.cause, CAUSE_MALFORMED);
 }
 
@@ -154,7 +154,7 @@ a_query_is_no_reply(void **state)
 	(void)state;
 	ldns_pkt *pkt = response(LDNS_RCODE_NOERROR, NULL);
 	ldns_pkt_set_qr(pkt, false);
-	assert_int_equal(judge(pkt), PROBE_REPLY_STRAY);
+	assert_int_equal(judge(pkt), DNS_REPLY_STRAY);
 }
 
 /* A good message cut at any byte is never taken for a good one. */
@@ -166,7 +166,7 @@ every_cut_of_a_good_reply_is_bad(void **state)
 	for (size_t cut = 0; cut < len; cut++) {
 		uint8_t *part = malloc(cut + 1);
 		memcpy(part, wire, cut);
-		probe_reply_read(&reply, &question, part, cut);
+		dns_reply_read(&reply, &question, part, cut);
 		assert_int_not_equal(reply.cause, CAUSE_OK);
 		free(part);
 	}
@@ -181,7 +181,7 @@ bytes_behind_the_last_record_are_malformed(void **state)
 	judge(response(LDNS_RCODE_NOERROR, one_a));
 	memcpy(message, wire, len);
 	message[len] = 0;
-	assert_int_equal(probe_reply_read(&reply, &question, message, len + 1), PROBE_REPLY_DONE);
+	assert_int_equal(dns_reply_read(&reply, &question, message, len + 1), DNS_REPLY_DONE);
 	assert_int_equal(reply.cause, CAUSE_MALFORMED);
 }
 
@@ -196,14 +196,14 @@ answers_read_as_text(void **state)
 
 	(void)state;
 	judge(response(LDNS_RCODE_NOERROR, records));
-	char *text = probe_reply_text(wire, len, 10);
+	char *text = dns_reply_text(wire, len, 10);
 	assert_string_equal(text,
 	    "a.example. 30 CNAME b.example.\nb.example. 5 A 10.0.0.1\nb.example. 5 AAAA "
 	    "2001:db8::1\n"
 	    "_x._tcp.example. 9 SRV 0 50 443 b.example.\nb.example. 5 TXT \"a<b\" \"c\\\"d\\007\"\n"
 	    "b.example. 5 MX 10 mail.example.\nb.example. 5 CAA \\# 9 000569737375656361\n");
 	free(text);
-	text = probe_reply_text(wire, len, 2);
+	text = dns_reply_text(wire, len, 2);
 	assert_non_null(strstr(text, "\nand 5 more\n"));
 	free(text);
 }
@@ -227,8 +227,8 @@ strings_of_a_chaos_answer(void **state)
 	dname_from_text(&question.name, "servers.bind.");
 	question.type = TYPE_TXT;
 	question.class = CLASS_CH;
-	assert_int_equal(judge(response(LDNS_RCODE_NOERROR, records)), PROBE_REPLY_DONE);
-	assert_int_equal(probe_reply_strings(wire, len, &question, collect, all), 2);
+	assert_int_equal(judge(response(LDNS_RCODE_NOERROR, records)), DNS_REPLY_DONE);
+	assert_int_equal(dns_reply_strings(wire, len, &question, collect, all), 2);
 	assert_string_equal(all, "10.0.0.1#53 5 1|10.0.0.2#53 0 0|");
 }
 

@@ -26,7 +26,7 @@ enum { DNSMASQ, KUBEDNS, PROBES };
 static struct probe probes[PROBES];
 static struct dnsmasq_stats cache;
 static struct kubedns_view kubedns;
-static struct checks checks;
+static struct server_checks checks;
 static struct view view;
 static struct verdict verdict;
 
