@@ -21,7 +21,8 @@ const struct flag kubedns_flags[] = {
 	    "listen beside another kubedns, on addresses that may come later: for updates" },
 	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT", "serve DNS on this port, UDP and TCP" },
 	{ "healthz-port", FLAG_PORT, AT(healthz_port), "8081", "PORT",
-	    "HTTP: /healthz /readiness /metrics /cache /explain /queries /top /log-queries" },
+	    "HTTP: /healthz /readiness /metrics /cache /explain /queries /top /log-queries "
+	    "/neighbours" },
 	{ "healthz-bind-address", FLAG_STRING, AT(healthz_address), "0.0.0.0", "IP",
 	    "listen for HTTP on this address" },
 	{ "kubecfg-file", FLAG_STRING, AT(kubecfg_file), "", "FILE",

@@ -1,6 +1,7 @@
 """What an operator applies, as kubectl renders it: overlays, components, the check of the settings. No cluster is asked."""
 
 import os
+import re
 import pathlib
 import shutil
 import subprocess
@@ -57,6 +58,33 @@ def check(made, *overlays):
 def test_the_prometheus_rule_is_rules_yaml():
     (made,) = yaml.safe_load_all((ROOT / "conf/kubernetes/components/prometheus/prometheusrule.yaml").read_text())
     assert made["spec"]["groups"] == yaml.safe_load(RULES.read_text())["groups"], "run: make prometheusrule"
+
+
+def test_every_overlay_is_scraped(tmp_path):
+    made = copy(tmp_path)
+    (monitor,) = yaml.safe_load_all((ROOT / "conf/kubernetes/components/prometheus/podmonitor.yaml").read_text())
+    (expression,) = monitor["spec"]["selector"]["matchExpressions"]
+    (scrape,) = yaml.safe_load((ROOT / "conf/prometheus/scrape.yaml").read_text())["scrape_configs"]
+    regex = next(c["regex"] for c in scrape["relabel_configs"] if "k8s_app" in c.get("source_labels", [""])[0])
+    for overlay in ("replace-kube-dns", "front", "beside", "node-service", "node-local"):
+        (pods,) = [o["spec"]["template"] for (kind, name), o in render(made, overlay).items()
+                   if kind in ("Deployment", "DaemonSet") and name.startswith("kube-dns")]
+        label = pods["metadata"]["labels"]["k8s-app"]
+        assert label in expression["values"] and re.fullmatch(regex, label), overlay
+
+
+def test_pods_of_a_kube_dns_that_a_rollback_brings_back_take_a_token(tmp_path):
+    """Our ServiceAccount stays when the Deployment is undone."""
+    made = render(copy(tmp_path))
+    assert "automountServiceAccountToken" not in made["ServiceAccount", "kube-dns"]
+    assert made["Deployment", "kube-dns"]["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+
+
+def test_where_clients_ask_kubedns_dnsmasq_keeps_denials(tmp_path):
+    made = copy(tmp_path)
+    for overlay, kind in (("front", "Deployment"), ("node-service", "DaemonSet"), ("node-local", "DaemonSet")):
+        (pods,) = [o["spec"]["template"]["spec"] for (k, _), o in render(made, overlay).items() if k == kind]
+        assert not any("--no-negcache" in c["args"] for c in pods["containers"]), overlay
 
 
 def test_no_rule_names_a_job():
