@@ -63,11 +63,11 @@ def test_same_objects_as_the_manifests(tmp_path, case):
     theirs = render(copy(tmp_path), overlay, "evict-unready", *components)
     if case == "prometheus":  # one release watches its own pods, the manifests those beside too
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
-                                (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
+                                (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside", "kube-dns-node"]}]})):
             assert found["PodMonitor", "kube-dns"]["spec"].pop("selector") == selector
     if case == "network policy":  # so does this
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
-                                (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
+                                (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside", "kube-dns-node"]}]})):
             assert found["NetworkPolicy", "kube-dns"]["spec"].pop("podSelector") == selector
     if case == "by size":  # the same JSON in another order
         for found in (mine, theirs):
