@@ -206,12 +206,14 @@ rewrite_suffix(const struct rewrites *rewrites, const struct name *name, struct 
 	return false;
 }
 
-/* Writes the replacement, in which {N} stands for what group N has matched; false: no name. */
+/* Writes the replacement, in which {N} stands for what group N has matched; false: no name, and `to` is
+ * as it was. */
 static bool
 put_replacement(const char *template, const char *subject, const size_t *groups, unsigned count,
     struct dname *to)
 {
 	char text[DNAME_TEXT_MAX];
+	struct dname made; /* a name that is refused has been written in part */
 	size_t len = 0;
 
 	while (*template != '\0') {
@@ -233,9 +235,10 @@ put_replacement(const char *template, const char *subject, const size_t *groups,
 		len += part;
 	}
 	text[len] = '\0';
-	if (len == 0 || dname_from_text(to, text) < 0 || to->len == 1)
+	if (len == 0 || dname_from_text(&made, text) < 0 || made.len == 1)
 		return false;
-	dname_lower(to->wire, to->len);
+	dname_lower(made.wire, made.len);
+	*to = made;
 	return true;
 }
 

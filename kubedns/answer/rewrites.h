@@ -39,7 +39,8 @@ enum rewrite_outcome {
 	REWRITE_LIMIT, /* none, and a pattern ended at its bound */
 };
 
-/* What is looked up in place of `name` (lower case). Allocates only where there are patterns. */
+/* What is looked up in place of `name` (lower case); `to` is written only where there is something.
+ * Allocates only where there are patterns. */
 enum rewrite_outcome rewrites_apply(
     const struct rewrites *rewrites, const struct name *name, struct dname *to);
 

@@ -116,6 +116,35 @@ a_name_that_would_be_too_long_is_not_rewritten(void **state)
 	assert_string_equal(rewritten(text, name), "-");
 }
 
+/* A search walk goes on with the name that it has. */
+static void
+replacement_that_is_no_name_leaves_the_caller_s_name_as_it_was(void **state)
+{
+	static const char *const patterns[] = { "regex a ..", "regex a .",
+		"regex a aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.b" };
+	static uint8_t padded[DNAME_MAX + 8] = "\1a", offsets[DNAME_LABELS_MAX];
+	const struct name name = name_cut(padded, 3, offsets);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+		struct dname to = { .len = 0 }, before;
+		struct conf_rewrites conf;
+		struct rewrites *rewrites;
+		char *why;
+
+		assert_int_equal(
+		    conf_rewrites_parse(patterns[i], strlen(patterns[i]), &conf, &why), 0);
+		assert_int_equal(rewrites_new(&conf, 3, &rewrites, &why), 0);
+		assert_int_equal(dname_from_text(&to, "www.example.org"), 0);
+		before = to;
+		assert_int_equal(rewrites_apply(rewrites, &name, &to), REWRITE_NONE);
+		assert_int_equal(to.len, before.len);
+		assert_memory_equal(to.wire, before.wire, before.len);
+		rewrites_free(rewrites);
+		conf_rewrites_free(&conf);
+	}
+}
+
 /* The worst that the bounds allow: every pattern to its end, for a name as long as names are. */
 static void
 all_patterns_together_take_a_bounded_time(void **state)
@@ -158,6 +187,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_name_is_rewritten_once_or_not_at_all),
 		cmocka_unit_test(a_name_that_would_be_too_long_is_not_rewritten),
+		cmocka_unit_test(replacement_that_is_no_name_leaves_the_caller_s_name_as_it_was),
 		cmocka_unit_test(all_patterns_together_take_a_bounded_time),
 	};
 
