@@ -14,6 +14,20 @@
 #include "nanny/nanny.h"
 #include "nanny/udp_drops.h"
 
+/*
+ * The sidecar reads 64 KiB of /config and takes a nanny that says more for one that is down; `hosts` may
+ * have 10,000 names, each of them a domain of the servers file too. What is shown of these is bounded
+ * in bytes, with room for what JSON adds to each.
+ */
+enum {
+	OWN_NAMES_SHOWN = 200,
+	OWN_NAMES_BYTES = 10 * 1024, /* of hosts, and as many of rewrites */
+	ITEM_FORM = 16,
+	FILE_BYTES = 20 * 1024,
+	FILE_DOMAIN_FORM = 110,
+	FILE_SERVER_FORM = 56,
+};
+
 typedef struct json_object *object;
 
 static void
@@ -85,12 +99,18 @@ stubs_json(const struct conf_stubs *stubs)
 	return all;
 }
 
+/* The first of them; how many there are is beside it. */
 static object
 domains_json(const struct own_domains *domains)
 {
 	object array = json_object_new_array();
-	for (size_t i = 0; i < domains->count; i++)
+	size_t bytes = 0;
+	for (size_t i = 0; i < domains->count && i < OWN_NAMES_SHOWN; i++) {
+		bytes += strlen(domains->items[i]) + ITEM_FORM;
+		if (bytes > OWN_NAMES_BYTES)
+			break;
 		json_object_array_add(array, text(domains->items[i]));
+	}
 	return array;
 }
 
@@ -108,6 +128,10 @@ put_keys(object o, const struct config *config)
 		    : i == CONFIG_REWRITES
 			? domains_json(&config->rewrites)
 			: servers_json(config->upstreams.servers, config->upstreams.count));
+		if (i == CONFIG_HOSTS || i == CONFIG_REWRITES)
+			put(key, "count",
+			    number((int64_t)(i == CONFIG_HOSTS ? config->hosts.count
+							       : config->rewrites.count)));
 		put(key, "error", text(state->error));
 		put(keys, config_key_names[i], key);
 		if (state->error == NULL)
@@ -179,12 +203,18 @@ names_json(const struct stub_hosts *names)
 	return array;
 }
 
-/* What dnsmasq's file says, padding and domains that are gone included. */
+/* What dnsmasq's file says, padding and domains that are gone included: its first domains, "fileDomains"
+ * is how many there are. */
 static object
 file_json(const struct servers_file *file)
 {
 	object array = json_object_new_array();
+	size_t bytes = 0;
 	for (size_t i = 0; i < file->count; i++) {
+		bytes += strlen(file->items[i].domain) + FILE_DOMAIN_FORM +
+			 file->items[i].count * FILE_SERVER_FORM;
+		if (i > 0 && bytes > FILE_BYTES)
+			break;
 		object o = json_object_new_object();
 		put(o, "domain", text(file->items[i].domain));
 		put(o, "servers", servers_json(file->items[i].lines, file->items[i].count));
@@ -247,6 +277,7 @@ page_config(const struct http_request *request, struct http_response *response, 
 	put(o, "hostLoop", text(nanny->config.host_loop));
 	put(o, "names", names_json(nanny->names));
 	put(o, "file", file_json(&nanny->written));
+	put(o, "fileDomains", number((int64_t)nanny->written.count));
 	response->body = xstrdup(json_object_to_json_string_ext(
 	    o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
 	response->len = strlen(response->body);

@@ -146,3 +146,17 @@ def test_a_name_that_is_a_stub_domain_too_keeps_its_servers():
         w.start(args=["-k", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#10053"])
         assert "server=/b.example/127.0.0.1#10053" in w.file() and "server=/a.example/127.0.0.1#10053" not in w.file()
         w.wait_log("own name a.example is a stub domain too, whose servers are asked in place of kubedns")
+
+
+def test_what_the_nanny_says_of_many_names_is_read_by_the_sidecar():
+    """The sidecar reads 64 KiB of /config (sidecar/containers.h), and takes a nanny that says more for one that is down."""
+    with closing(NannyWorld()) as w:
+        w.write(hosts="".join(f"10.1.{i // 250}.{i % 250} name-{i:05}.example\n" for i in range(10000)), upstreamNameservers=["192.0.2.53"])
+        w.start(args=["-k", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#9"])
+        status, text = w.get("/config")
+        assert status == 200 and len(text) < 64 * 1024
+        config = w.config()
+        assert config["keys"]["hosts"]["count"] == 10000
+        assert config["keys"]["hosts"]["inForce"] == [f"name-{i:05}.example" for i in range(200)]
+        assert config["fileDomains"] == 10001 and 50 < len(config["file"]) < 10001
+        assert len(w.file()) == 10001
