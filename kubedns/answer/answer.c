@@ -139,6 +139,30 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 	return outcome;
 }
 
+/* --search-resolver, which is dnsmasq: whether the target would come back here and be rewritten. Not
+ * inlined: other queries need not touch its stack. */
+static __attribute__((noinline)) bool
+comes_back(const struct reply *reply, const struct dname *target)
+{
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+
+	memcpy(padded, target->wire, target->len);
+	dname_lower(padded, target->len);
+	struct name name = name_cut(padded, target->len, offsets);
+	return rewrites_come_back(reply->tree->context, &name);
+}
+
+/* The target is asked of others. */
+static enum answer_outcome
+chase(struct reply *reply, struct answer_info *info)
+{
+	const struct answer_context *context = reply->tree->context;
+
+	if (reply->config->search_resolver && context != NULL && context->rewrites != NULL)
+		info->direct = comes_back(reply, &info->target);
+	return finish(reply, info, ANSWER_CHASE);
+}
+
 /* What the tree does not say all of: FORWARD or CHASE, where other servers are asked for it. */
 static enum answer_outcome
 ask_others(struct reply *reply, struct answer_info *info, enum answer_outcome outcome)
@@ -157,14 +181,14 @@ ask_others(struct reply *reply, struct answer_info *info, enum answer_outcome ou
 		return finish(reply, info, ANSWER_REPLY);
 	}
 	if (forward && may_ask) /* the other name's records are put at the question's */
-		return info->rewritten ? finish(reply, info, ANSWER_CHASE) : outcome;
+		return info->rewritten ? chase(reply, info) : outcome;
 	if (forward) {
 		reply->flags |= RCODE_REFUSED;
 		if ((reply->flags & FLAG_RA) == 0 && reply->query->has_edns)
 			reply_reason_kind(reply, REASON_NO_FORWARDER);
 	}
 	/* Where nobody may be asked the answer ends with the CNAME. */
-	return finish(reply, info, may_ask ? outcome : ANSWER_REPLY);
+	return may_ask ? chase(reply, info) : finish(reply, info, ANSWER_REPLY);
 }
 
 void
@@ -226,7 +250,7 @@ answer_found(
 
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
-	info->filtered = false;
+	info->filtered = info->direct = false;
 	info->rewritten = info->rewrite_limit = info->fell_through = false;
 	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;

@@ -134,6 +134,7 @@ struct answer_info {
 	bool fell_through;   /* ANSWER_FORWARD of a name of our zones, which do not have it */
 	struct query query;  /* for the forwarder: ID, EDNS size, DO, question */
 	struct dname target; /* ANSWER_CHASE; `rewritten`, unless a CNAME led on */
+	bool direct;         /* ANSWER_CHASE: dnsmasq would send `target` here, to be rewritten */
 	bool rewritten;      /* `target` was looked up in place of the question's name */
 	bool rewrite_limit;  /* a pattern of the rewrites ended at its bound */
 	struct search_walk search;

@@ -284,3 +284,35 @@ rewrites_apply(const struct rewrites *rewrites, const struct name *name, struct 
 		return REWRITE_DONE;
 	return rewrites->pattern_count == 0 ? REWRITE_NONE : rewrite_by_pattern(rewrites, name, to);
 }
+
+static bool
+is_stub(const struct answer_context *context, const uint8_t *wire)
+{
+	const uint8_t *at = context->stubs, *end = at + context->stubs_len;
+
+	for (; at < end; at += dname_length(at, DNAME_MAX))
+		if (dname_equal(at, wire))
+			return true;
+	return false;
+}
+
+bool
+rewrites_come_back(const struct answer_context *context, const struct name *name)
+{
+	const struct rewrites *rewrites = context->rewrites;
+	struct dname to;
+	size_t len;
+
+	if (rewrites == NULL || rewrites_apply(rewrites, name, &to) != REWRITE_DONE)
+		return false;
+	for (unsigned i = 0; i < name->count; i++) { /* dnsmasq goes by the closest domain */
+		const uint8_t *domain = name->wire + name->offsets[i];
+		size_t domain_len = name->len - (size_t)name->offsets[i];
+		if (is_stub(context, domain)) /* of one domain too: the nanny leaves ours out */
+			return false;
+		if (in_place_of(rewrites->exact, domain, domain_len, &len) != NULL ||
+		    in_place_of(rewrites->suffix, domain, domain_len, &len) != NULL)
+			break;
+	}
+	return true;
+}

@@ -283,7 +283,7 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 		awaited_take(table->awaited, client, query, query_len);
 		return;
 	}
-	if (outcome == ANSWER_CHASE && table->chased != NULL)
+	if (outcome == ANSWER_CHASE && table->chased != NULL && !info->direct)
 		table = table->chased;
 	table->clients.hold(table->clients.arg, client);
 	struct inflight_client *account = client_find(table, client->hash);

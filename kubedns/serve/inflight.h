@@ -90,7 +90,8 @@ struct client_ops {
 struct inflight_table *inflight_new(struct worker_context *context,
     const struct client_ops *clients, unsigned max, unsigned client_max);
 
-/* Queries that answer() called CHASE are handed on to this table, which outlives the other. */
+/* Queries that answer() called CHASE, but for `direct` ones, are handed on to this table, which
+ * outlives the other. */
 void inflight_chased(struct inflight_table *table, struct inflight_table *chased);
 
 /* Who takes queries that answer() called WAIT; set once. */

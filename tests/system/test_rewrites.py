@@ -14,6 +14,7 @@ from kubedns_process import PROGRAM
 from nanny_world import World as NannyWorld
 from objects import endpoint_slice, namespace, service
 from test_relay import Dnsmasq
+from waiting import free_port
 from world import Z, ask, expect, start
 
 WORLD = [namespace("default"), namespace("prod"), service("web", "10.96.0.10"), service("db", "None", ns="prod"),
@@ -155,3 +156,40 @@ def test_classic_dnsmasq_asks_kubedns_for_exact_names_and_suffixes(tmp_path):
         assert not up.asked
         assert "192.0.2.80" in {r.rpartition(" ")[2] for r in records(dns.query.udp(query("web.example"), "127.0.0.1", 5, w.port))}
         w.wait_log("rewrites: 2 patterns hold only for names that kubedns is asked for")
+
+
+@pytest.mark.parametrize(("rewrites", "name", "asked"), [
+    ("suffix example.com int.example.com", "www.example.com", "www.int.example.com."),
+    ("exact a.example b.example\nexact b.example a.example", "a.example", "b.example."),
+    ("exact a.example b.example\nexact b.example c.example", "a.example", "b.example."),
+    ("exact www.example.net other.example", f"out.default.svc.{Z}", "www.example.net."),  # where an alias leads
+])  # fmt: skip
+def test_classic_what_a_name_is_rewritten_to_does_not_come_back_through_the_search_resolver(tmp_path, rewrites, name, asked):
+    port, directory = free_port(), tmp_path / "conf"
+    directory.mkdir()
+    write(directory, rewrites)
+    with Upstream(there) as up, start(tmp_path, WORLD, f"--config-dir={directory}", f"--nameservers={up.address}", "--threads=1",
+                                      f"--search-resolver=127.0.0.1:{port}") as k:  # fmt: skip
+        k.wait_ready()
+        domains = {Z, *(line.split()[1] for line in rewrites.splitlines())}
+        servers = [f"--server=/{domain}/127.0.0.1#{k.port}" for domain in domains]
+        with Dnsmasq(up, port=port, args=("--cache-size=1000", *servers)) as d:
+            reply = dns.query.udp(query(name), d.host, 5, d.port)
+            assert reply.rcode() == dns.rcode.NOERROR and "edge.example.org. A" in " ".join(records(reply)), reply
+            assert [str(m.question[0].name) for m, _, _ in up.asked] == [asked]
+            assert k.metric("kubedns_forward_queries_total") == 1
+
+
+def test_classic_a_stub_domain_is_asked_for_what_a_name_is_rewritten_to(tmp_path):
+    port, directory = free_port(), tmp_path / "conf"
+    directory.mkdir()
+    write(directory, "suffix example.com int.example.com")
+    with Upstream(there) as up, Upstream(there) as stub:
+        write(directory, f'{{"int.example.com": ["{stub.address}"]}}', "stubDomains")
+        with start(tmp_path, WORLD, f"--config-dir={directory}", f"--nameservers={up.address}", f"--search-resolver=127.0.0.1:{port}") as k:
+            k.wait_ready()
+            servers = (f"--server=/{Z}/example.com/127.0.0.1#{k.port}", f"--server=/int.example.com/127.0.0.1#{stub.port}")
+            with Dnsmasq(up, port=port, args=servers) as d:
+                reply = dns.query.udp(query("www.example.com"), d.host, 5, d.port)
+                assert "edge.example.org. A 192.0.2.1" in records(reply), reply
+                assert [str(m.question[0].name) for m, _, _ in stub.asked] == ["www.int.example.com."] and not up.asked
