@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,15 +156,23 @@ apply_rewrites(struct config *config, const struct confdir_key *key,
 	size_t patterns;
 	if (key && conf_rewrites_parse(key->value, key->len, &rewrites, &why) < 0)
 		return why;
-	struct own_domains domains =
-	    own_domains_of_rewrites(&rewrites, cluster_zone(rules, zone), &patterns);
+	struct own_domains suffixes, domains = own_domains_of_rewrites(&rewrites,
+					 cluster_zone(rules, zone), &suffixes, &patterns);
 	conf_rewrites_free(&rewrites);
 	if (patterns > 0 && patterns != config->patterns && config->kubedns)
 		log_warnx("rewrites: %zu patterns hold only for names that kubedns is asked for: "
 			  "the cluster's, and those below an exact name or suffix",
 		    patterns);
 	config->patterns = patterns;
-	return take_domains(&config->rewrites, &domains, rules, changed);
+	bool other_suffixes = !own_domains_equal(&config->suffixes, &suffixes);
+	if ((why = take_domains(&config->rewrites, &domains, rules, changed)) != NULL) {
+		own_domains_free(&suffixes);
+		return why;
+	}
+	*changed |= other_suffixes;
+	own_domains_free(&config->suffixes);
+	config->suffixes = suffixes;
+	return NULL;
 }
 
 typedef char *apply_key(struct config *config, const struct confdir_key *key,
@@ -256,13 +265,15 @@ add_host(struct route *route, const struct conf_server *by_name, const struct st
 	}
 }
 
+/* The stub domain's servers, for `domain`, which is the stub domain or within it. */
 static void
-add_stub(struct routes *routes, const struct conf_stub *stub, const struct stub_hosts *names,
-    const struct loop_guard *guard, const struct server *unresolved, char **loop)
+add_stub(struct routes *routes, const char *domain, const struct conf_stub *stub,
+    const struct stub_hosts *names, const struct loop_guard *guard, const struct server *unresolved,
+    char **loop)
 {
 	if (stub->count == 0)
 		return;
-	struct route *route = routes_add(routes, stub->domain);
+	struct route *route = routes_add(routes, domain);
 	for (size_t k = 0; k < stub->count; k++)
 		if (stub->servers[k].host[0])
 			add_host(route, &stub->servers[k], names, guard, loop);
@@ -286,6 +297,39 @@ add_own(struct routes *routes, const struct config *config, const char *domain, 
 		route_add_server(route, &config->kubedns->servers[i]);
 }
 
+static int
+by_domain(const void *domain, const void *stub)
+{
+	return strcmp(domain, ((const struct conf_stub *)stub)->domain);
+}
+
+/* The stub domain whose servers would be asked for names below an own name if it were none; NULL: none,
+ * or they are kubedns's by a suffix of the rewrites. */
+static const struct conf_stub *
+stub_around(const struct config *config, const char *own)
+{
+	for (const char *at = own; at != NULL;) {
+		if (own_domains_have(&config->suffixes, at))
+			return NULL;
+		const struct conf_stub *stub = bsearch(at, config->stubs.items, config->stubs.count,
+		    sizeof *config->stubs.items, by_domain);
+		if (stub != NULL && stub->count > 0)
+			return at == own ? NULL
+					 : stub; /* `own` keeps its servers, as all below it */
+		at = strchr(at, '.');
+		at = at != NULL ? at + 1 : NULL;
+	}
+	return NULL;
+}
+
+/* What dnsmasq calls all names below a domain, without itself. */
+static const char *
+all_below(const char *domain, char text[CONF_HOST_MAX + 2])
+{
+	snprintf(text, CONF_HOST_MAX + 2, "*.%s", domain);
+	return text;
+}
+
 struct routes
 config_routes(struct config *config, const struct resolv *resolv, const struct stub_hosts *names,
     const struct loop_guard *guard, const struct server *unresolved)
@@ -296,15 +340,22 @@ config_routes(struct config *config, const struct resolv *resolv, const struct s
 	struct route *others = routes_add(&routes, "");
 	struct own_domains own = own_domains_of_both(&config->hosts, &config->rewrites);
 	size_t at = 0, own_count = config->kubedns == NULL ? 0 : own.count;
-	char *loop = NULL, *clash = NULL;
+	char *loop = NULL, *clash = NULL, below[CONF_HOST_MAX + 2];
 	for (size_t i = 0; i < count; i++)
 		route_add_server(others, &upstreams[i]);
+	/* Each route comes at the end: "*" is before all that a domain begins with. */
+	for (size_t i = 0; i < own_count && config->stubs.count > 0; i++) {
+		const struct conf_stub *stub = stub_around(config, own.items[i]);
+		if (stub != NULL)
+			add_stub(&routes, all_below(own.items[i], below), stub, names, guard,
+			    unresolved, &loop);
+	}
 	/* Both lists in one order, so that each route comes at the end. */
 	for (size_t i = 0; i < config->stubs.count; i++) {
 		const struct conf_stub *stub = &config->stubs.items[i];
 		while (at < own_count && strcmp(own.items[at], stub->domain) < 0)
 			add_own(&routes, config, own.items[at++], &clash);
-		add_stub(&routes, stub, names, guard, unresolved, &loop);
+		add_stub(&routes, stub->domain, stub, names, guard, unresolved, &loop);
 	}
 	while (at < own_count)
 		add_own(&routes, config, own.items[at++], &clash);
@@ -339,5 +390,6 @@ config_free(struct config *config)
 	free(config->clash);
 	own_domains_free(&config->hosts);
 	own_domains_free(&config->rewrites);
+	own_domains_free(&config->suffixes);
 	*config = (struct config){ 0 };
 }

@@ -25,6 +25,7 @@ struct config {
 	struct conf_stubs stubs;
 	struct conf_upstreams upstreams;
 	struct own_domains hosts, rewrites; /* whose names kubedns answers */
+	struct own_domains suffixes;        /* those of rewrites below which all names are so */
 	size_t patterns;                    /* of the rewrites, which name no domain */
 	/* The servers that dnsmasq's command line has for the cluster domain: kubedns, in the
 	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. */
@@ -50,8 +51,18 @@ extern const char *const config_key_names[];
 bool config_apply(
     struct config *config, const struct confdir_set *set, const struct config_rules *rules);
 
-/* What is wanted of dnsmasq: stubs with what their names are resolved to, own names at kubedns,
- * upstreams or else those of `resolv`. Frees nothing; caller frees. */
+/*
+ * What is wanted of dnsmasq: stubs with what their names are resolved to, own names at kubedns,
+ * upstreams or else those of `resolv`. Frees nothing; caller frees.
+ *
+ * dnsmasq takes the longest domain that a name is in, and own names are domains to it. Names below an
+ * own name stay with the stub domain around it by a wildcard, which does not match the own name itself
+ * (dnsmasq 2.86 on). Of stubDomains {"corp": ["10.1.1.1"]} and hosts "10.0.0.5 example.corp":
+ *
+ *	corp            10.1.1.1
+ *	example.corp    kubedns
+ *	*.example.corp  10.1.1.1
+ */
 struct routes config_routes(struct config *config, const struct resolv *resolv,
     const struct stub_hosts *names, const struct loop_guard *guard,
     const struct server *unresolved);

@@ -54,17 +54,25 @@ own_domains_of_hosts(const struct conf_hosts *hosts, const char *zone)
 }
 
 struct own_domains
-own_domains_of_rewrites(const struct conf_rewrites *rewrites, const char *zone, size_t *patterns)
+own_domains_of_rewrites(const struct conf_rewrites *rewrites, const char *zone,
+    struct own_domains *suffixes, size_t *patterns)
 {
 	struct own_domains domains = { .items = xcalloc(rewrites->count + 1, sizeof(char *)) };
 
+	*suffixes = (struct own_domains){ .items = xcalloc(rewrites->count + 1, sizeof(char *)) };
 	*patterns = 0;
-	for (size_t i = 0; i < rewrites->count; i++)
-		if (rewrites->items[i].kind == REWRITE_PATTERN)
+	for (size_t i = 0; i < rewrites->count; i++) {
+		const struct dname *from = &rewrites->items[i].from;
+		if (rewrites->items[i].kind == REWRITE_PATTERN) {
 			++*patterns;
-		else
-			add(&domains, &rewrites->items[i].from, zone);
+			continue;
+		}
+		add(&domains, from, zone);
+		if (rewrites->items[i].kind == REWRITE_SUFFIX)
+			add(suffixes, from, zone);
+	}
 	sort(&domains);
+	sort(suffixes);
 	return domains;
 }
 
@@ -83,6 +91,12 @@ own_domains_of_both(const struct own_domains *a, const struct own_domains *b)
 		k += order >= 0;
 	}
 	return both;
+}
+
+bool
+own_domains_have(const struct own_domains *domains, const char *domain)
+{
+	return bsearch(&domain, domains->items, domains->count, sizeof(char *), by_text) != NULL;
 }
 
 bool

@@ -9,7 +9,7 @@ import pytest
 from asking import ask_until
 from dnsnet import Upstream, query, udp
 from kubedns_process import PROGRAM
-from nanny_world import World as NannyWorld
+from nanny_world import Server, World as NannyWorld, constant
 from objects import namespace, service
 from test_relay import Dnsmasq
 from world import Z, expect, start
@@ -130,6 +130,28 @@ def test_classic_dnsmasq_asks_kubedns_for_these_names(tmp_path, conf):
         ask_until(w.port, "db3.example", "A", {"10.0.0.8"})
         ask_until(w.port, "db2.example", "A", {"10.0.0.7"})
         ask_until(w.port, "db.example", "A", {"192.0.2.1"})
+
+
+def test_classic_below_such_a_name_its_stub_domain_is_asked(tmp_path):
+    """The real dnsmasq, as the stub domain comes and goes around the name."""
+    with Upstream() as up, closing(Server(constant("10.1.1.1"))) as corp, closing(NannyWorld()) as w, \
+            start(tmp_path, WORLD, f"--config-dir={w.conf}", f"--nameservers={up.address}") as k:  # fmt: skip
+        keys = {"hosts": "10.0.0.5 example.corp\n", "upstreamNameservers": [up.address]}
+        w.write(stubDomains={"corp": [str(corp)]}, **keys)
+        k.wait_ready()
+        w.start(args=["-k", "--cache-size=0", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#{k.port}"])
+        ask_until(w.port, "example.corp", "A", {"10.0.0.5"})
+        for name in ("db.example.corp", "x.db.example.corp", "other.corp", "myexample.corp"):
+            ask_until(w.port, name, "A", {"10.1.1.1"})
+        assert not up.asked
+        w.write(**keys)
+        w.wait_config(lambda c: c["keys"]["stubDomains"]["inForce"] == {} and c["confirmed"])
+        ask_until(w.port, "db.example.corp", "A", {"192.0.2.1"})
+        ask_until(w.port, "example.corp", "A", {"10.0.0.5"})
+        w.write(stubDomains={"corp": [str(corp)]}, **keys)
+        w.wait_config(lambda c: c["keys"]["stubDomains"]["inForce"] and c["confirmed"])
+        ask_until(w.port, "db.example.corp", "A", {"10.1.1.1"})
+        ask_until(w.port, "example.corp", "A", {"10.0.0.5"})
 
 
 def test_behind_kubedns_the_nanny_writes_no_line_for_them():
