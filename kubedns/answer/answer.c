@@ -272,10 +272,13 @@ answer_found(
 	bool falls = request->config->fallthrough_count > 0 && outcome == ANSWER_REPLY &&
 		     forwarding && info->query.flags & FLAG_RD && !search_walked(&info->search) &&
 		     question_falls_through(&reply, &info->target);
-	if (falls)
-		outcome = ANSWER_FORWARD;
 	if (reply.about_to_exist && request->may_wait)
 		return ANSWER_WAIT;
+	if (falls) { /* what others say takes the place of our denial */
+		reply_begin(&reply, request, &info->query, forwarding);
+		reply.rewritten = info->rewritten;
+		outcome = ANSWER_FORWARD;
+	}
 	if (outcome == ANSWER_REPLY)
 		return finish(&reply, info, outcome);
 	outcome = ask_others(&reply, info, outcome);

@@ -186,6 +186,29 @@ families_of_the_cluster_come_and_go(void **state)
 	assert_true(store_has_family(bed.store, AF_INET));
 }
 
+/* Others may know it, so it is not denied as ours are: as every outside name. */
+static void
+name_that_falls_through_is_filtered_as_an_outside_name(void **state)
+{
+	struct dname zone;
+	ldns_pkt *pkt = NULL;
+
+	(void)state;
+	filter(false, true);
+	assert_int_equal(dname_from_text(&zone, "cluster.local."), 0);
+	bed.config.fallthrough = &zone;
+	bed.config.fallthrough_count = 1;
+	bed_expect("none.default.svc", "AAAA", "NOERROR SOA of none.default.svc");
+	assert_true(bed.info.filtered);
+	assert_false(bed.info.fell_through);
+	bed_expect_why("none.default.svc", "AAAA", "17: filtered: AAAA");
+	assert_int_equal(ldns_wire2pkt(&pkt, bed.out, bed.info.len), LDNS_STATUS_OK);
+	assert_int_equal(ldns_pkt_nscount(pkt), 1);
+	assert_false(ldns_pkt_aa(pkt));
+	ldns_pkt_free(pkt);
+	bed_expect("none.default.svc", "A", "FORWARD");
+}
+
 int
 main(void)
 {
@@ -199,6 +222,7 @@ main(void)
 		TEST(zones_that_are_excepted_are_asked),
 		TEST(denial_says_that_it_was_filtered),
 		TEST(query_with_do_is_asked_for_its_sender_would_miss_the_signature),
+		TEST(name_that_falls_through_is_filtered_as_an_outside_name),
 		TEST(families_of_the_cluster_come_and_go),
 	};
 #undef TEST
