@@ -109,6 +109,24 @@ consider_node(void *arg, const struct node *node)
 		consider(nearest, node->label);
 }
 
+/* By DNS only those of headless Services, whose addresses' PTRs say them. */
+static void
+consider_endpoints(struct nearest *nearest, const struct node *parent)
+{
+	if (nearest->e->config->store == NULL && (parent->flags & NODE_HEADLESS) == 0)
+		return;
+	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++) {
+		const struct slice_endpoints *slice = parent->endpoints->slices[c].slice;
+		for (unsigned i = 0; i < slice->published; i++) {
+			const uint8_t *host = slice_name(slice, i);
+			if (nearest->left == 0)
+				return;
+			if (host != NULL)
+				consider(nearest, host);
+		}
+	}
+}
+
 static void
 say_nearest(const struct explanation *e, const struct node *parent, const struct reason *reason)
 {
@@ -123,12 +141,7 @@ say_nearest(const struct explanation *e, const struct node *parent, const struct
 		.services = reason->kind == REASON_SERVICE };
 
 	tree_children(parent, consider_node, &nearest);
-	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++)
-		for (unsigned i = 0; i < parent->endpoints->slices[c].slice->published; i++) {
-			const uint8_t *host = slice_name(parent->endpoints->slices[c].slice, i);
-			if (host != NULL && nearest.left > 0)
-				consider(&nearest, host);
-		}
+	consider_endpoints(&nearest, parent);
 	if (nearest.best[0] != '\0')
 		fprintf(e->out, "Nearest there: %s\n", nearest.best);
 }

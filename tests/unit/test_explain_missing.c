@@ -1,0 +1,73 @@
+/* What an explanation says of names that were not asked for, by DNS to anybody and over HTTP to people. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/show/explain.h"
+#include "tests/unit/answer_bed.h"
+
+static int
+begin(void **state)
+{
+	bed_begin(state);
+	bed_service("db", SERVICE_HEADLESS, "", "sql/tcp/5432");
+	bed_slice("db", "db-x", "sql/tcp/5432", "10.1.0.1=primary");
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	bed_slice("web", "web-x", "http/tcp/80", "10.1.0.2=frontend");
+	bed_publish();
+	return 0;
+}
+
+static void
+expect_nearest(const char *name, bool by_dns, const char *nearest)
+{
+	struct explain_config config = { .answers = &bed.config,
+		.tree = tree_current(bed.cache),
+		.store = bed.store,
+		.synced = true };
+	size_t len;
+	char *text = by_dns ? explain_brief(&bed.config, config.tree, name, &len)
+			    : explain_text(&config, name, &len);
+	const char *found = strstr(text, "Nearest there: ");
+
+	assert_non_null(strstr(text, "NXDOMAIN"));
+	if (nearest == NULL)
+		assert_null(found);
+	else
+		assert_non_null(found);
+	if (nearest != NULL)
+		assert_memory_equal(found + 15, nearest, strlen(nearest));
+	free(text);
+}
+
+static void
+hosts_of_a_headless_service_are_in_its_ptrs(void **state)
+{
+	(void)state;
+	expect_nearest("primray.db.default.svc.cluster.local.", true, "primary");
+	expect_nearest("primray.db.default.svc.cluster.local.", false, "primary");
+}
+
+static void
+hosts_below_a_cluster_ip_are_for_local_peers_only(void **state)
+{
+	(void)state;
+	expect_nearest("forntend.web.default.svc.cluster.local.", true, NULL);
+	expect_nearest("forntend.web.default.svc.cluster.local.", false, "frontend");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    hosts_of_a_headless_service_are_in_its_ptrs, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    hosts_below_a_cluster_ip_are_for_local_peers_only, begin, bed_end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
