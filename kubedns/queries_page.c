@@ -12,7 +12,13 @@
 #include "lib/flags.h"
 #include "lib/xalloc.h"
 
-enum { LIMIT_DEFAULT = 1000, CLOCK_STEP_NS = 10000000 };
+enum {
+	LIMIT_DEFAULT = 1000,
+	CLOCK_STEP_NS = 10000000,
+	/* The most that a turn of the main thread looks at, about 10 ms: a recorder of 1 GB has millions of
+	 * answers, and a filter may match none. */
+	LOOKS_MAX = 50000,
+};
 
 /* --- all workers' recorders as one --- */
 
@@ -119,12 +125,29 @@ struct queries {
 	int64_t after_ns; /* of the wall clock: older ones are not shown */
 	unsigned long left;
 	bool json, ended;
+	unsigned looks;    /* left in this turn */
 	int64_t oldest_ns; /* that was looked at */
 	char line[ANSWER_LINE_MAX + 64];
 	size_t len, sent;
 };
 
-/* Writes the next line; the last one of the text says how far back it goes. */
+/* The line of a turn that has found none among all that it may look at: an empty piece would be the end of
+ * the body. JSON gets an empty line. False: the end it is. */
+static bool
+looking_line(struct queries *q)
+{
+	char when[QUERIES_TIME_MAX];
+
+	if (q->looks > 0)
+		return false;
+	q->len = q->json ? (size_t)snprintf(q->line, sizeof q->line, "\n")
+			 : (size_t)snprintf(q->line, sizeof q->line, "# looking, back to %s\n",
+			       queries_time(q->oldest_ns, when));
+	return true;
+}
+
+/* Writes the next line, false: none in this turn, or at all. The last one of the text says how far back it
+ * goes. */
 static bool
 next_line(struct queries *q)
 {
@@ -133,8 +156,13 @@ next_line(struct queries *q)
 	int64_t wall_ns;
 
 	q->sent = q->len = 0;
-	while (!q->ended && q->left > 0 && queries_reader_next(q->reader, &record, &wall_ns) &&
-	       wall_ns / 1000 > q->after_ns / 1000) { /* times are shown in microseconds */
+	while (!q->ended && q->left > 0) {
+		if (q->looks == 0)
+			return false;
+		q->looks--;
+		if (!queries_reader_next(q->reader, &record, &wall_ns) ||
+		    wall_ns / 1000 <= q->after_ns / 1000) /* times are shown in microseconds */
+			break;
 		q->oldest_ns = wall_ns;
 		if (!recorded_filter_matches(&q->filter, &record))
 			continue;
@@ -163,7 +191,8 @@ stream_lines(void *arg, char *buf, size_t max)
 	struct queries *q = arg;
 	size_t len = 0;
 
-	while (len < max && (q->sent < q->len || next_line(q))) {
+	q->looks = LOOKS_MAX;
+	while (len < max && (q->sent < q->len || next_line(q) || (len == 0 && looking_line(q)))) {
 		size_t n = q->len - q->sent < max - len ? q->len - q->sent : max - len;
 		memcpy(buf + len, q->line + q->sent, n);
 		q->sent += n;

@@ -3,6 +3,7 @@
 import json
 import re
 
+from bulk_asking import Bulk
 from dnsnet import EXTERNAL, WEB, Tcp, Upstream, query, silent, udp, world
 
 MISSING = "nothing.default.svc.cluster.local"
@@ -79,6 +80,20 @@ def test_lines_say_how_far_back_they_go(tmp_path):
         first, last = lines(k)
         assert re.fullmatch(rf"{time} 127\.0\.0\.1:\d+ udp A {WEB}\. NOERROR \d+ cluster \d+\.\d{{3}}ms", first)
         assert re.fullmatch(rf"# looked back to {time}", last)
+
+
+def test_a_filter_that_matches_none_of_many_holds_nobody_up(tmp_path):
+    """At most 50,000 are looked at in a turn of the loop that also serves health and the API; the reader is told how far it is."""
+    asked = 120000
+    with world(tmp_path, "--threads=1", "--recorder=64M") as k:
+        k.wait_ready()
+        assert {r.rcode for r in Bulk(k.port).ask_udp([(WEB, "A")] * asked)} == {0}
+        told = lines(k, "?rcode=REFUSED")
+        assert [re.sub(" to .*", "", line) for line in told] == ["# looking, back", "# looking, back", "# looked back"]
+        assert told[0] > told[1]
+        assert lines(k, "?rcode=REFUSED&format=json") == ["", ""]
+        shown = [line for line in lines(k, f"?format=json&limit={2 * asked}&rcode=NOERROR") if line]
+        assert len(shown) >= asked and json.loads(shown[-1])["name"] == f"{WEB}."
 
 
 def test_a_parameter_that_is_not_understood_is_named_with_what_is(tmp_path):
