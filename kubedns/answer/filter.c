@@ -17,7 +17,8 @@ filter_answer(struct reply *reply, enum answer_outcome outcome, struct answer_in
 {
 	const struct query *query = reply->query;
 	bool chase = outcome == ANSWER_CHASE;
-	const uint8_t *name = chase ? info->target.wire : query->qname;
+	/* That others would be asked for. */
+	const uint8_t *name = chase || info->rewritten ? info->target.wire : query->qname;
 
 	if (query->edns_do ||
 	    !filter_holds(reply->config, reply->tree->context, query->qtype, name))

@@ -8,7 +8,11 @@
 #include <cmocka.h>
 #include <ldns/ldns.h>
 
+#include "kubedns/answer/own_names.h"
 #include "kubedns/answer/resolve.h"
+#include "kubedns/answer/rewrites.h"
+#include "lib/conf_hosts.h"
+#include "lib/conf_rewrites.h"
 #include "lib/rcu.h"
 #include "tests/unit/answer_bed.h"
 
@@ -63,6 +67,8 @@ bed_end(void **state)
 	store_free(bed.store);
 	treecache_free(bed.cache);
 	free(bed.config.reverse_zones);
+	rewrites_free(bed.rewrites);
+	free(bed.hosts);
 	rcu_part();
 	return 0;
 }
@@ -184,6 +190,27 @@ bed_forwarding(bool forwarding)
 
 	context->forwarding = forwarding;
 	treecache_context(bed.cache, context);
+}
+
+struct answer_context *
+bed_context(const char *rewrites, const char *hosts)
+{
+	struct answer_context *context = calloc(1, sizeof *context);
+	struct conf_rewrites conf;
+	struct conf_hosts conf_hosts;
+	char *why;
+
+	assert_int_equal(conf_rewrites_parse(rewrites, strlen(rewrites), &conf, &why), 0);
+	assert_int_equal(rewrites_new(&conf, 3, &bed.rewrites, &why), 0);
+	conf_rewrites_free(&conf);
+	assert_int_equal(conf_hosts_parse(hosts, strlen(hosts), &conf_hosts, &why), 0);
+	bed.hosts = own_names_of_hosts(&conf_hosts, bed.config.ttl_s, 3);
+	conf_hosts_free(&conf_hosts);
+	context->forwarding = context->own = true;
+	context->rewrites = bed.rewrites;
+	context->hosts = bed.hosts;
+	treecache_context(bed.cache, context);
+	return context;
 }
 
 void

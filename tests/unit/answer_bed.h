@@ -17,6 +17,8 @@ struct bed {
 	struct answer_config config; /* may be changed between questions */
 	const char *namespace;       /* of what is made from now on */
 	int64_t now_ns;              /* for bed_why() */
+	struct rewrites *rewrites;   /* of bed_context() */
+	struct own_names *hosts;
 	uint8_t out[DNS_TCP_MAX];
 	struct answer_info info;
 };
@@ -42,6 +44,10 @@ void bed_reverse_zone(const char *cidr);
 
 /* Whether there is a forwarder. */
 void bed_forwarding(bool forwarding);
+
+/* A context with a forwarder and these lines of the ConfigMap's keys, for the next bed_publish(); what
+ * else it says may be changed before. Once a test. */
+struct answer_context *bed_context(const char *rewrites, const char *hosts);
 
 void bed_publish(void);
 

@@ -106,6 +106,22 @@ zones_that_are_excepted_are_asked(void **state)
 	bed_expect("example.com.", "AAAA", "NOERROR SOA of example.com.");
 }
 
+static void
+excepted_zone_is_that_of_the_name_that_others_are_asked_for(void **state)
+{
+	static struct dname zone;
+
+	(void)state;
+	assert_int_equal(dname_from_text(&zone, "v6.example.com"), 0);
+	bed.config.filter_except = &zone;
+	bed.config.filter_except_count = 1;
+	bed_context("exact in.example a.v6.example.com\nexact out.v6.example.com b.example", "null")
+	    ->filter_aaaa = true;
+	bed_publish();
+	bed_expect("in.example.", "AAAA", "CHASE a.v6.example.com.");
+	bed_expect("out.v6.example.com.", "AAAA", "NOERROR SOA of out.v6.example.com.");
+}
+
 /* One question over UDP with EDNS; the reply's bytes are in bed.out. */
 static enum answer_outcome
 ask_edns(const char *text, uint16_t type, bool with_do)
@@ -220,6 +236,7 @@ main(void)
 		TEST(cluster_names_keep_their_addresses),
 		TEST(alias_that_leads_outside_is_said_and_its_target_denied),
 		TEST(zones_that_are_excepted_are_asked),
+		TEST(excepted_zone_is_that_of_the_name_that_others_are_asked_for),
 		TEST(denial_says_that_it_was_filtered),
 		TEST(query_with_do_is_asked_for_its_sender_would_miss_the_signature),
 		TEST(name_that_falls_through_is_filtered_as_an_outside_name),

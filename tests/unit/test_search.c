@@ -9,9 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"
-#include "lib/conf_rewrites.h"
 #include "tests/unit/answer_bed.h"
 
 static struct dname extra[2];
@@ -469,38 +467,18 @@ names_that_fall_through_are_asked_of_others(void **state)
 	expect_told("NXDOMAIN", "", "", "CHASE web.default.s.");
 }
 
-/* These lines as the ConfigMap's rewrites; the caller frees them once it has asked. */
-static struct rewrites *
-rewriting(const char *text)
-{
-	struct answer_context *context = calloc(1, sizeof *context);
-	struct conf_rewrites conf;
-	struct rewrites *rewrites;
-	char *why;
-
-	assert_int_equal(conf_rewrites_parse(text, strlen(text), &conf, &why), 0);
-	assert_int_equal(rewrites_new(&conf, 3, &rewrites, &why), 0);
-	conf_rewrites_free(&conf);
-	context->forwarding = context->own = true;
-	context->rewrites = rewrites;
-	treecache_context(bed.cache, context);
-	bed_publish();
-	return rewrites;
-}
-
 #define LABEL_OF_63 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 static void
 a_candidate_whose_replacement_is_no_name_stays_as_it_is(void **state)
 {
-	struct rewrites *rewrites = rewriting("regex ([^.]+)\\.old svc-{1}.new");
-
 	(void)state;
+	bed_context("regex ([^.]+)\\.old svc-{1}.new", "null");
+	bed_publish();
 	bed_expect("web.old.default.s", "A", "CHASE svc-web.new.");
 	bed_expect(LABEL_OF_63 ".old.default.s", "A", "CHASE " LABEL_OF_63 ".old.");
 	expect_told("NOERROR", LABEL_OF_63 ".old. 60 A 192.0.2.7", "",
 	    "NOERROR CNAME " LABEL_OF_63 ".old., " LABEL_OF_63 ".old.: A 192.0.2.7");
-	rewrites_free(rewrites);
 }
 
 static void
