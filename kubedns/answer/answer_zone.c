@@ -257,9 +257,14 @@ answer_alias(struct reply *reply, size_t first, struct dname *target, size_t ape
 	while (family_of(qtype) != AF_UNSPEC && !reply->truncated &&
 	       chain_step(&chain, reply, target)) {
 		size_t owner = chain.owners[chain.count - 1];
-		if (has_own_names(reply) && put_own(reply, &chain.name, owner))
-			break;
+		unsigned before = reply->counts[SECTION_ANSWER];
 		int below = name_below(&chain.name, &reply->config->zone);
+		if (has_own_names(reply) && put_own(reply, &chain.name, owner)) {
+			bool any = reply->counts[SECTION_ANSWER] > before || reply->truncated;
+			/* As in answer_own(): outside of our zone the SOA is the name's own. */
+			set_rcode_and_soa(reply, any ? FOUND : NODATA, below >= 0 ? apex : owner);
+			return ANSWER_REPLY;
+		}
 		if (below < 0)
 			return answer_chain_end(reply, &chain, apex);
 		if (below == 0) { /* no addresses at our apex */

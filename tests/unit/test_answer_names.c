@@ -321,6 +321,21 @@ what_our_zones_do_not_have_falls_through(void **state)
 	bed_expect("nothing", "A", "NXDOMAIN SOA of cluster.local.");
 }
 
+static void
+alias_of_a_name_of_hosts_without_the_type_is_nodata(void **state)
+{
+	(void)state;
+	bed_service("out", SERVICE_EXTERNALNAME, "own.example", "");
+	bed_service("in", SERVICE_EXTERNALNAME, "own.default.svc.cluster.local", "");
+	bed_context("null", "10.9.9.9 own.example own.default.svc.cluster.local");
+	bed_publish();
+	bed_expect("out.default.svc", "A", "NOERROR CNAME own.example., own.example.: A 10.9.9.9");
+	bed_expect("out.default.svc", "AAAA", "NOERROR CNAME own.example. SOA of own.example.");
+	bed_expect(
+	    "in.default.svc", "A", "NOERROR CNAME own.default.svc, own.default.svc: A 10.9.9.9");
+	bed_expect("in.default.svc", "AAAA", "NOERROR CNAME own.default.svc SOA of cluster.local.");
+}
+
 int
 main(void)
 {
@@ -339,6 +354,7 @@ main(void)
 		ROW(address_of_many_endpoints_has_a_ptr_of_each),
 		ROW(host_name_of_many_endpoints_has_all_their_addresses),
 		ROW(what_our_zones_do_not_have_falls_through),
+		ROW(alias_of_a_name_of_hosts_without_the_type_is_nodata),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
