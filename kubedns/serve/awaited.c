@@ -92,9 +92,10 @@ try_answer(struct awaited *awaited, const struct client *client, const uint8_t *
 		send_reply(awaited, client, &info, start_ns);
 		return true;
 	}
-	/* It has become an alias of another server's name: that part of the way begins anew. */
-	awaited->clients.done(awaited->clients.arg, client, 0);
+	/* It has become an alias of another server's name: that part of the way begins anew. Our hold
+	 * ends after its own has begun: a connection that has half-closed ends with the last one. */
 	inflight_start(awaited->inflight, client, query, len, outcome, &info);
+	awaited->clients.done(awaited->clients.arg, client, 0);
 	return true;
 }
 

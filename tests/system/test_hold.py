@@ -9,7 +9,7 @@ import time
 import dns.message
 import dns.rcode
 import pytest
-from dnsnet import WEB, WEB_IP, Tcp, query, udp, world
+from dnsnet import WEB, WEB_IP, Tcp, Upstream, query, udp, world
 from objects import endpoint_slice, service
 
 MEMBER = "db-0.db.default.svc.cluster.local"
@@ -62,6 +62,24 @@ def test_the_event_answers_who_waits_over_udp_and_tcp(kubedns, tmp_path):
     for reply, took in got:
         assert [str(r) for r in reply.answer[0]] == ["10.3.0.1"] and took < HOLD_MS / 1000
     assert held(kubedns, "came") == 3 and held(kubedns, "expired") == 0 and kubedns.metric("kubedns_dns_held") == 0
+
+
+def test_a_half_closed_client_gets_what_the_name_has_become_an_alias_of(tmp_path):
+    """The wait's hold of the connection and that of the question to another server overlap."""
+    (tmp_path / "objects").mkdir()
+    put_member(tmp_path, False)
+    with Upstream() as up, world(tmp_path, f"--hold-ms={HOLD_MS}", f"--nameservers={up.address}") as k:
+        k.wait_ready()
+        with Tcp(k, timeout=10) as tcp:
+            tcp.send(query("db.default.svc.cluster.local"))
+            tcp.socket.shutdown(socket.SHUT_WR)
+            k.wait(lambda: held(k, "came") + k.metric("kubedns_dns_held") == 1)
+            path = tmp_path / "objects" / "db.json"
+            path.with_suffix(".new").write_text(json.dumps(service("db", "", type="ExternalName", externalName="www.example.com")))
+            os.rename(path.with_suffix(".new"), path)
+            reply = tcp.read()
+        assert reply is not None and reply.rcode() == dns.rcode.NOERROR and "192.0.2.1" in str(reply.answer[-1]), reply
+        assert held(k, "came") == 1
 
 
 def test_what_does_not_come_is_denied_after_the_time(kubedns):
