@@ -284,14 +284,19 @@ denial_ttl(const struct record *soa)
 	return minimum_s < soa->ttl_s ? minimum_s : soa->ttl_s;
 }
 
-/* The denial that ends a walk at a name without records of the type: it lets caches keep that. */
+/* The denial of a name without records of the type, which lets caches keep that. With `instead` and
+ * without a CNAME the denied name is the question's, which the SOA's zone need not hold: it owns it. */
 static void
-append_denial(struct reply *reply, struct reply_walk *walk)
+append_denial(struct reply *reply, struct reply_walk *walk, const struct dname *instead)
 {
+	bool own = instead != NULL && reply->counts[SECTION_ANSWER] == 0;
+	struct dname zone;
+
 	if (!find_soa(walk) || is_ours(reply, &walk->record))
 		return;
+	zone = walk->record.owner;
 	walk->record.ttl_s = denial_ttl(&walk->record);
-	append_record(reply, SECTION_AUTHORITY, walk, NULL);
+	append_record(reply, SECTION_AUTHORITY, walk, own ? &zone : NULL);
 }
 
 /* answer() once more from the request's tree, with the walk as far as it is. */
@@ -351,7 +356,8 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	unsigned cnames = wire_get16(request->out + 6);
 	bool same = dname_equal(asked.wire, info->target.wire);
 	reply_begin(&reply, request, &info->query, true);
-	reply.flags |= FLAG_AA;
+	if (cnames > 0 || walked) /* of a name that was rewritten all is other servers' */
+		reply.flags |= FLAG_AA;
 	if (!same || wire == NULL ||
 	    !wire_replies_to(wire, upstream->len, info->target.wire, info->query.qtype, CLASS_IN))
 		return give_up(&reply, upstream, info);
@@ -370,8 +376,8 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 		reply_begin(&reply, request, &info->query, true);
 		return give_up(&reply, upstream, info);
 	}
-	if (walked && !any)
-		append_denial(&reply, &walk);
+	if ((walked || instead != NULL) && !any)
+		append_denial(&reply, &walk, instead);
 	if (walked)
 		search_settle_ttl(&reply);
 	if (wire_get16(wire + 2) & FLAG_TC)

@@ -11,6 +11,7 @@
 
 #include "kubedns/answer/rewrites.h"
 #include "lib/conf_rewrites.h"
+#include "tests/unit/answer_bed.h"
 #include "lib/xalloc.h"
 
 /* What `name` is rewritten to, "-" if it is not, "limit"; or why the text is refused, after '!'. */
@@ -181,6 +182,44 @@ all_patterns_together_take_a_bounded_time(void **state)
 	conf_rewrites_free(&conf);
 }
 
+static bool
+is_authoritative(void)
+{
+	return wire_get16(bed.out + 2) & FLAG_AA;
+}
+
+/* What the other name's servers say, under the asked name. */
+static void
+answers_of_other_servers_have_no_aa_and_their_denials_a_soa_of_the_asked_name(void **state)
+{
+	static const char soa[] = "example. 60 SOA ns.example. root.example. 1 2 3 4 20";
+
+	(void)state;
+	bed_service("out", SERVICE_EXTERNALNAME, "www.example.net", "");
+	bed_context(
+	    "exact a.example b.example\nexact o.example out.default.svc.cluster.local", "null");
+	bed_publish();
+	bed_expect("a.example.", "A", "CHASE b.example.");
+	assert_string_equal(
+	    bed_told("NOERROR", "b.example. 60 A 192.0.2.1", ""), "NOERROR A 192.0.2.1");
+	assert_false(is_authoritative());
+	bed_ask("a.example.", "A");
+	assert_string_equal(bed_told("NXDOMAIN", "", soa), "NXDOMAIN SOA of a.example.");
+	assert_false(is_authoritative());
+	size_t at = DNS_HEADER + (size_t)bed.info.query.question_len;
+	assert_int_equal(wire_get32(bed.out + at + 6), 20); /* the SOA's minimum */
+	bed_ask("a.example.", "AAAA");
+	assert_string_equal(bed_told("NOERROR", "", soa), "NOERROR SOA of a.example.");
+	/* The denied name is another one then. */
+	bed_ask("a.example.", "AAAA");
+	assert_string_equal(bed_told("NOERROR", "b.example. 60 CNAME c.example.", soa),
+	    "NOERROR CNAME c.example. SOA of example.");
+	bed_expect("o.example.", "A", "CHASE www.example.net.");
+	assert_string_equal(bed_told("NOERROR", "www.example.net. 60 A 192.0.2.1", ""),
+	    "NOERROR CNAME www.example.net., www.example.net.: A 192.0.2.1");
+	assert_true(is_authoritative()); /* the CNAME is ours */
+}
+
 int
 main(void)
 {
@@ -189,6 +228,9 @@ main(void)
 		cmocka_unit_test(a_name_that_would_be_too_long_is_not_rewritten),
 		cmocka_unit_test(replacement_that_is_no_name_leaves_the_caller_s_name_as_it_was),
 		cmocka_unit_test(all_patterns_together_take_a_bounded_time),
+		cmocka_unit_test_setup_teardown(
+		    answers_of_other_servers_have_no_aa_and_their_denials_a_soa_of_the_asked_name,
+		    bed_begin, bed_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
