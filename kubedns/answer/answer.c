@@ -268,6 +268,7 @@ answer_found(
 	bool names_hosts = info->query.qtype == TYPE_SRV || info->query.qtype == TYPE_NS;
 	enum answer_outcome outcome = names_hosts ? answer_with_glue(&reply, path, info)
 						  : answer_question(&reply, path, info);
+	info->rewrite_limit = info->rewrite_limit || reply.rewrite_limit;
 	/* A name that was walked for has had its candidates asked of other servers. */
 	bool falls = request->config->fallthrough_count > 0 && outcome == ANSWER_REPLY &&
 		     forwarding && info->query.flags & FLAG_RD && !search_walked(&info->search) &&

@@ -49,8 +49,9 @@ struct reply {
 	bool about_to_exist; /* looked at with --hold-ms only */
 	/* Another server denies a name that may become ours: kept no longer than our denials. */
 	bool short_denial;
-	bool rewritten; /* the records are those of another name than the question's */
-	bool once;      /* records may come twice: each is looked up in `table` and written once */
+	bool rewritten;     /* the records are those of another name than the question's */
+	bool rewrite_limit; /* of a search walk: a pattern ended at its bound */
+	bool once; /* records may come twice: each is looked up in `table` and written once */
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;

@@ -269,18 +269,23 @@ rewrite_by_pattern(const struct rewrites *rewrites, const struct name *name, str
 	return outcome;
 }
 
-enum rewrite_outcome
-rewrites_apply(const struct rewrites *rewrites, const struct name *name, struct dname *to)
+bool
+rewrites_apply_names(const struct rewrites *rewrites, const struct name *name, struct dname *to)
 {
 	size_t len;
 	const uint8_t *whole = in_place_of(rewrites->exact, name->wire, name->len, &len);
 
-	if (whole != NULL) {
-		memcpy(to->wire, whole, len);
-		to->len = (uint8_t)len;
-		return REWRITE_DONE;
-	}
-	if (rewrite_suffix(rewrites, name, to))
+	if (whole == NULL)
+		return rewrite_suffix(rewrites, name, to);
+	memcpy(to->wire, whole, len);
+	to->len = (uint8_t)len;
+	return true;
+}
+
+enum rewrite_outcome
+rewrites_apply(const struct rewrites *rewrites, const struct name *name, struct dname *to)
+{
+	if (rewrites_apply_names(rewrites, name, to))
 		return REWRITE_DONE;
 	return rewrites->pattern_count == 0 ? REWRITE_NONE : rewrite_by_pattern(rewrites, name, to);
 }

@@ -44,6 +44,10 @@ enum rewrite_outcome {
 enum rewrite_outcome rewrites_apply(
     const struct rewrites *rewrites, const struct name *name, struct dname *to);
 
+/* The same without the patterns; false: none. */
+bool rewrites_apply_names(
+    const struct rewrites *rewrites, const struct name *name, struct dname *to);
+
 /* Whether dnsmasq, which sends the names of hosts, of rewrites and of our zones here, would send us this
  * name too, so that it is rewritten. A stub domain is closer: then its servers are asked. */
 bool rewrites_come_back(const struct answer_context *context, const struct name *name);

@@ -153,19 +153,35 @@ candidate_cut(struct candidate *c)
 	c->name = name_cut(c->padded, c->text.len, c->offsets);
 }
 
+/* Makes the candidate what it is rewritten to. After a pattern has ended at its bound (`limit`) the
+ * walk tries no more of them: a walk costs no more than one name that provokes it. */
+static void
+candidate_rewrite(const struct rewrites *rewrites, struct candidate *c, bool *limit)
+{
+	enum rewrite_outcome outcome;
+
+	if (*limit)
+		outcome = rewrites_apply_names(rewrites, &c->name, &c->text) ? REWRITE_DONE
+									     : REWRITE_NONE;
+	else
+		outcome = rewrites_apply(rewrites, &c->name, &c->text);
+	*limit = *limit || outcome == REWRITE_LIMIT;
+	if (outcome == REWRITE_DONE)
+		candidate_cut(c);
+}
+
 /* Makes the candidate of step `i`, or what it is rewritten to, and looks it up if it is in our zone. */
 static enum search_step
 candidate_make(const struct answer_config *config, const struct tree *tree,
-    const struct asked *asked, unsigned i, struct candidate *c)
+    const struct asked *asked, unsigned i, bool *limit, struct candidate *c)
 {
 	const struct answer_context *context = tree->context;
 
 	if (candidate_name(config, asked, i, &c->text) < 0)
 		return SEARCH_STEP_TOO_LONG;
 	candidate_cut(c);
-	if (context != NULL && context->rewrites != NULL &&
-	    rewrites_apply(context->rewrites, &c->name, &c->text) == REWRITE_DONE)
-		candidate_cut(c);
+	if (context != NULL && context->rewrites != NULL)
+		candidate_rewrite(context->rewrites, c, limit);
 	c->below = name_below(&c->name, &config->zone);
 	c->own = is_own(tree, &c->name);
 	if (c->own)
@@ -293,7 +309,8 @@ walk_on(struct reply *reply, const struct asked *asked, size_t apex, struct dnam
 	*outcome = ANSWER_REPLY;
 	/* The inferred form's first step is the asked name, which does not exist. */
 	for (unsigned i = asked->declared ? 0 : STEP_SVC; i < candidate_count(config); i++) {
-		enum search_step step = candidate_make(config, reply->tree, asked, i, &c);
+		enum search_step step =
+		    candidate_make(config, reply->tree, asked, i, &reply->rewrite_limit, &c);
 		if (step == SEARCH_STEP_FOUND) {
 			*outcome = put_found(reply, &c, apex, chase);
 			return true;
@@ -394,9 +411,10 @@ search_steps(const struct answer_config *config, const struct tree *tree, const 
 	const struct asked asked = asked_of(name, below);
 	enum search_step step = SEARCH_STEP_NOTHING;
 	struct candidate c;
+	bool limit = false;
 
 	for (unsigned i = 0; i < candidate_count(config) && step != SEARCH_STEP_FOUND; i++) {
-		step = candidate_make(config, tree, &asked, i, &c);
+		step = candidate_make(config, tree, &asked, i, &limit, &c);
 		each(arg, step, &c.text);
 	}
 }

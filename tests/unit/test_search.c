@@ -481,6 +481,25 @@ a_candidate_whose_replacement_is_no_name_stays_as_it_is(void **state)
 	    "NOERROR CNAME " LABEL_OF_63 ".old., " LABEL_OF_63 ".old.: A 192.0.2.7");
 }
 
+/* The bound is of the walk too: a walk has up to twelve candidates. */
+static void
+after_a_pattern_at_its_bound_a_walk_tries_no_patterns(void **state)
+{
+#define MANY_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	(void)state;
+	/* The asked name has no `svc`: only its candidates come to the bound. */
+	bed_context("regex (?=.*\\.svc\\.)(a|aa)+[xy].* b\n"
+		    "regex (a+|b+) late.example\nsuffix " MANY_A " named.example",
+	    "null");
+	bed_publish();
+	bed_expect("bb.default.s", "A", "CHASE late.example.");
+	assert_false(bed.info.rewrite_limit);
+	bed_expect(MANY_A ".default.s", "A", "CHASE named.example.");
+	assert_true(bed.info.rewrite_limit);
+	bed_expect("a" MANY_A ".default.s", "A", "CHASE a" MANY_A ".");
+	assert_true(bed.info.rewrite_limit);
+}
+
 static void
 a_namespace_may_change_its_mind(void **state)
 {
@@ -526,6 +545,7 @@ main(void)
 		ROW(a_service_without_ready_endpoints_is_not_walked_past),
 		ROW(names_that_fall_through_are_asked_of_others),
 		ROW(a_candidate_whose_replacement_is_no_name_stays_as_it_is),
+		ROW(after_a_pattern_at_its_bound_a_walk_tries_no_patterns),
 		ROW(a_namespace_may_change_its_mind),
 	};
 
