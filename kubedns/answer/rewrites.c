@@ -315,7 +315,8 @@ rewrites_come_back(const struct answer_context *context, const struct name *name
 		size_t domain_len = name->len - (size_t)name->offsets[i];
 		if (is_stub(context, domain)) /* of one domain too: the nanny leaves ours out */
 			return false;
-		if (in_place_of(rewrites->exact, domain, domain_len, &len) != NULL ||
+		/* Names below an exact one stay with the stub domain around it: the nanny again. */
+		if ((i == 0 && in_place_of(rewrites->exact, domain, domain_len, &len) != NULL) ||
 		    in_place_of(rewrites->suffix, domain, domain_len, &len) != NULL)
 			break;
 	}

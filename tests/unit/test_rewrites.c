@@ -182,6 +182,45 @@ all_patterns_together_take_a_bounded_time(void **state)
 	conf_rewrites_free(&conf);
 }
 
+/* As dnsmasq sends names: its closest domain's servers are asked. */
+static void
+name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state)
+{
+	static const struct {
+		const char *rewrites, *stub, *name;
+		bool want;
+	} rows[] = {
+		{ "suffix old new.old", NULL, "a.new.old.", true },
+		{ "suffix old new.old", "new.old.", "a.new.old.", false },
+		{ "suffix old new.old", "old.", "a.new.old.", false },
+		{ "suffix new.old x", "old.", "a.new.old.", true },
+		{ "suffix old new", NULL, "a.new.", false }, /* it would not be rewritten */
+		{ "exact a.old b.old", "old.", "a.old.", true },
+		/* Names below an exact one stay with the stub domain around it. */
+		{ "exact old x\nregex (.+) y.{1}", "corp.", "a.old.", true },
+		{ "exact old.corp x\nregex (.+) y.{1}", "corp.", "a.old.corp.", false },
+		{ "exact old.corp x\nregex (.+) y.{1}\nsuffix corp z", "x.", "a.old.corp.", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct answer_context *context = bed_context(rows[i].rewrites, "null");
+		uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+		struct dname name, stub = { .len = 0 };
+		if (rows[i].stub != NULL)
+			assert_int_equal(dname_from_text(&stub, rows[i].stub), 0);
+		context->stubs = stub.wire;
+		context->stubs_len = stub.len;
+		assert_int_equal(dname_from_text(&name, rows[i].name), 0);
+		memcpy(padded, name.wire, name.len);
+		struct name cut = name_cut(padded, name.len, offsets);
+		if (rewrites_come_back(context, &cut) != rows[i].want)
+			fail_msg("row %zu: \"%s\", %s", i, rows[i].rewrites, rows[i].name);
+		rewrites_free(bed.rewrites);
+		bed.rewrites = NULL;
+	}
+}
+
 static bool
 is_authoritative(void)
 {
@@ -228,6 +267,9 @@ main(void)
 		cmocka_unit_test(a_name_that_would_be_too_long_is_not_rewritten),
 		cmocka_unit_test(replacement_that_is_no_name_leaves_the_caller_s_name_as_it_was),
 		cmocka_unit_test(all_patterns_together_take_a_bounded_time),
+		cmocka_unit_test_setup_teardown(
+		    name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one, bed_begin,
+		    bed_end),
 		cmocka_unit_test_setup_teardown(
 		    answers_of_other_servers_have_no_aa_and_their_denials_a_soa_of_the_asked_name,
 		    bed_begin, bed_end),
