@@ -3,8 +3,8 @@
  *
  *	env=prod  env==prod  env!=dev  env in (prod,test)  env notin (dev)  env  !env  rank>3  rank<9
  *
- * joined by commas, all of which must hold. Grammar and meaning are those of the API server:
- * `!=` and `notin` hold where the label is missing too, and `()` holds one empty value.
+ * joined by commas, all of which must hold. Grammar and meaning are those of the API server: `!=`
+ * and `notin` also match an object without the label, and `()` is a list of one empty value.
  */
 #ifndef KUBEDNS_CLUSTER_LABEL_SELECTOR_H
 #define KUBEDNS_CLUSTER_LABEL_SELECTOR_H

@@ -10,8 +10,8 @@
 #include "lib/dname.h"
 #include "lib/xalloc.h"
 
-/* A Kubernetes object name: an RFC 1123 subdomain, or what old pods and RBAC objects allow beside
- * it, but nothing to escape. */
+/* A Kubernetes object name: an RFC 1123 subdomain, or what old pods and RBAC objects may have in it
+ * besides; no character that needs escaping in a URL. */
 static bool
 is_subdomain(const char *s)
 {
@@ -287,7 +287,7 @@ read_namespace(struct reader *r, const struct meta *meta, struct object *o)
 	o->label_count = read_strings(r, meta->labels, &o->labels,
 	    "metadata.labels is not an object", "a label is not a string");
 	FIELDS_READ(meta->labels, NAMESPACE_LABELS_FIELDS);
-	/* Any other value is the default, and so is what is no string. */
+	/* Any other value, and anything but a string, means the default. */
 	o->no_search = json_object_is_type(search, json_type_string) &&
 		       strcmp(json_object_get_string(search), "off") == 0;
 }

@@ -1,7 +1,7 @@
 /*
- * Kubernetes objects reduced to what DNS needs, from json-c values: api/ parses JSON into them,
- * lib/documents YAML and JSON files. Missing, null and wrong-typed fields are decided here and
- * nowhere else; which fields are read is listed in object_fields.h.
+ * Kubernetes objects reduced to what DNS needs, from json-c values: api/ parses the API server's
+ * JSON into them, lib/documents YAML and JSON files. What a missing, null or wrong-typed field
+ * means is decided here and nowhere else; object_fields.h lists the fields that are read.
  *
  *	bytes --json-c/libyaml--> struct json_object --object_extract--> struct object
  *	      --event_sink--> store
@@ -128,8 +128,8 @@ struct object {
  * `why` is the reason. `name` and `namespace` are then set as far as they could be read (else
  * NULL), so that a source can keep what it last knew of the object.
  *
- * `why` is good until the next call. The tree is read, but for a port's odd protocol, which is folded
- * to lower case in place.
+ * `why` is good until the next call. The json tree is not changed, except that a port's unknown
+ * protocol is folded to lower case in place.
  */
 int object_extract(
     struct json_object *json, const char *kind_hint, struct object *object, const char **why);
@@ -141,11 +141,11 @@ void object_clear(struct object *object);
 const char *object_kind_resource(enum object_kind kind);
 
 enum event_type {
-	EVENT_LISTING, /* what follows, until SYNCED, is every object of the kind:
-			* what is not seen by then is gone; object is NULL */
+	EVENT_LISTING, /* every object of the kind follows, until SYNCED:
+			* one that is not among them is gone; object is NULL */
 	EVENT_ADDED,
-	EVENT_MODIFIED, /* ADDED of a known object and MODIFIED of an unknown one
-			 * are the same: "is now" */
+	EVENT_MODIFIED, /* as ADDED: either may come for a known and for an unknown
+			 * object, and gives its state */
 	EVENT_DELETED,
 	EVENT_SYNCED, /* object is NULL */
 };

@@ -119,7 +119,7 @@ field_label(struct reader *r, struct json_object *json, const char *why)
 	return NULL;
 }
 
-/* Lower case for what DNS labels are made of. NULL: it cannot be a label. */
+/* The protocol as a DNS label has it, in lower case. NULL: it cannot be a label. */
 static const char *
 read_protocol(struct reader *r, struct json_object *json)
 {

@@ -3,9 +3,10 @@
  *
  *	X("its key", variable, inside)
  *
- * `variable` is what object.c and object_slices.c read it into; `inside` names the list of what is
- * read inside its value, or is `whole`. kubedns/api/json_prune.c makes its tables of the same lists,
- * so that what is read is what is kept: a variable that no list declares does not compile.
+ * `variable` is what object.c and object_slices.c read it into; `inside` names the list of the
+ * members that are read inside its value, or is `whole`. kubedns/api/json_prune.c makes its tables
+ * from the same lists, so pruning keeps exactly what is read: a variable that no list declares does
+ * not compile.
  */
 #ifndef KUBEDNS_CLUSTER_OBJECT_FIELDS_H
 #define KUBEDNS_CLUSTER_OBJECT_FIELDS_H

@@ -1,6 +1,6 @@
 /*
- * What object.c and object_slices.c share: fields of JSON objects, read with a complaint where they
- * make no sense.
+ * What object.c and object_slices.c share: reading fields of JSON objects, with a complaint about
+ * one that is not valid.
  */
 #ifndef KUBEDNS_CLUSTER_OBJECT_INTERNAL_H
 #define KUBEDNS_CLUSTER_OBJECT_INTERNAL_H
@@ -46,8 +46,8 @@ void fields_find(struct json_object *json, const struct field *wanted, size_t co
 	fields_find(json, (const struct field[]){ LIST(FIELD_WANTED) },                            \
 	    sizeof((const struct field[]){ LIST(FIELD_WANTED) }) / sizeof(struct field))
 
-/* The text of a string without NULs inside;
- * NULL for anything else, with a complaint unless it is missing. */
+/* The text of a string without NULs inside; NULL for anything else, with a complaint unless it is
+ * missing. */
 const char *field_text(struct reader *r, struct json_object *json, const char *why);
 
 /* The same with a default for what is missing or no such string. */
@@ -64,8 +64,8 @@ size_t field_items(struct reader *r, struct json_object *json, const char *why);
 
 bool field_is_label(const char *s);
 
-/* The string if it can be a label of a name,
- * else NULL with a complaint unless it is missing or empty. */
+/* The string if it can be a label of a name, else NULL with a complaint unless it is missing or
+ * empty. */
 const char *field_label(struct reader *r, struct json_object *json, const char *why);
 
 /* Ports of a Service, a slice or a subset; the caller owns the array, NULL when there are none. */
@@ -76,7 +76,8 @@ void object_read_slice(
     struct reader *r, struct json_object *json, const struct meta *meta, struct object *object);
 void object_read_endpoints(struct reader *r, struct json_object *json, struct object *object);
 
-/* The annotation with which the endpoints' controller says since when it knows. */
+/* The annotation with the time of the change that made the endpoints' controller write the
+ * object. */
 void object_read_trigger_time(struct reader *r, const struct meta *meta, struct object *object);
 
 #endif

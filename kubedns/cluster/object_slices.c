@@ -73,8 +73,7 @@ read_endpoints(struct reader *r, struct json_object *json, struct object_slice *
 	}
 }
 
-/* AF_INET, AF_INET6, or 0 for FQDN slices,
- * which mean nothing to DNS, and for what we do not know. */
+/* AF_INET, AF_INET6, or 0 for FQDN slices, which DNS does not use, and for unknown types. */
 static uint8_t
 read_family(struct reader *r, struct json_object *json)
 {
@@ -144,7 +143,7 @@ read_subset_addresses(
 	}
 }
 
-/* One family of one subset as a slice; without any address of it the slice is not kept. */
+/* One family of one subset as a slice, which is kept only if it has an address. */
 static void
 read_subset(struct reader *r, struct json_object *json, uint8_t family, struct object *o)
 {
@@ -166,7 +165,7 @@ read_subset(struct reader *r, struct json_object *json, uint8_t family, struct o
 	o->slice_count++;
 }
 
-/* Endpoints of old: at most 1,000 addresses, the Service's by name, families mixed. */
+/* The older Endpoints: at most 1,000 addresses, both families, named as their Service. */
 void
 object_read_endpoints(struct reader *r, struct json_object *json, struct object *o)
 {

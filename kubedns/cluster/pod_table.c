@@ -25,7 +25,7 @@ pod_table_at(const struct pod_table *table, size_t i)
 	return entry->number == 0 ? NULL : entry;
 }
 
-/* Where a search begins: the hash's share of the room, which need be no power of two. */
+/* Where a search begins: the hash scaled to `room`, which need not be a power of two. */
 static size_t
 home(const struct pod_table *table, uint64_t name_hash)
 {
@@ -107,7 +107,7 @@ pod_table_add(struct pod_table *table, uint64_t name_hash, uint32_t number, uint
 	table->count++;
 }
 
-/* How far the second place is behind the first, round the end. */
+/* How many places `to` is after `from`, wrapping at the table's end. */
 static size_t
 distance(const struct pod_table *table, size_t from, size_t to)
 {
@@ -120,8 +120,8 @@ pod_table_remove(struct pod_table *table, struct pod_addr *entry)
 	size_t hole = place_of(table, entry);
 	const struct pod_addr *moved;
 
-	/* Whoever comes behind and would rather be here moves up,
-	 * so that no search ends too early. */
+	/* Backward-shift deletion: an entry whose search passes the hole moves into it, so that no
+	 * search ends there. */
 	for (size_t i = behind(table, hole); (moved = pod_table_at(table, i)) != NULL;
 	     i = behind(table, i)) {
 		if (distance(table, home(table, moved->name_hash), i) < distance(table, hole, i))

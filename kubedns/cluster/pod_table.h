@@ -1,7 +1,7 @@
 /*
- * The addresses of pods of one family, found by the pods' names: a hash table whose places are the
- * entries themselves, for there are many and each is small. It grows by a quarter, so that its size
- * stays near the peak of its entries. A pod has an entry for each of its addresses.
+ * The addresses of pods of one family, found by the pods' names: an open-addressing hash table that
+ * holds the entries themselves, since they are many and small. It grows by a quarter, so that its
+ * size stays near the peak of its entries. A pod has an entry for each of its addresses.
  */
 #ifndef KUBEDNS_CLUSTER_POD_TABLE_H
 #define KUBEDNS_CLUSTER_POD_TABLE_H
@@ -26,7 +26,7 @@ struct pod_table {
 	uint8_t family;
 };
 
-/* The pod's entry behind `previous`, the first for NULL; NULL at the end. */
+/* The pod's next entry after `previous` (NULL: the first); NULL at the end. */
 struct pod_addr *pod_table_next(
     const struct pod_table *table, uint64_t name_hash, const struct pod_addr *previous);
 
@@ -40,9 +40,8 @@ struct addr pod_table_addr(const struct pod_table *table, const struct pod_addr 
 void pod_table_add(struct pod_table *table, uint64_t name_hash, uint32_t number, uint8_t mark,
     const struct addr *addr);
 
-/* Takes out an entry that is there. Entries from the places behind it move up, round the end of the
- * table if need be: a walk over the places sees all that it has not seen if it looks at this one
- * again. */
+/* Removes an entry. Entries of later places may move up, across the table's end too: a walk by
+ * pod_table_at() must look at the same place again. */
 void pod_table_remove(struct pod_table *table, struct pod_addr *entry);
 
 void pod_table_free(struct pod_table *table);

@@ -13,7 +13,7 @@ enum { VERSION_TTL_S = 28800 };
 
 #define DNS_SCHEMA_VERSION "1.1.0" /* Kubernetes DNS-Based Service Discovery 2.2 */
 
-/* Record sets on their way to the tree: grows, since a Service may have any number of ports. */
+/* RRsets being built for the tree; it grows, since a Service may have any number of ports. */
 struct sets {
 	uint8_t *bytes;
 	size_t len, room;

@@ -1,7 +1,7 @@
 /*
- * From one object to its record sets, in the words of the Kubernetes DNS specification (1.1.0).
- * Pure: no tree, no clock, no socket. What depends on all endpoints of a headless Service is
- * written at answer time instead (answer/reply_endpoints.c, answer/reply_srv.c).
+ * Turns one object into its RRsets, by the Kubernetes DNS specification (1.1.0). Pure: no tree, no
+ * clock, no socket. What depends on all endpoints of a headless Service is written at answer time
+ * instead (answer/reply_endpoints.c, answer/reply_srv.c).
  */
 #ifndef KUBEDNS_CLUSTER_RECORDS_H
 #define KUBEDNS_CLUSTER_RECORDS_H
@@ -19,8 +19,8 @@ struct records_config {
 	uint32_t ttl_s;
 };
 
-/* Takes the record sets of `name` (below the zone):
- * `len` bytes of struct rrset after struct rrset, borrowed. */
+/* Takes the RRsets of `name` (below the zone): `len` bytes of struct rrset after struct rrset,
+ * borrowed. */
 typedef void (*records_sink)(void *arg, const uint8_t *name, const void *sets, size_t len);
 
 /*
@@ -32,8 +32,8 @@ typedef void (*records_sink)(void *arg, const uint8_t *name, const void *sets, s
 void records_for_service(const struct records_config *config, const uint8_t *name,
     const struct object_service *service, records_sink sink, void *arg, const char **why);
 
-/* What the zone holds by itself: NS, `ns.dns` with these addresses,
- * `dns-version` TXT (specification 2.2). */
+/* The zone's own records: NS, `ns.dns` with these addresses, `dns-version` TXT (specification
+ * 2.2). */
 void records_for_zone(const struct records_config *config, const struct addr *ns_addrs,
     size_t count, records_sink sink, void *arg);
 

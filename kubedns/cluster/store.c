@@ -57,7 +57,7 @@ remove_entry(struct store *store, enum object_kind kind, void *entry)
 	}
 }
 
-/* NULL where entries are kept otherwise, or none are. */
+/* The table of a kind's entries; NULL for pods (pod_table.h) and for kinds that have none. */
 static struct table *
 table_of(struct store *store, enum object_kind kind)
 {
@@ -76,7 +76,7 @@ sweep_table(struct store *store, enum object_kind kind, const struct table *tabl
 	void *entry, **gone = NULL;
 	size_t place = 0, count = 0, room = 0;
 
-	/* Removing moves entries about, and may remove others: first find, then remove. */
+	/* Removing an entry moves others, and may remove some: find all first. */
 	while ((entry = table_next(table, &place)) != NULL) {
 		if (!is_gone(store, kind, entry))
 			continue;
@@ -292,7 +292,7 @@ store_has_namespace(const struct store *store, const char *namespace)
 	return found != NULL && (found->present || found->shown > 0);
 }
 
-/* What the zone holds whatever the cluster does. */
+/* The names that exist in the zone even without a cluster. */
 static void
 permanent_names(struct store *store)
 {
@@ -326,8 +326,8 @@ store_free(struct store *store)
 {
 	if (store == NULL)
 		return;
-	/* The end of a listing of nothing, kind by kind:
-	 * slices before the Services that they hold. */
+	/* As after an empty listing of each kind; slices first, since they keep their Service's
+	 * entry. */
 	static const enum object_kind order[] = { OBJECT_SLICES, OBJECT_SERVICE, OBJECT_NAMESPACE,
 		OBJECT_NODE };
 	store->mark[OBJECT_POD]++;

@@ -1,12 +1,12 @@
 /*
- * What DNS needs of the cluster, and nothing more: one entry per object, names once, addresses in
- * binary, the rest in the tree that the entry writes to.
+ * The part of the cluster's state that DNS needs: one small entry per object. What an answer is
+ * made of, records and endpoints, is in the tree only, where the entry writes it.
  *
  *	event --> store entry --records--> treecache
  *
- * Slices of every Service are kept, so the order in which Services and slices arrive never matters.
- * A listing marks what it sees and its end sweeps what it did not, in place. Single-threaded:
- * the main thread's.
+ * Slices are kept whether their Service is there or not, so the order in which Services and slices
+ * arrive does not matter. A listing is a mark and sweep, in place: its objects are marked, and its
+ * end removes the others. For the main thread alone.
  */
 #ifndef KUBEDNS_CLUSTER_STORE_H
 #define KUBEDNS_CLUSTER_STORE_H
@@ -27,11 +27,11 @@ struct store_config {
 	bool reverse_all_endpoints;
 	bool endpoint_pod_names;
 	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
-	/* Of them, only those whose object has such labels; NULL: all. */
+	/* Of these, only the ones whose object matches; NULL: all. */
 	const struct label_selector *namespace_labels;
 };
 
-/* What the programming latency is told apart by. */
+/* The programming latency is measured for each kind. */
 enum service_kind {
 	SERVICE_KIND_CLUSTERIP,
 	SERVICE_KIND_HEADLESS,
@@ -42,14 +42,14 @@ enum service_kind {
 /* `config` is copied, what it points at must outlive the store. Caller frees with store_free. */
 struct store *store_new(struct treecache *cache, const struct store_config *config);
 
-/* What the zone holds by itself; `addrs` are this server's own (`ns.dns`). */
+/* Puts the zone's own records (records_for_zone) into the tree; `addrs` are this server's. */
 void store_addresses(struct store *store, const struct addr *addrs, size_t count);
 
 /* The event_sink of services, slices, namespaces, pods and nodes; `arg` is the store. */
 void store_event(
     void *arg, enum object_kind kind, enum event_type type, const struct object *object);
 
-/* Objects held, by kind (an EndpointSlice each, the made ones of Endpoints too). */
+/* How many objects of this kind are held; each subset of an Endpoints object counts as a slice. */
 size_t store_count(const struct store *store, enum object_kind kind);
 
 /* Whether a Service or an endpoint of one has an address of this family. */
@@ -90,13 +90,13 @@ bool store_find_slice(const struct store *store, uint32_t slot, struct store_sou
 bool store_find_namespace(
     const struct store *store, const char *namespace, struct store_source *source);
 
-/* Whether the Namespace object is there, but not with the labels of --namespace-labels. */
+/* Whether the Namespace object is there, but --namespace-labels does not match its labels. */
 bool store_leaves_namespace_out(const struct store *store, const char *namespace);
 
 /* Whether names can exist in the namespace: its object is there, or a Service in it. */
 bool store_has_namespace(const struct store *store, const char *namespace);
 
-/* --- for people who look at one pod of several --- */
+/* --- for the status pages --- */
 
 struct neighbour {
 	struct addr addr;
@@ -110,8 +110,8 @@ struct neighbour {
 size_t store_neighbours(const struct store *store, const struct addr *own, size_t own_count,
     struct neighbour *found, size_t room);
 
-/* The namespace of a running pod with this address, where pods are watched; else NULL. Looks at each
- * pod: a millisecond for 150,000. */
+/* The namespace of a running pod with this address, NULL if there is none or pods are not watched.
+ * Looks at every pod: a millisecond for 150,000. */
 const char *store_pod_namespace(const struct store *store, const struct addr *addr);
 
 void store_free(struct store *store);

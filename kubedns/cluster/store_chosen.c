@@ -1,8 +1,8 @@
 /*
- * --namespace-labels: Services of namespaces that the selector does not choose are kept, but are not
- * in the tree. The tree holds a Service's records, not what they were made of: with a selector that
- * is kept here as well, so that a namespace's names come and go with its labels, without a question
- * to the API server.
+ * --namespace-labels: a Service is in the tree only while the selector matches its namespace. The
+ * tree holds a Service's records, not the object that they were made from, so with a selector this
+ * file keeps a copy of each Service: when a namespace's labels change, its names are added or
+ * removed without asking the API server.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ find_namespace(const struct store *store, const struct namespace *namespace)
 	return table_find(&store->kept_namespaces, namespace->hash, same_namespace, namespace);
 }
 
-/* Puts it at the begin of its namespace's list. */
+/* Puts it at the head of its namespace's list. */
 static void
 link_kept(struct store *store, struct kept_service *kept)
 {
@@ -79,7 +79,7 @@ unlink_kept(struct store *store, struct kept_service *kept)
 	free(of);
 }
 
-/* Copies a text to `*to`, which moves behind it. */
+/* Copies a string to `*to` and advances `*to` past it. */
 static const char *
 put_text(char **to, const char *text)
 {
@@ -133,7 +133,7 @@ chosen_set(struct store *store, struct namespace *namespace, bool chosen)
 		return;
 	namespace->chosen = chosen;
 	const struct kept_namespace *of = find_namespace(store, namespace);
-	/* The namespace first: nothing is below a name that is not there. */
+	/* The namespace's node first: a Service's node is below it. */
 	if (chosen)
 		namespace_show(store, namespace);
 	for (struct kept_service *kept = of == NULL ? NULL : of->first; kept != NULL;

@@ -1,6 +1,7 @@
 /*
- * What the store's parts share: one entry an object, or one for what an object refers to. Every
- * entry begins with its hash (lib/table), but for pods: see kubedns/cluster/pod_table.h.
+ * What the files of the store share. There is an entry for each object, and for each Service and
+ * namespace that another object names. Every entry begins with its hash (lib/table.h), except a
+ * pod's (kubedns/cluster/pod_table.h).
  */
 #ifndef KUBEDNS_CLUSTER_STORE_INTERNAL_H
 #define KUBEDNS_CLUSTER_STORE_INTERNAL_H
@@ -16,8 +17,8 @@ struct namespace
 {
 	uint32_t hash;
 	uint32_t number; /* in pods4, pods6 and at the node */
-	uint32_t uses;   /* what points here: Services and pods' addresses */
-	uint32_t shown;  /* Services that are there: with one the namespace exists */
+	uint32_t uses;   /* references: by Services, slices and pods' addresses */
+	uint32_t shown;  /* Services whose object is there: with one the namespace exists */
 	bool present;    /* the object is there */
 	bool chosen;     /* by --namespace-labels; means nothing without it */
 	bool no_search;  /* its label declines search completion */
@@ -55,8 +56,8 @@ struct slice_entry {
 	char name[];
 };
 
-/* An address that several pods of a namespace have, on their host's network; `more`: how many beyond
- * the first. */
+/* An address that several pods of a namespace share, on their host's network; `more`: how many pods
+ * beyond the first. */
 struct share {
 	uint32_t hash;
 	uint32_t number;
@@ -104,11 +105,11 @@ uint64_t store_version(const char *text);
 /* Makes a length-prefixed lower-case label of `text`; false if it is no legal one. */
 bool store_label(uint8_t label[1 + DNAME_LABEL_MAX], const char *text);
 
-/* What has addresses of this family: one more (1) or less (-1). */
+/* Counts one more (1) or one fewer (-1) cluster IP, or slice with endpoints, of this family. */
 void store_count_family(struct store *store, uint8_t family, int by);
 
-/* Notes whether an object had more than the bounds allow: counted each time, and said when its entry
- * (`was`, which is set) did not have it before. */
+/* Notes whether an object had more than the bounds allow: counts each time that it does, and logs
+ * unless `*was` says that it did before. Sets `*was`. */
 void store_note_cut(struct store *store, const struct object *object, bool *was);
 
 /* --- store_namespaces.c --- */
@@ -128,7 +129,7 @@ void namespace_show(struct store *store, struct namespace *namespace);
 /* Frees the entry if nothing needs it any more. */
 void namespace_drop(struct store *store, struct namespace *namespace);
 
-/* The object is there, or gone. */
+/* Notes that the object is there, or gone; frees an entry that nothing needs any more. */
 void namespace_set(
     struct store *store, struct namespace *namespace, bool present, uint64_t version);
 
@@ -149,7 +150,7 @@ void service_drop(struct store *store, struct service *service);
 /* Takes the Service out of the tree; slices that name it stay with the entry. */
 void service_hide(struct store *store, struct service *service);
 
-/* Notes a change that was triggered then (Unix, ns), for the programming latency. */
+/* Notes the trigger time (Unix, ns) of a change that is now in the tree: see store_stamps(). */
 void service_stamp(struct store *store, const struct service *service, int64_t time_ns);
 
 /* The records_sink; `arg` is the store. */
@@ -157,22 +158,21 @@ void service_put_records(void *arg, const uint8_t *name, const void *sets, size_
 
 void service_event(struct store *store, bool deleted, bool relisted, const struct object *object);
 
-/* Puts the records of a Service that is there into the tree, or takes them out; its slices stay with
- * the entry. */
+/* Put the records of a Service into the tree, and take them out; its slices stay with the entry. */
 void service_enter_tree(
     struct store *store, struct service *service, const struct object_service *from);
 void service_leave_tree(struct store *store, struct service *service);
 
-/* --- store_chosen.c: with --namespace-labels alone --- */
+/* --- store_chosen.c: only with --namespace-labels --- */
 
-/* Keeps what a Service says, in place of what it said before. */
+/* Keeps a copy of the Service's object, in place of an older one; and drops it. */
 void chosen_keep(struct store *store, struct service *service, const struct object_service *from);
 void chosen_forget(struct store *store, const struct service *service);
 
-/* The namespace is chosen now, or not: its names come or go. Linear in its Services if that is news. */
+/* Sets whether the namespace is chosen; a change adds or removes the names of all its Services. */
 void chosen_set(struct store *store, struct namespace *namespace, bool chosen);
 
-/* The same by the labels of its object; without a selector nothing happens. */
+/* Sets it by the labels of the namespace's object; does nothing without a selector. */
 void chosen_by_labels(
     struct store *store, struct namespace *namespace, const struct object *object);
 

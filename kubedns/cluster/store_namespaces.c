@@ -1,8 +1,8 @@
 /*
  * Namespaces, and what all entries of the store need: keyed hashes, versions and labels. A
- * namespace exists for DNS while its object is there, or while a Service is in it; its number is
- * what pods' addresses and the tree's nodes hold instead of a pointer, and is given out again when
- * nothing uses it.
+ * namespace exists for DNS while its object is there, or while a Service is in it. Pods' addresses
+ * and the tree's nodes hold its number in place of a pointer; a number is reused once its namespace
+ * is gone and nothing refers to it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ store_hash_names(const struct store *store, const char *a, const char *b)
 	return hash64(hash, b, strlen(b));
 }
 
-/* A resourceVersion is opaque to clients, but it is a number in every store that there is; kept for
- * people, and for equality. */
+/* A resourceVersion is opaque to clients, but API servers make it a number; any other text becomes
+ * its hash. It is only compared for equality and shown to people. */
 uint64_t
 store_version(const char *text)
 {

@@ -1,13 +1,13 @@
 /*
- * The other pods behind the same Service: whoever has one of this server's own addresses among its
- * endpoints for port 53. A walk over the slices of the cluster, asked now and then by one who shows
- * the pods to people.
+ * The other pods of this server's Service: the endpoints of every Service that has one of this
+ * server's addresses among its endpoints for port 53. It walks all slices of the cluster, which is
+ * cheap enough for its one caller, the status page.
  */
 #include <string.h>
 
 #include "kubedns/cluster/store_internal.h"
 
-enum { SERVICES_MAX = 8 }; /* of which one pod is an endpoint, that matter here */
+enum { SERVICES_MAX = 8 }; /* with this server among their endpoints; more are left out */
 
 struct search {
 	const struct service *services[SERVICES_MAX];

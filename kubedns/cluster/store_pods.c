@@ -1,7 +1,7 @@
 /*
- * Pods' addresses (for --pods=verified) and the nodes' zone and region (for federations). A pod's
- * name is kept as 64 bits of a keyed hash, because only its addresses are ever asked for; pods on
- * their host's network share its address, so those are counted.
+ * Pods' addresses (for --pods=verified) and the nodes' zone and region (for federations). Queries
+ * name a pod by its address, so of its own name a 64-bit keyed hash is enough. Pods on their host's
+ * network share its address: the store counts how many have each address.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ drop_addr(struct store *store, struct pod_table *table, struct pod_addr *entry)
 	namespace_drop(store, namespace);
 }
 
-/* Forgets the pod's addresses, but those that `object` has, which may be NULL. */
+/* Drops the pod's addresses except those that `object` still has; NULL: all. */
 static void
 forget_addrs(
     struct store *store, struct pod_table *table, uint64_t name_hash, const struct object *object)
@@ -74,7 +74,7 @@ forget_addrs(
 		if (object != NULL && has_addr(object, &addr))
 			continue;
 		drop_addr(store, table, entry);
-		entry = NULL; /* others have moved */
+		entry = NULL; /* removing moves entries: start again */
 	}
 }
 
@@ -92,7 +92,7 @@ has_pod(const struct store *store, uint64_t name_hash)
 	       pod_table_next(&store->pods[1], name_hash, NULL) != NULL;
 }
 
-/* Notes an address of a running pod, or that it still has it. */
+/* Adds an address of a running pod; marks it as seen if it is known already. */
 static void
 note_addr(
     struct store *store, uint64_t name_hash, struct namespace *namespace, const struct addr *addr)
@@ -123,7 +123,7 @@ pod_event(struct store *store, bool deleted, const struct object *object)
 		return;
 	if (object->cut)
 		store_note_cut(store, object, &(bool){ false });
-	namespace->uses++; /* neither going nor coming may drop it in between */
+	namespace->uses++; /* or dropping its last address could free it */
 	store->present_pods += (size_t)wanted - (size_t)has_pod(store, name_hash);
 	forget_pod(store, name_hash, wanted ? object : NULL);
 	for (size_t i = 0; wanted && i < object->pod.addr_count; i++)

@@ -1,8 +1,8 @@
 /*
- * Services: an entry from the first object or slice that names one until the last is gone, so the
- * order in which they arrive does not matter. A Service that is there puts its records into the
- * tree (records.h) and says which endpoints count; one that goes leaves its slices for the next of
- * that name.
+ * Services. An entry lives as long as the Service's object or any slice that names the Service, so
+ * the order in which they arrive does not matter. When the object comes, its records go into the
+ * tree (records.h) and it decides which endpoints are published; when it is deleted, the entry
+ * keeps the slices for a later Service of the same name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -189,8 +189,8 @@ service_enter_tree(struct store *store, struct service *service, const struct ob
 		    why, from->external_name);
 	set_addrs(
 	    store, service, from->addrs, from->type == SERVICE_CLUSTERIP ? from->addr_count : 0);
-	/* Without a record or an endpoint set the name does not exist: its address is not allocated
-	 * yet. */
+	/* A Service whose address is not allocated yet has neither records nor an endpoint set: its
+	 * name does not exist. */
 	treecache_prune(store->cache, service->owner->name);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Slices of endpoints: each belongs to the Service that its label names, there or not, and its
- * endpoints go into the tree at that Service's owner. Lists of ports are shared, since most slices
- * of a cluster have one of a few.
+ * Slices of endpoints. A slice belongs to the Service that its label names, even before that
+ * Service exists, and its endpoints go into the tree at the Service's owner. Slices share their
+ * lists of ports, since a cluster has few different ones.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ same_ports(const void *entry, const void *key)
 	       memcmp(a->items, b->items, a->count * sizeof a->items[0]) == 0;
 }
 
-/* The shared list of these ports, one use more. */
+/* The shared list of these ports; takes a reference, which put_ports() gives back. */
 static struct ports *
 get_ports(struct store *store, const struct object_port *from, size_t count)
 {
@@ -113,7 +113,7 @@ slice_ports(const struct store *store, const struct slice_entry *slice)
 	return slice->slot == 0 ? NULL : treecache_slice_at(store->cache, slice->slot)->ports;
 }
 
-/* Counts the slice's family, or no longer, if it has endpoints. */
+/* Adds `by` to the count of the slice's family, if the slice has endpoints. */
 static void
 count_family(struct store *store, const struct slice_entry *slice, int by)
 {
@@ -188,8 +188,9 @@ set_endpoints(struct store *store, struct slice_entry *slice, const struct objec
 }
 
 /*
- * The Service that a slice's label names, made if missing; NULL: none. The label counts letter for
- * letter, and Kubernetes allows a Service small letters only.
+ * The Service that a slice's label names, made if missing; NULL: none. Kubernetes compares the
+ * label case-sensitively and allows no capitals in a Service's name, so a label with one names no
+ * Service.
  */
 static struct service *
 named_service(struct store *store, const struct object *object, const struct object_slice *from)
@@ -240,7 +241,8 @@ slices_event(struct store *store, bool deleted, bool relisted, const struct obje
 		apply_slice(store, relisted, object, &object->slices[i]);
 		index = object->slices[i].index + 1;
 	}
-	/* An Endpoints object that had more subsets than it has now. */
+	/* Drops what is left: all slices of a deleted object, or the subsets that an Endpoints
+	 * object no longer has. */
 	for (;; index++) {
 		struct slice_key key = { namespace_find(store, object->namespace), object->name,
 			index };
