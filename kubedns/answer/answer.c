@@ -39,7 +39,7 @@ answer_chaos(struct reply *reply)
 
 /* --- from the query to the reply --- */
 
-/* The rcode of a query whose name does not matter, or RCODE_NOERROR. */
+/* The rcode of a query that is rejected whatever its name, or RCODE_NOERROR. */
 static unsigned
 refusal(const struct query *query, enum query_result read)
 {
@@ -55,7 +55,8 @@ refusal(const struct query *query, enum query_result read)
 	return RCODE_NOERROR;
 }
 
-/* `below`: labels of the name before our zone, -1: outside. `path`: of the name, NULL: not known. */
+/* `below`: labels of the name before our zone, -1: outside. `path`: the name's, NULL: not looked
+ * up. */
 static inline enum answer_outcome
 answer_name(struct reply *reply, const struct name *name, int below, const struct tree_path *path,
     struct answer_info *info)
@@ -76,7 +77,7 @@ answer_name(struct reply *reply, const struct name *name, int below, const struc
 	return answer_odd_reverse(reply, name, DNS_HEADER);
 }
 
-/* With names of one's own or rewrites. Not inlined: other queries need not touch its stack. */
+/* With the keys hosts or rewrites. Not inlined: other queries need not touch its stack. */
 static __attribute__((noinline)) enum answer_outcome
 answer_with_own(struct reply *reply, const struct name *asked, const struct tree_path *path,
     struct answer_info *info)

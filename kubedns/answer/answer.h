@@ -1,12 +1,12 @@
 /*
- * From a query's bytes to a reply's bytes, pure: no socket, no clock, no log, no allocation for
+ * Turns a query's bytes into a reply's bytes. Pure: no socket, no clock, no log, no allocation for
  * names in the tree.
  *
  *	query -> question -> zone -> existence (resolve.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
  *	      -> records -> rcode, AA, SOA -> reply
  *
- * The caller is in an RCU read section of the tree while a call runs; the reply points to nothing in
- * the tree.
+ * The caller is in an RCU read section of the tree for the whole call; the reply does not point
+ * into the tree.
  */
 #ifndef KUBEDNS_ANSWER_ANSWER_H
 #define KUBEDNS_ANSWER_ANSWER_H
@@ -20,12 +20,13 @@
 #include "lib/wire.h"
 
 struct name; /* kubedns/answer/resolve.h */
-struct tree; /* treecache/treecache.h: one moment of the cluster */
+struct tree; /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
 
 enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
 
-/* A reverse zone that we are the authority of: from --reverse-cidrs, on an octet or nibble border. */
+/* A reverse zone that we are authoritative for: from --reverse-cidrs, on an octet or nibble
+ * border. */
 struct reverse_zone {
 	struct dname name; /* "96.10.in-addr.arpa." */
 	struct addr prefix;
@@ -36,11 +37,11 @@ struct reverse_zone {
 struct answer_config {
 	struct dname zone; /* lower case */
 	uint32_t ttl_s, negative_ttl_s;
-	uint32_t hold_ms; /* so long a query for a name that is about to exist waits; 0: not */
+	uint32_t hold_ms; /* how long a query for a name that is about to exist waits; 0: not */
 	enum pods_mode pods;
 	bool ignore_empty_service;
 	bool wildcards;
-	bool udp_subset; /* a headless set that UDP does not hold is a part of it, without TC */
+	bool udp_subset; /* of a headless set too large for UDP a part is sent, without TC */
 	struct dname *filter_except; /* lower case: outside zones that are never filtered */
 	size_t filter_except_count;
 	bool search_inferred;       /* --search-completion=inferred: see search.h */
@@ -49,7 +50,7 @@ struct answer_config {
 	size_t search_extra_count;
 	struct reverse_zone *reverse_zones;
 	size_t reverse_zone_count;
-	struct dname *fallthrough; /* where what our zones do not have is asked of other servers */
+	struct dname *fallthrough; /* names below these that our zones lack: ask other servers */
 	size_t fallthrough_count;
 	char version[64];  /* CHAOS version.bind */
 	char hostname[64]; /* CHAOS hostname.bind, and NSID */
@@ -63,8 +64,8 @@ struct federation {
 	struct dname domain;
 };
 
-/* What can change while the process runs and is not a name: published with the tree, as its context
- * (treecache_context). */
+/* What an answer needs besides the tree and can change while the process runs: published with the
+ * tree, as its context (treecache_context). */
 struct answer_context {
 	bool forwarding; /* names that are not ours are forwarded: RA */
 	/* Addresses of outside names that are denied without asking (answer/filter.h). */
@@ -113,10 +114,10 @@ enum search_refusal {
 struct search_walk {
 	uint8_t form;    /* enum search_form */
 	uint8_t refusal; /* enum search_refusal, if the form says so */
-	uint8_t denied;  /* outside candidates that other servers have denied */
+	uint8_t denied;  /* outside candidates for which other servers have said NXDOMAIN */
 	bool asking;     /* ANSWER_CHASE: `target` is a candidate, and a denial leads to the next */
 	bool last;       /* `asking`: the candidate is X itself */
-	uint32_t ttl_s;  /* the most that what they said allows the reply */
+	uint32_t ttl_s;  /* the least TTL of these denials: the most for the reply */
 };
 
 /* Which kind of name was asked for: the `system` label of kube-dns's metrics. */
@@ -124,7 +125,7 @@ enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT
 
 struct answer_info {
 	enum query_result read;
-	uint8_t refused; /* the rcode of a query whose name does not matter; 0: it does */
+	uint8_t refused; /* the rcode of a query rejected whatever its name; 0: it was not */
 	int below;       /* if `refused` is 0: labels of the name before our zone, -1: outside */
 	size_t len;      /* of the reply in `out` */
 	enum answer_system system;
@@ -140,11 +141,11 @@ struct answer_info {
 	struct search_walk search;
 };
 
-/* What answers need of the thread that makes them, and no other thread touches. */
+/* What answers need of the thread that makes them; for that thread alone. */
 struct answer_thread {
 	const int64_t *now_ns; /* monotonic */
-	/* Why `name` (text) is answered as it is, as lines, for those who ask for NAME._explain
-	 * (explained.h); their length in `len`. Caller frees. NULL: nobody may ask. */
+	/* Why `name` (text) is answered as it is, in lines, for queries for NAME._explain
+	 * (explained.h); `*len` is the text's length. Caller frees. NULL: --explain-by-dns=off. */
 	char *(*explain)(const struct answer_config *config, const struct tree *tree,
 	    const char *name, size_t *len);
 	unsigned explain_left; /* before refill_ns */
@@ -160,9 +161,10 @@ struct answer_request {
 	size_t query_len;
 	uint8_t *out; /* room for `max` bytes: 65,535 for TCP, at least 1,232 for UDP */
 	size_t max;
-	/* Over TCP, in 100 ms: how long the connection may idle, for a client that asks (RFC 7828). */
+	/* Over TCP, in 100 ms: how long the connection may idle, for a client that asks (RFC
+	 * 7828). */
 	uint16_t keepalive;
-	bool tcp;          /* the reply may be 65,535 bytes; over UDP, what the query says */
+	bool tcp;          /* the reply may be 65,535 bytes; over UDP, the query's EDNS size */
 	bool may_wait;     /* with --hold-ms: ANSWER_WAIT is possible */
 	uint32_t rotation; /* chooses the first record of a set: a random number */
 	struct answer_thread *thread; /* NULL: no time, no explanations */
@@ -172,8 +174,9 @@ struct answer_request {
 enum answer_outcome answer(const struct answer_request *request, struct answer_info *info);
 
 /*
- * The same in parts, for messages that came together: each is read, the paths that reading asks for
- * are found together (tree_find_paths), and each is answered with its path, from the same tree.
+ * The same in steps, for a batch of messages: answer_read() parses each and fills in the path to
+ * look for, tree_find_paths() finds all paths together, answer_found() answers each from the same
+ * tree.
  */
 void answer_read(const struct answer_config *config, const uint8_t *query, size_t query_len,
     struct answer_info *info, struct tree_path *path);
@@ -188,24 +191,24 @@ struct upstream_reply {
 };
 
 /*
- * The reply to a query that answer() called CHASE: its CNAMEs, then the answer section of the
- * upstream reply to target/qtype, whose rcode and TC are the reply's. `info` is the one that
+ * The reply to a query for which answer() returned CHASE: its CNAMEs, then the answer section of
+ * the upstream reply to target/qtype, with that reply's rcode and TC. `info` is the one that
  * answer() filled. Returns the reply's length.
  */
 size_t answer_chased(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
 /*
- * Whether the upstream reply is a step of a search walk and not its end: the query that answer()
- * called CHASE is then to be asked again, for what is now the target. `request` needs no room.
+ * Whether the upstream reply is a step of a search walk and not its end: then info->target is the
+ * next candidate, and the caller asks for it. `request` needs no room for a reply.
  */
 bool answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
 /*
- * The reply to a query that answer() called FORWARD, made of the upstream reply: the client's ID
- * and question, its size respected (TC), OPT only if the query had one. Returns the reply's length,
- * 0 if the query cannot be answered at all.
+ * The reply to a query for which answer() returned FORWARD, made of the upstream reply: with the
+ * client's ID and question, no longer than the client takes (else TC), with an OPT only if the
+ * query had one. Returns the reply's length, 0 if the query cannot be answered at all.
  */
 size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
@@ -218,8 +221,8 @@ const struct reverse_zone *answer_reverse_zone(
     const struct answer_config *config, const struct addr *addr, unsigned bits);
 
 /*
- * A reply without records to a query that was read: REFUSED when too many queries of a client are in
- * flight. Returns its length.
+ * A reply without records to a query that was read: REFUSED when too many queries of a client are
+ * in flight. Returns its length.
  */
 size_t answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, unsigned rcode,
     uint8_t *out, size_t max);

@@ -12,7 +12,7 @@ enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
 /* A negative reply that may be kept for `ttl_s`. */
 void set_negative(struct reply *reply, enum existence existence, size_t soa_owner, uint32_t ttl_s);
 
-/* Existence becomes rcode, AA and SOA here and nowhere else. `soa_owner`: offset of the zone's name
+/* The one place that turns existence into rcode, AA and SOA. `soa_owner`: offset of the zone's name
  * in the message. */
 static inline void
 set_rcode_and_soa(struct reply *reply, enum existence existence, size_t soa_owner)
@@ -32,14 +32,15 @@ bool zone_apex(struct reply *reply, uint16_t qtype, size_t owner);
 /* Whether other servers are asked for the targets of CNAMEs that leave our zones. */
 bool may_chase(const struct reply *reply);
 
-/* What a name of our zone was resolved to, which stands at `owner`: its records, its CNAMEs and what
- * they lead to, or the negative answer. `below`, outcome and `chase` as of answer_zone. */
+/* Answers the name of our zone at offset `owner` from what it was resolved to: its records, its
+ * CNAMEs and what they lead to, or the negative answer. `below`, `chase` and the outcome as in
+ * answer_zone. */
 enum answer_outcome zone_resolved(struct reply *reply, size_t owner, const struct name *name,
     unsigned below, const struct resolved *resolved, size_t apex, struct dname *chase);
 
 /*
- * A name of our zone, and the CNAMEs that it leads through. `path`: its path in the tree.
- * ANSWER_CHASE: the last CNAME, to `chase`, leaves our zones.
+ * Answers a name of our zone and follows its CNAMEs. `path`: its path in the tree. ANSWER_CHASE:
+ * the last CNAME, to `chase`, leaves our zones.
  */
 enum answer_outcome answer_zone(struct reply *reply, const struct name *qname, unsigned below,
     const struct tree_path *path, struct dname *chase);
@@ -53,8 +54,8 @@ has_own_names(const struct reply *reply)
 }
 
 /*
- * Where the message has the name of a zone that `name`, whose records are put at `owner`, is below. If
- * another name was asked, it has none: then the SOA is owned by the name that was.
+ * The offset in the message of `zone`, which `name` at offset `owner` ends in. A rewritten question
+ * need not end in the zone's name: then the SOA is owned by the question's name.
  */
 static inline size_t
 zone_in_message(
@@ -63,10 +64,10 @@ zone_in_message(
 	return reply->rewritten ? DNS_HEADER : owner + name->len - zone->len;
 }
 
-/* Answers a name of one's own (own_names.h); false: it is none. */
+/* Answers a name of the key hosts (own_names.h); false: it is none. */
 bool answer_own(struct reply *reply, const struct name *name);
 
-/* Puts the records of such a name, where an alias leads, at `owner`; false: it is none. */
+/* Puts the records of such a name, the target of an alias, at `owner`; false: it is none. */
 bool put_own(struct reply *reply, const struct name *name, size_t owner);
 
 /* A name that spells `bits` bits of an address and stands at `owner`: the question's, or a CNAME's
@@ -74,7 +75,8 @@ bool put_own(struct reply *reply, const struct name *name, size_t owner);
 enum answer_outcome answer_reverse(struct reply *reply, const struct name *name, size_t owner,
     const struct addr *addr, unsigned bits);
 
-/* A name outside of our zone that spells no address: in a reverse zone of ours it does not exist. */
+/* A name outside of our zone that spells no address: in a reverse zone of ours it does not
+ * exist. */
 enum answer_outcome answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner);
 
 #endif

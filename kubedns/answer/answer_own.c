@@ -1,4 +1,4 @@
-/* Names of one's own (own_names.h): a question for one, and a CNAME that leads to one. */
+/* Names of the key hosts (own_names.h): a question for one, and a CNAME that leads to one. */
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/own_names.h"
 
@@ -26,7 +26,8 @@ answer_own(struct reply *reply, const struct name *name)
 		put_hinfo(reply, DNS_HEADER);
 	else if (found)
 		reply_rrset(reply, DNS_HEADER, set);
-	/* In our zone the SOA is the zone's; elsewhere the name is an island: the SOA is its own. */
+	/* In our zone the SOA is the zone's; elsewhere the name is the apex of a zone of its
+	 * own. */
 	size_t soa = name_below(name, &reply->config->zone) >= 0
 			 ? zone_in_message(reply, name, DNS_HEADER, &reply->config->zone)
 			 : DNS_HEADER;

@@ -61,8 +61,8 @@ ptrs_flush(struct ptrs *ptrs)
 	ptrs->count = 0;
 }
 
-/* Sorted in batches: the PTRs of an address with more owners than one batch holds are in order within
- * each. */
+/* PTRs are sorted in batches: an address with more owners than fit into one has each batch in
+ * order. */
 static struct dname *
 ptrs_next(struct ptrs *ptrs)
 {
@@ -119,8 +119,8 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 	reply->table = NULL;
 }
 
-/* The PTRs of an address; one that is a ClusterIP has those of its Services alone. `only_ask`: none is
- * written. False: nothing has the address. */
+/* Puts the PTRs of an address; a ClusterIP has only those of its Services. `only_ask`: writes none.
+ * False: nothing has the address. */
 static bool
 put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_ask)
 {
@@ -148,7 +148,7 @@ put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_a
 	return true;
 }
 
-/* Whether a name exists below the one that spells these bits: a PTR's, or the apex of a zone of ours. */
+/* Whether a name exists below the one that spells these bits: one with a PTR, or a zone's apex. */
 static bool
 anything_below(const struct reply *reply, const struct addr *prefix, unsigned bits)
 {
@@ -197,7 +197,7 @@ answer_reverse(struct reply *reply, const struct name *name, size_t owner, const
 		return ANSWER_FORWARD;
 	if (apex)
 		zone_apex(reply, reply->query->qtype, owner);
-	/* Outside of zones of ours there is no apex to name: the SOA is the name's own. */
+	/* Outside of our zones there is no apex: the SOA is at the name itself. */
 	size_t soa = zone == NULL ? owner : zone_in_message(reply, name, owner, &zone->name);
 	bool found = reply->counts[SECTION_ANSWER] > before || reply->truncated;
 	set_rcode_and_soa(reply, found ? FOUND : exists ? NODATA : NXDOMAIN, soa);

@@ -176,8 +176,8 @@ struct chain {
 	unsigned count;
 };
 
-/* Goes on to the CNAME's target, which the message ends in. False: the chain was there already, or is
- * too long. */
+/* Goes on to the CNAME's target, which is last in the message. False: the chain is a loop, or too
+ * long. */
 static bool
 chain_step(struct chain *chain, const struct reply *reply, const struct dname *target)
 {
@@ -221,7 +221,7 @@ say_why(struct reply *reply, const struct name *name, unsigned below,
 	reply_reason(reply, &reason);
 }
 
-/* The end of the chain, or the question's own name: `below` labels of it are before our zone. */
+/* Answers the end of the chain, or the question's own name, with `below` labels before our zone. */
 static inline __attribute__((always_inline)) void
 put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, unsigned below,
     const struct resolved *resolved, size_t apex)
@@ -314,7 +314,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 	}
 	resolve(config, reply->tree, qname, below, path, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING) {
-		/* What a rewrite names is not what a search list has made. */
+		/* The target of a rewrite does not come from a search list. */
 		if (!reply->rewritten && search_may_complete(config, qname, below))
 			return answer_search(reply, qname, below, &resolved, apex, chase);
 		if (explained_asks(reply, qname, below)) {

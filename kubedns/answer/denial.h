@@ -1,7 +1,7 @@
 /*
- * How long it may be kept that a name of our zone does not exist. Whoever keeps it, dnsmasq in front
- * or a cache on a node, does not see the name appear meanwhile: a name that is about to exist is not
- * kept at all, one that no object can bring about is kept for minutes. Pure.
+ * The negative TTL of a name of our zone. A cache that holds a denial, dnsmasq in front or one on a
+ * node, does not see the name appear meanwhile: the denial of a name that is about to exist is not
+ * to be cached at all, that of a name which no object can create for minutes. Pure.
  */
 #ifndef KUBEDNS_ANSWER_DENIAL_H
 #define KUBEDNS_ANSWER_DENIAL_H
@@ -13,25 +13,25 @@ enum denial {
 	 * pods' names come and go: 0 s. */
 	DENIAL_SOON,
 	DENIAL_USUAL, /* --negative-ttl */
-	/* What search lists make of outside names (`example.com.default.svc`): an object could bring
-	 * such a name about, but hardly does: 30 s, or --negative-ttl if that is more. */
+	/* What search lists make of outside names (`example.com.default.svc`): an object could
+	 * create such a name, but that is unlikely: 30 s, or --negative-ttl if that is more. */
 	DENIAL_UNLIKELY,
 	DENIAL_NEVER, /* no object can (`www.example.com.default.svc`): 300 s, or --negative-ttl */
 };
 
-/* Why the first `below` labels of `name`, which were resolved to RESOLVED_NOTHING, do not exist. */
+/* The kind of denial of the first `below` labels of `name`, resolved to RESOLVED_NOTHING. */
 enum denial denial_of(const struct answer_config *config, const struct tree *tree,
     const struct name *name, unsigned below, const struct resolved *resolved);
 
 /*
- * Whether something shows that a name which was denied as DENIAL_SOON is on its way: a headless
+ * Whether a name that is denied as DENIAL_SOON will probably exist in a moment: its headless
  * Service has no slice yet, or endpoints that are not ready. Looks at a bounded number of slices.
  */
 bool denial_is_passing(const struct resolved *resolved);
 
 enum { DENIAL_UNLIKELY_S = 30, DENIAL_NEVER_S = 300 };
 
-/* Seconds that such a denial may be kept. Inline: search lists make most questions to end here. */
+/* The negative TTL of such a denial. Inline: because of search lists most queries end here. */
 static inline uint32_t
 denial_ttl_s(const struct answer_config *config, enum denial denial)
 {

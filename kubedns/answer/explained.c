@@ -4,10 +4,11 @@
 
 #include "kubedns/answer/answer_internal.h"
 
-/* A string of a TXT record; what people read is cut there at the latest. */
+/* The most bytes of a character-string, and of all strings of an explanation. */
 enum { STRING_MAX = 255, EXPLANATION_MAX = 1000 };
 
-/* Lines as strings, as many as `room` holds; the last is "..." if not all do. Returns the length. */
+/* Writes the lines as character-strings, as many as fit into `room`; the last is "..." if not all
+ * do. Returns the length. */
 static size_t
 strings_of(const char *text, size_t len, uint8_t *out, size_t room)
 {
@@ -30,7 +31,7 @@ strings_of(const char *text, size_t len, uint8_t *out, size_t room)
 	return used;
 }
 
-/* Whether there may be another one now. */
+/* Whether the worker may make another explanation now; counts it, or the refusal. */
 static bool
 take_turn(struct answer_thread *thread)
 {
@@ -46,7 +47,8 @@ take_turn(struct answer_thread *thread)
 	return true;
 }
 
-/* The record: in 1,232 bytes with all that is around it, whatever the client could take. */
+/* Adds the TXT record, so that the whole message is at most 1,232 bytes, whatever the client
+ * takes. */
 static void
 put_explanation(struct reply *reply, const char *name)
 {
@@ -77,7 +79,7 @@ explained_answer(struct reply *reply, const struct name *name, unsigned below, s
 		return;
 	}
 	size_t len = name->offsets[below - 1];
-	memcpy(asked.wire, name->wire, len); /* and the root, which is there */
+	memcpy(asked.wire, name->wire, len); /* the root label follows: the rest is 0 */
 	dname_to_text(asked.wire, text);
 	set_rcode_and_soa(reply, FOUND, apex);
 	put_explanation(reply, text);

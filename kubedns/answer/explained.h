@@ -1,7 +1,8 @@
 /*
- * TXT at NAME._explain in our zone: why NAME is answered as it is, a line a string, for anybody who can
- * ask DNS. The words are made by the request's thread, a few at a time for each worker, since an
- * explanation may cost as much as a thousand answers, and others wait for it.
+ * TXT at NAME._explain in our zone: why NAME is answered as it is, each line a character-string,
+ * for anybody who can ask DNS. The worker makes the text itself. One explanation may cost as much
+ * as a thousand answers, which wait meanwhile, so a worker makes at most EXPLANATIONS in
+ * EXPLANATIONS_MS.
  */
 #ifndef KUBEDNS_ANSWER_EXPLAINED_H
 #define KUBEDNS_ANSWER_EXPLAINED_H
@@ -10,7 +11,7 @@
 
 enum { EXPLANATIONS = 4, EXPLANATIONS_MS = 200 /* for so many of them */ };
 
-/* Whether the name, of which so many labels are before the zone, asks for an explanation. */
+/* Whether the name, with `below` labels before the zone, asks for an explanation. */
 static inline bool
 explained_asks(const struct reply *reply, const struct name *name, unsigned below)
 {
@@ -20,7 +21,7 @@ explained_asks(const struct reply *reply, const struct name *name, unsigned belo
 	       reply->thread != NULL && reply->thread->explain != NULL;
 }
 
-/* Answers it: `apex` is where the zone's name is in the message. */
+/* Answers such a name; `apex` is the offset of the zone's name in the message. */
 void explained_answer(struct reply *reply, const struct name *name, unsigned below, size_t apex);
 
 #endif

@@ -23,8 +23,8 @@ filter_answer(struct reply *reply, enum answer_outcome outcome, struct answer_in
 	if (query->edns_do ||
 	    !filter_holds(reply->config, reply->tree->context, query->qtype, name))
 		return false;
-	/* The name's own zone is not known here: the SOA is owned by the name itself, which for an alias
-	 * is the target that the message ends in. */
+	/* The apex of the name's zone is not known here: the SOA is at the name itself, or for an
+	 * alias at the target, which is last in the message. */
 	size_t owner = chase ? reply->w.len - info->target.len : DNS_HEADER;
 	if (query->has_edns)
 		reply_reason(

@@ -1,12 +1,12 @@
 /*
- * Names of one's own: those that the ConfigMap's key hosts gives, beside the cluster's.
+ * The operator's own names, from the ConfigMap's key hosts, beside those of the cluster.
  *
  *	struct own_names   one block without pointers, which is copied as it is
  *	 |- places         hash of a name -> offset of its entry
  *	 '- entries        name | record sets, as in a node of the tree
  *
- * Made once for each content of the key; part of the answer_context, with which it is published and
- * freed. A name that is here comes before the cluster's of the same name.
+ * Made anew when the key changes; part of the answer_context, with which it is published and freed.
+ * A name that is here hides the cluster's of the same name.
  */
 #ifndef KUBEDNS_ANSWER_OWN_NAMES_H
 #define KUBEDNS_ANSWER_OWN_NAMES_H
@@ -43,7 +43,7 @@ struct own_line {
 	const uint8_t *rdata; /* names in it not compressed */
 };
 
-/* A block of these records, which are put in order. NULL if there are none; caller frees with free(). */
+/* A block of these records; sorts `lines`. NULL if there are none; caller frees with free(). */
 struct own_names *own_names_new(struct own_line *lines, size_t count, uint64_t seed);
 
 /* The names of a hosts file and the PTRs of their addresses, with this TTL. NULL if there are none;
@@ -60,7 +60,7 @@ const struct rrset *own_name_rrset(const struct own_name *name, uint16_t type);
 /* Steps through its record sets: NULL gives the first, NULL comes at the end. */
 const struct rrset *own_name_rrset_next(const struct own_name *name, const struct rrset *previous);
 
-/* The entry at or behind `*place`, which moves behind it; NULL at the end. */
+/* The first entry at or after `*place`, which is moved past it; NULL at the end. */
 const struct own_name *own_names_next(const struct own_names *names, uint32_t *place);
 
 #endif

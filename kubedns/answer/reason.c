@@ -5,9 +5,9 @@
 #include "lib/wire.h"
 
 /*
- * `$` and a letter stand for: L the label, S the Service, N the namespace, O the other namespace (and
- * whether there are more), X the name without its search list, K what kind of name the label would be,
- * C the count, T the type, Z the zone.
+ * `$` and a letter stand for: L the label, S the Service, N the namespace, O the other namespace
+ * (and whether there are more), X the name without its search list, K what kind of name the label
+ * would be, C the count, T the type, Z the zone.
  */
 static const struct {
 	int ede;
@@ -84,7 +84,8 @@ is_plain(uint8_t c)
 	return c > ' ' && c <= '~' && c != '.' && c != '\\';
 }
 
-/* A stranger's bytes: what is not printable is escaped, as in a zone file. Nearly all are plain. */
+/* The bytes come from strangers: unprintable ones are escaped, as in a zone file. Most are
+ * plain. */
 static void
 put_label(struct text *text, const uint8_t *label)
 {
@@ -206,8 +207,9 @@ reason_may_name(
 }
 
 /*
- * Looks for Services called `service` outside of `namespace` (or NULL). True if there is one that may
- * be named: the first by namespace, where there are few. `*here`: one is in the namespace itself.
+ * Looks for Services called `service` outside of `namespace` (NULL: anywhere). If there are few,
+ * sets reason->other to the first namespace, in canonical order, that has one which may be named;
+ * false if there is none, or too many. `*here`: the namespace itself has one.
  */
 static bool
 find_others(struct reason *reason, const struct answer_config *config, const struct tree *tree,
@@ -226,7 +228,8 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 			continue;
 		}
 		if (++seen > REASON_OWNERS_MAX) {
-			/* Which of them come first depends on their history: none is named. */
+			/* Their order depends on the past: naming the first few would not be
+			 * stable. */
 			reason->other = NULL;
 			return false;
 		}
@@ -270,7 +273,7 @@ searched(struct reason *reason, unsigned last, const char *level)
 	return true;
 }
 
-/* Nothing in the zone has this last label. */
+/* The zone has no name that ends in the last label. */
 static enum reason_kind
 name_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     unsigned below)
@@ -330,7 +333,8 @@ service_missing(struct reason *reason, const struct answer_config *config, const
 	return searched(reason, below - 3, "Service") ? REASON_SEARCHED : REASON_SERVICE;
 }
 
-/* Whether an endpoint that is not ready has this name. `*left`: how many may be looked at. */
+/* Whether an endpoint that is not ready has this name. Looks at `*left` endpoints at most, and
+ * lowers it. */
 static bool
 not_ready_has(const struct slice_endpoints *slice, const uint8_t *label, unsigned *left)
 {
@@ -362,7 +366,7 @@ member_missing(struct reason *reason, const struct endpoint_set *endpoints, cons
 	return left > 0 && slices == endpoints->count ? REASON_MEMBER : REASON_MEMBER_UNKNOWN;
 }
 
-/* The Service is there, and what it has does not answer. */
+/* The Service exists, but its own name or the one below it does not resolve. */
 static enum reason_kind
 below_service(struct reason *reason, const struct answer_config *config, const struct node *node,
     unsigned below)

@@ -4,13 +4,14 @@
  *
  *	the name, how far it exists --reason_find--> struct reason --reason_text--> "db-1 is not ready"
  *
- * A new kind of surprise is one line in enum reason_kind and one in the table of reason.c. Pure, and
- * bounded, for anybody may ask for names that do not exist as fast as they can: one step in the index
- * of labels and at most REASON_OWNERS_MAX Services of the same name, REASON_ENDPOINTS_MAX endpoints.
+ * A new reason is one line in enum reason_kind and one in the table of reason.c. Pure. The work is
+ * bounded, since any client can send queries for missing names at full rate: one look-up in the
+ * index of labels, at most REASON_OWNERS_MAX Services of the same name and REASON_ENDPOINTS_MAX
+ * endpoints.
  *
- * A sentence names nothing that the asker could not find by asking: what the name itself holds, and of
- * other namespaces only Services that answer PTR queries. The same objects make the same sentence,
- * whatever their order was.
+ * A sentence tells a client nothing that it could not find by asking: labels of its own question,
+ * and of other namespaces only Services that answer PTR queries. The same objects give the same
+ * sentence, in whatever order they arrived.
  */
 #ifndef KUBEDNS_ANSWER_REASON_H
 #define KUBEDNS_ANSWER_REASON_H
@@ -77,24 +78,24 @@ struct reason {
 };
 
 /*
- * Why the first `below` labels (at least one) of `name`, which were resolved to this, have no record of
- * type `qtype`. REASON_NONE: there is nothing to say.
+ * Why the first `below` labels (at least one) of `name`, which resolve() has resolved to
+ * `resolved`, have no record of type `qtype`. REASON_NONE: there is no reason to give.
  */
 void reason_find(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     const struct name *name, unsigned below, const struct resolved *resolved, uint16_t qtype);
 
-/* The sentence in `text`; its length. Cut, with "...", where it would be longer. */
+/* Writes the sentence into `text`, cut with "..." if it is too long; returns its length. */
 size_t reason_text(const struct reason *reason, char text[REASON_TEXT_MAX]);
 
-/* The extended error that carries it. */
+/* The INFO-CODE (RFC 8914) of a reason. */
 int reason_ede(enum reason_kind kind);
 
 /* Whether a Service of this owner can be found by asking for PTRs. */
 bool reason_may_name(
     const struct answer_config *config, const struct tree *tree, const struct owner *owner);
 
-/* Whether a name's labels [first, last] look like those of one outside of the cluster, to which a
- * resolver has appended its search list, and not like an endpoint's below a Service. */
+/* Whether the labels [first, last] look like an outside name to which a resolver has appended its
+ * search list, and not like an endpoint below a Service. */
 bool reason_looks_searched(const struct name *name, unsigned first, unsigned last);
 
 #endif

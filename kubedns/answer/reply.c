@@ -74,7 +74,7 @@ reply_reason_kind(struct reply *reply, enum reason_kind kind)
 	reply_reason(reply, &reason);
 }
 
-/* An extended error; without its text if there is no room for it, not at all if there is none. */
+/* Writes an extended error: without its text if that does not fit, not at all if nothing fits. */
 static void
 put_ede(struct writer *w, int code, const char *text)
 {
@@ -91,7 +91,7 @@ put_ede(struct writer *w, int code, const char *text)
 		writer_put(w, text, len);
 }
 
-/* Since when what we answer of ourselves may be out of date; 0: it is not, or is not ours. */
+/* Since when authoritative answers may be stale; 0: they are not, or this answer is not ours. */
 static int64_t
 stale_since_ns(const struct reply *reply)
 {
@@ -207,7 +207,7 @@ reply_record(
 
 /* --- records that may come twice --- */
 
-/* Where the table has, or would have, what the message holds as these bytes. */
+/* The table's place for a part of the message with these bytes; 0 there: it is not in it. */
 static uint16_t *
 table_find(struct reply *reply, const uint8_t *bytes, size_t len)
 {

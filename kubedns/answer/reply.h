@@ -1,6 +1,6 @@
 /*
- * Writing a reply: header, question, then records section by section. Pure. Every owner name is a
- * compression pointer: to the question (offset 12), or to the RDATA in which the name first came.
+ * Writes a reply: header, question, then records section by section. Pure. Every owner name is a
+ * compression pointer: to the question (offset 12), or to the RDATA in which the name first occurs.
  */
 #ifndef KUBEDNS_ANSWER_REPLY_H
 #define KUBEDNS_ANSWER_REPLY_H
@@ -21,8 +21,9 @@ struct glue {
 };
 
 /*
- * Where records and targets are in the message, by their bytes: open addressing, sized for the
- * message when it is first used. 16 KB, for those answers only in which a record may come twice.
+ * A hash table of the records and targets in the message, by their bytes: open addressing, sized
+ * for the message when it is first used. 16 KB, only for answers in which a record could come
+ * twice.
  */
 struct record_table {
 	uint32_t mask; /* 0: not used yet */
@@ -47,7 +48,7 @@ struct reply {
 	bool full;   /* a record of this section did not fit: nothing more is looked for */
 	bool subset; /* an endpoint set's addresses that do not fit are left out, without TC */
 	bool about_to_exist; /* looked at with --hold-ms only */
-	/* Another server denies a name that may become ours: kept no longer than our denials. */
+	/* Another server denies a name that may become ours: its TTL is at most --negative-ttl. */
 	bool short_denial;
 	bool rewritten;     /* the records are those of another name than the question's */
 	bool rewrite_limit; /* of a search walk: a pattern ended at its bound */
@@ -61,15 +62,15 @@ struct reply {
 	struct record_table *table;   /* NULL: no record comes twice */
 	struct answer_thread *thread; /* the request's */
 	struct search_walk *search;   /* of the query's answer_info */
-	char reason[REASON_TEXT_MAX]; /* what `ede_text` may point to; not cleared at the begin */
+	char reason[REASON_TEXT_MAX]; /* what `ede_text` may point to; reply_begin() skips it */
 };
 
 /* Begins a reply to `query`, which was read from the request's message. `forwarding`: RA. */
 void reply_begin(struct reply *reply, const struct answer_request *request,
     const struct query *query, bool forwarding);
 
-/* Gives the reply an extended error that says this; REASON_NONE: it says nothing. For queries with an
- * OPT. */
+/* Gives the reply an extended error with this reason, none for REASON_NONE. Only for a query with
+ * an OPT. */
 void reply_reason(struct reply *reply, const struct reason *reason);
 
 /* The same for a kind that needs no more than the reply has. */
@@ -89,8 +90,8 @@ void reply_rrset(struct reply *reply, size_t owner, const struct rrset *set);
 /* One address record. */
 void reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes);
 
-/* All distinct addresses of one family of an endpoint set; with --udp-subset over UDP as many as fit,
- * from a random one on. */
+/* All distinct addresses of one family of an endpoint set; with --udp-subset over UDP as many as
+ * fit, from a random one on. */
 void reply_endpoint_set(
     struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family);
 
@@ -110,7 +111,7 @@ void reply_endpoint_set_srv(
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,
     const void *rdata, size_t len);
 
-/* The SOA of the zone whose name is at `owner`. What is denied may be kept for the lesser of `ttl_s` and
+/* The SOA of the zone whose name is at `owner`. A denial may be kept for the lesser of `ttl_s` and
  * `minimum_s` (RFC 2308). */
 void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s);
 
@@ -121,8 +122,8 @@ void reply_targets(
 /* The additional section: the addresses of the targets, as far as they fit. */
 void reply_glue(struct reply *reply);
 
-/* A PTR at `at` (the `owner` of the functions above) to an owner's name, or to the endpoint with this
- * label below it. */
+/* A PTR at offset `at` (`owner` in the functions above) to an owner's name, or to the endpoint with
+ * this label below it. */
 void reply_ptr(struct reply *reply, size_t at, const uint8_t *label, const struct owner *owner);
 
 /* An endpoint's own label: its host name, or its address with dashes, in `derived`. */

@@ -37,12 +37,12 @@ reply_endpoint_set(
 	uint32_t start = reply->rotation % total;
 	put_endpoint_set(reply, owner, endpoints, family, start, total);
 	put_endpoint_set(reply, owner, endpoints, family, 0, start);
-	/* Every address is as often in the part as any other, for its first is random. */
+	/* No TC: the part begins at a random address, so in the long run all get the same load. */
 	if (reply->subset && reply->counts[SECTION_ANSWER] > before)
 		reply->truncated = false;
 }
 
-/* The addresses of a name that several endpoints have, each once. Not inlined: other queries need not
+/* The distinct addresses of a name that several endpoints have. Not inlined: other queries need not
  * touch the table on its stack. */
 static __attribute__((noinline)) void
 put_shared_endpoints(

@@ -29,7 +29,7 @@ void record_once(struct reply *reply, const uint8_t *record, size_t len);
 /* Whether a record or a target of these bytes was written; needs reply->table. */
 bool record_known(struct reply *reply, const uint8_t *bytes, size_t len);
 
-/* Whether the name at `offset` is the first of its kind that asks; needs reply->table. */
+/* Whether no earlier call was for the same name as the one at `offset`; needs reply->table. */
 bool record_name_is_new(struct reply *reply, size_t offset, size_t len);
 
 /* Writes a record up to its RDATA, and returns where that begins. */

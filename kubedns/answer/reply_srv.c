@@ -92,8 +92,8 @@ write_srv(uint8_t *p, const struct reply *reply, size_t owner, const struct srv 
 }
 
 /*
- * The records of one endpoint, a port each. Where other endpoints of the set may have the same name,
- * each record is written by the first that has it.
+ * The records of one endpoint, one for each port. Endpoints of the set that share a name share
+ * records, which are written for the first of them.
  */
 static void
 put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,

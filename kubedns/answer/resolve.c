@@ -13,7 +13,8 @@ name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
 	return (struct name){ wire, offsets, (uint8_t)len, (uint8_t)count };
 }
 
-/* Compares the last bytes first, where names of other zones differ. Inline: every query comes here. */
+/* Compares the last bytes first, where names of other zones differ. Inline: every query comes
+ * here. */
 static inline bool
 same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
 {
@@ -138,7 +139,8 @@ below_service(const struct tree *tree, const struct endpoint_set *endpoints,
 			   : RESOLVED_NOTHING;
 	if ((endpoints->flags & ENDPOINTS_APEX) == 0 || left > 2)
 		return RESOLVED_NOTHING;
-	/* A port without a name has no label that could be asked for: this one is the protocol's. */
+	/* A port without a name has no label that could be asked for: this one is the
+	 * protocol's. */
 	const uint8_t *port = left == 1 ? (const uint8_t *)"" : label_at(name, 0);
 	resolved->endpoints = endpoints;
 	resolved->port_label = port_label(tree->seed, port, label);
@@ -198,8 +200,8 @@ prepend_text(struct dname *name, const char *label)
 	return *label == '\0' ? 0 : dname_prepend(name, label, strlen(label));
 }
 
-/* `<svc>.<ns>.<federation>.svc`: the local Service if it has endpoints, else the federation's name
- * for it nearby. */
+/* `<svc>.<ns>.<federation>.svc`: a CNAME to the local Service if it has endpoints, else to the
+ * federation's name for it in this zone and region. */
 static enum resolved_kind
 federated(const struct answer_config *config, const struct tree *tree, const struct name *name,
     unsigned below, struct resolved *resolved)
@@ -305,8 +307,8 @@ nibble(const uint8_t *label)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* How many labels `name` has before `suffix`, which is two labels of `len` bytes; -1: it does not end
- * in them. */
+/* How many labels `name` has before `suffix`, two labels of `len` bytes together; -1: it does not
+ * end in it. */
 static int
 labels_before(const struct name *name, const uint8_t *suffix, size_t len)
 {

@@ -1,6 +1,6 @@
 /*
- * What a name of our zone is: whether it exists, and which records it has, whatever the type asked
- * for. Pure.
+ * Looks up a name of our zone: whether it exists, and where its records are, whatever the type
+ * asked for. Pure.
  */
 #ifndef KUBEDNS_ANSWER_RESOLVE_H
 #define KUBEDNS_ANSWER_RESOLVE_H
@@ -55,14 +55,14 @@ struct resolved {
 void resolve(const struct answer_config *config, const struct tree *tree, const struct name *name,
     unsigned below, const struct tree_path *path, struct resolved *resolved);
 
-/* Whether this is a Service that does not exist for want of a ready endpoint: a headless one
+/* Whether this is a Service whose name does not exist because no endpoint is ready: a headless one
  * (specification 2.4.1), or with --ignore-empty-service one with a ClusterIP. */
 bool service_without_ready_endpoints(const struct answer_config *config, const struct node *node);
 
 /*
  * Whether the set has a published endpoint of this name: its host name, or its address with dashes
- * if it has none. A host name may spell the address of others: then both have the name. Sets
- * `endpoints`, `label`, `first` and `addr`.
+ * if it has none. A host name may spell another endpoint's address: then the name is that of both.
+ * Sets `endpoints`, `label`, `first` and `addr`.
  */
 bool resolve_endpoint(const struct tree *tree, const struct endpoint_set *endpoints,
     const uint8_t *label, struct resolved *resolved);

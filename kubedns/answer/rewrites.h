@@ -1,15 +1,15 @@
 /*
- * Names that are asked for, and the names that are looked up in their place (ConfigMap key rewrites,
- * lib/conf_rewrites.h). An exact name comes before the longest suffix, and both before the patterns,
- * which are tried in their order. What a name is rewritten to is not rewritten again.
+ * Rewrites the name of a question before it is looked up (ConfigMap key rewrites,
+ * lib/conf_rewrites.h). An exact name comes before the longest suffix, and both before the
+ * patterns, which are tried in their order. A name is rewritten once: the result is not rewritten
+ * again.
  *
- * A pattern (PCRE2) has to match the whole name, which it sees as text, in lower case and without its
- * final dot. How long it may take is bounded, also since there is one place to begin at: a pattern that
- * would take longer does not match. It is interpreted, never compiled to machine code: no memory is
- * both written and executed.
+ * A pattern (PCRE2) has to match the whole name, as text, in lower case and without its final dot.
+ * It is anchored and its steps are bounded: one that would need more does not match. It is
+ * interpreted, not compiled to machine code, so that no memory is both writable and executable.
  *
- * Compiled patterns hold pointers, so this is not part of the answer_context's block: whoever made it
- * frees it, once no reader can have a context that points here.
+ * Compiled patterns hold pointers, so they are not part of the answer_context's block: whoever made
+ * them frees them, once no reader can have a context that points here.
  */
 #ifndef KUBEDNS_ANSWER_REWRITES_H
 #define KUBEDNS_ANSWER_REWRITES_H
@@ -28,8 +28,8 @@ enum {
 	REWRITE_HEAP_KIB = 64,
 };
 
-/* 0 and `*rewrites` (NULL if there are none), or -EINVAL and in `*why` (caller frees) which pattern is
- * no regular expression. Caller frees with rewrites_free. */
+/* 0 and `*rewrites` (NULL if there are none; caller frees with rewrites_free), or -EINVAL and in
+ * `*why` (caller frees) which pattern is not a regular expression. */
 int rewrites_new(
     const struct conf_rewrites *conf, uint64_t seed, struct rewrites **rewrites, char **why);
 

@@ -8,7 +8,7 @@
 
 enum { STEP_NAMESPACE, STEP_SVC, STEP_ZONE, STEP_EXTRA };
 
-/* The name that is walked for: X, and the namespace in whose place it is looked up. */
+/* The name to complete: X, and the namespace whose search list is walked. */
 struct asked {
 	const struct name *name;
 	unsigned below;
@@ -72,7 +72,7 @@ refusal_of(const struct answer_config *config, const struct tree *tree, const st
 		return SEARCH_NO_NAMESPACE;
 	if (node->flags & NODE_NO_SEARCH)
 		return SEARCH_OPTED_OUT;
-	/* A Service without ready endpoints has a node too: an endpoint of it may be on its way. */
+	/* A Service without ready endpoints has a node too: one may become ready at any moment. */
 	if (tree_child(tree, node, label_at(asked->name, asked->below - 3)) != NULL)
 		return SEARCH_SERVICE;
 	if (answer_falls_through(config, asked->name))
@@ -126,12 +126,12 @@ candidate_name(
 	return dname_append(name, suffix.wire);
 }
 
-/* A candidate with its labels cut, as the lookups want it. */
+/* A candidate with its labels' offsets, as the look-ups need it. */
 struct candidate {
 	struct dname text;
 	struct name name;
 	int below; /* labels before our zone, or -1 */
-	bool own;  /* a name of one's own */
+	bool own;  /* of the ConfigMap's key hosts (own_names.h) */
 	struct resolved resolved;
 	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
 };
@@ -200,7 +200,7 @@ candidate_make(const struct answer_config *config, const struct tree *tree,
 
 /* --- the walk --- */
 
-/* How the reply was before a candidate was written into it. */
+/* The state of the reply before a candidate was written into it. */
 struct mark {
 	size_t len;
 	unsigned flags;
@@ -216,7 +216,7 @@ go_back(struct reply *reply, const struct mark *mark)
 	reply->full = reply->truncated = false;
 }
 
-/* The CNAME from the asked name; returns where its target stands. */
+/* Puts the CNAME from the asked name; returns the offset of its target. */
 static size_t
 put_alias(struct reply *reply, const struct dname *target)
 {
@@ -265,8 +265,8 @@ put_outside(struct reply *reply, const struct candidate *c)
 			 : answer_odd_reverse(reply, &c->name, owner);
 }
 
-/* The walk came to an outside name that nobody may be asked for: what it is remains unknown. False:
- * so that the inferred form ends. */
+/* The next candidate is an outside name, and no other server may be asked. A declared name is
+ * REFUSED; false: an inferred one is answered as if it had not been walked for. */
 static bool
 cannot_ask(struct reply *reply)
 {
@@ -283,7 +283,7 @@ cannot_ask(struct reply *reply)
 	return true;
 }
 
-/* How a walk that found nothing may be kept: no longer than any candidate's denial. */
+/* The lesser of `ttl_s` and the negative TTL of this candidate. */
 static uint32_t
 shorter(uint32_t ttl_s, const struct reply *reply, const struct candidate *c)
 {
@@ -294,7 +294,8 @@ shorter(uint32_t ttl_s, const struct reply *reply, const struct candidate *c)
 	return own_s < ttl_s ? own_s : ttl_s;
 }
 
-/* False: no candidate exists, which may be kept for `ttl_s`. */
+/* Goes through the candidates and completes the reply; false: none exists, a denial that may be
+ * kept for `*ttl_s`. */
 static bool
 walk_on(struct reply *reply, const struct asked *asked, size_t apex, struct dname *chase,
     enum answer_outcome *outcome, uint32_t *ttl_s)

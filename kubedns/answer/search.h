@@ -6,16 +6,22 @@
  *
  *	X.<namespace>.svc.<zone>  X.svc.<zone>  X.<zone>  X.<--search-extra> ...  X.
  *
- * The first of these candidates that exists answers, below a CNAME from the asked name to it. One
- * exists if it is not NXDOMAIN, whatever the type asked for, so that A and AAAA of a name go the same
- * way. Candidates of our zones are looked up at once. Others make ANSWER_CHASE with `asking` set,
- * one at a time: answer_chases_on() goes on from a denial, and anything else ends the walk, a failure
- * with SERVFAIL. Names below `s` are never candidates, so that no walk is part of another, and of our
- * zones' names only those that --fallthrough leaves to other servers are asked of these, so that no
- * question can lead back to a walk. An inferred name that falls through is not walked.
+ * The first of these candidates that exists is the answer, after a CNAME from the asked name to it.
+ * A candidate exists unless it is NXDOMAIN, whatever the type asked for, so A and AAAA get the same
+ * one.
  *
- * Nothing found: NXDOMAIN; with the inferred form that of the first step, and the client goes on by
- * itself. A candidate that would be longer than a name can be does not exist.
+ * Candidates in our zones are looked up at once. An outside candidate ends the call with
+ * ANSWER_CHASE and `asking` set, and another server is asked for it. If it denies the name,
+ * answer_chases_on() resumes the walk at the next candidate; any other answer ends the walk, a
+ * failure with SERVFAIL.
+ *
+ * A walk never starts another: names below `s` are no candidates, and of our zones' names only
+ * those that --fallthrough leaves to other servers are asked of them. An inferred name that falls
+ * through is not walked.
+ *
+ * If no candidate exists the answer is NXDOMAIN; in the inferred form it is the one that the asked
+ * name would have had, and the client goes on with its own search list. A candidate that would be
+ * too long for a name counts as missing.
  */
 #ifndef KUBEDNS_ANSWER_SEARCH_H
 #define KUBEDNS_ANSWER_SEARCH_H
@@ -29,8 +35,8 @@ enum {
 	SEARCH_TTL_MAX_S = 30 /* of the CNAME: a nearer candidate may come to exist */
 };
 
-/* Whether a name of our zone that does not exist may be completed; all other NXDOMAINs pay for no
- * more than this. */
+/* Whether a name of our zone that does not exist may be completed: the only cost of this file for
+ * all other NXDOMAINs. */
 static inline bool
 search_may_complete(const struct answer_config *config, const struct name *name, unsigned below)
 {
@@ -51,13 +57,14 @@ search_walked(const struct search_walk *walk)
 bool search_is_declared(const struct name *name, unsigned below);
 
 /*
- * Answers such a name, which was resolved to nothing. `below`, `apex` and `chase` as in
- * answer_zone(); reply->search says how far the walk is, and is told how it went on.
+ * Answers a name for which search_may_complete() is true and which does not exist. `below` and
+ * `chase` as in answer_zone(), `apex` as in explained_answer(); reply->search is the state of the
+ * walk, read and updated.
  */
 enum answer_outcome answer_search(struct reply *reply, const struct name *qname, unsigned below,
     const struct resolved *resolved, size_t apex, struct dname *chase);
 
-/* The CNAME from the asked name, the first record, lives no longer than any other record. */
+/* Lowers the TTL of the first record, the CNAME from the asked name, to the least of the reply. */
 void search_settle_ttl(struct reply *reply);
 
 /* --- for people: the steps of a walk --- */

@@ -1,5 +1,5 @@
 /*
- * An upstream reply made into ours. Each of its records is read before it is passed on.
+ * Makes our reply from an upstream reply. Each record is checked before it is passed on.
  */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "kubedns/answer/search.h"
 #include "lib/reply_walk.h"
 
-/* The reply when there is none to pass on. */
+/* Our reply where there is none to pass on: REFUSED or SERVFAIL. */
 static size_t
 give_up(struct reply *reply, const struct upstream_reply *upstream, struct answer_info *info)
 {
@@ -54,7 +54,7 @@ is_left_to_others(const struct reply *reply, const struct dname *owner)
 	return !reverse_next(&walk, &ref);
 }
 
-/* Bailiwick: what is in our zones, we say ourselves. */
+/* Bailiwick: whether the owner is in our zones (less --fallthrough), where we alone answer. */
 static bool
 is_ours(const struct reply *reply, const struct record *record)
 {
@@ -69,8 +69,9 @@ is_ours(const struct reply *reply, const struct record *record)
 }
 
 /*
- * A denial may be kept for the lesser of its SOA's TTL and MINIMUM (RFC 2308). Of a name that the
- * cluster may come to have, an address's or one that falls through, it is kept no longer than ours.
+ * Lowers the TTL of a denial's SOA to --negative-ttl, if the cluster may come to have the name:
+ * that of an address, or one that falls through. Caches take the lesser of TTL and MINIMUM (RFC
+ * 2308).
  */
 static void
 shorten_denial(struct reply *reply, const uint8_t *upstream, const struct record *record)
@@ -92,10 +93,10 @@ may_become_ours(const struct answer_config *config, const struct query *query)
 }
 
 /*
- * Appends upstream's records byte for byte, but for such an SOA's TTL. Their compression pointers stay right, since the
- * question before them has the same length, and none is left out before others: a record of our
- * zones ends what is passed on. Stops at the OPT record, which is for one hop: whatever follows in
- * the additional section is optional. False: malformed.
+ * Appends upstream's records byte for byte, except such an SOA's TTL. Their compression pointers
+ * stay valid: the question before them has the same length, and no record is dropped from among
+ * them, since the first one of our zones ends the copy. So does the OPT record, which is
+ * hop-by-hop: what follows it in the additional section is optional. False: malformed.
  */
 static bool
 append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
@@ -205,8 +206,8 @@ put_rdata(struct writer *w, const uint8_t *upstream, size_t len, const struct re
 	return true;
 }
 
-/* Copies one record of upstream's, its names written out; those of `instead`, which was asked in place
- * of the question, are the question's. False: it does not fit, or is malformed. */
+/* Copies one of upstream's records, with uncompressed names; a record of `instead`, which was asked
+ * in place of the question's name, gets that name. False: it does not fit, or is malformed. */
 static bool
 append_record(struct reply *reply, enum section section, const struct reply_walk *walk,
     const struct dname *instead)
@@ -234,8 +235,8 @@ append_record(struct reply *reply, enum section section, const struct reply_walk
 	return false;
 }
 
-/* Appends upstream's CNAMEs and answers of the wanted type to our CNAMEs. `walk` is left behind them,
- * and `any` says whether there were answers. False: malformed. */
+/* Appends upstream's CNAMEs and answers of the wanted type to our CNAMEs, and leaves `walk` after
+ * them; `*any`: there were answers. False: malformed. */
 static bool
 append_chased(struct reply *reply, const struct upstream_reply *upstream, struct reply_walk *walk,
     bool *any, const struct dname *instead)
@@ -299,7 +300,7 @@ append_denial(struct reply *reply, struct reply_walk *walk, const struct dname *
 	append_record(reply, SECTION_AUTHORITY, walk, own ? &zone : NULL);
 }
 
-/* answer() once more from the request's tree, with the walk as far as it is. */
+/* Calls answer() again with the request's tree, the walk in its present state. */
 static enum answer_outcome
 answer_again(const struct answer_request *request, struct answer_info *info)
 {
@@ -368,7 +369,7 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 	reply.w.len = at;
 	reply.counts[SECTION_ANSWER] = cnames;
 	reply.flags |= wire[3] & 15u;
-	/* What a CNAME of ours leads to has its own name. */
+	/* After a CNAME of ours upstream's records keep their names. */
 	const struct dname *instead = info->rewritten && cnames == 0 ? &info->target : NULL;
 	/* A candidate of a walk that is not known to exist must not stand in the reply. */
 	bool failed = info->search.asking && (wire[3] & 15) != RCODE_NOERROR;

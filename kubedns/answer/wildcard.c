@@ -14,8 +14,7 @@ struct match {
 	bool any, stop;
 };
 
-/* A label of a name that the pattern may match, below those above it, and the node that they lead
- * to. */
+/* One label of a name that the pattern may match, and the node of this label and those above it. */
 struct step {
 	struct match *match;
 	const struct step *above;
@@ -86,8 +85,8 @@ try_child(void *arg, const struct node *child)
 	try_label(arg, child->label, child);
 }
 
-/* Whether an earlier slice of the set has ports of this label: each is tried once. What is looked at
- * for that counts as tried. */
+/* Whether an earlier slice of the set has ports of this label, so that each label is tried once.
+ * The slices looked at count against WILDCARD_NAMES_MAX too. */
 static bool
 label_seen(
     struct match *match, const struct endpoint_set *endpoints, unsigned until, uint64_t label)
@@ -101,8 +100,8 @@ label_seen(
 	return false;
 }
 
-/* The protocol labels (or the port labels of the protocol above) below a headless Service, which are
- * no nodes of the tree. */
+/* Tries the protocol labels (or the port labels of the protocol above) below a headless Service,
+ * which are not nodes of the tree. */
 static void
 try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints, bool proto)
 {
@@ -148,7 +147,7 @@ endpoint_set_above(const struct step *step)
 	return step->node->endpoints;
 }
 
-/* Goes on with the next label of the pattern, or with all that there are. */
+/* Goes on with the next label of the pattern; with every child, if that is `*`. */
 static void
 descend(const struct step *above)
 {
