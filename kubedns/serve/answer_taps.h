@@ -1,6 +1,6 @@
 /*
- * What is noted of each answer: one call when it leaves, whatever it came by (UDP, TCP, another
- * server), and everything that wants to know of answers hangs on it.
+ * Notes each answer: one call when it leaves, over UDP or TCP, made here or by another server. All
+ * that records answers is called from here.
  *
  *	udp, tcp, inflight --> answer_taps -+-> recorder.h: each of the last ones
  *	                                   '-> talkers.h: the clients and names that are most of them
@@ -26,7 +26,7 @@ struct answer_taps {
 /* With a recorder of so many bytes; `key` is random. */
 struct answer_taps *answer_taps_new(size_t recorder_bytes, uint64_t key);
 
-/* A duration as records have it: at most 4.29 s. */
+/* A duration in 32 bits of nanoseconds, as records have it: at most 4.29 s. */
 static inline uint32_t
 answer_taps_took(int64_t ns)
 {
@@ -34,8 +34,8 @@ answer_taps_took(int64_t ns)
 }
 
 /*
- * Notes an answer of a batch that came over UDP and began at `at_ns`, whose end the next function
- * says. For the worker alone, as the others.
+ * Notes an answer of a UDP batch that began at `at_ns`; answer_log_batch() must follow at the
+ * batch's end. For the worker alone, as the other functions.
  */
 static inline void
 answer_taps_add(struct answer_taps *taps, const struct sockaddr *client,
@@ -46,7 +46,7 @@ answer_taps_add(struct answer_taps *taps, const struct sockaddr *client,
 		talkers_sample(&taps->talkers, client, info, at_ns);
 }
 
-/* At least one answer was added, and all of them took so long. */
+/* Ends a batch of at least one answer, which took so long. */
 static inline void
 answer_taps_batch(struct answer_taps *taps, int64_t took_ns)
 {

@@ -28,8 +28,8 @@ struct awaited {
 	unsigned max;
 	int64_t wait_ns;
 	atomic_uint count;
-	TAILQ_HEAD(, waiting) queue;    /* all wait equally long: the first is the first to go */
-	uint8_t reply[DNS_TCP_MAX + 1]; /* what is tried: the client's room is for what is sent */
+	TAILQ_HEAD(, waiting) queue;    /* all wait equally long, so in order of deadlines */
+	uint8_t reply[DNS_TCP_MAX + 1]; /* a tried answer; copied to the client's room if sent */
 };
 
 struct awaited *
@@ -64,7 +64,7 @@ send_reply(struct awaited *awaited, const struct client *client, struct answer_i
 		    took_ns, (enum answer_made)info->system, client->proto == PROTO_TCP);
 }
 
-/* Answers the query from the newest tree; false: it `may_wait` and has to. */
+/* Answers the query from the newest tree; false: with `may_wait`, it has to wait on. */
 static bool
 try_answer(struct awaited *awaited, const struct client *client, const uint8_t *query, size_t len,
     int64_t start_ns, bool may_wait)
@@ -102,8 +102,8 @@ try_answer(struct awaited *awaited, const struct client *client, const uint8_t *
 static void
 set_count(struct awaited *awaited, unsigned count)
 {
-	/* Sequentially consistent: whoever publishes a tree and then finds nobody waiting has
-	 * published before awaited_take() tries for the last time. */
+	/* Sequentially consistent: if the publisher sees 0 here, awaited_take() sees the new tree
+	 * in the try that follows its own store. */
 	atomic_store(&awaited->count, count);
 	struct stats *stats = awaited->context->stats;
 	__atomic_store_n(&stats->awaited_now, count, __ATOMIC_RELAXED);

@@ -1,12 +1,12 @@
 /*
- * Queries for names that are about to exist (--hold-ms): they wait for the event that brings the
- * name, and are answered then; after the time the answer is the one that they would have had.
+ * Queries for names that are about to exist (--hold-ms): they wait until an event creates the name,
+ * and are answered then. At the end of that time they get the negative answer.
  *
  *	answer() says WAIT -> awaited_take ... workers_published -> awaited_published -> client
  *	                                   ... awaited_turn (the time is over)       -> client
  *
- * Bounded in total and per client address: one that is beyond is answered at once. Each publish asks
- * every waiting query again, which the bound in total makes a fraction of a millisecond.
+ * Bounded in total and per client address; a query beyond a bound is answered at once. After each
+ * publish all waiting queries are tried again: a fraction of a millisecond, for the total is small.
  */
 #ifndef KUBEDNS_SERVE_AWAITED_H
 #define KUBEDNS_SERVE_AWAITED_H
@@ -24,18 +24,19 @@ struct inflight_table;
 
 enum { AWAITED_MAX = 512 /* of all workers */, AWAITED_CLIENT_PART = 8 };
 
-/* NULL, of a worker without --hold-ms, is fine for all functions but the first two. */
+/* A worker without --hold-ms has NULL, which all functions but the first two take. */
 
-/* At most `max` queries for `wait_ms` each, of one client address a part of them. `inflight` gives
- * it queries that may wait, and takes those whose name turns out to be another server's. */
+/* At most `max` queries for `wait_ms` each, 1/AWAITED_CLIENT_PART of them for one client address.
+ * `inflight` hands it queries that may wait, and takes those whose name has become an alias of
+ * another server's. */
 struct awaited *awaited_new(struct worker_context *context, const struct client_ops *clients,
     struct inflight_table *inflight, unsigned max, int64_t wait_ms);
 
-/* Takes a query that answer() called WAIT, or answers it where a bound is reached. */
+/* Takes a query for which answer() returned WAIT; answers it where a bound is reached. */
 void awaited_take(
     struct awaited *awaited, const struct client *client, const uint8_t *query, size_t query_len);
 
-/* Whether a query waits; for any thread, after the new tree is visible. */
+/* Whether a query waits. Any thread may ask, after it has published the new tree. */
 bool awaited_any(const struct awaited *awaited);
 
 /* The tree has changed. */

@@ -1,7 +1,8 @@
 /*
- * recvmmsg() and sendmmsg() without waiting, and poll(), straight to the kernel. In a program with threads glibc's functions are
- * cancellation points: each call switches asynchronous cancellation on and off again, which took four of a hundred
- * instructions of a query that comes alone. No thread of ours is ever cancelled.
+ * Non-blocking recvmmsg() and sendmmsg(), and poll(), as direct system calls. glibc's functions are
+ * cancellation points: in a program with threads each call switches asynchronous cancellation on
+ * and off, which took 4 % of the instructions of a query that comes alone. No thread here is ever
+ * cancelled.
  */
 #ifndef KUBEDNS_SERVE_BATCH_IO_H
 #define KUBEDNS_SERVE_BATCH_IO_H

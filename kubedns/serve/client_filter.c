@@ -17,8 +17,8 @@ enum {
 static const uint32_t accept_all = UINT32_MAX; /* a filter returns how many bytes to keep */
 
 /*
- * One client: when a word of the address differs, on to the code after this; else a random number
- * decides.
+ * The code for one client: an address that differs in any word jumps to the code after this; a
+ * packet of the client passes or is dropped by a random number.
  */
 static size_t
 client_code(struct sock_filter *code, const struct client_share *client)

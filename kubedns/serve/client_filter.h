@@ -1,5 +1,5 @@
 /*
- * Drops a part of some clients' packets in the kernel, before they take room in a UDP socket's
+ * Drops a share of some clients' packets in the kernel, before they take room in a UDP socket's
  * queue: a classic BPF filter on our own socket, which needs no privilege. The kernel counts them
  * among the socket's drops.
  */

@@ -13,17 +13,17 @@
 enum {
 	SAMPLE = 4,         /* one packet in so many is counted */
 	FIRST_COUNT = 64,   /* samples that end the first window early: the queue is full */
-	HEAVY_PART = 16,    /* who sends more than this part of all stands out */
-	QUIET_WINDOWS = 50, /* without anybody to hold back: off again */
+	HEAVY_PART = 16,    /* a client is heavy if it sends more than this part of all */
+	QUIET_WINDOWS = 50, /* without a client to hold back, then measuring ends */
 };
 static const int64_t window_ns = 20 * INT64_C(1000000);
 static const int64_t patience_ns = 4 * INT64_C(1000000);
-static const double headroom = 0.9;      /* of what fits is given away */
+static const double headroom = 0.9;      /* of the capacity is shared out */
 static const double catch_up = 0.5;      /* instead, while a queue is half full */
-static const double least_share = 0.001; /* always passes, to be measured by */
-static const double decay = 0.8; /* of a demand a window: a pause of the attack is not its end */
+static const double least_share = 0.001; /* always passes, to measure the demand */
+static const double decay = 0.8;         /* of a demand, per window: an attack may only pause */
 
-/* A client that stands out, and its packets in a window, with those that the filter dropped. */
+/* A heavy client, and its packets in a window, those that the filter dropped included. */
 struct demand {
 	struct addr addr;
 	double packets;
@@ -124,8 +124,8 @@ fair_share_behind(struct fair_share *fair, size_t socket)
 }
 
 /*
- * Whether the queue has not become shorter for a while, or overflows. One that becomes shorter was
- * filled while the worker had no CPU, which is no client's fault.
+ * Whether the queue has not become shorter for a while, or overflows. A queue that becomes shorter
+ * was filled while the worker was not scheduled, which is no client's fault.
  */
 static bool
 stays_behind(struct fair_share *fair)
@@ -166,7 +166,7 @@ held_index(const struct fair_share *fair, const struct addr *addr)
 	return i;
 }
 
-/* Into the list, the heaviest first; the lightest falls out where it is full. */
+/* Inserts into the list, heaviest first; a full list loses its lightest. Returns the new count. */
 static size_t
 insert_demand(struct demand *demands, size_t count, struct demand demand)
 {
@@ -182,9 +182,9 @@ insert_demand(struct demand *demands, size_t count, struct demand demand)
 }
 
 /*
- * The clients that stand out. What one of them has sent is what has passed, divided by the part
- * that may pass; and not much less than before, for an attack may pause. `others` is what passed of
- * all the rest.
+ * Finds the heavy clients. What a held client has sent is what has passed the filter, divided by
+ * the share that may pass, but at least `decay` times its last demand: an attack may pause.
+ * `*others`: the packets of all other clients.
  */
 static size_t
 find_demands(
@@ -237,8 +237,8 @@ set_filters(struct fair_share *fair, const struct client_share *held, size_t cou
 }
 
 /*
- * What the kernel has dropped since the last look: by the filter, if there is one, and then it is
- * counted as shed, with what has overflowed meanwhile.
+ * How many packets the kernel has dropped since the last call. With a filter they all count as
+ * shed: the kernel does not tell those of the filter from those of a full queue.
  */
 static uint32_t
 take_drops(struct fair_share *fair)
@@ -272,11 +272,11 @@ decide(struct fair_share *fair, bool begins)
 	uint32_t drops = take_drops(fair);
 	sum = others;
 	for (size_t i = 0; i < count; i++) {
-		if (fair->held_count == 0 && fair->packets > 0) /* what overflowed was theirs too */
+		if (fair->held_count == 0 && fair->packets > 0) /* their part of the overflow */
 			demands[i].packets *= 1 + (double)drops / (double)fair->packets;
 		sum += packets[i] = demands[i].packets;
 	}
-	/* While there is room everybody gets everything: only a queue that stays full begins it. */
+	/* Nothing is dropped while all fits, and only a queue that stays full starts a filter. */
 	bool needed = sum > fits && (begins || fair->held_count > 0);
 	double level = needed ? max_min_level(packets, count, others, fits) : -1;
 	for (size_t i = 0; i < count && level >= 0; i++)

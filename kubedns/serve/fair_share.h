@@ -1,17 +1,17 @@
 /*
  * A fair share of one worker for every client address. While the worker keeps up, nothing is
- * measured and everybody gets everything. When it stops keeping up, a filter in the kernel holds
- * back the addresses that send most, just so much that the worker keeps up again; it is made anew
- * every 20 ms and removed when they have calmed down.
+ * measured and no packet is dropped. When it cannot keep up, a filter in the kernel drops packets
+ * of the addresses that send most, just as many as the worker cannot answer. The filter is made
+ * anew every 20 ms and removed when all packets can be answered again.
  *
  *	off --a queue is half full--> measuring --it stays so--> shedding <--each window-.
  *	 ^                               |   ^                     |   '----------------'
  *	 '------ a second of quiet ------'   '-- all fits again ---'
  *
- * What fits is measured: packets answered for each second of work, times the time that is left
- * beside TCP and other servers, less a tenth, so that the queue stays short. Clients get it by
- * max-min fairness (heavy_hitters.h). A part of a heavy client's packets always passes, by which it
- * is still measured.
+ * The capacity is measured: packets answered for each second of work, times the time that is left
+ * beside TCP and other servers, less a tenth, so that the queue stays short. The addresses that
+ * send most (heavy_hitters.h) share it by max-min fairness (max_min.h). A small part of a heavy
+ * client's packets always passes, so that its demand can still be measured.
  */
 #ifndef KUBEDNS_SERVE_FAIR_SHARE_H
 #define KUBEDNS_SERVE_FAIR_SHARE_H
@@ -48,12 +48,12 @@ void fair_share_idle(struct fair_share *fair, int64_t ns);
 int64_t fair_share_turn(struct fair_share *fair);
 
 /*
- * The clients that are held back, at most CLIENT_FILTER_MAX, for people; for any thread. Returns
- * how many.
+ * Copies the clients that are held back, at most CLIENT_FILTER_MAX; for any thread. Returns how
+ * many.
  */
 size_t fair_share_clients(struct fair_share *fair, struct client_share *clients);
 
-/* Adds a line for each of them, for people, to `notes`, which it takes; returns the new text. */
+/* Adds a line of text for each of them to `notes`, which it takes; returns the new text. */
 char *fair_share_notes(struct fair_share *fair, unsigned worker, bool addresses, char *notes);
 
 /* NULL is fine. */

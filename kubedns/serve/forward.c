@@ -10,7 +10,7 @@
 
 enum { RETRY_MAX_MS = 1000, RETRY_MIN_MS = 250 };
 
-/* For so long a server that failed is tried last. */
+/* How long a server that failed is tried last. */
 static const int64_t failed_ns = 10 * INT64_C(1000000000);
 /* How often abandoned attempts are looked for: c-ares's own timeouts are not used. */
 static const int64_t tick_ns = 500 * INT64_C(1000000);
@@ -147,7 +147,7 @@ server_declined(struct forward *forward, struct forward_query *query, const stru
 		query->refused |= (uint16_t)(1u << (upstream - forward->upstreams));
 }
 
-/* No server has replied what can be passed on: SERVFAIL, or REFUSED if all of them say so. */
+/* No server gave a reply that can be passed on: SERVFAIL, or REFUSED if all of them refused. */
 static void
 finish_without_reply(struct forward *forward, struct forward_query *query)
 {
@@ -200,8 +200,7 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 }
 
 /*
- * A channel that cannot be had now
- * (no descriptor, no memory) is no failure yet: the retry time comes.
+ * If no channel can be opened now (no descriptor, no memory) the query waits for its retry time.
  */
 static void
 send_to(struct forward *forward, struct forward_query *query, struct upstream *upstream)
@@ -223,9 +222,9 @@ send_to(struct forward *forward, struct forward_query *query, struct upstream *u
 }
 
 /*
- * Tries the next upstream. If all were tried, waits for attempts that are outstanding or for the
- * retry timer; when that has run out (`again`), starts over with the first, unless one of them has
- * declined: it would again.
+ * Tries the next upstream. If all have been tried, waits for outstanding attempts or for the retry
+ * timer; when that has run out (`again`), starts over with the first, unless an upstream has
+ * declined, which it would do again.
  */
 static void
 send_next(struct forward *forward, struct forward_query *query, bool again)
@@ -259,7 +258,7 @@ forward_ask(void *arg, struct inflight *inflight)
 	send_to(forward, query, upstream);
 }
 
-/* A new target: every server may know it. Sent at the end of the turn, for c-ares is at work. */
+/* A new target, which every server may know. Sent at the end of the turn: c-ares is our caller. */
 static void
 forward_ask_on(void *arg, struct inflight *inflight)
 {
@@ -363,7 +362,7 @@ forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events)
 	    (events & EPOLLOUT) != 0 ? fd : ARES_SOCKET_BAD);
 }
 
-/* Servers that never answer leave attempts behind in channels that get no other queries. */
+/* Retires channels whose only open attempts no query waits for: their server never answers. */
 static void
 retire_abandoned(struct forward *forward)
 {

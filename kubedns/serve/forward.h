@@ -1,14 +1,14 @@
 /*
- * Asks the upstream servers over c-ares: this module decides about order, health and retries,
- * c-ares does the transport.
+ * Asks the upstream servers through c-ares: order, health and retries are decided here, the
+ * transport is c-ares's.
  *
  *	query --attempt--> channel (one server, one socket, at most 32 queries) --> server
  *
  * c-ares 1.18 keeps a channel's UDP socket, and so its source port, as long as queries are in
  * flight; it always starts with the first server, and cannot change servers while it is busy. So
- * each channel has one server and is replaced after 32 queries (RFC 5452), and a query without an
- * answer is sent to the next server through a channel of that one. The first answer of any attempt
- * wins; a server that has failed is tried last for a while.
+ * each channel has one server and is replaced after 32 queries (RFC 5452), and an unanswered query
+ * is sent to the next server through that server's channel. The first answer to any attempt is
+ * taken; a server that has failed is tried last for a while.
  */
 #ifndef KUBEDNS_SERVE_FORWARD_H
 #define KUBEDNS_SERVE_FORWARD_H
@@ -33,8 +33,8 @@ void forward_servers(struct forward *forward, const struct server *servers, size
 void forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events);
 
 /*
- * At the end of each turn: sends what failed to the next server, takes down used channels;
- * returns when it must be called again.
+ * At the end of each turn: sends failed queries to the next server and closes used-up channels;
+ * returns when it must be called again (worker time, 0: not at all).
  */
 int64_t forward_turn(struct forward *forward);
 

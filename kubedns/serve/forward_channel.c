@@ -1,7 +1,7 @@
 /*
  * c-ares channels: one source port to one server, for 32 queries. A new one is opened for the next
- * 32, and the old one stays until its last attempt has ended: an answer that is guessed has to
- * guess a port and an ID that live for seconds.
+ * 32, and the old one stays until its last attempt has ended. A forged answer has to guess a port
+ * and an ID that are valid for seconds only.
  */
 #include "kubedns/serve/forward_internal.h"
 
@@ -44,8 +44,8 @@ set_server(ares_channel ares, const struct server *server)
 }
 
 /*
- * Everything that c-ares would read from /etc/resolv.conf or the environment is given, so that
- * it reads neither. The timeout is the whole query's: shorter ones are ours.
+ * Sets every option that c-ares would otherwise read from /etc/resolv.conf or the environment. Its
+ * timeout is that of the whole query: the shorter ones are forward.c's.
  */
 static int
 open_ares(struct channel *channel)

@@ -13,7 +13,7 @@
 #include "kubedns/serve/ids.h"
 #include "kubedns/serve/inflight.h"
 
-/* Of one source port: RFC 5452 section 10, a port guessed late is worth little. */
+/* Of one source port (RFC 5452 section 10): a port that is guessed serves for few forgeries. */
 enum { CHANNEL_QUERIES = 32 };
 
 struct upstream {

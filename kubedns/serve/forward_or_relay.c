@@ -48,8 +48,8 @@ forward_or_relay_new(struct worker_context *context, const struct client_ops *cl
 	}
 	f->forward = forward_new(context, f->inflight, config->upstreams, config->upstream_count);
 	if (config->search_resolver != NULL) {
-		/* dnsmasq is the one client, which may have a third of the table. Each of its queries
-		 * takes two of dnsmasq's own places: its question to us, and ours to it. */
+		/* dnsmasq is the only client, so it can have a third of the table. Each of its
+		 * queries takes two places at dnsmasq: its question to us, and ours to it. */
 		f->chased = make_table(context, clients, config, RESOLVER_MAX, threads);
 		f->relay = relay_new(context, f->chased, config->search_resolver);
 		inflight_chased(f->inflight, f->chased);

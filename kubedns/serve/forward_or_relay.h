@@ -6,9 +6,9 @@
  *			--search-resolver: relay -> the dnsmasq in front
  *	front		all of these -> relay -> the dnsmasq behind
  *
- * In the classic topology dnsmasq asks us, and the relay asks dnsmasq. No question can go round: the
- * relay is given only names outside of our zones that answer() itself has arrived at, and such a name,
- * when it comes from dnsmasq after all, goes to the upstream servers.
+ * In the classic topology dnsmasq asks us, and the relay asks dnsmasq. That cannot loop: the relay
+ * asks only for names outside of our zones that answer() has found as a CNAME's target, and if
+ * dnsmasq sends such a name back to us, it is forwarded to the upstream servers.
  */
 #ifndef KUBEDNS_SERVE_FORWARD_OR_RELAY_H
 #define KUBEDNS_SERVE_FORWARD_OR_RELAY_H

@@ -13,8 +13,8 @@
 enum {
 	CLIENT_BUCKETS = 1024,
 	/*
-	 * Above the bound in total, a resolver that holds queries takes so many more, as a part of
-	 * the bound, from clients that have none.
+	 * With a resolver that holds queries, 1/16 of the bound in total is a reserve above it:
+	 * when the table is full, it is for clients that have no query in it.
 	 */
 	RESERVE_PART = 16,
 };
@@ -154,7 +154,7 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 		table->held = xcalloc(size, sizeof(*table->held));
 	assert(table->held_count < size);
 	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
-	if (table->held_count > 0) { /* the order of time is kept; a walk's last step came late */
+	if (table->held_count > 0) { /* a walk's last step may be later: keeps the order of time */
 		unsigned last = (table->held_first + table->held_count - 1) % size;
 		if (table->held[last].until_ns > until_ns)
 			until_ns = table->held[last].until_ns;
@@ -181,8 +181,8 @@ release_held(struct inflight_table *table)
 /* --- bounds --- */
 
 /*
- * How many queries one client may have in flight or held: half of the room that is left (a dynamic
- * threshold). So n clients that take all they get leave 2 / (n + 2) of the table to the others.
+ * How many queries one client may have in flight or held: half of the free room (a dynamic
+ * threshold). n clients that take all they can get leave 2 / (n + 2) of the table free.
  */
 static unsigned
 client_limit(const struct inflight_table *table)
@@ -206,7 +206,7 @@ bound_reached(struct inflight_table *table, const struct inflight_client *client
 		return DROP_FORWARD_CLIENT;
 	if (used < table->max)
 		return DROP_COUNT;
-	/* The room of a query that is ended here becomes free only where the resolver lets it go. */
+	/* Ending a query here frees no room while the resolver goes on holding it. */
 	if (table->ops.hold_ns != 0)
 		return used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
 	return table->heaviest > own + 1 ? DROP_COUNT : DROP_FORWARD_TOTAL;
@@ -399,7 +399,7 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 
 	if (inflight->info.search.asking && ask_on(table, inflight, &said))
 		return;
-	/* Counted is what answer() found: the system, and the type that the client asked for. */
+	/* For the counters: what answer() has found, before the reply to it overwrites that. */
 	enum answer_system system = inflight->info.system;
 	size_t max;
 	inflight_unlink(table, inflight);

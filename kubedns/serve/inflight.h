@@ -1,19 +1,21 @@
 /*
- * Queries in flight to another server: who asked, what, until when. Forwarder (forward.h) and relay
- * (relay.h) differ in how they ask; the rest is the same for both and is here: bounds in total and
- * per client, the deadline, and the reply to the client.
+ * Queries in flight to another server: who asked, what, and the deadline. Forwarder (forward.h) and
+ * relay (relay.h) differ in how they ask; what they have in common is here: bounds in total and per
+ * client, the deadline, and the reply to the client.
  *
  *	answer() says FORWARD or CHASE -> inflight_start -> forward_ops.ask()
  *	... inflight_finish -> answer_forwarded() or answer_chased() -> client_ops -> client
  *	                   '-> answer_chases_on(): forward_ops.ask_on(), the next step of a search walk
  *
- * A query ends exactly once: answered, or SERVFAIL at its deadline, which is that of the whole walk. All queries have the same time
- * to live and the same retry interval, so two queues in order of time serve as timers.
+ * A query ends exactly once: answered, or with SERVFAIL at its deadline, which all steps of a
+ * search walk share. Deadline and retry interval are the same for all queries, so two queues in
+ * order of time serve as timers.
  *
- * A client whose names nobody answers must not take the room of the others: each may have half of
- * what is free, and when the table is full nevertheless, the oldest query of the client with the
- * most ends with SERVFAIL. Where the other server goes on holding queries that have ended here,
- * they count until it has let them go.
+ * A client whose queries nobody answers must not take the room of the others: each client may have
+ * half of what is free. If the table is full nevertheless, the oldest query of the client with the
+ * most ends with SERVFAIL, unless the other server keeps queries that have ended here
+ * (forward_ops.hold_ns): such a query counts until the server has dropped it, and when they fill
+ * the table new queries are REFUSED.
  */
 #ifndef KUBEDNS_SERVE_INFLIGHT_H
 #define KUBEDNS_SERVE_INFLIGHT_H
@@ -61,18 +63,18 @@ struct forward_ops {
 	size_t size;      /* of the struct that embeds struct inflight; zeroed before ask() */
 	int64_t retry_ns; /* may change at any time */
 	/*
-	 * For so long from when it was asked a query that the other server does not answer takes one of that
-	 * server's places, even after it has ended here; 0: it takes none.
+	 * How long, from when it was asked, an unanswered query takes up a place at the other
+	 * server, even after it has ended here; 0: not at all.
 	 */
 	int64_t hold_ns;
-	enum answer_made made; /* what it makes: MADE_FORWARDED or MADE_RELAYED */
-	/* The first time; must not finish the query before it returns. */
+	enum answer_made made; /* for the recorder: MADE_FORWARDED or MADE_RELAYED */
+	/* Asks for the first time; must not finish the query before it returns. */
 	void (*ask)(void *arg, struct inflight *inflight);
-	/* No answer came for retry_ns. */
+	/* Asks again: no answer came for retry_ns. */
 	void (*retry)(void *arg, struct inflight *inflight);
-	/* The query has ended: no callback for it any more. */
+	/* Drops the query, which has ended: no callback for it any more. */
 	void (*forget)(void *arg, struct inflight *inflight);
-	/* As ask(), after forget(), for a new target. May be called while a reply is taken. */
+	/* As ask(), after forget(), for a new target. May be called inside a reply's callback. */
 	void (*ask_on)(void *arg, struct inflight *inflight);
 };
 
@@ -94,21 +96,22 @@ struct inflight_table *inflight_new(struct worker_context *context,
  * outlives the other. */
 void inflight_chased(struct inflight_table *table, struct inflight_table *chased);
 
-/* Who takes queries that answer() called WAIT; set once. */
+/* Sets who takes queries for which answer() returned WAIT; once. */
 void inflight_awaited(struct inflight_table *table, struct awaited *awaited);
 
-/* Who asks; set once, before the first inflight_start, but for retry_ns. */
+/* The operations, to be set once, before the first inflight_start; only retry_ns may change
+ * later. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*
- * Takes a query that answer() called FORWARD, CHASE or WAIT, or replies REFUSED where a bound is
- * reached.
+ * Takes a query for which answer() returned FORWARD, CHASE or WAIT; replies REFUSED where a bound
+ * is reached.
  */
 void inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info);
 
-/* Takes what the other server said (NULL: it failed): replies and frees `inflight`, or asks for the
- * next step of a search walk. */
+/* Takes the other server's reply (NULL: it failed): replies to the client and frees `inflight`, or
+ * asks for the next step of a search walk. */
 void inflight_finish(struct inflight_table *table, struct inflight *inflight,
     const uint8_t *upstream, size_t upstream_len);
 
@@ -121,7 +124,8 @@ enum { INFLIGHT_QUESTION_MAX = 512 /* a name, a question, an OPT */ };
 size_t inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out);
 
 /*
- * Retries and ends what is due; returns when it must be called again (worker time, 0: not at all).
+ * Runs the timers: retries, and ends queries at their deadline. Returns when it must be called
+ * again (worker time, 0: not at all).
  */
 int64_t inflight_turn(struct inflight_table *table);
 

@@ -6,7 +6,8 @@ max_min_level(const double *demands, size_t count, double others, double capacit
 	double room = capacity - others;
 	if (room < 0)
 		return -1;
-	/* Each round gives those below the level what they ask for, and their rest to the others. */
+	/* Each round meets the demands below the level, and shares what they leave among the
+	 * rest. */
 	double level = count > 0 ? room / (double)count : room;
 	for (size_t round = 0; round < count; round++) {
 		double taken = 0;

@@ -66,7 +66,7 @@ recorder_copy_out(void *to, const void *from, size_t len)
 #endif
 }
 
-/* What it was that was copied, once it is known to be whole. */
+/* Fills `record` from a copy that is known to be whole. */
 static void
 fill_record(struct answer_record *record, const struct record_header *header, const uint8_t *rest)
 {
@@ -91,7 +91,7 @@ fill_record(struct answer_record *record, const struct record_header *header, co
 	server_from_sockaddr((const struct sockaddr *)&peer, &record->client);
 }
 
-/* Moves to the predecessor, whose position's high half is the same or one less. */
+/* Moves to the predecessor, whose position has the same high half or one less. */
 static void
 step_back(struct recorder_reader *reader, uint32_t predecessor)
 {

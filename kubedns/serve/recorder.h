@@ -1,17 +1,19 @@
 /*
- * The flight recorder: the last answers of one worker, in a ring of bytes that the worker writes and
- * the main thread reads at any time.
+ * The flight recorder: the last answers of one worker, in a ring of bytes that the worker writes
+ * and the main thread may read at any time.
  *
  *	positions: ....  newest  next
  *	ring:      |--older--|xx|--being written--|lost: RECORDER_MARGIN|--the oldest that can be read ...|
  *
- * Positions only grow; a position's place in the ring is its remainder by the ring's size. A record
- * is a header, the question's name, and the client's address if it is IPv6; none is divided by the
- * ring's end. Each names its predecessor's position, so a reader walks from the newest one backwards.
+ * Positions only grow; a position modulo the ring's size is the place in the ring. A record is a
+ * header, the question's name, and the client's address if it is IPv6; no record is split at the
+ * ring's end. Each holds its predecessor's position, so a reader walks backwards from the newest
+ * one.
  *
- * The worker never waits. It adds the answers of a batch and then says which is the newest. A reader
- * copies a record, and takes it only if the worker, which has by then said nothing newer than
- * `newest`, cannot have come round to it: between two such words it writes RECORDER_MARGIN at most.
+ * The worker never waits. It adds the answers of a batch, then publishes the position of the newest
+ * in `newest`. Between two such stores it writes RECORDER_MARGIN bytes at most. A reader copies a
+ * record, loads `newest` again, and drops the copy if the worker may have overwritten the record by
+ * then.
  */
 #ifndef KUBEDNS_SERVE_RECORDER_H
 #define KUBEDNS_SERVE_RECORDER_H
@@ -62,7 +64,7 @@ struct answer_record {
 
 enum {
 	RECORD_WORD = sizeof(uint64_t),
-	/* So much of the name is copied whatever its length, which costs less than to look. */
+	/* This much of the name is always copied: cheaper than a look at its length. */
 	RECORD_AHEAD = 64,
 	RECORD_INFO = 16, /* bytes of struct answer_info, from `system` on */
 	/* Of them, the words with the query's ID and flags, which are replaced. */
@@ -72,14 +74,14 @@ enum {
 };
 
 /*
- * A record's beginning, then the name in whole words, then the address for IPv6. Records of one batch
- * have one `at_ns`; the last of them says how long the batch took.
+ * The head of a record; the name in whole words follows, then the address for IPv6. Records of one
+ * batch have the same `at_ns`; the last of them has the time that the batch took.
  */
 struct record_header {
 	int64_t at_ns;
 	uint64_t peer;        /* the first 8 bytes of a sockaddr: family, port, IPv4 address */
-	uint32_t took_ns;     /* of the last of a batch; of the others it means nothing */
-	uint32_t predecessor; /* its position, the low half; the record's own: there is none */
+	uint32_t took_ns;     /* in the last record of a batch; undefined in the others */
+	uint32_t predecessor; /* low half of its position; the record's own: there is none */
 	/*
 	 * Of the answer_info; with an enum answer_made and RECORD_TCP in place of the system, the
 	 * reply's size in place of the ID, and the length of the question in place of the flags.
@@ -109,15 +111,15 @@ struct recorder {
 };
 
 /*
- * What both threads touch: stored after what was stored before it, loaded before what is loaded after
- * it. Both are plain moves on x86.
+ * For memory that both threads use: a store with release order, a load with acquire order. Both are
+ * plain moves on x86.
  */
 #define RECORD_PUT(to, value) __atomic_store_n(&(to), (value), __ATOMIC_RELEASE)
 #define RECORD_GET(from)      __atomic_load_n(&(from), __ATOMIC_ACQUIRE)
 
 /*
- * The bytes of a record may be overwritten while they are read; recorder_read() finds that out
- * afterwards. ThreadSanitizer does not know fences, so there each word is an atomic one.
+ * The bytes of a record may be overwritten while they are read; recorder_read() detects that
+ * afterwards. ThreadSanitizer does not model fences, so for it each word is stored atomically.
  */
 #ifdef RCU_TSAN
 static inline void
@@ -178,7 +180,7 @@ recorder_add(struct recorder *recorder, const struct sockaddr *client,
 	}
 }
 
-/* Shows what was added since the last time, which took so long, to readers. */
+/* Publishes the records added since the last call, a batch that took so long. */
 static inline void
 recorder_publish(struct recorder *recorder, uint32_t took_ns)
 {
@@ -187,7 +189,7 @@ recorder_publish(struct recorder *recorder, uint32_t took_ns)
 	RECORD_FENCE(__ATOMIC_RELEASE); /* before what is written next */
 }
 
-/* The record added last was made in another way than by the worker alone, over UDP. */
+/* Sets how the record added last was made, if not by the worker alone over UDP. */
 static inline void
 recorder_made(struct recorder *recorder, enum answer_made made, bool tcp)
 {

@@ -24,8 +24,8 @@ enum {
 };
 static const int64_t retry_ns = 1000 * INT64_C(1000000);
 /*
- * dnsmasq keeps a query that nobody answers for 10 s of its clock, which counts seconds; ours has
- * ended after FORWARD_TIMEOUT_MS.
+ * dnsmasq keeps an unanswered query for 10 s, on a clock of whole seconds; ours has ended after
+ * FORWARD_TIMEOUT_MS.
  */
 static const int64_t hold_ns = 11 * INT64_C(1000000000);
 static const int64_t refused_ns =
@@ -37,7 +37,7 @@ struct relay_port {
 	uint32_t slot, generation;
 	unsigned used, open;
 	uint16_t ids[PORT_QUERIES];
-	struct relay_query *queries[PORT_QUERIES]; /* NULL: answered or over */
+	struct relay_query *queries[PORT_QUERIES]; /* NULL: has ended */
 };
 
 struct relay {
@@ -100,7 +100,8 @@ find_port(const struct relay *relay, uint32_t slot, uint32_t generation)
 	return port != NULL && port->generation == generation ? port : NULL;
 }
 
-/* Connected: the kernel lets only the resolver's packets in, and reports ECONNREFUSED. */
+/* On a connected socket the kernel drops all packets but the resolver's, and reports
+ * ECONNREFUSED. */
 static bool
 port_connect(const struct relay *relay, int fd)
 {
@@ -121,7 +122,7 @@ port_retire(struct relay *relay, struct relay_port *port)
 	relay->idle[relay->idle_count++] = port;
 }
 
-/* An idle socket with another source port: dissolving the association gives the old one up. */
+/* An idle socket with a new source port: disconnecting it (AF_UNSPEC) gives up the old one. */
 static struct relay_port *
 port_again(struct relay *relay)
 {
@@ -172,8 +173,7 @@ leave_port(struct relay *relay, struct relay_query *query)
 }
 
 /*
- * Any query in flight at this port may be the one that was refused:
- * all are sent again soon.
+ * Any query in flight at this port may be the one that was refused: all are sent again soon.
  */
 static void
 port_refused(struct relay *relay, struct relay_port *port)
@@ -256,7 +256,7 @@ send_again(struct relay *relay, struct relay_query *query)
 	}
 	size_t len = write_query(&query->base, query->port->ids[query->place], message);
 	ssize_t n = send(query->port->fd, message, len, MSG_DONTWAIT);
-	if (n < 0 && errno == ECONNREFUSED) /* told of an earlier one; this one has not been sent */
+	if (n < 0 && errno == ECONNREFUSED) /* of an earlier message; this one was not sent */
 		n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0)
 		log_neterr("relay: send: %s", strerror(errno));

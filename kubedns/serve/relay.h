@@ -1,14 +1,15 @@
 /*
- * Front topology: hands names that are not ours to a local dnsmasq, which caches and forwards,
- * as fast as it can take them.
+ * Asks a local dnsmasq, which caches and forwards: in the front topology for all names that are not
+ * ours, in the classic one with --search-resolver for the targets of CNAMEs and search walks.
  *
  *	query --> port (a connected UDP socket for 32 queries) --> dnsmasq --> client
  *	              '- TC set and the client uses TCP: asked again over TCP
  *
- * The client's own message is sent, with an ID of ours, so that EDNS is kept; answer_forwarded()
- * puts the client's ID back and respects its size. A reply is taken only from the resolver, at the
- * port that asked, with the ID and the question that were sent. Batches in both directions: what
- * one turn of the loop brings leaves in one sendmmsg() (relay_batch.h).
+ * The client's own message is sent, EDNS included, with an ID of ours; answer_forwarded() restores
+ * the client's ID and respects its size. For a CNAME's target the relay writes a question of its
+ * own. A reply is taken only from the resolver, at the port that asked, with the ID and the
+ * question that were sent. Batches in both directions: the queries of one turn leave in one
+ * sendmmsg() (relay_batch.h).
  */
 #ifndef KUBEDNS_SERVE_RELAY_H
 #define KUBEDNS_SERVE_RELAY_H

@@ -95,8 +95,8 @@ run_length(const struct relay_batch *batch, unsigned first)
 }
 
 /*
- * Makes runs of the messages. A run passes through the kernel as one packet up to the resolver's
- * socket, and that way is most of what a message costs.
+ * Groups the messages into runs. A run passes through the kernel as one packet up to the resolver's
+ * socket, and that path is most of a message's cost.
  */
 static unsigned
 make_runs(struct relay_batch *batch, struct mmsghdr *out, struct segment_size *sizes)

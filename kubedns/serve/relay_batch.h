@@ -1,7 +1,7 @@
 /*
  * Messages for the resolver, gathered during one turn of the loop and sent with one sendmmsg().
- * Messages of one length leave as one run, which the kernel cuts apart at the resolver's socket
- * (UDP_SEGMENT).
+ * Messages of the same length leave as one run, which the kernel splits again at the resolver's
+ * socket (UDP_SEGMENT).
  */
 #ifndef KUBEDNS_SERVE_RELAY_BATCH_H
 #define KUBEDNS_SERVE_RELAY_BATCH_H
@@ -38,8 +38,8 @@ void relay_batch_add(struct relay_batch *batch, size_t len);
 
 /*
  * Sends the messages through `fd`, connected to the resolver, and empties the batch. True if the
- * kernel reported ECONNREFUSED meanwhile: that is about a message sent before, so the run at hand
- * is sent once more. A run that cannot be sent at all is left to the retry timer.
+ * kernel reported ECONNREFUSED: the error belongs to an earlier message, so the current run is sent
+ * once more. A message that cannot be sent is left to the retry timer.
  */
 bool relay_batch_send(struct relay_batch *batch, int fd);
 

@@ -144,7 +144,7 @@ next_waiting(struct relay_tcp *tcp, struct relay_conn *conn)
 {
 	struct relay_query *query = TAILQ_FIRST(&tcp->waiting);
 	if (query == NULL) {
-		conn_close(conn); /* dnsmasq's places are few */
+		conn_close(conn); /* dnsmasq takes few connections */
 		return;
 	}
 	TAILQ_REMOVE(&tcp->waiting, query, by_queue);
@@ -167,8 +167,8 @@ relay_tcp_forget(struct relay_tcp *tcp, struct relay_query *query)
 }
 
 /*
- * The connection broke: the query is sent again when its retry time comes; at once if it met the
- * end of a connection that had served others (dnsmasq closes after 100 queries).
+ * The connection broke: the query is sent again at its retry time, or at once if the connection had
+ * carried others and ended before the reply began (dnsmasq closes after 100 queries).
  */
 static void
 conn_failed(struct relay_tcp *tcp, struct relay_conn *conn)

@@ -1,7 +1,7 @@
 /*
  * The relay's few TCP connections to the resolver, for replies that do not fit into UDP. dnsmasq
- * forks for each and takes 20 at a time, so queries queue for one of a handful of connections, each
- * of which carries one query at a time.
+ * forks for each connection and takes 20 at a time, so queries wait for one of a few connections,
+ * each of which carries one query at a time.
  */
 #ifndef KUBEDNS_SERVE_RELAY_TCP_H
 #define KUBEDNS_SERVE_RELAY_TCP_H

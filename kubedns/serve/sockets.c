@@ -23,8 +23,8 @@ enum {
 	UDP_SEND_BUFFER = 1024 * 1024,
 	/*
 	 * Kernel memory of one TCP client, which the kernel doubles: it counts against the pod's
-	 * limit, and there can be a thousand of them. What does not fit into the send buffer is kept
-	 * by tcp.c, within its own bounds.
+	 * limit, and there can be a thousand of them. What does not fit into the send buffer is
+	 * kept by tcp.c, within its own bounds.
 	 */
 	TCP_SEND_BUFFER = 16 * 1024,
 	TCP_RECEIVE_BUFFER = 8 * 1024,
@@ -127,9 +127,9 @@ probe_port(struct server *server, int type)
 }
 
 /*
- * The kernel would choose a packet's socket by the hash of addresses and ports, and a dnsmasq as
- * the only client has few ports: 20 of them over four sockets came out as 4, 7, 2 and 7. A random
- * number chooses instead.
+ * By default the kernel chooses a packet's socket by a hash of addresses and ports. If a dnsmasq is
+ * the only client, that is uneven: its 20 ports came out as 4, 7, 2 and 7 over four sockets. A
+ * random number chooses instead.
  */
 static void
 spread_randomly(int fd, unsigned threads)

@@ -1,10 +1,11 @@
 /*
- * The sockets that workers serve: for each worker and address one for UDP and one that listens
- * for TCP, all on one port. A wildcard is two addresses, one of each family.
+ * The workers' sockets: for each worker and address one for UDP and one that listens for TCP, all
+ * on one port. A wildcard is two addresses, one of each family.
  *
- * They share the port by SO_REUSEPORT, which would also let a second server share it unnoticed; so
- * the port is first bound without it, which fails if it is in use. With `share` a second one is meant
- * to be there, the next of a rolling update, and an address may be bound before an interface has it.
+ * They share the port by SO_REUSEPORT, which would let a second server share it unnoticed; so the
+ * port is first bound without it, which fails if it is in use. With `share` a second server is
+ * expected, the next one of a rolling update, and an address may be bound before an interface has
+ * it.
  */
 #ifndef KUBEDNS_SERVE_SOCKETS_H
 #define KUBEDNS_SERVE_SOCKETS_H

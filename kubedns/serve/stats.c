@@ -81,8 +81,8 @@ size_bucket(size_t size)
 static void
 size_add(struct stats_sizes *sizes, size_t size)
 {
-	/* Nearly all messages are short: spare them the search. What 16 sizes have as their first bucket is
-	 * at most one below a size's own. */
+	/* Nearly all messages are short, and need no search: the table has the first bucket for
+	 * each 16 sizes, and a size's own bucket is that one or the next. */
 	static const uint8_t by_16[] = { 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7,
 		7, 7, 7, 7, 7, 7 };
 	size_t block = (size - 1) / 16; /* of none at all: beyond the table */

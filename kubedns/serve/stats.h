@@ -3,9 +3,8 @@
  * them up for a scrape. Counters are 64-bit words written with relaxed atomics: no lock, no lost
  * update, and a reader never waits.
  *
- * One set of fine buckets serves every histogram that is derived from it (kube-dns's, our own,
- * CoreDNS's): their bounds are all among the fine ones, so a query costs one increment in however
- * many families it counts.
+ * One set of fine buckets serves all histograms (kube-dns's, our own, CoreDNS's): the bounds of
+ * each are among the fine ones, so a query costs one increment, however many histograms show it.
  */
 #ifndef KUBEDNS_SERVE_STATS_H
 #define KUBEDNS_SERVE_STATS_H
@@ -164,8 +163,8 @@ void stats_metrics(const struct stats *stats, struct metrics *m, uint64_t queue_
 void stats_metrics_redirected(const struct stats *stats, struct metrics *m);
 
 /*
- * The names that dashboards for CoreDNS read;
- * `zone` with a final dot, `server` such as "dns://:53".
+ * The families that dashboards for CoreDNS read; `zone` with a final dot, `server` such as
+ * "dns://:53".
  */
 void stats_metrics_coredns(
     const struct stats *stats, struct metrics *m, const char *server, const char *zone);

@@ -1,5 +1,5 @@
-/* Families for names that are not looked up as they are: explanations, search completion, rewrites and
- * what falls through. */
+/* Metric families for names that are not looked up as asked: explanations, search completion,
+ * rewrites and --fallthrough. */
 #include "kubedns/answer/search.h"
 #include "kubedns/serve/stats.h"
 #include "lib/metrics.h"

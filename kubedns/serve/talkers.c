@@ -37,9 +37,10 @@ talkers_init(struct talkers *talkers, uint64_t key, int64_t now_ns)
 /* --- counting --- */
 
 /*
- * A stock resolver library tries a name of few dots with each search domain first. What that makes
- * of an outside name is NXDOMAIN and has more labels than a Service: x.com.web.svc below our zone, or
- * x.com right below it. x.com.svc could be a Service that is missing, and is not counted.
+ * A stock resolver library first tries a name with few dots under each search domain. For an
+ * outside name that gives NXDOMAIN at a name with more labels than a Service has: x.com.web.svc
+ * below our zone, or x.com right below it. x.com.svc could be a Service that is missing, and is not
+ * counted.
  */
 static bool
 is_search_walk(const struct answer_info *info)
@@ -79,8 +80,8 @@ count(uint32_t of[TALK_COUNT], unsigned classes)
 }
 
 /*
- * The place in a set of the entry with this tag, or else of the lightest entry, whose counts are
- * `stride` bytes apart; `*known` says which.
+ * The place in a set of the entry with this tag, else (`*known` false) of the entry with the lowest
+ * count. `first` is the first entry's counts; those of the others follow `stride` bytes apart.
  */
 static inline unsigned
 find_place(
@@ -103,7 +104,7 @@ find_place(
 	return lightest;
 }
 
-/* A new entry takes over the count of the one that it replaces, which it may have had itself. */
+/* A new entry takes over the count of the one that it replaces, as its possible error. */
 static void
 take_over(struct talk_counts *counts)
 {
@@ -136,7 +137,8 @@ count_client(struct talkers *talkers, const struct sockaddr *from, unsigned clas
 	count(entries[i].counts.of, classes);
 }
 
-/* What of a name is kept: as many of its last labels as there is room for. */
+/* The offset of the part of a name that is kept: as many of its last labels as there is room
+ * for. */
 static size_t
 name_kept(const struct query *query)
 {
@@ -177,7 +179,7 @@ halve(struct talk_counts *counts)
 	PUT(counts->error, counts->error / 2);
 }
 
-/* Brings the counts to what they are at `now_ns`. */
+/* Halves the counts as often as is due by `now_ns`. */
 static void
 grow_old(struct talkers *talkers, int64_t now_ns)
 {

@@ -1,16 +1,16 @@
 /*
- * Who asks most and what is asked most, in 16 KB a worker whatever is asked: the Space-Saving sketch
- * (Metwally, Agrawal and El Abbadi, 2005), once for client addresses and once for names.
+ * Who asks most and what is asked most, in 16 KB a worker whatever is asked: the Space-Saving
+ * sketch (Metwally, Agrawal and El Abbadi, 2005), once for client addresses and once for names.
  *
  *	1 of TALKERS_SAMPLE answers --hash--> a set of 8 entries: counts there, or takes the lightest one's
  *	                                      place and count, which is then the entry's `error`
  *
- * An answer is looked at by chance, one in 40 in the mean, so that a query pays a fortieth of
- * what looking costs; what somebody asks in turns (A, AAAA) is seen evenly. Each minute all counts are
- * halved: they are of the last two minutes, the last one more than the one before.
+ * Answers are sampled at random, one in 40 on average, so that a query pays a fortieth of the cost,
+ * and a client that alternates between A and AAAA is counted evenly. All counts are halved each
+ * minute: they are for about the last two minutes, the later one with more weight.
  *
- * The worker writes and the main thread reads: an odd `turn` says that something is being written,
- * and a reader copies again if it has changed meanwhile.
+ * The worker writes and the main thread reads, by a sequence lock: `turn` is odd while the worker
+ * writes, and a reader whose copy began or ended at an odd or another `turn` copies again.
  */
 #ifndef KUBEDNS_SERVE_TALKERS_H
 #define KUBEDNS_SERVE_TALKERS_H
@@ -42,7 +42,7 @@ enum {
 	TALKERS_NAME_MAX = 96, /* a longer name is known by its hash and shown by its end */
 };
 
-/* How many samples there were; `error` at most too many of TALK_ALL. All 0: the entry is free. */
+/* Samples of each class; TALK_ALL may be too high by `error`. All 0: the entry is free. */
 struct talk_counts {
 	uint32_t of[TALK_COUNT];
 	uint32_t error;
@@ -54,7 +54,7 @@ struct talking_client {
 };
 
 struct asked_name {
-	/* The last bytes of the name as it was asked, from a label on, in whole words; root included. */
+	/* The name as it was asked, or the last labels that fit, in whole words; root included. */
 	uint8_t name[TALKERS_NAME_MAX];
 	struct talk_counts counts;
 };
@@ -64,9 +64,9 @@ struct talkers {
 	/* The worker's alone: answers until the next sample, and how it is chosen. */
 	uint32_t left;
 	uint64_t random, key;
-	/* From here on it is copied. */
-	int64_t halved_ns; /* when, on the monotonic clock */
-	int64_t before_ns; /* the time that what was counted until then stands for */
+	/* A reader copies everything from here on. */
+	int64_t halved_ns; /* when the counts were halved, on the monotonic clock */
+	int64_t before_ns; /* the time that the counts of before then stand for */
 	uint32_t totals[TALK_COUNT];
 	uint32_t client_tags[TALKERS_CLIENTS], name_tags[TALKERS_NAMES];
 	struct talking_client clients[TALKERS_CLIENTS];
@@ -74,7 +74,7 @@ struct talkers {
 };
 _Static_assert(sizeof(struct talkers) <= 16384, "64 KB with four workers");
 
-/* `key` decides what shares a set: clients must not know it. */
+/* `key` keys the hashes that choose the sets: clients must not know it. */
 void talkers_init(struct talkers *talkers, uint64_t key, int64_t now_ns);
 
 /* Whether this answer is the one to look at; for the worker alone, as the next function. */
@@ -89,12 +89,12 @@ void talkers_sample(struct talkers *talkers, const struct sockaddr *client,
     const struct answer_info *info, int64_t now_ns);
 
 /*
- * Copies what there is at `now_ns`, for any thread; false if the worker was in the way of it a
- * hundred times. Only totals, clients, names and the times are of use in the copy.
+ * Copies the counts as of `now_ns`, for any thread; false if the worker was writing during each of
+ * a hundred tries. Only the members from halved_ns on are set in the copy.
  */
 bool talkers_read(const struct talkers *talkers, struct talkers *copy, int64_t now_ns);
 
-/* The time that the counts of a copy stand for: a rate is a count by this. */
+/* The time in seconds that the counts of a copy stand for: a rate is a count divided by it. */
 double talkers_seconds(const struct talkers *copy, int64_t now_ns);
 
 #endif

@@ -147,7 +147,7 @@ conn_close(struct tcp *tcp, struct conn *conn)
 	tcp->count--;
 	stats_sub(&tcp->context->stats->tcp_connections, 1);
 	if (tcp->current == conn)
-		tcp->current = NULL; /* gather_flush tells */
+		tcp->current = NULL; /* gather_flush() returns false then */
 }
 
 void
@@ -192,7 +192,7 @@ conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events)
 		log_fatal("epoll_ctl");
 }
 
-/* Nothing is under way on it. */
+/* Whether no query is in flight and no reply waits to be sent. */
 static bool
 conn_is_idle(const struct conn *conn)
 {
@@ -294,8 +294,8 @@ listen_for(struct tcp *tcp, uint32_t events)
 }
 
 /*
- * accept() failed for want of descriptors or memory: closes an idle connection the first time; then
- * stops listening for a while.
+ * accept() failed for lack of descriptors or memory: the first time closes an idle connection, then
+ * stops accepting for a while.
  */
 static bool
 make_room(struct tcp *tcp, bool first)

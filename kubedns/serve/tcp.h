@@ -5,10 +5,10 @@
  *	             '-> closing (until the client has read everything) -> closed
  *
  * An idle connection has no buffer. The beginning of a message is kept until the rest arrives, and
- * replies that the client does not read are kept up to a bound. A message must be whole, and a
- * reply read, within the idle timeout; single bytes do not restart it. When all connections are
- * taken, the one that has been idle for longest is closed for the new one. A client address may
- * have half of the connections, and half of the memory, that are free.
+ * replies that the client does not read are kept up to a bound. A message must be complete, and a
+ * reply read, within the idle timeout, which single bytes do not restart. When all connections are
+ * in use, the one that has been idle for longest is closed for a new one. A client address may take
+ * half of the free connections, and half of the free memory.
  */
 #ifndef KUBEDNS_SERVE_TCP_H
 #define KUBEDNS_SERVE_TCP_H
@@ -55,8 +55,8 @@ uint8_t *tcp_reply_room(struct tcp *tcp);
 void tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len);
 
 /*
- * How many connections all workers together may have: `wanted`, or fewer after a log line. They must
- * leave descriptors for everything else: the limit of open files is raised as far as it goes first.
+ * How many connections all workers together may have: `wanted`, or fewer after a log line, so that
+ * descriptors are left for everything else. Raises the limit of open files as far as it goes first.
  */
 unsigned tcp_connections_allowed(unsigned wanted);
 

@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * So long a turn answers one client address, over however many connections: a quarter of its budget.
- * What it sent beyond waits in its sockets for the next turn.
+ * How long one turn answers one client address, over all its connections: a quarter of the turn's
+ * budget. The client's other messages wait in their sockets for the next turn.
  */
 static const int64_t TCP_CLIENT_TURN_NS = WORKER_BUDGET_NS / 4;
 
@@ -34,8 +34,8 @@ struct tcp_client {
 	LIST_ENTRY(tcp_client) by_hash;
 	uint32_t hash; /* of the address; keyed, so that a collision cannot be provoked */
 	unsigned count;
-	uint32_t turn;             /* the last one in which it was read from, */
-	int64_t spent_ns;          /* and what its messages took in it */
+	uint32_t turn;             /* the last turn that read from it, */
+	int64_t spent_ns;          /* and how long its messages took then */
 	size_t memory;             /* bytes in its connections' buffers */
 	TAILQ_HEAD(, conn) by_age; /* least recently touched first */
 };
@@ -87,19 +87,19 @@ struct tcp {
 
 uint32_t conn_slot(const struct tcp *tcp, const struct conn *conn);
 
-/* It completed a message or a reply: restarts its idle time. */
+/* Restarts the idle time: a message or a reply is complete. */
 void conn_touch(struct tcp *tcp, struct conn *conn);
 
 /* Frees the buffer of what has arrived, or of what is to be sent. */
 void conn_free_in(struct tcp *tcp, struct conn *conn);
 void conn_free_out(struct tcp *tcp, struct conn *conn);
 
-/* Counts `bytes` more or less of buffers for the connection, its client and all. */
+/* Adds `bytes` (or fewer than 0) of buffers to the sums of the connection's client and of all. */
 void conn_charge(struct tcp *tcp, struct conn *conn, ssize_t bytes);
 
 /*
- * Has `*buffer` of `*size` hold `need` bytes; false if a bound forbids it: a client may have half
- * of the memory that is free.
+ * Grows `*buffer` of `*size` bytes to at least `need`, `cap` at most; false if a bound forbids it:
+ * a client may take half of the free memory.
  */
 bool conn_grow(struct tcp *tcp, struct conn *conn, uint8_t **buffer, uint32_t *size, uint32_t need,
     uint32_t cap);
@@ -110,12 +110,12 @@ bool conn_unsent(const struct conn *conn);
 /* Changes the epoll events. */
 void conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events);
 
-/* Closes it; tcp->current is NULL afterwards if it was this one. */
+/* Closes it; if tcp->current was this connection, it is NULL afterwards. */
 void conn_close(struct tcp *tcp, struct conn *conn);
 
 /*
- * Closes it and counts why; with a reset if the client has not read everything, for the kernel
- * would keep the rest for minutes.
+ * Closes it and counts why. Sends a reset if the client has not read everything: the kernel would
+ * keep the rest for minutes.
  */
 void conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason);
 

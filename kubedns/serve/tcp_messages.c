@@ -1,8 +1,8 @@
 /*
  * The messages on TCP connections: bytes to queries, replies to bytes. Replies of one turn are
- * gathered and sent at once; what the client does not take is kept, up to a bound, and nothing more
- * is read from it meanwhile. A message is kept only while it is not whole: most come whole and are
- * answered where they were read.
+ * gathered and sent together; what the socket does not take is kept, up to a bound, and nothing
+ * more is read from the client meanwhile. Only an incomplete message is copied and kept: most
+ * arrive whole and are answered from the read buffer.
  */
 #include "kubedns/serve/rotation.h"
 #include "kubedns/serve/tcp_internal.h"
@@ -104,14 +104,14 @@ forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t
 	inflight_start(tcp->inflight, &client, query, len, outcome, info);
 }
 
-/* Whether it has lived, or asked, for long enough. */
+/* Whether the connection has reached its age or its number of queries. */
 static bool
 conn_is_retired(const struct tcp *tcp, const struct conn *conn)
 {
 	return conn->queries >= TCP_QUERIES || tcp->context->now_ns >= conn->retire_ns;
 }
 
-/* How long it may be idle, as EDNS TCP keepalive says it; 0: it shall be closed. */
+/* How long it may be idle, in the units of EDNS TCP keepalive; 0: the client shall close it. */
 static uint16_t
 keepalive_of(const struct tcp *tcp, const struct conn *conn)
 {
@@ -216,7 +216,7 @@ keep_in(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return true;
 }
 
-/* How many bytes the kept beginning lacks: for a whole message, or for its length prefix. */
+/* How many bytes of the message, or of its length prefix, have not arrived yet. */
 static size_t
 missing(const struct conn *conn)
 {
@@ -257,9 +257,9 @@ answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
 }
 
 /*
- * Ends a connection that we have shut down. If it were closed before the client has read
- * everything, the kernel would keep the rest beyond every bound. Events are edge-triggered once the
- * client has shut down too, for EPOLLHUP would be reported without end.
+ * Waits for the end of a connection that we have shut down, and closes it once the client has read
+ * everything: closed earlier, the kernel would keep the rest, outside of every bound. Events are
+ * edge-triggered once the client has shut down too, or EPOLLHUP would be reported without end.
  */
 static void
 conn_linger(struct tcp *tcp, struct conn *conn)
@@ -276,8 +276,8 @@ conn_linger(struct tcp *tcp, struct conn *conn)
 }
 
 /*
- * After the client has closed its sending side, or the connection's time has come: closes it once
- * no reply is due.
+ * After the client has closed its sending side, or the connection has reached its age: closes it
+ * once no reply is due.
  */
 static void
 close_if_finished(struct tcp *tcp, struct conn *conn)
@@ -371,7 +371,7 @@ conn_write(struct tcp *tcp, struct conn *conn)
 		close_if_finished(tcp, conn);
 }
 
-/* Whether the client has had its part of this turn. Its events are level-triggered: they come again. */
+/* Whether the client has used up its part of this turn. Its level-triggered events come again. */
 static bool
 client_has_had_its_turn(const struct tcp *tcp, const struct tcp_client *client)
 {
@@ -387,7 +387,7 @@ note_spent(const struct tcp *tcp, struct tcp_client *client, int64_t spent_ns)
 	client->spent_ns += spent_ns;
 }
 
-/* Reads from a connection that is there afterwards, or not. */
+/* Reads from a connection, which may be closed afterwards, and notes the time for its client. */
 static void
 read_and_note(struct tcp *tcp, struct conn *conn, uint32_t generation)
 {
@@ -408,7 +408,7 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 	else if (conn->blocked)
 		conn_write(tcp, conn);
 	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
-		conn_close(tcp, conn); /* nothing will read its replies */
+		conn_close(tcp, conn); /* the client cannot read replies any more */
 	else if (conn->finished || !client_has_had_its_turn(tcp, conn->client))
 		read_and_note(tcp, conn, generation);
 }

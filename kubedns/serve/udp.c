@@ -20,7 +20,7 @@ enum {
 	QUERY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 	REPLY_STRIDE = 21 * 64, /* 1,232 and a bit, an odd number of cache lines */
 	TURNS_MAX = 16,
-	BUSY_BATCH = 2, /* after so many, more have probably come: read again before poll() */
+	BUSY_BATCH = 2, /* after at least so many packets, reads again before poll() */
 };
 _Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's room");
 
@@ -174,7 +174,7 @@ turn_pktinfo(struct msghdr *hdr)
 	}
 }
 
-/* Where the reply to packet `i` of the batch must go, for later. */
+/* Notes where the reply to packet `i` of the batch must go, for a later reply. */
 static void
 fill_client(const struct udp *udp, unsigned index, unsigned i, struct client *client)
 {

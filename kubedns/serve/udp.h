@@ -1,8 +1,8 @@
 /*
  * Queries over UDP, in batches: one recvmmsg(), up to 64 answers inside one RCU read section, one
- * sendmmsg() (two where replies from other servers are waiting to leave).
+ * sendmmsg() (two where gathered replies of other servers have to be sent first).
  *
- * Every buffer is allocated once. Strides are not multiples of 4,096 bytes: 64 buffers would
+ * Every buffer is allocated once. Strides are not multiples of 4,096 bytes, or 64 buffers would
  * compete for the same sets of the first-level cache. On a socket bound to a wildcard address,
  * replies leave from the address that was asked.
  */
@@ -29,7 +29,8 @@ struct udp_socket {
 	bool wildcard; /* needs the packet's destination */
 };
 
-/* Takes the sockets, bound and non-blocking. Queries for other servers go to `inflight`. */
+/* Takes ownership of the sockets, bound and non-blocking. Queries for other servers go to
+ * `inflight`. */
 struct udp *udp_new(struct worker_context *context, struct inflight_table *inflight,
     const struct udp_socket *sockets, size_t count);
 
@@ -40,7 +41,7 @@ struct udp *udp_new(struct worker_context *context, struct inflight_table *infli
  */
 size_t udp_fds(const struct udp *udp, struct pollfd fds[UDP_SOCKETS_MAX]);
 
-/* What is told of each batch, and of a socket that was not emptied; NULL: nobody. */
+/* Sets who is told of each batch and of sockets that were not emptied; NULL: nobody. */
 void udp_fair_share(struct udp *udp, struct fair_share *fair);
 
 /* Answers what has arrived at socket `index`, at most 16 batches or for WORKER_BUDGET_NS. */
@@ -60,7 +61,7 @@ void udp_reply_done(struct udp *udp, size_t len);
 /* Sends the replies that udp_reply_done() has gathered. */
 void udp_flush(struct udp *udp);
 
-/* Packets that the kernel dropped before we saw them; for any thread. */
+/* Packets that the kernel has dropped from the sockets' queues; for any thread. */
 uint64_t udp_queue_drops(const struct udp *udp);
 
 /* Closes the sockets; NULL is fine. */

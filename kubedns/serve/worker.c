@@ -34,7 +34,7 @@ enum {
 	TCP_MEMORY = 16 * 1024 * 1024, /* of all workers' connections */
 };
 
-/* A list of servers on its way to a worker, which frees it. */
+/* A list of servers that the main thread hands to a worker, which frees it. */
 struct server_list {
 	size_t count;
 	struct server servers[UPSTREAMS_MAX];
@@ -116,7 +116,7 @@ run_timers(struct worker *worker)
 	worker->due_ns = due_ns == 0 || due_ns > latest_ns ? latest_ns : due_ns;
 }
 
-/* The milliseconds that the loop may wait. A turn that only answered has moved no timer. */
+/* The milliseconds that the loop may wait. A turn that only answered UDP has moved no timer. */
 static int
 finish_turn(struct worker *worker)
 {
@@ -184,7 +184,7 @@ last_turn(struct worker *worker)
 	udp_flush(worker->udp);
 }
 
-/* By the thread itself: to name another one means to write a file. */
+/* The thread names itself: naming another one needs a write to /proc. */
 static void
 take_name(unsigned index)
 {

@@ -12,7 +12,7 @@
  * counter.
  *
  * The functions below are for the main thread alone. Workers are registered RCU readers; a read
- * section lasts one batch of answers.
+ * section lasts for one batch of answers.
  */
 #ifndef KUBEDNS_SERVE_WORKER_H
 #define KUBEDNS_SERVE_WORKER_H
@@ -36,15 +36,15 @@ enum {
 	UPSTREAMS_MAX = 15,
 	FORWARD_MAX = 2048, /* in flight to upstream servers, in total */
 	/*
-	 * In flight to the resolver or held by it, of all workers: below the 1,500 that a dnsmasq of
-	 * one's own has to be given. The manifests give theirs 6,000, which is for the classic
-	 * topology, where clients fill dnsmasq's table themselves. In front of it the fair share
-	 * keeps one client's dead names from filling these 1,400, and all that dnsmasq holds for us
-	 * stays below a quarter of its room.
+	 * In flight to the resolver or held by it, of all workers. An operator's own dnsmasq must
+	 * take at least 1,500 (--dns-forward-max). The manifests give theirs 6,000, for the classic
+	 * topology, where clients fill dnsmasq's table themselves; what it holds for us is then
+	 * less than a quarter. No single client's unanswered names can take all 1,400: see
+	 * inflight.h.
 	 */
 	RESOLVER_MAX = 1400,
 	FORWARD_CLIENT_MAX = 512,  /* and for one client address */
-	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up at 5 s; 4 are promised */
+	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up at 5 s; the manual promises 4 */
 	TCP_CONNECTIONS = 1000,
 	TCP_IDLE_MS = 10000,
 	TCP_AGE_MS = 120000, /* then a connection is closed, or up to the jitter later */
@@ -90,7 +90,7 @@ unsigned workers_automatic(void);
  */
 int workers_open(struct workers **workers, const struct workers_config *config);
 
-/* Starts the threads, once. What the caller has given up before, they have given up too. */
+/* Starts the threads, once. They inherit the privileges and the sandbox of the caller. */
 void workers_start(struct workers *workers);
 
 /* The port in use. */
@@ -104,7 +104,7 @@ unsigned workers_count(const struct workers *workers);
  */
 void workers_upstreams(struct workers *workers, const struct server *servers, size_t count);
 
-/* The tree that was published last is another: queries that wait for a name are asked again. */
+/* A new tree has been published: workers try the queries that wait for a name again. */
 void workers_published(const struct workers *workers);
 
 /* Milliseconds since the slowest worker last passed its loop; a healthy one stays below 2,000. */
@@ -116,13 +116,13 @@ int64_t workers_stalled_ms(const struct workers *workers);
  */
 uint64_t workers_stats(const struct workers *workers, struct stats *sum);
 
-/* Worker `index`'s flight recorder and sketch, or NULL; to be read by any thread. */
+/* Worker `index`'s sketch and flight recorder, or NULL; any thread may read them. */
 const struct talkers *workers_talkers(const struct workers *workers, unsigned index);
 const struct recorder *workers_recorder(const struct workers *workers, unsigned index);
 
 /*
- * A line for each client that a worker which cannot keep up holds back, for people, with its
- * address or without; "" if there is none. The caller frees it.
+ * A line of text for each client that an overloaded worker holds back, with its address or without;
+ * "" if there is none. The caller frees it.
  */
 char *workers_notes(const struct workers *workers, bool addresses);
 

@@ -23,9 +23,9 @@ struct worker_context {
 	int epoll;
 	int64_t now_ns; /* monotonic; read after each wait and after each batch */
 	bool measuring; /* fair_share.c counts packets */
-	/* Something beside answers over UDP happened, by which a timer may have moved. */
+	/* Something other than answers over UDP happened, which may have moved a timer. */
 	bool stirred;
-	uint32_t turn;     /* of events: counts those of the loop that have some */
+	uint32_t turn;     /* counts the loop's turns with events of the epoll */
 	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;
@@ -48,8 +48,8 @@ worker_answers_explain(
 }
 
 /*
- * So long a turn of the loop serves its UDP sockets, and so long everything else, before the other
- * has its turn.
+ * How long a turn of the loop may serve one UDP socket, and how long all other descriptors
+ * together.
  */
 static const int64_t WORKER_BUDGET_NS = 2000000;
 
