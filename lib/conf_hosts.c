@@ -104,7 +104,8 @@ by_addr(const void *a, const void *b)
 	return order != 0 ? order : dname_compare(x->name.wire, y->name.wire);
 }
 
-/* Whether more than CONF_HOSTS_OF_NAME_MAX neighbours in this order are alike. */
+/* Looks for more than CONF_HOSTS_OF_NAME_MAX neighbours with the same name (`of_addr`: address);
+ * one of them, or NULL. */
 static const struct conf_host *
 find_crowd(const struct conf_hosts *hosts, bool of_addr)
 {

@@ -1,6 +1,6 @@
 /*
- * The key hosts of the ConfigMap: names of one's own with their addresses, in the syntax of a hosts
- * file.
+ * The key hosts of the ConfigMap: the operator's own names with their addresses, in the syntax of a
+ * hosts file.
  *
  *	10.0.0.5     db.example db2.example     # several names a line
  *	2001:db8::5  db.example
@@ -25,8 +25,8 @@ struct conf_host {
 	struct addr addr;
 };
 
-/* In the order of names and then of addresses, each pair once, so that another order of the same
- * lines is no change. */
+/* Sorted by name and then by address, each pair once, so that the same lines in another order are
+ * no change. */
 struct conf_hosts {
 	struct conf_host *items;
 	size_t count;

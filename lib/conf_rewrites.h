@@ -1,12 +1,13 @@
 /*
- * The key rewrites of the ConfigMap: names that are asked for, and what is looked up in their place.
+ * The key rewrites of the ConfigMap: names in questions, and the names that are looked up instead.
  *
  *	exact  db.example          db.prod.svc.cluster.local
  *	suffix old.example         new.example
  *	regex  (.+)\.z1\.example  {1}.zone1.svc.cluster.local
  *
- * Pure; `text` is untrusted, as in lib/conf.h. Time and memory are linear in its length. Whether a
- * pattern is a regular expression is for who compiles it.
+ * Pure; `text` is untrusted, as in lib/conf.h. Time and memory are linear in its length. Patterns
+ * are not compiled here: rewrites_new() (kubedns/answer/rewrites.h) refuses what is no regular
+ * expression.
  */
 #ifndef LIB_CONF_REWRITES_H
 #define LIB_CONF_REWRITES_H
@@ -17,8 +18,8 @@
 
 enum {
 	CONF_REWRITES_MAX = 1000, /* lines */
-	CONF_PATTERNS_MAX = 32,   /* of them patterns, which a name is tried with one by one */
-	CONF_PATTERN_MAX = 256,   /* bytes of a pattern, and of what takes its place */
+	CONF_PATTERNS_MAX = 32,   /* patterns among them: a name is matched against each */
+	CONF_PATTERN_MAX = 256,   /* bytes of a pattern, and of its replacement */
 };
 
 enum rewrite_kind { REWRITE_EXACT, REWRITE_SUFFIX, REWRITE_PATTERN };

@@ -34,7 +34,7 @@ struct documents_error {
 };
 
 /*
- * One object: borrowed for the call. `kind_hint` is the kind that its list says (NULL without one),
+ * One object: borrowed for the call. `kind_hint` is the kind of its list's items (NULL: not known),
  * `line` where it begins.
  */
 typedef void (*documents_sink)(

@@ -11,8 +11,9 @@
 enum { CHUNK = 65536 };
 
 /*
- * json-c's tokener reads values from chunks; what is around them at the top (the document's braces,
- * keys and commas, and those of `items`) is read here, so that no list is ever built whole.
+ * json-c's tokener reads the values, chunk by chunk; the syntax around them at the top (the
+ * document's braces, keys and commas, and those of `items`) is read here, so that no list is ever
+ * built whole.
  */
 struct json {
 	FILE *in;
@@ -238,7 +239,8 @@ documents_read_json(FILE *in, documents_sink sink, void *arg, struct documents_e
 	j.tokener = json_tokener_new_ex(DOCUMENTS_DEPTH);
 	if (j.tokener == NULL)
 		return -ENOMEM;
-	/* fill() looks at the encoding, many bytes at a time; json-c's own look takes a sixth of all. */
+	/* fill() checks the encoding, many bytes at a time; json-c's own check takes a sixth of the
+	 * whole time. */
 	json_tokener_set_flags(j.tokener, JSON_TOKENER_STRICT | JSON_TOKENER_ALLOW_TRAILING_CHARS);
 	while ((c = peek(&j)) > 0) {
 		c = c == '{' ? read_document(&j) : fail(&j, "a document is not an object");

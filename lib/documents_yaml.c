@@ -11,13 +11,13 @@
 #include "lib/documents_internal.h"
 
 /*
- * libyaml's events made into json-c values, by recursion that DOCUMENTS_DEPTH bounds. Every function
- * that takes a started event has consumed the value to its end when it returns 0; after anything
- * else the stream is given up.
+ * Makes json-c values of libyaml's events, by recursion that DOCUMENTS_DEPTH bounds. A function
+ * that reads a value is called with the value's first event in y->event, and has consumed its last
+ * one when it returns 0; after any other result the stream is not read further.
  */
 struct yaml {
 	yaml_parser_t parser;
-	yaml_event_t event; /* the one in hand */
+	yaml_event_t event; /* the current one */
 	size_t weight;      /* of the object being built */
 	unsigned depth;
 	documents_sink sink;
@@ -52,7 +52,7 @@ fail_parser(struct yaml *y)
 	return -EBADMSG;
 }
 
-/* Takes the next event into y->event; the one before is gone. */
+/* Frees the event in y->event and reads the next one into it. */
 static int
 next(struct yaml *y)
 {
@@ -84,8 +84,8 @@ is_any(const char *s, const char *const *words)
 	return false;
 }
 
-/* Whether all of `s` was a number in Go's spelling of integers:
- * 12, -7, 0x1f, 0o17, 0b11, and 017 as octal. */
+/* Whether the whole of `s` is an integer as Go spells it: 12, -7, 0x1f, 0o17, 0b11, and 017 as
+ * octal. */
 static bool
 integer(const char *s, int64_t *value)
 {
@@ -229,7 +229,7 @@ read_sequence(struct yaml *y, struct json_object **value)
 	return err;
 }
 
-/* The key in hand, copied into `key`; the event after it, its value's first, is then in hand. */
+/* Copies the key in y->event to `*key`, and reads the first event of its value. */
 static int
 read_key(struct yaml *y, const struct json_object *mapping, char **key)
 {
@@ -277,8 +277,8 @@ read_mapping(struct yaml *y, struct json_object **value)
 	return err;
 }
 
-/* Builds the value whose first event is in hand; what is built is in `value` even after an error,
- * for the caller to put. */
+/* Builds the value whose first event is in y->event; the caller puts `*value`, which may be there
+ * even after an error. */
 static int
 read_value(struct yaml *y, struct json_object **value)
 {
@@ -315,7 +315,8 @@ read_items(struct yaml *y, const char *hint)
 	return err;
 }
 
-/* A document's mapping: an object, or a list whose items were handed on by the time it ends. */
+/* A document's mapping: an object, handed on at its end, or a list, whose items are handed on as
+ * they end. */
 static int
 read_top(struct yaml *y)
 {

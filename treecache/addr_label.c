@@ -1,7 +1,7 @@
 /*
- * An address as the label that Kubernetes makes of it, dots and colons as dashes, and back. Any
- * spelling of an address is read; whoever wants only the one that is written makes the label of
- * what was read and compares.
+ * Converts an address to the label that Kubernetes makes of it, with dashes for dots and colons,
+ * and back. Any spelling of an address is accepted; a caller that wants the canonical one only
+ * converts the result again and compares.
  */
 #include <errno.h>
 #include <string.h>

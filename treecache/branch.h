@@ -29,7 +29,8 @@ from_branch(struct branch *branch)
 	return (uint8_t *)branch + 1;
 }
 
-/* A call of the compiler's library would cost more than the sum: every name takes some of these. */
+/* Inline: without a CPU instruction for it the compiler would call a function, several times a
+ * name. */
 static inline unsigned
 bits_set(uint32_t bits)
 {

@@ -17,7 +17,7 @@ struct btree_node {
 	uint16_t count;
 	uint16_t height; /* 0: a leaf */
 	/* A leaf: room for LEAF_MAX pairs. Else INNER_MAX children, then INNER_MAX pairs: child i
-	 * holds what is not below pair i and below pair i+1; pair 0 is not looked at. */
+	 * holds the pairs from pair i to before pair i+1; pair 0 is not used. */
 	uint8_t bytes[];
 };
 
@@ -56,14 +56,15 @@ pair_number(const uint8_t *pair)
 }
 
 /*
- * The same for pairs of 8 bytes, keys of 4, which nearly all are: each a number, and no branch on
- * what is found, for a processor guesses every second one wrong. By quarters: the three looks of a
- * step do not wait for each other, those of three halvings do.
+ * search() for pairs of 8 bytes (keys of 4), as nearly all are: compares them as numbers, and
+ * without branches on the result, of which every second would be mispredicted. Each step quarters
+ * the range: its three loads are independent, while each load of a binary search depends on the one
+ * before.
  */
 static unsigned
 search_numbers(const uint8_t *pairs, uint64_t number, bool above, unsigned low, unsigned count)
 {
-	uint64_t limit = number + above; /* the first pair that is not below it */
+	uint64_t limit = number + above; /* looks for the first pair not below this */
 
 	if (limit < number)
 		return low + count;
@@ -102,14 +103,14 @@ search(struct btree_node *node, size_t pair_len, const uint8_t *pair, bool above
 	return low;
 }
 
-/* The child that holds `pair` if it is there. */
+/* The child whose range has `pair`. */
 static unsigned
 child_for(struct btree_node *node, size_t pair_len, const uint8_t *pair)
 {
 	return search(node, pair_len, pair, true, 1) - 1;
 }
 
-/* Keys are of 4 or 16 bytes: these lengths are known to the compiler, which then calls nothing. */
+/* Keys are of 4 or 16 bytes: with a constant length the compiler inlines memcmp(). */
 static inline bool
 same_key(const uint8_t *a, const uint8_t *b, size_t key_len)
 {
@@ -128,8 +129,8 @@ pair_make(uint8_t pair[PAIR_MAX], size_t key_len, const uint8_t *key, uint32_t v
 
 /* --- reading --- */
 
-/* The first pair not below `pair` in this subtree, or NULL; `*next` is the one behind it if that
- * is at hand, else NULL. */
+/* The first pair not below `pair` in this subtree, or NULL; `*next` is the pair after it if that is
+ * in the same leaf, else NULL. */
 static const uint8_t *
 seek_below(struct btree_node *node, size_t pair_len, const uint8_t *pair, const uint8_t **next)
 {
@@ -213,8 +214,8 @@ move(struct btree_node *to, unsigned to_at, struct btree_node *from, unsigned fr
 		memmove(children(to) + to_at, children(from) + from_at, count * sizeof(void *));
 }
 
-/* Puts an entry at `at` of a node of the writer's own;
- * a full node is split and its right half returned. */
+/* Puts an entry at `at` of a node of the writer's own; a full node is split and its right half
+ * returned. */
 static struct btree_node *
 put(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned at,
     const uint8_t *pair, struct btree_node *child)
@@ -241,9 +242,9 @@ put(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned 
 }
 
 /*
- * Makes room in child i, if it is full, by giving its first entries to its left neighbour. What
- * comes in ascending order, as addresses do, would leave each node half full behind it for good:
- * so the left one takes all it can. Only more than a few are worth copying two nodes.
+ * Makes room in child i, if it is full, by moving its first entries to its left neighbour, as many
+ * as fit. Otherwise keys that come in ascending order, as addresses do, would leave every node half
+ * full. Does nothing if only a few would fit: that is not worth copying two nodes.
  */
 static bool
 shift_left(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned i)
@@ -256,7 +257,7 @@ shift_left(struct treecache *cache, struct btree_node *node, size_t pair_len, un
 		return false;
 	left = children(node)[i - 1] = cow_edit(cache, left, node_size(pair_len, left->height));
 	child = children(node)[i] = cow_edit(cache, child, node_size(pair_len, child->height));
-	/* The pair 0 of an inner node is not kept up; the parent's is its true lower bound. */
+	/* An inner node's own pair 0 is stale: its lower bound is the parent's pair. */
 	if (child->height > 0)
 		memcpy(pair_at(child, pair_len, 0), pair_at(node, pair_len, i), pair_len);
 	move(left, left->count, child, 0, room, pair_len);
@@ -327,7 +328,7 @@ join(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned
 		return false;
 	left = cow_edit(cache, left, node_size(pair_len, left->height));
 	move(left, count, right, 0, right->count, pair_len);
-	/* The pair 0 of an inner node is not kept up; the parent's is its true lower bound. */
+	/* An inner node's own pair 0 is stale: its lower bound is the parent's pair. */
 	if (left->height > 0)
 		memcpy(pair_at(left, pair_len, count), pair_at(node, pair_len, i + 1), pair_len);
 	left->count = (uint16_t)(count + right->count);

@@ -1,10 +1,10 @@
 /*
- * An ordered set of (key, value) pairs that many may read while one writes: a B+ tree whose nodes are
- * copied along the path of each change (treecache_internal.h, cow_edit). The indexes of treecache.h
- * are of this kind: an address or a hash is the key, a slot number or a namespace's the value.
+ * An ordered set of (key, value) pairs for one writer and many readers: a copy-on-write B+ tree
+ * (cow_edit in treecache_internal.h). The indexes of treecache.h are of this kind: the key is an
+ * address or a hash, the value a slot's number or a namespace's.
  *
- * The writer's functions change the tree in place where its nodes have been copied since the last
- * publish. Readers may hold a struct btree of a published tree for as long as their read section.
+ * The writer changes nodes in place that it has copied since the last publish. A reader may use a
+ * struct btree of a published tree until the end of its read section.
  */
 #ifndef TREECACHE_BTREE_H
 #define TREECACHE_BTREE_H
@@ -22,8 +22,8 @@ bool btree_remove(struct treecache *cache, struct btree *index, const uint8_t *k
 bool btree_seek(const struct btree *index, uint8_t *key, uint32_t *value);
 
 /*
- * The first value not below `*value` under `key`, into it; false if there is none. With `*last` it
- * is the last one too; without it another may follow.
+ * The first value not below `*value` under `key`, into `*value`; false if there is none. `*last`:
+ * no other value follows under the key; if it is false, one may.
  */
 bool btree_next(const struct btree *index, const uint8_t *key, uint32_t *value, bool *last);
 

@@ -1,5 +1,5 @@
 /*
- * Finding packed endpoints, for readers: by name, by address, from an address back to its owners.
+ * Finds packed endpoints, for readers: by name, by address, and from an address to its owners.
  */
 #include <string.h>
 
@@ -61,9 +61,8 @@ walk_find(const struct endpoint_walk *walk, const struct slice_endpoints *slice,
 }
 
 /*
- * Whether the endpoint set's slices are looked through one by one: what is found has to be searched for in
- * its slice anyway, and the index only says which. Nearly every Service has one slice, or one a
- * family.
+ * Whether a walk searches every slice of the set and leaves the index out: the index only says
+ * which slice to search. Nearly every Service has one slice, or one for each family.
  */
 static bool
 is_small(const struct endpoint_set *endpoints)
@@ -111,7 +110,7 @@ endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
 /* A walk's next_slot when no further slot has the key. */
 #define WALK_END ((uint64_t)UINT32_MAX + 1)
 
-/* The next slot of (key, next_slot...) in an index, whose value is returned; NULL at the end. */
+/* The value in the key's first slot from `*next_slot` on, which moves past it; NULL at the end. */
 const void *
 index_next_value(
     const struct tree *tree, const struct btree *index, const uint8_t *key, uint64_t *next_slot)

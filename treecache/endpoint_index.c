@@ -1,6 +1,6 @@
 /*
- * The indexes of endpoints, the writer's side: what a slice has in them, and what changes when another takes its
- * place.
+ * The indexes of endpoints, the writer's side: a slice's keys in them, and the changes when another
+ * slice takes its place.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +70,8 @@ endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
 }
 
-/* The keys that a slice has in the endpoint index, and whether each entry's were its own; of none
- * if it is NULL. */
+/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two entries share
+ * one. */
 struct endpoint_keys
 endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
@@ -96,7 +96,7 @@ endpoint_index_keys(
 	return keys;
 }
 
-/* Brings what an index holds of a slot from `old` to `new`; frees both. */
+/* Changes a slot's keys in an index from `old` to `new`; frees both. */
 void
 endpoint_index_change(struct treecache *cache, struct btree *index, uint32_t slot,
     struct endpoint_keys old, struct endpoint_keys new)
@@ -131,8 +131,8 @@ endpoint_index_reverse(
 }
 
 /*
- * Whether no other slice of the owner has a host name of this one; one that has is told, so that a
- * reader who finds a slice alone need not look. Nor need this for what `old` (or NULL) had alone.
+ * Whether no other slice of the owner has a host name of this one; clears `alone` in those that
+ * have. Names that `old` (or NULL) already had alone are not searched for again.
  */
 bool
 endpoint_index_names_alone(struct treecache *cache, struct owner *owner,

@@ -13,15 +13,15 @@
 
 /* --- endpoint_set.c --- */
 
-/* The owner's endpoint set, the writer's own and with room for one slice more, in its place in the
- * tree. */
+/* The owner's endpoint set, copied if it is not the writer's own, with room for one slice more; the
+ * owner, and its node if the set is attached, point to the result. */
 struct endpoint_set *endpoint_set_edit(struct treecache *cache, struct owner *owner);
 
 /* The entry of a slice that the set has. */
 struct endpoint_set_slice *endpoint_set_find_slice(
     struct endpoint_set *endpoints, const struct slice_endpoints *slice);
 
-/* The writer's own copy of a slice of the set, in its place. */
+/* The writer's own copy of a slice of the set, which it replaces there. */
 struct slice_endpoints *endpoint_set_edit_slice(
     struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice);
 
@@ -41,16 +41,16 @@ void endpoint_runs_sort(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too,
     bool others);
 
-/* Lets the lowest of the other slices count each address that `old` counted and `slice` (or NULL)
- * does not publish. */
+/* For each address that `old` counted and `slice` (or NULL) does not publish: makes the lowest
+ * other slice that publishes it count it. */
 void endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
 
 /* --- endpoint_pairs.c --- */
 
 /*
- * Brings the set's pairs up to date for `slice` in place of `old` (either may be NULL). Called while
- * the set still shows `old`; costs the size of what differs.
+ * Updates the set's pairs for `slice` in place of `old` (either may be NULL). Called while the set
+ * still has `old`; costs the size of the difference.
  */
 void endpoint_pairs_change(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
@@ -72,12 +72,12 @@ size_t endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key);
 /* The slice's published addresses; none if it is NULL. */
 struct endpoint_keys endpoint_addr_keys(const struct slice_endpoints *slice);
 
-/* The keys that a slice has in the endpoint index, and whether each entry's were its own; none if
- * it is NULL. */
+/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two entries share
+ * one. */
 struct endpoint_keys endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct);
 
-/* Brings what an index holds of a slot from `old` to `new`; frees both. */
+/* Changes a slot's keys in an index from `old` to `new`; frees both. */
 void endpoint_index_change(struct treecache *cache, struct btree *index, uint32_t slot,
     struct endpoint_keys old, struct endpoint_keys new);
 
@@ -86,9 +86,9 @@ void endpoint_index_reverse(struct treecache *cache, const struct slice_endpoint
     const struct slice_endpoints *slice);
 
 /*
- * Whether no other slice of the owner has a host name of this one. Those that have one are marked
- * likewise, so that a reader who finds a slice marked `alone` need not search the others. What
- * `old` (or NULL) had alone is not searched for again.
+ * Whether no other slice of the owner has a host name of this one; clears `alone` in those that
+ * have, so that a reader who finds it set need not search the others. Names that `old` (or NULL)
+ * already had alone are not searched for again.
  */
 bool endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);

@@ -1,12 +1,12 @@
 /*
  * How many SRV records a set has: its distinct (target, port number) pairs, in all and under each
- * label of its ports. Their weights are made of it, so it is kept when slices change, and an answer
- * looks up one number.
+ * label of its ports. The records' weight depends on that (srv_weight.h), so the number is kept up
+ * to date as slices change, and an answer only looks it up.
  *
- * A target is an endpoint's name: its host name, or its address with dashes. Most are in one slice;
- * then the pairs are the slice's targets times the numbers of its list. A target that is in several
- * slices has the numbers of all their lists, each once. So targets are grouped by the lists that
- * bring them, and each group is counted once.
+ * A target is an endpoint's name: its host name, or its address with dashes. Most are in one slice:
+ * then the pairs are the slice's targets times the port numbers of its list. A target in several
+ * slices has the union of their lists, so targets with the same lists form a group, and the union
+ * is made once for each group.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -105,10 +105,10 @@ targets_of(const struct treecache *cache, const struct slice_endpoints *slice, b
 
 /* --- groups of targets --- */
 
-/* Targets that the same lists of ports bring. */
+/* Targets that have the same lists of ports. */
 struct group {
 	uint32_t hash;
-	int64_t targets; /* more than before */
+	int64_t targets; /* the change of their number */
 	size_t count;
 	const struct ports **lists; /* by address, each once */
 };
@@ -117,7 +117,7 @@ struct count {
 	struct treecache *cache;
 	struct owner *owner;
 	struct table groups;
-	const struct ports **lists; /* that bring the target at hand */
+	const struct ports **lists; /* of the current target, by address */
 	size_t list_count, list_room;
 };
 
@@ -149,7 +149,7 @@ group_add(struct count *count, const struct ports **lists, size_t list_count, in
 	group->targets += targets;
 }
 
-/* Where a list is among those of the target at hand, or would be. */
+/* Where a list is among those of the current target, or would be. */
 static size_t
 list_place(const struct count *count, const struct ports *ports)
 {
@@ -165,7 +165,7 @@ list_place(const struct count *count, const struct ports *ports)
 	return low;
 }
 
-/* Adds a list to those of the target at hand; false if it is there, or NULL. */
+/* Adds a list to those of the current target; false if it is there already, or NULL. */
 static bool
 list_add(struct count *count, const struct ports *ports)
 {
@@ -184,7 +184,7 @@ list_add(struct count *count, const struct ports *ports)
 	return true;
 }
 
-/* Counts the target at hand, which the slice's list (NULL: none) brings besides. */
+/* Counts `targets` more targets with the current lists and that of the slice (NULL: none). */
 static void
 target_add(struct count *count, const struct slice_endpoints *slice, int64_t targets)
 {
@@ -199,7 +199,7 @@ target_add(struct count *count, const struct slice_endpoints *slice, int64_t tar
 	}
 }
 
-/* Adds the lists of one walk over the set, `slice` left out; false if one of its slices is lower. */
+/* Adds the lists of a walk's slices other than `slice`; false if one of these is lower. */
 static bool
 walk_lists(struct count *count, struct endpoint_walk *walk, bool unnamed,
     const struct slice_endpoints *slice)
@@ -219,9 +219,9 @@ walk_lists(struct count *count, struct endpoint_walk *walk, bool unnamed,
 }
 
 /*
- * The lists by which the set's other slices bring the target of entry `i`, into count->lists; false
- * if one of these slices is lower. A host name that spells an address is the target of endpoints
- * that have no host name, too.
+ * Puts the lists of the set's other slices that have the target of entry `i` into count->lists;
+ * false if one of these slices is lower. A host name that spells an address is also the target of
+ * endpoints with that address and no host name.
  */
 static bool
 other_lists(struct count *count, const struct slice_endpoints *slice, unsigned i, bool spelled)
@@ -288,7 +288,7 @@ put_numbers(struct labelled_number *out, const struct ports *ports)
 	return count;
 }
 
-/* The pairs of targets that several lists bring: each number of a label once. */
+/* The pairs of targets with several lists: each number of a label once. */
 static void
 union_deltas(struct deltas *deltas, const struct group *group)
 {
@@ -401,7 +401,7 @@ count_finish(struct count *count)
 
 /* --- changes --- */
 
-/* Counts the targets of a slice (or NULL) without a look at each: no other slice may have one. */
+/* Counts all targets of a slice (or NULL) at once; no other slice may have one of them. */
 static void
 slice_add(struct count *count, const struct slice_endpoints *slice, int64_t sign)
 {

@@ -1,7 +1,6 @@
 /*
- * The runs of a slice: which entries are published, and which slice of an owner counts an address.
- * Of the slices that publish it the lowest does (slice_compare), whatever the order in which they
- * came.
+ * The runs of a slice: which entries are published, and which slice of an owner counts an address:
+ * the lowest (slice_compare) of those that publish it, in whatever order they came.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +45,7 @@ lowest_elsewhere(struct treecache *cache, const struct slice_endpoints *slice, c
 	return lowest;
 }
 
-/* Lets a slice of the set, which publishes the address, count it (or no longer). */
+/* Makes a slice of the set, which publishes the address, count it or stop counting it. */
 static void
 set_counted(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
     const uint8_t *addr, bool counted)
@@ -68,8 +67,8 @@ set_counted(struct treecache *cache, struct owner *owner, const struct slice_end
 	*endpoint_set_find_slice(endpoints, copy) = endpoint_set_entry(copy);
 }
 
-/* Whether the slice counts this address, which it publishes; another that did so and is higher stops
- * counting it. What `old` (or NULL) counted no lower slice publishes. */
+/* Whether the slice counts this address, which it publishes; a higher slice that counted it stops.
+ * If `old` (or NULL) counted it, no lower slice publishes it: no search is needed. */
 static bool
 takes_addr(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
     const struct slice_endpoints *slice, const uint8_t *addr)
@@ -91,7 +90,7 @@ by_entry(const void *a, const void *b, void *slice)
 	return slice_compare_entries(slice, *(const uint16_t *)a, *(const uint16_t *)b);
 }
 
-/* The places of the slice's entries in the order of slice_compare_entries. */
+/* Fills `order` with the positions of the slice's entries, sorted by slice_compare_entries. */
 static void
 sort_entries(struct slice_endpoints *slice, uint16_t *order)
 {

@@ -1,5 +1,5 @@
 /*
- * The writer's side of endpoints: owners, their endpoint sets, and a slice that takes the place of another.
+ * The writer's side of endpoints: owners, their endpoint sets, and replacing a slice by another.
  */
 #include <assert.h>
 #include <string.h>
@@ -40,7 +40,8 @@ treecache_owner_free(struct treecache *cache, struct owner *owner)
 	treecache_retire(cache, owner);
 }
 
-/* The owner's endpoint set, the writer's own and with room for one slice more, in its place in the tree. */
+/* The owner's endpoint set, copied if it is not the writer's own, with room for one slice more; the
+ * owner, and its node if the set is attached, point to the result. */
 struct endpoint_set *
 endpoint_set_edit(struct treecache *cache, struct owner *owner)
 {
@@ -104,7 +105,7 @@ endpoint_set_entry(const struct slice_endpoints *slice)
 	return (struct endpoint_set_slice){ slice, slice->slot, slice->unique, slice->family };
 }
 
-/* The writer's own copy of a slice that is shown, in its place. */
+/* The writer's own copy of a slice of the set, which it replaces there. */
 struct slice_endpoints *
 endpoint_set_edit_slice(
     struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice)
@@ -118,8 +119,8 @@ endpoint_set_edit_slice(
 	return copy;
 }
 
-/* Makes `slice` (NULL: nothing) what its slot and the endpoint set show,
- * in place of `old` (NULL: nothing yet). */
+/* Puts `slice` (NULL: nothing) into its slot and the endpoint set, in place of `old` (NULL: nothing
+ * yet). */
 static void
 show_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
     const struct slice_endpoints *slice)
@@ -155,8 +156,8 @@ answers_ptr(uint32_t flags)
 	       (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
 }
 
-/* Replaces `old` by `slice` everywhere; `flags` are the endpoint set's from now on, `old_flags` those that
- * `old` was indexed under. */
+/* Replaces `old` by `slice` (either may be NULL) in the set, the slots and the indexes.
+ * `old_flags`: the set's flags when `old` was indexed; `flags`: those from now on. */
 static void
 replace_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
     struct slice_endpoints *slice, uint32_t old_flags, uint32_t flags)
@@ -191,7 +192,7 @@ treecache_slice(
 	uint32_t flags = owner->endpoints->flags;
 
 	assert(source->count <= ENDPOINTS_MAX);
-	/* One name, another family: nothing can be kept. */
+	/* A slice that changes its family is a new one: its slot is not kept either. */
 	if (old != NULL && old->family != source->family) {
 		treecache_slice_remove(cache, owner, slot);
 		old = NULL;
@@ -246,7 +247,7 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
 }
 
-/* The owner's own slot, which is in an index under this key, or no longer. */
+/* Adds the owner's own slot, made if missing, to an index under this key, or removes it. */
 static void
 owner_index(struct treecache *cache, struct btree *index, const uint8_t *key, struct owner *owner,
     bool present)

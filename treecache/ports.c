@@ -35,8 +35,8 @@ struct numbered {
 	bool unnamed;
 };
 
-/* All ports under label 0, named ones under their own label and their protocol's too; sorted, each
- * once. */
+/* Lists all ports under label 0, and named ones under their own label and their protocol's too;
+ * sorted, without duplicates. */
 static size_t
 numbered_ports(uint64_t seed, const struct port *items, size_t count, struct numbered *out)
 {

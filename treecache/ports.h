@@ -1,7 +1,7 @@
 /*
- * The ports that the endpoints of a slice listen on, as SRV records ask for them: by label
- * (`_http._tcp`) or all of them, each number once. Sorted when the list is made, since a tenant's
- * list may be long and questions are many.
+ * The ports that the endpoints of a slice listen on, as SRV queries need them: by label
+ * (`_http._tcp`) or all of them, each number once. Sorted once, when the list is made: a tenant's
+ * list may be long, and queries are many.
  */
 #ifndef TREECACHE_PORTS_H
 #define TREECACHE_PORTS_H
@@ -29,7 +29,7 @@ struct port_label {
 	bool unnamed;          /* of a protocol alone */
 };
 
-/* Shared by all slices with the same list: most Services of a cluster have one of a few lists. */
+/* Shared by all slices with the same list, since a cluster has few different ones. */
 struct ports {
 	uint32_t hash; /* this and `uses`: the maker's */
 	uint32_t uses;
@@ -43,13 +43,14 @@ struct ports {
 };
 
 /*
- * A label's number, from its two length-prefixed lower-case labels (`name` may be empty); never 0,
- * which stands for all ports. 64 keyed bits: two labels that share a number are not found in the
- * life of a cluster, and cannot be made.
+ * A keyed 64-bit hash of the two length-prefixed lower-case labels (`name` may be empty); never 0,
+ * which stands for all ports. No cluster lives long enough to meet a collision, and nobody can
+ * construct one.
  */
 uint64_t port_label(uint64_t seed, const uint8_t *name, const uint8_t *proto);
 
-/* A number under a label (0: all ports), and the order of such for qsort(): by label, then by number. */
+/* A port number under a label (0: all ports), and the order for qsort(): by label, then by
+ * number. */
 struct labelled_number {
 	uint64_t label;
 	uint16_t number;

@@ -9,8 +9,8 @@
 #include "lib/xalloc.h"
 #include "treecache/treecache_internal.h"
 
-/* A tag: where the host name begins in `bytes`
- * (0: named for the address), and whether the endpoint is ready. */
+/* A tag: where the host name begins in `bytes` (0: named for the address), and whether the endpoint
+ * is ready. */
 enum { TAG_READY = 1, TAG_NAME_SHIFT = 1 };
 
 size_t
@@ -164,7 +164,8 @@ slice_has_addr(const struct slice_endpoints *slice, unsigned from, unsigned to, 
 	return at < to && memcmp(slice_addr(slice, at), addr, family_len(slice->family)) == 0;
 }
 
-/* At least the struct whole, whose padding lies where few entries end: assignments write it. */
+/* At least sizeof the struct: with few entries `bytes` ends within its padding, which assigning the
+ * struct writes. */
 static size_t
 slice_size(uint8_t family, size_t count, size_t names_len)
 {
@@ -198,8 +199,8 @@ slice_bytes(const struct slice_endpoints *slice)
 	return end;
 }
 
-/* Four numbers with three dashes between, or eight hexadecimal ones with seven, or fewer of them with
- * two dashes side by side. Looser than what spells an address: nothing else is missed. */
+/* Four numbers with three dashes between, or eight hexadecimal ones with seven, or fewer of them
+ * with two dashes side by side. Looser than the spelling of an address, so that none is missed. */
 static bool
 may_spell_addr(const char *name)
 {

@@ -34,8 +34,8 @@ node_new(struct treecache *cache)
 	return node;
 }
 
-/* Sets `slot` in the subtree at `at` (NULL: made) of this height;
- * returns the subtree to use from now on. */
+/* Sets `slot` in the subtree at `at` (NULL: made) of this height; returns the subtree to use from
+ * now on. */
 static struct slot_node *
 set_below(
     struct treecache *cache, struct slot_node *at, unsigned level, uint32_t slot, const void *value)
@@ -71,7 +71,7 @@ free_below(struct slot_node *node, unsigned level)
 	for (unsigned i = 0; i < WAYS; i++) {
 		if (level > 0)
 			free_below(writers(node->ways[i]), level - 1);
-		else if (slot_owner(node->ways[i]) == NULL) /* a slice; owners are their maker's */
+		else if (slot_owner(node->ways[i]) == NULL) /* a slice; owners are not ours */
 			free(writers(node->ways[i]));
 	}
 	free(node);

@@ -1,8 +1,7 @@
 /*
- * From a slot's number to what is in it: a slice, or an owner for its own address. A radix tree of 64
- * ways, as deep as the highest number asks for, copied along the path of each change like the rest.
- * Indexes hold numbers instead of pointers: 4 bytes each, and a slice that takes the place of
- * another keeps its number, so that no index changes.
+ * Maps a slot's number to what is in it: a slice, or an owner for its own address. A copy-on-write
+ * radix tree of 64 ways, as deep as the highest number needs. Indexes hold slot numbers in place of
+ * pointers: 4 bytes each, and a slice that replaces another keeps its number, so no index changes.
  */
 #ifndef TREECACHE_SLOT_TABLE_H
 #define TREECACHE_SLOT_TABLE_H

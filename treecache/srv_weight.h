@@ -1,4 +1,5 @@
-/* The weight of SRV records: one rule for records built ahead, those written at answer time, and listings. */
+/* The weight of SRV records: one rule for records in the tree, those written at answer time and
+ * listings. */
 #ifndef TREECACHE_SRV_WEIGHT_H
 #define TREECACHE_SRV_WEIGHT_H
 

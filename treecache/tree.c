@@ -1,4 +1,4 @@
-/* Looking names up, for readers and for the writer. */
+/* Looks names up, for readers and for the writer. */
 #include <assert.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ next_label(const struct tree_path *path)
 	return path->wire + path->offsets[path->labels - 1 - path->count];
 }
 
-/* A path alone. */
+/* Looks up a single path. */
 static void
 find_path(const struct tree *tree, struct tree_path *path)
 {
@@ -68,7 +68,7 @@ fetch(const void *block)
 	__builtin_prefetch((const void *)((uintptr_t)block + 64)); /* NULL does no harm */
 }
 
-/* Sends a path on from `node`, its last one; false if that is the end. */
+/* Prefetches what comes after `node`, the path's last one so far; false if the path ends there. */
 static inline bool
 send_on(const struct tree *tree, struct tree_path *path, const struct node *node)
 {

@@ -1,4 +1,4 @@
-/* Changing the tree of names: copies along the path, made once for each publish. */
+/* Changes the tree of names, copy-on-write: a node is copied once between two publishes. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ node_new(struct treecache *cache, uint32_t hash, const uint8_t *label)
 	return node;
 }
 
-/* A branch with `way` of the old one's ways replaced
- * by room for one more (delta 1) or gone (delta -1). */
+/* A copy of the branch with room for one more way at `way` (delta 1), or without `way` (delta
+ * -1). */
 static struct branch *
 branch_resize(struct treecache *cache, struct branch *old, unsigned ways, unsigned way, int delta)
 {
@@ -78,8 +78,7 @@ add_child(struct treecache *cache, void *child, unsigned shift, struct node *nod
 	return from_branch(branch);
 }
 
-/* Replaces the node that is `old` by `node`,
- * or takes it away (NULL); returns what replaces `child`. */
+/* Replaces `old` below `child` by `node` (NULL: removes it); returns what replaces `child`. */
 static void *
 replace_child(
     struct treecache *cache, void *child, unsigned shift, const struct node *old, struct node *node)
@@ -125,8 +124,8 @@ replace_child(
 	return from_branch(branch);
 }
 
-/* The writer's own copy of the child with this label,
- * made if it is missing. `parent` is the writer's own. */
+/* The writer's own copy of the child with this label, made if it is missing. `parent` is the
+ * writer's own. */
 static struct node *
 edit_child(struct treecache *cache, struct node *parent, const uint8_t *label)
 {

@@ -96,7 +96,7 @@ treecache_new(uint64_t seed)
 	tree->endpoints.key_len = tree->reverse4.key_len = tree->labels.key_len = 4;
 	tree->pods4.key_len = 4;
 	tree->reverse6.key_len = tree->pods6.key_len = 16;
-	/* Readers get an empty moment from the start, so that tree_current is never NULL. */
+	/* Readers get an empty snapshot from the start, so that tree_current() is never NULL. */
 	cache->dirty = true;
 	treecache_publish(cache, 0, false);
 	return cache;
@@ -120,7 +120,7 @@ treecache_garbage(const struct treecache *cache)
 	return cache->old.bytes;
 }
 
-/* What was replaced up to this publish can go once today's readers are gone. */
+/* After a publish: what it has replaced can be freed once the readers of now have left. */
 static void
 garbage_age(struct treecache *cache)
 {

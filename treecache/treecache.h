@@ -1,7 +1,7 @@
 /*
- * The cluster's names as a tree, one writer beside many readers.
+ * The cluster's names as a copy-on-write tree, for one writer and many readers.
  *
- *	struct tree              one moment: everything below is const once it is published
+ *	struct tree              a snapshot: everything below is const once it is published
  *	 |- root                 names below the zone, labels reversed from the root
  *	 |  '- svc
  *	 |     '- default        children of a name: a hash trie (32 ways, by the label's hash)
@@ -18,11 +18,11 @@
  *	 '- slots                slot -> slice, or the owner whose own address it is
  *
  * One thread writes. It copies what it changes and the path to it; a copy made since the last
- * publish is changed in place, so a first sync copies nothing. treecache_publish exchanges one
- * pointer, and what was replaced is freed after the RCU grace period: never a second tree.
+ * publish is changed in place, so the first sync copies nothing. treecache_publish exchanges one
+ * pointer, and what was replaced is freed after the RCU grace period. There is never a second tree.
  *
  * Readers take tree_current() inside a read section and keep no pointer beyond it. They see one
- * moment of the cluster for as long as they are in it, never wait, and write nothing.
+ * snapshot of the cluster for the whole section, never wait, and write nothing.
  *
  * Endpoints are packed, 8 bytes each for IPv4, a slice per EndpointSlice. A slice's entries come
  * in three runs, each in the order of addresses and then of host names:
@@ -32,12 +32,12 @@
  *	[published, count)   not ready
  *
  * An owner's distinct addresses are therefore the unique runs of its slices: an address that is in
- * two slices, as it is while it moves from one to the other, is never missing and never doubled.
- * Lower is the slice whose name is, and a set holds its slices in that order, so that what readers
- * see is a function of the slices, not of the order in which they came. A changed slice costs its own
- * size: others are reached by the endpoint index, not by a walk.
+ * two slices, as while it moves from one to the other, is never missing and never counted twice.
+ * Slices are ordered by name and then by index ("lower" above), and a set holds them in that order:
+ * what readers see depends on the slices alone, not on the order in which they arrived. Changing a
+ * slice costs its own size: the endpoint index leads to the others without a walk.
  *
- * Nothing here fails but for want of memory, which ends the process.
+ * Nothing here fails, except that running out of memory ends the process.
  */
 #ifndef TREECACHE_TREECACHE_H
 #define TREECACHE_TREECACHE_H
@@ -52,8 +52,8 @@
 
 /* --- what readers see --- */
 
-/* Records of one type, each whole:
- * the owner as a pointer to offset 12 (the question), type, class, TTL, RDATA. */
+/* An RRset in wire format: of each record the owner as a compression pointer to offset 12 (the
+ * question), type, class, TTL and RDATA. */
 struct rrset {
 	uint16_t type;
 	uint16_t count;
@@ -69,7 +69,7 @@ struct rrsets {
 
 struct endpoint_set;
 
-/* Whose endpoints these are: a name below the zone. */
+/* What endpoints belong to: a Service's name below the zone. */
 struct owner {
 	uint32_t id;   /* part of the keys of the endpoint index */
 	uint32_t slot; /* stands for the owner in the indexes of addresses and labels; 0: in none */
@@ -96,7 +96,7 @@ struct slice_endpoints {
 
 struct endpoint_set_slice {
 	const struct slice_endpoints *slice;
-	uint32_t slot; /* these as in the slice: a walk over the endpoint set need not touch it */
+	uint32_t slot; /* copies of the slice's own, so that a walk need not load the slice */
 	uint16_t unique;
 	uint8_t family;
 };
@@ -166,11 +166,11 @@ struct tree {
 
 struct treecache;
 
-/* The newest published moment, never NULL; for a registered thread inside a read section. */
+/* The newest published snapshot, never NULL; for a registered thread inside a read section. */
 const struct tree *tree_current(const struct treecache *cache);
 
-/* The child with this length-prefixed lower-case label, or NULL.
- * Reads up to 7 bytes behind the label. */
+/* The child with this length-prefixed lower-case label, or NULL. Reads up to 7 bytes after the
+ * label. */
 const struct node *tree_child(
     const struct tree *tree, const struct node *parent, const uint8_t *label);
 
@@ -182,7 +182,7 @@ enum {
 	TREE_PATHS_MAX = 64, /* at a time */
 };
 
-/* The way of a name down the tree: what to look for, and the nodes that were found. */
+/* The path of a name down the tree: what to look for, and the nodes that were found. */
 struct tree_path {
 	const uint8_t *wire;    /* lower case, 7 bytes readable behind its labels */
 	const uint8_t *offsets; /* of its labels */
@@ -198,8 +198,9 @@ struct tree_path {
 };
 
 /*
- * Finds the nodes of several names, and brings their records into the cache: all go down together,
- * so that one waits for memory while others are looked at. A name alone is just looked up.
+ * Finds the nodes of several names and prefetches their records. All paths go down one step at a
+ * time, so that a cache miss of one overlaps with work on the others. A single name is just looked
+ * up.
  */
 void tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned count);
 
@@ -220,7 +221,7 @@ slice_addr(const struct slice_endpoints *slice, unsigned i)
 	return slice->bytes + (size_t)i * (slice->family == AF_INET ? 4 : 16);
 }
 
-/* Whether each host name in the slice is that of one endpoint of the owner alone. */
+/* Whether no host name in the slice is shared by two endpoints of the owner. */
 static inline bool
 slice_names_unique(const struct slice_endpoints *slice)
 {
@@ -298,8 +299,8 @@ struct owner_walk {
 	uint8_t key[4];
 };
 
-/* A walk over the owners whose first label is this one (lower case, length-prefixed; kept, not copied),
- * in no order. */
+/* A walk over the owners whose first label is this one (lower case, length-prefixed; kept, not
+ * copied), in no order. */
 void owners_find(struct owner_walk *walk, const struct tree *tree, const uint8_t *label);
 
 /* The next one; NULL at the end. */
@@ -311,8 +312,8 @@ bool reverse_seek(const struct tree *tree, struct addr *addr);
 /* Whether a pod of the namespace with this number has the address. */
 bool pods_has(const struct tree *tree, const struct addr *addr, uint32_t number);
 
-/* The lowest (address, number) of the pods that is not below this one;
- * false if there is none. Both are overwritten. */
+/* The lowest (address, number) of the pods that is not below this one; false if there is none. Both
+ * are overwritten. */
 bool pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number);
 
 /* The address after `*addr`; false if there is none. */
@@ -330,15 +331,16 @@ const struct tree *treecache_next(const struct treecache *cache);
  * changeable until the next publish. */
 struct node *treecache_edit(struct treecache *cache, const uint8_t *name);
 
-/* Replaces the node's records by `len` bytes of struct rrset
- * after struct rrset (0: none), which are copied. */
+/* Replaces the node's records by `len` bytes of struct rrset after struct rrset (0: none), which
+ * are copied. */
 void treecache_records(struct treecache *cache, struct node *node, const void *sets, size_t len);
 
-/* Takes away the node's records and everything below it; its endpoint set, number and flags stay. */
+/* Takes away the node's records and everything below it; its endpoint set, number and flags
+ * stay. */
 void treecache_clear(struct treecache *cache, struct node *node);
 
-/* Removes a name that has become empty
- * (no records, endpoint set, number or child), and then its parents likewise. */
+/* Removes a name that has become empty (no records, endpoint set, number or child), and then its
+ * parents likewise. */
 void treecache_prune(struct treecache *cache, const uint8_t *name);
 
 /* A new owner of endpoints; `name`, below the zone, is copied. */
@@ -354,7 +356,7 @@ void treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, 
 void treecache_owner_addr(
     struct treecache *cache, struct owner *owner, const struct addr *addr, bool present);
 
-/* Lets readers find the owner by its first label (owners_find), or no longer. */
+/* Adds the owner to the index of first labels (owners_find), or removes it. */
 void treecache_owner_label(struct treecache *cache, struct owner *owner, bool present);
 
 struct endpoint {
@@ -365,9 +367,10 @@ struct endpoint {
 
 enum { ENDPOINTS_MAX = UINT16_MAX }; /* of a slice */
 
-/* A slice as its maker has it; all borrowed but for `name` and `ports`, which live as long as it. */
+/* A slice as its maker has it; all borrowed but for `name` and `ports`, which live as long as
+ * it. */
 struct slice_source {
-	const char *name; /* where two slices of an owner disagree, the lower name counts, ... */
+	const char *name; /* of two slices with the same address the lower name counts it, ... */
 	uint16_t index;   /* ... or the lower index */
 	uint8_t family;   /* of all endpoints */
 	const struct ports *ports;
@@ -385,25 +388,25 @@ void treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32
 /* The slice in this slot, as the writer has it. */
 const struct slice_endpoints *treecache_slice_at(const struct treecache *cache, uint32_t slot);
 
-/* A pod's address in the namespace with this number, or no longer. */
+/* Adds a pod's address in the namespace with this number, or removes it. */
 void treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present);
 
 /* Replaces the context, which came from malloc and is taken; the old one is retired. */
 void treecache_context(struct treecache *cache, void *context);
 
-/* Frees `ptr`, which came from malloc, when no reader can still see it: for what a program hangs
- * into the tree. */
+/* Frees `ptr`, which came from malloc, once no reader can see it any more: for memory of the
+ * program's own that the tree points to. */
 void treecache_retire(struct treecache *cache, void *ptr);
 
-/* Shows readers what was written since the last publish;
- * `now_s` is Unix time. False if nothing had changed. */
+/* Shows readers what was written since the last publish; `now_s` is Unix time. False if nothing had
+ * changed. */
 bool treecache_publish(struct treecache *cache, uint32_t now_s, bool synced);
 
 /* Bytes replaced and not yet freed. */
 size_t treecache_garbage(const struct treecache *cache);
 
-/* Waits for the grace period and frees what was replaced
- * before the last publish. Not inside a read section. */
+/* Waits for the grace period and frees what was replaced before the last publish. Not inside a read
+ * section. */
 void treecache_reclaim(struct treecache *cache);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the parts of treecache share:
- * copies that belong to one publish, and the list of what they replaced.
+ * What the files of treecache share: copy-on-write blocks, and the list of blocks that were
+ * replaced.
  */
 #ifndef TREECACHE_TREECACHE_INTERNAL_H
 #define TREECACHE_TREECACHE_INTERNAL_H
@@ -20,7 +20,7 @@ struct garbage {
 struct treecache {
 	struct tree *current; /* published; exchanged by RCU */
 	struct tree next;     /* the writer's; shares with `current` what has not changed */
-	/* Stamps what the writer made since the last publish; wraps after 4e9 of them. */
+	/* Stamped into each block that the writer makes; a publish increments it. */
 	uint32_t epoch;
 	bool dirty;
 	struct garbage
@@ -32,12 +32,12 @@ struct treecache {
 	uint32_t owner_count;
 };
 
-/* A block of `size` bytes of the writer's own:
- * its first word, the epoch, is set, the rest is not. */
+/* A new block of `size` bytes, the writer's own until the next publish: its first word, the epoch,
+ * is set, the rest is not. */
 void *cow_new(struct treecache *cache, size_t size);
 
-/* `block` if it is the writer's own, else a copy of its `size` bytes;
- * the original is then retired. */
+/* `block` if it is the writer's own, else a copy of its `size` bytes, and the original is
+ * retired. */
 void *cow_edit(struct treecache *cache, void *block, size_t size);
 
 /* Frees `block` now if no reader can have seen it, else after the grace period. NULL is fine. */
@@ -116,8 +116,8 @@ void endpoint_name_key(
 /* The key of a name's first label in the index of labels. */
 void owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[4]);
 
-/* In the reverse indexes the slots of slices have this bit, and so come behind an owner's own address:
- * who finds a slice first knows that the address is nobody's own. */
+/* In the reverse indexes the slots of slices have this bit, and so come behind an owner's own
+ * address: who finds a slice first knows that the address is nobody's own. */
 enum { SLOT_OF_SLICE = 1 << 30 };
 
 /* What is in the next slot under `key`, from `*next_slot` on; NULL at the end. */
