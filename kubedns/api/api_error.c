@@ -32,8 +32,8 @@ certificate(const struct resource_watch *s)
 }
 
 /*
- * libcurl's texts hold times and port numbers that change at each attempt, so they are quoted only
- * where they say something.
+ * libcurl's texts contain times and port numbers that change at each attempt, so they are quoted
+ * only where no better reason is known.
  */
 char *
 api_error_transport(const struct resource_watch *s, CURLcode code)

@@ -9,7 +9,7 @@ struct resource_watch;
 /* Why there was no answer. Caller frees. */
 char *api_error_transport(const struct resource_watch *s, CURLcode code);
 
-/* What the server said instead of the objects. Caller frees. */
+/* What the server replied instead of the objects: status and message. Caller frees. */
 char *api_error_status(const struct resource_watch *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a request goes out: over which connection, verified how, with which headers. */
+/* Sets up a request: its connection, the verification of the server, its headers. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -12,11 +12,10 @@
 enum {
 	CONNECT_TIMEOUT_MS = 10000,
 	/*
-	 * A half-open connection is found KEEP_INTERVAL_S after USER_TIMEOUT_MS of silence at most,
-	 * which is 25 s. If it is only our packets that get lost, and the server has something to
-	 * say, it says it again after pauses that double, and each of these ends a silence: of such
-	 * pauses one as long as those 25 s has begun after as long again, so three times that are
-	 * the most it takes.
+	 * A half-open connection is detected after at most USER_TIMEOUT_MS of silence plus
+	 * KEEP_INTERVAL_S: 25 s. If only our packets are lost and the server has data to send, it
+	 * retransmits at doubling intervals, and each retransmission ends a silence. An interval of
+	 * more than 25 s then begins within another 50 s, so that detection takes at most 75 s.
 	 */
 	KEEP_IDLE_S = 10,
 	KEEP_INTERVAL_S = 5,
@@ -24,8 +23,8 @@ enum {
 };
 
 /*
- * TCP finds a dead peer before anybody misses an event. Beside a user timeout the number of probes
- * does not count.
+ * Keepalive detects a dead peer soon. With a user timeout set the kernel ignores the number of
+ * probes.
  */
 static int
 on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
@@ -41,8 +40,8 @@ on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 }
 
 /*
- * The only way in which libcurl tells of a GOAWAY. An API server that stops sends it at once, while
- * its open watches stay silent for up to a minute.
+ * Debug output is the only place where libcurl reports a GOAWAY. An API server that stops sends one
+ * at once, while its open watches stay silent for up to a minute.
  */
 static int
 on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
@@ -106,7 +105,7 @@ set_connection(struct resource_watch *s)
 	curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_socket);
 	curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, s->fresh ? 1L : 0L);
 	curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-	/* A resumed session would not look at the certificate, so a rotated CA would not count. */
+	/* A resumed session does not verify the certificate, so a rotated CA would be ignored. */
 	curl_easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 60L);
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, c->insecure ? 0L : 1L);

@@ -66,8 +66,8 @@ url_part(CURLU *u, CURLUPart which, unsigned flags)
 }
 
 /*
- * libcurl verifies the name in the URL: so the URL gets the name that the certificate has, and
- * libcurl is told whom to connect to.
+ * libcurl verifies the name in the URL: so the URL gets the certificate's name, and CONNECT_TO the
+ * server's address.
  */
 static void
 verify_as(struct api_server *c, CURLU *u, const char *name)
@@ -167,8 +167,8 @@ take_file(
 }
 
 /*
- * Each file that the configuration names must be readable now: a typo shall not wait for the first
- * handshake.
+ * Each file that the configuration names must be readable now, so that a typo is reported at the
+ * start and not at the first handshake.
  */
 static int
 check_readable(const struct api_server *c, const char *what, const char *path)
@@ -293,7 +293,7 @@ api_server_token_refresh(struct api_server *c, int64_t now_ms, bool force)
 		return false;
 	char *token = read_token(c->token_file);
 	int error = token ? 0 : errno;
-	/* A missing one is looked for each second: the kubelet may be about to mount it. */
+	/* Looks for a missing one each second: the kubelet may be about to mount it. */
 	c->token_due_ms = now_ms + (token || c->token ? API_SERVER_TOKEN_PERIOD_MS : 1000);
 	if (error && error != c->token_error) {
 		errno = error;

@@ -6,9 +6,9 @@
  *	kubeconfig: cluster and user of the current context            --+--> struct api_server
  *	--kube-master-url (overrides the server)                       --+    --> libcurl handles
  *
- * Files are named to libcurl by path and read at each new connection, so a rotated CA or client
- * certificate counts at once. What a kubeconfig holds in place lies in sealed memory files, since
- * libcurl's GnuTLS takes no blobs; their paths are /proc/self/fd/N.
+ * libcurl gets the paths of the files and reads them at each new connection, so a rotated CA or
+ * client certificate is used at once. Data that a kubeconfig has inline is put into sealed memory
+ * files, whose paths are /proc/self/fd/N, since libcurl with GnuTLS takes no blobs.
  */
 #ifndef KUBEDNS_API_API_SERVER_H
 #define KUBEDNS_API_API_SERVER_H

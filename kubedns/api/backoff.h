@@ -1,11 +1,11 @@
 /*
  * Exponential backoff with full jitter: 0.8 s doubling to a limit, so that a thousand replicas that
- * failed at one moment do not all return at one moment; reset after two minutes without a failure.
- * Pure but for the random numbers; the caller's clock is monotonic.
+ * fail at the same moment do not come back at the same moment; reset after two minutes without a
+ * failure. Pure except for the random numbers; the caller's clock is monotonic.
  *
- * The limit is 30 s where a server answered, since each answer costs it, and 5 s while there is no
- * connection: one resource then tries for all, which makes a refused connection every 2.5 s, and
- * decides how soon the data is right again.
+ * The limit is 30 s while a server answers, since each answer costs it, and 5 s while there is no
+ * connection, since that delays fresh data: then one resource tries for all, which is a refused
+ * connection every 2.5 s on average.
  */
 #ifndef KUBEDNS_API_BACKOFF_H
 #define KUBEDNS_API_BACKOFF_H
@@ -25,10 +25,11 @@ struct backoff {
 	int64_t good_since_ms; /* 0: not good */
 };
 
-/* Something failed: the milliseconds to wait, from 0 to the present limit, `max_ms` at most. */
+/* Notes a failure; returns the milliseconds to wait, from 0 to the current limit, `max_ms` at
+ * most. */
 int64_t backoff_failed(struct backoff *b, int64_t now_ms, int64_t max_ms);
 
-/* It works; two minutes of this, without a failure between, forget the failures. */
+/* Notes a success; two minutes of these, without a failure between, reset the backoff. */
 void backoff_good(struct backoff *b, int64_t now_ms);
 
 /* A random number from 0 to `max_ms`. */

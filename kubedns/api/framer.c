@@ -50,7 +50,7 @@ hold_bytes(struct framer *f, const char *bytes, size_t len)
 	return 0;
 }
 
-/* A string or a number in pieces; these are short, so byte by byte. */
+/* The end of a string or a number that may come in pieces; they are short, so byte by byte. */
 static const char *
 plain_end(struct framer *f, const char *p, const char *end)
 {
@@ -71,7 +71,7 @@ plain_end(struct framer *f, const char *p, const char *end)
 	return NULL;
 }
 
-/* What a whole value means where it stands. */
+/* Handles a complete value, by the state in which it was read. */
 static int
 value_done(struct framer *f, const char *bytes, size_t len)
 {

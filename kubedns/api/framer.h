@@ -6,9 +6,8 @@
  *	events: {"type":"ADDED","object":{...}}  {...}
  *	        `-> item()                       `-> item()
  *
- * It holds one item at most, and none where an item lies within one piece; the caller sets the
- * limit of an item's size. Items are cut at matching brackets and not validated further: json_prune
- * and json-c do that.
+ * It buffers one item at most, and none where an item lies within one piece; the caller sets the
+ * limit of an item's size. Items are cut at matching brackets; json_prune and json-c validate them.
  */
 #ifndef KUBEDNS_API_FRAMER_H
 #define KUBEDNS_API_FRAMER_H

@@ -32,7 +32,7 @@ const struct json_prune_keep json_prune_service[] = { KEEP_WHOLE("kind") KEEP_ME
 
 /*
  * A targetRef costs as much as the rest of an endpoint, and only --endpoint-pod-names needs it. So
- * do conditions, which nearly always say what their absence says.
+ * do conditions, which nearly always have their default.
  */
 static const struct json_prune_keep keep_conditions[] = { CONDITIONS_FIELDS(KEEP) LAST };
 static const char conditions_default[] = "{\"ready\":true}";
@@ -89,8 +89,8 @@ const struct json_prune_keep json_prune_configmap[] = { KEEP_WHOLE("kind") KEEP_
 /* clang-format on */
 
 /*
- * The entry for a key in quotes. One with an escape in it may be any name: json-c shall decide,
- * so it is kept whole.
+ * The entry for a key in quotes. A key with an escape may be any name: its value is kept whole, and
+ * json-c reads it.
  */
 static const struct json_prune_keep *
 find(const struct json_prune_keep *keep, const char *key, size_t len, bool escapes)

@@ -1,8 +1,7 @@
 /*
- * What DNS needs of each kind, as bytes: an object goes in as the API sent it, and comes out with
- * the needed members only, so that json-c builds a tree of a quarter of the size. The rest
- * (managedFields, foreign annotations, status, selectors) is stepped over by jsonscan and may be
- * anything that has matching brackets.
+ * Removes from an object's JSON the members that DNS does not need, so that json-c builds a tree of
+ * a quarter of the size. jsonscan skips them (managedFields, other annotations, status, selectors)
+ * without validating more than matching brackets.
  *
  *	{"metadata":{"name":"web","uid":"...","managedFields":[...]},"spec":{"type":"ClusterIP"}}
  *	{"metadata":{"name":"web"},"spec":{"type":"ClusterIP"}}
@@ -15,8 +14,8 @@
 #include <stddef.h>
 
 /*
- * A member that is kept; a table ends with a NULL key.
- * In an array the table counts for each element.
+ * A member that is kept; a table ends with a NULL key. For an array, the table applies to each
+ * element.
  */
 struct json_prune_keep {
 	const char *key;
@@ -25,8 +24,8 @@ struct json_prune_keep {
 };
 
 /*
- * Of an object in a list or a watch event of the kind; metadata.annotations keeps a bookmark's
- * end mark too.
+ * The tables for an object of each kind in a list or a watch event; metadata.annotations keeps a
+ * bookmark's end mark too.
  */
 extern const struct json_prune_keep json_prune_service[], json_prune_slice[],
     json_prune_slice_pods[] /* with targetRef */, json_prune_endpoints[], json_prune_namespace[],
@@ -48,8 +47,8 @@ struct json_prune_event {
 };
 
 /*
- * Reads {"type":..., "object":{...}},
- * the object trimmed into `out` (`len` bytes are enough); 0 or -EBADMSG.
+ * Reads {"type":..., "object":{...}}, the object pruned into `out` (`len` bytes are enough); 0 or
+ * -EBADMSG.
  */
 int json_prune_event(const struct json_prune_keep *keep, const char *json, size_t len, char *out,
     struct json_prune_event *event);

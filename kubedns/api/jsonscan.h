@@ -1,13 +1,13 @@
 /*
  * Finds the end of a JSON value, 64 bytes at a time. Most bytes of an object are of no use to DNS
- * (managedFields alone is often half of them), and these are read here and nowhere else.
+ * (managedFields alone is often half of them), and nothing but this scan reads them.
  *
  *	{"metadata":{"managedFields":[{"f:x":{"k:{\"a\":1}":{}}}], ...
  *	                             ^ jsonscan_nested() goes from here  ^ to here
  *
- * A block of 64 bytes becomes four bit masks (quotes, backslashes, opening and closing brackets);
- * the quotes' running parity says what is inside a string, and brackets that are not are counted.
- * Nothing is validated but that the brackets match in number.
+ * A block of 64 bytes becomes four bit masks (quotes, backslashes, opening and closing brackets).
+ * The running parity of the quotes tells which bytes are inside a string; brackets outside of
+ * strings are counted. Nothing is validated except that the numbers of brackets match.
  */
 #ifndef KUBEDNS_API_JSONSCAN_H
 #define KUBEDNS_API_JSONSCAN_H

@@ -124,8 +124,8 @@ reflector_progress(struct reflector *r, int64_t now_ms, size_t bytes)
 {
 	if (r->listing)
 		r->listed += bytes;
-	/* Servers that do not know WatchList send the state too, but then live events for ever:
-	 * these are no progress. */
+	/* A server without WatchList also sends the state, but then live events without end: those
+	 * are no progress. */
 	if (!r->live_seen)
 		r->progress_ms = now_ms;
 }
@@ -162,8 +162,8 @@ reflector_page(struct reflector *r, const char *version, const char *token)
 	r->head_seen = true;
 	if (r->phase != REFLECTOR_LIST)
 		return;
-	/* Pages after an expired token are of a later moment: what changed between is in a watch
-	 * from the first page on. */
+	/* Pages after an expired token are of a later version: a watch from the first page's
+	 * version brings what has changed between. */
 	if (!r->first_version)
 		reflector_set_text(&r->first_version, version);
 	reflector_set_text(&r->token, token);

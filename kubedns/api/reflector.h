@@ -1,6 +1,6 @@
 /*
- * What to ask the API server next: the list/watch protocol of one resource as a state machine
- * without a socket.
+ * The list/watch protocol of one resource, as a state machine without a socket: what to ask the API
+ * server next.
  *
  *	          +--------------------------- 410, store went back ---------------------------+
  *	          v                                                                            |
@@ -10,9 +10,9 @@
  *	   +-------- live; ended in good order --------------------+----------200----+
  *
  * The caller makes one request at a time with reflector_query(), reports what comes back (status,
- * events, the end), and asks reflector_due_ms() when the next one may start. What follows from a
- * fault (the next request, the wait before it, a relist) is decided in reflector_ended(), nowhere
- * else. Time is the caller's monotonic clock in milliseconds.
+ * events, the end), and asks reflector_due_ms() when the next one may start. Only reflector_ended()
+ * decides what follows a failure: the next request, the wait before it, a relist. Time is the
+ * caller's monotonic clock in milliseconds.
  */
 #ifndef KUBEDNS_API_REFLECTOR_H
 #define KUBEDNS_API_REFLECTOR_H
@@ -29,8 +29,9 @@ enum {
 	REFLECTOR_DENIED_MS = 10000,          /* a 403 or 404 that lasts this long is believed */
 	REFLECTOR_OPTIONAL_RETRY_MS = 300000, /* then asked again this often */
 	REFLECTOR_RELIST_JITTER_MS = 3000,    /* all replicas learn of a 410 at one moment */
-	/* Of kubedns on every node, each waits up to as long as its last listing takes at this rate:
-	 * 5,000 of them ask for 2.5 GB/s in the mean, however large the cluster is. */
+	/* With kubedns on every node, each waits at random up to the time that its last listing
+	 * takes at this rate: 5,000 of them then ask for 2.5 GB/s on average, whatever the
+	 * cluster's size. */
 	REFLECTOR_SPREAD_BYTES_S = 500000,
 	REFLECTOR_SPREAD_MAX_MS = 120000,
 	REFLECTOR_RETRY_AFTER_MAX_MS = 300000,
@@ -56,15 +57,15 @@ enum reflector_event { REFLECTOR_ADDED, REFLECTOR_CHANGED, REFLECTOR_BOOKMARK };
 
 /* How a request ended. */
 struct reflector_end {
-	int status;        /* HTTP; 0: none came */
-	bool unreached;    /* nobody was there to ask: whoever owns us knows when to try again */
-	bool broken;       /* the body or the connection ended too early, or we ended it */
-	bool malformed;    /* what came was not what was asked for */
-	int error_code;    /* of an ERROR event, or 0 */
-	bool too_large;    /* the Status says that the version lies in the store's future */
-	const char *token; /* continue of a 410's Status, or NULL */
+	int status;             /* HTTP; 0: none came */
+	bool unreached;         /* there was no connection: the caller knows when to try again */
+	bool broken;            /* the body or the connection ended too early, or we ended it */
+	bool malformed;         /* the response was not a valid one */
+	int error_code;         /* of an ERROR event, or 0 */
+	bool too_large;         /* the Status says that the version lies in the store's future */
+	const char *token;      /* continue of a 410's Status, or NULL */
 	int64_t retry_after_ms; /* -1: none */
-	bool new_token;         /* a bearer token that was not tried yet is there */
+	bool new_token;         /* there is a bearer token that was not tried yet */
 };
 
 struct reflector;
@@ -116,9 +117,8 @@ void reflector_page(struct reflector *r, const char *version, const char *token)
 bool reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end);
 
 /*
- * The connection to the server was lost, whoever found out: who answers next may know less than we
- * do, also for a resource that had no request on that connection at the time. A watch that is due
- * is preceded by a probe.
+ * A connection to the server was lost, this resource's or another's: the server that answers next
+ * may be behind the last one. A probe is then made before a watch that is due.
  */
 void reflector_doubt(struct reflector *r);
 
@@ -136,14 +136,14 @@ enum reflector_phase reflector_phase(const struct reflector *r);
 bool reflector_listing(const struct reflector *r);
 bool reflector_synced(const struct reflector *r);
 
-/* Since when only 403 and 404 came, 0: the last answer was another; and which of them was last. */
+/* Since when all answers were 403 or 404 (0: the last one was not), and which of them was last. */
 int64_t reflector_denied_since_ms(const struct reflector *r);
 int reflector_denied_status(const struct reflector *r);
 
 /* Whether it has been forbidden or missing for so long that this is believed. */
 bool reflector_denied(const struct reflector *r);
 
-/* The denial says nothing about this resource alone: it counts from its last answer on. */
+/* Restarts the time of the denial at its last answer: it was not about this resource alone. */
 void reflector_denial_restart(struct reflector *r);
 
 /* Failures in a row, from which the next wait is drawn. */

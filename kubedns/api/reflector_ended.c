@@ -1,4 +1,4 @@
-/* How a request ended, and what follows: the next request, when it may start, and a relist. */
+/* Decides what follows the end of a request: the next request, when it may start, and a relist. */
 #include "kubedns/api/reflector_internal.h"
 
 enum { BRIEF_MS = 1000 };
@@ -39,7 +39,7 @@ relist_jitter_ms(const struct reflector *r)
 	return ms < REFLECTOR_SPREAD_MAX_MS ? ms : REFLECTOR_SPREAD_MAX_MS;
 }
 
-/* The version is too old, or of a future that no longer exists. */
+/* The server does not have the version: it is too old, or newer than a store that was set back. */
 static void
 version_lost(struct reflector *r, int64_t now_ms, enum relist_reason reason)
 {
@@ -114,7 +114,8 @@ request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end 
 		wait_for(r, now_ms, REFLECTOR_OPTIONAL_RETRY_MS);
 	} else {
 		back_off(r, now_ms);
-		/* The answer that makes it a fact is asked for when the time has come. */
+		/* The request that confirms the denial is made as soon as it has lasted long
+		 * enough. */
 		int64_t fact_ms = r->denied_ms + REFLECTOR_DENIED_MS;
 		if (denied && !reflector_denied(r) && !r->denied_asked && r->due_ms > fact_ms) {
 			r->due_ms = fact_ms;
@@ -177,7 +178,7 @@ answer_broke(struct reflector *r, int64_t now_ms, bool unreached)
 	} else if (!r->version) {
 		list_anew(r, now_ms, RELIST_INCOMPLETE);
 	} else {
-		r->phase = REFLECTOR_PROBE; /* who answers next may know less than we do */
+		r->phase = REFLECTOR_PROBE; /* the next server to answer may be behind */
 	}
 	if (unreached)
 		wait_for(r, now_ms, 0);
@@ -195,7 +196,7 @@ error_event(struct reflector *r, int64_t now_ms, const struct reflector_end *end
 		version_lost(r, now_ms, RELIST_WENT_BACK);
 	} else if (!r->listing && r->version) {
 		r->phase =
-		    REFLECTOR_WATCH; /* it is still the same server, and knows more than we do */
+		    REFLECTOR_WATCH; /* it is still the same server, so not behind what was seen */
 		back_off(r, now_ms);
 	} else {
 		answer_broke(r, now_ms, false);
@@ -210,8 +211,8 @@ reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end 
 	r->running = false;
 	if (end->status && end->status != 200) {
 		request_refused(r, now_ms, end);
-		/* Not a clean end, so as after a break; but what is only late or lacks a token is
-		 * asked again as it was. */
+		/* Not a clean end, so as after a break; after 429 and 401, which are about load and
+		 * the token, the same request is made again. */
 		if (r->phase == REFLECTOR_WATCH && end->status != 429 && end->status != 401)
 			r->phase = REFLECTOR_PROBE;
 		return false;

@@ -67,8 +67,8 @@ set_problem(struct resource_watch *s, char *text, bool local)
 }
 
 /*
- * The request did not get as far as a connection: nobody is there, which is so for all resources.
- * A failed certificate check is not one of these: a server was reached, and has paid for a handshake.
+ * Whether the request got no connection, so that no resource can. A failed certificate check does
+ * not count: a server was reached, and has paid for a handshake.
  */
 static bool
 is_unreached(const struct resource_watch *s, CURLcode code)
@@ -76,7 +76,7 @@ is_unreached(const struct resource_watch *s, CURLcode code)
 	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
 }
 
-/* Of several that failed at one time only the first one counts. */
+/* Of several requests that fail at the same time only the first raises the backoff. */
 static void
 server_is_away(struct watch *w, int64_t now_ms)
 {
@@ -87,9 +87,9 @@ server_is_away(struct watch *w, int64_t now_ms)
 }
 
 /*
- * The connection is there, and the request goes out. A second time: libcurl found the kept
- * connection dead, and asks again on a new one by itself. A watch may not, for whoever is at its
- * other end may know less than the one that the probe asked.
+ * There is a connection, and the request goes out. If this is the second time, libcurl has found
+ * the kept connection dead and repeats the request on a new one by itself. A watch may not be
+ * repeated: the server at the other end may be behind the one that the probe asked.
  */
 static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
@@ -107,7 +107,7 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 	return CURL_PREREQFUNC_OK;
 }
 
-/* The server is there again: those that wait because it was not need not wait longer. */
+/* The server can be reached again: the resources that wait for that start soon. */
 static void
 wake_others(const struct resource_watch *s)
 {
@@ -205,7 +205,7 @@ resource_watch_start(struct resource_watch *s, int64_t now_ms)
 	free(url);
 }
 
-/* What is wrong with this resource; said when it is new. */
+/* Sets what is wrong with this resource; logs it when it is new. */
 static void
 set_own_problem(struct resource_watch *s, char *text)
 {
@@ -215,8 +215,8 @@ set_own_problem(struct resource_watch *s, char *text)
 }
 
 /*
- * What is wrong with the server as a whole, said once for all resources: also when its details are
- * others at each attempt, as where a reset is noticed.
+ * Sets what is wrong with the server as a whole, and logs it once for all resources, even if the
+ * details differ at each attempt.
  */
 static void
 set_server_problem(struct resource_watch *s, CURLcode code)
@@ -228,7 +228,7 @@ set_server_problem(struct resource_watch *s, CURLcode code)
 	w->server_problem = code;
 }
 
-/* What a request that is over leaves to be said. */
+/* Logs how a request ended. */
 static void
 report_end(struct resource_watch *s, CURLcode code, bool clean)
 {

@@ -59,7 +59,7 @@ parse_object(struct resource_watch *s, const char *bytes, size_t len)
 	return json;
 }
 
-/* Room for an object of `len` bytes to be trimmed into. */
+/* Room for the pruned form of an object of `len` bytes. */
 static char *
 room_for_pruned(struct watch *w, size_t len)
 {
@@ -74,7 +74,7 @@ room_for_pruned(struct watch *w, size_t len)
 static bool
 in_namespaces(const struct watch *w, const struct object *object)
 {
-	/* A Namespace is handed on whatever its name: the receiver can say what exists. */
+	/* A Namespace is handed on whatever its name: the sink wants to know which exist. */
 	if (!w->namespaces || object->kind == OBJECT_NAMESPACE || object->kind == OBJECT_NODE ||
 	    object->kind == OBJECT_CONFIGMAP)
 		return true;
@@ -86,8 +86,8 @@ in_namespaces(const struct watch *w, const struct object *object)
 }
 
 /*
- * Hands one object on; 0, or -EBADMSG if it is not of our kind. One that makes no sense is left
- * out, and counted.
+ * Hands one object on; 0, or -EBADMSG if it is not of our kind. An invalid one is left out and
+ * counted.
  */
 static int
 hand_on(struct resource_watch *s, struct json_object *json, enum event_type type)
@@ -164,7 +164,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 	return 0;
 }
 
-/* What a Status says: why, and what it means for the version. */
+/* Reads a Status: its message, and what it means for the version. */
 static void
 read_status(struct resource_watch *s, struct json_object *json)
 {
@@ -281,7 +281,7 @@ response_objects_begin(struct resource_watch *s)
 	    &s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, RESOURCE_WATCH_OBJECT_MAX, &sink);
 }
 
-/* Of an answer that is no 200: as much as a Status has. */
+/* Keeps the body of an answer that is not 200, up to the size of a Status. */
 static void
 keep_body(struct resource_watch *s, const char *bytes, size_t len)
 {

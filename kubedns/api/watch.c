@@ -81,7 +81,7 @@ select_namespace(struct resource_watch *s, const char *namespace)
 	free(escaped);
 }
 
-/* What the configuration asks for: which resources, and which of their objects. */
+/* Chooses what the configuration needs: the resources, and which of their objects. */
 static void
 choose_resources(struct watch *w, const struct watch_config *config)
 {
@@ -114,8 +114,8 @@ choose_resources(struct watch *w, const struct watch_config *config)
 		select_by(&streams[API_CONFIGMAPS], "fieldSelector",
 		    "metadata.name=", config->config_map);
 	}
-	/* One namespace can be asked for, and a Role in it is then enough; of several, all are read
-	 * and the others left out. */
+	/* A single namespace is asked for alone, and a Role in it is enough; for several, objects
+	 * of all namespaces are read and the others dropped. */
 	if (w->namespaces && w->namespaces[0] && !w->namespaces[1]) {
 		for (unsigned i = 0; i < API_COUNT; i++) {
 			if (api_resources[i].namespaced && i != API_CONFIGMAPS)
@@ -192,9 +192,9 @@ watch_free(struct watch *w)
 }
 
 /*
- * From when on requests may go out. While nobody is there, one resource tries for all of them, so
- * that what that costs does not depend on their number, and none of them has waits of its own to
- * get over when the server is back.
+ * When the next request may start at the earliest. While the server cannot be reached, one resource
+ * tries for all of them: the cost does not depend on their number, and none of them has a backoff
+ * of its own to sit out when the server is back.
  */
 static int64_t
 gate_ms(const struct watch *w)
@@ -214,7 +214,7 @@ max_ms(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* The moment of the watch's own next deadline. */
+/* The watch's own next deadline. */
 static int64_t
 next_deadline(const struct watch *w, int64_t now)
 {
@@ -281,8 +281,8 @@ watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
 	return ready;
 }
 
-/* A server that denies Services too, or is not the one it was, says nothing about
- * EndpointSlices. */
+/* Whether the server denies EndpointSlices, but not Services: one that denies both, or has changed,
+ * does not tell. */
 static bool
 slices_alone_denied(struct watch *w)
 {
@@ -293,8 +293,8 @@ slices_alone_denied(struct watch *w)
 }
 
 /*
- * Endpoints take the place of EndpointSlices that stay denied, and leave it when those begin to be
- * listed (resource_watch.c).
+ * Watches Endpoints in place of EndpointSlices that stay denied, until a listing of slices begins
+ * (resource_watch.c).
  */
 static void
 choose_endpoints(struct watch *w)
@@ -338,7 +338,8 @@ check_ready(struct watch *w, int64_t now)
 	bool all = true;
 	for (unsigned i = API_NAMESPACES; i < API_COUNT; i++)
 		all = all && is_settled(&s[i], now);
-	/* One that neither comes nor is refused does not hold up the cluster's DNS for ever. */
+	/* An optional resource that is neither listed nor denied does not delay readiness for
+	 * ever. */
 	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
 }
 
@@ -377,7 +378,7 @@ read_messages(struct watch *w, int64_t now)
 	}
 }
 
-/* Live watches leave a connection whose server says goodbye: silence on it means nothing. */
+/* Ends live watches after a GOAWAY: the server is stopping, and would leave them silent. */
 static void
 leave_connection(struct watch *w, int64_t now)
 {

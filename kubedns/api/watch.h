@@ -3,8 +3,8 @@
  *
  *	API --HTTP/2--> libcurl --> framer (one by one) --> json-c --> object --event_sink--> store
  *
- * One main thread calls everything here; nothing blocks but watch_wait(), which is the one place
- * where kubedns's main thread waits:
+ * The main thread calls everything here. Only watch_wait() blocks; it is the one place where
+ * kubedns's main thread waits:
  *
  *	for (;;) {
  *		watch_wait(w, fds, FD_COUNT, timeout_ms);  waits; fills revents of the fds
@@ -12,11 +12,11 @@
  *		...the fds, then one publish of everything that the sink was told
  *	}
  *
- * What the sink can rely on, for each kind apart:
- *   - LISTING comes before the first object, and again whenever the watch has to begin anew,
- *     also in the middle of a listing (the first one is then void). SYNCED ends a listing.
- *     Between SYNCED and the next LISTING come single changes. An object that is offered again
- *     unchanged has the same resource_version: the store may return at once.
+ * What the sink can rely on, for each kind separately:
+ *   - LISTING comes before the first object, and again whenever the watch has to start over, even
+ *     in the middle of a listing (the first one is then void). SYNCED ends a listing. Single
+ *     changes come between SYNCED and the next LISTING. An object that is sent again unchanged has
+ *     the same resource_version: the store may return at once.
  *   - A failure is no event: the store keeps what it has.
  *   - A kind that may not be read (403, 404) never gets a LISTING. Namespaces are then inferred
  *     from Services by the store, unless their labels are needed.
@@ -73,9 +73,9 @@ int watch_check(const struct watch_config *config);
 struct watch *watch_new(const struct watch_config *config, event_sink sink, void *arg);
 
 /*
- * Waits until the API, one of the caller's `count` descriptors (POLLIN, POLLOUT; revents is
- * filled), a deadline of the watch's own, or `timeout_ms` (-1: none) is there. Returns the number
- * of the caller's descriptors that are ready.
+ * Waits until the API has something, one of the caller's `count` descriptors is ready (POLLIN,
+ * POLLOUT; revents is filled), or a deadline of the watch's own or `timeout_ms` (-1: none) has
+ * passed. Returns the number of the caller's descriptors that are ready.
  */
 int watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms);
 
@@ -86,8 +86,8 @@ int watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms
 bool watch_run(struct watch *w);
 
 /*
- * From now on Nodes and the slices of all Services are watched: a federation's name is answered by
- * the node's zone, and by whether the Service has endpoints. May be called again.
+ * From now on also watches Nodes and the slices of all Services: the answer for a federation's name
+ * depends on the nodes' zone and on whether the Service has endpoints. May be called again.
  */
 void watch_want_federations(struct watch *w);
 
@@ -98,8 +98,8 @@ void watch_want_federations(struct watch *w);
 bool watch_ready(const struct watch *w);
 
 /*
- * Since when Services or their endpoints have not been watched, though they were once: what is known
- * may be out of date (monotonic ms; 0: it is not).
+ * Since when Services or their endpoints, once synced, have not been watched: what is known may be
+ * out of date (monotonic ms; 0: it is not).
  */
 int64_t watch_failing_since_ms(const struct watch *w);
 
@@ -111,8 +111,8 @@ int64_t watch_failing_since_ms(const struct watch *w);
 char *watch_status(const struct watch *w, bool reasons);
 
 /*
- * Lines on what works, but not as it should (Endpoints in place of EndpointSlices), "" when all is
- * well: for a readiness that is 200. Caller frees.
+ * Lines about what is degraded (Endpoints in place of EndpointSlices), "" if nothing is: for a
+ * readiness that is 200. Caller frees.
  */
 char *watch_notes(const struct watch *w);
 

@@ -1,4 +1,4 @@
-/* What the watch says of itself: readiness with reasons, and metrics. */
+/* Reports on the watch: readiness with reasons, and metrics. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 	fputc('\n', f);
 }
 
-/* What works, but not as it should. */
+/* What is degraded. */
 static void
 write_notes(FILE *f, const struct watch *w)
 {
