@@ -22,7 +22,7 @@ enum {
 	ROUNDS = 4,           /* of one run, while the directory keeps changing */
 	FILE_COST = 1024,     /* what opening one costs, in bytes read */
 	WRITING_MAX_S =
-	    60, /* so long after the last write a file that is still open is read as it is */
+	    60, /* after the last write; a file that is still open is then read as it is */
 };
 
 static void
@@ -128,7 +128,7 @@ list(struct manifests *m)
 	return -err;
 }
 
-/* The next scan begins after this file, or with NULL at the first one. */
+/* The next scan begins after this file; NULL: at the first one. */
 static void
 go_on_after(struct manifests *m, const struct file *file)
 {
@@ -149,7 +149,7 @@ within_budget(struct manifests *m, const struct file *last)
 	return false;
 }
 
-/* The files that have changed, from the place where the last scan stopped. */
+/* Takes the files that have changed, from the place where the last scan stopped. */
 static void
 take_changed(struct manifests *m, bool force)
 {
@@ -220,8 +220,8 @@ close_dir(struct manifests *m)
 	m->dir = -1;
 }
 
-/* Scans until nothing changes while it does, or ROUNDS; then sends what is gone, so that what moves
- * from file to file is never missing. */
+/* Scans until nothing changes meanwhile, at most ROUNDS times; then sends the deletions, so that an
+ * object that moves from file to file is never missing. */
 static int
 update(struct manifests *m, bool force)
 {

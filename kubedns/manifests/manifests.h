@@ -3,23 +3,25 @@
  *
  *	directory --inotify--> changed files --documents_read--> objects --difference--> event_sink
  *
- * Read are the files NAME.yaml, NAME.yml and NAME.json that are not hidden, subdirectories left
- * out, as `kubectl apply -f DIR` does; symbolic links are followed, so a mounted ConfigMap works.
+ * It reads the files NAME.yaml, NAME.yml and NAME.json that are not hidden, without subdirectories,
+ * as `kubectl apply -f DIR` does; symbolic links are followed, so a mounted ConfigMap works.
  * Objects without a namespace are in "default".
  *
  * The first manifests_run sends LISTING of every kind, each object, SYNCED of every kind. Later
- * ones send what differs: an object that is in no file any more is DELETED. A file counts whole or
- * not at all: while one is being written (between the first write and its close), or is broken, or
- * cannot be read, what it last said stays in force; so does all that the directory said while that
- * is missing. Within a good file an object that cannot be told (no name) is left out, and while
- * there is one nothing of the file is deleted; one with a field that makes no sense keeps what it
- * last said, or is new without that field. So does one with a member that Kubernetes does not know
- * and that is like one that DNS reads (clusterIp); a kind like that (Servcie) is an object that cannot
- * be told. Each such thing is one log line with file, line and reason, and another when the file is
- * good again. An object in two files: the last in name order counts, with a warning.
+ * ones send the differences: an object that is in no file any more is DELETED.
  *
- * No object is kept in memory: a changed file is read once to see what differs and, if something
- * does, once more to send it. What is remembered is about 90 bytes an object.
+ * A file counts as a whole: while it is being written (between the first write and its close), is
+ * broken or cannot be read, its last good content stays in force. So does everything while the
+ * directory is missing. Within a good file
+ *   - an object that cannot be identified (no name, or a misspelled kind such as Servcie) is left
+ *     out, and while there is one nothing of the file is deleted;
+ *   - an object with an invalid field, or with an unknown member that resembles one that DNS reads
+ *     (clusterIp), keeps its last good content; a new object is taken without that field.
+ * Each of these is one log line with file, line and reason, and another when the file is good
+ * again. Of an object in two files the one in the last file by name counts, with a warning.
+ *
+ * No object is kept in memory, only some 90 bytes for each: a changed file is read once to find the
+ * differences and, if there are any, once more to send them.
  */
 #ifndef KUBEDNS_MANIFESTS_MANIFESTS_H
 #define KUBEDNS_MANIFESTS_MANIFESTS_H
@@ -33,7 +35,7 @@ enum {
 	MANIFESTS_FILES_MAX = 100000,
 	MANIFESTS_OBJECTS_MAX = 1000000,
 	MANIFESTS_FILE_MAX = 1 << 30,  /* bytes */
-	MANIFESTS_RUN_BYTES = 1 << 20, /* of a run; a file's last ones may be above it */
+	MANIFESTS_RUN_BYTES = 1 << 20, /* of a run, which ends after the file that passes it */
 };
 
 struct manifests;
@@ -42,19 +44,19 @@ struct manifests;
  * the first run. Caller frees with manifests_free. */
 struct manifests *manifests_new(const char *path, event_sink sink, void *arg);
 
-/* The inotify descriptor to poll for input;
- * -1 when there is none and the period is all there is. */
+/* The descriptor to poll for input; -1 without inotify: changes are then seen by the period
+ * only. */
 int manifests_fd(const struct manifests *m);
 
 /*
  * Reads pending events and, at the first call, when something may have changed, or when `force`
  * says that the period has passed, the files that differ. True if the sink was called. Reads
- * MANIFESTS_RUN_BYTES and then returns with the descriptor readable: what is more comes with the
- * next runs, and what is gone with the last of them.
+ * MANIFESTS_RUN_BYTES and then returns with the descriptor readable: the next runs continue, and
+ * the last of them sends the deletions.
  */
 bool manifests_run(struct manifests *m, bool force);
 
-/* Everything that is in the directory was sent once. */
+/* Whether everything in the directory has been sent once. */
 bool manifests_synced(const struct manifests *m);
 
 struct manifests_status {

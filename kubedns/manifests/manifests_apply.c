@@ -1,9 +1,9 @@
 /*
- * One file of manifests against what was known of it. A file whose content was good before is read
- * twice, first to find what differs and then to send it, so that a file which turns out to be
- * broken near its end changes nothing; a new one is read once, and taken back as a whole if it is
- * broken. Of an object that is in two files, that of the file whose name comes first counts; what
- * is gone waits for the sweep, since it may have moved to another file.
+ * Compares one file of manifests with what was known of it. A file whose content was good before is
+ * read twice, first to find the differences and then to send them, so that a file which turns out
+ * to be broken near its end changes nothing; a new one is read once, and undone as a whole if it is
+ * broken. Of an object in two files the one in the last file by name counts. Deletions wait for the
+ * sweep, since an object may have moved to another file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,11 +32,11 @@ struct reading {
 	struct file *file;
 	enum pass pass;
 	bool quiet; /* an earlier pass has logged the mistakes */
-	size_t bad; /* objects that cannot be told */
+	size_t bad; /* objects that cannot be identified */
 	/*
-	 * Digests of what differs, in the file's order. The sending pass must find the same, or
-	 * else the file has changed in between and what it reads may be half of something. NULL in
-	 * the first reading of a file, which has no earlier pass.
+	 * Digests of the differences, in the file's order. If the sending pass finds others, the
+	 * file has changed in between and may be half-written. NULL in the first reading of a file,
+	 * which has no earlier pass.
 	 */
 	uint64_t *changes;
 	size_t change_count, change_next;
@@ -67,7 +67,7 @@ send_event(struct manifests *m, enum object_kind kind, enum event_type type, con
 	m->sent = true;
 }
 
-/* Whether what `file` says of the object counts: no later file holds it. */
+/* Whether the object counts as it is in `file`: no later file has it. */
 static bool
 counts(const struct manifests *m, const struct file *file, const struct object *o,
     const struct manifest_entry **other)
@@ -157,7 +157,7 @@ compare(struct reading *r, const struct object *o, const char *why, unsigned lin
 	}
 }
 
-/* What kubectl does: no namespace is "default". */
+/* As kubectl does: an object without a namespace is in "default". */
 static void
 set_namespace(struct json_object *json)
 {
@@ -211,7 +211,7 @@ manifests_stamp(const struct stat *st)
 	return (struct stamp){ st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim };
 }
 
-/* The file, open; NULL with a mistake. Never waits, whatever kind of file it is. */
+/* Opens the file; NULL after a mistake was logged. Does not block, whatever kind of file it is. */
 static FILE *
 open_file(struct manifests *m, struct file *file, bool quiet)
 {
@@ -269,8 +269,8 @@ read_pass(struct reading *r, enum pass pass)
 	int err = documents_read(in, format_of(r->file->held.name), on_object, r, &error);
 	fclose(in);
 	/*
-	 * inotify queues the event as part of the write, so if none is here now, the bytes that
-	 * were read are not those of a half-done write. Its close will bring us back.
+	 * inotify queues the event as part of the write: if there is none now, no write was under
+	 * way while the file was read. If there is one, the file's close leads to another reading.
 	 */
 	manifests_events(m);
 	if (r->file->writing) {
@@ -283,8 +283,7 @@ read_pass(struct reading *r, enum pass pass)
 	return err == 0;
 }
 
-/* A file that holds nothing yet is read once,
- * and taken back as a whole if it turns out to be broken. */
+/* Reads a file that had no content yet, once; undoes it as a whole if it turns out to be broken. */
 static void
 take_new(struct reading *r)
 {
@@ -311,8 +310,8 @@ take_known(struct reading *r)
 		return;
 	r->quiet = true;
 	if (!read_pass(r, PASS_SEND) || r->stale || r->change_next != r->change_count) {
-		/* Changed between the passes. What was sent is true;
-		 * the rest comes with another reading. */
+		/* Changed between the passes. What was sent is right; the rest comes with another
+		 * reading. */
 		file->sweep = false;
 		file->stamp = (struct stamp){ 0 };
 		r->m->dirty = true;

@@ -13,8 +13,8 @@ manifests_index_init(struct manifests_index *index)
 {
 	*index = (struct manifests_index){ .bucket_count = BUCKETS_MIN };
 	index->buckets = xcalloc(index->bucket_count, sizeof(struct manifest_entry *));
-	/* Seeded, so that whoever writes a file cannot choose names that share a chain. Without it
-	 * only that is lost. */
+	/* Seeded, so that the author of a file cannot choose names that share a chain. Without
+	 * random numbers only that is lost. */
 	if (getrandom(&index->seed, sizeof(index->seed), GRND_NONBLOCK) < 0)
 		index->seed = (uintptr_t)index->buckets;
 }

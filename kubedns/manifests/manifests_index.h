@@ -1,10 +1,10 @@
 /*
- * What is remembered of the objects of a directory: who holds which object, and a hash of what it
- * said. No object itself.
+ * What is remembered of the objects of a directory: which file has which object, and a hash of its
+ * content; not the object itself.
  *
  *	(kind, namespace, name) --> entry of a.yaml --> entry of z.yaml
  *
- * An object may stand in several files: then the last file in name order is the holder that counts.
+ * An object may be in several files: then the last file by name is the holder that counts.
  */
 #ifndef KUBEDNS_MANIFESTS_MANIFESTS_INDEX_H
 #define KUBEDNS_MANIFESTS_MANIFESTS_INDEX_H
@@ -25,8 +25,8 @@ struct manifest_entry {
 	struct manifest_entry *next; /* in the hash chain */
 	struct manifest_entry *next_of_file;
 	struct manifest_file *file;
-	uint64_t digest; /* of what the object said when it was last handed on;
-			  * 0: to be handed on again */
+	uint64_t digest; /* of the object as it was last sent; 0: to be sent
+			  * again */
 	uint8_t kind;
 	bool seen; /* by the reading that is going on */
 	uint8_t namespace_len;

@@ -9,8 +9,8 @@
 #include "kubedns/manifests/manifests_index.h"
 #include "kubedns/manifests/manifests.h"
 
-/* Tells one content of a file from another without reading it.
- * All zero: never read, or to be read again. */
+/* Tells one content of a file from another without reading it. All zero: never read, or to be read
+ * again. */
 struct stamp {
 	dev_t dev;
 	ino_t ino;
@@ -80,17 +80,18 @@ void manifests_mistake(struct manifests *m, struct file *file, unsigned line, co
     __attribute__((format(printf, 4, 5)));
 
 /*
- * Says what is probably misspelled in an object: a member that Kubernetes does not know and that is
- * like one that DNS reads, or (`in_kind`) the kind itself. False: nothing is.
+ * Describes in `what` the probable misspelling in an object: an unknown member that resembles one
+ * that DNS reads, or (`*in_kind`) the kind itself. False: there is none.
  */
 bool manifests_misspelled(
     struct json_object *json, const char *kind_hint, char *what, size_t size, bool *in_kind);
 
-/* Reads a file that has changed and sends what differs,
- * but for what is gone: that waits for manifests_sweep. */
+/* Reads a file that has changed and sends the differences, except deletions, which wait for
+ * manifests_sweep. */
 void manifests_take(struct manifests *m, struct file *file);
 
-/* Sends what is gone from the files that were taken, or that are no longer present. */
+/* Sends the deletions: objects that are gone from the files that were taken, and those of files
+ * that are no longer present. */
 void manifests_sweep(struct manifests *m);
 
 #endif

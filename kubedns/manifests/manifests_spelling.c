@@ -1,6 +1,6 @@
 /*
- * Misspelled members and kinds. An API server refuses or warns of them; in a directory of manifests
- * `clusterIp` would make a Service without an address, and no word of it.
+ * Finds misspelled members and kinds. An API server rejects or warns of them; in a directory of
+ * manifests `clusterIp` would silently make a Service without an address.
  */
 #include <stdio.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static const struct kind {
 	{ "Node", { NAMES("metadata", ), NAMES(OF_ALL), { { "metadata", &metadata } } } },
 };
 
-/* Without a call where the first letters differ: every member of every object comes here. */
+/* No call if the first letters differ: every member of every object is compared here. */
 static inline bool
 same(const char *a, const char *b)
 {
@@ -105,7 +105,7 @@ is_listed(const char *const *names, const char *name)
 	return false;
 }
 
-/* What an unknown member is like; NULL: it is known, or like nothing that DNS reads. */
+/* The member that an unknown one resembles; NULL: it is known, or resembles none that DNS reads. */
 static const char *
 meant(const struct level *level, const char *name)
 {

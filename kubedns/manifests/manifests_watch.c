@@ -88,8 +88,8 @@ file_event(struct manifests *m, const struct inotify_event *event)
 	m->dirty = true;
 	if (event->mask & IN_ATTRIB)
 		return;
-	/* Two writes within the clock's tick leave the same times:
-	 * what was closed is read again. */
+	/* Two writes within one clock tick leave the same times: after a close the file is read
+	 * again. */
 	file->writing = false;
 	file->stamp = (struct stamp){ 0 };
 }
@@ -149,8 +149,8 @@ manifests_watch(struct manifests *m)
 		m->files[i]->writing = false; /* no event of the new one has said so */
 }
 
-/* "dir/objects/" is watched as "objects" in "dir" too,
- * so that a directory put in its place is seen at once. */
+/* "dir/objects/" is also watched as "objects" in "dir", so that another directory in its place is
+ * seen at once. */
 void
 manifests_split_path(struct manifests *m)
 {
