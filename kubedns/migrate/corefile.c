@@ -20,7 +20,7 @@ struct snippet {
 	struct words words;
 };
 
-/* `word` is the one that was read last. pushed: it is read again next. */
+/* `word` is the last word read; `pushed`: it is to be read again. */
 struct reader {
 	struct corefile *corefile;
 	struct corefile_error *error;
@@ -82,7 +82,7 @@ note(struct reader *r, const char *what, char *sentence)
 	line_add(line, sentence);
 }
 
-/* `text` with {$NAME} and {%NAME%} replaced; one that is not set stays, with a note. */
+/* `text` with {$NAME} and {%NAME%} replaced; a variable that is not set stays, with a note. */
 static char *
 expand(struct reader *r, const char *text)
 {
@@ -135,7 +135,7 @@ next(struct reader *r)
 			r->total++;
 			return true;
 		}
-		/* Of the last word only its place is looked at from here on. */
+		/* The last word's text is freed with them: only its place is used from here on. */
 		words_free(&frame->own);
 		r->depth--;
 	}
@@ -255,7 +255,7 @@ line_free(struct corefile_line *line)
 	free(line->words);
 }
 
-/* The line that goes on with the word that was read: a new one of the body, or the last. */
+/* The line of the body that the word just read belongs to: a new one (`fresh`), or the last. */
 static struct corefile_line *
 body_line(struct reader *r, struct corefile_directive *d, bool fresh)
 {

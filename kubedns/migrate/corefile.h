@@ -16,8 +16,8 @@
  * comment where a word could begin. {$NAME} and {%NAME%} stand for environment variables. Without
  * braces the whole file is one server block.
  *
- * Reading costs time and memory linear in the words that are read, imports included, and those are
- * at most COREFILE_WORDS_MAX: a snippet that imports another ten times, and so on, is an error.
+ * Time and memory are linear in the words read, imports included, which are at most
+ * COREFILE_WORDS_MAX: snippets that import each other ten times, and so on, are an error.
  */
 #ifndef KUBEDNS_MIGRATE_COREFILE_H
 #define KUBEDNS_MIGRATE_COREFILE_H
@@ -73,8 +73,8 @@ struct corefile_text {
 	size_t len;
 };
 
-/* The files that `pattern` means, read. The caller of corefile_read says what a file is. Allocates
- * `*texts`, which the reader frees; returns their number. */
+/* Reads the files that `pattern` matches; the caller of corefile_read decides what a file is.
+ * Allocates `*texts`, which the reader frees; returns their number. */
 typedef size_t (*corefile_import)(
     void *arg, const char *pattern, const char *from, struct corefile_text **texts);
 

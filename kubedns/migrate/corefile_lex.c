@@ -12,7 +12,7 @@ is_blank(char c)
 	       c == '\0';
 }
 
-/* The quoted word whose text begins at `*at`; leaves `*at` behind its closing quote. */
+/* The quoted word whose text begins at `*at`; sets `*at` after its closing quote. */
 static struct word
 quoted_word(const char *text, size_t len, size_t *at, unsigned line)
 {

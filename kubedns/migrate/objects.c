@@ -9,7 +9,7 @@
 
 enum { TEXTS_MAX = 1000 };
 
-/* A line of the report that is no line of a Corefile: `what` of the object at `line`. */
+/* Reports on `what` in the object at `line`, which is no line of a Corefile. */
 static void
 finding(
     struct objects *o, unsigned line, const char *what, enum verdict verdict, const char *sentence)
@@ -46,7 +46,8 @@ length(struct json_object *array)
 	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
 }
 
-/* upstreamNameservers and stubDomains are ours already: they go through, the wrong ones named. */
+/* upstreamNameservers and stubDomains mean the same here: they are carried over; wrong ones are
+ * reported. */
 static void
 take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char *text)
 {
@@ -108,7 +109,8 @@ begins(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Without its dashes and underscores, as flags are compared; what is behind `=` in `value`. */
+/* Splits a flag into its name without dashes and underscores, as flags are compared, and its
+ * value. */
 static void
 flag_parts(const char *arg, char name[64], const char **value)
 {

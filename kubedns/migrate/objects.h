@@ -1,4 +1,5 @@
-/* Kubernetes objects of a cluster's DNS, as `kubectl get -o yaml` prints them, and their part of the report. */
+/* Reads the Kubernetes objects of a cluster's DNS, as `kubectl get -o yaml` prints them, and
+ * reports on them. */
 #ifndef KUBEDNS_MIGRATE_OBJECTS_H
 #define KUBEDNS_MIGRATE_OBJECTS_H
 
@@ -19,8 +20,8 @@ struct objects {
 /* One object, its kind and line (documents_sink). */
 void objects_take(void *arg, struct json_object *json, const char *kind_hint, unsigned line);
 
-/* corefile_import over the texts: the last part of the pattern is matched against their keys. `arg` is a
- * struct objects. */
+/* corefile_import over the texts: the last part of the pattern is matched against their keys. `arg`
+ * is a struct objects. */
 size_t objects_import(
     void *arg, const char *pattern, const char *from, struct corefile_text **texts);
 

@@ -1,5 +1,5 @@
 /*
- * CoreDNS's `cache`: dnsmasq's cache does its work, with times and sizes by flags of dnsmasq's own.
+ * CoreDNS's `cache`: here dnsmasq caches, with times and sizes set by its own flags.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * CoreDNS's `forward`: upstream servers and stub domains, that is keys of the ConfigMap. A table
- * says what becomes of each option; what changes how an answer comes about is said even where
- * nothing needs to be done.
+ * CoreDNS's `forward`: upstream servers and stub domains, which are keys of the ConfigMap. A table
+ * has the verdict on each option; an option that changes how names are resolved is reported even if
+ * nothing has to be done about it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * CoreDNS's `kubernetes`: the cluster's zones and everything that decides which names exist in
- * them, as flags of kubedns. A table has the options that need no more than a sentence.
+ * CoreDNS's `kubernetes`: the cluster's zones and the options that decide which names exist in
+ * them, as flags of kubedns. A table has the options for which one sentence is enough.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Plugins that make up answers of their own: hosts, template. */
+/* Plugins that have names of their own: hosts, template. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,8 +81,8 @@ body_value(const struct corefile_directive *d, const char *name)
 	return NULL;
 }
 
-/* The address of `answer "{{ .Name }} 60 IN A 192.0.2.1"`, into `text`; false when it is none or depends
- * on the question. */
+/* Copies the address of `answer "{{ .Name }} 60 IN A 192.0.2.1"` to `text`; false if there is none
+ * or it depends on the question. */
 static bool
 constant_address(const char *answer, char text[ADDR_TEXT_MAX])
 {

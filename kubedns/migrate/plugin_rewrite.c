@@ -16,8 +16,8 @@ key_name(const char *word, char name[CONF_HOST_MAX])
 	return conf_name_parse(word, name, &why) < 0 ? NULL : name;
 }
 
-/* CoreDNS looks for the pattern anywhere in the name with its final dot, ours has to match the whole
- * name without it. Caller frees. */
+/* Converts a pattern: CoreDNS searches for it anywhere in the name with its final dot, ours has to
+ * match the whole name without the dot. Caller frees. */
 static char *
 whole_pattern(const char *pattern)
 {

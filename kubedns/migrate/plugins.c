@@ -6,7 +6,8 @@
 #include "lib/dname.h"
 #include "lib/xalloc.h"
 
-/* Where a plugin's words say more than its name, `read`; else the verdict on all of its lines. */
+/* `read` where the verdict depends on a plugin's arguments; else one verdict for all of its
+ * lines. */
 struct plugin {
 	const char *name;
 	void (*read)(struct scope *scope, const struct corefile_directive *d);
@@ -216,7 +217,8 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 		    scope->report, &d->body[k], VERDICT_NONE, "part of %s above", line->words[0]);
 }
 
-/* Whether a word of the line is of NodeLocal DNSCache: its address, or a variable of its manifest. */
+/* Whether a word of the line is of NodeLocal DNSCache: its address, or a variable of its
+ * manifest. */
 static bool
 names_node_cache(const struct corefile_line *line)
 {
@@ -253,7 +255,7 @@ read_node_cache(struct report *report, const struct corefile_block *block)
 	}
 }
 
-/* The keys of a block: what is not a plain zone at port 53 gets a verdict of its own. */
+/* The keys of a block; a key that is not a plain zone at port 53 gets a verdict of its own. */
 static void
 read_keys(struct scope *scope, const struct corefile_line *keys)
 {
@@ -284,8 +286,8 @@ read_keys(struct scope *scope, const struct corefile_line *keys)
 	report_line(scope->report, keys, verdict, "%s", sentence);
 }
 
-/* The cluster's domain: the first zone of the first directive kubernetes, or of its block. What is said
- * of other names depends on it. */
+/* Finds the cluster's domain: the first zone of the first directive kubernetes, or of its block.
+ * The verdicts on other names depend on it. */
 static void
 find_domain(struct report *report, const struct corefile *corefile)
 {

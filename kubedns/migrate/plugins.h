@@ -1,6 +1,6 @@
 /*
- * What CoreDNS's plugins are here, one by one. plugins.c has the table of those of its default build;
- * plugin_*.c read the ones whose words say more than their name.
+ * What each of CoreDNS's plugins becomes here. plugins.c has the table of those of its default
+ * build; plugin_*.c read the ones for which the verdict depends on their arguments.
  */
 #ifndef KUBEDNS_MIGRATE_PLUGINS_H
 #define KUBEDNS_MIGRATE_PLUGINS_H
@@ -36,7 +36,7 @@ bool plugins_reverse(const char *zone);
  * Caller frees. */
 char *plugins_zone(const char *word);
 
-/* An option of a plugin's block, and what it is here. */
+/* An option of a plugin's block, and the verdict on it. */
 struct plugin_option {
 	const char *name;
 	enum verdict verdict;

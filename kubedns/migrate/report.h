@@ -1,5 +1,6 @@
 /*
- * What --migrate found: for each line of the old configuration a verdict, and what to apply instead.
+ * The report of --migrate: a verdict on each line of the old configuration, and what to apply
+ * instead.
  *
  * The output is a YAML stream: the report as comments, the ConfigMap kube-dns, a kustomization over
  * conf/kubernetes with the flags, and the same as values of the chart conf/helm/kubedns.
@@ -31,14 +32,15 @@ void report_free(struct report *report);
 void report_line(struct report *report, const struct corefile_line *line, enum verdict verdict,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* A flag to add, once; dnsmasq's take the place of one that the manifest has. */
+/* Adds a flag, once; one of dnsmasq's replaces that of the manifest. */
 void report_flag(struct report *report, enum program program, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The server `text` (canonical) of a stub domain, or with NULL of all other names. */
 void report_server(struct report *report, const char *domain, const char *text);
 
-/* The cluster's domain, in lower case, once known; false when it was another or no name of a zone. */
+/* Sets the cluster's domain, in lower case; false if another is set already, or if it is no
+ * zone. */
 bool report_domain(struct report *report, const char *domain);
 
 /* The cluster's domain so far; cluster.local when nothing said one. */
