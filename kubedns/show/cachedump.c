@@ -9,8 +9,8 @@
 #include "treecache/srv_weight.h"
 
 /*
- * The namespaces are listed at the start and each is looked up when its turn comes: 10,000 names are
- * 720 KB, the whole page would be many megabytes.
+ * The namespaces are listed at the start, and each is looked up when it is written: 10,000 names
+ * are 720 KB, while the whole page would be many megabytes.
  */
 struct dump {
 	const struct answer_config *config;

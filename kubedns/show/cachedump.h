@@ -11,8 +11,8 @@
 
 /*
  * Makes `response` a stream of the names at and below `name` (text; NULL: all). Each namespace is
- * shown as of one moment; between two namespaces the cluster may change. 0, or -ENOENT when the name
- * is not in the tree.
+ * from one snapshot; between two namespaces the cluster may change. 0, or -ENOENT when the name is
+ * not in the tree.
  */
 int cachedump_begin(struct http_response *response, const struct answer_config *config,
     const struct treecache *cache, const char *name);

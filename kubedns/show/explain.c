@@ -289,7 +289,7 @@ explain_outside(const struct explanation *e, const struct dname *qname)
 		fprintf(e->out, "  but for A: NODATA at once with EDE 17 (--filter-a)\n");
 }
 
-/* A name of one's own, which comes before all others; false: it is none. */
+/* A name of the key hosts, which comes before all others; false: it is none. */
 static bool
 explain_own(struct explanation *e, const struct dname *name)
 {
@@ -305,8 +305,8 @@ explain_own(struct explanation *e, const struct dname *name)
 	return true;
 }
 
-/* A stub domain takes names of ours, or of a reverse zone of ours, away from kubedns, or would if it
- * could. */
+/* Warns of a stub domain inside one of our zones: dnsmasq sends its names to the stub servers,
+ * unless kubedns answers first. */
 static void
 say_shadow(const struct explanation *e)
 {
@@ -329,7 +329,7 @@ say_shadow(const struct explanation *e)
 		    text);
 }
 
-/* Makes `name` what is explained. */
+/* Sets the name that is explained. */
 static void
 set_name(struct explanation *e, const struct dname *name)
 {
@@ -362,7 +362,7 @@ namespace_exists(const struct explanation *e, const uint8_t *label)
 	return node != NULL && tree_child(tree, node, label) != NULL;
 }
 
-/* Which suffix a name like "web.prod" (0) or "web.prod.svc" (1) is probably short of; -1: of none. */
+/* Which suffix a name such as "web.prod" (0) or "web.prod.svc" (1) probably lacks; -1: none. */
 static int
 meant_suffix(const struct explanation *e)
 {
@@ -405,9 +405,9 @@ explain_lone_label(const struct explanation *e)
 }
 
 /*
- * A name outside of our zones that a pod's search list may make ours: "web.prod", "web.prod.svc". The
- * first that exists is what the pod gets; what has a namespace of ours second is meant so. False: it is
- * as it is.
+ * A name outside of our zones that a pod's search list may complete to one of ours: "web.prod",
+ * "web.prod.svc". Explains the first completion that exists, which is what a pod gets, or that is
+ * probably meant (meant_suffix()). False: the name is explained as it is.
  */
 static bool
 explain_short(struct explanation *e, const struct dname *asked)

@@ -1,12 +1,13 @@
 /*
- * Why a name is answered as it is, in words for people: which object at which resourceVersion each record
- * comes from, or which label does not exist, why, what to do and what is nearest to it.
+ * Explains to people why a name is answered as it is: which object at which resourceVersion each
+ * record comes from, or which label does not exist, why, what to do, and which existing label is
+ * most like it.
  *
  *	--explain --HTTP--> /explain --.
  *	the sidecar's page, /ask ------+--> explain_text() --.
  *	dig TXT NAME._explain.ZONE ------> explain_brief() --+--> one explanation
  *
- * A short name ("web", "web.prod") is explained as what a pod's search list makes of it.
+ * A short name ("web", "web.prod") is explained as a pod's search list completes it.
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_H
 #define KUBEDNS_SHOW_EXPLAIN_H
@@ -29,7 +30,7 @@ struct explain_config {
 /* The explanation of `name` (text, final dot or not) as lines; length in `len`. Caller frees. */
 char *explain_text(const struct explain_config *config, const char *name, size_t *len);
 
-/* The same without a store, for answer.h's struct explainer: any thread in a read section. */
+/* The same without a store, for answer_thread.explain: by any thread in a read section. */
 char *explain_brief(
     const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len);
 

@@ -1,6 +1,6 @@
 /*
- * What the files of explain.h share: explain.c (any name, and those that exist) and explain_missing.c
- * (those that do not).
+ * What the files of explain.h share: explain.c (any name, and those that exist) and
+ * explain_missing.c (those that do not).
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
 #define KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
@@ -19,13 +19,13 @@ struct explanation {
 	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
 };
 
-/* A label of the name as text, escaped: it is a stranger's. */
+/* A label as text, escaped: it may come from a stranger. */
 const char *explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX]);
 
 /* Which label of a name of our zone does not exist, why, and what to do. */
 void explain_missing(const struct explanation *e, const struct resolved *resolved);
 
-/* A name that is looked up as another (ConfigMap key rewrites) is the other from here on. */
+/* If the name is rewritten (ConfigMap key rewrites), says so and replaces `*name` by the result. */
 void explain_rewrite(const struct explanation *e, struct dname *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Names of our zone that do not exist: the sentence that DNS gives as an extended error (answer/reason.h),
- * what to do, and the nearest name, if one is like it.
+ * Explains names of our zone that do not exist: the sentence of the extended DNS error
+ * (answer/reason.h), what to do, and the most similar name, if there is one.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ todo_pods(const struct explanation *e, const struct reason *reason)
 		    namespace);
 }
 
-/* One line, or nothing where the sentence says it. */
+/* One line about what to do, or none where the sentence says it already. */
 static void
 say_todo(const struct explanation *e, const struct reason *reason)
 {
@@ -73,7 +73,8 @@ struct nearest {
 	bool services; /* the parent is a namespace */
 };
 
-/* With more than a third of its letters wrong it is another name. */
+/* Remembers a label that is nearer than the nearest so far; not if more than a third of its letters
+ * differ. */
 static void
 consider(struct nearest *nearest, const uint8_t *label)
 {
@@ -161,7 +162,7 @@ last_node(const struct explanation *e)
 	return node;
 }
 
-/* A namespace that is there, but not for --namespace-labels. */
+/* Says that a namespace exists, but --namespace-labels leaves it out. */
 static void
 say_left_out(const struct explanation *e)
 {

@@ -1,4 +1,4 @@
-/* Names that are looked up as another, for people. */
+/* Explains names that are rewritten. */
 #include <string.h>
 
 #include "kubedns/answer/rewrites.h"

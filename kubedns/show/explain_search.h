@@ -10,8 +10,8 @@
 #include "kubedns/answer/resolve.h"
 
 /*
- * What search completion makes of a name of our zone that the tree does not have, of `below` labels
- * before the zone; false: nothing was said, the name does not exist.
+ * Explains what search completion does for a name that the tree does not have, with `below` labels
+ * before our zone; false: nothing was printed, the name does not exist.
  */
 bool explain_search(FILE *out, const struct answer_config *config, const struct tree *tree,
     const struct name *name, unsigned below);

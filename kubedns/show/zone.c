@@ -22,7 +22,7 @@ struct lines {
 	size_t count, room;
 	const struct answer_config *config;
 	const struct tree *tree;
-	bool own; /* what is added now are names of one's own */
+	bool own; /* names of the key hosts are being added */
 };
 
 static const struct own_names *
@@ -156,7 +156,7 @@ add_srvs(struct lines *lines, const struct dname *service, const struct endpoint
 	}
 }
 
-/* What comes from two slices gives two equal lines, of which print_lines() drops one. */
+/* An endpoint in two slices gives two equal lines, of which print_lines() drops one. */
 static void
 add_endpoint_set(
     struct lines *lines, const struct dname *service, const struct endpoint_set *endpoints)
@@ -245,7 +245,7 @@ add_reverse(struct lines *lines, const struct reverse_zone *zone)
 	}
 }
 
-/* --- names of one's own, in place of the cluster's of the same name --- */
+/* --- names of the key hosts, in place of the cluster's of the same name --- */
 
 static void
 add_own(struct lines *lines, const struct dname *zone)
