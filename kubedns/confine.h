@@ -1,4 +1,4 @@
-/* What kubedns goes on needing once it answers: see lib/sandbox.h. */
+/* What kubedns still needs once it answers, for its sandbox (lib/sandbox.h). */
 #ifndef KUBEDNS_CONFINE_H
 #define KUBEDNS_CONFINE_H
 
@@ -8,7 +8,7 @@
 /* The files, directories and TCP ports of the options, the settings and the API's credentials. */
 struct sandbox *confine_needs(const struct status *status, enum sandbox_mode mode);
 
-/* Says of each upstream server that its port came too late for the sandbox. */
+/* Warns of each upstream server whose TCP port was not known when the sandbox was made. */
 void confine_check_upstreams(const struct settings *settings);
 
 #endif

@@ -1,6 +1,6 @@
 #include "kubedns/drain.h"
 
-/* Nobody has asked up to now. */
+/* Starts waiting for --drain-quiet without a question. */
 static void
 expect_quiet(struct drain *drain, int64_t now_ms, uint64_t questions)
 {

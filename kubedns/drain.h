@@ -1,9 +1,10 @@
 /*
- * Leaving: after SIGTERM kubedns answers on until nobody asks any more, or the time is over.
+ * The drain: after SIGTERM kubedns goes on answering until no more questions come, or the time is
+ * over.
  *
  *	SIGTERM --> draining --no new question for --drain-quiet, or --drain is over--> end
  *
- * Pure: the caller brings the clock and the number of questions.
+ * Pure: the caller passes the clock and the number of questions.
  */
 #ifndef KUBEDNS_DRAIN_H
 #define KUBEDNS_DRAIN_H

@@ -1,5 +1,6 @@
 /*
- * What the main thread of kubedns holds, and its loop. main.c makes and ends it, loop.c turns it.
+ * The state of kubedns's main thread, and its loop. main.c sets up and cleans up, loop.c runs the
+ * loop.
  */
 #ifndef KUBEDNS_KUBEDNS_H
 #define KUBEDNS_KUBEDNS_H
@@ -34,18 +35,19 @@ struct kubedns {
 	bool stop;
 };
 
-/* The settings in force go to the workers and, with the next publish, to readers of the tree. */
+/* Gives the settings in force to the workers and, with the next publish, to readers of the tree. */
 void loop_apply_settings(struct kubedns *k);
 
-/* The event_sink of the source of objects, whose argument is the struct kubedns: all objects but the
- * ConfigMap go to the store. */
+/* The event_sink of the source of objects, whose argument is the struct kubedns: all objects but
+ * the ConfigMap go to the store. */
 void loop_take_event(
     void *arg, enum object_kind kind, enum event_type type, const struct object *object);
 
 /* Makes all changes of a turn visible to readers at once. */
 void loop_publish(struct kubedns *k);
 
-/* Fills in what a turn waits for, once: the source of objects and the HTTP servers are there. */
+/* Fills in the descriptors that a turn waits for; once, after the source of objects and the HTTP
+ * servers are set up. */
 void loop_fill_fds(struct kubedns *k);
 
 /* Waits until something happens, and does it. */

@@ -22,16 +22,16 @@
 #include "treecache/treecache.h"
 
 enum {
-	/* Replaced nodes are freed at once when they hold this much, else after RECLAIM_MS without
-	 * a change: the grace period interrupts twice every CPU that a reader runs on, which is a
-	 * good part of the cost of a single change. */
+	/* Replaced nodes are freed at once when they amount to this much, else after RECLAIM_MS
+	 * without a change: a grace period interrupts every CPU that a reader runs on twice, which
+	 * is much of the cost of a single change. */
 	RECLAIM_BYTES = 256 * 1024,
 	RECLAIM_MS = 1000,
 };
 
 /* --- settings and events --- */
 
-/* What answers need besides names: shown to readers by the next publish. */
+/* Renews the answer_context; readers get it with the next publish. */
 static void
 renew_context(struct kubedns *k)
 {
@@ -185,8 +185,8 @@ loop_publish(struct kubedns *k)
 	if (s->synced && settings_families(s->settings, store_has_family(s->store, AF_INET),
 			     store_has_family(s->store, AF_INET6)))
 		loop_apply_settings(k);
-	/* Until the first sync only the settings are published: the answer is SERVFAIL, and a tree that
-	 * has no readers is changed without copies. */
+	/* Until the first sync only the settings are published: all answers are SERVFAIL, and a
+	 * tree that readers have not seen is changed in place. */
 	if (!s->synced && k->published_context)
 		return;
 	int64_t now_ns = clock_wall_ns();

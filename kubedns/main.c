@@ -4,7 +4,7 @@
  *	watch | manifests --events--> store --records--> treecache
  *	                  --snapshots--> workers --answers--> clients
  *
- * This thread makes all parts, and then turns the loop (loop.c).
+ * This thread sets up all parts, and then runs the loop (loop.c).
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -275,7 +275,7 @@ act(struct kubedns *k)
 	return k->options.wants_zone ? print_zone(k) : run(k);
 }
 
-/* Keeps the resident set close to what is in use: the pod's memory is limited. */
+/* Keeps the resident set close to the memory in use: the pod's memory is limited. */
 static void
 limit_resident_memory(void)
 {

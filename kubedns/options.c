@@ -270,7 +270,7 @@ add_ns_addr(struct options *o, const struct addr *addr)
 	o->ns_addrs[o->ns_addr_count++] = *addr;
 }
 
-/* The addresses of the host's interfaces that are up: loopback ones only for want of others,
+/* Adds the addresses of the interfaces that are up: loopback ones only if there are no others,
  * link-local ones never. */
 static void
 add_interfaces(struct options *o, bool loopback)

@@ -1,6 +1,6 @@
 /*
- * The command line of kubedns: one table that is the flags, their defaults and --help, and what the
- * values mean.
+ * The command line of kubedns: one table of the flags, their defaults and --help, and the values as
+ * parsed.
  */
 #ifndef KUBEDNS_OPTIONS_H
 #define KUBEDNS_OPTIONS_H

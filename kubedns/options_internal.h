@@ -16,8 +16,8 @@ int options_read_filter(struct options *options);
 /* --recorder and --log-queries; 0 or -EINVAL after a line. */
 int options_read_log(struct options *options, const struct flags_common *common);
 
-/* --domain, --reverse-cidrs, --namespaces, --namespace-labels and --fallthrough; 0 or -EINVAL after a
- * line for each mistake. */
+/* --domain, --reverse-cidrs, --namespaces, --namespace-labels and --fallthrough; 0 or -EINVAL after
+ * a line for each mistake. */
 int options_read_zones(struct options *options, const struct flags_common *common);
 
 /* --resolver; needs --dns-bind-address to be read. 0 or -EINVAL after a message, as below. */

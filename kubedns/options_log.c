@@ -1,5 +1,5 @@
 /*
- * --recorder and --log-queries: what is noted of each answer.
+ * --recorder and --log-queries: what is recorded of each answer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { RECORDER_LEAST = 256 * 1024, RECORDER_MOST = 1024 * 1024 * 1024 };
 
-/* Bytes, as Kubernetes and everybody writes them: 2M, 512k, 1Gi. */
+/* Reads a size as Kubernetes writes it: 2M, 512k, 1Gi. */
 static int
 size_parse(const char *text, size_t *bytes)
 {

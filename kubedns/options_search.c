@@ -1,5 +1,5 @@
 /*
- * The flags that lead to a dnsmasq, and those of search completion.
+ * The flags with the address of a dnsmasq, and those of search completion.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@ refuse_flag(const char *flag, const char *value, const char *why)
 	return -EINVAL;
 }
 
-/* The address of a dnsmasq; `where` it is, for messages. */
+/* Reads the address of a dnsmasq; `where` is its place in the topology, for messages. */
 static int
 read_dnsmasq(const struct options *o, const char *flag, const char *text, const char *where,
     bool *given, struct server *server)

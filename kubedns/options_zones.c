@@ -1,4 +1,5 @@
-/* Flags that say which zones are ours, which namespaces exist in them, and what is asked of others. */
+/* The flags for our zones, the namespaces that exist in them, and the names asked of other
+ * servers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,8 @@ add_reverse_zones(struct answer_config *answers, const struct addr *prefix, unsi
 
 	for (unsigned i = 0; i < 1u << spare; i++) {
 		struct reverse_zone zone = { .prefix = *prefix, .bits = border };
-		/* The bits between the prefix and the border count through; those behind it are not
-		 * the prefix's. */
+		/* The bits between the prefix and the border take every value; those after the
+		 * border are 0. */
 		unsigned last = (border - 1) / 8, shift = (8 - border % 8) % 8;
 		uint8_t mask = (uint8_t)(0xff << (shift + spare));
 		zone.prefix.bytes[last] = (uint8_t)((zone.prefix.bytes[last] & mask) | i << shift);

@@ -35,8 +35,9 @@ struct queries_reader {
 };
 
 /*
- * From the monotonic clock to the wall's. The same as before unless the wall's was set or has
- * drifted: an answer's time must not change from one page to the next, for `after` goes by it.
+ * The offset from the monotonic to the wall clock. It stays the same until the wall clock is set or
+ * has drifted: an answer's time must not change from one page to the next, since `after` refers to
+ * it.
  */
 static int64_t
 wall_offset(void)

@@ -81,7 +81,7 @@ query_log_wish_parse(struct query_log_wish *wish, const char *text, char **part,
 
 /* --- following the recorders --- */
 
-/* Of one worker, what has come since the last turn, the newest first. */
+/* Reads one worker's answers since the last turn, the newest first. */
 struct follower {
 	struct recorder_reader reader;
 	uint64_t seen;
@@ -165,7 +165,7 @@ write_lines(struct query_log *log, struct answer_record *records, size_t count)
 	log->written += count;
 }
 
-/* Writes one in so many that a turn's part of the rate is enough. */
+/* Writes an even sample of the matches, as many as the rate allows for one turn. */
 static void
 write_sample(
     struct query_log *log, const struct follower *followers, unsigned count, uint64_t matches)

@@ -1,11 +1,11 @@
 /*
- * The query log: what the recorders take down, followed and written to the log, a line an answer.
+ * The query log: follows the recorders and writes a log line for each answer.
  *
  *	workers --> recorder.h --each 200 ms, the main thread--> filter --> sample --> log
  *
- * Workers do nothing for it. At most `rate` lines a second are written: of more, one in so many,
- * evenly, and a line says so. --log-queries switches it on for good, PUT and DELETE /log-queries
- * while kubedns runs.
+ * Workers do nothing for it. It writes at most `rate` lines a second: of more answers it writes an
+ * even sample, and a line that says so. --log-queries switches it on for good, PUT and DELETE
+ * /log-queries while kubedns runs.
  */
 #ifndef KUBEDNS_QUERY_LOG_H
 #define KUBEDNS_QUERY_LOG_H
@@ -33,10 +33,11 @@ int query_log_wish_parse(
 
 struct query_log;
 
-/* Off, unless `wish` is there. */
+/* Switched off if `wish` is NULL. */
 struct query_log *query_log_new(const struct workers *workers, const struct query_log_wish *wish);
 
-/* Writes what is due, and the milliseconds until something is; -1: it is off. */
+/* The first writes what is due, the second is the milliseconds until something is; -1: it is
+ * off. */
 void query_log_turn(struct query_log *log);
 int64_t query_log_wait_ms(const struct query_log *log);
 

@@ -105,7 +105,7 @@ recorded_filter_matches(const struct recorded_filter *filter, const struct answe
 	return filter->name.len == 0 || is_below(&record->name, &filter->name);
 }
 
-/* A name is text without quotes or control bytes but for the escapes' backslashes. */
+/* For JSON. A name as text has no quotes and control bytes, only the backslashes of escapes. */
 static void
 double_backslashes(const char *text, char *out, size_t max)
 {

@@ -1,6 +1,6 @@
 /*
- * Which recorded answers somebody wants to see, and how one is written: for /queries and the query
- * log.
+ * Selects recorded answers by client, name, type and rcode, and formats one as a line: for /queries
+ * and the query log.
  */
 #ifndef KUBEDNS_RECORDED_ANSWERS_H
 #define KUBEDNS_RECORDED_ANSWERS_H

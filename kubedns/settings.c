@@ -14,12 +14,12 @@
 #include "lib/resolv.h"
 #include "lib/xalloc.h"
 
-/* The API server may be away so long without an answer's saying so: it is restarted, and the watch goes
- * on. */
+/* How long the API server may be away before answers say so: long enough for it to restart and the
+ * watch to resume. */
 enum { STALE_MS = 5000 };
 
-/* The keys that kubedns follows; and one that it only reads, to explain: dnsmasq follows it, and the
- * nanny judges it. */
+/* The keys that kubedns applies, and stubDomains, which it reads for explanations only: the nanny
+ * validates that key and dnsmasq applies it. */
 enum key {
 	KEY_UPSTREAMS,
 	KEY_FEDERATIONS,
@@ -157,8 +157,8 @@ same_upstreams(const struct conf_upstreams *a, const struct conf_upstreams *b)
 	return true;
 }
 
-/* Each takes one key's content (NULL: the key is gone) if it is good, else sets `why`. True if what
- * is in force has changed. */
+/* Applies one key's content (NULL: the key is gone) if it is good, else sets `why`. True if what is
+ * in force has changed. */
 typedef bool apply_value(struct settings *s, const char *value, size_t len, char **why);
 
 static bool
@@ -313,7 +313,8 @@ is_loopback(const struct addr *addr)
 				       : memcmp(addr->bytes, v6, sizeof v6) == 0;
 }
 
-/* Whether a filter of this mode is in force, when nothing (`absent`) has an address of its family. */
+/* Whether a filter of this mode is in force, when nothing (`absent`) has an address of its
+ * family. */
 static bool
 filter_in_force(enum filter_mode mode, bool absent, const char *flag, bool was)
 {
@@ -331,7 +332,7 @@ settings_families(struct settings *s, bool v4, bool v6)
 	const struct options *o = s->options;
 	bool a = s->filter_a, aaaa = s->filter_aaaa;
 
-	/* A cluster of which nothing is known yet has neither. */
+	/* As long as nothing is known of the cluster it has neither. */
 	bool known = v4 || v6;
 	for (size_t i = 0; i < o->ns_addr_count; i++) {
 		v4 |= o->ns_addrs[i].family == AF_INET && !is_loopback(&o->ns_addrs[i]);

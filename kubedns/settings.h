@@ -1,10 +1,11 @@
 /*
- * What can change while kubedns runs and is not the cluster: upstream servers and federations.
+ * The settings that can change while kubedns runs: upstream servers, federations, hosts, rewrites
+ * and filters.
  *
  *	ConfigMap (directory or API) | flags | resolv.conf  -->  upstream servers -> workers
  *	                                                    '->  answer_context   -> the tree
  *
- * Each key stands alone: a bad one keeps its last good value and is reported once per content; a
+ * Keys are independent: a bad one keeps its last good value and is reported once per content; a
  * deleted one returns to its default.
  */
 #ifndef KUBEDNS_SETTINGS_H
@@ -41,13 +42,13 @@ bool settings_config_map(struct settings *settings, const struct object *config_
 bool settings_location(struct settings *settings, const char *zone, const char *region);
 
 /*
- * Whether the cluster has addresses of either family, for --filter-a and --filter-aaaa; this server's
- * own (--ns-addresses) count too. True as above.
+ * Whether the cluster has addresses of either family, for --filter-a and --filter-aaaa; this
+ * server's own (--ns-addresses) count too. True as above.
  */
 bool settings_families(struct settings *settings, bool v4, bool v6);
 
-/* Since when the API server has not answered (monotonic; 0: it does). True if answers are to say so
- * from now on, or no longer: settings_context() has changed. */
+/* Sets since when the API server has not answered (monotonic; 0: it does). True if that changes
+ * settings_context(): answers are marked stale from now on, or no longer. */
 bool settings_failing(struct settings *settings, int64_t since_ms, int64_t now_ms);
 
 /* The upstream servers in force, in the order to ask; CONF_UPSTREAMS_MAX at most. */

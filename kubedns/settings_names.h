@@ -1,5 +1,5 @@
 /*
- * The keys of the ConfigMap that are names of one's own: hosts and rewrites. Part of the settings.
+ * The ConfigMap's keys hosts and rewrites. Part of the settings.
  */
 #ifndef KUBEDNS_SETTINGS_NAMES_H
 #define KUBEDNS_SETTINGS_NAMES_H
@@ -15,16 +15,16 @@ struct metrics;
 struct settings_names {
 	struct own_names *hosts;
 	struct rewrites *rewrites;
-	/* Rewrites that were: `retired` since the last period, `expired` since the one before. A context
-	 * without them is published in the turn of the change. */
+	/* Former rewrites: replaced since the last period (`retired`), or before it (`expired`). A
+	 * context without them is published in the same turn, so no reader has expired ones. */
 	struct rewrites *retired, *expired;
 	uint64_t seed; /* of the hashes */
 };
 
 void settings_names_init(struct settings_names *names);
 
-/* Each takes a key's content (NULL: the key is gone) if it is good, else sets `why` (caller frees).
- * True if what is in force has changed. */
+/* Apply a key's content (NULL: the key is gone) if it is good, else set `why` (caller frees). True
+ * if what is in force has changed. */
 bool settings_names_hosts(
     struct settings_names *names, const char *value, size_t len, uint32_t ttl_s, char **why);
 bool settings_names_rewrites(

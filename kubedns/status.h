@@ -1,5 +1,5 @@
 /*
- * What kubedns says of itself over HTTP: health, readiness with reasons, metrics.
+ * kubedns's HTTP pages about itself: health, readiness with reasons, metrics.
  */
 #ifndef KUBEDNS_STATUS_H
 #define KUBEDNS_STATUS_H

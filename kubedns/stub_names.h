@@ -1,6 +1,6 @@
 /*
- * The names of the ConfigMap's stub domains, for explanations alone: dnsmasq asks their servers, and the
- * nanny judges the key.
+ * The names of the ConfigMap's stub domains, only for explanations: dnsmasq asks their servers, and
+ * the nanny validates the key.
  */
 #ifndef KUBEDNS_STUB_NAMES_H
 #define KUBEDNS_STUB_NAMES_H

@@ -40,7 +40,7 @@ add_counts(double of[TALK_COUNT], const struct talk_counts *counts)
 {
 	for (unsigned c = 0; c < TALK_COUNT; c++)
 		of[c] += counts->of[c];
-	of[TALK_ALL] -= counts->error; /* what is certain: nobody is accused of another's */
+	of[TALK_ALL] -= counts->error; /* the lower bound: the rest may be another's */
 }
 
 static int
@@ -50,7 +50,7 @@ by_key(const void *a, const void *b)
 	return memcmp(x->key, y->key, sizeof x->key);
 }
 
-/* Makes one of those that several workers have. */
+/* Merges the entries that several workers have for one key. */
 static size_t
 merge(struct talker *talkers, size_t count)
 {

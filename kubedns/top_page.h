@@ -1,6 +1,6 @@
 /*
- * /top: the clients that ask most and the names that are asked most, of all workers together; and
- * the ten series of the metrics, for a series of each client would be as many as there are pods.
+ * /top: the clients that ask most and the names that are asked for most, of all workers together.
+ * The metrics have ten series of these; one for each client would be as many as there are pods.
  */
 #ifndef KUBEDNS_TOP_PAGE_H
 #define KUBEDNS_TOP_PAGE_H

@@ -1,7 +1,7 @@
 /*
- * The namespaces of --namespaces, and whether they exist. A wrong name would leave all names in it
- * NXDOMAIN while everything seems well, so it is reported: in the log, in readiness and as a metric,
- * with the namespace that was probably meant.
+ * The namespaces of --namespaces, and whether they exist. With a misspelled one all names in it
+ * would be NXDOMAIN while everything seems well, so it is reported: in the log, in readiness and as
+ * a metric, with the namespace that was probably meant.
  */
 #ifndef KUBEDNS_WANTED_NAMESPACES_H
 #define KUBEDNS_WANTED_NAMESPACES_H
