@@ -1,5 +1,5 @@
-/* What the table of states and events (child_states.c) decides, done: the servers file written, dnsmasq
- * started, told to read it, stopped. */
+/* Does what the table of states and events (child_states.c) decides: writes the servers file,
+ * starts dnsmasq, makes it read the file, stops it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ nanny_plan(struct nanny *nanny, bool fresh)
 	return file;
 }
 
-/* A number that dnsmasq cannot have: the next, and after the last the first again. */
+/* A generation that dnsmasq cannot have: the next one, wrapping after the last. */
 static uint32_t
 next_generation(uint32_t generation)
 {
@@ -48,7 +48,7 @@ next_generation(uint32_t generation)
 		   : generation + 1;
 }
 
-/* Writes the file; what cannot be written now is tried again when the child's deadline passes. */
+/* Writes the file; a failed write is tried again when the child's deadline passes. */
 static bool
 write_servers_file(struct nanny *nanny, bool fresh)
 {
@@ -81,7 +81,8 @@ write_servers_file(struct nanny *nanny, bool fresh)
 	return true;
 }
 
-/* The last words go where the kubelet looks for them, if it does. */
+/* Writes the last words to the termination log, where the kubelet looks for them, if there is
+ * one. */
 void
 nanny_write_termination_log(const struct nanny *nanny, const char *text)
 {
@@ -171,7 +172,7 @@ nanny_act(struct nanny *nanny, unsigned actions)
 		nanny->ended = true;
 }
 
-/* Feeds the table and does what it says. */
+/* Feeds the event to the table and does the resulting actions. */
 void
 nanny_step(struct nanny *nanny, enum child_event event)
 {

@@ -18,7 +18,7 @@ enter(struct child *child, enum child_state state, int64_t deadline_ms)
 	child->deadline_ms = deadline_ms;
 }
 
-/* The file as it is now wanted, SIGHUP, and wait for confirmation. */
+/* Writes the wanted file, sends SIGHUP and waits for confirmation. */
 static unsigned
 reload(struct child *child, int64_t now_ms)
 {
@@ -41,8 +41,8 @@ answered_first(struct child *child, int64_t now_ms)
 	return CHILD_DO_ASK;
 }
 
-/* A change at a quiet time is told at once; one that follows on another waits until what is in
- * flight has been answered. */
+/* A single change is applied at once; one soon after another waits until the queries in flight have
+ * been answered. */
 static unsigned
 changed(struct child *child, int64_t now_ms)
 {
@@ -76,8 +76,8 @@ remember_change(struct child *child, int64_t now_ms)
 	return 0;
 }
 
-/* Not confirmed in time: with something newer to say, say that;
- * else the same again, less and less often. */
+/* Not confirmed in time: writes a newer file if one is wanted, else sends SIGHUP again, less and
+ * less often. */
 static unsigned
 not_confirmed(struct child *child, int64_t now_ms)
 {
@@ -130,7 +130,7 @@ died(struct child *child, int64_t now_ms)
 	return 0;
 }
 
-/* Clients still come while we drain: a new one at once. */
+/* Clients still ask while we drain: starts a new dnsmasq at once. */
 static unsigned
 died_draining(struct child *child, int64_t now_ms)
 {
@@ -176,7 +176,7 @@ kill_stopping(struct child *child, int64_t now_ms)
 
 typedef unsigned transition(struct child *child, int64_t now_ms);
 
-/* What is not here changes nothing. */
+/* A pair that is not in the table changes nothing. */
 static transition *const table[CHILD_STATE_COUNT][CHILD_EVENT_COUNT] = {
 	[CHILD_STARTING] = {
 		[CHILD_ANSWERED] = answered_first,

@@ -42,7 +42,7 @@ enum child_event {
 };
 
 enum child_action {
-	CHILD_DO_SPAWN = 1 << 0, /* write the file without regard to what was, and start */
+	CHILD_DO_SPAWN = 1 << 0, /* write the file anew, without earlier lines, and start */
 	CHILD_DO_WRITE = 1 << 1, /* write the file */
 	CHILD_DO_HUP = 1 << 2,   /* make it read the file */
 	CHILD_DO_ASK = 1 << 3,   /* ask it for its generation until CHILD_CONFIRMED */
@@ -57,12 +57,12 @@ enum {
 	CHILD_DEATHS_MS = 60 * 1000,
 	CHILD_BACKOFF_MS =
 	    250, /* before the second restart, doubled for each one after; the first is at once */
-	CHILD_CONFIRM_MS = 1000, /* then SIGHUP again, doubled each time up to the next */
+	CHILD_CONFIRM_MS = 1000, /* then SIGHUP again, doubled each time up to the maximum */
 	CHILD_CONFIRM_MAX_MS = 15 * 1000,
 	CHILD_GAP_MS =
-	    1000, /* between reloads: a query whose server has just been exchanged is asked again
-		   * after 200 ms and 400 ms more, and is lost if its server is exchanged faster
-		   * than servers answer */
+	    1000, /* between reloads: a query whose server has just been replaced is sent again
+		   * after 200 ms and after 400 ms more, and is lost if servers are replaced faster
+		   * than they answer */
 	CHILD_STOP_MS = 5 * 1000, /* from SIGTERM to SIGKILL */
 };
 

@@ -68,8 +68,8 @@ same_stubs(const struct conf_stubs *a, const struct conf_stubs *b)
 	return true;
 }
 
-/* Both return why the key is refused (caller frees) or NULL,
- * and then whether what is in force has changed. */
+/* Both return why the key is refused (caller frees), or NULL, and then set whether what is in force
+ * has changed. */
 static char *
 apply_stubs(struct config *config, const struct confdir_key *key, const struct config_rules *rules,
     bool *changed)
@@ -105,7 +105,7 @@ apply_upstreams(struct config *config, const struct confdir_key *key,
 	return NULL;
 }
 
-/* The domains for which dnsmasq is to ask kubedns, taken over in place of `own`; or why not. */
+/* Replaces `own` by the domains for which dnsmasq is to ask kubedns; else returns why not. */
 static char *
 take_domains(struct own_domains *own, struct own_domains *domains, const struct config_rules *rules,
     bool *changed)
@@ -208,7 +208,7 @@ config_apply(struct config *config, const struct confdir_set *set, const struct 
 	return changed;
 }
 
-/* Keeps why a server is passed over, in place of what was said before; true if that is news. */
+/* Keeps why a server is passed over, in place of the last reason; true if it is a new one. */
 static bool
 note_loop(char **said, char *why)
 {
@@ -245,8 +245,8 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 	return count;
 }
 
-/* Adds the addresses of a server given by name; those that are dnsmasq itself are left out, the
- * first with a word in `loop`. */
+/* Adds the addresses of a server given by name, except those that are dnsmasq itself; `loop` gets
+ * the reason for the first. */
 static void
 add_host(struct route *route, const struct conf_server *by_name, const struct stub_hosts *names,
     const struct loop_guard *guard, char **loop)

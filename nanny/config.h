@@ -1,7 +1,7 @@
 /*
- * The configuration in force: the ConfigMap's keys, each alone. A key that is wrong keeps its last
- * good value; the reason is logged once per content and kept for /config and the metrics. A key
- * that is deleted returns to its default.
+ * The configuration in force: the ConfigMap's keys, each independent of the others. A wrong key
+ * keeps its last good value; the reason is logged once per content and kept for /config and the
+ * metrics. A deleted key returns to its default.
  */
 #ifndef NANNY_CONFIG_H
 #define NANNY_CONFIG_H
@@ -36,7 +36,7 @@ struct config {
 	char *clash;     /* why kubedns is not asked for a name of its own, else NULL */
 };
 
-/* What the keys are judged by, beside their own content. */
+/* What the keys are validated against. */
 struct config_rules {
 	const char *path;        /* of the directory, for messages */
 	const char *domain;      /* the cluster domain */
@@ -47,7 +47,7 @@ struct config_rules {
 /* The names of the keys, NULL ends: for confdir_new. */
 extern const char *const config_key_names[];
 
-/* Takes over each key of the set that is good. True if what is in force has changed. */
+/* Applies each key of the set that is good. True if what is in force has changed. */
 bool config_apply(
     struct config *config, const struct confdir_set *set, const struct config_rules *rules);
 

@@ -8,8 +8,8 @@
 #include "nanny/privileges.h"
 
 /*
- * Where DNS servers listen: 53, and what people choose who cannot have it (Consul has 8600, kube-dns
- * 10053). A stub domain of one of these can come at any time, and TCP to it works at once.
+ * Where DNS servers listen: 53, and common choices where that is taken (Consul uses 8600, kube-dns
+ * 10053). TCP to a stub server at one of these works at once, whenever it is configured.
  */
 static const uint16_t usual_ports[] = { 53, 1053, 5053, 5300, 5335, 5353, 8053, 8600, 10053 };
 

@@ -1,5 +1,5 @@
-/* What the nanny, and dnsmasq as its child, go on needing: see lib/sandbox.h. The nanny's own
- * sandbox holds for dnsmasq too, which is confined further. */
+/* The sandboxes (lib/sandbox.h) of the nanny and of dnsmasq. dnsmasq inherits the nanny's, and is
+ * confined further. */
 #ifndef NANNY_CONFINE_H
 #define NANNY_CONFINE_H
 
@@ -7,8 +7,8 @@
 #include "nanny/nanny.h"
 
 /*
- * What the nanny and dnsmasq keep (enum sandbox_keep): what a child takes, files that are written,
- * port 53; and where they stay root, the change of groups that dnsmasq insists on.
+ * What the nanny and dnsmasq keep (enum sandbox_keep): starting a child, writing files, port 53;
+ * and as root, setting the groups, without which dnsmasq does not start.
  */
 unsigned confine_keep(void);
 
@@ -21,7 +21,8 @@ struct sandbox *confine_nanny(const struct nanny *nanny);
  */
 struct sandbox *confine_dnsmasq(const struct nanny *nanny);
 
-/* Says, once for each, which ports of the servers file came too late for the dnsmasq that runs. */
+/* Warns, once for each, of TCP ports in the servers file that the running dnsmasq's sandbox
+ * lacks. */
 void confine_check_ports(struct nanny *nanny);
 
 #endif

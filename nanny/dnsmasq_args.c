@@ -31,8 +31,8 @@ enum known {
 	OPT_COUNT,
 };
 
-/* The options of dnsmasq that matter here. One that is spelled in two words takes the second only
- * if it must have a value. */
+/* The options of dnsmasq that matter here. A value may be the next argument only for an option that
+ * must have one. */
 static const struct option {
 	const char *name;
 	char letter;
@@ -63,8 +63,8 @@ static const struct option {
 	{ "dumpfile", '\0', TAKES_VALUE, OPT_WRITES },
 };
 
-/* Letters that are followed by a value, as dnsmasq(8) has them:
- * needed to find where a bundle of letters ends. */
+/* Letters that are followed by a value, as in dnsmasq(8): needed to find where a bundle of letters
+ * ends. */
 static const char letters_with_value[] = "rmpclsituagxSCATHQIBFGOMXVUjPJWY2467803";
 
 static void
@@ -114,8 +114,8 @@ fix_domain(struct args *args, const char *domain, const char *target)
 		route_add_server(route, &server);
 }
 
-/* `--server=ip`, `--server=/a/b/ip`:
- * what the file must not repeat, and where names fall back to. */
+/* `--server=ip`, `--server=/a/b/ip`: servers that the file must not repeat, and to which names fall
+ * back. */
 static void
 read_server(struct args *args, const char *value)
 {
@@ -237,8 +237,8 @@ take_long(struct args *args, char *const *given, size_t left, bool *seen, char *
 	return rc < 0 ? rc : 1 + second;
 }
 
-/* A bundle of letters, the last of which may have a value,
- * here or in the next argument; returns as take_long. */
+/* A bundle of letters, the last of which may have a value, here or in the next argument; returns as
+ * take_long. */
 static int
 take_letters(struct args *args, char *const *given, size_t left, bool *seen, char **why)
 {
@@ -277,7 +277,7 @@ take_letters(struct args *args, char *const *given, size_t left, bool *seen, cha
 	return rc < 0 ? rc : (int)used;
 }
 
-/* What supervision needs and their arguments lack. */
+/* Adds what supervision needs and the operator's arguments lack. */
 static void
 add_ours(struct args *args, const bool *seen, const char *file, bool as_root)
 {

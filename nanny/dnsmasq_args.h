@@ -1,9 +1,9 @@
 /*
- * dnsmasq's command line: what the operator's arguments say, and what the nanny adds. Pure.
+ * dnsmasq's command line: the operator's arguments, and what the nanny adds. Pure.
  *
- * Their arguments come first, in order, as given; only what would break supervision is left out,
- * with a warning each. argv is made once and never changes: everything that can change is in
- * the servers file.
+ * The operator's arguments come first, in order, as given; those that would break supervision are
+ * left out, with a warning each. argv is made once and never changes: everything that can change is
+ * in the servers file.
  */
 #ifndef NANNY_DNSMASQ_ARGS_H
 #define NANNY_DNSMASQ_ARGS_H
@@ -33,8 +33,8 @@ struct args {
 	char **warnings; /* about what was left out */
 	size_t warning_count;
 	bool forward_max;       /* --dns-forward-max is among them */
-	unsigned tcp_max;       /* connections over TCP at a time; 0: not said */
-	bool strict_order;      /* --strict-order: the order of servers means something */
+	unsigned tcp_max;       /* connections over TCP at a time; 0: not given */
+	bool strict_order;      /* --strict-order: servers are asked in order */
 	char **reads, **writes; /* files and directories that the arguments name; NULL ends */
 	size_t read_count, write_count;
 	uint16_t port; /* where dnsmasq answers */
@@ -60,7 +60,7 @@ void args_free(struct args *args);
  */
 void args_add_limits(struct args *args, unsigned version, double memory_limit);
 
-/* Where the nanny asks dnsmasq whether it is well. */
+/* The address and port at which the nanny probes dnsmasq. */
 struct server args_probe_server(const struct args *args);
 
 #endif

@@ -98,7 +98,7 @@ dnsmasq_options_check(const char *exec, unsigned version, char *const *argv)
 	static char help[HELP_MAX];
 
 	if (version == 0 || dnsmasq_say(exec, "--help", help, sizeof help) == 0)
-		return; /* it cannot be run, which its start will say */
+		return; /* it cannot be run: starting it will log why */
 	for (size_t i = 1; argv[i] != NULL; i++)
 		if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0' &&
 		    !dnsmasq_options_lists(help, argv[i]))

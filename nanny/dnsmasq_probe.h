@@ -1,13 +1,15 @@
 /*
  * What the nanny asks dnsmasq, and what dnsmasq asks the nanny.
  *
- * It asks `version.bind` to know that dnsmasq is alive, and `<label>.generation.nanny.invalid` to
- * know which servers file it has: dnsmasq forwards that to the address on the file's last line,
- * 127.a.b.c at a port of ours, and the address at which it arrives is the generation. This shows
- * that the file is in use, needs no more than one small packet however many servers there are, and
- * cannot be mistaken, since the label is a secret of this process. At the same port 127.0.1.2 says
- * SERVFAIL (a stub domain none of whose servers' names is resolved yet: better than asking the
- * world about private names) and 127.0.1.3 REFUSED (no upstream at all).
+ * The nanny asks `version.bind` to know that dnsmasq is alive, and
+ * `<label>.generation.nanny.invalid` to know which servers file it has: dnsmasq forwards that query
+ * to the address on the file's last line, 127.a.b.c at a port of ours, and the address at which it
+ * arrives is the generation. That proves that the file is in use, takes one small packet however
+ * many servers there are, and cannot be forged, since the label is a secret of this process.
+ *
+ * At the same port 127.0.1.2 answers SERVFAIL, for a stub domain while none of its servers' names
+ * is resolved (rather than asking public servers for private names), and 127.0.1.3 REFUSED, for all
+ * other names where there is no upstream.
  */
 #ifndef NANNY_DNSMASQ_PROBE_H
 #define NANNY_DNSMASQ_PROBE_H
@@ -31,7 +33,7 @@ int dnsmasq_probe_questions_fd(const struct dnsmasq_probe *probe);
 /* The port of the marker line. */
 uint16_t dnsmasq_probe_port(const struct dnsmasq_probe *probe);
 
-/* The servers that say SERVFAIL and REFUSED. */
+/* The servers that answer SERVFAIL and REFUSED. */
 struct server dnsmasq_probe_servfail(const struct dnsmasq_probe *probe);
 struct server dnsmasq_probe_refused(const struct dnsmasq_probe *probe);
 

@@ -61,8 +61,8 @@ become_child(const struct child_plan *plan, pid_t parent, int log_fd, int report
 	_exit(127);
 }
 
-/* What the child says before it is dnsmasq: the layers of its sandbox, then -errno if exec failed;
- * the pipe closes without more when it succeeds. */
+/* Reads what the child reports before exec: the layers of its sandbox, then -errno if exec failed;
+ * if it succeeds the pipe is just closed. */
 static int
 read_report(int fd, unsigned *layers)
 {
@@ -92,7 +92,7 @@ process_spawn(
 		close(log_pipe[1]);
 		return rc;
 	}
-	/* Non-blocking at both ends: a dnsmasq that waits for its log to be read answers nobody. */
+	/* Non-blocking at both ends: a dnsmasq that blocks on its log answers nobody. */
 	fcntl(log_pipe[0], F_SETFL, O_NONBLOCK);
 	fcntl(log_pipe[1], F_SETFL, O_NONBLOCK);
 	pid_t self = getpid(), pid = fork();
@@ -155,8 +155,8 @@ process_reap(struct process *process)
 	return true;
 }
 
-/* Words of dnsmasq's that mean trouble,
- * and the beginnings of lines that come with every reload or query. */
+/* Words in dnsmasq's log that mean trouble, and the beginnings of lines that come with every reload
+ * or query. */
 enum log_level
 process_log_level(const char *line)
 {
@@ -207,8 +207,8 @@ end_line(struct process *process)
 	log_at(level, "dnsmasq: %s", text);
 }
 
-/* At most 64 KiB a turn of the loop: dnsmasq drops what does not fit, and is not to keep us from
- * the rest of our work. */
+/* Reads at most 64 KiB in a turn of the loop, so that a verbose dnsmasq does not delay the rest; it
+ * drops what does not fit into the pipe. */
 void
 process_read_log(struct process *process)
 {
@@ -239,7 +239,7 @@ process_close(struct process *process)
 	process->pidfd = process->log_fd = -1;
 }
 
-/* dnsmasq(8), EXIT CODES, in words that say what to look at. */
+/* The exit codes of dnsmasq(8), with what to check. */
 static const char *
 exit_meaning(int code)
 {

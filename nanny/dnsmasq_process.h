@@ -1,7 +1,7 @@
 /*
- * The operating system's side of the child: dnsmasq in a process group of its own, so that the
- * processes which it forks for TCP clients can be found when it is gone (they hold its listening
- * socket), and its log as lines.
+ * The child as a process: dnsmasq in a process group of its own, so that the processes that it
+ * forks for TCP clients can be found when it is gone (they hold its listening socket), and its log
+ * as lines.
  */
 #ifndef NANNY_DNSMASQ_PROCESS_H
 #define NANNY_DNSMASQ_PROCESS_H
@@ -31,11 +31,11 @@ struct process {
 
 void process_init(struct process *process);
 
-/* Makes this process the one to which the child's orphans fall. */
+/* Makes this process the subreaper, which adopts the child's orphans. */
 void process_adopt_orphans(void);
 
-/* Starts argv[0] in the sandbox, with what `keep` says (enum sandbox_keep); 0, or -errno of fork or
- * exec. */
+/* Starts argv[0] in the sandbox, with the rights in `keep` (enum sandbox_keep); 0, or -errno of
+ * fork or exec. */
 int process_spawn(
     struct process *process, char *const *argv, const struct sandbox *sandbox, unsigned keep);
 
@@ -57,8 +57,8 @@ void process_read_log(struct process *process);
 /* Closes descriptors of a child that is gone. */
 void process_close(struct process *process);
 
-/* What the status means in words ("exited with status 2 (network: ...)"),
- * and the last lines; caller frees. */
+/* The meaning of the status in words ("exited with status 2 (network: ...)"), and the last lines;
+ * caller frees. */
 char *process_last_words(const struct process *process);
 
 /* At which level a line of dnsmasq's log is to be shown; dnsmasq writes none to stderr. Pure. */

@@ -1,7 +1,7 @@
 /*
- * The nanny's one place to wait, and what each event leads to. Changes of the ConfigMap,
- * resolv.conf and stub servers' addresses become a wanted servers file; dnsmasq's life goes through
- * the table of child_states.h, whose actions actions.c does.
+ * The nanny's loop, its one place to wait, and the handling of each event. Changes of the
+ * ConfigMap, resolv.conf and stub servers' addresses lead to a new servers file; events of dnsmasq
+ * go through the table of child_states.h, whose actions actions.c does.
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,8 +34,7 @@ enum slot {
 	FD_COUNT
 };
 
-/* Something that goes into the file may have changed:
- * disturb dnsmasq only if the file would differ. */
+/* An input of the file may have changed: reloads dnsmasq only if the file would differ. */
 static void
 reconsider(struct nanny *nanny, bool names_only)
 {
@@ -57,8 +56,8 @@ reconsider(struct nanny *nanny, bool names_only)
 	nanny_step(nanny, CHILD_CHANGED);
 }
 
-/* The names to be resolved, and by whom:
- * the servers of resolv.conf, or where there is none the upstreams. */
+/* Updates the names to be resolved, and the servers that are asked: those of resolv.conf, or
+ * without one the upstreams. */
 static void
 update_names(struct nanny *nanny)
 {
@@ -77,8 +76,8 @@ update_names(struct nanny *nanny)
 	free(hosts);
 }
 
-/* Takes a set of the ConfigMap over, or only says so: kube-dns's nanny without -restartDnsmasq
- * reads it once. */
+/* Applies a set of the ConfigMap, or only logs that it changed: without -restartDnsmasq, as in
+ * kube-dns's nanny, it is read once. */
 static bool
 take_config(struct nanny *nanny, const struct confdir_set *set)
 {
@@ -156,7 +155,7 @@ run_names(struct nanny *nanny, int64_t now_ms)
 	}
 }
 
-/* dnsmasq asked at the address of `generation`: it has that file. */
+/* dnsmasq has asked at the address of `generation`, so it has that file. */
 static void
 generation_seen(struct nanny *nanny, uint32_t generation)
 {
@@ -195,9 +194,9 @@ child_answered(struct nanny *nanny)
 }
 
 /*
- * Whether an answer came from the dnsmasq that was started. Another one may have the port: ours is
- * then about to exit, within NANNY_OWN_MS. Sooner only the servers file tells them apart: the one
- * that asks us about its generation has read ours.
+ * Whether an answer came from the dnsmasq that was started. If another one has the port, ours exits
+ * within NANNY_OWN_MS. Until then only the servers file tells them apart: a dnsmasq that asks us
+ * for its generation has read our file.
  */
 static bool
 answer_is_its_own(const struct nanny *nanny)
@@ -206,8 +205,8 @@ answer_is_its_own(const struct nanny *nanny)
 	       clock_mono_ms() - nanny->spawned_ms >= NANNY_OWN_MS;
 }
 
-/* An argument that dnsmasq refuses at its first start will be refused for ever: that is for the
- * user to mend. */
+/* Whether dnsmasq refused an argument at its first start: it always will, until the operator
+ * changes it. */
 static bool
 refuses_arguments(const struct nanny *nanny)
 {
@@ -306,7 +305,7 @@ take_signal(struct nanny *nanny)
 	}
 }
 
-/* Asks dnsmasq what is to be known: often while something is awaited, else once a second. */
+/* Probes dnsmasq: often while an answer or a confirmation is awaited, else once a second. */
 static void
 run_probe(struct nanny *nanny, int64_t now_ms)
 {

@@ -1,5 +1,5 @@
-/* nanny: starts dnsmasq, keeps it alive,
- * and changes its configuration while it answers. See nanny.8. */
+/* nanny: starts dnsmasq, keeps it running, and changes its configuration while it answers. See
+ * nanny.8. */
 #include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ start_http(struct nanny *nanny)
 	return EXIT_OK;
 }
 
-/* Everything that can be wrong before dnsmasq is started, in the order in which it is needed. */
+/* The steps before dnsmasq is started, each of which can fail. */
 static int
 start(struct nanny *nanny)
 {

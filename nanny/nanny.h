@@ -1,5 +1,5 @@
 /*
- * The whole program's state, made by main.c, turned by loop.c, shown by status.c.
+ * The whole program's state: set up by main.c, changed by loop.c, shown by status.c.
  *
  *	ConfigMap --inotify--> confdir --> config ---+
  *	resolv.conf --inotify--> confdir --> resolv -+-> domain_servers --> servers --> runfile
@@ -7,7 +7,7 @@
  *	                                                                                   v
  *	child_states <-- generation -- dnsmasq_probe <-- asked at the marker's address -- dnsmasq
  *
- * child_states.c decides when dnsmasq is started, told to read and stopped; actions.c does it, through
+ * child_states.c decides when dnsmasq is started, reloaded and stopped; actions.c does it, through
  * dnsmasq_process.c, which sends the signals.
  */
 #ifndef NANNY_NANNY_H
@@ -109,11 +109,11 @@ struct nanny {
 /* Reads the ConfigMap and resolv.conf once; the start of everything, and all of --check. */
 void nanny_read_config(struct nanny *nanny, bool force);
 
-/* What the file should say now, for a new dnsmasq (`fresh`) or for the one that runs.
- * Caller frees with servers_free. */
+/* The file as it should be now, for a new dnsmasq (`fresh`) or for the one that runs. Caller frees
+ * with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
-/* Feeds an event to the table of states and does what it decides (actions.c). */
+/* Feeds an event to the table of states and does the resulting actions (actions.c). */
 void nanny_step(struct nanny *nanny, enum child_event event);
 
 /* Does the actions of a table's step, a set of enum child_action. */

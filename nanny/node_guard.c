@@ -19,7 +19,7 @@
 
 enum { WORD_BEGIN = 'b', WORD_DRAIN = 'd' };
 
-/* The child: what it needs is opened before its first word comes, and it ends when nobody can send any. */
+/* The child: opens all that it needs before the first message, and ends when the pipe is closed. */
 _Noreturn static void
 run_child(int words, const struct options *options, enum sandbox_mode mode,
     struct node_report *report, pid_t parent)
@@ -84,7 +84,7 @@ node_guard_check(const struct options *options)
 	return nft == NULL ? -ENOENT : 0;
 }
 
-/* A guard that has died says so by its pidfd. */
+/* Sends a message to the guard; if it has died its pidfd reports that. */
 static void
 send_words(struct node_guard *guard, const void *words, size_t len)
 {

@@ -1,14 +1,14 @@
 /*
- * The node role of a pod in the host's network: the node's DNS addresses, and the rules that bring clients'
- * packets to them, are there while kubedns and dnsmasq answer, and not a moment longer.
+ * The node role of a pod in the host's network: the rules that direct clients' packets to the
+ * node's DNS addresses are in force only while kubedns and dnsmasq answer.
  *
  *	nanny --pipe: dnsmasq's address, later "draining"--> guard --probes--> kubedns at each address
  *	  |                                                   |  \--probes--> dnsmasq
  *	  +--- the pipe's end, however the nanny ended -----> gone, and the kernel's rules with it
  *
- * The guard is a process of its own, a child of the nanny: it alone keeps NET_ADMIN, reads nothing of
- * strangers but replies from this node's own addresses, and can be killed or stopped without harm
- * (node_rules.h says what then takes the rules down).
+ * The guard is a process of its own, a child of the nanny. Only it keeps NET_ADMIN. Its only
+ * untrusted input is replies from this node's own addresses, and it can be killed or stopped
+ * without harm: see node_rules.h for what takes the rules down then.
  */
 #ifndef NANNY_NODE_GUARD_H
 #define NANNY_NODE_GUARD_H
@@ -29,18 +29,18 @@ struct node_guard {
 	struct node_report *report; /* shared with it; NULL: no node role */
 };
 
-/* Starts it, while this process still has its capabilities; it waits for node_guard_begin. 0, or
- * -errno after one log line. */
+/* Starts the guard, while this process still has its capabilities; it waits for node_guard_begin.
+ * 0, or -errno after one log line. */
 int node_guard_start(
     struct node_guard *guard, const struct options *options, enum sandbox_mode mode);
 
 /* For --check: whether what it loads is there; 0, or -ENOENT after one log line. */
 int node_guard_check(const struct options *options);
 
-/* The rules are made once kubedns and this dnsmasq answer. */
+/* Lets the guard begin: it makes the rules once kubedns and this dnsmasq answer. */
 void node_guard_begin(struct node_guard *guard, const struct server *dnsmasq);
 
-/* New questions go elsewhere from now on; replies to those that are here still go out. */
+/* Directs new queries elsewhere from now on; queries in flight are still answered. */
 void node_guard_drain(struct node_guard *guard);
 
 /* Ends it and waits for its end. */
@@ -49,7 +49,7 @@ void node_guard_stop(struct node_guard *guard);
 /* Whether the rules are in force, and how often that has changed; nothing without a node role. */
 void node_guard_metrics(const struct node_guard *guard, struct metrics *m);
 
-/* Takes over how it ended, if it has: true once, after a log line; nobody sees to the rules then. */
+/* Reaps the guard if it has ended: true once, after a log line. The rules are then gone. */
 bool node_guard_ended(struct node_guard *guard);
 
 #endif

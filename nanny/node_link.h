@@ -1,7 +1,7 @@
 /*
- * The interface that has the node's DNS addresses, by rtnetlink: a dummy, or on kernels without those a
- * bridge without ports, which is the same for an address. Whoever takes it or an address away is told,
- * and it is made again.
+ * The interface with the node's DNS addresses, by rtnetlink: a dummy interface, or on kernels
+ * without those a bridge without ports, which serves as well. If it or an address is removed,
+ * node_link_read() reports that and node_link_ensure() makes it again.
  */
 #ifndef NANNY_NODE_LINK_H
 #define NANNY_NODE_LINK_H
@@ -13,7 +13,8 @@
 
 struct node_link;
 
-/* NULL after one log line. Caller frees with node_link_close, which leaves interface and addresses. */
+/* NULL after one log line. Caller frees with node_link_close, which leaves interface and
+ * addresses. */
 struct node_link *node_link_open(const char *name);
 void node_link_close(struct node_link *link);
 

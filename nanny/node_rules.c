@@ -51,8 +51,9 @@ node_rules_make(const char *table, bool owner)
 }
 
 /*
- * What is untracked whether the rules are in force or not: the probe's questions, which kube-proxy's
- * rules would lead to somebody else; replies; and TCP connections that have begun here.
+ * The rules that hold whether an address is in @alive or not. They leave untracked: the probe's
+ * questions, which kube-proxy's rules would send to another pod, replies, and TCP connections that
+ * have begun here.
  */
 static void
 add_always(FILE *out, const char *table, const struct addr *addr, uint16_t probe_port)
@@ -76,8 +77,8 @@ add_always(FILE *out, const char *table, const struct addr *addr, uint16_t probe
 		    table, chains[c], family, a, DNS_PORT, family, set_of(addr));
 }
 
-/* An answer to the probe without an error (the low four bits of the fourth byte behind the UDP header)
- * keeps the address alive; what is alive gets questions and connections that begin. */
+/* A probe's answer without an error (rcode 0: the low four bits of the fourth byte after the UDP
+ * header) renews the address in @alive; addresses in @alive get new queries and connections. */
 static void
 add_alive(FILE *out, const char *table, const struct addr *addr, uint16_t probe_port)
 {

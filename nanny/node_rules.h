@@ -1,17 +1,18 @@
 /*
- * The kernel's part of the node role: packets for these addresses' port 53 pass by conntrack, and with
- * it by kube-proxy's rules for the Service, so that they reach the kubedns of this node.
+ * The kernel's part of the node role: packets to port 53 of these addresses bypass conntrack, and
+ * so kube-proxy's rules for the Service, and reach the kubedns of this node.
  *
  *	probe --question--> kubedns --NOERROR--> output chain --renews for 2 s--> @alive
  *	client's packet --> prerouting chain: its address in @alive? notrack, else kube-proxy's rules
  *
- * Three things take that away when nobody answers, none of which needs anybody alive: the table has the
- * flag owner, and is gone with the process that made it; an address is only in @alive for two seconds
- * after an answer to the probe; and the rules are replaced as soon as a probe fails.
+ * Three things end that when no server answers: the table has the flag owner, so the kernel removes
+ * it with the process that made it; an address is in @alive only for two seconds after an answer to
+ * the probe; and the guard replaces the rules as soon as a probe fails. The first two need no
+ * process.
  *
- * Whatever began on one way ends on it. Replies of ours are always untracked: one that made an entry in
- * conntrack would keep its client's next questions here. TCP connections that began here are in @here;
- * of the others no packet but the first is ours, and conntrack knows where those belong.
+ * Traffic stays on the path on which it began. Our replies are always untracked: one with a
+ * conntrack entry would keep its client's next queries here. TCP connections that began here are in
+ * @here; the packets of all others are left to conntrack.
  */
 #ifndef NANNY_NODE_RULES_H
 #define NANNY_NODE_RULES_H
@@ -36,8 +37,8 @@ struct node_address {
 	uint16_t probe_port;
 };
 
-/* Commands of nft(8), each a transaction; caller frees. `owner`: with that flag, else without, in
- * place of what an earlier process may have left. */
+/* Commands for nft(8), each a transaction; caller frees. `owner`: with that flag; without it the
+ * commands also replace the table that an earlier process may have left. */
 char *node_rules_make(const char *table, bool owner);
 char *node_rules_up(const char *table, const struct node_address *addresses, size_t count);
 char *node_rules_down(const char *table, const struct node_address *addresses, size_t count);

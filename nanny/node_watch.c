@@ -22,7 +22,7 @@
 
 enum slot { FD_WORDS, FD_LINK, FD_DNSMASQ, FD_KUBEDNS, FD_COUNT = FD_KUBEDNS + NODE_ADDRESSES_MAX };
 
-/* Somebody who is asked. */
+/* A server that is probed. */
 struct asked {
 	int fd;
 	uint16_t id;
@@ -44,7 +44,7 @@ struct node_watch {
 
 /* --- asking --- */
 
-/* A connected socket learns at once that nobody is at the port. */
+/* On a connected socket the kernel reports at once that nobody listens at the port. */
 static int
 open_asker(const struct server *from, const struct server *to, uint16_t *port)
 {
@@ -84,7 +84,7 @@ ask(struct asked *asked, const struct dname *name, uint16_t class)
 		asked->answered_ms = 0;
 }
 
-/* Only an answer without an error is one: before its first sync kubedns says SERVFAIL. */
+/* Only an answer without an error counts: before its first sync kubedns answers SERVFAIL. */
 static void
 read_answers(struct asked *asked, int64_t now_ms)
 {

@@ -1,6 +1,6 @@
 /*
- * The domains that the operator's own names (ConfigMap keys hosts and rewrites) are in. kubedns answers these names:
- * in the classic topology, where dnsmasq sends the cluster's domain there, it is asked for them too.
+ * The domains of the operator's own names (ConfigMap keys hosts and rewrites), which kubedns
+ * answers: in the classic topology dnsmasq forwards them to kubedns, like the cluster's domain.
  */
 #ifndef NANNY_OWN_DOMAINS_H
 #define NANNY_OWN_DOMAINS_H

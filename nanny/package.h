@@ -1,4 +1,4 @@
-/* Which package dnsmasq came from, as the image says. */
+/* The version of dnsmasq's Debian package, from the image. */
 #ifndef NANNY_PACKAGE_H
 #define NANNY_PACKAGE_H
 

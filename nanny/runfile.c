@@ -34,7 +34,7 @@ take_dir(const char *path)
 		rc = probe < 0 ? -errno : 0;
 		if (probe >= 0)
 			close(probe);
-		unlinkat(fd, name, 0); /* another life's */
+		unlinkat(fd, name, 0); /* of an earlier process */
 	}
 	if (rc == 0)
 		return fd;

@@ -1,7 +1,7 @@
 /*
- * Where the servers file lives: a directory of our own below /run or /tmp, locked so that two
- * nannies on one machine never share one, written aside and renamed so that dnsmasq never reads
- * half of it.
+ * The servers file: in a directory of our own below /run or /tmp, which is locked so that two
+ * nannies on one machine never share one. It is written aside and renamed, so that dnsmasq never
+ * reads half of it.
  */
 #ifndef NANNY_RUNFILE_H
 #define NANNY_RUNFILE_H
@@ -14,8 +14,8 @@ struct runfile {
 	char *path; /* of the servers file */
 };
 
-/* Makes the directory in `run_dir`, or where that is "" in /run,
- * else /tmp; 0, or -errno after one log line. */
+/* Makes the directory in `run_dir`; if that is "", in /run or else /tmp. 0, or -errno after one log
+ * line. */
 int runfile_open(struct runfile *file, const char *run_dir);
 
 /* Replaces the file's content; 0 or -errno. */

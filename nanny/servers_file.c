@@ -21,8 +21,8 @@ has_server(const struct server *list, size_t count, const struct server *server)
 
 /*
  * Lines for `wanted` where dnsmasq may have those of `before`. A server that stays keeps its line,
- * so that nothing that waits for it is asked again; new ones take the lines of those that went;
- * lines that are left over repeat.
+ * so that queries in flight to it are not sent again; new servers take the lines of those that
+ * went; lines that are left over repeat servers.
  */
 static void
 place(struct servers_domain *to, const struct route *wanted, const struct servers_domain *before,
@@ -55,8 +55,8 @@ place(struct servers_domain *to, const struct route *wanted, const struct server
 	free(kept);
 }
 
-/* What answers for names of a domain that is gone:
- * the wanted or fixed domain next above it, else nobody. */
+/* The route that answers for names of a domain that is gone: the nearest wanted or fixed domain
+ * above it, else `nobody`. */
 static const struct route *
 heir(const struct servers_input *input, const char *domain, const struct route *nobody)
 {
@@ -78,8 +78,8 @@ nobody_route(const struct servers_input *input, struct route *storage)
 	return storage;
 }
 
-/* The other names, when nothing is wanted for them any more:
- * what the command line says, else nobody. */
+/* The route for all other names when no server for them is wanted any more: that of the command
+ * line, else `nobody`. */
 static const struct route *
 default_heir(const struct servers_input *input, const struct route *nobody)
 {

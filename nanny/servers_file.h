@@ -1,14 +1,14 @@
 /*
- * The servers file: the whole truth about stub domains and upstreams, one domain and one literal
- * address a line. Pure.
+ * The servers file: all stub domains and upstreams, one domain and one literal address a line.
+ * Pure.
  *
- * dnsmasq reads it at SIGHUP and matches lines with what it has by domain and order: the nth line
- * of a domain takes over the nth record of that domain, with the queries that wait for it; records
- * without a line are freed, and their queries are never answered. Hence the rule on which
- * everything here rests: as long as a dnsmasq lives, the number of lines of a domain never shrinks.
- * A domain with fewer servers than before repeats them; one that is gone is pointed at whatever now
- * answers for its names. (Taking such lines away later loses queries just the same, as does
- * `server=/domain/#` beside them: both tried.)
+ * dnsmasq reads it at SIGHUP and matches lines with its records by domain and order: the nth line
+ * of a domain takes over the nth record of that domain, with the queries in flight to it; a record
+ * without a line is freed, and its queries are never answered. Hence the invariant of this module:
+ * as long as a dnsmasq runs, the number of lines of a domain never shrinks. A domain with fewer
+ * servers than before repeats them; one that is gone gets the servers that now answer for its
+ * names. (Removing such lines later loses queries too, and so does `server=/domain/#` beside them:
+ * both were tried.)
  *
  *	before   server=/a/10.0.0.1    server=/a/10.0.0.2    server=/b/10.0.0.3    server=8.8.8.8
  *	wanted   server=/a/10.0.0.2                                                server=9.9.9.9
@@ -25,7 +25,7 @@
 
 enum {
 	SERVERS_RETIRED_MAX = 20000, /* lines kept for domains that are gone;
-				      * beyond it the oldest go, and what waits for them */
+				      * beyond it the oldest go, with their queries */
 	SERVERS_GENERATION_MIN =
 	    512, /* below lie 127.0.0.0/24, and 127.0.1.0/24 for the nanny's own answers */
 	SERVERS_GENERATION_MAX = 0xfffffe,
@@ -56,11 +56,11 @@ struct servers_input {
 	uint64_t now;                      /* count of plans, from 1 */
 };
 
-/* Plans the next file; `dropped` counts lines over SERVERS_RETIRED_MAX.
- * Caller frees with servers_free. */
+/* Plans the next file; `*dropped` is the number of lines over SERVERS_RETIRED_MAX. Caller frees
+ * with servers_free. */
 struct servers_file servers_plan(const struct servers_input *input, size_t *dropped);
 
-/* Whether both files say the same: then dnsmasq need not be disturbed. */
+/* Whether both files are the same, so that dnsmasq need not be reloaded. */
 bool servers_equal(const struct servers_file *a, const struct servers_file *b);
 
 /* A number for the content, to be shown and compared by people. */

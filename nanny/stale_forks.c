@@ -125,7 +125,7 @@ stale_forks_waits(const char *text, int *fd)
 	return number == SYS_read && count == 1;
 }
 
-/* How often the process has gone to sleep of its own will. */
+/* The process's voluntary context switches. */
 static bool
 read_switches(pid_t pid, uint64_t *switches)
 {
@@ -145,7 +145,7 @@ waits_on(pid_t pid, int *fd)
 	       stale_forks_waits(text, fd);
 }
 
-/* Whether it has ever read anything: what dnsmasq forks has read nothing but questions. */
+/* Whether the process has read anything yet: a fork of dnsmasq reads only queries. */
 static bool
 has_been_asked(pid_t pid)
 {
@@ -227,7 +227,7 @@ find_whose(struct stale_forks *tcp, uint16_t port)
 	}
 }
 
-/* Whether it may be ended. That it still waits is asked last, when all that takes time is known. */
+/* Whether it may be ended. Checks last that it still waits, since the other checks take time. */
 static bool
 is_over(const struct stale_fork *fork)
 {

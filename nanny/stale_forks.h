@@ -1,19 +1,18 @@
 /*
- * dnsmasq's TCP connections across a reload. dnsmasq forks a process for each, which keeps the
- * configuration of that moment for as long as the connection lasts: 150 s or 100 questions. After a
- * reload the processes that were there are ended, each as soon as it has waited a moment for its
- * client's next question: a client whose idle connection closes opens another
- * (RFC 7766 section 6.2.4). One that works on a question answers it first.
+ * Ends dnsmasq's TCP connections after a reload. dnsmasq forks a process for each, which keeps the
+ * configuration of that moment for as long as the connection lasts: 150 s or 100 queries. After a
+ * reload the nanny ends the older processes, each as soon as it has waited a moment for its
+ * client's next query: a client whose idle connection closes opens another (RFC 7766 section
+ * 6.2.4). A process that works on a query answers it first.
  *
- * When connections near dnsmasq's limit, past which it accepts none until one ends (up to 150 s),
- * idle ones are ended too, those of the client with the most first, and of those the one
- * that has been idle longest, until half of the limit is free. A client that opens connections and
- * asks nothing does not take TCP from the others.
+ * When the connections come near dnsmasq's limit, at which it accepts none until one ends (up to
+ * 150 s), the nanny ends idle ones too, until half of the limit is free: first those of the client
+ * with the most, and of these the one that has been idle longest. So a client that opens
+ * connections and asks nothing does not keep others from using TCP.
  *
- * The signal is the one by which dnsmasq ends such a process, SIGALRM. That it waits is what
- * the kernel says of it: in read(2) of one byte, the first of the next question's length,
- * on a socket at dnsmasq's port. Where the kernel does not tell, because dnsmasq is another user,
- * nothing is ended.
+ * The signal is SIGALRM, by which dnsmasq itself ends such a process. A process waits if /proc
+ * shows it in read(2) of one byte, the first of the next query's length, on a socket at dnsmasq's
+ * port. Where /proc may not be read, because dnsmasq runs as another user, nothing is ended.
  */
 #ifndef NANNY_STALE_FORKS_H
 #define NANNY_STALE_FORKS_H
@@ -25,7 +24,7 @@
 
 enum {
 	STALE_FORKS_MAX =
-	    256, /* looked after; dnsmasq's own limit is 20 unless it is told another */
+	    256, /* tracked at a time; dnsmasq's own limit is 20 unless it is told another */
 	STALE_FORKS_QUIET_MS = 20,   /* without a question;
 			      * a client that asks more often has its 100 questions soon */
 	STALE_FORKS_FRESH_MS = 1000, /* without the first one */
@@ -65,8 +64,8 @@ struct stale_forks {
 	uint64_t crowd_ended;         /* for being idle near the limit, since the start */
 };
 
-/* dnsmasq, process `dnsmasq`, has been seen to have a new file:
- * whatever it has forked may have an old one. */
+/* dnsmasq, process `dnsmasq`, has been seen to have a new file: the processes that it has forked so
+ * far may have an old one. */
 void stale_forks_reloaded(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms);
 
 /* Counts the connections of dnsmasq, process `dnsmasq`, if it is time; near the limit all of them
@@ -77,10 +76,10 @@ void stale_forks_count(struct stale_forks *tcp, pid_t dnsmasq, int64_t now_ms);
 void stale_forks_run(struct stale_forks *tcp, uint16_t port, int64_t now_ms);
 
 /* When stale_forks_run or, near the limit, stale_forks_count has something to do; INT64_MAX: never.
- * Otherwise counting waits for whatever else wakes the loop. */
+ * Far from the limit counting waits until something else wakes the loop. */
 int64_t stale_forks_next_ms(const struct stale_forks *tcp);
 
-/* Nothing is left of this dnsmasq. */
+/* Forgets a dnsmasq of which no process is left. */
 void stale_forks_forget(struct stale_forks *tcp);
 
 /*

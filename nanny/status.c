@@ -1,5 +1,5 @@
 /*
- * What the nanny tells: health, readiness, metrics, and its configuration as JSON, of which the
+ * The nanny's HTTP pages: health, readiness, metrics, and its configuration as JSON, of which the
  * sidecar's page shows a part.
  */
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /*
- * One stub server's host name over time: what its answers mean for dnsmasq. Pure: answers, failures
- * and times go in.
+ * The addresses of one stub server's host name over time, and which changes dnsmasq has to know.
+ * Pure: answers, failures and times go in.
  *
- * Both families are asked and refreshed separately, each after its TTL. What was once good stays
- * when a refresh fails. An address that is no longer in the answer is kept for a while: servers
- * that rotate through more addresses than they show would otherwise be a change at every refresh,
- * and each change empties dnsmasq's cache.
+ * Both families are asked and refreshed separately, each after its TTL. If a refresh fails the last
+ * good answer stays. An address that is no longer in the answer is kept for a while: a name that
+ * rotates through more addresses than one answer has would otherwise change at every refresh, and
+ * each change empties dnsmasq's cache.
  */
 #ifndef NANNY_STUB_HOST_H
 #define NANNY_STUB_HOST_H
@@ -30,8 +30,8 @@ enum {
 };
 
 enum stub_host_change {
-	STUB_HOST_SAME,  /* nothing for dnsmasq */
-	STUB_HOST_LATER, /* a change that can wait for its turn */
+	STUB_HOST_SAME,  /* no change for dnsmasq */
+	STUB_HOST_LATER, /* a change that can wait for NANNY_REFRESH_GAP_MS */
 	STUB_HOST_NOW,   /* none of the addresses that dnsmasq has is in the answer any more */
 };
 
@@ -66,7 +66,8 @@ void stub_host_init(struct stub_host *name, const char *host, int64_t now_ms);
 
 /*
  * A good answer for one family; `count` may be 0 (the name exists without such addresses). `jitter`
- * is 0..255, drawn by the caller: names that were found together shall not be refreshed together.
+ * is 0..255, drawn by the caller, so that names that were resolved together are not refreshed
+ * together.
  */
 enum stub_host_change stub_host_answer(struct stub_host *name, int family, const struct addr *addrs,
     size_t count, unsigned ttl_s, int64_t now_ms, unsigned jitter);
@@ -75,7 +76,7 @@ enum stub_host_change stub_host_answer(struct stub_host *name, int family, const
 void stub_host_failure(
     struct stub_host *name, int family, const char *error, int64_t now_ms, unsigned jitter);
 
-/* Lets go of vanished addresses whose time has passed, never of the last ones. */
+/* Drops vanished addresses whose time has passed, but never the last ones. */
 enum stub_host_change stub_host_expire(struct stub_host *name, int64_t now_ms);
 
 /* When stub_host_expire has something to do or a family is due; INT64_MAX for never. */

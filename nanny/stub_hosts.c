@@ -16,7 +16,7 @@ enum { TIMEOUT_MS = 2000, TRIES = 2, EVENTS = 64 };
 
 enum channel { CHANNEL_CLUSTER, CHANNEL_OUTSIDE, CHANNEL_COUNT };
 
-/* A question that is out; outlives its name if that is removed meanwhile. */
+/* A query in flight; outlives its name if that is removed meanwhile. */
 struct lookup {
 	struct stub_hosts *names;
 	struct entry *entry; /* NULL: nobody waits for the answer any more */
@@ -41,8 +41,8 @@ struct stub_hosts {
 	struct stub_hosts_stats stats;
 };
 
-/* c-ares tells which of its sockets it waits for:
- * one epoll descriptor stands for them all in the caller's loop. */
+/* c-ares reports which of its sockets it waits for: one epoll descriptor stands for all of them in
+ * the caller's loop. */
 static void
 socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
@@ -68,8 +68,8 @@ servers_csv(const struct server *servers, size_t count)
 }
 
 /*
- * Nothing of the machine's resolv.conf or hosts file is of use: a name means the same whoever asks.
- * Sockets are closed when nothing is out, so that the next question comes from another port.
+ * The machine's resolv.conf and hosts file are not used: a name means the same for everybody.
+ * Sockets are closed when no query is in flight, so that the next one comes from another port.
  */
 static void
 open_channel(struct stub_hosts *names, enum channel which)

@@ -1,7 +1,7 @@
 /*
- * Resolves the host names of stub servers with c-ares, in the caller's loop: dnsmasq must never see
- * a name, since it would look it up while all its clients wait. Names under the cluster domain are
- * asked of kubedns, others of the servers given.
+ * Resolves the host names of stub servers with c-ares, in the caller's loop. dnsmasq must never get
+ * a name: it would resolve it synchronously, while all its clients wait. Names under the cluster
+ * domain are asked of kubedns, others of the servers given.
  */
 #ifndef NANNY_STUB_HOSTS_H
 #define NANNY_STUB_HOSTS_H
@@ -22,8 +22,8 @@ struct stub_hosts_stats {
 struct stub_hosts *stub_hosts_new(const char *cluster_domain, const struct server *kubedns);
 void stub_hosts_free(struct stub_hosts *names);
 
-/* The servers for names outside the cluster;
- * questions that are out are asked again if they changed. */
+/* Sets the servers for names outside the cluster; if they have changed, queries in flight are sent
+ * again. */
 void stub_hosts_set_servers(struct stub_hosts *names, const struct server *servers, size_t count);
 
 /* Exactly these names from now on: those that stay keep what is known, new ones are asked at once.

@@ -1,4 +1,4 @@
-/* A reply to a question for a stub server's name: its CNAMEs are followed, its addresses taken. */
+/* Reads a reply for a stub server's name: follows its CNAMEs and takes the addresses. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
