@@ -1,5 +1,5 @@
-/* The style sheet and the script are files of their own, and parts of the program: nothing to
- * install, nothing to lose. */
+/* Embeds the style sheet and the script, which are files of their own, in the program: there is
+ * nothing to install. */
 #include "sidecar/page.h"
 
 #define EMBED(name, file)                                                                          \

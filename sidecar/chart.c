@@ -32,8 +32,8 @@ open_chart(struct html *html, const struct chart *chart)
 	html_raw(html, "</title>");
 }
 
-/* Horizontal lines at equal distances, the outer two included,
- * for `labels` labels; labels from top to bottom. */
+/* Horizontal lines at equal distances, the outer two included, for `labels` labels; labels from top
+ * to bottom. */
 static void
 grid(struct html *html, const struct chart *chart, int labels)
 {
@@ -72,8 +72,8 @@ smaller(double a, double b)
 }
 
 /*
- * The decimal logarithm, digit by binary digit, far finer than a pixel: a libm of 0.9 MB in memory
- * and in the image for one axis would be a tenth of the whole container.
+ * The decimal logarithm, one binary digit at a time, to far less than a pixel. libm would cost 0.9
+ * MB in memory and in the image, a tenth of the whole container, for one axis.
  */
 static double
 decades_of(double x)
@@ -344,7 +344,7 @@ chart_bars(struct html *html, const struct chart *chart, const struct buckets *t
 	label_rate(html, chart, top);
 }
 
-/* One part of a stack, above those before it, whose height `below` has and is raised by. */
+/* Draws one part of a stack on top of the height in `below`, and adds its own to that. */
 static void
 draw_part(struct html *html, const struct chart_part *part, int64_t now_ns, uint64_t top,
     uint64_t below[BUCKETS])

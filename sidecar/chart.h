@@ -17,8 +17,8 @@ struct chart {
 	const char *title; /* what a screen reader says */
 };
 
-/* 2, 5 or 10 minutes:
- * the shortest that holds all since the start, so that a new page is no empty one. */
+/* 2, 5 or 10 minutes: the shortest window with everything since the start, so that the charts of a
+ * new process are not nearly empty. */
 int chart_window_s(int64_t now_ns, int64_t started_ns);
 
 /*
@@ -36,7 +36,7 @@ void chart_ratio(struct html *html, const struct chart *chart, const struct buck
 void chart_bars(struct html *html, const struct chart *chart, const struct buckets *total,
     const struct buckets *bad);
 
-/* Bars of several counts, one on the other in this order; the height is their sum, a second. */
+/* Stacked bars of several counts, in this order; the height is their sum per second. */
 struct chart_part {
 	const struct buckets *buckets;
 	const char *class; /* of the path */

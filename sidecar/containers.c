@@ -66,7 +66,7 @@ resource(struct kubedns_view *view, const char *name)
 	return added;
 }
 
-/* Counts and Unix times: what is neither is 0, so that nothing further on meets an infinity. */
+/* For counts and Unix times: anything else becomes 0, so that no infinity or NaN is passed on. */
 static double
 sane(double value)
 {
@@ -138,8 +138,8 @@ read_sample(struct kubedns_view *view, const struct sample *sample)
 	}
 }
 
-/* Takes the counts of a page over: what was counted since the page before goes into the last ten
- * minutes. A count that fell is that of a process that was started since. */
+/* Takes the counts of a page: their growth since the last page goes into the last ten minutes. If a
+ * count fell, the process was restarted in between. */
 static void
 take_counts(struct kubedns_view *view, const double *counts, int64_t now_ns)
 {
@@ -265,8 +265,8 @@ nanny_view_free(struct nanny_view *view)
 	view->config = NULL;
 }
 
-/* A peer that does not answer is noted once,
- * at debug level where it never did: it may not be there by design. */
+/* Logs once that a peer does not answer; at debug level if it never did, since it may be absent by
+ * design. */
 static void
 note_failure(const char *who, bool *up, bool seen, char *error, uint64_t *errors, int64_t *since_ns,
     const char *now)
@@ -318,7 +318,7 @@ kubedns_page(void *arg, int step, const struct fetch *fetch)
 	enum { READINESS, METRICS, NEIGHBOURS, TOP };
 	struct kubedns_view *view = arg;
 
-	/* A kubedns without these two is as alive as another. */
+	/* An older kubedns without these two pages counts as up too. */
 	size_t len = fetch->status == 200 ? fetch->body_len : 0;
 	if (step == NEIGHBOURS || step == TOP) {
 		(step == TOP ? kubedns_read_top : kubedns_read_neighbours)(view, fetch->body, len);

@@ -1,13 +1,13 @@
 /*
- * What the other two containers say of themselves: kubedns by /readiness, /metrics, /neighbours
- * and /top, the nanny by /config.
+ * Reads the status of the other two containers: kubedns's /readiness, /metrics, /neighbours and
+ * /top, and the nanny's /config.
  *
  *	peer: timer --> fetch --> page --> kubedns_read_*, nanny_view_read (pure)
  *	            --> struct kubedns_view, struct nanny_view
  *
- * The pages are parsed as untrusted input. A view holds what is shown in fixed arrays, or owns it
- * until the next page. A peer that never answered has no panel, and that is no error: other
- * topologies have no nanny, or no kubedns of ours.
+ * The pages are parsed as untrusted input. A view has the values in fixed arrays, or owns them
+ * until the next page. A peer that never answered has no panel, which is no error: other topologies
+ * have no nanny, or no kubedns.
  */
 #ifndef SIDECAR_CONTAINERS_H
 #define SIDECAR_CONTAINERS_H
@@ -24,7 +24,7 @@ enum {
 	PEER_INTERVAL_MS = 2500,
 	PEER_METRICS_MAX = 256 * 1024,
 	PEER_CONFIG_MAX =
-	    64 * 1024, /* parsed, ten times that; a larger one is not for a page to show */
+	    64 * 1024, /* ten times that once parsed; more is too much for a page to show */
 	KUBEDNS_RESOURCES_MAX = 8,
 	KUBEDNS_KINDS_MAX = 8,
 	KUBEDNS_NEIGHBOURS_MAX = 32,
@@ -47,7 +47,7 @@ enum kubedns_count {
 	KUBEDNS_COUNTS,
 };
 
-/* A client, or a name, that much is asked by or for in the last minutes. */
+/* One of the heaviest clients, or of the most asked names, of the last minutes. */
 struct kubedns_talker {
 	char name[256];     /* an address, or a DNS name as text */
 	char namespace[64]; /* of the client's pod, where pods are watched; else "" */
@@ -108,8 +108,8 @@ struct nanny_view {
 /* Whether it is synced: what it says itself, or, where it does not, whether every resource is. */
 bool kubedns_synced(const struct kubedns_view *view);
 
-/* Whether it watches a resource of the view:
- * all are listed, and of most no event will ever come. */
+/* Whether it watches a resource of the view: the view has all resources, also those without
+ * events. */
 bool kubedns_watches(const struct kubedns_view *view, const struct kubedns_resource *resource);
 
 /* The wall clock of its newest event of any resource, 0 for none. */
@@ -123,7 +123,7 @@ double kubedns_silence_s(const struct kubedns_view *view, double now_s);
 void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
 /* Lines of "ADDRESS ready" or "ADDRESS not ready"; others are skipped. */
 void kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len);
-/* Its /top?format=json; what is none shows nobody. */
+/* Reads its /top?format=json; anything else leaves the lists empty. */
 void kubedns_read_top(struct kubedns_view *view, const char *text, size_t len);
 void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
 

@@ -129,9 +129,9 @@ start_tcp(struct dns_exchange *exchange)
 }
 
 /*
- * When the datagram arrived, by the monotonic clock. The kernel stamps it by the wall clock; only
- * its age in our own queue is taken from that, so that a busy loop here does not look like a slow
- * server, and never more than has passed.
+ * When the datagram arrived, on the monotonic clock. The kernel's timestamp is of the wall clock,
+ * so only the datagram's age in our queue is taken from it, and at most the time since the query
+ * was sent. Otherwise a busy loop here would look like a slow server.
  */
 static int64_t
 arrival_ns(const struct dns_exchange *exchange, struct msghdr *msg)
@@ -225,7 +225,7 @@ run_send(struct dns_exchange *exchange)
 	return false;
 }
 
-/* A whole message over TCP: the stream is to nobody else, so a stray ends it. */
+/* A whole message over TCP: the connection carries one query, so a message for another ends it. */
 static bool
 end_tcp(struct dns_exchange *exchange)
 {

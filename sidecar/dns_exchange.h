@@ -1,13 +1,13 @@
 /*
- * One question on its way: UDP first, again over TCP
- * when the answer is truncated, one deadline for both.
+ * One query in flight: UDP first, again over TCP when the answer is truncated, one deadline for
+ * both.
  *
  *	IDLE --dns_exchange_ask--> UDP --TC--> TCP_CONNECT --> TCP_SEND --> TCP_READ --> done (IDLE)
  *	                   `-- answer, error, deadline ------------------------^
  *
- * Every question has a socket, a source port and an ID of its own, so nothing that belongs
- * to an earlier one can be taken for its answer. Nothing here waits: the owner polls `fd`
- * for `events` until `deadline_ns`.
+ * Every query has a socket, a source port and an ID of its own, so that a late reply to an earlier
+ * one cannot be taken for its answer. Nothing here waits: the owner polls `fd` for `events` until
+ * `deadline_ns`.
  */
 #ifndef SIDECAR_DNS_EXCHANGE_H
 #define SIDECAR_DNS_EXCHANGE_H

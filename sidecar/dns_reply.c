@@ -172,8 +172,8 @@ dns_reply_strings(const uint8_t *wire, size_t len, const struct question *questi
 	return more < 0 ? more : strings;
 }
 
-/* A character string in quotes, everything but plain
- * printable ASCII as \DDD (RFC 1035 section 5.1). */
+/* A character-string in quotes, everything except plain printable ASCII as \DDD (RFC 1035 section
+ * 5.1). */
 static void
 print_string(FILE *out, const uint8_t *p, size_t len)
 {

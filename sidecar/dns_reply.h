@@ -1,5 +1,5 @@
 /*
- * What came back for one question, judged without a socket or a clock.
+ * Judges the reply to one question. Pure: no socket, no clock.
  *
  * A datagram is either an answer to our question (good, bad or truncated) or a stray:
  * another ID, another question, or bytes that are no DNS message. A stray is not the end,
@@ -58,8 +58,8 @@ enum dns_reply_kind dns_reply_read(
 /* The label of the cause in metrics and JSON: "timeout", "connection_refused", ... */
 const char *cause_label(enum cause cause);
 
-/* The cause in words, "" for CAUSE_OK;
- * `rcode` is used for CAUSE_RCODE; into `text` of CAUSE_TEXT_MAX bytes. */
+/* The cause in words, "" for CAUSE_OK; `rcode` is used for CAUSE_RCODE; into `text` of
+ * CAUSE_TEXT_MAX bytes. */
 enum { CAUSE_TEXT_MAX = 48 };
 const char *cause_text(enum cause cause, unsigned rcode, char *text);
 

@@ -73,9 +73,9 @@ dnsmasq_stats_parse_upstream(
 }
 
 /*
- * The nanny ends its servers file with a marker that shows dnsmasq's generation, and answers itself
- * for names that nobody else answers for: servers in 127.0.0.0/8 outside 127.0.0.0/24, at a port of
- * its own. They are no upstreams.
+ * The nanny's own servers, which are no upstreams: the marker that ends its servers file and shows
+ * dnsmasq's generation, and those by which it answers itself for names without a server. All are in
+ * 127.0.0.0/8, outside of 127.0.0.0/24.
  */
 static bool
 is_marker(const struct server *server)
@@ -185,8 +185,8 @@ is_reconfigured(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *
 	return false;
 }
 
-/* The upstreams of another configuration. Their counts begin with it, at what dnsmasq says now:
- * nothing tells what of that was another server's. */
+/* Begins with the upstreams of another configuration. Their counts start at dnsmasq's present
+ * numbers, of which an unknown part may be another server's. */
 static void
 start_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample)
 {
@@ -198,10 +198,10 @@ start_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *
 }
 
 /*
- * dnsmasq gives the record of a server line that goes to the line that takes its place, counts
- * included, and servers.bind sums the records of one address: after a change of its servers a count
- * may be another server's. Counts therefore belong to one configuration, which the marker's address
- * in the same answer names; where there is no nanny, the set of servers does.
+ * When a server line is replaced, dnsmasq gives its record, counts included, to the new line, and
+ * servers.bind sums the records of one address: after a change of the servers a count may be
+ * another server's. So counts belong to one configuration, which is identified by the marker's
+ * address in the same answer, or without a nanny by the set of servers.
  */
 static void
 update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample *sample, bool anew,
@@ -236,8 +236,8 @@ update_upstreams(struct dnsmasq_stats *cache, const struct dnsmasq_stats_sample 
 static void
 update_recent(struct dnsmasq_stats *cache, const uint32_t *grown, bool restarted, int64_t now_ns)
 {
-	/* Our own questions of the previous reading are hits to dnsmasq;
-	 * a restarted one has seen fewer. */
+	/* dnsmasq counts our own questions of the previous reading as hits; a restarted one has not
+	 * seen them. */
 	uint32_t own = restarted ? 0 : STAT_COUNT;
 
 	if (!cache->seen)
@@ -341,8 +341,7 @@ poll_failed(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, co
 		poller->due_ns = now_ns + RETRY_MS * NS_PER_MS;
 }
 
-/* Takes in the answer to one question and asks the next one;
- * false when nothing is under way any more. */
+/* Takes the answer to one question and asks the next one; false when none is in flight any more. */
 static bool
 advance(struct dnsmasq_stats_poller *poller, struct dnsmasq_stats *cache, int64_t now_ns)
 {

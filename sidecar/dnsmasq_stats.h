@@ -1,9 +1,9 @@
 /*
- * dnsmasq's own statistics, asked for by its CHAOS names, made into counters that only ever grow.
+ * Reads dnsmasq's statistics by its CHAOS names, and turns them into counters that only grow.
  *
- * dnsmasq's numbers are 32 bits and restart from zero: all of them when dnsmasq is restarted,
- * insertions and evictions also when a SIGHUP flushes its cache. A number that is less than before
- * has restarted, unless it was about to wrap: what it says is then added to the total.
+ * dnsmasq's numbers have 32 bits and restart from zero: all of them when dnsmasq is restarted,
+ * insertions and evictions also when a SIGHUP flushes its cache. A number that is lower than before
+ * has restarted, unless it was about to wrap; its whole value is then added to the total.
  *
  * An upstream's counts belong to one configuration and begin at 0 with the next, because dnsmasq
  * lets a new server line inherit the counts of the line that it replaces.

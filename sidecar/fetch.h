@@ -2,9 +2,9 @@
  * A GET of one page from another container of the pod.
  *
  * Why not a library: libcurl brings 20 shared objects and 4.9 MB of resident memory to a program
- * that otherwise needs 5 and may use 8. What is needed is small enough to be strict about:
- * HTTP/1.0, so that no chunking and no second response can come; a literal address, since DNS is
- * what is being judged; a status line, headers, and a body of at most `max` bytes that ends at
+ * that otherwise needs 5 MB and may use 8. The part that is needed is small, and strict: HTTP/1.0,
+ * so that there is no chunking and no second response; a literal address, since DNS is what is
+ * being checked; a status line, headers, and a body of at most `max` bytes that ends at
  * Content-Length or with the connection. No redirect, no cookie, no TLS. Anything else is an error
  * with a reason.
  */
@@ -54,8 +54,8 @@ struct fetch {
 	bool have_head;
 	struct fetch_head head;
 
-	/* The outcome, valid until the next fetch_start:
-	 * status 0 means `error`. The body is NUL-terminated. */
+	/* The outcome, valid until the next fetch_start: status 0 means `error`. The body is
+	 * NUL-terminated. */
 	int status;
 	char error[FETCH_ERROR_MAX];
 	const char *body;

@@ -32,8 +32,8 @@ void history_add(struct history *history, const struct history_point *point);
 /* The `i`th point from the oldest, NULL past the newest. */
 const struct history_point *history_get(const struct history *history, size_t i);
 
-/* The numbers of the points since `since_ns`.
- * Quantiles are over those that were answered, NaN without any. */
+/* The numbers of the points since `since_ns`. Quantiles are over those that were answered, NaN
+ * without any. */
 struct history_summary {
 	unsigned total, failed;
 	unsigned causes[CAUSE_COUNT];
@@ -42,8 +42,7 @@ struct history_summary {
 void history_summary(
     const struct history *history, int64_t since_ns, struct history_summary *summary);
 
-/* Counts of the last ten minutes in sixty buckets of ten seconds,
- * for what is polled rather than asked. */
+/* Counts of the last ten minutes in sixty buckets of ten seconds, for values that are polled. */
 enum { BUCKETS = 60, BUCKET_S = HISTORY_S / BUCKETS };
 
 struct buckets {

@@ -71,8 +71,8 @@ entity(char c)
 	}
 }
 
-/* C0 but tab and newline, DEL, C1, and the marks that turn the direction of writing: none may reach
- * a reader's eyes. */
+/* C0 except tab and newline, DEL, C1, and the marks that change the direction of writing:
+ * characters that could mislead a reader. */
 static bool
 is_hidden(uint32_t cp)
 {

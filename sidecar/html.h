@@ -1,7 +1,7 @@
 /*
- * HTML being written. Our own markup goes in as it is, everything else through html_text, which
- * escapes what means something in text and in quoted attributes, and shows control bytes and
- * invalid UTF-8 as U+FFFD.
+ * Writes HTML. Our own markup is copied, everything else goes through html_text, which escapes the
+ * special characters of text and of quoted attributes, and replaces control bytes and invalid UTF-8
+ * by U+FFFD.
  */
 #ifndef SIDECAR_HTML_H
 #define SIDECAR_HTML_H

@@ -43,7 +43,8 @@ journal_get(const struct journal *journal, size_t i, double now_s)
 	return now_s - event->wall_s <= JOURNAL_S ? event : NULL;
 }
 
-/* One server of two is another thing than all: of servers every change is told. */
+/* One failing server of two is not the same as both: every change among failing servers is
+ * noted. */
 static bool
 is_first_of_servers(const struct verdict *verdict, size_t i)
 {
@@ -80,10 +81,11 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 	for (int cause = 0; cause < VERDICT_CAUSES; cause++) {
 		if (!journal->holds[cause] || verdict->holds[cause])
 			continue;
-		/* Of what a dead process said nobody knows whether it is still so. */
+		/* What a dead process reported last may hold or not: it is not noted as over. */
 		if (dead && cause != VERDICT_DNSMASQ && cause != VERDICT_KUBEDNS)
 			continue;
-		/* Of the process before: it is over once this one would have seen it. */
+		/* From the process before this one: over only when this one would have seen it by
+		 * now. */
 		if (journal->restored[cause] &&
 		    view->now_ns - view->started_ns < JOURNAL_SETTLE_S * NS_PER_S)
 			continue;

@@ -1,8 +1,8 @@
 /*
- * What changed, in the order in which it was seen: causes of trouble that began and ended, probes
- * that failed and came back, configurations, restarts. The newest JOURNAL_MAX of the last day, in
- * memory, and with --journal in a file that the next process goes on with (journal_file.h). It names
- * no address: every peer may read it.
+ * The journal of changes, in the order in which they were seen: causes of trouble that began and
+ * ended, probes that failed and recovered, configurations, restarts. It has the newest JOURNAL_MAX
+ * of the last day, in memory, and with --journal in a file with which the next process continues
+ * (journal_file.h). It contains no address, since every peer may read it.
  */
 #ifndef SIDECAR_JOURNAL_H
 #define SIDECAR_JOURNAL_H
@@ -47,7 +47,7 @@ struct journal {
 	uint64_t dnsmasq_restarts;
 };
 
-/* Notes what differs from the look before; what is so at the first look is no news, but trouble. */
+/* Notes what has changed since the last look; at the first look only trouble is noted. */
 void journal_look(struct journal *journal, const struct view *view);
 
 /* Adds an event, which takes the oldest's place when there is no more room. */

@@ -28,8 +28,8 @@ enum {
 	FD_COUNT = FD_CHECKS + CHECKS_MAX,
 };
 
-/* The first questions go out at once, a little apart,
- * so that health is known when the first livenessProbe comes. */
+/* The first questions go out at once, a little apart, so that health is known when the first
+ * livenessProbe comes. */
 #define STAGGER_NS (20 * NS_PER_MS)
 
 /* The name by which the way to kubedns is checked: that of the first probe that asks dnsmasq. */
@@ -133,8 +133,8 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 	process_container_memory(&view->memory, &view->memory_limit);
 }
 
-/* Sends the probe's question if it is due,
- * goes on with one under way, and takes down what it came to. */
+/* Sends the probe's question if it is due, or goes on with one in flight, and records its
+ * result. */
 static void
 run_probe(struct probe *probe, struct dns_exchange *exchange, short revents, int64_t now_ns)
 {

@@ -1,7 +1,7 @@
 /*
- * The sidecar at work: the one place where it waits. Probes, statistics, the other containers
- * and HTTP each have named slots in one poll(); none of them ever waits by itself, so none can
- * hold up another.
+ * The sidecar's state and its loop, the one place where it waits. Probes, statistics, the other
+ * containers and HTTP each have named slots in one poll(); none of them waits by itself, so none
+ * can delay another.
  */
 #ifndef SIDECAR_LOOP_H
 #define SIDECAR_LOOP_H

@@ -35,7 +35,7 @@ print_journal(const struct sidecar_options *options)
 	free(dir);
 }
 
-/* --check: the command line was read whole; what would be asked. */
+/* --check: prints what would be asked; the command line has been checked. */
 static void
 print_plan(const struct sidecar_options *options)
 {
@@ -53,7 +53,8 @@ print_plan(const struct sidecar_options *options)
 		print_journal(options);
 }
 
-/* It opens no file but the journal, and connects to those that its flags name. */
+/* The sandbox: no file except the journal, and connections only to the servers that its flags
+ * name. */
 static struct sandbox *
 needs(const struct sidecar_options *options)
 {

@@ -214,7 +214,7 @@ checks(struct metrics *m, const struct view *view)
 	    (double)view->checks->skipped);
 }
 
-/* What the page says, for alerts. */
+/* The page's verdict as metrics, for alerts. */
 static void
 verdict(struct metrics *m, const struct view *view)
 {

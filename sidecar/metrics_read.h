@@ -16,8 +16,8 @@ struct sample {
 	double value;
 };
 
-/* Reads `len` bytes without the newline;
- * 0, or -EINVAL for a comment, an empty line and what is none. */
+/* Reads `len` bytes without the newline; 0, or -EINVAL for a comment, an empty line or anything
+ * that is no sample. */
 int sample_read(struct sample *sample, const char *line, size_t len);
 
 /* The value of label `name`, or "". */

@@ -1,7 +1,7 @@
 /*
- * The nanny's /config as this program understands it: a JSON object of a version that may be newer
- * than ours, so everything is looked up by name and type, and what is missing or of another type is
- * left out. Strings belong to the object.
+ * Reads the nanny's /config: a JSON object that may be of a newer version than ours, so members are
+ * looked up by name and type, and one that is missing or of another type is left out. Strings
+ * belong to the object.
  */
 #ifndef SIDECAR_NANNY_CONFIG_H
 #define SIDECAR_NANNY_CONFIG_H

@@ -1,4 +1,4 @@
-/* The sidecar's command line, read whole and judged whole before anything starts. */
+/* The sidecar's command line, parsed and checked as a whole before anything starts. */
 #ifndef SIDECAR_OPTIONS_H
 #define SIDECAR_OPTIONS_H
 

@@ -86,7 +86,8 @@ say_verdict(struct html *html, const struct view *view, const struct verdict *ve
 	html_raw(html, "</p>\n</div>\n</header>\n");
 }
 
-/* Who is woken at night asks first whether it is all of DNS. */
+/* Says that this page is one pod's view: the first question of an operator is whether all of DNS is
+ * down. */
 static void
 say_alone(struct html *html, const struct view *view)
 {
@@ -279,8 +280,8 @@ say_cache(struct html *html, const struct view *view)
 	html_raw(html, "</article>\n</section>\n");
 }
 
-/* The label of a probe that asks the same server,
- * "" without one: it tells kubedns from the others. */
+/* The label of a probe that asks the same server, which tells kubedns from the others; "" without
+ * one. */
 static const char *
 probe_at(const struct view *view, const struct server *server)
 {

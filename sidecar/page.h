@@ -1,7 +1,7 @@
 /*
- * The status page: one HTML document, whole without JavaScript. page.js fetches it again and
- * exchanges the parts (elements with data-part) that have changed, so there is one renderer and one
- * place where foreign text is escaped: html_text.
+ * The status page: one HTML document, complete without JavaScript. page.js fetches it again and
+ * replaces the parts (elements with data-part) that have changed, so there is one renderer, and one
+ * place where untrusted text is escaped: html_text.
  */
 #ifndef SIDECAR_PAGE_H
 #define SIDECAR_PAGE_H
@@ -12,7 +12,7 @@
 #include "sidecar/html.h"
 #include "sidecar/view.h"
 
-/* Nothing from elsewhere, nothing inline; the page may be framed by nobody. */
+/* Nothing from other origins, nothing inline, no framing. */
 #define PAGE_CSP                                                                                   \
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "    \
 	"'self'; "                                                                                 \
@@ -27,8 +27,8 @@ char *page_icon(const struct view *view, size_t *len);
 /* page.css and page.js as they are beside this file. */
 extern const char page_css[], page_css_end[], page_js[], page_js_end[];
 
-/* The panel of what configuration is in force (page_config.c),
- * and of the question box (page_question.c). */
+/* The panels of the configuration in force (page_config.c) and of the question box
+ * (page_question.c). */
 void page_config(struct html *html, const struct view *view);
 void page_question(struct html *html, const struct view *view);
 

@@ -9,8 +9,8 @@
 
 enum { STUBS_SHOWN = 40, ADDRESSES_SHOWN = 8 };
 
-/* What a stub server's name was resolved to, or "".
- * The server is "name:port", the name without it. */
+/* Prints what a stub server's name was resolved to. `server` is "name:port"; the configuration
+ * lists names without the port. */
 static void
 resolved(struct html *html, struct json_object *config, const char *server)
 {

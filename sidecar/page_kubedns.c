@@ -33,7 +33,7 @@ kubedns_table(struct html *html, const struct view *view)
 	html_raw(html, "</tbody></table>\n");
 }
 
-/* Two digits of it, rounded down: more would be pretence. */
+/* The value rounded down to two digits: it is an estimate. */
 static uint64_t
 about(double value)
 {
@@ -44,7 +44,7 @@ about(double value)
 	return (uint64_t)value * unit;
 }
 
-/* What it uses, what it may, and what more of the cluster that is good for (docs/sizing.md). */
+/* Memory in use, the limit, and how many more Services fit below it (docs/sizing.md). */
 static void
 say_memory(struct html *html, const struct kubedns_view *k)
 {

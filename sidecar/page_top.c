@@ -59,8 +59,8 @@ say_talkers(struct html *html, const struct kubedns_talker *talkers, size_t coun
 	html_raw(html, "</tbody></table>\n");
 }
 
-/* Who asks kubedns most, and for what, in the last minutes. In the classic topology dnsmasq asks for
- * all clients what its cache does not have. */
+/* The heaviest clients of kubedns and the most asked names, in the last minutes. In the classic
+ * topology the client is dnsmasq, with all cache misses. */
 void
 page_top(struct html *html, const struct view *view)
 {

@@ -1,6 +1,6 @@
 /*
- * One probe: when it is due, and what its questions have shown so far.
- * No socket and no clock here; dns_exchange.c asks.
+ * One probe: when it is due, and the results of its questions so far. No socket and no clock here;
+ * dns_exchange.c asks.
  */
 #ifndef SIDECAR_PROBE_H
 #define SIDECAR_PROBE_H
@@ -46,16 +46,15 @@ void probe_init(
     struct probe *probe, const struct probe_spec *spec, int64_t now_ns, int64_t delay_ns);
 void probe_close(struct probe *probe);
 
-/* Milliseconds an answer may take: less than the interval,
- * so that questions of one probe never overlap. */
+/* Milliseconds that an answer may take: less than the interval, so that questions of one probe
+ * never overlap. */
 int probe_timeout_ms(const struct probe *probe);
 
-/* Moves `due_ns` on by whole intervals until it lies after `now_ns`:
- * no drift, and no burst after a pause. */
+/* Moves `due_ns` on by whole intervals until it is after `now_ns`: no drift, and no burst after a
+ * pause. */
 void probe_schedule(struct probe *probe, int64_t now_ns);
 
-/* Counts a result; `wall_s` is the time of day.
- * Logs when a probe begins to fail and when it recovers. */
+/* Counts a result; `wall_s` is Unix time. Logs when a probe begins to fail and when it recovers. */
 void probe_record(
     struct probe *probe, const struct probe_result *result, int64_t now_ns, double wall_s);
 

@@ -1,6 +1,6 @@
 /*
- * The page's question box: a name goes to dnsmasq
- * (what would a client get?) and to kubedns's /explain (why?).
+ * The page's question box: asks dnsmasq for a name (what would a client get?) and kubedns's
+ * /explain (why?).
  *
  * An HTTP handler cannot wait, so a question is started by one request and its answer picked up by
  * a later one: the page comes back at once with "asking", and looks again. Few questions are kept,
@@ -64,12 +64,13 @@ void question_box_init(
 enum question_box_result question_box_parse(
     const char *text, const char *type, struct dname *name, uint16_t *number);
 
-/* Starts a question, or finds the same one;
- * `entry` is then valid until the next call of question_box_run. */
+/* Starts a question, or finds the same one; `entry` is then valid until the next call of
+ * question_box_run. */
 enum question_box_result question_box_ask(
     struct question_box *box, const char *text, const char *type, struct boxed_question **entry);
 
-/* Goes on with every question; `revents` of QUESTION_BOX_SLOTS: DNS and HTTP of each entry in turn. */
+/* Goes on with every question; `revents` of QUESTION_BOX_SLOTS: DNS and HTTP of each entry in
+ * turn. */
 void question_box_run(struct question_box *box, const short *revents, int64_t now_ns);
 
 int64_t question_box_deadline(const struct question_box *box);

@@ -1,5 +1,4 @@
-/* Which path shows what.
- * Everything is made anew for each request from the view; nothing here waits. */
+/* The HTTP paths and what they show. Each response is made from a new view; nothing here waits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ show_metrics(const struct http_request *request, struct http_response *response,
 	response->body = sidecar_metrics(&view, format, &response->len);
 }
 
-/* The loop turns, or this would not be answered. */
+/* If this is answered at all, the loop is running. */
 static void
 show_healthz(const struct http_request *request, struct http_response *response, void *arg)
 {
@@ -87,7 +86,7 @@ show_page(const struct http_request *request, struct http_response *response, vo
 	send_page(response, &view);
 }
 
-/* A program says so in the address, or asks for nothing that a page is. */
+/* Whether to answer in JSON: for format=json, or an Accept header with JSON and without HTML. */
 static bool
 wants_json(const struct http_request *request)
 {
@@ -133,8 +132,8 @@ show_ask(const struct http_request *request, struct http_response *response, voi
 	response->body = question_json(&view, &response->len);
 }
 
-/* They change only with the program;
- * the page names no version, so browsers are told to ask again. */
+/* Style sheet and script change only with the program; their URLs have no version, so browsers are
+ * told to revalidate. */
 static void
 show_css(const struct http_request *request, struct http_response *response, void *arg)
 {

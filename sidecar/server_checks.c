@@ -198,7 +198,7 @@ is_failure(enum cause cause)
 	}
 }
 
-/* Refused by dnsmasq itself, for a server that was asked would have been named by its own check. */
+/* Whether dnsmasq itself refuses: a server that refused would fail its own check. */
 static bool
 is_refused(const struct check *check)
 {

@@ -1,5 +1,5 @@
 /*
- * The sidecar's own questions, beside those of --probe: two by the clients' way that no cache
+ * The sidecar's own questions, besides those of --probe: two on the clients' path which no cache
  * answers, and one to each server of the configuration in force.
  *
  *	kind       question           asked of               shows
@@ -8,9 +8,9 @@
  *	upstream   --outside-name NS  each upstream server   the server answers
  *	stub       DOMAIN SOA         each stub server       the server answers
  *
- * dnsmasq caches neither NS nor SOA. NAME is that of the first --probe at dnsmasq. Any reply but
- * SERVFAIL is an answer: what is asked is whether the server works, not whether it knows the name.
- * A server fails once CHECK_FAILURES questions in a row have failed: one packet may be lost.
+ * dnsmasq caches neither NS nor SOA. NAME is that of the first --probe at dnsmasq. Any reply except
+ * SERVFAIL counts as an answer: the check is whether the server works, not whether it has the name.
+ * A server fails once CHECK_FAILURES questions in a row have failed, since one packet may be lost.
  */
 #ifndef SIDECAR_SERVER_CHECKS_H
 #define SIDECAR_SERVER_CHECKS_H

@@ -105,7 +105,7 @@ dnsmasq_json(const struct view *view)
 	put_number(o, "recentHitRatio", dnsmasq_stats_hit_ratio(c, view->now_ns));
 	put_count(o, "restarts", c->restarts);
 	put_count(o, "flushes", c->flushes);
-	/* Whom dnsmasq asks is what /config says to loopback only. */
+	/* dnsmasq's servers are part of the configuration, which only loopback peers may read. */
 	for (size_t i = 0; view->may_ask && i < c->upstream_count; i++) {
 		const struct upstream *u = &c->upstreams[i];
 		struct json_object *item = json_object_new_object();
@@ -152,8 +152,8 @@ kubedns_json(const struct kubedns_view *k)
 	return o;
 }
 
-/* What was refused, not the configuration itself:
- * this page is open to every peer, /config only to loopback. */
+/* The refused keys, not the configuration itself: this page is open to every peer, /config only to
+ * loopback. */
 static struct json_object *
 nanny_json(const struct nanny_view *n)
 {

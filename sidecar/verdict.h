@@ -1,11 +1,11 @@
 /*
- * Is DNS well? One sentence, and for each thing that is not well what it does to clients and what
- * to do. Pure: a view in, words out.
+ * The verdict on DNS: one sentence, and for each problem its effect on clients and what to do.
+ * Pure: a view in, text out.
  *
- * Causes come before symptoms. The table of causes (verdict_causes.c) is in the order of blame: a
- * process that is dead, then what it was told, then whom it asks, then load. The sentence names the
- * first cause that holds; a probe that fails because of it is listed as what follows from it. A
- * probe that no cause explains is a finding of its own.
+ * Causes come before symptoms. The table of causes (verdict_causes.c) is in the order of blame:
+ * dead processes, the first sync, the servers that are asked, the configuration, then load. The
+ * sentence names the first cause that holds; a probe that fails because of it is no finding of its
+ * own. A probe that no cause explains is.
  *
  * Clients ask dnsmasq (or, in the front topology, kubedns), so a probe of the address that clients
  * use decides between "down" and "degraded".

@@ -43,8 +43,8 @@ dnsmasq_is_dead(struct judgement *j)
 	return true;
 }
 
-/* Whether something besides the statistics says that dnsmasq does not answer: dnsmasq may have been
- * told to keep its statistics to itself (--no-ident). */
+/* Whether something other than the statistics shows that dnsmasq does not answer: with --no-ident
+ * it gives no statistics. */
 static bool
 dnsmasq_is_silent(const struct judgement *j)
 {
@@ -244,7 +244,7 @@ judge_statistics(struct judgement *j)
 	const struct view *view = j->view;
 	char server[SERVER_TEXT_MAX];
 
-	/* Where the clients' own probe has said that it does not answer, this says nothing new. */
+	/* Nothing new if a probe on the clients' path has found that dnsmasq does not answer. */
 	if (view->cache->up || view->cache->errors == 0 || clients_get_none(j) ||
 	    j->blamed & BLAMED_DNSMASQ)
 		return;

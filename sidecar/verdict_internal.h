@@ -1,5 +1,5 @@
-/* What the files of the verdict share: the facts that several causes are judged by, and findings
- * being written. */
+/* What the files of the verdict share: facts that several causes depend on, and writing
+ * findings. */
 #ifndef SIDECAR_VERDICT_INTERNAL_H
 #define SIDECAR_VERDICT_INTERNAL_H
 
@@ -51,7 +51,7 @@ void finding_brief(struct finding *finding, const char *fmt, ...)
 void finding_explain(
     struct finding *finding, const char *meaning, const char *todo, const char *command);
 
-/* Whether the clients' own way gives no answer. */
+/* Whether probes on the clients' path get no answer. */
 bool clients_get_none(const struct judgement *j);
 
 /* Whether the probe asks the address that clients use: port 53, or the dnsmasq that was named. */

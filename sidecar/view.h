@@ -1,6 +1,6 @@
 /*
- * Everything that metrics, JSON and page are made from, at one moment: one structure filled by
- * sidecar_view() in loop.c, read by the three.
+ * A snapshot of everything that metrics, JSON and page show: filled by sidecar_view() in loop.c,
+ * read by all three.
  */
 #ifndef SIDECAR_VIEW_H
 #define SIDECAR_VIEW_H
