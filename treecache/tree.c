@@ -68,7 +68,7 @@ fetch(const void *block)
 	__builtin_prefetch((const void *)((uintptr_t)block + 64)); /* NULL does no harm */
 }
 
-/* Prefetches what comes after `node`, the path's last one so far; false if the path ends there. */
+/* Sets and prefetches the step after `node`, the path's last one; false if the path ends there. */
 static inline bool
 send_on(const struct tree *tree, struct tree_path *path, const struct node *node)
 {
