@@ -4,8 +4,8 @@
  *
  * Causes come before symptoms. The table of causes (verdict_causes.c) is in the order of blame:
  * dead processes, the first sync, the servers that are asked, the configuration, then load. The
- * sentence names the first cause that holds; a probe that fails because of it is no finding of its
- * own. A probe that no cause explains is.
+ * sentence names the first cause that holds; a probe that fails because of a cause is only a note.
+ * A probe that no cause explains is a finding of its own.
  *
  * Clients ask dnsmasq (or, in the front topology, kubedns), so a probe of the address that clients
  * use decides between "down" and "degraded".
