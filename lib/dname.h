@@ -39,8 +39,8 @@ size_t dname_length(const uint8_t *wire, size_t max);
 void dname_lower(uint8_t *wire, size_t len);
 
 /*
- * Eight bytes at a time, for every query comes through here. Two sums over the low seven bits of
- * each byte carry into the eighth bit, one from 'A' on, the other from 'Z' + 1 on: where the carries
+ * Eight bytes at a time, since every query is folded here. Two sums over the low seven bits of each
+ * byte carry into the eighth bit, one from 'A' on, the other from 'Z' + 1 on: where the carries
  * differ and the byte is below 128, it is a capital.
  */
 static inline uint64_t

@@ -1,5 +1,5 @@
 /*
- * One table per program is its flags, their defaults, their --help and their manual's order.
+ * One table per program has its flags, their defaults, their --help and the order of its manual.
  *
  *	static const struct flag flags[] = {
  *		{ "domain", FLAG_STRING, offsetof(struct options, domain), "cluster.local.", "NAME",
@@ -7,8 +7,8 @@
  *		{ NULL }
  *	};
  *
- * Spelling as Go's flag and pflag packages read it: `--flag=value`, `--flag value`, one dash or
- * two, `_` for `-`; a boolean takes a value only after `=`. Durations as Go writes them (10s,
+ * Flags are spelled as for Go's flag and pflag packages: `--flag=value`, `--flag value`, one dash
+ * or two, `_` for `-`; a boolean takes a value only after `=`. Durations as Go writes them (10s,
  * 1m30s, 500ms). `--` ends the flags. Every klog flag is accepted (-v sets the level, the rest warn
  * once); --log-format, --sandbox, --check, --version and --help are common to all programs and
  * handled here.

@@ -1,9 +1,9 @@
 /*
  * The programs' HTTP server, on libmicrohttpd driven from the caller's own poll loop (one epoll
- * descriptor, no thread): it listens from the start, serves GET and HEAD, and PUT and DELETE where a
- * route changes something, answers 404 and 405 itself, and bounds connections, their idle time and the size of requests. At most 32 connections
- * are kept open after an answer; a client beyond them gets its answer with `Connection: close`.
- * Nothing here waits, so nothing here can delay DNS.
+ * descriptor, no thread). It listens from the start, serves GET and HEAD, and PUT and DELETE for
+ * routes that change something, answers 404 and 405 itself, and bounds connections, their idle time
+ * and the size of requests. At most 32 connections are kept open after an answer; a client beyond
+ * them gets its answer with `Connection: close`. Nothing here waits, so nothing here can delay DNS.
  */
 #ifndef LIB_HTTP_H
 #define LIB_HTTP_H
@@ -55,8 +55,8 @@ struct http_config {
 	uint16_t port;                   /* 0 picks a free one, see http_port */
 	const struct http_route *routes; /* ends with a NULL path; must outlive the server */
 	/*
-	 * For PUT and DELETE without a body, which no page of another site can send; NULL: none. From
-	 * the pod itself alone, whatever debug_remote says.
+	 * Routes for PUT and DELETE without a body, which no page of another site can send; NULL:
+	 * none. Only for clients in the pod itself, whatever debug_remote says.
 	 */
 	const struct http_route *changes;
 	void *arg; /* passed to handlers */

@@ -1,6 +1,7 @@
 /*
- * Which servers are this program itself: a query forwarded there comes back to be forwarded again,
- * until the table of queries in flight is full. The program is dnsmasq (for nanny) or kubedns.
+ * Finds servers that are this program itself: a query forwarded there comes back and is forwarded
+ * again, until the table of queries in flight is full. The program is dnsmasq (for nanny) or
+ * kubedns.
  *
  * On 0.0.0.0 it answers at every address of the pod and at all of 127.0.0.0/8. dnsmasq itself
  * refuses the addresses of its interfaces, but not 127.0.0.53, which a node's resolv.conf names
@@ -46,8 +47,8 @@ void loop_guard_refresh(struct loop_guard *guard);
 /* Adds to `others` what a line of /proc/net/udp says about `guard->port`. */
 void loop_guard_read_udp_line(struct loop_guard *guard, const char *line);
 
-/* Whether what is sent to `server` comes back to the program; `why` then gets a reason that lives as
- * long as the guard. */
+/* Whether what is sent to `server` comes back to the program; `why` then gets a reason that lives
+ * as long as the guard. */
 bool loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why);
 
 #endif

@@ -61,10 +61,10 @@ void sandbox_free(struct sandbox *s);
 void sandbox_read(struct sandbox *s, const char *path);
 
 /*
- * The same for what may be replaced or appear later (a mounted ConfigMap, resolv.conf, a
- * certificate): everything in the directory that holds the path, and in the one that holds what it
- * links to. Directories that hold other things than configuration (/, /home, /tmp; for root /etc, /var
- * and /run) are not opened whole: there the path itself is, as it is now.
+ * The same for a path that may be replaced or appear later (a mounted ConfigMap, resolv.conf, a
+ * certificate): allows everything in its directory, and in the directory of its link target. In
+ * directories with more than configuration (/, /home, /tmp; for root /etc, /var and /run) only the
+ * path itself is allowed, as it is now.
  */
 void sandbox_read_replaced(struct sandbox *s, const char *path);
 

@@ -40,7 +40,8 @@ read_qname(struct query *query, const uint8_t *wire, size_t len)
 	return at;
 }
 
-/* Reads the OPT record's options, of which NSID and TCP keepalive count; false if they do not fit their length. */
+/* Reads the OPT record's options, of which NSID and TCP keepalive are used; false if they do not
+ * fit their length. */
 static bool
 read_options(struct query *query, const uint8_t *options, size_t len)
 {

@@ -94,8 +94,8 @@ enum query_result {
 };
 
 /*
- * Reads a whole message as a query: one question, then at most 8 records, of which one may be an OPT,
- * and nothing after them. Costs the message's length.
+ * Reads a whole message as a query: one question, then at most 8 records, of which one may be an
+ * OPT, and nothing after them. Linear in the message's length.
  */
 enum query_result query_read(struct query *query, const uint8_t *wire, size_t len);
 
