@@ -55,8 +55,7 @@ refusal(const struct query *query, enum query_result read)
 	return RCODE_NOERROR;
 }
 
-/* `below`: labels of the name before our zone, -1: outside. `path`: the name's, NULL: not looked
- * up. */
+/* `below`: labels of the name before our zone, -1: outside. `path`: the name's, or NULL. */
 static inline enum answer_outcome
 answer_name(struct reply *reply, const struct name *name, int below, const struct tree_path *path,
     struct answer_info *info)

@@ -26,8 +26,7 @@ answer_own(struct reply *reply, const struct name *name)
 		put_hinfo(reply, DNS_HEADER);
 	else if (found)
 		reply_rrset(reply, DNS_HEADER, set);
-	/* In our zone the SOA is the zone's; elsewhere the name is the apex of a zone of its
-	 * own. */
+	/* In our zone the SOA is the zone's; elsewhere the name is its own zone's apex. */
 	size_t soa = name_below(name, &reply->config->zone) >= 0
 			 ? zone_in_message(reply, name, DNS_HEADER, &reply->config->zone)
 			 : DNS_HEADER;

@@ -47,8 +47,7 @@ take_turn(struct answer_thread *thread)
 	return true;
 }
 
-/* Adds the TXT record, so that the whole message is at most 1,232 bytes, whatever the client
- * takes. */
+/* Adds the TXT record: the whole message is at most 1,232 bytes, whatever the client takes. */
 static void
 put_explanation(struct reply *reply, const char *name)
 {

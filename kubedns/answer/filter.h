@@ -18,8 +18,7 @@
  */
 bool filter_answer(struct reply *reply, enum answer_outcome outcome, struct answer_info *info);
 
-/* Whether addresses of this type (A or AAAA) are filtered for an outside name (wire, lower
- * case). */
+/* Whether this type (A or AAAA) is filtered for an outside name (wire, lower case). */
 bool filter_holds(const struct answer_config *config, const struct answer_context *context,
     uint16_t type, const uint8_t *name);
 

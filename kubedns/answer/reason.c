@@ -84,8 +84,7 @@ is_plain(uint8_t c)
 	return c > ' ' && c <= '~' && c != '.' && c != '\\';
 }
 
-/* The bytes come from strangers: unprintable ones are escaped, as in a zone file. Most are
- * plain. */
+/* Bytes from strangers: unprintable ones are escaped, as in a zone file. Most are plain. */
 static void
 put_label(struct text *text, const uint8_t *label)
 {
@@ -228,8 +227,8 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 			continue;
 		}
 		if (++seen > REASON_OWNERS_MAX) {
-			/* Their order depends on the past: naming the first few would not be
-			 * stable. */
+			/* Their order depends on the past: the first few are not always the
+			 * same. */
 			reason->other = NULL;
 			return false;
 		}

@@ -13,8 +13,7 @@ name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
 	return (struct name){ wire, offsets, (uint8_t)len, (uint8_t)count };
 }
 
-/* Compares the last bytes first, where names of other zones differ. Inline: every query comes
- * here. */
+/* Compares the last bytes first, where names of other zones differ. Inline for every query. */
 static inline bool
 same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
 {
