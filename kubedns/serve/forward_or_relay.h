@@ -7,8 +7,9 @@
  *	front		all of these -> relay -> the dnsmasq behind
  *
  * In the classic topology dnsmasq asks us, and the relay asks dnsmasq. That cannot loop: the relay
- * asks only for names outside of our zones that answer() has found as a CNAME's target, and if
- * dnsmasq sends such a name back to us, it is forwarded to the upstream servers.
+ * asks only for names outside of our zones that answer() has found as the target of a CNAME or of a
+ * search walk, and if dnsmasq sends such a name back to us, it is forwarded to the upstream
+ * servers.
  */
 #ifndef KUBEDNS_SERVE_FORWARD_OR_RELAY_H
 #define KUBEDNS_SERVE_FORWARD_OR_RELAY_H

@@ -15,7 +15,7 @@
  * half of what is free. If the table is full nevertheless, the oldest query of the client with the
  * most ends with SERVFAIL, unless the other server keeps queries that have ended here
  * (forward_ops.hold_ns): such a query counts until the server has dropped it, and when they fill
- * the table new queries are REFUSED.
+ * the table new queries are REFUSED, except from a small reserve for clients that have none.
  */
 #ifndef KUBEDNS_SERVE_INFLIGHT_H
 #define KUBEDNS_SERVE_INFLIGHT_H
@@ -99,8 +99,7 @@ void inflight_chased(struct inflight_table *table, struct inflight_table *chased
 /* Sets who takes queries for which answer() returned WAIT; once. */
 void inflight_awaited(struct inflight_table *table, struct awaited *awaited);
 
-/* The operations, to be set once, before the first inflight_start; only retry_ns may change
- * later. */
+/* The operations, to be set before the first inflight_start; only retry_ns may change later. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
 
 /*

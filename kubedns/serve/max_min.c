@@ -6,8 +6,7 @@ max_min_level(const double *demands, size_t count, double others, double capacit
 	double room = capacity - others;
 	if (room < 0)
 		return -1;
-	/* Each round meets the demands below the level, and shares what they leave among the
-	 * rest. */
+	/* Each round meets the demands below the level, and shares the rest among the others. */
 	double level = count > 0 ? room / (double)count : room;
 	for (size_t round = 0; round < count; round++) {
 		double taken = 0;
