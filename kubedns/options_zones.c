@@ -1,5 +1,4 @@
-/* The flags for our zones, the namespaces that exist in them, and the names asked of other
- * servers. */
+/* The flags for our zones, the namespaces in them, and the names asked of other servers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

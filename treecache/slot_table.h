@@ -17,7 +17,7 @@ const void *slot_table_get(const struct slot_table *slots, uint32_t slot);
 void slot_table_set(
     struct treecache *cache, struct slot_table *slots, uint32_t slot, const void *value);
 
-/* Frees the table and the slices in it; owners belong to whoever made them. */
+/* Frees the table and the slices in it; owners are the caller's. */
 void slot_table_free(struct slot_table *slots);
 
 /* A number that is not in use, from 1 on; released ones first. */

@@ -25,8 +25,7 @@ struct tree_path;
 
 enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
 
-/* A reverse zone that we are authoritative for: from --reverse-cidrs, on an octet or nibble
- * border. */
+/* A reverse zone of ours: from --reverse-cidrs, on an octet or nibble border. */
 struct reverse_zone {
 	struct dname name; /* "96.10.in-addr.arpa." */
 	struct addr prefix;
@@ -161,8 +160,7 @@ struct answer_request {
 	size_t query_len;
 	uint8_t *out; /* room for `max` bytes: 65,535 for TCP, at least 1,232 for UDP */
 	size_t max;
-	/* Over TCP, in 100 ms: how long the connection may idle, for a client that asks (RFC
-	 * 7828). */
+	/* Over TCP, in 100 ms: how long the connection may idle, if the client asks (RFC 7828). */
 	uint16_t keepalive;
 	bool tcp;          /* the reply may be 65,535 bytes; over UDP, the query's EDNS size */
 	bool may_wait;     /* with --hold-ms: ANSWER_WAIT is possible */

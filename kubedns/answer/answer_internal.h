@@ -75,8 +75,7 @@ bool put_own(struct reply *reply, const struct name *name, size_t owner);
 enum answer_outcome answer_reverse(struct reply *reply, const struct name *name, size_t owner,
     const struct addr *addr, unsigned bits);
 
-/* A name outside of our zone that spells no address: in a reverse zone of ours it does not
- * exist. */
+/* A name outside of our zone that spells no address: NXDOMAIN in a reverse zone of ours. */
 enum answer_outcome answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner);
 
 #endif

@@ -227,8 +227,7 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 			continue;
 		}
 		if (++seen > REASON_OWNERS_MAX) {
-			/* Their order depends on the past: the first few are not always the
-			 * same. */
+			/* Their order depends on the past: the first few vary. */
 			reason->other = NULL;
 			return false;
 		}

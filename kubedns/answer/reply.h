@@ -69,8 +69,7 @@ struct reply {
 void reply_begin(struct reply *reply, const struct answer_request *request,
     const struct query *query, bool forwarding);
 
-/* Gives the reply an extended error with this reason, none for REASON_NONE. Only for a query with
- * an OPT. */
+/* Gives the reply to a query with an OPT an extended error for this reason (REASON_NONE: none). */
 void reply_reason(struct reply *reply, const struct reason *reason);
 
 /* The same for a kind that needs no more than the reply has. */

@@ -25,8 +25,7 @@ struct backoff {
 	int64_t good_since_ms; /* 0: not good */
 };
 
-/* Notes a failure; returns the milliseconds to wait, from 0 to the current limit, `max_ms` at
- * most. */
+/* Notes a failure; returns the milliseconds to wait: 0 to the current limit, at most `max_ms`. */
 int64_t backoff_failed(struct backoff *b, int64_t now_ms, int64_t max_ms);
 
 /* Notes a success; two minutes of these, without a failure between, reset the backoff. */

@@ -114,8 +114,7 @@ request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end 
 		wait_for(r, now_ms, REFLECTOR_OPTIONAL_RETRY_MS);
 	} else {
 		back_off(r, now_ms);
-		/* The request that confirms the denial is made as soon as it has lasted long
-		 * enough. */
+		/* Makes the request that confirms the denial once it has lasted long enough. */
 		int64_t fact_ms = r->denied_ms + REFLECTOR_DENIED_MS;
 		if (denied && !reflector_denied(r) && !r->denied_asked && r->due_ms > fact_ms) {
 			r->due_ms = fact_ms;

@@ -44,8 +44,7 @@ struct manifests;
  * the first run. Caller frees with manifests_free. */
 struct manifests *manifests_new(const char *path, event_sink sink, void *arg);
 
-/* The descriptor to poll for input; -1 without inotify: changes are then seen by the period
- * only. */
+/* The descriptor to poll for input; -1 without inotify: only the period then shows changes. */
 int manifests_fd(const struct manifests *m);
 
 /*

@@ -25,8 +25,8 @@ struct manifest_entry {
 	struct manifest_entry *next; /* in the hash chain */
 	struct manifest_entry *next_of_file;
 	struct manifest_file *file;
-	uint64_t digest; /* of the object as it was last sent; 0: to be sent
-			  * again */
+	uint64_t digest; /* of the object as it was last sent;
+			  * 0: to be sent again */
 	uint8_t kind;
 	bool seen; /* by the reading that is going on */
 	uint8_t namespace_len;

@@ -46,8 +46,7 @@ length(struct json_object *array)
 	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
 }
 
-/* upstreamNameservers and stubDomains mean the same here: they are carried over; wrong ones are
- * reported. */
+/* upstreamNameservers and stubDomains mean the same here: carries them over, reports wrong ones. */
 static void
 take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char *text)
 {
@@ -109,8 +108,7 @@ begins(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Splits a flag into its name without dashes and underscores, as flags are compared, and its
- * value. */
+/* Splits a flag into its name (without dashes and underscores, for comparing) and its value. */
 static void
 flag_parts(const char *arg, char name[64], const char **value)
 {

@@ -137,8 +137,7 @@ count_client(struct talkers *talkers, const struct sockaddr *from, unsigned clas
 	count(entries[i].counts.of, classes);
 }
 
-/* The offset of the part of a name that is kept: as many of its last labels as there is room
- * for. */
+/* The offset of the part of a name that is kept: as many of its last labels as fit. */
 static size_t
 name_kept(const struct query *query)
 {
