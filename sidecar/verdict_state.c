@@ -189,7 +189,7 @@ judge_clock(struct judgement *j)
 	finding_explain(
 	    finding_add(j, LEVEL_NOTE, j->view->now_ns, "The node's clock was set %s by %s",
 		j->view->clock_step_s > 0 ? "forward" : "back",
-		format_duration(round(fabs(j->view->clock_step_s)), text)),
+		format_duration(floor(fabs(j->view->clock_step_s) + 0.5), text)),
 	    "DNS does not mind, but certificates and tokens of the API server are judged by it, "
 	    "and "
 	    "the times on this page.",

@@ -12,7 +12,8 @@ import pytest
 from cluster import ROOT
 from run import docker, run
 
-GOAL_MB = {"kubedns": 20, "nanny": 15, "sidecar": 10}
+# kubedns's was 20 before PCRE2, which is 0.6 of it.
+GOAL_MB = {"kubedns": 21, "nanny": 15, "sidecar": 10}
 OLD_ENTRY_POINTS = {"kubedns": "kube-dns", "nanny": "dnsmasq-nanny", "sidecar": "sidecar"}
 
 
@@ -106,7 +107,7 @@ def test_dnsmasq_can_what_the_documents_say_and_nothing_that_a_pod_cannot_use(im
     options = next(line for line in said.splitlines() if line.startswith("Compile time options:")).split()
     assert {"IPv6", "DNSSEC", "IDN2", "loop-detect", "inotify"} <= set(options)
     assert {"no-DBus", "no-conntrack", "no-nftset", "no-ipset", "no-scripts", "no-DHCP", "no-TFTP"} <= set(options)
-    for library in ("libdbus", "libsystemd", "libnftables"):
+    for library in ("libdbus", "libsystemd"):  # libnftables is the node guard's: dnsmasq has no nftset, as above
         assert not any(library in f for f in contents["nanny"]), library
 
 
