@@ -142,6 +142,7 @@ struct page {
 	double seconds;
 	size_t limit;
 	const struct store *store;
+	const char **namespaces; /* of the clients shown, in their order */
 };
 
 static void
@@ -173,12 +174,25 @@ client_addr(const struct talker *talker)
 	return addr;
 }
 
+/* Of the clients that will be shown: sorted, the first ones. */
 static void
-print_client(const struct page *page, const struct talker *talker)
+find_namespaces(struct page *page, const struct top *top, const char *namespaces[LIMIT_MOST])
+{
+	struct addr addrs[LIMIT_MOST];
+	size_t count = 0;
+
+	for (; count < top->client_count && count < page->limit; count++)
+		addrs[count] = client_addr(&top->clients[count]);
+	store_pod_namespaces(page->store, addrs, count, namespaces);
+	page->namespaces = namespaces;
+}
+
+static void
+print_client(const struct page *page, const struct talker *talker, size_t i)
 {
 	struct addr addr = client_addr(talker);
 	char text[ADDR_TEXT_MAX];
-	const char *namespace = store_pod_namespace(page->store, &addr);
+	const char *namespace = page->namespaces[i];
 
 	addr_format(&addr, text);
 	if (page->json) {
@@ -195,10 +209,11 @@ print_client(const struct page *page, const struct talker *talker)
 }
 
 static void
-print_name(const struct page *page, const struct talker *talker)
+print_name(const struct page *page, const struct talker *talker, size_t i)
 {
 	char text[DNAME_TEXT_MAX];
 
+	(void)i;
 	dname_to_text(talker->key, text);
 	if (!page->json) {
 		print_counts(page, talker->of);
@@ -215,9 +230,8 @@ print_name(const struct page *page, const struct talker *talker)
 
 static void
 print_list(const struct page *page, const char *what, struct talker *talkers, size_t count,
-    void (*print)(const struct page *, const struct talker *))
+    void (*print)(const struct page *, const struct talker *, size_t i))
 {
-	qsort(talkers, count, sizeof *talkers, by_count);
 	if (page->json)
 		fprintf(page->out, ",\"%s\":[", what);
 	else
@@ -228,7 +242,7 @@ print_list(const struct page *page, const char *what, struct talker *talkers, si
 	for (size_t i = 0; i < count && i < page->limit && talkers[i].of[sort_class] > 0; i++) {
 		if (page->json && i > 0)
 			fputc(',', page->out);
-		print(page, &talkers[i]);
+		print(page, &talkers[i], i);
 	}
 	if (page->json)
 		fputc(']', page->out);
@@ -295,6 +309,10 @@ top_respond(const struct workers *workers, const struct store *store,
 	}
 	if (page.json)
 		print_counts(&page, top.totals);
+	qsort(top.clients, top.client_count, sizeof *top.clients, by_count);
+	qsort(top.names, top.name_count, sizeof *top.names, by_count);
+	const char *namespaces[LIMIT_MOST];
+	find_namespaces(&page, &top, namespaces);
 	print_list(&page, "clients", top.clients, top.client_count, print_client);
 	print_list(&page, "names", top.names, top.name_count, print_name);
 	if (page.json)

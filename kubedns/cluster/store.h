@@ -110,9 +110,12 @@ struct neighbour {
 size_t store_neighbours(const struct store *store, const struct addr *own, size_t own_count,
     struct neighbour *found, size_t room);
 
-/* The namespace of a running pod with this address, NULL if there is none or pods are not watched.
- * Looks at every pod: a millisecond for 150,000. */
-const char *store_pod_namespace(const struct store *store, const struct addr *addr);
+/*
+ * The namespaces of running pods with these addresses, where pods are watched; NULL for an address that
+ * none has; no address twice. One pass over the pods for all: a few milliseconds for 150,000.
+ */
+void store_pod_namespaces(const struct store *store, const struct addr *addrs, size_t count,
+    const char **namespaces);
 
 void store_free(struct store *store);
 

@@ -156,17 +156,54 @@ pods_sweep(struct store *store)
 	return before - store->present_pods;
 }
 
-const char *
-store_pod_namespace(const struct store *store, const struct addr *addr)
-{
-	const struct pod_table *table = &store->pods[addr->family == AF_INET ? 0 : 1];
+/* --- whose an address is --- */
 
+struct wanted {
+	const struct addr *addr;
+	const char **namespace;
+};
+
+static int
+by_addr(const void *a, const void *b)
+{
+	const struct addr *x = ((const struct wanted *)a)->addr,
+			  *y = ((const struct wanted *)b)->addr;
+
+	return x->family != y->family ? (x->family > y->family) - (x->family < y->family)
+				      : memcmp(x->bytes, y->bytes, addr_len(x));
+}
+
+static void
+find_in_table(const struct store *store, const struct pod_table *table, const struct wanted *wanted,
+    size_t count)
+{
 	for (size_t i = 0; i < table->room; i++) {
 		const struct pod_addr *entry = pod_table_at(table, i);
-		if (entry != NULL && memcmp(entry->bytes, addr->bytes, addr_len(addr)) == 0)
-			return (const char *)store->by_number[entry->number - 1]->label + 1;
+		if (entry == NULL)
+			continue;
+		const struct addr addr = pod_table_addr(table, entry);
+		const struct wanted key = { .addr = &addr };
+		const struct wanted *found = bsearch(&key, wanted, count, sizeof key, by_addr);
+		if (found != NULL && *found->namespace == NULL)
+			*found->namespace =
+			    (const char *)store->by_number[entry->number - 1]->label + 1;
 	}
-	return NULL;
+}
+
+void
+store_pod_namespaces(
+    const struct store *store, const struct addr *addrs, size_t count, const char **namespaces)
+{
+	struct wanted *wanted = xcalloc(count + 1, sizeof *wanted);
+
+	for (size_t i = 0; i < count; i++) {
+		namespaces[i] = NULL;
+		wanted[i] = (struct wanted){ &addrs[i], &namespaces[i] };
+	}
+	qsort(wanted, count, sizeof *wanted, by_addr);
+	for (size_t t = 0; count > 0 && t < 2; t++)
+		find_in_table(store, &store->pods[t], wanted, count);
+	free(wanted);
 }
 
 /* --- nodes --- */

@@ -6,12 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "kubedns/cluster/store_internal.h"
 #include "lib/rcu.h"
 
-enum { PODS = 120, NAMESPACES = 6, ADDRS = 40, POD_ADDRS = 4, STEPS = 30000, LISTED = 200 };
+enum {
+	PODS = 120,
+	NAMESPACES = 6,
+	ADDRS = 40,
+	POD_ADDRS = 4,
+	STEPS = 30000,
+	LISTED = 200,
+	MANY = 100
+};
 
 struct model_pod {
 	struct addr addrs[POD_ADDRS];
@@ -107,6 +116,19 @@ check(const struct bed *bed)
 {
 	size_t running = 0;
 
+	struct addr addrs[ADDRS];
+	const char *namespaces[ADDRS];
+	for (unsigned a = 0; a < ADDRS; a++)
+		addrs[a] = addr_of(a);
+	store_pod_namespaces(bed->store, addrs, ADDRS, namespaces);
+	for (unsigned a = 0; a < ADDRS; a++) {
+		bool any = false;
+		for (unsigned n = 0; n < NAMESPACES; n++)
+			any |= model_has(bed, n, &addrs[a]);
+		assert_int_equal(namespaces[a] != NULL, any);
+		if (any)
+			assert_true(model_has(bed, (unsigned)atoi(namespaces[a] + 3), &addrs[a]));
+	}
 	for (unsigned i = 0; i < PODS; i++)
 		running += bed->pods[i].count > 0;
 	assert_int_equal(store_count(bed->store, OBJECT_POD), running);
@@ -220,6 +242,40 @@ pods_that_are_told_again_as_they_were_change_nothing(void **state)
 	bed_end(&bed);
 }
 
+/* In seconds of the processor. */
+static double
+cost_of_namespaces(const struct bed *bed, const struct addr *addrs, size_t count)
+{
+	const char *namespaces[MANY];
+	clock_t begun = clock();
+
+	for (unsigned i = 0; i < 5; i++)
+		store_pod_namespaces(bed->store, addrs, count, namespaces);
+	assert_null(namespaces[count - 1]);
+	return (double)(clock() - begun) / CLOCKS_PER_SEC;
+}
+
+/* /top shows a hundred clients, most of which may be no pods. */
+static void
+the_namespaces_of_many_addresses_cost_one_pass(void **state)
+{
+	(void)state;
+	static struct bed bed;
+	struct addr addrs[MANY];
+
+	bed_begin(&bed);
+	for (unsigned i = 0; i < 60000; i++) {
+		struct model_pod pod = { { addr_of(4 * i) }, 1 };
+		pod.addrs[0].bytes[1] = (uint8_t)(i >> 14);
+		tell_pod(&bed, EVENT_ADDED, i, &pod, true);
+	}
+	for (unsigned i = 0; i < MANY; i++)
+		addrs[i] = (struct addr){ AF_INET, { 192, 0, 2, (uint8_t)i } };
+	assert_true(
+	    cost_of_namespaces(&bed, addrs, MANY) < MANY / 4 * cost_of_namespaces(&bed, addrs, 1));
+	bed_end(&bed);
+}
+
 /* A hash as good as a keyed one. */
 static uint64_t
 hash_of(unsigned i)
@@ -265,6 +321,7 @@ main(void)
 		cmocka_unit_test(
 		    a_namespace_has_the_addresses_of_its_running_pods_through_any_changes),
 		cmocka_unit_test(pods_that_are_told_again_as_they_were_change_nothing),
+		cmocka_unit_test(the_namespaces_of_many_addresses_cost_one_pass),
 		cmocka_unit_test(a_table_of_pods_is_never_much_larger_than_its_entries),
 	};
 
