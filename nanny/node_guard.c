@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,11 @@
 #include "nanny/node_watch.h"
 #include "nanny/options.h"
 
-enum { WORD_BEGIN = 'b', WORD_DRAIN = 'd' };
+enum {
+	WORD_BEGIN = 'b',
+	WORD_DRAIN = 'd',
+	END_MS = 1000, /* for its end, before it is killed and after */
+};
 
 /* The child: opens all that it needs before the first message, and ends when the pipe is closed. */
 _Noreturn static void
@@ -132,13 +137,30 @@ node_guard_metrics(const struct node_guard *guard, struct metrics *m)
 	metrics_value(m, (double)guard->report->downs, "to", "down", NULL);
 }
 
+/* Waits for its end, but not for ever: it may be stopped. */
+static bool
+has_ended(const struct node_guard *guard)
+{
+	struct pollfd fd = { .fd = guard->pidfd, .events = POLLIN };
+	return poll(&fd, 1, END_MS) > 0;
+}
+
 void
 node_guard_stop(struct node_guard *guard)
 {
-	pid_t pid = guard->pid;
+	if (guard->pipe >= 0)
+		close(guard->pipe);
+	guard->pipe = -1;
+	if (guard->pid > 0 && !has_ended(guard)) {
+		log_warnx("node: the process that sees to the rules (%d) has not ended in %d s: "
+			  "killed; the rules go with it",
+		    (int)guard->pid, END_MS / 1000);
+		kill(guard->pid, SIGKILL);
+		has_ended(guard);
+	}
+	if (guard->pid > 0)
+		waitpid(guard->pid, NULL, WNOHANG);
 	forget(guard);
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
 }
 
 bool

@@ -43,7 +43,7 @@ void node_guard_begin(struct node_guard *guard, const struct server *dnsmasq);
 /* Directs new queries elsewhere from now on; queries in flight are still answered. */
 void node_guard_drain(struct node_guard *guard);
 
-/* Ends it and waits for its end. */
+/* Ends it and waits for its end, a second; then kills it: it may be stopped. */
 void node_guard_stop(struct node_guard *guard);
 
 /* Whether the rules are in force, and how often that has changed; nothing without a node role. */

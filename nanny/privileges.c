@@ -48,10 +48,14 @@ privileges_stay_root(void)
 }
 
 /* The capability survives the change of user by KEEPCAPS and exec by being ambient;
- * both work under no-new-privileges. */
+ * both work under no-new-privileges. The signal at the parent's death is asked for again: the kernel
+ * forgets it when the user changes. */
 static int
 become_nobody(uint64_t keep)
 {
+	int death_signal = 0;
+	if (prctl(PR_GET_PDEATHSIG, &death_signal) < 0)
+		return -errno;
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0)
 		return -errno;
 	if (setresgid(PRIVILEGES_NOBODY, PRIVILEGES_NOBODY, PRIVILEGES_NOBODY) < 0)
@@ -61,6 +65,8 @@ become_nobody(uint64_t keep)
 	int rc = set_capabilities(keep);
 	if (rc == 0 && keep & 1ull << CAP_NET_BIND_SERVICE &&
 	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0) < 0)
+		rc = -errno;
+	if (rc == 0 && death_signal != 0 && prctl(PR_SET_PDEATHSIG, death_signal) < 0)
 		rc = -errno;
 	return rc;
 }
