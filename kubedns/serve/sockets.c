@@ -129,7 +129,8 @@ probe_port(struct server *server, int type)
 /*
  * By default the kernel chooses a packet's socket by a hash of addresses and ports. If a dnsmasq is
  * the only client, that is uneven: its 20 ports came out as 4, 7, 2 and 7 over four sockets. A
- * random number chooses instead.
+ * random number chooses instead. Not where another process may have the port too: the program is the whole
+ * group's, and its numbers are those of the sockets that were bound first, which are the other's.
  */
 static void
 spread_randomly(int fd, unsigned threads)
@@ -160,7 +161,8 @@ open_family(struct sockets *sockets, size_t f)
 			return fd;
 		sockets->tcp[t][f] = fd;
 	}
-	spread_randomly(sockets->udp[0][f], sockets->threads);
+	if (!sockets->share)
+		spread_randomly(sockets->udp[0][f], sockets->threads);
 	return 0;
 }
 

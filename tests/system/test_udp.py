@@ -231,3 +231,17 @@ def test_no_epoll_waits_on_the_udp_sockets(kubedns):
                 waited |= {opened[n] for n in re.findall(r"^tfd:\s+(\d+)", f.read(), re.M)}
     assert bound & set(opened.values()) and any(what.startswith("socket:") for what in waited), "nothing was looked at"
     assert not bound & waited
+
+
+def test_two_that_share_a_port_share_its_clients(tmp_path):
+    """--share-port, as in an update: what spreads packets over one process's sockets must not take those of the other."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    with world(tmp_path / "old", "--threads=2", "--share-port") as old:
+        old.wait_ready()
+        with world(tmp_path / "new", "--threads=2", "--share-port", f"--dns-port={old.port}") as new:
+            new.wait_ready()
+            for _ in range(200):
+                assert udp(old, query(WEB)).answer
+            for k in (old, new):
+                k.wait(lambda k=k: k.metric("kubedns_dns_requests_total", proto="udp") > 30)
