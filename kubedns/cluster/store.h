@@ -114,8 +114,8 @@ size_t store_neighbours(const struct store *store, const struct addr *own, size_
  * The namespaces of running pods with these addresses, where pods are watched; NULL for an address that
  * none has; no address twice. One pass over the pods for all: a few milliseconds for 150,000.
  */
-void store_pod_namespaces(const struct store *store, const struct addr *addrs, size_t count,
-    const char **namespaces);
+void store_pod_namespaces(
+    const struct store *store, const struct addr *addrs, size_t count, const char **namespaces);
 
 void store_free(struct store *store);
 
