@@ -87,6 +87,7 @@ def test_the_asker_counts_answers_and_codes(kubedns, tmp_path):
     assert 0 < got["latency_us"]["p50"] <= got["latency_us"]["p99"] <= got["latency_us"]["max"] * 1.02
 
 
+@pytest.mark.timing  # where the server waits for a CPU its queue overflows, or the flood is held back
 def test_a_flood_counts_answers_and_codes(kubedns, tmp_path):
     path = tmp_path / "questions"
     path.write_text("web-00000.ns-00000.svc.cluster.local. A\nmissing.ns-00000.svc.cluster.local. A\n")

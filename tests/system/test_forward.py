@@ -86,8 +86,9 @@ def test_ids_and_source_ports_cannot_be_guessed(tmp_path):
         ports, ids = {}, [m.id for m, _, _ in u.asked]
         for _, (_, port), _ in u.asked:
             ports[port] = ports.get(port, 0) + 1
-        assert len(u.asked) == 1000 and max(ports.values()) <= 32
-        assert len(ports) >= 32 and len(set(ids)) > 950
+        # The kernel draws the ports: of 32 sockets, two get the same one in one run of fifty, four in one of some thousands.
+        assert len(u.asked) == 1000 and max(ports.values()) <= 64
+        assert sum(n > 32 for n in ports.values()) <= 1 and len(ports) >= 31 and len(set(ids)) > 950
         steps = [abs(a - b) for a, b in zip(ids, ids[1:])]
         assert sum(step < 256 for step in steps) < 40  # 8 of 1,000 are expected
 
