@@ -14,15 +14,10 @@ struct hosts_reader {
 	char **why;
 };
 
-/* `line N: "word": reason`. */
 static int
 refuse_word(struct hosts_reader *r, const char *word, const char *reason)
 {
-	char *quoted = conf_quote(word);
-
-	*r->why = xasprintf("line %u: %s: %s", r->line, quoted, reason);
-	free(quoted);
-	return -EINVAL;
+	return conf_refuse_word(r->why, r->line, word, reason);
 }
 
 static int
@@ -66,11 +61,13 @@ next_word(char **rest)
 }
 
 static int
-read_line(struct hosts_reader *r, char *line)
+read_line(void *arg, unsigned number, char *line)
 {
+	struct hosts_reader *r = arg;
 	struct addr addr;
 	char *word = next_word(&line);
 
+	r->line = number;
 	if (word == NULL)
 		return 0;
 	if (addr_parse(word, &addr) < 0)
@@ -152,23 +149,9 @@ int
 conf_hosts_parse(const char *text, size_t len, struct conf_hosts *hosts, char **why)
 {
 	struct hosts_reader r = { .hosts = hosts, .why = why };
-	int rc = 0;
 
 	*hosts = (struct conf_hosts){ 0 };
-	*why = NULL;
-	const char *nul = memchr(text, '\0', len);
-	if (nul != NULL)
-		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
-	if (conf_skip_blank(text, len, 0) == len)
-		return conf_refuse_plain(why, "empty");
-	char *copy = xstrndup(text, len), *rest = copy, *line;
-	while (rc == 0 && (line = strsep(&rest, "\n")) != NULL) {
-		r.line++;
-		if (r.line == 1 && strcmp(line, "null") == 0)
-			continue;
-		rc = read_line(&r, line);
-	}
-	free(copy);
+	int rc = conf_lines(text, len, read_line, &r, why);
 	if (rc == 0)
 		rc = sort_hosts(hosts, why);
 	if (rc < 0)

@@ -53,6 +53,17 @@ int conf_refuse_plain(char **why, const char *reason);
 /* `line N, column N: reason`. */
 int conf_refuse_at(char **why, const char *text, size_t offset, const char *reason);
 
+/* `line N: "word": reason`. */
+int conf_refuse_word(char **why, unsigned line, const char *word, const char *reason);
+
+/* Takes line `number` of a key, counted from 1; may write to it. 0 or a negative errno value, which
+ * ends the reading. */
+typedef int conf_line_reader(void *arg, unsigned number, char *line);
+
+/* Gives the reader each line of a key that is not JSON. The first may be "null", which is no line. A
+ * key without a line, or with a NUL byte, is refused. */
+int conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, char **why);
+
 /*
  * Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null. What begins
  * as neither null nor `opening` is refused with `wanted`.

@@ -16,11 +16,7 @@ struct rewrites_reader {
 static int
 refuse_word(struct rewrites_reader *r, const char *word, const char *reason)
 {
-	char *quoted = conf_quote(word);
-
-	*r->why = xasprintf("line %u: %s: %s", r->line, quoted, reason);
-	free(quoted);
-	return -EINVAL;
+	return conf_refuse_word(r->why, r->line, word, reason);
 }
 
 static int
@@ -79,11 +75,13 @@ is_kind(const char *word)
 
 /* A comment is a line of its own: a pattern may hold a '#'. */
 static int
-read_line(struct rewrites_reader *r, char *line)
+read_line(void *arg, unsigned number, char *line)
 {
+	struct rewrites_reader *r = arg;
 	static const char blanks[] = " \t\r";
 	char *rest = NULL, *kind = strtok_r(line, blanks, &rest);
 
+	r->line = number;
 	if (kind == NULL || *kind == '#')
 		return 0;
 	if (!is_kind(kind))
@@ -133,23 +131,9 @@ int
 conf_rewrites_parse(const char *text, size_t len, struct conf_rewrites *rewrites, char **why)
 {
 	struct rewrites_reader r = { .rewrites = rewrites, .why = why };
-	int rc = 0;
 
 	*rewrites = (struct conf_rewrites){ 0 };
-	*why = NULL;
-	const char *nul = memchr(text, '\0', len);
-	if (nul != NULL)
-		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
-	if (conf_skip_blank(text, len, 0) == len)
-		return conf_refuse_plain(why, "empty");
-	char *copy = xstrndup(text, len), *rest = copy, *line;
-	while (rc == 0 && (line = strsep(&rest, "\n")) != NULL) {
-		r.line++;
-		if (r.line == 1 && strcmp(line, "null") == 0)
-			continue;
-		rc = read_line(&r, line);
-	}
-	free(copy);
+	int rc = conf_lines(text, len, read_line, &r, why);
 	if (rc == 0)
 		rc = check_doubles(rewrites, why);
 	if (rc < 0)
