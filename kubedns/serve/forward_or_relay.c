@@ -13,25 +13,13 @@ struct forward_or_relay {
 	struct relay *relay;           /* or NULL */
 };
 
-static unsigned
-or_default(unsigned value, unsigned fallback)
-{
-	return value != 0 ? value : fallback;
-}
-
-/* A worker's part of a total, rounded up. */
-static unsigned
-share(unsigned total, unsigned threads)
-{
-	return (total + threads - 1) / threads;
-}
-
 static struct inflight_table *
 make_table(struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned max, unsigned threads)
 {
-	return inflight_new(context, clients, share(or_default(config->forward_max, max), threads),
-	    share(or_default(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
+	return inflight_new(context, clients,
+	    worker_share(setting_or(config->forward_max, max), threads),
+	    worker_share(setting_or(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 }
 
 struct forward_or_relay *

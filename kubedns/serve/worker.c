@@ -236,27 +236,14 @@ client_done(void *arg, const struct client *client, size_t len)
 
 /* --- in the main thread --- */
 
-static unsigned
-or_default(unsigned value, unsigned fallback)
-{
-	return value != 0 ? value : fallback;
-}
-
-/* A worker's part of a total, rounded up. */
-static unsigned
-share(unsigned total, unsigned threads)
-{
-	return (total + threads - 1) / threads;
-}
-
 static void
 make_tcp(struct worker *worker, const struct workers_config *config, struct sockets *sockets,
     unsigned connections)
 {
 	const struct tcp_config tcp = {
-		.connections = share(connections, sockets->threads),
+		.connections = worker_share(connections, sockets->threads),
 		.memory = TCP_MEMORY / sockets->threads,
-		.idle_ns = (int64_t)or_default(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
+		.idle_ns = (int64_t)setting_or(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
 	};
 	int *fds = sockets->tcp[worker->index];
 	worker->tcp = tcp_new(&worker->context, forward_or_relay_inflight(worker->forwarding), fds,
@@ -374,7 +361,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 	if (threads > WORKERS_MAX)
 		threads = WORKERS_MAX;
 	unsigned connections =
-	    tcp_connections_allowed(or_default(config->tcp_connections, TCP_CONNECTIONS));
+	    tcp_connections_allowed(setting_or(config->tcp_connections, TCP_CONNECTIONS));
 	int rc = sockets_open(&sockets, config->address, config->port, config->share_port, threads);
 	if (rc != 0)
 		return rc;

@@ -105,6 +105,20 @@ worker_epoll_ctl(
 	return epoll_ctl(context->epoll, op, fd, &event);
 }
 
+/* A number of workers_config, or its default where it is 0. */
+static inline unsigned
+setting_or(unsigned value, unsigned fallback)
+{
+	return value != 0 ? value : fallback;
+}
+
+/* A worker's part of a total, rounded up. */
+static inline unsigned
+worker_share(unsigned total, unsigned threads)
+{
+	return (total + threads - 1) / threads;
+}
+
 /* The earlier of two deadlines; 0 means "none". */
 static inline int64_t
 earlier(int64_t a_ns, int64_t b_ns)
