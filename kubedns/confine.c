@@ -1,6 +1,6 @@
 #include "kubedns/confine.h"
 
-#include "kubedns/api/watch.h"
+#include "kubedns/api/api_source.h"
 #include "kubedns/settings.h"
 #include "lib/log.h"
 

@@ -20,7 +20,7 @@
 #endif
 #endif
 
-#include "kubedns/api/watch.h"
+#include "kubedns/api/api_source.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/confine.h"
 #include "kubedns/kubedns.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 #include "kubedns/options_internal.h"
 #include "lib/xalloc.h"
 

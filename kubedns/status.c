@@ -12,7 +12,7 @@
 #include "kubedns/status.h"
 #include "kubedns/top_page.h"
 #include "kubedns/wanted_namespaces.h"
-#include "kubedns/api/watch.h"
+#include "kubedns/api/api_source.h"
 #include "kubedns/show/explain.h"
 #include "kubedns/serve/worker.h"
 #include "lib/sandbox.h"

@@ -1,7 +1,7 @@
 /*
  * The nanny's loop, its one place to wait, and the handling of each event. Changes of the
  * ConfigMap, resolv.conf and stub servers' addresses lead to a new servers file; events of dnsmasq
- * go through the table of child_states.h, whose actions actions.c does.
+ * go through the table of dnsmasq_states.h, whose actions dnsmasq_actions.c does.
  */
 #include <errno.h>
 #include <poll.h>

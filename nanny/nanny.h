@@ -5,9 +5,9 @@
  *	resolv.conf --inotify--> confdir --> resolv -+-> domain_servers --> servers --> runfile
  *	stub_hosts --c-ares--> addresses ------------+                                     | SIGHUP
  *	                                                                                   v
- *	child_states <-- generation -- dnsmasq_probe <-- asked at the marker's address -- dnsmasq
+ *	dnsmasq_states <-- generation -- dnsmasq_probe <-- asked at the marker's address -- dnsmasq
  *
- * child_states.c decides when dnsmasq is started, reloaded and stopped; actions.c does it, through
+ * dnsmasq_states.c decides when dnsmasq is started, reloaded and stopped; dnsmasq_actions.c does it, through
  * dnsmasq_process.c, which sends the signals.
  */
 #ifndef NANNY_NANNY_H
@@ -21,7 +21,7 @@
 #include "lib/metrics.h"
 #include "lib/sandbox.h"
 #include "nanny/dnsmasq_args.h"
-#include "nanny/child_states.h"
+#include "nanny/dnsmasq_states.h"
 #include "nanny/config.h"
 #include "nanny/stub_hosts.h"
 #include "nanny/options.h"
@@ -30,7 +30,7 @@
 #include "nanny/package.h"
 #include "nanny/dnsmasq_process.h"
 #include "lib/resolv.h"
-#include "nanny/runfile.h"
+#include "nanny/servers_file_write.h"
 #include "lib/loop_guard.h"
 #include "nanny/servers_file.h"
 #include "nanny/stale_forks.h"
@@ -113,7 +113,7 @@ void nanny_read_config(struct nanny *nanny, bool force);
  * with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
-/* Feeds an event to the table of states and does the resulting actions (actions.c). */
+/* Feeds an event to the table of states and does the resulting actions (dnsmasq_actions.c). */
 void nanny_step(struct nanny *nanny, enum child_event event);
 
 /* Does the actions of a table's step, a set of enum child_action. */

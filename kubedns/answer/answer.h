@@ -2,7 +2,7 @@
  * Turns a query's bytes into a reply's bytes. Pure: no socket, no clock, no log, no allocation for
  * names in the tree.
  *
- *	query -> question -> zone -> existence (resolve.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
+ *	query -> question -> zone -> existence (zone_lookup.h) -> FOUND | NODATA | NXDOMAIN | NOT_OURS
  *	      -> records -> rcode, AA, SOA -> reply
  *
  * The caller is in an RCU read section of the tree for the whole call; the reply does not point
@@ -19,7 +19,7 @@
 #include "lib/dname.h"
 #include "lib/wire.h"
 
-struct name; /* kubedns/answer/resolve.h */
+struct name; /* kubedns/answer/zone_lookup.h */
 struct tree; /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
 

@@ -6,7 +6,7 @@
 #ifndef KUBEDNS_ANSWER_DENIAL_H
 #define KUBEDNS_ANSWER_DENIAL_H
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 
 enum denial {
 	/* A Service that waits for a ready endpoint, or a name below a headless Service, where its

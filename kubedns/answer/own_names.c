@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 #include "lib/conf_hosts.h"
 #include "lib/hash.h"
 #include "lib/wire.h"

@@ -16,7 +16,7 @@
 #ifndef KUBEDNS_ANSWER_REASON_H
 #define KUBEDNS_ANSWER_REASON_H
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 
 enum reason_kind {
 	REASON_NONE,

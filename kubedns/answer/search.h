@@ -26,7 +26,7 @@
 #ifndef KUBEDNS_ANSWER_SEARCH_H
 #define KUBEDNS_ANSWER_SEARCH_H
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 
 struct reply;
 

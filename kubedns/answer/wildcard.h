@@ -5,7 +5,7 @@
 #ifndef KUBEDNS_ANSWER_WILDCARD_H
 #define KUBEDNS_ANSWER_WILDCARD_H
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 
 enum { WILDCARD_NAMES_MAX = 10000 /* tried for one question */ };
 

@@ -3,12 +3,12 @@
  * libcurl handle makes the request, the framer and json-c read the response. A request begins with
  * resource_watch_start(), lives in the watch's multi handle, and ends in resource_watch_finish().
  *
- *	watch.c             which resources are watched, when they may start, libcurl's loop
+ *	api_source.c        which resources are watched, when they may start, libcurl's loop
  *	resource_watch.c    a request's life and what it leads to
  *	api_request.c       connection, verification, headers
  *	response_objects.c  list items, watch events, Status
  *	api_error.c         failures in words
- *	watch_report.c      readiness and metrics
+ *	api_source_status.c readiness and metrics
  *
  * Private to these files.
  */
@@ -25,7 +25,7 @@
 #include "kubedns/api/backoff.h"
 #include "kubedns/api/framer.h"
 #include "kubedns/api/reflector.h"
-#include "kubedns/api/watch.h"
+#include "kubedns/api/api_source.h"
 
 enum { RESOURCE_WATCH_OBJECT_MAX = 8 << 20, RESOURCE_WATCH_BODY_MAX = 64 << 10 };
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 #include "kubedns/show/explain.h"
 
 struct explanation {

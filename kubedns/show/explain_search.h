@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 
 /*
  * Explains what search completion does for a name that the tree does not have, with `below` labels

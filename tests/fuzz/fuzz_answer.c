@@ -11,7 +11,7 @@
 
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/own_names.h"
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/cluster/store.h"
 #include "lib/conf_hosts.h"

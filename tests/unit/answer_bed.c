@@ -9,7 +9,7 @@
 #include <ldns/ldns.h>
 
 #include "kubedns/answer/own_names.h"
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_rewrites.h"

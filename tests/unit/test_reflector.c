@@ -216,7 +216,7 @@ a_slow_answer_does_not_make_a_watch_that_ends_at_once_a_good_one(void **state)
 	assert_int_equal(reflector_failures(r), 1);
 }
 
-/* When to try again is then decided for all resources at once (watch.c). */
+/* When to try again is then decided for all resources at once (api_source.c). */
 static void
 a_server_that_nobody_reached_has_not_failed_this_resource(void **state)
 {

@@ -1,6 +1,6 @@
 /*
  * The life of the supervised dnsmasq as a table of states and events. Pure: events and times go in,
- * actions come out; the caller does them (nanny/actions.c) and reports what came of it as further
+ * actions come out; the caller does them (nanny/dnsmasq_actions.c) and reports what came of it as further
  * events. The manual page shows the same table.
  *
  *	                  answers             confirmed
@@ -13,8 +13,8 @@
  *	      | five deaths in a minute                 v
  *	      +------> stopped <-- stopping <------- draining
  */
-#ifndef NANNY_CHILD_STATES_H
-#define NANNY_CHILD_STATES_H
+#ifndef NANNY_DNSMASQ_STATES_H
+#define NANNY_DNSMASQ_STATES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "kubedns/api/watch.h"
+#include "kubedns/api/api_source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * Looks up a name of our zone: whether it exists, and where its records are, whatever the type
  * asked for. Pure.
  */
-#ifndef KUBEDNS_ANSWER_RESOLVE_H
-#define KUBEDNS_ANSWER_RESOLVE_H
+#ifndef KUBEDNS_ANSWER_ZONE_LOOKUP_H
+#define KUBEDNS_ANSWER_ZONE_LOOKUP_H
 
 #include "kubedns/answer/answer.h"
 #include "kubedns/cluster/tree_content.h"

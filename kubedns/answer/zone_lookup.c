@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 
 struct name
 name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])

@@ -9,7 +9,7 @@
 
 #include "lib/log.h"
 #include "lib/xalloc.h"
-#include "nanny/runfile.h"
+#include "nanny/servers_file_write.h"
 
 enum { DIRS_MAX = 16 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/answer/resolve.h"
+#include "kubedns/answer/zone_lookup.h"
 
 /* The number of bits that the name spells, into `addr`; -1: it is no reverse name. */
 static int

@@ -23,8 +23,8 @@
  *   - OBJECT_SLICES comes from EndpointSlices, or from Endpoints where those stay forbidden or
  *     missing for ten seconds; a change from one to the other is a new LISTING ... SYNCED.
  */
-#ifndef KUBEDNS_API_WATCH_H
-#define KUBEDNS_API_WATCH_H
+#ifndef KUBEDNS_API_API_SOURCE_H
+#define KUBEDNS_API_API_SOURCE_H
 
 #include <poll.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Does what the table of states and events (child_states.c) decides: writes the servers file,
+/* Does what the table of states and events (dnsmasq_states.c) decides: writes the servers file,
  * starts dnsmasq, makes it read the file, stops it. */
 #include <errno.h>
 #include <fcntl.h>

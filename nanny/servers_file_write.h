@@ -3,8 +3,8 @@
  * nannies on one machine never share one. It is written aside and renamed, so that dnsmasq never
  * reads half of it.
  */
-#ifndef NANNY_RUNFILE_H
-#define NANNY_RUNFILE_H
+#ifndef NANNY_SERVERS_FILE_WRITE_H
+#define NANNY_SERVERS_FILE_WRITE_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 #include <stddef.h>
 
-#include "nanny/child_states.h"
+#include "nanny/dnsmasq_states.h"
 
 void
 child_init(struct child *child, int64_t drain_ms)
