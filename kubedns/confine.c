@@ -25,7 +25,7 @@ confine_needs(const struct status *status, enum sandbox_mode mode)
 		sandbox_connect(s, o->resolver.port);
 	if (o->has_search_resolver)
 		sandbox_connect(s, o->search_resolver.port);
-	watch_needs(status->watch, s);
+	api_source_needs(status->watch, s);
 	return s;
 }
 

@@ -1,5 +1,5 @@
 /*
- * The main thread's loop: the only writer of the tree. It waits in one place, watch_wait(), and
+ * The main thread's loop: the only writer of the tree. It waits in one place, api_source_wait(), and
  * publishes the changes of a turn together.
  */
 #include <poll.h>
@@ -50,7 +50,7 @@ loop_apply_settings(struct kubedns *k)
 		workers_upstreams(k->status.workers, servers, count);
 	confine_check_upstreams(k->status.settings);
 	if (settings_has_federations(k->status.settings) && k->status.watch != NULL)
-		watch_want_federations(k->status.watch);
+		api_source_want_federations(k->status.watch);
 }
 
 /* The event_sink: all objects but the ConfigMap go to the store. */
@@ -159,7 +159,7 @@ check_synced(struct kubedns *k)
 		return;
 	/* While the directory is missing the answer is SERVFAIL, not NXDOMAIN. */
 	s->synced = s->manifests != NULL ? manifests_synced(s->manifests)
-					 : s->watch != NULL && watch_ready(s->watch);
+					 : s->watch != NULL && api_source_ready(s->watch);
 	if (s->synced)
 		log_info("synced after %lld ms: %zu services, %zu slices, %zu namespaces",
 		    (long long)(clock_mono_ms() - k->started_ms),
@@ -167,7 +167,7 @@ check_synced(struct kubedns *k)
 		    store_count(s->store, OBJECT_NAMESPACE));
 	else if (!s->sync_timed_out &&
 		 clock_mono_ms() - k->started_ms > k->options.initial_sync_timeout_ms) {
-		char *progress = watch_status(s->watch, true);
+		char *progress = api_source_status(s->watch, true);
 		s->sync_timed_out = true;
 		log_errorx("not synced after %lld ms; answering SERVFAIL and trying on: %s",
 		    (long long)k->options.initial_sync_timeout_ms, progress);
@@ -233,7 +233,7 @@ void
 loop_turn(struct kubedns *k)
 {
 	struct status *s = &k->status;
-	watch_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
+	api_source_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
 	bool period = clock_mono_ms() >= k->next_period_ms;
 
 	if (period)
@@ -242,13 +242,13 @@ loop_turn(struct kubedns *k)
 		take_signals(k);
 	if (k->status.draining)
 		check_drain(k);
-	watch_run(s->watch);
+	api_source_run(s->watch);
 	if (s->manifests != NULL && (period || k->fds[FD_OBJECTS].revents != 0))
 		manifests_run(s->manifests, period);
 	if ((period || k->fds[FD_CONFIG].revents != 0 || k->fds[FD_RESOLV].revents != 0) &&
 	    settings_poll(s->settings, period))
 		loop_apply_settings(k);
-	if (settings_failing(s->settings, watch_failing_since_ms(s->watch), clock_mono_ms()))
+	if (settings_failing(s->settings, api_source_failing_since_ms(s->watch), clock_mono_ms()))
 		renew_context(k);
 	loop_publish(k);
 	if (s->query_log != NULL)

@@ -127,9 +127,9 @@ open_workers(struct kubedns *k)
 }
 
 static void
-watch_options(const struct options *o, struct watch_config *config)
+watch_options(const struct options *o, struct api_source_config *config)
 {
-	*config = (struct watch_config){ .kubecfg_file = o->kubecfg_file,
+	*config = (struct api_source_config){ .kubecfg_file = o->kubecfg_file,
 		.master_url = o->master_url,
 		.pods = o->answers.pods == PODS_VERIFIED,
 		.nodes = o->federations.count > 0,
@@ -148,14 +148,14 @@ watch_options(const struct options *o, struct watch_config *config)
 static int
 start_source(struct kubedns *k)
 {
-	struct watch_config config;
+	struct api_source_config config;
 
 	watch_options(&k->options, &config);
-	k->status.watch = watch_new(&config, loop_take_event, k);
+	k->status.watch = api_source_new(&config, loop_take_event, k);
 	if (k->status.watch == NULL)
 		return EXIT_MISTAKE;
 	if (settings_has_federations(k->status.settings))
-		watch_want_federations(k->status.watch);
+		api_source_want_federations(k->status.watch);
 	if (!config.no_api)
 		return 0;
 	k->status.manifests = manifests_new(k->options.objects_dir, loop_take_event, k);
@@ -209,7 +209,7 @@ stop(struct kubedns *k)
 	http_stop(k->http);
 	http_stop(k->metrics);
 	manifests_free(k->status.manifests);
-	watch_free(k->status.watch);
+	api_source_free(k->status.watch);
 	store_free(k->status.store);
 	settings_free(k->status.settings);
 	wanted_namespaces_free(k->status.namespaces);
@@ -221,7 +221,7 @@ stop(struct kubedns *k)
 static int
 check(struct kubedns *k)
 {
-	struct watch_config config;
+	struct api_source_config config;
 	size_t mistakes = 0;
 
 	k->status.settings = settings_new(&k->options);
@@ -230,7 +230,7 @@ check(struct kubedns *k)
 	watch_options(&k->options, &config);
 	if (config.no_api)
 		mistakes += manifests_check(k->options.objects_dir);
-	else if (watch_check(&config) < 0)
+	else if (api_source_check(&config) < 0)
 		mistakes++;
 	sandbox_check(k->common.sandbox);
 	log_info("%zu mistake%s", mistakes, mistakes == 1 ? "" : "s");

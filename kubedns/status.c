@@ -96,7 +96,7 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 	const struct status *status = arg;
 
 	if (status->synced && !status->draining) {
-		char *notes = watch_notes(status->watch);
+		char *notes = api_source_notes(status->watch);
 		char *missing = wanted_namespaces_notes(status->namespaces, request->local);
 		char *load = workers_notes(status->workers, request->local);
 		http_text(response, 200, "ok\n%s%s%s", notes, missing, load);
@@ -105,8 +105,9 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 		free(load);
 		return;
 	}
-	char *progress = status->manifests == NULL ? watch_status(status->watch, request->local)
-						   : manifests_progress(status, request->local);
+	char *progress = status->manifests == NULL
+			     ? api_source_status(status->watch, request->local)
+			     : manifests_progress(status, request->local);
 	http_text(response, 503, "%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
 	    status->synced ? "" : "not synced yet\n", status->synced ? "" : progress,
 	    status->synced || request->local ? ""
@@ -189,7 +190,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	if (status->manifests != NULL)
 		manifests_metrics(status, m);
 	else
-		watch_metrics(status->watch, m);
+		api_source_metrics(status->watch, m);
 	settings_metrics(status->settings, m);
 	wanted_namespaces_metrics(status->namespaces, m);
 	sandbox_metrics(m, "kubedns_sandbox");

@@ -16,7 +16,7 @@ struct manifests;
 struct query_log;
 struct settings;
 struct wanted_namespaces;
-struct watch;
+struct api_source;
 struct workers;
 
 /* The parts of the running program that are shown; main owns them all. */
@@ -26,7 +26,7 @@ struct status {
 	struct store *store;
 	struct settings *settings;
 	struct wanted_namespaces *namespaces;
-	struct watch *watch;
+	struct api_source *watch;
 	struct manifests *manifests; /* NULL without --objects-dir */
 	struct workers *workers;
 	struct query_log *query_log;

@@ -34,7 +34,7 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 {
 	for (size_t i = 0; i < stubs->count; i++) {
 		const struct conf_stub *stub = &stubs->items[i];
-		if (routes_get(&rules->args->fixed, stub->domain))
+		if (domain_table_get(&rules->args->fixed, stub->domain))
 			return xasprintf(
 			    "\"%s\": has its servers on dnsmasq's command line", stub->domain);
 		for (size_t k = 0; k < stub->count; k++) {
@@ -111,7 +111,7 @@ take_domains(struct own_domains *own, struct own_domains *domains, const struct 
     bool *changed)
 {
 	for (size_t i = 0; i < domains->count; i++)
-		if (routes_get(&rules->args->fixed, domains->items[i])) {
+		if (domain_table_get(&rules->args->fixed, domains->items[i])) {
 			char *why = xasprintf(
 			    "\"%s\": has its servers on dnsmasq's command line", domains->items[i]);
 			own_domains_free(domains);
@@ -202,7 +202,7 @@ config_apply(struct config *config, const struct confdir_set *set, const struct 
 	char domain[CONF_HOST_MAX];
 	const char *ignored;
 	if (conf_name_parse(rules->domain, domain, &ignored) == 0)
-		config->kubedns = routes_get(&rules->args->fixed, domain);
+		config->kubedns = domain_table_get(&rules->args->fixed, domain);
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
 		changed |= apply_one(config, (enum config_key)i, set, rules);
 	return changed;
@@ -248,8 +248,8 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 /* Adds the addresses of a server given by name, except those that are dnsmasq itself; `loop` gets
  * the reason for the first. */
 static void
-add_host(struct route *route, const struct conf_server *by_name, const struct stub_hosts *names,
-    const struct loop_guard *guard, char **loop)
+add_host(struct domain_servers *entry, const struct conf_server *by_name,
+    const struct stub_hosts *names, const struct loop_guard *guard, char **loop)
 {
 	const struct stub_host *name = stub_hosts_get(names, by_name->host);
 	char text[SERVER_TEXT_MAX];
@@ -258,7 +258,7 @@ add_host(struct route *route, const struct conf_server *by_name, const struct st
 		struct server server = { .addr = name->known[i].addr,
 			.port = by_name->server.port };
 		if (!loop_guard_is(guard, &server, &why))
-			route_add_server(route, &server);
+			domain_servers_add_server(entry, &server);
 		else if (*loop == NULL && name->known[i].current)
 			*loop = xasprintf("%s: its address %s %s", by_name->host,
 			    server_format(&server, text), why);
@@ -267,34 +267,34 @@ add_host(struct route *route, const struct conf_server *by_name, const struct st
 
 /* The stub domain's servers, for `domain`, which is the stub domain or within it. */
 static void
-add_stub(struct routes *routes, const char *domain, const struct conf_stub *stub,
+add_stub(struct domain_table *table, const char *domain, const struct conf_stub *stub,
     const struct stub_hosts *names, const struct loop_guard *guard, const struct server *unresolved,
     char **loop)
 {
 	if (stub->count == 0)
 		return;
-	struct route *route = routes_add(routes, domain);
+	struct domain_servers *entry = domain_table_add(table, domain);
 	for (size_t k = 0; k < stub->count; k++)
 		if (stub->servers[k].host[0])
-			add_host(route, &stub->servers[k], names, guard, loop);
+			add_host(entry, &stub->servers[k], names, guard, loop);
 		else
-			route_add_server(route, &stub->servers[k].server);
-	if (route->count == 0 && unresolved)
-		route_add_server(route, unresolved);
+			domain_servers_add_server(entry, &stub->servers[k].server);
+	if (entry->count == 0 && unresolved)
+		domain_servers_add_server(entry, unresolved);
 }
 
 /* A name that kubedns answers, unless a stub domain of that name has its own servers. */
 static void
-add_own(struct routes *routes, const struct config *config, const char *domain, char **clash)
+add_own(struct domain_table *table, const struct config *config, const char *domain, char **clash)
 {
-	struct route *route = routes_add(routes, domain);
-	if (route->count > 0) {
+	struct domain_servers *entry = domain_table_add(table, domain);
+	if (entry->count > 0) {
 		if (*clash == NULL)
 			*clash = xasprintf("own name %s is a stub domain too", domain);
 		return;
 	}
 	for (size_t i = 0; i < config->kubedns->count; i++)
-		route_add_server(route, &config->kubedns->servers[i]);
+		domain_servers_add_server(entry, &config->kubedns->servers[i]);
 }
 
 static int
@@ -330,41 +330,41 @@ all_below(const char *domain, char text[CONF_HOST_MAX + 2])
 	return text;
 }
 
-struct routes
-config_routes(struct config *config, const struct resolv *resolv, const struct stub_hosts *names,
-    const struct loop_guard *guard, const struct server *unresolved)
+struct domain_table
+config_domain_table(struct config *config, const struct resolv *resolv,
+    const struct stub_hosts *names, const struct loop_guard *guard, const struct server *unresolved)
 {
-	struct routes routes = { 0 };
+	struct domain_table table = { 0 };
 	struct server upstreams[CONF_UPSTREAMS_MAX];
 	size_t count = config_upstreams(config, resolv, guard, upstreams);
-	struct route *others = routes_add(&routes, "");
+	struct domain_servers *others = domain_table_add(&table, "");
 	struct own_domains own = own_domains_of_both(&config->hosts, &config->rewrites);
 	size_t at = 0, own_count = config->kubedns == NULL ? 0 : own.count;
 	char *loop = NULL, *clash = NULL, below[CONF_HOST_MAX + 2];
 	for (size_t i = 0; i < count; i++)
-		route_add_server(others, &upstreams[i]);
-	/* Each route comes at the end: "*" is before all that a domain begins with. */
+		domain_servers_add_server(others, &upstreams[i]);
+	/* Each entry comes at the end: "*" is before all that a domain begins with. */
 	for (size_t i = 0; i < own_count && config->stubs.count > 0; i++) {
 		const struct conf_stub *stub = stub_around(config, own.items[i]);
 		if (stub != NULL)
-			add_stub(&routes, all_below(own.items[i], below), stub, names, guard,
+			add_stub(&table, all_below(own.items[i], below), stub, names, guard,
 			    unresolved, &loop);
 	}
-	/* Both lists in one order, so that each route comes at the end. */
+	/* Both lists in one order, so that each entry comes at the end. */
 	for (size_t i = 0; i < config->stubs.count; i++) {
 		const struct conf_stub *stub = &config->stubs.items[i];
 		while (at < own_count && strcmp(own.items[at], stub->domain) < 0)
-			add_own(&routes, config, own.items[at++], &clash);
-		add_stub(&routes, stub->domain, stub, names, guard, unresolved, &loop);
+			add_own(&table, config, own.items[at++], &clash);
+		add_stub(&table, stub->domain, stub, names, guard, unresolved, &loop);
 	}
 	while (at < own_count)
-		add_own(&routes, config, own.items[at++], &clash);
+		add_own(&table, config, own.items[at++], &clash);
 	free(own.items);
 	if (note_loop(&config->clash, clash))
 		log_warnx("%s, whose servers are asked in place of kubedns", clash);
 	if (note_loop(&config->host_loop, loop))
 		log_errorx("stubDomains: %s; not asked", loop);
-	return routes;
+	return table;
 }
 
 const char **

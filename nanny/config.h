@@ -29,7 +29,7 @@ struct config {
 	size_t patterns;                    /* of the rewrites, which name no domain */
 	/* The servers that dnsmasq's command line has for the cluster domain: kubedns, in the
 	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. */
-	const struct route *kubedns;
+	const struct domain_servers *kubedns;
 	struct conf_key keys[CONFIG_KEY_COUNT];
 	char *loop;      /* why a server of resolv.conf is not asked, else NULL */
 	char *host_loop; /* the same of a stub server's name, else NULL */
@@ -63,7 +63,7 @@ bool config_apply(
  *	example.corp    kubedns
  *	*.example.corp  10.1.1.1
  */
-struct routes config_routes(struct config *config, const struct resolv *resolv,
+struct domain_table config_domain_table(struct config *config, const struct resolv *resolv,
     const struct stub_hosts *names, const struct loop_guard *guard,
     const struct server *unresolved);
 

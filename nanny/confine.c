@@ -59,7 +59,7 @@ struct sandbox *
 confine_dnsmasq(const struct nanny *nanny)
 {
 	struct sandbox *s = sandbox_new(nanny->sandbox);
-	const struct routes *fixed = &nanny->args.fixed;
+	const struct domain_table *fixed = &nanny->args.fixed;
 	const struct servers_file *file = &nanny->written;
 	sandbox_read(s, nanny->file.dir);
 	add_arguments(s, nanny);

@@ -23,16 +23,16 @@ nanny_plan(struct nanny *nanny, bool fresh)
 		nobody = dnsmasq_probe_refused(nanny->dnsmasq_probe);
 		unresolved = dnsmasq_probe_servfail(nanny->dnsmasq_probe);
 	}
-	struct routes routes = config_routes(
+	struct domain_table table = config_domain_table(
 	    &nanny->config, &nanny->resolv, nanny->names, &nanny->loop_guard, &unresolved);
-	struct servers_input input = { .wanted = &routes,
+	struct servers_input input = { .wanted = &table,
 		.fixed = &nanny->args.fixed,
 		.nobody = nobody,
 		.before = fresh ? &nothing : &nanny->written,
 		.strict_order = nanny->args.strict_order,
 		.now = ++nanny->plans };
 	struct servers_file file = servers_plan(&input, &dropped);
-	routes_free(&routes);
+	domain_table_free(&table);
 	nanny->stats.dropped_lines += dropped;
 	if (dropped)
 		log_warnx("servers file: %zu lines of domains long gone dropped", dropped);
@@ -57,7 +57,7 @@ write_servers_file(struct nanny *nanny, bool fresh)
 	size_t len;
 	char *text =
 	    servers_render(&file, generation, dnsmasq_probe_port(nanny->dnsmasq_probe), &len);
-	int rc = runfile_write(&nanny->file, text, len);
+	int rc = servers_file_write(&nanny->file, text, len);
 	free(text);
 	if (rc < 0) {
 		if (!nanny->write_failed)

@@ -109,9 +109,9 @@ fix_domain(struct args *args, const char *domain, const char *target)
 	struct server server;
 	if (*domain && conf_name_parse(domain, name, &why) < 0)
 		return;
-	struct route *route = routes_add(&args->fixed, *domain ? name : "");
+	struct domain_servers *entry = domain_table_add(&args->fixed, *domain ? name : "");
 	if (parse_target(target, &server))
-		route_add_server(route, &server);
+		domain_servers_add_server(entry, &server);
 }
 
 /* `--server=ip`, `--server=/a/b/ip`: servers that the file must not repeat, and to which names fall
@@ -364,7 +364,7 @@ args_free(struct args *args)
 	free_list(args->warnings);
 	free_list(args->reads);
 	free_list(args->writes);
-	routes_free(&args->fixed);
+	domain_table_free(&args->fixed);
 	*args = (struct args){ 0 };
 }
 

@@ -40,7 +40,7 @@ struct args {
 	uint16_t port; /* where dnsmasq answers */
 	struct addr listen[ARGS_LISTEN_MAX];
 	size_t listen_count; /* 0: every address */
-	struct routes
+	struct domain_table
 	    fixed; /* --server=/domain/...: domains and their servers, "" the default ones */
 };
 

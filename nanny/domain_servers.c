@@ -4,14 +4,14 @@
 #include "lib/xalloc.h"
 #include "nanny/domain_servers.h"
 
-/* The index of the first route whose domain is not before `domain`. */
+/* The index of the first entry whose domain is not before `domain`. */
 static size_t
-lower_bound(const struct routes *routes, const char *domain)
+lower_bound(const struct domain_table *table, const char *domain)
 {
-	size_t low = 0, high = routes->count;
+	size_t low = 0, high = table->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (strcmp(routes->items[middle].domain, domain) < 0)
+		if (strcmp(table->items[middle].domain, domain) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -19,65 +19,64 @@ lower_bound(const struct routes *routes, const char *domain)
 	return low;
 }
 
-struct route *
-routes_add(struct routes *routes, const char *domain)
+struct domain_servers *
+domain_table_add(struct domain_table *table, const char *domain)
 {
-	size_t at = lower_bound(routes, domain);
-	if (at < routes->count && strcmp(routes->items[at].domain, domain) == 0)
-		return &routes->items[at];
+	size_t at = lower_bound(table, domain);
+	if (at < table->count && strcmp(table->items[at].domain, domain) == 0)
+		return &table->items[at];
 	/* Grown by doubling: the count is a power of two exactly when there is no room left. */
-	if ((routes->count & (routes->count - 1)) == 0)
-		routes->items = xreallocarray(
-		    routes->items, routes->count ? routes->count * 2 : 1, sizeof *routes->items);
-	struct route *route = &routes->items[at];
-	memmove(route + 1, route, (routes->count - at) * sizeof *route);
-	routes->count++;
-	*route = (struct route){ .domain = xstrdup(domain) };
-	return route;
+	if ((table->count & (table->count - 1)) == 0)
+		table->items = xreallocarray(
+		    table->items, table->count ? table->count * 2 : 1, sizeof *table->items);
+	struct domain_servers *entry = &table->items[at];
+	memmove(entry + 1, entry, (table->count - at) * sizeof *entry);
+	table->count++;
+	*entry = (struct domain_servers){ .domain = xstrdup(domain) };
+	return entry;
 }
 
 bool
-route_add_server(struct route *route, const struct server *server)
+domain_servers_add_server(struct domain_servers *entry, const struct server *server)
 {
-	for (size_t i = 0; i < route->count; i++)
-		if (server_equal(&route->servers[i], server))
+	for (size_t i = 0; i < entry->count; i++)
+		if (server_equal(&entry->servers[i], server))
 			return true;
-	if (route->count == ROUTE_SERVERS_MAX)
+	if (entry->count == DOMAIN_SERVERS_MAX)
 		return false;
-	route->servers = xreallocarray(route->servers, route->count + 1, sizeof *route->servers);
-	route->servers[route->count++] = *server;
+	entry->servers = xreallocarray(entry->servers, entry->count + 1, sizeof *entry->servers);
+	entry->servers[entry->count++] = *server;
 	return true;
 }
 
-const struct route *
-routes_get(const struct routes *routes, const char *domain)
+const struct domain_servers *
+domain_table_get(const struct domain_table *table, const char *domain)
 {
-	size_t at = lower_bound(routes, domain);
-	return at < routes->count && strcmp(routes->items[at].domain, domain) == 0
-		   ? &routes->items[at]
-		   : NULL;
+	size_t at = lower_bound(table, domain);
+	return at < table->count && strcmp(table->items[at].domain, domain) == 0 ? &table->items[at]
+										 : NULL;
 }
 
-const struct route *
-routes_above(const struct routes *routes, const char *domain)
+const struct domain_servers *
+domain_table_above(const struct domain_table *table, const char *domain)
 {
 	while (*domain) {
 		const char *dot = strchr(domain, '.');
 		domain = dot ? dot + 1 : domain + strlen(domain);
-		const struct route *route = routes_get(routes, domain);
-		if (route && route->count)
-			return route;
+		const struct domain_servers *entry = domain_table_get(table, domain);
+		if (entry && entry->count)
+			return entry;
 	}
 	return NULL;
 }
 
 void
-routes_free(struct routes *routes)
+domain_table_free(struct domain_table *table)
 {
-	for (size_t i = 0; i < routes->count; i++) {
-		free(routes->items[i].domain);
-		free(routes->items[i].servers);
+	for (size_t i = 0; i < table->count; i++) {
+		free(table->items[i].domain);
+		free(table->items[i].servers);
 	}
-	free(routes->items);
-	*routes = (struct routes){ 0 };
+	free(table->items);
+	*table = (struct domain_table){ 0 };
 }

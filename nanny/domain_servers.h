@@ -11,34 +11,35 @@
 
 #include "lib/addr.h"
 
-enum { ROUTE_SERVERS_MAX = 64 };
+enum { DOMAIN_SERVERS_MAX = 64 };
 
-struct route {
+struct domain_servers {
 	char *domain; /* lower case, no final dot; "" is every other name */
 	struct server *servers;
 	size_t count;
 };
 
-struct routes {
-	struct route *items;
+struct domain_table {
+	struct domain_servers *items;
 	size_t count;
 };
 
-/* The route of exactly `domain`, inserted in order if it is missing; invalidates earlier
+/* The entry of exactly `domain`, inserted in order if it is missing; invalidates earlier
  * results. */
-struct route *routes_add(struct routes *routes, const char *domain);
+struct domain_servers *domain_table_add(struct domain_table *table, const char *domain);
 
-/* Adds `server` unless it is there already or there are ROUTE_SERVERS_MAX; false in the last
+/* Adds `server` unless it is there already or there are DOMAIN_SERVERS_MAX; false in the last
  * case. */
-bool route_add_server(struct route *route, const struct server *server);
+bool domain_servers_add_server(struct domain_servers *entry, const struct server *server);
 
-/* The route of exactly `domain`, or NULL. */
-const struct route *routes_get(const struct routes *routes, const char *domain);
+/* The entry of exactly `domain`, or NULL. */
+const struct domain_servers *domain_table_get(const struct domain_table *table, const char *domain);
 
-/* The route that applies to `domain` when it has none of its own: that of the nearest domain above
+/* The entry that applies to `domain` when it has none of its own: that of the nearest domain above
  * it that has servers, at last "". NULL if there is none. */
-const struct route *routes_above(const struct routes *routes, const char *domain);
+const struct domain_servers *domain_table_above(
+    const struct domain_table *table, const char *domain);
 
-void routes_free(struct routes *routes);
+void domain_table_free(struct domain_table *table);
 
 #endif

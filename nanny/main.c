@@ -98,7 +98,7 @@ static int
 start(struct nanny *nanny)
 {
 	const struct options *o = nanny->options;
-	if (runfile_open(&nanny->file, o->run_dir) < 0)
+	if (servers_file_dir_open(&nanny->file, o->run_dir) < 0)
 		return EXIT_SYSTEM;
 	int rc = build_args(nanny, nanny->file.path);
 	if (rc != EXIT_OK)
@@ -134,9 +134,9 @@ check(struct nanny *nanny)
 				printf("# %s: %s port %u, resolved while running\n",
 				    nanny->config.stubs.items[i].domain, s->host, s->server.port);
 		}
-	struct routes routes =
-	    config_routes(&nanny->config, &nanny->resolv, nanny->names, &nanny->loop_guard, NULL);
-	struct servers_input input = { .wanted = &routes,
+	struct domain_table table = config_domain_table(
+	    &nanny->config, &nanny->resolv, nanny->names, &nanny->loop_guard, NULL);
+	struct servers_input input = { .wanted = &table,
 		.fixed = &nanny->args.fixed,
 		.nobody = nobody,
 		.before = &nanny->written,
@@ -147,7 +147,7 @@ check(struct nanny *nanny)
 	fwrite(text, 1, len, stdout);
 	free(text);
 	servers_free(&file);
-	routes_free(&routes);
+	domain_table_free(&table);
 	sandbox_check(nanny->sandbox);
 	bool wrong = nanny->config.loop != NULL || node_guard_check(nanny->options) < 0 ||
 		     access(nanny->options->dnsmasq_exec, X_OK) != 0;
@@ -171,7 +171,7 @@ finish(struct nanny *nanny)
 	process_close(&nanny->process);
 	sandbox_free(nanny->confined);
 	stale_forks_forget(&nanny->stale_forks);
-	runfile_close(&nanny->file);
+	servers_file_dir_close(&nanny->file);
 	config_free(&nanny->config);
 	servers_free(&nanny->written);
 	args_free(&nanny->args);

@@ -2,13 +2,16 @@
  * The whole program's state: set up by main.c, changed by loop.c, shown by status.c.
  *
  *	ConfigMap --inotify--> confdir --> config ---+
- *	resolv.conf --inotify--> confdir --> resolv -+-> domain_servers --> servers --> runfile
- *	stub_hosts --c-ares--> addresses ------------+                                     | SIGHUP
- *	                                                                                   v
- *	dnsmasq_states <-- generation -- dnsmasq_probe <-- asked at the marker's address -- dnsmasq
+ *	resolv.conf --inotify--> confdir --> resolv -+-> domain_servers --> servers_file
+ *	stub_hosts --c-ares--> addresses ------------+                           |
+ *	                                                                         v
+ *	                                                        servers_file_write, then SIGHUP
+ *	                                                                         |
+ *	                                                                         v
+ *	dnsmasq_states <-- generation -- dnsmasq_probe <-- marker's address -- dnsmasq
  *
- * dnsmasq_states.c decides when dnsmasq is started, reloaded and stopped; dnsmasq_actions.c does it, through
- * dnsmasq_process.c, which sends the signals.
+ * dnsmasq_states.c decides when dnsmasq is started, reloaded and stopped; dnsmasq_actions.c does
+ * it, through dnsmasq_process.c, which sends the signals.
  */
 #ifndef NANNY_NANNY_H
 #define NANNY_NANNY_H
@@ -70,7 +73,7 @@ struct nanny {
 	struct child child;
 	struct dnsmasq_probe *dnsmasq_probe;
 	struct stub_hosts *names;
-	struct runfile file;
+	struct servers_file_dir file;
 	struct stale_forks stale_forks;
 	struct node_guard node_guard;
 	struct http *http;

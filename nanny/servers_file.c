@@ -25,8 +25,8 @@ has_server(const struct server *list, size_t count, const struct server *server)
  * went; lines that are left over repeat servers.
  */
 static void
-place(struct servers_domain *to, const struct route *wanted, const struct servers_domain *before,
-    bool strict_order)
+place(struct servers_domain *to, const struct domain_servers *wanted,
+    const struct servers_domain *before, bool strict_order)
 {
 	size_t old = before ? before->count : 0, next = 0;
 	assert(wanted->count > 0);
@@ -55,41 +55,42 @@ place(struct servers_domain *to, const struct route *wanted, const struct server
 	free(kept);
 }
 
-/* The route that answers for names of a domain that is gone: the nearest wanted or fixed domain
+/* The entry that answers for names of a domain that is gone: the nearest wanted or fixed domain
  * above it, else `nobody`. */
-static const struct route *
-heir(const struct servers_input *input, const char *domain, const struct route *nobody)
+static const struct domain_servers *
+heir(const struct servers_input *input, const char *domain, const struct domain_servers *nobody)
 {
-	const struct route *a = routes_above(input->wanted, domain),
-			   *b = routes_above(input->fixed, domain);
+	const struct domain_servers *a = domain_table_above(input->wanted, domain),
+				    *b = domain_table_above(input->fixed, domain);
 	if (a && b)
 		return strlen(b->domain) > strlen(a->domain) ? b : a;
 	return a ? a : b ? b : nobody;
 }
 
-static const struct route *
-nobody_route(const struct servers_input *input, struct route *storage)
+static const struct domain_servers *
+nobody_servers(const struct servers_input *input, struct domain_servers *storage)
 {
 	static char other_names[] = "";
-	*storage = (struct route){
+	*storage = (struct domain_servers){
 		.domain = other_names, .servers = xcalloc(1, sizeof *storage->servers), .count = 1
 	};
 	storage->servers[0] = input->nobody;
 	return storage;
 }
 
-/* The route for all other names when no server for them is wanted any more: that of the command
+/* The entry for all other names when no server for them is wanted any more: that of the command
  * line, else `nobody`. */
-static const struct route *
-default_heir(const struct servers_input *input, const struct route *nobody)
+static const struct domain_servers *
+default_heir(const struct servers_input *input, const struct domain_servers *nobody)
 {
-	const struct route *fixed = routes_get(input->fixed, "");
+	const struct domain_servers *fixed = domain_table_get(input->fixed, "");
 	return fixed && fixed->count ? fixed : nobody;
 }
 
 static void
 append(struct servers_file *file, const struct servers_input *input, const char *domain,
-    const struct route *wanted, const struct servers_domain *before, const struct route *nobody)
+    const struct domain_servers *wanted, const struct servers_domain *before,
+    const struct domain_servers *nobody)
 {
 	struct servers_domain *to = &file->items[file->count++];
 	*to = (struct servers_domain){ .domain = xstrdup(domain) };
@@ -141,24 +142,24 @@ drop_oldest(struct servers_file *file)
 struct servers_file
 servers_plan(const struct servers_input *input, size_t *dropped)
 {
-	const struct routes *wanted = input->wanted;
+	const struct domain_table *wanted = input->wanted;
 	const struct servers_file *before = input->before;
 	struct servers_file file = { .items = xcalloc(
 					 wanted->count + before->count + 1, sizeof *file.items) };
-	struct route storage;
-	const struct route *nobody = nobody_route(input, &storage);
+	struct domain_servers storage;
+	const struct domain_servers *nobody = nobody_servers(input, &storage);
 	for (size_t w = 0, b = 0; w < wanted->count || b < before->count;) {
-		const struct route *route = w < wanted->count ? &wanted->items[w] : NULL;
+		const struct domain_servers *entry = w < wanted->count ? &wanted->items[w] : NULL;
 		const struct servers_domain *old = b < before->count ? &before->items[b] : NULL;
-		assert(route || old);
-		int order = route == NULL ? 1
+		assert(entry || old);
+		int order = entry == NULL ? 1
 			    : old == NULL ? -1
-					  : strcmp(route->domain, old->domain);
-		assert(order <= 0 ? route != NULL : old != NULL);
-		const char *domain = order <= 0 ? route->domain : old->domain;
-		bool is_wanted = order <= 0 && route->count > 0;
+					  : strcmp(entry->domain, old->domain);
+		assert(order <= 0 ? entry != NULL : old != NULL);
+		const char *domain = order <= 0 ? entry->domain : old->domain;
+		bool is_wanted = order <= 0 && entry->count > 0;
 		if (is_wanted || order >= 0)
-			append(&file, input, domain, is_wanted ? route : NULL,
+			append(&file, input, domain, is_wanted ? entry : NULL,
 			    order >= 0 ? old : NULL, nobody);
 		w += order <= 0;
 		b += order >= 0;

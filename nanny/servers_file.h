@@ -46,8 +46,8 @@ struct servers_file {
 };
 
 struct servers_input {
-	const struct routes *wanted;
-	const struct routes
+	const struct domain_table *wanted;
+	const struct domain_table
 	    *fixed; /* on dnsmasq's command line: they answer for names whose domain is gone */
 	struct server nobody;              /* stands in where nothing answers for such names */
 	const struct servers_file *before; /* what dnsmasq may have; empty for a new dnsmasq */

@@ -43,14 +43,14 @@ take_dir(const char *path)
 }
 
 static int
-open_below(struct runfile *file, const char *base)
+open_below(struct servers_file_dir *file, const char *base)
 {
 	int fd = -EEXIST;
 	for (int i = 0; i < DIRS_MAX && fd == -EEXIST; i++) {
 		char *path = i ? xasprintf("%s/nanny.%d", base, i) : xasprintf("%s/nanny", base);
 		fd = take_dir(path);
 		if (fd >= 0) {
-			*file = (struct runfile){
+			*file = (struct servers_file_dir){
 				.dir_fd = fd, .dir = path, .path = xasprintf("%s/%s", path, name)
 			};
 			return 0;
@@ -61,9 +61,9 @@ open_below(struct runfile *file, const char *base)
 }
 
 int
-runfile_open(struct runfile *file, const char *run_dir)
+servers_file_dir_open(struct servers_file_dir *file, const char *run_dir)
 {
-	*file = (struct runfile){ .dir_fd = -1 };
+	*file = (struct servers_file_dir){ .dir_fd = -1 };
 	if (*run_dir) {
 		int rc = open_below(file, run_dir);
 		if (rc < 0)
@@ -99,7 +99,7 @@ write_all(int fd, const char *text, size_t len)
 }
 
 int
-runfile_write(const struct runfile *file, const char *text, size_t len)
+servers_file_write(const struct servers_file_dir *file, const char *text, size_t len)
 {
 	int fd = openat(
 	    file->dir_fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -117,7 +117,7 @@ runfile_write(const struct runfile *file, const char *text, size_t len)
 }
 
 void
-runfile_close(struct runfile *file)
+servers_file_dir_close(struct servers_file_dir *file)
 {
 	if (file->dir_fd < 0)
 		return;
@@ -127,5 +127,5 @@ runfile_close(struct runfile *file)
 	close(file->dir_fd);
 	free(file->dir);
 	free(file->path);
-	*file = (struct runfile){ .dir_fd = -1 };
+	*file = (struct servers_file_dir){ .dir_fd = -1 };
 }

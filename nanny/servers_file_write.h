@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-struct runfile {
+struct servers_file_dir {
 	int dir_fd;
 	char *dir;
 	char *path; /* of the servers file */
@@ -16,12 +16,12 @@ struct runfile {
 
 /* Makes the directory in `run_dir`; if that is "", in /run or else /tmp. 0, or -errno after one log
  * line. */
-int runfile_open(struct runfile *file, const char *run_dir);
+int servers_file_dir_open(struct servers_file_dir *file, const char *run_dir);
 
 /* Replaces the file's content; 0 or -errno. */
-int runfile_write(const struct runfile *file, const char *text, size_t len);
+int servers_file_write(const struct servers_file_dir *file, const char *text, size_t len);
 
 /* Removes file and directory. */
-void runfile_close(struct runfile *file);
+void servers_file_dir_close(struct servers_file_dir *file);
 
 #endif

@@ -21,7 +21,7 @@ given(const char *s)
 }
 
 static struct api_server_source
-source_of(const struct watch_config *config)
+source_of(const struct api_source_config *config)
 {
 	return (struct api_server_source){
 		.kubecfg_file = config->kubecfg_file,
@@ -31,7 +31,7 @@ source_of(const struct watch_config *config)
 }
 
 int
-watch_check(const struct watch_config *config)
+api_source_check(const struct api_source_config *config)
 {
 	struct api_server cluster;
 	struct api_server_source source = source_of(config);
@@ -83,7 +83,7 @@ select_namespace(struct resource_watch *s, const char *namespace)
 
 /* Chooses what the configuration needs: the resources, and which of their objects. */
 static void
-choose_resources(struct watch *w, const struct watch_config *config)
+choose_resources(struct api_source *w, const struct api_source_config *config)
 {
 	struct resource_watch *streams = w->streams;
 	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
@@ -140,11 +140,11 @@ copy_list(const char *const *list)
 	return copy;
 }
 
-struct watch *
-watch_new(const struct watch_config *config, event_sink sink, void *arg)
+struct api_source *
+api_source_new(const struct api_source_config *config, event_sink sink, void *arg)
 {
 	struct api_server_source source = source_of(config);
-	struct watch *w = xcalloc(1, sizeof(*w));
+	struct api_source *w = xcalloc(1, sizeof(*w));
 	w->no_api = config->no_api;
 	w->sink = sink;
 	w->arg = arg;
@@ -168,14 +168,14 @@ watch_new(const struct watch_config *config, event_sink sink, void *arg)
 }
 
 void
-watch_needs(const struct watch *w, struct sandbox *s)
+api_source_needs(const struct api_source *w, struct sandbox *s)
 {
 	if (!w->no_api)
 		api_server_needs(&w->server, s);
 }
 
 void
-watch_free(struct watch *w)
+api_source_free(struct api_source *w)
 {
 	if (!w)
 		return;
@@ -197,7 +197,7 @@ watch_free(struct watch *w)
  * of its own to sit out when the server is back.
  */
 static int64_t
-gate_ms(const struct watch *w)
+gate_ms(const struct api_source *w)
 {
 	if (!w->away)
 		return 0;
@@ -216,7 +216,7 @@ max_ms(int64_t a, int64_t b)
 
 /* The watch's own next deadline. */
 static int64_t
-next_deadline(const struct watch *w, int64_t now)
+next_deadline(const struct api_source *w, int64_t now)
 {
 	int64_t next = INT64_MAX;
 	int64_t gate = gate_ms(w);
@@ -240,7 +240,7 @@ next_deadline(const struct watch *w, int64_t now)
 }
 
 static int
-wait_time(const struct watch *w, int timeout_ms)
+wait_time(const struct api_source *w, int timeout_ms)
 {
 	int64_t now = clock_mono_ms(), next = next_deadline(w, now),
 		wait = next == INT64_MAX ? INT32_MAX : next - now;
@@ -252,12 +252,12 @@ wait_time(const struct watch *w, int timeout_ms)
 }
 
 int
-watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
+api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int timeout_ms)
 {
 	struct curl_waitfd extra[FDS_MAX];
 	int ready = 0;
 	if (count > FDS_MAX)
-		log_fatalx("watch_wait: %zu descriptors", count);
+		log_fatalx("api_source_wait: %zu descriptors", count);
 	unsigned n = 0;
 	for (size_t i = 0; i < count; i++) {
 		fds[i].revents = 0;
@@ -284,7 +284,7 @@ watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms)
 /* Whether the server denies EndpointSlices, but not Services: one that denies both, or has changed,
  * does not tell. */
 static bool
-slices_alone_denied(struct watch *w)
+slices_alone_denied(struct api_source *w)
 {
 	struct reflector *slices = w->streams[API_SLICES].reflector;
 	if (reflector_denied_since_ms(w->streams[API_SERVICES].reflector))
@@ -297,7 +297,7 @@ slices_alone_denied(struct watch *w)
  * (resource_watch.c).
  */
 static void
-choose_endpoints(struct watch *w)
+choose_endpoints(struct api_source *w)
 {
 	struct resource_watch *slices = &w->streams[API_SLICES];
 	struct resource_watch *endpoints = &w->streams[API_ENDPOINTS];
@@ -323,7 +323,7 @@ is_settled(const struct resource_watch *s, int64_t now)
 }
 
 static void
-check_ready(struct watch *w, int64_t now)
+check_ready(struct api_source *w, int64_t now)
 {
 	const struct resource_watch *s = w->streams;
 	if (w->ready || w->no_api)
@@ -345,7 +345,7 @@ check_ready(struct watch *w, int64_t now)
 
 /* Lists slices anew, without the selector; not from libcurl's callbacks, in which events arrive. */
 static void
-drop_headless_selector(struct watch *w)
+drop_headless_selector(struct api_source *w)
 {
 	static const enum api_resource_id both[] = { API_SLICES, API_ENDPOINTS };
 
@@ -362,7 +362,7 @@ drop_headless_selector(struct watch *w)
 }
 
 static void
-read_messages(struct watch *w, int64_t now)
+read_messages(struct api_source *w, int64_t now)
 {
 	CURLMsg *message;
 	int left;
@@ -380,7 +380,7 @@ read_messages(struct watch *w, int64_t now)
 
 /* Ends live watches after a GOAWAY: the server is stopping, and would leave them silent. */
 static void
-leave_connection(struct watch *w, int64_t now)
+leave_connection(struct api_source *w, int64_t now)
 {
 	for (unsigned i = 0; i < API_COUNT && w->goaway; i++) {
 		struct resource_watch *s = &w->streams[i];
@@ -392,7 +392,7 @@ leave_connection(struct watch *w, int64_t now)
 }
 
 bool
-watch_run(struct watch *w)
+api_source_run(struct api_source *w)
 {
 	int running;
 	w->emitted = false;
@@ -426,7 +426,7 @@ watch_run(struct watch *w)
 }
 
 void
-watch_want_federations(struct watch *w)
+api_source_want_federations(struct api_source *w)
 {
 	if (!w->no_api)
 		w->streams[API_NODES].wanted = true;
@@ -434,7 +434,7 @@ watch_want_federations(struct watch *w)
 }
 
 bool
-watch_ready(const struct watch *w)
+api_source_ready(const struct api_source *w)
 {
 	return w && w->ready;
 }

@@ -3,12 +3,20 @@
  *
  *	API --HTTP/2--> libcurl --> framer (one by one) --> json-c --> object --event_sink--> store
  *
- * The main thread calls everything here. Only watch_wait() blocks; it is the one place where
+ *	api_source.c        which resources are watched, when they may start, libcurl's loop
+ *	reflector.c         what to request next: WatchList, list, watch, or wait
+ *	resource_watch.c    a request's life and what it leads to
+ *	api_request.c       connection, verification, headers
+ *	response_objects.c  list items, watch events, Status; by framer.c and json_prune.c
+ *	api_error.c         failures in words
+ *	api_source_status.c readiness and metrics
+ *
+ * The main thread calls everything here. Only api_source_wait() blocks; it is the one place where
  * kubedns's main thread waits:
  *
  *	for (;;) {
- *		watch_wait(w, fds, FD_COUNT, timeout_ms);  waits; fills revents of the fds
- *		watch_run(w);                              reads, calls the sink; never waits
+ *		api_source_wait(w, fds, FD_COUNT, timeout_ms);  waits; fills revents of the fds
+ *		api_source_run(w);                              reads, calls the sink; never waits
  *		...the fds, then one publish of everything that the sink was told
  *	}
  *
@@ -35,19 +43,19 @@
 
 struct metrics;
 struct sandbox;
-struct watch;
+struct api_source;
 
 /*
  * Strings are borrowed for the watch's life unless said otherwise. All zero: in-cluster, services,
  * slices, namespaces.
  */
-struct watch_config {
+struct api_source_config {
 	const char *kubecfg_file; /* --kubecfg-file; NULL or "": none */
 	const char *master_url;   /* --kube-master-url, ${VAR} expanded here; NULL or "": none */
 	const char *serviceaccount_dir; /* NULL: /var/run/secrets/kubernetes.io/serviceaccount */
 	bool pods;                      /* --pods=verified */
-	bool nodes;                     /* federations; watch_want_federations() may ask later */
-	const char *config_map;         /* --config-map; NULL or "": none */
+	bool nodes;             /* federations; api_source_want_federations() may ask later */
+	const char *config_map; /* --config-map; NULL or "": none */
 	const char *config_map_namespace;
 	const char *const *namespaces; /* --namespaces; NULL ends; NULL: all. If it is one, only
 					 * that is listed; objects in others are not handed on */
@@ -55,78 +63,80 @@ struct watch_config {
 	bool endpoint_pods;            /* --endpoint-pod-names:
 					     * object_endpoint.pod is wanted, else it stays NULL */
 	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */
-	bool headless_slices; /* only slices of headless Services, until watch_want_federations() */
-	bool one_of_many;     /* relists are spread, see REFLECTOR_SPREAD_BYTES_S */
-	bool no_api;          /* --objects-dir: watch_wait() waits, nothing is watched */
+	bool
+	    headless_slices; /* only slices of headless Services, until api_source_want_federations() */
+	bool one_of_many; /* relists are spread, see REFLECTOR_SPREAD_BYTES_S */
+	bool no_api;      /* --objects-dir: api_source_wait() waits, nothing is watched */
 };
 
 /*
  * Reads the configuration (kubeconfig, environment), connects to nothing; 0, or -EINVAL after one
  * log line. For --check.
  */
-int watch_check(const struct watch_config *config);
+int api_source_check(const struct api_source_config *config);
 
 /*
  * Starts watching. NULL after one log line that says what is wrong and what to do: a mistake in the
  * configuration, exit 2.
  */
-struct watch *watch_new(const struct watch_config *config, event_sink sink, void *arg);
+struct api_source *api_source_new(
+    const struct api_source_config *config, event_sink sink, void *arg);
 
 /*
  * Waits until the API has something, one of the caller's `count` descriptors is ready (POLLIN,
  * POLLOUT; revents is filled), or a deadline of the watch's own or `timeout_ms` (-1: none) has
  * passed. Returns the number of the caller's descriptors that are ready.
  */
-int watch_wait(struct watch *w, struct pollfd *fds, size_t count, int timeout_ms);
+int api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int timeout_ms);
 
 /*
  * Does what is due, calling the sink; true if it called the sink. However much is waiting, a call
  * reads 64 KiB of a connection at most (libcurl: 32 KiB of HTTP/2, or one TLS record).
  */
-bool watch_run(struct watch *w);
+bool api_source_run(struct api_source *w);
 
 /*
  * From now on also watches Nodes and the slices of all Services: the answer for a federation's name
  * depends on the nodes' zone and on whether the Service has endpoints. May be called again.
  */
-void watch_want_federations(struct watch *w);
+void api_source_want_federations(struct api_source *w);
 
 /*
  * Every required kind has synced once, and each optional one has synced or was found to be
  * forbidden or missing. Never turns false; NULL is not ready.
  */
-bool watch_ready(const struct watch *w);
+bool api_source_ready(const struct api_source *w);
 
 /*
  * Since when Services or their endpoints, once synced, have not been watched: what is known may be
  * out of date (monotonic ms; 0: it is not).
  */
-int64_t watch_failing_since_ms(const struct watch *w);
+int64_t api_source_failing_since_ms(const struct api_source *w);
 
 /*
  * A line per kind: what is synced, how many objects so far, and with `reasons` why it is not
  * ("services: list is forbidden (403): ..."), which may hold addresses, paths and what the server
  * wrote. Ends with a newline each; for /readiness and the log. Caller frees.
  */
-char *watch_status(const struct watch *w, bool reasons);
+char *api_source_status(const struct api_source *w, bool reasons);
 
 /*
  * Lines about what is degraded (Endpoints in place of EndpointSlices), "" if nothing is: for a
  * readiness that is 200. Caller frees.
  */
-char *watch_notes(const struct watch *w);
+char *api_source_notes(const struct api_source *w);
 
 /*
  * The kubedns_api_* families: requests, watch events, relists, last event, synced, received bytes,
  * endpoints fallback. kubedns_objects{kind} and kubedns_dns_programming_duration_seconds are the
  * store's and the publisher's, who know what is there and when.
  */
-void watch_metrics(const struct watch *w, struct metrics *m);
+void api_source_metrics(const struct api_source *w, struct metrics *m);
 
 /* Adds the credentials' files and the server's TCP port. */
-void watch_needs(const struct watch *w, struct sandbox *s);
+void api_source_needs(const struct api_source *w, struct sandbox *s);
 
-/* Ends every request; watch_free(NULL) is fine. */
-void watch_free(struct watch *w);
+/* Ends every request; api_source_free(NULL) is fine. */
+void api_source_free(struct api_source *w);
 
 #endif

@@ -29,7 +29,7 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 
 /* What is degraded. */
 static void
-write_notes(FILE *f, const struct watch *w)
+write_notes(FILE *f, const struct api_source *w)
 {
 	if (w && w->streams[API_ENDPOINTS].wanted)
 		fputs("endpointslices: denied; using Endpoints, at most 1,000 addresses of a "
@@ -46,7 +46,7 @@ write_notes(FILE *f, const struct watch *w)
 }
 
 char *
-watch_notes(const struct watch *w)
+api_source_notes(const struct api_source *w)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -59,7 +59,7 @@ watch_notes(const struct watch *w)
 }
 
 char *
-watch_status(const struct watch *w, bool reasons)
+api_source_status(const struct api_source *w, bool reasons)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -76,7 +76,7 @@ watch_status(const struct watch *w, bool reasons)
 }
 
 int64_t
-watch_failing_since_ms(const struct watch *w)
+api_source_failing_since_ms(const struct api_source *w)
 {
 	static const enum api_resource_id needed[] = { API_SERVICES, API_SLICES, API_ENDPOINTS };
 	int64_t since_ms = 0;
@@ -93,7 +93,7 @@ watch_failing_since_ms(const struct watch *w)
 }
 
 static void
-write_requests(const struct watch *w, struct metrics *m)
+write_requests(const struct api_source *w, struct metrics *m)
 {
 	static const char *const verbs[API_VERB_COUNT] = {
 		[API_VERB_LIST] = "list", [API_VERB_WATCH] = "watch"
@@ -118,7 +118,7 @@ write_requests(const struct watch *w, struct metrics *m)
 }
 
 static void
-write_changes(const struct watch *w, struct metrics *m)
+write_changes(const struct api_source *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_watch_events_total", METRIC_COUNTER, "Events of watches.");
 	for (unsigned i = 0; i < API_COUNT; i++) {
@@ -137,7 +137,7 @@ write_changes(const struct watch *w, struct metrics *m)
 }
 
 static void
-write_gauges(const struct watch *w, struct metrics *m)
+write_gauges(const struct api_source *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_last_event_timestamp_seconds", METRIC_GAUGE,
 	    "When the last event of a watch came, bookmarks included; 0: none yet.");
@@ -156,7 +156,7 @@ write_gauges(const struct watch *w, struct metrics *m)
 }
 
 void
-watch_metrics(const struct watch *w, struct metrics *m)
+api_source_metrics(const struct api_source *w, struct metrics *m)
 {
 	if (!w)
 		return;

@@ -43,7 +43,7 @@ count_request(struct resource_watch *s)
 static void
 clear_problem(struct resource_watch *s)
 {
-	struct watch *w = s->watch;
+	struct api_source *w = s->watch;
 	if (w->server_problem)
 		log_info("api %s: answers", w->server.shown_url);
 	w->server_problem = CURLE_OK;
@@ -78,7 +78,7 @@ is_unreached(const struct resource_watch *s, CURLcode code)
 
 /* Of several requests that fail at the same time only the first raises the backoff. */
 static void
-server_is_away(struct watch *w, int64_t now_ms)
+server_is_away(struct api_source *w, int64_t now_ms)
 {
 	if (w->away && now_ms < w->away_due_ms)
 		return;
@@ -179,7 +179,7 @@ clear_request(struct resource_watch *s)
 void
 resource_watch_start(struct resource_watch *s, int64_t now_ms)
 {
-	struct watch *w = s->watch;
+	struct api_source *w = s->watch;
 	const char *verb = NULL;
 	char *query = reflector_query(s->reflector, now_ms, &verb);
 	char *url = xasprintf("%s%s?%s%s", w->server.url, s->place, query, s->selector);
@@ -221,7 +221,7 @@ set_own_problem(struct resource_watch *s, char *text)
 static void
 set_server_problem(struct resource_watch *s, CURLcode code)
 {
-	struct watch *w = s->watch;
+	struct api_source *w = s->watch;
 	set_problem(s, api_error_transport(s, code), false);
 	if (w->server_problem != code)
 		log_warnx("api %s: %s", w->server.shown_url, s->problem);
@@ -259,7 +259,7 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 void
 resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 {
-	struct watch *w = s->watch;
+	struct api_source *w = s->watch;
 	curl_off_t after_s = 0;
 	count_received(s);
 	if (!s->status)
@@ -326,7 +326,7 @@ resource_watch_stop(struct resource_watch *s)
 }
 
 void
-resource_watch_init(struct resource_watch *s, struct watch *w, enum api_resource_id id)
+resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_resource_id id)
 {
 	*s = (struct resource_watch){
 		.watch = w, .id = id, .resource = &api_resources[id], .keep = api_resources[id].keep

@@ -3,14 +3,7 @@
  * libcurl handle makes the request, the framer and json-c read the response. A request begins with
  * resource_watch_start(), lives in the watch's multi handle, and ends in resource_watch_finish().
  *
- *	api_source.c        which resources are watched, when they may start, libcurl's loop
- *	resource_watch.c    a request's life and what it leads to
- *	api_request.c       connection, verification, headers
- *	response_objects.c  list items, watch events, Status
- *	api_error.c         failures in words
- *	api_source_status.c readiness and metrics
- *
- * Private to these files.
+ * Private to the files that api_source.h lists.
  */
 #ifndef KUBEDNS_API_RESOURCE_WATCH_H
 #define KUBEDNS_API_RESOURCE_WATCH_H
@@ -32,7 +25,7 @@ enum { RESOURCE_WATCH_OBJECT_MAX = 8 << 20, RESOURCE_WATCH_BODY_MAX = 64 << 10 }
 struct json_tokener;
 
 struct resource_watch {
-	struct watch *watch;
+	struct api_source *watch;
 	enum api_resource_id id;
 	const struct api_resource *resource;
 	const struct json_prune_keep *keep; /* the resource's, or one that keeps more */
@@ -73,7 +66,7 @@ struct resource_watch {
 	double last_event; /* Unix time; 0: none */
 };
 
-struct watch {
+struct api_source {
 	struct api_server server;
 	event_sink sink;
 	void *arg;
@@ -93,13 +86,13 @@ struct watch {
 	struct backoff away_backoff;
 	bool goaway;         /* HTTP/2 GOAWAY came on a connection */
 	bool emitted;        /* the sink was called in this turn */
-	bool ready;          /* see watch_ready() */
+	bool ready;          /* see api_source_ready() */
 	int64_t required_ms; /* since when the required resources are synced; 0: not yet */
 	uint64_t received_bytes;
 };
 
 /* Prepares the stream of `id`, not wanted yet. */
-void resource_watch_init(struct resource_watch *s, struct watch *w, enum api_resource_id id);
+void resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_resource_id id);
 
 /* Begins the next request. */
 void resource_watch_start(struct resource_watch *s, int64_t now_ms);

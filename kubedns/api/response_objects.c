@@ -61,7 +61,7 @@ parse_object(struct resource_watch *s, const char *bytes, size_t len)
 
 /* Room for the pruned form of an object of `len` bytes. */
 static char *
-room_for_pruned(struct watch *w, size_t len)
+room_for_pruned(struct api_source *w, size_t len)
 {
 	if (len <= w->out_max && (w->out_max <= OUT_KEEP || len > OUT_KEEP))
 		return w->out;
@@ -72,7 +72,7 @@ room_for_pruned(struct watch *w, size_t len)
 }
 
 static bool
-in_namespaces(const struct watch *w, const struct object *object)
+in_namespaces(const struct api_source *w, const struct object *object)
 {
 	/* A Namespace is handed on whatever its name: the sink wants to know which exist. */
 	if (!w->namespaces || object->kind == OBJECT_NAMESPACE || object->kind == OBJECT_NODE ||

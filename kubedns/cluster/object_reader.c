@@ -1,3 +1,7 @@
+/*
+ * Reads the members of a JSON object that object_fields.h lists, and notes the first one that is not
+ * valid.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -36,11 +36,12 @@ static void
 check_file(const struct conf_stubs *stubs)
 {
 	static const struct servers_file nothing;
-	struct routes wanted = { 0 }, fixed = { 0 };
+	struct domain_table wanted = { 0 }, fixed = { 0 };
 	for (size_t i = 0; i < stubs->count; i++)
 		for (size_t k = 0; k < stubs->items[i].count; k++)
 			if (!stubs->items[i].servers[k].host[0])
-				route_add_server(routes_add(&wanted, stubs->items[i].domain),
+				domain_servers_add_server(
+				    domain_table_add(&wanted, stubs->items[i].domain),
 				    &stubs->items[i].servers[k].server);
 	struct servers_input input = { .wanted = &wanted,
 		.fixed = &fixed,
@@ -53,7 +54,7 @@ check_file(const struct conf_stubs *stubs)
 	check_text(text, len);
 	free(text);
 	servers_free(&file);
-	routes_free(&wanted);
+	domain_table_free(&wanted);
 }
 
 int

@@ -74,12 +74,12 @@ kube_dns_arguments_pass_unchanged(void **state)
 	snprintf(want, sizeof want,
 	    "%s --conf-file=/dev/null --pid-file= --no-resolv --fast-dns-retry=200", theirs);
 	assert_string_equal(build(theirs, false), want);
-	const struct route *route = routes_get(&args.fixed, "cluster.local");
-	assert_non_null(route);
-	assert_int_equal(route->count, 1);
-	assert_int_equal(route->servers[0].port, 10053);
-	assert_non_null(routes_get(&args.fixed, "ip6.arpa"));
-	assert_null(routes_get(&args.fixed, ""));
+	const struct domain_servers *entry = domain_table_get(&args.fixed, "cluster.local");
+	assert_non_null(entry);
+	assert_int_equal(entry->count, 1);
+	assert_int_equal(entry->servers[0].port, 10053);
+	assert_non_null(domain_table_get(&args.fixed, "ip6.arpa"));
+	assert_null(domain_table_get(&args.fixed, ""));
 }
 
 static void
@@ -132,8 +132,8 @@ a_value_in_the_next_word_stays_with_its_option(void **state)
 	(void)state;
 	assert_memory_equal(build("-c 1000 -S /a/1.1.1.1 --server /b/1.1.1.2", false),
 	    "-c 1000 -S /a/1.1.1.1 --server /b/1.1.1.2 ", 42);
-	assert_non_null(routes_get(&args.fixed, "a"));
-	assert_non_null(routes_get(&args.fixed, "b"));
+	assert_non_null(domain_table_get(&args.fixed, "a"));
+	assert_non_null(domain_table_get(&args.fixed, "b"));
 }
 
 static void
@@ -143,12 +143,12 @@ servers_on_the_command_line_are_known(void **state)
 	build("--server=8.8.8.8 --server=/A/b.c/::1#54 --local=/d/ --server=/e/# "
 	      "--server=1.2.3.4@eth0 --server=/f/host",
 	    false);
-	assert_int_equal(routes_get(&args.fixed, "")->count, 2);
-	assert_int_equal(routes_get(&args.fixed, "a")->servers[0].port, 54);
-	assert_int_equal(routes_get(&args.fixed, "b.c")->count, 1);
-	assert_int_equal(routes_get(&args.fixed, "d")->count, 0);
-	assert_int_equal(routes_get(&args.fixed, "e")->count, 0);
-	assert_int_equal(routes_get(&args.fixed, "f")->count, 0);
+	assert_int_equal(domain_table_get(&args.fixed, "")->count, 2);
+	assert_int_equal(domain_table_get(&args.fixed, "a")->servers[0].port, 54);
+	assert_int_equal(domain_table_get(&args.fixed, "b.c")->count, 1);
+	assert_int_equal(domain_table_get(&args.fixed, "d")->count, 0);
+	assert_int_equal(domain_table_get(&args.fixed, "e")->count, 0);
+	assert_int_equal(domain_table_get(&args.fixed, "f")->count, 0);
 }
 
 static void

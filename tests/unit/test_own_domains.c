@@ -22,9 +22,9 @@ key(const char *name, const char *value)
 	};
 }
 
-/* The routes as `domain=server,server domain=...`; kubedns is 10.0.0.53. */
+/* The table as `domain=server,server domain=...`; kubedns is 10.0.0.53. */
 static const char *
-routes_of(const char *stubs, const char *hosts, const char *rewrites)
+table_of(const char *stubs, const char *hosts, const char *rewrites)
 {
 	static char listed[LISTED_MAX];
 	struct confdir_key keys[] = { key("stubDomains", stubs),
@@ -43,25 +43,26 @@ routes_of(const char *stubs, const char *hosts, const char *rewrites)
 	size_t len = 0;
 
 	assert_int_equal(server_parse("10.0.0.53", 53, &kubedns, NULL), 0);
-	assert_true(route_add_server(routes_add(&args.fixed, "cluster.local"), &kubedns));
+	assert_true(
+	    domain_servers_add_server(domain_table_add(&args.fixed, "cluster.local"), &kubedns));
 	assert_true(config_apply(&config, &set, &rules));
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
 		assert_null(config.keys[i].error);
 	assert_false(config_apply(&config, &set, &rules)); /* the same again is no change */
-	struct routes routes = config_routes(&config, &resolv, NULL, &guard, NULL);
-	for (size_t i = 0; i < routes.count; i++) {
+	struct domain_table table = config_domain_table(&config, &resolv, NULL, &guard, NULL);
+	for (size_t i = 0; i < table.count; i++) {
 		len += (size_t)snprintf(listed + len, sizeof listed - len, "%s%s=", i ? " " : "",
-		    routes.items[i].domain);
-		for (size_t k = 0; k < routes.items[i].count; k++)
+		    table.items[i].domain);
+		for (size_t k = 0; k < table.items[i].count; k++)
 			len += (size_t)snprintf(listed + len, sizeof listed - len, "%s%s",
-			    k ? "," : "", server_format(&routes.items[i].servers[k], text));
+			    k ? "," : "", server_format(&table.items[i].servers[k], text));
 		assert_true(len < sizeof listed);
 		if (i > 0)
-			assert_true(strcmp(routes.items[i - 1].domain, routes.items[i].domain) < 0);
+			assert_true(strcmp(table.items[i - 1].domain, table.items[i].domain) < 0);
 	}
-	routes_free(&routes);
+	domain_table_free(&table);
 	config_free(&config);
-	routes_free(&args.fixed);
+	domain_table_free(&args.fixed);
 	for (size_t i = 0; i < 4; i++) {
 		free(keys[i].name);
 		free(keys[i].value);
@@ -73,11 +74,11 @@ static void
 below_an_own_name_the_stub_domain_around_it_is_asked(void **state)
 {
 	(void)state;
-	assert_string_equal(routes_of("{\"corp\": [\"10.1.1.1\", \"10.1.1.2\"]}",
+	assert_string_equal(table_of("{\"corp\": [\"10.1.1.1\", \"10.1.1.2\"]}",
 				"10.0.0.5 example.corp\n", NOTHING),
 	    "=9.9.9.9:53 *.example.corp=10.1.1.1:53,10.1.1.2:53 corp=10.1.1.1:53,10.1.1.2:53 "
 	    "example.corp=10.0.0.53:53");
-	assert_string_equal(routes_of("{\"corp\": [\"10.1.1.1\"], \"b.corp\": [\"10.1.1.2\"]}",
+	assert_string_equal(table_of("{\"corp\": [\"10.1.1.1\"], \"b.corp\": [\"10.1.1.2\"]}",
 				NOTHING, "exact a.corp x.example\nexact a.b.corp x.example\n"),
 	    "=9.9.9.9:53 *.a.b.corp=10.1.1.2:53 *.a.corp=10.1.1.1:53 a.b.corp=10.0.0.53:53 "
 	    "a.corp=10.0.0.53:53 b.corp=10.1.1.2:53 corp=10.1.1.1:53");
@@ -87,10 +88,10 @@ static void
 outside_of_stub_domains_it_is_kubedns_with_its_upstream_servers(void **state)
 {
 	(void)state;
-	assert_string_equal(routes_of("{\"corp\": [\"10.1.1.1\"]}",
+	assert_string_equal(table_of("{\"corp\": [\"10.1.1.1\"]}",
 				"10.0.0.5 example.org myexample.xcorp\n", NOTHING),
 	    "=9.9.9.9:53 corp=10.1.1.1:53 example.org=10.0.0.53:53 myexample.xcorp=10.0.0.53:53");
-	assert_string_equal(routes_of("{\"corp\": []}", "10.0.0.5 example.corp\n", NOTHING),
+	assert_string_equal(table_of("{\"corp\": []}", "10.0.0.5 example.corp\n", NOTHING),
 	    "=9.9.9.9:53 example.corp=10.0.0.53:53");
 }
 
@@ -98,7 +99,7 @@ static void
 below_a_suffix_every_name_is_kubedns_s(void **state)
 {
 	(void)state;
-	assert_string_equal(routes_of("{\"corp\": [\"10.1.1.1\"]}", "10.0.0.5 h.k8s.corp\n",
+	assert_string_equal(table_of("{\"corp\": [\"10.1.1.1\"]}", "10.0.0.5 h.k8s.corp\n",
 				"suffix k8s.corp svc.cluster.local\n"
 				"exact k8s.corp x.example\n"),
 	    "=9.9.9.9:53 corp=10.1.1.1:53 h.k8s.corp=10.0.0.53:53 k8s.corp=10.0.0.53:53");
@@ -108,7 +109,7 @@ static void
 a_stub_domain_of_the_own_name_keeps_all_of_it(void **state)
 {
 	(void)state;
-	assert_string_equal(routes_of("{\"corp\": [\"10.1.1.1\"], \"a.corp\": [\"10.1.1.2\"]}",
+	assert_string_equal(table_of("{\"corp\": [\"10.1.1.1\"], \"a.corp\": [\"10.1.1.2\"]}",
 				"10.0.0.5 a.corp\n", NOTHING),
 	    "=9.9.9.9:53 a.corp=10.1.1.2:53 corp=10.1.1.1:53");
 }

@@ -8,7 +8,7 @@
 
 #include "nanny/servers_file.h"
 
-static struct routes wanted, fixed;
+static struct domain_table wanted, fixed;
 static struct servers_file file;
 static uint64_t now;
 static bool strict;
@@ -27,27 +27,28 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	routes_free(&wanted);
-	routes_free(&fixed);
+	domain_table_free(&wanted);
+	domain_table_free(&fixed);
 	servers_free(&file);
 	return 0;
 }
 
 /* Reads `domain=ip,ip domain=ip`; an empty domain is the other names. */
 static void
-read_routes(struct routes *routes, const char *text)
+read_table(struct domain_table *table, const char *text)
 {
 	char *copy = strdup(text), *save = NULL;
-	routes_free(routes);
+	domain_table_free(table);
 	for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		char *servers = strchr(word, '='), *save2 = NULL;
 		*servers++ = '\0';
-		routes_add(routes, word);
+		domain_table_add(table, word);
 		for (char *one = strtok_r(servers, ",", &save2); one;
 		     one = strtok_r(NULL, ",", &save2)) {
 			struct server server;
 			assert_int_equal(server_parse(one, 53, &server, NULL), 0);
-			assert_true(route_add_server(routes_add(routes, word), &server));
+			assert_true(
+			    domain_servers_add_server(domain_table_add(table, word), &server));
 		}
 	}
 	free(copy);
@@ -56,7 +57,7 @@ read_routes(struct routes *routes, const char *text)
 static void
 plan(const char *text)
 {
-	read_routes(&wanted, text);
+	read_table(&wanted, text);
 	struct servers_input input = { .wanted = &wanted,
 		.fixed = &fixed,
 		.before = &file,
@@ -162,7 +163,7 @@ a_domain_that_is_gone_goes_to_the_nearest_domain_above(void **state)
 	expect("=8.8.8.8 b.a=10.0.0.1 a=10.0.0.2", "8.8.8.8#53 /a/10.0.0.2#53 /b.a/10.0.0.1#53");
 	expect("=8.8.8.8 a=10.0.0.2", "8.8.8.8#53 /a/10.0.0.2#53 /b.a/10.0.0.2#53");
 	expect("=8.8.8.8", "8.8.8.8#53 /a/8.8.8.8#53 /b.a/8.8.8.8#53");
-	read_routes(&fixed, "a=127.0.0.1:10053");
+	read_table(&fixed, "a=127.0.0.1:10053");
 	expect("=8.8.8.8 x.b.a=10.0.0.5",
 	    "8.8.8.8#53 /a/8.8.8.8#53 /b.a/127.0.0.1#10053 /x.b.a/10.0.0.5#53");
 }
@@ -173,7 +174,7 @@ without_any_upstream_somebody_still_says_no(void **state)
 	(void)state;
 	expect("=8.8.8.8 a=10.0.0.1", "8.8.8.8#53 /a/10.0.0.1#53");
 	expect("", "127.0.1.3#9 /a/127.0.1.3#9");
-	read_routes(&fixed, "=1.1.1.1");
+	read_table(&fixed, "=1.1.1.1");
 	expect("", "1.1.1.1#53 /a/1.1.1.1#53");
 }
 
@@ -202,21 +203,22 @@ lines_of_a_domain_never_shrink(void **state)
 				d++;
 			assert_true(file.items[i].count >= before[d]);
 			before[d] = file.items[i].count;
-			const struct route *route = routes_get(&wanted, file.items[i].domain);
-			if (route == NULL || route->count == 0)
-				route = routes_above(&wanted, file.items[i].domain);
+			const struct domain_servers *entry =
+			    domain_table_get(&wanted, file.items[i].domain);
+			if (entry == NULL || entry->count == 0)
+				entry = domain_table_above(&wanted, file.items[i].domain);
 			for (size_t k = 0; k < file.items[i].count; k++) {
 				bool found = false;
-				for (size_t s = 0; s < route->count; s++)
+				for (size_t s = 0; s < entry->count; s++)
 					found |= server_equal(
-					    &route->servers[s], &file.items[i].lines[k]);
+					    &entry->servers[s], &file.items[i].lines[k]);
 				assert_true(found);
 			}
-			for (size_t s = 0; s < route->count; s++) {
+			for (size_t s = 0; s < entry->count; s++) {
 				bool found = false;
 				for (size_t k = 0; k < file.items[i].count; k++)
 					found |= server_equal(
-					    &route->servers[s], &file.items[i].lines[k]);
+					    &entry->servers[s], &file.items[i].lines[k]);
 				assert_true(found);
 			}
 		}
@@ -231,11 +233,11 @@ too_many_domains_that_are_gone_lose_the_oldest(void **state)
 	assert_int_equal(server_parse("10.0.0.1", 53, &server, NULL), 0);
 	static const struct servers_file nothing;
 	for (int round = 0; round < 3; round++) {
-		routes_free(&wanted);
+		domain_table_free(&wanted);
 		for (int i = 0; i < 15000; i++) {
 			char domain[32];
 			snprintf(domain, sizeof domain, "r%dd%05d", round, i);
-			route_add_server(routes_add(&wanted, domain), &server);
+			domain_servers_add_server(domain_table_add(&wanted, domain), &server);
 		}
 		struct servers_input input = { .wanted = &wanted,
 			.fixed = &fixed,
