@@ -246,8 +246,8 @@ handle_neighbours(const struct http_request *request, struct http_response *resp
 	size_t len = 0;
 
 	(void)request;
-	size_t count =
-	    store_neighbours(status->store, o->ns_addrs, o->ns_addr_count, found, NEIGHBOURS_MAX);
+	size_t count = store_neighbours(status->store, o->config_map_namespace, o->ns_addrs,
+	    o->ns_addr_count, found, NEIGHBOURS_MAX);
 	for (size_t i = 0; i < count; i++)
 		len += (size_t)snprintf(lines + len, sizeof lines - len, "%s %s\n",
 		    addr_format(&found[i].addr, text), found[i].ready ? "ready" : "not ready");

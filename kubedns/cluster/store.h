@@ -104,11 +104,12 @@ struct neighbour {
 };
 
 /*
- * The other endpoints of the Services for port 53 that have one of the `own` addresses among
- * theirs, each once, `room` at most, in no order; returns how many. Costs a walk over all slices.
+ * The other endpoints of the Services for port 53 in this namespace that have one of the `own`
+ * addresses among theirs, each once, `room` at most, in no order; returns how many. Costs a walk
+ * over all slices.
  */
-size_t store_neighbours(const struct store *store, const struct addr *own, size_t own_count,
-    struct neighbour *found, size_t room);
+size_t store_neighbours(const struct store *store, const char *namespace, const struct addr *own,
+    size_t own_count, struct neighbour *found, size_t room);
 
 /*
  * The namespaces of running pods with these addresses, where pods are watched; NULL for an address that

@@ -1,7 +1,8 @@
 /*
- * The other pods of this server's Service: the endpoints of every Service that has one of this
- * server's addresses among its endpoints for port 53. It walks all slices of the cluster, which is
- * cheap enough for its one caller, the status page.
+ * The other pods of this server's Service: the endpoints of every Service of its namespace that has
+ * one of this server's addresses among its endpoints for port 53. Slices of other namespaces do not
+ * count: whoever may write one could name this server's address in it. It walks all slices of the
+ * cluster, which is cheap enough for its one caller, the status page.
  */
 #include <string.h>
 
@@ -74,16 +75,18 @@ take_slice(struct search *search, const struct slice_endpoints *slice, const str
 }
 
 size_t
-store_neighbours(const struct store *store, const struct addr *own, size_t own_count,
-    struct neighbour *found, size_t room)
+store_neighbours(const struct store *store, const char *namespace, const struct addr *own,
+    size_t own_count, struct neighbour *found, size_t room)
 {
+	const struct namespace *inside = namespace_find(store, namespace);
 	struct search search = { .found = found, .room = room };
 	const struct slice_entry *entry;
 	size_t place = 0;
 
 	while (search.service_count < SERVICES_MAX &&
 	       (entry = table_next(&store->slices, &place)) != NULL) {
-		if (entry->slot == 0 || is_searched(&search, entry->service))
+		if (entry->slot == 0 || entry->namespace != inside ||
+		    is_searched(&search, entry->service))
 			continue;
 		const struct slice_endpoints *slice = treecache_slice_at(store->cache, entry->slot);
 		if (serves_dns(slice) && has_address(slice, own, own_count))

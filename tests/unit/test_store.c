@@ -90,7 +90,7 @@ neighbours(const struct bed *bed, uint8_t own)
 	static char text[64];
 	const struct addr self = { AF_INET, { 10, 1, 0, own } };
 	struct neighbour found[4];
-	size_t count = store_neighbours(bed->store, &self, 1, found, 4);
+	size_t count = store_neighbours(bed->store, "ns", &self, 1, found, 4);
 
 	text[0] = '\0';
 	for (int last = 0; last < 256; last++)
@@ -137,6 +137,14 @@ neighbours_are_the_other_endpoints_of_ones_own_service_for_port_53(void **state)
 	assert_string_equal(neighbours(&bed, 3), "1 2 ");
 	assert_string_equal(neighbours(&bed, 8), "");
 	assert_string_equal(neighbours(&bed, 9), "");
+	/* A slice of another namespace that names this server's address beside its own. */
+	struct object foreign = *with_port(&one, slice_object(&one, "evil-a", "evil", 1), 53);
+	foreign.namespace = "tenant";
+	tell(&bed, EVENT_ADDED, &foreign);
+	foreign = *with_port(&one, slice_object(&one, "evil-b", "evil", 66), 53);
+	foreign.namespace = "tenant";
+	tell(&bed, EVENT_ADDED, &foreign);
+	assert_string_equal(neighbours(&bed, 1), "2 3- ");
 	tell(&bed, EVENT_DELETED, slice_object(&one, "dns-b", "dns", 2));
 	assert_string_equal(neighbours(&bed, 1), "3- ");
 	bed_free(&bed);
