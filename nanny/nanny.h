@@ -134,6 +134,12 @@ int nanny_loop(struct nanny *nanny);
 /* Whether dnsmasq answers and we are not about to stop. */
 bool nanny_is_ready(const struct nanny *nanny, const char **why);
 
+/* Whether dnsmasq has the newest configuration. */
+bool nanny_is_confirmed(const struct nanny *nanny);
+
+/* The page /config (config_page.c). */
+void config_page(const struct http_request *request, struct http_response *response, void *arg);
+
 /* The pages of /metrics, /healthz, /readiness and /config. */
 extern const struct http_route nanny_routes[];
 

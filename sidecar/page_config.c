@@ -66,8 +66,8 @@ static void
 stubs(struct html *html, struct json_object *config)
 {
 	struct json_object *keys = config_member(config, "keys", json_type_object);
-	struct json_object *in_force = config_member(
-	    config_member(keys, "stubDomains", json_type_object), "inForce", json_type_object);
+	struct json_object *key = config_member(keys, "stubDomains", json_type_object);
+	struct json_object *in_force = config_member(key, "inForce", json_type_object);
 	size_t shown = 0;
 
 	if (in_force == NULL)
@@ -76,16 +76,21 @@ stubs(struct html *html, struct json_object *config)
 	{
 		if (!json_object_is_type(list, json_type_array))
 			continue;
-		if (shown++ == STUBS_SHOWN)
+		if (shown == STUBS_SHOWN)
 			break;
+		shown++;
 		html_wrap(html, "<tr><th scope=\"row\"><code>", domain, "</code></th>");
 		servers(html, config, list);
 	}
-	if (shown > STUBS_SHOWN)
+	double count = config_number(key, "count"); /* the nanny lists the first of many */
+	size_t all = (size_t)json_object_object_length(in_force);
+	if (count > (double)all)
+		all = (size_t)count;
+	if (shown < all)
 		html_rawf(html,
-		    "<tr><td colspan=\"2\">and %zu more stub domains: see the nanny's "
-		    "/config</td></tr>\n",
-		    (size_t)json_object_object_length(in_force) - STUBS_SHOWN);
+		    "<tr><td colspan=\"2\">and %zu more stub domains: see the "
+		    "ConfigMap</td></tr>\n",
+		    all - shown);
 }
 
 static void

@@ -52,7 +52,7 @@ struct server_checks {
 	struct server dnsmasq;
 	struct dname outside;
 	bool has_outside;
-	size_t count, skipped; /* servers for which there was no room */
+	size_t count, skipped; /* servers for which there was no room; at least so many */
 	struct check *items[CHECKS_MAX];
 	uint64_t forwarded; /* questions that dnsmasq had to forward for us */
 };

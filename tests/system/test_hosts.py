@@ -182,3 +182,19 @@ def test_what_the_nanny_says_of_many_names_is_read_by_the_sidecar():
         assert config["keys"]["hosts"]["inForce"] == [f"name-{i:05}.example" for i in range(200)]
         assert config["fileDomains"] == 10001 and 50 < len(config["file"]) < 10001
         assert len(w.file()) == 10001
+
+
+def test_what_the_nanny_says_of_many_stub_domains_is_read_by_the_sidecar():
+    """The same for stub domains, of which a page of configuration would have 64 KiB with 500."""
+    with closing(NannyWorld()) as w:
+        stubs = {f"stub-{i:05}.example": ["192.0.2.1", "[2001:db8::1]:5353"] + [f"ns-{i}.example"] * (i < 900) for i in range(5000)}
+        w.write(stubDomains=stubs, upstreamNameservers=["192.0.2.53"])
+        w.start(args=["-k", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#9"])
+        status, text = w.get("/config")
+        assert status == 200 and len(text) < 64 * 1024
+        config = w.config()
+        key = config["keys"]["stubDomains"]
+        assert key["count"] == 5000 and 50 < len(key["inForce"]) < 500
+        assert list(key["inForce"]) == [f"stub-{i:05}.example" for i in range(len(key["inForce"]))]
+        assert key["inForce"]["stub-00001.example"] == ["192.0.2.1:53", "[2001:db8::1]:5353", "ns-1.example:53"]
+        assert config["nameCount"] == 900 and 10 < len(config["names"]) < 100
