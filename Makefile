@@ -1,6 +1,9 @@
 # One Makefile for the suite. `make help` lists the targets.
 
-VERSION := 0.1.0
+# From git, or of the source archive; given on the command line where neither is there, as in a package's build.
+ifneq ($(origin VERSION),command line)
+VERSION := $(shell sh conf/version.sh)
+endif
 BUILD ?= build
 CC ?= cc
 # Debian's own, which sees Debian's modules, before whatever else PATH has.
@@ -28,7 +31,7 @@ OPTIMISE ?= -O2 -g -ffunction-sections -fdata-sections
 # GCC makes "rep movs" of a copy whose length it does not know, which takes longer to begin than the library's function to end.
 STRINGS := -mmemcpy-strategy=libcall:-1:noalign -mmemset-strategy=libcall:-1:noalign
 STRINGS := $(if $(shell $(CC) $(STRINGS) -E -x c /dev/null >/dev/null 2>&1 && echo yes),$(STRINGS))
-CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION='"$(VERSION)"' -I. -MMD -MP \
+CFLAGS_ALL = -std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -I. -MMD -MP \
 	$(OPTIMISE) $(STRINGS) $(WARNINGS) $(HARDENING) $(SANITIZE) $(CFLAGS)
 LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(LDFLAGS)
 
@@ -70,6 +73,14 @@ endif
 # The page's style and script are part of the program (sidecar/assets.c).
 $(BUILD)/sidecar/assets.o: sidecar/page.css sidecar/page.js
 
+# Compiled again when the version is another, and linked before the archives, whose version.o is the tests'.
+$(BUILD)/version: always
+	@mkdir -p $(@D)
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+.PHONY: always
+$(BUILD)/version.o: lib/version.c $(BUILD)/version Makefile
+	$(CC) $(CFLAGS_ALL) -DVERSION='"$(VERSION)"' -c -o $@ $<
+
 define archive
 $(BUILD)/$(1).a: $(call objs,$(1))
 	@rm -f $$@
@@ -78,7 +89,7 @@ endef
 $(foreach d,$(dirs),$(eval $(call archive,$(d))))
 
 define program
-$(BUILD)/bin/$(1): $(BUILD)/$(1)/main.o $(foreach d,$(1) treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
+$(BUILD)/bin/$(1): $(BUILD)/$(1)/main.o $(BUILD)/version.o $(foreach d,$(1) treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
 	@mkdir -p $$(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $$@ $$^ $(2) $(LIBS_$(1))
 endef
@@ -249,6 +260,9 @@ deb: ## build the Debian packages into $(BUILD)/deb
 	@$(call deps,build deb)
 	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/kubedns-$(VERSION)
 	@git ls-files -z | tar -c --null -T - | tar -x -C $(BUILD)/deb/kubedns-$(VERSION)
+	@cd $(BUILD)/deb/kubedns-$(VERSION)/debian && head -1 changelog | grep -qF "($(VERSION))" || { { \
+		printf 'kubedns (%s) bookworm; urgency=medium\n\n  * Between two versions.\n\n -- kubedns <kubedns@localhost.localdomain>  %s\n\n' \
+		"$(VERSION)" "$$(git log -1 --format=%cD)"; cat changelog; } >new && mv new changelog; }
 	cd $(BUILD)/deb/kubedns-$(VERSION) && dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -40 ../build.log; exit 1; }
 	# Whoever publishes the packages puts an address of his own into debian/control and the changelog.
 	lintian --fail-on error,warning --allow-root --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog $(BUILD)/deb/*.changes
@@ -270,7 +284,9 @@ IMAGE_PREFIX = $(if $(REGISTRY),$(REGISTRY)/)
 include conf/image/pins
 # When the revision was committed: what everything in the images is dated.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000000)
-IMAGES = $(foreach p,$(PROGRAMS),$(IMAGE_PREFIX)$(p):$(VERSION))
+# What the manifests of this tree name; in the images is the whole version.
+IMAGE_TAG ?= $(shell sed -n 's/^  kubednsImage: kubedns:\([^@]*\).*/\1/p' conf/kubernetes/settings/settings.yaml)
+IMAGES = $(foreach p,$(PROGRAMS),$(IMAGE_PREFIX)$(p):$(IMAGE_TAG))
 # The packages of an image, "name version" a line.
 image_packages = docker save $(IMAGES) | $(PYTHON) conf/image/packages.py
 
@@ -279,7 +295,7 @@ images: ## build the container images (needs docker; makes its own base image wh
 	for p in $(PROGRAMS); do \
 		docker build -q --force-rm -f conf/image/Dockerfile --build-arg BASE=$(BASE) --build-arg DEBIAN=$(DEBIAN) \
 		--build-arg DEBIAN_SECURITY=$(DEBIAN_SECURITY) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
-		$(IMAGE_ARGS) --target $$p -t $(IMAGE_PREFIX)$$p:$(VERSION) . || exit 1; done
+		$(IMAGE_ARGS) --target $$p -t $(IMAGE_PREFIX)$$p:$(IMAGE_TAG) . || exit 1; done
 	docker save $(IMAGES) | $(PYTHON) conf/image/reproducible.py $(SOURCE_DATE_EPOCH) | docker load -q
 	@docker image inspect -f '{{index .RepoTags 0}} {{.Id}}' $(IMAGES)
 	@$(image_packages) | diff conf/image/packages - || \
@@ -343,9 +359,12 @@ test-cluster: ## test the images and manifests against a real control plane (doc
 	echo "what failed beside others, again, alone:"; $$run -n 0 --last-failed $(CLUSTER_TESTS) $(PYTEST_ARGS)
 .PHONY: test-cluster
 
-version:
+version: ## what git says that this is
 	@echo $(VERSION)
-.PHONY: version
+
+image-tag: ## under which tag the manifests want the images
+	@echo $(IMAGE_TAG)
+.PHONY: version image-tag
 
 clean: ## remove what was built
 	rm -rf build build-*

@@ -2,7 +2,7 @@
 # release.sh VERSION DIRECTORY: what is published of a version, from what git has committed: the source, the chart, the Debian packages and, with
 # docker, the images, with their checksums. The same commit gives the same bytes. `make release` calls it.
 #
-# A release is the commit that the tag vVERSION names. At any other the files are called VERSION+COMMITS.gREVISION and are no release.
+# A release is the commit that the tag vVERSION names; VERSION of any other is X.Y.Z+COMMITS.gREVISION (conf/version.sh), and it is none.
 set -eu
 
 version=$1
@@ -17,15 +17,16 @@ die() {
 }
 
 [ -z "$(git status --porcelain --untracked-files=no)" ] || die "there are changes that are not committed: git status"
-grep -q "^## $version\$" CHANGELOG.md || die "CHANGELOG.md has no section \"## $version\""
-head -1 debian/changelog | grep -qF "($version)" || die "debian/changelog does not begin with $version"
-name=$version
-if ! git tag --points-at HEAD | grep -qxF "v$version"; then
-	name=$version+$(git rev-list --count HEAD).g$(git rev-parse --short=12 HEAD)
-	say "HEAD has no tag v$version: no release, $name"
+number=${version%%+*}
+grep -q "^## $number\$" CHANGELOG.md || die "CHANGELOG.md has no section \"## $number\""
+head -1 debian/changelog | grep -qF "($number)" || die "debian/changelog does not begin with $number"
+if [ "$number" != "$version" ]; then
+	say "HEAD has no tag of a version: no release, $version"
 elif grep -q '^## Next$' CHANGELOG.md; then
 	die "CHANGELOG.md still has a section \"## Next\" at the tag v$version: give it its number"
 fi
+# A tag of an image has no "+".
+tag=$(echo "$version" | tr + -)
 # Times in archives are the commit's.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
@@ -44,17 +45,19 @@ archive() {
 }
 
 say "source"
-git archive --format=tar --prefix="kubedns-$name/" HEAD | gzip -9n >"$out/kubedns-$name.tar.gz"
+git -c tar.umask=0022 archive --format=tar --prefix="kubedns-$version/" \
+	--add-virtual-file="kubedns-$version/.version:$version" HEAD | gzip -9n >"$out/kubedns-$version.tar.gz"
 
 say "chart"
 git archive --format=tar --prefix=tree/ HEAD conf | tar -x -C "$work"
+sed -i "s/^version: .*/version: $version/; s/^appVersion: .*/appVersion: $tag/" "$work/tree/conf/helm/kubedns/Chart.yaml"
+sed -i "s/^\(  \(kubedns\|nanny\|sidecar\)Image: \2\):.*/\1:$tag/" "$work/tree/conf/kubernetes/settings/settings.yaml"
 cp -RL "$work/tree/conf/helm/kubedns" "$work/kubedns"
-sed -i "s/^version: .*/version: $name/" "$work/kubedns/Chart.yaml"
-archive "kubedns-chart-$name.tgz" kubedns
+archive "kubedns-chart-$version.tgz" kubedns
 
 say "manifests"
-mv "$work/tree/conf" "$work/kubedns-manifests-$name"
-archive "kubedns-manifests-$name.tar.gz" "kubedns-manifests-$name"
+mv "$work/tree/conf" "$work/kubedns-manifests-$version"
+archive "kubedns-manifests-$version.tar.gz" "kubedns-manifests-$version"
 
 say "Debian packages"
 # The source is unpacked where the packages are built at every run: the folder's name is in nothing that is published.
@@ -64,9 +67,9 @@ rm -f "$out"/*-dbgsym_*
 
 if command -v docker >/dev/null && docker info >/dev/null 2>&1 && [ -z "${NO_IMAGES:-}" ]; then
 	say "images"
-	make -s images >&2
+	make -s images IMAGE_TAG="$tag" >&2
 	for image in kubedns nanny sidecar; do
-		docker save "$image:$version" | gzip -9n >"$out/$image-$name.image.tar.gz"
+		docker save "$image:$tag" | gzip -9n >"$out/$image-$version.image.tar.gz"
 	done
 else
 	say "no docker: without the images"

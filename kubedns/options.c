@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kubedns/options_internal.h"
+#include "lib/version.h"
 #include "lib/xalloc.h"
 
 enum { DNS_PORT = 53 };
@@ -386,7 +387,7 @@ fill_answers(struct options *o)
 	a->ignore_empty_service = o->ignore_empty_service;
 	a->wildcards = o->wildcards;
 	a->udp_subset = o->udp_subset;
-	snprintf(a->version, sizeof a->version, "kubedns-%s", VERSION);
+	snprintf(a->version, sizeof a->version, "kubedns-%s", suite_version);
 	if (gethostname(a->hostname, sizeof a->hostname - 1) < 0)
 		strcpy(a->hostname, "localhost");
 }

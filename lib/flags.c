@@ -8,6 +8,7 @@
 
 #include "lib/flags.h"
 #include "lib/flags_internal.h"
+#include "lib/version.h"
 #include "lib/xalloc.h"
 
 /* Flags of klog and glog. We log on stderr whatever they say; `arg` is NULL for booleans, as in
@@ -445,7 +446,7 @@ flags_parse(
 		exit(EXIT_SUCCESS);
 	}
 	if (rc == 0 && p.own.version) {
-		printf("%s %s\n", common->program, VERSION);
+		printf("%s %s\n", common->program, suite_version);
 		exit(EXIT_SUCCESS);
 	}
 	if (rc == 0)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lib/metrics.h"
+#include "lib/version.h"
 
 static double
 cpu_seconds(void)
@@ -170,5 +171,5 @@ metrics_process(struct metrics *m, const char *build_info_name)
 	single_value(m, "process_start_time_seconds", METRIC_GAUGE,
 	    "When the process started, Unix time.", start_time());
 	metrics_family(m, build_info_name, METRIC_GAUGE, "Always 1; the label tells the version.");
-	metrics_value(m, 1, "version", VERSION, NULL);
+	metrics_value(m, 1, "version", suite_version, NULL);
 }

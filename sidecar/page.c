@@ -5,6 +5,7 @@
 #include "lib/wire.h"
 #include "sidecar/chart.h"
 #include "lib/clock.h"
+#include "lib/version.h"
 #include "sidecar/page.h"
 #include "sidecar/format.h"
 #include "sidecar/verdict.h"
@@ -364,7 +365,7 @@ foot(struct html *html, const struct view *view)
 		       "<a href=\"/status.json\">status.json</a> <a href=\"");
 	html_text(html, view->metrics_path);
 	html_raw(html, "\">metrics</a></p>\n<p id=\"foot\" data-part>");
-	html_textf(html, "sidecar %s, up for %s", VERSION,
+	html_textf(html, "sidecar %s, up for %s", suite_version,
 	    format_duration((double)(view->now_ns - view->started_ns) / 1e9, text));
 	html_raw(html, "</p></footer>\n</body>\n</html>\n");
 }

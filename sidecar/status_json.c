@@ -13,6 +13,7 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "lib/clock.h"
+#include "lib/version.h"
 #include "sidecar/nanny_config.h"
 #include "sidecar/journal.h"
 #include "sidecar/status.h"
@@ -231,7 +232,7 @@ status_json(const struct view *view, size_t *len)
 	put_text(o, "sentence", verdict.sentence);
 	json_object_object_add(o, "findings", findings_json(&verdict));
 	put_text(o, "host", view->host);
-	put_text(o, "version", VERSION);
+	put_text(o, "version", suite_version);
 	put_time(o, "time", view->now_s);
 	put_number(o, "uptimeSeconds", (double)(view->now_ns - view->started_ns) / 1e9);
 	put_bool(o, "draining", view->draining);

@@ -8,6 +8,7 @@
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/percent.h"
+#include "lib/version.h"
 #include "lib/xalloc.h"
 
 #define HEADLESS_LABEL "service.kubernetes.io/headless"
@@ -54,7 +55,7 @@ user_agent(void)
 		arch = "amd64";
 	else if (strcmp(arch, "aarch64") == 0)
 		arch = "arm64";
-	snprintf(text, sizeof(text), "kubedns/%s (linux/%.32s)", VERSION, arch);
+	snprintf(text, sizeof(text), "kubedns/%s (linux/%.32s)", suite_version, arch);
 	return text;
 }
 

@@ -27,6 +27,10 @@ def version():
     return run("make", "-s", "-C", ROOT, "version").strip()
 
 
+def image_tag():
+    return run("make", "-s", "-C", ROOT, "image-tag").strip()
+
+
 def manifests(directory, overlay, files=None, **settings):
     """The overlay's objects as text, with the operator's settings, in a copy of conf/kubernetes that has `files` besides."""
     copy = pathlib.Path(directory) / f"kubernetes-{time.monotonic_ns()}"

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from cluster import REGISTRY, Cluster, version  # noqa: E402
+from cluster import REGISTRY, Cluster, image_tag  # noqa: E402
 from load import Load  # noqa: E402
 from plane import environment_ctl  # noqa: E402
 from run import docker  # noqa: E402
@@ -20,7 +20,7 @@ ROW = "expected and observed"
 @pytest.fixture(scope="session")
 def images():
     """The suite's three images under the names that the manifests use."""
-    tag = version()
+    tag = image_tag()
     for name in ("kubedns", "nanny", "sidecar"):
         docker("tag", f"{name}:{tag}", f"{REGISTRY}/{name}:{tag}")
     return tag

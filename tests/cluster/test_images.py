@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cluster import ROOT
+from cluster import ROOT, version
 from run import docker, run
 
 # kubedns's was 20 before PCRE2, which is 0.6 of it.
@@ -115,7 +115,7 @@ def test_dnsmasq_can_what_the_documents_say_and_nothing_that_a_pod_cannot_use(im
 def test_labels_and_user(images, name):
     config = json.loads(docker("image", "inspect", "-f", "{{json .Config}}", f"{name}:{images}"))
     labels = config["Labels"]
-    assert labels["org.opencontainers.image.version"] == images
+    assert labels["org.opencontainers.image.version"] == version()
     assert labels["org.opencontainers.image.revision"] not in ("", "unknown")
     # The nanny may have to begin as root, where port 53 is privileged; the manifests say 65534 for all three.
     assert config.get("User", "") == ("" if name == "nanny" else "65534:65534")

@@ -96,7 +96,7 @@ def test_same_images_by_digest(tmp_path):
 
 
 def version():
-    return subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(["make", "-s", "image-tag"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_chart_is_of_the_version():

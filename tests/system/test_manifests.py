@@ -91,8 +91,12 @@ def test_no_rule_names_a_job():
     assert "job=" not in RULES.read_text()
 
 
+def last_version():
+    return subprocess.run(["make", "-s", "image-tag"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_image_tags_are_the_version_and_in_one_place():
-    version = subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    version = last_version()
     (settings,) = yaml.safe_load_all((ROOT / "conf/kubernetes/settings/settings.yaml").read_text())
     assert [settings["data"][f"{n}Image"] for n in ("kubedns", "nanny", "sidecar")] \
         == [f"{n}:{version}" for n in ("kubedns", "nanny", "sidecar")]
@@ -101,7 +105,7 @@ def test_image_tags_are_the_version_and_in_one_place():
 
 
 def test_changelogs_are_of_the_version():
-    version = subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    version = last_version()
     ours = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
     assert ours[0] in ("## Next", f"## {version}") and f"## {version}" in ours
     assert (ROOT / "debian/changelog").read_text().startswith(f"kubedns ({version}) ")

@@ -33,7 +33,7 @@
 {{- end -}}
 {{- $_ := unset $object.metadata "space" -}}
 {{- $labels := dict "k8s-app" (index . 3) "app.kubernetes.io/name" $root.Chart.Name "app.kubernetes.io/instance" $root.Release.Name
-    "app.kubernetes.io/managed-by" $root.Release.Service "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) -}}
+    "app.kubernetes.io/managed-by" $root.Release.Service "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
 {{- $_ := set $object.metadata "labels" (mergeOverwrite (dict) (default dict $object.metadata.labels) $labels $root.Values.customLabels) -}}
 {{- $annotations := merge (dict) (default dict $object.metadata.annotations) $root.Values.customAnnotations -}}
 {{- if $annotations -}}{{- $_ := set $object.metadata "annotations" $annotations -}}{{- end -}}
