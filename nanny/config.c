@@ -201,8 +201,9 @@ config_apply(struct config *config, const struct confdir_set *set, const struct 
 	bool changed = false;
 	char domain[CONF_HOST_MAX];
 	const char *ignored;
+	config->fixed = &rules->args->fixed;
 	if (conf_name_parse(rules->domain, domain, &ignored) == 0)
-		config->kubedns = domain_table_get(&rules->args->fixed, domain);
+		config->kubedns = domain_table_get(config->fixed, domain);
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
 		changed |= apply_one(config, (enum config_key)i, set, rules);
 	return changed;
@@ -303,14 +304,22 @@ by_domain(const void *domain, const void *stub)
 	return strcmp(domain, ((const struct conf_stub *)stub)->domain);
 }
 
-/* The stub domain whose servers would be asked for names below an own name if it were none; NULL: none,
- * or they are kubedns's by a suffix of the rewrites. */
+/* The stub domain whose servers would be asked for names below an own name if it were none, or in
+ * `*fixed` a domain of dnsmasq's command line with other servers than kubedns. NULL: neither, or they
+ * are kubedns's by a suffix of the rewrites. */
 static const struct conf_stub *
-stub_around(const struct config *config, const char *own)
+stub_around(const struct config *config, const char *own, const struct domain_servers **fixed)
 {
+	*fixed = NULL;
 	for (const char *at = own; at != NULL;) {
 		if (own_domains_have(&config->suffixes, at))
 			return NULL;
+		const struct domain_servers *given = domain_table_get(config->fixed, at);
+		if (given != NULL && given->count > 0) {
+			if (!server_equal(&given->servers[0], &config->kubedns->servers[0]))
+				*fixed = given;
+			return NULL;
+		}
 		const struct conf_stub *stub = bsearch(at, config->stubs.items, config->stubs.count,
 		    sizeof *config->stubs.items, by_domain);
 		if (stub != NULL && stub->count > 0)
@@ -344,11 +353,16 @@ config_domain_table(struct config *config, const struct resolv *resolv,
 	for (size_t i = 0; i < count; i++)
 		domain_servers_add_server(others, &upstreams[i]);
 	/* Each entry comes at the end: "*" is before all that a domain begins with. */
-	for (size_t i = 0; i < own_count && config->stubs.count > 0; i++) {
-		const struct conf_stub *stub = stub_around(config, own.items[i]);
+	for (size_t i = 0; i < own_count; i++) {
+		const struct domain_servers *fixed;
+		const struct conf_stub *stub = stub_around(config, own.items[i], &fixed);
 		if (stub != NULL)
 			add_stub(&table, all_below(own.items[i], below), stub, names, guard,
 			    unresolved, &loop);
+		for (size_t k = 0; fixed != NULL && k < fixed->count; k++)
+			domain_servers_add_server(
+			    domain_table_add(&table, all_below(own.items[i], below)),
+			    &fixed->servers[k]);
 	}
 	/* Both lists in one order, so that each entry comes at the end. */
 	for (size_t i = 0; i < config->stubs.count; i++) {

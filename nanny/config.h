@@ -30,6 +30,7 @@ struct config {
 	/* The servers that dnsmasq's command line has for the cluster domain: kubedns, in the
 	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. */
 	const struct domain_servers *kubedns;
+	const struct domain_table *fixed; /* all of dnsmasq's command line; set with `kubedns` */
 	struct conf_key keys[CONFIG_KEY_COUNT];
 	char *loop;      /* why a server of resolv.conf is not asked, else NULL */
 	char *host_loop; /* the same of a stub server's name, else NULL */

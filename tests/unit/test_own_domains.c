@@ -22,7 +22,8 @@ key(const char *name, const char *value)
 	};
 }
 
-/* The table as `domain=server,server domain=...`; kubedns is 10.0.0.53. */
+/* The table as `domain=server,server domain=...`; kubedns is 10.0.0.53, and dnsmasq's command line has
+ * 10.7.7.7 for given.example. */
 static const char *
 table_of(const char *stubs, const char *hosts, const char *rewrites)
 {
@@ -38,13 +39,18 @@ table_of(const char *stubs, const char *hosts, const char *rewrites)
 	struct config_rules rules = {
 		.path = "/etc/k8s", .domain = "cluster.local.", .args = &args, .guard = &guard
 	};
-	struct server kubedns;
+	struct server kubedns, other;
 	char text[SERVER_TEXT_MAX];
 	size_t len = 0;
 
 	assert_int_equal(server_parse("10.0.0.53", 53, &kubedns, NULL), 0);
 	assert_true(
 	    domain_servers_add_server(domain_table_add(&args.fixed, "cluster.local"), &kubedns));
+	assert_int_equal(server_parse("10.7.7.7", 53, &other, NULL), 0);
+	assert_true(
+	    domain_servers_add_server(domain_table_add(&args.fixed, "given.example"), &other));
+	assert_true(
+	    domain_servers_add_server(domain_table_add(&args.fixed, "in-addr.arpa"), &kubedns));
 	assert_true(config_apply(&config, &set, &rules));
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
 		assert_null(config.keys[i].error);
@@ -85,6 +91,23 @@ below_an_own_name_the_stub_domain_around_it_is_asked(void **state)
 }
 
 static void
+below_an_own_name_the_servers_of_the_command_line_are_asked(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    table_of("{\"corp\": [\"10.1.1.1\"]}",
+		"10.0.0.5 h.given.example\n10.0.0.6 5.0.0.10.in-addr.arpa\n", NOTHING),
+	    "=9.9.9.9:53 *.h.given.example=10.7.7.7:53 5.0.0.10.in-addr.arpa=10.0.0.53:53 "
+	    "corp=10.1.1.1:53 h.given.example=10.0.0.53:53");
+	assert_string_equal(
+	    table_of("{\"example\": [\"10.1.1.1\"], \"b.given.example\": [\"10.1.1.2\"]}",
+		"10.0.0.5 h.given.example h.b.given.example\n", NOTHING),
+	    "=9.9.9.9:53 *.h.b.given.example=10.1.1.2:53 *.h.given.example=10.7.7.7:53 "
+	    "b.given.example=10.1.1.2:53 example=10.1.1.1:53 "
+	    "h.b.given.example=10.0.0.53:53 h.given.example=10.0.0.53:53");
+}
+
+static void
 outside_of_stub_domains_it_is_kubedns_with_its_upstream_servers(void **state)
 {
 	(void)state;
@@ -119,6 +142,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(below_an_own_name_the_stub_domain_around_it_is_asked),
+		cmocka_unit_test(below_an_own_name_the_servers_of_the_command_line_are_asked),
 		cmocka_unit_test(outside_of_stub_domains_it_is_kubedns_with_its_upstream_servers),
 		cmocka_unit_test(below_a_suffix_every_name_is_kubedns_s),
 		cmocka_unit_test(a_stub_domain_of_the_own_name_keeps_all_of_it),
