@@ -112,6 +112,8 @@ read_objects(struct report *report, const char *name, const char *text, size_t l
 	fclose(in);
 	if (rc < 0)
 		log_errorx("migrate: %s:%u: %s", name, error.line, error.reason);
+	else
+		rc = objects_complete(&objects);
 	for (size_t i = 0; rc == 0 && i < objects.count; i++)
 		if (objects_is_corefile(&objects, i))
 			rc = read_corefile(report, objects.texts[i].name, objects.texts[i].text,

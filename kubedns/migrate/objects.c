@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fnmatch.h>
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -5,6 +6,7 @@
 
 #include "kubedns/migrate/objects.h"
 #include "kubedns/migrate/plugins.h"
+#include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum { TEXTS_MAX = 1000 };
@@ -201,6 +203,26 @@ take_args(struct objects *o, unsigned line, const char *name, struct json_object
 	}
 }
 
+/* Remembers where the Corefile has to come from: the first ConfigMap that CoreDNS's pod cannot do
+ * without. */
+static void
+take_coredns(struct objects *o, struct json_object *workload, struct json_object *pod)
+{
+	struct json_object *volumes = member(pod, "volumes");
+	o->coredns = true;
+	for (size_t i = 0; i < length(volumes) && *o->corefile_from == '\0'; i++) {
+		struct json_object *map =
+		    member(json_object_array_get_idx(volumes, i), "configMap");
+		if (!json_object_get_boolean(member(map, "optional")))
+			snprintf(o->corefile_from, sizeof o->corefile_from, "%s",
+			    string_member(map, "name"));
+	}
+	if (strcmp(string_member(workload, "kind"), "DaemonSet") == 0)
+		return;
+	report_coredns(o->report, string_member(member(workload, "metadata"), "name"),
+	    json_object_get_int(member(member(workload, "spec"), "replicas")));
+}
+
 static void
 take_workload(struct objects *o, struct json_object *json, unsigned line)
 {
@@ -228,6 +250,8 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 			    "a container that is none of the DNS's: add it by a patch in the "
 			    "overlay");
 		take_args(o, line, name, member(c, "args"));
+		if (strcmp(name, "coredns") == 0)
+			take_coredns(o, json, pod);
 	}
 	if (!known)
 		return;
@@ -280,6 +304,21 @@ objects_is_corefile(const struct objects *o, size_t i)
 	const char *name = o->texts[i].name;
 	size_t len = strlen(name);
 	return begins(name, "Corefile") || (len > 9 && strcmp(name + len - 9, ".Corefile") == 0);
+}
+
+int
+objects_complete(const struct objects *o)
+{
+	bool found = !o->coredns;
+	for (size_t i = 0; i < o->count; i++)
+		found = found || objects_is_corefile(o, i);
+	if (found)
+		return 0;
+	const char *map = *o->corefile_from ? o->corefile_from : "coredns";
+	log_errorx("migrate: %s: CoreDNS runs here and its Corefile is missing: put the ConfigMap "
+		   "%s into it too (kubectl -n kube-system get configmap/%s ... -o yaml)",
+	    o->source, map, map);
+	return -ENOENT;
 }
 
 size_t

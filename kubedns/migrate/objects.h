@@ -3,6 +3,7 @@
 #ifndef KUBEDNS_MIGRATE_OBJECTS_H
 #define KUBEDNS_MIGRATE_OBJECTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kubedns/migrate/report.h"
@@ -15,6 +16,8 @@ struct objects {
 	const char *source; /* the file that they are read from */
 	struct corefile_text *texts;
 	size_t count;
+	bool coredns; /* a workload runs CoreDNS, which has nothing to say without its Corefile */
+	char corefile_from[254]; /* the ConfigMap that it mounts, "" where it names none */
 };
 
 /* One object, its kind and line (documents_sink). */
@@ -27,6 +30,9 @@ size_t objects_import(
 
 /* Whether text `i` is a Corefile itself. */
 bool objects_is_corefile(const struct objects *objects, size_t i);
+
+/* 0, or -ENOENT and a line in the log: CoreDNS runs, and its Corefile is in none of the objects. */
+int objects_complete(const struct objects *objects);
 
 void objects_free(struct objects *objects);
 

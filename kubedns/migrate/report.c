@@ -23,6 +23,8 @@ struct report {
 	struct list flags[PROGRAM_COUNT];
 	struct json_object *stubs, *upstreams;
 	char *domain, *cluster_ip;
+	char *coredns; /* the Deployment's name, of which there are so many */
+	int coredns_replicas;
 	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
 };
 
@@ -58,6 +60,7 @@ report_free(struct report *r)
 	json_object_put(r->upstreams);
 	free(r->domain);
 	free(r->cluster_ip);
+	free(r->coredns);
 	free(r);
 }
 
@@ -184,6 +187,15 @@ report_cluster_ip(struct report *r, const char *address)
 }
 
 void
+report_coredns(struct report *r, const char *deployment, int replicas)
+{
+	if (r->coredns != NULL || *deployment == '\0' || strcmp(deployment, "kube-dns") == 0)
+		return;
+	r->coredns = printable(xstrdup(deployment));
+	r->coredns_replicas = replicas;
+}
+
+void
 report_text(struct report *r, enum text_key key, const char *fmt, ...)
 {
 	va_list args;
@@ -225,12 +237,19 @@ print_steps(const struct report *r, FILE *out)
 	    "#  2. kubectl apply -f of the ConfigMap below, if there is one\n"
 	    "#  3. save the Kustomization below as mine/kustomization.yaml; conf/kubernetes/check "
 	    "mine; kubectl apply -k conf/kubernetes/mine\n"
-	    "#  4. conf/kubernetes/compare OLD NEW: asks both the cluster's names and says what "
-	    "differs\n",
+	    "#  4. kubectl -n kube-system rollout status deployment/kube-dns; conf/kubernetes/"
+	    "compare OLD NEW asks both the cluster's names and says what differs: the addresses "
+	    "of a pod each (kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide)\n",
 	    report_known_domain(r),
 	    r->cluster_ip ? r->cluster_ip
 			  : "the address of the Service that pods ask (kubectl -n kube-system get "
 			    "service kube-dns)");
+	if (r->coredns != NULL)
+		fprintf(out,
+		    "#  5. both answer now: kubectl -n kube-system scale deployment/kube-dns "
+		    "--replicas=%d; when its rollout is through, kubectl -n kube-system scale "
+		    "deployment/%s --replicas=0. Back: the other way round\n",
+		    r->coredns_replicas > 0 ? r->coredns_replicas : 2, r->coredns);
 	fputs("# Topology: classic as below, or front: with Helm topology: front; in the "
 	      "kustomization `components: [../components/front]`, where dnsmasq's args/9 is "
 	      "args/12 and args/10 is args/13.\n",

@@ -49,6 +49,10 @@ const char *report_known_domain(const struct report *report);
 /* The cluster's DNS address, as a Service says it. */
 void report_cluster_ip(struct report *report, const char *address);
 
+/* CoreDNS's own Deployment, which ours does not replace by its name: how it is scaled away is a step.
+ * `replicas`: 0 when it does not say. */
+void report_coredns(struct report *report, const char *deployment, int replicas);
+
 /* A line of a key of the ConfigMap that is text. */
 enum text_key { TEXT_HOSTS, TEXT_REWRITES, TEXT_KEY_COUNT };
 void report_text(struct report *report, enum text_key key, const char *fmt, ...)

@@ -188,6 +188,26 @@ def test_objects_as_kubectl_prints_them(dump):
     assert re.search(r"tolerations\n#     changes: .*components/control-plane", out)
 
 
+def without_corefile(**volume):
+    spec = {"containers": [{"name": "coredns", "image": "registry.example/coredns:v1"}], "volumes": [
+        {"name": "more", "configMap": {"name": "more", "optional": True}}, {"name": "config-volume", "configMap": volume}]}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "dns-server"}, "spec": {"replicas": 3, "template": {"spec": spec}}}
+
+
+def test_coredns_whose_corefile_is_not_there_is_no_coredns_without_configuration():
+    """kubeadm gives its ConfigMap no label, so that a listing by label has the Deployment alone."""
+    code, out, err = migrate("-", yaml.safe_dump(without_corefile(name="cluster-dns")))
+    assert code == 2 and out == ""
+    assert "Corefile is missing" in err and "get configmap/cluster-dns ..." in err
+
+
+def test_the_steps_name_coredns_s_deployment_and_its_replicas():
+    corefile = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-dns"}, "data": {"Corefile": ".:53 {\n errors\n}\n"}}
+    code, out, err = migrate("-", yaml.safe_dump_all([without_corefile(name="cluster-dns"), corefile]))
+    assert code == 0, err
+    assert "scale deployment/kube-dns --replicas=3;" in out and "scale deployment/dns-server --replicas=0." in out
+
+
 def test_kube_dns_as_kubectl_prints_it():
     deployment = {"kind": "Deployment", "metadata": {"name": "kube-dns"}, "spec": {"replicas": 3, "template": {"spec": {"containers": [
         {"name": "kubedns", "image": "k", "args": ["--domain=Corp.Local.", "--dns-port=10053", "--federations=f=f.example", "--v=2"]},
