@@ -71,6 +71,7 @@ make_store(struct kubedns *k)
 	struct store_config config = { .records = { o->answers.zone, o->answers.ttl_s },
 		.reverse_all_endpoints = o->reverse_all_endpoints,
 		.endpoint_pod_names = o->endpoint_pod_names,
+		.client_pods = o->client_pods != CLIENT_PODS_OFF,
 		.namespaces = o->wanted_namespaces,
 		.namespace_labels = o->namespace_selector };
 
@@ -121,8 +122,8 @@ open_workers(struct kubedns *k)
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
 	if (workers_open(&k->status.workers, &config) < 0)
 		return EXIT_FAILED;
-	k->status.query_log =
-	    query_log_new(k->status.workers, o->wants_query_log ? &o->query_log : NULL);
+	k->status.query_log = query_log_new(
+	    k->status.workers, k->status.store, o->wants_query_log ? &o->query_log : NULL);
 	return 0;
 }
 
@@ -131,7 +132,8 @@ watch_options(const struct options *o, struct api_source_config *config)
 {
 	*config = (struct api_source_config){ .kubecfg_file = o->kubecfg_file,
 		.master_url = o->master_url,
-		.pods = o->answers.pods == PODS_VERIFIED,
+		.pods = o->answers.pods == PODS_VERIFIED || o->client_pods != CLIENT_PODS_OFF,
+		.pods_node = o->client_pods == CLIENT_PODS_NODE ? o->node_name : NULL,
 		.nodes = o->federations.count > 0,
 		.endpoint_pods = o->endpoint_pod_names,
 		.config_map = o->config_map,

@@ -83,6 +83,9 @@ const struct flag kubedns_flags[] = {
 	    "watch only EndpointSlices with these labels" },
 	{ "node-role", FLAG_BOOL, AT(node_role), NULL, NULL,
 	    "one of many, a pod on every node: watch no endpoints of Services with a cluster IP" },
+	{ "client-pods", FLAG_STRING, AT(client_pods_text), "off", "off|node|all",
+	    "watch this node's pods, or all, to show which pod a client is" },
+	{ "node-name", FLAG_STRING, AT(node_name), "", "NAME", "the node of --client-pods=node" },
 	{ "threads", FLAG_INT, AT(threads), "0", "N",
 	    "worker threads; 0: by CPUs and quota, at most 4" },
 	{ "tcp-connections", FLAG_INT, AT(tcp_connections), "1000", "N",
@@ -417,7 +420,8 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_ns_addresses(o), read_environment(o),
 		read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
-		options_read_filter(o), options_read_log(o, common), check_together(o) };
+		options_read_filter(o), options_read_log(o, common), options_read_clients(o),
+		check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	if (rc < 0)

@@ -19,6 +19,8 @@ enum filter_mode {
 	FILTER_AUTO /* while nothing in the cluster has an address of the family */
 };
 
+enum client_pods_mode { CLIENT_PODS_OFF, CLIENT_PODS_NODE, CLIENT_PODS_ALL };
+
 struct options {
 	/* as typed */
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
@@ -26,7 +28,7 @@ struct options {
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
-	    *search_resolver_text;
+	    *search_resolver_text, *client_pods_text, *node_name;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
@@ -42,6 +44,7 @@ struct options {
 	struct addr listen[SOCKETS_MAX]; /* --dns-bind-address */
 	size_t listen_count;
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
+	enum client_pods_mode client_pods;
 	bool fair_share;
 	size_t recorder_bytes; /* of all workers; 0: --recorder=off */
 	bool wants_query_log;  /* --log-queries */

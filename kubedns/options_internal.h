@@ -1,6 +1,6 @@
 /*
  * What the files of options.h share: options.c (the table, and most values), options_zones.c,
- * options_filter.c, options_search.c and options_log.c.
+ * options_filter.c, options_search.c, options_log.c and options_clients.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
 #define KUBEDNS_OPTIONS_INTERNAL_H
@@ -19,6 +19,9 @@ int options_read_log(struct options *options, const struct flags_common *common)
 /* --domain, --reverse-cidrs, --namespaces, --namespace-labels and --fallthrough; 0 or -EINVAL after
  * a line for each mistake. */
 int options_read_zones(struct options *options, const struct flags_common *common);
+
+/* --client-pods and --node-name; needs --pods to be read. 0 or -EINVAL after a line. */
+int options_read_clients(struct options *options);
 
 /* --resolver; needs --dns-bind-address to be read. 0 or -EINVAL after a message, as below. */
 int options_read_resolver(struct options *o);

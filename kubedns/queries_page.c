@@ -122,6 +122,7 @@ time_parse(const char *text, int64_t *wall_ns)
 
 struct queries {
 	struct queries_reader *reader;
+	const struct store *store;
 	struct recorded_filter filter;
 	int64_t after_ns; /* of the wall clock: older ones are not shown */
 	unsigned long left;
@@ -168,7 +169,7 @@ next_line(struct queries *q)
 		if (!recorded_filter_matches(&q->filter, &record))
 			continue;
 		q->left--;
-		recorded_answer_line(&record, q->json, text);
+		recorded_answer_line(&record, q->store, q->json, text);
 		q->len = (size_t)snprintf(q->line, sizeof q->line,
 		    q->json ? "{\"time\":\"%s\",%s}\n" : "%s %s\n", queries_time(wall_ns, when),
 		    text);
@@ -254,8 +255,8 @@ read_parameters(struct queries *q, const struct http_request *request, const cha
 }
 
 void
-queries_respond(const struct workers *workers, const struct http_request *request,
-    struct http_response *response)
+queries_respond(const struct workers *workers, const struct store *store,
+    const struct http_request *request, struct http_response *response)
 {
 	const char *name, *value, *why;
 
@@ -265,6 +266,7 @@ queries_respond(const struct workers *workers, const struct http_request *reques
 	}
 	struct queries *q = xcalloc(1, sizeof *q);
 	q->left = LIMIT_DEFAULT;
+	q->store = store;
 	q->filter.rcode = -1;
 	if (read_parameters(q, request, &name, &value, &why) < 0) {
 		http_text(response, 400, "%s=%s: %s is needed\n", name, value, why);

@@ -10,6 +10,7 @@
 #include "kubedns/serve/recorder.h"
 #include "lib/http.h"
 
+struct store;
 struct workers;
 
 /* The recorders of all workers as one, from the newest answer backwards. */
@@ -31,7 +32,7 @@ const char *queries_time(int64_t wall_ns, char text[QUERIES_TIME_MAX]);
  * Answers a request: a stream of what its parameters ask for (client, name, type, rcode, last, after,
  * limit, format), or an explanation of the one that was not understood.
  */
-void queries_respond(const struct workers *workers, const struct http_request *request,
-    struct http_response *response);
+void queries_respond(const struct workers *workers, const struct store *store,
+    const struct http_request *request, struct http_response *response);
 
 #endif

@@ -15,6 +15,7 @@ enum { TURN_MS = 200, TURNS_PER_S = 1000 / TURN_MS, TELL_MS = 10000 };
 
 struct query_log {
 	const struct workers *workers;
+	const struct store *store;
 	bool on;
 	struct query_log_wish wish;
 	int64_t until_ms; /* monotonic; 0: until it is switched off */
@@ -116,11 +117,13 @@ begin(struct query_log *log)
 }
 
 struct query_log *
-query_log_new(const struct workers *workers, const struct query_log_wish *wish)
+query_log_new(
+    const struct workers *workers, const struct store *store, const struct query_log_wish *wish)
 {
 	struct query_log *log = xcalloc(1, sizeof *log);
 
 	log->workers = workers;
+	log->store = store;
 	if (wish != NULL) {
 		log->wish = *wish;
 		begin(log);
@@ -159,7 +162,7 @@ write_lines(struct query_log *log, struct answer_record *records, size_t count)
 
 	qsort(records, count, sizeof *records, by_time);
 	for (size_t i = 0; i < count; i++) {
-		recorded_answer_line(&records[i], false, line);
+		recorded_answer_line(&records[i], log->store, false, line);
 		log_info("query %s", line);
 	}
 	log->written += count;

@@ -16,6 +16,7 @@
 #include "kubedns/recorded_answers.h"
 #include "lib/http.h"
 
+struct store;
 struct workers;
 
 enum { QUERY_LOG_RATE = 1000, QUERY_LOG_RATE_MAX = 100000 };
@@ -33,8 +34,9 @@ int query_log_wish_parse(
 
 struct query_log;
 
-/* Switched off if `wish` is NULL. */
-struct query_log *query_log_new(const struct workers *workers, const struct query_log_wish *wish);
+/* Switched off if `wish` is NULL; `store` says which pods the clients are. */
+struct query_log *query_log_new(
+    const struct workers *workers, const struct store *store, const struct query_log_wish *wish);
 
 /* The first writes what is due, the second is the milliseconds until something is; -1: it is
  * off. */

@@ -120,10 +120,12 @@ double_backslashes(const char *text, char *out, size_t max)
 }
 
 size_t
-recorded_answer_line(const struct answer_record *record, bool json, char line[ANSWER_LINE_MAX])
+recorded_answer_line(const struct answer_record *record, const struct store *store, bool json,
+    char line[ANSWER_LINE_MAX])
 {
+	char pod[CLIENT_TEXT_MAX];
 	char client[SERVER_TEXT_MAX], address[ADDR_TEXT_MAX], type[12], rcode[12];
-	char name[DNAME_TEXT_MAX] = "-", escaped[ANSWER_LINE_MAX - 400];
+	char name[DNAME_TEXT_MAX] = "-", escaped[1136];
 	const char *proto = record->tcp ? "tcp" : "udp";
 	const char *made = record->filtered ? "filtered" : made_names[record->made];
 	int n;
@@ -131,19 +133,21 @@ recorded_answer_line(const struct answer_record *record, bool json, char line[AN
 	server_format(&record->client, client);
 	type_name(record->type, type);
 	rcode_name(record->rcode, rcode);
+	client_text(store, &record->client.addr, json, pod);
 	if (record->name.len > 0)
 		dname_to_text(record->name.wire, name);
 	if (!json) {
-		n = snprintf(line, ANSWER_LINE_MAX, "%s %s %s %s %s%s %u %s %.3fms", client, proto,
-		    record->name.len > 0 ? type : "-", name, rcode, record->truncated ? "+TC" : "",
-		    record->size, made, record->took_ns / 1e6);
+		n = snprintf(line, ANSWER_LINE_MAX, "%s %s %s %s %s%s %u %s %.3fms%s", client,
+		    proto, record->name.len > 0 ? type : "-", name, rcode,
+		    record->truncated ? "+TC" : "", record->size, made, record->took_ns / 1e6, pod);
 		return (size_t)n < ANSWER_LINE_MAX ? (size_t)n : ANSWER_LINE_MAX - 1;
 	}
 	double_backslashes(record->name.len > 0 ? name : "", escaped, sizeof escaped);
 	n = snprintf(line, ANSWER_LINE_MAX,
 	    "\"client\":\"%s\",\"port\":%u,\"proto\":\"%s\",\"type\":\"%s\",\"name\":\"%s\","
-	    "\"rcode\":\"%s\",\"truncated\":%s,\"size\":%u,\"made\":\"%s\",\"took_ms\":%.3f",
+	    "\"rcode\":\"%s\",\"truncated\":%s,\"size\":%u,\"made\":\"%s\",\"took_ms\":%.3f%s",
 	    addr_format(&record->client.addr, address), record->client.port, proto, type, escaped,
-	    rcode, record->truncated ? "true" : "false", record->size, made, record->took_ns / 1e6);
+	    rcode, record->truncated ? "true" : "false", record->size, made, record->took_ns / 1e6,
+	    pod);
 	return (size_t)n < ANSWER_LINE_MAX ? (size_t)n : ANSWER_LINE_MAX - 1;
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kubedns/client_text.h"
 #include "kubedns/serve/recorder.h"
 
 /* What all answers shown have; {.rcode = -1} lets all through. */
@@ -33,13 +34,13 @@ extern const char *const recorded_filter_parts[];
 bool recorded_filter_matches(
     const struct recorded_filter *filter, const struct answer_record *record);
 
-enum { ANSWER_LINE_MAX = 1536 };
+enum { ANSWER_LINE_MAX = 2304 };
 
 /*
- * Writes what was asked and answered, without a time, as text or members of a JSON object; returns
- * the length.
+ * Writes what was asked and answered, without a time, as text or members of a JSON object, with the
+ * pod that `store` says has the client's address; returns the length.
  */
-size_t recorded_answer_line(
-    const struct answer_record *record, bool json, char line[ANSWER_LINE_MAX]);
+size_t recorded_answer_line(const struct answer_record *record, const struct store *store,
+    bool json, char line[ANSWER_LINE_MAX]);
 
 #endif

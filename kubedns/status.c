@@ -231,7 +231,7 @@ handle_queries(const struct http_request *request, struct http_response *respons
 {
 	const struct status *status = arg;
 
-	queries_respond(status->workers, request, response);
+	queries_respond(status->workers, status->store, request, response);
 }
 
 /* The other pods of this pod's Service, "ADDRESS ready" or "ADDRESS not ready", a line each. */

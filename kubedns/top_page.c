@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/client_text.h"
 #include "kubedns/serve/talkers.h"
 #include "kubedns/serve/worker.h"
 #include "lib/clock.h"
@@ -142,7 +143,6 @@ struct page {
 	double seconds;
 	size_t limit;
 	const struct store *store;
-	const char **namespaces; /* of the clients shown, in their order */
 };
 
 static void
@@ -174,46 +174,29 @@ client_addr(const struct talker *talker)
 	return addr;
 }
 
-/* Of the clients that will be shown: sorted, the first ones. */
 static void
-find_namespaces(struct page *page, const struct top *top, const char *namespaces[LIMIT_MOST])
-{
-	struct addr addrs[LIMIT_MOST];
-	size_t count = 0;
-
-	for (; count < top->client_count && count < page->limit; count++)
-		addrs[count] = client_addr(&top->clients[count]);
-	store_pod_namespaces(page->store, addrs, count, namespaces);
-	page->namespaces = namespaces;
-}
-
-static void
-print_client(const struct page *page, const struct talker *talker, size_t i)
+print_client(const struct page *page, const struct talker *talker)
 {
 	struct addr addr = client_addr(talker);
-	char text[ADDR_TEXT_MAX];
-	const char *namespace = page->namespaces[i];
+	char text[ADDR_TEXT_MAX], pod[CLIENT_TEXT_MAX];
 
 	addr_format(&addr, text);
+	client_text(page->store, &addr, page->json, pod);
 	if (page->json) {
-		fprintf(page->out, "{\"address\":\"%s\"", text);
-		if (namespace != NULL)
-			fprintf(page->out, ",\"namespace\":\"%s\"", namespace);
+		fprintf(page->out, "{\"address\":\"%s\"%s", text, pod);
 		print_counts(page, talker->of);
 		fputc('}', page->out);
 		return;
 	}
 	print_counts(page, talker->of);
-	fprintf(page->out, "%s%s%s\n", text, namespace != NULL ? " namespace " : "",
-	    namespace != NULL ? namespace : "");
+	fprintf(page->out, "%s%s\n", text, pod);
 }
 
 static void
-print_name(const struct page *page, const struct talker *talker, size_t i)
+print_name(const struct page *page, const struct talker *talker)
 {
 	char text[DNAME_TEXT_MAX];
 
-	(void)i;
 	dname_to_text(talker->key, text);
 	if (!page->json) {
 		print_counts(page, talker->of);
@@ -230,7 +213,7 @@ print_name(const struct page *page, const struct talker *talker, size_t i)
 
 static void
 print_list(const struct page *page, const char *what, struct talker *talkers, size_t count,
-    void (*print)(const struct page *, const struct talker *, size_t i))
+    void (*print)(const struct page *, const struct talker *))
 {
 	if (page->json)
 		fprintf(page->out, ",\"%s\":[", what);
@@ -242,7 +225,7 @@ print_list(const struct page *page, const char *what, struct talker *talkers, si
 	for (size_t i = 0; i < count && i < page->limit && talkers[i].of[sort_class] > 0; i++) {
 		if (page->json && i > 0)
 			fputc(',', page->out);
-		print(page, &talkers[i], i);
+		print(page, &talkers[i]);
 	}
 	if (page->json)
 		fputc(']', page->out);
@@ -311,8 +294,6 @@ top_respond(const struct workers *workers, const struct store *store,
 		print_counts(&page, top.totals);
 	qsort(top.clients, top.client_count, sizeof *top.clients, by_count);
 	qsort(top.names, top.name_count, sizeof *top.names, by_count);
-	const char *namespaces[LIMIT_MOST];
-	find_namespaces(&page, &top, namespaces);
 	print_list(&page, "clients", top.clients, top.client_count, print_client);
 	print_list(&page, "names", top.names, top.name_count, print_name);
 	if (page.json)

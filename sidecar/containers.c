@@ -211,6 +211,18 @@ parse_object(const char *text, size_t len)
 	return NULL;
 }
 
+/* Which pod a client is. */
+static void
+read_pod(struct kubedns_talker *talker, struct json_object *o)
+{
+	const char *namespace = config_string(o, "namespace"), *pod = config_string(o, "pod");
+
+	if (*pod != '\0')
+		snprintf(talker->pod, sizeof talker->pod, "pod %s/%s", namespace, pod);
+	else if (*namespace != '\0')
+		snprintf(talker->pod, sizeof talker->pod, "namespace %s", namespace);
+}
+
 static size_t
 read_talkers(
     struct kubedns_talker *talkers, struct json_object *top, const char *key, const char *name_key)
@@ -230,8 +242,7 @@ read_talkers(
 			.outside = config_number(o, "outside"),
 		};
 		snprintf(talkers[i].name, sizeof talkers[i].name, "%s", config_string(o, name_key));
-		snprintf(talkers[i].namespace, sizeof talkers[i].namespace, "%s",
-		    config_string(o, "namespace"));
+		read_pod(&talkers[i], o);
 	}
 	return count;
 }

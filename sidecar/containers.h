@@ -49,8 +49,8 @@ enum kubedns_count {
 
 /* One of the heaviest clients, or of the most asked names, of the last minutes. */
 struct kubedns_talker {
-	char name[256];     /* an address, or a DNS name as text */
-	char namespace[64]; /* of the client's pod, where pods are watched; else "" */
+	char name[256]; /* an address, or a DNS name as text */
+	char pod[384];  /* where pods are watched: "pod prod/web-1", "namespace prod"; else "" */
 	double per_second;
 	double queries, nxdomain, search_walk, aaaa, outside; /* the last four: of the first */
 };

@@ -41,8 +41,8 @@ say_talkers(struct html *html, const struct kubedns_talker *talkers, size_t coun
 		if (strcmp(t->name, "127.0.0.1") == 0 || strcmp(t->name, "::1") == 0)
 			html_raw(html,
 			    "<small>this pod: dnsmasq, for its clients, and the sidecar</small>");
-		if (t->namespace[0] != '\0')
-			html_wrap(html, "<small>namespace ", t->namespace, "</small>");
+		if (t->pod[0] != '\0')
+			html_wrap(html, "<small>", t->pod, "</small>");
 		if (t->per_second < 10)
 			snprintf(text, sizeof text, "%.1f", t->per_second);
 		else

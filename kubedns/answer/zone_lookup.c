@@ -166,7 +166,7 @@ pod_name(const struct answer_config *config, const struct tree *tree, const stru
 		return RESOLVED_EMPTY;
 	if (node->number == 0 || tree_label_addr(label_at(name, 0), &resolved->addr) < 0)
 		return RESOLVED_NOTHING;
-	if (config->pods == PODS_VERIFIED && !pods_has(tree, &resolved->addr, node->number))
+	if (config->pods == PODS_VERIFIED && !pods_run(tree, &resolved->addr, node->number))
 		return RESOLVED_NOTHING;
 	return RESOLVED_POD;
 }

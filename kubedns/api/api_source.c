@@ -90,6 +90,8 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
 	    true;
 	streams[API_PODS].wanted = config->pods;
+	if (config->pods_node != NULL)
+		select_by(&streams[API_PODS], "fieldSelector", "spec.nodeName=", config->pods_node);
 	streams[API_NODES].wanted = config->nodes;
 	streams[API_CONFIGMAPS].wanted = given(config->config_map);
 	w->namespaces_required = config->namespace_labels;

@@ -53,7 +53,8 @@ struct api_source_config {
 	const char *kubecfg_file; /* --kubecfg-file; NULL or "": none */
 	const char *master_url;   /* --kube-master-url, ${VAR} expanded here; NULL or "": none */
 	const char *serviceaccount_dir; /* NULL: /var/run/secrets/kubernetes.io/serviceaccount */
-	bool pods;                      /* --pods=verified */
+	bool pods;                      /* --pods=verified, --client-pods */
+	const char *pods_node;          /* only the pods of this node; NULL: all */
 	bool nodes;             /* federations; api_source_want_federations() may ask later */
 	const char *config_map; /* --config-map; NULL or "": none */
 	const char *config_map_namespace;

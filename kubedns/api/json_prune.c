@@ -74,6 +74,7 @@ const struct json_prune_keep json_prune_namespace_labels[] = { KEEP_WHOLE("kind"
 static const struct json_prune_keep pod_metadata[] = { METADATA_FIELDS(KEEP)
 	    POD_METADATA_FIELDS(KEEP) LAST };
 static const struct json_prune_keep keep_pod_ip[] = { POD_IP_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_pod_spec[] = { POD_SPEC_FIELDS(KEEP) LAST };
 static const struct json_prune_keep keep_pod_status[] = { POD_STATUS_FIELDS(KEEP) LAST };
 const struct json_prune_keep json_prune_pod[] = { KEEP_WHOLE("kind") KEEP_METADATA(pod_metadata)
 	    POD_FIELDS(KEEP) LAST };

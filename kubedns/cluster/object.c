@@ -199,13 +199,22 @@ static void
 read_pod(struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
 {
 	FIELDS_DECLARE(POD_FIELDS)
+	FIELDS_DECLARE(POD_SPEC_FIELDS)
 	FIELDS_DECLARE(POD_STATUS_FIELDS)
 
 	FIELDS_READ(json, POD_FIELDS);
+	FIELDS_READ(spec, POD_SPEC_FIELDS);
 	FIELDS_READ(status, POD_STATUS_FIELDS);
-	o->pod.running =
-	    !meta->deleting &&
-	    strcmp(field_text_or(r, phase, "", "status.phase is not a string"), "Running") == 0;
+	const char *now = field_text_or(r, phase, "", "status.phase is not a string");
+	o->pod.running = !meta->deleting && strcmp(now, "Running") == 0;
+	o->pod.ended = strcmp(now, "Succeeded") == 0 || strcmp(now, "Failed") == 0;
+	o->pod.node = field_text_or(r, node, "", "spec.nodeName is not a string");
+	if (*o->pod.node != '\0' && !is_subdomain(o->pod.node)) {
+		field_complain_value(r, "spec.nodeName", o->pod.node, "is not a node's name");
+		o->pod.node = "";
+	}
+	o->pod.on_host =
+	    field_bool_or(r, host_network, false, "spec.hostNetwork is not true or false");
 	size_t count = field_items(r, pod_ips, "status.podIPs is not a list");
 	count = field_bound(r, count, POD_ADDRS_MAX, "more than 255 podIPs");
 	o->pod.addrs = xcalloc(count + 1, sizeof(*o->pod.addrs));

@@ -105,6 +105,9 @@ struct object {
 		struct addr *addrs; /* status.podIPs, else podIP */
 		size_t addr_count;  /* POD_ADDRS_MAX at most */
 		bool running;       /* phase Running, no deletionTimestamp */
+		bool ended;         /* phase Succeeded or Failed: its address may be another's */
+		bool on_host;       /* spec.hostNetwork: its addresses are its node's */
+		const char *node;   /* spec.nodeName; "" when missing */
 	} pod;
 	struct {
 		/* topology.kubernetes.io/zone and /region, or the old failure-domain labels; "" */

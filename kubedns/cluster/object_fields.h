@@ -67,7 +67,12 @@
 	X("ip", ip, whole)                                                                         \
 	X("hostname", hostname, whole)
 
-#define POD_FIELDS(X) X("status", status, pod_status)
+#define POD_FIELDS(X)                                                                              \
+	X("spec", spec, pod_spec)                                                                  \
+	X("status", status, pod_status)
+#define POD_SPEC_FIELDS(X)                                                                         \
+	X("nodeName", node, whole)                                                                 \
+	X("hostNetwork", host_network, whole)
 #define POD_STATUS_FIELDS(X)                                                                       \
 	X("phase", phase, whole)                                                                   \
 	X("podIP", pod_ip, whole)                                                                  \

@@ -311,6 +311,8 @@ store_new(struct treecache *cache, const struct store_config *config)
 	store->config = *config;
 	store->pods[0].family = AF_INET;
 	store->pods[1].family = AF_INET6;
+	if (config->client_pods)
+		store->client_pods = client_pods_new();
 	permanent_names(store);
 	return store;
 }
@@ -342,6 +344,7 @@ store_free(struct store *store)
 	}
 	pod_table_free(&store->pods[0]);
 	pod_table_free(&store->pods[1]);
+	client_pods_free(store->client_pods);
 	table_free(&store->shares);
 	table_free(&store->slices);
 	table_free(&store->services);

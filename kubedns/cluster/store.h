@@ -26,6 +26,7 @@ struct store_config {
 	struct records_config records;
 	bool reverse_all_endpoints;
 	bool endpoint_pod_names;
+	bool client_pods; /* pods that start or end are kept too, and every pod's name and node */
 	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
 	/* Of these, only the ones whose object matches; NULL: all. */
 	const struct label_selector *namespace_labels;
@@ -111,12 +112,17 @@ struct neighbour {
 size_t store_neighbours(const struct store *store, const char *namespace, const struct addr *own,
     size_t own_count, struct neighbour *found, size_t room);
 
+/* Who a client is; borrowed until the next event. */
+struct store_pod {
+	const char *namespace;
+	const char *name, *node; /* NULL: not kept, without --client-pods; a node may be "" */
+};
+
 /*
- * The namespaces of running pods with these addresses, where pods are watched; NULL for an address that
- * none has; no address twice. One pass over the pods for all: a few milliseconds for 150,000.
+ * The pod that has this address, where pods are watched. False: none is known to have it, one on its
+ * host's network has, or pods of several namespaces.
  */
-void store_pod_namespaces(
-    const struct store *store, const struct addr *addrs, size_t count, const char **namespaces);
+bool store_find_pod(const struct store *store, const struct addr *addr, struct store_pod *pod);
 
 void store_free(struct store *store);
 

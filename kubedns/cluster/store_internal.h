@@ -6,6 +6,7 @@
 #ifndef KUBEDNS_CLUSTER_STORE_INTERNAL_H
 #define KUBEDNS_CLUSTER_STORE_INTERNAL_H
 
+#include "kubedns/cluster/client_pods.h"
 #include "kubedns/cluster/pod_table.h"
 #include "kubedns/cluster/store.h"
 #include "lib/hash.h"
@@ -82,7 +83,8 @@ struct store {
 	struct store_config config;
 	struct table namespaces, services, slices, shares, hosts, ports;
 	struct table kept, kept_namespaces; /* store_chosen.c's */
-	struct pod_table pods[2];           /* by IPv4 address, by IPv6 address */
+	struct pod_table pods[2];           /* of IPv4 addresses, of IPv6 addresses */
+	struct client_pods *client_pods;    /* NULL: without --client-pods */
 	struct namespace **by_number;       /* number - 1 -> namespace; NULL: free */
 	size_t number_count, number_room;
 	uint32_t lowest_free;            /* no number below it is free */

@@ -1,12 +1,14 @@
 /*
- * Pods' addresses (for --pods=verified) and the nodes' zone and region (for federations). Queries
- * name a pod by its address, so of its own name a 64-bit keyed hash is enough. Pods on their host's
- * network share its address: the store counts how many have each address.
+ * Pods' addresses (for --pods=verified and --client-pods) and the nodes' zone and region (for
+ * federations). Queries name a pod by its address, so of its own name a 64-bit keyed hash is enough;
+ * client_pods.h keeps the names where they are shown. Pods on their host's network share its address:
+ * the store counts how many have each address.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/cluster/store_internal.h"
+#include "kubedns/cluster/tree_content.h"
 #include "lib/xalloc.h"
 
 static bool
@@ -53,10 +55,12 @@ has_addr(const struct object *object, const struct addr *addr)
 static void
 drop_addr(struct store *store, struct pod_table *table, struct pod_addr *entry)
 {
-	struct namespace *namespace = store->by_number[entry->number - 1];
+	struct namespace *namespace = store->by_number[(entry->number & POD_NUMBER) - 1];
 	struct addr addr = pod_table_addr(table, entry);
 
-	show_addr(store, &addr, namespace->number, false);
+	show_addr(store, &addr, entry->number, false);
+	if (store->client_pods != NULL)
+		client_pods_remove(store->client_pods, &addr, entry->name_hash);
 	pod_table_remove(table, entry);
 	namespace->uses--;
 	namespace_drop(store, namespace);
@@ -92,30 +96,55 @@ has_pod(const struct store *store, uint64_t name_hash)
 	       pod_table_next(&store->pods[1], name_hash, NULL) != NULL;
 }
 
-/* Adds an address of a running pod; marks it as seen if it is known already. */
+/* The number of the namespace, with what is known of the pod: see tree_content.h. */
+static uint32_t
+number_of(const struct namespace *namespace, const struct object *object)
+{
+	return namespace->number | (object->pod.on_host ? POD_ON_HOST : 0) |
+	       (object->pod.running ? 0 : POD_NOT_RUNNING);
+}
+
+/* Adds an address of a pod; marks it as seen if it is known already. */
 static void
-note_addr(
-    struct store *store, uint64_t name_hash, struct namespace *namespace, const struct addr *addr)
+note_addr(struct store *store, uint64_t name_hash, struct namespace *namespace,
+    const struct object *object, const struct addr *addr)
 {
 	struct pod_table *table = &store->pods[addr->family == AF_INET ? 0 : 1];
+	uint32_t number = number_of(namespace, object);
 	uint8_t mark = store->mark[OBJECT_POD];
 	struct pod_addr *entry = NULL;
 
+	if (store->client_pods != NULL && !object->pod.on_host)
+		client_pods_put(store->client_pods, addr, name_hash, object);
 	while ((entry = pod_table_next(table, name_hash, entry)) != NULL)
-		if (memcmp(entry->bytes, addr->bytes, addr_len(addr)) == 0) {
-			entry->mark = mark;
+		if (memcmp(entry->bytes, addr->bytes, addr_len(addr)) == 0)
+			break;
+	if (entry == NULL) {
+		pod_table_add(table, name_hash, number, mark, addr);
+		namespace->uses++;
+	} else {
+		entry->mark = mark;
+		if (entry->number == number)
 			return;
-		}
-	pod_table_add(table, name_hash, namespace->number, mark, addr);
-	namespace->uses++;
-	show_addr(store, addr, namespace->number, true);
+		show_addr(store, addr, entry->number, false);
+		entry->number = number;
+	}
+	show_addr(store, addr, number, true);
+}
+
+/* Whether the pod's addresses are kept: of those that start or end only for who asks. */
+static bool
+is_kept(const struct store *store, const struct object *object)
+{
+	return object->pod.addr_count > 0 &&
+	       (object->pod.running || (store->client_pods != NULL && !object->pod.ended));
 }
 
 void
 pod_event(struct store *store, bool deleted, const struct object *object)
 {
 	uint64_t name_hash = store_hash_names(store, object->namespace, object->name);
-	bool wanted = !deleted && object->pod.running && object->pod.addr_count > 0;
+	bool wanted = !deleted && is_kept(store, object);
 	struct namespace *namespace = wanted ? namespace_get(store, object->namespace)
 					     : namespace_find(store, object->namespace);
 
@@ -127,7 +156,7 @@ pod_event(struct store *store, bool deleted, const struct object *object)
 	store->present_pods += (size_t)wanted - (size_t)has_pod(store, name_hash);
 	forget_pod(store, name_hash, wanted ? object : NULL);
 	for (size_t i = 0; wanted && i < object->pod.addr_count; i++)
-		note_addr(store, name_hash, namespace, &object->pod.addrs[i]);
+		note_addr(store, name_hash, namespace, object, &object->pod.addrs[i]);
 	namespace->uses--;
 	namespace_drop(store, namespace);
 }
@@ -158,52 +187,23 @@ pods_sweep(struct store *store)
 
 /* --- whose an address is --- */
 
-struct wanted {
-	const struct addr *addr;
-	const char **namespace;
-};
-
-static int
-by_addr(const void *a, const void *b)
+bool
+store_find_pod(const struct store *store, const struct addr *addr, struct store_pod *pod)
 {
-	const struct addr *x = ((const struct wanted *)a)->addr,
-			  *y = ((const struct wanted *)b)->addr;
+	uint32_t number = pods_namespace(treecache_next(store->cache), addr);
+	const struct client_pod *known = NULL;
 
-	return x->family != y->family ? (x->family > y->family) - (x->family < y->family)
-				      : memcmp(x->bytes, y->bytes, addr_len(x));
-}
-
-static void
-find_in_table(const struct store *store, const struct pod_table *table, const struct wanted *wanted,
-    size_t count)
-{
-	for (size_t i = 0; i < table->room; i++) {
-		const struct pod_addr *entry = pod_table_at(table, i);
-		if (entry == NULL)
-			continue;
-		const struct addr addr = pod_table_addr(table, entry);
-		const struct wanted key = { .addr = &addr };
-		const struct wanted *found = bsearch(&key, wanted, count, sizeof key, by_addr);
-		if (found != NULL && *found->namespace == NULL)
-			*found->namespace =
-			    (const char *)store->by_number[entry->number - 1]->label + 1;
+	if (number == 0)
+		return false;
+	*pod = (struct store_pod){ .namespace =
+				       (const char *)store->by_number[number - 1]->label + 1 };
+	if (store->client_pods != NULL)
+		known = client_pods_find(store->client_pods, addr);
+	if (known != NULL) {
+		pod->name = client_pod_name(known);
+		pod->node = known->node->name;
 	}
-}
-
-void
-store_pod_namespaces(
-    const struct store *store, const struct addr *addrs, size_t count, const char **namespaces)
-{
-	struct wanted *wanted = xcalloc(count + 1, sizeof *wanted);
-
-	for (size_t i = 0; i < count; i++) {
-		namespaces[i] = NULL;
-		wanted[i] = (struct wanted){ &addrs[i], &namespaces[i] };
-	}
-	qsort(wanted, count, sizeof *wanted, by_addr);
-	for (size_t t = 0; count > 0 && t < 2; t++)
-		find_in_table(store, &store->pods[t], wanted, count);
-	free(wanted);
+	return true;
 }
 
 /* --- nodes --- */

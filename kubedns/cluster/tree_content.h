@@ -5,7 +5,10 @@
 #ifndef KUBEDNS_CLUSTER_TREE_CONTENT_H
 #define KUBEDNS_CLUSTER_TREE_CONTENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "treecache/treecache.h"
 
 /* A node's flags: which kind of Service it is; of a namespace, that its label declines search
  * completion. */
@@ -18,5 +21,39 @@ enum node_flags {
 
 /* The number of a node that belongs to the zone itself: `svc`, `pod`. */
 enum { NODE_PERMANENT = UINT32_MAX };
+
+/*
+ * What pods4 and pods6 hold of a pod's address: its namespace's number, and these bits. An address of
+ * a pod on its host's network is the node's, so it says nothing about who asks from it. A pod that is
+ * starting or ending asks questions, but has no name: only with --client-pods is it there.
+ */
+#define POD_ON_HOST     (UINT32_C(1) << 31)
+#define POD_NOT_RUNNING (UINT32_C(1) << 30)
+#define POD_NUMBER      (POD_NOT_RUNNING - 1)
+
+/* Whether a running pod of the namespace with this number has the address. */
+static inline bool
+pods_run(const struct tree *tree, const struct addr *addr, uint32_t number)
+{
+	return pods_has(tree, addr, number) || pods_has(tree, addr, number | POD_ON_HOST);
+}
+
+/*
+ * The number of the namespace whose pods have the address; 0: no pod has it, or a pod on its host's
+ * network, or pods of several namespaces, as when one has gone and its address is another's already.
+ */
+static inline uint32_t
+pods_namespace(const struct tree *tree, const struct addr *addr)
+{
+	struct addr at = *addr;
+	uint32_t value = 0, number = 0;
+
+	for (; pods_seek(tree, &at, &value) && addr_equal(&at, addr); value++) {
+		if (value & POD_ON_HOST || (number != 0 && number != (value & POD_NUMBER)))
+			return 0;
+		number = value & POD_NUMBER;
+	}
+	return number;
+}
 
 #endif

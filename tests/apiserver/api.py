@@ -224,8 +224,8 @@ class Api:
         params = out.request.params
         match_labels, fields = selection.labels(params.get("labelSelector")), params.get("fieldSelector")
         if target.resource.name == "pods":
-            fields, phase = selection.phase(fields)
-            match_labels = selection.both(match_labels, phase)
+            fields, of_pod = selection.pod(fields)
+            match_labels = selection.both(match_labels, of_pod)
         return (target.namespace, match_labels, selection.fields(fields))
 
     async def list(self, out, target):

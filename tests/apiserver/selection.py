@@ -46,14 +46,20 @@ def both(a, b):
     return a and b and (lambda ls: a(ls) and b(ls)) or a or b
 
 
-PHASE = "status.phase@"  # where a Pod's phase stands among its labels: no label's key has an @
+# Where a Pod's phase and node stand among its labels: no label's key has an @.
+PHASE, NODE = "status.phase@", "spec.nodeName@"
 
 
-def phase(text):
-    """(the rest of a Pod's field selector, a predicate on its labels with PHASE among them, or None)."""
-    parts = [p.strip() for p in _split(text or "")]
-    mine = [p.replace("status.phase", PHASE, 1) for p in parts if p.startswith("status.phase")]
-    return ",".join(p for p in parts if not p.startswith("status.phase")), labels(",".join(mine))
+def pod(text):
+    """(the rest of a Pod's field selector, a predicate on its labels with PHASE and NODE among them, or None)."""
+    mine, rest = [], []
+    for part in (p.strip() for p in _split(text or "")):
+        key = next((k for k in (PHASE, NODE) if part.startswith(k[:-1])), None)
+        if key:
+            mine.append(part.replace(key[:-1], key, 1))
+        else:
+            rest.append(part)
+    return ",".join(rest), labels(",".join(mine))
 
 
 def fields(text):

@@ -13,7 +13,7 @@ import json
 import time
 
 from .resources import BY_KIND, RESOURCES
-from .selection import PHASE
+from .selection import NODE, PHASE
 
 HISTORY = 20_000  # events that a table remembers; a watch from before them is answered with 410
 
@@ -113,7 +113,7 @@ class Store:
         body = encode({k: v for k, v in obj.items() if k not in ("kind", "apiVersion")})[1:]
         labels = meta.get("labels") or {}
         if resource.name == "pods":
-            labels = {**labels, PHASE: obj.get("status", {}).get("phase", "")}
+            labels = {**labels, PHASE: obj.get("status", {}).get("phase", ""), NODE: obj.get("spec", {}).get("nodeName", "")}
         return Item(meta.get("namespace", "") if resource.namespaced else "", meta["name"], labels, version, body)
 
     def put(self, obj):

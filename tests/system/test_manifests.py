@@ -146,6 +146,26 @@ def test_components_change_what_they_are_named_for_and_go_together(tmp_path):
 
 
 @needs_kubectl
+@pytest.mark.parametrize(("base", "components", "kind", "name", "args"), [
+    ("replace-kube-dns", ["front"], "Deployment", "kube-dns", ["--client-pods=all"]),
+    ("node-service", [], "DaemonSet", "kube-dns-node", ["--client-pods=node", "--node-name=$(NODE_NAME)"]),
+    ("node-local", [], "DaemonSet", "kube-dns-node", ["--client-pods=node", "--node-name=$(NODE_NAME)"]),
+])  # fmt: skip
+def test_client_pods_watches_pods_and_may(tmp_path, base, components, kind, name, args):
+    made = copy(tmp_path)
+    plain, watching = render(made, base, *components), render(made, base, *components, "client-pods")
+    before, after = (o[kind, name]["spec"]["template"]["spec"]["containers"][0] for o in (plain, watching))
+    assert after["name"] == "kubedns" and after["args"] == before["args"] + args
+    rules = watching["ClusterRole", name]["rules"]
+    assert rules[:-1] == plain["ClusterRole", name]["rules"]
+    assert rules[-1] == {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
+    if kind == "DaemonSet":
+        assert {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}} in after["env"]
+        flow = watching["FlowSchema", "kube-dns-node"]["spec"]["rules"][0]["resourceRules"][0]
+        assert flow["resources"] == ["services", "namespaces", "endpointslices", "pods"]
+
+
+@needs_kubectl
 def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
     made = copy(tmp_path)
     front, node = render(made, "front"), render(made, "node-service")

@@ -21,11 +21,11 @@ def run(tmp_path):
         k.__exit__(None)
 
 
-def pod(name, ns, *addresses, phase="Running", deleting=False):
+def pod(name, ns, *addresses, phase="Running", deleting=False, node="node-a", on_host=False):
     meta = {"name": name, "namespace": ns}
     if deleting:
         meta["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta,
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {"nodeName": node, "hostNetwork": on_host},
             "status": {"phase": phase, "podIP": addresses[0], "podIPs": [{"ip": a} for a in addresses]}}  # fmt: skip
 
 

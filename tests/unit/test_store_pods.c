@@ -6,21 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "kubedns/cluster/store_internal.h"
+#include "kubedns/cluster/tree_content.h"
 #include "lib/rcu.h"
 
-enum {
-	PODS = 120,
-	NAMESPACES = 6,
-	ADDRS = 40,
-	POD_ADDRS = 4,
-	STEPS = 30000,
-	LISTED = 200,
-	MANY = 100
-};
+enum { PODS = 120, NAMESPACES = 6, ADDRS = 40, POD_ADDRS = 4, STEPS = 30000, LISTED = 200 };
 
 struct model_pod {
 	struct addr addrs[POD_ADDRS];
@@ -75,14 +67,16 @@ tell_pod(
 	memcpy(addrs, pod->addrs, sizeof addrs);
 	o.pod.addrs = addrs;
 	o.pod.addr_count = pod->count;
+	o.pod.node = "node";
 	o.pod.running = running;
+	o.pod.ended = !running;
 	store_event(bed->store, OBJECT_POD, type, &o);
 }
 
 static void
-bed_begin(struct bed *bed)
+bed_begin(struct bed *bed, bool client_pods)
 {
-	struct store_config config = { .records = { .ttl_s = 30 } };
+	struct store_config config = { .records = { .ttl_s = 30 }, .client_pods = client_pods };
 
 	*bed = (struct bed){ .cache = treecache_new(3), .random = 5 };
 	assert_int_equal(dname_from_text(&config.records.zone, "cluster.local."), 0);
@@ -116,18 +110,15 @@ check(const struct bed *bed)
 {
 	size_t running = 0;
 
-	struct addr addrs[ADDRS];
-	const char *namespaces[ADDRS];
-	for (unsigned a = 0; a < ADDRS; a++)
-		addrs[a] = addr_of(a);
-	store_pod_namespaces(bed->store, addrs, ADDRS, namespaces);
 	for (unsigned a = 0; a < ADDRS; a++) {
-		bool any = false;
+		struct addr addr = addr_of(a);
+		struct store_pod pod;
+		unsigned owners = 0;
 		for (unsigned n = 0; n < NAMESPACES; n++)
-			any |= model_has(bed, n, &addrs[a]);
-		assert_int_equal(namespaces[a] != NULL, any);
-		if (any)
-			assert_true(model_has(bed, (unsigned)atoi(namespaces[a] + 3), &addrs[a]));
+			owners += model_has(bed, n, &addr);
+		assert_int_equal(store_find_pod(bed->store, &addr, &pod), owners == 1);
+		if (owners == 1)
+			assert_true(model_has(bed, (unsigned)atoi(pod.namespace + 3), &addr));
 	}
 	for (unsigned i = 0; i < PODS; i++)
 		running += bed->pods[i].count > 0;
@@ -203,7 +194,7 @@ a_namespace_has_the_addresses_of_its_running_pods_through_any_changes(void **sta
 	(void)state;
 	static struct bed bed;
 
-	bed_begin(&bed);
+	bed_begin(&bed, true);
 	for (unsigned step = 0; step < STEPS; step++) {
 		if (pick(&bed, LISTED) == 0)
 			relist(&bed);
@@ -225,7 +216,7 @@ pods_that_are_told_again_as_they_were_change_nothing(void **state)
 	(void)state;
 	static struct bed bed;
 
-	bed_begin(&bed);
+	bed_begin(&bed, true);
 	for (unsigned i = 0; i < PODS; i++) {
 		bed.pods[i] = (struct model_pod){ { addr_of(4 * i), addr_of(4 * i + 3) }, 2 };
 		tell_pod(&bed, EVENT_ADDED, i, &bed.pods[i], true);
@@ -242,37 +233,108 @@ pods_that_are_told_again_as_they_were_change_nothing(void **state)
 	bed_end(&bed);
 }
 
-/* In seconds of the processor. */
-static double
-cost_of_namespaces(const struct bed *bed, const struct addr *addrs, size_t count)
-{
-	const char *namespaces[MANY];
-	clock_t begun = clock();
+struct client_row {
+	const char *what;
+	const char *phase; /* of the pod */
+	bool on_host, gone;
+	bool by_client, by_name; /* found as a client with --client-pods; has a pod name */
+};
 
-	for (unsigned i = 0; i < 5; i++)
-		store_pod_namespaces(bed->store, addrs, count, namespaces);
-	assert_null(namespaces[count - 1]);
-	return (double)(clock() - begun) / CLOCKS_PER_SEC;
+static void
+tell_client(struct bed *bed, const char *namespace, const char *name, const char *node,
+    const struct client_row *row)
+{
+	struct addr addr = addr_of(0);
+	struct object o = {
+		.kind = OBJECT_POD, .namespace = namespace, .name = name, .resource_version = ""
+	};
+
+	o.pod.addrs = &addr;
+	o.pod.addr_count = 1;
+	o.pod.node = node;
+	o.pod.running = strcmp(row->phase, "running") == 0;
+	o.pod.ended = strcmp(row->phase, "ended") == 0;
+	o.pod.on_host = row->on_host;
+	store_event(bed->store, OBJECT_POD, row->gone ? EVENT_DELETED : EVENT_MODIFIED, &o);
 }
 
-/* /top shows a hundred clients, most of which may be no pods. */
+static bool
+has_pod_name(const struct bed *bed)
+{
+	const struct namespace *prod = namespace_find(bed->store, "prod");
+	struct addr addr = addr_of(0);
+
+	return prod != NULL && pods_run(treecache_next(bed->cache), &addr, prod->number);
+}
+
+/* Each row follows the one before: the pod prod/web-1 on node-a goes through its life. */
 static void
-the_namespaces_of_many_addresses_cost_one_pass(void **state)
+a_client_is_the_pod_with_its_address_from_its_first_question_to_its_last(void **state)
 {
 	(void)state;
+	static const struct client_row rows[] = {
+		{ "it starts, with init containers", "starting", false, false, true, false },
+		{ "it runs", "running", false, false, true, true },
+		{ "it is told again", "running", false, false, true, true },
+		{ "it ends, and still asks", "starting", false, false, true, false },
+		{ "it has ended", "ended", false, false, false, false },
+		{ "it runs on its host's network", "running", true, false, false, true },
+		{ "it runs on its own again", "running", false, false, true, true },
+		{ "it is gone", "running", false, true, false, false },
+	};
+	struct addr addr = addr_of(0);
+	struct store_pod pod;
 	static struct bed bed;
-	struct addr addrs[MANY];
 
-	bed_begin(&bed);
-	for (unsigned i = 0; i < 60000; i++) {
-		struct model_pod pod = { { addr_of(4 * i) }, 1 };
-		pod.addrs[0].bytes[1] = (uint8_t)(i >> 14);
-		tell_pod(&bed, EVENT_ADDED, i, &pod, true);
+	for (unsigned client_pods = 0; client_pods < 2; client_pods++) {
+		bed_begin(&bed, client_pods == 1);
+		for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+			tell_client(&bed, "prod", "web-1", "node-a", &rows[i]);
+			bool wanted = rows[i].by_client && (client_pods == 1 || rows[i].by_name);
+			bool found = store_find_pod(bed.store, &addr, &pod);
+			if (found != wanted || has_pod_name(&bed) != rows[i].by_name)
+				fail_msg("%s", rows[i].what);
+			if (!found)
+				continue;
+			assert_string_equal(pod.namespace, "prod");
+			assert_int_equal(pod.name != NULL, client_pods);
+			if (client_pods == 0)
+				continue;
+			assert_string_equal(pod.name, "web-1");
+			assert_string_equal(pod.node, "node-a");
+		}
+		bed_end(&bed);
 	}
-	for (unsigned i = 0; i < MANY; i++)
-		addrs[i] = (struct addr){ AF_INET, { 192, 0, 2, (uint8_t)i } };
-	assert_true(
-	    cost_of_namespaces(&bed, addrs, MANY) < MANY / 4 * cost_of_namespaces(&bed, addrs, 1));
+}
+
+/* One address may be said to be two pods', while one ends and the other starts. */
+static void
+an_address_of_pods_of_two_namespaces_is_nobodys(void **state)
+{
+	(void)state;
+	static const struct client_row runs = { .phase = "running" }, ends = { .phase = "ends" },
+				       gone = { .phase = "running", .gone = true };
+	struct addr addr = addr_of(0);
+	struct store_pod pod;
+	static struct bed bed;
+
+	bed_begin(&bed, true);
+	tell_client(&bed, "prod", "web-1", "a", &runs);
+	tell_client(&bed, "test", "web-1", "b", &runs);
+	assert_false(store_find_pod(bed.store, &addr, &pod));
+	tell_client(&bed, "test", "web-1", "b", &gone);
+	assert_true(store_find_pod(bed.store, &addr, &pod));
+	assert_string_equal(pod.namespace, "prod");
+	/* Of two pods of one namespace it is the running one's, whichever is told last. */
+	tell_client(&bed, "prod", "web-1", "a", &ends);
+	tell_client(&bed, "prod", "web-2", "b", &runs);
+	tell_client(&bed, "prod", "web-1", "a", &ends);
+	assert_true(store_find_pod(bed.store, &addr, &pod));
+	assert_string_equal(pod.name, "web-2");
+	assert_string_equal(pod.node, "b");
+	tell_client(&bed, "prod", "web-1", "a", &gone);
+	assert_true(store_find_pod(bed.store, &addr, &pod));
+	assert_string_equal(pod.name, "web-2");
 	bed_end(&bed);
 }
 
@@ -321,7 +383,9 @@ main(void)
 		cmocka_unit_test(
 		    a_namespace_has_the_addresses_of_its_running_pods_through_any_changes),
 		cmocka_unit_test(pods_that_are_told_again_as_they_were_change_nothing),
-		cmocka_unit_test(the_namespaces_of_many_addresses_cost_one_pass),
+		cmocka_unit_test(
+		    a_client_is_the_pod_with_its_address_from_its_first_question_to_its_last),
+		cmocka_unit_test(an_address_of_pods_of_two_namespaces_is_nobodys),
 		cmocka_unit_test(a_table_of_pods_is_never_much_larger_than_its_entries),
 	};
 
