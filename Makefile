@@ -140,7 +140,7 @@ unit: $(unit_tests) ## build and run the unit tests
 # The packages of Debian 12, by purpose; `make deps` installs what is missing of the first four.
 PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libnftables-dev
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
-PACKAGES_test := libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
+PACKAGES_test := gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
 PACKAGES_bench := knot nsd dnsperf valgrind linux-perf musl-tools python3
@@ -269,8 +269,8 @@ deb: ## build the Debian packages into $(BUILD)/deb
 	@ls $(BUILD)/deb/*.deb
 .PHONY: deb
 
-release: ## source, chart, manifests, packages, images and their checksums in $(BUILD)/release, of what is committed
-	@BUILD=$(BUILD) sh conf/release.sh $(VERSION) $(BUILD)/release
+release: ## source, chart, manifests, packages, images, SBOMs and checksums of what is committed in $(BUILD)/release (SIGN=KEY)
+	@BUILD=$(BUILD) PYTHON=$(PYTHON) SIGN='$(SIGN)' sh conf/release.sh $(VERSION) $(BUILD)/release
 .PHONY: release
 
 test-deb: ## install, ask, upgrade and purge the Debian packages in a container with systemd (docker, after make deb)
@@ -339,6 +339,16 @@ $(HELM): $(wildcard tests/helm/*.go tests/helm/go.*)
 	@mkdir -p $(@D)
 	cd tests/helm && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath -o $(abspath $@) .
 
+# SPDX's own library reads what is said to be in the images.
+SPDX := $(BUILD)/spdx
+$(SPDX): $(wildcard tests/spdx/*.go tests/spdx/go.*)
+	@command -v go >/dev/null || { echo "make: the SBOMs' tests need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
+	@mkdir -p $(@D)
+	cd tests/spdx && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath -o $(abspath $@) .
+
+spdx: $(SPDX) ## build SPDX's reader, with which the tests read the SBOMs (needs Go)
+.PHONY: spdx
+
 helm: $(HELM) ## build Helm's engine, with which the tests render the chart (needs Go)
 .PHONY: helm
 
@@ -352,7 +362,7 @@ CLUSTER_TESTS ?= tests/cluster
 CLUSTER_JOBS ?= 3
 test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
 	@$(call deps,build run test cluster)
-	@$(again) all controlplane helm test-images
+	@$(again) all controlplane helm spdx test-images
 	@export CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
 	run="$(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/cluster-cache"; rm -rf $(BUILD)/cluster-cache; \
 	$$run --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS) && exit; [ $$? = 1 ] || exit 1; \

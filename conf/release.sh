@@ -1,6 +1,7 @@
 #!/bin/sh
 # release.sh VERSION DIRECTORY: what is published of a version, from what git has committed: the source, the chart, the Debian packages and, with
-# docker, the images, with their checksums. The same commit gives the same bytes. `make release` calls it.
+# docker, the images with what is in them, and their checksums. The same commit gives the same bytes. `make release` calls it. With SIGN=KEY in the
+# environment, gpg signs the checksums; NO_PACKAGES and NO_IMAGES leave those out.
 #
 # A release is the commit that the tag vVERSION names; VERSION of any other is X.Y.Z+COMMITS.gREVISION (conf/version.sh), and it is none.
 set -eu
@@ -59,21 +60,27 @@ say "manifests"
 mv "$work/tree/conf" "$work/kubedns-manifests-$version"
 archive "kubedns-manifests-$version.tar.gz" "kubedns-manifests-$version"
 
-say "Debian packages"
-# The source is unpacked where the packages are built at every run: the folder's name is in nothing that is published.
-(unset SOURCE_DATE_EPOCH && make -s deb >&2)
-cp "${BUILD:-build}"/deb/*.deb "$out"
-rm -f "$out"/*-dbgsym_*
+if [ -z "${NO_PACKAGES:-}" ]; then
+	say "Debian packages"
+	# The source is unpacked where the packages are built at every run: the folder's name is in nothing that is published.
+	(unset SOURCE_DATE_EPOCH && make -s deb >&2)
+	cp "${BUILD:-build}"/deb/*.deb "$out"
+	rm -f "$out"/*-dbgsym_*
+fi
 
-if command -v docker >/dev/null && docker info >/dev/null 2>&1 && [ -z "${NO_IMAGES:-}" ]; then
+if [ -n "${NO_IMAGES:-}" ]; then
+	:
+elif command -v docker >/dev/null && docker info >/dev/null 2>&1; then
 	say "images"
 	make -s images IMAGE_TAG="$tag" >&2
 	for image in kubedns nanny sidecar; do
-		docker save "$image:$tag" | gzip -9n >"$out/$image-$version.image.tar.gz"
+		docker save "$image:$tag" | "${PYTHON:-python3}" conf/image/oci.py "$SOURCE_DATE_EPOCH" >"$out/$image-$version.oci.tar"
+		"${PYTHON:-python3}" conf/image/sbom.py <"$out/$image-$version.oci.tar" >"$out/$image-$version.spdx.json"
 	done
 else
 	say "no docker: without the images"
 fi
 
 (cd "$out" && sha256sum -- * >SHA256SUMS)
+[ -z "${SIGN:-}" ] || gpg --batch --armor --detach-sign --local-user "$SIGN" "$out/SHA256SUMS"
 cat "$out/SHA256SUMS"

@@ -82,7 +82,7 @@ check_python() {
 # Form only: `make vet` looks for mistakes, and compiles 565 MB of modules for it the first time.
 # shellcheck disable=SC2317 # called by step
 check_go() {
-	unformatted=$(gofmt -l tests/controlplane tests/helm tests/bench/lookup) && [ -z "$unformatted" ] && return
+	unformatted=$(gofmt -l tests/controlplane tests/helm tests/spdx tests/bench/lookup) && [ -z "$unformatted" ] && return
 	echo "not as gofmt has it: $unformatted"
 	return 1
 }

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import tarfile
@@ -14,6 +16,7 @@ from run import docker, run
 
 # kubedns's was 20 before PCRE2, which is 0.6 of it.
 GOAL_MB = {"kubedns": 21, "nanny": 15, "sidecar": 10}
+READER = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve() / "spdx"
 OLD_ENTRY_POINTS = {"kubedns": "kube-dns", "nanny": "dnsmasq-nanny", "sidecar": "sidecar"}
 
 
@@ -71,6 +74,22 @@ def test_scanners_find_every_package_with_its_patch_level(images, name):
     assert all(version[0].isdigit() for version in found.values())
     if name == "nanny":
         assert found["dnsmasq-base"].startswith("2.90-4~deb12u"), "with the patch level: the program itself says 2.90"
+
+
+@pytest.mark.parametrize("name", GOAL_MB)
+def test_as_released_the_sbom_lists_the_same_and_the_engine_loads_the_archive(images, tmp_path, name):
+    """SPDX's own library reads it (make spdx)."""
+    tools, archive = ROOT / "conf/image", tmp_path / "image.tar"
+    run("sh", "-c", f"docker save {name}:{images} | {sys.executable} {tools}/oci.py 1700000000 >{archive}")
+    listed = [line.split() for line in run("sh", "-c", f"{sys.executable} {tools}/sbom.py <{archive} | {READER}").splitlines()]
+    found = [line.split() for line in run("sh", "-c", f"docker save {name}:{images} | {sys.executable} {tools}/packages.py").splitlines()]
+    assert listed[0][:2] == [name, version()]
+    assert sorted(p[:2] for p in listed[1:]) == found
+    if name == "nanny":
+        assert any(p.startswith("pkg:deb/debian/dnsmasq-base@2.90-4~deb12u") for _, _, p in listed)
+    before = docker("image", "inspect", "-f", "{{.Id}}", f"{name}:{images}")
+    assert f"{name}:{images}" in docker("load", "-qi", archive)
+    assert docker("image", "inspect", "-f", "{{.Id}}", f"{name}:{images}") == before
 
 
 def test_the_packages_are_those_that_the_repository_lists(images):
