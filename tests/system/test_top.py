@@ -59,7 +59,11 @@ def test_the_heaviest_clients_and_names_are_named_by_kind(tmp_path):
         series = [s for s in k.metrics() if s.startswith("kubedns_top_")]
         assert len(series) == 10
         assert k.http("/top?by=size") == (400, "by=size: queries, nxdomain, search_walk, aaaa or outside is needed\n")
-        assert k.http("/top?limit=0")[0] == k.http("/top?format=xml")[0] == 400
+        assert k.http("/top?limit=0")[0] == k.http("/top?limit=101")[0] == k.http("/top?format=xml")[0] == 400
+        assert k.http("/top?limit=9")[0] == k.http("/top?limit=100")[0] == 200
+        # Any byte may stand in a name; what the page says of it is JSON all the same.
+        burst(k, "127.0.0.2", query(r'"a\\b".default.svc.cluster.local.'), 8000)
+        assert r'\"a\\b\".default.svc.cluster.local.' in [n["name"] for n in top(k)["names"]]
 
 
 def test_a_client_that_is_a_watched_pod_is_shown_with_its_namespace(tmp_path):

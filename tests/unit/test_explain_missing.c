@@ -60,6 +60,20 @@ hosts_below_a_cluster_ip_are_for_local_peers_only(void **state)
 	expect_nearest("forntend.web.default.svc.cluster.local.", false, "frontend");
 }
 
+static void
+the_nearest_has_fewest_other_letters_then_comes_first(void **state)
+{
+	(void)state;
+	bed_service("zoo", SERVICE_HEADLESS, "", "sql/tcp/5432");
+	bed_slice("zoo", "zoo-x", "sql/tcp/5432",
+	    "10.1.0.5=zebra12 10.1.0.6=zebra11 10.1.0.7=aebra11 10.1.0.8=zebra22");
+	bed_publish();
+	expect_nearest("zebra13.zoo.default.svc.cluster.local.", false, "zebra11");
+	expect_nearest("zebra25.zoo.default.svc.cluster.local.", false, "zebra22");
+	expect_nearest("aebra21.zoo.default.svc.cluster.local.", false, "aebra11");
+	expect_nearest("xxxra11.zoo.default.svc.cluster.local.", false, NULL);
+}
+
 int
 main(void)
 {
@@ -68,6 +82,8 @@ main(void)
 		    hosts_of_a_headless_service_are_in_its_ptrs, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    hosts_below_a_cluster_ip_are_for_local_peers_only, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    the_nearest_has_fewest_other_letters_then_comes_first, begin, bed_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,9 @@ labels_of(char *text, struct object_key_value labels[LABELS_MAX])
 	return count;
 }
 
+/* The longest name or value: 63 letters. */
+#define LONGEST "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"
+
 static void
 a_selector_selects_what_the_api_server_would(void **state)
 {
@@ -38,31 +41,45 @@ a_selector_selects_what_the_api_server_would(void **state)
 		const char *selector, *labels;
 		bool selected;
 	} rows[] = {
-		{ "env=prod", "env=prod", true }, { "env=prod", "env=test", false },
-		{ "env=prod", "", false }, { "env==prod", "env=prod", true },
+		{ "env=prod", "env=prod", true },
+		{ "env=prod", "env=test", false },
+		{ "env=prod", "", false },
+		{ "env==prod", "env=prod", true },
 		{ "env = prod , tier = web", "env=prod,tier=web", true },
-		{ "env=prod,tier=web", "env=prod", false }, { "env!=prod", "env=test", true },
+		{ "env=prod,tier=web", "env=prod", false },
+		{ "env!=prod", "env=test", true },
 		{ "env!=prod", "env=prod", false },
 		{ "env!=prod", "", true }, /* a missing label has no value that could be it */
 		{ "env in (prod,test)", "env=test", true },
-		{ "env in (prod, test)", "env=dev", false }, { "env in (prod)", "", false },
+		{ "env in (prod, test)", "env=dev", false },
+		{ "env in (prod)", "", false },
 		{ "env notin (prod,test)", "env=dev", true },
-		{ "env notin (prod,test)", "env=test", false }, { "env notin (prod)", "", true },
-		{ "env", "env=", true }, { "env", "tier=web", false }, { "!env", "tier=web", true },
-		{ "! env", "env=prod", false }, { "env=", "env=", true },
-		{ "env=", "env=prod", false }, { "env=,tier", "env=,tier=web", true },
-		{ "env in ()", "env=", true }, { "env in (,prod)", "env=", true },
+		{ "env notin (prod,test)", "env=test", false },
+		{ "env notin (prod)", "", true },
+		{ "env", "env=", true },
+		{ "env", "tier=web", false },
+		{ "!env", "tier=web", true },
+		{ "! env", "env=prod", false },
+		{ "env=", "env=", true },
+		{ "env=", "env=prod", false },
+		{ "env=,tier", "env=,tier=web", true },
+		{ "env in ()", "env=", true },
+		{ "env in (,prod)", "env=", true },
 		{ "env in (prod,)", "env=prod", true },
 		{ "in in (in,notin)", "in=notin",
 		    true }, /* words of the grammar as key and value */
 		{ "notin", "notin=1", true },
 		{ "example.com/team=a_b.c-d", "example.com/team=a_b.c-d", true },
-		{ "example.com/team=a", "team=a", false }, { "rank>3", "rank=4", true },
-		{ "rank>3", "rank=3", false }, { "rank < 3", "rank=2", true },
-		{ "rank<3", "rank=low", false }, { "rank<3", "", false },
+		{ "example.com/team=a", "team=a", false },
+		{ "rank>3", "rank=4", true },
+		{ "rank>3", "rank=3", false },
+		{ "rank < 3", "rank=2", true },
+		{ "rank<3", "rank=low", false },
+		{ "rank<3", "", false },
 		{ "!env,tier notin (db),team in (a,b)", "tier=web,team=b", true },
 		{ "!env,tier notin (db),team in (a,b)", "tier=db,team=b", false },
 		{ "env=PROD", "env=prod", false }, /* letters count */
+		{ "env=" LONGEST, "env=" LONGEST, true },
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -107,8 +124,8 @@ what_is_no_selector_is_refused_with_the_place(void **state)
 		{ "example..com/b", "is not a label's key" },
 		{ "env=-prod", "\"-prod\" is not a label's value" },
 		{ "env=a/b", "\"a/b\" is not a label's value" },
-		{ "env=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-		    "is not a label's value" },
+		{ "env=" LONGEST "a", "is not a label's value" },
+		{ LONGEST "." LONGEST "." LONGEST "." LONGEST "/b", "is not a label's key" },
 		{ "rank>high", "need an integer" },
 		{ "rank>", "need an integer" },
 		{ "rank>99999999999999999999", "need an integer" },
