@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/awaited.h"
+#include "kubedns/serve/forwarded_reply.h"
 #include "lib/xalloc.h"
-#include "lib/rcu.h"
-#include "treecache/treecache.h"
 
 enum {
 	CLIENT_BUCKETS = 1024,
@@ -223,16 +221,6 @@ evict_query(struct inflight_table *table)
 
 /* --- queries --- */
 
-/* Notes the reply to a query that was for another server. */
-static void
-log_reply(const struct inflight_table *table, const struct client *client,
-    const struct answer_info *info, int64_t start_ns, enum answer_made made)
-{
-	const struct worker_context *context = table->context;
-	answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
-	    context->now_ns - start_ns, made, client->proto == PROTO_TCP);
-}
-
 static void
 refuse_query(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t len, const struct answer_info *info, enum stats_drop reason)
@@ -247,8 +235,8 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 	stats_drop(table->context->stats, reason);
 	stats_reply(table->context->stats, client->proto, &refused, len);
 	refused.len = len;
-	if (table->context->taps != NULL)
-		log_reply(table, client, &refused, table->context->now_ns, MADE_REFUSED);
+	forwarded_reply_note(
+	    table->context, client, &refused, table->context->now_ns, MADE_REFUSED);
 }
 
 static struct inflight *
@@ -320,51 +308,10 @@ inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
 	return len;
 }
 
-/* The client's message again; its tree is to be set inside of a read section. */
-static struct answer_request
-request_again(const struct inflight_table *table, const struct inflight *inflight)
+/* Asks for the next step of a search walk. */
+static void
+ask_on(struct inflight_table *table, struct inflight *inflight)
 {
-	return (struct answer_request){
-		.config = table->context->answers,
-		.query = inflight->query,
-		.query_len = inflight->query_len,
-		.tcp = inflight->client.proto == PROTO_TCP,
-		.thread = &table->context->thread,
-	};
-}
-
-/* The reply to the client from the other server's; its length, 0 if there can be none. */
-static size_t
-write_reply(const struct inflight_table *table, struct inflight *inflight,
-    const struct upstream_reply *said, uint8_t *out, size_t max)
-{
-	struct answer_request request = request_again(table, inflight);
-	size_t len;
-
-	request.out = out;
-	request.max = max;
-	rcu_enter();
-	request.tree = tree_current(table->context->tree);
-	if (inflight->chase)
-		len = answer_chased(&request, said, &inflight->info);
-	else
-		len = answer_forwarded(&request, said, &inflight->info);
-	rcu_leave();
-	return len;
-}
-
-/* Asks for the next step of a search walk; false: what was said is its end. */
-static bool
-ask_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
-{
-	struct answer_request request = request_again(table, inflight);
-
-	rcu_enter();
-	request.tree = tree_current(table->context->tree);
-	bool on = answer_chases_on(&request, said, &inflight->info);
-	rcu_leave();
-	if (!on)
-		return false;
 	table->ops.forget(table->ops.arg, inflight);
 	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
 	inflight->asked_ns = table->context->now_ns;
@@ -373,7 +320,6 @@ ask_on(struct inflight_table *table, struct inflight *inflight, const struct ups
 	inflight->refused_by = NULL;
 	stats_add(&table->context->stats->forward_queries, 1);
 	table->ops.ask_on(table->ops.arg, inflight);
-	return true;
 }
 
 static void
@@ -394,31 +340,22 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
     size_t upstream_len)
 {
 	struct stats *stats = table->context->stats;
-	const struct client *client = &inflight->client;
 	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
 
-	if (inflight->info.search.asking && ask_on(table, inflight, &said))
+	if (forwarded_reply_leads_on(table->context, inflight, &said)) {
+		ask_on(table, inflight);
 		return;
-	/* For the counters: what answer() has found, before the reply to it overwrites that. */
-	enum answer_system system = inflight->info.system;
-	size_t max;
+	}
 	inflight_unlink(table, inflight);
 	if (upstream == NULL) {
 		stats_add(&stats->forward_failed, 1);
 		hold_query(table, inflight);
 	}
 	client_release(inflight->account);
-	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
-	size_t len = write_reply(table, inflight, &said, room, max);
-	table->clients.done(table->clients.arg, client, len);
-	stats_reply(stats, client->proto, &inflight->info, len);
-	int64_t took_ns = table->context->now_ns - inflight->start_ns;
-	stats_took(&stats->times[system], (uint64_t)took_ns, 1);
-	stats_took(&stats->forward_times, (uint64_t)took_ns, 1);
-	inflight->info.len = len;
-	if (table->context->taps != NULL)
-		log_reply(table, client, &inflight->info, inflight->start_ns,
-		    inflight->chase ? MADE_CHASED : table->ops.made);
+	forwarded_reply_send(table->context, &table->clients, inflight, &said,
+	    inflight->chase ? MADE_CHASED : table->ops.made);
+	stats_took(
+	    &stats->forward_times, (uint64_t)(table->context->now_ns - inflight->start_ns), 1);
 	free(inflight);
 }
 

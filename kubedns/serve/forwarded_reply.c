@@ -1,0 +1,80 @@
+#include "kubedns/serve/forwarded_reply.h"
+
+#include "kubedns/serve/answer_taps.h"
+#include "lib/rcu.h"
+#include "treecache/treecache.h"
+
+/* The client's message again; its tree is to be set inside of a read section. */
+static struct answer_request
+request_again(struct worker_context *context, const struct inflight *inflight)
+{
+	return (struct answer_request){
+		.config = context->answers,
+		.query = inflight->query,
+		.query_len = inflight->query_len,
+		.tcp = inflight->client.proto == PROTO_TCP,
+		.thread = &context->thread,
+	};
+}
+
+bool
+forwarded_reply_leads_on(
+    struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said)
+{
+	if (!inflight->info.search.asking)
+		return false;
+	struct answer_request request = request_again(context, inflight);
+	rcu_enter();
+	request.tree = tree_current(context->tree);
+	bool on = answer_chases_on(&request, said, &inflight->info);
+	rcu_leave();
+	return on;
+}
+
+/* The reply to the client from the other server's; its length, 0 if there can be none. */
+static size_t
+write_reply(struct worker_context *context, struct inflight *inflight,
+    const struct upstream_reply *said, uint8_t *out, size_t max)
+{
+	struct answer_request request = request_again(context, inflight);
+	size_t len;
+
+	request.out = out;
+	request.max = max;
+	rcu_enter();
+	request.tree = tree_current(context->tree);
+	if (inflight->chase)
+		len = answer_chased(&request, said, &inflight->info);
+	else
+		len = answer_forwarded(&request, said, &inflight->info);
+	rcu_leave();
+	return len;
+}
+
+void
+forwarded_reply_note(const struct worker_context *context, const struct client *client,
+    const struct answer_info *info, int64_t start_ns, enum answer_made made)
+{
+	if (context->taps != NULL)
+		answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
+		    context->now_ns - start_ns, made, client->proto == PROTO_TCP);
+}
+
+void
+forwarded_reply_send(struct worker_context *context, const struct client_ops *clients,
+    struct inflight *inflight, const struct upstream_reply *said, enum answer_made made)
+{
+	const struct client *client = &inflight->client;
+	/* For the counters: what answer() has found, before the reply to it overwrites that. */
+	enum answer_system system = inflight->info.system;
+	size_t max;
+
+	uint8_t *room = clients->room(clients->arg, client, &max);
+	size_t len = write_reply(context, inflight, said, room, max);
+	clients->done(clients->arg, client, len);
+	stats_reply(context->stats, client->proto, &inflight->info, len);
+	stats_took(
+	    &context->stats->times[system], (uint64_t)(context->now_ns - inflight->start_ns), 1);
+	inflight->info.len = len;
+	forwarded_reply_note(context, client, &inflight->info, inflight->start_ns, made);
+}

@@ -1,0 +1,26 @@
+/*
+ * The client's reply, made of its own message, the newest tree and what another server has said.
+ * Every step of it goes through answer.h; what is here is the request around it, the way to the
+ * client, and the counters.
+ */
+#ifndef KUBEDNS_SERVE_FORWARDED_REPLY_H
+#define KUBEDNS_SERVE_FORWARDED_REPLY_H
+
+#include <stdbool.h>
+
+#include "kubedns/serve/inflight.h"
+
+/* Whether what was said is a step of a search walk and not its end: then the walk's next candidate
+ * is the target, and is to be asked for. */
+bool forwarded_reply_leads_on(
+    struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said);
+
+/* Sends the reply, and counts and notes it as made in this way. */
+void forwarded_reply_send(struct worker_context *context, const struct client_ops *clients,
+    struct inflight *inflight, const struct upstream_reply *said, enum answer_made made);
+
+/* Notes a reply that has left. */
+void forwarded_reply_note(const struct worker_context *context, const struct client *client,
+    const struct answer_info *info, int64_t start_ns, enum answer_made made);
+
+#endif
