@@ -14,6 +14,7 @@
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/query_log.h"
+#include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "kubedns/wanted_namespaces.h"
@@ -229,6 +230,17 @@ wait_ms(const struct kubedns *k)
 	return k->metrics == NULL ? (int)ms : least(ms, http_timeout_ms(k->metrics));
 }
 
+/* Answers from before a change of the configuration end with it. */
+static void
+flush_answers(struct kubedns *k)
+{
+	uint64_t reads = settings_reads(k->status.settings);
+
+	if (reads != k->settings_read && k->status.answer_cache != NULL)
+		answer_cache_flush(k->status.answer_cache, clock_mono_ns());
+	k->settings_read = reads;
+}
+
 void
 loop_turn(struct kubedns *k)
 {
@@ -251,6 +263,7 @@ loop_turn(struct kubedns *k)
 	if (settings_failing(s->settings, api_source_failing_since_ms(s->watch), clock_mono_ms()))
 		renew_context(k);
 	loop_publish(k);
+	flush_answers(k);
 	if (s->query_log != NULL)
 		query_log_turn(s->query_log);
 	if (k->http != NULL)

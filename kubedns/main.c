@@ -27,6 +27,7 @@
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/migrate/migrate.h"
 #include "kubedns/query_log.h"
+#include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "kubedns/show/explain.h"
@@ -120,6 +121,10 @@ open_workers(struct kubedns *k)
 		.answers = &o->answers };
 
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
+	if (o->answer_cache_bytes > 0)
+		k->status.answer_cache = answer_cache_new(o->answer_cache_bytes, random_seed());
+	config.answer_cache = k->status.answer_cache;
+	k->settings_read = settings_reads(k->status.settings);
 	if (workers_open(&k->status.workers, &config) < 0)
 		return EXIT_FAILED;
 	k->status.query_log = query_log_new(
@@ -208,6 +213,7 @@ stop(struct kubedns *k)
 {
 	query_log_free(k->status.query_log);
 	workers_stop(k->status.workers);
+	answer_cache_free(k->status.answer_cache);
 	http_stop(k->http);
 	http_stop(k->metrics);
 	manifests_free(k->status.manifests);

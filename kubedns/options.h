@@ -28,7 +28,7 @@ struct options {
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
-	    *search_resolver_text, *client_pods_text, *node_name;
+	    *search_resolver_text, *answer_cache_text, *client_pods_text, *node_name;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
@@ -46,8 +46,9 @@ struct options {
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	enum client_pods_mode client_pods;
 	bool fair_share;
-	size_t recorder_bytes; /* of all workers; 0: --recorder=off */
-	bool wants_query_log;  /* --log-queries */
+	size_t recorder_bytes;     /* of all workers; 0: --recorder=off */
+	size_t answer_cache_bytes; /* 0: --answer-cache=off */
+	bool wants_query_log;      /* --log-queries */
 	struct query_log_wish query_log;
 	bool explain_by_dns;
 	enum filter_mode filter_a, filter_aaaa;

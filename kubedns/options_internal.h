@@ -1,6 +1,6 @@
 /*
  * What the files of options.h share: options.c (the table, and most values), options_zones.c,
- * options_filter.c, options_search.c, options_log.c and options_clients.c.
+ * options_filter.c, options_search.c, options_sizes.c, options_log.c and options_clients.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
 #define KUBEDNS_OPTIONS_INTERNAL_H
@@ -13,7 +13,10 @@ int options_refuse(const char *flag, const char *value, const char *why);
 /* --filter-aaaa, --filter-a, --filter-except; 0 or -EINVAL after a line for each mistake. */
 int options_read_filter(struct options *options);
 
-/* --recorder and --log-queries; 0 or -EINVAL after a line. */
+/* --recorder and --answer-cache; 0 or -EINVAL after a line for each mistake. */
+int options_read_sizes(struct options *options);
+
+/* --log-queries; needs --recorder to be read. 0 or -EINVAL after a line. */
 int options_read_log(struct options *options, const struct flags_common *common);
 
 /* --domain, --reverse-cidrs, --namespaces, --namespace-labels and --fallthrough; 0 or -EINVAL after

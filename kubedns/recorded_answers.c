@@ -19,7 +19,8 @@ static const char *const made_names[MADE_COUNT] = { [MADE_CLUSTER] = "cluster",
 	[MADE_FORWARDED] = "forwarded",
 	[MADE_RELAYED] = "relayed",
 	[MADE_CHASED] = "chased",
-	[MADE_REFUSED] = "refused" };
+	[MADE_REFUSED] = "refused",
+	[MADE_CACHED] = "cached" };
 
 static int
 set_client(struct recorded_filter *filter, const char *text, const char **why)

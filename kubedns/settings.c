@@ -52,6 +52,7 @@ struct settings {
 	struct stub_names stubs;
 	char *loops;   /* why servers are left out, as last logged */
 	char *subject; /* where the keys come from, for messages */
+	uint64_t reads;
 	time_t changed_s;
 	int64_t stale_since_ms; /* 0: what is known is up to date */
 };
@@ -237,8 +238,10 @@ read_resolv(struct settings *s, const struct confdir_set *set)
 	const struct confdir_key *key = confdir_get(set, resolv_names[0]);
 
 	/* While the file is unreadable or missing, its last servers stay in force. */
-	if (key != NULL && key->error == NULL)
-		resolv_parse(key->value, key->len, &s->resolv);
+	if (key == NULL || key->error != NULL)
+		return;
+	s->reads++;
+	resolv_parse(key->value, key->len, &s->resolv);
 }
 
 bool
@@ -250,6 +253,7 @@ settings_poll(struct settings *s, bool force)
 	if (force)
 		settings_names_period(&s->names);
 	if (s->dir != NULL && confdir_poll(s->dir, force, &set)) {
+		s->reads++;
 		changed |= apply_set(s, &set);
 		confdir_set_free(&set);
 	}
@@ -280,6 +284,7 @@ settings_config_map(struct settings *s, const struct object *config_map)
 	bool changed = stub_names_read(&s->stubs, found == NULL ? NULL : found->value,
 	    found == NULL ? 0 : found->len, s->options->domain);
 
+	s->reads++;
 	for (unsigned k = 0; k < KEY_COUNT; k++) {
 		found = find_key(config_map, key_names[k]);
 		changed |= found == NULL ? apply_key(s, k, NULL, 0, NULL)
@@ -351,6 +356,12 @@ settings_failing(struct settings *s, int64_t since_ms, int64_t now_ms)
 
 	s->stale_since_ms = stale_ms;
 	return changed;
+}
+
+uint64_t
+settings_reads(const struct settings *s)
+{
+	return s->reads;
 }
 
 const struct server *

@@ -51,6 +51,10 @@ bool settings_families(struct settings *settings, bool v4, bool v6);
  * settings_context(): answers are marked stale from now on, or no longer. */
 bool settings_failing(struct settings *settings, int64_t since_ms, int64_t now_ms);
 
+/* How often the configuration or resolv.conf was read with a content that was not the last one's,
+ * whether or not that changes anything here: dnsmasq reads them too. */
+uint64_t settings_reads(const struct settings *settings);
+
 /* The upstream servers in force, in the order to ask; CONF_UPSTREAMS_MAX at most. */
 const struct server *settings_upstreams(const struct settings *settings, size_t *count);
 

@@ -14,7 +14,9 @@
 #include "kubedns/wanted_namespaces.h"
 #include "kubedns/api/api_source.h"
 #include "kubedns/show/explain.h"
+#include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/worker.h"
+#include "lib/clock.h"
 #include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
@@ -200,6 +202,30 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	response->body = metrics_finish(m, &response->len);
 }
 
+/* Adds to an explanation what --answer-cache has of the name. Not to those by DNS, where anybody
+ * could find out what others have asked. */
+static void
+explain_kept(const struct status *status, const char *name, struct http_response *response)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA };
+	struct dname asked;
+	char text[12];
+
+	if (status->answer_cache == NULL || dname_from_text(&asked, name) < 0)
+		return;
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+		int age_s =
+		    answer_cache_age(status->answer_cache, asked.wire, types[i], clock_mono_ns());
+		if (age_s < 0)
+			continue;
+		char *longer = xasprintf("%.*s  %s: from the answer cache, %d s old\n",
+		    (int)response->len, (char *)response->body, type_name(types[i], text), age_s);
+		free(response->body);
+		response->body = longer;
+		response->len = strlen(longer);
+	}
+}
+
 static void
 handle_explain(const struct http_request *request, struct http_response *response, void *arg)
 {
@@ -214,6 +240,7 @@ handle_explain(const struct http_request *request, struct http_response *respons
 	struct explain_config config = { &status->options->answers, treecache_next(status->cache),
 		status->store, status->synced };
 	response->body = explain_text(&config, name, &response->len);
+	explain_kept(status, name, response);
 }
 
 static void

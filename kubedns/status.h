@@ -12,6 +12,7 @@
 #include "lib/http.h"
 #include "lib/metrics.h"
 
+struct answer_cache;
 struct manifests;
 struct query_log;
 struct settings;
@@ -27,7 +28,8 @@ struct status {
 	struct settings *settings;
 	struct wanted_namespaces *namespaces;
 	struct api_source *watch;
-	struct manifests *manifests; /* NULL without --objects-dir */
+	struct manifests *manifests;       /* NULL without --objects-dir */
+	struct answer_cache *answer_cache; /* NULL: --answer-cache=off */
 	struct workers *workers;
 	struct query_log *query_log;
 	bool synced; /* everything that is needed has been seen once */

@@ -32,6 +32,7 @@ forward_or_relay_new(struct worker_context *context, const struct client_ops *cl
 	    make_table(context, clients, config, front ? RESOLVER_MAX : FORWARD_MAX, threads);
 	if (front) {
 		f->relay = relay_new(context, f->inflight, config->resolver);
+		inflight_cache(f->inflight, config->answer_cache);
 		return f;
 	}
 	f->forward = forward_new(context, f->inflight, config->upstreams, config->upstream_count);
@@ -42,6 +43,7 @@ forward_or_relay_new(struct worker_context *context, const struct client_ops *cl
 		f->relay = relay_new(context, f->chased, config->search_resolver);
 		inflight_chased(f->inflight, f->chased);
 	}
+	inflight_cache(f->chased != NULL ? f->chased : f->inflight, config->answer_cache);
 	return f;
 }
 

@@ -10,6 +10,9 @@
  * asks only for names outside of our zones that answer() has found as the target of a CNAME or of a
  * search walk, and if dnsmasq sends such a name back to us, it is forwarded to the upstream
  * servers.
+ *
+ * --answer-cache keeps answers of one place only, since two may know a name differently: of the
+ * relay where there is one, else of the upstream servers.
  */
 #ifndef KUBEDNS_SERVE_FORWARD_OR_RELAY_H
 #define KUBEDNS_SERVE_FORWARD_OR_RELAY_H

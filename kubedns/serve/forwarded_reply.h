@@ -1,6 +1,6 @@
 /*
- * The client's reply, made of its own message, the newest tree and what another server has said.
- * Every step of it goes through answer.h; what is here is the request around it, the way to the
+ * The client's reply, made of its own message, the newest tree and what another server has said,
+ * now or a few seconds ago (answer_cache.h). Every step of it goes through answer.h; what is here is the request around it, the way to the
  * client, and the counters.
  */
 #ifndef KUBEDNS_SERVE_FORWARDED_REPLY_H
@@ -9,6 +9,15 @@
 #include <stdbool.h>
 
 #include "kubedns/serve/inflight.h"
+
+/* Looks in the cache (NULL: none) for an answer to the present question, and counts whether it is
+ * there; `said` then points into `room` of ANSWER_CACHE_SLOT bytes. */
+bool forwarded_reply_find(const struct worker_context *context, struct answer_cache *cache,
+    const struct inflight *inflight, uint8_t *room, struct upstream_reply *said);
+
+/* Keeps what was said, if there is a cache and it may be kept. */
+void forwarded_reply_keep(const struct worker_context *context, struct answer_cache *cache,
+    const struct inflight *inflight, const struct upstream_reply *said);
 
 /* Whether what was said is a step of a search walk and not its end: then the walk's next candidate
  * is the target, and is to be asked for. */

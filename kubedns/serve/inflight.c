@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/awaited.h"
 #include "kubedns/serve/forwarded_reply.h"
 #include "lib/xalloc.h"
@@ -50,6 +51,7 @@ struct inflight_table {
 	struct held_query *held;      /* a ring in order of time, made when first needed */
 	unsigned held_first;
 	struct inflight_table *chased; /* takes what answer() called CHASE, or NULL */
+	struct answer_cache *cache;    /* NULL: --answer-cache=off */
 };
 
 struct inflight_table *
@@ -71,6 +73,12 @@ void
 inflight_chased(struct inflight_table *table, struct inflight_table *chased)
 {
 	table->chased = chased;
+}
+
+void
+inflight_cache(struct inflight_table *table, struct answer_cache *cache)
+{
+	table->cache = cache;
 }
 
 void
@@ -239,14 +247,12 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 	    table->context, client, &refused, table->context->now_ns, MADE_REFUSED);
 }
 
-static struct inflight *
-inflight_make(const struct inflight_table *table, const struct client *client, const uint8_t *query,
-    size_t len, enum answer_outcome outcome, const struct answer_info *info)
+/* The query as it begins. `query` is not copied. */
+static struct inflight
+inflight_begin(const struct inflight_table *table, const struct client *client,
+    const uint8_t *query, size_t len, enum answer_outcome outcome, const struct answer_info *info)
 {
-	uint8_t *memory = xmalloc(table->ops.size + len);
-	struct inflight *inflight = (struct inflight *)(void *)memory;
-	memset(memory + sizeof(*inflight), 0, table->ops.size - sizeof(*inflight));
-	*inflight = (struct inflight){
+	return (struct inflight){
 		.start_ns = table->context->now_ns,
 		.asked_ns = table->context->now_ns,
 		.retry_ns = table->context->now_ns + table->ops.retry_ns,
@@ -257,9 +263,39 @@ inflight_make(const struct inflight_table *table, const struct client *client, c
 		.edns_do = info->query.edns_do,
 		.info = *info,
 		.query_len = len,
-		.query = memory + table->ops.size,
+		.query = query,
 	};
-	memcpy(inflight->query, query, len);
+}
+
+/* Replies from what is kept. False: another server has to be asked; `reached` is then the query as
+ * far as it has come, for a search walk may have gone some steps. */
+static bool
+reply_from_kept(struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t len, enum answer_outcome outcome, const struct answer_info *info,
+    struct answer_info *reached)
+{
+	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
+	uint8_t room[ANSWER_CACHE_SLOT];
+	struct upstream_reply said;
+	do {
+		if (!forwarded_reply_find(table->context, table->cache, &asking, room, &said)) {
+			*reached = asking.info;
+			return false;
+		}
+	} while (forwarded_reply_leads_on(table->context, &asking, &said));
+	forwarded_reply_send(table->context, &table->clients, &asking, &said, MADE_CACHED);
+	return true;
+}
+
+static struct inflight *
+inflight_make(const struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t len, enum answer_outcome outcome, const struct answer_info *info)
+{
+	uint8_t *memory = xmalloc(table->ops.size + len), *copy = memory + table->ops.size;
+	struct inflight *inflight = (struct inflight *)(void *)memory;
+	memcpy(copy, query, len);
+	memset(memory + sizeof(*inflight), 0, table->ops.size - sizeof(*inflight));
+	*inflight = inflight_begin(table, client, copy, len, outcome, info);
 	return inflight;
 }
 
@@ -274,6 +310,12 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 	if (outcome == ANSWER_CHASE && table->chased != NULL && !info->direct)
 		table = table->chased;
 	table->clients.hold(table->clients.arg, client);
+	struct answer_info reached;
+	if (table->cache != NULL) {
+		if (reply_from_kept(table, client, query, query_len, outcome, info, &reached))
+			return;
+		info = &reached;
+	}
 	struct inflight_client *account = client_find(table, client->hash);
 	enum stats_drop bound = bound_reached(table, account, query_len);
 	if (bound != DROP_COUNT) {
@@ -340,12 +382,15 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
     size_t upstream_len)
 {
 	struct stats *stats = table->context->stats;
-	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
+	struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
+	uint8_t room[ANSWER_CACHE_SLOT];
 
-	if (forwarded_reply_leads_on(table->context, inflight, &said)) {
-		ask_on(table, inflight);
-		return;
-	}
+	forwarded_reply_keep(table->context, table->cache, inflight, &said);
+	while (forwarded_reply_leads_on(table->context, inflight, &said))
+		if (!forwarded_reply_find(table->context, table->cache, inflight, room, &said)) {
+			ask_on(table, inflight);
+			return;
+		}
 	inflight_unlink(table, inflight);
 	if (upstream == NULL) {
 		stats_add(&stats->forward_failed, 1);

@@ -7,6 +7,9 @@
  *	... inflight_finish -> answer_forwarded() or answer_chased() -> client_ops -> client
  *	                   '-> answer_chases_on(): forward_ops.ask_on(), the next step of a search walk
  *
+ * With --answer-cache, both look there first: a query, and a step of a walk, that has its answer
+ * there asks nobody. A query that needs no other server takes no place here.
+ *
  * A query ends exactly once: answered, or with SERVFAIL at its deadline, which all steps of a
  * search walk share. Deadline and retry interval are the same for all queries, so two queues in
  * order of time serve as timers.
@@ -29,6 +32,7 @@
 #include "kubedns/serve/recorder.h"
 #include "kubedns/serve/worker_context.h"
 
+struct answer_cache;
 struct awaited;
 
 /* The base of forward.c's and relay.c's own struct, which has it as its first member. */
@@ -47,7 +51,7 @@ struct inflight {
 	const char *refused_by; /* every server refused: who, for people; else NULL */
 	struct answer_info info;
 	size_t query_len;
-	uint8_t *query; /* the client's message; part of this allocation */
+	const uint8_t *query; /* the client's message; part of this allocation */
 };
 
 /* The name asked of the other server. */
@@ -95,6 +99,10 @@ struct inflight_table *inflight_new(struct worker_context *context,
 /* Queries that answer() called CHASE, but for `direct` ones, are handed on to this table, which
  * outlives the other. */
 void inflight_chased(struct inflight_table *table, struct inflight_table *chased);
+
+/* Sets where answers are kept and looked for before another server is asked (answer_cache.h); once,
+ * and only for a table whose queries all go to the same server. */
+void inflight_cache(struct inflight_table *table, struct answer_cache *cache);
 
 /* Sets who takes queries for which answer() returned WAIT; once. */
 void inflight_awaited(struct inflight_table *table, struct awaited *awaited);

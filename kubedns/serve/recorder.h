@@ -44,6 +44,7 @@ enum answer_made {
 	MADE_RELAYED,   /* the reply of the front topology's dnsmasq */
 	MADE_CHASED,    /* our CNAME and another server's records */
 	MADE_REFUSED,   /* a bound was reached */
+	MADE_CACHED, /* another server's reply, or several of a search walk, from --answer-cache */
 	MADE_COUNT
 };
 

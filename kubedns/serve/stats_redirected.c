@@ -1,5 +1,6 @@
 /* Metric families for names that are not looked up as asked: explanations, search completion,
- * rewrites and --fallthrough. */
+ * rewrites and
+ * --fallthrough; and for answers of other servers that are kept. */
 #include "kubedns/answer/search.h"
 #include "kubedns/serve/stats.h"
 #include "lib/metrics.h"
@@ -47,4 +48,11 @@ stats_metrics_redirected(const struct stats *stats, struct metrics *m)
 	    "Questions for which a pattern of the rewrites was given up at its bound.",
 	    stats->rewrite_limit);
 	search_families(stats, m);
+	counter(m, "kubedns_answer_cache_hits_total",
+	    "Questions to other servers answered from --answer-cache.", stats->cache_hits);
+	counter(m, "kubedns_answer_cache_misses_total",
+	    "Questions that --answer-cache had no answer to.", stats->cache_misses);
+	counter(m, "kubedns_answer_cache_evictions_total",
+	    "Answers that were still good and made room in --answer-cache.",
+	    stats->cache_evictions);
 }

@@ -24,6 +24,7 @@
 #include "kubedns/serve/stats.h"
 #include "lib/addr.h"
 
+struct answer_cache;
 struct answer_config;
 struct recorder;
 struct talkers;
@@ -73,6 +74,7 @@ struct workers_config {
 	    const char *name, size_t *len);
 	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
 	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
+	struct answer_cache *answer_cache; /* of other servers' answers; NULL: none */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 };
@@ -84,8 +86,8 @@ struct workers_config {
 unsigned workers_automatic(void);
 
 /*
- * Binds every socket and makes the workers; what `config` points at is copied, but for `tree` and
- * `answers`, which must outlive them. 0, or -errno after one log line that names address and port
+ * Binds every socket and makes the workers; what `config` points at is copied, but for `tree`,
+ * `answers` and `answer_cache`, which must outlive them. 0, or -errno after one log line that names address and port
  * (and who holds it).
  */
 int workers_open(struct workers **workers, const struct workers_config *config);

@@ -4,7 +4,7 @@ resolv.conf, from a network namespace as a pod's is. For each server: the packet
 of all DNS processes, p50 and p99. The upstream's answer is cached where the server has a cache, as it nearly always is.
 
 Servers: CoreDNS without and with autopath (PEER/coredns), ours in the classic topology, in front, in front with --filter-aaaa, and with search
-completion inferred and declared where this kubedns has it. What is not there is left out, with a line that says how to get it.
+completion inferred and declared, without and with --answer-cache, where this kubedns has it. What is not there is left out, with a line that says how to get it.
 """
 
 import argparse
@@ -39,6 +39,7 @@ WEB, OUTSIDE = "10.96.0.10", "192.0.2.1"
 HERE_IP, POD_IP, PREFIX = "10.53.0.1", "10.53.0.2", "10.53.0."
 SEARCH = "default.svc.cluster.local svc.cluster.local cluster.local"
 DECLARED = "default.s.cluster.local"
+CACHE = "--answer-cache=1M"
 COREDNS = "GOBIN={} CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7"
 
 
@@ -252,15 +253,18 @@ def all_servers(a, api, upstream):
     """Name, and what makes and starts it; None: it is not there, for that reason."""
     config = api.kubeconfig(os.path.join(DIRECTORY, "lookup-kubeconfig"))
     source, program = [f"--kubecfg-file={config}"], os.path.join(a.peers, "coredns")
+    cache = None if has_flag("answer-cache") else "this kubedns has no --answer-cache"
     missing = None if os.path.exists(program) else f"not there; {COREDNS.format(a.peers)}"
 
     def front(name, last, *flags):
         return lambda: Front(name, f"{PREFIX}{last}", source, upstream, *flags).start()
 
-    def declared():
-        server = Front("declared", f"{PREFIX}17", source, upstream, "--filter-aaaa=auto").start()
-        server.search = DECLARED
-        return server
+    def declared(name, last, *flags):
+        def make():
+            server = Front(name, f"{PREFIX}{last}", source, upstream, "--filter-aaaa=auto", *flags).start()
+            server.search = DECLARED
+            return server
+        return make
 
     return [("coredns", lambda: CoreDns("coredns", program, f"{PREFIX}11", config, upstream, False).start(), missing),
             ("coredns-autopath", lambda: CoreDns("coredns-autopath", program, f"{PREFIX}12", config, upstream, True).start(), missing),
@@ -269,7 +273,9 @@ def all_servers(a, api, upstream):
             ("front-filter", front("front-filter", 15, "--filter-aaaa=auto"), None if has_flag("filter-aaaa") else "no such flag"),
             ("inferred", front("inferred", 16, "--search-completion=inferred", "--filter-aaaa=auto"),
              None if has_flag("search-completion") else "this kubedns has no --search-completion"),
-            ("declared", declared, None)]  # fmt: skip
+            ("inferred-cache", front("inferred-cache", 18, "--search-completion=inferred", "--filter-aaaa=auto", CACHE), cache),
+            ("declared", declared("declared", 17), None),
+            ("declared-cache", declared("declared-cache", 19, CACHE), cache)]  # fmt: skip
 
 
 # The libraries.
@@ -380,7 +386,7 @@ def main(argv):
                 continue
             with_server = start()
             try:
-                if name == "declared" and not answers_declared(with_server):
+                if with_server.search == DECLARED and not answers_declared(with_server):
                     left_out[name] = f"this kubedns does not know *.{DECLARED}"
                     continue
                 rows += measure_server(a, pod, upstream, with_server, clients)

@@ -1,6 +1,7 @@
 /*
  * What an upstream server says to what a client asked: whatever both say, the client gets nothing,
- * or a message that can be read to its end, no longer than it can take.
+ * or a message that can be read to its end, no longer than it can take. From the answer cache it
+ * gets a message of the same length and rcode.
  *
  *	input: transport (odd: TCP), the query's length (2 bytes), the query, the reply
  */
@@ -8,9 +9,11 @@
 #include <string.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay_tcp.h"
 #include "kubedns/cluster/store.h"
+#include "lib/hash.h"
 #include "lib/rcu.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct treecache *cache;
 static struct store *volatile store; /* kept in sight of the leak checker */
 static struct answer_config config;
+static struct answer_cache *volatile answers;
 
 static void
 make_world(void)
@@ -38,6 +42,7 @@ make_world(void)
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
 	cache = treecache_new(1);
+	answers = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
 	treecache_context(cache, context);
 	struct store_config store_config = { .records = { .zone = config.zone, .ttl_s = 30 } };
 	store = store_new(cache, &store_config);
@@ -78,6 +83,32 @@ match(const struct answer_info *info, const uint8_t *reply, size_t len)
 	relay_matches(&inflight, len >= 2 ? wire_get16(reply) : 0, reply, len);
 }
 
+/* The reply that `pass_on` makes of what was kept of the message. */
+static void
+ask_again(size_t (*pass_on)(const struct answer_request *request,
+	      const struct upstream_reply *upstream, struct answer_info *info),
+    const struct answer_request *request, const struct answer_info *asked,
+    const struct upstream_reply *upstream, size_t len)
+{
+	static int64_t now_ns = 1;
+	uint8_t kept[ANSWER_CACHE_SLOT], rcode = request->out[3] & 15;
+	struct answer_info info = *asked;
+	const struct answer_key key = {
+		.name = pass_on == answer_chased ? asked->target.wire : asked->query.qname,
+		.type = asked->query.qtype,
+	};
+	now_ns += 10 * INT64_C(1000000000);
+	if (!answer_cache_takes(&asked->query, request->query_len) ||
+	    answer_cache_put(answers, &key, upstream->wire, upstream->len, now_ns) ==
+		ANSWER_NOT_KEPT)
+		return;
+	struct upstream_reply again = { .wire = kept,
+		.len = answer_cache_get(answers, &key, now_ns + 900000000, kept) };
+	if (again.len != upstream->len || pass_on(request, &again, &info) != len ||
+	    (len > 0 && (request->out[3] & 15) != rcode))
+		abort();
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -107,11 +138,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum answer_outcome outcome = answer(&request, &info);
 	if (outcome == ANSWER_REPLY)
 		read_whole(out, info.len);
-	if (outcome == ANSWER_CHASE)
+	const struct answer_info asked = info;
+	if (outcome == ANSWER_CHASE) {
 		len = answer_chased(&request, &upstream, &info);
+		ask_again(answer_chased, &request, &asked, &upstream, len);
+	}
 	if (outcome == ANSWER_FORWARD) {
 		match(&info, reply, reply_len);
 		len = answer_forwarded(&request, &upstream, &info);
+		ask_again(answer_forwarded, &request, &asked, &upstream, len);
 	}
 	rcu_leave();
 	if (len > max || (len > 0 && !tcp && len > info.query.udp_size))

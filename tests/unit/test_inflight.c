@@ -7,7 +7,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/inflight.h"
+#include "lib/hash.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 
@@ -311,6 +313,45 @@ a_query_longer_than_another_server_reads_is_refused(void **state)
 	finish();
 }
 
+/* Its answer, for a minute. */
+static void
+answer_to(struct inflight *inflight)
+{
+	static const uint8_t record[] = { 0xc0, DNS_HEADER, 0, TYPE_A, 0, CLASS_IN, 0, 0, 0, 60, 0,
+		4, 192, 0, 2, 1 };
+	uint8_t wire[INFLIGHT_QUESTION_MAX];
+	size_t len = query_write(
+	    wire, sizeof(wire), 7, inflight_name(inflight), inflight->type, CLASS_IN, 0);
+	wire[2] |= 0x80;
+	wire[7] = 1;
+	memcpy(wire + len, record, sizeof(record));
+	inflight_finish(table, inflight, wire, len + sizeof(record));
+}
+
+static void
+what_is_kept_is_answered_at_once_and_takes_no_place(void **state)
+{
+	(void)state;
+	start(10, 10, 0);
+	struct answer_cache *cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	inflight_cache(table, cache);
+	assert_int_equal(query_from(1, 1), -1);
+	unsigned asked = greedy(1) + 1; /* it has no answer yet: all of these are asked */
+	assert_int_equal(stats.cache_misses, asked + 1);
+	answer_to(seen.asked[0]);
+	for (uint16_t id = 0; id < 100; id++)
+		assert_int_equal(query_from(1, id), RCODE_NOERROR);
+	assert_int_equal(seen.count, asked);
+	assert_int_equal(stats.forward_in_flight, asked - 1);
+	assert_int_equal(stats.cache_hits, 100);
+	assert_int_equal(seen.held, 1 + asked + 100);
+	pass_ms(DEADLINE_MS);
+	pass_ms(ANSWER_CACHE_MAX_S * 1000 - DEADLINE_MS);
+	assert_int_equal(query_from(1, 0), -1);
+	finish();
+	answer_cache_free(cache);
+}
+
 static int
 make_world(void **state)
 {
@@ -349,6 +390,7 @@ main(void)
 		cmocka_unit_test(an_answered_query_is_not_held),
 		cmocka_unit_test(a_holding_resolver_is_never_given_more_than_it_takes),
 		cmocka_unit_test(a_query_longer_than_another_server_reads_is_refused),
+		cmocka_unit_test(what_is_kept_is_answered_at_once_and_takes_no_place),
 	};
 	return cmocka_run_group_tests(tests, make_world, end_world);
 }
