@@ -1,11 +1,9 @@
-#include "kubedns/serve/worker.h"
+#include "kubedns/serve/worker_internal.h"
 
 #include <ares.h>
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +19,6 @@
 #include "kubedns/serve/sockets.h"
 #include "kubedns/serve/tcp.h"
 #include "kubedns/serve/udp.h"
-#include "kubedns/serve/worker_context.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/rcu.h"
@@ -32,37 +29,6 @@ enum {
 	EVENT_ROUNDS = 4,
 	HEARTBEAT_MS = 1000,
 	TCP_MEMORY = 16 * 1024 * 1024, /* of all workers' connections */
-};
-
-/* A list of servers that the main thread hands to a worker, which frees it. */
-struct server_list {
-	size_t count;
-	struct server servers[UPSTREAMS_MAX];
-};
-
-/* One thread and what it owns; what other threads read has cache lines of its own. */
-struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
-	_Alignas(64) struct worker_context context;
-	unsigned index;
-	struct udp *udp;
-	struct tcp *tcp;
-	struct forward_or_relay *forwarding;
-	struct awaited *awaited; /* NULL: no --hold-ms */
-	struct fair_share *fair; /* NULL: --fair-share=off */
-	int64_t due_ns;          /* when its timers must be looked at, whatever happens */
-	pthread_t pthread;
-	int wake; /* eventfd: look at `stop` and `upstreams` */
-	atomic_bool stop;
-	_Atomic(struct server_list *) upstreams; /* new ones, not yet taken */
-	_Alignas(64) _Atomic(int64_t) passed_ns; /* when it last passed its loop */
-	struct stats stats;
-};
-
-struct workers {
-	bool started;
-	uint16_t port;
-	unsigned count;
-	struct worker *workers[WORKERS_MAX];
 };
 
 /* --- in the worker's thread --- */
@@ -419,53 +385,6 @@ workers_published(const struct workers *workers)
 	for (unsigned i = 0; i < workers->count; i++)
 		if (awaited_any(workers->workers[i]->awaited))
 			worker_wake(workers->workers[i]);
-}
-
-int64_t
-workers_stalled_ms(const struct workers *workers)
-{
-	int64_t now_ns = clock_mono_ns(), oldest_ns = now_ns;
-	for (unsigned i = 0; i < workers->count; i++) {
-		int64_t passed_ns =
-		    atomic_load_explicit(&workers->workers[i]->passed_ns, memory_order_relaxed);
-		oldest_ns = passed_ns < oldest_ns ? passed_ns : oldest_ns;
-	}
-	return (now_ns - oldest_ns) / 1000000;
-}
-
-uint64_t
-workers_stats(const struct workers *workers, struct stats *sum)
-{
-	uint64_t drops = 0;
-	for (unsigned i = 0; i < workers->count; i++) {
-		stats_sum(sum, &workers->workers[i]->stats);
-		drops += udp_queue_drops(workers->workers[i]->udp);
-	}
-	return drops > sum->client_shed ? drops - sum->client_shed : 0;
-}
-
-const struct talkers *
-workers_talkers(const struct workers *workers, unsigned index)
-{
-	const struct answer_taps *taps = workers->workers[index]->context.taps;
-	return taps != NULL ? &taps->talkers : NULL;
-}
-
-const struct recorder *
-workers_recorder(const struct workers *workers, unsigned index)
-{
-	const struct answer_taps *taps = workers->workers[index]->context.taps;
-	return taps != NULL ? &taps->recorder : NULL;
-}
-
-char *
-workers_notes(const struct workers *workers, bool addresses)
-{
-	char *notes = xstrdup("");
-	for (unsigned w = 0; w < workers->count; w++)
-		if (workers->workers[w]->fair != NULL)
-			notes = fair_share_notes(workers->workers[w]->fair, w, addresses, notes);
-	return notes;
 }
 
 void
