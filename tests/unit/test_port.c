@@ -89,12 +89,43 @@ a_wildcard_holds_every_address(void **state)
 	close(fd);
 }
 
+/* Two kubedns of an update share a port; who is connected, and so gets no query, does not count. */
+static void
+servers_at_a_udp_port_are_counted(void **state)
+{
+	uint16_t port = 0, other = 0;
+	struct server server = { .addr = { AF_INET, { 127, 0, 0, 4 } } };
+	struct sockaddr_storage ss;
+	FILE *table = fopen("/proc/net/udp", "re");
+
+	(void)state;
+	assert_non_null(table);
+	close(bound("127.0.0.4", &port)); /* one that the kernel chose would be lost below */
+	int fd = bound("127.0.0.4", &port), beside = bound("127.0.0.5", &port);
+	server.port = port;
+	assert_int_equal(port_udp_servers(table, &server), 1);
+	int elsewhere = bound("127.0.0.4", &other);
+	assert_int_equal(port_udp_servers(table, &server), 1);
+	socklen_t len = server_sockaddr(&(struct server){ server.addr, 9 }, &ss);
+	assert_int_equal(connect(fd, (struct sockaddr *)&ss, len), 0);
+	assert_int_equal(port_udp_servers(table, &server), 0);
+	assert_int_equal(
+	    connect(fd, &(struct sockaddr){ .sa_family = AF_UNSPEC }, sizeof(struct sockaddr)), 0);
+	assert_int_equal(port_udp_servers(table, &server), 1);
+	close(fd);
+	assert_int_equal(port_udp_servers(table, &server), 0);
+	close(beside);
+	close(elsewhere);
+	fclose(table);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_holder_of_a_udp_port_is_found),
 		cmocka_unit_test(who_has_another_address_is_not_the_holder),
+		cmocka_unit_test(servers_at_a_udp_port_are_counted),
 		cmocka_unit_test(a_wildcard_holds_every_address),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
