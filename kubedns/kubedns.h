@@ -31,6 +31,7 @@ struct kubedns {
 	int64_t started_ms, next_period_ms; /* monotonic */
 	int64_t published_ms;               /* the last time */
 	uint64_t settings_read;             /* settings_reads() when the workers were told */
+	int64_t next_look_ms;               /* for another kubedns at the port */
 	int signal_fd;
 	bool published_context; /* the settings in force */
 	bool stop;

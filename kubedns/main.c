@@ -34,6 +34,7 @@
 #include "kubedns/show/zone.h"
 #include "kubedns/wanted_namespaces.h"
 #include "lib/clock.h"
+#include "lib/http_ready.h"
 #include "lib/log.h"
 #include "treecache/treecache.h"
 
@@ -201,8 +202,9 @@ run(struct kubedns *k)
 	sandbox_enter(confine_needs(&k->status, k->common.sandbox), SANDBOX_KEEP_THREADS);
 	workers_start(k->status.workers);
 	loop_fill_fds(k);
-	log_info("answering %s on %s port %u, %u threads", k->options.domain, k->options.address,
-	    workers_port(k->status.workers), workers_count(k->status.workers));
+	log_info("answering %s on %s port %u, %u threads%s", k->options.domain, k->options.address,
+	    workers_port(k->status.workers), workers_count(k->status.workers),
+	    workers_held(k->status.workers) ? ", once synced: another kubedns has the port" : "");
 	while (!k->stop)
 		loop_turn(k);
 	return EXIT_STOPPED;
@@ -280,6 +282,9 @@ act(struct kubedns *k)
 			   k->options.healthz_port) == 0
 			   ? EXIT_STOPPED
 			   : EXIT_FAILED;
+	if (k->options.ready)
+		return http_ready_ask((uint16_t)k->options.healthz_port) == 0 ? EXIT_STOPPED
+									      : EXIT_FAILED;
 	return k->options.wants_zone ? print_zone(k) : run(k);
 }
 

@@ -112,6 +112,8 @@ const struct flag kubedns_flags[] = {
 	    "end before --drain is over when no question has come for so long; 0s: do not" },
 	{ "print-zone", FLAG_OPTIONAL, AT(print_zone), "", "ZONE",
 	    "print the zone, or this reverse zone, as a master file, and exit" },
+	{ "ready", FLAG_BOOL, AT(ready), NULL, NULL,
+	    "ask the kubedns that runs in this pod whether it is ready: exit 0 or 1" },
 	{ "explain", FLAG_STRING, AT(explain), "", "NAME",
 	    "ask the running kubedns why NAME is answered as it is, and exit" },
 	{ "explain-by-dns", FLAG_STRING, AT(explain_by_dns_text), "on", "on|off",

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "kubedns/serve/shared_port.h"
 #include "lib/log.h"
 #include "lib/port.h"
 #include "lib/xalloc.h"
@@ -28,7 +29,6 @@ enum {
 	 */
 	TCP_SEND_BUFFER = 16 * 1024,
 	TCP_RECEIVE_BUFFER = 8 * 1024,
-	TCP_BACKLOG = 1024,
 	PORT_TRIES = 64,
 };
 
@@ -66,13 +66,15 @@ open_bound(const struct server *server, int type, bool shared, bool free_bind)
 }
 
 static int
-open_udp(const struct server *server, const struct sockets *sockets)
+open_udp(const struct server *server, struct sockets *sockets)
 {
 	const bool wildcard = sockets->wildcard;
 	int fd = open_bound(server, SOCK_DGRAM, true, sockets->share);
 	if (fd < 0)
 		return fd;
 	/* As much of it as net.core.rmem_max allows. */
+	if (sockets->held && shared_port_hold(fd, server) < 0)
+		sockets->held = false; /* sockets_open() lets the others go, too */
 	set(fd, SOL_SOCKET, SO_RCVBUF, UDP_RECEIVE_BUFFER);
 	set(fd, SOL_SOCKET, SO_SNDBUF, UDP_SEND_BUFFER);
 	/* ICMP "fragmentation needed" can be forged, and no reply is long enough to need it. */
@@ -95,22 +97,11 @@ open_tcp(const struct server *server, const struct sockets *sockets)
 	set(fd, SOL_SOCKET, SO_SNDBUF, TCP_SEND_BUFFER); /* connections inherit all three */
 	set(fd, SOL_SOCKET, SO_RCVBUF, TCP_RECEIVE_BUFFER);
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	if (listen(fd, TCP_BACKLOG) == 0)
+	if (sockets->held || listen(fd, SHARED_PORT_BACKLOG) == 0)
 		return fd;
 	int rc = -errno;
 	close(fd);
 	return rc;
-}
-
-static uint16_t
-bound_port(int fd)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-	struct server server = { .port = 0 };
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
-		server_from_sockaddr((struct sockaddr *)&ss, &server);
-	return server.port;
 }
 
 /* Binds without SO_REUSEPORT and closes: fails if the port is in use. Sets the port if it was 0. */
@@ -121,7 +112,7 @@ probe_port(struct server *server, int type)
 	if (fd < 0)
 		return fd;
 	if (server->port == 0)
-		server->port = bound_port(fd);
+		server->port = port_bound(fd);
 	close(fd);
 	return 0;
 }
@@ -263,6 +254,8 @@ sockets_open(
 	if (rc != 0)
 		return rc;
 	sockets->threads = threads;
+	sockets->held = share && shared_port_is_taken(&sockets->servers[0]);
+	const bool held = sockets->held;
 	sockets->udp = new_fds(threads);
 	sockets->tcp = new_fds(threads);
 	for (size_t f = 0; f < sockets->count; f++) {
@@ -273,6 +266,8 @@ sockets_open(
 			return rc;
 		}
 	}
+	if (held && !sockets->held)
+		shared_port_join(sockets);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
  * They share the port by SO_REUSEPORT, which would let a second server share it unnoticed; so the
  * port is first bound without it, which fails if it is in use. With `share` a second server is
  * expected, the next one of a rolling update, and an address may be bound before an interface has
- * it.
+ * it; if another server has the first address already, the sockets are `held`.
  */
 #ifndef KUBEDNS_SERVE_SOCKETS_H
 #define KUBEDNS_SERVE_SOCKETS_H
@@ -22,6 +22,7 @@ struct sockets {
 	struct server servers[SOCKETS_MAX]; /* where they are bound */
 	size_t count;
 	bool wildcard, share;
+	bool held; /* bound, but nothing arrives yet: see shared_port.h */
 	unsigned threads;
 	int (*udp)[SOCKETS_MAX]; /* by thread and address; -1 once taken */
 	int (*tcp)[SOCKETS_MAX];

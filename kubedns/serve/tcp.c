@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -11,7 +12,10 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-enum { SPARE_DESCRIPTORS = 256 /* for API, HTTP and upstreams, beside TCP clients */ };
+enum {
+	SPARE_DESCRIPTORS = 256, /* for API, HTTP and upstreams, beside TCP clients */
+	LEAVE_ROUNDS = 64,       /* of ACCEPTS_MAX: more than a listener's backlog */
+};
 
 static const int64_t accept_pause_ns =
     100 * INT64_C(1000000); /* after accept() failed for want of descriptors */
@@ -43,13 +47,18 @@ tcp_new(struct worker_context *context, struct inflight_table *inflight, const i
 	tcp->gather = xmalloc(GATHER_MAX);
 	tcp->scratch = xmalloc(READ_MAX);
 	tcp->reply = xmalloc(PREFIX + DNS_TCP_MAX);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		tcp->listeners[tcp->listener_count++] = listeners[i];
-		if (worker_epoll_ctl(
-			context, EPOLL_CTL_ADD, listeners[i], EPOLLIN, listener_key(i)) != 0)
-			log_fatal("epoll_ctl");
-	}
 	return tcp;
+}
+
+void
+tcp_listen(struct tcp *tcp)
+{
+	for (size_t i = 0; i < tcp->listener_count; i++)
+		if (worker_epoll_ctl(tcp->context, EPOLL_CTL_ADD, tcp->listeners[i], EPOLLIN,
+			listener_key(i)) != 0)
+			log_fatal("epoll_ctl");
 }
 
 uint32_t
@@ -331,6 +340,20 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 			again = errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
 		}
 	}
+}
+
+void
+tcp_leave(struct tcp *tcp)
+{
+	for (unsigned i = 0; i < tcp->listener_count; i++) {
+		struct pollfd waiting = { .fd = tcp->listeners[i], .events = POLLIN };
+		for (unsigned rounds = 0; rounds < LEAVE_ROUNDS && poll(&waiting, 1, 0) > 0;
+		     rounds++)
+			tcp_accept(tcp, i);
+		close(tcp->listeners[i]); /* and leaves the epoll with its only descriptor */
+	}
+	tcp->listener_count = 0;
+	tcp->accept_again_ns = 0;
 }
 
 static enum stats_drop

@@ -30,9 +30,15 @@ struct tcp_config {
 
 enum { TCP_LISTENERS_MAX = 4 /* one an address */ };
 
-/* Takes ownership of the listeners, bound and non-blocking, and adds them to the epoll. */
+/* Takes ownership of the listeners, bound and non-blocking; tcp_listen() is next. */
 struct tcp *tcp_new(struct worker_context *context, struct inflight_table *inflight,
     const int *listeners, size_t count, const struct tcp_config *config);
+
+/* Adds the listeners, which listen, to the epoll. */
+void tcp_listen(struct tcp *tcp);
+
+/* Accepts what waits, and closes the listeners; connections stay. */
+void tcp_leave(struct tcp *tcp);
 
 /* epoll events. */
 void tcp_accept(struct tcp *tcp, unsigned listener);

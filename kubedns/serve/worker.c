@@ -16,6 +16,7 @@
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/forward_or_relay.h"
+#include "kubedns/serve/shared_port.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/serve/tcp.h"
 #include "kubedns/serve/udp.h"
@@ -43,6 +44,7 @@ take_orders(struct worker *worker)
 	if (list != NULL)
 		forward_or_relay_servers(worker->forwarding, list->servers, list->count);
 	free(list);
+	worker_obey(worker->tcp, atomic_exchange(&worker->port_order, PORT_AS_IT_IS));
 	awaited_published(worker->awaited);
 }
 
@@ -215,6 +217,8 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct sock
 	worker->tcp = tcp_new(&worker->context, forward_or_relay_inflight(worker->forwarding), fds,
 	    sockets->count, &tcp);
 	memset(fds, -1, sizeof(*sockets->udp));
+	if (!sockets->held)
+		tcp_listen(worker->tcp);
 }
 
 static void
@@ -311,7 +315,7 @@ worker_start(struct worker *worker)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void
+void
 worker_wake(const struct worker *worker)
 {
 	uint64_t one = 1;
@@ -336,6 +340,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 	struct workers *workers = xcalloc(1, sizeof(*workers));
 	workers->port = sockets.servers[0].port;
 	workers->count = threads;
+	workers->shared = config->share_port ? shared_port_new(&sockets) : NULL;
 	for (unsigned i = 0; i < threads; i++)
 		workers->workers[i] = worker_new(config, &sockets, i, connections);
 	sockets_close(&sockets);
@@ -401,6 +406,7 @@ workers_stop(struct workers *workers)
 			pthread_join(workers->workers[i]->pthread, NULL);
 		worker_free(workers->workers[i]);
 	}
+	shared_port_free(workers->shared);
 	free(workers);
 	ares_library_cleanup();
 }

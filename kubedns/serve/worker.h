@@ -100,6 +100,18 @@ uint16_t workers_port(const struct workers *workers);
 
 unsigned workers_count(const struct workers *workers);
 
+/* --share-port: whether the workers wait for workers_join(), because another kubedns has the port. */
+bool workers_held(const struct workers *workers);
+
+/* Whether another kubedns answers at the port. Reads the kernel's list of sockets. */
+bool workers_have_other(const struct workers *workers);
+
+/* Begins to serve; without effect on workers that are not held. */
+void workers_join(struct workers *workers);
+
+/* Leaves new queries to the other kubedns; those received, and connections, are still served. */
+void workers_leave(struct workers *workers);
+
 /*
  * New queries go to these servers, in this order; queries in flight keep theirs. Copied.
  * Without effect in the front topology.

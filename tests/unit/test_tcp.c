@@ -26,6 +26,7 @@ connected(struct worker_context *context, const struct tcp_config *config, struc
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&sin, &len), 0);
 	*tcp = tcp_new(context, NULL, &listener, 1, config);
+	tcp_listen(*tcp);
 	assert_int_equal(connect(client, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 10000), 1);
 	tcp_accept(*tcp, 0);
