@@ -446,6 +446,9 @@ nanny_is_ready(const struct nanny *nanny, const char **why)
 	*why = child_state_name(nanny->child.state);
 	if (!child_is_serving(&nanny->child))
 		return false;
-	*why = "dnsmasq has not answered for 5 s";
-	return clock_mono_ms() - nanny->answered_ms < NANNY_READY_MS;
+	*why = "it has not answered for 5 s";
+	if (clock_mono_ms() - nanny->answered_ms >= NANNY_READY_MS)
+		return false;
+	*why = "the node's rules are not in force: the log says why";
+	return node_guard_is_up(&nanny->node_guard);
 }

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "lib/http_ready.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/confine.h"
@@ -185,6 +186,11 @@ main(int argc, char **argv)
 	struct flags_common common;
 	if (options_parse(&options, &common, argc, argv) < 0)
 		return EXIT_MISTAKE;
+	if (options.ready) {
+		int ready = http_ready_ask(options.metrics_port);
+		options_free(&options, &common);
+		return ready == 0 ? EXIT_OK : EXIT_SYSTEM;
+	}
 	nanny.options = &options;
 	nanny.sandbox = common.sandbox;
 	nanny.file.dir_fd = -1;

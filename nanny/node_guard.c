@@ -137,6 +137,12 @@ node_guard_metrics(const struct node_guard *guard, struct metrics *m)
 	metrics_value(m, (double)guard->report->downs, "to", "down", NULL);
 }
 
+bool
+node_guard_is_up(const struct node_guard *guard)
+{
+	return guard->report == NULL || guard->report->up;
+}
+
 /* Waits for its end, but not for ever: it may be stopped. */
 static bool
 has_ended(const struct node_guard *guard)

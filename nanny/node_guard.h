@@ -49,6 +49,9 @@ void node_guard_stop(struct node_guard *guard);
 /* Whether the rules are in force, and how often that has changed; nothing without a node role. */
 void node_guard_metrics(const struct node_guard *guard, struct metrics *m);
 
+/* Whether the rules are in force; true without a node role. */
+bool node_guard_is_up(const struct node_guard *guard);
+
 /* Reaps the guard if it has ended: true once, after a log line. The rules are then gone. */
 bool node_guard_ended(struct node_guard *guard);
 

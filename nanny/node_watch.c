@@ -39,6 +39,7 @@ struct node_watch {
 	struct asked kubedns[NODE_ADDRESSES_MAX], dnsmasq;
 	struct dname question, version;
 	int64_t next_probe_ms, next_ensure_ms;
+	int64_t up_ms; /* when the rules were put in force the last time */
 	bool made, up, draining, said;
 };
 
@@ -152,6 +153,17 @@ set_rules(struct node_watch *w, bool up)
 	return w->made;
 }
 
+/* The rules direct clients here from the first answer after they were put in force, which puts the
+ * addresses in @alive. */
+static void
+report_up(struct node_watch *w)
+{
+	bool all = w->up;
+	for (size_t i = 0; i < w->count; i++)
+		all &= w->kubedns[i].answered_ms > w->up_ms;
+	w->report->up = all;
+}
+
 static void
 judge(struct node_watch *w, int64_t now_ms)
 {
@@ -168,12 +180,16 @@ judge(struct node_watch *w, int64_t now_ms)
 			why = text;
 			well = false;
 		}
-	if (well == w->up && w->made)
+	if (well == w->up && w->made) {
+		report_up(w);
 		return;
+	}
 	bool was_made = w->made;
 	if (set_rules(w, well) && (was_made || well)) {
 		w->up = well;
-		w->report->up = well;
+		w->up_ms = now_ms;
+		w->next_probe_ms = now_ms + 1;
+		report_up(w);
 		(*(well ? &w->report->ups : &w->report->downs))++;
 		log_info("node: rules %s: %s", well ? "in force" : "taken down", why);
 	}

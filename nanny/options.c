@@ -39,6 +39,8 @@ static const struct flag flags[] = {
 	    "where the last words go if this file exists" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), "false", NULL,
 	    "serve /config to peers that are not loopback" },
+	{ "ready", FLAG_BOOL, AT(ready), "false", NULL,
+	    "ask the nanny that runs in this pod whether it is ready: exit 0 or 1" },
 	{ "localip", FLAG_LIST, AT(local_ips), NULL, "IP,...",
 	    "in the host's network: have these addresses on the node, and lead their port 53 to "
 	    "kubedns while it answers" },

@@ -26,6 +26,7 @@ struct options {
 	int64_t silence_ms; /* dnsmasq that has not answered for so long is killed */
 	char *termination_log;
 	bool debug_remote;
+	bool ready;                 /* only ask the one that runs */
 	struct flag_list local_ips; /* -localip */
 	char *node_interface;
 

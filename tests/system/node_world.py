@@ -17,7 +17,7 @@ import pytest
 from kubedns_process import PROGRAM
 from objects import namespace, service
 
-NANNY = os.path.join(os.path.dirname(PROGRAM), "nanny")
+NANNY, SIDECAR = (os.path.join(os.path.dirname(PROGRAM), name) for name in ("nanny", "sidecar"))
 SERVICE, LOCAL = "10.96.0.10", "169.254.20.10"
 NODE_TTL, CENTRAL_TTL = 30, 20
 HERE = pathlib.Path(__file__).resolve().parent
@@ -71,9 +71,9 @@ class Space:
     def __call__(self, *command, **kw):
         return run("ip", "netns", "exec", self.name, *command, **kw)
 
-    def start(self, *command, log):
+    def start(self, *command, log, env=None):
         with open(log, "ab") as out:
-            return subprocess.Popen(["ip", "netns", "exec", self.name, *map(str, command)], stdout=out, stderr=out)
+            return subprocess.Popen(["ip", "netns", "exec", self.name, *map(str, command)], stdout=out, stderr=out, env=env)
 
     def close(self):
         run("ip", "netns", "del", self.name, check=False)
@@ -118,9 +118,33 @@ class NodeWorld:
             self.close()
             raise
 
-    def start_kubedns(self, name, space, *args):
+    def start_kubedns(self, name, space, *args, env=None):
         self.running[name] = space.start(PROGRAM, f"--objects-dir={self.objects}", "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
-                                         "--drain=3s", *args, log=self.tmp_path / f"{name}.log")  # fmt: skip
+                                         "--drain=3s", *args, log=self.tmp_path / f"{name}.log", env=env)  # fmt: skip
+
+    def start_pod(self, uid, *kubedns, addresses=f"{LOCAL},{SERVICE}"):
+        """A whole pod as conf/kubernetes/node-local has it: three containers, which another pod's may stand beside."""
+        env = {**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"}
+        directory = pathlib.Path(self.directory.name) / uid
+        directory.parent.chmod(0o755)  # the nanny becomes nobody
+        directory.mkdir()
+        directory.chmod(0o777)
+        self.start_kubedns(f"{uid}-kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=own-loopback:10153",
+                           "--healthz-bind-address=0.0.0.0", f"--ttl={NODE_TTL}", *kubedns, env=env)  # fmt: skip
+        (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
+        self.running[f"{uid}-nanny"] = self.node.start(
+            NANNY, f"-localip={addresses}", "-metricsAddr=0.0.0.0:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
+            f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", "--", "-k", "--port=10153", "--listen-address=own-loopback",
+            "--bind-interfaces", log=self.tmp_path / f"{uid}-nanny.log", env=env)  # fmt: skip
+        self.running[f"{uid}-sidecar"] = self.node.start(
+            SIDECAR, "--dnsmasq-addr=own-loopback", "--dnsmasq-port=10153", "--kubedns-url=http://own-loopback:8081",
+            "--nanny-url=http://own-loopback:10056", "--drain=3s", f"--probe=kubedns,{LOCAL}:53,web.default.svc.cluster.local,1,A",
+            log=self.tmp_path / f"{uid}-sidecar.log", env=env)  # fmt: skip
+
+    def pod_is_ready(self, uid):
+        """As the kubelet's probes see it: the commands run in the pod's containers."""
+        return all(not self.node(*command, check=False, env={**os.environ, "OWN_LOOPBACK": uid}).returncode
+                   for command in ((PROGRAM, "--ready"), (NANNY, "-ready")))  # fmt: skip
 
     def start_node(self, *nanny, kubedns=(), addresses=f"{LOCAL},{SERVICE}"):
         self.start_kubedns("kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=127.0.0.1:10153",

@@ -204,17 +204,25 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
     assert daemonset["template"]["metadata"]["labels"] == daemonset["selector"]["matchLabels"] == {"k8s-app": "kube-dns-node", "kubedns/role": "node"}
     assert "replicas" not in daemonset and "strategy" not in daemonset  # the API server refuses them
     assert pod["hostNetwork"] and not pod["securityContext"].get("sysctls"), "refused together"
-    assert daemonset["updateStrategy"]["rollingUpdate"]["maxSurge"] == 0, "ports of the host are one pod's"
+    assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": "10%", "maxUnavailable": 0}
     mine = {c["name"]: c for c in pod["containers"]}
     assert {n: c["securityContext"]["capabilities"].get("add") or [] for n, c in mine.items()} \
         == {"kubedns": ["NET_BIND_SERVICE"], "dnsmasq": ["NET_ADMIN", "SETUID", "SETGID"], "sidecar": []}
     addresses = {}
     for name, flag in (("kubedns", "--dns-bind-address="), ("dnsmasq", "-localip=")):
-        env = {e["name"]: e["value"] for e in mine[name]["env"]}
+        env = {e["name"]: e.get("value") for e in mine[name]["env"]}
         (value,) = [a[len(flag):] for a in mine[name]["args"] if a.startswith(flag)]
         addresses[name] = value.replace("$(CLUSTER_DNS)", env["CLUSTER_DNS"])
     assert addresses == {"kubedns": "169.254.20.10,10.43.0.10", "dnsmasq": "169.254.20.10,10.43.0.10"}
-    assert not [p for c in mine.values() for p in c["ports"] if p["containerPort"] == 53]
+    # The next pod of an update has to find room beside this one: no port of the host's, and what is the pod's own at its own address.
+    assert not [p for c in mine.values() for p in c.get("ports") or []]
+    for c in mine.values():
+        assert {"name": "OWN_LOOPBACK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}} in c["env"]
+        assert not [a for a in c["args"] if "127.0.0.1" in a]
+        assert isinstance(c["livenessProbe"]["httpGet"]["port"], int), "ports have no names here"
+    assert {n: c["readinessProbe"]["exec"]["command"] for n, c in mine.items() if "readinessProbe" in c} \
+        == {"kubedns": ["/usr/sbin/kubedns", "--ready"], "dnsmasq": ["/usr/sbin/nanny", "-ready"]}
+    assert not [c for c in mine.values() if "httpGet" in c.get("readinessProbe", {})]
 
 
 @needs_kubectl

@@ -1,0 +1,92 @@
+"""
+The next pod beside the old one in the host's network, as a DaemonSet with maxSurge 1 has it: three programs each, the same ports. It takes over
+before the old one goes: no question is lost, and none is asked again.
+"""
+
+import os
+import signal
+import time
+
+import pytest
+from node_world import LOCAL, NODE_TTL, SERVICE, NodeWorld
+
+SOAK = os.environ.get("SOAK")
+RATE, SECONDS = (400, 250) if SOAK else (200, 15)
+
+
+def end(world, uid):
+    """SIGTERM to all of the pod at once, as the kubelet does it."""
+    names = [f"{uid}-{program}" for program in ("kubedns", "nanny", "sidecar")]
+    for name in names:
+        world.running[name].send_signal(signal.SIGTERM)
+    return [world.running.pop(name).wait(timeout=30) for name in names]
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("address", [SERVICE, LOCAL])
+def test_an_update_loses_nothing(tmp_path, address):
+    with NodeWorld(tmp_path) as world:
+        world.start_pod("pod-0")
+        world.until(lambda: world.pod_is_ready("pod-0"), what="the first pod")
+        world.start_asking(SECONDS, RATE, address)
+        updates, begun = 0, time.monotonic()
+        while time.monotonic() - begun < SECONDS - 7:
+            updates += 1
+            world.start_pod(f"pod-{updates}")
+            world.until(lambda: world.pod_is_ready(f"pod-{updates}"), what="the next pod")
+            assert len(world.tables()) == 2, "a table each"
+            assert end(world, f"pod-{updates - 1}") == [0, 0, 0]
+            assert "port 53 is left to the other kubedns" in (tmp_path / f"pod-{updates - 1}-kubedns.log").read_text()
+            world.until(lambda: len(world.tables()) == 1, what="the old pod's rules gone, and the new one's there")
+        out, seen = world.asked()
+        print(f"{updates} updates at {address}: {seen}")
+        assert updates >= 2
+        assert seen["unanswered"] == seen["wrong"] == seen["asked again"] == 0
+        assert seen["by the node"] == len(out), "never by the pods in the middle"
+
+
+def test_a_pod_that_is_not_synced_takes_no_question(tmp_path):
+    """It has bound the port beside the old one, whose clients would get its SERVFAIL; nor is it ready, so that the old one stays."""
+    with NodeWorld(tmp_path) as world:
+        world.start_pod("old")
+        world.until(lambda: world.pod_is_ready("old"))
+        objects, world.objects = world.objects, tmp_path / "nothing"
+        world.start_pod("new")
+        world.until(lambda: "another kubedns has the port" in (tmp_path / "new-kubedns.log").read_text())
+        world.start_asking(4, 100)
+        assert not world.pod_is_ready("new") and world.pod_is_ready("old")
+        out, seen = world.asked()
+        assert seen["asked again"] == seen["wrong"] == 0 and seen["by the node"] == len(out)
+        # The old one dies without a word: the new one takes the port, and says the truth about itself.
+        for name in ("kubedns", "nanny", "sidecar"):
+            world.running.pop(f"old-{name}").kill()
+        world.until(lambda: "alone: the other kubedns has gone" in (tmp_path / "new-kubedns.log").read_text())
+        world.objects.symlink_to(objects)
+        world.until(lambda: world.pod_is_ready("new"))
+        world.until(lambda: world.ask_once() == NODE_TTL and world.ask_once(LOCAL) == NODE_TTL)
+
+
+def test_a_pod_alone_answers_to_the_end(tmp_path):
+    """Nobody is beside it to leave the port to: the local address is answered until the drain is over."""
+    with NodeWorld(tmp_path) as world:
+        world.start_pod("only")
+        world.until(lambda: world.pod_is_ready("only"))
+        world.running["only-kubedns"].send_signal(signal.SIGTERM)
+        world.until(lambda: "SIGTERM" in (tmp_path / "only-kubedns.log").read_text())
+        assert world.ask_once(LOCAL) == NODE_TTL
+        assert "is left to" not in (tmp_path / "only-kubedns.log").read_text()
+
+
+def test_each_pod_reports_of_itself(tmp_path):
+    """The ports of metrics and health are shared; a pod's own address is its own."""
+    with NodeWorld(tmp_path) as world:
+        world.start_pod("a")
+        world.until(lambda: world.pod_is_ready("a"))
+        assert not world.pod_is_ready("b"), "a's wildcard listeners take what is meant for b, and say so"
+        world.start_pod("b")
+        world.until(lambda: world.pod_is_ready("b"))
+        for port in (10054, 10055, 10056):
+            assert "process_start_time_seconds" in world.node("curl", "-sf", f"http://10.244.1.1:{port}/metrics").stdout
+        world.running["b-kubedns"].send_signal(signal.SIGTERM)
+        world.until(lambda: not world.pod_is_ready("b"))
+        assert world.pod_is_ready("a")
