@@ -2,100 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/cluster/record_sets.h"
 #include "kubedns/cluster/records.h"
 #include "lib/hash.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "treecache/srv_weight.h"
 #include "treecache/treecache.h"
 
 enum { VERSION_TTL_S = 28800 };
 
 #define DNS_SCHEMA_VERSION "1.1.0" /* Kubernetes DNS-Based Service Discovery 2.2 */
-
-/* RRsets being built for the tree; it grows, since a Service may have any number of ports. */
-struct sets {
-	uint8_t *bytes;
-	size_t len, room;
-	size_t open; /* where the set being written begins */
-	uint32_t ttl_s;
-};
-
-static void *
-sets_grow(struct sets *sets, size_t len)
-{
-	if (sets->len + len > sets->room) {
-		sets->room = (sets->len + len) * 2;
-		sets->bytes = xreallocarray(sets->bytes, sets->room, 1);
-	}
-	sets->len += len;
-	return sets->bytes + sets->len - len;
-}
-
-static struct rrset *
-sets_current(struct sets *sets)
-{
-	return (void *)(sets->bytes + sets->open);
-}
-
-static void
-set_begin(struct sets *sets, uint16_t type)
-{
-	sets->open = sets->len;
-	struct rrset *set = sets_grow(sets, sizeof *set);
-	*set = (struct rrset){ .type = type };
-}
-
-/* Adds a record to the open set; rdata in two parts. */
-static void
-set_add(struct sets *sets, const void *head, size_t head_len, const void *tail, size_t tail_len)
-{
-	size_t len = 12 + head_len + tail_len;
-	uint8_t *p = sets_grow(sets, len);
-	struct rrset *set = sets_current(sets);
-
-	wire_put16(p, 0xc000 | DNS_HEADER);
-	wire_put16(p + 2, set->type);
-	wire_put16(p + 4, CLASS_IN);
-	wire_put32(p + 6, sets->ttl_s);
-	wire_put16(p + 10, (unsigned)(head_len + tail_len));
-	memcpy(p + 12, head, head_len);
-	if (tail_len > 0)
-		memcpy(p + 12 + head_len, tail, tail_len);
-	set->count++;
-	set->len += (uint32_t)len;
-}
-
-/* Closes the open set; one without records vanishes. */
-static void
-set_end(struct sets *sets)
-{
-	struct rrset *set = sets_current(sets);
-
-	if (set->count == 0) {
-		sets->len = sets->open;
-		return;
-	}
-	while (sets->len % 4 != 0)
-		*(uint8_t *)sets_grow(sets, 1) = 0;
-}
-
-static void
-add_addrs(struct sets *sets, const struct addr *addrs, size_t count)
-{
-	static const struct {
-		uint16_t type;
-		uint8_t family;
-	} kinds[] = { { TYPE_A, AF_INET }, { TYPE_AAAA, AF_INET6 } };
-
-	for (size_t k = 0; k < 2; k++) {
-		set_begin(sets, kinds[k].type);
-		for (size_t i = 0; i < count; i++)
-			if (addrs[i].family == kinds[k].family)
-				set_add(sets, addrs[i].bytes, addr_len(&addrs[i]), NULL, 0);
-		set_end(sets);
-	}
-}
 
 static void
 emit(struct sets *sets, records_sink sink, void *arg, const uint8_t *name)
@@ -129,30 +45,8 @@ records_port(struct port *port, const struct object_port *from)
 	lower_label(port->proto, from->protocol);
 }
 
-static void
-add_srv(struct sets *sets, unsigned weight, uint16_t port, const struct dname *target)
-{
-	uint8_t head[6];
-
-	wire_put16(head, 0);
-	wire_put16(head + 2, weight);
-	wire_put16(head + 4, port);
-	set_add(sets, head, sizeof head, target->wire, target->len);
-}
-
-/* The SRV set of these ports, at a name that they share. */
-static void
-srv_set(struct sets *sets, const uint16_t *numbers, unsigned count, const struct dname *target)
-{
-	set_begin(sets, TYPE_SRV);
-	for (unsigned i = 0; i < count; i++)
-		add_srv(sets, srv_weight(count), numbers[i], target);
-	set_end(sets);
-}
-
-/* `_port._proto.name` for every named port of a ClusterIP Service (specification 2.3.2). */
-static void
-named_ports(struct sets *sets, const struct ports *ports, const uint8_t *name,
+void
+records_named_ports(struct sets *sets, const struct ports *ports, const uint8_t *name,
     const struct dname *target, records_sink sink, void *arg)
 {
 	for (size_t i = 0; i < ports->label_count; i++) {
@@ -165,7 +59,7 @@ named_ports(struct sets *sets, const struct ports *ports, const uint8_t *name,
 		if (dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
 		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
 			continue; /* no name can be so long */
-		srv_set(sets, ports->label_numbers + label->first, label->count, target);
+		sets_srv(sets, ports->label_numbers + label->first, label->count, target);
 		emit(sets, sink, arg, owner.wire);
 	}
 }
@@ -182,11 +76,11 @@ cluster_ip(const struct records_config *config, struct sets *sets, const uint8_t
 		records_port(&items[i], &service->ports[i]);
 	struct ports *ports = ports_new(HASH_START, items, service->port_count);
 	free(items);
-	add_addrs(sets, service->addrs, service->addr_count);
+	sets_addrs(sets, service->addrs, service->addr_count);
 	if (dname_append(&target, config->zone.wire) == 0) {
-		srv_set(sets, ports->numbers, ports->number_count, &target);
+		sets_srv(sets, ports->numbers, ports->number_count, &target);
 		emit(sets, sink, arg, name);
-		named_ports(sets, ports, name, &target, sink, arg);
+		records_named_ports(sets, ports, name, &target, sink, arg);
 	}
 	free(ports);
 }
@@ -200,12 +94,12 @@ external_name(struct sets *sets, const uint8_t *name, const char *target_text, r
 
 	if (addr_parse(target_text, &addr) ==
 	    0) { /* not what the API means, but what kube-dns did */
-		add_addrs(sets, &addr, 1);
+		sets_addrs(sets, &addr, 1);
 	} else if (dname_from_text(&target, target_text) == 0 && target.len > 1) {
 		dname_lower(target.wire, target.len);
-		set_begin(sets, TYPE_CNAME);
-		set_add(sets, target.wire, target.len, NULL, 0);
-		set_end(sets);
+		sets_begin(sets, TYPE_CNAME);
+		sets_add(sets, target.wire, target.len, NULL, 0);
+		sets_end(sets);
 	} else {
 		*why = "externalName is not a DNS name";
 	}
@@ -244,17 +138,17 @@ records_for_zone(const struct records_config *config, const struct addr *ns_addr
 	uint8_t text_len = sizeof text - 1;
 
 	memcpy(target.wire, ns, sizeof ns);
-	set_begin(&sets, TYPE_NS);
+	sets_begin(&sets, TYPE_NS);
 	if (dname_append(&target, config->zone.wire) == 0)
-		set_add(&sets, target.wire, target.len, NULL, 0);
-	set_end(&sets);
+		sets_add(&sets, target.wire, target.len, NULL, 0);
+	sets_end(&sets);
 	emit(&sets, sink, arg, apex);
-	add_addrs(&sets, ns_addrs, count);
+	sets_addrs(&sets, ns_addrs, count);
 	emit(&sets, sink, arg, ns);
 	sets.ttl_s = VERSION_TTL_S;
-	set_begin(&sets, TYPE_TXT);
-	set_add(&sets, &text_len, 1, text, text_len);
-	set_end(&sets);
+	sets_begin(&sets, TYPE_TXT);
+	sets_add(&sets, &text_len, 1, text, text_len);
+	sets_end(&sets);
 	emit(&sets, sink, arg, version);
 	free(sets.bytes);
 }

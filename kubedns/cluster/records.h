@@ -14,6 +14,8 @@
 #include "lib/dname.h"
 #include "treecache/ports.h"
 
+struct sets; /* kubedns/cluster/record_sets.h */
+
 struct records_config {
 	struct dname zone; /* lower case */
 	uint32_t ttl_s;
@@ -31,6 +33,11 @@ typedef void (*records_sink)(void *arg, const uint8_t *name, const void *sets, s
  */
 void records_for_service(const struct records_config *config, const uint8_t *name,
     const struct object_service *service, records_sink sink, void *arg, const char **why);
+
+/* SRV at `_port._proto.name` for every named port of a Service with addresses of its own
+ * (specification 2.3.2). */
+void records_named_ports(struct sets *sets, const struct ports *ports, const uint8_t *name,
+    const struct dname *target, records_sink sink, void *arg);
 
 /* The zone's own records: NS, `ns.dns` with these addresses, `dns-version` TXT (specification
  * 2.2). */
