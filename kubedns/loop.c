@@ -11,6 +11,7 @@
 #include "kubedns/api/api_source.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/confine.h"
+#include "kubedns/external_names.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/query_log.h"
@@ -65,6 +66,7 @@ loop_take_event(void *arg, enum object_kind kind, enum event_type type, const st
 	wanted_namespaces_event(k->status.namespaces, type, object);
 	if (kind != OBJECT_CONFIGMAP) {
 		store_event(k->status.store, kind, type, object);
+		external_names_event(k->status.external, kind, type, object);
 	} else if (k->status.manifests == NULL && object != NULL) {
 		if (settings_config_map(k->status.settings, type == EVENT_DELETED ? NULL : object))
 			loop_apply_settings(k);
@@ -206,6 +208,20 @@ check_port(struct kubedns *k)
 	    other ? "beside the other kubedns" : "alone: the other kubedns has gone");
 }
 
+/* Bytes of both trees that were replaced and not yet freed; and frees them. */
+static size_t
+garbage(const struct kubedns *k)
+{
+	return treecache_garbage(k->cache) + external_names_garbage(k->status.external);
+}
+
+static void
+reclaim(struct kubedns *k)
+{
+	treecache_reclaim(k->cache);
+	external_names_reclaim(k->status.external);
+}
+
 /* Makes all changes of this turn visible to readers at once. */
 void
 loop_publish(struct kubedns *k)
@@ -221,6 +237,10 @@ loop_publish(struct kubedns *k)
 	if (!s->synced && k->published_context)
 		return;
 	int64_t now_ns = clock_wall_ns();
+	if (external_names_publish(s->external, (uint32_t)(now_ns / 1000000000), s->synced)) {
+		s->publishes++;
+		k->published_ms = clock_mono_ms();
+	}
 	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
@@ -230,8 +250,8 @@ loop_publish(struct kubedns *k)
 			wanted_namespaces_check(s->namespaces, s->store);
 	}
 	k->published_context = true;
-	if (treecache_garbage(k->cache) >= RECLAIM_BYTES)
-		treecache_reclaim(k->cache);
+	if (garbage(k) >= RECLAIM_BYTES)
+		reclaim(k);
 }
 
 static int
@@ -252,7 +272,7 @@ wait_ms(const struct kubedns *k)
 		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
 	if (!k->status.synced && k->status.workers != NULL && workers_held(k->status.workers))
 		ms = least(ms, LOOK_MS);
-	if (treecache_garbage(k->cache) > 0 && k->published_ms + RECLAIM_MS - now < ms)
+	if (garbage(k) > 0 && k->published_ms + RECLAIM_MS - now < ms)
 		ms = k->published_ms + RECLAIM_MS - now;
 	if (k->status.query_log != NULL)
 		ms = least(ms, query_log_wait_ms(k->status.query_log));
@@ -303,6 +323,6 @@ loop_turn(struct kubedns *k)
 	if (k->metrics != NULL)
 		http_run(k->metrics);
 	check_port(k);
-	if (treecache_garbage(k->cache) > 0 && clock_mono_ms() - k->published_ms >= RECLAIM_MS)
-		treecache_reclaim(k->cache);
+	if (garbage(k) > 0 && clock_mono_ms() - k->published_ms >= RECLAIM_MS)
+		reclaim(k);
 }

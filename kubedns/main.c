@@ -23,6 +23,7 @@
 #include "kubedns/api/api_source.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/confine.h"
+#include "kubedns/external_names.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/migrate/migrate.h"
@@ -77,6 +78,7 @@ make_store(struct kubedns *k)
 		.namespaces = o->wanted_namespaces,
 		.namespace_labels = o->namespace_selector };
 
+	k->status.external = external_names_new(&k->options, random_seed());
 	k->cache = treecache_new(random_seed());
 	k->status.store = store_new(k->cache, &config);
 	store_addresses(k->status.store, o->ns_addrs, o->ns_addr_count);
@@ -147,6 +149,7 @@ watch_options(const struct options *o, struct api_source_config *config)
 		.namespaces = (const char *const *)o->wanted_namespaces,
 		.namespace_labels = o->namespace_selector != NULL,
 		.endpointslice_selector = o->endpointslice_selector,
+		.external = o->external_zone_count > 0,
 		.headless_slices = o->node_role && !o->ignore_empty_service &&
 				   !o->reverse_all_endpoints && o->federations.count == 0,
 		.one_of_many = o->node_role,
@@ -167,6 +170,8 @@ start_source(struct kubedns *k)
 	if (!config.no_api)
 		return 0;
 	k->status.manifests = manifests_new(k->options.objects_dir, loop_take_event, k);
+	if (config.external)
+		manifests_read_external(k->status.manifests);
 	if (access(k->options.objects_dir, R_OK | X_OK) < 0)
 		log_error("--objects-dir=%s: answering SERVFAIL until it can be read",
 		    k->options.objects_dir);
@@ -221,6 +226,7 @@ stop(struct kubedns *k)
 	manifests_free(k->status.manifests);
 	api_source_free(k->status.watch);
 	store_free(k->status.store);
+	external_names_free(k->status.external);
 	settings_free(k->status.settings);
 	wanted_namespaces_free(k->status.namespaces);
 	treecache_free(k->cache);
@@ -254,10 +260,10 @@ print_zone(struct kubedns *k)
 	struct dname zone;
 	int rc;
 
-	if (zone_find(&k->options.answers, k->options.print_zone, &zone) < 0)
-		return EXIT_MISTAKE;
 	k->options.drain_ms = 0; /* nobody is being answered */
 	prepare(k);
+	if (zone_find(&k->options.answers, k->options.print_zone, &zone) < 0)
+		return EXIT_MISTAKE;
 	if ((rc = start_source(k)) != 0)
 		return rc;
 	loop_fill_fds(k);

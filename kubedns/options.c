@@ -65,6 +65,10 @@ const struct flag kubedns_flags[] = {
 	    "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
 	{ "fallthrough", FLAG_OPTIONAL, AT(fallthrough_text), "", "ZONE,...",
 	    "ask the upstream servers for names that our zones, or these, do not have" },
+	{ "external-zones", FLAG_LIST, AT(external_zones_text), NULL, "ZONE,...",
+	    "zones for the world outside: SERVICE.NAMESPACE.ZONE for load balancers' addresses" },
+	{ "external-ns", FLAG_LIST, AT(external_ns_text), NULL, "IP|NAME,...",
+	    "their name servers: addresses of ns.dns.ZONE, or names; default: --ns-addresses" },
 	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",
 	    "be the authority for these prefixes' reverse zones" },
 	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse_all_endpoints), NULL, NULL,
@@ -425,7 +429,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
 		options_read_filter(o), options_read_sizes(o), options_read_log(o, common),
-		options_read_clients(o), check_together(o) };
+		options_read_clients(o), options_read_external(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	if (rc < 0)
@@ -438,6 +442,8 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 {
 	free(o->ns_addrs);
 	free(o->wanted_namespaces);
+	free(o->external_ns);
+	free(o->external_ns_addrs);
 	free(o->answers.reverse_zones);
 	free(o->answers.fallthrough);
 	free(o->answers.filter_except);

@@ -20,6 +20,7 @@ enum filter_mode {
 };
 
 enum client_pods_mode { CLIENT_PODS_OFF, CLIENT_PODS_NODE, CLIENT_PODS_ALL };
+enum { EXTERNAL_ZONES_MAX = 16 };
 
 struct options {
 	/* as typed */
@@ -29,7 +30,8 @@ struct options {
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
 	    *search_resolver_text, *answer_cache_text, *client_pods_text, *node_name;
-	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra;
+	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
+	    external_zones_text, external_ns_text;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
@@ -58,8 +60,13 @@ struct options {
 	struct server search_resolver;
 	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */
 	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
-	char **wanted_namespaces;                  /* NULL-terminated, or NULL: all */
-	struct label_selector *namespace_selector; /* NULL: none */
+	char **wanted_namespaces;                        /* NULL-terminated, or NULL: all */
+	struct label_selector *namespace_selector;       /* NULL: none */
+	struct dname external_zones[EXTERNAL_ZONES_MAX]; /* --external-zones, lower case */
+	size_t external_zone_count;
+	struct dname *external_ns;      /* names in --external-ns, lower case */
+	struct addr *external_ns_addrs; /* addresses there */
+	size_t external_ns_count, external_ns_addr_count;
 	struct answer_config answers;
 };
 

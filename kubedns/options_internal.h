@@ -1,6 +1,7 @@
 /*
  * What the files of options.h share: options.c (the table, and most values), options_zones.c,
- * options_filter.c, options_search.c, options_sizes.c, options_log.c and options_clients.c.
+ * options_external.c, options_filter.c, options_search.c, options_sizes.c, options_log.c and
+ * options_clients.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
 #define KUBEDNS_OPTIONS_INTERNAL_H
@@ -25,6 +26,10 @@ int options_read_zones(struct options *options, const struct flags_common *commo
 
 /* --client-pods and --node-name; needs --pods to be read. 0 or -EINVAL after a line. */
 int options_read_clients(struct options *options);
+
+/* --external-zones and --external-ns; needs --domain and --ns-addresses to be read. 0 or -EINVAL
+ * after a line for each mistake. */
+int options_read_external(struct options *options);
 
 /* --resolver; needs --dns-bind-address to be read. 0 or -EINVAL after a message, as below. */
 int options_read_resolver(struct options *o);

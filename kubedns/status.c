@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "kubedns/show/cachedump.h"
+#include "kubedns/external_names.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/queries_page.h"
 #include "kubedns/query_log.h"
@@ -194,6 +195,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	else
 		api_source_metrics(status->watch, m);
 	settings_metrics(status->settings, m);
+	external_names_metrics(status->external, m);
 	wanted_namespaces_metrics(status->namespaces, m);
 	sandbox_metrics(m, "kubedns_sandbox");
 	metrics_process(m, "kubedns_build_info");
@@ -237,8 +239,11 @@ handle_explain(const struct http_request *request, struct http_response *respons
 		    status->options->domain);
 		return;
 	}
-	struct explain_config config = { &status->options->answers, treecache_next(status->cache),
-		status->store, status->synced };
+	struct explain_config config = { .answers = &status->options->answers,
+		.tree = treecache_next(status->cache),
+		.store = status->store,
+		.external = external_names_claims(status->external),
+		.synced = status->synced };
 	response->body = explain_text(&config, name, &response->len);
 	explain_kept(status, name, response);
 }

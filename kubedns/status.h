@@ -13,6 +13,7 @@
 #include "lib/metrics.h"
 
 struct answer_cache;
+struct external_names;
 struct manifests;
 struct query_log;
 struct settings;
@@ -25,6 +26,7 @@ struct status {
 	const struct options *options;
 	const struct treecache *cache;
 	struct store *store;
+	struct external_names *external; /* NULL without --external-zones */
 	struct settings *settings;
 	struct wanted_namespaces *namespaces;
 	struct api_source *watch;

@@ -153,7 +153,6 @@ treecache_edit(struct treecache *cache, const uint8_t *name)
 
 	memcpy(padded.wire, name, dname_length(name, DNAME_MAX));
 	unsigned count = tree_reversed_labels(padded.wire, labels);
-	assert(count <= TREE_PATH_MAX);
 	struct node *node = cow_edit(cache, cache->next.root, node_size(cache->next.root->label));
 	cache->next.root = node;
 	for (unsigned i = 0; i < count; i++)

@@ -327,8 +327,8 @@ void treecache_free(struct treecache *cache);
 /* What the writer has made so far, published or not; for the writer alone. */
 const struct tree *treecache_next(const struct treecache *cache);
 
-/* The node of a name below the zone (at most TREE_PATH_MAX labels), made if it is missing;
- * changeable until the next publish. */
+/* The node of a name below the zone, made if it is missing; changeable until the next publish.
+ * tree_find_paths() reaches those of at most TREE_PATH_MAX labels. */
 struct node *treecache_edit(struct treecache *cache, const uint8_t *name);
 
 /* Replaces the node's records by `len` bytes of struct rrset after struct rrset (0: none), which

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/filter.h"
 #include "kubedns/answer/search.h"
@@ -73,7 +74,7 @@ answer_name(struct reply *reply, const struct name *name, int below, const struc
 		info->system = SYSTEM_REVERSE;
 		return answer_reverse(reply, name, DNS_HEADER, &addr, (unsigned)bits);
 	}
-	return answer_odd_reverse(reply, name, DNS_HEADER);
+	return answer_odd_reverse(reply, name, DNS_HEADER, &info->target);
 }
 
 /* With the keys hosts or rewrites. Not inlined: other queries need not touch its stack. */
@@ -203,9 +204,12 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	if (info->read == QUERY_IGNORE)
 		return;
 	info->refused = (uint8_t)refusal(q, info->read);
+	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
+	if (config->external_only && info->refused == RCODE_NOERROR &&
+	    (q->qclass == CLASS_CH || external_zone_of(config->external, &name) == NULL))
+		info->refused = RCODE_REFUSED;
 	if (info->refused != RCODE_NOERROR || q->qclass == CLASS_CH)
 		return;
-	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
 	info->below = name_below(&name, &config->zone);
 	if (info->below > 0) {
 		path->wire = q->qname;
@@ -245,7 +249,7 @@ answer_found(
     const struct answer_request *request, const struct tree_path *path, struct answer_info *info)
 {
 	const struct answer_context *context = request->tree->context;
-	bool forwarding = context != NULL && context->forwarding;
+	bool forwarding = context != NULL && context->forwarding && !request->config->external_only;
 	struct reply reply;
 
 	info->system = SYSTEM_AUTH;

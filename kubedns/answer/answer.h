@@ -19,8 +19,9 @@
 #include "lib/dname.h"
 #include "lib/wire.h"
 
-struct name; /* kubedns/answer/zone_lookup.h */
-struct tree; /* treecache/treecache.h: a snapshot of the cluster */
+struct external_zones; /* kubedns/answer/external_zones.h */
+struct name;           /* kubedns/answer/zone_lookup.h */
+struct tree;           /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
 
 enum pods_mode { PODS_DISABLED, PODS_INSECURE, PODS_VERIFIED };
@@ -49,6 +50,8 @@ struct answer_config {
 	size_t search_extra_count;
 	struct reverse_zone *reverse_zones;
 	size_t reverse_zone_count;
+	const struct external_zones *external; /* --external-zones; NULL: none */
+	bool external_only;        /* nothing but these: the configuration of --external-address */
 	struct dname *fallthrough; /* names below these that our zones lack: ask other servers */
 	size_t fallthrough_count;
 	char version[64];  /* CHAOS version.bind */

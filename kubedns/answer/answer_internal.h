@@ -75,7 +75,13 @@ bool put_own(struct reply *reply, const struct name *name, size_t owner);
 enum answer_outcome answer_reverse(struct reply *reply, const struct name *name, size_t owner,
     const struct addr *addr, unsigned bits);
 
-/* A name outside of our zone that spells no address: NXDOMAIN in a reverse zone of ours. */
-enum answer_outcome answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner);
+/* A name outside of our zone that spells no address: NXDOMAIN in a reverse zone of ours, and the
+ * zones for the world outside. ANSWER_CHASE: a CNAME, to `chase`, leaves those. */
+enum answer_outcome answer_odd_reverse(
+    struct reply *reply, const struct name *name, size_t owner, struct dname *chase);
+
+/* A name of the zones for the world outside, else ANSWER_FORWARD; as above. */
+enum answer_outcome answer_external(
+    struct reply *reply, const struct name *name, size_t owner, struct dname *chase);
 
 #endif

@@ -205,10 +205,16 @@ answer_reverse(struct reply *reply, const struct name *name, size_t owner, const
 }
 
 enum answer_outcome
-answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner)
+answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner, struct dname *chase)
 {
 	const struct answer_config *config = reply->config;
 	const struct dname *closest = NULL;
+
+	if (config->external != NULL) {
+		enum answer_outcome outcome = answer_external(reply, name, owner, chase);
+		if (outcome != ANSWER_FORWARD)
+			return outcome;
+	}
 
 	for (size_t i = 0; i < config->reverse_zone_count; i++) {
 		const struct dname *zone = &config->reverse_zones[i].name;

@@ -193,16 +193,16 @@ chain_step(struct chain *chain, const struct reply *reply, const struct dname *t
 	return true;
 }
 
-/* The last name of a chain, which is outside of our zone. */
+/* The last name of a chain, `target`, which is outside of our zone. */
 static enum answer_outcome
-answer_chain_end(struct reply *reply, const struct chain *chain, size_t apex)
+answer_chain_end(struct reply *reply, const struct chain *chain, size_t apex, struct dname *target)
 {
 	size_t owner = chain->owners[chain->count - 1];
 	struct addr addr;
 	int bits = resolve_reverse_name(&chain->name, &addr);
 	enum answer_outcome outcome =
 	    bits >= 0 ? answer_reverse(reply, &chain->name, owner, &addr, (unsigned)bits)
-		      : answer_odd_reverse(reply, &chain->name, owner);
+		      : answer_odd_reverse(reply, &chain->name, owner, target);
 
 	if (outcome == ANSWER_REPLY)
 		return outcome;
@@ -266,7 +266,7 @@ answer_alias(struct reply *reply, size_t first, struct dname *target, size_t ape
 			return ANSWER_REPLY;
 		}
 		if (below < 0)
-			return answer_chain_end(reply, &chain, apex);
+			return answer_chain_end(reply, &chain, apex, target);
 		if (below == 0) { /* no addresses at our apex */
 			set_rcode_and_soa(reply, NODATA, apex);
 			return ANSWER_REPLY;

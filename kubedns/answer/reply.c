@@ -8,9 +8,6 @@ enum {
 	OPTION_NSID = 3,
 	OPTION_TCP_KEEPALIVE = 11,
 	OPTION_EDE = 15,
-	SOA_REFRESH_S = 7200,
-	SOA_RETRY_S = 1800,
-	SOA_EXPIRE_S = 86400
 };
 
 static size_t

@@ -118,6 +118,10 @@ void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minim
 void reply_targets(
     struct reply *reply, size_t owner, const struct rrset *set, const struct node *target);
 
+/* The name of `len` bytes at offset `at`, a target in the answer section, has its addresses at the
+ * node. */
+void reply_target(struct reply *reply, size_t at, size_t len, const struct node *node);
+
 /* The additional section: the addresses of the targets, as far as they fit. */
 void reply_glue(struct reply *reply);
 

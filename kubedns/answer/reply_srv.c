@@ -33,6 +33,12 @@ reply_targets(struct reply *reply, size_t owner, const struct rrset *set, const 
 		glue_add(reply, at, len, reply->once, &(struct glue){ .node = target });
 }
 
+void
+reply_target(struct reply *reply, size_t at, size_t len, const struct node *node)
+{
+	glue_add(reply, at, len, true, &(struct glue){ .node = node });
+}
+
 static void
 put_glue(struct reply *reply, const struct glue *glue)
 {

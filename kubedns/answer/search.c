@@ -249,9 +249,10 @@ put_found(struct reply *reply, const struct candidate *c, size_t apex, struct dn
 	return outcome;
 }
 
-/* A candidate outside of our zone. ANSWER_REPLY: it was in a reverse zone of ours. */
+/* A candidate outside of our zone. ANSWER_REPLY: it was in a reverse zone of ours, or in a zone for
+ * the world outside. ANSWER_CHASE: there too, an alias that leads to `chase`. */
 static enum answer_outcome
-put_outside(struct reply *reply, const struct candidate *c)
+put_outside(struct reply *reply, const struct candidate *c, struct dname *chase)
 {
 	size_t owner = put_alias(reply, &c->text);
 	struct addr addr;
@@ -262,7 +263,7 @@ put_outside(struct reply *reply, const struct candidate *c)
 		return ANSWER_REPLY;
 	}
 	return bits >= 0 ? answer_reverse(reply, &c->name, owner, &addr, (unsigned)bits)
-			 : answer_odd_reverse(reply, &c->name, owner);
+			 : answer_odd_reverse(reply, &c->name, owner, chase);
 }
 
 /* The next candidate is an outside name, and no other server may be asked. A declared name is
@@ -320,7 +321,8 @@ walk_on(struct reply *reply, const struct asked *asked, size_t apex, struct dnam
 			*ttl_s = shorter(*ttl_s, reply, &c);
 		if (step != SEARCH_STEP_OUTSIDE)
 			continue;
-		bool ours = put_outside(reply, &c) == ANSWER_REPLY;
+		*outcome = put_outside(reply, &c, chase);
+		bool ours = *outcome != ANSWER_FORWARD;
 		if (ours && (reply->flags & 15) != RCODE_NXDOMAIN) {
 			search_settle_ttl(reply);
 			return true;
@@ -333,6 +335,7 @@ walk_on(struct reply *reply, const struct asked *asked, size_t apex, struct dnam
 			*outcome = ANSWER_CHASE;
 			return true;
 		}
+		*outcome = ANSWER_REPLY;
 		go_back(reply, &mark);
 		if (!ours && outside > walk->denied)
 			return cannot_ask(reply);

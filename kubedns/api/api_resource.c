@@ -1,10 +1,15 @@
 #include "kubedns/api/api_resource.h"
 
-static const char core[] = "/api/v1", discovery[] = "/apis/discovery.k8s.io/v1";
+static const char core[] = "/api/v1", discovery[] = "/apis/discovery.k8s.io/v1",
+		  networking[] = "/apis/networking.k8s.io/v1",
+		  gateway[] = "/apis/gateway.networking.k8s.io/v1";
 
 #define RESOURCE(NAME, KIND, PATH, GROUP, KEEP, OBJECT)                                            \
 	.name = NAME, .kind = KIND, .list_kind = KIND "List", .group_path = PATH, .group = GROUP,  \
 	.keep = KEEP, .object = OBJECT
+
+#define GATEWAY_RESOURCE(NAME, KIND, KEEP, OBJECT)                                                 \
+	RESOURCE(NAME, KIND, gateway, "gateway.networking.k8s.io", KEEP, OBJECT)
 
 const struct api_resource api_resources[API_COUNT] = {
 	[API_SERVICES] = { RESOURCE(
@@ -24,6 +29,21 @@ const struct api_resource api_resources[API_COUNT] = {
 	[API_CONFIGMAPS] = { RESOURCE("configmaps", "ConfigMap", core, "", json_prune_configmap,
 				 OBJECT_CONFIGMAP),
 	    .namespaced = true },
+	[API_INGRESSES] = { RESOURCE("ingresses", "Ingress", networking, "networking.k8s.io",
+				json_prune_ingress, OBJECT_INGRESS),
+	    .namespaced = true },
+	[API_GATEWAYS] = { GATEWAY_RESOURCE(
+			       "gateways", "Gateway", json_prune_gateway, OBJECT_GATEWAY),
+	    .namespaced = true, .may_be_missing = true },
+	[API_HTTPROUTES] = { GATEWAY_RESOURCE(
+				 "httproutes", "HTTPRoute", json_prune_route, OBJECT_HTTPROUTE),
+	    .namespaced = true, .may_be_missing = true },
+	[API_GRPCROUTES] = { GATEWAY_RESOURCE(
+				 "grpcroutes", "GRPCRoute", json_prune_route, OBJECT_GRPCROUTE),
+	    .namespaced = true, .may_be_missing = true },
+	[API_TLSROUTES] = { GATEWAY_RESOURCE(
+				"tlsroutes", "TLSRoute", json_prune_route, OBJECT_TLSROUTE),
+	    .namespaced = true, .may_be_missing = true },
 };
 
 const int api_codes[API_CODE_COUNT - 2] = { 200, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503,

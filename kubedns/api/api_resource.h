@@ -15,6 +15,11 @@ enum api_resource_id {
 	API_PODS,
 	API_NODES,
 	API_CONFIGMAPS,
+	API_INGRESSES, /* this one and those behind it only with --external-zones */
+	API_GATEWAYS,
+	API_HTTPROUTES,
+	API_GRPCROUTES,
+	API_TLSROUTES,
 	API_COUNT,
 };
 
@@ -24,6 +29,7 @@ struct api_resource {
 	const struct json_prune_keep *keep;
 	enum object_kind object;
 	bool namespaced;
+	bool may_be_missing; /* by a CRD: 404 is no fault */
 	bool required; /* readiness waits for it (or for Endpoints in its place) without limit */
 };
 

@@ -98,6 +98,14 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 	if (config->namespace_labels)
 		streams[API_NAMESPACES].keep = json_prune_namespace_labels;
 	reflector_set_optional(streams[API_NAMESPACES].reflector, !config->namespace_labels);
+	w->external = config->external;
+	for (unsigned i = API_INGRESSES; i < API_COUNT; i++) {
+		streams[i].wanted = config->external;
+		/* Not rarely: a CRD may come at any time. */
+		reflector_set_optional(streams[i].reflector, false);
+	}
+	if (config->external)
+		streams[API_SERVICES].keep = json_prune_service_external;
 	if (config->endpoint_pods)
 		streams[API_SLICES].keep = json_prune_slice_pods;
 	if (given(config->endpointslice_selector)) {

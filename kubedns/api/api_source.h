@@ -63,6 +63,8 @@ struct api_source_config {
 	bool namespace_labels;         /* namespaces are read with their labels, and are required */
 	bool endpoint_pods;            /* --endpoint-pod-names:
 					     * object_endpoint.pod is wanted, else it stays NULL */
+	bool external; /* --external-zones: object.external is read, and Ingresses and the
+			* Gateway API's objects are watched */
 	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */
 	bool
 	    headless_slices; /* only slices of headless Services, until api_source_want_federations() */

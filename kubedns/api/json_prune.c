@@ -87,6 +87,42 @@ const struct json_prune_keep json_prune_node[] = { KEEP_WHOLE("kind") KEEP_METAD
 
 const struct json_prune_keep json_prune_configmap[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
 	    CONFIGMAP_FIELDS(KEEP) LAST };
+/* --- with --external-zones --- */
+
+static const struct json_prune_keep external_annotations[] = { ANNOTATIONS_FIELDS(KEEP)
+	    EXTERNAL_ANNOTATIONS_FIELDS(KEEP) KEEP_WHOLE("k8s.io/initial-events-end") LAST };
+#define keep_annotations external_annotations
+static const struct json_prune_keep external_metadata[] = { METADATA_FIELDS(KEEP)
+	    CREATED_METADATA_FIELDS(KEEP) LAST };
+#undef keep_annotations
+static const struct json_prune_keep keep_balancer[] = { BALANCER_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_balanced_status[] = { BALANCED_STATUS_FIELDS(KEEP) LAST };
+static const struct json_prune_keep external_service_spec[] = { SERVICE_SPEC_FIELDS(KEEP)
+	    SERVICE_EXTERNAL_FIELDS(KEEP) LAST };
+#define keep_service_spec external_service_spec
+const struct json_prune_keep json_prune_service_external[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(external_metadata) SERVICE_FIELDS(KEEP) BALANCED_FIELDS(KEEP) LAST };
+#undef keep_service_spec
+
+static const struct json_prune_keep keep_ingress_rule[] = { INGRESS_RULE_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_ingress_spec[] = { INGRESS_SPEC_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_ingress[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(external_metadata) INGRESS_FIELDS(KEEP) BALANCED_FIELDS(KEEP) LAST };
+
+static const struct json_prune_keep keep_listener[] = { LISTENER_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_gateway_address[] = { GATEWAY_ADDRESS_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_gateway_spec[] = { GATEWAY_SPEC_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_gateway_status[] = { GATEWAY_STATUS_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_gateway[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(external_metadata) GATEWAY_FIELDS(KEEP) LAST };
+
+static const struct json_prune_keep keep_parent_ref[] = { PARENT_REF_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_route_condition[] = { ROUTE_CONDITION_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_route_parent[] = { ROUTE_PARENT_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_route_spec[] = { ROUTE_SPEC_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_route_status[] = { ROUTE_STATUS_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_route[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(external_metadata) ROUTE_FIELDS(KEEP) LAST };
 /* clang-format on */
 
 /*

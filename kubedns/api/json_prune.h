@@ -32,6 +32,10 @@ extern const struct json_prune_keep json_prune_service[], json_prune_slice[],
     json_prune_namespace_labels[] /* with all labels */, json_prune_pod[], json_prune_node[],
     json_prune_configmap[];
 
+/* The same with --external-zones. */
+extern const struct json_prune_keep json_prune_service_external[], json_prune_ingress[],
+    json_prune_gateway[], json_prune_route[];
+
 /*
  * Writes what `keep` keeps of the object of `len` bytes into `out` (`len` bytes are enough);
  * returns its length, 0 if it is malformed.

@@ -163,6 +163,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	int error = response_objects_take(s, bytes, len);
 	if (s->status == 200 && !s->malformed && !error && s->problem)
 		clear_problem(s);
+	s->missing = s->missing && s->status != 200;
 	return error ? CURL_WRITEFUNC_ERROR : len;
 }
 
@@ -228,6 +229,17 @@ set_server_problem(struct resource_watch *s, CURLcode code)
 	w->server_problem = code;
 }
 
+/* The resource's CRD is not there: no fault, and it is found when it comes. */
+static void
+report_missing(struct resource_watch *s)
+{
+	if (!s->missing)
+		log_info("%s.%s: not served here, so none are read until they are",
+		    s->resource->name, s->resource->group);
+	s->missing = true;
+	clear_problem(s);
+}
+
 /* Logs how a request ended. */
 static void
 report_end(struct resource_watch *s, CURLcode code, bool clean)
@@ -239,6 +251,8 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 	else if (s->status == 410 || s->too_large)
 		log_info(
 		    "%s: %s", s->resource->name, s->why && *s->why ? s->why : "version expired");
+	else if (s->status == 404 && s->resource->may_be_missing)
+		report_missing(s);
 	else if (s->status && s->status != 200)
 		set_own_problem(s, api_error_status(s));
 	else if (s->error_code)

@@ -45,6 +45,7 @@ struct resource_watch {
 	bool reached;    /* it was sent on a connection that is verified */
 	bool fresh;      /* the next request uses a new connection: the old one may be dead */
 	bool unanswered; /* the last request brought no status line */
+	bool missing;    /* its CRD was not there at the last request */
 	bool kind_seen;  /* the list has named its kind, which is ours */
 	bool malformed;
 	int error_code; /* of an ERROR event */
@@ -78,6 +79,7 @@ struct api_source {
 	const char *user_agent;
 	const char **namespaces; /* NULL-terminated; NULL: all */
 	bool no_api;
+	bool external; /* see api_source_config */
 	bool namespaces_required;
 	bool headless_slices; /* the selector of slices is the node role's */
 	bool all_slices;      /* it is to go */

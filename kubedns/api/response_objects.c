@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/api/resource_watch.h"
+#include "kubedns/cluster/object_external.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -109,6 +110,8 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 		set_malformed(s, "an object of another kind");
 		return -EBADMSG;
 	}
+	if (s->watch->external)
+		object_read_external(json, &object, &why);
 	if (in_namespaces(s->watch, &object) && s->wanted)
 		resource_watch_emit(s, type, &object);
 	object_clear(&object);

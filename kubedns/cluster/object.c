@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/cluster/object.h"
+#include "kubedns/cluster/object_external.h"
 #include "kubedns/cluster/object_internal.h"
 #include "lib/dname.h"
 #include "lib/xalloc.h"
@@ -47,6 +48,8 @@ read_meta(struct reader *r, struct json_object *json, struct object *o, struct m
 	meta->deleting = deletion != NULL;
 }
 
+#define GATEWAY_GROUP "gateway.networking.k8s.io/"
+
 static const struct kind {
 	const char *name;
 	const char *api_version;     /* NULL: any that is given is another kind */
@@ -64,6 +67,16 @@ static const struct kind {
 	{ "Node", "v1", "v1", "nodes", OBJECT_NODE, false, false },
 	{ "ConfigMap", "v1", "v1", "configmaps", OBJECT_CONFIGMAP, true, false },
 	{ "Endpoints", "v1", "v1", "endpoints", OBJECT_SLICES, true, false },
+	{ "Ingress", "networking.k8s.io/v1", "networking.k8s.io/v1", "ingresses", OBJECT_INGRESS,
+	    true, false },
+	{ "Gateway", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1beta1", "gateways", OBJECT_GATEWAY, true,
+	    false },
+	{ "HTTPRoute", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1beta1", "httproutes", OBJECT_HTTPROUTE,
+	    true, false },
+	{ "GRPCRoute", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1alpha2", "grpcroutes", OBJECT_GRPCROUTE,
+	    true, false },
+	{ "TLSRoute", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1alpha2", "tlsroutes", OBJECT_TLSROUTE,
+	    true, false },
 };
 
 /* 0, and the row of `kinds`; -ENOTSUP, -EINVAL. */
@@ -329,6 +342,11 @@ read_body(struct reader *r, struct json_object *json, const struct kind *kind,
 	case OBJECT_NAMESPACE:
 		read_namespace(r, meta, o);
 		break;
+	case OBJECT_INGRESS: /* object_read_external() reads the rest of these */
+	case OBJECT_GATEWAY:
+	case OBJECT_HTTPROUTE:
+	case OBJECT_GRPCROUTE:
+	case OBJECT_TLSROUTE:
 	case OBJECT_KIND_COUNT:
 		break;
 	}
@@ -376,6 +394,7 @@ object_clear(struct object *object)
 	free(object->pod.addrs);
 	free(object->data);
 	free(object->labels);
+	object_external_free(object->external);
 	*object = (struct object){ 0 };
 }
 
@@ -389,6 +408,11 @@ object_kind_resource(enum object_kind kind)
 		[OBJECT_POD] = "pods",
 		[OBJECT_NODE] = "nodes",
 		[OBJECT_CONFIGMAP] = "configmaps",
+		[OBJECT_INGRESS] = "ingresses",
+		[OBJECT_GATEWAY] = "gateways",
+		[OBJECT_HTTPROUTE] = "httproutes",
+		[OBJECT_GRPCROUTE] = "grpcroutes",
+		[OBJECT_TLSROUTE] = "tlsroutes",
 	};
 	assert(kind >= 0 && kind < OBJECT_KIND_COUNT);
 	return names[kind];

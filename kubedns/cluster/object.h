@@ -27,6 +27,12 @@ enum object_kind {
 	OBJECT_POD,
 	OBJECT_NODE,
 	OBJECT_CONFIGMAP,
+	/* Only with --external-zones: see object_external.h. */
+	OBJECT_INGRESS,
+	OBJECT_GATEWAY,
+	OBJECT_HTTPROUTE,
+	OBJECT_GRPCROUTE,
+	OBJECT_TLSROUTE,
 	OBJECT_KIND_COUNT,
 };
 
@@ -119,6 +125,7 @@ struct object {
 	size_t data_count;
 	struct object_key_value *labels; /* OBJECT_NAMESPACE */
 	size_t label_count;
+	struct object_external *external; /* object_external.h; NULL: was not read */
 };
 
 /*
@@ -140,7 +147,7 @@ int object_extract(
 /* Frees the object's arrays, not the json tree. */
 void object_clear(struct object *object);
 
-/* "services", "endpointslices", "namespaces", "pods", "nodes", "configmaps". */
+/* "services", "endpointslices", ..., "tlsroutes": as the API's paths have them. */
 const char *object_kind_resource(enum object_kind kind);
 
 enum event_type {

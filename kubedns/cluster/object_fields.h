@@ -91,4 +91,51 @@
 
 #define CONFIGMAP_FIELDS(X) X("data", data, whole)
 
+/* --- read only with --external-zones, by object_external.c --- */
+
+#define CREATED_METADATA_FIELDS(X) X("creationTimestamp", created, whole)
+
+/* Those of external-dns, so that a cluster that has them need not be annotated anew. */
+#define EXTERNAL_ANNOTATIONS_FIELDS(X)                                                             \
+	X("external-dns.alpha.kubernetes.io/hostname", hostname, whole)                            \
+	X("external-dns.alpha.kubernetes.io/ttl", ttl, whole)
+
+/* Of a Service and an Ingress. */
+#define BALANCED_FIELDS(X)         X("status", status, balanced_status)
+#define BALANCED_STATUS_FIELDS(X)  X("loadBalancer", balancer, balancer)
+#define BALANCER_FIELDS(X)         X("ingress", ingress, address)
+#define SERVICE_EXTERNAL_FIELDS(X) X("externalIPs", external_ips, whole)
+#define INGRESS_FIELDS(X)          X("spec", spec, ingress_spec)
+#define INGRESS_SPEC_FIELDS(X)     X("rules", rules, ingress_rule)
+#define INGRESS_RULE_FIELDS(X)     X("host", host, whole)
+
+#define GATEWAY_FIELDS(X)                                                                          \
+	X("spec", spec, gateway_spec)                                                              \
+	X("status", status, gateway_status)
+#define GATEWAY_SPEC_FIELDS(X)   X("listeners", listeners, listener)
+#define GATEWAY_STATUS_FIELDS(X) X("addresses", addresses, gateway_address)
+#define LISTENER_FIELDS(X)                                                                         \
+	X("name", name, whole)                                                                     \
+	X("port", port, whole)                                                                     \
+	X("hostname", hostname, whole)
+#define GATEWAY_ADDRESS_FIELDS(X) X("value", value, whole)
+
+#define ROUTE_FIELDS(X)                                                                            \
+	X("spec", spec, route_spec)                                                                \
+	X("status", status, route_status)
+#define ROUTE_SPEC_FIELDS(X)   X("hostnames", hostnames, whole)
+#define ROUTE_STATUS_FIELDS(X) X("parents", parents, route_parent)
+#define ROUTE_PARENT_FIELDS(X)                                                                     \
+	X("parentRef", ref, parent_ref)                                                            \
+	X("conditions", conditions, route_condition)
+#define PARENT_REF_FIELDS(X)                                                                       \
+	X("kind", kind, whole)                                                                     \
+	X("namespace", namespace, whole)                                                           \
+	X("name", name, whole)                                                                     \
+	X("sectionName", section, whole)                                                           \
+	X("port", port, whole)
+#define ROUTE_CONDITION_FIELDS(X)                                                                  \
+	X("type", type, whole)                                                                     \
+	X("status", status, whole)
+
 #endif

@@ -210,12 +210,14 @@ literal(const char **s, char c, bool *ok)
 		*ok = false;
 }
 
-/* RFC 3339 date and time as Unix nanoseconds; 0 for what is not one. */
-static int64_t
-rfc3339_ns(const char *s)
+int64_t
+object_rfc3339_ns(const char *s)
 {
 	bool ok = true;
 	struct tm tm = { 0 };
+
+	if (strnlen(s, RFC3339_MAX + 1) > RFC3339_MAX)
+		return 0;
 
 	tm.tm_year = (int)digits(&s, 4, &ok) - 1900;
 	literal(&s, '-', &ok);
@@ -258,6 +260,6 @@ object_read_trigger_time(struct reader *r, const struct meta *meta, struct objec
 	FIELDS_READ(meta->annotations, ANNOTATIONS_FIELDS);
 	const char *s = field_text(r, trigger_time, "an annotation is not a string");
 
-	if (s != NULL && strnlen(s, RFC3339_MAX + 1) <= RFC3339_MAX)
-		o->trigger_time_ns = rfc3339_ns(s);
+	if (s != NULL)
+		o->trigger_time_ns = object_rfc3339_ns(s);
 }

@@ -27,6 +27,11 @@ is_gone(const struct store *store, enum object_kind kind, const void *entry)
 		return ((const struct host *)entry)->mark != mark;
 	case OBJECT_POD:
 	case OBJECT_CONFIGMAP:
+	case OBJECT_INGRESS:
+	case OBJECT_GATEWAY:
+	case OBJECT_HTTPROUTE:
+	case OBJECT_GRPCROUTE:
+	case OBJECT_TLSROUTE:
 	case OBJECT_KIND_COUNT:
 		break;
 	}
@@ -52,6 +57,11 @@ remove_entry(struct store *store, enum object_kind kind, void *entry)
 		break;
 	case OBJECT_POD:
 	case OBJECT_CONFIGMAP:
+	case OBJECT_INGRESS:
+	case OBJECT_GATEWAY:
+	case OBJECT_HTTPROUTE:
+	case OBJECT_GRPCROUTE:
+	case OBJECT_TLSROUTE:
 	case OBJECT_KIND_COUNT:
 		break;
 	}
@@ -142,6 +152,11 @@ object_event(struct store *store, enum event_type type, const struct object *obj
 		node_event(store, deleted, object);
 		break;
 	case OBJECT_CONFIGMAP:
+	case OBJECT_INGRESS:
+	case OBJECT_GATEWAY:
+	case OBJECT_HTTPROUTE:
+	case OBJECT_GRPCROUTE:
+	case OBJECT_TLSROUTE:
 	case OBJECT_KIND_COUNT:
 		break;
 	}

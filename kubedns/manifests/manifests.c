@@ -341,6 +341,12 @@ manifests_fd(const struct manifests *m)
 }
 
 void
+manifests_read_external(struct manifests *m)
+{
+	m->external = true;
+}
+
+void
 manifests_free(struct manifests *m)
 {
 	if (m == NULL)

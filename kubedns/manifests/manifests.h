@@ -44,6 +44,9 @@ struct manifests;
  * the first run. Caller frees with manifests_free. */
 struct manifests *manifests_new(const char *path, event_sink sink, void *arg);
 
+/* From now on object.external is read, and objects that only --external-zones needs are sent. */
+void manifests_read_external(struct manifests *m);
+
 /* The descriptor to poll for input; -1 without inotify: only the period then shows changes. */
 int manifests_fd(const struct manifests *m);
 

@@ -15,6 +15,7 @@
 
 #include <json-c/json.h>
 
+#include "kubedns/cluster/object_external.h"
 #include "lib/documents.h"
 #include "kubedns/manifests/manifests_internal.h"
 #include "lib/log.h"
@@ -47,7 +48,8 @@ static const char *
 kind_name(const struct object *o)
 {
 	static const char *const names[OBJECT_KIND_COUNT] = { "Service", "EndpointSlice",
-		"Namespace", "Pod", "Node", "ConfigMap" };
+		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "HTTPRoute",
+		"GRPCRoute", "TLSRoute" };
 	return o->from_endpoints ? "Endpoints" : names[o->kind];
 }
 
@@ -183,6 +185,8 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 
 	set_namespace(json);
 	int err = object_extract(json, kind_hint, &object, &why);
+	if (object.kind >= OBJECT_INGRESS && !r->m->external)
+		err = -ENOTSUP;
 	bool misspelled = err != -EINVAL && manifests_misspelled(json, kind_hint, spelling,
 						sizeof spelling, &in_kind);
 	if (misspelled && err == 0)
@@ -201,6 +205,8 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 	}
 	if (err != 0)
 		return;
+	if (r->m->external)
+		object_read_external(json, &object, &why);
 	compare(r, &object, why, line);
 	object_clear(&object);
 }

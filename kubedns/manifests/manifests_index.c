@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "kubedns/cluster/object_external.h"
 #include "kubedns/manifests/manifests_index.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
@@ -213,5 +214,7 @@ manifest_digest(const struct manifests_index *index, const struct object *object
 	hash = hash_text(hash_text(hash, object->node.zone), object->node.region);
 	hash = hash_strings(hash, object->data, object->data_count);
 	hash = hash_strings(hash, object->labels, object->label_count);
+	if (object->external != NULL)
+		hash = object_external_digest(hash, object->external);
 	return hash != 0 ? hash : 1;
 }

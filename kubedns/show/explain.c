@@ -125,9 +125,7 @@ say_record(
 	}
 }
 
-/* Answers a query of this type as for a client, and prints the records. Returns the rcode, -1 for a
- * name that is not ours. */
-static int
+int
 explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, unsigned *records)
 {
 	enum { SHOWN_MAX = 20, SHOWN_BRIEFLY = 4, BRIEF_MAX = 4096 };
@@ -460,7 +458,7 @@ explain(struct explanation *e, const char *text)
 	explain_rewrite(e, &qname);
 	set_name(e, &qname);
 	int bits = resolve_reverse_name(&e->name, &addr);
-	if (explain_own(e, &qname))
+	if (explain_own(e, &qname) || explain_external(e, qname.wire))
 		return;
 	if (name_below(&e->name, &e->config->answers->zone) >= 0) {
 		explain_ours(e, qname.wire);

@@ -18,12 +18,14 @@
 #include "kubedns/cluster/store.h"
 
 struct answer_config;
+struct external;
 
 struct explain_config {
 	const struct answer_config *answers;
 	const struct tree *tree;
 	const struct store *store; /* NULL: for anybody who asks by DNS, briefly, with nothing that
 				    * could not be found by asking */
+	const struct external *external; /* NULL without --external-zones, and as above */
 	bool synced;
 };
 

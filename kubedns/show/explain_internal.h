@@ -22,6 +22,14 @@ struct explanation {
 /* A label as text, escaped: it may come from a stranger. */
 const char *explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX]);
 
+/* Answers a query of this type as for a client, prints the records, and adds how many. Returns the
+ * rcode, -1 for a name that is not ours. */
+int explain_query(
+    const struct explanation *e, const uint8_t *qname, uint16_t type, unsigned *records);
+
+/* A name of the zones for the world outside; false: it is none. */
+bool explain_external(struct explanation *e, const uint8_t *qname);
+
 /* Which label of a name of our zone does not exist, why, and what to do. */
 void explain_missing(const struct explanation *e, const struct resolved *resolved);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/show/zone.h"
@@ -59,7 +60,7 @@ add_record(struct lines *lines, const struct dname *owner, const uint8_t *record
 {
 	uint16_t type = wire_get16(record + 2), len = wire_get16(record + 10);
 	const uint8_t *rdata = record + 12;
-	char name[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX + 32];
+	char name[DNAME_TEXT_MAX], text[2 * DNAME_TEXT_MAX + 64];
 	struct addr addr = { .family = type == TYPE_A ? AF_INET : AF_INET6 };
 
 	switch (type) {
@@ -75,6 +76,17 @@ add_record(struct lines *lines, const struct dname *owner, const uint8_t *record
 	case TYPE_TXT: /* one string, of ours: nothing in it needs an escape */
 		snprintf(text, sizeof text, "\"%.*s\"", rdata[0], (const char *)rdata + 1);
 		break;
+	case TYPE_SOA: {
+		size_t mname = dname_length(rdata, len), rname = mname;
+		rname += dname_length(rdata + mname, len - mname);
+		int at = snprintf(text, sizeof text, "%s ", dname_to_text(rdata, name));
+		at += snprintf(
+		    text + at, sizeof text - (size_t)at, "%s", dname_to_text(rdata + mname, name));
+		for (size_t i = 0; i < 5; i++)
+			at += snprintf(text + at, sizeof text - (size_t)at, " %u",
+			    wire_get32(rdata + rname + 4 * i));
+		break;
+	}
 	default:
 		dname_to_text(rdata, text);
 		break;
@@ -208,6 +220,51 @@ add_below(void *arg, const struct node *node)
 	tree_children(node, add_below, &next);
 }
 
+/* --- zones for the world outside: the records of their own tree --- */
+
+static bool
+is_external_zone(const struct answer_config *config, const struct dname *zone)
+{
+	const struct external_zones *zones = config->external;
+
+	for (size_t i = 0; zones != NULL && i < zones->zone_count; i++)
+		if (dname_equal(zone->wire, zones->zones[i].wire))
+			return true;
+	return false;
+}
+
+static void
+add_external_below(void *arg, const struct node *node)
+{
+	const struct below *below = arg;
+	struct dname name = *below->parent;
+	struct below next = { below->lines, &name };
+
+	/* A zone inside this one is a zone of its own. */
+	if (dname_prepend(&name, node->label + 1, node->label[0]) < 0 ||
+	    is_external_zone(below->lines->config, &name))
+		return;
+	add_node(below->lines, node, &name);
+	tree_children(node, add_external_below, &next);
+}
+
+static void
+add_external(struct lines *lines, const struct dname *zone)
+{
+	const struct external_zones *zones = lines->config->external;
+	const struct tree *tree = tree_current(zones->tree);
+	const struct node *node = tree_find(tree, zone->wire);
+	struct below below = { lines, zone };
+
+	lines->own = true; /* as for the SOA of ours */
+	add_answers(lines, zone, TYPE_SOA);
+	lines->own = false;
+	if (node == NULL)
+		return;
+	add_node(lines, node, zone);
+	tree_children(node, add_external_below, &below);
+}
+
 static void
 add_soa(struct lines *lines, const struct dname *zone)
 {
@@ -313,12 +370,17 @@ zone_find(const struct answer_config *config, const char *text, struct dname *zo
 		for (size_t i = 0; i < config->reverse_zone_count; i++)
 			if (dname_equal(zone->wire, config->reverse_zones[i].name.wire))
 				return 0;
+		if (is_external_zone(config, zone))
+			return 0;
 	}
 	log_errorx("--print-zone: \"%s\": not a zone of this server; there is %s", text,
 	    dname_to_text(config->zone.wire, name));
 	for (size_t i = 0; i < config->reverse_zone_count; i++)
 		log_errorx("--print-zone: and %s",
 		    dname_to_text(config->reverse_zones[i].name.wire, name));
+	for (size_t i = 0; config->external != NULL && i < config->external->zone_count; i++)
+		log_errorx(
+		    "--print-zone: and %s", dname_to_text(config->external->zones[i].wire, name));
 	return -EINVAL;
 }
 
@@ -329,6 +391,11 @@ zone_print(FILE *out, const struct answer_config *config, const struct tree *tre
 	struct lines lines = { .config = config, .tree = tree };
 	struct below below = { &lines, zone };
 
+	if (is_external_zone(config, zone)) {
+		add_external(&lines, zone);
+		add_own(&lines, zone);
+		return print_lines(out, &lines);
+	}
 	lines.own = true; /* the SOA is there whatever the apex has besides */
 	add_soa(&lines, zone);
 	lines.own = false;

@@ -1,0 +1,162 @@
+/*
+ * Names of the zones for the world outside: their records, wildcards, aliases of load balancers'
+ * host names, and the zones' own SOA and NS.
+ */
+#include <string.h>
+
+#include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/reply_internal.h"
+
+enum { CNAME_STEPS_MAX = 8 };
+
+/* Where the answer is: a name, its zone, and the offset of its owner in the message. */
+struct at {
+	struct name name;
+	const struct dname *zone;
+	size_t owner;
+	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX]; /* of a CNAME's target */
+};
+
+static void
+put_soa(struct reply *reply, const struct at *at, const struct tree *tree, uint32_t ttl_s)
+{
+	static const uint8_t ns[] = "\2ns\3dns", hostmaster[] = "\12hostmaster";
+	const struct dname *primary = reply->config->external->primary, *zone = at->zone;
+	uint8_t rdata[2 * DNAME_MAX + 32 + 20], *p = rdata;
+
+	if (primary != NULL) {
+		memcpy(p, primary->wire, primary->len);
+		p += primary->len;
+	} else {
+		memcpy(p, ns, sizeof ns - 1);
+		memcpy(p + sizeof ns - 1, zone->wire, zone->len);
+		p += sizeof ns - 1 + zone->len;
+	}
+	memcpy(p, hostmaster, sizeof hostmaster - 1);
+	memcpy(p + sizeof hostmaster - 1, zone->wire, zone->len);
+	p += sizeof hostmaster - 1 + zone->len;
+	wire_put32(p, tree->serial);
+	wire_put32(p + 4, SOA_REFRESH_S);
+	wire_put32(p + 8, SOA_RETRY_S);
+	wire_put32(p + 12, SOA_EXPIRE_S);
+	wire_put32(p + 16, reply->config->negative_ttl_s);
+	reply_record(reply, zone_in_message(reply, &at->name, at->owner, zone), TYPE_SOA, ttl_s,
+	    rdata, (size_t)(p + 20 - rdata));
+}
+
+static void
+set_denial(
+    struct reply *reply, const struct at *at, const struct tree *tree, enum existence existence)
+{
+	reply->flags |= FLAG_AA | (existence == NXDOMAIN ? RCODE_NXDOMAIN : 0u);
+	reply->section = SECTION_AUTHORITY;
+	put_soa(reply, at, tree, reply->config->negative_ttl_s);
+}
+
+/* The addresses, in our zones, of what the NS or SRV records from offset `begin` on point to. */
+static void
+add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tree)
+{
+	size_t fixed = 12 + (type == TYPE_SRV ? 6 : 0);
+	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
+
+	while (begin < reply->w.len) {
+		const uint8_t *record = reply->w.buf + begin;
+		size_t len = 12u + wire_get16(record + 10) - fixed;
+		memcpy(padded, record + fixed, len);
+		memset(padded + len, 0, 8);
+		const struct name target = name_cut(padded, len, offsets);
+		const struct dname *zone = external_zone_of(reply->config->external, &target);
+		const struct node *node =
+		    zone == NULL ? NULL : external_lookup(tree, &target, zone).node;
+		if (node != NULL)
+			reply_target(reply, begin + fixed, len, node);
+		begin += fixed + len;
+	}
+}
+
+/* The records of this type at a node; false: it has none. */
+static bool
+put_node(struct reply *reply, const struct at *at, const struct node *node, const struct tree *tree)
+{
+	uint16_t qtype = reply->query->qtype;
+	const struct rrset *set;
+	size_t begin = reply->w.len;
+
+	if (qtype == TYPE_SOA && at->name.len == at->zone->len) {
+		put_soa(reply, at, tree, reply->config->ttl_s);
+		return true;
+	}
+	if (qtype == TYPE_ANY && node->records != NULL) {
+		put_hinfo(reply, at->owner);
+		return true;
+	}
+	if ((set = node_rrset(node, qtype)) == NULL)
+		return false;
+	reply_rrset(reply, at->owner, set);
+	if (qtype == TYPE_NS || qtype == TYPE_SRV)
+		add_glue(reply, begin, qtype, tree);
+	return true;
+}
+
+/* Puts the alias's CNAME and goes on to its target; false: it ends there. */
+static bool
+step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname *target)
+{
+	const uint8_t *rdata = cname->data + 12;
+	uint16_t qtype = reply->query->qtype;
+
+	target->len = (uint8_t)wire_get16(cname->data + 10);
+	memcpy(target->wire, rdata, target->len);
+	reply_rrset(reply, at->owner, cname);
+	if ((qtype != TYPE_A && qtype != TYPE_AAAA) || reply->truncated)
+		return false;
+	memcpy(at->padded, target->wire, target->len);
+	memset(at->padded + target->len, 0, 8);
+	at->name = name_cut(at->padded, target->len, at->offsets);
+	at->owner = reply->w.len - target->len;
+	at->zone = external_zone_of(reply->config->external, &at->name);
+	return true;
+}
+
+/* Not inlined: other queries need not touch its stack. */
+__attribute__((noinline)) enum answer_outcome
+answer_external(struct reply *reply, const struct name *name, size_t owner, struct dname *chase)
+{
+	const struct external_zones *zones = reply->config->external;
+	struct at at = { .name = *name, .zone = external_zone_of(zones, name), .owner = owner };
+	const struct rrset *cname;
+
+	if (at.zone == NULL)
+		return ANSWER_FORWARD;
+	const struct tree *tree = tree_current(zones->tree);
+	if (tree == NULL || !tree->synced) {
+		set_rcode_and_soa(reply, NOT_READY, 0);
+		return ANSWER_REPLY;
+	}
+	for (unsigned steps = 0; steps < CNAME_STEPS_MAX; steps++) {
+		struct external_name found = external_lookup(tree, &at.name, at.zone);
+		if (found.node == NULL) {
+			set_denial(reply, &at, tree, NXDOMAIN);
+			return ANSWER_REPLY;
+		}
+		cname = node_rrset(found.node, TYPE_CNAME);
+		if (cname == NULL || reply->query->qtype == TYPE_ANY) {
+			if (put_node(reply, &at, found.node, tree))
+				break;
+			set_denial(reply, &at, tree, NODATA);
+			return ANSWER_REPLY;
+		}
+		if (!step(reply, &at, cname, chase))
+			break;
+		if (at.zone != NULL)
+			continue;
+		reply->flags |= FLAG_AA;
+		/* The cluster's own names are nobody's business outside. */
+		return name_below(&at.name, &reply->config->zone) >= 0 ? ANSWER_REPLY
+								       : ANSWER_CHASE;
+	}
+	reply->flags |= FLAG_AA;
+	return ANSWER_REPLY;
+}

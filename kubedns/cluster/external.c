@@ -1,0 +1,369 @@
+/* The events that change who claims which names. */
+#include "kubedns/cluster/external.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/external_internal.h"
+#include "kubedns/cluster/label_selector.h"
+#include "lib/hash.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+#include "treecache/treecache.h"
+
+static uint64_t
+hash_text(uint64_t hash, const char *text)
+{
+	return hash64(hash, text, strlen(text) + 1);
+}
+
+/* --- chosen namespaces: only with --namespace-labels --- */
+
+struct chosen {
+	uint32_t hash;
+	uint8_t mark;
+	char name[];
+};
+
+static bool
+same_name(const void *entry, const void *key)
+{
+	return strcmp(((const struct chosen *)entry)->name, key) == 0;
+}
+
+static struct chosen *
+chosen_find(const struct external *e, const char *name)
+{
+	return table_find(&e->chosen, hash_fold(hash_text(e->seed, name)), same_name, name);
+}
+
+bool
+external_namespace_is_chosen(const struct external *e, const char *name)
+{
+	return e->config.namespace_labels == NULL || chosen_find(e, name) != NULL;
+}
+
+/* Claims do not change the table of objects. */
+static void
+renew_namespace(struct external *e, const char *namespace)
+{
+	struct external_object *object;
+	size_t place = 0;
+
+	while ((object = table_next(&e->objects, &place)) != NULL)
+		if (strcmp(object->namespace, namespace) == 0)
+			claims_renew(e, object);
+}
+
+static void
+set_chosen(struct external *e, const char *name, bool chosen)
+{
+	struct chosen *entry = chosen_find(e, name);
+
+	if (entry != NULL && chosen)
+		entry->mark = e->mark[OBJECT_NAMESPACE];
+	if ((entry != NULL) == chosen)
+		return;
+	if (chosen) {
+		size_t len = strlen(name) + 1;
+		entry = xcalloc(1, sizeof *entry + len);
+		entry->hash = hash_fold(hash_text(e->seed, name));
+		entry->mark = e->mark[OBJECT_NAMESPACE];
+		memcpy(entry->name, name, len);
+		table_add(&e->chosen, entry);
+		renew_namespace(e, entry->name);
+	} else {
+		table_remove(&e->chosen, entry);
+		renew_namespace(e, entry->name);
+		free(entry);
+	}
+}
+
+/* --- events --- */
+
+/* Only what may have a name is kept: most Services have no address for the outside. A Gateway's
+ * listeners are needed by routes, whatever it has. */
+static bool
+is_worth_keeping(const struct object *object)
+{
+	const struct object_external *from = object->external;
+
+	switch (object->kind) {
+	case OBJECT_SERVICE:
+	case OBJECT_INGRESS:
+		return from->addr_count > 0 || from->target != NULL;
+	case OBJECT_GATEWAY:
+		return true;
+	case OBJECT_HTTPROUTE:
+	case OBJECT_GRPCROUTE:
+	case OBJECT_TLSROUTE:
+		return from->parent_count > 0;
+	case OBJECT_SLICES:
+	case OBJECT_NAMESPACE:
+	case OBJECT_POD:
+	case OBJECT_NODE:
+	case OBJECT_CONFIGMAP:
+	case OBJECT_KIND_COUNT:
+		break;
+	}
+	return false;
+}
+
+static bool
+refers_to(const struct external_object *route, const char *namespace, const char *gateway)
+{
+	for (size_t i = 0; i < route->parent_count; i++)
+		if (strcmp(route->parents[i].name, gateway) == 0 &&
+		    strcmp(route->parents[i].namespace, namespace) == 0)
+			return true;
+	return false;
+}
+
+/* A Gateway has changed: so may have the claims of its routes. Few Gateways change, and a change of
+ * their status that we do not read (how many routes are attached) does not come here. */
+static void
+renew_routes(struct external *e, const char *namespace, const char *gateway)
+{
+	struct external_object *object;
+	size_t place = 0;
+
+	while ((object = table_next(&e->objects, &place)) != NULL)
+		if (refers_to(object, namespace, gateway))
+			claims_renew(e, object);
+}
+
+static void
+object_gone(struct external *e, const struct object *source)
+{
+	struct external_object *object =
+	    external_object_find(e, source->kind, source->namespace, source->name);
+
+	if (object == NULL)
+		return;
+	external_object_drop(e, object);
+	if (source->kind == OBJECT_GATEWAY)
+		renew_routes(e, source->namespace, source->name);
+}
+
+static void
+object_here(struct external *e, const struct object *source)
+{
+	struct external_object *object;
+
+	if (!is_worth_keeping(source)) {
+		object_gone(e, source);
+		return;
+	}
+	object = external_object_get(e, source);
+	object->mark = e->mark[source->kind];
+	if (!external_object_renew(e, object, source))
+		return;
+	claims_renew(e, object);
+	if (source->kind == OBJECT_GATEWAY)
+		renew_routes(e, source->namespace, source->name);
+}
+
+/* Drops the objects of a kind that the listing which has just ended did not show. */
+static void
+sweep(struct external *e, enum object_kind kind)
+{
+	struct external_object *object, **gone = NULL;
+	size_t place = 0, count = 0;
+
+	if (e->counts[kind] == 0)
+		return;
+	gone = xcalloc(e->counts[kind], sizeof(struct external_object *));
+	while ((object = table_next(&e->objects, &place)) != NULL)
+		if (object->kind == kind && object->mark != e->mark[kind])
+			gone[count++] = object;
+	for (size_t i = 0; i < count; i++) {
+		char *namespace = xstrdup(gone[i]->namespace), *name = xstrdup(gone[i]->name);
+		external_object_drop(e, gone[i]);
+		if (kind == OBJECT_GATEWAY)
+			renew_routes(e, namespace, name);
+		free(namespace);
+		free(name);
+	}
+	free(gone);
+}
+
+static void
+sweep_namespaces(struct external *e)
+{
+	struct chosen *entry, **gone = xcalloc(e->chosen.count + 1, sizeof(struct chosen *));
+	size_t place = 0, count = 0;
+
+	while ((entry = table_next(&e->chosen, &place)) != NULL)
+		if (entry->mark != e->mark[OBJECT_NAMESPACE])
+			gone[count++] = entry;
+	for (size_t i = 0; i < count; i++)
+		set_chosen(e, gone[i]->name, false);
+	free(gone);
+}
+
+static bool
+is_wanted(const struct external *e, const struct object *object)
+{
+	const char *namespace = object->kind == OBJECT_NAMESPACE ? object->name : object->namespace;
+
+	if (e->config.namespaces == NULL)
+		return true;
+	for (char *const *wanted = e->config.namespaces; *wanted != NULL; wanted++)
+		if (strcmp(*wanted, namespace) == 0)
+			return true;
+	return false;
+}
+
+static void
+namespace_event(struct external *e, bool deleted, const struct object *object)
+{
+	const struct label_selector *selector = e->config.namespace_labels;
+
+	if (selector != NULL)
+		set_chosen(e, object->name,
+		    !deleted &&
+			label_selector_matches(selector, object->labels, object->label_count));
+}
+
+void
+external_event(void *arg, enum object_kind kind, enum event_type type, const struct object *object)
+{
+	struct external *e = arg;
+
+	if (type == EVENT_LISTING) {
+		e->mark[kind]++;
+	} else if (type == EVENT_SYNCED) {
+		sweep(e, kind);
+		if (kind == OBJECT_NAMESPACE)
+			sweep_namespaces(e);
+	} else if (!is_wanted(e, object)) {
+		return;
+	} else if (kind == OBJECT_NAMESPACE) {
+		namespace_event(e, type == EVENT_DELETED, object);
+	} else if (type == EVENT_DELETED) {
+		object_gone(e, object);
+	} else if (object->external != NULL) {
+		object_here(e, object);
+	}
+}
+
+/* --- the rest --- */
+
+/* The zones' own name server, `ns.dns.ZONE`. */
+static void
+claim_own_names(struct external *e)
+{
+	static const uint8_t ns[] = "\2ns\3dns";
+	struct served served = { .addrs = (struct addr *)(uintptr_t)e->config.ns_addrs,
+		.addr_count = e->config.ns_addr_count };
+
+	for (size_t i = 0; i < e->config.zone_count && served.addr_count > 0; i++) {
+		struct dname name = { .len = sizeof ns };
+		memcpy(name.wire, ns, sizeof ns);
+		if (dname_append(&name, e->config.zones[i].wire) < 0)
+			continue;
+		e->zone.claims =
+		    xreallocarray(e->zone.claims, e->zone.claim_count + 1, sizeof *e->zone.claims);
+		struct claim *claim = host_claim(e, &name, &e->zone, CLAIM_ZONE, &served);
+		e->zone.claims[e->zone.claim_count++] = claim;
+		host_settle(e, claim->host);
+	}
+}
+
+struct external *
+external_new(const struct external_config *config, uint64_t seed)
+{
+	static char none[] = "";
+	struct external *e = xcalloc(1, sizeof *e);
+
+	e->config = *config;
+	e->seed = seed;
+	e->cache = treecache_new(seed);
+	e->zone = (struct external_object){
+		.kind = OBJECT_KIND_COUNT, .namespace = none, .name = none, .ttl_s = config->ttl_s
+	};
+	hosts_begin(e);
+	claim_own_names(e);
+	return e;
+}
+
+struct treecache *
+external_tree(const struct external *e)
+{
+	return e->cache;
+}
+
+size_t
+external_count(const struct external *e, enum object_kind kind)
+{
+	return e->counts[kind];
+}
+
+size_t
+external_name_count(const struct external *e)
+{
+	return e->names;
+}
+
+size_t
+external_conflicts(const struct external *e)
+{
+	return e->conflicts;
+}
+
+uint64_t
+external_refused_total(const struct external *e)
+{
+	return e->refused;
+}
+
+bool
+external_find(const struct external *e, const uint8_t *wire, size_t index,
+    struct external_source *source, bool *differs)
+{
+	const struct external_host *host = host_find(e, wire);
+
+	if (host == NULL || index >= host->claim_count)
+		return false;
+	const struct external_object *object = host->claims[index]->object;
+	*source = (struct external_source){ object->kind, object->namespace, object->name,
+		object->version };
+	*differs = !served_equal(&host->claims[index]->served, &host->claims[0]->served);
+	return true;
+}
+
+/* Frees the hosts that are left: the zones' apexes. */
+static void
+free_hosts(struct external *e)
+{
+	struct external_host *host;
+	size_t place = 0;
+
+	while ((host = table_next(&e->hosts, &place)) != NULL) {
+		free(host->claims);
+		free(host);
+	}
+	table_free(&e->hosts);
+}
+
+void
+external_free(struct external *e)
+{
+	void *entry;
+
+	if (e == NULL)
+		return;
+	/* As after an empty listing of each kind; Gateways behind their routes. */
+	for (unsigned kind = OBJECT_KIND_COUNT; kind-- > 0;) {
+		e->mark[kind]++;
+		sweep(e, kind);
+	}
+	claims_drop(e, &e->zone);
+	free_hosts(e);
+	for (size_t place = 0; (entry = table_next(&e->chosen, &place)) != NULL;)
+		free(entry);
+	table_free(&e->objects);
+	table_free(&e->chosen);
+	treecache_free(e->cache);
+	free(e);
+}

@@ -1,0 +1,83 @@
+/*
+ * Names for the world outside (--external-zones): which object has which name, and its records in
+ * a tree of their own, whose names are whole names.
+ *
+ *	event --> object --claims--> host name --the oldest claim's records--> treecache
+ *
+ * An object claims names: a Service `service.namespace.zone` and those of its annotation, an
+ * Ingress, a Gateway and a route their host names, as far as these are in one of the zones. A
+ * claim is good while something serves it (addresses, or a load balancer's host name). Of several
+ * good claims of one name one has it, and the choice does not depend on the order of arrival:
+ *
+ *	1. the zone's own name server
+ *	2. the Service whose `service.namespace.zone` it is: nobody else can take that name, not even
+ *	   before there is such a Service for longer than it takes to come
+ *	3. the oldest object (creationTimestamp, then namespace, name and kind)
+ *
+ * Only names below a zone are in the tree; readers see what was published. For the main thread
+ * alone, but for the tree.
+ */
+#ifndef KUBEDNS_CLUSTER_EXTERNAL_H
+#define KUBEDNS_CLUSTER_EXTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/cluster/object.h"
+#include "lib/dname.h"
+
+struct external;
+struct label_selector;
+struct treecache;
+
+struct external_config {
+	const struct dname *zones; /* lower case */
+	size_t zone_count;
+	const struct dname *ns; /* name servers besides: --external-ns */
+	size_t ns_count;
+	const struct addr *ns_addrs; /* of `ns.dns.ZONE`, which is a name server if it has any */
+	size_t ns_addr_count;
+	uint32_t ttl_s;
+	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
+	/* Of these, only the ones whose object matches; NULL: all. */
+	const struct label_selector *namespace_labels;
+};
+
+/* `config` is copied, what it points at must outlive it. Caller frees with external_free. */
+struct external *external_new(const struct external_config *config, uint64_t seed);
+
+/* The event_sink; takes every kind, and ignores those that give no such names. */
+void external_event(
+    void *arg, enum object_kind kind, enum event_type type, const struct object *object);
+
+/* The tree that answers come from. */
+struct treecache *external_tree(const struct external *external);
+
+/* Objects held: those that claim a name and have something that serves it, and all Gateways. */
+size_t external_count(const struct external *external, enum object_kind kind);
+
+/* Names that have records; and of them those that another object claims, with other records. */
+size_t external_name_count(const struct external *external);
+size_t external_conflicts(const struct external *external);
+
+/* How many host names were no names (or too long, or a CNAME at a zone's apex), each time that they
+ * were read. */
+uint64_t external_refused_total(const struct external *external);
+
+/* --- for --explain --- */
+
+struct external_source {
+	enum object_kind kind; /* OBJECT_KIND_COUNT: the zone itself */
+	const char *namespace, *name;
+	uint64_t resource_version; /* 0: none known */
+};
+
+/* The object that has the name (`wire`, lower case), or with `index` another that claims it, in the
+ * order above; false if there is none. `differs`: its records would be others. */
+bool external_find(const struct external *external, const uint8_t *wire, size_t index,
+    struct external_source *source, bool *differs);
+
+void external_free(struct external *external);
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * Who has a name: its claims are held in the order in which they win (external.h), and the records
+ * of the first are in the tree. A name's records change only when its first claim does.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/external_internal.h"
+#include "kubedns/cluster/record_sets.h"
+#include "kubedns/cluster/records.h"
+#include "lib/hash.h"
+#include "lib/log.h"
+#include "lib/wire.h"
+#include "lib/xalloc.h"
+#include "treecache/treecache.h"
+
+/* --- what answers --- */
+
+static int
+addr_order(const void *a, const void *b)
+{
+	const struct addr *x = a, *y = b;
+
+	return x->family != y->family ? (int)x->family - (int)y->family
+				      : memcmp(x->bytes, y->bytes, addr_len(x));
+}
+
+/* Adds what else answers: addresses, or without any the host name that is first in order. */
+static void
+served_add(struct served *to, const struct served *from)
+{
+	to->addrs =
+	    xreallocarray(to->addrs, to->addr_count + from->addr_count + 1, sizeof *to->addrs);
+	for (size_t i = 0; i < from->addr_count && to->addr_count < EXTERNAL_ADDRS_MAX; i++) {
+		size_t k = 0;
+		while (k < to->addr_count && !addr_equal(&to->addrs[k], &from->addrs[i]))
+			k++;
+		if (k == to->addr_count)
+			to->addrs[to->addr_count++] = from->addrs[i];
+	}
+	qsort(to->addrs, to->addr_count, sizeof *to->addrs, addr_order);
+	if (from->target != NULL && (to->target == NULL || strcmp(from->target, to->target) < 0)) {
+		free(to->target);
+		to->target = xstrdup(from->target);
+	}
+	if (to->addr_count > 0) { /* no other record may stand beside a CNAME (RFC 1034 3.6.2) */
+		free(to->target);
+		to->target = NULL;
+	}
+}
+
+bool
+served_equal(const struct served *a, const struct served *b)
+{
+	if (a->addr_count != b->addr_count || (a->target == NULL) != (b->target == NULL))
+		return false;
+	for (size_t i = 0; i < a->addr_count; i++)
+		if (!addr_equal(&a->addrs[i], &b->addrs[i]))
+			return false;
+	return a->target == NULL || strcmp(a->target, b->target) == 0;
+}
+
+void
+served_free(struct served *served)
+{
+	free(served->addrs);
+	free(served->target);
+	*served = (struct served){ 0 };
+}
+
+/* --- hosts --- */
+
+static bool
+same_host(const void *entry, const void *key)
+{
+	const struct external_host *host = entry;
+
+	return dname_equal(host->wire, key);
+}
+
+static uint32_t
+host_hash(const struct external *e, const uint8_t *wire)
+{
+	return hash_fold(hash64(e->seed, wire, dname_length(wire, DNAME_MAX)));
+}
+
+struct external_host *
+host_find(const struct external *e, const uint8_t *wire)
+{
+	return table_find(&e->hosts, host_hash(e, wire), same_host, wire);
+}
+
+static struct external_host *
+host_get(struct external *e, const struct dname *name)
+{
+	struct external_host *host = host_find(e, name->wire);
+
+	if (host != NULL)
+		return host;
+	host = xcalloc(1, sizeof *host + name->len);
+	host->hash = host_hash(e, name->wire);
+	host->len = name->len;
+	memcpy(host->wire, name->wire, name->len);
+	table_add(&e->hosts, host);
+	return host;
+}
+
+bool
+host_is_apex(const struct external *e, const uint8_t *wire)
+{
+	for (size_t i = 0; i < e->config.zone_count; i++)
+		if (dname_equal(wire, e->config.zones[i].wire))
+			return true;
+	return false;
+}
+
+/* --- claims, in the order in which they win --- */
+
+static int
+claim_order(enum claim_rank rank, const struct external_object *object, const struct claim *claim)
+{
+	const struct external_object *other = claim->object;
+	int order;
+
+	if (rank != claim->rank)
+		return (int)rank - (int)claim->rank;
+	if (object->created_s != other->created_s)
+		return object->created_s < other->created_s ? -1 : 1;
+	if ((order = strcmp(object->namespace, other->namespace)) != 0 ||
+	    (order = strcmp(object->name, other->name)) != 0)
+		return order;
+	return (int)object->kind - (int)other->kind;
+}
+
+struct claim *
+host_claim(struct external *e, const struct dname *name, struct external_object *object,
+    enum claim_rank rank, const struct served *served)
+{
+	struct external_host *host = host_get(e, name);
+	uint32_t low = 0, high = host->claim_count;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+		int order = claim_order(rank, object, host->claims[mid]);
+		if (order == 0) {
+			served_add(&host->claims[mid]->served, served);
+			return NULL;
+		}
+		if (order < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	struct claim *claim = xcalloc(1, sizeof *claim);
+	*claim = (struct claim){ .host = host, .object = object, .rank = rank };
+	served_add(&claim->served, served);
+	if (host->claim_count == host->claim_room) {
+		host->claim_room = host->claim_room == 0 ? 1 : 2 * host->claim_room;
+		host->claims = xreallocarray(host->claims, host->claim_room, sizeof *host->claims);
+	}
+	memmove(&host->claims[low + 1], &host->claims[low],
+	    (host->claim_count - low) * sizeof *host->claims);
+	host->claims[low] = claim;
+	host->claim_count++;
+	return claim;
+}
+
+struct external_host *
+host_release(struct claim *claim)
+{
+	struct external_host *host = claim->host;
+	uint32_t i = 0;
+
+	while (host->claims[i] != claim) /* its object may have changed: not by its order */
+		i++;
+	assert(i < host->claim_count);
+	host->claim_count--;
+	memmove(
+	    &host->claims[i], &host->claims[i + 1], (host->claim_count - i) * sizeof *host->claims);
+	served_free(&claim->served);
+	free(claim);
+	return host;
+}
+
+/* --- records --- */
+
+/* The records_sink; `arg` is the struct external. */
+static void
+put_records(void *arg, const uint8_t *name, const void *sets, size_t len)
+{
+	struct external *e = arg;
+
+	treecache_records(e->cache, treecache_edit(e->cache, name), sets, len);
+}
+
+struct labels {
+	uint8_t (*items)[1 + DNAME_LABEL_MAX];
+	size_t count;
+};
+
+static void
+note_service_label(void *arg, const struct node *child)
+{
+	struct labels *labels = arg;
+
+	if (child->label[0] == 0 || child->label[1] != '_')
+		return;
+	labels->items = xreallocarray(labels->items, labels->count + 1, sizeof *labels->items);
+	memcpy(labels->items[labels->count++], child->label, 1u + child->label[0]);
+}
+
+/* Takes away the `_port._proto` names below a name. No claim is for such a name. */
+static void
+drop_ports(struct external *e, const struct dname *name)
+{
+	struct labels labels = { 0 };
+	const struct node *node = tree_find(treecache_next(e->cache), name->wire);
+
+	if (node != NULL)
+		tree_children(node, note_service_label, &labels);
+	for (size_t i = 0; i < labels.count; i++) {
+		struct dname proto = *name;
+		if (dname_prepend(&proto, labels.items[i] + 1, labels.items[i][0]) < 0)
+			continue;
+		treecache_clear(e->cache, treecache_edit(e->cache, proto.wire));
+		treecache_prune(e->cache, proto.wire);
+	}
+	free(labels.items);
+}
+
+static void
+add_ns(struct sets *sets, const struct external *e, const struct dname *zone)
+{
+	static const uint8_t ns[] = "\2ns\3dns";
+	struct dname own = { .len = sizeof ns };
+
+	memcpy(own.wire, ns, sizeof ns);
+	sets_begin(sets, TYPE_NS);
+	if (e->config.ns_addr_count > 0 && dname_append(&own, zone->wire) == 0)
+		sets_add(sets, own.wire, own.len, NULL, 0);
+	for (size_t i = 0; i < e->config.ns_count; i++)
+		sets_add(sets, e->config.ns[i].wire, e->config.ns[i].len, NULL, 0);
+	sets_end(sets);
+}
+
+/* SRV records as in the cluster's zone. The target must not be an alias (RFC 2782), so of a load
+ * balancer that is known by its host name it is that. */
+static void
+add_srv(struct external *e, struct sets *sets, const struct claim *claim, const struct dname *name,
+    const struct dname *target)
+{
+	const struct external_object *object = claim->object;
+	struct ports *ports = ports_new(HASH_START, object->ports, object->port_count);
+	struct sets below = { .ttl_s = sets->ttl_s };
+
+	if (claim->served.addr_count > 0)
+		sets_srv(sets, ports->numbers, ports->number_count, target);
+	records_named_ports(&below, ports, name->wire, target, put_records, e);
+	free(below.bytes);
+	free(ports);
+}
+
+/* Writes the records of the name's first claim. */
+static void
+write_claim(struct external *e, struct external_host *host, struct sets *sets)
+{
+	const struct claim *claim = host->claims[0];
+	struct dname name = { .len = host->len }, target;
+
+	memcpy(name.wire, host->wire, host->len);
+	target = name;
+	sets->ttl_s = claim->object->ttl_s;
+	sets_addrs(sets, claim->served.addrs, claim->served.addr_count);
+	if (claim->served.addr_count == 0 && claim->served.target != NULL &&
+	    dname_from_text(&target, claim->served.target) == 0) {
+		dname_lower(target.wire, target.len);
+		sets_begin(sets, TYPE_CNAME);
+		sets_add(sets, target.wire, target.len, NULL, 0);
+		sets_end(sets);
+	}
+	if (claim->rank == CLAIM_CANONICAL && claim->object->port_count > 0) {
+		add_srv(e, sets, claim, &name, &target);
+		host->has_ports = true;
+	}
+}
+
+static const char *
+kind_of(const struct external_object *object)
+{
+	return object->kind == OBJECT_KIND_COUNT ? "zones" : object_kind_resource(object->kind);
+}
+
+/* Counts and says that objects which want other records have claimed one name. */
+static void
+note_conflict(struct external *e, struct external_host *host)
+{
+	const struct claim *loser = NULL;
+	char text[DNAME_TEXT_MAX];
+
+	for (uint32_t i = 1; i < host->claim_count && loser == NULL; i++)
+		if (!served_equal(&host->claims[i]->served, &host->claims[0]->served))
+			loser = host->claims[i];
+	if ((loser != NULL) == host->conflict)
+		return;
+	host->conflict = loser != NULL;
+	e->conflicts += loser != NULL ? 1 : (size_t)-1;
+	if (loser != NULL) {
+		const struct external_object *winner = host->claims[0]->object;
+		log_neterr("external name %s: %s %s/%s has it, %s %s/%s claims it too, with other "
+			   "addresses; take it out of one of them",
+		    dname_to_text(host->wire, text), kind_of(winner), winner->namespace,
+		    winner->name, kind_of(loser->object), loser->object->namespace,
+		    loser->object->name);
+	}
+}
+
+void
+host_settle(struct external *e, struct external_host *host)
+{
+	bool apex = host_is_apex(e, host->wire), was = host->in_tree;
+	struct sets sets = { .ttl_s = e->config.ttl_s };
+	struct dname name = { .len = host->len };
+
+	memcpy(name.wire, host->wire, host->len);
+	host->dirty = false;
+	note_conflict(e, host);
+	if (host->has_ports)
+		drop_ports(e, &name);
+	host->has_ports = false;
+	if (apex)
+		add_ns(&sets, e, &name);
+	host->in_tree = host->claim_count > 0;
+	e->names += (size_t)host->in_tree - (size_t)was;
+	if (host->in_tree)
+		write_claim(e, host, &sets);
+	put_records(e, name.wire, sets.bytes, sets.len);
+	free(sets.bytes);
+	if (host->in_tree || apex)
+		return;
+	treecache_prune(e->cache, name.wire);
+	table_remove(&e->hosts, host);
+	free(host->claims);
+	free(host);
+}
+
+void
+hosts_begin(struct external *e)
+{
+	for (size_t i = 0; i < e->config.zone_count; i++) {
+		struct external_host *host = host_get(e, &e->config.zones[i]);
+		host_settle(e, host);
+	}
+}

@@ -1,0 +1,132 @@
+/*
+ * What the files of external.h share: external.c (events), external_objects.c, external_claims.c (which names an
+ * object claims) and external_hosts.c (who has a name, and its records).
+ */
+#ifndef KUBEDNS_CLUSTER_EXTERNAL_INTERNAL_H
+#define KUBEDNS_CLUSTER_EXTERNAL_INTERNAL_H
+
+#include "kubedns/cluster/external.h"
+#include "kubedns/cluster/object_external.h"
+#include "lib/table.h"
+#include "treecache/ports.h"
+
+/* In the order in which they win. */
+enum claim_rank { CLAIM_ZONE, CLAIM_CANONICAL, CLAIM_HOST };
+
+/* What answers for a name. */
+struct served {
+	struct addr *addrs; /* sorted */
+	size_t addr_count;
+	char *target; /* without addresses: a load balancer's host name; NULL: none */
+};
+
+/* One object's claim to one name. */
+struct claim {
+	struct external_host *host;
+	struct external_object *object;
+	enum claim_rank rank;
+	struct served served;
+};
+
+struct external_object {
+	uint32_t hash;
+	uint8_t mark;
+	enum object_kind kind;
+	char *namespace, *name;
+	uint64_t version, digest; /* of its content */
+	int64_t created_s;
+	uint32_t ttl_s;
+	struct served served; /* not of a route */
+	struct port *ports;   /* of a Service */
+	size_t port_count;
+	char **hosts;
+	size_t host_count;
+	struct object_listener *listeners; /* of a Gateway; strings are its own */
+	size_t listener_count;
+	struct object_parent *parents; /* of a route; strings are its own */
+	size_t parent_count;
+	struct claim **claims;
+	size_t claim_count, claim_room;
+	bool complained; /* it has a host name that was refused */
+};
+
+/* A name that somebody claims. */
+struct external_host {
+	uint32_t hash;
+	uint32_t claim_count, claim_room;
+	struct claim **claims; /* the one that has the name first */
+	bool in_tree, conflict;
+	bool has_ports; /* SRV records below it */
+	bool dirty;     /* its claims have changed since host_settle() */
+	uint8_t len;
+	uint8_t wire[];
+};
+
+struct external {
+	struct treecache *cache;
+	struct external_config config;
+	uint64_t seed;
+	struct table objects, hosts, chosen; /* `chosen`: names of namespaces, with a selector */
+	uint8_t mark[OBJECT_KIND_COUNT];
+	bool listing[OBJECT_KIND_COUNT];
+	size_t counts[OBJECT_KIND_COUNT];
+	size_t names, conflicts;
+	uint64_t refused;
+	struct external_object zone; /* claims the zones' own names */
+};
+
+/* --- external_objects.c --- */
+
+/* The object of this kind, or NULL. */
+struct external_object *external_object_find(const struct external *external, enum object_kind kind,
+    const char *namespace, const char *name);
+
+/* The entry of this object, made if it is missing. */
+struct external_object *external_object_get(struct external *external, const struct object *from);
+
+/* Copies what is kept of `source`, whose claims are then to be renewed; false: nothing of it has
+ * changed. */
+bool external_object_renew(
+    const struct external *external, struct external_object *object, const struct object *source);
+
+/* Takes its claims back and frees it. */
+void external_object_drop(struct external *external, struct external_object *object);
+
+/* --- external.c --- */
+
+/* Whether --namespace-labels, if given, matches the namespace. */
+bool external_namespace_is_chosen(const struct external *external, const char *name);
+
+/* --- external_claims.c --- */
+
+/* Makes the object's claims anew from what is known; and takes them all back. */
+void claims_renew(struct external *external, struct external_object *object);
+void claims_drop(struct external *external, struct external_object *object);
+
+/* The index of the longest of our zones that the name is in, or -1. */
+int claims_zone(const struct external *external, const uint8_t *wire);
+
+/* --- external_hosts.c --- */
+
+/* The object's claim to a name, made if missing; `served` is copied, or added to the claim's. */
+struct claim *host_claim(struct external *external, const struct dname *name,
+    struct external_object *object, enum claim_rank rank, const struct served *served);
+
+/* Takes a claim back and frees it; returns its host, to be settled. */
+struct external_host *host_release(struct claim *claim);
+
+/* Puts into the tree what the name has now; frees a host that nobody claims. */
+void host_settle(struct external *external, struct external_host *host);
+
+/* Puts the zones' own records into the tree. */
+void hosts_begin(struct external *external);
+
+/* Whether a zone of ours has this name. */
+bool host_is_apex(const struct external *external, const uint8_t *wire);
+
+struct external_host *host_find(const struct external *external, const uint8_t *wire);
+
+bool served_equal(const struct served *a, const struct served *b);
+void served_free(struct served *served);
+
+#endif

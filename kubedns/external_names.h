@@ -1,0 +1,39 @@
+/*
+ * --external-zones in the running program: made of the options, fed with events, published beside
+ * the cluster's tree. Everything here does nothing for NULL: without the flag there is none.
+ */
+#ifndef KUBEDNS_EXTERNAL_NAMES_H
+#define KUBEDNS_EXTERNAL_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kubedns/cluster/object.h"
+
+struct external;
+struct external_names;
+struct metrics;
+struct options;
+
+/* NULL without zones. Sets `options->answers.external`, which must not outlive it. */
+struct external_names *external_names_new(struct options *options, uint64_t seed);
+
+/* As event_sink. */
+void external_names_event(struct external_names *names, enum object_kind kind, enum event_type type,
+    const struct object *object);
+
+/* Shows readers what has changed; true if anything had. */
+bool external_names_publish(struct external_names *names, uint32_t now_s, bool synced);
+
+/* Bytes replaced and not yet freed; and frees them once no reader has them. */
+size_t external_names_garbage(const struct external_names *names);
+void external_names_reclaim(struct external_names *names);
+
+/* For explanations; NULL for NULL. */
+const struct external *external_names_claims(const struct external_names *names);
+
+void external_names_metrics(const struct external_names *names, struct metrics *m);
+void external_names_free(struct external_names *names);
+
+#endif

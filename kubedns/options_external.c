@@ -1,0 +1,92 @@
+/* The flags for the zones for the world outside: --external-zones and --external-ns. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/options_internal.h"
+#include "lib/xalloc.h"
+
+enum {
+	ZONE_MAX = 128, /* room for a Service, a namespace and a port in front of it, as --domain */
+};
+
+static bool
+is_reverse(const struct dname *zone)
+{
+	struct dname arpa;
+
+	return dname_from_text(&arpa, "arpa.") == 0 && dname_in_zone(zone->wire, arpa.wire) >= 0;
+}
+
+static const char *
+zone_fault(const struct options *o, const struct dname *zone)
+{
+	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
+		if (!dname_label_ok((const char *)label + 1, *label))
+			return "labels must be letters, digits and '-'";
+	if (zone->len > ZONE_MAX)
+		return "too long: 127 bytes at most";
+	if (is_reverse(zone))
+		return "reverse zones are --reverse-cidrs";
+	if (dname_in_zone(zone->wire, o->answers.zone.wire) >= 0)
+		return "it is in --domain, whose names are the cluster's own: choose another, such "
+		       "as apps.example.com";
+	for (size_t i = 0; i < o->external_zone_count; i++)
+		if (dname_equal(zone->wire, o->external_zones[i].wire))
+			return "comes twice";
+	return o->external_zone_count == EXTERNAL_ZONES_MAX ? "at most 16 zones" : NULL;
+}
+
+static int
+read_zones(struct options *o)
+{
+	for (size_t i = 0; i < o->external_zones_text.count; i++) {
+		const char *text = o->external_zones_text.items[i], *why;
+		struct dname zone;
+		if (dname_from_text(&zone, text) < 0 || zone.len == 1)
+			return options_refuse(
+			    "external-zones", text, "not a DNS name, such as apps.example.com");
+		dname_lower(zone.wire, zone.len);
+		if ((why = zone_fault(o, &zone)) != NULL)
+			return options_refuse("external-zones", text, why);
+		o->external_zones[o->external_zone_count++] = zone;
+	}
+	return 0;
+}
+
+/* Each item is a name server's name, or an address of `ns.dns.ZONE`. */
+static int
+read_ns(struct options *o)
+{
+	size_t count = o->external_ns_text.count;
+
+	o->external_ns = xcalloc(count + 1, sizeof *o->external_ns);
+	o->external_ns_addrs = xcalloc(count + 1, sizeof *o->external_ns_addrs);
+	for (size_t i = 0; i < count; i++) {
+		const char *text = o->external_ns_text.items[i];
+		struct dname *name = &o->external_ns[o->external_ns_count];
+		if (addr_parse(text, &o->external_ns_addrs[o->external_ns_addr_count]) == 0) {
+			o->external_ns_addr_count++;
+			continue;
+		}
+		if (dname_from_text(name, text) < 0 || dname_labels(name->wire) < 2)
+			return options_refuse("external-ns", text,
+			    "neither an address nor a name server's full name, such as "
+			    "dns.kube-system.apps.example.com");
+		dname_lower(name->wire, name->len);
+		o->external_ns_count++;
+	}
+	return 0;
+}
+
+int
+options_read_external(struct options *o)
+{
+	if (o->external_zones_text.count == 0)
+		return o->external_ns_text.count == 0
+			   ? 0
+			   : options_refuse("external-ns", o->external_ns_text.items[0],
+				 "of which zones? --external-zones is missing");
+	int zones = read_zones(o), ns = read_ns(o);
+	return zones < 0 ? zones : ns;
+}

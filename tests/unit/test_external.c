@@ -1,0 +1,305 @@
+/* Names for the world outside: questions and answers for Services and Ingresses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/show/zone.h"
+#include "tests/unit/external_bed.h"
+
+static void
+service_has_its_load_balancers_addresses_and_external_ips(void **state)
+{
+	(void)state;
+	add(WEB);
+	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.1, A 198.51.100.7" },
+	    { "WEB.default.Apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" },
+	    { "web.default.apps.example.com.", "TXT", NODATA },
+	    { "web.default.in.apps.example.com.", "A", "NOERROR A 192.0.2.1, A 198.51.100.7" },
+	    { "default.apps.example.com.", "A", NODATA },
+	    { "other.default.apps.example.com.", "A", GONE },
+	    { "x.web.default.apps.example.com.", "A", GONE },
+	    { "web.default.example.com.", "A", "FORWARD" });
+	tell(EVENT_DELETED, WEB);
+	EXPECT({ "web.default.apps.example.com.", "A", GONE },
+	    { "_http._tcp.web.default.apps.example.com.", "SRV", GONE },
+	    { "default.apps.example.com.", "A", GONE });
+}
+
+static void
+named_ports_are_srv_records_at_their_names(void **state)
+{
+	(void)state;
+	add(WEB);
+	EXPECT({ "_http._tcp.web.default.apps.example.com.", "SRV",
+		   "NOERROR SRV 0 100 80 web.default.apps.example.com. "
+		   "+ web.default.apps.example.com.: A 192.0.2.1, "
+		   "+ web.default.apps.example.com.: A 198.51.100.7, "
+		   "+ web.default.apps.example.com.: AAAA 2001:db8::1" },
+	    { "_http._udp.web.default.apps.example.com.", "SRV", GONE },
+	    { "_tcp.web.default.apps.example.com.", "SRV", NODATA });
+}
+
+static void
+load_balancer_known_by_its_host_name_is_an_alias(void **state)
+{
+	(void)state;
+	bed_forwarding(false);
+	bed_publish();
+	add(ANNOTATED("aws", JANUARY, "www.apps.example.com, apps.example.com",
+	    HOSTNAME("lb.example.net") "," HOSTNAME("z.example.net")));
+	EXPECT({ "aws.default.apps.example.com.", "CNAME", "NOERROR CNAME lb.example.net." },
+	    { "aws.default.apps.example.com.", "A", "NOERROR CNAME lb.example.net." },
+	    { "www.apps.example.com.", "TXT", "NOERROR CNAME lb.example.net." },
+	    /* RFC 1034 section 3.6.2: not beside the zone's SOA */
+	    { "apps.example.com.", "A", NODATA });
+	assert_int_equal(external_refused_total(external), 1);
+	bed_forwarding(true);
+	bed_publish();
+	EXPECT({ "www.apps.example.com.", "A", "CHASE lb.example.net." });
+	/* An address leaves no room for an alias. */
+	add(ANNOTATED("aws", JANUARY, "", HOSTNAME("lb.example.net") "," IP("192.0.2.5")));
+	EXPECT({ "aws.default.apps.example.com.", "A", "NOERROR A 192.0.2.5" },
+	    { "www.apps.example.com.", "A", GONE });
+}
+
+static void
+alias_of_one_of_our_names_is_followed(void **state)
+{
+	(void)state;
+	add(WEB);
+	add(ANNOTATED("a", JANUARY, "", HOSTNAME("web.default.apps.example.com")));
+	add(ANNOTATED("b", JANUARY, "", HOSTNAME("a.default.apps.example.com")));
+	add(ANNOTATED("lost", JANUARY, "", HOSTNAME("nobody.apps.example.com")));
+	add(ANNOTATED("loop", JANUARY, "", HOSTNAME("loop.default.apps.example.com")));
+	add(ANNOTATED("inside", JANUARY, "", HOSTNAME("web.default.svc.cluster.local")));
+	EXPECT(
+	    { "b.default.apps.example.com.", "AAAA",
+		"NOERROR CNAME a.default.apps.example.com., a.default.apps.example.com.: CNAME "
+		"web.default.apps.example.com., web.default.apps.example.com.: AAAA 2001:db8::1" },
+	    { "lost.default.apps.example.com.", "A",
+		"NXDOMAIN CNAME nobody.apps.example.com. SOA of apps.example.com." });
+	bed_forwarding(true); /* the cluster's names are not told outside, nor asked of others */
+	bed_publish();
+	EXPECT({ "inside.default.apps.example.com.", "A", "NOERROR CNAME web.default.svc" });
+	assert_int_equal(
+	    strncmp(bed_ask("loop.default.apps.example.com.", "A"), "NOERROR CNAME", 13), 0);
+}
+
+static void
+wildcard_stands_for_what_does_not_exist_below_it(void **state)
+{
+	(void)state;
+	add(WEB);
+	add(ANNOTATED(
+	    "wild", JANUARY, "*.apps.example.com,*.one.apps.example.com", IP("192.0.2.8")));
+	EXPECT({ "x.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
+	    { "y.x.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
+	    { "x.apps.example.com.", "AAAA", NODATA },
+	    { "y.one.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
+	    { "*.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
+	    /* RFC 4592 section 2.2.1: `default` exists, and has no wildcard */
+	    { "x.default.apps.example.com.", "A", GONE },
+	    { "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.1, A 198.51.100.7" },
+	    /* another zone of ours */
+	    { "x.in.apps.example.com.", "A", "NXDOMAIN SOA of in.apps.example.com." });
+}
+
+static void
+zones_have_what_a_parent_needs_to_delegate_to_them(void **state)
+{
+	(void)state;
+	EXPECT(
+	    { "apps.example.com.", "NS",
+		"NOERROR NS ns.dns.apps.example.com. + ns.dns.apps.example.com.: A 203.0.113.53" },
+	    { "apps.example.com.", "A", NODATA },
+	    { "ns.dns.apps.example.com.", "A", "NOERROR A 203.0.113.53" },
+	    { "ns.dns.apps.example.com.", "AAAA", NODATA });
+	assert_non_null(strstr(bed_ask("apps.example.com.", "SOA"),
+	    "SOA ns.dns.apps.example.com. hostmaster.apps.example.com. 1 7200 1800 86400 5"));
+	/* Nobody takes the name server's name away. */
+	add(INGRESS("thief", JANUARY, RULE("ns.dns.apps.example.com"), IP("192.0.2.66")));
+	EXPECT({ "ns.dns.apps.example.com.", "A", "NOERROR A 203.0.113.53" });
+	/* The apex may have addresses too. */
+	add(INGRESS("apex", JANUARY, RULE("apps.example.com"), IP("192.0.2.67")));
+	EXPECT({ "apps.example.com.", "A", "NOERROR A 192.0.2.67" },
+	    { "apps.example.com.", "NS",
+		"NOERROR NS ns.dns.apps.example.com. + ns.dns.apps.example.com.: A 203.0.113.53" });
+}
+
+static void
+name_server_may_be_a_service_of_the_zone(void **state)
+{
+	static struct dname ns[1];
+	struct external_config with = config;
+
+	(void)state;
+	assert_int_equal(dname_from_text(&ns[0], "web.default.apps.example.com"), 0);
+	with.ns = ns;
+	with.ns_count = 1;
+	with.ns_addr_count = 0;
+	begin_with(&with);
+	zones.primary = &ns[0];
+	add(WEB);
+	EXPECT({ "apps.example.com.", "NS",
+		   "NOERROR NS web.default.apps.example.com. "
+		   "+ web.default.apps.example.com.: A 192.0.2.1, "
+		   "+ web.default.apps.example.com.: A 198.51.100.7, "
+		   "+ web.default.apps.example.com.: AAAA 2001:db8::1" },
+	    { "ns.dns.apps.example.com.", "A", GONE });
+	assert_non_null(
+	    strstr(bed_ask("apps.example.com.", "SOA"), "SOA web.default.apps.example.com."));
+	zones.primary = NULL;
+}
+
+static void
+host_claimed_twice_is_the_oldest_objects(void **state)
+{
+	(void)state;
+	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
+	assert_int_equal(external_conflicts(external), 0);
+	add(INGRESS("old", JANUARY, RULE("WWW.apps.example.com"), IP("192.0.2.3")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+	assert_int_equal(external_conflicts(external), 1);
+	/* The same addresses are no conflict. */
+	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.3")));
+	assert_int_equal(external_conflicts(external), 0);
+	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")));
+	tell(EVENT_DELETED, INGRESS("old", JANUARY, RULE("x"), ""));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
+	assert_int_equal(external_conflicts(external), 0);
+}
+
+static void
+services_own_name_cannot_be_taken_by_an_older_object(void **state)
+{
+	(void)state;
+	add(INGRESS(
+	    "old", "2020-01-01T00:00:00Z", RULE("web.default.apps.example.com"), IP("192.0.2.3")));
+	add(WEB);
+	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" });
+	assert_int_equal(external_conflicts(external), 1);
+}
+
+static void
+without_an_address_there_is_no_name(void **state)
+{
+	(void)state;
+	add(INGRESS("soon", JANUARY, RULE("soon.apps.example.com"), ""));
+	EXPECT({ "soon.apps.example.com.", "A", GONE });
+	assert_int_equal(external_count(external, OBJECT_INGRESS), 0);
+	add(INGRESS("soon", JANUARY, RULE("soon.apps.example.com") "," RULE("a.example.org"),
+	    IP("192.0.2.4")));
+	EXPECT({ "soon.apps.example.com.", "A", "NOERROR A 192.0.2.4" });
+	add(INGRESS("soon", JANUARY, RULE("soon.apps.example.com"), ""));
+	EXPECT({ "soon.apps.example.com.", "A", GONE });
+}
+
+static void
+what_is_no_host_name_is_refused(void **state)
+{
+	static const char *const bad[] = { "a..apps.example.com", "-a.apps.example.com",
+		"a.*.apps.example.com", "**.apps.example.com", "a\\\\046.apps.example.com",
+		"_http._tcp.web.default.apps.example.com", "*" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		char text[600];
+		snprintf(text, sizeof text, INGRESS("bad", JANUARY, RULE("%s"), IP("192.0.2.4")),
+		    bad[i]);
+		add(text);
+		assert_int_equal(external_refused_total(external), i + 1);
+		assert_int_equal(external_name_count(external), 2); /* ns.dns of both zones */
+	}
+}
+
+static void
+ttl_is_the_annotations_or_the_zones(void **state)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	(void)state;
+	add(WEB);
+	add(ANNOTATED("timed", JANUARY, "t.apps.example.com", IP("192.0.2.5")));
+	assert_int_equal(zone_print(out, &bed.config, tree_current(bed.cache), &names[0]), 0);
+	fclose(out);
+	assert_non_null(strstr(text, "t.apps.example.com. 60 IN A 192.0.2.5\n"));
+	assert_non_null(strstr(text, "web.default.apps.example.com. 30 IN A 192.0.2.1\n"));
+	assert_null(strstr(text, "in.apps.example.com."));
+	free(text);
+}
+
+static void
+relisted_without_an_object_its_names_are_gone(void **state)
+{
+	(void)state;
+	add(WEB);
+	add(ANNOTATED("stays", JANUARY, "", IP("192.0.2.5")));
+	external_event(external, OBJECT_SERVICE, EVENT_LISTING, NULL);
+	add(ANNOTATED("stays", JANUARY, "", IP("192.0.2.5")));
+	external_event(external, OBJECT_SERVICE, EVENT_SYNCED, NULL);
+	treecache_publish(external_tree(external), 1, true);
+	EXPECT({ "web.default.apps.example.com.", "A", GONE },
+	    { "stays.default.apps.example.com.", "A", "NOERROR A 192.0.2.5" });
+}
+
+static void
+before_the_first_sync_is_servfail(void **state)
+{
+	(void)state;
+	begin_with(&config);
+	treecache_publish(external_tree(external), 1, false);
+	EXPECT({ "web.default.apps.example.com.", "A", "SERVFAIL" });
+}
+
+static void
+elsewhere_nothing_but_these_zones_is_answered(void **state)
+{
+	(void)state;
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	add(WEB);
+	bed_forwarding(true);
+	bed_publish();
+	bed.config.external_only = true;
+	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" },
+	    { "web.default.svc", "A", "REFUSED" }, { "cluster.local.", "SOA", "REFUSED" },
+	    { "web.default._explain", "TXT", "REFUSED" }, { "example.com.", "A", "REFUSED" },
+	    { "1.0.96.10.in-addr.arpa.", "PTR", "REFUSED" }, { ".", "NS", "REFUSED" });
+	/* No recursion either: the alias is all. */
+	add(ANNOTATED("aws", JANUARY, "", HOSTNAME("lb.example.net")));
+	EXPECT({ "aws.default.apps.example.com.", "A", "NOERROR CNAME lb.example.net." });
+	bed.config.external_only = false;
+}
+
+int
+main(void)
+{
+#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(service_has_its_load_balancers_addresses_and_external_ips),
+		TEST(named_ports_are_srv_records_at_their_names),
+		TEST(load_balancer_known_by_its_host_name_is_an_alias),
+		TEST(alias_of_one_of_our_names_is_followed),
+		TEST(wildcard_stands_for_what_does_not_exist_below_it),
+		TEST(zones_have_what_a_parent_needs_to_delegate_to_them),
+		TEST(name_server_may_be_a_service_of_the_zone),
+		TEST(host_claimed_twice_is_the_oldest_objects),
+		TEST(services_own_name_cannot_be_taken_by_an_older_object),
+		TEST(without_an_address_there_is_no_name),
+		TEST(what_is_no_host_name_is_refused),
+		TEST(ttl_is_the_annotations_or_the_zones),
+		TEST(relisted_without_an_object_its_names_are_gone),
+		TEST(before_the_first_sync_is_servfail),
+		TEST(elsewhere_nothing_but_these_zones_is_answered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

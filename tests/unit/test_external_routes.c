@@ -1,0 +1,199 @@
+/* Names for the world outside: Gateways and their routes, chosen namespaces, and any order of arrival. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/label_selector.h"
+#include "kubedns/show/zone.h"
+#include "tests/unit/external_bed.h"
+
+static void
+listeners_host_names_have_the_gateways_address(void **state)
+{
+	(void)state;
+	add(GATEWAY(LISTENER("a", "80", "gw.apps.example.com") "," LISTENER(
+			"b", "443", "*.gw.apps.example.com") "," LISTENER("c", "81", ""),
+	    "192.0.2.33"));
+	EXPECT({ "gw.apps.example.com.", "A", "NOERROR A 192.0.2.33" },
+	    { "x.gw.apps.example.com.", "A", "NOERROR A 192.0.2.33" },
+	    { "x.apps.example.com.", "A", GONE });
+}
+
+static void
+routes_have_the_address_of_the_gateway_that_took_them(void **state)
+{
+	static const struct {
+		const char *hosts, *parent, *accepted, *asked;
+		bool answered;
+	} rows[] = {
+		{ "'r.apps.example.com'", GW, "True", "r.apps.example.com.", true },
+		{ "'r.apps.example.com'", GW, "False", "r.apps.example.com.", false },
+		{ "'r.apps.example.com'", "'name':'gw'", "True", "r.apps.example.com.", false },
+		{ "'r.apps.example.com'", GW ",'kind':'Service'", "True", "r.apps.example.com.",
+		    false },
+		{ "'r.apps.example.com'", GW ",'sectionName':'b'", "True", "r.apps.example.com.",
+		    false },
+		{ "'r.b.apps.example.com'", GW ",'sectionName':'b'", "True",
+		    "r.b.apps.example.com.", true },
+		{ "'r.b.apps.example.com'", GW ",'port':80", "True", "r.b.apps.example.com.",
+		    true }, /* listener a takes any host name */
+		{ "'r.b.apps.example.com'", GW ",'port':9", "True", "r.b.apps.example.com.",
+		    false },
+		{ "'*.apps.example.com'", GW ",'sectionName':'c'", "True", "c.apps.example.com.",
+		    true },
+		{ "'*.apps.example.com'", GW ",'sectionName':'c'", "True", "d.apps.example.com.",
+		    false },
+		{ "", GW ",'sectionName':'c'", "True", "c.apps.example.com.", true },
+		{ "'b.apps.example.com'", GW ",'sectionName':'b'", "True", "b.apps.example.com.",
+		    false }, /* "*.b" is not b */
+	};
+	static const char *const kinds[] = { "HTTPRoute", "GRPCRoute", "TLSRoute" };
+	/* As `gw`, whose listeners have no names of their own here: another Gateway holds them. */
+	static const char gateway[] =
+	    GATEWAY(LISTENER("a", "80", "") "," LISTENER("b", "443",
+			"*.b.apps.example.com") "," LISTENER("c", "444", "c.apps.example.com"),
+		"192.0.2.33");
+
+	(void)state;
+	for (size_t i = 0; i < 3 * sizeof rows / sizeof rows[0]; i++) {
+		char text[1000];
+		size_t row = i / 3;
+		bool gateway_first = i % 2 == 0;
+		snprintf(text, sizeof text, ROUTE("%s", "r", "%s", "%s", "%s"), kinds[i % 3],
+		    rows[row].hosts, rows[row].parent, rows[row].accepted);
+		if (gateway_first)
+			add(gateway);
+		add(text);
+		if (!gateway_first)
+			add(gateway);
+		struct external_source source;
+		struct dname asked;
+		bool found = false, differs;
+		assert_int_equal(dname_from_text(&asked, rows[row].asked), 0);
+		for (size_t k = 0; external_find(external, asked.wire, k, &source, &differs); k++)
+			found = found || strcmp(source.name, "r") == 0;
+		if (strncmp(rows[row].hosts, "'*", 2) != 0 && found != rows[row].answered)
+			fail_msg("row %zu: %s", row, text);
+		if (rows[row].answered)
+			bed_expect(rows[row].asked, "A", "NOERROR A 192.0.2.33");
+		tell(EVENT_DELETED, text);
+		tell(EVENT_DELETED, gateway);
+		assert_int_equal(external_name_count(external), 2);
+	}
+}
+
+static void
+route_follows_its_gateways(void **state)
+{
+	(void)state;
+	add(GATEWAY(LISTENER("a", "80", ""), "192.0.2.33"));
+	add(ROUTE("HTTPRoute", "r", "'r.apps.example.com'", GW, "True"));
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+	add(GATEWAY(LISTENER("a", "80", ""), "192.0.2.34"));
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.34" });
+	add(GATEWAY(LISTENER("a", "80", "other.apps.example.com"), "192.0.2.34"));
+	EXPECT({ "r.apps.example.com.", "A", GONE });
+	tell(EVENT_DELETED, GATEWAY("", "192.0.2.34"));
+	EXPECT({ "other.apps.example.com.", "A", GONE });
+}
+
+static void
+only_chosen_namespaces_have_names(void **state)
+{
+	static const char chosen[] =
+	    "{'kind':'Namespace','metadata':{'name':'default','labels':{'dns':'yes'}}}";
+	static const char left[] = "{'kind':'Namespace','metadata':{'name':'default','labels':{}}}";
+	struct external_config with = config;
+	struct label_selector *selector = NULL;
+	char *why = NULL;
+
+	(void)state;
+	assert_int_equal(label_selector_parse("dns=yes", &selector, &why), 0);
+	with.namespace_labels = selector;
+	begin_with(&with);
+	add(WEB);
+	EXPECT({ "web.default.apps.example.com.", "A", GONE });
+	add(chosen);
+	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" });
+	add(left);
+	EXPECT({ "web.default.apps.example.com.", "A", GONE });
+	add(chosen);
+	external_event(external, OBJECT_NAMESPACE, EVENT_LISTING, NULL);
+	external_event(external, OBJECT_NAMESPACE, EVENT_SYNCED, NULL);
+	treecache_publish(external_tree(external), 1, true);
+	EXPECT({ "web.default.apps.example.com.", "A", GONE });
+	label_selector_free(selector);
+}
+
+static char *
+zone_text(void)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	zone_print(out, &bed.config, tree_current(bed.cache), &names[0]);
+	fclose(out);
+	return text;
+}
+
+static void
+order_of_arrival_does_not_matter(void **state)
+{
+	static const char *const objects[] = { WEB,
+		ANNOTATED("a", JANUARY, "x.apps.example.com,y.apps.example.com", IP("192.0.2.2")),
+		ANNOTATED("b", JANUARY, "x.apps.example.com", IP("192.0.2.3")),
+		INGRESS("i", FEBRUARY, RULE("y.apps.example.com") "," RULE("*.y.apps.example.com"),
+		    HOSTNAME("lb.example.net")),
+		INGRESS("j", JANUARY, RULE("web.default.apps.example.com"), IP("192.0.2.4")),
+		GATEWAY(LISTENER("a", "80", "") "," LISTENER("b", "81", "g.apps.example.com"),
+		    "192.0.2.33"),
+		ROUTE("HTTPRoute", "r", "'x.apps.example.com','z.apps.example.com'", GW, "True"),
+		ROUTE("TLSRoute", "r", "'z.apps.example.com'", GW, "True") };
+	enum { OBJECTS = sizeof objects / sizeof objects[0] };
+	unsigned random = 1;
+	char *want = NULL;
+
+	(void)state;
+	for (unsigned round = 0; round < 300; round++) {
+		bool there[OBJECTS] = { false };
+		begin_with(&config);
+		for (unsigned step = 0; step < 40; step++) {
+			unsigned i = (random = random * 1103515245u + 12345u) >> 16;
+			tell(
+			    there[i % OBJECTS] ? EVENT_DELETED : EVENT_ADDED, objects[i % OBJECTS]);
+			there[i % OBJECTS] = !there[i % OBJECTS];
+		}
+		for (unsigned i = 0; i < OBJECTS; i++)
+			if (!there[i])
+				add(objects[i]);
+		char *text = zone_text();
+		if (want == NULL)
+			want = strdup(text);
+		assert_string_equal(text, want);
+		assert_int_equal(external_conflicts(external), 3);
+		free(text);
+	}
+	free(want);
+}
+
+int
+main(void)
+{
+#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(listeners_host_names_have_the_gateways_address),
+		TEST(routes_have_the_address_of_the_gateway_that_took_them),
+		TEST(route_follows_its_gateways),
+		TEST(only_chosen_namespaces_have_names),
+		TEST(order_of_arrival_does_not_matter),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
