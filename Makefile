@@ -177,6 +177,7 @@ soak: ## the tests that take more than a minute each
 	@$(call deps,build run test)
 	@$(again) -s all
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) SYSTEM_TIMEOUT=14400 SOAK=1 PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh system
+	@$(MAKE) -s test-versions
 .PHONY: soak
 
 run: ## install what is missing, build, and run the three programs on example manifests until Ctrl-C
@@ -327,6 +328,23 @@ $(CTL): $(wildcard tests/controlplane/*.go tests/controlplane/go.*)
 
 controlplane: $(CTL)
 .PHONY: controlplane
+
+# kube-apiserver alone of other versions, to run in its place: FILE.mod beside the one source says which (older/modfile.sh writes it).
+KUBE_VERSIONS ?= 1.33
+APISERVERS = $(KUBE_VERSIONS:%=$(BUILD)/controlplane/apiserver-%)
+$(BUILD)/controlplane/apiserver-%: tests/controlplane/older/k8s-%.mod tests/controlplane/older/k8s-%.sum tests/controlplane/older/main.go
+	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
+	@mkdir -p $(@D)
+	cd tests/controlplane/older && version=$$(sed -n 's|.*k8s.io/kubernetes v\([0-9.]*\)$$|v\1|p' k8s-$*.mod) && \
+		GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 nice go build -trimpath -tags providerless -modfile=k8s-$*.mod \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version" -o $(abspath $@) .
+
+test-versions: $(APISERVERS) ## objects and kubedns against API servers of KUBE_VERSIONS (Go, root; 10 minutes a version the first time)
+	@$(call deps,build run test cluster)
+	@$(again) all controlplane helm
+	@CTL=$(abspath $(CTL)) APISERVERS="$(abspath $(APISERVERS))" $(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/versions-cache \
+		tests/cluster/test_versions.py $(PYTEST_ARGS)
+.PHONY: test-versions
 
 vet: ## go vet over the control plane's program (needs Go; minutes the first time)
 	cd tests/controlplane && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go vet -trimpath .

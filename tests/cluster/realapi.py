@@ -21,12 +21,13 @@ rules: [{level: Metadata}]
 
 
 class RealApi:
-    def __init__(self, directory, controllers="endpointslice,endpoints,namespace,gc"):
+    def __init__(self, directory, controllers="endpointslice,endpoints,namespace,gc", apiserver="", leave=""):
+        """`apiserver`: another version's program, of tests/controlplane/older. `leave`: the namespace whose pods the test itself runs."""
         self.dir = pathlib.Path(directory)
         self.dir.mkdir(parents=True, exist_ok=True)
         (self.dir / "audit.yaml").write_text(AUDIT)
         self.command = [
-            environment_ctl(), "up", "--dir", self.dir / "cp", "--controllers", controllers, "--grace", "2s",
+            environment_ctl(), "up", "--dir", self.dir / "cp", "--controllers", controllers, "--grace", "2s", "--apiserver", apiserver, "--leave", leave,
             f"--apiserver-flag=--audit-policy-file={self.dir / 'audit.yaml'}", f"--apiserver-flag=--audit-log-path={self.dir / 'audit.log'}",
             "--apiserver-flag=--audit-log-batch-max-size=1", "--port",
         ]  # fmt: skip

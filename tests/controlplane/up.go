@@ -32,10 +32,11 @@ type values []string
 func (v *values) String() string     { return strings.Join(*v, " ") }
 func (v *values) Set(s string) error { *v = append(*v, s); return nil }
 
-// A child is one part of the control plane: a process of this same program.
+// A child is one part of the control plane: a process of this same program, or of one that takes the same arguments.
 type child struct {
 	name string
 	args []string
+	file string // the program, where it is not this one
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended; nil when there is none
 }
@@ -63,6 +64,7 @@ func up(ctx context.Context, args []string) error {
 	pause := fs.Duration("pause", 0, "how long the API server stays away when it is restarted by SIGHUP or SIGUSR1")
 	grace := fs.Duration("grace", 5*time.Second, "how long a part may take to end before it is killed; kube-apiserver takes up to 60 s while clients keep watches open")
 	user := fs.String("user", "system:serviceaccount:kube-system:kube-dns", "user of the second token, a service account")
+	other := fs.String("apiserver", "", "kube-apiserver to run in place of the own one: another version's, built from older/")
 	var sans, extra values
 	fs.Var(&sans, "san", "further name or address in the server's certificate (repeatable)")
 	fs.Var(&extra, "apiserver-flag", "further flag of kube-apiserver, such as --v=2 (repeatable)")
@@ -104,7 +106,7 @@ func up(ctx context.Context, args []string) error {
 	}
 
 	p.etcd = child{name: "etcd", args: []string{"-data", p.path("etcd"), "-port", fmt.Sprint(etcdPort), fmt.Sprintf("-fsync=%t", *fsync)}}
-	p.apiserver = child{name: "apiserver", args: append([]string{
+	p.apiserver = child{name: "apiserver", file: *other, args: append([]string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", etcdPort),
 		"--bind-address=" + *bind, fmt.Sprintf("--secure-port=%d", *port), "--advertise-address=" + *advertise,
 		"--tls-cert-file=" + p.path("pki/server.crt"), "--tls-private-key-file=" + p.path("pki/server.key"),
@@ -206,16 +208,19 @@ func (p *plane) failed(c *child) error {
 func (p *plane) path(name string) string { return filepath.Join(p.dir, name) }
 
 func (p *plane) start(c *child) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
+	program := c.file
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return err
+		}
 	}
 	log, err := os.OpenFile(p.path("log/"+c.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(self, append([]string{c.name}, c.args...)...)
+	cmd := exec.Command(program, append([]string{c.name}, c.args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// A group of its own: a ^C at the terminal reaches this process alone, which then stops the parts in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -1,0 +1,104 @@
+"""
+Other versions of the API server, built from tests/controlplane/older: which objects of ours each accepts, tried by --dry-run=server and then
+applied, and kubedns against it. APISERVERS names their programs; without it the versions are skipped.
+"""
+
+import contextlib
+import os
+import re
+
+import pytest
+import yaml
+from cluster import DNS_IP, REGISTRY, ROOT, manifests, objects
+from realapi import RealApi
+from run import Failed, run
+from test_api_real import OBJECTS, QUESTIONS, USER
+
+from asking import Asker, ask_until
+from kubedns_process import Kubedns
+from objects import service
+
+APISERVERS = [os.path.abspath(f) for f in os.environ.get("APISERVERS", "").split()]
+CHART = {"classic": [], "front": ["topology=front", "autoscaler.enabled=true"], "node": ["topology=node"]}
+TOGETHER = ("front", "control-plane", "networkpolicy", "proportional")
+
+# What needs a newer server than 1.22, by the first that takes it, and what an older one says.
+SINCE = {
+    "evict-unready": (26, "unhealthyPodEvictionPolicy"),
+    "node-local": (29, "flowcontrol.apiserver.k8s.io/v1"),
+    "node-service": (34, "PreferSameNode|trafficDistribution|flowcontrol.apiserver.k8s.io/v1"),
+    "chart node": (34, "PreferSameNode|trafficDistribution|flowcontrol.apiserver.k8s.io/v1"),
+    "search": (36, 'no matches for kind "MutatingAdmissionPolicy"'),
+}
+
+WATCH_LIST_SINCE = 34  # on by default; 1.32 had it on and 1.33 off again
+
+pytestmark = pytest.mark.skipif(not APISERVERS, reason="APISERVERS names no other kube-apiserver: make test-versions")
+
+
+@pytest.fixture(scope="module", params=APISERVERS or [None], ids=os.path.basename)
+def real(request, tmp_path_factory):
+    api = RealApi(tmp_path_factory.mktemp("version"), controllers="endpointslice,endpoints,serviceaccount,gc", apiserver=request.param)
+    try:
+        api.minor = minor(api.request("/version")[2].decode())
+        api.apply(*OBJECTS)
+        yield api
+    finally:
+        api.stop()
+
+
+def minor(version):
+    return int(re.search(r'"minor": *"(\d+)', version)[1])
+
+
+def rendered(what, directory, server):
+    """The objects as an operator of this server's cluster makes them."""
+    if what.startswith("chart "):
+        sets = [a for v in (f"registry={REGISTRY}", f"service.clusterIP={DNS_IP}", *CHART[what.removeprefix("chart ")]) for a in ("-set", v)]
+        return run(ROOT / "build/helm", "-kube", f"v1.{server}.0", *sets, "kube-dns-chart", ROOT / "conf/helm/kubedns")
+    components = {"components": TOGETHER, "evict-unready": ("evict-unready",)}.get(what)
+    if components is None:
+        return manifests(directory, what)
+    mine = {"resources": ["../replace-kube-dns"], "components": [f"../components/{c}" for c in components]}
+    return manifests(directory, "mine", files={"mine/kustomization.yaml": yaml.safe_dump(mine)})
+
+
+@pytest.mark.parametrize("what", ["replace-kube-dns", "beside", "front", "autoscale", "components", "evict-unready", "node-service", "node-local",
+                                  "search", *(f"chart {t}" for t in CHART)])
+def test_it_accepts_what_the_document_says(real, tmp_path, what):
+    text = rendered(what, tmp_path, real.minor)
+    since, said = SINCE.get(what, (22, ""))
+    for dry in (["--dry-run=server"], []):
+        command = ("apply", "--server-side", "--force-conflicts", "--validate=strict", *dry, "-f", "-")
+        if real.minor >= since:
+            assert real.kubectl(*command, text=text).count("serverside-applied") == len(objects(text))
+        else:
+            with pytest.raises(Failed, match=said) as refused:
+                real.kubectl(*command, text=text)
+            print(f"1.{real.minor} refuses {what}: {refused.value}")
+    with contextlib.suppress(Failed):  # of a refused one some objects are there, and kinds that this server does not know are not
+        real.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", text=text)
+
+
+def test_kubedns_reads_it_and_follows(real, tmp_path):
+    """With the manifest's rights; by a watch list where the server has it on, else by a list and a watch."""
+    real.apply((ROOT / "conf/kubernetes/base/rbac.yaml").read_text())
+    host, port = real.url.removeprefix("https://").split(":")
+    k = Kubedns(env={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}, serviceaccount=real.service_account, directory=str(tmp_path))
+    try:
+        k.wait_ready()
+        with Asker(k.port, QUESTIONS) as asker:
+            real.apply(service("later", "10.96.7.8", "shop"))
+            ask_until(k.port, "later.shop.svc.cluster.local", "A", {"10.96.7.8"})
+            real.kill_api()
+            real.apply(service("after", "10.96.7.9", "shop"))
+            ask_until(k.port, "after.shop.svc.cluster.local", "A", {"10.96.7.9"})
+        asker.clean()
+    finally:
+        print(k.log()[-3000:])
+        k.stop()
+    how = set(re.findall(r"synced, \d+ objects by (watch list|list)", k.log()))
+    assert how == {"watch list" if real.minor >= WATCH_LIST_SINCE else "list"}, k.log()
+    mine = [e for e in real.audit() if e["user"]["username"] == USER]
+    assert any("sendInitialEvents" in e["requestURI"] for e in mine), "a watch list is tried first"
+    print(f"1.{real.minor}: by {how.pop()}")
