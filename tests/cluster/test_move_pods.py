@@ -1,0 +1,204 @@
+"""
+A cluster whose DNS is CoreDNS, in pods by kubeadm's manifest, moved to ours by what `kubedns --migrate` prints, command for command, with
+clients asking all the time; `conf/kubernetes/compare` asks a pod of each every name.
+
+COREDNS=FILE names a CoreDNS of the default build (1.14.7 was tried); without it these are skipped.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from cluster import DNS_IP, REGISTRY, ROOT
+from run import docker
+
+BIN = ROOT / "build/bin"
+COREDNS = os.environ.get("COREDNS")
+NAME = "kubernetes.default.svc.cluster.local"
+OUTSIDE = ["www.example.com", "x.corp.example", "legacy.example", "db.example", "nothing.outside.example"]
+
+pytestmark = pytest.mark.skipif(not COREDNS, reason="COREDNS names no CoreDNS")
+
+COREFILE = """
+.:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    prometheus :9153
+    hosts {
+       192.0.2.99 legacy.example
+       fallthrough
+    }
+    rewrite name exact db.example kubernetes.default.svc.cluster.local
+    forward . /etc/resolv.conf {
+       max_concurrent 1000
+    }
+    cache 30
+    loop
+    reload
+    loadbalance
+}
+corp.example:53 {
+    errors
+    cache 30
+    forward . STUB
+}
+"""
+
+
+def coredns_objects(corefile):
+    """As kubeadm makes them: the label k8s-app on Deployment, pods and Service, none on the ConfigMap."""
+    meta, labels = {"namespace": "kube-system"}, {"k8s-app": "kube-dns"}
+    get = {"probe": lambda path, port: {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}}["probe"]
+    container = {
+        "name": "coredns", "image": "dnst-coredns", "args": ["-conf", "/etc/coredns/Corefile"],
+        "ports": [{"containerPort": 53, "name": "dns", "protocol": "UDP"}, {"containerPort": 53, "name": "dns-tcp", "protocol": "TCP"}],
+        "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}},
+        "volumeMounts": [{"name": "config-volume", "mountPath": "/etc/coredns", "readOnly": True}],
+        "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                            "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}},
+        "livenessProbe": {**get("/health", 8080), "initialDelaySeconds": 60, "timeoutSeconds": 5, "failureThreshold": 5},
+        "readinessProbe": {**get("/ready", 8181), "periodSeconds": 1}}
+    pod = {"dnsPolicy": "Default", "serviceAccountName": "coredns", "priorityClassName": "system-cluster-critical",
+           "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}], "containers": [container],
+           "volumes": [{"name": "config-volume", "configMap": {"name": "coredns", "items": [{"key": "Corefile", "path": "Corefile"}]}}]}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "name": "coredns"}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:coredns"}, "rules": [
+            {"apiGroups": [""], "resources": ["endpoints", "services", "pods", "namespaces"], "verbs": ["list", "watch"]},
+            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}]},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "system:coredns"}, "roleRef": role,
+         "subjects": [{"kind": "ServiceAccount", "name": "coredns", "namespace": "kube-system"}]},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "name": "coredns"}, "data": {"Corefile": corefile}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {**meta, "name": "kube-dns", "labels": labels}, "spec": {
+            "clusterIP": DNS_IP, "selector": labels, "ports": [
+                {"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+                {"name": "metrics", "port": 9153, "protocol": "TCP"}]}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {**meta, "name": "coredns", "labels": labels}, "spec": {
+            "replicas": 2, "strategy": {"rollingUpdate": {"maxUnavailable": 1}}, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod}}}]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("coredns")
+    shutil.copy(COREDNS, directory / "coredns")
+    (directory / "Dockerfile").write_text(f"FROM {os.environ.get('BASE', 'debian:bookworm-slim')}\nCOPY coredns /coredns\nENTRYPOINT [\"/coredns\"]\n")
+    docker("build", "-q", "--force-rm", "-t", "dnst-coredns", directory)
+
+
+@pytest.fixture
+def moved(suite, image):
+    """Only CoreDNS runs, in two pods."""
+    def away(*deployments):
+        for name in deployments:
+            suite.plane.kubectl("-n", "kube-system", "delete", "deployment,service,pdb", name, "--ignore-not-found")
+            suite.gone(name + "-")
+
+    suite.configure(None)
+    suite.reinstall()
+    away("kube-dns")
+    stub = suite.upstream("corp", "--host-record=x.corp.example,192.0.2.81", "--address=/#/")
+    suite.plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(coredns_objects(COREFILE.replace("STUB", stub))))
+    suite.await_rollout("coredns")
+    yield suite
+    away("coredns", "kube-dns")
+    suite.remove_upstream("corp")
+    suite.configure(None)
+    suite.reinstall()
+
+
+class Operator:
+    """A shell in a copy of the release's files whose kubectl reaches this cluster, and the text that --migrate printed into it."""
+
+    def __init__(self, suite, directory):
+        self.directory = directory
+        shutil.copytree(ROOT / "conf/kubernetes", directory / "conf/kubernetes")
+        (directory / "bin").mkdir()
+        for name, command in (("kubectl", f"{suite.plane.ctl} kubectl --kubeconfig {suite.plane.kubeconfig}"), ("kubedns", BIN / "kubedns")):
+            (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+            (directory / "bin" / name).chmod(0o755)
+
+    def sh(self, command, text=None):
+        env = {**os.environ, "PATH": f"{self.directory}/bin:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", "-c", command], cwd=self.directory, env=env, input=text, capture_output=True, text=True, timeout=300, check=False)
+        print(f"$ {command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    def settings(self, **values):
+        path = self.directory / "conf/kubernetes/settings/settings.yaml"
+        text = path.read_text()
+        for name, value in values.items():
+            text = re.sub(rf"^  {name}: .*$", f"  {name}: {value}", text, flags=re.M)
+        path.write_text(text)
+
+
+def documented():
+    """The command of docs/from-coredns.md."""
+    return re.search(r"^ *(kubectl .* \| kubedns --migrate=-)$", (ROOT / "docs/from-coredns.md").read_text(), re.M)[1]
+
+
+def addresses(suite, prefix):
+    return [p.address for p in suite.kubelet.list("kube-system", prefix)]
+
+
+@contextlib.contextmanager
+def asking(suite, clients):
+    askers = [suite.asker(c, "ask-ports", DNS_IP, 50, f"{NAME}=10.96.0.1", "www.example.com=192.0.2.80", "x.corp.example=192.0.2.81") for c in clients]
+    results = []
+    yield results
+    results += [a.stop() for a in askers]
+
+
+@pytest.mark.parametrize("topology", ["classic", "front"])
+def test_by_the_printed_steps_while_clients_ask(moved, tmp_path, glibc, musl, report, topology):
+    operator = Operator(moved, tmp_path)
+    printed = operator.sh(documented())
+    assert "NO EQUIVALENT" not in printed
+    steps = dict(re.findall(r"^# +(\d)\. (.*)$", printed, re.M))
+    configmap, overlay, _ = (yaml.safe_dump(d) for d in yaml.safe_load_all(printed) if d)
+    with asking(moved, (glibc, musl)) as results:
+        operator.settings(registry=REGISTRY, **dict(re.findall(r"(clusterDomain|clusterIP): ([^, ]+)", steps["1"])))
+        assert steps["2"].startswith("kubectl apply -f of the ConfigMap below")
+        operator.sh("kubectl apply -f -", configmap)
+        assert "save the Kustomization below as mine/kustomization.yaml" in steps["3"]
+        (tmp_path / "conf/kubernetes/mine").mkdir()
+        if topology == "front":
+            added = re.search(r"in the kustomization `(components: [^`]+)`", printed)[1]
+            overlay += added + "\n"
+        (tmp_path / "conf/kubernetes/mine/kustomization.yaml").write_text(overlay)
+        _, check, apply = (s.strip() for s in steps["3"].split(";"))
+        operator.sh(check)
+        operator.sh(apply)
+        rollout, compare = (s.strip() for s in steps["4"].split(";"))
+        operator.sh(rollout)
+        assert compare.startswith("conf/kubernetes/compare OLD NEW")
+        old, new = addresses(moved, "coredns-")[0], addresses(moved, "kube-dns-")[0]
+        compared = operator.sh(f"conf/kubernetes/compare {old} {new} {' '.join(OUTSIDE)}")
+        assert compared == "compare: 0 differences, 0 without a reason\n"
+        ours, theirs = re.findall(r"kubectl -n kube-system scale \S+ --replicas=\d+", steps["5"])
+        operator.sh(ours)
+        operator.sh(rollout)
+        operator.sh(theirs)
+        moved.gone("coredns-")
+        moved.await_rollout("kube-dns")
+    asked, lost, wrong = (sum(t[k] for t, _ in results) for k in ("asked", "lost", "wrong"))
+    report(f"moved from CoreDNS, {topology}", "0 lost, 0 wrong", f"{lost} lost, {wrong} wrong of {asked}")
+    assert asked > 500 and lost == 0 and wrong == 0, [f[:5] for _, f in results]
+    assert len(addresses(moved, "kube-dns-")) == 2
+    for name, address in (("legacy.example", "192.0.2.99"), ("db.example", "10.96.0.1"), ("x.corp.example", "192.0.2.81")):
+        assert moved.lookup(glibc, name)["addresses"] == [address]
