@@ -146,7 +146,7 @@ allow_all(struct filter *filter, const char *const *names, size_t count, const c
 
 /* Sockets of IPv4 and IPv6, as datagrams and streams, and the kernel's list of addresses. */
 static void
-allow_sockets(struct filter *filter)
+allow_sockets(struct filter *filter, unsigned keep)
 {
 	static const int families[] = { AF_INET, AF_INET6 }, types[] = { SOCK_DGRAM, SOCK_STREAM };
 	const uint64_t type_mask = ~(uint64_t)(SOCK_NONBLOCK | SOCK_CLOEXEC) & UINT32_MAX;
@@ -158,6 +158,11 @@ allow_sockets(struct filter *filter)
 				ARG_MASKED(1, type_mask, (uint64_t)types[t]) });
 	allow_if(filter, "socket", 2,
 	    (struct scmp_arg_cmp[]){ ARG_IS(0, AF_NETLINK), ARG_IS(2, 0 /* NETLINK_ROUTE */) });
+	/* Landlock's `signals` leaves those whose socket has a path in a file system. */
+	if (keep & SANDBOX_KEEP_UNIX)
+		allow_if(filter, "socket", 2,
+		    (struct scmp_arg_cmp[]){
+			ARG_IS(0, AF_UNIX), ARG_MASKED(1, type_mask, SOCK_STREAM) });
 	/* Two ends for itself, as libcurl uses to wake up. */
 	allow_if(filter, "socketpair", 1, (struct scmp_arg_cmp[]){ ARG_IS(0, AF_UNIX) });
 }
@@ -190,14 +195,15 @@ allow_without_child(struct filter *filter)
  * flags lie in memory out of a filter's sight, and a socket to nscd.
  */
 static void
-refuse_politely(struct filter *filter)
+refuse_politely(struct filter *filter, unsigned keep)
 {
 	const struct scmp_arg_cmp unix_socket = ARG_IS(0, AF_UNIX);
 
 	if (!SANDBOX_DEBUG)
 		return; /* as everything else */
 	seccomp_rule_add(filter->context, REFUSE, seccomp_syscall_resolve_name("clone3"), 0);
-	seccomp_rule_add_array(filter->context, REFUSE, SCMP_SYS(socket), 1, &unix_socket);
+	if ((keep & SANDBOX_KEEP_UNIX) == 0)
+		seccomp_rule_add_array(filter->context, REFUSE, SCMP_SYS(socket), 1, &unix_socket);
 }
 
 static void
@@ -215,8 +221,8 @@ fill(struct filter *filter, unsigned keep, const struct sandbox_exec_key *key)
 	allow_all(filter, common, COUNT(common), until_exec, but);
 	for (size_t i = 0; i < COUNT(ioctls); i++)
 		allow_if(filter, "ioctl", 1, (struct scmp_arg_cmp[]){ ARG_IS(1, ioctls[i]) });
-	allow_sockets(filter);
-	refuse_politely(filter);
+	allow_sockets(filter, keep);
+	refuse_politely(filter, keep);
 	if (keep & SANDBOX_KEEP_WRITES)
 		allow_all(filter, writes, COUNT(writes), until_exec, but);
 	else

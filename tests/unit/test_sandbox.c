@@ -300,6 +300,15 @@ open_a_unix_socket(void)
 	return socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) >= 0 ? 0 : 2;
 }
 
+static int
+keep_unix_streams(void)
+{
+	sandbox_enter(sandbox_new(SANDBOX_ON), SANDBOX_KEEP_UNIX);
+	if (socket(AF_UNIX, SOCK_DGRAM, 0) >= 0)
+		return 1;
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) >= 0 ? 0 : 2;
+}
+
 static void
 system_calls_beyond_the_list_are_refused(void **state)
 {
@@ -308,6 +317,7 @@ system_calls_beyond_the_list_are_refused(void **state)
 		skip();
 	assert_int_equal(in_child(start_a_child), 0);
 	assert_int_equal(in_child(open_a_unix_socket), 0);
+	assert_int_equal(in_child(keep_unix_streams), 0);
 }
 
 /* --- the modes, and kernels that have less --- */
