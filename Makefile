@@ -38,7 +38,7 @@ LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(L
 # kubedns holds the cluster in many small blocks, and a change comes and goes in some hundred smaller ones. Sanitizers bring their own;
 # `make BUILD=build-libc ALLOCATOR=` builds with libc's, in a directory of its own, for what is built already is not built again.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
-LIBS_kubedns := -lpcre2-8 -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
+LIBS_kubedns := -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
 LIBS_sidecar := -ljson-c -lmicrohttpd -lseccomp -lm
 LIBS_treecache := -lurcu-memb -lurcu-common
@@ -81,8 +81,19 @@ $(BUILD)/version: always
 $(BUILD)/version.o: lib/version.c $(BUILD)/version Makefile
 	$(CC) $(CFLAGS_ALL) -DVERSION='"$(VERSION)"' -c -o $@ $<
 
+# dnstap's messages are described in dnstap.proto. What protoc-c makes of it is not ours to warn about.
+DNSTAP := kubedns/dnstap/dnstap
+$(BUILD)/$(DNSTAP).pb-c.c $(BUILD)/$(DNSTAP).pb-c.h &: $(DNSTAP).proto
+	@mkdir -p $(@D)
+	protoc-c --proto_path=. --c_out=$(BUILD) $<
+$(BUILD)/$(DNSTAP).pb-c.o: $(BUILD)/$(DNSTAP).pb-c.c
+	$(CC) $(CFLAGS_ALL) -w -c -o $@ $<
+$(BUILD)/$(DNSTAP)_frame.o $(BUILD)/$(DNSTAP).pb-c.o: CFLAGS_ALL += -I$(BUILD)
+$(BUILD)/$(DNSTAP)_frame.o: $(BUILD)/$(DNSTAP).pb-c.h
+generated_kubedns := $(BUILD)/$(DNSTAP).pb-c.o
+
 define archive
-$(BUILD)/$(1).a: $(call objs,$(1))
+$(BUILD)/$(1).a: $(call objs,$(1)) $(generated_$(1))
 	@rm -f $$@
 	ar rcs $$@ $$^
 endef
@@ -138,9 +149,9 @@ unit: $(unit_tests) ## build and run the unit tests
 .PHONY: unit
 
 # The packages of Debian 12, by purpose; `make deps` installs what is missing of the first four.
-PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libnftables-dev
+PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libnftables-dev libfstrm-dev libprotobuf-c-dev protobuf-c-compiler
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
-PACKAGES_test := gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
+PACKAGES_test := fstrm-bin gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
 PACKAGES_bench := knot nsd dnsperf valgrind linux-perf musl-tools python3
@@ -219,6 +230,7 @@ fuzzers: $(fuzzers)
 
 lint: ## form, static analysis, manual pages and scripts
 	@$(call deps,build test lint)
+	@$(again) -s BUILD=build build/$(DNSTAP).pb-c.h
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 

@@ -25,6 +25,8 @@ confine_needs(const struct status *status, enum sandbox_mode mode)
 		sandbox_connect(s, o->resolver.port);
 	if (o->has_search_resolver)
 		sandbox_connect(s, o->search_resolver.port);
+	if (o->dnstap.server.port != 0)
+		sandbox_connect(s, o->dnstap.server.port);
 	api_source_needs(status->watch, s);
 	return s;
 }

@@ -23,6 +23,7 @@
 #include "kubedns/api/api_source.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/confine.h"
+#include "kubedns/dnstap/dnstap.h"
 #include "kubedns/external_names.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
@@ -106,16 +107,29 @@ start_http(struct kubedns *k)
 	return http_start(&k->metrics, &config) < 0 ? EXIT_FAILED : 0;
 }
 
+static struct dnstap *
+make_dnstap(const struct options *o)
+{
+	const struct dnstap_config config = {
+		.target = o->dnstap, .identity = o->answers.hostname, .version = o->answers.version
+	};
+
+	return *o->dnstap_text != '\0' ? dnstap_new(&config) : NULL;
+}
+
 static int
 open_workers(struct kubedns *k)
 {
 	const struct options *o = &k->options;
+
+	k->status.dnstap = make_dnstap(o);
 	struct workers_config config = { .address = o->address,
 		.port = (uint16_t)o->port,
 		.share_port = o->share_port,
 		.threads = (unsigned)o->threads,
 		.tcp_connections = (unsigned)o->tcp_connections,
 		.recorder_bytes = o->recorder_bytes,
+		.dnstap = k->status.dnstap,
 		.fair_share = o->fair_share,
 		.explain = o->explain_by_dns ? explain_brief : NULL,
 		.resolver = o->has_resolver ? &o->resolver : NULL,
@@ -204,7 +218,9 @@ run(struct kubedns *k)
 	prepare(k);
 	if ((rc = start_http(k)) != 0 || (rc = open_workers(k)) != 0 || (rc = start_source(k)) != 0)
 		return rc;
-	sandbox_enter(confine_needs(&k->status, k->common.sandbox), SANDBOX_KEEP_THREADS);
+	sandbox_enter(confine_needs(&k->status, k->common.sandbox),
+	    SANDBOX_KEEP_THREADS | (*k->options.dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0));
+	dnstap_start(k->status.dnstap);
 	workers_start(k->status.workers);
 	loop_fill_fds(k);
 	log_info("answering %s on %s port %u, %u threads%s", k->options.domain, k->options.address,
@@ -221,6 +237,7 @@ stop(struct kubedns *k)
 	query_log_free(k->status.query_log);
 	workers_stop(k->status.workers);
 	answer_cache_free(k->status.answer_cache);
+	dnstap_free(k->status.dnstap);
 	http_stop(k->http);
 	http_stop(k->metrics);
 	manifests_free(k->status.manifests);

@@ -108,6 +108,8 @@ const struct flag kubedns_flags[] = {
 	    "memory for the last answers, which /queries and /top show" },
 	{ "log-queries", FLAG_OPTIONAL, AT(log_queries), "", "FILTER",
 	    "write answers to the log: client=,name=,type=,rcode=,rate=1000; all without" },
+	{ "dnstap", FLAG_STRING, AT(dnstap_text), "", "unix:PATH|tcp:IP:PORT",
+	    "send a copy of every DNS message to the collector that listens there" },
 	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
 	    "say so in the log and a metric when the first sync takes longer" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",

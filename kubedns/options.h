@@ -6,6 +6,7 @@
 #define KUBEDNS_OPTIONS_H
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/dnstap/dnstap.h"
 #include "kubedns/query_log.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/cluster/label_selector.h"
@@ -28,7 +29,7 @@ struct options {
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
-	    *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
+	    *dnstap_text, *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
 	    *search_resolver_text, *answer_cache_text, *client_pods_text, *node_name;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
 	    external_zones_text, external_ns_text;
@@ -52,6 +53,7 @@ struct options {
 	size_t answer_cache_bytes; /* 0: --answer-cache=off */
 	bool wants_query_log;      /* --log-queries */
 	struct query_log_wish query_log;
+	struct dnstap_target dnstap; /* --dnstap, if that has a text */
 	bool explain_by_dns;
 	enum filter_mode filter_a, filter_aaaa;
 	bool has_resolver;

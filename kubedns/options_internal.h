@@ -17,7 +17,7 @@ int options_read_filter(struct options *options);
 /* --recorder and --answer-cache; 0 or -EINVAL after a line for each mistake. */
 int options_read_sizes(struct options *options);
 
-/* --log-queries; needs --recorder to be read. 0 or -EINVAL after a line. */
+/* --log-queries, which needs --recorder to be read, and --dnstap. 0 or -EINVAL after a line. */
 int options_read_log(struct options *options, const struct flags_common *common);
 
 /* --domain, --reverse-cidrs, --namespaces, --namespace-labels and --fallthrough; 0 or -EINVAL after

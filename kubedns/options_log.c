@@ -1,5 +1,5 @@
 /*
- * --log-queries: what is written of the recorded answers.
+ * --log-queries and --dnstap: what is told of answers as they are given.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,9 +24,21 @@ read_query_log(struct options *o)
 	return -EINVAL;
 }
 
+static int
+read_dnstap(struct options *o)
+{
+	const char *why;
+
+	return dnstap_target_parse(o->dnstap_text, &o->dnstap, &why) == 0
+		   ? 0
+		   : options_refuse("dnstap", o->dnstap_text, why);
+}
+
 int
 options_read_log(struct options *o, const struct flags_common *common)
 {
+	if (flags_given(common, "dnstap") && read_dnstap(o) < 0)
+		return -EINVAL;
 	o->wants_query_log = flags_given(common, "log-queries");
 	return o->wants_query_log ? read_query_log(o) : 0;
 }

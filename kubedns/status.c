@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kubedns/dnstap/dnstap.h"
 #include "kubedns/show/cachedump.h"
 #include "kubedns/external_names.h"
 #include "kubedns/manifests/manifests.h"
@@ -189,6 +190,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 		free(server);
 	}
 	top_metrics(status->workers, m);
+	dnstap_metrics(status->dnstap, m);
 	objects_metrics(status, m);
 	if (status->manifests != NULL)
 		manifests_metrics(status, m);

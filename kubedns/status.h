@@ -13,6 +13,7 @@
 #include "lib/metrics.h"
 
 struct answer_cache;
+struct dnstap;
 struct external_names;
 struct manifests;
 struct query_log;
@@ -34,7 +35,8 @@ struct status {
 	struct answer_cache *answer_cache; /* NULL: --answer-cache=off */
 	struct workers *workers;
 	struct query_log *query_log;
-	bool synced; /* everything that is needed has been seen once */
+	struct dnstap *dnstap; /* NULL without --dnstap */
+	bool synced;           /* everything that is needed has been seen once */
 	bool draining;
 	bool sync_timed_out; /* it took longer than --initial-sync-timeout */
 	uint64_t publishes;

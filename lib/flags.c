@@ -8,6 +8,7 @@
 
 #include "lib/flags.h"
 #include "lib/flags_internal.h"
+#include "lib/own_loopback.h"
 #include "lib/version.h"
 #include "lib/xalloc.h"
 
@@ -439,6 +440,9 @@ flags_parse(
 	common->rest_after_dashes = false;
 	set_defaults(table, options);
 	set_defaults(flags_common_table, &p.own);
+	for (int i = 1; i < argc; i++)
+		if (strstr(argv[i], "own-loopback") != NULL)
+			argv[i] = own_loopback_expand(argv[i]); /* kept as long as argv itself */
 
 	int rc = parse_arguments(&p, argc, argv);
 	if (rc == 0 && p.own.help) {

@@ -9,7 +9,8 @@
  *
  * Flags are spelled as for Go's flag and pflag packages: `--flag=value`, `--flag value`, one dash
  * or two, `_` for `-`; a boolean takes a value only after `=`. Durations as Go writes them (10s,
- * 1m30s, 500ms). `--` ends the flags. Every klog flag is accepted (-v sets the level, the rest warn
+ * 1m30s, 500ms). `--` ends the flags. The word own-loopback in an argument, also after `--`, stands
+ * for an address (lib/own_loopback.h), which takes its place in argv. Every klog flag is accepted (-v sets the level, the rest warn
  * once); --log-format, --sandbox, --check, --version and --help are common to all programs and
  * handled here.
  */

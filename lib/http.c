@@ -11,8 +11,10 @@
 #include "lib/addr.h"
 #include "lib/clock.h"
 #include "lib/http.h"
+#include "lib/http_own.h"
 #include "lib/http_peer.h"
 #include "lib/log.h"
+#include "lib/own_loopback.h"
 #include "lib/port.h"
 #include "lib/xalloc.h"
 
@@ -54,6 +56,7 @@ struct connection {
 struct http {
 	struct MHD_Daemon *daemon;
 	int epoll_fd;
+	struct http_own own;
 	uint16_t port;
 	struct http_config config;
 	TAILQ_HEAD(, connection) connections;
@@ -247,7 +250,9 @@ respond(struct http *http, struct MHD_Connection *mhd, const char *path, const c
 		http_text(&out->response, MHD_HTTP_METHOD_NOT_ALLOWED, "only %s\n", out->allow);
 		return;
 	}
-	if (has_body(mhd)) {
+	if (http_own_is_others(&http->own, mhd)) {
+		http_text(&out->response, 421, "%s", "another pod's address\n");
+	} else if (has_body(mhd)) {
 		out->close = true;
 		http_text(
 		    &out->response, MHD_HTTP_BAD_REQUEST, "%s", "no request here has a body\n");
@@ -366,18 +371,6 @@ on_log(void *arg, const char *fmt, va_list ap)
 	log_debug("http: %s", line);
 }
 
-static uint16_t
-port_of(int fd)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-	struct server server = { 0 };
-
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
-		server_from_sockaddr((const struct sockaddr *)&ss, &server);
-	return server.port;
-}
-
 static void
 configure(struct http *http, const struct http_config *config)
 {
@@ -392,13 +385,15 @@ configure(struct http *http, const struct http_config *config)
 int
 http_start(struct http **result, const struct http_config *config)
 {
-	int fd = port_listen("http", config->address, config->port, BACKLOG);
+	struct addr own;
+	bool has_own = own_loopback(&own);
+	int fd = port_listen("http", config->address, config->port, has_own, BACKLOG);
 	if (fd < 0)
 		return fd;
 
 	struct http *http = xcalloc(1, sizeof(*http));
 	configure(http, config);
-	http->port = port_of(fd);
+	http->port = port_bound(fd);
 	/* clang-format off */
 	http->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, http->port, NULL, NULL, on_request, http,
 	    MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
@@ -414,13 +409,13 @@ http_start(struct http **result, const struct http_config *config)
 		log_fatalx("http: libmicrohttpd could not start");
 	http->epoll_fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 	*result = http;
-	return 0;
+	return has_own ? http_own_open(&http->own, http->epoll_fd, &own, http->port) : 0;
 }
 
 int
 http_fd(const struct http *http)
 {
-	return http->epoll_fd;
+	return http->own.epoll_fd > 0 ? http->own.epoll_fd : http->epoll_fd;
 }
 
 int
@@ -443,6 +438,8 @@ void
 http_run(struct http *http)
 {
 	drop_expired(http);
+	if (http->own.epoll_fd > 0)
+		http_own_accept(&http->own, http->daemon);
 	MHD_run(http->daemon);
 }
 
@@ -495,5 +492,6 @@ http_stop(struct http *http)
 		return;
 	MHD_stop_daemon(http->daemon);
 	assert(TAILQ_EMPTY(&http->connections));
+	http_own_close(&http->own);
 	free(http);
 }

@@ -50,7 +50,11 @@ struct http_route {
 };
 
 struct http_config {
-	/* "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets. */
+	/*
+	 * "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets. In a pod with
+	 * an address of its own (lib/own_loopback.h) the port is shared with the pod beside it, and
+	 * is served at that address too, where no other pod answers.
+	 */
 	const char *address;
 	uint16_t port;                   /* 0 picks a free one, see http_port */
 	const struct http_route *routes; /* ends with a NULL path; must outlive the server */

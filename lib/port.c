@@ -82,6 +82,27 @@ table_search(const char *path, const struct server *server, bool listening, stru
 	return hit;
 }
 
+unsigned
+port_udp_servers(FILE *table, const struct server *server)
+{
+	enum { UDP_UNCONNECTED = 7 };
+	char line[512];
+	unsigned count = 0;
+
+	rewind(table);
+	while (fgets(line, sizeof(line), table) != NULL) {
+		unsigned local_port = 0, state = 0;
+		char hex[33];
+		struct addr local;
+
+		count +=
+		    sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %x", hex, &local_port, &state) == 3 &&
+		    state == UDP_UNCONNECTED && local_port == server->port &&
+		    read_local_address(hex, &local) && addr_equal(&local, &server->addr);
+	}
+	return count;
+}
+
 /* Whether one of the descriptors in `fd_dir`, such as /proc/12/fd, is this socket. */
 static bool
 process_has(const char *fd_dir, const char *socket_name)
@@ -198,16 +219,17 @@ port_log_failure(const char *what, int type, const struct server *server, int er
 }
 
 static int
-listener(const struct server *server, int dual, int backlog)
+listener(const struct server *server, int dual, bool share, int backlog)
 {
 	struct sockaddr_storage ss;
-	const int yes = 1, v6only = !dual;
+	const int yes = 1, shared = share, v6only = !dual;
 	socklen_t len = server_sockaddr(server, &ss);
 
 	int fd = socket(server->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) < 0 ||
 	    (server->addr.family == AF_INET6 &&
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
 	    bind(fd, (const struct sockaddr *)&ss, len) < 0 || listen(fd, backlog) < 0) {
@@ -220,7 +242,7 @@ listener(const struct server *server, int dual, int backlog)
 }
 
 int
-port_listen(const char *what, const char *address, uint16_t port, int backlog)
+port_listen(const char *what, const char *address, uint16_t port, bool share, int backlog)
 {
 	struct server server = { .port = port };
 	int dual = 0;
@@ -229,8 +251,20 @@ port_listen(const char *what, const char *address, uint16_t port, int backlog)
 		log_errorx("%s: cannot listen on \"%s\": not an address", what, address);
 		return -EINVAL;
 	}
-	int fd = listener(&server, dual, backlog);
+	int fd = listener(&server, dual, share, backlog);
 	if (fd < 0)
 		port_log_failure(what, SOCK_STREAM, &server, -fd);
 	return fd;
+}
+
+uint16_t
+port_bound(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct server server = { .port = 0 };
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
+		server_from_sockaddr((const struct sockaddr *)&ss, &server);
+	return server.port;
 }

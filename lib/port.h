@@ -5,8 +5,10 @@
 #ifndef LIB_PORT_H
 #define LIB_PORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "lib/addr.h"
 
@@ -21,16 +23,26 @@ enum { PORT_HOLDER_MAX = 64 };
 const char *port_holder(int type, const struct server *server, char *text);
 
 /*
+ * How many unconnected UDP sockets, of whatever process, are bound to exactly this address and
+ * port. `table` is /proc/net/udp or udp6, by the address's family; it is read from its beginning.
+ */
+unsigned port_udp_servers(FILE *table, const struct server *server);
+
+/*
  * Parses a listening address, with or without brackets. "0.0.0.0" and "::" become "::" with `dual`
  * set: both families, where the kernel has IPv6, else 0.0.0.0. 0 or -EINVAL.
  */
 int port_address(const char *text, struct addr *addr, int *dual);
 
 /*
- * Opens a non-blocking, close-on-exec listener for TCP with SO_REUSEADDR. A descriptor, or -errno
- * after one log line that says "`what`: cannot listen on ..." with all that is known.
+ * Opens a non-blocking, close-on-exec listener for TCP with SO_REUSEADDR, and SO_REUSEPORT where
+ * the port is to be shared with another that does (`share`). A descriptor, or -errno after one log
+ * line that says "`what`: cannot listen on ..." with all that is known.
  */
-int port_listen(const char *what, const char *address, uint16_t port, int backlog);
+int port_listen(const char *what, const char *address, uint16_t port, bool share, int backlog);
+
+/* The port to which a socket is bound; 0 if it is not. */
+uint16_t port_bound(int fd);
 
 /* The log line of a bind(2) that failed with `err`. */
 void port_log_failure(const char *what, int type, const struct server *server, int err);

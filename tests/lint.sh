@@ -20,7 +20,7 @@ analyse() {
 	find build/tidy -type f -mtime +14 -delete
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	find lib treecache kubedns nanny sidecar -name '*.c' | sort | xargs -P "$(nproc)" -n 1 sh -c '
-		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I."
+		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I. -Ibuild"
 		read_too=$(clang -MM $flags "$1" | sed "s/^[^:]*://; s/\\\\$//") || exit 1
 		stamp=build/tidy/$({ echo "$1" "$flags"; clang-tidy --version; sha256sum .clang-tidy tests/lint.sh $read_too; } | sha256sum | cut -d" " -f1)
 		[ -e "$stamp" ] && exec touch "$stamp"
@@ -95,10 +95,11 @@ kubedns/cluster: treecache lib
 kubedns/api: kubedns/cluster lib
 kubedns/manifests: kubedns/cluster lib
 kubedns/answer: kubedns/cluster/tree_content.h treecache lib
-kubedns/serve: kubedns/answer treecache lib
+kubedns/dnstap: lib
+kubedns/serve: kubedns/answer kubedns/dnstap treecache lib
 kubedns/show: kubedns/answer kubedns/cluster treecache lib
 kubedns/migrate: lib
-kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/serve kubedns/show kubedns/migrate treecache lib
+kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/dnstap kubedns/serve kubedns/show kubedns/migrate treecache lib
 nanny: lib
 sidecar: lib
 '

@@ -50,9 +50,9 @@ static const struct plugin table[] = {
 	{ "dnssec",
 	    NONE = "the cluster's zone is not signed; dnsmasq's --dnssec validates others" },
 	{ "dnstap",
-	    NONE =
-		"kubedns's /queries and --log-queries, or dnsmasq's --log-queries=extra, show each "
-		"question and answer" },
+	    CHANGES =
+		"--dnstap=unix:/PATH or tcp:IP:PORT of kubedns, with whole messages; in the "
+		"classic topology its only client is dnsmasq" },
 	{ "erratic", NONE = "a plugin for tests" },
 	{ "errors", CARRIED = "mistakes and failures are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
@@ -62,6 +63,9 @@ send_reply(struct awaited *awaited, const struct client *client, struct answer_i
 	if (context->taps != NULL)
 		answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
 		    took_ns, (enum answer_made)info->system, client->proto == PROTO_TCP);
+	if (context->dnstap != NULL)
+		dnstap_add(context->dnstap, DNSTAP_CLIENT_RESPONSE, client->proto == PROTO_TCP,
+		    client_sockaddr(client), awaited->reply, info->len, start_ns, context->now_ns);
 }
 
 /* Answers the query from the newest tree; false: with `may_wait`, it has to wait on. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/serve/server_taps.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -178,6 +179,9 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 	struct forward *forward = channel->forward;
 	enum verdict verdict = attempt_verdict(status, reply, reply_len);
 
+	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares asks again over TCP by itself */
+		server_tap_replied(forward->context, &channel->server, reply_len > DNS_UDP_PAYLOAD,
+		    reply, (size_t)reply_len, attempt->asked_ns);
 	channel->open--;
 	forward->open--;
 	attempt_detach(attempt);
@@ -213,11 +217,13 @@ send_to(struct forward *forward, struct forward_query *query, struct upstream *u
 	struct attempt *attempt = xmalloc(sizeof(*attempt));
 	attempt->query = query;
 	attempt->channel = channel;
+	attempt->asked_ns = forward->context->now_ns;
 	LIST_INSERT_HEAD(&query->attempts, attempt, link);
 	query->attempt_count++;
 	channel->waiting++;
 	channel->open++;
 	forward->open++;
+	server_tap_asked(forward->context, &channel->server, false, question, len);
 	ares_send(channel->ares, question, (int)len, attempt_done, attempt);
 }
 

@@ -57,6 +57,7 @@ struct attempt {
 	LIST_ENTRY(attempt) link;
 	struct forward_query *query; /* NULL: answered by another attempt, or ended */
 	struct channel *channel;
+	int64_t asked_ns;
 };
 
 struct forward {

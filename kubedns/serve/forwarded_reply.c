@@ -1,5 +1,6 @@
 #include "kubedns/serve/forwarded_reply.h"
 
+#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/answer_taps.h"
 #include "lib/rcu.h"
@@ -89,11 +90,15 @@ write_reply(struct worker_context *context, struct inflight *inflight,
 
 void
 forwarded_reply_note(const struct worker_context *context, const struct client *client,
-    const struct answer_info *info, int64_t start_ns, enum answer_made made)
+    const struct answer_info *info, const uint8_t *reply, int64_t start_ns, enum answer_made made)
 {
+	bool tcp = client->proto == PROTO_TCP;
 	if (context->taps != NULL)
 		answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
-		    context->now_ns - start_ns, made, client->proto == PROTO_TCP);
+		    context->now_ns - start_ns, made, tcp);
+	if (context->dnstap != NULL && info->len > 0)
+		dnstap_add(context->dnstap, DNSTAP_CLIENT_RESPONSE, tcp, client_sockaddr(client),
+		    reply, info->len, start_ns, context->now_ns);
 }
 
 void
@@ -112,5 +117,5 @@ forwarded_reply_send(struct worker_context *context, const struct client_ops *cl
 	stats_took(
 	    &context->stats->times[system], (uint64_t)(context->now_ns - inflight->start_ns), 1);
 	inflight->info.len = len;
-	forwarded_reply_note(context, client, &inflight->info, inflight->start_ns, made);
+	forwarded_reply_note(context, client, &inflight->info, room, inflight->start_ns, made);
 }

@@ -28,8 +28,8 @@ bool forwarded_reply_leads_on(
 void forwarded_reply_send(struct worker_context *context, const struct client_ops *clients,
     struct inflight *inflight, const struct upstream_reply *said, enum answer_made made);
 
-/* Notes a reply that has left. */
+/* Notes a reply that has left; none, of a length of 0, too. */
 void forwarded_reply_note(const struct worker_context *context, const struct client *client,
-    const struct answer_info *info, int64_t start_ns, enum answer_made made);
+    const struct answer_info *info, const uint8_t *reply, int64_t start_ns, enum answer_made made);
 
 #endif

@@ -244,7 +244,7 @@ refuse_query(struct inflight_table *table, const struct client *client, const ui
 	stats_reply(table->context->stats, client->proto, &refused, len);
 	refused.len = len;
 	forwarded_reply_note(
-	    table->context, client, &refused, table->context->now_ns, MADE_REFUSED);
+	    table->context, client, &refused, room, table->context->now_ns, MADE_REFUSED);
 }
 
 /* The query as it begins. `query` is not copied. */

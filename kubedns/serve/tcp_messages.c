@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
@@ -101,6 +102,9 @@ forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t
 		.hash = conn->client->hash,
 		.peer.tcp = { conn_slot(tcp, conn), conn->generation, conn->addr },
 	};
+	if (tcp->context->dnstap != NULL)
+		dnstap_add(tcp->context->dnstap, DNSTAP_CLIENT_QUERY, true, &conn->addr.sa, query,
+		    len, tcp->context->now_ns, 0);
 	inflight_start(tcp->inflight, &client, query, len, outcome, info);
 }
 
@@ -168,6 +172,9 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		tcp->replied[info.system]++;
 		if (context->taps != NULL)
 			log_reply(tcp, conn, &info);
+		if (context->dnstap != NULL)
+			dnstap_answered(context->dnstap, true, &conn->addr.sa, query, len,
+			    request.out, info.len, context->now_ns);
 		return true;
 	}
 	forward_message(tcp, conn, query, len, outcome, &info);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
@@ -211,6 +212,10 @@ forward_packet(struct udp *udp, unsigned index, unsigned i, enum answer_outcome 
 {
 	struct client client;
 	fill_client(udp, index, i, &client);
+	if (udp->context->dnstap != NULL)
+		dnstap_add(udp->context->dnstap, DNSTAP_CLIENT_QUERY, false,
+		    client_sockaddr(&client), udp->in_iov[i].iov_base, udp->in[i].msg_len,
+		    udp->context->now_ns, 0);
 	inflight_start(udp->inflight, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome,
 	    &udp->infos[i]);
 }
@@ -262,6 +267,10 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		if (context->taps != NULL)
 			answer_taps_add(
 			    context->taps, message->msg_hdr.msg_name, info, context->now_ns);
+		if (context->dnstap != NULL)
+			dnstap_answered(context->dnstap, false, message->msg_hdr.msg_name,
+			    request.query, request.query_len, request.out, info->len,
+			    context->now_ns);
 	}
 	return outcome;
 }

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "kubedns/dnstap/dnstap.h"
 #include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/awaited.h"
 #include "kubedns/serve/batch_io.h"
@@ -281,6 +282,7 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 	if (config->recorder_bytes > 0)
 		worker->context.taps = answer_taps_new(
 		    config->recorder_bytes / sockets->threads, worker->context.hash_key);
+	worker->context.dnstap = dnstap_queue_for(config->dnstap, sockets->threads);
 	make_forwarding(worker, config, sockets->threads);
 	make_udp(worker, config, sockets);
 	make_tcp(worker, config, sockets, connections);

@@ -26,6 +26,7 @@
 
 struct answer_cache;
 struct answer_config;
+struct dnstap;
 struct recorder;
 struct talkers;
 struct treecache;
@@ -75,6 +76,7 @@ struct workers_config {
 	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
 	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
 	struct answer_cache *answer_cache; /* of other servers' answers; NULL: none */
+	struct dnstap *dnstap;             /* gets a queue for each worker; NULL: no --dnstap */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 };

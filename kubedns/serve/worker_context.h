@@ -29,7 +29,8 @@ struct worker_context {
 	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;
-	struct answer_taps *taps; /* NULL: answers are not noted */
+	struct answer_taps *taps;    /* NULL: answers are not noted */
+	struct dnstap_queue *dnstap; /* NULL: no --dnstap */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	struct answer_thread thread; /* its `explain` NULL: --explain-by-dns=off */

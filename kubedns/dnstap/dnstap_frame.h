@@ -1,0 +1,20 @@
+/* A queued message as dnstap has it, in protobuf (dnstap.proto). Pure: no clock, no socket. */
+#ifndef KUBEDNS_DNSTAP_DNSTAP_FRAME_H
+#define KUBEDNS_DNSTAP_DNSTAP_FRAME_H
+
+#include "kubedns/dnstap/dnstap_queue.h"
+
+/* A message, two names of at most DNSTAP_NAME_MAX bytes, addresses, times, and what separates them. */
+enum { DNSTAP_NAME_MAX = 256, DNSTAP_FRAME_MAX = 65535 + 2 * DNSTAP_NAME_MAX + 256 };
+
+/* Longer names are cut. */
+struct dnstap_sender {
+	const char *identity, *version;
+	int64_t wall_ns; /* Unix time when CLOCK_MONOTONIC was 0 */
+};
+
+/* Writes the frame of `message` into `out` of DNSTAP_FRAME_MAX bytes; returns its length. */
+size_t dnstap_frame(const struct dnstap_sender *sender, const struct dnstap_head *head,
+    const uint8_t *message, uint8_t *out);
+
+#endif

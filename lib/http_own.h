@@ -1,0 +1,34 @@
+/* A second listener for http.c, at the pod's own address (own_loopback.h). Private to http.c. */
+#ifndef LIB_HTTP_OWN_H
+#define LIB_HTTP_OWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+/* All zeros: there is none. */
+struct http_own {
+	struct addr addr;
+	int fd;
+	int epoll_fd; /* readable when this listener or libmicrohttpd's epoll is */
+};
+
+/* 0, or -errno after one log line. */
+int http_own_open(struct http_own *own, int daemon_epoll, const struct addr *addr, uint16_t port);
+
+/* Hands the daemon what has arrived. */
+void http_own_accept(struct http_own *own, struct MHD_Daemon *daemon);
+
+/*
+ * Whether a connection was meant for the pod beside this one: a wildcard listener takes what comes
+ * for that one's address while that one does not listen.
+ */
+bool http_own_is_others(const struct http_own *own, struct MHD_Connection *mhd);
+
+void http_own_close(struct http_own *own);
+
+#endif

@@ -1,0 +1,299 @@
+/* dnstap: the bytes of a message, and the queue between a worker and the writer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "kubedns/dnstap/dnstap.h"
+#include "kubedns/dnstap/dnstap_frame.h"
+#include "kubedns/dnstap/dnstap_queue.h"
+
+enum { QUEUE = 256 * 1024, LONGEST = 65535 };
+
+/* --- frames --- */
+
+static const struct dnstap_sender pod = { "a", "v1", INT64_C(1000) * 1000000000 };
+
+static struct dnstap_head
+head_of(enum dnstap_kind kind, bool tcp, const char *peer, uint16_t len)
+{
+	struct dnstap_head head = { .len = len,
+		.kind = (uint8_t)kind,
+		.tcp = tcp,
+		.query_ns = INT64_C(2000000003),
+		.response_ns = INT64_C(3000000004) };
+	assert_int_equal(server_parse(peer, 53, &head.peer, NULL), 0);
+	return head;
+}
+
+static void
+assert_frame(const struct dnstap_head *head, const void *want, size_t len)
+{
+	static const uint8_t message[] = { 0xaa, 0xbb };
+	uint8_t out[DNSTAP_FRAME_MAX];
+	assert_int_equal(dnstap_frame(&pod, head, message, out), len);
+	assert_memory_equal(out, want, len);
+}
+
+/* By hand from the encoding of protobuf and the fields of dnstap.info. */
+static void
+a_client_query_has_the_client_as_query_address(void **state)
+{
+	(void)state;
+	static const uint8_t want[] = {
+		0x0a, 1, 'a',         /* identity */
+		0x12, 2, 'v', '1',    /* version */
+		0x72, 27,             /* message: */
+		0x08, 5,              /* CLIENT_QUERY */
+		0x10, 1,              /* INET */
+		0x18, 1,              /* UDP */
+		0x22, 4, 10, 0, 0, 1, /* query_address */
+		0x30, 0xb9, 0x60,     /* query_port 12345 */
+		0x40, 0xea, 0x07,     /* query_time_sec 1002 */
+		0x4d, 3, 0, 0, 0,     /* query_time_nsec */
+		0x52, 2, 0xaa, 0xbb,  /* query_message */
+		0x78, 1               /* MESSAGE */
+	};
+	struct dnstap_head head = head_of(DNSTAP_CLIENT_QUERY, false, "10.0.0.1:12345", 2);
+	assert_frame(&head, want, sizeof want);
+}
+
+static void
+a_forwarder_response_has_the_server_as_response_address_and_both_times(void **state)
+{
+	(void)state;
+	static const uint8_t want[] = { 0x0a, 1, 'a', 0x12, 2, 'v', '1', 0x72, 46, /* message: */
+		0x08, 8, /* FORWARDER_RESPONSE */
+		0x10, 2, /* INET6 */
+		0x18, 2, /* TCP */
+		0x2a, 16, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, /* response_address */
+		0x38, 53,                                                    /* response_port */
+		0x40, 0xea, 0x07, 0x4d, 3, 0, 0, 0,                          /* query_time */
+		0x60, 0xeb, 0x07, 0x6d, 4, 0, 0, 0,                          /* response_time */
+		0x72, 2, 0xaa, 0xbb,                                         /* response_message */
+		0x78, 1 };
+	struct dnstap_head head = head_of(DNSTAP_FORWARDER_RESPONSE, true, "[fd00::1]:53", 2);
+	assert_frame(&head, want, sizeof want);
+}
+
+static void
+the_longest_message_with_the_longest_names_fits(void **state)
+{
+	(void)state;
+	static uint8_t message[LONGEST], out[DNSTAP_FRAME_MAX + 64];
+	char name[2 * DNSTAP_NAME_MAX];
+	struct dnstap_sender sender = { name, name, INT64_MAX / 2 };
+	struct dnstap_head head =
+	    head_of(DNSTAP_FORWARDER_RESPONSE, true, "[fd00::1]:65535", LONGEST);
+	memset(name, 'x', sizeof name);
+	name[sizeof name - 1] = '\0';
+	memset(out, 0x5a, sizeof out);
+	size_t len = dnstap_frame(&sender, &head, message, out);
+	assert_true(len > LONGEST + 2 * DNSTAP_NAME_MAX && len <= DNSTAP_FRAME_MAX);
+	for (size_t i = len; i < sizeof out; i++)
+		assert_int_equal(out[i], 0x5a);
+}
+
+/* --- the queue --- */
+
+static atomic_bool asleep;
+static int wake = -1;
+
+static struct dnstap_queue *
+new_queue(void)
+{
+	if (wake < 0)
+		wake = eventfd(0, EFD_NONBLOCK);
+	return dnstap_queue_new(QUEUE, &asleep, wake);
+}
+
+/* Message number `n`: its length and bytes say so. */
+static size_t
+length_of(uint32_t n)
+{
+	static const size_t lengths[] = { 4, 12, 77, 5, 1232, 64, 8, 4096, 120, 65535 };
+	return lengths[n % (n % 97 == 0 ? 10 : 9)];
+}
+
+static void
+add(struct dnstap_queue *queue, uint32_t n)
+{
+	static uint8_t message[LONGEST];
+	const struct sockaddr_in from = { .sin_family = AF_INET, .sin_port = htons((uint16_t)n) };
+	memset(message, (int)n, length_of(n));
+	memcpy(message, &n, sizeof n);
+	dnstap_add(queue, DNSTAP_CLIENT_QUERY, n % 2, (const struct sockaddr *)&from, message,
+	    length_of(n), n, 0);
+}
+
+/* Takes the oldest; false: there is none. Its number, after a look at all of it, in `*n`. */
+static bool
+take(struct dnstap_queue *queue, uint32_t *n)
+{
+	const uint8_t *message;
+	const struct dnstap_head *head = dnstap_queue_first(queue, &message);
+	if (head == NULL)
+		return false;
+	memcpy(n, message, sizeof *n);
+	assert_int_equal(head->len, length_of(*n));
+	assert_int_equal(head->query_ns, *n);
+	assert_int_equal(head->peer.port, (uint16_t)*n);
+	assert_int_equal(head->tcp, *n % 2);
+	for (size_t i = sizeof *n; i < head->len; i++)
+		assert_int_equal(message[i], (uint8_t)*n);
+	dnstap_queue_pop(queue);
+	return true;
+}
+
+static void
+messages_come_out_whole_and_in_order_however_often_the_ring_turns(void **state)
+{
+	(void)state;
+	struct dnstap_queue *queue = new_queue();
+	uint32_t n, next = 0;
+	for (uint32_t i = 0; i < 5000; i++) {
+		add(queue, i);
+		if (i % 3 == 0)
+			continue;
+		while (take(queue, &n))
+			assert_int_equal(n, next++);
+	}
+	while (take(queue, &n))
+		assert_int_equal(n, next++);
+	assert_int_equal(next, 5000);
+	assert_int_equal(dnstap_queue_dropped(queue), 0);
+	dnstap_queue_free(queue);
+}
+
+static void
+a_full_queue_keeps_what_it_has_and_counts_the_rest(void **state)
+{
+	(void)state;
+	struct dnstap_queue *queue = new_queue();
+	uint32_t n, taken = 0;
+	for (uint32_t i = 0; i < 10000; i++)
+		add(queue, i);
+	assert_true(take(queue, &n) && n == 0);
+	for (taken = 1; take(queue, &n); taken++)
+		;
+	assert_true(dnstap_queue_dropped(queue) > 0);
+	assert_int_equal(taken + dnstap_queue_dropped(queue), 10000);
+	add(queue, 7); /* and goes on */
+	assert_true(take(queue, &n) && n == 7);
+	dnstap_queue_free(queue);
+}
+
+enum { RACED = 200000 };
+
+static void *
+add_all(void *arg)
+{
+	for (uint32_t i = 0; i < RACED; i++)
+		add(arg, i);
+	return NULL;
+}
+
+static void
+each_message_is_taken_once_or_counted_while_both_sides_run(void **state)
+{
+	(void)state;
+	struct dnstap_queue *queue = new_queue();
+	pthread_t worker;
+	uint32_t n, taken = 0;
+	int64_t last = -1;
+	assert_int_equal(pthread_create(&worker, NULL, add_all, queue), 0);
+	while (taken + dnstap_queue_dropped(queue) < RACED)
+		if (take(queue, &n)) {
+			assert_true(n > last);
+			last = n;
+			taken++;
+		}
+	pthread_join(worker, NULL);
+	assert_false(take(queue, &n));
+	assert_int_equal(taken + dnstap_queue_dropped(queue), RACED);
+	dnstap_queue_free(queue);
+}
+
+static void
+a_sleeping_writer_is_woken_once(void **state)
+{
+	(void)state;
+	struct dnstap_queue *queue = new_queue();
+	uint64_t count;
+	add(queue, 1);
+	assert_int_equal(read(wake, &count, sizeof count), -1);
+	atomic_store(&asleep, true);
+	add(queue, 2);
+	add(queue, 3);
+	assert_int_equal(read(wake, &count, sizeof count), sizeof count);
+	assert_int_equal(count, 1);
+	assert_false(atomic_load(&asleep));
+	dnstap_queue_free(queue);
+}
+
+/* --- the flag --- */
+
+static void
+a_collector_is_a_path_or_an_address_with_a_port(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *why; /* NULL: fine, and written as read */
+	} cases[] = { { "unix:/run/dnstap/d.sock", NULL }, { "tcp:10.0.0.1:6000", NULL },
+		{ "tcp:[fd00::1]:6000", NULL }, { "", "unix:/PATH or tcp:IP:PORT is needed" },
+		{ "/run/d.sock", "unix:/PATH or tcp:IP:PORT is needed" },
+		{ "unix:", "a socket's path begins with /" },
+		{ "unix:d.sock", "a socket's path begins with /" },
+		{ "tcp:10.0.0.1", "the port is missing: tcp:IP:PORT" },
+		{ "tcp:collector:6000",
+		    "not an address, but a name; an address such as 10.0.0.10 is needed" } };
+	char text[DNSTAP_TARGET_TEXT_MAX], longest[] = "unix:/" /* and 106 more */
+						       "1234567890123456789012345678901234567890123"
+						       "456789012345678901234567890123456789012345"
+						       "678901234567890123456";
+	struct dnstap_target target;
+	const char *why;
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		int rc = dnstap_target_parse(cases[i].text, &target, &why);
+		if (cases[i].why == NULL) {
+			assert_int_equal(rc, 0);
+			assert_string_equal(dnstap_target_format(&target, text), cases[i].text);
+		} else {
+			assert_true(rc < 0);
+			assert_string_equal(why, cases[i].why);
+		}
+	}
+	assert_int_equal(dnstap_target_parse(longest, &target, &why), 0);
+	assert_string_equal(dnstap_target_format(&target, text), longest);
+	snprintf(text, sizeof text, "%s", longest);
+	strcat(text, "x");
+	assert_true(dnstap_target_parse(text, &target, &why) < 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_client_query_has_the_client_as_query_address),
+		cmocka_unit_test(
+		    a_forwarder_response_has_the_server_as_response_address_and_both_times),
+		cmocka_unit_test(the_longest_message_with_the_longest_names_fits),
+		cmocka_unit_test(messages_come_out_whole_and_in_order_however_often_the_ring_turns),
+		cmocka_unit_test(a_full_queue_keeps_what_it_has_and_counts_the_rest),
+		cmocka_unit_test(each_message_is_taken_once_or_counted_while_both_sides_run),
+		cmocka_unit_test(a_sleeping_writer_is_woken_once),
+		cmocka_unit_test(a_collector_is_a_path_or_an_address_with_a_port),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
