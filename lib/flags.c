@@ -426,6 +426,7 @@ warn_ignored(const struct flag_list *ignored)
 void
 flags_say_usage(const struct flags_common *common)
 {
+	flags_print_origin(common, stderr);
 	fprintf(stderr, "usage: %s [--flag=value ...]; %s --help lists the flags\n",
 	    common->program, common->program);
 }

@@ -70,7 +70,8 @@ struct flags_common {
 int flags_parse(
     const struct flag *table, void *options, struct flags_common *common, int argc, char **argv);
 
-/* The usage line of flags_parse, for a value that the program itself finds wrong. */
+/* The usage line of flags_parse, for a value that the program itself finds wrong; before it the file
+ * and line of the flags, where FLAGS_FROM=FILE:VARIABLE of the environment says the file. */
 void flags_say_usage(const struct flags_common *common);
 
 /* Whether flag `name` was given on the command line. */

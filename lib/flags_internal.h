@@ -17,4 +17,11 @@ const char *flags_nearest(const struct flag *table, const char *name, size_t len
 /* Writes --help: the program's flags, then the common ones, in the order of the tables. */
 void flags_print_help(const struct flag *table, const struct flags_common *common, FILE *out);
 
+/*
+ * Where the flags were written, if the environment's FLAGS_FROM says it as `FILE:VARIABLE` (an
+ * EnvironmentFile of systemd.exec(5)): one line on `out` with the file and the number of the line
+ * that sets the variable. Nothing without FLAGS_FROM.
+ */
+void flags_print_origin(const struct flags_common *common, FILE *out);
+
 #endif

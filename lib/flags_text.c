@@ -1,16 +1,18 @@
 /*
- * What flags say to people and what people write: --help, the flag that was probably meant,
- * durations in Go's spelling.
+ * What flags say to people and what people write: --help, the flag that was probably meant, the
+ * file that the flags are in, durations in Go's spelling.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/flags.h"
 #include "lib/flags_internal.h"
 #include "lib/spelling.h"
+#include "lib/xalloc.h"
 
 enum { HELP_COLUMN = 34 };
 
@@ -55,6 +57,48 @@ flags_print_help(const struct flag *table, const struct flags_common *common, FI
 	    "\nOne dash or two, `_` for `-`. The other klog flags are accepted without effect.\n"
 	    "Exit status: 0 stopped as asked, 1 the system failed, 2 a mistake in flags or "
 	    "configuration.\n");
+}
+
+/* The last line of `file` that begins with `variable=`, which is the one that systemd takes; 0: none. */
+static unsigned
+line_that_sets(FILE *file, const char *variable)
+{
+	size_t len = strlen(variable), room = 0;
+	unsigned number = 0, found = 0;
+	char *line = NULL;
+
+	while (getline(&line, &room, file) > 0) {
+		const char *name = line + strspn(line, " \t");
+
+		number++;
+		if (strncmp(name, variable, len) == 0 && name[len] == '=')
+			found = number;
+	}
+	free(line);
+	return found;
+}
+
+void
+flags_print_origin(const struct flags_common *common, FILE *out)
+{
+	const char *from = getenv("FLAGS_FROM");
+	const char *colon = from == NULL ? NULL : strrchr(from, ':');
+
+	if (colon == NULL)
+		return;
+	char *path = xstrndup(from, (size_t)(colon - from));
+	const char *variable = colon + 1;
+	FILE *file = fopen(path, "re");
+	unsigned line = file == NULL ? 0 : line_that_sets(file, variable);
+	if (line > 0)
+		fprintf(
+		    out, "%s: the flags are in %s:%u, %s\n", common->program, path, line, variable);
+	else
+		fprintf(out, "%s: the flags should be in %s, as %s=\"...\"; %s\n", common->program,
+		    path, variable, file == NULL ? strerror(errno) : "it has no such line");
+	if (file != NULL)
+		fclose(file);
+	free(path);
 }
 
 struct unit {

@@ -74,9 +74,32 @@ in_box 'test $(ps -o uid= -C dnsmasq) -gt 60000' || die "dnsmasq runs as $(in_bo
 say "a wrong flag is said, and not tried again and again"
 in_box "sed -i 's/--dns-port=53/--dns-port=53x/' /etc/default/kubedns; systemctl restart kubedns || true"
 await "it does not give up" "systemctl is-failed kubedns"
-expect "the wrong flag" "journalctl -u kubedns -o cat" 'dns-port'
+expect "the wrong flag" "journalctl -u kubedns -o cat" 'dns-port: "53x" is not a port'
+line=$(in_box "grep -n ^KUBEDNS_ARGS= /etc/default/kubedns" | cut -d: -f1)
+expect "its file and line" "journalctl -u kubedns -o cat" "the flags are in /etc/default/kubedns:$line, KUBEDNS_ARGS"
+say "  $(in_box "journalctl -u kubedns -o cat | grep -A1 53x | head -2")"
 in_box "sed -i 's/--dns-port=53x/--dns-port=53/' /etc/default/kubedns; systemctl restart kubedns"
 answers "web.default.svc.cluster.local" 10.9.8.7
+
+say "the same of the other two"
+while read -r service right wrong name; do
+	in_box "cp /etc/default/$service /tmp/kept; sed -i 's/$right/$wrong/' /etc/default/$service; systemctl restart $service || true" </dev/null
+	await "$service does not give up" "systemctl is-failed $service"
+	line=$(in_box "grep -n ^${name}_ARGS= /etc/default/$service" </dev/null | cut -d: -f1)
+	expect "$service's file and line" "journalctl -u $service -o cat" "the flags are in /etc/default/$service:$line, ${name}_ARGS"
+	in_box "cat /tmp/kept >/etc/default/$service; systemctl restart $service" </dev/null
+done <<-LIST
+	kubedns-nanny -drain=0s -drain=never NANNY
+	kubedns-sidecar --drain=0s --drain=never SIDECAR
+LIST
+
+say "the ConfigMap's keys: a mistake is named with its file and line, and what was in force stays"
+in_box 'printf "10.0.0.5 printer.example\n10.0.0.300 scanner.example\n" >/etc/kubedns/config/hosts'
+await "the mistake is not in the journal" "journalctl -u kubedns -o cat | grep -q '/etc/kubedns/config: hosts: line 2: .*10.0.0.300'"
+say "  $(in_box "journalctl -u kubedns -o cat | grep 'hosts: line 2' | head -1")"
+in_box 'printf "10.0.0.5 printer.example\n" >/etc/kubedns/config/hosts'
+answers "printer.example" 10.0.0.5
+in_box 'rm /etc/kubedns/config/hosts'
 
 say "upgraded: what was edited stays, and it answers"
 in_box 'mkdir /new; cd /new; for d in /debs/*.deb; do n=$(basename $d); dpkg-deb -R $d x && sed -i "s/^Version: .*/&+next/; s/(= \([^)]*\))/(= \1+next)/" x/DEBIAN/control && dpkg-deb -b x $n >/dev/null && rm -r x; done'

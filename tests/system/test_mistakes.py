@@ -147,3 +147,22 @@ def test_a_manifest_that_is_mended_is_good_again(tmp_path):
         k.wait(lambda: 'clusterIP "10.96.0.300" is not an address' in k.log())
         write(tmp_path / "objects", [json.loads(json.dumps(bad).replace("10.96.0.300", "10.96.0.30"))])
         k.wait(lambda: "all.json: good again" in k.log())
+
+
+@pytest.mark.parametrize(("program", "flag", "says"), [
+    (PROGRAM, "--dns-port=53x", '--dns-port: "53x" is not a port, 0 to 65535'),
+    (PROGRAM, "--domain=...", '--domain: "...": not a DNS name'),
+    (NANNY, "-kubednsServer=x:y", "kubednsServer=x:y"),
+    (SIDECAR, "--no-such-flag", "unknown flag --no-such-flag"),
+])
+def test_a_flag_of_a_file_is_refused_with_the_file_and_its_line(tmp_path, program, flag, says):
+    """As the Debian packages' services have it. The last of two counts, as systemd reads them."""
+    flags = tmp_path / "default"
+    flags.write_text(f'# ARGS="not this"\nARGS="--old"\n\n  ARGS="{flag}"\nARGS_MORE=x\n')
+    name = os.path.basename(program)
+    for variable, line in (("ARGS", f"{name}: the flags are in {flags}:4, ARGS"),
+                           ("OTHER", f'{name}: the flags should be in {flags}, as OTHER="..."; it has no such line')):
+        code, errors = run("env", f"FLAGS_FROM={flags}:{variable}", program, flag)
+        first, second, usage = errors.splitlines()
+        assert (code, second) == (2, line) and says in first and usage.startswith(f"usage: {name} ")
+    assert len(run(program, flag)[1].splitlines()) == 2
