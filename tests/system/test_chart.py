@@ -77,6 +77,18 @@ def test_same_objects_as_the_manifests(tmp_path, case):
 
 
 @needs_kubectl
+def test_one_setting_says_where_the_runbook_is(tmp_path):
+    there = "https://wiki.example/dns/runbook"
+    mine = objects(*SETTINGS, "-set", "prometheus.monitor.enabled=true", "-set", f"prometheus.rules.runbook={there}")
+    theirs = render(copy(tmp_path, runbook=there), "replace-kube-dns", "prometheus")
+    for found in (mine, theirs):
+        rules = [rule for group in found["PrometheusRule", "kube-dns"]["spec"]["groups"] for rule in group["rules"]]
+        alerts = [rule for rule in rules if "alert" in rule]
+        assert [rule["annotations"]["runbook_url"] for rule in alerts] == [f"{there}#{rule['alert'].lower()}" for rule in alerts] and len(alerts) > 10
+        assert not any("annotations" in rule for rule in rules if "record" in rule)
+
+
+@needs_kubectl
 def test_same_objects_beside(tmp_path):
     mine = bare(objects("-set", SETTINGS[1], "-set", "isClusterService=false", name="kube-dns-beside"))
     assert mine == render(copy(tmp_path), "beside", "evict-unready")

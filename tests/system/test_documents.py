@@ -45,7 +45,7 @@ def test_each_alert_has_its_section_of_the_runbook_and_the_other_way_round():
     sections = re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)
     assert sections == [rule["alert"] for rule in alerts()]
     for rule in alerts():
-        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
     for section in re.split(r"^## ", RUNBOOK.read_text(), flags=re.M)[1:]:
         assert len(section) > 150, section
 
