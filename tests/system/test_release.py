@@ -16,17 +16,16 @@ WITHOUT = {"NO_PACKAGES": "1", "NO_IMAGES": "1"}  # what takes minutes
 needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository here")
 
 
-def git(tree, *args):
-    who = {f"GIT_{who}_{what}": text for who in ("AUTHOR", "COMMITTER")
-           for what, text in (("NAME", "n"), ("EMAIL", "n@localhost"), ("DATE", "2026-01-02T03:04:05Z"))}
-    done = subprocess.run(["git", *args], cwd=tree, env={**os.environ, **who}, capture_output=True, text=True, check=False)
+def git(tree, *args, **env):
+    who = {f"GIT_{who}_{what}": text for who in ("AUTHOR", "COMMITTER") for what, text in (("NAME", "n"), ("EMAIL", "n@localhost"))}
+    done = subprocess.run(["git", *args], cwd=tree, env={**os.environ, **who, **env}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 @pytest.fixture
 def origin(tmp_path):
-    """What is in the working tree as a repository of one commit, without a tag."""
+    """What is in the working tree as a repository of one commit, without a tag, of the time of its last one."""
     made = tmp_path / "origin"
     made.mkdir()
     for name in git(ROOT, "ls-files", "-co", "--exclude-standard", "-z").split("\0"):
@@ -35,7 +34,8 @@ def origin(tmp_path):
             shutil.copy(ROOT / name, made / name, follow_symlinks=False)
     git(made, "init", "-q")
     git(made, "add", "-A")
-    git(made, "commit", "-qm", "all")
+    time = git(ROOT, "log", "-1", "--format=%cI")
+    git(made, "commit", "-qm", "all", GIT_AUTHOR_DATE=time, GIT_COMMITTER_DATE=time)
     return made
 
 
