@@ -38,6 +38,10 @@ external_names_new(struct options *o, uint64_t seed)
 		.primary =
 		    config.ns_addr_count == 0 && config.ns_count > 0 ? &config.ns[0] : NULL };
 	o->answers.external = &names->zones;
+	o->external_answers = o->answers;
+	o->external_answers.external_only = true;
+	/* No recursion there, and no search list. */
+	o->external_answers.search_resolver = false;
 	return names;
 }
 

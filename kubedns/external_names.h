@@ -16,7 +16,8 @@ struct external_names;
 struct metrics;
 struct options;
 
-/* NULL without zones. Sets `options->answers.external`, which must not outlive it. */
+/* NULL without zones. Sets `options->answers.external`, which must not outlive it, and makes
+ * `options->external_answers` of the answers. */
 struct external_names *external_names_new(struct options *options, uint64_t seed);
 
 /* As event_sink. */

@@ -137,6 +137,12 @@ open_workers(struct kubedns *k)
 		.tree = k->cache,
 		.answers = &o->answers };
 
+	if (*o->external_address_only != '\0') {
+		config.external_address = o->external_address_only;
+		config.external_port = o->external_address.port;
+		config.external_answers = &o->external_answers;
+		log_info("answering the external zones alone on %s", o->external_address_text);
+	}
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
 	if (o->answer_cache_bytes > 0)
 		k->status.answer_cache = answer_cache_new(o->answer_cache_bytes, random_seed());

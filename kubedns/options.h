@@ -30,7 +30,8 @@ struct options {
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *dnstap_text, *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
-	    *search_resolver_text, *answer_cache_text, *client_pods_text, *node_name;
+	    *search_resolver_text, *answer_cache_text, *client_pods_text, *node_name,
+	    *external_address_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
 	    external_zones_text, external_ns_text;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
@@ -69,6 +70,9 @@ struct options {
 	struct dname *external_ns;      /* names in --external-ns, lower case */
 	struct addr *external_ns_addrs; /* addresses there */
 	size_t external_ns_count, external_ns_addr_count;
+	struct server external_address;            /* --external-address */
+	char external_address_only[ADDR_TEXT_MAX]; /* without the port; "": none */
+	struct answer_config external_answers;     /* what is answered there */
 	struct answer_config answers;
 };
 

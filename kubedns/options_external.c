@@ -1,4 +1,5 @@
-/* The flags for the zones for the world outside: --external-zones and --external-ns. */
+/* The flags for the zones for the world outside: --external-zones, --external-ns and
+ * --external-address. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,14 +80,60 @@ read_ns(struct options *o)
 	return 0;
 }
 
+static bool
+is_any(const struct addr *addr)
+{
+	const struct addr none = { .family = addr->family };
+
+	return addr_equal(addr, &none);
+}
+
+/* Whether --dns-bind-address has the socket already. */
+static bool
+is_taken(const struct options *o, const struct server *server)
+{
+	bool taken = false;
+
+	if (server->port != o->port)
+		return false;
+	for (size_t i = 0; i < o->listen_count; i++)
+		taken = taken || is_any(&server->addr) || is_any(&o->listen[i]) ||
+			addr_equal(&server->addr, &o->listen[i]);
+	return taken;
+}
+
+static int
+read_address(struct options *o)
+{
+	const char *text = o->external_address_text, *why = NULL;
+	struct server *server = &o->external_address;
+
+	if (*text == '\0')
+		return 0;
+	if (server_parse(text, 53, server, &why) < 0)
+		return options_refuse("external-address", text, why);
+	if (is_taken(o, server))
+		return options_refuse("external-address", text,
+		    "--dns-bind-address has it with this port: choose another port, which the "
+		    "Service for the outside leads to");
+	if (o->share_port)
+		return options_refuse(
+		    "external-address", text, "cannot be shared: leave out --share-port");
+	addr_format(&server->addr, o->external_address_only);
+	return 0;
+}
+
 int
 options_read_external(struct options *o)
 {
+	static const char missing[] = "of which zones? --external-zones is missing";
+
+	if (o->external_zones_text.count == 0 && o->external_ns_text.count > 0)
+		return options_refuse("external-ns", o->external_ns_text.items[0], missing);
+	if (o->external_zones_text.count == 0 && *o->external_address_text != '\0')
+		return options_refuse("external-address", o->external_address_text, missing);
 	if (o->external_zones_text.count == 0)
-		return o->external_ns_text.count == 0
-			   ? 0
-			   : options_refuse("external-ns", o->external_ns_text.items[0],
-				 "of which zones? --external-zones is missing");
-	int zones = read_zones(o), ns = read_ns(o);
-	return zones < 0 ? zones : ns;
+		return 0;
+	int zones = read_zones(o), ns = read_ns(o), address = read_address(o);
+	return zones < 0 ? zones : ns < 0 ? ns : address;
 }

@@ -27,7 +27,8 @@ int options_read_zones(struct options *options, const struct flags_common *commo
 /* --client-pods and --node-name; needs --pods to be read. 0 or -EINVAL after a line. */
 int options_read_clients(struct options *options);
 
-/* --external-zones and --external-ns; needs --domain and --ns-addresses to be read. 0 or -EINVAL
+/* --external-zones, --external-ns and --external-address; needs --domain and --dns-bind-address to
+ * be read. 0 or -EINVAL
  * after a line for each mistake. */
 int options_read_external(struct options *options);
 

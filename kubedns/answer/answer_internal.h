@@ -50,7 +50,8 @@ has_own_names(const struct reply *reply)
 {
 	const struct answer_context *context = reply->tree->context;
 
-	return context != NULL && context->own;
+	/* A rewrite could lead from a zone for the world outside to the cluster's. */
+	return context != NULL && context->own && !reply->config->external_only;
 }
 
 /*

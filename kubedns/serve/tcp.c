@@ -264,8 +264,10 @@ retire_time(const struct tcp *tcp, const struct conn *conn)
 }
 
 static void
-conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer)
+conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer, unsigned listener)
 {
+	const struct worker_context *context = tcp->context;
+	bool external = listener >= tcp->listener_count - tcp->config.external;
 	if (tcp->free_count == 0)
 		evict(tcp);
 	struct conn *conn = &tcp->conns[tcp->free_slots[tcp->free_count - 1]];
@@ -279,6 +281,7 @@ conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer)
 	conn->fd = fd;
 	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
 	memcpy(&conn->addr, peer, sizeof(conn->addr));
+	conn->answers = external ? context->external : context->answers;
 	conn->held = conn->queries = 0;
 	conn->blocked = conn->finished = conn->closing = false;
 	conn->events = EPOLLIN;
@@ -330,7 +333,7 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 		int fd = accept4(tcp->listeners[listener], (struct sockaddr *)&peer, &len,
 		    SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
-			conn_open(tcp, fd, (struct sockaddr *)&peer);
+			conn_open(tcp, fd, (struct sockaddr *)&peer, listener);
 			again = !failed; /* only one descriptor was freed */
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			   errno == ENOMEM) {

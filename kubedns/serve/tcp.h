@@ -26,9 +26,10 @@ struct tcp_config {
 	unsigned connections; /* of this worker */
 	size_t memory;        /* bytes of buffers, of this worker */
 	int64_t idle_ns;
+	size_t external; /* the last so many listeners are those of --external-address */
 };
 
-enum { TCP_LISTENERS_MAX = 4 /* one an address */ };
+enum { TCP_LISTENERS_MAX = 6 /* one an address: see UDP_SOCKETS_MAX */ };
 
 /* Takes ownership of the listeners, bound and non-blocking; tcp_listen() is next. */
 struct tcp *tcp_new(struct worker_context *context, struct inflight_table *inflight,

@@ -45,6 +45,7 @@ struct conn {
 	TAILQ_ENTRY(conn) by_client;
 	struct tcp_client *client;
 	union client_addr addr;
+	const struct answer_config *answers;
 	int64_t touched_ns; /* when it last completed a message or a reply, or was accepted */
 	int fd;             /* -1: the slot is free */
 	uint32_t generation;

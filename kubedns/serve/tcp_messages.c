@@ -147,7 +147,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	conn->queries++;
 	rcu_enter();
 	const struct answer_request request = {
-		.config = context->answers,
+		.config = conn->answers,
 		.tree = tree_current(context->tree),
 		.query = query,
 		.query_len = len,

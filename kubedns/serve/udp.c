@@ -232,7 +232,7 @@ read_packet(struct udp *udp, unsigned index, unsigned i)
 	if ((message->msg_hdr.msg_flags & MSG_TRUNC) !=
 	    0) /* cut at 4,096: answer_read() finds it malformed */
 		stats_drop(udp->context->stats, DROP_OVERSIZE);
-	answer_read(udp->context->answers, udp->in_iov[i].iov_base, message->msg_len,
+	answer_read(udp->sockets[index].answers, udp->in_iov[i].iov_base, message->msg_len,
 	    &udp->infos[i], &udp->paths[i]);
 }
 
@@ -244,7 +244,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 	const struct mmsghdr *message = &udp->in[i];
 	struct answer_info *info = &udp->infos[i];
 	const struct answer_request request = {
-		.config = context->answers,
+		.config = udp->sockets[index].answers,
 		.tree = tree,
 		.query = udp->in_iov[i].iov_base,
 		.query_len = message->msg_len,

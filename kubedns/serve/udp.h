@@ -17,7 +17,10 @@
 #include "kubedns/serve/client.h"
 #include "kubedns/serve/worker_context.h"
 
-enum { UDP_BATCH = 64, UDP_SOCKETS_MAX = 4 /* one an address */ };
+enum {
+	UDP_BATCH = 64,
+	UDP_SOCKETS_MAX = 6 /* one an address: four, and two of --external-address */
+};
 
 struct fair_share;
 struct inflight_table;
@@ -27,6 +30,7 @@ struct udp_socket {
 	int fd;
 	uint8_t family;
 	bool wildcard; /* needs the packet's destination */
+	const struct answer_config *answers;
 };
 
 /* Takes ownership of the sockets, bound and non-blocking. Queries for other servers go to

@@ -205,37 +205,51 @@ client_done(void *arg, const struct client *client, size_t len)
 
 /* --- in the main thread --- */
 
+/* A worker's sockets: those of all its names, and those of --external-address. */
+struct all_sockets {
+	struct sockets own, external; /* `external.count` 0: there are none */
+};
+
 static void
-make_tcp(struct worker *worker, const struct workers_config *config, struct sockets *sockets,
+make_tcp(struct worker *worker, const struct workers_config *config, struct all_sockets *sockets,
     unsigned connections)
 {
 	const struct tcp_config tcp = {
-		.connections = worker_share(connections, sockets->threads),
-		.memory = TCP_MEMORY / sockets->threads,
+		.connections = worker_share(connections, sockets->own.threads),
+		.memory = TCP_MEMORY / sockets->own.threads,
 		.idle_ns = (int64_t)setting_or(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
+		.external = sockets->external.count,
 	};
-	int *fds = sockets->tcp[worker->index];
-	worker->tcp = tcp_new(&worker->context, forward_or_relay_inflight(worker->forwarding), fds,
-	    sockets->count, &tcp);
-	memset(fds, -1, sizeof(*sockets->udp));
-	if (!sockets->held)
+	int fds[TCP_LISTENERS_MAX];
+	size_t count = 0;
+	for (struct sockets *s = &sockets->own; s <= &sockets->external; s++)
+		for (size_t f = 0; f < s->count; f++) {
+			fds[count++] = s->tcp[worker->index][f];
+			s->tcp[worker->index][f] = -1;
+		}
+	worker->tcp = tcp_new(
+	    &worker->context, forward_or_relay_inflight(worker->forwarding), fds, count, &tcp);
+	if (!sockets->own.held)
 		tcp_listen(worker->tcp);
 }
 
 static void
-make_udp(struct worker *worker, const struct workers_config *config, struct sockets *sockets)
+make_udp(struct worker *worker, const struct workers_config *config, struct all_sockets *sockets)
 {
-	struct udp_socket udp[SOCKETS_MAX];
-	int *fds = sockets->udp[worker->index];
-	for (size_t f = 0; f < sockets->count; f++)
-		udp[f] = (struct udp_socket){ fds[f], sockets->servers[f].addr.family,
-			sockets->wildcard };
-	worker->udp = udp_new(
-	    &worker->context, forward_or_relay_inflight(worker->forwarding), udp, sockets->count);
+	struct udp_socket udp[UDP_SOCKETS_MAX];
+	size_t count = 0;
+	for (struct sockets *s = &sockets->own; s <= &sockets->external; s++)
+		for (size_t f = 0; f < s->count; f++) {
+			udp[count++] = (struct udp_socket){ s->udp[worker->index][f],
+				s->servers[f].addr.family, s->wildcard,
+				s == &sockets->own ? config->answers : config->external_answers };
+			s->udp[worker->index][f] = -1;
+		}
+	worker->udp =
+	    udp_new(&worker->context, forward_or_relay_inflight(worker->forwarding), udp, count);
 	if (config->fair_share)
-		worker->fair = fair_share_new(&worker->context, udp, sockets->count);
+		worker->fair = fair_share_new(&worker->context, udp, count);
 	udp_fair_share(worker->udp, worker->fair);
-	memset(fds, -1, sizeof(*sockets->udp));
 }
 
 static void
@@ -256,6 +270,7 @@ make_context(struct worker *worker, const struct workers_config *config)
 	context->stats = &worker->stats;
 	context->tree = config->tree;
 	context->answers = config->answers;
+	context->external = config->external_answers;
 	worker_answers_explain(context, config->explain);
 	context->epoll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -270,7 +285,7 @@ make_context(struct worker *worker, const struct workers_config *config)
 }
 
 static struct worker *
-worker_new(const struct workers_config *config, struct sockets *sockets, unsigned index,
+worker_new(const struct workers_config *config, struct all_sockets *sockets, unsigned index,
     unsigned connections)
 {
 	struct worker *worker = NULL;
@@ -281,9 +296,9 @@ worker_new(const struct workers_config *config, struct sockets *sockets, unsigne
 	make_context(worker, config);
 	if (config->recorder_bytes > 0)
 		worker->context.taps = answer_taps_new(
-		    config->recorder_bytes / sockets->threads, worker->context.hash_key);
-	worker->context.dnstap = dnstap_queue_for(config->dnstap, sockets->threads);
-	make_forwarding(worker, config, sockets->threads);
+		    config->recorder_bytes / sockets->own.threads, worker->context.hash_key);
+	worker->context.dnstap = dnstap_queue_for(config->dnstap, sockets->own.threads);
+	make_forwarding(worker, config, sockets->own.threads);
 	make_udp(worker, config, sockets);
 	make_tcp(worker, config, sockets, connections);
 	return worker;
@@ -328,24 +343,30 @@ worker_wake(const struct worker *worker)
 int
 workers_open(struct workers **out, const struct workers_config *config)
 {
-	struct sockets sockets;
+	struct all_sockets sockets = { 0 };
 	unsigned threads = config->threads != 0 ? config->threads : workers_automatic();
 	if (threads > WORKERS_MAX)
 		threads = WORKERS_MAX;
 	unsigned connections =
 	    tcp_connections_allowed(setting_or(config->tcp_connections, TCP_CONNECTIONS));
-	int rc = sockets_open(&sockets, config->address, config->port, config->share_port, threads);
+	int rc =
+	    sockets_open(&sockets.own, config->address, config->port, config->share_port, threads);
+	if (rc == 0 && config->external_address != NULL &&
+	    (rc = sockets_open(&sockets.external, config->external_address, config->external_port,
+		 false, threads)) != 0)
+		sockets_close(&sockets.own);
 	if (rc != 0)
 		return rc;
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
 		log_fatalx("c-ares cannot be initialised");
 	struct workers *workers = xcalloc(1, sizeof(*workers));
-	workers->port = sockets.servers[0].port;
+	workers->port = sockets.own.servers[0].port;
 	workers->count = threads;
-	workers->shared = config->share_port ? shared_port_new(&sockets) : NULL;
+	workers->shared = config->share_port ? shared_port_new(&sockets.own) : NULL;
 	for (unsigned i = 0; i < threads; i++)
 		workers->workers[i] = worker_new(config, &sockets, i, connections);
-	sockets_close(&sockets);
+	sockets_close(&sockets.own);
+	sockets_close(&sockets.external);
 	*out = workers;
 	return 0;
 }

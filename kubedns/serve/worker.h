@@ -79,6 +79,10 @@ struct workers_config {
 	struct dnstap *dnstap;             /* gets a queue for each worker; NULL: no --dnstap */
 	const struct treecache *tree;
 	const struct answer_config *answers;
+	/* --external-address: another address (NULL: none), its port, and what is answered there. */
+	const char *external_address;
+	uint16_t external_port;
+	const struct answer_config *external_answers;
 };
 
 /*

@@ -33,7 +33,8 @@ struct worker_context {
 	struct dnstap_queue *dnstap; /* NULL: no --dnstap */
 	const struct treecache *tree;
 	const struct answer_config *answers;
-	struct answer_thread thread; /* its `explain` NULL: --explain-by-dns=off */
+	const struct answer_config *external; /* at --external-address; NULL: there is none */
+	struct answer_thread thread;          /* its `explain` NULL: --explain-by-dns=off */
 };
 
 /* Gives answers the clock, and who explains names: workers_config.explain. */

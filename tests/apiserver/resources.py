@@ -31,6 +31,7 @@ NODE = (
     '"kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"",'
     '"architecture":""}}'
 )
+GATEWAY_API = "gateway.networking.k8s.io"
 _ALL = [
     Resource("services", "Service", "", "v1", True, ',"spec":{},"status":{"loadBalancer":{}}'),
     Resource("endpointslices", "EndpointSlice", "discovery.k8s.io", "v1", True, ',"addressType":"","endpoints":null,"ports":null'),
@@ -39,6 +40,12 @@ _ALL = [
     Resource("pods", "Pod", "", "v1", True, ',"spec":{"containers":null},"status":{}'),
     Resource("nodes", "Node", "", "v1", False, NODE),
     Resource("configmaps", "ConfigMap", "", "v1", True, ""),
+    Resource("ingresses", "Ingress", "networking.k8s.io", "v1", True, ',"spec":{},"status":{"loadBalancer":{}}'),
+    # By CRDs, which a cluster may lack: absent("gateway.networking.k8s.io").
+    Resource("gateways", "Gateway", GATEWAY_API, "v1", True, ',"spec":{"gatewayClassName":"","listeners":null}'),
+    Resource("httproutes", "HTTPRoute", GATEWAY_API, "v1", True, ',"spec":{}'),
+    Resource("grpcroutes", "GRPCRoute", GATEWAY_API, "v1", True, ',"spec":{}'),
+    Resource("tlsroutes", "TLSRoute", GATEWAY_API, "v1", True, ',"spec":{"rules":null}'),
     # Not for DNS: they are here so that a test can see that nobody asks for them.
     Resource("secrets", "Secret", "", "v1", True, ""),
 ]

@@ -1,0 +1,206 @@
+"""--external-zones: names for the world outside, from the stand-in API server and from manifests; at an address of their own."""
+
+import subprocess
+import time
+
+import dns.flags
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import pytest
+from api_world import OWN
+from apiserver import ApiServer
+from asking import NXDOMAIN
+from hurry import hurry
+from kubedns_process import PROGRAM, Kubedns
+from objects import namespace, service
+from waiting import free_port
+from world import Z, start, write
+
+ZONE = "apps.example.com"
+GATEWAY_API = "gateway.networking.k8s.io"
+ZONES = f"--external-zones={ZONE}"
+
+
+def balanced(name, address, ns="own", hosts=""):
+    made = service(name, "10.200.9.1", ns, type="LoadBalancer")
+    made["metadata"].update(creationTimestamp="2026-01-01T00:00:00Z", annotations={"external-dns.alpha.kubernetes.io/hostname": hosts})
+    return {**made, "status": {"loadBalancer": {"ingress": [address]}}}
+
+
+def ingress(name, host, address, ns="own", created="2026-01-01T00:00:00Z"):
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name, "namespace": ns, "creationTimestamp": created},
+            "spec": {"rules": [{"host": host}]}, "status": {"loadBalancer": {"ingress": [{"ip": address}]}}}  # fmt: skip
+
+
+def gateway(address):
+    return {"apiVersion": f"{GATEWAY_API}/v1", "kind": "Gateway", "metadata": {"name": "gw", "namespace": "own"},
+            "spec": {"gatewayClassName": "any", "listeners": [{"name": "web", "port": 80, "protocol": "HTTP"}]},
+            "status": {"addresses": [{"type": "IPAddress", "value": address}]}}  # fmt: skip
+
+
+def route(kind, name, host, accepted="True"):
+    conditions = [{"type": "Accepted", "status": accepted, "reason": "Accepted", "message": ""}]
+    return {"apiVersion": f"{GATEWAY_API}/v1", "kind": kind, "metadata": {"name": name, "namespace": "own"}, "spec": {"hostnames": [host]},
+            "status": {"parents": [{"parentRef": {"name": "gw"}, "controllerName": "any", "conditions": conditions}]}}  # fmt: skip
+
+
+@pytest.fixture
+def api():
+    with ApiServer() as server:
+        server.fill([*OWN, namespace("shop")])
+        yield server
+
+
+def kubedns(api, tmp_path, *args, **kw):
+    return Kubedns(f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}", *args, **kw)
+
+
+def test_names_come_and_go_with_their_objects(api, tmp_path):
+    api.fill([balanced("web", {"ip": "192.0.2.1"}, hosts=f"www.{ZONE}")])
+    with kubedns(api, tmp_path, ZONES) as k:
+        k.wait_ready()
+        assert k.ask(f"web.own.{ZONE}") == k.ask(f"www.{ZONE}") == {"192.0.2.1"}
+        assert k.ask(f"web.own.svc.{Z}") == {"10.200.9.1"}
+        api.put(balanced("web", {"ip": "192.0.2.2"}))
+        k.wait(lambda: k.ask(f"web.own.{ZONE}") == {"192.0.2.2"})
+        assert k.ask(f"www.{ZONE}") == NXDOMAIN
+        api.put(ingress("shop", f"shop.{ZONE}", "192.0.2.3"))
+        k.wait(lambda: k.ask(f"shop.{ZONE}") == {"192.0.2.3"})
+        # Nothing of this is the cluster's.
+        assert k.ask(f"shop.own.svc.{Z}") == NXDOMAIN
+        api.delete("services", "own", "web")
+        k.wait(lambda: k.ask(f"web.own.{ZONE}") == NXDOMAIN)
+        assert k.metric("kubedns_external_names") == 2  # with ns.dns
+        api.drop_connections("rst")
+        api.delete("ingresses", "own", "shop")
+        k.wait(lambda: k.ask(f"shop.{ZONE}") == NXDOMAIN)
+
+
+def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, tmp_path):
+    api.absent(GATEWAY_API)
+    api.fill([balanced("web", {"ip": "192.0.2.1"})])
+    with kubedns(api, tmp_path, ZONES, env=hurry(20)) as k:
+        k.wait_ready()
+        assert k.ask(f"web.own.{ZONE}") == {"192.0.2.1"}
+        k.wait(lambda: k.log().count("not served here") == 4)
+        assert k.metric("kubedns_api_failing") == 0 and k.http("/readiness")[1] == "ok\n"
+        assert "warning" not in k.log(), k.log()
+        api.fill([gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}"), route("GRPCRoute", "g", f"g.{ZONE}"),
+                  route("TLSRoute", "t", f"t.{ZONE}"), route("HTTPRoute", "n", f"n.{ZONE}", accepted="False")])  # fmt: skip
+        api.present(GATEWAY_API)
+        k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.33"} for n in "hgt"), 30)
+        assert k.ask(f"n.{ZONE}") == NXDOMAIN
+        api.put(gateway("192.0.2.34"))
+        k.wait(lambda: all(k.ask(f"{n}.{ZONE}") == {"192.0.2.34"} for n in "hgt"))
+        assert k.log().count("not served here") == 4, k.log()
+
+
+def test_without_the_right_to_read_ingresses_services_have_names(api, tmp_path):
+    api.forbid("ingresses")
+    api.fill([balanced("web", {"ip": "192.0.2.1"}), ingress("shop", f"shop.{ZONE}", "192.0.2.3")])
+    with kubedns(api, tmp_path, ZONES) as k:
+        k.wait_ready(15)
+        assert k.ask(f"web.own.{ZONE}") == {"192.0.2.1"} and k.ask(f"shop.{ZONE}") == NXDOMAIN
+        assert "ingresses" in k.log() and "403" in k.log()
+        assert k.metric("kubedns_api_failing", resource="ingresses") == 1
+
+
+def test_off_nothing_more_is_read(api, tmp_path):
+    api.fill([balanced("web", {"ip": "192.0.2.1"}), ingress("shop", f"shop.{ZONE}", "192.0.2.3"), gateway("192.0.2.33")])
+    with kubedns(api, tmp_path, "--nameservers=127.0.0.1:9") as k:
+        k.wait_ready()
+        assert not {r["resource"] for r in api.requests()} & {"ingresses", "gateways", "httproutes", "grpcroutes", "tlsroutes"}
+        assert not [m for m in k.metrics() if "external" in m or "ingresses" in m]
+        assert f"{ZONE}" not in k.http(f"/explain?name=web.own.svc.{Z}")[1]
+
+
+WORLD = [
+    namespace("default"),
+    service("inside", "10.96.0.10"),
+    balanced("dns", {"ip": "203.0.113.53"}, "kube-system"),
+    balanced("web", {"ip": "192.0.2.1"}, "default", hosts=f"www.{ZONE}, *.wild.{ZONE}"),
+    balanced("aws", {"hostname": "lb.example.net"}, "default"),
+    ingress("young", f"www.{ZONE}", "192.0.2.9", created="2026-02-01T00:00:00Z"),
+    gateway("192.0.2.33"),
+    route("HTTPRoute", "h", f"h.{ZONE}"),
+]
+
+
+def exchange(port, name, type_, tcp=False, rd=False):
+    query = dns.message.make_query(name, type_, use_edns=0)
+    if not rd:
+        query.flags &= ~dns.flags.RD
+    return (dns.query.tcp if tcp else dns.query.udp)(query, "127.0.0.1", port=port, timeout=10)
+
+
+def texts(section):
+    return sorted(f"{r.name} {dns.rdatatype.to_text(r.rdtype)} {d}" for r in section for d in r)
+
+
+def test_a_parent_zone_can_delegate_to_the_zone(tmp_path):
+    """What a resolver that comes from the parent asks for: NS with glue, SOA, and no recursion anywhere."""
+    ns = f"dns.kube-system.{ZONE}."
+    with start(tmp_path, WORLD, ZONES, f"--external-ns={ns}") as k:
+        k.wait_ready()
+        answer = exchange(k.port, ZONE, "NS")
+        assert answer.flags & dns.flags.AA and texts(answer.answer) == [f"{ZONE}. NS {ns}"]
+        assert texts(answer.additional) == [f"{ns} A 203.0.113.53"]
+        (soa,) = exchange(k.port, ZONE, "SOA").answer[0]
+        assert soa.mname.to_text() == ns
+        denied = exchange(k.port, f"nobody.{ZONE}", "A")
+        assert denied.rcode() == dns.rcode.NXDOMAIN and denied.authority[0].name.to_text() == f"{ZONE}."
+        # A change moves the serial: k8s_external's never does, so that secondaries keep the old names.
+        k.wait(lambda: time.time() >= soa.serial + 1)
+        write(k.objects, [*WORLD, balanced("more", {"ip": "192.0.2.8"}, "default")])
+        k.wait(lambda: k.ask(f"more.default.{ZONE}") == {"192.0.2.8"})
+        assert exchange(k.port, ZONE, "SOA").answer[0][0].serial > soa.serial
+
+
+def test_at_the_external_address_nothing_else_is_answered(tmp_path):
+    outside = free_port()
+    with start(tmp_path, WORLD, ZONES, f"--external-address=127.0.0.1:{outside}", "--nameservers=127.0.0.1:9") as k:
+        k.wait_ready()
+        for tcp in (False, True):
+            answer = exchange(outside, f"www.{ZONE}", "A", tcp)
+            assert texts(answer.answer) == [f"www.{ZONE}. A 192.0.2.1"] and answer.flags & dns.flags.AA
+            # An alias is all that is told there: nothing is asked of others for strangers.
+            answer = exchange(outside, f"aws.default.{ZONE}", "A", tcp, rd=True)
+            assert texts(answer.answer) == [f"aws.default.{ZONE}. CNAME lb.example.net."] and not answer.flags & dns.flags.RA
+            for name, type_ in [(f"inside.default.svc.{Z}", "A"), (Z, "SOA"), ("10.0.96.10.in-addr.arpa", "PTR"), ("example.com", "A"), (".", "NS"),
+                                (f"inside.default._explain.{Z}", "TXT")]:  # fmt: skip
+                answer = exchange(outside, name, type_, tcp, rd=True)
+                assert answer.rcode() == dns.rcode.REFUSED and not answer.answer, (name, answer)
+        # The other address answers for both.
+        assert k.ask(f"inside.default.svc.{Z}") == {"10.96.0.10"} and k.ask(f"www.{ZONE}") == {"192.0.2.1"}
+
+
+def test_explanations_and_the_zone_name_the_objects(tmp_path):
+    with start(tmp_path, WORLD, ZONES, "--ns-addresses=203.0.113.1") as k:
+        k.wait_ready()
+        why = k.http(f"/explain?name=www.{ZONE}")[1]
+        assert "from Service default/web" in why and "claimed too, with other addresses, by Ingress own/young" in why, why
+        assert "HTTPRoute own/h" in k.http(f"/explain?name=h.{ZONE}")[1]
+        assert f"by the wildcard *.wild.{ZONE}." in k.http(f"/explain?name=a.b.wild.{ZONE}")[1]
+        assert "NXDOMAIN" in k.http(f"/explain?name=nobody.{ZONE}")[1]
+        assert k.metric("kubedns_external_conflicts") == 1
+        assert f"external name www.{ZONE}.: services default/web has it, ingresses own/young claims it too" in k.log()
+        done = subprocess.run([PROGRAM, f"--objects-dir={k.objects}", ZONES, "--ns-addresses=203.0.113.1", f"--print-zone={ZONE}"],
+                              capture_output=True, text=True, timeout=30, check=True)  # fmt: skip
+        lines = done.stdout.splitlines()
+        assert f"*.wild.{ZONE}. 30 IN A 192.0.2.1" in lines and f"{ZONE}. 30 IN NS ns.dns.{ZONE}." in lines
+        assert f"_http._tcp.web.default.{ZONE}. 30 IN SRV 0 100 80 web.default.{ZONE}." in lines and not [x for x in lines if Z in x]
+
+
+@pytest.mark.parametrize("args, why", [
+    (["--external-zones=x.cluster.local"], "it is in --domain"), (["--external-zones=a..b"], "not a DNS name"),
+    (["--external-zones=a.b,a.B"], "comes twice"), (["--external-zones=168.192.in-addr.arpa"], "reverse zones are --reverse-cidrs"),
+    (["--external-ns=192.0.2.1"], "--external-zones is missing"), (["--external-address=192.0.2.1"], "--external-zones is missing"),
+    ([ZONES, "--external-ns=one"], "full name"), ([ZONES, "--external-address=192.0.2.1"], "--dns-bind-address has it"),
+    ([ZONES, "--external-address=nowhere:5353"], "not an address"),
+    ([ZONES, "--external-address=192.0.2.1:5353", "--share-port"], "cannot be shared"),
+])  # fmt: skip
+def test_what_makes_no_sense_is_refused(args, why):
+    done = subprocess.run([PROGRAM, "--objects-dir=/tmp", *args], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2 and why in done.stderr and "--help" in done.stderr, done.stderr
