@@ -1,19 +1,23 @@
 """Denials that say how long they may be kept, and a real dnsmasq in front that keeps them so long and no longer: the classic topology."""
 
 import json
+import pathlib
 import time
 
 import dns.message
 import dns.query
 import dns.rcode
+import dns.rdatatype
 import dns.rrset
 import pytest
-from dnsnet import WEB, WEB_IP, Upstream, query, udp, world
+import yaml
+from dnsnet import WEB, WEB_IP, Upstream, answered, query, udp, world
 from objects import endpoint_slice, service
 from test_relay import Dnsmasq
 
 ARGS = ("--cache-size=1000", "--dns-forward-max=6000")  # the base manifest's
 DENIALS = 10800
+CONF = pathlib.Path(__file__).parents[2] / "conf/kubernetes"
 
 
 def outside(request, _tcp):
@@ -24,12 +28,21 @@ def outside(request, _tcp):
     return reply
 
 
+def without_ipv6(request, _tcp):
+    """Every name outside has an IPv4 address and none of the other kind, which may be kept for a minute."""
+    if request.question[0].rdtype == dns.rdatatype.A:
+        return answered(request, "192.0.2.1")
+    reply = dns.message.make_response(request, recursion_available=True)
+    reply.authority.append(dns.rrset.from_text("example.com.", 60, "IN", "SOA", "ns. host. 1 2 3 4 60"))
+    return reply
+
+
 class Classic:
     """kubedns, and dnsmasq in front of it that sends it the cluster's names and addresses."""
 
-    def __init__(self, tmp_path, *args):
+    def __init__(self, tmp_path, *args, behave=outside):
         self.objects = tmp_path / "objects"
-        self.upstream = Upstream(outside)
+        self.upstream = Upstream(behave)
         self.kubedns = world(tmp_path, "--config-period=100ms", f"--nameservers={self.upstream.address}", *args)
         zones = [f"--server=/{z}/127.0.0.1#{self.kubedns.port}" for z in ("cluster.local", "in-addr.arpa", "ip6.arpa")]
         self.dnsmasq = Dnsmasq(self.upstream, args=(*ARGS, *zones))
@@ -97,6 +110,37 @@ def test_outside_denials_are_kept(classic):
     for _ in range(50):
         assert classic.ask("nobody.example.com").rcode() == dns.rcode.NXDOMAIN
     assert len(classic.upstream.asked) - before == 1
+
+
+def manifest_dnsmasq_args(text):
+    """dnsmasq's own flags in a manifest: after the nanny's `--`."""
+    containers = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
+    args = next(c["args"] for c in containers if c["name"] == "dnsmasq")
+    return args[args.index("--") + 1 :]
+
+
+@pytest.mark.parametrize("topology,questions", [("classic", 1), ("front", 1), ("front --filter-aaaa=auto", 0)])
+def test_fifty_aaaa_of_an_outside_name_without_ipv6_are_asked_upstream(tmp_path, topology, questions):
+    """With the flags of the manifests that are about keeping; the cluster has no IPv6."""
+    base = (CONF / "base/deployment.yaml").read_text()
+    front = yaml.safe_load((CONF / "components/front/kustomization.yaml").read_text())["patches"][0]["patch"]
+    args = manifest_dnsmasq_args(base if topology == "classic" else front)
+    kept = [a for a in args if "cache" in a or "ttl" in a or a.startswith("--dns-forward-max")]
+    name = "www.example.com"
+    if topology == "classic":
+        assert kept == list(ARGS)
+        with Classic(tmp_path, "--negative-ttl=0", behave=without_ipv6) as c:
+            replies = [c.ask(name, "AAAA") for _ in range(50)]
+            asked = len(c.upstream.asked)
+    else:
+        with Upstream(without_ipv6) as u, Dnsmasq(u, args=kept) as d:
+            with world(tmp_path, "--ns-addresses=192.0.2.53", f"--resolver={d.address}", *topology.split()[1:]) as k:
+                k.wait_ready()
+                replies = [udp(k, query(name, "AAAA")) for _ in range(50)]
+                asked = len(u.asked)
+    assert all(r.rcode() == dns.rcode.NOERROR and not r.answer for r in replies)
+    print(f"{topology}: {asked} of 50 AAAA questions asked upstream")
+    assert asked == questions
 
 
 def test_a_service_is_seen_at_once_by_who_asked_before(classic):
