@@ -9,15 +9,14 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
 
 import pytest
 import yaml
 
 from cluster import DNS_IP, REGISTRY, ROOT
+from operator_shell import Operator
 from run import docker
 
-BIN = ROOT / "build/bin"
 COREDNS = os.environ.get("COREDNS")
 NAME = "kubernetes.default.svc.cluster.local"
 OUTSIDE = ["www.example.com", "x.corp.example", "legacy.example", "db.example", "nothing.outside.example"]
@@ -121,32 +120,6 @@ def moved(suite, image):
     suite.reinstall()
 
 
-class Operator:
-    """A shell in a copy of the release's files whose kubectl reaches this cluster, and the text that --migrate printed into it."""
-
-    def __init__(self, suite, directory):
-        self.directory = directory
-        shutil.copytree(ROOT / "conf/kubernetes", directory / "conf/kubernetes")
-        (directory / "bin").mkdir()
-        for name, command in (("kubectl", f"{suite.plane.ctl} kubectl --kubeconfig {suite.plane.kubeconfig}"), ("kubedns", BIN / "kubedns")):
-            (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-            (directory / "bin" / name).chmod(0o755)
-
-    def sh(self, command, text=None):
-        env = {**os.environ, "PATH": f"{self.directory}/bin:{os.environ['PATH']}"}
-        done = subprocess.run(["sh", "-c", command], cwd=self.directory, env=env, input=text, capture_output=True, text=True, timeout=300, check=False)
-        print(f"$ {command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        return done.stdout
-
-    def settings(self, **values):
-        path = self.directory / "conf/kubernetes/settings/settings.yaml"
-        text = path.read_text()
-        for name, value in values.items():
-            text = re.sub(rf"^  {name}: .*$", f"  {name}: {value}", text, flags=re.M)
-        path.write_text(text)
-
-
 def documented():
     """The command of docs/from-coredns.md."""
     return re.search(r"^ *(kubectl .* \| kubedns --migrate=-)$", (ROOT / "docs/from-coredns.md").read_text(), re.M)[1]
@@ -166,7 +139,7 @@ def asking(suite, clients):
 
 @pytest.mark.parametrize("topology", ["classic", "front"])
 def test_by_the_printed_steps_while_clients_ask(moved, tmp_path, glibc, musl, report, topology):
-    operator = Operator(moved, tmp_path)
+    operator = Operator(tmp_path, f"{moved.plane.ctl} kubectl --kubeconfig {moved.plane.kubeconfig}")
     printed = operator.sh(documented())
     assert "NO EQUIVALENT" not in printed
     steps = dict(re.findall(r"^# +(\d)\. (.*)$", printed, re.M))

@@ -1,0 +1,67 @@
+"""A shell as an operator has it: in a copy of the release's conf/kubernetes, with a kubectl that reaches the test's cluster and our kubedns."""
+
+import os
+import re
+import shutil
+import subprocess
+import textwrap
+
+from cluster import DNS_IP, REGISTRY, ROOT
+
+
+class Operator:
+    def __init__(self, directory, kubectl):
+        """`kubectl` is the command with its flags."""
+        self.directory = directory
+        shutil.copytree(ROOT / "conf/kubernetes", directory / "conf/kubernetes")
+        (directory / "bin").mkdir()
+        for name, command in (("kubectl", kubectl), ("kubedns", ROOT / "build/bin/kubedns")):
+            (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+            (directory / "bin" / name).chmod(0o755)
+
+    def sh(self, command, text=None, codes=(0,)):
+        """What it prints; its exit status must be one of `codes`."""
+        env = {**os.environ, "PATH": f"{self.directory}/bin:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", "-c", command], cwd=self.directory, env=env, input=text, capture_output=True, text=True, timeout=300, check=False)
+        print(f"$ {command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        assert done.returncode in codes, f"{command}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    def save(self, text):
+        """A block of a document that begins with the path of its file."""
+        path = self.directory / re.match(r"# (\S+)\n", text)[1]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def settings(self, **values):
+        path = self.directory / "conf/kubernetes/settings/settings.yaml"
+        text = path.read_text()
+        for name, value in {"registry": REGISTRY, "clusterIP": DNS_IP, **values}.items():
+            text = re.sub(rf"^  {name}: .*$", f"  {name}: {value}", text, flags=re.M)
+        path.write_text(text)
+
+
+def section(document, heading):
+    """The code blocks below a heading, up to the next one; None: those of the whole document."""
+    inside, block, found = heading is None, None, []
+    for line in (ROOT / document).read_text().splitlines(keepends=True):
+        if line.lstrip().startswith("```"):
+            if block is not None and inside:
+                found.append(textwrap.dedent(block))
+            block = "" if block is None else None
+        elif block is not None:
+            block += line
+        elif line.startswith("#") and heading is not None:
+            inside = line.strip("# \n") == heading
+    return found
+
+
+def commands(block):
+    """The command lines of a block, without what a comment at the end says; a line that a quote or a backslash leaves open goes on."""
+    lines, open_line = [], ""
+    for line in block.splitlines():
+        open_line += line if not open_line else "\n" + line
+        if open_line.count("'") % 2 == 0 and not open_line.endswith("\\"):
+            lines.append(re.sub(r"\s+#.*$", "", open_line))
+            open_line = ""
+    return [line for line in lines if line.strip()]
