@@ -45,6 +45,7 @@ def release(tree, umask=0o022, code=0, **env):
     assert done.returncode == (2 if code else 0), done.stderr
     if code:
         return done.stderr
+    assert not (tree / "out/bin").exists(), "the packages are built in a copy, not here"
     made = tree / "out/release"
     sums = dict(reversed(line.split("  ")) for line in (made / "SHA256SUMS").read_text().splitlines())
     assert sums == {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in made.iterdir() if not p.name.startswith("SHA256SUMS")}
