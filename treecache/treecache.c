@@ -27,6 +27,27 @@ garbage_free(struct garbage *garbage)
 	*garbage = (struct garbage){ 0 };
 }
 
+void
+garbage_move(struct garbage *to, struct garbage *from)
+{
+	if (to->count == 0) {
+		free(to->items);
+		*to = *from;
+		*from = (struct garbage){ 0 };
+		return;
+	}
+	if (to->count + from->count > to->room) {
+		to->room = to->count + from->count + to->room / 2;
+		to->items = xreallocarray(to->items, to->room, sizeof *to->items);
+	}
+	if (from->count > 0)
+		memcpy(to->items + to->count, from->items, from->count * sizeof *from->items);
+	to->count += from->count;
+	to->bytes += from->bytes;
+	free(from->items);
+	*from = (struct garbage){ 0 };
+}
+
 void *
 cow_new(struct treecache *cache, size_t size)
 {
@@ -117,7 +138,7 @@ treecache_next(const struct treecache *cache)
 size_t
 treecache_garbage(const struct treecache *cache)
 {
-	return cache->old.bytes;
+	return cache->old.bytes + cache->unheld.bytes + holds_dropped_bytes(cache);
 }
 
 /* After a publish: what it has replaced can be freed once the readers of now have left. */
@@ -167,10 +188,11 @@ treecache_publish(struct treecache *cache, uint32_t now_s, bool synced)
 void
 treecache_reclaim(struct treecache *cache)
 {
-	if (cache->old.count == 0)
+	holds_sweep(cache);
+	if (cache->unheld.count == 0)
 		return;
 	rcu_wait();
-	garbage_free(&cache->old);
+	garbage_free(&cache->unheld);
 }
 
 void
@@ -178,8 +200,10 @@ treecache_free(struct treecache *cache)
 {
 	if (cache == NULL)
 		return;
+	holds_free(cache);
 	garbage_free(&cache->fresh);
 	garbage_free(&cache->old);
+	garbage_free(&cache->unheld);
 	btree_free(&cache->next.endpoints);
 	btree_free(&cache->next.reverse4);
 	btree_free(&cache->next.reverse6);

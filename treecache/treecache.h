@@ -37,6 +37,9 @@
  * what readers see depends on the slices alone, not on the order in which they arrived. Changing a
  * slice costs its own size: the endpoint index leads to the others without a walk.
  *
+ * Who needs a snapshot for longer than a read section, such as a zone transfer, has the writer hold
+ * it: what is replaced meanwhile stays in memory until the hold is dropped, and the writer goes on.
+ *
  * Nothing here fails, except that running out of memory ends the process.
  */
 #ifndef TREECACHE_TREECACHE_H
@@ -165,6 +168,18 @@ struct tree {
 };
 
 struct treecache;
+
+struct tree_hold;
+
+/* The snapshot that is held; for any thread that has a share in the hold, without a read section. */
+const struct tree *tree_held(const struct tree_hold *hold);
+
+/* One share more, returned; from any thread that has one. */
+struct tree_hold *tree_hold_share(struct tree_hold *hold);
+
+/* Gives a share back, from any thread; NULL is fine. After the last one the writer frees what was
+ * kept, with its next treecache_reclaim(). */
+void tree_hold_drop(struct tree_hold *hold);
 
 /* The newest published snapshot, never NULL; for a registered thread inside a read section. */
 const struct tree *tree_current(const struct treecache *cache);
@@ -402,7 +417,13 @@ void treecache_retire(struct treecache *cache, void *ptr);
  * changed. */
 bool treecache_publish(struct treecache *cache, uint32_t now_s, bool synced);
 
-/* Bytes replaced and not yet freed. */
+/* Holds the newest published snapshot; the caller has the one share of the hold. */
+struct tree_hold *treecache_hold(struct treecache *cache);
+
+/* Bytes of what was replaced and is kept for holds. */
+size_t treecache_held(const struct treecache *cache);
+
+/* Bytes replaced and not yet freed, without what is kept for holds. */
 size_t treecache_garbage(const struct treecache *cache);
 
 /* Waits for the grace period and frees what was replaced before the last publish. Not inside a read

@@ -25,7 +25,9 @@ struct treecache {
 	bool dirty;
 	struct garbage
 	    fresh;          /* replaced since the last publish: the published tree still shows it */
-	struct garbage old; /* replaced before it: free after a grace period */
+	struct garbage old; /* replaced before it: free after a grace period, unless it is held */
+	struct garbage unheld; /* replaced before the oldest hold's snapshot was published */
+	struct tree_hold *newest_hold;
 	uint32_t *free_slots;
 	size_t free_count, free_room;
 	uint32_t slot_count; /* highest slot ever given out */
@@ -72,6 +74,21 @@ slot_owner(const void *value)
 
 	return (uintptr_t)value & 1 ? (const void *)(byte - 1) : NULL;
 }
+
+/* Moves all of `from` behind what is in `to`. */
+void garbage_move(struct garbage *to, struct garbage *from);
+
+/* --- hold.c --- */
+
+/* Frees the holds that have been dropped. What was replaced stays for those that are left; what
+ * none of them shows is in `unheld` afterwards, and `old` is empty. */
+void holds_sweep(struct treecache *cache);
+
+/* Bytes that the next sweep sets free. */
+size_t holds_dropped_bytes(const struct treecache *cache);
+
+/* Ends all holds, dropped or not. */
+void holds_free(struct treecache *cache);
 
 /* --- slice_endpoints.c --- */
 
