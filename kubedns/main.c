@@ -280,7 +280,7 @@ check(struct kubedns *k)
 static int
 print_zone(struct kubedns *k)
 {
-	struct dname zone;
+	size_t zone;
 	int rc;
 
 	k->options.drain_ms = 0; /* nobody is being answered */
@@ -294,7 +294,7 @@ print_zone(struct kubedns *k)
 		loop_turn(k);
 	if (!k->status.synced)
 		return EXIT_FAILED;
-	return zone_print(stdout, &k->options.answers, treecache_next(k->cache), &zone) == 0
+	return zone_print(stdout, &k->options.answers, treecache_next(k->cache), zone) == 0
 		   ? EXIT_STOPPED
 		   : EXIT_FAILED;
 }

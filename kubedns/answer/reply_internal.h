@@ -6,8 +6,6 @@
 
 #include "kubedns/answer/reply.h"
 
-enum { SOA_REFRESH_S = 7200, SOA_RETRY_S = 1800, SOA_EXPIRE_S = 86400 };
-
 /* Room for `len` bytes of a whole record, or NULL: it does not fit. */
 static inline uint8_t *
 record_room(struct reply *reply, size_t len)

@@ -1,9 +1,7 @@
 /*
  * --print-zone: a zone as a master file (RFC 1035 section 5), for named-checkzone, nsd and diff.
  *
- * The zone is ours, or one of the reverse zones of --reverse-cidrs. Sorted, so that two can be
- * compared. A static zone cannot hold pod names, names without records (empty namespaces) and
- * addresses behind CNAMEs that leave our zones: these are missing.
+ * The zone is one of zone_walk.h, which says what is missing. Sorted, so that two can be compared.
  */
 #ifndef KUBEDNS_SHOW_ZONE_H
 #define KUBEDNS_SHOW_ZONE_H
@@ -13,12 +11,11 @@
 #include "kubedns/answer/answer.h"
 #include "treecache/treecache.h"
 
-/* Finds the zone that `text` names ("": ours), and puts its name into `zone`. 0, or -EINVAL after the
- * zones that there are were logged. */
-int zone_find(const struct answer_config *config, const char *text, struct dname *zone);
+/* Finds the zone that `text` names ("": ours), and puts its index (zone_walk.h) into `zone`. 0, or
+ * -EINVAL after the zones that there are were logged. */
+int zone_find(const struct answer_config *config, const char *text, size_t *zone);
 
 /* Prints a zone of zone_find(), in a read section of `tree` or by its writer. 0, or -EIO. */
-int zone_print(FILE *out, const struct answer_config *config, const struct tree *tree,
-    const struct dname *zone);
+int zone_print(FILE *out, const struct answer_config *config, const struct tree *tree, size_t zone);
 
 #endif

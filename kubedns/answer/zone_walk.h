@@ -1,0 +1,69 @@
+/*
+ * All records of a zone of ours, one by one: what --print-zone prints and a zone transfer sends.
+ * Pure.
+ *
+ * The zones are ours, the reverse zones of --reverse-cidrs and those for the world outside. A static zone cannot hold pod names,
+ * names without records (empty namespaces) and addresses behind CNAMEs that leave our zones: these
+ * are missing. No record comes twice. A walk costs the zone's size in time, and 64 KB.
+ */
+#ifndef KUBEDNS_ANSWER_ZONE_WALK_H
+#define KUBEDNS_ANSWER_ZONE_WALK_H
+
+#include "kubedns/answer/answer.h"
+#include "treecache/treecache.h"
+
+struct zone_record {
+	const struct dname *owner;
+	uint32_t ttl_s;
+	uint16_t type;
+	uint16_t len; /* of rdata, in which names are not compressed */
+	const uint8_t *rdata;
+};
+
+enum { SOA_RDATA_MAX = 2 * DNAME_MAX + 32 + 20 };
+
+/* How many zones there are, and the name of one: the first is ours. */
+size_t zone_count(const struct answer_config *config);
+const struct dname *zone_name(const struct answer_config *config, size_t index);
+
+/* Whether it is one for the world outside: of the tree of those, and with its serial. */
+bool zone_is_external(const struct answer_config *config, size_t index);
+
+/* The RDATA of a zone's SOA (RFC 1035 section 3.3.13) with this serial, into `rdata` of
+ * SOA_RDATA_MAX bytes; returns its length. */
+size_t zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata);
+
+/* The zone of exactly this name (wire, any case), or -1. */
+int zone_index(const struct answer_config *config, const uint8_t *name);
+
+struct zone_walk {
+	const struct answer_config *config;
+	const struct tree *tree;     /* in a read section, held, or the writer's */
+	const struct tree *external; /* the same of the zones for outside; NULL: there are none */
+	/* Called for each record, whose memory lives as long as the call; false ends the walk. */
+	bool (*take)(void *arg, const struct zone_record *record);
+	void *arg;
+
+	/* the walk's own */
+	const struct own_names *own; /* hide the cluster's records of the same name */
+	struct tree plain;           /* without a context: no rewrites, no names of one's own */
+	uint8_t *room;
+	bool stopped;
+};
+
+/* Before any of the functions below, after the first four members are set; and after them. */
+void zone_walk_begin(struct zone_walk *walk);
+void zone_walk_end(struct zone_walk *walk);
+
+/* The whole zone of this index: its SOA first, then the rest in no order. False if `take` ended
+ * it. */
+bool zone_walk_zone(struct zone_walk *walk, size_t index);
+
+/* Of our zone: the records at one node, its endpoint set's included; and at all nodes below it. */
+void zone_walk_node(struct zone_walk *walk, const struct node *node, const struct dname *name);
+void zone_walk_below(struct zone_walk *walk, const struct node *node, const struct dname *name);
+
+/* The PTRs of an address, if it is in the reverse zone of this index and not in one inside it. */
+void zone_walk_addr(struct zone_walk *walk, size_t index, const struct addr *addr);
+
+#endif
