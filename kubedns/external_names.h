@@ -15,6 +15,7 @@ struct external;
 struct external_names;
 struct metrics;
 struct options;
+struct treecache;
 
 /* NULL without zones. Sets `options->answers.external`, which must not outlive it, and makes
  * `options->external_answers` of the answers. */
@@ -33,6 +34,9 @@ void external_names_reclaim(struct external_names *names);
 
 /* For explanations; NULL for NULL. */
 const struct external *external_names_claims(const struct external_names *names);
+
+/* Their tree, for its writer; NULL for NULL. */
+struct treecache *external_names_tree(const struct external_names *names);
 
 void external_names_metrics(const struct external_names *names, struct metrics *m);
 void external_names_free(struct external_names *names);

@@ -28,6 +28,7 @@ struct kubedns {
 	struct http_route metrics_routes[2];
 	struct pollfd fds[FD_COUNT];
 	struct drain drain;
+	int64_t wall_ahead_ns; /* most that the wall clock was ahead of the monotonic one */
 	int64_t started_ms, next_period_ms; /* monotonic */
 	int64_t published_ms;               /* the last time */
 	uint64_t settings_read;             /* settings_reads() when the workers were told */

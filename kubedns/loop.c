@@ -18,6 +18,7 @@
 #include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
+#include "kubedns/transfer/transfer.h"
 #include "kubedns/wanted_namespaces.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -222,6 +223,20 @@ reclaim(struct kubedns *k)
 	external_names_reclaim(k->status.external);
 }
 
+/*
+ * The second that a change of now has as serial: of the wall clock, except that it goes on when that
+ * is set back. A serial names one content, and comes again neither here nor after a restart.
+ */
+static uint32_t
+serial_now(struct kubedns *k, int64_t wall_ns)
+{
+	int64_t now_ns = clock_mono_ns();
+
+	if (wall_ns - now_ns > k->wall_ahead_ns)
+		k->wall_ahead_ns = wall_ns - now_ns;
+	return (uint32_t)((now_ns + k->wall_ahead_ns) / 1000000000);
+}
+
 /* Makes all changes of this turn visible to readers at once. */
 void
 loop_publish(struct kubedns *k)
@@ -237,11 +252,14 @@ loop_publish(struct kubedns *k)
 	if (!s->synced && k->published_context)
 		return;
 	int64_t now_ns = clock_wall_ns();
-	if (external_names_publish(s->external, (uint32_t)(now_ns / 1000000000), s->synced)) {
+	uint32_t serial = serial_now(k, now_ns);
+	if (s->transfer != NULL)
+		transfer_turn(s->transfer, serial);
+	if (external_names_publish(s->external, serial, s->synced)) {
 		s->publishes++;
 		k->published_ms = clock_mono_ms();
 	}
-	if (treecache_publish(k->cache, (uint32_t)(now_ns / 1000000000), s->synced)) {
+	if (treecache_publish(k->cache, serial, s->synced)) {
 		status_published(s, now_ns);
 		k->published_ms = clock_mono_ms();
 		if (s->workers != NULL)
@@ -262,6 +280,13 @@ least(int64_t a, int64_t b)
 	return less > 60000 ? 60000 : (int)less;
 }
 
+/* How much of the second that serials come from is over. */
+static int64_t
+now_in_second_ms(const struct kubedns *k)
+{
+	return (clock_mono_ns() + k->wall_ahead_ns) % 1000000000 / 1000000;
+}
+
 static int
 wait_ms(const struct kubedns *k)
 {
@@ -274,6 +299,9 @@ wait_ms(const struct kubedns *k)
 		ms = least(ms, LOOK_MS);
 	if (garbage(k) > 0 && k->published_ms + RECLAIM_MS - now < ms)
 		ms = k->published_ms + RECLAIM_MS - now;
+	/* The next second begins within one. */
+	if (k->status.transfer != NULL && transfer_waits(k->status.transfer))
+		ms = least(ms, 1000 - (now_in_second_ms(k)));
 	if (k->status.query_log != NULL)
 		ms = least(ms, query_log_wait_ms(k->status.query_log));
 	ms = ms < 0 ? 0 : ms;

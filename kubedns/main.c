@@ -34,6 +34,7 @@
 #include "kubedns/settings.h"
 #include "kubedns/show/explain.h"
 #include "kubedns/show/zone.h"
+#include "kubedns/transfer/transfer.h"
 #include "kubedns/wanted_namespaces.h"
 #include "lib/clock.h"
 #include "lib/http_ready.h"
@@ -143,6 +144,9 @@ open_workers(struct kubedns *k)
 		config.external_answers = &o->external_answers;
 		log_info("answering the external zones alone on %s", o->external_address_text);
 	}
+	if (o->transfer.to_count > 0)
+		config.transfer = k->status.transfer = transfer_new(
+		    &o->transfer, &o->answers, k->cache, external_names_tree(k->status.external));
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
 	if (o->answer_cache_bytes > 0)
 		k->status.answer_cache = answer_cache_new(o->answer_cache_bytes, random_seed());
@@ -228,6 +232,8 @@ run(struct kubedns *k)
 	    SANDBOX_KEEP_THREADS | (*k->options.dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0));
 	dnstap_start(k->status.dnstap);
 	workers_start(k->status.workers);
+	if (k->status.transfer != NULL)
+		transfer_start(k->status.transfer);
 	loop_fill_fds(k);
 	log_info("answering %s on %s port %u, %u threads%s", k->options.domain, k->options.address,
 	    workers_port(k->status.workers), workers_count(k->status.workers),
@@ -241,9 +247,11 @@ static void
 stop(struct kubedns *k)
 {
 	query_log_free(k->status.query_log);
+	transfer_stop(k->status.transfer);
 	workers_stop(k->status.workers);
 	answer_cache_free(k->status.answer_cache);
 	dnstap_free(k->status.dnstap);
+	transfer_free(k->status.transfer);
 	http_stop(k->http);
 	http_stop(k->metrics);
 	manifests_free(k->status.manifests);

@@ -83,6 +83,8 @@ const struct flag kubedns_flags[] = {
 	    "answer `*` as a label, as kube-dns did: any pod can then list the cluster" },
 	{ "udp-subset", FLAG_BOOL, AT(udp_subset), NULL, NULL,
 	    "a headless Service that UDP does not hold: a random part of it, without TC" },
+	{ "transfer-to", FLAG_LIST, AT(transfer_to), NULL, "CIDR,...",
+	    "give our zones whole, by AXFR over TCP, to name servers at these addresses" },
 	{ "ns-addresses", FLAG_LIST, AT(ns_addresses), NULL, "IP,...",
 	    "addresses of ns.dns; default: this host's" },
 	{ "endpointslice-selector", FLAG_STRING, AT(endpointslice_selector), "", "SELECTOR",
@@ -432,8 +434,9 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_ns_addresses(o), read_environment(o),
 		read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
-		options_read_filter(o), options_read_sizes(o), options_read_log(o, common),
-		options_read_clients(o), options_read_external(o), check_together(o) };
+		options_read_filter(o), options_read_transfer(o), options_read_sizes(o),
+		options_read_log(o, common), options_read_clients(o), options_read_external(o),
+		check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	if (rc < 0)

@@ -10,6 +10,7 @@
 #include "kubedns/query_log.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/cluster/label_selector.h"
+#include "kubedns/transfer/transfer.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
 #include "lib/loop_guard.h"
@@ -33,7 +34,7 @@ struct options {
 	    *search_resolver_text, *answer_cache_text, *client_pods_text, *node_name,
 	    *external_address_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
-	    external_zones_text, external_ns_text;
+	    external_zones_text, external_ns_text, transfer_to;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
@@ -73,6 +74,7 @@ struct options {
 	struct server external_address;            /* --external-address */
 	char external_address_only[ADDR_TEXT_MAX]; /* without the port; "": none */
 	struct answer_config external_answers;     /* what is answered there */
+	struct transfer_rules transfer;
 	struct answer_config answers;
 };
 

@@ -1,6 +1,6 @@
 /*
  * What the files of options.h share: options.c (the table, and most values), options_zones.c,
- * options_external.c, options_filter.c, options_search.c, options_sizes.c, options_log.c and
+ * options_external.c, options_filter.c, options_search.c, options_sizes.c, options_transfer.c, options_log.c and
  * options_clients.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
@@ -31,6 +31,12 @@ int options_read_clients(struct options *options);
  * be read. 0 or -EINVAL
  * after a line for each mistake. */
 int options_read_external(struct options *options);
+
+/* Reads 10.96.0.0/12; 0 or -EINVAL. */
+int options_cidr(const char *text, struct addr *addr, unsigned *bits);
+
+/* --transfer-to; 0 or -EINVAL after a line. */
+int options_read_transfer(struct options *options);
 
 /* --resolver; needs --dns-bind-address to be read. 0 or -EINVAL after a message, as below. */
 int options_read_resolver(struct options *o);

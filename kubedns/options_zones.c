@@ -27,8 +27,8 @@ read_domain(struct options *o)
 
 /* --- --reverse-cidrs: each prefix becomes zones on octet or nibble borders --- */
 
-static int
-cidr_parse(const char *text, struct addr *addr, unsigned *bits)
+int
+options_cidr(const char *text, struct addr *addr, unsigned *bits)
 {
 	char *copy = xstrdup(text), *slash = strchr(copy, '/'), *end = NULL;
 	int rc = -EINVAL;
@@ -75,7 +75,7 @@ read_reverse_cidrs(struct options *o)
 	unsigned bits;
 
 	for (size_t i = 0; i < o->reverse_cidrs.count; i++) {
-		if (cidr_parse(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
+		if (options_cidr(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
 			return options_refuse("reverse-cidrs", o->reverse_cidrs.items[i],
 			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
 		add_reverse_zones(&o->answers, &prefix, bits);

@@ -13,6 +13,7 @@
 #include "kubedns/settings.h"
 #include "kubedns/status.h"
 #include "kubedns/top_page.h"
+#include "kubedns/transfer/transfer.h"
 #include "kubedns/wanted_namespaces.h"
 #include "kubedns/api/api_source.h"
 #include "kubedns/show/explain.h"
@@ -199,6 +200,8 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	settings_metrics(status->settings, m);
 	external_names_metrics(status->external, m);
 	wanted_namespaces_metrics(status->namespaces, m);
+	if (status->transfer != NULL)
+		transfer_metrics(status->transfer, m);
 	sandbox_metrics(m, "kubedns_sandbox");
 	metrics_process(m, "kubedns_build_info");
 	free(sum);

@@ -20,6 +20,7 @@ struct query_log;
 struct settings;
 struct wanted_namespaces;
 struct api_source;
+struct transfer;
 struct workers;
 
 /* The parts of the running program that are shown; main owns them all. */
@@ -34,6 +35,7 @@ struct status {
 	struct manifests *manifests;       /* NULL without --objects-dir */
 	struct answer_cache *answer_cache; /* NULL: --answer-cache=off */
 	struct workers *workers;
+	struct transfer *transfer; /* NULL without --transfer-to */
 	struct query_log *query_log;
 	struct dnstap *dnstap; /* NULL without --dnstap */
 	bool synced;           /* everything that is needed has been seen once */

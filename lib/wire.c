@@ -370,6 +370,7 @@ rcode_name(unsigned rcode, char *text)
 		[RCODE_NXDOMAIN] = "NXDOMAIN",
 		[RCODE_NOTIMP] = "NOTIMP",
 		[RCODE_REFUSED] = "REFUSED",
+		[RCODE_NOTAUTH] = "NOTAUTH",
 		[RCODE_BADVERS] = "BADVERS" };
 
 	if (rcode < sizeof names / sizeof names[0] && names[rcode] != NULL)

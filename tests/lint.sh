@@ -96,10 +96,11 @@ kubedns/api: kubedns/cluster lib
 kubedns/manifests: kubedns/cluster lib
 kubedns/answer: kubedns/cluster/tree_content.h treecache lib
 kubedns/dnstap: lib
-kubedns/serve: kubedns/answer kubedns/dnstap treecache lib
+kubedns/transfer: kubedns/answer treecache lib
+kubedns/serve: kubedns/answer kubedns/transfer/transfer.h kubedns/dnstap treecache lib
 kubedns/show: kubedns/answer kubedns/cluster treecache lib
 kubedns/migrate: lib
-kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/dnstap kubedns/serve kubedns/show kubedns/migrate treecache lib
+kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/dnstap kubedns/serve kubedns/transfer kubedns/show kubedns/migrate treecache lib
 nanny: lib
 sidecar: lib
 '

@@ -244,6 +244,16 @@ question_falls_through(const struct reply *reply, const struct dname *target)
 	return answer_falls_through(reply->config, &name);
 }
 
+/* Of a query that was refused. */
+static bool
+wants_transfer(const struct answer_info *info)
+{
+	const struct query *query = &info->query;
+
+	return info->refused == RCODE_REFUSED && query->qclass == CLASS_IN &&
+	       (query->qtype == TYPE_AXFR || query->qtype == TYPE_IXFR);
+}
+
 enum answer_outcome
 answer_found(
     const struct answer_request *request, const struct tree_path *path, struct answer_info *info)
@@ -260,6 +270,8 @@ answer_found(
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
 	if (info->refused != RCODE_NOERROR) {
+		if (request->config->transfer && wants_transfer(info))
+			return ANSWER_TRANSFER;
 		reply.flags |= info->refused & 15u;
 		reply.extended_rcode = info->refused >> 4;
 		return finish(&reply, info, ANSWER_REPLY);

@@ -41,6 +41,7 @@ struct answer_config {
 	enum pods_mode pods;
 	bool ignore_empty_service;
 	bool wildcards;
+	bool transfer;   /* --transfer-to: ANSWER_TRANSFER is possible */
 	bool udp_subset; /* of a headless set too large for UDP a part is sent, without TC */
 	struct dname *filter_except; /* lower case: outside zones that are never filtered */
 	size_t filter_except_count;
@@ -88,13 +89,14 @@ struct answer_context {
 };
 
 enum answer_outcome {
-	ANSWER_DROP,    /* not a query that may be answered: send nothing */
-	ANSWER_REPLY,   /* `out` holds the reply, whole */
-	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` means nothing */
-	ANSWER_WAIT,    /* about to exist, and the request may wait: ask again when the tree has
+	ANSWER_DROP,     /* not a query that may be answered: send nothing */
+	ANSWER_REPLY,    /* `out` holds the reply, whole */
+	ANSWER_FORWARD,  /* not ours: hand the query to the forwarder; `out` means nothing */
+	ANSWER_WAIT,     /* about to exist, and the request may wait: ask again when the tree has
 			 * changed; `out` means nothing */
-	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones:
+	ANSWER_CHASE,    /* ours up to a CNAME that leaves our zones:
 			 * forward `target`/`qtype`, then answer_chased() */
+	ANSWER_TRANSFER, /* a zone is wanted whole: transfer_answer(); `out` means nothing */
 };
 
 enum search_form { SEARCH_NONE, SEARCH_DECLARED, SEARCH_INFERRED, SEARCH_REFUSED, SEARCH_FORMS };

@@ -145,6 +145,8 @@ conn_unsent(const struct conn *conn)
 void
 conn_close(struct tcp *tcp, struct conn *conn)
 {
+	if (conn->streaming) /* has another descriptor, with which it would stay in the epoll */
+		worker_epoll_ctl(tcp->context, EPOLL_CTL_DEL, conn->fd, 0, 0);
 	close(conn->fd); /* and leaves the epoll with its only descriptor */
 	conn->fd = -1;
 	conn->generation++;
@@ -283,7 +285,7 @@ conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer, unsigned listene
 	memcpy(&conn->addr, peer, sizeof(conn->addr));
 	conn->answers = external ? context->external : context->answers;
 	conn->held = conn->queries = 0;
-	conn->blocked = conn->finished = conn->closing = false;
+	conn->blocked = conn->streaming = conn->finished = conn->closing = false;
 	conn->events = EPOLLIN;
 	conn->touched_ns = tcp->context->now_ns;
 	conn->retire_ns = retire_time(tcp, conn);
@@ -377,8 +379,12 @@ tcp_turn(struct tcp *tcp)
 	}
 	struct conn *oldest;
 	while ((oldest = TAILQ_FIRST(&tcp->by_age)) != NULL &&
-	       oldest->touched_ns + tcp->config.idle_ns <= now_ns)
-		conn_drop(tcp, oldest, overdue_reason(oldest));
+	       oldest->touched_ns + tcp->config.idle_ns <= now_ns) {
+		if (oldest->streaming)
+			conn_touch(tcp, oldest); /* the transfer has deadlines of its own */
+		else
+			conn_drop(tcp, oldest, overdue_reason(oldest));
+	}
 	return earlier(
 	    tcp->accept_again_ns, oldest != NULL ? oldest->touched_ns + tcp->config.idle_ns : 0);
 }

@@ -4,6 +4,8 @@
  *	accept -> reading <-> blocked (the client does not read its replies)
  *	             '-> closing (until the client has read everything) -> closed
  *
+ * While a zone transfer is sent on a connection (transfer.h), the connection is blocked.
+ *
  * An idle connection has no buffer. The beginning of a message is kept until the rest arrives, and
  * replies that the client does not read are kept up to a bound. A message must be complete, and a
  * reply read, within the idle timeout, which single bytes do not restart. When all connections are
@@ -60,6 +62,9 @@ void tcp_hold(struct tcp *tcp, const struct tcp_peer *peer);
  */
 uint8_t *tcp_reply_room(struct tcp *tcp);
 void tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len);
+
+/* The zone transfer on a connection has ended. `whole`: the connection can go on. */
+void tcp_streamed(struct tcp *tcp, uint32_t slot, uint32_t generation, bool whole);
 
 /*
  * How many connections all workers together may have: `wanted`, or fewer after a log line, so that

@@ -54,6 +54,7 @@ struct conn {
 	uint32_t held;   /* queries in flight to other servers */
 	uint8_t family;  /* enum stats_family */
 	bool blocked;    /* the socket is full; unsent replies are in `out` */
+	bool streaming;  /* blocked, for a zone transfer is being sent */
 	bool finished;   /* the client will send no more */
 	bool closing;    /* we will send no more; open until the client has everything */
 	uint32_t events; /* in the epoll */
@@ -110,6 +111,20 @@ bool conn_unsent(const struct conn *conn);
 
 /* Changes the epoll events. */
 void conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events);
+
+/* Sends the replies gathered for the current connection; false if it is gone. */
+bool tcp_gather_flush(struct tcp *tcp);
+
+/* Room for one more message, prefix included, or NULL if the connection is gone; and its end. */
+uint8_t *tcp_gather_room(struct tcp *tcp);
+void tcp_gather_done(struct tcp *tcp, size_t len);
+
+/* The connection can be read from again: answers what was left unread. */
+void tcp_unblocked(struct tcp *tcp, struct conn *conn);
+
+/* Answers a question for a zone transfer, of the current connection, or begins the transfer; false
+ * if the connection is gone. */
+bool tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_info *info);
 
 /* Closes it; if tcp->current was this connection, it is NULL afterwards. */
 void conn_close(struct tcp *tcp, struct conn *conn);

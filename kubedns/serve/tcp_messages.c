@@ -67,26 +67,24 @@ conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
 	return len == 0 || keep_out(tcp, conn, bytes, len);
 }
 
-/* Sends the replies gathered for the current connection; false if it is gone. */
-static bool
-gather_flush(struct tcp *tcp)
+bool
+tcp_gather_flush(struct tcp *tcp)
 {
 	size_t len = tcp->gathered;
 	tcp->gathered = 0;
 	return tcp->current != NULL && (len == 0 || conn_send(tcp, tcp->current, tcp->gather, len));
 }
 
-/* Room for one more message, prefix included, or NULL if the connection is gone. */
-static uint8_t *
-gather_room(struct tcp *tcp)
+uint8_t *
+tcp_gather_room(struct tcp *tcp)
 {
-	if (GATHER_MAX - tcp->gathered < PREFIX + DNS_TCP_MAX && !gather_flush(tcp))
+	if (GATHER_MAX - tcp->gathered < PREFIX + DNS_TCP_MAX && !tcp_gather_flush(tcp))
 		return NULL;
 	return tcp->gather + tcp->gathered;
 }
 
-static void
-gather_done(struct tcp *tcp, size_t len)
+void
+tcp_gather_done(struct tcp *tcp, size_t len)
 {
 	wire_put16(tcp->gather + tcp->gathered, (unsigned)len);
 	tcp->gathered += PREFIX + len;
@@ -141,7 +139,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	struct worker_context *context = tcp->context;
 	struct conn *conn = tcp->current;
 	struct answer_info info;
-	uint8_t *room = gather_room(tcp);
+	uint8_t *room = tcp_gather_room(tcp);
 	if (room == NULL)
 		return false;
 	conn->queries++;
@@ -167,7 +165,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	}
 	stats_query(context->stats, PROTO_TCP, (enum stats_family)conn->family, &info, len);
 	if (outcome == ANSWER_REPLY) {
-		gather_done(tcp, info.len);
+		tcp_gather_done(tcp, info.len);
 		stats_reply(context->stats, PROTO_TCP, &info, info.len);
 		tcp->replied[info.system]++;
 		if (context->taps != NULL)
@@ -177,6 +175,8 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 			    request.out, info.len, context->now_ns);
 		return true;
 	}
+	if (outcome == ANSWER_TRANSFER)
+		return tcp_transfer(tcp, query, len, &info);
 	forward_message(tcp, conn, query, len, outcome, &info);
 	return tcp->current != NULL;
 }
@@ -343,7 +343,7 @@ conn_read(struct tcp *tcp, struct conn *conn)
 	for (unsigned turn = 0; turn < reads && !conn->blocked && !conn->finished; turn++)
 		if (!read_once(tcp, conn))
 			break;
-	if (gather_flush(tcp)) {
+	if (tcp_gather_flush(tcp)) {
 		tcp->current = NULL;
 		close_if_finished(tcp, conn);
 	}
@@ -352,6 +352,18 @@ conn_read(struct tcp *tcp, struct conn *conn)
 	for (size_t s = 0; s < SYSTEM_COUNT; s++)
 		if (tcp->replied[s] > 0)
 			stats_took(&tcp->context->stats->times[s], took_ns, tcp->replied[s]);
+}
+
+void
+tcp_unblocked(struct tcp *tcp, struct conn *conn)
+{
+	conn->blocked = false;
+	conn_touch(tcp, conn);
+	conn_wait_for(tcp, conn, EPOLLIN);
+	if (conn->in != NULL && missing(conn) == 0)
+		conn_read(tcp, conn);
+	else
+		close_if_finished(tcp, conn);
 }
 
 /* Sends what was kept; once all of it is sent, answers what was left unread. */
@@ -369,13 +381,7 @@ conn_write(struct tcp *tcp, struct conn *conn)
 	if (conn->out_sent < conn->out_len)
 		return;
 	conn_free_out(tcp, conn);
-	conn->blocked = false;
-	conn_touch(tcp, conn);
-	conn_wait_for(tcp, conn, EPOLLIN);
-	if (conn->in != NULL && missing(conn) == 0)
-		conn_read(tcp, conn);
-	else
-		close_if_finished(tcp, conn);
+	tcp_unblocked(tcp, conn);
 }
 
 /* Whether the client has used up its part of this turn. Its level-triggered events come again. */
@@ -410,6 +416,8 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 	struct conn *conn = &tcp->conns[slot];
 	if (conn->fd < 0 || conn->generation != generation)
 		return;
+	if (conn->streaming)
+		return; /* the transfer's thread sees what becomes of it */
 	if (conn->closing)
 		conn_linger(tcp, conn);
 	else if (conn->blocked)
@@ -459,7 +467,7 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 		/*
 		 * Called while this connection is being answered: the gathered replies come first.
 		 */
-		uint8_t *room = gather_room(tcp);
+		uint8_t *room = tcp_gather_room(tcp);
 		if (room == NULL)
 			return;
 		memcpy(room, tcp->reply, PREFIX + len);

@@ -206,11 +206,37 @@ reply_room_for(struct udp *udp, unsigned index, unsigned i)
 	return udp->out_iov[udp->out_count].iov_base;
 }
 
-/* Packet `i` is a query for another server. */
+/* Packet `i` asks for a zone transfer: over UDP a reply is all that it gets. */
+static void
+transfer_packet(struct udp *udp, unsigned index, unsigned i)
+{
+	struct worker_context *context = udp->context;
+	struct answer_info *info = &udp->infos[i];
+	struct transfer_ask ask = { .answers = udp->sockets[index].answers,
+		.peer = udp->in[i].msg_hdr.msg_name,
+		.question = &info->query,
+		.query = udp->in_iov[i].iov_base,
+		.query_len = udp->in[i].msg_len,
+		.out = reply_room_for(udp, index, i),
+		.max = DNS_UDP_MIN,
+		.fd = -1 };
+	rcu_enter();
+	ask.tree = tree_current(context->tree);
+	info->len = transfer_answer(context->transfer, &ask);
+	rcu_leave();
+	stats_reply(context->stats, PROTO_UDP, info, info->len);
+	udp_reply_done(udp, info->len);
+}
+
+/* Packet `i` is a query for another server, or for a whole zone. */
 static void
 forward_packet(struct udp *udp, unsigned index, unsigned i, enum answer_outcome outcome)
 {
 	struct client client;
+	if (outcome == ANSWER_TRANSFER) {
+		transfer_packet(udp, index, i);
+		return;
+	}
 	fill_client(udp, index, i, &client);
 	if (udp->context->dnstap != NULL)
 		dnstap_add(udp->context->dnstap, DNSTAP_CLIENT_QUERY, false,

@@ -46,6 +46,7 @@ take_orders(struct worker *worker)
 		forward_or_relay_servers(worker->forwarding, list->servers, list->count);
 	free(list);
 	worker_obey(worker->tcp, atomic_exchange(&worker->port_order, PORT_AS_IT_IS));
+	stream_ends_take(&worker->streamed, worker->tcp);
 	awaited_published(worker->awaited);
 }
 
@@ -272,8 +273,12 @@ make_context(struct worker *worker, const struct workers_config *config)
 	context->answers = config->answers;
 	context->external = config->external_answers;
 	worker_answers_explain(context, config->explain);
+	context->transfer = config->transfer;
+	context->streamed =
+	    (struct transfer_end){ .ended = stream_ends_add, .arg = &worker->streamed };
 	context->epoll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	worker->streamed.wake = worker->wake;
 	if (context->epoll < 0 || worker->wake < 0 ||
 	    worker_epoll_ctl(
 		context, EPOLL_CTL_ADD, worker->wake, EPOLLIN, worker_key(PART_WAKE, 0, 0)) != 0)
@@ -314,6 +319,7 @@ worker_free(struct worker *worker)
 	udp_free(worker->udp);
 	answer_taps_free(worker->context.taps);
 	free(atomic_load(&worker->upstreams));
+	stream_ends_take(&worker->streamed, NULL);
 	close(worker->wake);
 	close(worker->context.epoll);
 	free(worker);

@@ -29,6 +29,7 @@ struct answer_config;
 struct dnstap;
 struct recorder;
 struct talkers;
+struct transfer;
 struct treecache;
 struct workers;
 
@@ -77,6 +78,7 @@ struct workers_config {
 	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
 	struct answer_cache *answer_cache; /* of other servers' answers; NULL: none */
 	struct dnstap *dnstap;             /* gets a queue for each worker; NULL: no --dnstap */
+	struct transfer *transfer;         /* NULL: none; outlives the workers */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	/* --external-address: another address (NULL: none), its port, and what is answered there. */
@@ -93,8 +95,8 @@ unsigned workers_automatic(void);
 
 /*
  * Binds every socket and makes the workers; what `config` points at is copied, but for `tree`,
- * `answers` and `answer_cache`, which must outlive them. 0, or -errno after one log line that names address and port
- * (and who holds it).
+ * `answers`, `answer_cache` and `transfer`, which must outlive them. 0, or -errno after one log line
+ * that names address and port (and who holds it).
  */
 int workers_open(struct workers **workers, const struct workers_config *config);
 

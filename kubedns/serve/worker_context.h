@@ -17,6 +17,7 @@
 #include "kubedns/answer/answer.h"
 #include "kubedns/serve/stats.h"
 #include "kubedns/serve/worker.h"
+#include "kubedns/transfer/transfer.h"
 #include "lib/clock.h"
 
 struct worker_context {
@@ -34,7 +35,10 @@ struct worker_context {
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	const struct answer_config *external; /* at --external-address; NULL: there is none */
-	struct answer_thread thread;          /* its `explain` NULL: --explain-by-dns=off */
+	struct transfer *transfer;            /* NULL: no --transfer-to */
+	/* Told when a zone transfer on a TCP connection has ended. */
+	struct transfer_end streamed;
+	struct answer_thread thread; /* its `explain` NULL: --explain-by-dns=off */
 };
 
 /* Gives answers the clock, and who explains names: workers_config.explain. */

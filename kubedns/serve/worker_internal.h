@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "kubedns/serve/stream_ends.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/serve/worker_context.h"
 
@@ -38,6 +39,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	int wake; /* eventfd: look at `stop` and `upstreams` */
 	atomic_bool stop;
 	_Atomic(struct server_list *) upstreams; /* new ones, not yet taken */
+	struct stream_ends streamed;
 	_Atomic(enum port_order) port_order;     /* not yet obeyed */
 	_Alignas(64) _Atomic(int64_t) passed_ns; /* when it last passed its loop */
 	struct stats stats;

@@ -1,0 +1,94 @@
+/*
+ * What the files of transfer.h share: transfer.c (who may, versions, the queue) and
+ * transfer_stream.c (one transfer).
+ */
+#ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
+#define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "kubedns/answer/zone_walk.h"
+#include "kubedns/transfer/transfer.h"
+#include "lib/wire.h"
+#include "treecache/treecache.h"
+
+enum {
+	STREAMS = 4,
+	QUEUE_MAX = 64,
+	QUEUE_CLIENT_MAX = 16,
+	QUEUE_MS = 60000, /* a job that has waited this long is dropped */
+	STALL_MS = 10000, /* for one message to be taken */
+	TRANSFER_MS = 120000,
+	HELD_MAX = 16 * 1024 * 1024,
+	QUERY_MAX = 1024, /* a question, an IXFR's SOA, a TSIG */
+};
+
+enum transfer_refusal {
+	REFUSED_ADDRESS, /* not in --transfer-to */
+	REFUSED_ZONE,    /* not one of ours */
+	REFUSED_QUEUE,   /* too many are waiting */
+	REFUSED_MESSAGE, /* not to be understood, or over UDP */
+	REFUSED_COUNT
+};
+
+/* A snapshot of each tree, of the same moment. */
+struct version {
+	struct tree_hold *tree;     /* NULL: no version */
+	struct tree_hold *external; /* NULL: no zones for outside */
+};
+
+struct job {
+	TAILQ_ENTRY(job) by_age;
+	int fd;
+	struct addr client;
+	struct transfer_end end;
+	size_t zone;    /* index, of zone_walk.h */
+	uint32_t wants; /* the serial that its SOA query may have been told */
+	int64_t queued_ms;
+	bool running;
+	unsigned version; /* its number, once it runs */
+	struct query question;
+	size_t query_len;
+	uint8_t query[QUERY_MAX];
+};
+
+struct transfer {
+	const struct transfer_rules *rules;
+	const struct answer_config *answers;
+	struct treecache *cache, *external; /* the latter may be NULL */
+	pthread_t threads[STREAMS];
+	bool started;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t wake;
+	struct version version; /* which the main thread alone changes */
+	unsigned number;        /* of versions so far */
+	TAILQ_HEAD(, job) jobs; /* waiting and running */
+	unsigned job_count;
+	atomic_bool stop;
+	/* Streams of versions before this number are cut: too much is kept for them. */
+	atomic_uint cut_before;
+	/* counters */
+	_Atomic(uint64_t) whole, cut, records, bytes;
+	_Atomic(uint64_t) refused[REFUSED_COUNT];
+};
+
+/* Whether serial `a` is before `b` (RFC 1982). */
+static inline bool
+serial_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+/* The snapshot that a zone is in. */
+static inline const struct tree *
+version_tree(const struct version *version, const struct answer_config *answers, size_t zone)
+{
+	return tree_held(zone_is_external(answers, zone) ? version->external : version->tree);
+}
+
+/* Sends the transfer; true if it was whole. In a stream thread, with a share of the version. */
+bool transfer_stream(struct transfer *transfer, struct job *job, const struct version *version);
+
+#endif

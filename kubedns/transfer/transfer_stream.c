@@ -1,0 +1,157 @@
+/* One transfer: the messages from a version's tree to a connection. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "kubedns/transfer/transfer_internal.h"
+#include "kubedns/transfer/xfr_writer.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+struct stream {
+	struct transfer *transfer;
+	const struct job *job;
+	uint32_t serial;
+	struct xfr_writer writer;
+	int64_t begun_ms;
+	int64_t worked_since_ns;
+	uint64_t bytes;
+	const char *failure; /* NULL: none */
+	uint8_t buf[2 + XFR_MESSAGE_MAX];
+};
+
+static bool
+fail(struct stream *s, const char *why)
+{
+	s->failure = why;
+	return false;
+}
+
+/* Sends all bytes, as long as the client takes them. */
+static bool
+send_all(struct stream *s, const uint8_t *bytes, size_t len)
+{
+	int64_t deadline_ms = clock_mono_ms() + STALL_MS;
+	struct pollfd fd = { .fd = s->job->fd, .events = POLLOUT };
+
+	while (len > 0) {
+		int64_t left_ms = deadline_ms - clock_mono_ms();
+		ssize_t n = send(fd.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0) {
+			bytes += n;
+			len -= (size_t)n;
+			s->bytes += (uint64_t)n;
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return fail(s, "the client has closed the connection");
+		} else if (left_ms <= 0) {
+			return fail(s, "the client does not read");
+		} else {
+			poll(&fd, 1, (int)left_ms);
+		}
+		if (atomic_load(&s->transfer->stop))
+			return fail(s, "kubedns is ending");
+	}
+	return true;
+}
+
+/* Sleeps as long as the last message took: questions come before transfers. */
+static void
+give_way(struct stream *s)
+{
+	int64_t worked_ns = clock_mono_ns() - s->worked_since_ns;
+	struct timespec pause = { .tv_nsec = worked_ns > 10000000 ? 10000000 : worked_ns };
+
+	nanosleep(&pause, NULL);
+}
+
+static bool
+send_message(void *arg, uint8_t *message, size_t len)
+{
+	struct stream *s = arg;
+
+	give_way(s);
+	wire_put16(message - 2, (unsigned)len);
+	if (!send_all(s, message - 2, len + 2))
+		return false;
+	if (clock_mono_ms() - s->begun_ms > TRANSFER_MS)
+		return fail(s, "it takes too long");
+	if (s->job->version < atomic_load(&s->transfer->cut_before))
+		return fail(s, "too much memory is kept for it");
+	s->worked_since_ns = clock_mono_ns();
+	return true;
+}
+
+static bool
+take_record(void *arg, const struct zone_record *record)
+{
+	struct stream *s = arg;
+
+	return xfr_put(&s->writer, record);
+}
+
+/* The zone between two times its SOA (RFC 5936 section 2.2). */
+static bool
+send_zone(struct stream *s, const struct version *version)
+{
+	const struct answer_config *config = s->transfer->answers;
+	struct zone_walk walk = { .config = config,
+		.tree = tree_held(version->tree),
+		.external = version->external == NULL ? NULL : tree_held(version->external),
+		.take = take_record,
+		.arg = s };
+	uint8_t soa[SOA_RDATA_MAX];
+	size_t len = zone_soa(config, s->job->zone, s->serial, soa);
+	const struct zone_record last = { zone_name(config, s->job->zone), config->ttl_s, TYPE_SOA,
+		(uint16_t)len, soa };
+
+	zone_walk_begin(&walk);
+	bool whole = zone_walk_zone(&walk, s->job->zone);
+	zone_walk_end(&walk);
+	return whole && xfr_put(&s->writer, &last) && xfr_end(&s->writer);
+}
+
+static void
+say(const struct stream *s)
+{
+	char zone[DNAME_TEXT_MAX], client[ADDR_TEXT_MAX];
+	double seconds = (double)(clock_mono_ms() - s->begun_ms) / 1000;
+
+	dname_to_text(zone_name(s->transfer->answers, s->job->zone)->wire, zone);
+	addr_format(&s->job->client, client);
+	if (s->failure == NULL)
+		log_info("transfer of %s to %s: AXFR, serial %u, %llu records, %llu bytes, %.3f s",
+		    zone, client, s->serial, (unsigned long long)s->writer.records,
+		    (unsigned long long)s->bytes, seconds);
+	else
+		log_neterr("transfer of %s to %s: AXFR, serial %u, ended after %llu bytes and "
+			   "%.3f s: %s",
+		    zone, client, s->serial, (unsigned long long)s->bytes, seconds, s->failure);
+}
+
+bool
+transfer_stream(struct transfer *t, struct job *job, const struct version *version)
+{
+	struct stream *s = xmalloc(sizeof *s);
+
+	memset(s, 0, offsetof(struct stream, buf));
+	s->transfer = t;
+	s->job = job;
+	s->serial = version_tree(version, t->answers, job->zone)->serial;
+	s->begun_ms = clock_mono_ms();
+	s->worked_since_ns = clock_mono_ns();
+	s->writer = (struct xfr_writer){ .send = send_message,
+		.arg = s,
+		.query = job->query,
+		.question_len = job->question.question_len };
+	xfr_begin(&s->writer, s->buf + 2);
+	bool whole = send_zone(s, version);
+	atomic_fetch_add(&t->records, s->writer.records);
+	atomic_fetch_add(&t->bytes, s->bytes);
+	say(s);
+	free(s);
+	return whole;
+}

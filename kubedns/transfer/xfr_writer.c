@@ -1,0 +1,121 @@
+#include "kubedns/transfer/xfr_writer.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { RECORD_FIXED = 10 /* type, class, TTL, length of RDATA */ };
+
+/* Where the labels of a name begin, the root's included; returns how many. */
+static unsigned
+cut(const struct dname *name, uint8_t starts[DNAME_LABELS_MAX + 1])
+{
+	unsigned count = 0;
+
+	for (unsigned at = 0;; at += 1u + name->wire[at]) {
+		starts[count++] = (uint8_t)at;
+		if (name->wire[at] == 0)
+			return count;
+	}
+}
+
+static void
+begin_message(struct xfr_writer *w)
+{
+	uint8_t starts[DNAME_LABELS_MAX + 1];
+
+	memset(w->buf, 0, DNS_HEADER);
+	memcpy(w->buf, w->query, 2);
+	wire_put16(w->buf + 2, FLAG_QR | FLAG_AA);
+	wire_put16(w->buf + 4, 1);
+	memcpy(w->buf + DNS_HEADER, w->query + DNS_HEADER, w->question_len);
+	w->len = DNS_HEADER + w->question_len;
+	w->answers = 0;
+	/* The question's name is the owner before the first. */
+	w->last.len = (uint8_t)(w->question_len - 4);
+	memcpy(w->last.wire, w->query + DNS_HEADER, w->last.len);
+	dname_lower(w->last.wire, w->last.len);
+	for (unsigned i = cut(&w->last, starts); i-- > 0;)
+		w->offsets[i] = (uint16_t)(DNS_HEADER + starts[i]);
+}
+
+void
+xfr_begin(struct xfr_writer *w, uint8_t *buf)
+{
+	w->buf = buf;
+	w->records = w->messages = 0;
+	w->stopped = false;
+	begin_message(w);
+}
+
+static bool
+send_message(struct xfr_writer *w)
+{
+	wire_put16(w->buf + 6, w->answers);
+	w->messages++;
+	w->stopped = w->stopped || !w->send(w->arg, w->buf, w->len);
+	return !w->stopped;
+}
+
+/* The owner, as far as it is not in the owner before. */
+static void
+put_owner(struct xfr_writer *w, const struct dname *owner)
+{
+	uint8_t starts[DNAME_LABELS_MAX + 1], before[DNAME_LABELS_MAX + 1];
+	unsigned count = cut(owner, starts), others = cut(&w->last, before);
+	unsigned same = 1; /* the root */
+	uint16_t offsets[DNAME_LABELS_MAX + 1];
+
+	while (same < count && same < others) {
+		const uint8_t *a = owner->wire + starts[count - 1 - same],
+			      *b = w->last.wire + before[others - 1 - same];
+		if (*a != *b || memcmp(a, b, 1u + *a) != 0)
+			break;
+		same++;
+	}
+	unsigned own = count - same; /* labels that are written */
+	for (unsigned i = 0; i < own; i++)
+		offsets[i] = (uint16_t)(w->len + starts[i]);
+	memcpy(offsets + own, w->offsets + (others - same), same * sizeof *offsets);
+	memcpy(w->buf + w->len, owner->wire, starts[own]);
+	w->len += starts[own];
+	if (same > 1) {
+		wire_put16(w->buf + w->len, 0xc000u | offsets[own]);
+		w->len += 2;
+	} else {
+		w->buf[w->len++] = 0;
+	}
+	memcpy(w->offsets, offsets, count * sizeof *offsets);
+	w->last = *owner;
+}
+
+bool
+xfr_put(struct xfr_writer *w, const struct zone_record *record)
+{
+	size_t most = (size_t)record->owner->len + RECORD_FIXED + record->len;
+
+	if (w->stopped)
+		return false;
+	assert(DNS_HEADER + w->question_len + most <= XFR_MESSAGE_MAX - XFR_TAIL_MAX);
+	if (w->len + most > XFR_MESSAGE_MAX - XFR_TAIL_MAX) {
+		if (!send_message(w))
+			return false;
+		begin_message(w);
+	}
+	put_owner(w, record->owner);
+	uint8_t *p = w->buf + w->len;
+	wire_put16(p, record->type);
+	wire_put16(p + 2, CLASS_IN);
+	wire_put32(p + 4, record->ttl_s);
+	wire_put16(p + 8, record->len);
+	memcpy(p + RECORD_FIXED, record->rdata, record->len);
+	w->len += RECORD_FIXED + record->len;
+	w->answers++;
+	w->records++;
+	return true;
+}
+
+bool
+xfr_end(struct xfr_writer *w)
+{
+	return !w->stopped && send_message(w);
+}

@@ -1,0 +1,258 @@
+"""Zone transfers: our zones to dnspython, and to the name servers that operators have; and who does not get them."""
+
+import socket
+import subprocess
+import threading
+import time
+
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import dns.zone
+import pytest
+from dnsnet import Tcp, framed, query, udp
+from kubedns_process import PROGRAM
+from objects import endpoint_slice, service
+from waiting import free_port
+from world import Z, one_of_everything, start, write
+
+REVERSE = ("10.in-addr.arpa", "0.1.0.0.0.0.d.f.ip6.arpa")
+HERE = ("--reverse-cidrs=10.0.0.0/8,fd00:10::/32", "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1")
+SMALL = [*one_of_everything(), service("dup", "None"), endpoint_slice("dup", ["10.1.9.1", "10.1.9.2"], hostnames=["a", "a"])]
+
+
+def large(count=40000):
+    """A cluster whose zone has some megabytes: it fits into no socket's buffer."""
+    slices = [endpoint_slice("many", [f"10.{8 + i // 65536}.{i // 256 % 256}.{i % 256}" for i in range(at, at + 500)], suffix=str(at))
+              for at in range(0, count, 500)]  # fmt: skip
+    return [*one_of_everything(), service("many", "None"), *slices]
+
+
+def lines(zone):
+    """Every record but the SOA."""
+    return sorted(f"{name} {ttl} {rdata.to_text()}" for name, ttl, rdata in zone.iterate_rdatas() if rdata.rdtype != dns.rdatatype.SOA)
+
+
+def printed(directory, zone, *args):
+    text = subprocess.run([PROGRAM, f"--print-zone={zone}", f"--objects-dir={directory}", *HERE, *args], capture_output=True, text=True,
+                          timeout=60, check=True).stdout  # fmt: skip
+    return dns.zone.from_text(text, origin=f"{zone}.", relativize=False)
+
+
+def transferred(kubedns, zone, source=None):
+    got = dns.zone.Zone(f"{zone}.", relativize=False)
+    dns.query.inbound_xfr(kubedns.host, got, port=kubedns.port, timeout=30, lifetime=60, source=source)
+    return got
+
+
+def axfr(zone=Z, id=7, **kw):
+    return query(zone, "AXFR", id=id, **kw)
+
+
+def records_of(tcp, id=7):
+    """The records of a transfer on an open connection, both SOAs included."""
+    count = soas = 0
+    while soas < 2:
+        message = tcp.read()
+        assert message is not None and message.rcode() == 0 and message.id == id, message
+        count += sum(len(rrset) for rrset in message.answer)
+        soas += sum(rrset.rdtype == dns.rdatatype.SOA for rrset in message.answer)
+    return count
+
+
+def test_a_transfer_is_what_print_zone_prints(tmp_path):
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+        for zone in (Z, *REVERSE):
+            got = lines(transferred(k, zone))
+            assert got == lines(printed(k.objects, zone)) and len(got) > (40 if zone == Z else 1)
+        assert k.metric("kubedns_transfers_total", kind="AXFR", result="whole") == 3
+        assert f"transfer of {Z}. to 127.0.0.1: AXFR, serial " in k.log()
+
+
+def test_a_serial_names_one_content(tmp_path):
+    """Asked within the second of a change: the transfer waits for its end, and has that second's last state."""
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+        for i in range(1, 6):
+            write(k.objects, [*SMALL, service("new", f"10.96.1.{i}")])
+            k.wait(lambda i=i: k.ask(f"new.default.svc.{Z}") == {f"10.96.1.{i}"})
+            serial = udp(k, query(Z, "SOA")).answer[0][0].serial
+            got = transferred(k, Z)
+            assert got.find_rdataset(f"new.default.svc.{Z}.", "A")[0].to_text() == f"10.96.1.{i}"
+            assert got.find_rdataset(f"{Z}.", "SOA")[0].serial >= serial
+
+
+def test_others_are_refused(tmp_path):
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+        with socket.socket() as s:
+            s.bind(("127.0.0.2", 0))
+            s.connect((k.host, k.port))
+            s.sendall(framed(axfr()))
+            reply = dns.message.from_wire(s.recv(4096)[2:])
+            assert reply.rcode() == dns.rcode.REFUSED and not reply.answer
+        assert k.metric("kubedns_transfer_refused_total", reason="address") == 1
+        with Tcp(k) as tcp:
+            assert tcp.ask(axfr(f"default.svc.{Z}")).rcode() == dns.rcode.NOTAUTH
+            assert tcp.ask(axfr("example.org")).rcode() == dns.rcode.NOTAUTH
+            assert tcp.ask(query(Z, "SOA")).answer  # and the connection goes on
+        assert udp(k, axfr()).rcode() == dns.rcode.REFUSED  # AXFR is over TCP alone
+        soa = udp(k, query(Z, "IXFR"))
+        assert [rrset.rdtype for rrset in soa.answer] == [dns.rdatatype.SOA]
+
+
+def test_without_the_flag_nobody_gets_one(tmp_path):
+    with start(tmp_path, SMALL) as k:
+        k.wait_ready()
+        with Tcp(k) as tcp:
+            for type_ in ("AXFR", "IXFR"):
+                assert tcp.ask(query(Z, type_)).rcode() == dns.rcode.REFUSED
+        assert not [name for name in k.metrics() if name.startswith("kubedns_transfer")]
+
+
+@pytest.mark.parametrize("value", ["10.0.0.0/33", "example.org", "10.0.0.1/x", "10.0.0.0/0"])
+def test_a_wrong_prefix_is_refused_with_usage(value):
+    done = subprocess.run([PROGRAM, "--check", f"--transfer-to={value}"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2 and f'--transfer-to: "{value}": not an address or a prefix' in done.stderr and "usage: " in done.stderr
+
+
+def test_a_connection_goes_on_after_a_transfer_and_before(tmp_path):
+    """Questions before it, after it, and another transfer, all sent at once."""
+    with start(tmp_path, large(1000), *HERE) as k:
+        k.wait_ready()
+        with Tcp(k, timeout=30) as tcp:
+            tcp.send(query(Z, "SOA", id=1), axfr(), query(Z, "NS", id=2), axfr(REVERSE[0], id=8), query(Z, "SOA", id=3))
+            assert tcp.read().id == 1
+            first = records_of(tcp)
+            assert tcp.read().id == 2
+            second = records_of(tcp, 8)
+            assert tcp.read().id == 3
+        assert first > 3000 and second > 1000
+
+
+def test_a_slow_reader_does_not_hold_the_writer_back_and_loses_its_transfer(tmp_path):
+    with start(tmp_path, large(), *HERE, "--threads=1") as k:
+        k.wait_ready()
+        whole = k.memory()["VmRSS"]
+        with Tcp(k, receive_buffer=4096, timeout=30) as slow:
+            slow.send(axfr())
+            for i in range(1, 20):
+                write(k.objects, [service("new", f"10.96.1.{i}")], name="new.json")
+                k.wait(lambda i=i: k.ask(f"new.default.svc.{Z}") == {f"10.96.1.{i}"}, 5)
+                time.sleep(0.1)
+            assert k.memory()["VmRSS"] < whole + 3000
+            k.wait(lambda: k.metric("kubedns_transfers_total", result="cut") == 1, 30)
+            assert "the client does not read" in k.log()
+        k.wait(lambda: k.metric("kubedns_transfer_held_bytes") < 1000000, 30)
+        assert lines(transferred(k, REVERSE[1]))
+
+
+def test_many_at_once(tmp_path):
+    """From one address: one runs, some wait, the others are refused; questions are answered meanwhile, and memory is bounded."""
+    with start(tmp_path, large(), *HERE, "--threads=1") as k:
+        k.wait_ready()
+        before = k.memory()["VmRSS"]
+        clients = [Tcp(k, timeout=60) for _ in range(400)]
+        for client in clients:
+            client.send(axfr())
+        slowest = 0.0
+        for _ in range(200):
+            begun = time.monotonic()
+            assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"}
+            slowest = max(slowest, time.monotonic() - begun)
+        assert k.memory()["VmRSS"] < before + 3000
+        k.wait(lambda: k.metric("kubedns_transfer_refused_total", reason="queue") > 300)
+        for client in clients:
+            client.socket.close()
+        k.wait(lambda: k.metric("kubedns_transfer_held_bytes") == 0, 60)
+        print(f"slowest answer meanwhile: {slowest * 1000:.1f} ms")
+
+
+def test_clients_that_leave_leave_nothing(tmp_path):
+    with start(tmp_path, large(8000), *HERE) as k:
+        k.wait_ready()
+        before = k.descriptors()
+
+        def come_and_go():
+            for _ in range(20):
+                with Tcp(k) as tcp:
+                    tcp.send(axfr())
+                    tcp.socket.recv(100)
+
+        threads = [threading.Thread(target=come_and_go) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        k.wait(lambda: k.descriptors() <= before, 30)
+        assert lines(transferred(k, REVERSE[1]))
+
+
+# Name servers as secondaries.
+
+
+class Knot:
+    """knotd as a secondary of these zones; its journal and data base in `directory`."""
+
+    CONFIG = """
+server:
+    listen: 127.0.0.1@{port}
+    rundir: "{dir}"
+    user: {user}
+log:
+  - target: "{dir}/log"
+    any: info
+database:
+    storage: "{dir}"
+remote:
+  - id: primary
+    address: 127.0.0.1@{primary}
+acl:
+  - id: primary
+    address: 127.0.0.1
+    action: notify
+template:
+  - id: default
+    storage: "{dir}"
+    master: primary
+    acl: primary
+    zonefile-sync: -1
+    journal-content: none
+zone:
+{zones}
+"""
+
+    def __init__(self, directory, primary, zones):
+        self.host, self.port, self.dir = "127.0.0.1", free_port(), directory
+        directory.mkdir()
+        text = self.CONFIG.format(port=self.port, dir=directory, user="root", primary=primary,
+                                  zones="\n".join(f"  - domain: {zone}" for zone in zones))  # fmt: skip
+        (directory / "knot.conf").write_text(text)
+        self.process = subprocess.Popen(["knotd", "-c", str(directory / "knot.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+
+    def serial(self, zone):
+        try:
+            reply = udp(self, query(zone, "SOA"), timeout=1)
+        except OSError:
+            return None
+        return reply.answer[0][0].serial if reply and reply.answer else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+def test_knot_as_a_secondary(tmp_path):
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+        with Knot(tmp_path / "knot", k.port, (Z, *REVERSE)) as knot:
+            for zone in (Z, *REVERSE):
+                k.wait(lambda zone=zone: knot.serial(zone), 30, lambda: (tmp_path / "knot" / "log").read_text())
+                answer = udp(knot, query(f"web.default.svc.{Z}"))
+                assert answer.answer[0][0].to_text() == "10.96.0.10"
+        assert k.metric("kubedns_transfers_total", result="whole") == 3
