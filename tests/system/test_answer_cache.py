@@ -11,6 +11,7 @@ import dns.rrset
 import pytest
 from dnsnet import EXTERNAL, EXTERNAL_TARGET, Tcp, Upstream, answered, query, udp, world
 from kubedns_process import PROGRAM
+from nanny_world import Server, World
 from test_search import addresses, alias, asked, cluster
 from world import Z, start
 
@@ -149,6 +150,26 @@ def test_a_change_of_the_configuration_ends_what_was_kept(tmp_path):
             before = len(u.asked)
             assert [ask(), ask()] == [before + 1, before + 2], "nothing is kept for a while"
         k.wait(lambda: [ask(), ask()][0] == len(u.asked), REST + 10)
+
+
+def test_a_changed_stub_domain_is_in_force_as_soon_as_dnsmasq_has_it(tmp_path):
+    """The nanny, dnsmasq and kubedns over one mount; the stub domain's server changes, and nothing else."""
+    nanny = World()
+    before, after = (Server(lambda name, type_, address=a: [(name, 300, "A", address)]) for a in ("192.0.2.1", "192.0.2.2"))
+    try:
+        nanny.write(stubDomains={"corp.example": [f"127.0.0.1:{before.port}"]})
+        nanny.start(args=["-k", "--cache-size=1000", "--no-hosts", "--log-facility=-"])
+        with start(tmp_path, cluster(), f"--resolver=127.0.0.1:{nanny.port}", CACHE, f"--config-dir={nanny.conf}", "--threads=1") as k:
+            k.wait_ready()
+            ask = lambda: addresses(udp(k, query("git.corp.example")))  # noqa: E731
+            assert [ask() for _ in range(3)] == [["192.0.2.1"]] * 3 and counters(k)["hits"] == 2
+            nanny.write(stubDomains={"corp.example": [f"127.0.0.1:{after.port}"]})
+            nanny.wait_log("dnsmasq: has configuration")
+            assert ask() == ["192.0.2.2"]
+    finally:
+        nanny.close()
+        before.close()
+        after.close()
 
 
 @pytest.mark.timing

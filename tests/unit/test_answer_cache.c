@@ -1,4 +1,5 @@
 /* Which answers of other servers are kept, for how long, and what becomes of their TTLs. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -358,6 +359,56 @@ people_are_told_the_age_whatever_the_flags(void **state)
 	answer_cache_free(cache);
 }
 
+/* --- threads --- */
+
+enum { THREADS = 3, ROUNDS = 3000, SHARED_NAMES = 40 };
+
+/* Keeps and asks for a few names, the address of each its number; how many answers were there. */
+static void *
+use_cache(void *arg)
+{
+	unsigned *hits = arg;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint8_t wire[512] = { 0 }, out[ANSWER_CACHE_SLOT];
+		uint8_t number = (uint8_t)(i * 7 % SHARED_NAMES);
+		struct dname name = { .len = 4, .wire = { 2, 'x', (uint8_t)('a' + number), 0 } };
+		const uint8_t record[] = { 0xc0, DNS_HEADER, 0, TYPE_A, 0, CLASS_IN, 0, 0, 1, 0, 0,
+			4, 192, 0, 2, number };
+		const struct answer_key key = { .name = name.wire, .type = TYPE_A };
+		size_t len = query_write(wire, sizeof(wire), 1, name.wire, TYPE_A, CLASS_IN, 0);
+		wire[2] |= 0x80;
+		wire[7] = 1;
+		memcpy(wire + len, record, sizeof(record));
+		len += sizeof(record);
+		int64_t now_ns = start_ns + (int64_t)i * 1000;
+		size_t got = answer_cache_get(cache, &key, now_ns, out);
+		if (got > 0 && (got != len || memcmp(out, wire, len) != 0))
+			abort();
+		*hits += got > 0;
+		answer_cache_put(cache, &key, wire, len, now_ns);
+		if (i % 1000 == 999)
+			answer_cache_age(cache, name.wire, TYPE_A, now_ns);
+	}
+	return NULL;
+}
+
+static void
+threads_share_it_and_get_whole_answers(void **state)
+{
+	(void)state;
+	pthread_t threads[THREADS];
+	unsigned hits[THREADS] = { 0 };
+	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, use_cache, &hits[i]), 0);
+	answer_cache_flush(cache, start_ns - ANSWER_CACHE_REST_MS * (second_ns / 1000));
+	for (size_t i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_in_range(hits[i], ROUNDS / 2, ROUNDS);
+	}
+	answer_cache_free(cache);
+}
+
 int
 main(void)
 {
@@ -371,6 +422,7 @@ main(void)
 		cmocka_unit_test(what_is_used_stays_when_the_cache_is_full),
 		cmocka_unit_test(a_message_with_a_mistake_is_not_kept),
 		cmocka_unit_test(a_message_longer_than_a_slot_is_not_kept),
+		cmocka_unit_test(threads_share_it_and_get_whole_answers),
 		cmocka_unit_test(people_are_told_the_age_whatever_the_flags),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
