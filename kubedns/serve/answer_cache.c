@@ -23,7 +23,7 @@ struct slot {
 	int64_t kept_ns, until_ns;
 	uint32_t generation; /* of the cache; another one: the answer was flushed */
 	uint16_t type, flags;
-	uint16_t len;  /* of the message; 0: the slot is free */
+	uint16_t len;  /* of the message */
 	uint16_t ttls; /* how many there are */
 	bool edns_do;
 	uint8_t room[SLOT_ROOM];
@@ -34,6 +34,7 @@ _Static_assert(sizeof(struct slot) <= ANSWER_CACHE_SLOT, "a slot's size");
 struct set {
 	pthread_mutex_t lock;
 	uint32_t tags[ANSWER_CACHE_WAYS]; /* hashes of the slots' keys */
+	uint8_t filled;                   /* a bit for each slot that was ever written to */
 	uint8_t used; /* a bit for each slot that was hit since the hand passed */
 	unsigned hand;
 };
@@ -42,7 +43,8 @@ struct answer_cache {
 	uint64_t seed;
 	size_t count;
 	struct set *sets;
-	struct slot (*slots)[ANSWER_CACHE_WAYS]; /* of each set */
+	/* Of each set; not zeroed, so that its pages are taken as they are written to. */
+	struct slot (*slots)[ANSWER_CACHE_WAYS];
 	_Atomic(int64_t) rest_until_ns;
 	_Atomic(uint32_t) generation;
 };
@@ -55,7 +57,7 @@ answer_cache_new(size_t bytes, uint64_t seed)
 	cache->seed = seed;
 	cache->count = bytes / (sizeof(*cache->sets) + sizeof(*cache->slots));
 	cache->sets = xcalloc(cache->count, sizeof(*cache->sets));
-	cache->slots = xcalloc(cache->count, sizeof(*cache->slots));
+	cache->slots = xmalloc(cache->count * sizeof(*cache->slots));
 	for (size_t i = 0; i < cache->count; i++)
 		pthread_mutex_init(&cache->sets[i].lock, NULL);
 	return cache;
@@ -115,9 +117,13 @@ set_index(const struct answer_cache *cache, uint64_t hash)
 
 /* Whether the slot holds an answer that is still good. */
 static bool
-is_good(const struct slot *slot, uint32_t generation, int64_t now_ns)
+is_good(
+    const struct answer_cache *cache, size_t index, unsigned i, uint32_t generation, int64_t now_ns)
 {
-	return slot->len > 0 && slot->generation == generation && slot->until_ns > now_ns;
+	const struct slot *slot = &cache->slots[index][i];
+
+	return (cache->sets[index].filled & 1u << i) != 0 && slot->generation == generation &&
+	       slot->until_ns > now_ns;
 }
 
 /* In whole seconds; the thread that kept it may have looked at the clock later than this one. */
@@ -136,8 +142,8 @@ find_slot(const struct answer_cache *cache, size_t index, uint32_t tag, const ui
 
 	for (int i = 0; i < ANSWER_CACHE_WAYS; i++) {
 		const struct slot *slot = &cache->slots[index][i];
-		if (cache->sets[index].tags[i] == tag && is_good(slot, generation, now_ns) &&
-		    slot->type == type &&
+		if (cache->sets[index].tags[i] == tag &&
+		    is_good(cache, index, (unsigned)i, generation, now_ns) && slot->type == type &&
 		    (key == NULL || (slot->flags == key->flags && slot->edns_do == key->edns_do)) &&
 		    dname_equal(slot->room + DNS_HEADER, name))
 			return i;
@@ -240,7 +246,7 @@ choose_slot(struct answer_cache *cache, size_t index, uint32_t generation, int64
 	struct set *set = &cache->sets[index];
 
 	for (unsigned i = 0; i < ANSWER_CACHE_WAYS; i++)
-		if (!is_good(&cache->slots[index][i], generation, now_ns))
+		if (!is_good(cache, index, i, generation, now_ns))
 			return i;
 	while ((set->used & 1u << set->hand) != 0) {
 		set->used &= (uint8_t) ~(1u << set->hand);
@@ -294,12 +300,13 @@ answer_cache_put(struct answer_cache *cache, const struct answer_key *key, const
 	unsigned i = (unsigned)found;
 	if (found < 0) {
 		i = choose_slot(cache, index, generation, now_ns);
-		if (is_good(&cache->slots[index][i], generation, now_ns))
+		if (is_good(cache, index, i, generation, now_ns))
 			kept = ANSWER_EVICTED;
 		set->used &= (uint8_t) ~(1u << i);
 	}
 	cache->slots[index][i] = slot;
 	set->tags[i] = (uint32_t)hash;
+	set->filled |= (uint8_t)(1u << i);
 	pthread_mutex_unlock(&set->lock);
 	return kept;
 }
