@@ -343,14 +343,15 @@ controlplane: $(CTL)
 .PHONY: controlplane
 
 # kube-apiserver alone of other versions, to run in its place: FILE.mod beside the one source says which (older/modfile.sh writes it).
-KUBE_VERSIONS ?= 1.33
+KUBE_VERSIONS ?= 1.26 1.33
 APISERVERS = $(KUBE_VERSIONS:%=$(BUILD)/controlplane/apiserver-%)
 $(BUILD)/controlplane/apiserver-%: tests/controlplane/older/k8s-%.mod tests/controlplane/older/k8s-%.sum tests/controlplane/older/main.go
 	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
 	@mkdir -p $(@D)
 	cd tests/controlplane/older && version=$$(sed -n 's|.*k8s.io/kubernetes v\([0-9.]*\)$$|v\1|p' k8s-$*.mod) && \
 		GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 nice go build -trimpath -tags providerless -modfile=k8s-$*.mod \
-		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version" -o $(abspath $@) .
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
+		-o $(abspath $@) .
 
 test-versions: $(APISERVERS) ## objects and kubedns against API servers of KUBE_VERSIONS (Go, root; 10 minutes a version the first time)
 	@$(call deps,build run test cluster)

@@ -64,7 +64,6 @@ def release(suite):
     suite.gone("kube-dns-")
 
 
-
 def test_each_topology_runs_and_is_upgraded_to_the_next(release, suite, glibc, musl, report):
     """As docs/node.md switches: with the Deployment beside the DaemonSet, then without."""
     release.upgrade("replicaCount=2")

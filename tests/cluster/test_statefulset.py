@@ -41,9 +41,11 @@ COREFILE = """.:{port} {{
         fallthrough in-addr.arpa ip6.arpa
         ttl 30
     }}
-    cache 30
+    {cache}
 }}
 """
+# kubeadm's Corefile of before, and that of newer versions.
+CACHES = {"cache 30": "cache 30", "cluster.local not cached": "cache 30 {\n disable success cluster.local\n disable denial cluster.local\n }"}
 
 
 class Cluster(RealApi):
@@ -171,9 +173,9 @@ def ours(cluster, tmp_path, topology, *args):
 
 
 @contextlib.contextmanager
-def coredns(cluster, tmp_path):
+def coredns(cluster, tmp_path, cache):
     port = free_port()
-    (tmp_path / "Corefile").write_text(COREFILE.format(port=port, kubeconfig=cluster.about["kubeconfig"]))
+    (tmp_path / "Corefile").write_text(COREFILE.format(port=port, kubeconfig=cluster.about["kubeconfig"], cache=cache))
     process = subprocess.Popen([COREDNS, "-conf", tmp_path / "Corefile"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         look(port, "kubernetes.default.svc.cluster.local")
@@ -203,6 +205,7 @@ def test_a_member_finds_the_one_before_it(real, tmp_path, report, topology, hold
 
 
 @pytest.mark.skipif(not COREDNS, reason="COREDNS names no CoreDNS")
-def test_coredns_beside(real, tmp_path, report):
-    with coredns(real, tmp_path) as port:
-        told(report, "StatefulSet, CoreDNS, cache 30", "-", starts(real, port))
+@pytest.mark.parametrize("cache", CACHES)
+def test_coredns_beside(real, tmp_path, report, cache):
+    with coredns(real, tmp_path, CACHES[cache]) as port:
+        told(report, f"StatefulSet, CoreDNS, {cache}", "-", starts(real, port))

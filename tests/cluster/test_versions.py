@@ -4,6 +4,7 @@ applied, and kubedns against it. APISERVERS names their programs; without it the
 """
 
 import contextlib
+import json
 import os
 import re
 
@@ -48,7 +49,7 @@ def real(request, tmp_path_factory):
 
 
 def minor(version):
-    return int(re.search(r'"minor": *"(\d+)', version)[1])
+    return int(re.search(r'"gitVersion": *"v1\.(\d+)', version)[1])
 
 
 def rendered(what, directory, server):
@@ -78,6 +79,13 @@ def test_it_accepts_what_the_document_says(real, tmp_path, what):
             print(f"1.{real.minor} refuses {what}: {refused.value}")
     with contextlib.suppress(Failed):  # of a refused one some objects are there, and kinds that this server does not know are not
         real.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", text=text)
+
+
+def test_what_it_keeps_of_the_eviction_policy(real, tmp_path):
+    """1.26 knows the field and drops it, its feature gate being off."""
+    real.apply(rendered("evict-unready", tmp_path, real.minor))
+    stored = json.loads(real.kubectl("-n", "kube-system", "get", "poddisruptionbudget", "kube-dns", "-o", "json"))["spec"]
+    assert ("unhealthyPodEvictionPolicy" in stored) == (real.minor >= 27)
 
 
 def test_kubedns_reads_it_and_follows(real, tmp_path):
