@@ -72,7 +72,7 @@ if [ -n "${NO_IMAGES:-}" ]; then
 	:
 elif command -v docker >/dev/null && docker info >/dev/null 2>&1; then
 	say "images"
-	make -s images IMAGE_TAG="$tag" >&2
+	make -s images REGISTRY= IMAGE_TAG="$tag" >&2
 	for image in kubedns nanny sidecar; do
 		docker save "$image:$tag" | "${PYTHON:-python3}" conf/image/oci.py "$SOURCE_DATE_EPOCH" >"$out/$image-$version.oci.tar"
 		"${PYTHON:-python3}" conf/image/sbom.py <"$out/$image-$version.oci.tar" >"$out/$image-$version.spdx.json"

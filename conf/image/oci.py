@@ -73,7 +73,7 @@ def convert(archive, out, seconds):
     manifest = layout.blob("manifest.v1+json", text({"schemaVersion": 2, "mediaType": OCI + "manifest.v1+json", "config": described, "layers": layers}))
     platform = {k: config[k] for k in ("architecture", "os", "variant") if k in config}
     layout.files["index.json"] = text({"schemaVersion": 2, "mediaType": OCI + "index.v1+json", "manifests": [
-        {**manifest, "platform": platform, "annotations": {"org.opencontainers.image.ref.name": name}}]})
+        {**manifest, "platform": platform, "annotations": {"org.opencontainers.image.ref.name": name.rpartition(":")[2]}}]})
     layout.files["manifest.json"] = text([{"Config": path(described), "RepoTags": [name], "Layers": [path(layer) for layer in layers]}])
     layout.write(out, seconds)
 
