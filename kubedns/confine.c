@@ -27,6 +27,8 @@ confine_needs(const struct status *status, enum sandbox_mode mode)
 		sandbox_connect(s, o->search_resolver.port);
 	if (o->dnstap.server.port != 0)
 		sandbox_connect(s, o->dnstap.server.port);
+	for (size_t i = 0; i < o->until_synced.count; i++)
+		sandbox_connect(s, o->until_synced.servers[i].port);
 	api_source_needs(status->watch, s);
 	return s;
 }

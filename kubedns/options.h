@@ -31,8 +31,8 @@ struct options {
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *dnstap_text, *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
-	    *search_resolver_text, *answer_cache_text, *client_pods_text, *node_name,
-	    *external_address_text;
+	    *search_resolver_text, *until_synced_text, *answer_cache_text, *client_pods_text,
+	    *node_name, *external_address_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
 	    external_zones_text, external_ns_text, transfer_to;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
@@ -62,7 +62,8 @@ struct options {
 	struct server resolver;
 	bool has_search_resolver;
 	struct server search_resolver;
-	uint16_t metrics_port; /* PROMETHEUS_PORT, or 0 */
+	struct conf_upstreams until_synced; /* --until-synced; none: SERVFAIL until then */
+	uint16_t metrics_port;              /* PROMETHEUS_PORT, or 0 */
 	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
 	char **wanted_namespaces;                        /* NULL-terminated, or NULL: all */
 	struct label_selector *namespace_selector;       /* NULL: none */

@@ -41,6 +41,9 @@ int options_read_transfer(struct options *options);
 /* --resolver; needs --dns-bind-address to be read. 0 or -EINVAL after a message, as below. */
 int options_read_resolver(struct options *o);
 
+/* --until-synced; needs --dns-bind-address to be read. */
+int options_read_until_synced(struct options *o);
+
 /* --search-completion, --search-extra and --search-resolver; needs --domain too. */
 int options_read_search(struct options *o);
 

@@ -1,7 +1,8 @@
 /*
- * The flags with the address of a dnsmasq, and those of search completion.
+ * The flags with the address of a dnsmasq or of other DNS pods, and those of search completion.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/answer/search.h"
@@ -39,6 +40,41 @@ options_read_resolver(struct options *o)
 {
 	return read_dnsmasq(
 	    o, "resolver", o->resolver_text, "behind", &o->has_resolver, &o->resolver);
+}
+
+/*
+ * The kubelet leaves $(NAME) as it is where the environment has no such variable: a Service that was
+ * not there yet when the pod was made. The pod is not to fail for that.
+ */
+int
+options_read_until_synced(struct options *o)
+{
+	enum { SERVERS_MAX = 5 };
+	char *text = xstrdup(o->until_synced_text), *rest = text, *item;
+	struct conf_upstreams *to = &o->until_synced;
+	const char *why = NULL;
+	int rc = 0;
+
+	while (rc == 0 && (item = strsep(&rest, ",")) != NULL) {
+		struct server *server = &to->servers[to->count];
+		if (*item == '\0' && rest == NULL)
+			break;
+		if (strncmp(item, "$(", 2) == 0)
+			log_warnx("--until-synced=%s: there was no such Service when the pod was "
+				  "made: SERVFAIL until the first sync",
+			    item);
+		else if (to->count == SERVERS_MAX)
+			rc = refuse_flag("until-synced", item, "at most 5 servers");
+		else if (server_parse(item, 53, server, &why) < 0 ||
+			 conf_addr_useless(&server->addr, &why) ||
+			 loop_guard_is(&o->loop_guard, server, &why))
+			rc = refuse_flag("until-synced", item, why);
+		else
+			to->count++;
+	}
+	free(text);
+	o->answers.until_synced = to->count > 0;
+	return rc;
 }
 
 /* --- --search-completion, --search-extra, --search-resolver --- */

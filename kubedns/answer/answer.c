@@ -254,6 +254,20 @@ wants_transfer(const struct answer_info *info)
 	       (query->qtype == TYPE_AXFR || query->qtype == TYPE_IXFR);
 }
 
+/*
+ * Whether servers that know the cluster are asked for what this kubedns has yet to read. Not for
+ * dns-version, whose answer tells the node's guard that this kubedns serves by itself.
+ */
+static bool
+asks_until_synced(const struct reply *reply, const struct answer_info *info)
+{
+	static const uint8_t version[] = "\13dns-version";
+	const struct query *q = reply->query;
+
+	return reply->config->until_synced && (q->flags & FLAG_RD) != 0 && !info->rewritten &&
+	       !(info->below == 1 && memcmp(q->qname, version, sizeof version - 1) == 0);
+}
+
 enum answer_outcome
 answer_found(
     const struct answer_request *request, const struct tree_path *path, struct answer_info *info)
@@ -265,7 +279,7 @@ answer_found(
 	info->system = SYSTEM_AUTH;
 	info->len = 0;
 	info->filtered = info->direct = false;
-	info->rewritten = info->rewrite_limit = info->fell_through = false;
+	info->rewritten = info->rewrite_limit = info->fell_through = info->until_synced = false;
 	if (info->read == QUERY_IGNORE)
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
@@ -295,6 +309,10 @@ answer_found(
 		reply_begin(&reply, request, &info->query, forwarding);
 		reply.rewritten = info->rewritten;
 		outcome = ANSWER_FORWARD;
+	}
+	if (reply.not_ready && asks_until_synced(&reply, info)) {
+		info->until_synced = true;
+		return ANSWER_FORWARD;
 	}
 	if (outcome == ANSWER_REPLY)
 		return finish(&reply, info, outcome);

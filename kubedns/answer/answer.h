@@ -46,6 +46,7 @@ struct answer_config {
 	struct dname *filter_except; /* lower case: outside zones that are never filtered */
 	size_t filter_except_count;
 	bool search_inferred;       /* --search-completion=inferred: see search.h */
+	bool until_synced;          /* --until-synced: others are asked for our names till then */
 	bool search_resolver;       /* CNAMEs that leave our zones are asked of --search-resolver */
 	struct dname *search_extra; /* --search-extra: lower case, none of them in our zones */
 	size_t search_extra_count;
@@ -143,6 +144,7 @@ struct answer_info {
 	bool rewritten;      /* `target` was looked up in place of the question's name */
 	bool rewrite_limit;  /* a pattern of the rewrites ended at its bound */
 	struct search_walk search;
+	bool until_synced; /* as fell_through, before the first sync: for --until-synced */
 };
 
 /* What answers need of the thread that makes them; for that thread alone. */

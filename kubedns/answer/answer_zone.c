@@ -16,6 +16,7 @@ set_negative(struct reply *reply, enum existence existence, size_t soa_owner, ui
 {
 	if (existence == NOT_READY) {
 		reply->flags |= RCODE_SERVFAIL;
+		reply->not_ready = true;
 		if (reply->query->has_edns)
 			reply_reason_kind(reply, REASON_NOT_SYNCED);
 		return;

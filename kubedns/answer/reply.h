@@ -48,8 +48,10 @@ struct reply {
 	bool truncated;
 	bool has_keepalive; /* the OPT says `keepalive`, in 100 ms */
 	uint16_t keepalive;
-	bool full;   /* a record of this section did not fit: nothing more is looked for */
-	bool subset; /* an endpoint set's addresses that do not fit are left out, without TC */
+	bool full;       /* a record of this section did not fit: nothing more is looked for */
+	bool subset;     /* an endpoint set's addresses that do not fit are left out, without TC */
+	bool from_peers; /* by --until-synced: records of our zones are taken from it */
+	bool not_ready;  /* the name is ours, and the cluster has not been read yet */
 	bool about_to_exist; /* looked at with --hold-ms only */
 	/* Another server denies a name that may become ours: its TTL is at most --negative-ttl. */
 	bool short_denial;

@@ -54,7 +54,8 @@ is_left_to_others(const struct reply *reply, const struct dname *owner)
 	return !reverse_next(&walk, &ref);
 }
 
-/* Bailiwick: whether the owner is in our zones (less --fallthrough), where we alone answer. */
+/* Bailiwick: whether the owner is in our zones (less --fallthrough), where we alone answer; but for
+ * the servers of --until-synced, which know them as we do. */
 static bool
 is_ours(const struct reply *reply, const struct record *record)
 {
@@ -64,7 +65,7 @@ is_ours(const struct reply *reply, const struct record *record)
 
 	for (size_t i = 0; i < config->reverse_zone_count && !ours; i++)
 		ours = dname_in_zone(owner, config->reverse_zones[i].name.wire) >= 0;
-	return ours &&
+	return ours && !reply->from_peers &&
 	       (config->fallthrough_count == 0 || !is_left_to_others(reply, &record->owner));
 }
 
@@ -151,11 +152,14 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 	    !wire_replies_to(wire, upstream->len, query->qname, query->qtype, query->qclass))
 		return give_up(&reply, upstream, info);
 	reply.short_denial = may_become_ours(request->config, query);
+	reply.from_peers = info->until_synced;
 	if (!append_sections(&reply, wire, upstream->len)) {
 		reply_begin(&reply, request, query, true);
 		return give_up(&reply, upstream, info);
 	}
 	reply.flags |= wire[3] & 15u;
+	if (reply.from_peers)
+		reply.flags |= wire_get16(wire + 2) & FLAG_AA;
 	if (wire_get16(wire + 2) & FLAG_TC)
 		reply.truncated = true;
 	info->rcode = (uint8_t)((wire[3] & 15) | reply.extended_rcode << 4);

@@ -312,10 +312,11 @@ set_retry_time(struct forward *forward)
 }
 
 struct forward *
-forward_new(struct worker_context *context, struct inflight_table *inflight,
+forward_new(struct worker_context *context, struct inflight_table *inflight, struct forward_way way,
     const struct server *servers, size_t count)
 {
 	struct forward *forward = xcalloc(1, sizeof(*forward));
+	forward->way = way;
 	forward->context = context;
 	forward->inflight = inflight;
 	LIST_INIT(&forward->channels);

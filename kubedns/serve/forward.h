@@ -13,6 +13,7 @@
 #ifndef KUBEDNS_SERVE_FORWARD_H
 #define KUBEDNS_SERVE_FORWARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,9 +23,15 @@
 struct forward;
 struct inflight_table;
 
+/* How a forwarder asks, and which of the worker's parts it is. */
+struct forward_way {
+	enum worker_part part; /* of its descriptors' keys */
+	bool tcp;              /* over TCP alone: a connection for 32 queries at most */
+};
+
 /* Sets the table's forward_ops. `servers` is copied; none at all is legal: SERVFAIL. */
 struct forward *forward_new(struct worker_context *context, struct inflight_table *inflight,
-    const struct server *servers, size_t count);
+    struct forward_way way, const struct server *servers, size_t count);
 
 /* New queries go to these servers, in this order; a server that stays keeps its health. */
 void forward_servers(struct forward *forward, const struct server *servers, size_t count);

@@ -20,7 +20,7 @@ socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	const struct channel *channel = arg;
 	const struct worker_context *context = channel->forward->context;
-	uint64_t key = worker_key(PART_FORWARD, channel->slot, (uint32_t)fd);
+	uint64_t key = worker_key(channel->forward->way.part, channel->slot, (uint32_t)fd);
 	uint32_t events = (readable ? (uint32_t)EPOLLIN : 0) | (writable ? (uint32_t)EPOLLOUT : 0);
 	if (events == 0) {
 		worker_epoll_ctl(context, EPOLL_CTL_DEL, fd, 0, key);
@@ -52,7 +52,8 @@ open_ares(struct channel *channel)
 {
 	static char lookups[] = "b";
 	struct ares_options options = {
-		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOCHECKRESP | ARES_FLAG_NOSEARCH,
+		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOCHECKRESP | ARES_FLAG_NOSEARCH |
+			 (channel->forward->way.tcp ? ARES_FLAG_USEVC | ARES_FLAG_STAYOPEN : 0),
 		.timeout = FORWARD_TIMEOUT_MS,
 		.tries = 1,
 		.ndots = 0,

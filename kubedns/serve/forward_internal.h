@@ -64,6 +64,7 @@ struct forward {
 	struct worker_context *context;
 	struct inflight_table *inflight;
 	struct forward_ops *ops;
+	struct forward_way way;
 	struct upstream upstreams[UPSTREAMS_MAX];
 	size_t upstream_count;
 	LIST_HEAD(channel_list, channel)

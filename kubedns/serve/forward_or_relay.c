@@ -11,6 +11,8 @@ struct forward_or_relay {
 	struct inflight_table *chased; /* the relay's, beside the forwarder; else NULL */
 	struct forward *forward;       /* NULL in the front topology */
 	struct relay *relay;           /* or NULL */
+	struct inflight_table *until_synced;
+	struct forward *until_synced_forward; /* NULL: no --until-synced */
 };
 
 static struct inflight_table *
@@ -22,6 +24,26 @@ make_table(struct worker_context *context, const struct client_ops *clients,
 	    worker_share(setting_or(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 }
 
+/*
+ * A Service's address is named three times: kube-proxy leads each connection to one of its pods, so
+ * that a second and a third try most likely ask another pod than the one that does not answer.
+ */
+static void
+make_until_synced(struct forward_or_relay *f, struct worker_context *context,
+    const struct client_ops *clients, const struct workers_config *config, unsigned threads)
+{
+	enum { TRIES = 3, AGAIN_MS = 300 };
+	const struct forward_way way = { PART_UNTIL_SYNCED, true };
+	struct server servers[UPSTREAMS_MAX];
+	size_t count = 0;
+	for (size_t i = 0; i < UPSTREAMS_MAX && count < config->until_synced_count * TRIES; i++)
+		servers[count++] = config->until_synced[i % config->until_synced_count];
+	f->until_synced = make_table(context, clients, config, FORWARD_MAX, threads);
+	f->until_synced_forward = forward_new(context, f->until_synced, way, servers, count);
+	inflight_ops(f->until_synced)->retry_ns = AGAIN_MS * INT64_C(1000000);
+	inflight_until_synced(f->inflight, f->until_synced);
+}
+
 struct forward_or_relay *
 forward_or_relay_new(struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned threads)
@@ -30,12 +52,15 @@ forward_or_relay_new(struct worker_context *context, const struct client_ops *cl
 	bool front = config->resolver != NULL;
 	f->inflight =
 	    make_table(context, clients, config, front ? RESOLVER_MAX : FORWARD_MAX, threads);
+	if (config->until_synced_count > 0)
+		make_until_synced(f, context, clients, config, threads);
 	if (front) {
 		f->relay = relay_new(context, f->inflight, config->resolver);
 		inflight_cache(f->inflight, config->answer_cache);
 		return f;
 	}
-	f->forward = forward_new(context, f->inflight, config->upstreams, config->upstream_count);
+	f->forward = forward_new(context, f->inflight, (struct forward_way){ PART_FORWARD, false },
+	    config->upstreams, config->upstream_count);
 	if (config->search_resolver != NULL) {
 		/* dnsmasq is the only client, so it can have a third of the table. Each of its
 		 * queries takes two places at dnsmasq: its question to us, and ours to it. */
@@ -68,6 +93,9 @@ forward_or_relay_event(struct forward_or_relay *f, uint64_t key, uint32_t events
 	case PART_FORWARD:
 		forward_event(f->forward, slot, (int)tag, events);
 		break;
+	case PART_UNTIL_SYNCED:
+		forward_event(f->until_synced_forward, slot, (int)tag, events);
+		break;
 	case PART_RELAY_UDP:
 		relay_udp_event(f->relay, slot, tag, events);
 		break;
@@ -87,6 +115,9 @@ forward_or_relay_turn(struct forward_or_relay *f)
 	int64_t due_ns = inflight_turn(f->inflight);
 	if (f->forward != NULL)
 		due_ns = earlier(due_ns, forward_turn(f->forward));
+	if (f->until_synced != NULL)
+		due_ns = earlier(due_ns,
+		    earlier(inflight_turn(f->until_synced), forward_turn(f->until_synced_forward)));
 	if (f->relay == NULL) /* the usual case: every turn comes this way */
 		return due_ns;
 	if (f->chased != NULL)
@@ -100,6 +131,8 @@ forward_or_relay_finish_all(struct forward_or_relay *f)
 	inflight_finish_all(f->inflight);
 	if (f->chased != NULL)
 		inflight_finish_all(f->chased);
+	if (f->until_synced != NULL)
+		inflight_finish_all(f->until_synced);
 }
 
 void
@@ -109,6 +142,8 @@ forward_or_relay_free(struct forward_or_relay *f)
 		return;
 	inflight_free(f->inflight);
 	inflight_free(f->chased);
+	inflight_free(f->until_synced);
+	forward_free(f->until_synced_forward);
 	forward_free(f->forward);
 	relay_free(f->relay);
 	free(f);

@@ -11,6 +11,9 @@
  * search walk, and if dnsmasq sends such a name back to us, it is forwarded to the upstream
  * servers.
  *
+ * Before the first sync, with --until-synced, in both: our own names -> a second forwarder, over TCP ->
+ * the cluster's other DNS pods behind a Service.
+ *
  * --answer-cache keeps answers of one place only, since two may know a name differently: of the
  * relay where there is one, else of the upstream servers.
  */

@@ -50,8 +50,9 @@ struct inflight_table {
 	unsigned heaviest;            /* no list above this one has a client */
 	struct held_query *held;      /* a ring in order of time, made when first needed */
 	unsigned held_first;
-	struct inflight_table *chased; /* takes what answer() called CHASE, or NULL */
-	struct answer_cache *cache;    /* NULL: --answer-cache=off */
+	struct inflight_table *until_synced; /* takes our names before the first sync, or NULL */
+	struct inflight_table *chased;       /* takes what answer() called CHASE, or NULL */
+	struct answer_cache *cache;          /* NULL: --answer-cache=off */
 };
 
 struct inflight_table *
@@ -67,6 +68,12 @@ inflight_new(struct worker_context *context, const struct client_ops *clients, u
 	TAILQ_INIT(&table->by_deadline);
 	TAILQ_INIT(&table->by_retry);
 	return table;
+}
+
+void
+inflight_until_synced(struct inflight_table *table, struct inflight_table *until_synced)
+{
+	table->until_synced = until_synced;
 }
 
 void
@@ -309,6 +316,10 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 	}
 	if (outcome == ANSWER_CHASE && table->chased != NULL && !info->direct)
 		table = table->chased;
+	if (info->until_synced) {
+		stats_add(&table->context->stats->until_synced, 1);
+		table = table->until_synced;
+	}
 	table->clients.hold(table->clients.arg, client);
 	struct answer_info reached;
 	if (table->cache != NULL) {

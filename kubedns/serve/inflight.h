@@ -100,6 +100,10 @@ struct inflight_table *inflight_new(struct worker_context *context,
  * outlives the other. */
 void inflight_chased(struct inflight_table *table, struct inflight_table *chased);
 
+/* Names that answer() wants asked of the servers of --until-synced are handed on to this table,
+ * which outlives the other. */
+void inflight_until_synced(struct inflight_table *table, struct inflight_table *until_synced);
+
 /* Sets where answers are kept and looked for before another server is asked (answer_cache.h); once,
  * and only for a table whose queries all go to the same server. */
 void inflight_cache(struct inflight_table *table, struct answer_cache *cache);

@@ -107,6 +107,7 @@ struct stats {
 	uint64_t rewritten;       /* looked up under another name */
 	uint64_t rewrite_limit;   /* a pattern was given up at its bound */
 	uint64_t fallthrough;     /* forwarded for want of the name in our zones */
+	uint64_t until_synced;    /* asked of --until-synced before the first sync */
 	uint64_t explained;       /* NAME._explain */
 	uint64_t explain_refused;
 	uint64_t forward_queries;

@@ -42,6 +42,9 @@ stats_metrics_redirected(const struct stats *stats, struct metrics *m)
 	counter(m, "kubedns_fallthrough_total",
 	    "Queries handed to other servers because our zones do not have the name.",
 	    stats->fallthrough);
+	counter(m, "kubedns_until_synced_total",
+	    "Queries handed to the servers of --until-synced before the first sync.",
+	    stats->until_synced);
 	counter(m, "kubedns_rewritten_total", "Questions that were looked up under another name.",
 	    stats->rewritten);
 	counter(m, "kubedns_rewrite_limit_total",

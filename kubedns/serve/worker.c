@@ -65,6 +65,7 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 		tcp_event(worker->tcp, slot, tag, events);
 		break;
 	case PART_FORWARD:
+	case PART_UNTIL_SYNCED:
 	case PART_RELAY_UDP:
 	case PART_RELAY_TCP:
 		forward_or_relay_event(worker->forwarding, key, events);

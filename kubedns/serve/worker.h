@@ -69,6 +69,9 @@ struct workers_config {
 	const struct server *resolver;
 	/* Classic topology: only CNAMEs that leave our zones and search walks go there; or NULL. */
 	const struct server *search_resolver;
+	/* Asked for our own names, over TCP, until the tree is synced. */
+	const struct server *until_synced;
+	size_t until_synced_count; /* 0: SERVFAIL until then */
 	const struct server *upstreams;
 	size_t upstream_count; /* at most UPSTREAMS_MAX are used */
 	/* Answers NAME._explain (answer_thread.explain); NULL: nobody may ask. */

@@ -193,8 +193,9 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 	struct resolved resolved = { .kind = RESOLVED_NODE };
 
 	if (!e->config->synced) {
-		fprintf(e->out, "SERVFAIL: not synced yet; /readiness of kubedns says what is "
-				"missing.\n");
+		fprintf(e->out, "%s: not synced yet; /readiness of kubedns says what is missing.\n",
+		    e->config->answers->until_synced ? "Asked of others (--until-synced)"
+						     : "SERVFAIL");
 		return;
 	}
 	if (e->below > 0)

@@ -197,7 +197,10 @@ def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
 @needs_kubectl
 def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
     made = render(copy(tmp_path, clusterIP="10.43.0.10"), "node-local")
-    assert {kind for kind, _ in made} == {"DaemonSet", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "FlowSchema", "PriorityLevelConfiguration"}
+    assert {kind for kind, _ in made} == {"DaemonSet", "Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "FlowSchema", "PriorityLevelConfiguration"}
+    # The one Service leads to the pods in the middle, and its address is an argument of the pods here.
+    upstream = made["Service", "kube-dns-node-upstream"]["spec"]
+    assert upstream["selector"] == {"k8s-app": "kube-dns"} and "clusterIP" not in upstream
     daemonset = made["DaemonSet", "kube-dns-node"]["spec"]
     pod = daemonset["template"]["spec"]
     # Not behind the Service: its pods answer for a node whose own pod does not.
@@ -208,6 +211,7 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
     mine = {c["name"]: c for c in pod["containers"]}
     assert {n: c["securityContext"]["capabilities"].get("add") or [] for n, c in mine.items()} \
         == {"kubedns": ["NET_BIND_SERVICE"], "dnsmasq": ["NET_ADMIN", "SETUID", "SETGID"], "sidecar": []}
+    assert "--until-synced=$(KUBE_DNS_NODE_UPSTREAM_SERVICE_HOST)" in mine["kubedns"]["args"]
     addresses = {}
     for name, flag in (("kubedns", "--dns-bind-address="), ("dnsmasq", "-localip=")):
         env = {e["name"]: e.get("value") for e in mine[name]["env"]}

@@ -158,6 +158,19 @@ def test_a_servers_error_is_no_sign_of_life(tmp_path):
         world.wait_node()
 
 
+def test_before_the_first_sync_the_local_address_is_answered_by_the_pods_in_the_middle(tmp_path):
+    """By way of the node's kubedns, which no rule leads to: only 169.254.20.10, which nobody else has, comes to it."""
+    with NodeWorld(tmp_path) as world:
+        world.objects = tmp_path / "nothing"
+        world.start_node(kubedns=("--until-synced=10.244.9.9",))
+        world.until(lambda: world.ask_once(LOCAL) == CENTRAL_TTL)
+        assert "rules in force" not in (tmp_path / "nanny.log").read_text()
+        world.objects.symlink_to(tmp_path / "objects")
+        world.wait_node()
+        world.stop("central", signal.SIGKILL)
+        assert world.ask_once(LOCAL) == NODE_TTL and world.ask_once() == NODE_TTL
+
+
 def test_net_admin_is_one_processs_alone(tmp_path):
     def rights(pid):
         status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status", encoding="ascii"))
