@@ -264,7 +264,8 @@ asks_until_synced(const struct reply *reply, const struct answer_info *info)
 	static const uint8_t version[] = "\13dns-version";
 	const struct query *q = reply->query;
 
-	return reply->config->until_synced && (q->flags & FLAG_RD) != 0 && !info->rewritten &&
+	return reply->config->until_synced && !reply->config->external_only &&
+	       (q->flags & FLAG_RD) != 0 && !info->rewritten &&
 	       !(info->below == 1 && memcmp(q->qname, version, sizeof version - 1) == 0);
 }
 
