@@ -85,6 +85,8 @@ const struct flag kubedns_flags[] = {
 	    "a headless Service that UDP does not hold: a random part of it, without TC" },
 	{ "transfer-to", FLAG_LIST, AT(transfer_to), NULL, "CIDR,...",
 	    "give our zones whole, by AXFR over TCP, to name servers at these addresses" },
+	{ "transfer-notify", FLAG_LIST, AT(transfer_notify), NULL, "IP[:PORT],...",
+	    "tell these of them at once when a zone has changed, at most 16" },
 	{ "ns-addresses", FLAG_LIST, AT(ns_addresses), NULL, "IP,...",
 	    "addresses of ns.dns; default: this host's" },
 	{ "endpointslice-selector", FLAG_STRING, AT(endpointslice_selector), "", "SELECTOR",

@@ -34,7 +34,7 @@ struct options {
 	    *search_resolver_text, *until_synced_text, *answer_cache_text, *client_pods_text,
 	    *node_name, *external_address_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
-	    external_zones_text, external_ns_text, transfer_to;
+	    external_zones_text, external_ns_text, transfer_to, transfer_notify;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,

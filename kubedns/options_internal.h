@@ -35,7 +35,8 @@ int options_read_external(struct options *options);
 /* Reads 10.96.0.0/12; 0 or -EINVAL. */
 int options_cidr(const char *text, struct addr *addr, unsigned *bits);
 
-/* --transfer-to; 0 or -EINVAL after a line. */
+/* --transfer-to and --transfer-notify; needs --dns-bind-address to be read. 0 or -EINVAL after a
+ * line. */
 int options_read_transfer(struct options *options);
 
 /* --resolver; needs --dns-bind-address to be read. 0 or -EINVAL after a message, as below. */

@@ -3,6 +3,8 @@
 
 #include "kubedns/options_internal.h"
 
+enum { DNS_PORT = 53 };
+
 static int
 read_prefix(struct options *o, const char *text)
 {
@@ -22,10 +24,45 @@ read_prefix(struct options *o, const char *text)
 	return 0;
 }
 
+static int
+read_notify(struct options *o, const char *text)
+{
+	struct transfer_rules *rules = &o->transfer;
+	const char *why = "at most 16 servers";
+
+	if (rules->notify_count == TRANSFER_NOTIFY_MAX ||
+	    server_parse(text, DNS_PORT, &rules->notify[rules->notify_count], &why) < 0)
+		return options_refuse("transfer-notify", text, why);
+	rules->notify_count++;
+	return 0;
+}
+
+/* NOTIFY comes from where secondaries know us, if that is one address of the family. */
+static void
+choose_sources(struct options *o)
+{
+	static const struct addr any4 = { .family = AF_INET }, any6 = { .family = AF_INET6 };
+
+	for (size_t i = 0; i < o->listen_count; i++) {
+		const struct addr *addr = &o->listen[i];
+		struct addr *source = &o->transfer.sources[addr->family == AF_INET6];
+		if (source->family == AF_UNSPEC && !addr_equal(addr, &any4) &&
+		    !addr_equal(addr, &any6))
+			*source = *addr;
+	}
+}
+
 int
 options_read_transfer(struct options *o)
 {
 	int rc = 0;
+
+	for (size_t i = 0; i < o->transfer_notify.count && rc == 0; i++)
+		rc = read_notify(o, o->transfer_notify.items[i]);
+	if (o->transfer_notify.count > 0 && o->transfer_to.count == 0)
+		rc = options_refuse("transfer-notify", o->transfer_notify.items[0],
+		    "nobody gets a zone: needs --transfer-to");
+	choose_sources(o);
 
 	for (size_t i = 0; i < o->transfer_to.count && rc == 0; i++)
 		rc = read_prefix(o, o->transfer_to.items[i]);

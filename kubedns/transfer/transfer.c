@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "kubedns/answer/zone_walk.h"
@@ -15,7 +16,7 @@
 
 /* --- the stream threads --- */
 
-static struct version
+struct version
 version_share(const struct version *version)
 {
 	struct tree_hold *external = version->external;
@@ -24,7 +25,7 @@ version_share(const struct version *version)
 		external == NULL ? NULL : tree_hold_share(external) };
 }
 
-static void
+void
 version_drop(const struct version *version)
 {
 	tree_hold_drop(version->tree);
@@ -128,6 +129,16 @@ transfer_new(const struct transfer_rules *rules, const struct answer_config *ans
 	TAILQ_INIT(&t->jobs);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->wake, NULL);
+	t->wake_changes = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (t->wake_changes < 0)
+		log_fatal("eventfd");
+	struct notify_config config = { .servers = rules->notify,
+		.count = rules->notify_count,
+		.sources = { rules->sources[0], rules->sources[1] },
+		.answers = answers,
+		.counts = &t->counts };
+	if (rules->notify_count > 0)
+		t->notify = notify_new(&config);
 	return t;
 }
 
@@ -141,6 +152,8 @@ transfer_start(struct transfer *t)
 	for (unsigned i = 0; i < STREAMS; i++)
 		if ((errno = pthread_create(&t->threads[i], NULL, stream_main, t)) != 0)
 			log_fatal("pthread_create");
+	if ((errno = pthread_create(&t->changes, NULL, transfer_changes, t)) != 0)
+		log_fatal("pthread_create");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	t->started = true;
 }
@@ -151,19 +164,21 @@ held_bytes(const struct transfer *t)
 	return treecache_held(t->cache) + (t->external == NULL ? 0 : treecache_held(t->external));
 }
 
-/* Whether a version has the newest snapshot of this tree. */
-static bool
-is_newest(const struct tree_hold *hold, const struct treecache *cache)
-{
-	return cache == NULL || (hold != NULL && tree_held(hold) == tree_current(cache));
-}
-
 bool
 transfer_waits(const struct transfer *t)
 {
-	/* The main thread alone changes the version. */
-	return tree_current(t->cache)->synced && (!is_newest(t->version.tree, t->cache) ||
-						     !is_newest(t->version.external, t->external));
+	return tree_current(t->cache)->synced &&
+	       (tree_current(t->cache) != t->given ||
+		   (t->external != NULL && tree_current(t->external) != t->given_external));
+}
+
+static void
+wake_changes(const struct transfer *t)
+{
+	uint64_t one = 1;
+
+	if (write(t->wake_changes, &one, sizeof one) < 0 && errno != EAGAIN)
+		log_fatal("eventfd");
 }
 
 static bool
@@ -178,17 +193,19 @@ transfer_turn(struct transfer *t, uint32_t now_s)
 	if (!transfer_waits(t) || !second_is_over(t->cache, now_s) ||
 	    !second_is_over(t->external, now_s))
 		return;
-	struct version before = t->version, next = { .tree = treecache_hold(t->cache) };
+	struct version next = { .tree = treecache_hold(t->cache) };
 	if (t->external != NULL)
 		next.external = treecache_hold(t->external);
+	t->given = tree_held(next.tree);
+	t->given_external = t->external == NULL ? NULL : tree_held(next.external);
 	pthread_mutex_lock(&t->lock);
-	t->version = next;
-	t->number++;
-	pthread_cond_broadcast(&t->wake);
-	pthread_mutex_unlock(&t->lock);
-	version_drop(&before);
+	struct version missed = t->next;
+	t->next = next;
 	if (held_bytes(t) > HELD_MAX)
-		atomic_store(&t->cut_before, t->number);
+		atomic_store(&t->cut_before, t->number + 1);
+	pthread_mutex_unlock(&t->lock);
+	version_drop(&missed);
+	wake_changes(t);
 }
 
 void
@@ -212,6 +229,11 @@ transfer_metrics(struct transfer *t, struct metrics *m)
 	metrics_family(
 	    m, "kubedns_transfer_bytes_total", METRIC_COUNTER, "Bytes sent in zone transfers.");
 	metrics_value(m, (double)atomic_load(&t->bytes), NULL);
+	metrics_family(m, "kubedns_notify_total", METRIC_COUNTER,
+	    "NOTIFY to --transfer-notify, by what became of it.");
+	metrics_value(m, (double)atomic_load(&t->counts.sent), "result", "sent", NULL);
+	metrics_value(m, (double)atomic_load(&t->counts.answered), "result", "answered", NULL);
+	metrics_value(m, (double)atomic_load(&t->counts.failed), "result", "failed", NULL);
 	metrics_family(m, "kubedns_transfer_held_bytes", METRIC_GAUGE,
 	    "Replaced memory that is kept for snapshots being transferred.");
 	metrics_value(m, (double)held_bytes(t), NULL);
@@ -230,8 +252,11 @@ transfer_stop(struct transfer *t)
 	shutdown(job->fd, SHUT_RDWR); /* wakes a stream that waits for its client */
 	pthread_cond_broadcast(&t->wake);
 	pthread_mutex_unlock(&t->lock);
+	wake_changes(t);
 	for (unsigned i = 0; t->started && i < STREAMS; i++)
 		pthread_join(t->threads[i], NULL);
+	if (t->started)
+		pthread_join(t->changes, NULL);
 	t->started = false;
 }
 
@@ -248,6 +273,9 @@ transfer_free(struct transfer *t)
 		free(job);
 	}
 	version_drop(&t->version);
+	version_drop(&t->next);
+	notify_free(t->notify);
+	close(t->wake_changes);
 	pthread_cond_destroy(&t->wake);
 	pthread_mutex_destroy(&t->lock);
 	free(t);

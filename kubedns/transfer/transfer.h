@@ -1,7 +1,8 @@
 /*
  * Zone transfer (RFC 5936) to other name servers: --transfer-to.
  *
- *	main thread   --once a second: the last snapshot of a second--> version
+ *	main thread   --once a second: the last snapshot of a second--> next
+ *	change thread --what changed since the version--> NOTIFY; next becomes the version
  *	worker        --a question for AXFR, and its connection--> queue
  *	stream thread --a job of the queue, the version--> messages on the connection, then back
  *
@@ -30,7 +31,7 @@ struct metrics;
 struct treecache;
 struct transfer;
 
-enum { TRANSFER_PREFIXES_MAX = 64 };
+enum { TRANSFER_PREFIXES_MAX = 64, TRANSFER_NOTIFY_MAX = 16 };
 
 /* Who may have our zones; from the options, constant. */
 struct transfer_rules {
@@ -39,6 +40,9 @@ struct transfer_rules {
 		unsigned bits;
 	} to[TRANSFER_PREFIXES_MAX];
 	size_t to_count; /* 0: nobody */
+	struct server notify[TRANSFER_NOTIFY_MAX];
+	size_t notify_count;
+	struct addr sources[2]; /* where NOTIFY comes from, one a family; AF_UNSPEC: anywhere */
 };
 
 /* `external`: the zones for the world outside, or NULL. All is borrowed and outlives it. */

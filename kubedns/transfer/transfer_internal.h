@@ -1,6 +1,6 @@
 /*
- * What the files of transfer.h share: transfer.c (who may, versions, the queue) and
- * transfer_stream.c (one transfer).
+ * What the files of transfer.h share: transfer.c (who may, versions, the queue), transfer_stream.c
+ * (one transfer) and transfer_changes.c (from version to version).
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
 #define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "kubedns/answer/zone_walk.h"
+#include "kubedns/transfer/notify.h"
 #include "kubedns/transfer/transfer.h"
 #include "lib/wire.h"
 #include "treecache/treecache.h"
@@ -58,11 +59,17 @@ struct transfer {
 	const struct transfer_rules *rules;
 	const struct answer_config *answers;
 	struct treecache *cache, *external; /* the latter may be NULL */
-	pthread_t threads[STREAMS];
+	pthread_t threads[STREAMS], changes;
+	struct notify *notify; /* the change thread's; NULL: nobody is told */
+	struct notify_counts counts;
+	int wake_changes; /* eventfd: there is a next version, or the end */
+	/* the main thread's: the newest snapshots that it has given to the change thread */
+	const struct tree *given, *given_external;
 	bool started;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t wake;
-	struct version version; /* which the main thread alone changes */
+	struct version version; /* which the change thread alone changes */
+	struct version next;    /* from the main thread for the change thread */
 	unsigned number;        /* of versions so far */
 	TAILQ_HEAD(, job) jobs; /* waiting and running */
 	unsigned job_count;
@@ -80,6 +87,12 @@ serial_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
 }
+
+struct version version_share(const struct version *version);
+void version_drop(const struct version *version);
+
+/* The change thread (transfer_changes.c); `arg` is the transfer. */
+void *transfer_changes(void *arg);
 
 /* The snapshot that a zone is in. */
 static inline const struct tree *

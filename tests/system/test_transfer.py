@@ -5,7 +5,9 @@ import subprocess
 import threading
 import time
 
+import dns.flags
 import dns.message
+import dns.opcode
 import dns.query
 import dns.rcode
 import dns.rdatatype
@@ -190,6 +192,71 @@ def test_clients_that_leave_leave_nothing(tmp_path):
         assert lines(transferred(k, REVERSE[1]))
 
 
+class Listener:
+    """A secondary that only hears NOTIFY, and answers or not."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+
+    def hear(self, answer=True, timeout=5.0):
+        """(seconds since the epoch, zone, serial) of the next, or None."""
+        self.socket.settimeout(timeout)
+        try:
+            wire, peer = self.socket.recvfrom(4096)
+        except socket.timeout:
+            return None
+        message = dns.message.from_wire(wire)
+        assert message.opcode() == dns.opcode.NOTIFY and message.flags & dns.flags.AA
+        if answer:
+            self.socket.sendto(dns.message.make_response(message).to_wire(), peer)
+        return time.monotonic(), message.question[0].name.to_text(), message.answer[0][0].serial
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def test_changes_are_told_at_most_once_a_second(tmp_path):
+    with Listener() as ear, start(tmp_path, SMALL, "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1", f"--transfer-notify={ear.address}") as k:
+        first = ear.hear()
+        assert first[1] == f"{Z}."
+        begun, heard = time.monotonic(), []
+        while time.monotonic() < begun + 3:
+            write(k.objects, [service("new", f"10.96.1.{1 + len(heard) % 200}", ports=((f"p{int(time.monotonic() * 1000) % 10**6}", 80),))], name="new.json")
+            got = ear.hear(timeout=0.05)
+            heard += [got] if got else []
+        while got := ear.hear(timeout=2.5):
+            heard.append(got)
+        assert 2 <= len(heard) <= 6, heard
+        serials = [serial for _, _, serial in heard]
+        assert serials == sorted(set(serials)) and serials[0] > first[2]
+        assert udp(k, query(Z, "SOA")).answer[0][0].serial == serials[-1]
+        assert k.metric("kubedns_notify_total", result="answered") == len(heard) + 1
+
+
+@pytest.mark.timing
+def test_who_does_not_answer_is_told_again(tmp_path):
+    with Listener() as ear, start(tmp_path, SMALL, "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1", f"--transfer-notify={ear.address}"):
+        times = [ear.hear(answer=False)[0] for _ in range(3)]
+        assert 0.9 < times[1] - times[0] < 1.5 and 1.9 < times[2] - times[1] < 2.5
+        assert ear.hear(answer=True, timeout=10)
+        assert ear.hear(timeout=9) is None
+
+
+@pytest.mark.parametrize("args, said", [
+    (["--transfer-notify=127.0.0.1"], "nobody gets a zone: needs --transfer-to"),
+    (["--transfer-to=127.0.0.1", "--transfer-notify=example.org"], '--transfer-notify: "example.org": not an address'),
+    (["--transfer-to=127.0.0.1", "--transfer-notify=" + ",".join(["127.0.0.1"] * 17)], "at most 16 servers"),
+])  # fmt: skip
+def test_wrong_servers_to_notify_are_refused_with_usage(args, said):
+    done = subprocess.run([PROGRAM, "--check", *args], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2 and said in done.stderr and "usage: " in done.stderr
+
+
 # Name servers as secondaries.
 
 
@@ -224,8 +291,8 @@ zone:
 {zones}
 """
 
-    def __init__(self, directory, primary, zones):
-        self.host, self.port, self.dir = "127.0.0.1", free_port(), directory
+    def __init__(self, directory, port, primary, zones):
+        self.host, self.port, self.dir = "127.0.0.1", port, directory
         directory.mkdir()
         text = self.CONFIG.format(port=self.port, dir=directory, user="root", primary=primary,
                                   zones="\n".join(f"  - domain: {zone}" for zone in zones))  # fmt: skip
@@ -239,6 +306,10 @@ zone:
             return None
         return reply.answer[0][0].serial if reply and reply.answer else None
 
+    def address(self, name):
+        reply = udp(self, query(name), timeout=1)
+        return reply.answer[0][0].to_text() if reply and reply.answer else None
+
     def __enter__(self):
         return self
 
@@ -248,11 +319,14 @@ zone:
 
 
 def test_knot_as_a_secondary(tmp_path):
-    with start(tmp_path, SMALL, *HERE) as k:
+    port = free_port()
+    with start(tmp_path, SMALL, *HERE, f"--transfer-notify=127.0.0.1:{port}") as k:
         k.wait_ready()
-        with Knot(tmp_path / "knot", k.port, (Z, *REVERSE)) as knot:
+        with Knot(tmp_path / "knot", port, k.port, (Z, *REVERSE)) as knot:
             for zone in (Z, *REVERSE):
                 k.wait(lambda zone=zone: knot.serial(zone), 30, lambda: (tmp_path / "knot" / "log").read_text())
                 answer = udp(knot, query(f"web.default.svc.{Z}"))
                 assert answer.answer[0][0].to_text() == "10.96.0.10"
-        assert k.metric("kubedns_transfers_total", result="whole") == 3
+            write(k.objects, [service("new", "10.96.1.77")], name="new.json")
+            k.wait(lambda: knot.address(f"new.default.svc.{Z}") == "10.96.1.77", 5)  # by NOTIFY: its refresh is in two hours
+        assert k.metric("kubedns_transfers_total", result="whole") >= 4

@@ -1,0 +1,75 @@
+/*
+ * The change thread: makes the next version the version, and tells the secondaries. A version is made
+ * at most once a second, and so is a zone's NOTIFY to a server that answers.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "kubedns/transfer/transfer_internal.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+
+enum { FD_WAKE, FD_NOTIFY, FD_COUNT = FD_NOTIFY + NOTIFY_FDS };
+
+static void
+wait_for_change(struct transfer *t, int wait_ms)
+{
+	struct pollfd fds[FD_COUNT] = { [FD_WAKE] = { .fd = t->wake_changes, .events = POLLIN } };
+	uint64_t count;
+	nfds_t used = FD_NOTIFY;
+
+	if (t->notify != NULL) {
+		notify_fds(t->notify, fds + FD_NOTIFY);
+		used = FD_COUNT;
+	}
+	if (poll(fds, used, wait_ms) < 0 && errno != EINTR)
+		log_fatal("poll");
+	if (read(t->wake_changes, &count, sizeof count) < 0 && errno != EAGAIN)
+		log_fatal("eventfd");
+}
+
+/* Takes what the main thread has given; false: nothing. */
+static bool
+take_next(struct transfer *t, struct version *next)
+{
+	pthread_mutex_lock(&t->lock);
+	*next = t->next;
+	t->next = (struct version){ NULL, NULL };
+	pthread_mutex_unlock(&t->lock);
+	return next->tree != NULL;
+}
+
+static void
+put_in_force(struct transfer *t, const struct version *next)
+{
+	pthread_mutex_lock(&t->lock);
+	struct version before = t->version;
+	t->version = *next;
+	t->number++;
+	pthread_cond_broadcast(&t->wake);
+	pthread_mutex_unlock(&t->lock);
+	for (size_t zone = 0; t->notify != NULL && zone < zone_count(t->answers); zone++) {
+		uint32_t serial = version_tree(next, t->answers, zone)->serial;
+		if (before.tree == NULL ||
+		    version_tree(&before, t->answers, zone)->serial != serial)
+			notify_changed(t->notify, zone, serial);
+	}
+	version_drop(&before);
+}
+
+void *
+transfer_changes(void *arg)
+{
+	struct transfer *t = arg;
+	struct version next;
+	int wait_ms = -1;
+
+	pthread_setname_np(pthread_self(), "zone-changes");
+	while (!atomic_load(&t->stop)) {
+		wait_for_change(t, wait_ms);
+		if (take_next(t, &next))
+			put_in_force(t, &next);
+		wait_ms = t->notify == NULL ? -1 : notify_turn(t->notify, clock_mono_ms());
+	}
+	return NULL;
+}
