@@ -107,6 +107,8 @@ what_search_lists_make_of_outside_names_is_kept_longer(void **state)
 	assert_int_equal(missing("www.example.com"), 30);
 	assert_int_equal(missing("_ldap._tcp.dc.example.com.default.svc"), 300);
 	assert_int_equal(missing("http.tcp.nobody.default.svc"), 300);
+	assert_int_equal(missing("_http.tcp.nobody.default.svc"), 300);
+	assert_int_equal(missing("http._tcp.nobody.default.svc"), 300);
 	assert_int_equal(missing("x.1-2-3-4.default.pod"), 300);
 	assert_int_equal(missing("x.ns.dns"), 300);
 	bed.config.negative_ttl_s = 600;
@@ -122,6 +124,7 @@ statefulset_member_whose_service_is_not_there_yet_is_not(void **state)
 	(void)state;
 	assert_int_equal(missing("web-0.web.default.svc"), 5);
 	assert_int_equal(missing("web-12.web.default.svc"), 5);
+	assert_int_equal(missing("web-9.web.default.svc"), 5);
 	assert_int_equal(missing("web-x.web.default.svc"), 30);
 	assert_int_equal(missing("web0.web.default.svc"), 30);
 	assert_int_equal(missing("0.web.default.svc"), 30);
