@@ -191,6 +191,7 @@ def told(report, what, expected, measured):
     return took
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("hold_ms", [0, HOLD_MS])
 @pytest.mark.parametrize("topology", ["classic", "front"])
 def test_a_member_finds_the_one_before_it(real, tmp_path, report, topology, hold_ms):

@@ -1,5 +1,6 @@
 """The documents say what is there: links lead somewhere, alerts have their section of the runbook, and what is named exists."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -115,3 +116,52 @@ def test_the_rewrites_that_are_shown_are_followed(tmp_path):
         for name in ("shop.example", "web.default.k8s.example", "web.dev.example"):
             (answer,) = udp(k, query(name)).answer
             assert (str(answer.name), [str(r) for r in answer]) == (f"{name}.", [WEB_IP])
+
+
+KUBECTL = """#!/bin/sh
+# Two pods; a port-forward leads to the program whose port is in the file with the pod's name.
+shift 2
+case $1 in
+get) printf 'pod/a\\npod/b\\n' ;;
+port-forward) exec python3 -c '
+import socket, sys, threading
+def copy(a, b):
+    while data := a.recv(65536):
+        b.sendall(data)
+    b.shutdown(socket.SHUT_WR)
+listener = socket.create_server(("127.0.0.1", 18081))
+while True:
+    near, _ = listener.accept()
+    far = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    for pair in ((near, far), (far, near)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+' "$(cat DIR/${2#pod/})" ;;
+logs) cat DIR/*.log ;;
+esac
+"""
+
+
+def test_the_query_log_is_switched_on_in_each_pod_as_it_is_shown(tmp_path):
+    text = (ROOT / "docs/symptoms.md").read_text()
+    (loop,) = re.findall(r"^```\n(for pod in .*?)^```", text, re.M | re.S)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/kubectl").write_text(KUBECTL.replace("DIR", str(tmp_path)))
+    (tmp_path / "bin/kubectl").chmod(0o755)
+    with contextlib.ExitStack() as stack:
+        pods = []
+        for name in "ab":
+            (tmp_path / f"of-{name}").mkdir()
+            pods.append(stack.enter_context(world(tmp_path / f"of-{name}", "--threads=1")))
+            pods[-1].wait_ready()
+            (tmp_path / name).write_text(str(pods[-1].healthz))
+            os.symlink(pods[-1].log_path, tmp_path / f"{name}.log")
+        switch, tail = loop.replace("client=10.1.2.3", "client=127.0.0.1").split("done\n")
+        env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", "-c", switch + "done"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout.split().count("on") == 2, done
+        for k in pods:
+            udp(k, query("web.default.svc.cluster.local"))
+        for k in pods:
+            k.wait(lambda k=k: "web.default.svc.cluster.local" in k.log())
+        shown = subprocess.run(["sh", "-c", tail], env=env, capture_output=True, text=True, timeout=60, check=True).stdout
+        assert shown.count("web.default.svc.cluster.local") == 2
