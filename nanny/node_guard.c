@@ -135,6 +135,11 @@ node_guard_metrics(const struct node_guard *guard, struct metrics *m)
 	    "Times the rules were put in force and taken down.");
 	metrics_value(m, (double)guard->report->ups, "to", "up", NULL);
 	metrics_value(m, (double)guard->report->downs, "to", "down", NULL);
+	/* node-cache's name and labels: what its dashboards and alerts read. */
+	metrics_family(m, "coredns_nodecache_setup_errors_total", METRIC_COUNTER,
+	    "Failures to make the interface and the rules, by node-cache's names for them.");
+	metrics_value(m, (double)guard->report->link_errors, "errortype", "interface_add", NULL);
+	metrics_value(m, (double)guard->report->rule_errors, "errortype", "iptables", NULL);
 }
 
 bool

@@ -117,6 +117,7 @@ run_commands(struct node_watch *w, char *commands)
 {
 	const char *why = "";
 	int rc = nft_run(w->nft, commands, &why);
+	w->report->rule_errors += rc < 0;
 	if (rc < 0 && !w->said)
 		log_errorx("node: rules of table inet %s: %s", w->table, why);
 	w->said = rc < 0;
@@ -203,7 +204,9 @@ ensure(struct node_watch *w)
 	const struct addr *all[NODE_ADDRESSES_MAX];
 	for (size_t i = 0; i < w->count; i++)
 		all[i] = &w->addresses[i].addr;
-	return node_link_ensure(w->link, all, w->count);
+	int rc = node_link_ensure(w->link, all, w->count);
+	w->report->link_errors += rc < 0;
+	return rc;
 }
 
 static void

@@ -16,6 +16,7 @@ struct node_watch;
 struct node_report {
 	_Atomic bool up;             /* the rules are in force */
 	_Atomic uint64_t ups, downs; /* times they were put in force, and taken down */
+	_Atomic uint64_t link_errors, rule_errors; /* failures to make interface and rules */
 };
 
 enum {

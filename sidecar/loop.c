@@ -119,6 +119,7 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 		.host = sidecar->host,
 		.port = sidecar->http != NULL ? http_port(sidecar->http) : 0,
 		.prometheus_namespace = options->prometheus_namespace,
+		.coredns_metrics = options->coredns_metrics,
 		.metrics_path = options->prometheus_path,
 		.dnsmasq = options->dnsmasq,
 		.probes = sidecar->probes,

@@ -165,6 +165,20 @@ new_dnsmasq(struct metrics *m, const struct view *view)
 	    (double)c->upstreams_dropped);
 }
 
+/* What dashboards of CoreDNS and of node-cache read; dnsmasq does not count denials by themselves. */
+static void
+coredns_cache(struct metrics *m, const struct view *view)
+{
+	const struct dnsmasq_stats *c = view->cache;
+
+	metrics_family(
+	    m, "coredns_cache_hits_total", METRIC_COUNTER, "As dnsmasq_cache_hits_total");
+	metrics_value(m, (double)c->counters[STAT_HITS], "type", "any", NULL);
+	metrics_family(
+	    m, "coredns_cache_misses_total", METRIC_COUNTER, "As dnsmasq_cache_misses_total");
+	metrics_value(m, (double)c->counters[STAT_MISSES], NULL);
+}
+
 static void
 new_upstreams(struct metrics *m, const struct view *view)
 {
@@ -261,6 +275,8 @@ sidecar_metrics(const struct view *view, enum metrics_format format, size_t *len
 		old_probe(m, view, &view->probes[i]);
 	new_probes(m, view);
 	new_dnsmasq(m, view);
+	if (view->coredns_metrics)
+		coredns_cache(m, view);
 	new_upstreams(m, view);
 	checks(m, view);
 	verdict(m, view);

@@ -23,6 +23,8 @@ static const struct flag flags[] = {
 	    "path of the metrics" },
 	{ "prometheus-namespace", FLAG_STRING, AT(prometheus_namespace), "kubedns", "NAME",
 	    "what the names of kube-dns's metrics begin with" },
+	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
+	    "also publish dnsmasq's hits and misses under the names of CoreDNS's cache" },
 	{ "kubedns-url", FLAG_STRING, AT(kubedns_url), "http://127.0.0.1:8081", "URL",
 	    "kubedns's health port; empty: do not ask" },
 	{ "nanny-url", FLAG_STRING, AT(nanny_url), "http://127.0.0.1:10056", "URL",

@@ -14,6 +14,7 @@ enum { PROBES_MAX = 100 };
 
 struct sidecar_options {
 	/* As given. */
+	bool coredns_metrics;
 	char *dnsmasq_addr, *prometheus_addr, *prometheus_path, *prometheus_namespace;
 	char *kubedns_url, *nanny_url, *outside_name, *journal;
 	long dnsmasq_port, poll_interval_ms, prometheus_port;

@@ -25,6 +25,7 @@ struct view {
 	uint64_t http_dropped;
 	const char *host; /* the pod's name */
 	const char *prometheus_namespace, *metrics_path;
+	bool coredns_metrics;
 	unsigned port; /* of this page, and of those of the other pods */
 	struct server dnsmasq;
 	const struct probe *probes;

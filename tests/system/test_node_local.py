@@ -4,6 +4,7 @@ the node or by the cluster's pods; nothing that a dead process leaves behind sta
 """
 
 import os
+import re
 import signal
 import time
 
@@ -141,6 +142,8 @@ def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):
         world.wait_node()
         metrics = world.node("curl", "-s", "http://127.0.0.1:10056/metrics").stdout
         assert "nanny_node_rules 1\n" in metrics and 'nanny_node_rules_changes_total{to="up"} 1\n' in metrics
+        for kind in ("interface_add", "iptables"):
+            assert f'coredns_nodecache_setup_errors_total{{errortype="{kind}"}} 0\n' in metrics
         assert world.ask_once(LOCAL) == NODE_TTL and world.ask_once(space=world.node) == NODE_TTL
         # Off the node's addresses nobody is served: the host's own are not bound.
         assert world.ask_once("10.244.1.1") is None
@@ -156,6 +159,24 @@ def test_a_servers_error_is_no_sign_of_life(tmp_path):
         assert world.ask_once() == CENTRAL_TTL
         world.objects.symlink_to(tmp_path / "objects")
         world.wait_node()
+
+
+def test_failures_to_set_up_are_counted_as_node_cache_counts_them(tmp_path):
+    def errors(kind):
+        text = world.node("curl", "-s", "http://127.0.0.1:10056/metrics").stdout
+        (value,) = re.findall(rf'^coredns_nodecache_setup_errors_total{{errortype="{kind}"}} (\d+)$', text, re.M)
+        return int(value)
+
+    with NodeWorld(tmp_path) as world:
+        world.start_node(addresses=f"{LOCAL},{SERVICE},fd00:10:96::a")
+        world.wait_node()
+        assert errors("interface_add") == errors("iptables") == 0
+        world.node("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")  # takes the address away, and refuses it
+        world.until(lambda: errors("interface_add") > 0, what="a failure counted")
+        world.node("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0")
+        world.until(lambda: "fd00:10:96::a" in world.node("ip", "addr", "show", "nodelocaldns").stdout)
+        world.wait_node()
+        assert errors("iptables") == 0
 
 
 def test_before_the_first_sync_the_local_address_is_answered_by_the_pods_in_the_middle(tmp_path):

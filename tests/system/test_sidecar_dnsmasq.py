@@ -77,6 +77,16 @@ def test_a_known_number_of_queries_is_seen(dnsmasq):
         assert (after["hits"] - before["hits"] - 32) % OWN == 0
 
 
+def test_coredns_names_are_dnsmasqs_numbers(dnsmasq):
+    with watch(dnsmasq) as sidecar:
+        assert "coredns_" not in sidecar.get("/metrics")[1]
+    with watch(dnsmasq, "--coredns-metrics") as sidecar:
+        readings(sidecar, 1)
+        seen = sidecar.metrics()
+        assert seen["coredns_cache_hits_total", (("type", "any"),)] == seen["dnsmasq_cache_hits_total", ()] > 0
+        assert seen["coredns_cache_misses_total", ()] == seen["dnsmasq_cache_misses_total", ()]
+
+
 def test_a_restart_does_not_turn_counters_back(dnsmasq):
     with watch(dnsmasq) as sidecar:
         for i in range(200):
