@@ -39,7 +39,10 @@ enum {
 static void
 renew_context(struct kubedns *k)
 {
-	treecache_context(k->cache, settings_context(k->status.settings));
+	struct answer_context *context = settings_context(k->status.settings);
+
+	context->visibility = k->status.visibility;
+	treecache_context(k->cache, context);
 	k->published_context = false;
 }
 
@@ -237,6 +240,19 @@ serial_now(struct kubedns *k, int64_t wall_ns)
 	return (uint32_t)((now_ns + k->wall_ahead_ns) / 1000000000);
 }
 
+/* With --visibility: the table fits the namespaces of the same snapshot. */
+static void
+renew_visibility(struct kubedns *k)
+{
+	struct visibility *renewed = store_visibility(k->status.store);
+
+	if (renewed == NULL)
+		return;
+	treecache_retire(k->cache, k->status.visibility);
+	k->status.visibility = renewed;
+	renew_context(k);
+}
+
 /* Makes all changes of this turn visible to readers at once. */
 void
 loop_publish(struct kubedns *k)
@@ -251,6 +267,8 @@ loop_publish(struct kubedns *k)
 	 * tree that readers have not seen is changed in place. */
 	if (!s->synced && k->published_context)
 		return;
+	if (k->options.answers.visibility)
+		renew_visibility(k);
 	int64_t now_ns = clock_wall_ns();
 	uint32_t serial = serial_now(k, now_ns);
 	if (s->transfer != NULL)

@@ -77,6 +77,7 @@ make_store(struct kubedns *k)
 		.reverse_all_endpoints = o->reverse_all_endpoints,
 		.endpoint_pod_names = o->endpoint_pod_names,
 		.client_pods = o->client_pods != CLIENT_PODS_OFF,
+		.visibility = o->answers.visibility,
 		.namespaces = o->wanted_namespaces,
 		.namespace_labels = o->namespace_selector };
 
@@ -167,6 +168,7 @@ watch_options(const struct options *o, struct api_source_config *config)
 	*config = (struct api_source_config){ .kubecfg_file = o->kubecfg_file,
 		.master_url = o->master_url,
 		.pods = o->answers.pods == PODS_VERIFIED || o->client_pods != CLIENT_PODS_OFF,
+		.visibility = o->answers.visibility,
 		.pods_node = o->client_pods == CLIENT_PODS_NODE ? o->node_name : NULL,
 		.nodes = o->federations.count > 0,
 		.endpoint_pods = o->endpoint_pod_names,
@@ -263,6 +265,7 @@ stop(struct kubedns *k)
 	settings_free(k->status.settings);
 	wanted_namespaces_free(k->status.namespaces);
 	treecache_free(k->cache);
+	free(k->status.visibility);
 	kubedns_options_free(&k->options, &k->common);
 }
 

@@ -96,6 +96,11 @@ const struct flag kubedns_flags[] = {
 	{ "client-pods", FLAG_STRING, AT(client_pods_text), "off", "off|node|all",
 	    "watch this node's pods, or all, to show which pod a client is" },
 	{ "node-name", FLAG_STRING, AT(node_name), "", "NAME", "the node of --client-pods=node" },
+	{ "visibility", FLAG_STRING, AT(visibility_text), "off", "off|labels",
+	    "a pod sees its own namespace and those that annotations or labels of namespaces "
+	    "name" },
+	{ "visibility-unknown", FLAG_STRING, AT(visibility_unknown), "none", "none|all",
+	    "what a client that is no known pod sees" },
 	{ "until-synced", FLAG_STRING, AT(until_synced_text), "", "IP[:PORT],...",
 	    "before the first sync ask these servers over TCP for the cluster's names" },
 	{ "threads", FLAG_INT, AT(threads), "0", "N",

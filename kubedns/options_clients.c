@@ -27,11 +27,10 @@ read_client_pods(struct options *o)
 	return options_refuse("client-pods", o->client_pods_text, "must be off, node or all");
 }
 
-int
-options_read_clients(struct options *o)
+/* The node of the pods that are watched. */
+static int
+read_node(const struct options *o)
 {
-	if (read_client_pods(o) < 0)
-		return -EINVAL;
 	if (*o->node_name != '\0' && !is_node_name(o->node_name))
 		return options_refuse("node-name", o->node_name,
 		    "not the name of a node: small letters, digits, '-' and '.'");
@@ -48,4 +47,66 @@ options_read_clients(struct options *o)
 		return options_refuse("client-pods", "node",
 		    "the API server selects a node's pods, --objects-dir has none: use all");
 	return 0;
+}
+
+/* What --visibility cannot be together with; NULL: nothing. */
+static const char *
+visibility_conflict(const struct options *o)
+{
+	if (o->client_pods == CLIENT_PODS_OFF)
+		return "a client's namespace is known from the pods: add --client-pods=node or all";
+	if (o->has_search_resolver)
+		return "--search-resolver is the classic topology, where dnsmasq is the only "
+		       "client, and its cache gives all pods what one may see: use the front "
+		       "topology";
+	if (!o->has_resolver && *o->objects_dir == '\0' && o->port != 53)
+		return "pods have to ask kubedns itself. Behind dnsmasq, as in the classic "
+		       "topology, "
+		       "dnsmasq is the only client, and its cache gives all pods what one may see: "
+		       "use the front topology (--resolver), or --dns-port=53";
+	if (o->answers.fallthrough_count > 0)
+		return "with --fallthrough, names that are hidden would be asked of other servers, "
+		       "which know no namespaces: leave it out";
+	if (o->external_zones_text.count > 0)
+		return "--external-zones gives everybody names of every namespace: let another "
+		       "kubedns answer them";
+	if (o->transfer_to.count > 0)
+		return "--transfer-to gives the names of every namespace to whoever asks from "
+		       "these "
+		       "addresses: let another kubedns do it";
+	return NULL;
+}
+
+static int
+read_visibility(struct options *o)
+{
+	struct answer_config *a = &o->answers;
+
+	a->visibility = strcmp(o->visibility_text, "labels") == 0;
+	a->unknown_sees_all = strcmp(o->visibility_unknown, "all") == 0;
+	if (!a->unknown_sees_all && strcmp(o->visibility_unknown, "none") != 0)
+		return options_refuse(
+		    "visibility-unknown", o->visibility_unknown, "must be none or all");
+	if (!a->visibility)
+		return strcmp(o->visibility_text, "off") == 0
+			   ? 0
+			   : options_refuse(
+				 "visibility", o->visibility_text, "must be off or labels");
+	const char *conflict = visibility_conflict(o);
+	/* These servers would take this kubedns for the client. */
+	a->until_synced = false;
+	o->until_synced.count = 0;
+	return conflict == NULL ? 0 : options_refuse("visibility", "labels", conflict);
+}
+
+int
+options_read_clients(struct options *o)
+{
+	/* All of them, so that one run shows all mistakes. */
+	const int results[] = { read_client_pods(o), read_node(o), read_visibility(o) };
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
+		rc = results[i] < 0 ? results[i] : rc;
+	return rc;
 }

@@ -24,7 +24,8 @@ int options_read_log(struct options *options, const struct flags_common *common)
  * a line for each mistake. */
 int options_read_zones(struct options *options, const struct flags_common *common);
 
-/* --client-pods and --node-name; needs --pods to be read. 0 or -EINVAL after a line. */
+/* --client-pods, --node-name, --visibility and --visibility-unknown; needs --pods, --resolver,
+ * --until-synced and --fallthrough to be read. 0 or -EINVAL after a line. */
 int options_read_clients(struct options *options);
 
 /* --external-zones, --external-ns and --external-address; needs --domain and --dns-bind-address to

@@ -122,6 +122,20 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 }
 
 static void
+visibility_metrics(const struct status *status, struct metrics *m)
+{
+	size_t listed, pairs;
+
+	store_visibility_size(status->store, &listed, &pairs);
+	metrics_family(m, "kubedns_visibility_namespaces", METRIC_GAUGE,
+	    "Namespaces with a list of others that they see, or that see them.");
+	metrics_value(m, (double)listed, NULL);
+	metrics_family(m, "kubedns_visibility_pairs", METRIC_GAUGE,
+	    "Pairs of namespaces of which one sees the other by a list.");
+	metrics_value(m, (double)pairs, NULL);
+}
+
+static void
 objects_metrics(const struct status *status, struct metrics *m)
 {
 	static const struct {
@@ -139,6 +153,8 @@ objects_metrics(const struct status *status, struct metrics *m)
 	    "one "
 	    "may have.");
 	metrics_value(m, (double)store_cut_total(status->store), NULL);
+	if (status->options->answers.visibility)
+		visibility_metrics(status, m);
 	metrics_family(
 	    m, "kubedns_synced", METRIC_GAUGE, "1 once everything needed has been seen.");
 	metrics_value(m, status->synced, NULL);

@@ -30,6 +30,7 @@ struct status {
 	struct store *store;
 	struct external_names *external; /* NULL without --external-zones */
 	struct settings *settings;
+	struct visibility *visibility; /* in force; NULL: none yet, or without --visibility */
 	struct wanted_namespaces *namespaces;
 	struct api_source *watch;
 	struct manifests *manifests;       /* NULL without --objects-dir */

@@ -165,6 +165,8 @@ struct tree {
 	bool synced; /* false: nothing is known yet */
 	/* The program's own, published with the tree: what else an answer needs. */
 	const void *context;
+	/* The program's own, in a reader's copy of this struct: who may see what; NULL: all of it. */
+	const void *view;
 };
 
 struct treecache;

@@ -56,8 +56,10 @@ struct answer_config {
 	bool external_only;        /* nothing but these: the configuration of --external-address */
 	struct dname *fallthrough; /* names below these that our zones lack: ask other servers */
 	size_t fallthrough_count;
-	char version[64];  /* CHAOS version.bind */
-	char hostname[64]; /* CHAOS hostname.bind, and NSID */
+	bool visibility;       /* --visibility: clients see what their namespace may (view.h) */
+	bool unknown_sees_all; /* --visibility-unknown=all */
+	char version[64];      /* CHAOS version.bind */
+	char hostname[64];     /* CHAOS hostname.bind, and NSID */
 };
 
 struct own_names; /* kubedns/answer/own_names.h */
@@ -81,10 +83,11 @@ struct answer_context {
 	/* Since when the source of the objects has not answered, monotonic; 0: it does. */
 	int64_t stale_since_ns;
 	char region[DNAME_LABEL_MAX + 1],
-	    zone[DNAME_LABEL_MAX + 1];   /* this cluster's, from its nodes; "" unknown */
-	bool own;                        /* one of these is there: */
-	const struct own_names *hosts;   /* of the key hosts, in this block; NULL: none */
-	const struct rewrites *rewrites; /* of the key rewrites; NULL: none */
+	    zone[DNAME_LABEL_MAX + 1];       /* this cluster's, from its nodes; "" unknown */
+	bool own;                            /* one of these is there: */
+	const struct own_names *hosts;       /* of the key hosts, in this block; NULL: none */
+	const struct rewrites *rewrites;     /* of the key rewrites; NULL: none */
+	const struct visibility *visibility; /* cluster/tree_content.h; not in this block */
 	size_t federation_count;
 	struct federation federations[];
 };

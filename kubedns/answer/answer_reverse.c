@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/view.h"
 
 enum { PTR_SORT_MAX = 128 };
 
@@ -32,6 +33,16 @@ is_private(const struct addr *addr, unsigned bits)
 		return bits >= 8 && (b[0] & 0xfe) == 0xfc;
 	return (bits >= 8 && b[0] == 10) || (bits >= 16 && b[0] == 172 && (b[1] & 0xf0) == 16) ||
 	       (bits >= 16 && b[0] == 192 && b[1] == 168);
+}
+
+/* The next one that the reader may see. */
+static bool
+next_seen(struct reverse_walk *walk, struct reverse_ref *ref)
+{
+	while (reverse_next(walk, ref))
+		if (view_sees_owner(walk->tree, ref->owner))
+			return true;
+	return false;
 }
 
 struct ptrs {
@@ -108,7 +119,7 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 	reply->table = &table;
 	reply->once = true;
 	reverse_find(&walk, reply->tree, addr);
-	while (!reply->full && reverse_next(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
+	while (!reply->full && next_seen(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
 		if (cluster_ip)
 			ptr_owner(&ptrs, ref.owner);
 		else
@@ -119,6 +130,21 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 	reply->table = NULL;
 }
 
+/* put_ptrs() for a reader who may not see all that has the address. */
+static __attribute__((noinline)) bool
+put_seen_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_ask)
+{
+	struct reverse_walk walk;
+	struct reverse_ref first;
+
+	reverse_find(&walk, reply->tree, addr);
+	if (!next_seen(&walk, &first))
+		return false;
+	if (!only_ask)
+		put_sorted_ptrs(reply, owner, addr, first.slice == NULL);
+	return true;
+}
+
 /* Puts the PTRs of an address; a ClusterIP has only those of its Services. `only_ask`: writes none.
  * False: nothing has the address. */
 static bool
@@ -127,6 +153,8 @@ put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_a
 	struct reverse_walk walk;
 	struct reverse_ref first, next;
 
+	if (__builtin_expect(reply->tree->view != NULL, 0))
+		return put_seen_ptrs(reply, owner, addr, only_ask);
 	reverse_find(&walk, reply->tree, addr);
 	if (!reverse_next(&walk, &first))
 		return false;
@@ -155,6 +183,10 @@ anything_below(const struct reply *reply, const struct addr *prefix, unsigned bi
 	const struct answer_config *config = reply->config;
 	struct addr first = *prefix;
 
+	/* To look for one that this reader sees could be a walk over all addresses; to say that
+	 * there is none would be wrong at times. */
+	if (reply->tree->view != NULL)
+		return true;
 	if (reverse_seek(reply->tree, &first) && addr_in_prefix(&first, prefix, bits))
 		return true;
 	for (size_t i = 0; i < config->reverse_zone_count; i++)

@@ -11,14 +11,15 @@
 
 enum { EXPLANATIONS = 4, EXPLANATIONS_MS = 200 /* for so many of them */ };
 
-/* Whether the name, with `below` labels before the zone, asks for an explanation. */
+/* Whether the name, with `below` labels before the zone, asks for an explanation. With --visibility
+ * it is a name like others to pods: an explanation speaks of the whole cluster. */
 static inline bool
 explained_asks(const struct reply *reply, const struct name *name, unsigned below)
 {
 	static const uint8_t label[] = "\10_explain";
 
 	return memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0 &&
-	       reply->thread != NULL && reply->thread->explain != NULL;
+	       reply->thread != NULL && reply->thread->explain != NULL && reply->tree->view == NULL;
 }
 
 /* Answers such a name; `apex` is the offset of the zone's name in the message. */

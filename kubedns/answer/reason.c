@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kubedns/answer/reason.h"
+#include "kubedns/answer/view.h"
 #include "lib/wire.h"
 
 /*
@@ -219,6 +220,9 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 	unsigned seen = 0;
 
 	*here = false;
+	/* How many have this name may not be seen either, and to look at all would take long. */
+	if (tree->view != NULL)
+		return false;
 	owners_find(&walk, tree, service);
 	while ((owner = owners_next(&walk)) != NULL) {
 		const uint8_t *in = owner->name + 1 + owner->name[0];
@@ -276,8 +280,6 @@ static enum reason_kind
 name_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     unsigned below)
 {
-	static const uint8_t svc[16] = "\3svc";
-	const struct node *node = tree_child(tree, tree->root, svc);
 	bool here;
 
 	reason->label = label_at(reason->name, below - 1);
@@ -291,8 +293,8 @@ name_missing(struct reason *reason, const struct answer_config *config, const st
 										     : REASON_NAME;
 	reason->namespace = reason->label;
 	reason->service = label_at(reason->name, below - 2);
-	node = node == NULL ? NULL : tree_child(tree, node, reason->namespace);
-	node = node == NULL ? NULL : tree_child(tree, node, reason->service);
+	const struct node *node = view_namespace(tree, reason->namespace);
+	node = node == NULL ? NULL : view_service(tree, node, reason->service);
 	if (below == 2 && node != NULL && !service_without_ready_endpoints(config, node))
 		return REASON_SVC_MISSING;
 	return searched(reason, below - 1, "name") ? REASON_SEARCHED : REASON_NAME;
@@ -397,8 +399,6 @@ static enum reason_kind
 pod_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     unsigned below)
 {
-	static const uint8_t svc[16] = "\3svc";
-	const struct node *node = tree_child(tree, tree->root, svc);
 	struct addr addr;
 
 	if (config->pods == PODS_DISABLED)
@@ -406,7 +406,8 @@ pod_missing(struct reason *reason, const struct answer_config *config, const str
 	if (below < 2)
 		return REASON_NONE;
 	reason->namespace = label_at(reason->name, below - 2);
-	if (node == NULL || tree_child(tree, node, reason->namespace) == NULL)
+	const struct node *node = view_namespace(tree, reason->namespace);
+	if (node == NULL || !view_sees(tree, node))
 		return REASON_NAMESPACE;
 	if (below > 3)
 		return REASON_POD_BELOW;
@@ -421,14 +422,19 @@ static enum reason_kind
 why_missing(struct reason *reason, const struct answer_config *config, const struct tree *tree,
     unsigned below)
 {
-	const struct node *node = tree->root;
+	const struct node *node = tree->root, *above;
 	const uint8_t *last = label_at(reason->name, below - 1);
+	bool svc = label_is(last, "svc");
 
 	if (label_is(last, "pod"))
 		return pod_missing(reason, config, tree, below);
 	for (unsigned depth = 0; depth < 3 && depth < below; depth++) {
-		node = tree_child(tree, node, label_at(reason->name, below - 1 - depth));
-		if (node != NULL && (depth > 0 || label_is(last, "svc")))
+		const uint8_t *label = label_at(reason->name, below - 1 - depth);
+		above = node;
+		node = !svc || depth == 0 ? tree_child(tree, above, label)
+		       : depth == 1       ? view_namespace(tree, label)
+					  : view_service(tree, above, label);
+		if (node != NULL && svc)
 			continue;
 		return depth == 0   ? name_missing(reason, config, tree, below)
 		       : depth == 1 ? namespace_missing(reason, config, tree, below)

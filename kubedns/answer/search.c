@@ -5,6 +5,7 @@
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"
+#include "kubedns/answer/view.h"
 
 enum { STEP_NAMESPACE, STEP_SVC, STEP_ZONE, STEP_EXTRA };
 
@@ -57,7 +58,6 @@ static enum search_refusal
 refusal_of(const struct answer_config *config, const struct tree *tree, const struct asked *asked,
     uint16_t qtype)
 {
-	static const uint8_t svc[16] = "\3svc";
 	const struct node *node;
 
 	if (qtype != TYPE_A && qtype != TYPE_AAAA)
@@ -66,9 +66,8 @@ refusal_of(const struct answer_config *config, const struct tree *tree, const st
 		return SEARCH_ONE_LABEL;
 	if (has_underscore(asked))
 		return SEARCH_UNDERSCORE;
-	node = tree_child(tree, tree->root, svc);
-	node = node == NULL ? NULL : tree_child(tree, node, asked->namespace);
-	if (node == NULL)
+	node = view_namespace(tree, asked->namespace);
+	if (node == NULL || !view_sees(tree, node))
 		return SEARCH_NO_NAMESPACE;
 	if (node->flags & NODE_NO_SEARCH)
 		return SEARCH_OPTED_OUT;

@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kubedns/answer/view.h"
 #include "kubedns/answer/wildcard.h"
 
 struct match {
@@ -79,10 +80,28 @@ try_label(const struct step *above, const uint8_t *label, const struct node *nod
 		descend(&step);
 }
 
+/* Whether the reader may not see this child of `svc`, or of a namespace. Names that are hidden must not
+ * count among those that were tried. */
+static bool
+is_hidden(const struct step *above, const struct node *child)
+{
+	const struct match *m = above->match;
+	unsigned depth = m->below - above->left;
+	const struct step *top = depth == 2 ? above->above : above;
+
+	if (depth < 1 || depth > 2 || top->label == NULL || memcmp(top->label, "\3svc", 4) != 0)
+		return false;
+	return depth == 1 ? !view_sees(m->tree, child) && (child->flags & NODE_OPEN) == 0
+			  : !view_sees_service(m->tree, above->node, child);
+}
+
 static void
 try_child(void *arg, const struct node *child)
 {
-	try_label(arg, child->label, child);
+	const struct step *above = arg;
+
+	if (above->match->tree->view == NULL || !is_hidden(above, child))
+		try_label(above, child->label, child);
 }
 
 /* Whether an earlier slice of the set has ports of this label, so that each label is tried once.

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_lookup.h"
 
 struct name
@@ -152,15 +153,12 @@ static enum resolved_kind
 pod_name(const struct answer_config *config, const struct tree *tree, const struct name *name,
     unsigned below, struct resolved *resolved)
 {
-	static const uint8_t svc[16] = "\3svc";
-	const struct node *node = tree_child(tree, tree->root, svc);
-
 	if (below == 1)
 		return RESOLVED_EMPTY; /* `pod` itself */
-	if (config->pods == PODS_DISABLED || below > 3 || node == NULL)
+	if (config->pods == PODS_DISABLED || below > 3)
 		return RESOLVED_NOTHING;
-	node = tree_child(tree, node, label_at(name, below - 2));
-	if (node == NULL)
+	const struct node *node = view_namespace(tree, label_at(name, below - 2));
+	if (node == NULL || !view_sees(tree, node))
 		return RESOLVED_NOTHING;
 	if (below == 2)
 		return RESOLVED_EMPTY;
@@ -215,10 +213,8 @@ federated(const struct answer_config *config, const struct tree *tree, const str
 		return RESOLVED_EMPTY;
 
 	const uint8_t *service = label_at(name, 0), *namespace = label_at(name, 1);
-	static const uint8_t svc[16] = "\3svc";
-	const struct node *node = tree_child(tree, tree->root, svc);
-	node = node == NULL ? NULL : tree_child(tree, node, namespace);
-	node = node == NULL ? NULL : tree_child(tree, node, service);
+	const struct node *node = view_namespace(tree, namespace);
+	node = node == NULL ? NULL : view_service(tree, node, service);
 	bool local = node != NULL && node->endpoints != NULL && node->endpoints->published > 0;
 	struct dname *to = &resolved->cname;
 	*to = local ? config->zone : federation->domain;
@@ -267,6 +263,11 @@ resolve(const struct answer_config *config, const struct tree *tree, const struc
 
 	if (path == NULL) {
 		tree_find_paths(tree, &own, 1);
+		path = &own;
+	}
+	if (__builtin_expect(tree->view != NULL, 0)) {
+		own = *path;
+		view_cut_path(tree, &own);
 		path = &own;
 	}
 	resolved->node = tree->root;

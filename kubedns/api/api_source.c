@@ -94,10 +94,12 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 		select_by(&streams[API_PODS], "fieldSelector", "spec.nodeName=", config->pods_node);
 	streams[API_NODES].wanted = config->nodes;
 	streams[API_CONFIGMAPS].wanted = given(config->config_map);
-	w->namespaces_required = config->namespace_labels;
+	w->namespaces_required = config->namespace_labels || config->visibility;
+	w->pods_required = config->visibility;
 	if (config->namespace_labels)
 		streams[API_NAMESPACES].keep = json_prune_namespace_labels;
-	reflector_set_optional(streams[API_NAMESPACES].reflector, !config->namespace_labels);
+	reflector_set_optional(streams[API_NAMESPACES].reflector, !w->namespaces_required);
+	reflector_set_optional(streams[API_PODS].reflector, !w->pods_required);
 	w->external = config->external;
 	for (unsigned i = API_INGRESSES; i < API_COUNT; i++) {
 		streams[i].wanted = config->external;
@@ -342,7 +344,8 @@ check_ready(struct api_source *w, int64_t now)
 	if (!reflector_synced(s[API_SERVICES].reflector) ||
 	    !(reflector_synced(s[API_SLICES].reflector) ||
 		reflector_synced(s[API_ENDPOINTS].reflector)) ||
-	    (w->namespaces_required && !reflector_synced(s[API_NAMESPACES].reflector)))
+	    (w->namespaces_required && !reflector_synced(s[API_NAMESPACES].reflector)) ||
+	    (w->pods_required && !reflector_synced(s[API_PODS].reflector)))
 		return;
 	if (!w->required_ms)
 		w->required_ms = now;

@@ -60,6 +60,7 @@ struct api_source_config {
 	const char *config_map_namespace;
 	const char *const *namespaces; /* --namespaces; NULL ends; NULL: all. If it is one, only
 					 * that is listed; objects in others are not handed on */
+	bool visibility;               /* namespaces and pods are required */
 	bool namespace_labels;         /* namespaces are read with their labels, and are required */
 	bool endpoint_pods;            /* --endpoint-pod-names:
 					     * object_endpoint.pod is wanted, else it stays NULL */

@@ -38,10 +38,17 @@ write_notes(FILE *f, const struct api_source *w)
 		    f);
 	if (w && w->streams[API_NAMESPACES].wanted &&
 	    reflector_denied(w->streams[API_NAMESPACES].reflector))
-		fputs(w->namespaces_required
-			  ? "namespaces: denied, and --namespace-labels needs them: apply the "
-			    "ClusterRole\n"
-			  : "namespaces: denied; inferred from Services: apply the ClusterRole\n",
+		fputs(
+		    w->namespaces_required
+			? "namespaces: denied, and --namespace-labels or --visibility needs them: "
+			  "apply the ClusterRole\n"
+			: "namespaces: denied; inferred from Services: apply the ClusterRole\n",
+		    f);
+	if (w && w->streams[API_PODS].wanted && reflector_denied(w->streams[API_PODS].reflector))
+		fputs(w->pods_required
+			  ? "pods: denied, and --visibility needs them: list and watch of pods\n"
+			  : "pods: denied, so no client and no pod's name is known: list and watch "
+			    "of pods\n",
 		    f);
 }
 

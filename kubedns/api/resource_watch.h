@@ -81,6 +81,7 @@ struct api_source {
 	bool no_api;
 	bool external; /* see api_source_config */
 	bool namespaces_required;
+	bool pods_required;
 	bool headless_slices; /* the selector of slices is the node role's */
 	bool all_slices;      /* it is to go */
 	bool away; /* no connection to the server: one resource at a time tries, at away_due_ms */

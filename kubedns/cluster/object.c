@@ -302,6 +302,16 @@ read_configmap(struct reader *r, struct json_object *json, struct object *o)
 }
 
 static void
+read_visibility(struct reader *r, const struct meta *meta, struct object *o)
+{
+	FIELDS_DECLARE(VISIBILITY_FIELDS)
+
+	FIELDS_READ(meta->annotations, VISIBILITY_FIELDS);
+	o->visibility.sees = field_text(r, sees, "an annotation is not a string");
+	o->visibility.visible_to = field_text(r, visible_to, "an annotation is not a string");
+}
+
+static void
 read_namespace(struct reader *r, const struct meta *meta, struct object *o)
 {
 	FIELDS_DECLARE(NAMESPACE_LABELS_FIELDS)
@@ -309,9 +319,12 @@ read_namespace(struct reader *r, const struct meta *meta, struct object *o)
 	o->label_count = read_strings(r, meta->labels, &o->labels,
 	    "metadata.labels is not an object", "a label is not a string");
 	FIELDS_READ(meta->labels, NAMESPACE_LABELS_FIELDS);
+	o->visibility.sees_label = field_text(r, sees, "a label is not a string");
+	o->visibility.visible_to_label = field_text(r, visible_to, "a label is not a string");
 	/* Any other value, and anything but a string, means the default. */
 	o->no_search = json_object_is_type(search, json_type_string) &&
 		       strcmp(json_object_get_string(search), "off") == 0;
+	read_visibility(r, meta, o);
 }
 
 static void

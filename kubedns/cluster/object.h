@@ -85,6 +85,12 @@ struct object_key_value {
 	size_t len;
 };
 
+/* The lists of --visibility as written; NULL when missing. */
+struct object_namespace {
+	const char *sees, *sees_label;
+	const char *visible_to, *visible_to_label;
+};
+
 /* What is read of one object; the rest is left out, and object->cut set. Kubernetes itself allows a
  * slice 20,000 ports and 1,000 endpoints, and gives a pod two addresses. */
 enum {
@@ -120,6 +126,7 @@ struct object {
 		const char *zone;
 		const char *region;
 	} node;
+	struct object_namespace visibility; /* OBJECT_NAMESPACE */
 	bool no_search; /* OBJECT_NAMESPACE: its label kubedns/search-completion is "off" */
 	struct object_key_value *data; /* OBJECT_CONFIGMAP */
 	size_t data_count;

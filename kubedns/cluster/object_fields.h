@@ -23,9 +23,15 @@
 #define POD_METADATA_FIELDS(X)       X("deletionTimestamp", deletion, whole)
 #define NAMESPACE_METADATA_FIELDS(X) X("labels", labels, namespace_labels)
 
+/* Of a namespace, as annotations or labels: kubedns/cluster/store_visibility.c. */
+#define VISIBILITY_FIELDS(X)                                                                       \
+	X("kubedns/sees", sees, whole)                                                             \
+	X("kubedns/visible-to", visible_to, whole)
+
 #define ANNOTATIONS_FIELDS(X)                                                                      \
 	X("endpoints.kubernetes.io/last-change-trigger-time", trigger_time, whole)                 \
-	X("service.alpha.kubernetes.io/tolerate-unready-endpoints", tolerate_unready, whole)
+	X("service.alpha.kubernetes.io/tolerate-unready-endpoints", tolerate_unready, whole)       \
+	VISIBILITY_FIELDS(X)
 
 #define SERVICE_FIELDS(X) X("spec", spec, service_spec)
 #define SERVICE_SPEC_FIELDS(X)                                                                     \
@@ -87,7 +93,9 @@
 
 /* "off": names are not completed there (kubedns/answer/search.h). The policy in
  * conf/kubernetes/search reads it too. */
-#define NAMESPACE_LABELS_FIELDS(X) X("kubedns/search-completion", search, whole)
+#define NAMESPACE_LABELS_FIELDS(X)                                                                 \
+	X("kubedns/search-completion", search, whole)                                              \
+	VISIBILITY_FIELDS(X)
 
 #define CONFIGMAP_FIELDS(X) X("data", data, whole)
 

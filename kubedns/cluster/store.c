@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "kubedns/cluster/tree_content.h"
 #include "kubedns/cluster/store_internal.h"
@@ -326,6 +327,8 @@ store_new(struct treecache *cache, const struct store_config *config)
 	store->config = *config;
 	store->pods[0].family = AF_INET;
 	store->pods[1].family = AF_INET6;
+	store->visibility_due = config->visibility;
+	store->visibility_serial = (uint32_t)time(NULL);
 	if (config->client_pods)
 		store->client_pods = client_pods_new();
 	permanent_names(store);
@@ -368,6 +371,7 @@ store_free(struct store *store)
 	table_free(&store->ports);
 	table_free(&store->kept);
 	table_free(&store->kept_namespaces);
+	table_free(&store->rules); /* empty: no namespace is there */
 	free(store->by_number);
 	free(store);
 }

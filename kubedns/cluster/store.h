@@ -26,6 +26,7 @@ struct store_config {
 	struct records_config records;
 	bool reverse_all_endpoints;
 	bool endpoint_pod_names;
+	bool visibility;  /* --visibility: store_visibility() is asked for */
 	bool client_pods; /* pods that start or end are kept too, and every pod's name and node */
 	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
 	/* Of these, only the ones whose object matches; NULL: all. */
@@ -70,6 +71,19 @@ void store_location(const struct store *store, const char **zone, const char **r
  */
 void store_stamps(struct store *store,
     void (*each)(void *arg, enum service_kind kind, int64_t trigger_time_ns), void *arg);
+
+/* --- for --visibility --- */
+
+struct visibility; /* kubedns/cluster/tree_content.h */
+
+/*
+ * A new table of who sees what, for the tree as it is and the next publish; NULL: the last one still
+ * holds. Caller frees it with free, once no reader has it.
+ */
+struct visibility *store_visibility(struct store *store);
+
+/* How many namespaces have lists, and how many pairs of namespaces they make. */
+void store_visibility_size(const struct store *store, size_t *listed, size_t *pairs);
 
 /* --- for --explain: which object an answer comes from --- */
 

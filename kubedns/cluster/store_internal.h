@@ -83,9 +83,13 @@ struct store {
 	struct store_config config;
 	struct table namespaces, services, slices, shares, hosts, ports;
 	struct table kept, kept_namespaces; /* store_chosen.c's */
-	struct pod_table pods[2];           /* of IPv4 addresses, of IPv6 addresses */
-	struct client_pods *client_pods;    /* NULL: without --client-pods */
-	struct namespace **by_number;       /* number - 1 -> namespace; NULL: free */
+	struct table rules;                 /* store_visibility.c's, as all of these: */
+	bool visibility_due, visibility_cut;
+	uint32_t visibility_serial;
+	size_t visibility_pairs;
+	struct pod_table pods[2];        /* of IPv4 addresses, of IPv6 addresses */
+	struct client_pods *client_pods; /* NULL: without --client-pods */
+	struct namespace **by_number;    /* number - 1 -> namespace; NULL: free */
 	size_t number_count, number_room;
 	uint32_t lowest_free;            /* no number below it is free */
 	uint8_t mark[OBJECT_KIND_COUNT]; /* of the current listing, or of the last one */
@@ -124,6 +128,9 @@ struct namespace *namespace_get(struct store *store, const char *name);
 
 /* Its name below the zone. */
 void namespace_name(const struct namespace *namespace, struct dname *name);
+
+/* Whether the label is `default`, the namespace of the Service that every client needs. */
+bool is_default(const uint8_t *label);
 
 /* Makes the tree say whether the namespace exists. */
 void namespace_show(struct store *store, struct namespace *namespace);
@@ -183,6 +190,13 @@ namespace_is_chosen(const struct store *store, const struct namespace *namespace
 {
 	return store->config.namespace_labels == NULL || namespace->chosen;
 }
+
+/* --- store_visibility.c: only with --visibility --- */
+
+/* Takes what the namespace's object says; and forgets it, with the entry's number. */
+void visibility_namespace(
+    struct store *store, const struct namespace *namespace, const struct object *object);
+void visibility_forget(struct store *store, const struct namespace *namespace);
 
 /* --- store_slices.c --- */
 

@@ -100,8 +100,17 @@ namespace_get(struct store *store, const char *name)
 	memcpy(namespace->label, label, label[0] + 1u);
 	namespace->hash = (uint32_t)store_hash_names(store, name, "");
 	namespace->number = take_number(store, namespace);
+	store->visibility_due = store->config.visibility;
 	table_add(&store->namespaces, namespace);
 	return namespace;
+}
+
+bool
+is_default(const uint8_t *label)
+{
+	static const char text[] = "\7default";
+
+	return memcmp(label, text, sizeof text - 1) == 0;
 }
 
 /* Makes the tree say whether the namespace exists. */
@@ -116,6 +125,8 @@ namespace_show(struct store *store, struct namespace *namespace)
 	if (exists) {
 		const struct node *node = tree_find(treecache_next(store->cache), name.wire);
 		uint8_t flags = namespace->present && namespace->no_search ? NODE_NO_SEARCH : 0;
+		if (store->config.visibility && is_default(namespace->label))
+			flags |= NODE_OPEN;
 		if (node == NULL || node->number != namespace->number || node->flags != flags) {
 			struct node *edited = treecache_edit(store->cache, name.wire);
 			edited->number = namespace->number;
@@ -134,6 +145,8 @@ namespace_drop(struct store *store, struct namespace *namespace)
 {
 	if (namespace->present || namespace->uses > 0)
 		return;
+	visibility_forget(store, namespace);
+	store->visibility_due = store->config.visibility;
 	store->by_number[namespace->number - 1] = NULL;
 	if (store->lowest_free > namespace->number - 1)
 		store->lowest_free = namespace->number - 1;
@@ -146,8 +159,10 @@ namespace_set(struct store *store, struct namespace *namespace, bool present, ui
 {
 	store->present_namespaces += (size_t)present - (size_t) namespace->present;
 	namespace->present = present;
-	if (!present)
+	if (!present) {
 		chosen_set(store, namespace, false);
+		visibility_forget(store, namespace);
+	}
 	namespace->version = version;
 	namespace_show(store, namespace);
 	namespace_drop(store, namespace);
@@ -162,7 +177,9 @@ namespace_event(struct store *store, bool deleted, const struct object *object)
 		return;
 	namespace->mark = store->mark[OBJECT_NAMESPACE];
 	namespace->no_search = object->no_search;
-	if (!deleted)
+	if (!deleted) {
 		chosen_by_labels(store, namespace, object);
+		visibility_namespace(store, namespace, object);
+	}
 	namespace_set(store, namespace, !deleted, store_version(object->resource_version));
 }

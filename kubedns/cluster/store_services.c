@@ -180,6 +180,9 @@ service_enter_tree(struct store *store, struct service *service, const struct ob
 	struct node *node = treecache_edit(store->cache, service->owner->name);
 	treecache_clear(store->cache, node);
 	node->flags = flags[from->type];
+	if (store->config.visibility && is_default(service->namespace->label) &&
+	    memcmp(label, "\12kubernetes", 11) == 0)
+		node->flags |= NODE_OPEN;
 	treecache_endpoint_set_flags(store->cache, service->owner, endpoint_set_flags(store, from));
 	records_for_service(
 	    &store->config.records, service->owner->name, from, service_put_records, store, &why);

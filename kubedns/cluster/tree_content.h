@@ -16,7 +16,9 @@ enum node_flags {
 	NODE_CLUSTERIP = 1,
 	NODE_HEADLESS = 2,
 	NODE_EXTERNALNAME = 4,
-	NODE_NO_SEARCH = 8
+	NODE_NO_SEARCH = 8,
+	/* With --visibility: a Service that every namespace sees, and the namespace that it is in. */
+	NODE_OPEN = 16
 };
 
 /* The number of a node that belongs to the zone itself: `svc`, `pod`. */
@@ -54,6 +56,49 @@ pods_namespace(const struct tree *tree, const struct addr *addr)
 		number = value & POD_NUMBER;
 	}
 	return number;
+}
+
+/*
+ * Which namespaces the pods of each namespace see, by the namespaces' numbers in the same snapshot of
+ * the tree: made anew when a namespace or its annotations change (store_visibility.c), one block of
+ * memory.
+ */
+struct visibility {
+	uint32_t count;  /* of numbers; 0 is the client of whom nothing is known */
+	uint32_t serial; /* of the SOAs that restricted clients get: tells nothing of changes */
+	const uint64_t *open;   /* bits: seen by every client */
+	const uint64_t *all;    /* bits: its pods see every namespace */
+	const uint32_t *starts; /* count + 2: where each one's part of `sees` begins */
+	const uint32_t *sees;   /* numbers, ascending in each part */
+};
+
+static inline bool
+visibility_bit(const uint64_t *bits, uint32_t number)
+{
+	return bits[number / 64] >> number % 64 & 1;
+}
+
+/* Whether pods of the namespace `client` see the namespace `number`. */
+static inline bool
+visibility_sees(const struct visibility *v, uint32_t client, uint32_t number)
+{
+	if (client != 0 && client == number)
+		return true;
+	if (number == 0 || number > v->count || client > v->count)
+		return false;
+	if (visibility_bit(v->open, number) || visibility_bit(v->all, client))
+		return true;
+	uint32_t from = v->starts[client], to = v->starts[client + 1];
+	while (from < to) {
+		uint32_t middle = from + (to - from) / 2;
+		if (v->sees[middle] == number)
+			return true;
+		if (v->sees[middle] < number)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return false;
 }
 
 #endif

@@ -208,7 +208,9 @@ manifest_digest(const struct manifests_index *index, const struct object *object
 		hash = hash_service(hash, &object->service);
 	for (size_t i = 0; i < object->slice_count; i++)
 		hash = hash_slice(hash, &object->slices[i]);
-	hash = hash_number(hash, object->pod.running);
+	hash = hash_number(
+	    hash, object->pod.running | object->pod.ended << 1 | object->pod.on_host << 2);
+	hash = hash_text(hash, object->pod.node);
 	for (size_t i = 0; i < object->pod.addr_count; i++)
 		hash = hash_addr(hash, &object->pod.addrs[i]);
 	hash = hash_text(hash_text(hash, object->node.zone), object->node.region);
@@ -216,5 +218,6 @@ manifest_digest(const struct manifests_index *index, const struct object *object
 	hash = hash_strings(hash, object->labels, object->label_count);
 	if (object->external != NULL)
 		hash = object_external_digest(hash, object->external);
+	hash = hash_text(hash_text(hash, object->visibility.sees), object->visibility.visible_to);
 	return hash != 0 ? hash : 1;
 }

@@ -7,6 +7,7 @@
 
 #include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/client_view.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
 #include "lib/xalloc.h"
@@ -87,7 +88,7 @@ try_answer(struct awaited *awaited, const struct client *client, const uint8_t *
 		.thread = &context->thread,
 	};
 	rcu_enter();
-	request.tree = tree_current(context->tree);
+	request.tree = client_view(context, tree_current(context->tree), client_sockaddr(client));
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();
 	if (outcome == ANSWER_WAIT)

@@ -3,6 +3,7 @@
 #include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/answer_cache.h"
 #include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/client_view.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 
@@ -54,6 +55,14 @@ request_again(struct worker_context *context, const struct inflight *inflight)
 	};
 }
 
+/* What the client may see; inside of a read section. */
+static const struct tree *
+seen_tree(struct worker_context *context, const struct inflight *inflight)
+{
+	return client_view(
+	    context, tree_current(context->tree), client_sockaddr(&inflight->client));
+}
+
 bool
 forwarded_reply_leads_on(
     struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said)
@@ -62,7 +71,7 @@ forwarded_reply_leads_on(
 		return false;
 	struct answer_request request = request_again(context, inflight);
 	rcu_enter();
-	request.tree = tree_current(context->tree);
+	request.tree = seen_tree(context, inflight);
 	bool on = answer_chases_on(&request, said, &inflight->info);
 	rcu_leave();
 	return on;
@@ -79,7 +88,7 @@ write_reply(struct worker_context *context, struct inflight *inflight,
 	request.out = out;
 	request.max = max;
 	rcu_enter();
-	request.tree = tree_current(context->tree);
+	request.tree = seen_tree(context, inflight);
 	if (inflight->chase)
 		len = answer_chased(&request, said, &inflight->info);
 	else

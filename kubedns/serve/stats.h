@@ -110,6 +110,7 @@ struct stats {
 	uint64_t until_synced;    /* asked of --until-synced before the first sync */
 	uint64_t explained;       /* NAME._explain */
 	uint64_t explain_refused;
+	uint64_t clients_unknown; /* queries of clients that are no known pod; with --visibility */
 	uint64_t forward_queries;
 	uint64_t forward_in_flight;       /* now */
 	uint64_t forward_retries;         /* sent again, or to the next server */

@@ -50,6 +50,8 @@ stats_metrics_redirected(const struct stats *stats, struct metrics *m)
 	counter(m, "kubedns_rewrite_limit_total",
 	    "Questions for which a pattern of the rewrites was given up at its bound.",
 	    stats->rewrite_limit);
+	counter(m, "kubedns_clients_unknown_total",
+	    "With --visibility, queries of clients that are no known pod.", stats->clients_unknown);
 	search_families(stats, m);
 	counter(m, "kubedns_answer_cache_hits_total",
 	    "Questions to other servers answered from --answer-cache.", stats->cache_hits);

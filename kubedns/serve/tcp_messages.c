@@ -4,6 +4,7 @@
  * more is read from the client meanwhile. Only an incomplete message is copied and kept: most
  * arrive whole and are answered from the read buffer.
  */
+#include "kubedns/serve/client_view.h"
 #include "kubedns/serve/rotation.h"
 #include "kubedns/serve/tcp_internal.h"
 
@@ -146,7 +147,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 	rcu_enter();
 	const struct answer_request request = {
 		.config = conn->answers,
-		.tree = tree_current(context->tree),
+		.tree = client_view(context, tree_current(context->tree), &conn->addr.sa),
 		.query = query,
 		.query_len = len,
 		.out = room + PREFIX,

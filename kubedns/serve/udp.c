@@ -9,6 +9,7 @@
 #include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/batch_io.h"
+#include "kubedns/serve/client_view.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/rotation.h"
@@ -271,7 +272,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 	struct answer_info *info = &udp->infos[i];
 	const struct answer_request request = {
 		.config = udp->sockets[index].answers,
-		.tree = tree,
+		.tree = client_view(context, tree, message->msg_hdr.msg_name),
 		.query = udp->in_iov[i].iov_base,
 		.query_len = message->msg_len,
 		.out = reply_room_for(udp, index, i),

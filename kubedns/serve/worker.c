@@ -319,6 +319,7 @@ worker_free(struct worker *worker)
 	fair_share_free(worker->fair);
 	udp_free(worker->udp);
 	answer_taps_free(worker->context.taps);
+	free(worker->context.view);
 	free(atomic_load(&worker->upstreams));
 	stream_ends_take(&worker->streamed, NULL);
 	close(worker->wake);

@@ -20,6 +20,8 @@
 #include "kubedns/transfer/transfer.h"
 #include "lib/clock.h"
 
+struct view; /* kubedns/answer/view.h */
+
 struct worker_context {
 	int epoll;
 	int64_t now_ns; /* monotonic; read after each wait and after each batch */
@@ -35,7 +37,8 @@ struct worker_context {
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	const struct answer_config *external; /* at --external-address; NULL: there is none */
-	struct transfer *transfer;            /* NULL: no --transfer-to */
+	struct view *view;         /* of the client of the message at hand: client_view.c */
+	struct transfer *transfer; /* NULL: no --transfer-to */
 	/* Told when a zone transfer on a TCP connection has ended. */
 	struct transfer_end streamed;
 	struct answer_thread thread; /* its `explain` NULL: --explain-by-dns=off */

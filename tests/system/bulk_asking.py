@@ -99,10 +99,11 @@ def parse(wire):
 class Bulk:
     """A client of one server, over UDP and TCP. `asked` counts. `recursion`: questions have RD, and may be forwarded."""
 
-    def __init__(self, port, host="127.0.0.1", recursion=False):
-        self.address, self.asked, self.known, self.recursion = (host, port), 0, {}, recursion
+    def __init__(self, port, host="127.0.0.1", recursion=False, source=""):
+        self.address, self.asked, self.known, self.recursion, self.source = (host, port), 0, {}, recursion, source
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.udp.bind((source, 0))
         self.udp.connect(self.address)
 
     def _parsed(self, wire):
@@ -140,7 +141,7 @@ class Bulk:
         while missing:
             tries += 1
             assert tries < 30, f"connections are closed before they are answered: {questions[min(missing)]}"
-            with socket.create_connection(self.address, timeout=30) as s, s.makefile("rb") as stream:
+            with socket.create_connection(self.address, timeout=30, source_address=(self.source, 0)) as s, s.makefile("rb") as stream:
                 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 left = sorted(missing)
                 for begin in range(0, len(left), WINDOW):

@@ -156,6 +156,10 @@ def test_client_pods_watches_pods_and_may(tmp_path, base, components, kind, name
     plain, watching = render(made, base, *components), render(made, base, *components, "client-pods")
     before, after = (o[kind, name]["spec"]["template"]["spec"]["containers"][0] for o in (plain, watching))
     assert after["name"] == "kubedns" and after["args"] == before["args"] + args
+    tenants = render(made, base, *components, "tenants")
+    (theirs,) = (c for c in tenants[kind, name]["spec"]["template"]["spec"]["containers"] if c["name"] == "kubedns")
+    assert theirs["args"] == after["args"] + ["--visibility=labels"]
+    assert {**tenants, (kind, name): None} == {**watching, (kind, name): None}
     rules = watching["ClusterRole", name]["rules"]
     assert rules[:-1] == plain["ClusterRole", name]["rules"]
     assert rules[-1] == {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}

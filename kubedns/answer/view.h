@@ -1,0 +1,57 @@
+/*
+ * --visibility: what the pods of one namespace may see of the cluster. A view is a reader's own copy of
+ * struct tree, a few words, with `view` set: whoever looks up a namespace, a Service or the owner of an
+ * address in it asks here whether it is there for this reader. What is hidden is answered as if it did
+ * not exist: rcode, TTL, SOA and extended error are those of a name that is in no cluster. Without
+ * --visibility `view` is NULL, which costs a test at each of these places.
+ *
+ *	client's address --pods4, pods6--> number of its namespace --struct visibility--> what it sees
+ *
+ * Every client is one of
+ *	a pod		it sees its namespace and those that the lists name
+ *	127.0.0.1, ::1	a container of this pod: the sidecar's probes and questions. All of it
+ *	unknown		no pod, one on its host's network, or of a namespace that cannot be told:
+ *			--visibility-unknown says
+ */
+#ifndef KUBEDNS_ANSWER_VIEW_H
+#define KUBEDNS_ANSWER_VIEW_H
+
+#include "kubedns/answer/answer.h"
+#include "kubedns/cluster/tree_content.h"
+#include "treecache/treecache.h"
+
+struct view {
+	struct tree tree;                    /* a copy, whose `view` this is */
+	const struct visibility *visibility; /* NULL: none is made yet; nothing is seen */
+	uint32_t client;                     /* its namespace's number; 0: unknown */
+};
+
+enum view_client { VIEW_POD, VIEW_LOCAL, VIEW_UNKNOWN };
+
+/*
+ * The snapshot as the client with this address may see it: `view->tree`, or `tree` if it sees all.
+ * Into `*client` who it is.
+ */
+const struct tree *view_of(struct view *view, const struct answer_config *config,
+    const struct tree *tree, const struct addr *addr, enum view_client *client);
+
+/* Whether the reader sees all of the namespace at this node. */
+bool view_sees(const struct tree *tree, const struct node *namespace);
+
+/* Whether it sees this Service of the namespace. */
+bool view_sees_service(
+    const struct tree *tree, const struct node *namespace, const struct node *service);
+
+/* Whether it sees the Service that this owner is. */
+bool view_sees_owner(const struct tree *tree, const struct owner *owner);
+
+/* Of a path below the zone that was looked up in the whole tree: cuts off what the reader does not
+ * see. */
+void view_cut_path(const struct tree *tree, struct tree_path *path);
+
+/* The namespace with this label, NULL if the reader sees nothing of it; the Service with this label. */
+const struct node *view_namespace(const struct tree *tree, const uint8_t *label);
+const struct node *view_service(
+    const struct tree *tree, const struct node *namespace, const uint8_t *label);
+
+#endif

@@ -1,0 +1,290 @@
+/*
+ * --visibility: which namespaces the pods of each namespace see, by annotations or labels of the
+ * namespaces.
+ *
+ *	kubedns/sees         of the clients' namespace: the namespaces that its pods see
+ *	kubedns/visible-to   of the seen namespace: those whose pods see it
+ *
+ * Both are lists of namespaces' names, or `*` for all; either one is enough. A namespace sees itself.
+ * Without a kubedns/visible-to of its own kube-system is visible to all, and always is the Service
+ * default/kubernetes. A name in a list is looked up whenever the table is made, so that a namespace may
+ * be named before it is there, and one that is made again under its name is seen again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/cluster/store_internal.h"
+#include "kubedns/cluster/tree_content.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+enum {
+	NAMES_MAX = 1000,    /* of a list: more are left out. `*` stands for any number */
+	PAIRS_MAX = 1000000, /* of all lists, 4 MB; those beyond see nothing */
+};
+
+/* The lists of one namespace whose object is there. */
+struct rules {
+	uint32_t hash; /* the namespace's */
+	bool listed;   /* it has a kubedns/visible-to */
+	const struct namespace *namespace;
+	size_t len, visible_to; /* of `words`, and where the second list begins */
+	char words[];           /* two lists, each word after a space, each list with a NUL */
+};
+
+static bool
+same_namespace(const void *entry, const void *key)
+{
+	return ((const struct rules *)entry)->namespace == key;
+}
+
+static bool
+is_of_a_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '*';
+}
+
+/* Copies the words of a list, at most `*left`. What is no part of a name separates: a label's value
+ * can hold '.' and '_' alone, and no name has either. */
+static char *
+put_words(char *to, const char *list, size_t *left)
+{
+	while (list != NULL && *list != '\0' && *left > 0) {
+		size_t len = 0;
+		while (is_of_a_name(list[len]))
+			len++;
+		if (len > 0 && len <= DNAME_LABEL_MAX) {
+			*to++ = ' ';
+			memcpy(to, list, len);
+			to += len;
+			--*left;
+		}
+		list += len > 0 ? len : 1;
+	}
+	return to;
+}
+
+static size_t
+length(const char *list)
+{
+	return list == NULL ? 0 : 2 * strlen(list); /* each letter a word, at worst */
+}
+
+static char *
+put_list(char *to, const char *annotation, const char *label, const struct namespace *namespace,
+    const char *what)
+{
+	size_t left = NAMES_MAX;
+
+	to = put_words(to, annotation, &left);
+	to = put_words(to, label, &left);
+	*to++ = '\0';
+	if (left == 0)
+		log_warnx("namespace %s: %s: more than %d names: the others are left out; * stands "
+			  "for all",
+		    (const char *)namespace->label + 1, what, NAMES_MAX - 1);
+	return to;
+}
+
+static void
+drop_rules(struct store *store, struct rules *rules)
+{
+	if (rules == NULL)
+		return;
+	table_remove(&store->rules, rules);
+	free(rules);
+	store->visibility_due = true;
+}
+
+static struct rules *
+find_rules(const struct store *store, const struct namespace *namespace)
+{
+	return table_find(&store->rules, namespace->hash, same_namespace, namespace);
+}
+
+void
+visibility_forget(struct store *store, const struct namespace *namespace)
+{
+	if (store->config.visibility)
+		drop_rules(store, find_rules(store, namespace));
+}
+
+/* What the object says; NULL: nothing. */
+static struct rules *
+read_rules(const struct namespace *namespace, const struct object_namespace *from)
+{
+	bool listed = from->visible_to != NULL || from->visible_to_label != NULL;
+
+	if (!listed && from->sees == NULL && from->sees_label == NULL)
+		return NULL;
+	struct rules *rules =
+	    xcalloc(1, sizeof *rules + length(from->sees) + length(from->sees_label) +
+			   length(from->visible_to) + length(from->visible_to_label) + 2);
+	char *to = put_list(rules->words, from->sees, from->sees_label, namespace, "kubedns/sees");
+	rules->visible_to = (size_t)(to - rules->words);
+	to =
+	    put_list(to, from->visible_to, from->visible_to_label, namespace, "kubedns/visible-to");
+	rules->len = (size_t)(to - rules->words);
+	rules->hash = namespace->hash;
+	rules->namespace = namespace;
+	rules->listed = listed;
+	return xreallocarray(rules, 1, sizeof *rules + rules->len);
+}
+
+static bool
+same_rules(const struct rules *a, const struct rules *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return a->listed == b->listed && a->len == b->len && a->visible_to == b->visible_to &&
+	       memcmp(a->words, b->words, a->len) == 0;
+}
+
+void
+visibility_namespace(
+    struct store *store, const struct namespace *namespace, const struct object *object)
+{
+	if (!store->config.visibility)
+		return;
+	struct rules *rules = read_rules(namespace, &object->visibility),
+		     *old = find_rules(store, namespace);
+	if (same_rules(rules, old)) {
+		free(rules);
+		return;
+	}
+	drop_rules(store, old);
+	if (rules != NULL)
+		table_add(&store->rules, rules);
+	store->visibility_due = true;
+}
+
+/* --- the table for readers --- */
+
+struct making {
+	const struct store *store;
+	uint64_t *open, *all;
+	uint64_t *pairs; /* client << 32 | seen */
+	size_t count, room;
+	bool cut;
+};
+
+static void
+set_bit(uint64_t *bits, uint32_t number)
+{
+	bits[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static void
+add_pair(struct making *m, uint32_t client, uint32_t seen)
+{
+	if (m->count == PAIRS_MAX) {
+		m->cut = true;
+		return;
+	}
+	if (m->count == m->room) {
+		m->room = m->room == 0 ? 256 : 2 * m->room;
+		m->pairs = xreallocarray(m->pairs, m->room, sizeof *m->pairs);
+	}
+	m->pairs[m->count++] = (uint64_t)client << 32 | seen;
+}
+
+/* What each word of a list of namespace `own` means; `sees`: the list is of those that it sees. */
+static void
+add_words(struct making *m, const char *words, uint32_t own, bool sees)
+{
+	while (*words == ' ') {
+		char name[DNAME_LABEL_MAX + 1];
+		size_t len = strcspn(++words, " ");
+		memcpy(name, words, len);
+		name[len] = '\0';
+		words += len;
+		const struct namespace *other = namespace_find(m->store, name);
+		if (strcmp(name, "*") == 0)
+			set_bit(sees ? m->all : m->open, own);
+		else if (other != NULL)
+			add_pair(m, sees ? own : other->number, sees ? other->number : own);
+	}
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* All lists, and what holds without any. */
+static void
+add_rules(struct making *m)
+{
+	const struct namespace *system = namespace_find(m->store, "kube-system");
+	const struct rules *rules;
+	size_t place = 0;
+
+	while ((rules = table_next(&m->store->rules, &place)) != NULL) {
+		add_words(m, rules->words, rules->namespace->number, true);
+		add_words(m, rules->words + rules->visible_to, rules->namespace->number, false);
+	}
+	if (system == NULL)
+		return;
+	rules = table_find(&m->store->rules, system->hash, same_namespace, system);
+	if (rules == NULL || !rules->listed)
+		set_bit(m->open, system->number);
+}
+
+struct visibility *
+store_visibility(struct store *store)
+{
+	uint32_t count = (uint32_t)store->number_count;
+	size_t words = count / 64 + 1;
+	struct making m = { .store = store };
+
+	if (!store->visibility_due)
+		return NULL;
+	store->visibility_due = false;
+	m.open = xcalloc(words, sizeof *m.open);
+	m.all = xcalloc(words, sizeof *m.all);
+	add_rules(&m);
+	if (m.cut && !store->visibility_cut)
+		log_warnx("visibility: the lists of all namespaces have more than %d names: those "
+			  "beyond are not seen; * stands for all",
+		    PAIRS_MAX);
+	store->visibility_cut = m.cut;
+	if (m.count > 0)
+		qsort(m.pairs, m.count, sizeof *m.pairs, by_value);
+
+	size_t bits = words * sizeof *m.open, starts = (count + 2u) * sizeof(uint32_t);
+	struct visibility *v = xmalloc(sizeof *v + 2 * bits + starts + m.count * sizeof(uint32_t));
+	uint64_t *open = (uint64_t *)(v + 1), *all = open + words;
+	uint32_t *start = (uint32_t *)(all + words), *sees = start + count + 2;
+	memcpy(open, m.open, bits);
+	memcpy(all, m.all, bits);
+	uint32_t client = 0, n = 0;
+	for (size_t i = 0; i < m.count; i++) {
+		while (client <= m.pairs[i] >> 32)
+			start[client++] = n;
+		if (i == 0 || m.pairs[i] != m.pairs[i - 1])
+			sees[n++] = (uint32_t)m.pairs[i];
+	}
+	while (client <= count + 1)
+		start[client++] = n;
+	*v = (struct visibility){ .count = count,
+		.serial = store->visibility_serial,
+		.open = open,
+		.all = all,
+		.starts = start,
+		.sees = sees };
+	store->visibility_pairs = n;
+	free(m.open);
+	free(m.all);
+	free(m.pairs);
+	return v;
+}
+
+void
+store_visibility_size(const struct store *store, size_t *listed, size_t *pairs)
+{
+	*listed = store->rules.count;
+	*pairs = store->visibility_pairs;
+}

@@ -1,0 +1,321 @@
+"""
+--visibility: a pod sees its own namespace and those that lists name. Random rules against a model, and the ways by which somebody may try
+to learn of what is hidden: all of them must look as if it did not exist.
+"""
+
+import json
+import random
+import socket
+import time
+
+import dns.message
+import dns.rcode
+import pytest
+from bulk_asking import Bulk
+from dnsnet import Upstream, query, udp
+from kubedns_process import PROGRAM
+from objects import endpoint_slice, namespace, service
+from test_mistakes import run
+from test_options import pod
+from world import external, start, write
+
+ZONE = "cluster.local"
+ARGS = ("--visibility=labels", "--client-pods=all", "--search-completion=inferred", "--wildcards", "--reverse-cidrs=10.0.0.0/8")
+UNKNOWN = "127.250.0.1"
+NOERROR, NXDOMAIN = 0, 3
+
+
+def nothing(request, _tcp):
+    reply = dns.message.make_response(request, recursion_available=True)
+    reply.set_rcode(dns.rcode.NXDOMAIN)
+    return reply
+
+
+def listed(name, sees=None, visible_to=None, label=False):
+    item, separator = namespace(name), "._"[len(name) % 2] if label else ", "
+    lists = {f"kubedns/{key}": separator.join(value) for key, value in (("sees", sees), ("visible-to", visible_to)) if value is not None}
+    item["metadata"]["labels" if label else "annotations"] = lists
+    return item
+
+
+class Model:
+    """Who sees what, and what a question is answered with: (rcode, {rdata}); rdata None is any."""
+
+    def __init__(self, seed, count):
+        self.random = r = random.Random(seed)
+        self.names = [f"ns-{i:03}" for i in range(count)] + ["kube-system", "default"]
+        self.sees, self.visible_to, self.labelled = {}, {}, set()
+        for ns in self.names[:-2]:
+            others = r.sample(self.names, r.choice([0, 1, 2, 3, 8])) + r.choice([[], [], [], ["nowhere"], ["*"] if r.random() < 0.1 else []])
+            r.choice([self.sees, self.visible_to, {}])[ns] = others
+            if "*" not in others and len(".".join(others)) <= 63 and r.random() < 0.3:
+                self.labelled.add(ns)
+        self.number = {ns: i for i, ns in enumerate(self.names)}
+        self.target = {ns: r.choice(self.names) for ns in self.names}
+
+    def may(self, client, ns):
+        seen, by = self.sees.get(client, []), self.visible_to.get(ns, ["*"] if ns == "kube-system" else [])
+        return ns in self.number and (client == ns or ns in seen or "*" in seen or client in by or "*" in by)
+
+    def answer(self, client, kind, ns, other):
+        if kind == "kubernetes":
+            return NOERROR, {"10.96.0.1"}
+        i, may = self.number.get(ns), self.may(client, ns)
+        if kind == "namespace":
+            return (NOERROR, set()) if may or ns == "default" else (NXDOMAIN, set())
+        if kind in ("walk", "declared") and not (self.may(client, other) and (kind == "declared" or may)):
+            return NXDOMAIN, set()
+        if kind in ("walk", "declared"):
+            return NOERROR, {f"web.{other}.svc.{ZONE}", f"10.1.{self.number[other]}.1"}
+        if not may:
+            return NXDOMAIN, set()
+        if kind == "alias":
+            target = self.target[ns]
+            found = self.may(client, target)
+            return (NOERROR if found else NXDOMAIN), {f"web.{target}.svc.{ZONE}"} | ({f"10.1.{self.number[target]}.1"} if found else set())
+        return NOERROR, {"web": {f"10.1.{i}.1"}, "any": {"RFC8482"}, "db": {f"10.2.{i}.1", f"10.2.{i}.2"}, "member": {f"10.2.{i}.2"}, "pod": {"10.3.0.1"},
+                         "port": {f"0 50 80 db-{n}.db.{ns}.svc.{ZONE}" for n in (0, 1)}, "star": {f"10.1.{i}.1", f"10.2.{i}.1", f"10.2.{i}.2"},
+                         "ptr": {f"web.{ns}.svc.{ZONE}"}, "ptr of member": {f"db-0.db.{ns}.svc.{ZONE}"}}[kind]  # fmt: skip
+
+    def question(self, kind, ns, other):
+        i = self.number.get(ns, 251)
+        of = {"kubernetes": "kubernetes.default.svc", "namespace": f"{ns}.svc", "walk": f"web.{other}.{ns}.svc", "declared": f"web.{other}.{ns}.s",
+              "alias": f"alias.{ns}.svc", "web": f"web.{ns}.svc", "any": f"web.{ns}.svc", "db": f"db.{ns}.svc", "member": f"db-1.db.{ns}.svc",
+              "pod": f"10-3-0-1.{ns}.pod", "port": f"_http._tcp.db.{ns}.svc", "star": f"*.{ns}.svc"}  # fmt: skip
+        if kind.startswith("ptr"):
+            return f"1.{i}.{1 if kind == 'ptr' else 2}.10.in-addr.arpa", "PTR"
+        return f"{of[kind]}.{ZONE}", {"any": "ANY", "port": "SRV"}.get(kind, "A")
+
+    def objects(self, pods):
+        for ns in self.names:
+            i = self.number[ns]
+            yield listed(ns, self.sees.get(ns), self.visible_to.get(ns), ns in self.labelled)
+            yield service("web", f"10.1.{i}.1", ns)
+            yield service("db", "None", ns)
+            yield endpoint_slice("db", [f"10.2.{i}.1", f"10.2.{i}.2"], ns, hostnames=["db-0", "db-1"])
+            if ns != "default":
+                yield external("alias", f"web.{self.target[ns]}.svc.{ZONE}", ns)
+            for n in range(pods):
+                yield pod(f"p-{n}", ns, f"127.{100 + n}.{i}.1")
+        yield service("kubernetes", "10.96.0.1")
+
+
+KINDS = ("kubernetes", "namespace", "walk", "declared", "alias", "web", "any", "db", "member", "pod", "port", "star", "ptr", "ptr of member")
+
+
+def random_questions(model, client, count):
+    r = model.random
+    near = [ns for ns in model.names if model.may(client, ns)]
+    for _ in range(count):
+        ns, other = (r.choice(near) if r.random() < 0.4 else r.choice(model.names) if r.random() < 0.9 else "ns-999" for _ in range(2))
+        kind = r.choice(KINDS)
+        if ns == "default" and kind in ("alias", "star"):  # it has other Services
+            kind = "web"
+        yield kind, ns, other
+
+
+@pytest.mark.parametrize(("seed", "asked"), [(1, 6000), *(pytest.param(seed, 100_000, marks=pytest.mark.soak) for seed in (2, 3))])
+def test_200_namespaces_with_random_rules_agree_with_the_model(tmp_path, seed, asked):
+    model, pods = Model(seed, 198), 1 if asked < 10_000 else 2
+    wrong, hidden, total = [], 0, 0
+    with Upstream(nothing) as u, start(tmp_path, list(model.objects(pods)), *ARGS, f"--nameservers={u.address}") as k:
+        k.wait_ready()
+        for n in range(pods):
+            for client in model.names:
+                wanted = list(random_questions(model, client, -(-asked // len(model.names) // pods)))
+                with Bulk(k.port, recursion=True, source=f"127.{100 + n}.{model.number[client]}.1") as bulk:
+                    questions = [model.question(*w) for w in wanted]
+                    replies = (bulk.ask_tcp if model.random.random() < 0.1 else bulk.ask_udp)(questions)
+                for what, asked_for, reply in zip(wanted, questions, replies, strict=True):
+                    rcode, rdata = model.answer(client, *what)
+                    got = {r[3] for r in reply.answer}
+                    hidden, total = hidden + (rcode == NXDOMAIN), total + 1
+                    if (reply.rcode, got) != (rcode, rdata):
+                        wrong.append((client, what, asked_for, (rcode, rdata), (reply.rcode, got)))
+        assert k.metric("kubedns_visibility_namespaces") > 100 and k.metric("kubedns_clients_unknown_total") == 0
+    print(f"{total} questions of {len(model.names) * pods} pods, {hidden} of them NXDOMAIN, {len(wrong)} wrong")
+    assert not wrong, (len(wrong), wrong[:5])
+    assert total >= asked and 0.2 * total < hidden < 0.8 * total
+
+
+# --- attacks: whatever is asked of a hidden namespace, the reply is the one for a namespace that does not exist ---
+
+SECRET, ABSENT = "hidden-1", "absent-1"  # of one length, so that the replies can be compared as bytes
+MINE, OTHERS = "127.100.0.1", "127.100.0.2"
+
+
+def late(ns):
+    return [service("late", "None", ns), {**endpoint_slice("late", ["10.2.9.9"], ns), "endpoints": [
+        {"addresses": ["10.2.9.9"], "conditions": {"ready": False}, "hostname": "late-0"}]}]  # fmt: skip
+
+
+def two_tenants(extra=(), sees=()):
+    return [namespace("default"), service("kubernetes", "10.96.0.1"), service("other", "10.1.0.9"), listed("mine", sees), namespace(SECRET),
+            namespace("kube-system"), service("metrics", "10.1.0.8", "kube-system"), service("web", "10.1.0.1", "mine"), pod("p", "mine", MINE),
+            service("web", "10.1.0.2", SECRET), service("only-there", "10.1.0.3", SECRET), service("db", "None", SECRET), pod("q", SECRET, OTHERS),
+            endpoint_slice("db", ["10.2.0.1", "10.2.0.2"], SECRET, hostnames=["db-0"]), external("alias", f"web.{SECRET}.svc.{ZONE}", "mine"),
+            *late(SECRET), *late("mine"), *extra]  # fmt: skip
+
+
+FORMS = ["{}.svc", "{}.pod", "{}", "web.{}", "web.{}.svc", "db.{}.svc", "db-0.db.{}.svc", "nobody.db.{}.svc", "10-2-0-2.db.{}.svc", "_http._tcp.db.{}.svc",
+         "_tcp.web.{}.svc", "nobody.{}.svc", "late.{}.svc", "late-0.late.{}.svc", "127-100-0-2.{}.pod", "10-2-0-1.{}.pod", "x.y.{}.pod", "*.{}.svc",
+         "web.*.{}.svc", "*.*.{}.svc", "*.web.{}.svc", "*.{}.pod", "web.{}.svc._explain", "web.{}._explain", "{}._explain", "web.{}.s", "db.{}.s",
+         "www.example.com.{}.s", "www.example.com.{}.svc", "web.{}.mine.svc", "web.{}.mine.s", "web.mine.{}.svc", "db.{}.kube-system.svc",
+         "web.{}.svc.cluster.local.mine.svc", "web.{}.svc.cluster.local.mine.s", "_explain.{}.svc", "kubernetes.{}.svc", "web.{}.fed.svc"]  # fmt: skip
+RRTYPES = ("A", "AAAA", "SRV", "ANY", "TXT", "NS", "SOA", "CNAME", "PTR", "HTTPS", "DS", "HINFO")
+
+
+def reply_bytes(kubedns, name, type_, edns):
+    message = query(name, type_, use_edns=0 if edns else False)
+    message.id = 7
+    wire = message.to_wire()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((MINE, 0))
+        s.settimeout(5)
+        s.sendto(wire, (kubedns.host, kubedns.port))
+        return s.recv(4096)
+
+
+@pytest.mark.parametrize("hold", [[], ["--hold-ms=2000"]])
+def test_what_is_hidden_is_answered_as_what_is_nowhere(tmp_path, hold):
+    federation = "--federations=fed=fed.example"
+    with Upstream(nothing) as u, start(tmp_path, two_tenants(), *ARGS, f"--nameservers={u.address}", "--pods=verified", federation, *hold) as k:
+        k.wait_ready()
+        for form in FORMS:
+            for type_ in RRTYPES:
+                for edns in (False, True):
+                    hidden, absent = (reply_bytes(k, f"{form.format(ns)}.{ZONE}", type_, edns) for ns in (SECRET, ABSENT))
+                    assert hidden.replace(SECRET.encode(), ABSENT.encode()) == absent, (form, type_, edns, dns.message.from_wire(hidden))
+        # Addresses of hidden owners are as addresses that nobody has.
+        for address, unused in (("2.0.1.10", "7.0.1.10"), ("1.0.2.10", "7.0.2.10"), ("9.9.2.10", "7.9.2.10")):
+            for type_ in RRTYPES:
+                hidden, absent = (reply_bytes(k, f"{a}.in-addr.arpa", type_, True) for a in (address, unused))
+                assert hidden.replace(b"\x01" + address[:1].encode(), b"\x01" + unused[:1].encode(), 1) == absent, (address, type_)
+
+
+def said(reply):
+    return " ".join(o.text for o in reply.options if o.otype == 15 and o.text)
+
+
+def test_neither_reasons_nor_aliases_nor_stars_nor_the_serial_tell(tmp_path):
+    with Upstream(nothing) as u, start(tmp_path, two_tenants(), *ARGS, f"--nameservers={u.address}") as k:
+        k.wait_ready()
+
+        def ask(name, type_="A", source=MINE):
+            return udp(k, query(f"{name}.{ZONE}".lstrip("."), type_, use_edns=0), source=source)
+
+        for name in ("only-there.mine.svc", "only-there", "only-there.nowhere.svc", f"only-there.{SECRET}", f"only-there.{SECRET}.svc"):
+            assert "there is in" not in said(ask(name)) and "in namespace hidden" not in said(ask(name)), name
+        assert "no namespace hidden-1" in said(ask(f"nobody.{SECRET}.svc"))
+        # An alias of one's own is no way around.
+        alias = ask("alias.mine.svc")
+        assert alias.rcode() == dns.rcode.NXDOMAIN and [r.to_text().split()[3] for r in alias.answer] == ["CNAME"]
+        assert {rd.to_text() for r in ask("web.*.svc").answer for rd in r} == {"10.1.0.1"}
+        assert {rd.to_text() for r in ask("*.*.svc").answer for rd in r} == {"10.1.0.1", "10.1.0.8", "10.96.0.1"}
+        # What everybody needs.
+        assert ask("kubernetes.default.svc").answer and ask("metrics.kube-system.svc").answer and not ask("other.default.svc").answer
+        assert ask("default.svc").rcode() == dns.rcode.NOERROR and not ask("10-1-1-1.default.pod").answer
+        # A change of a hidden namespace changes no answer, the SOA's serial among them.
+        before, second = (ask("", "SOA").to_wire()[2:], ask("nobody.mine.svc").to_wire()[2:]), int(time.time())
+        k.wait(lambda: int(time.time()) > second)  # serials count seconds
+        write(k.objects, [*two_tenants(), service("new", "10.1.0.77", SECRET)])
+        k.wait(lambda: udp(k, query(f"new.{SECRET}.svc.{ZONE}"), source=OTHERS).answer)
+        assert (ask("", "SOA").to_wire()[2:], ask("nobody.mine.svc").to_wire()[2:]) == before
+
+
+def test_over_tcp_and_after_a_wait_the_client_is_the_same(tmp_path):
+    with start(tmp_path, two_tenants(), *ARGS, "--hold-ms=2000", "--nameservers=127.0.0.1:1") as k:
+        k.wait_ready()
+        with Bulk(k.port, source=MINE) as mine, Bulk(k.port, source=OTHERS) as others:
+            names = [(f"web.{SECRET}.svc.{ZONE}", "A"), (f"web.mine.svc.{ZONE}", "A")]
+            assert [r.rcode for r in mine.ask_tcp(names)] == [NXDOMAIN, NOERROR]
+            assert [r.rcode for r in others.ask_tcp(names)] == [NOERROR, NXDOMAIN]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind((MINE, 0))
+            s.settimeout(10)
+            for ns in ("mine", SECRET):
+                s.sendto(query(f"late.{ns}.svc.{ZONE}").to_wire(), (k.host, k.port))
+            first = dns.message.from_wire(s.recv(4096))  # what is hidden does not wait
+            assert SECRET in first.question[0].name.to_text() and first.rcode() == dns.rcode.NXDOMAIN
+            # What comes is an alias to what is hidden.
+            gone = {("Service", "late"), ("EndpointSlice", "late-abc12")}
+            others = [o for o in two_tenants() if (o["kind"], o["metadata"]["name"]) not in gone or o["metadata"]["namespace"] != "mine"]
+            write(k.objects, [*others, external("late", f"web.{SECRET}.svc.{ZONE}", "mine")])
+            second = dns.message.from_wire(s.recv(4096))
+            assert "mine" in second.question[0].name.to_text() and second.rcode() == dns.rcode.NXDOMAIN
+            assert [rd.to_text() for r in second.answer for rd in r] == [f"web.{SECRET}.svc.{ZONE}."]
+
+
+def test_an_outside_step_of_a_walk_does_not_lose_the_client(tmp_path):
+    """X.mine.s: the candidates in the zone are hidden; the outside one is asked, denied, and the next is looked up for the same client."""
+    rewrite = tmp_path / "config"
+    rewrite.mkdir()
+    (rewrite / "rewrites").write_text(f"exact only-there.{SECRET}.example.org only-there.{SECRET}.svc.{ZONE}\n")
+    extra = ("--search-extra=example.net,example.org", f"--config-dir={rewrite}")
+    with Upstream(nothing) as u, start(tmp_path, two_tenants(), *ARGS, f"--nameservers={u.address}", *extra) as k:
+        k.wait_ready()
+        for source, rcode in ((MINE, dns.rcode.NXDOMAIN), (OTHERS, dns.rcode.NOERROR)):
+            assert udp(k, query(f"only-there.{SECRET}.absent.s.{ZONE}"), source=source).rcode() == rcode
+            assert udp(k, query(f"only-there.{SECRET}.example.org"), source=source).rcode() == rcode
+
+
+def test_rules_hold_from_the_moment_that_they_are_written(tmp_path):
+    with start(tmp_path, two_tenants(), *ARGS, "--nameservers=127.0.0.1:1") as k:
+        k.wait_ready()
+
+        def seen(name=f"web.{SECRET}.svc"):
+            return bool(udp(k, query(f"{name}.{ZONE}"), source=MINE).answer)
+
+        assert not seen()
+        write(k.objects, two_tenants(sees=[SECRET]))
+        k.wait(seen)
+        write(k.objects, two_tenants())
+        k.wait(lambda: not seen())
+        # kube-system is open until it says to whom.
+        closed = listed("kube-system", visible_to=[])
+        write(k.objects, [closed if (o["kind"], o["metadata"]["name"]) == ("Namespace", "kube-system") else o for o in two_tenants()])
+        k.wait(lambda: not seen("metrics.kube-system.svc"))
+        # A namespace that takes the place of one that is gone is not seen for it.
+        write(k.objects, two_tenants(sees=[SECRET]))
+        k.wait(seen)
+        renamed = json.loads(json.dumps(two_tenants(sees=[SECRET])).replace(SECRET, "hidden-2").replace('"kubedns/sees": "hidden-2"', f'"kubedns/sees": "{SECRET}"'))
+        write(k.objects, renamed)
+        k.wait(lambda: udp(k, query(f"web.hidden-2.svc.{ZONE}"), source=OTHERS).answer)
+        assert not seen("web.hidden-2.svc") and not seen()
+        # It is seen again when it is there again.
+        write(k.objects, two_tenants(sees=[SECRET]))
+        k.wait(seen)
+
+
+@pytest.mark.parametrize("policy", ["none", "all"])
+def test_clients_that_are_no_pods(tmp_path, policy):
+    host = pod("agent", SECRET, "127.100.0.3", on_host=True)
+    twice = [pod("a", SECRET, "127.100.0.4"), pod("b", "mine", "127.100.0.4")]
+    with start(tmp_path, two_tenants([host, *twice]), *ARGS, f"--visibility-unknown={policy}", "--nameservers=127.0.0.1:1") as k:
+        k.wait_ready()
+        sees = {None: True, UNKNOWN: policy == "all", "127.100.0.3": policy == "all", "127.100.0.4": policy == "all"}
+        for source, wanted in sees.items():  # None: 127.0.0.1, the sidecar's
+            assert bool(udp(k, query(f"web.{SECRET}.svc.{ZONE}"), source=source).answer) == wanted, source
+            assert udp(k, query(f"kubernetes.default.svc.{ZONE}"), source=source).answer
+            assert udp(k, query(f"metrics.kube-system.svc.{ZONE}"), source=source).answer
+        assert k.metric("kubedns_clients_unknown_total") == 9
+        # The operator's own ways see all.
+        assert "10.1.0.2" in k.http(f"/explain?name=web.{SECRET}.svc.{ZONE}")[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--visibility=annotations"], '--visibility: "annotations": must be off or labels'),
+        (["--visibility-unknown=some"], '--visibility-unknown: "some": must be none or all'),
+        (["--visibility=labels"], "a client's namespace is known from the pods: add --client-pods=node or all"),
+        (["--visibility=labels", "--client-pods=all", "--dns-port=10053"], "dnsmasq is the only client"),
+        (["--visibility=labels", "--client-pods=all", "--dns-port=10053", "--search-resolver=127.0.0.1:53"], "dnsmasq is the only client"),
+        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--fallthrough"], "names that are hidden would be asked of other servers"),
+        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--external-zones=apps.example.com"], "names of every namespace"),
+        (["--visibility=labels", "--client-pods=all", "--resolver=127.0.0.1:10153", "--transfer-to=10.0.0.1/32"], "names of every namespace"),
+    ],
+)
+def test_what_would_show_hidden_names_is_refused(args, said):
+    code, errors = run(PROGRAM, *args)
+    assert code == 2 and said in errors and "--help" in errors

@@ -1,0 +1,231 @@
+/* --visibility in the store: which namespaces each one sees, by the lists of all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/cluster/store_internal.h"
+#include "kubedns/cluster/tree_content.h"
+#include "lib/rcu.h"
+
+/* What the object of a namespace says; the field is NULL where it is not there. */
+struct row {
+	const char *name;
+	struct object_namespace lists;
+};
+
+struct bed {
+	struct treecache *cache;
+	struct store *store;
+	struct visibility *now;
+};
+
+static void
+begin(struct bed *bed)
+{
+	struct store_config config = { .records = { .ttl_s = 30 }, .visibility = true };
+
+	*bed = (struct bed){ .cache = treecache_new(3) };
+	assert_int_equal(dname_from_text(&config.records.zone, "cluster.local."), 0);
+	bed->store = store_new(bed->cache, &config);
+}
+
+static void
+end(struct bed *bed)
+{
+	free(bed->now);
+	store_free(bed->store);
+	treecache_free(bed->cache);
+}
+
+static void
+tell(struct bed *bed, enum event_type type, const struct row *row)
+{
+	struct object o = { .kind = OBJECT_NAMESPACE,
+		.namespace = "",
+		.name = row->name,
+		.resource_version = "",
+		.visibility = row->lists };
+
+	store_event(bed->store, OBJECT_NAMESPACE, type, &o);
+}
+
+/* False: nothing has changed. */
+static bool
+renew(struct bed *bed)
+{
+	struct visibility *renewed = store_visibility(bed->store);
+
+	if (renewed == NULL)
+		return false;
+	free(bed->now);
+	bed->now = renewed;
+	return true;
+}
+
+static uint32_t
+number(const struct bed *bed, const char *name)
+{
+	const struct namespace *found = namespace_find(bed->store, name);
+
+	return found == NULL ? 0 : found->number;
+}
+
+/* "a b": a pod of the first sees the second; NULL ends. */
+static void
+expect_seen(const struct bed *bed, const char *const *seen, const char *const *all)
+{
+	for (size_t c = 0; all[c] != NULL; c++)
+		for (size_t n = 0; all[n] != NULL; n++) {
+			char pair[64];
+			bool wanted = c == n;
+			snprintf(pair, sizeof pair, "%s %s", all[c], all[n]);
+			for (size_t i = 0; seen[i] != NULL; i++)
+				wanted |= strcmp(seen[i], pair) == 0;
+			if (visibility_sees(bed->now, number(bed, all[c]), number(bed, all[n])) !=
+			    wanted)
+				fail_msg("%s: %s", pair, wanted ? "seen" : "not seen");
+		}
+}
+
+#define SEES(text)                                                                                 \
+	{                                                                                          \
+		.sees = (text)                                                                     \
+	}
+#define VISIBLE_TO(text)                                                                           \
+	{                                                                                          \
+		.visible_to = (text)                                                               \
+	}
+
+static void
+a_list_of_either_namespace_is_enough(void **state)
+{
+	(void)state;
+	static const char *const all[] = { "a", "b", "c", "kube-system", NULL };
+	static const struct {
+		struct row rows[4];
+		const char *seen[12];
+	} cases[] = {
+		{ { { "a", { 0 } }, { "b", { 0 } }, { "c", { 0 } }, { "kube-system", { 0 } } },
+		    { "a kube-system", "b kube-system", "c kube-system" } },
+		{ { { "a", SEES("b") }, { "b", { 0 } }, { "c", VISIBLE_TO("b") },
+		      { "kube-system", VISIBLE_TO("") } },
+		    { "a b", "b c" } },
+		{ { { "a", SEES(" b,\tc,,nowhere,b ") }, { "b", { 0 } }, { "c", { 0 } },
+		      { "kube-system", VISIBLE_TO("a") } },
+		    { "a b", "a c", "a kube-system" } },
+		{ { { "a", SEES("*") }, { "b", { 0 } }, { "c", VISIBLE_TO("*") },
+		      { "kube-system", VISIBLE_TO("nowhere") } },
+		    { "a b", "a c", "a kube-system", "b c", "kube-system c" } },
+		{ { { "a", { .sees_label = "b.c" } },
+		      { "b", { .visible_to_label = "c_kube-system" } },
+		      { "c", { .sees = "a", .sees_label = "b" } },
+		      { "kube-system", VISIBLE_TO("b") } },
+		    { "a b", "a c", "c b", "kube-system b", "c a", "b kube-system" } },
+		/* No name, and parts of one. */
+		{ { { "a", SEES("B b* *c \"c\" {\"kube-system\"}") }, { "b", { 0 } },
+		      { "c", SEES("aa") }, { "kube-system", VISIBLE_TO("") } },
+		    { "a c", "a kube-system" } },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct bed bed;
+		begin(&bed);
+		for (size_t r = 0; r < 4; r++)
+			tell(&bed, EVENT_ADDED, &cases[i].rows[r]);
+		assert_true(renew(&bed));
+		expect_seen(&bed, cases[i].seen, all);
+		/* The unknown client sees what is open to all. */
+		for (size_t n = 0; all[n] != NULL; n++)
+			assert_int_equal(visibility_sees(bed.now, 0, number(&bed, all[n])),
+			    visibility_bit(bed.now->open, number(&bed, all[n])));
+		end(&bed);
+	}
+}
+
+static void
+a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before(void **state)
+{
+	(void)state;
+	struct row a = { "a", SEES("b") }, b = { "b", { 0 } };
+	struct bed bed;
+
+	begin(&bed);
+	assert_true(renew(&bed)); /* the first one */
+	assert_non_null(bed.now);
+	tell(&bed, EVENT_ADDED, &a);
+	assert_true(renew(&bed));
+	tell(&bed, EVENT_MODIFIED, &a);
+	assert_false(renew(&bed));
+	tell(&bed, EVENT_ADDED, &b);
+	assert_true(renew(&bed));
+	assert_true(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "b")));
+	uint32_t was = number(&bed, "b");
+	tell(&bed, EVENT_DELETED, &b);
+	assert_true(renew(&bed));
+	/* Its number goes to another namespace, which is not seen for it. */
+	struct row c = { "c", { 0 } };
+	tell(&bed, EVENT_ADDED, &c);
+	assert_int_equal(number(&bed, "c"), was);
+	assert_true(renew(&bed));
+	assert_false(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "c")));
+	a.lists = (struct object_namespace)SEES("c");
+	tell(&bed, EVENT_MODIFIED, &a);
+	assert_true(renew(&bed));
+	assert_true(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "c")));
+	a.lists = (struct object_namespace){ 0 };
+	tell(&bed, EVENT_MODIFIED, &a);
+	assert_true(renew(&bed));
+	assert_false(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "c")));
+	end(&bed);
+}
+
+/* Whatever is written into annotations, a table has bounds, and what is beyond them is hidden. */
+static void
+lists_without_end_are_cut(void **state)
+{
+	(void)state;
+	enum { NAMES = 1500, LONG = 1 << 18 };
+	static char list[NAMES * 8], letters[LONG + 1];
+	struct row a = { "a", SEES(list) }, b = { "b", SEES(letters) };
+	char name[16];
+	struct bed bed;
+
+	begin(&bed);
+	for (unsigned i = 0; i < NAMES; i++) {
+		struct row row = { name, { 0 } };
+		snprintf(name, sizeof name, "n-%u", i);
+		tell(&bed, EVENT_ADDED, &row);
+		strcat(strcat(list, name), ",");
+	}
+	for (unsigned i = 0; i < LONG; i++)
+		letters[i] = i % 2 == 0 ? 'x' : ',';
+	tell(&bed, EVENT_ADDED, &a);
+	tell(&bed, EVENT_ADDED, &b);
+	assert_true(renew(&bed));
+	assert_true(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "n-998")));
+	assert_false(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "n-1200")));
+	memset(letters, 'x', LONG);
+	tell(&bed, EVENT_MODIFIED, &b);
+	assert_true(renew(&bed));
+	end(&bed);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_list_of_either_namespace_is_enough),
+		cmocka_unit_test(a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before),
+		cmocka_unit_test(lists_without_end_are_cut),
+	};
+
+	rcu_join();
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rcu_part();
+	return rc;
+}
