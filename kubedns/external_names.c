@@ -35,6 +35,7 @@ external_names_new(struct options *o, uint64_t seed)
 	names->zones = (struct external_zones){ .tree = external_tree(names->claims),
 		.zones = config.zones,
 		.zone_count = config.zone_count,
+		.headless = o->external_headless,
 		.primary =
 		    config.ns_addr_count == 0 && config.ns_count > 0 ? &config.ns[0] : NULL };
 	o->answers.external = &names->zones;

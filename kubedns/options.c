@@ -69,6 +69,8 @@ const struct flag kubedns_flags[] = {
 	    "zones for the world outside: SERVICE.NAMESPACE.ZONE for load balancers' addresses" },
 	{ "external-ns", FLAG_LIST, AT(external_ns_text), NULL, "IP|NAME,...",
 	    "their name servers: addresses of ns.dns.ZONE, or names; default: --ns-addresses" },
+	{ "external-headless", FLAG_BOOL, AT(external_headless), NULL, NULL,
+	    "headless Services have names in these zones too, with their pods' addresses" },
 	{ "external-address", FLAG_STRING, AT(external_address_text), "", "IP[:PORT]",
 	    "answer these zones here, port 53 by default, and nothing else" },
 	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",

@@ -38,7 +38,7 @@ struct options {
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
-	    debug_remote, coredns_metrics, node_role, share_port, ready;
+	    debug_remote, external_headless, coredns_metrics, node_role, share_port, ready;
 
 	/* as understood */
 	struct conf_upstreams nameservers;   /* --nameservers; none: resolv.conf's */

@@ -132,6 +132,8 @@ options_read_external(struct options *o)
 		return options_refuse("external-ns", o->external_ns_text.items[0], missing);
 	if (o->external_zones_text.count == 0 && *o->external_address_text != '\0')
 		return options_refuse("external-address", o->external_address_text, missing);
+	if (o->external_zones_text.count == 0 && o->external_headless)
+		return options_refuse("external-headless", "true", missing);
 	if (o->external_zones_text.count == 0)
 		return 0;
 	int zones = read_zones(o), ns = read_ns(o), address = read_address(o);

@@ -120,6 +120,65 @@ step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname
 	return true;
 }
 
+/*
+ * --external-headless: `[HOST.]SERVICE.NAMESPACE` before the zone is looked up as the cluster's
+ * `[HOST.]SERVICE.NAMESPACE.svc`, into `padded`, to which `resolved` may point. Headless Services
+ * only. A namespace exists, since names may be below it (RFC 8020).
+ */
+static bool
+find_headless(const struct reply *reply, const struct at *at, uint8_t padded[DNAME_MAX + 8],
+    struct resolved *resolved)
+{
+	static const uint8_t svc[] = "\3svc";
+	const struct dname *own = &reply->config->zone;
+	unsigned below = (unsigned)name_below(&at->name, at->zone);
+	size_t len = (size_t)at->name.len - at->zone->len, size = len + sizeof svc - 1 + own->len;
+	uint8_t offsets[DNAME_LABELS_MAX];
+
+	if (below < 1 || below > 3 || size > DNAME_MAX || !reply->tree->synced)
+		return false;
+	memcpy(padded, at->name.wire, len);
+	memcpy(padded + len, svc, sizeof svc - 1);
+	memcpy(padded + len + sizeof svc - 1, own->wire, own->len);
+	memset(padded + size, 0, 8);
+	const struct name name = name_cut(padded, size, offsets);
+	resolve(reply->config, reply->tree, &name, below + 1, NULL, resolved);
+	if (below == 1)
+		return resolved->kind == RESOLVED_EMPTY;
+	return below == 2 ? resolved->kind == RESOLVED_HEADLESS
+			  : resolved->kind == RESOLVED_ENDPOINT &&
+				resolved->endpoints->flags & ENDPOINTS_APEX;
+}
+
+/* A name that has no records in the zone's tree, or a wildcard's; false: it is no headless
+ * Service's. Addresses only: an SRV's target would be a name of the cluster. Not inlined: other
+ * queries need not touch its stack. */
+static __attribute__((noinline)) bool
+answer_headless(struct reply *reply, const struct at *at, const struct tree *tree)
+{
+	uint16_t qtype = reply->query->qtype;
+	unsigned before = reply->counts[SECTION_ANSWER];
+	uint8_t padded[DNAME_MAX + 8], family = qtype == TYPE_A ? AF_INET : AF_INET6;
+	struct resolved resolved;
+
+	if (!find_headless(reply, at, padded, &resolved))
+		return false;
+	bool has_addresses = resolved.kind != RESOLVED_EMPTY;
+	if (qtype == TYPE_ANY && has_addresses)
+		put_hinfo(reply, at->owner);
+	else if (qtype != TYPE_A && qtype != TYPE_AAAA)
+		has_addresses = false;
+	else if (resolved.kind == RESOLVED_HEADLESS)
+		reply_endpoint_set(reply, at->owner, resolved.endpoints, family);
+	else if (has_addresses)
+		reply_endpoints(reply, at->owner, &resolved, family);
+	if (reply->counts[SECTION_ANSWER] > before || reply->truncated)
+		reply->flags |= FLAG_AA;
+	else
+		set_denial(reply, at, tree, NODATA);
+	return true;
+}
+
 /* Not inlined: other queries need not touch its stack. */
 __attribute__((noinline)) enum answer_outcome
 answer_external(struct reply *reply, const struct name *name, size_t owner, struct dname *chase)
@@ -137,6 +196,10 @@ answer_external(struct reply *reply, const struct name *name, size_t owner, stru
 	}
 	for (unsigned steps = 0; steps < CNAME_STEPS_MAX; steps++) {
 		struct external_name found = external_lookup(tree, &at.name, at.zone);
+		if (zones->headless &&
+		    (found.node == NULL || found.wildcard || found.node->records == NULL) &&
+		    answer_headless(reply, &at, tree))
+			return ANSWER_REPLY;
 		if (found.node == NULL) {
 			set_denial(reply, &at, tree, NXDOMAIN);
 			return ANSWER_REPLY;

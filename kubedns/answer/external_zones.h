@@ -14,6 +14,7 @@ struct external_zones {
 	const struct treecache *tree; /* of whole names */
 	const struct dname *zones;    /* lower case */
 	size_t zone_count;
+	bool headless;               /* --external-headless: endpoints of the cluster's tree */
 	const struct dname *primary; /* MNAME of the SOA; NULL: `ns.dns` of the zone */
 };
 

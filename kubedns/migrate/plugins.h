@@ -24,6 +24,7 @@ void plugin_kubernetes(struct scope *scope, const struct corefile_directive *d);
 void plugin_hosts(struct scope *scope, const struct corefile_directive *d);
 void plugin_rewrite(struct scope *scope, const struct corefile_directive *d);
 void plugin_template(struct scope *scope, const struct corefile_directive *d);
+void plugin_external(struct scope *scope, const struct corefile_directive *d);
 void plugin_cache(struct scope *scope, const struct corefile_directive *d);
 
 /* Whether `zone` is the cluster's domain or below it. */

@@ -121,7 +121,7 @@ static bool
 repeats(const char *flag)
 {
 	static const char *const names[] = { "--host-record", "--address", "--local", "--cname",
-		"--addn-hosts", "--server" };
+		"--addn-hosts", "--server", "--external-zones" };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (flag_name_len(flag) == strlen(names[i]) &&
 		    strncmp(flag, names[i], strlen(names[i])) == 0)

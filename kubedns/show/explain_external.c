@@ -63,6 +63,35 @@ say_wildcard(const struct explanation *e, const struct dname *zone)
 	}
 }
 
+/* A name that nobody claims, with addresses all the same: --external-headless. */
+static bool
+say_headless(const struct explanation *e, const uint8_t *qname, const struct dname *zone)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA };
+	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
+	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
+	struct external_source source;
+	bool differs;
+
+	if (below < 2 || below > 3 || e->config->external == NULL ||
+	    external_find(e->config->external, qname, 0, &source, &differs))
+		return false;
+	explain_label(e->name.wire + e->name.offsets[below - 1], namespace);
+	explain_label(e->name.wire + e->name.offsets[below - 2], service);
+	struct store_source from;
+	if (!store_find_service(e->config->store, namespace, service, &from))
+		return false;
+	fprintf(e->out, "%s, as a headless Service has it (--external-headless):\n", e->text);
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+		explain_query(e, qname, types[i], &records);
+	fprintf(e->out,
+	    records == 0 ? "  nothing: Service %s/%s is not headless, or has no such "
+			   "ready endpoint\n"
+			 : "  from Service %s/%s\n",
+	    namespace, service);
+	return true;
+}
+
 bool
 explain_external(struct explanation *e, const uint8_t *qname)
 {
@@ -81,6 +110,8 @@ explain_external(struct explanation *e, const uint8_t *qname)
 		return true;
 	}
 	struct external_name found = external_lookup(tree, &e->name, zone);
+	if (zones->headless && say_headless(e, qname, zone))
+		return true;
 	if (found.node == NULL) {
 		fprintf(e->out,
 		    "NXDOMAIN: %s is in %s of --external-zones, and no Service, Ingress, Gateway "

@@ -89,6 +89,22 @@ def test_one_setting_says_where_the_runbook_is(tmp_path):
 
 
 @needs_kubectl
+def test_external_zones_are_flags_and_the_rights_of_the_component(tmp_path):
+    mine = bare(objects(*SETTINGS, *AS_IT_IS, "-set", "external.zones={apps.example.com,b.example}", "-set", "external.ns={192.0.2.1}",
+                        "-set", "external.address=0.0.0.0:5353", "-set", "external.headless=true"))  # fmt: skip
+    theirs = render(copy(tmp_path), "replace-kube-dns", "evict-unready", "external-names")
+    args = mine["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[-4:] == ["--external-zones=apps.example.com,b.example", "--external-ns=192.0.2.1", "--external-address=0.0.0.0:5353",
+                         "--external-headless"]  # fmt: skip
+    del args[-4:]
+    assert mine == theirs
+    rules = mine["ClusterRole", "kube-dns"]["rules"]
+    assert {r for rule in rules for r in rule["resources"]} == {"services", "namespaces", "endpointslices", "ingresses", "gateways", "httproutes",
+                                                                "grpcroutes", "tlsroutes"}  # fmt: skip
+    assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
+
+
+@needs_kubectl
 def test_same_objects_beside(tmp_path):
     mine = bare(objects("-set", SETTINGS[1], "-set", "isClusterService=false", name="kube-dns-beside"))
     assert mine == render(copy(tmp_path), "beside", "evict-unready")
@@ -122,6 +138,7 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "registry=https://registry.example"], "registry: https://registry.example: images are named without a scheme"),
     ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: one of classic, front, node"),
     ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "leave one"),
+    ([*SETTINGS, "-set", "external.headless=true"], "which zones?"),
     ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "leave hpa and autoscaler out"),
     ([*SETTINGS, "-kube", "v1.21.0"], "the chart wants Kubernetes >=1.22.0-0"),
 ])

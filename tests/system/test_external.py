@@ -14,7 +14,7 @@ from apiserver import ApiServer
 from asking import NXDOMAIN
 from hurry import hurry
 from kubedns_process import PROGRAM, Kubedns
-from objects import namespace, service
+from objects import endpoint_slice, namespace, service
 from waiting import free_port
 from world import Z, start, write
 
@@ -151,7 +151,7 @@ def test_a_parent_zone_can_delegate_to_the_zone(tmp_path):
         assert soa.mname.to_text() == ns
         denied = exchange(k.port, f"nobody.{ZONE}", "A")
         assert denied.rcode() == dns.rcode.NXDOMAIN and denied.authority[0].name.to_text() == f"{ZONE}."
-        # A change moves the serial: k8s_external's never does, so that secondaries keep the old names.
+        # A change moves the serial: k8s_gateway's never does, so that secondaries keep the old names.
         k.wait(lambda: time.time() >= soa.serial + 1)
         write(k.objects, [*WORLD, balanced("more", {"ip": "192.0.2.8"}, "default")])
         k.wait(lambda: k.ask(f"more.default.{ZONE}") == {"192.0.2.8"})
@@ -193,11 +193,21 @@ def test_explanations_and_the_zone_name_the_objects(tmp_path):
         assert f"_http._tcp.web.default.{ZONE}. 30 IN SRV 0 100 80 web.default.{ZONE}." in lines and not [x for x in lines if Z in x]
 
 
+def test_headless_services_are_in_the_zone_when_asked_for(tmp_path):
+    world = [namespace("own"), service("db", "None", "own"), endpoint_slice("db", ["10.201.0.1", "10.201.0.2"], "own", hostnames=["db-0"])]
+    flags = [ZONES, "--external-headless", "--ns-addresses=203.0.113.1"]
+    with start(tmp_path, world, *flags) as k:
+        k.wait_ready()
+        assert k.ask(f"db.own.{ZONE}") == {"10.201.0.1", "10.201.0.2"} and k.ask(f"db-0.db.own.{ZONE}") == {"10.201.0.1"}
+        assert k.ask(f"10-201-0-2.db.own.{ZONE}") == {"10.201.0.2"} and k.ask(f"db-1.db.own.{ZONE}") == NXDOMAIN
+        assert "Service own/db" in k.http(f"/explain?name=db.own.{ZONE}")[1]
+
+
 @pytest.mark.parametrize("args, why", [
     (["--external-zones=x.cluster.local"], "it is in --domain"), (["--external-zones=a..b"], "not a DNS name"),
     (["--external-zones=a.b,a.B"], "comes twice"), (["--external-zones=168.192.in-addr.arpa"], "reverse zones are --reverse-cidrs"),
     (["--external-ns=192.0.2.1"], "--external-zones is missing"), (["--external-address=192.0.2.1"], "--external-zones is missing"),
-    ([ZONES, "--external-ns=one"], "full name"), ([ZONES, "--external-address=192.0.2.1"], "--dns-bind-address has it"),
+    (["--external-headless"], "--external-zones is missing"), ([ZONES, "--external-ns=one"], "full name"), ([ZONES, "--external-address=192.0.2.1"], "--dns-bind-address has it"),
     ([ZONES, "--external-address=nowhere:5353"], "not an address"),
     ([ZONES, "--external-address=192.0.2.1:5353", "--share-port"], "cannot be shared"),
 ])  # fmt: skip

@@ -252,6 +252,37 @@ relisted_without_an_object_its_names_are_gone(void **state)
 }
 
 static void
+headless_services_have_their_pods_addresses_when_asked_for(void **state)
+{
+	(void)state;
+	bed_service("db", SERVICE_HEADLESS, NULL, "pg/tcp/5432");
+	bed_slice("db", "db-1", "pg/tcp/5432", "10.1.0.1=db-0 10.1.0.2 !10.1.0.3=db-2");
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	bed_slice("web", "web-1", "http/tcp/80", "10.1.1.1=web-0");
+	bed_publish();
+	EXPECT({ "db.default.apps.example.com.", "A", GONE });
+	zones.headless = true;
+	EXPECT({ "db.default.apps.example.com.", "A", "NOERROR A 10.1.0.1, A 10.1.0.2" },
+	    { "db-0.db.default.apps.example.com.", "A", "NOERROR A 10.1.0.1" },
+	    { "10-1-0-2.db.default.apps.example.com.", "A", "NOERROR A 10.1.0.2" },
+	    { "db.default.apps.example.com.", "AAAA", NODATA },
+	    { "db.default.apps.example.com.", "SRV", NODATA },
+	    { "_pg._tcp.db.default.apps.example.com.", "SRV", GONE },
+	    { "db-2.db.default.apps.example.com.", "A", GONE },
+	    { "default.apps.example.com.", "A", NODATA },
+	    { "nowhere.apps.example.com.", "A", GONE },
+	    /* Services with a cluster address are not headless, nor are their pods. */
+	    { "web.default.apps.example.com.", "A", GONE },
+	    { "web-0.web.default.apps.example.com.", "A", GONE });
+	/* Nearer than a wildcard, but not than records. */
+	add(ANNOTATED("wild", JANUARY, "*.apps.example.com", IP("192.0.2.8")));
+	EXPECT({ "db.default.apps.example.com.", "A", "NOERROR A 10.1.0.1, A 10.1.0.2" });
+	add(INGRESS("db", JANUARY, RULE("db.default.apps.example.com"), IP("192.0.2.9")));
+	EXPECT({ "db.default.apps.example.com.", "A", "NOERROR A 192.0.2.9" });
+	zones.headless = false;
+}
+
+static void
 before_the_first_sync_is_servfail(void **state)
 {
 	(void)state;
@@ -297,6 +328,7 @@ main(void)
 		TEST(what_is_no_host_name_is_refused),
 		TEST(ttl_is_the_annotations_or_the_zones),
 		TEST(relisted_without_an_object_its_names_are_gone),
+		TEST(headless_services_have_their_pods_addresses_when_asked_for),
 		TEST(before_the_first_sync_is_servfail),
 		TEST(elsewhere_nothing_but_these_zones_is_answered),
 	};

@@ -23,6 +23,28 @@
 {{- index $documents (index . 2) -}}
 {{- end -}}
 
+{{- /* The flags of the zones for the world outside, as a list. */ -}}
+{{- define "kubedns.external" -}}
+{{- with .Values.external }}
+{{- if .zones }}
+- --external-zones={{ join "," .zones }}
+{{- with .ns }}
+- --external-ns={{ join "," . }}
+{{- end }}
+{{- with .address }}
+- --external-address={{ . }}
+{{- end }}
+{{- if .headless }}
+- --external-headless
+{{- end }}
+{{- else if or .ns .address .headless }}
+{{- fail "external: which zones? external.zones is empty" }}
+{{- else }}
+[]
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- /* An object with what each of them has: (list $ object name app). */ -}}
 {{- define "kubedns.print" -}}
 {{- $root := index . 0 -}}

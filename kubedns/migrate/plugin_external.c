@@ -1,0 +1,60 @@
+/* k8s_external and k8s_gateway: zones for the world outside. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/migrate/plugins.h"
+
+static const struct plugin_option options[] = {
+	{ "apex", VERDICT_CHANGES,
+	    "the name server is ns.dns.ZONE; --external-ns gives it addresses, or other names" },
+	{ "ttl", VERDICT_CHANGES,
+	    "kubedns's --ttl is for these names too; external-dns's annotation sets that of a "
+	    "Service" },
+	{ "secondary", VERDICT_CHANGES, "--external-ns takes several names" },
+	{ "resources", VERDICT_CHANGES,
+	    "Services, and whatever of the others the ClusterRole lets it read" },
+	{ "kubeconfig", VERDICT_CHANGES, "--kubecfg-file of kubedns" },
+	{ "fallthrough", VERDICT_NONE, "a name that is not there is NXDOMAIN" },
+	{ "ingressClasses", VERDICT_NONE, "all Ingresses with an address have names" },
+	{ "gatewayClasses", VERDICT_NONE, "all Gateways with an address have names" },
+	{ "ingressLabelSelectors", VERDICT_NONE, "all Ingresses with an address have names" },
+	{ "serviceLabelSelectors", VERDICT_NONE, "all Services with an address have names" },
+	{ "gatewayLabelSelectors", VERDICT_NONE, "all Gateways with an address have names" },
+};
+
+/* k8s_external [ZONE...] { ... }; without zones it has the block's. */
+void
+plugin_external(struct scope *scope, const struct corefile_directive *d)
+{
+	const struct corefile_line *line = &d->head;
+	struct report *r = scope->report;
+	size_t count = line->count > 1 ? line->count - 1 : scope->count, taken = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		char *zone = plugins_zone(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+		if (zone != NULL && strcmp(zone, ".") != 0 && !plugins_reverse(zone) &&
+		    !plugins_in_cluster(r, zone)) {
+			report_flag(r, PROGRAM_KUBEDNS, "--external-zones=%s", zone);
+			report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/127.0.0.1#10053", zone);
+			taken++;
+		}
+		free(zone);
+	}
+	if (taken == 0)
+		report_line(r, line, VERDICT_NONE,
+		    "--external-zones wants a zone of its own, such as apps.example.com");
+	else
+		report_line(r, line, VERDICT_CARRIED,
+		    "--external-zones; Ingresses and the Gateway API's objects need the component "
+		    "external-names, and --external-ns says where the outside finds this server");
+	for (size_t i = 0; i < d->body_count; i++) {
+		const struct corefile_line *option = &d->body[i];
+		if (strcmp(option->words[0], "headless") == 0 && taken > 0) {
+			report_flag(r, PROGRAM_KUBEDNS, "--external-headless");
+			report_line(r, option, VERDICT_CARRIED, "--external-headless");
+		} else if (!plugins_option(r, option, options, sizeof options / sizeof *options)) {
+			report_line(
+			    r, option, VERDICT_NONE, "not known; see %s's manual", line->words[0]);
+		}
+	}
+}
