@@ -138,7 +138,7 @@ zone_text(void)
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
 
-	zone_print(out, &bed.config, tree_current(bed.cache), &names[0]);
+	zone_print(out, &bed.config, tree_current(bed.cache), 1);
 	fclose(out);
 	return text;
 }
