@@ -21,7 +21,7 @@ from objects import service
 
 APISERVERS = [os.path.abspath(f) for f in os.environ.get("APISERVERS", "").split()]
 CHART = {"classic": [], "front": ["topology=front", "autoscaler.enabled=true"], "node": ["topology=node"]}
-TOGETHER = ("front", "control-plane", "networkpolicy", "proportional")
+TOGETHER = ("front", "control-plane", "networkpolicy", "proportional", "external-names", "client-pods")
 
 # What needs a newer server than 1.22, by the first that takes it, and what an older one says.
 SINCE = {
