@@ -3,7 +3,7 @@ What one lookup costs: a cluster name and an outside name looked up by glibc's a
 resolv.conf, from a network namespace as a pod's is. For each server: the packets that the client sends, what the upstream server is asked, the CPU
 of all DNS processes, p50 and p99. The upstream's answer is cached where the server has a cache, as it nearly always is.
 
-Servers: CoreDNS without and with autopath (PEER/coredns), ours in the classic topology, in front, in front with --filter-aaaa, and with search
+Servers: CoreDNS without and with autopath (PEER/coredns), ours in the classic topology, in front, there with --filter-aaaa, and with search
 completion inferred and declared, without and with --answer-cache, where this kubedns has it. What is not there is left out, with a line that says how to get it.
 """
 
@@ -39,7 +39,7 @@ WEB, OUTSIDE = "10.96.0.10", "192.0.2.1"
 HERE_IP, POD_IP, PREFIX = "10.53.0.1", "10.53.0.2", "10.53.0."
 SEARCH = "default.svc.cluster.local svc.cluster.local cluster.local"
 DECLARED = "default.s.cluster.local"
-CACHE = "--answer-cache=1M"
+CACHE = "--answer-cache=1M"  # as in the front manifest
 COREDNS = "GOBIN={} CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7"
 
 
@@ -270,6 +270,7 @@ def all_servers(a, api, upstream):
             ("coredns-autopath", lambda: CoreDns("coredns-autopath", program, f"{PREFIX}12", config, upstream, True).start(), missing),
             ("classic", lambda: classic(f"{PREFIX}13", source, upstream).start(), None),
             ("front", front("front", 14), None),
+            ("front-cache", front("front-cache", 20, CACHE), cache),
             ("front-filter", front("front-filter", 15, "--filter-aaaa=auto"), None if has_flag("filter-aaaa") else "no such flag"),
             ("inferred", front("inferred", 16, "--search-completion=inferred", "--filter-aaaa=auto"),
              None if has_flag("search-completion") else "this kubedns has no --search-completion"),
@@ -376,7 +377,7 @@ def main(argv):
     wanted = a.servers.split(",") if a.servers else None
     with Pod() as pod, ApiProcess() as api:
         api.fill(objects())
-        for last in range(11, 20):
+        for last in range(11, 21):
             subprocess.run(["ip", "addr", "add", f"{PREFIX}{last}/24", "dev", "pod"], check=True)
         for name, start, missing in all_servers(a, api, upstream):
             if wanted and name not in wanted:
