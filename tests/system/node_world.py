@@ -119,7 +119,8 @@ class NodeWorld:
             raise
 
     def start_kubedns(self, name, space, *args, env=None):
-        self.running[name] = space.start(PROGRAM, f"--objects-dir={self.objects}", "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
+        source = [f"--objects-dir={self.objects}"] if self.objects else []
+        self.running[name] = space.start(PROGRAM, *source, "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
                                          "--drain=3s", *args, log=self.tmp_path / f"{name}.log", env=env)  # fmt: skip
 
     def start_pod(self, uid, *kubedns, addresses=f"{LOCAL},{SERVICE}"):
@@ -171,10 +172,10 @@ class NodeWorld:
     def logs(self):
         return "".join(f"--- {p.name}\n{p.read_text()[-4000:]}" for p in sorted(self.tmp_path.glob("*.log")))
 
-    def ask_once(self, address=SERVICE, space=None):
+    def ask_once(self, address=SERVICE, space=None, name="web.default.svc.cluster.local"):
         """The TTL of the answer, or None."""
         out = (space or self.pod)("dig", "+ttlid", "+noall", "+answer", "+time=1", "+tries=1", f"@{address}",
-                                  "web.default.svc.cluster.local", check=False).stdout.split()  # fmt: skip
+                                  name, check=False).stdout.split()  # fmt: skip
         return int(out[1]) if len(out) > 4 and out[4] == "10.96.0.80" else None
 
     def tables(self):

@@ -3,13 +3,17 @@ The node's own DNS at the Service's address in the host's network: whatever is k
 the node or by the cluster's pods; nothing that a dead process leaves behind stands in the way.
 """
 
+import json
 import os
+import pathlib
 import re
 import signal
 import time
 
 import pytest
+from api_world import ApiProcess
 from node_world import CENTRAL_TTL, LOCAL, NFTABLES, NODE_TTL, SERVICE, NodeWorld
+from objects import service
 
 SOAK = os.environ.get("SOAK")
 RATE, SECONDS = (400, 250) if SOAK else (60, 10)
@@ -95,6 +99,37 @@ def central_away(world):
     world.running["central"].send_signal(signal.SIGSTOP)
 
 
+def central_away_and_back(world):
+    world.running["central"].send_signal(signal.SIGSTOP)
+    time.sleep(10 if SOAK else 3)
+    world.running["central"].send_signal(signal.SIGCONT)
+
+
+def out_of_memory(which):
+    """The kernel kills the program for want of memory: its cgroup is given no page more, and a page of its HTTP port asks for some."""
+
+    def happens(world):
+        page = {"kubedns": "127.0.0.1:8081/queries", "nanny": "127.0.0.1:10056/config"}[which]
+        dnsmasq = world.pids("dnsmasq")
+        group = pathlib.Path(f"/sys/fs/cgroup/memory/kd{os.getpid()}")
+        try:
+            group.mkdir()
+            (group / "memory.limit_in_bytes").write_text("4096")
+            (group / "cgroup.procs").write_text(str(world.running[which].pid))
+        except OSError as e:
+            pytest.skip(f"needs a memory cgroup of its own: {e}")
+        world.node("curl", "-s", f"http://{page}", check=False)
+        assert world.running[which].wait(timeout=30) == -signal.SIGKILL
+        assert "oom_kill 1" in (group / "memory.oom_control").read_text()
+        group.rmdir()
+        if which == "nanny":
+            signal_all(dnsmasq, signal.SIGKILL)  # the container's other processes go with its first
+            world.until(lambda: not world.tables(), timeout=5, what="the end of the table")
+        restart(world, which)
+
+    return happens
+
+
 # What happens; how many questions may need another try, as a share: none where nothing is torn out of the programs' hands.
 CASES = {
     "update": (update, 0),
@@ -108,6 +143,9 @@ CASES = {
     "interface deleted": (interface_deleted, 0.05),
     "rules flushed": (flushed, 0.02),
     "central away": (central_away, 0),
+    "central away and back": (central_away_and_back, 0),
+    "kubedns out of memory": (out_of_memory("kubedns"), 0.05),
+    "nanny out of memory": (out_of_memory("nanny"), 0.02),
 }
 SHORT = ("update", "kubedns killed", "nanny killed", "pod frozen", "interface deleted", "rules flushed")
 
@@ -129,6 +167,27 @@ def test_no_question_stays_unanswered(tmp_path, case, proxy):
         if case != "central away":
             world.wait_node()
             assert len(world.tables()) == 1
+
+
+@pytest.mark.timing
+def test_nothing_is_asked_again_while_the_api_is_away(tmp_path):
+    """The node's kubedns has read the cluster, and goes on with what it knows; what has changed meanwhile comes when the API does."""
+    with NodeWorld(tmp_path) as world, ApiProcess(prefix=["ip", "netns", "exec", world.node.name]) as api:
+        (objects,) = (json.loads(p.read_text())["items"] for p in world.objects.iterdir())
+        api.fill(objects)
+        kubeconfig = api.kubeconfig(tmp_path / "kubeconfig")
+        world.objects = None
+        world.start_node(kubedns=(f"--kubecfg-file={kubeconfig}", "--node-role"))
+        world.wait_node()
+        world.start_asking(SECONDS, RATE)
+        time.sleep(1)
+        api.stop()
+        time.sleep(SECONDS - 4)
+        api.start()
+        _, seen = world.asked()
+        assert seen["unanswered"] == seen["wrong"] == seen["asked again"] == 0 and seen["by the node"] == seen["asked"]
+        api.put(service("later", "10.96.0.80"))
+        world.until(lambda: world.ask_once(name="later.default.svc.cluster.local") == NODE_TTL, what="what came later")
 
 
 def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):

@@ -41,7 +41,9 @@ def test_an_update_loses_nothing(tmp_path, address):
         out, seen = world.asked()
         print(f"{updates} updates at {address}: {seen}")
         assert updates >= 2
-        assert seen["unanswered"] == seen["wrong"] == seen["asked again"] == 0
+        assert seen["unanswered"] == seen["wrong"] == 0
+        # A machine that stands still for longer than a client's patience makes it ask again, whatever is updated.
+        assert seen["asked again"] == 0 or seen["longest pause"] > 0.5
         assert seen["by the node"] == len(out), "never by the pods in the middle"
 
 
