@@ -82,6 +82,9 @@ struct visibility; /* kubedns/cluster/tree_content.h */
  */
 struct visibility *store_visibility(struct store *store);
 
+/* The name of the namespace with this number; NULL: none has it. */
+const char *store_namespace_name(const struct store *store, uint32_t number);
+
 /* How many namespaces have lists, and how many pairs of namespaces they make. */
 void store_visibility_size(const struct store *store, size_t *listed, size_t *pairs);
 

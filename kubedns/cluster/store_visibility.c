@@ -282,6 +282,14 @@ store_visibility(struct store *store)
 	return v;
 }
 
+const char *
+store_namespace_name(const struct store *store, uint32_t number)
+{
+	if (number == 0 || number > store->number_count || store->by_number[number - 1] == NULL)
+		return NULL;
+	return (const char *)store->by_number[number - 1]->label + 1;
+}
+
 void
 store_visibility_size(const struct store *store, size_t *listed, size_t *pairs)
 {

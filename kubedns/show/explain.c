@@ -219,6 +219,7 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 	else
 		say_service(e);
 	say_slices(e, &resolved);
+	explain_visibility(e);
 }
 
 static void

@@ -33,6 +33,9 @@ bool explain_external(struct explanation *e, const uint8_t *qname);
 /* Which label of a name of our zone does not exist, why, and what to do. */
 void explain_missing(const struct explanation *e, const struct resolved *resolved);
 
+/* With --visibility, who sees the name, which exists; not for those who ask by DNS. */
+void explain_visibility(const struct explanation *e);
+
 /* If the name is rewritten (ConfigMap key rewrites), says so and replaces `*name` by the result. */
 void explain_rewrite(const struct explanation *e, struct dname *name);
 

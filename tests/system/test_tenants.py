@@ -11,6 +11,7 @@ import time
 import dns.message
 import dns.rcode
 import pytest
+from api_world import World
 from bulk_asking import Bulk
 from dnsnet import Upstream, query, udp
 from kubedns_process import PROGRAM
@@ -269,6 +270,7 @@ def test_rules_hold_from_the_moment_that_they_are_written(tmp_path):
         assert not seen()
         write(k.objects, two_tenants(sees=[SECRET]))
         k.wait(seen)
+        assert f"  seen by pods of {SECRET}, mine (--visibility)\n" in k.http(f"/explain?name=web.{SECRET}.svc.{ZONE}")[1]
         write(k.objects, two_tenants())
         k.wait(lambda: not seen())
         # kube-system is open until it says to whom.
@@ -300,7 +302,9 @@ def test_clients_that_are_no_pods(tmp_path, policy):
             assert udp(k, query(f"metrics.kube-system.svc.{ZONE}"), source=source).answer
         assert k.metric("kubedns_clients_unknown_total") == 9
         # The operator's own ways see all.
-        assert "10.1.0.2" in k.http(f"/explain?name=web.{SECRET}.svc.{ZONE}")[1]
+        explained = k.http(f"/explain?name=web.{SECRET}.svc.{ZONE}")[1]
+        assert "10.1.0.2" in explained and f"  seen by pods of {SECRET} (--visibility)\n" in explained
+        assert "  seen by every client (--visibility)\n" in k.http(f"/explain?name=metrics.kube-system.svc.{ZONE}")[1]
 
 
 @pytest.mark.parametrize(
@@ -319,3 +323,32 @@ def test_clients_that_are_no_pods(tmp_path, policy):
 def test_what_would_show_hidden_names_is_refused(args, said):
     code, errors = run(PROGRAM, *args)
     assert code == 2 and said in errors and "--help" in errors
+
+
+def test_with_an_api_server_pods_and_namespaces_are_needed(tmp_path):
+    """Of this node's pods; before they are known no answer is better than a wrong one."""
+    items = [o for o in two_tenants(sees=[SECRET]) if o["kind"] != "EndpointSlice"]
+
+    def before(api):
+        for item in items:
+            api.put(item)
+        api.forbid("pods")
+
+    flags = ("--node-role", "--client-pods=node", "--node-name=node-a", "--visibility=labels", "--resolver=127.0.0.1:1", "--until-synced=127.0.0.1:1")
+    with World(tmp_path, *flags, before=before, wait=False, hurry=5) as world:
+        k = world.kubedns
+        k.wait(lambda: "pods: denied, and --visibility needs them" in (r := k.http("/readiness"))[1] and r[0] == 503)
+        assert udp(k, query(f"web.mine.svc.{ZONE}"), source=MINE).rcode() == dns.rcode.SERVFAIL
+        world.api.allow("pods")
+        k.wait_ready()
+        name = f"web.{SECRET}.svc.{ZONE}"
+        assert udp(k, query(name), source=MINE).answer and not udp(k, query(f"web.mine.svc.{ZONE}"), source=OTHERS).answer
+        world.api.put(listed("mine", sees=[]))
+        k.wait(lambda: not udp(k, query(name), source=MINE).answer)
+        world.api.put(namespace("mine") | {"metadata": {"name": "mine", "labels": {"kubedns/sees": SECRET}}})
+        k.wait(lambda: udp(k, query(name), source=MINE).answer)
+        # A pod that comes is a client of its namespace from then on; one of another node is unknown here.
+        world.api.put(pod("new", "mine", "127.100.0.7"))
+        world.api.put(pod("far", "mine", "127.100.0.8", node="node-b"))
+        k.wait(lambda: udp(k, query(name), source="127.100.0.7").answer)
+        assert not udp(k, query(name), source="127.100.0.8").answer

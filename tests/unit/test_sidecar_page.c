@@ -93,8 +93,10 @@ who_asks_most_is_shown_to_those_who_may_ask(void **state)
 {
 	static const char top[] =
 	    "{\"seconds\": 120, \"queries\": 9000, \"clients\": [{\"address\": \"10.0.0.9\", "
-	    "\"namespace\": \"shop\", \"queries\": 6000, \"per_second\": 50.4, \"nxdomain\": 4500, "
+	    "\"namespace\": \"shop\", \"pod\": \"web-1\", \"node\": \"a\", \"queries\": 6000, "
+	    "\"per_second\": 50.4, \"nxdomain\": 4500, "
 	    "\"search_walk\": 3000, \"aaaa\": 60, \"outside\": 0}, {\"address\": \"<b>\", "
+	    "\"namespace\": \"shop\", "
 	    "\"queries\": 0, \"per_second\": 1e99}], \"names\": [{\"name\": "
 	    "\"web.default.svc.cluster.local.\", \"per_second\": 3.25}, 7]}";
 
@@ -104,11 +106,11 @@ who_asks_most_is_shown_to_those_who_may_ask(void **state)
 	kubedns_read_top(&kubedns, top, sizeof top - 1);
 	assert_int_equal(kubedns.client_count, 2);
 	char *page = shown_page();
-	assert_non_null(strstr(page, "10.0.0.9<small>namespace shop</small></th><td>50<svg"));
+	assert_non_null(strstr(page, "10.0.0.9<small>pod shop/web-1</small></th><td>50<svg"));
 	assert_non_null(strstr(page, "<path d=\"M0 0h100.0v4H0z\"/></svg></td>"
 				     "<td>75&nbsp;%</td><td>50&nbsp;%</td><td>1&nbsp;%</td>"
 				     "<td>0&nbsp;%</td>"));
-	assert_non_null(strstr(page, "&lt;b&gt;</th><td>0.0</td>"));
+	assert_non_null(strstr(page, "&lt;b&gt;<small>namespace shop</small></th><td>0.0</td>"));
 	assert_non_null(strstr(page, "web.default.svc.cluster.local.</th><td>3.2<svg"));
 	free(page);
 	buckets_add(&kubedns.recent[KUBEDNS_SHED], view.now_ns, 10);
