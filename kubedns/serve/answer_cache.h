@@ -27,8 +27,9 @@
  * passed over as a miss. In a full set the answer that has not been used since the last look at it
  * makes room (CLOCK).
  *
- * The key is all that an answer depends on. If it comes to depend on the client (views), that
- * belongs into struct answer_key and its hash.
+ * The key is all that an answer depends on. What a client may see of the cluster is not part of it:
+ * that decides what is looked for, and what another server says of a name is the same for all. If
+ * clients come to have servers of their own, that belongs into struct answer_key and its hash.
  */
 #ifndef KUBEDNS_SERVE_ANSWER_CACHE_H
 #define KUBEDNS_SERVE_ANSWER_CACHE_H
