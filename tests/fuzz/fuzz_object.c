@@ -9,7 +9,8 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/cluster/object.h"
+#include "kubedns/cluster/external.h"
+#include "kubedns/cluster/object_external.h"
 #include "lib/dname.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -57,11 +58,55 @@ check(const struct object *o)
 	}
 }
 
+static void
+check_external(const struct object_external *from)
+{
+	assert(from->addr_count <= EXTERNAL_ADDRS_MAX && from->host_count <= EXTERNAL_HOSTS_MAX &&
+	       from->listener_count <= EXTERNAL_LISTENERS_MAX &&
+	       from->parent_count <= EXTERNAL_PARENTS_MAX);
+	assert(!from->has_ttl || from->ttl_s <= EXTERNAL_TTL_MAX_S);
+	for (size_t i = 0; i < from->parent_count; i++)
+		assert(from->parents[i].name[0] != '\0' && from->parents[i].namespace != NULL);
+}
+
+/* The names that the object claims beside a Gateway's: all are gone when it is. */
+static void
+claim(struct json_object *json, struct object *object)
+{
+	static const struct object_listener any = { "any", "", 80 };
+	static const struct addr addr = { .family = AF_INET, .bytes = { 192, 0, 2, 1 } };
+	struct object_external served = { .addrs = (struct addr *)(uintptr_t)&addr,
+		.addr_count = 1,
+		.listeners = (struct object_listener *)(uintptr_t)&any,
+		.listener_count = 1 };
+	const struct object gateway = { .kind = OBJECT_GATEWAY,
+		.namespace = "infra",
+		.name = "gw",
+		.resource_version = "1",
+		.external = &served };
+	struct dname zone;
+	const char *why = NULL;
+
+	object_read_external(json, object, &why);
+	if (object->external == NULL)
+		return;
+	check_external(object->external);
+	dname_from_text(&zone, "example.com");
+	const struct external_config config = { .zones = &zone, .zone_count = 1, .ttl_s = 5 };
+	struct external *external = external_new(&config, 1);
+	external_event(external, OBJECT_GATEWAY, EVENT_ADDED, &gateway);
+	external_event(external, object->kind, EVENT_ADDED, object);
+	external_event(external, OBJECT_GATEWAY, EVENT_DELETED, &gateway);
+	external_event(external, object->kind, EVENT_DELETED, object);
+	assert(external_name_count(external) == 0 && external_conflicts(external) == 0);
+	external_free(external);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const hints[] = { NULL, "Service", "EndpointSlice", "Endpoints",
-		"Namespace", "Pod", "Node", "ConfigMap" };
+		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "HTTPRoute" };
 	struct json_tokener *tokener = json_tokener_new_ex(64);
 	struct json_object *json = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
 
@@ -69,10 +114,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct object object;
 		const char *why;
 		int err = object_extract(json, hints[i], &object, &why);
-		if (err == 0)
-			check(&object);
-		else
+		if (err != 0)
 			assert(why != NULL || err != -EINVAL);
+		else
+			check(&object);
+		if (err == 0)
+			claim(json, &object);
 		object_clear(&object);
 	}
 	json_object_put(json);
