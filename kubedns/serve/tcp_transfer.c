@@ -2,9 +2,26 @@
  * Zone transfers on TCP connections. A thread of transfer.h writes to a connection through another
  * descriptor of it; until it has ended the connection is blocked, and what the client sends waits.
  */
+#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/tcp_internal.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
+
+/* dnstap is told of the question, and of a reply that is no transfer: a zone is not a message. */
+static void
+tap(const struct tcp *tcp, const struct transfer_ask *ask, size_t reply)
+{
+	struct dnstap_queue *dnstap = tcp->context->dnstap;
+	int64_t now_ns = tcp->context->now_ns;
+	if (dnstap == NULL)
+		return;
+	if (reply > 0)
+		dnstap_answered(
+		    dnstap, true, ask->peer, ask->query, ask->query_len, ask->out, reply, now_ns);
+	else
+		dnstap_add(dnstap, DNSTAP_CLIENT_QUERY, true, ask->peer, ask->query, ask->query_len,
+		    now_ns, 0);
+}
 
 bool
 tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_info *info)
@@ -34,6 +51,7 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 	ask.tree = tree_current(context->tree);
 	size_t reply = transfer_answer(context->transfer, &ask);
 	rcu_leave();
+	tap(tcp, &ask, reply);
 	if (reply > 0) {
 		info->len = reply;
 		tcp_gather_done(tcp, reply);

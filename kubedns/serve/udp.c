@@ -227,6 +227,9 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 	rcu_leave();
 	stats_reply(context->stats, PROTO_UDP, info, info->len);
 	udp_reply_done(udp, info->len);
+	if (context->dnstap != NULL)
+		dnstap_answered(context->dnstap, false, ask.peer, ask.query, ask.query_len, ask.out,
+		    info->len, context->now_ns);
 }
 
 /* Packet `i` is a query for another server, or for a whole zone. */

@@ -157,6 +157,18 @@ def test_clients_of_ipv6_and_the_longest_answers(tmp_path, where):
         assert all(m.client.startswith("::1:") for m in messages)
 
 
+@pytest.mark.parametrize("to, told", [("127.0.0.0/8", ["CQ", "CQ", "CR"]), ("192.0.2.0/24", ["CQ", "CR", "CQ", "CR"])])
+def test_a_transfer_is_told_as_a_question_and_its_refusal(tmp_path, where, to, told):
+    with Collector(where, tmp_path / "out") as collector, world(tmp_path, f"--dnstap={where}", "--threads=1", f"--transfer-to={to}") as k:
+        k.wait_ready()
+        connected(k)
+        with Tcp(k) as tcp:
+            assert tcp.ask(query("cluster.local", "AXFR")) is not None
+        udp(k, query("cluster.local", "AXFR"))
+        sent(k, len(told))
+        assert [m.kind for m in collector.messages() if m.type == "AXFR"] == told
+
+
 # Each message once, or counted.
 
 
