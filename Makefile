@@ -342,7 +342,8 @@ $(CTL): $(wildcard tests/controlplane/*.go tests/controlplane/go.*)
 controlplane: $(CTL)
 .PHONY: controlplane
 
-# kube-apiserver alone of other versions, to run in its place: FILE.mod beside the one source says which (older/modfile.sh writes it).
+# kube-apiserver alone of other versions, to run in place of the program's own: one source, and a k8s-VERSION.mod for each beside it, which
+# older/modfile.sh writes.
 KUBE_VERSIONS ?= 1.26 1.33
 APISERVERS = $(KUBE_VERSIONS:%=$(BUILD)/controlplane/apiserver-%)
 $(BUILD)/controlplane/apiserver-%: tests/controlplane/older/k8s-%.mod tests/controlplane/older/k8s-%.sum tests/controlplane/older/main.go

@@ -60,7 +60,10 @@ corp.example:53 {
 def coredns_objects(corefile):
     """As kubeadm makes them: the label k8s-app on Deployment, pods and Service, none on the ConfigMap."""
     meta, labels = {"namespace": "kube-system"}, {"k8s-app": "kube-dns"}
-    get = {"probe": lambda path, port: {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}}["probe"]
+
+    def get(path, port):
+        return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}
+
     container = {
         "name": "coredns", "image": "dnst-coredns", "args": ["-conf", "/etc/coredns/Corefile"],
         "ports": [{"containerPort": 53, "name": "dns", "protocol": "UDP"}, {"containerPort": 53, "name": "dns-tcp", "protocol": "TCP"}],
