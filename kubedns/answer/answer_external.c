@@ -163,14 +163,12 @@ answer_headless(struct reply *reply, const struct at *at, const struct tree *tre
 
 	if (!find_headless(reply, at, padded, &resolved))
 		return false;
-	bool has_addresses = resolved.kind != RESOLVED_EMPTY;
-	if (qtype == TYPE_ANY && has_addresses)
+	bool address = qtype == TYPE_A || qtype == TYPE_AAAA;
+	if (resolved.kind != RESOLVED_EMPTY && qtype == TYPE_ANY)
 		put_hinfo(reply, at->owner);
-	else if (qtype != TYPE_A && qtype != TYPE_AAAA)
-		has_addresses = false;
-	else if (resolved.kind == RESOLVED_HEADLESS)
+	else if (resolved.kind == RESOLVED_HEADLESS && address)
 		reply_endpoint_set(reply, at->owner, resolved.endpoints, family);
-	else if (has_addresses)
+	else if (resolved.kind == RESOLVED_ENDPOINT && address)
 		reply_endpoints(reply, at->owner, &resolved, family);
 	if (reply->counts[SECTION_ANSWER] > before || reply->truncated)
 		reply->flags |= FLAG_AA;

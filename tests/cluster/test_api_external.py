@@ -9,14 +9,16 @@ import shutil
 import sys
 
 import pytest
+import test_api_real
 from realapi import RealApi
-from test_api_real import requests, start  # noqa: F401: a fixture
+from test_api_real import requests
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "system"))
 from asking import NXDOMAIN, ask_until  # noqa: E402
 from objects import namespace, service  # noqa: E402
 
+start = test_api_real.start  # the fixture
 CONF = HERE.parent.parent / "conf/kubernetes"
 ZONE, GROUP = "apps.example.com", "gateway.networking.k8s.io"
 ROUTES = {"HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes"}
@@ -74,7 +76,7 @@ def accept(api, plural, name, word):
     status(api, f"{plural}.{GROUP}", name, {"parents": [{"parentRef": {"name": "gw"}, "controllerName": "test/x", "conditions": conditions}]})
 
 
-def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_path):  # noqa: F811
+def test_with_the_rights_of_the_component_and_crds_that_come(real, start, tmp_path):
     rights(real, tmp_path, "external-names")
     kubedns = start(f"--external-zones={ZONE}")
     print(f"ready after {kubedns.wait_ready():.2f} s")
@@ -121,7 +123,7 @@ def now(api):
     return made
 
 
-def test_with_the_base_s_rights_alone_services_have_names(real, start, tmp_path):  # noqa: F811
+def test_with_the_base_s_rights_alone_services_have_names(real, start, tmp_path):
     rights(real, tmp_path)
     kubedns = start(f"--external-zones={ZONE}")
     kubedns.wait_ready(30)
