@@ -131,6 +131,8 @@ open_workers(struct kubedns *k)
 		.threads = (unsigned)o->threads,
 		.tcp_connections = (unsigned)o->tcp_connections,
 		.recorder_bytes = o->recorder_bytes,
+		.tcp_memory = o->tcp_bytes,
+		.forward_max = o->in_flight,
 		.dnstap = k->status.dnstap,
 		.fair_share = o->fair_share,
 		.explain = o->explain_by_dns ? explain_brief : NULL,

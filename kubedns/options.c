@@ -117,6 +117,8 @@ const struct flag kubedns_flags[] = {
 	    "the same for A, in a cluster without IPv4" },
 	{ "filter-except", FLAG_LIST, AT(filter_except), NULL, "ZONE,...",
 	    "outside zones whose names --filter-aaaa and --filter-a leave alone" },
+	{ "memory", FLAG_STRING, AT(memory_text), "", "SIZE",
+	    "one bound for recorder, TCP clients and queries in flight; see the manual for parts" },
 	{ "answer-cache", FLAG_STRING, AT(answer_cache_text), "off", "SIZE|off",
 	    "memory for other servers' answers, kept 5 s at most" },
 	{ "recorder", FLAG_STRING, AT(recorder_text), "2M", "SIZE|off",
@@ -445,7 +447,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_federations(o), read_ns_addresses(o), read_environment(o),
 		read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
-		options_read_filter(o), options_read_transfer(o), options_read_sizes(o),
+		options_read_filter(o), options_read_transfer(o), options_read_sizes(o, common),
 		options_read_log(o, common), options_read_clients(o), options_read_external(o),
 		check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)

@@ -31,8 +31,9 @@ struct options {
 	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *dnstap_text, *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
-	    *search_resolver_text, *until_synced_text, *answer_cache_text, *client_pods_text,
-	    *node_name, *external_address_text, *visibility_text, *visibility_unknown;
+	    *search_resolver_text, *until_synced_text, *memory_text, *answer_cache_text,
+	    *client_pods_text, *node_name, *external_address_text, *visibility_text,
+	    *visibility_unknown;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
 	    external_zones_text, external_ns_text, transfer_to, transfer_notify;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
@@ -51,6 +52,8 @@ struct options {
 	struct loop_guard loop_guard; /* which servers are this kubedns itself */
 	enum client_pods_mode client_pods;
 	bool fair_share;
+	size_t tcp_bytes;          /* --memory: of TCP clients' buffers; 0: as many as ever */
+	unsigned in_flight;        /* --memory: queries to other servers; 0: as many as ever */
 	size_t recorder_bytes;     /* of all workers; 0: --recorder=off */
 	size_t answer_cache_bytes; /* 0: --answer-cache=off */
 	bool wants_query_log;      /* --log-queries */

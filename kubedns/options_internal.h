@@ -14,8 +14,8 @@ int options_refuse(const char *flag, const char *value, const char *why);
 /* --filter-aaaa, --filter-a, --filter-except; 0 or -EINVAL after a line for each mistake. */
 int options_read_filter(struct options *options);
 
-/* --recorder and --answer-cache; 0 or -EINVAL after a line for each mistake. */
-int options_read_sizes(struct options *options);
+/* --recorder, --answer-cache and --memory; 0 or -EINVAL after a line for each mistake. */
+int options_read_sizes(struct options *options, const struct flags_common *common);
 
 /* --log-queries, which needs --recorder to be read, and --dnstap. 0 or -EINVAL after a line. */
 int options_read_log(struct options *options, const struct flags_common *common);

@@ -135,6 +135,22 @@ visibility_metrics(const struct status *status, struct metrics *m)
 	metrics_value(m, (double)pairs, NULL);
 }
 
+/* --memory's parts; nothing without. */
+static void
+memory_metrics(const struct options *o, struct metrics *m)
+{
+	if (o->in_flight == 0)
+		return;
+	metrics_family(m, "kubedns_memory_part_bytes", METRIC_GAUGE,
+	    "What --memory gives to each part that it bounds.");
+	metrics_value(m, (double)o->recorder_bytes, "part", "recorder", NULL);
+	metrics_value(m, (double)o->answer_cache_bytes, "part", "answer_cache", NULL);
+	metrics_value(m, (double)o->tcp_bytes, "part", "tcp", NULL);
+	metrics_family(m, "kubedns_memory_in_flight", METRIC_GAUGE,
+	    "How many queries to other servers --memory gives room.");
+	metrics_value(m, o->in_flight, NULL);
+}
+
 static void
 objects_metrics(const struct status *status, struct metrics *m)
 {
@@ -209,6 +225,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	top_metrics(status->workers, m);
 	dnstap_metrics(status->dnstap, m);
 	objects_metrics(status, m);
+	memory_metrics(status->options, m);
 	if (status->manifests != NULL)
 		manifests_metrics(status, m);
 	else

@@ -25,6 +25,7 @@ enum known {
 	OPT_GROUP,
 	OPT_STRICT_ORDER,
 	OPT_FORWARD_MAX,
+	OPT_CACHE_SIZE,
 	OPT_MAX_TCP,
 	OPT_READS,
 	OPT_WRITES,
@@ -55,6 +56,7 @@ static const struct option {
 	{ "group", 'g', TAKES_OPTIONAL, OPT_GROUP },
 	{ "strict-order", 'o', TAKES_NOTHING, OPT_STRICT_ORDER },
 	{ "dns-forward-max", '0', TAKES_VALUE, OPT_FORWARD_MAX },
+	{ "cache-size", 'c', TAKES_VALUE, OPT_CACHE_SIZE },
 	{ "max-tcp-connections", '\0', TAKES_VALUE, OPT_MAX_TCP },
 	{ "addn-hosts", 'H', TAKES_VALUE, OPT_READS },
 	{ "hostsdir", '\0', TAKES_VALUE, OPT_READS },
@@ -184,6 +186,8 @@ understand(struct args *args, enum known known, const char *value, char **why)
 		args->strict_order = true;
 	if (known == OPT_FORWARD_MAX)
 		args->forward_max = true;
+	if (known == OPT_CACHE_SIZE)
+		args->cache_size = true;
 	if (known == OPT_MAX_TCP) /* what dnsmasq refuses, it says itself */
 		args->tcp_max = (unsigned)strtoul(value, NULL, 10);
 	if (known == OPT_LISTEN)
@@ -347,6 +351,15 @@ args_add_limits(struct args *args, unsigned version, double memory_limit)
 		return;
 	args->tcp_max = fit(memory_limit, 0.5, ARGS_TCP_BYTES, ARGS_TCP_MIN, ARGS_TCP_MAX);
 	push(&args->argv, &args->argc, xasprintf("--max-tcp-connections=%u", args->tcp_max));
+}
+
+void
+args_add_cache(struct args *args, double memory)
+{
+	if (!args->cache_size)
+		push(&args->argv, &args->argc,
+		    xasprintf("--cache-size=%u",
+			fit(memory, 0.125, ARGS_CACHE_BYTES, ARGS_CACHE_MIN, ARGS_CACHE_MAX)));
 }
 
 static void

@@ -25,6 +25,9 @@ enum {
 	ARGS_FORWARD_MIN = 150,      /* dnsmasq's own */
 	ARGS_FORWARD_MAX = 8000,
 	ARGS_FORWARD_BYTES = 1024, /* of a query in flight */
+	ARGS_CACHE_MIN = 150,      /* dnsmasq's own */
+	ARGS_CACHE_MAX = 10000,    /* beyond, dnsmasq warns of its slowness */
+	ARGS_CACHE_BYTES = 256,    /* of a record with its name, of which long ones are apart */
 };
 
 struct args {
@@ -32,6 +35,7 @@ struct args {
 	size_t argc;
 	char **warnings; /* about what was left out */
 	size_t warning_count;
+	bool cache_size;        /* --cache-size is among them */
 	bool forward_max;       /* --dns-forward-max is among them */
 	unsigned tcp_max;       /* connections over TCP at a time; 0: not given */
 	bool strict_order;      /* --strict-order: servers are asked in order */
@@ -59,6 +63,9 @@ void args_free(struct args *args);
  * 2.90; 0: not known).
  */
 void args_add_limits(struct args *args, unsigned version, double memory_limit);
+
+/* Adds --cache-size, if the arguments lack it: an eighth of dnsmasq's memory, in bytes. */
+void args_add_cache(struct args *args, double memory);
 
 /* The address and port at which the nanny probes dnsmasq. */
 struct server args_probe_server(const struct args *args);

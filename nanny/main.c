@@ -17,6 +17,7 @@
 #include "nanny/nanny.h"
 #include "nanny/privileges.h"
 
+enum { DNSMASQ_PART = 4 /* of -memory: kubedns has the rest */ };
 enum { EXIT_OK = 0, EXIT_SYSTEM = 1, EXIT_MISTAKE = 2 };
 
 static const double confirm_bounds[] = { 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128,
@@ -64,6 +65,10 @@ build_args(struct nanny *nanny, const char *file)
 	double used, limit;
 	process_container_memory(&used, &limit);
 	unsigned version = dnsmasq_version(o->dnsmasq_exec);
+	if (o->memory > 0) {
+		limit = (double)o->memory / DNSMASQ_PART;
+		args_add_cache(&nanny->args, limit);
+	}
 	args_add_limits(&nanny->args, version, limit);
 	dnsmasq_options_check(o->dnsmasq_exec, version, nanny->args.argv);
 	nanny->stale_forks.limit = nanny->args.tcp_max;

@@ -5,13 +5,18 @@
 #include <string.h>
 
 #include "lib/log.h"
+#include "lib/size.h"
 #include "nanny/options.h"
+
+enum { MEMORY_LEAST = 16 * 1024 * 1024 };
 
 #define AT(field) offsetof(struct options, field)
 
 static const struct flag flags[] = {
 	{ "dnsmasqExec", FLAG_STRING, AT(dnsmasq_exec), "/usr/sbin/dnsmasq", "FILE",
 	    "the dnsmasq to run" },
+	{ "memory", FLAG_STRING, AT(memory_text), "", "SIZE",
+	    "as kubedns's: a fourth of it bounds dnsmasq's cache, TCP and queries in flight" },
 	{ "restartDnsmasq", FLAG_BOOL, AT(restart_dnsmasq), "false", NULL,
 	    "apply changes of the ConfigMap made after the start (without a restart, whatever the "
 	    "name says)" },
@@ -119,6 +124,10 @@ check(struct options *o)
 	snprintf(text, sizeof text, "%lldms", (long long)o->silence_ms);
 	if (o->silence_ms < 1000)
 		return mistake("silence", text, "must be at least 1s");
+	if (*o->memory_text != '\0' && (size_parse(o->memory_text, &o->memory) < 0 ||
+					   o->memory < MEMORY_LEAST || o->memory > SIZE_MOST))
+		return mistake(
+		    "memory", o->memory_text, "must be a size from 16M to 1G, such as 32Mi");
 	int rc = check_node(o);
 	return rc < 0 ? rc : parse_listen(o);
 }

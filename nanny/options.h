@@ -13,6 +13,7 @@
 
 struct options {
 	char *dnsmasq_exec;
+	char *memory_text;
 	bool restart_dnsmasq; /* apply changes of the ConfigMap: never by a restart */
 	char *config_dir;
 	int64_t sync_ms; /* fallback of inotify */
@@ -31,6 +32,7 @@ struct options {
 	char *node_interface;
 
 	/* made of the above by options_parse */
+	size_t memory; /* -memory, bytes; 0: by the container's limit */
 	struct server kubedns;
 	char domain[CONF_HOST_MAX];
 	char metrics_host[64]; /* "" : no HTTP */

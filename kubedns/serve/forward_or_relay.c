@@ -19,8 +19,8 @@ static struct inflight_table *
 make_table(struct worker_context *context, const struct client_ops *clients,
     const struct workers_config *config, unsigned max, unsigned threads)
 {
-	return inflight_new(context, clients,
-	    worker_share(setting_or(config->forward_max, max), threads),
+	unsigned wanted = setting_or(config->forward_max, max);
+	return inflight_new(context, clients, worker_share(wanted < max ? wanted : max, threads),
 	    worker_share(setting_or(config->forward_client_max, FORWARD_CLIENT_MAX), threads));
 }
 

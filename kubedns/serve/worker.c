@@ -212,13 +212,20 @@ struct all_sockets {
 	struct sockets own, external; /* `external.count` 0: there are none */
 };
 
+/* 0: the most. */
+static size_t
+at_most(size_t wanted, size_t most)
+{
+	return wanted == 0 || wanted > most ? most : wanted;
+}
+
 static void
 make_tcp(struct worker *worker, const struct workers_config *config, struct all_sockets *sockets,
     unsigned connections)
 {
 	const struct tcp_config tcp = {
 		.connections = worker_share(connections, sockets->own.threads),
-		.memory = TCP_MEMORY / sockets->own.threads,
+		.memory = at_most(config->tcp_memory, TCP_MEMORY) / sockets->own.threads,
 		.idle_ns = (int64_t)setting_or(config->tcp_idle_ms, TCP_IDLE_MS) * 1000000,
 		.external = sockets->external.count,
 	};

@@ -63,7 +63,7 @@ struct workers_config {
 	unsigned threads;         /* 0: workers_automatic() */
 	unsigned tcp_connections; /* in total; 0: TCP_CONNECTIONS */
 	unsigned tcp_idle_ms;     /* 0: TCP_IDLE_MS */
-	unsigned forward_max;     /* in total; 0: FORWARD_MAX or RESOLVER_MAX */
+	unsigned forward_max;     /* in total, no more than FORWARD_MAX or RESOLVER_MAX; 0: that */
 	unsigned forward_client_max; /* 0: FORWARD_CLIENT_MAX */
 	/* Front topology: names that are not ours go there; NULL: to the upstreams. */
 	const struct server *resolver;
@@ -78,6 +78,7 @@ struct workers_config {
 	char *(*explain)(const struct answer_config *config, const struct tree *tree,
 	    const char *name, size_t *len);
 	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
+	size_t tcp_memory;     /* of all TCP clients' buffers, 16 MB at most; 0: that */
 	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
 	struct answer_cache *answer_cache; /* of other servers' answers; NULL: none */
 	struct dnstap *dnstap;             /* gets a queue for each worker; NULL: no --dnstap */

@@ -123,7 +123,7 @@ class NodeWorld:
         self.running[name] = space.start(PROGRAM, *source, "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
                                          "--drain=3s", *args, log=self.tmp_path / f"{name}.log", env=env)  # fmt: skip
 
-    def start_pod(self, uid, *kubedns, addresses=f"{LOCAL},{SERVICE}"):
+    def start_pod(self, uid, *kubedns, nanny=(), addresses=f"{LOCAL},{SERVICE}"):
         """A whole pod as conf/kubernetes/node-local has it: three containers, which another pod's may stand beside."""
         env = {**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"}
         directory = pathlib.Path(self.directory.name) / uid
@@ -135,7 +135,7 @@ class NodeWorld:
         (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
         self.running[f"{uid}-nanny"] = self.node.start(
             NANNY, f"-localip={addresses}", "-metricsAddr=0.0.0.0:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
-            f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", "--", "-k", "--port=10153", "--listen-address=own-loopback",
+            f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny, "--", "-k", "--port=10153", "--listen-address=own-loopback",
             "--bind-interfaces", log=self.tmp_path / f"{uid}-nanny.log", env=env)  # fmt: skip
         self.running[f"{uid}-sidecar"] = self.node.start(
             SIDECAR, "--dnsmasq-addr=own-loopback", "--dnsmasq-port=10153", "--kubedns-url=http://own-loopback:8081",

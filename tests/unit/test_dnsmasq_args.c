@@ -207,16 +207,40 @@ limits_fit_the_memory_and_what_dnsmasq_knows(void **state)
 	}
 }
 
+/* -memory=32Mi: a fourth is dnsmasq's, an eighth of that its cache's. */
+static void
+the_cache_is_a_part_of_dnsmasqs_memory(void **state)
+{
+	static const struct {
+		double memory;
+		const char *cache;
+	} cases[] = {
+		{ 8 << 20, "--cache-size=4096" },
+		{ 4 << 20, "--cache-size=2048" },
+		{ 1 << 10, "--cache-size=150" },
+		{ 256 << 20, "--cache-size=10000" },
+	};
+	char *why;
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(args_build(&args, "/dnsmasq", NULL, 0, "F", false, &why), 0);
+		args_add_cache(&args, cases[i].memory);
+		assert_true(has(cases[i].cache));
+		args_free(&args);
+	}
+}
+
 static void
 limits_that_are_given_stay(void **state)
 {
-	char a[] = "-0", b[] = "300", c[] = "--max-tcp-connections=7";
-	char *given[] = { a, b, c };
+	char a[] = "-0", b[] = "300", c[] = "--max-tcp-connections=7", d[] = "-c", e[] = "77";
+	char *given[] = { a, b, c, d, e };
 	char *why;
 	(void)state;
-	assert_int_equal(args_build(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
+	assert_int_equal(args_build(&args, "/dnsmasq", given, 5, "F", false, &why), 0);
 	size_t before = args.argc;
 	args_add_limits(&args, 290, 0);
+	args_add_cache(&args, 8 << 20);
 	assert_int_equal(args.argc, before);
 	assert_int_equal(args.tcp_max, 7);
 	args_free(&args);
@@ -247,6 +271,7 @@ main(void)
 		cmocka_unit_test(servers_on_the_command_line_are_known),
 		cmocka_unit_test(dnsmasq_is_asked_where_it_listens),
 		cmocka_unit_test(limits_fit_the_memory_and_what_dnsmasq_knows),
+		cmocka_unit_test(the_cache_is_a_part_of_dnsmasqs_memory),
 		cmocka_unit_test(limits_that_are_given_stay),
 		cmocka_unit_test(the_version_is_read_from_its_first_line),
 	};
