@@ -272,7 +272,8 @@ PACKAGES_deb := debhelper dpkg-dev fakeroot lintian
 deb: ## build the Debian packages into $(BUILD)/deb
 	@$(call deps,build deb)
 	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/kubedns-$(VERSION)
-	@git ls-files -z | tar -c --null -T - | tar -x -C $(BUILD)/deb/kubedns-$(VERSION)
+	@# -m: files are of now, whenever they were checked out, and what is younger than the packages' date gets that.
+	@git ls-files -z | tar -c --null -T - | tar -xm -C $(BUILD)/deb/kubedns-$(VERSION)
 	@cd $(BUILD)/deb/kubedns-$(VERSION)/debian && head -1 changelog | grep -qF "($(VERSION))" || { { \
 		printf 'kubedns (%s) bookworm; urgency=medium\n\n  * Between two versions.\n\n -- kubedns <kubedns@localhost.localdomain>  %s\n\n' \
 		"$(VERSION)" "$$(git log -1 --format=%cD)"; cat changelog; } >new && mv new changelog; }
