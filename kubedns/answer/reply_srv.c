@@ -200,7 +200,7 @@ reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *re
 		const struct ports *ports = ref.slice->ports;
 		for (unsigned n = 0; n < ports->number_count && !reply->full; n++) {
 			len = write_srv(record, reply, owner, &srv, ports->numbers[n], label);
-			/* A wildcard finds the name once for each of its endpoints. */
+			/* A wildcard may find the name more than once. */
 			if (reply->counts[SECTION_ANSWER] == before &&
 			    record_known(reply, record + 18, len - 18))
 				return;

@@ -3,6 +3,9 @@
 
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/wildcard.h"
+#include "lib/hash.h"
+
+enum { NAMES_REMEMBERED = 256 };
 
 struct match {
 	const struct answer_config *config;
@@ -140,9 +143,24 @@ try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints,
 	}
 }
 
+/* Endpoints that share a name are all found by the first of them, so that trying each would be
+ * quadratic. The names tried last are remembered by their hashes, in a table that others fall out of: a
+ * name that is tried again costs time and adds no record. */
+static bool
+name_tried(uint64_t tried[NAMES_REMEMBERED], uint64_t seed, const uint8_t *label)
+{
+	uint64_t hash = hash64(seed, label, 1u + *label), *place = &tried[hash % NAMES_REMEMBERED];
+	bool known = *place == hash;
+
+	*place = hash;
+	return known;
+}
+
 static void
 try_endpoints(const struct step *above, const struct endpoint_set *endpoints)
 {
+	uint64_t tried[NAMES_REMEMBERED] = { 0 };
+
 	for (unsigned c = 0; c < endpoints->count && !above->match->stop; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
 		for (unsigned i = 0; i < slice->unique && !above->match->stop; i++) {
@@ -150,8 +168,10 @@ try_endpoints(const struct step *above, const struct endpoint_set *endpoints)
 			struct addr addr = { .family = slice->family };
 			const uint8_t *label = slice_name(slice, i);
 			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
-			try_label(
-			    above, label != NULL ? label : tree_addr_label(&addr, derived), NULL);
+			if (label == NULL)
+				label = tree_addr_label(&addr, derived);
+			if (!name_tried(tried, above->match->tree->seed, label))
+				try_label(above, label, NULL);
 		}
 	}
 }
