@@ -9,6 +9,7 @@
 #include <json-c/json.h>
 
 #include "lib/log.h"
+#include "lib/utf8.h"
 #include "lib/xalloc.h"
 #include "sidecar/format.h"
 #include "sidecar/journal_file.h"
@@ -99,6 +100,8 @@ read_events(struct journal *journal, struct json_object *file, double now_s)
 		    !level_read(config_string(o, "level"), &event.level))
 			continue;
 		snprintf(event.text, sizeof event.text, "%s", config_string(o, "what"));
+		/* Not in the middle of a character, which would be another text when written. */
+		event.text[utf8_whole(event.text, strlen(event.text))] = '\0';
 		journal_put(journal, &event);
 	}
 }
