@@ -13,6 +13,7 @@ from dnsnet import query, udp
 from kubedns_process import Kubedns
 from test_compare import BASE, service
 from test_queries import recorded
+from test_options import pod as a_pod
 from test_top import burst
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -39,11 +40,11 @@ def world(tmp_path):
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     running = []
 
-    def pod(name, objects, status=None):
+    def pod(name, objects, *flags):
         directory = tmp_path / name
         directory.mkdir()
         (directory / "objects.yaml").write_text(yaml.safe_dump_all(objects))
-        running.append(Kubedns(f"--objects-dir={directory}", "--drain=0s"))
+        running.append(Kubedns(f"--objects-dir={directory}", "--drain=0s", *flags))
         running[-1].wait_ready()
         with open(tmp_path / "pods", "a") as f:
             f.write(f"{name}\n")
@@ -130,6 +131,17 @@ def test_top_adds_up_what_all_pods_say(tmp_path, world):
     assert 0.8 * 12800 < int(clients[0][1]) < 1.2 * 12800 and clients[0][2] == "0"
     assert 0.6 * 3200 < int(clients[1][1]) < 1.4 * 3200 and clients[1][1] == clients[1][2] == clients[1][4]
     assert [n[-1] for n in names] == ["web.default.svc.cluster.local.", "no.default.svc.cluster.local."]
+
+
+def test_top_names_a_client_once_though_not_every_pod_knows_it(tmp_path, world):
+    """A pod on each node knows the clients on its own."""
+    client = a_pod("web-1", "default", "127.0.0.2", node="node-a")
+    for name, objects, flags in (("dns-a", [], []), ("dns-b", [client], ["--client-pods=all"]), ("dns-c", [], [])):
+        burst(world(name, [*BASE, *objects], *flags), "127.0.0.2", query("web.default.svc.cluster.local"), 1600)
+    code, out, err = plugin(tmp_path, "top")
+    assert code == 0, err
+    (line,) = [line.split() for line in out.split("names\n")[0].splitlines() if "127.0.0.2" in line]
+    assert line[6:] == ["127.0.0.2", "pod", "default/web-1", "on", "node-a"] and int(line[1]) > 3000
 
 
 def test_queries_of_all_pods_are_in_the_order_of_time(tmp_path, world):
