@@ -33,7 +33,7 @@ struct options {
 	    *dnstap_text, *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
 	    *search_resolver_text, *until_synced_text, *memory_text, *answer_cache_text,
 	    *client_pods_text, *node_name, *external_address_text, *visibility_text,
-	    *visibility_unknown;
+	    *visibility_unknown, *transfer_journal_text;
 	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
 	    external_zones_text, external_ns_text, transfer_to, transfer_notify;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;

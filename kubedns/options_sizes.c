@@ -1,5 +1,5 @@
 /*
- * --recorder, --answer-cache and --memory: sizes of memory.
+ * --recorder, --answer-cache, --transfer-journal and --memory: sizes of memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +11,8 @@
 
 enum {
 	RECORDER_LEAST = 256 * 1024,
+	JOURNAL_LEAST = 64 * 1024,
+	JOURNAL_MOST = 4 * 1024 * 1024,
 	MEMORY_LEAST = 16 * 1024 * 1024,
 	/* Parts of --memory; the rest is the cluster's, and the program itself. */
 	RECORDER_PART = 16,
@@ -67,6 +69,11 @@ options_read_sizes(struct options *o, const struct flags_common *common)
 	    "must be off, or a size from 64k to 1G, such as 1M", &o->answer_cache_bytes);
 
 	int memory = divide_memory(o, common);
+	int journal = read_size("transfer-journal", o->transfer_journal_text, JOURNAL_LEAST,
+	    "must be off, or a size from 64k to 4M, such as 1M", &o->transfer.journal_bytes);
 
-	return recorder < 0 ? recorder : cache < 0 ? cache : memory;
+	if (o->transfer.journal_bytes > JOURNAL_MOST)
+		journal = options_refuse("transfer-journal", o->transfer_journal_text,
+		    "must be off, or a size from 64k to 4M, such as 1M");
+	return recorder < 0 ? recorder : cache < 0 ? cache : journal < 0 ? journal : memory;
 }

@@ -225,6 +225,14 @@ void tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned 
 void tree_children(
     const struct node *parent, void (*visit)(void *arg, const struct node *child), void *arg);
 
+/*
+ * Calls `visit` for each label below two nodes of two snapshots of one tree whose nodes are not the
+ * same block; one of them is NULL where only the other snapshot has the label. Costs what has been
+ * copied between the two, not their size.
+ */
+void tree_diff_children(const struct node *before, const struct node *after,
+    void (*visit)(void *arg, const struct node *before, const struct node *after), void *arg);
+
 /* The node's records of this type, or NULL. */
 const struct rrset *node_rrset(const struct node *node, uint16_t type);
 

@@ -37,6 +37,9 @@ end_job(struct transfer *t, struct job *job, bool whole)
 {
 	TAILQ_REMOVE(&t->jobs, job, by_age);
 	t->job_count--;
+	for (size_t i = 0; i < job->change_count; i++)
+		change_drop(job->changes[i]);
+	free(job->changes);
 	close(job->fd);
 	job->end.ended(job->end.arg, job->end.slot, job->end.generation, whole);
 	free(job);
@@ -64,7 +67,7 @@ next_job(struct transfer *t)
 		if (job->running)
 			continue;
 		if (clock_mono_ms() - job->queued_ms > QUEUE_MS) {
-			atomic_fetch_add(&t->cut, 1);
+			atomic_fetch_add(&t->cut[job->kind], 1);
 			end_job(t, job, false);
 		} else if (t->version.tree != NULL &&
 			   !serial_before(version_tree(&t->version, t->answers, job->zone)->serial,
@@ -74,6 +77,51 @@ next_job(struct transfer *t)
 		}
 	}
 	return NULL;
+}
+
+/* What was given to a client of a zone, or NULL. */
+static struct given *
+find_given(struct transfer *t, const struct job *job)
+{
+	for (size_t i = 0; i < GIVEN_MAX; i++)
+		if (t->given_to[i].client.family != AF_UNSPEC && t->given_to[i].zone == job->zone &&
+		    addr_equal(&t->given_to[i].client, &job->client))
+			return &t->given_to[i];
+	return NULL;
+}
+
+static void
+note_given(struct transfer *t, const struct job *job, uint32_t serial)
+{
+	struct given *given = find_given(t, job);
+
+	if (job->kind == KIND_CURRENT)
+		return; /* nothing was */
+	if (given == NULL) {
+		given = &t->given_to[0];
+		for (size_t i = 1; i < GIVEN_MAX; i++)
+			if (t->given_to[i].used < given->used)
+				given = &t->given_to[i];
+	}
+	*given = (struct given){ job->client, job->zone, serial, ++t->given_count };
+}
+
+/* How this job is answered from a version with this serial. */
+static void
+choose_kind(struct transfer *t, struct job *job, uint32_t serial)
+{
+	const struct given *given = find_given(t, job);
+
+	if (!job->incremental)
+		job->kind = KIND_AXFR;
+	else if (!serial_before(job->has, serial))
+		job->kind = KIND_CURRENT;
+	else if (given != NULL && given->serial == job->has &&
+		 journal_take(&t->journal, t->answers, job->zone, job->has, &job->changes,
+		     &job->change_count))
+		job->kind = KIND_IXFR;
+	else
+		job->kind = KIND_AXFR;
 }
 
 static void
@@ -100,13 +148,17 @@ stream_main(void *arg)
 			continue;
 		}
 		struct version version = version_share(&t->version);
+		uint32_t serial = version_tree(&version, t->answers, job->zone)->serial;
+		choose_kind(t, job, serial);
 		job->running = true;
 		job->version = t->number;
 		pthread_mutex_unlock(&t->lock);
 		bool whole = transfer_stream(t, job, &version);
 		version_drop(&version);
 		pthread_mutex_lock(&t->lock);
-		atomic_fetch_add(whole ? &t->whole : &t->cut, 1);
+		atomic_fetch_add(whole ? &t->whole[job->kind] : &t->cut[job->kind], 1);
+		if (whole)
+			note_given(t, job, serial);
 		end_job(t, job, whole);
 		pthread_cond_broadcast(&t->wake); /* the client's next one can begin */
 	}
@@ -127,6 +179,7 @@ transfer_new(const struct transfer_rules *rules, const struct answer_config *ans
 	t->cache = cache;
 	t->external = external;
 	TAILQ_INIT(&t->jobs);
+	journal_init(&t->journal, rules->journal_bytes);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->wake, NULL);
 	t->wake_changes = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -217,8 +270,13 @@ transfer_metrics(struct transfer *t, struct metrics *m)
 		[REFUSED_MESSAGE] = "message" };
 
 	metrics_family(m, "kubedns_transfers_total", METRIC_COUNTER, "Zone transfers that ended.");
-	metrics_value(m, (double)atomic_load(&t->whole), "kind", "AXFR", "result", "whole", NULL);
-	metrics_value(m, (double)atomic_load(&t->cut), "kind", "AXFR", "result", "cut", NULL);
+	for (unsigned kind = KIND_AXFR; kind <= KIND_IXFR; kind++) {
+		const char *name = kind == KIND_AXFR ? "AXFR" : "IXFR";
+		metrics_value(
+		    m, (double)atomic_load(&t->whole[kind]), "kind", name, "result", "whole", NULL);
+		metrics_value(
+		    m, (double)atomic_load(&t->cut[kind]), "kind", name, "result", "cut", NULL);
+	}
 	metrics_family(m, "kubedns_transfer_refused_total", METRIC_COUNTER,
 	    "Questions for a zone transfer that were refused.");
 	for (unsigned i = 0; i < REFUSED_COUNT; i++)
@@ -237,6 +295,12 @@ transfer_metrics(struct transfer *t, struct metrics *m)
 	metrics_family(m, "kubedns_transfer_held_bytes", METRIC_GAUGE,
 	    "Replaced memory that is kept for snapshots being transferred.");
 	metrics_value(m, (double)held_bytes(t), NULL);
+	pthread_mutex_lock(&t->lock);
+	size_t journal = t->journal.bytes;
+	pthread_mutex_unlock(&t->lock);
+	metrics_family(m, "kubedns_transfer_journal_bytes", METRIC_GAUGE,
+	    "Memory of the changes that are kept for incremental transfers.");
+	metrics_value(m, (double)journal, NULL);
 }
 
 void
@@ -272,6 +336,7 @@ transfer_free(struct transfer *t)
 		close(job->fd);
 		free(job);
 	}
+	journal_clear(&t->journal, 0, 0);
 	version_drop(&t->version);
 	version_drop(&t->next);
 	notify_free(t->notify);
@@ -279,140 +344,4 @@ transfer_free(struct transfer *t)
 	pthread_cond_destroy(&t->wake);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
-}
-
-/* --- the workers --- */
-
-/* The header and the question, with this rcode. */
-static size_t
-put_head(const struct transfer_ask *ask, unsigned flags)
-{
-	size_t question = ask->question->question_len;
-
-	memset(ask->out, 0, DNS_HEADER);
-	memcpy(ask->out, ask->query, 2);
-	wire_put16(ask->out + 2, FLAG_QR | (ask->question->flags & FLAG_RD) | flags);
-	wire_put16(ask->out + 4, 1);
-	memcpy(ask->out + DNS_HEADER, ask->query + DNS_HEADER, question);
-	return DNS_HEADER + question;
-}
-
-static size_t
-refuse(struct transfer *t, const struct transfer_ask *ask, enum transfer_refusal why,
-    unsigned rcode, const char *text)
-{
-	struct server client;
-	char name[DNAME_TEXT_MAX], from[ADDR_TEXT_MAX] = "?", code[12];
-
-	atomic_fetch_add(&t->refused[why], 1);
-	if (server_from_sockaddr(ask->peer, &client) == 0)
-		addr_format(&client.addr, from);
-	log_neterr("transfer of %s to %s: %s: %s", dname_to_text(ask->question->qname, name), from,
-	    rcode_name(rcode, code), text);
-	return put_head(ask, rcode);
-}
-
-static bool
-may_have(const struct transfer_rules *rules, const struct addr *client)
-{
-	for (size_t i = 0; i < rules->to_count; i++)
-		if (rules->to[i].addr.family == client->family &&
-		    addr_in_prefix(client, &rules->to[i].addr, rules->to[i].bits))
-			return true;
-	return false;
-}
-
-/* That of the snapshot which is published now. */
-static uint32_t
-newest_serial(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
-{
-	return zone_is_external(t->answers, zone) ? tree_current(t->external)->serial
-						  : ask->tree->serial;
-}
-
-/* Over UDP the answer to IXFR is the SOA alone: the client then asks over TCP (RFC 1995 section
- * 2). */
-static size_t
-put_soa(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
-{
-	uint8_t rdata[SOA_RDATA_MAX];
-	size_t len = zone_soa(t->answers, zone, newest_serial(t, ask, zone), rdata);
-	struct writer w = { ask->out, put_head(ask, FLAG_AA), ask->max, false };
-
-	wire_put16(ask->out + 6, 1);
-	writer_put16(&w, 0xc000 | DNS_HEADER);
-	writer_put16(&w, TYPE_SOA);
-	writer_put16(&w, CLASS_IN);
-	writer_put32(&w, t->answers->ttl_s);
-	writer_put16(&w, (unsigned)len);
-	writer_put(&w, rdata, len);
-	return w.len;
-}
-
-/* Adds a job, unless there are too many. */
-static bool
-queue_job(struct transfer *t, struct job *made)
-{
-	unsigned of_client = 0;
-	struct job *job;
-
-	pthread_mutex_lock(&t->lock);
-	TAILQ_FOREACH(job, &t->jobs, by_age)
-	of_client += addr_equal(&job->client, &made->client);
-	bool room =
-	    t->job_count < QUEUE_MAX && of_client < QUEUE_CLIENT_MAX && !atomic_load(&t->stop);
-	if (room) {
-		TAILQ_INSERT_TAIL(&t->jobs, made, by_age);
-		t->job_count++;
-		pthread_cond_signal(&t->wake);
-	}
-	pthread_mutex_unlock(&t->lock);
-	return room;
-}
-
-static size_t
-start_stream(
-    struct transfer *t, const struct transfer_ask *ask, size_t zone, const struct addr *client)
-{
-	struct job *job = xcalloc(1, sizeof *job);
-
-	*job = (struct job){ .fd = fcntl(ask->fd, F_DUPFD_CLOEXEC, 0),
-		.client = *client,
-		.end = ask->end,
-		.zone = zone,
-		.wants = newest_serial(t, ask, zone),
-		.queued_ms = clock_mono_ms(),
-		.question = *ask->question,
-		.query_len = ask->query_len };
-	memcpy(job->query, ask->query, ask->query_len);
-	if (job->fd >= 0 && queue_job(t, job))
-		return 0;
-	if (job->fd >= 0)
-		close(job->fd);
-	free(job);
-	return refuse(t, ask, REFUSED_QUEUE, RCODE_REFUSED, "too many are waiting");
-}
-
-size_t
-transfer_answer(struct transfer *t, const struct transfer_ask *ask)
-{
-	struct server client;
-
-	if (t == NULL)
-		return put_head(ask, RCODE_REFUSED);
-	if (server_from_sockaddr(ask->peer, &client) < 0 || !may_have(t->rules, &client.addr))
-		return refuse(t, ask, REFUSED_ADDRESS, RCODE_REFUSED, "not in --transfer-to");
-	int zone = zone_index(t->answers, ask->question->qname);
-	if (zone < 0 ||
-	    (ask->answers->external_only && !zone_is_external(t->answers, (size_t)zone)))
-		return refuse(t, ask, REFUSED_ZONE, RCODE_NOTAUTH, "no zone of ours");
-	if (!ask->tree->synced)
-		return put_head(ask, RCODE_SERVFAIL);
-	if (ask->query_len > QUERY_MAX)
-		return refuse(t, ask, REFUSED_MESSAGE, RCODE_FORMERR, "the message is too long");
-	if (ask->fd >= 0)
-		return start_stream(t, ask, (size_t)zone, &client.addr);
-	if (ask->question->qtype == TYPE_AXFR)
-		return refuse(t, ask, REFUSED_MESSAGE, RCODE_REFUSED, "AXFR is over TCP alone");
-	return put_soa(t, ask, (size_t)zone);
 }

@@ -1,8 +1,8 @@
 /*
- * Zone transfer (RFC 5936) to other name servers: --transfer-to.
+ * Zone transfer (RFC 5936, RFC 1995) to other name servers: --transfer-to.
  *
  *	main thread   --once a second: the last snapshot of a second--> next
- *	change thread --what changed since the version--> NOTIFY; next becomes the version
+ *	change thread --what changed since the version--> journal, NOTIFY; next becomes the version
  *	worker        --a question for AXFR, and its connection--> queue
  *	stream thread --a job of the queue, the version--> messages on the connection, then back
  *
@@ -10,6 +10,10 @@
  * only after that second is over: a version is the last snapshot of a second, and whoever asks
  * before waits for it, a second at most. Replicas whose clocks agree give the same serial to the
  * same changes, or a later one to later changes.
+ *
+ * A client that asks for an incremental transfer (RFC 1995) gets one if the journal reaches back to
+ * its serial and it has that serial from us: another replica may have given another content under
+ * it. Else it gets the zone whole.
  *
  * A stream holds its version (treecache_hold): the writer is not held back, and what is replaced
  * meanwhile is kept. A client that does not read loses its transfer after STALL_MS, each transfer
@@ -39,7 +43,8 @@ struct transfer_rules {
 		struct addr addr;
 		unsigned bits;
 	} to[TRANSFER_PREFIXES_MAX];
-	size_t to_count; /* 0: nobody */
+	size_t to_count;      /* 0: nobody */
+	size_t journal_bytes; /* 0: no incremental transfers */
 	struct server notify[TRANSFER_NOTIFY_MAX];
 	size_t notify_count;
 	struct addr sources[2]; /* where NOTIFY comes from, one a family; AF_UNSPEC: anywhere */

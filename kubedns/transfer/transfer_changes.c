@@ -3,6 +3,7 @@
  * at most once a second, and so is a zone's NOTIFY to a server that answers.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "kubedns/transfer/transfer_internal.h"
@@ -39,21 +40,51 @@ take_next(struct transfer *t, struct version *next)
 	return next->tree != NULL;
 }
 
+static const struct tree *
+held_tree(const struct tree_hold *hold)
+{
+	return hold == NULL ? NULL : tree_held(hold);
+}
+
+static bool
+has_changed(struct change *const *changes, size_t count, size_t zone)
+{
+	for (size_t i = 0; i < count; i++)
+		if (changes[i]->zone == zone)
+			return true;
+	return false;
+}
+
+/* What the next version changes goes into the journal; or the journal begins with it. */
 static void
 put_in_force(struct transfer *t, const struct version *next)
 {
+	const struct zone_moments moments = { .before = held_tree(t->version.tree),
+		.after = held_tree(next->tree),
+		.external_before = held_tree(t->version.external),
+		.external_after = held_tree(next->external) };
+	struct change **changes = NULL;
+	size_t count = 0;
+	bool known = moments.before != NULL && t->journal.max > 0 &&
+		     changes_of(t->answers, &moments, t->journal.max, &changes, &count);
+
 	pthread_mutex_lock(&t->lock);
+	if (known)
+		journal_add(&t->journal, t->answers, changes, count);
+	else
+		journal_clear(&t->journal, moments.after->serial,
+		    moments.external_after == NULL ? 0 : moments.external_after->serial);
 	struct version before = t->version;
 	t->version = *next;
 	t->number++;
 	pthread_cond_broadcast(&t->wake);
 	pthread_mutex_unlock(&t->lock);
 	for (size_t zone = 0; t->notify != NULL && zone < zone_count(t->answers); zone++) {
-		uint32_t serial = version_tree(next, t->answers, zone)->serial;
-		if (before.tree == NULL ||
-		    version_tree(&before, t->answers, zone)->serial != serial)
-			notify_changed(t->notify, zone, serial);
+		if (!known || has_changed(changes, count, zone))
+			notify_changed(
+			    t->notify, zone, version_tree(next, t->answers, zone)->serial);
 	}
+	free(changes);
 	version_drop(&before);
 }
 

@@ -1,6 +1,6 @@
 /*
- * What the files of transfer.h share: transfer.c (who may, versions, the queue), transfer_stream.c
- * (one transfer) and transfer_changes.c (from version to version).
+ * What the files of transfer.h share: transfer.c (versions, and which job
+ * runs when), transfer_ask.c (questions), transfer_stream.c (one transfer) and transfer_changes.c (from version to version).
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
 #define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "kubedns/answer/zone_walk.h"
+#include "kubedns/transfer/journal.h"
 #include "kubedns/transfer/notify.h"
 #include "kubedns/transfer/transfer.h"
 #include "lib/wire.h"
@@ -23,7 +24,8 @@ enum {
 	STALL_MS = 10000, /* for one message to be taken */
 	TRANSFER_MS = 120000,
 	HELD_MAX = 16 * 1024 * 1024,
-	QUERY_MAX = 1024, /* a question, an IXFR's SOA, a TSIG */
+	QUERY_MAX = 1024, /* a question, an IXFR's SOA */
+	GIVEN_MAX = 256,  /* clients and zones whose last serial is known */
 };
 
 enum transfer_refusal {
@@ -40,6 +42,17 @@ struct version {
 	struct tree_hold *external; /* NULL: no zones for outside */
 };
 
+/* How a question is answered. */
+enum transfer_kind { KIND_AXFR, KIND_IXFR, KIND_CURRENT, KIND_COUNT };
+
+/* The serial of a zone that a client has from us. */
+struct given {
+	struct addr client; /* AF_UNSPEC: free */
+	size_t zone;
+	uint32_t serial;
+	uint64_t used; /* when: the one that was used longest ago gives way */
+};
+
 struct job {
 	TAILQ_ENTRY(job) by_age;
 	int fd;
@@ -48,7 +61,12 @@ struct job {
 	size_t zone;    /* index, of zone_walk.h */
 	uint32_t wants; /* the serial that its SOA query may have been told */
 	int64_t queued_ms;
-	bool running;
+	bool incremental; /* IXFR, of a client that has the serial `has` */
+	uint32_t has;
+	bool running; /* and then: */
+	enum transfer_kind kind;
+	struct change **changes; /* of an IXFR */
+	size_t change_count;
 	unsigned version; /* its number, once it runs */
 	struct query question;
 	size_t query_len;
@@ -69,6 +87,9 @@ struct transfer {
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t wake;
 	struct version version; /* which the change thread alone changes */
+	struct journal journal;
+	struct given given_to[GIVEN_MAX];
+	uint64_t given_count;
 	struct version next;    /* from the main thread for the change thread */
 	unsigned number;        /* of versions so far */
 	TAILQ_HEAD(, job) jobs; /* waiting and running */
@@ -77,7 +98,7 @@ struct transfer {
 	/* Streams of versions before this number are cut: too much is kept for them. */
 	atomic_uint cut_before;
 	/* counters */
-	_Atomic(uint64_t) whole, cut, records, bytes;
+	_Atomic(uint64_t) whole[KIND_COUNT], cut[KIND_COUNT], records, bytes;
 	_Atomic(uint64_t) refused[REFUSED_COUNT];
 };
 

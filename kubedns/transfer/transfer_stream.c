@@ -93,25 +93,68 @@ take_record(void *arg, const struct zone_record *record)
 	return xfr_put(&s->writer, record);
 }
 
+static bool
+put_soa(struct stream *s, uint32_t serial)
+{
+	const struct answer_config *config = s->transfer->answers;
+	uint8_t rdata[SOA_RDATA_MAX];
+	size_t len = zone_soa(config, s->job->zone, serial, rdata);
+	const struct zone_record soa = { zone_name(config, s->job->zone), config->ttl_s, TYPE_SOA,
+		(uint16_t)len, rdata };
+
+	return xfr_put(&s->writer, &soa);
+}
+
 /* The zone between two times its SOA (RFC 5936 section 2.2). */
 static bool
 send_zone(struct stream *s, const struct version *version)
 {
-	const struct answer_config *config = s->transfer->answers;
-	struct zone_walk walk = { .config = config,
+	struct zone_walk walk = { .config = s->transfer->answers,
 		.tree = tree_held(version->tree),
 		.external = version->external == NULL ? NULL : tree_held(version->external),
 		.take = take_record,
 		.arg = s };
-	uint8_t soa[SOA_RDATA_MAX];
-	size_t len = zone_soa(config, s->job->zone, s->serial, soa);
-	const struct zone_record last = { zone_name(config, s->job->zone), config->ttl_s, TYPE_SOA,
-		(uint16_t)len, soa };
 
 	zone_walk_begin(&walk);
 	bool whole = zone_walk_zone(&walk, s->job->zone);
 	zone_walk_end(&walk);
-	return whole && xfr_put(&s->writer, &last) && xfr_end(&s->writer);
+	return whole && put_soa(s, s->serial) && xfr_end(&s->writer);
+}
+
+/*
+ * From the client's serial to ours, change by change (RFC 1995 section 4): each is the SOA before it
+ * and what went, the SOA after it and what came. Versions that changed nothing in this zone are
+ * part of the next; the last has our serial.
+ */
+static bool
+send_changes(struct stream *s)
+{
+	uint32_t at = s->job->has;
+	bool open = put_soa(s, s->serial);
+
+	for (size_t i = 0; i < s->job->change_count && open; i++) {
+		const struct change *change = s->job->changes[i];
+		open = put_soa(s, at) && change_records(change, CHANGE_WENT, take_record, s) &&
+		       put_soa(s, change->to) &&
+		       change_records(change, CHANGE_CAME, take_record, s);
+		at = change->to;
+	}
+	if (open && at != s->serial)
+		open = put_soa(s, at) && put_soa(s, s->serial);
+	return open && put_soa(s, s->serial) && xfr_end(&s->writer);
+}
+
+static bool
+send_all_of(struct stream *s, const struct version *version)
+{
+	switch (s->job->kind) {
+	case KIND_IXFR:
+		return send_changes(s);
+	case KIND_CURRENT:
+		return put_soa(s, s->serial) && xfr_end(&s->writer);
+	default:
+		return send_zone(s, version);
+	}
 }
 
 static void
@@ -122,14 +165,18 @@ say(const struct stream *s)
 
 	dname_to_text(zone_name(s->transfer->answers, s->job->zone)->wire, zone);
 	addr_format(&s->job->client, client);
+	const char *kind = s->job->kind == KIND_IXFR ? "IXFR" : "AXFR";
+	if (s->job->kind == KIND_CURRENT)
+		return;
 	if (s->failure == NULL)
-		log_info("transfer of %s to %s: AXFR, serial %u, %llu records, %llu bytes, %.3f s",
-		    zone, client, s->serial, (unsigned long long)s->writer.records,
+		log_info("transfer of %s to %s: %s, serial %u, %llu records, %llu bytes, %.3f s",
+		    zone, client, kind, s->serial, (unsigned long long)s->writer.records,
 		    (unsigned long long)s->bytes, seconds);
 	else
-		log_neterr("transfer of %s to %s: AXFR, serial %u, ended after %llu bytes and "
+		log_neterr("transfer of %s to %s: %s, serial %u, ended after %llu bytes and "
 			   "%.3f s: %s",
-		    zone, client, s->serial, (unsigned long long)s->bytes, seconds, s->failure);
+		    zone, client, kind, s->serial, (unsigned long long)s->bytes, seconds,
+		    s->failure);
 }
 
 bool
@@ -148,7 +195,7 @@ transfer_stream(struct transfer *t, struct job *job, const struct version *versi
 		.query = job->query,
 		.question_len = job->question.question_len };
 	xfr_begin(&s->writer, s->buf + 2);
-	bool whole = send_zone(s, version);
+	bool whole = send_all_of(s, version);
 	atomic_fetch_add(&t->records, s->writer.records);
 	atomic_fetch_add(&t->bytes, s->bytes);
 	say(s);

@@ -22,14 +22,19 @@ static void
 begin_message(struct xfr_writer *w)
 {
 	uint8_t starts[DNAME_LABELS_MAX + 1];
+	bool first = w->messages == 0;
 
 	memset(w->buf, 0, DNS_HEADER);
 	memcpy(w->buf, w->query, 2);
 	wire_put16(w->buf + 2, FLAG_QR | FLAG_AA);
+	w->answers = 0;
+	w->len = DNS_HEADER;
+	w->last = (struct dname){ .len = 1 };
+	if (!first)
+		return;
 	wire_put16(w->buf + 4, 1);
 	memcpy(w->buf + DNS_HEADER, w->query + DNS_HEADER, w->question_len);
 	w->len = DNS_HEADER + w->question_len;
-	w->answers = 0;
 	/* The question's name is the owner before the first. */
 	w->last.len = (uint8_t)(w->question_len - 4);
 	memcpy(w->last.wire, w->query + DNS_HEADER, w->last.len);

@@ -2,8 +2,9 @@
  * The messages of a zone transfer (RFC 5936 section 2.2): record after record into a message, which
  * is handed on when it is full. Pure.
  *
- * Every message has the question, so that an owner is a pointer into it; an owner shares the labels
- * that it has in common with the owner before. RDATA is not compressed.
+ * The first message alone has the question: some clients compare it with the type of what comes,
+ * which for IXFR may be the whole zone. An owner shares the labels that it has in common with the
+ * owner before. RDATA is not compressed.
  */
 #ifndef KUBEDNS_TRANSFER_XFR_WRITER_H
 #define KUBEDNS_TRANSFER_XFR_WRITER_H

@@ -13,6 +13,7 @@ import dns.rcode
 import dns.rdatatype
 import dns.zone
 import pytest
+import random_cluster
 from dnsnet import Tcp, framed, query, udp
 from kubedns_process import PROGRAM
 from objects import endpoint_slice, service
@@ -192,6 +193,112 @@ def test_clients_that_leave_leave_nothing(tmp_path):
         assert lines(transferred(k, REVERSE[1]))
 
 
+# Incremental transfers.
+
+
+def ixfr(kubedns, zone):
+    """Brings `zone`, a dns.zone.Zone, up to date by what IXFR gives."""
+    dns.query.inbound_xfr(kubedns.host, zone, port=kubedns.port, timeout=30, lifetime=60)
+
+
+def kinds(kubedns):
+    return [int(kubedns.metric("kubedns_transfers_total", kind=kind, result="whole")) for kind in ("AXFR", "IXFR")]
+
+
+def serial_of(kubedns, zone=Z):
+    return udp(kubedns, query(zone, "SOA")).answer[0][0].serial
+
+
+def test_increments_lead_to_what_print_zone_prints(tmp_path):
+    """A zone that is kept up to date by IXFR alone, over changes of all kinds; sometimes over several of them at once."""
+    generator = random_cluster.Generator(5)
+    zones = (Z, REVERSE[0])
+    args = ("--reverse-cidrs=10.0.0.0/8", "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1")
+    with start(tmp_path, list(generator.cluster.values()), *args) as k:
+        k.wait_ready()
+        kept = [transferred(k, zone) for zone in zones]
+        for i in range(12):
+            for _ in range(4):
+                generator.change()
+            before = serial_of(k)
+            write(k.objects, list(generator.cluster.values()))
+            k.wait(lambda before=before: serial_of(k) != before or i > 0, 5)
+            if i % 3 == 1:
+                continue
+            for zone, copy in zip(zones, kept):
+                ixfr(k, copy)
+        k.wait(lambda: k.metric("kubedns_publishes_total") > 5)
+        next_second()
+        for zone, copy in zip(zones, kept):
+            ixfr(k, copy)
+            assert lines(copy) == lines(printed(k.objects, zone))
+        axfrs, ixfrs = kinds(k)
+        assert axfrs == 2 and ixfrs >= 4, (axfrs, ixfrs)
+
+
+def next_second():
+    """Serials are seconds."""
+    time.sleep(1.001 - time.time() % 1)
+
+
+def change(kubedns, value):
+    write(kubedns.objects, [service("new", value)], name="new.json")
+    kubedns.wait(lambda: kubedns.ask(f"new.default.svc.{Z}") == {value})
+
+
+def test_who_is_up_to_date_gets_the_soa(tmp_path):
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+        kept = transferred(k, Z)
+        before = kinds(k)
+        ixfr(k, kept)
+        assert kinds(k) == before
+
+
+@pytest.mark.parametrize("args, why", [
+    ((), "of another's giving"),  # the same serial, but from another replica for all that we know
+    (("--transfer-journal=off",), "without a journal"),
+])  # fmt: skip
+def test_the_whole_zone_where_increments_cannot_be_trusted(tmp_path, args, why):
+    with start(tmp_path, SMALL, *HERE, *args) as k:
+        k.wait_ready()
+        kept = transferred(k, Z) if args else printed(k.objects, Z)
+        next_second()
+        change(k, "10.96.1.1")
+        ixfr(k, kept)
+        assert kinds(k)[1] == 0 and kinds(k)[0] >= 1, why
+        assert kept.find_rdataset(f"new.default.svc.{Z}.", "A")[0].to_text() == "10.96.1.1"
+
+
+def test_the_journal_is_bounded(tmp_path):
+    """Changes of more than it holds: those that came first are forgotten, and who has not seen them gets the zone."""
+    with start(tmp_path, SMALL, *HERE, "--transfer-journal=64k") as k:
+        k.wait_ready()
+        kept = transferred(k, Z)
+        for i in range(6):
+            next_second()
+            services = [service(f"s{n}", f"10.97.{i}.{n}") for n in range(200)]
+            write(k.objects, services, name="many.json")
+            k.wait(lambda i=i: k.ask(f"s199.default.svc.{Z}") == {f"10.97.{i}.199"})
+            assert k.metric("kubedns_transfer_journal_bytes") <= 65536
+        ixfr(k, kept)
+        assert kinds(k) == [2, 0]
+        change(k, "10.96.1.1")
+        ixfr(k, kept)
+        assert kinds(k) == [2, 1]
+
+
+@pytest.mark.parametrize("wire", [b"", b"\0" * 20, b"\300\14\0\6\0\1\0\0\0\0\0\4\0\0\0\1", b"\300\14\0\6\0\1\0\0\0\0\0\30\300\14\300\300" + b"\1" * 20])
+def test_an_ixfr_without_a_whole_soa_is_a_format_error(tmp_path, wire):
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+        message = bytearray(query(Z, "IXFR", id=7).to_wire() + wire)
+        message[9] = 1 if wire else 0
+        with Tcp(k) as tcp:
+            assert tcp.ask(bytes(message)).rcode() == dns.rcode.FORMERR
+            assert tcp.ask(query(Z, "SOA")).answer
+
+
 class Listener:
     """A secondary that only hears NOTIFY, and answers or not."""
 
@@ -329,4 +436,4 @@ def test_knot_as_a_secondary(tmp_path):
                 assert answer.answer[0][0].to_text() == "10.96.0.10"
             write(k.objects, [service("new", "10.96.1.77")], name="new.json")
             k.wait(lambda: knot.address(f"new.default.svc.{Z}") == "10.96.1.77", 5)  # by NOTIFY: its refresh is in two hours
-        assert k.metric("kubedns_transfers_total", result="whole") >= 4
+        assert kinds(k)[0] == 3 and kinds(k)[1] >= 1

@@ -31,7 +31,7 @@ take(void *arg, uint8_t *message, size_t len)
 	assert_int_equal(ldns_wire2pkt(&packet, message, len), LDNS_STATUS_OK);
 	assert_int_equal(ldns_pkt_id(packet), 0x1234);
 	assert_true(ldns_pkt_aa(packet) && ldns_pkt_qr(packet));
-	assert_int_equal(ldns_pkt_qdcount(packet), 1);
+	assert_int_equal(ldns_pkt_qdcount(packet), got.messages == 0);
 	ldns_rr_list_print(got.out, ldns_pkt_answer(packet));
 	ldns_pkt_free(packet);
 	return ++got.messages != got.stop_after;

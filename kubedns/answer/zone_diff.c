@@ -1,0 +1,320 @@
+#include "kubedns/answer/zone_diff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/zone_lookup.h"
+#include "lib/xalloc.h"
+
+/* Records as bytes: owner, type, TTL, RDATA; one behind the other. */
+struct packed {
+	uint32_t len; /* of bytes */
+	uint8_t owner_len;
+	uint16_t type;
+	uint32_t ttl_s;
+	uint8_t bytes[]; /* owner, RDATA */
+};
+
+struct records {
+	struct packed **items;
+	size_t count, room;
+};
+
+enum { BEFORE, AFTER };
+
+struct differ {
+	const struct answer_config *config;
+	struct zone_walk walks[2];
+	struct records records[2];
+	bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record);
+	void *arg;
+	size_t zone;
+	struct addr *addrs; /* of addresses that went or came: their PTRs may have changed */
+	size_t addr_count, addr_room;
+	bool stopped;
+};
+
+/* --- lists of records, and what is in one of two alone --- */
+
+static bool
+collect(void *arg, const struct zone_record *record)
+{
+	struct records *records = arg;
+	struct packed *packed = xmalloc(sizeof *packed + record->owner->len + record->len);
+
+	*packed = (struct packed){ .len = (uint32_t)record->owner->len + record->len,
+		.owner_len = record->owner->len,
+		.type = record->type,
+		.ttl_s = record->ttl_s };
+	memcpy(packed->bytes, record->owner->wire, record->owner->len);
+	memcpy(packed->bytes + record->owner->len, record->rdata, record->len);
+	if (records->count == records->room) {
+		records->room = records->room == 0 ? 64 : records->room * 2;
+		records->items =
+		    xreallocarray(records->items, records->room, sizeof *records->items);
+	}
+	records->items[records->count++] = packed;
+	return true;
+}
+
+static int
+compare(const struct packed *a, const struct packed *b)
+{
+	if (a->type != b->type)
+		return a->type < b->type ? -1 : 1;
+	if (a->ttl_s != b->ttl_s)
+		return a->ttl_s < b->ttl_s ? -1 : 1;
+	if (a->len != b->len)
+		return a->len < b->len ? -1 : 1;
+	return memcmp(a->bytes, b->bytes, a->len);
+}
+
+static int
+by_content(const void *a, const void *b)
+{
+	struct packed *const *pa = a, *const *pb = b;
+
+	return compare(*pa, *pb);
+}
+
+static void
+note_addr(struct differ *d, const struct packed *packed)
+{
+	struct addr addr = { .family = packed->type == TYPE_A ? AF_INET : AF_INET6 };
+
+	if (d->config->reverse_zone_count == 0 ||
+	    (packed->type != TYPE_A && packed->type != TYPE_AAAA))
+		return;
+	memcpy(addr.bytes, packed->bytes + packed->owner_len, addr_len(&addr));
+	if (d->addr_count == d->addr_room) {
+		d->addr_room = d->addr_room == 0 ? 64 : d->addr_room * 2;
+		d->addrs = xreallocarray(d->addrs, d->addr_room, sizeof *d->addrs);
+	}
+	d->addrs[d->addr_count++] = addr;
+}
+
+static void
+tell(struct differ *d, int side, const struct packed *packed)
+{
+	struct dname owner = { .len = packed->owner_len };
+	struct zone_record record = { &owner, packed->ttl_s, packed->type,
+		(uint16_t)(packed->len - packed->owner_len), packed->bytes + packed->owner_len };
+
+	memcpy(owner.wire, packed->bytes, packed->owner_len);
+	if (d->zone == 0)
+		note_addr(d, packed);
+	d->stopped = d->stopped || !d->take(d->arg, d->zone, side == AFTER, &record);
+}
+
+/* Tells what has been collected on one side alone, and empties both. */
+static void
+tell_difference(struct differ *d)
+{
+	struct records *b = &d->records[BEFORE], *a = &d->records[AFTER];
+
+	for (int side = BEFORE; side <= AFTER; side++)
+		if (d->records[side].count > 1)
+			qsort(d->records[side].items, d->records[side].count,
+			    sizeof(struct packed *), by_content);
+	for (size_t i = 0, j = 0; i < b->count || j < a->count;) {
+		int order = i == b->count   ? 1
+			    : j == a->count ? -1
+					    : compare(b->items[i], a->items[j]);
+		if (order < 0)
+			tell(d, BEFORE, b->items[i]);
+		else if (order > 0)
+			tell(d, AFTER, a->items[j]);
+		i += order <= 0;
+		j += order >= 0;
+	}
+	for (int side = BEFORE; side <= AFTER; side++) {
+		for (size_t i = 0; i < d->records[side].count; i++)
+			free(d->records[side].items[i]);
+		d->records[side].count = 0;
+	}
+}
+
+/* --- the trees --- */
+
+struct below {
+	struct differ *differ;
+	const struct dname *parent;
+};
+
+static bool
+is_hidden(const struct differ *d, const struct node *node)
+{
+	return node == NULL || (d->zone == 0 && service_without_ready_endpoints(d->config, node));
+}
+
+/* A name that does not exist has no records, but its addresses may have PTRs. */
+static void
+note_hidden(struct differ *d, int side, const struct node *node, const struct dname *name)
+{
+	struct records *records = &d->records[side];
+
+	if (node == NULL)
+		return;
+	zone_walk_node(&d->walks[side], node, name);
+	for (size_t i = 0; i < records->count; i++) {
+		note_addr(d, records->items[i]);
+		free(records->items[i]);
+	}
+	records->count = 0;
+}
+
+static void diff_children(struct differ *d, const struct node *before, const struct node *after,
+    const struct dname *name);
+
+static void
+diff_nodes(
+    struct differ *d, const struct node *before, const struct node *after, const struct dname *name)
+{
+	if (before->records != after->records || before->endpoints != after->endpoints) {
+		zone_walk_node(&d->walks[BEFORE], before, name);
+		zone_walk_node(&d->walks[AFTER], after, name);
+		tell_difference(d);
+	}
+	diff_children(d, before, after, name);
+}
+
+static void
+diff_child(void *arg, const struct node *before, const struct node *after)
+{
+	const struct below *below = arg;
+	struct differ *d = below->differ;
+	const struct node *either = before != NULL ? before : after;
+	struct dname name = *below->parent;
+	bool was = !is_hidden(d, before), is = !is_hidden(d, after);
+
+	if (d->stopped || dname_prepend(&name, either->label + 1, either->label[0]) < 0)
+		return;
+	if (!was)
+		note_hidden(d, BEFORE, before, &name);
+	if (!is)
+		note_hidden(d, AFTER, after, &name);
+	if (!was && !is)
+		return;
+	if (d->zone > 0 && zone_index(d->config, name.wire) >= 0)
+		return; /* a zone of its own, inside this one */
+	if (was && is) {
+		diff_nodes(d, before, after, &name);
+	} else {
+		static const struct node none;
+		diff_nodes(d, was ? before : &none, is ? after : &none, &name);
+	}
+}
+
+static void
+diff_children(
+    struct differ *d, const struct node *before, const struct node *after, const struct dname *name)
+{
+	struct below below = { d, name };
+
+	tree_diff_children(before, after, diff_child, &below);
+}
+
+/* --- reverse zones --- */
+
+static int
+by_addr(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct addr));
+}
+
+static void
+diff_reverse(struct differ *d)
+{
+	const struct answer_config *config = d->config;
+
+	if (d->addr_count > 1)
+		qsort(d->addrs, d->addr_count, sizeof *d->addrs, by_addr);
+	for (size_t i = 0; i < d->addr_count && !d->stopped; i++) {
+		const struct addr *addr = &d->addrs[i];
+		const struct reverse_zone *zone =
+		    answer_reverse_zone(config, addr, (unsigned)addr_len(addr) * 8);
+		if (zone == NULL || (i > 0 && addr_equal(addr, addr - 1)))
+			continue;
+		d->zone = 1 + (size_t)(zone - config->reverse_zones);
+		for (int side = BEFORE; side <= AFTER; side++)
+			zone_walk_addr(&d->walks[side], d->zone, addr);
+		tell_difference(d);
+	}
+}
+
+/* --- what every name may depend on --- */
+
+static const struct own_names *
+own_names(const struct tree *tree)
+{
+	const struct answer_context *context = tree->context;
+
+	return context == NULL ? NULL : context->hosts;
+}
+
+static bool
+same_own_names(const struct own_names *a, const struct own_names *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return a->size == b->size && memcmp(a, b, a->size) == 0;
+}
+
+static bool
+same_ns(const struct tree *before, const struct tree *after)
+{
+	const struct rrset *a = node_rrset(before->root, TYPE_NS),
+			   *b = node_rrset(after->root, TYPE_NS);
+
+	if (a == NULL || b == NULL)
+		return a == b;
+	return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
+}
+
+/* --- the whole --- */
+
+static void
+diff_external(struct differ *d, const struct zone_moments *moments)
+{
+	static const struct node none;
+
+	for (size_t zone = 0; zone < zone_count(d->config); zone++) {
+		const struct dname *name = zone_name(d->config, zone);
+		if (!zone_is_external(d->config, zone))
+			continue;
+		const struct node *before = tree_find(moments->external_before, name->wire),
+				  *after = tree_find(moments->external_after, name->wire);
+		d->zone = zone;
+		diff_nodes(d, before == NULL ? &none : before, after == NULL ? &none : after, name);
+	}
+}
+
+bool
+zone_diff(const struct answer_config *config, const struct zone_moments *moments,
+    bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record), void *arg)
+{
+	struct differ d = { .config = config, .take = take, .arg = arg };
+
+	if (!moments->before->synced ||
+	    !same_own_names(own_names(moments->before), own_names(moments->after)) ||
+	    !same_ns(moments->before, moments->after))
+		return false;
+	for (int side = BEFORE; side <= AFTER; side++) {
+		d.walks[side] = (struct zone_walk){ .config = config,
+			.tree = side == BEFORE ? moments->before : moments->after,
+			.take = collect,
+			.arg = &d.records[side] };
+		zone_walk_begin(&d.walks[side]);
+	}
+	diff_nodes(&d, moments->before->root, moments->after->root, &config->zone);
+	diff_reverse(&d);
+	if (moments->external_before != NULL)
+		diff_external(&d, moments);
+	for (int side = BEFORE; side <= AFTER; side++) {
+		zone_walk_end(&d.walks[side]);
+		free(d.records[side].items);
+	}
+	free(d.addrs);
+	return !d.stopped;
+}

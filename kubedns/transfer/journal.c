@@ -1,0 +1,190 @@
+#include "kubedns/transfer/journal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/xalloc.h"
+
+enum { FIXED = 8 /* type, TTL, length of RDATA, between owner and RDATA */ };
+
+static bool
+is_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0; /* RFC 1982 */
+}
+
+static size_t
+size_of(const struct change *change)
+{
+	return sizeof *change + change->len[CHANGE_WENT] + change->len[CHANGE_CAME];
+}
+
+void
+journal_init(struct journal *journal, size_t max)
+{
+	*journal = (struct journal){ .max = max };
+	TAILQ_INIT(&journal->changes);
+}
+
+void
+change_drop(struct change *change)
+{
+	if (atomic_fetch_sub(&change->uses, 1) == 1)
+		free(change);
+}
+
+static void
+forget_oldest(struct journal *journal)
+{
+	struct change *change = TAILQ_FIRST(&journal->changes);
+
+	TAILQ_REMOVE(&journal->changes, change, by_age);
+	journal->bytes -= size_of(change);
+	change_drop(change);
+}
+
+void
+journal_clear(struct journal *journal, uint32_t serial, uint32_t external_serial)
+{
+	while (!TAILQ_EMPTY(&journal->changes))
+		forget_oldest(journal);
+	journal->since[0] = serial;
+	journal->since[1] = external_serial;
+}
+
+void
+journal_add(struct journal *journal, const struct answer_config *config, struct change **changes,
+    size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		TAILQ_INSERT_TAIL(&journal->changes, changes[i], by_age);
+		journal->bytes += size_of(changes[i]);
+	}
+	while (journal->bytes > journal->max) {
+		const struct change *oldest = TAILQ_FIRST(&journal->changes);
+		/* The analyser does not see that the list loses its first. */
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+		journal->since[zone_is_external(config, oldest->zone)] = oldest->to;
+		forget_oldest(journal);
+	}
+}
+
+bool
+journal_take(const struct journal *journal, const struct answer_config *config, size_t zone,
+    uint32_t since, struct change ***changes, size_t *count)
+{
+	struct change *change;
+	size_t room = 0;
+
+	*changes = NULL;
+	*count = 0;
+	if (is_before(since, journal->since[zone_is_external(config, zone)]))
+		return false;
+	TAILQ_FOREACH(change, &journal->changes, by_age)
+	{
+		if (change->zone != zone || !is_before(since, change->to))
+			continue;
+		if (*count == room) {
+			room = room == 0 ? 16 : room * 2;
+			*changes = xreallocarray(*changes, room, sizeof **changes);
+		}
+		atomic_fetch_add(&change->uses, 1);
+		(*changes)[(*count)++] = change;
+	}
+	return true;
+}
+
+bool
+change_records(const struct change *change, unsigned which,
+    bool (*take)(void *arg, const struct zone_record *record), void *arg)
+{
+	const uint8_t *p = change->bytes + (which == CHANGE_CAME ? change->len[CHANGE_WENT] : 0);
+	const uint8_t *end = p + change->len[which];
+
+	while (p < end) {
+		struct dname owner = { .len = (uint8_t)dname_length(p, DNAME_MAX) };
+		memcpy(owner.wire, p, owner.len);
+		p += owner.len;
+		const struct zone_record record = { &owner, wire_get32(p + 2), wire_get16(p),
+			wire_get16(p + 6), p + FIXED };
+		if (!take(arg, &record))
+			return false;
+		p += FIXED + record.len;
+	}
+	return true;
+}
+
+/* --- making them --- */
+
+struct maker {
+	size_t left; /* bytes that may still be used */
+	struct {
+		uint8_t *bytes;
+		size_t len, room;
+	} (*zones)[2]; /* of each zone, what went and what came */
+};
+
+static bool
+take_record(void *arg, size_t zone, bool added, const struct zone_record *record)
+{
+	struct maker *maker = arg;
+	size_t size = (size_t)record->owner->len + FIXED + record->len;
+
+	if (size > maker->left)
+		return false;
+	maker->left -= size;
+	size_t len = maker->zones[zone][added].len;
+	if (len + size > maker->zones[zone][added].room) {
+		maker->zones[zone][added].room = (len + size) * 2;
+		maker->zones[zone][added].bytes = xreallocarray(
+		    maker->zones[zone][added].bytes, maker->zones[zone][added].room, 1);
+	}
+	uint8_t *p = maker->zones[zone][added].bytes + len;
+	memcpy(p, record->owner->wire, record->owner->len);
+	p += record->owner->len;
+	wire_put16(p, record->type);
+	wire_put32(p + 2, record->ttl_s);
+	wire_put16(p + 6, record->len);
+	memcpy(p + FIXED, record->rdata, record->len);
+	maker->zones[zone][added].len = len + size;
+	return true;
+}
+
+static struct change *
+make_change(const struct maker *maker, size_t zone, uint32_t to)
+{
+	size_t went = maker->zones[zone][CHANGE_WENT].len,
+	       came = maker->zones[zone][CHANGE_CAME].len;
+	struct change *change = xmalloc(sizeof *change + went + came);
+
+	*change = (struct change){ .zone = zone, .to = to, .len = { went, came } };
+	atomic_init(&change->uses, 1);
+	if (went > 0)
+		memcpy(change->bytes, maker->zones[zone][CHANGE_WENT].bytes, went);
+	if (came > 0)
+		memcpy(change->bytes + went, maker->zones[zone][CHANGE_CAME].bytes, came);
+	return change;
+}
+
+bool
+changes_of(const struct answer_config *config, const struct zone_moments *moments, size_t max,
+    struct change ***changes, size_t *count)
+{
+	size_t zones = zone_count(config);
+	struct maker maker = { .left = max };
+
+	maker.zones = xcalloc(zones, sizeof *maker.zones);
+	bool whole = zone_diff(config, moments, take_record, &maker);
+	*changes = xcalloc(zones, sizeof **changes);
+	*count = 0;
+	for (size_t zone = 0; zone < zones; zone++) {
+		const struct tree *tree =
+		    zone_is_external(config, zone) ? moments->external_after : moments->after;
+		if (whole && maker.zones[zone][0].len + maker.zones[zone][1].len > 0)
+			(*changes)[(*count)++] = make_change(&maker, zone, tree->serial);
+		free(maker.zones[zone][0].bytes);
+		free(maker.zones[zone][1].bytes);
+	}
+	free(maker.zones);
+	return whole;
+}
