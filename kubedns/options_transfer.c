@@ -1,5 +1,6 @@
 /* The flags for zone transfers. */
 #include <errno.h>
+#include <string.h>
 
 #include "kubedns/options_internal.h"
 
@@ -62,6 +63,10 @@ options_read_transfer(struct options *o)
 	if (o->transfer_notify.count > 0 && o->transfer_to.count == 0)
 		rc = options_refuse("transfer-notify", o->transfer_notify.items[0],
 		    "nobody gets a zone: needs --transfer-to");
+	if (o->transfer_to.count > 0 && strcmp(o->visibility_text, "off") != 0)
+		rc = options_refuse("transfer-to", o->transfer_to.items[0],
+		    "a secondary would show every namespace to everybody: leave out "
+		    "--visibility, or this");
 	choose_sources(o);
 
 	for (size_t i = 0; i < o->transfer_to.count && rc == 0; i++)

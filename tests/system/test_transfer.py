@@ -356,10 +356,12 @@ def test_who_does_not_answer_is_told_again(tmp_path):
 
 @pytest.mark.parametrize("args, said", [
     (["--transfer-notify=127.0.0.1"], "nobody gets a zone: needs --transfer-to"),
+    (["--transfer-to=127.0.0.1", "--visibility=labels", "--resolver=127.0.0.1:5353"], "a secondary would show every namespace to everybody"),
+    (["--transfer-to=127.0.0.1", "--transfer-journal=5M"], '--transfer-journal: "5M": must be off, or a size from 64k to 4M'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=example.org"], '--transfer-notify: "example.org": not an address'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=" + ",".join(["127.0.0.1"] * 17)], "at most 16 servers"),
 ])  # fmt: skip
-def test_wrong_servers_to_notify_are_refused_with_usage(args, said):
+def test_wrong_values_are_refused_with_usage(args, said):
     done = subprocess.run([PROGRAM, "--check", *args], capture_output=True, text=True, timeout=30)
     assert done.returncode == 2 and said in done.stderr and "usage: " in done.stderr
 
