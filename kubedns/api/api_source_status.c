@@ -37,13 +37,14 @@ write_notes(FILE *f, const struct api_source *w)
 		      "the ClusterRole\n",
 		    f);
 	if (w && w->streams[API_NAMESPACES].wanted &&
-	    reflector_denied(w->streams[API_NAMESPACES].reflector))
-		fputs(
-		    w->namespaces_required
-			? "namespaces: denied, and --namespace-labels or --visibility needs them: "
-			  "apply the ClusterRole\n"
-			: "namespaces: denied; inferred from Services: apply the ClusterRole\n",
-		    f);
+	    reflector_denied(w->streams[API_NAMESPACES].reflector)) {
+		if (w->namespaces_required)
+			fprintf(f, "namespaces: denied, and %s needs them: apply the ClusterRole\n",
+			    w->pods_required ? "--visibility" : "--namespace-labels");
+		else
+			fputs("namespaces: denied; inferred from Services: apply the ClusterRole\n",
+			    f);
+	}
 	if (w && w->streams[API_PODS].wanted && reflector_denied(w->streams[API_PODS].reflector))
 		fputs(w->pods_required
 			  ? "pods: denied, and --visibility needs them: list and watch of pods\n"
