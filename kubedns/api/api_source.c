@@ -100,8 +100,7 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 		streams[API_NAMESPACES].keep = json_prune_namespace_labels;
 	reflector_set_optional(streams[API_NAMESPACES].reflector, !w->namespaces_required);
 	reflector_set_optional(streams[API_PODS].reflector, !w->pods_required);
-	w->external = config->external;
-	for (unsigned i = API_INGRESSES; i < API_COUNT; i++) {
+	for (unsigned i = API_INGRESSES; i < w->count; i++) {
 		streams[i].wanted = config->external;
 		/* Not rarely: a CRD may come at any time. */
 		reflector_set_optional(streams[i].reflector, false);
@@ -119,7 +118,7 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 		select_by(&streams[API_SLICES], "labelSelector", "", HEADLESS_LABEL);
 		select_by(&streams[API_ENDPOINTS], "labelSelector", "", HEADLESS_LABEL);
 	}
-	for (unsigned i = 0; i < API_COUNT; i++)
+	for (unsigned i = 0; i < w->count; i++)
 		reflector_set_spread(streams[i].reflector, config->one_of_many);
 	if (given(config->config_map)) {
 		const char *ns = config->config_map_namespace;
@@ -130,7 +129,7 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 	/* A single namespace is asked for alone, and a Role in it is enough; for several, objects
 	 * of all namespaces are read and the others dropped. */
 	if (w->namespaces && w->namespaces[0] && !w->namespaces[1]) {
-		for (unsigned i = 0; i < API_COUNT; i++) {
+		for (unsigned i = 0; i < w->count; i++) {
 			if (api_resources[i].namespaced && i != API_CONFIGMAPS)
 				select_namespace(&streams[i], w->namespaces[0]);
 		}
@@ -171,7 +170,9 @@ api_source_new(const struct api_source_config *config, event_sink sink, void *ar
 		log_fatalx("libcurl cannot be initialised");
 	w->user_agent = user_agent();
 	w->namespaces = copy_list(config->namespaces);
-	for (unsigned i = 0; i < API_COUNT; i++)
+	w->external = config->external;
+	w->count = config->external ? API_COUNT : API_INGRESSES;
+	for (unsigned i = 0; i < w->count; i++)
 		resource_watch_init(&w->streams[i], w, i);
 	if (!w->no_api) {
 		choose_resources(w, config);
@@ -192,7 +193,7 @@ api_source_free(struct api_source *w)
 {
 	if (!w)
 		return;
-	for (unsigned i = 0; i < API_COUNT; i++)
+	for (unsigned i = 0; i < w->count; i++)
 		resource_watch_clear(&w->streams[i]);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
@@ -214,7 +215,7 @@ gate_ms(const struct api_source *w)
 {
 	if (!w->away)
 		return 0;
-	for (unsigned i = 0; i < API_COUNT; i++) {
+	for (unsigned i = 0; i < w->count; i++) {
 		if (reflector_running(w->streams[i].reflector) && !w->streams[i].reached)
 			return INT64_MAX;
 	}
@@ -234,7 +235,7 @@ next_deadline(const struct api_source *w, int64_t now)
 	int64_t next = INT64_MAX;
 	int64_t gate = gate_ms(w);
 	bool token = api_server_has_token(&w->server);
-	for (unsigned i = 0; i < API_COUNT && !w->no_api; i++) {
+	for (unsigned i = 0; i < w->count && !w->no_api; i++) {
 		const struct resource_watch *s = &w->streams[i];
 		const struct reflector *r = s->reflector;
 		const char *why;
@@ -350,7 +351,7 @@ check_ready(struct api_source *w, int64_t now)
 	if (!w->required_ms)
 		w->required_ms = now;
 	bool all = true;
-	for (unsigned i = API_NAMESPACES; i < API_COUNT; i++)
+	for (unsigned i = API_NAMESPACES; i < w->count; i++)
 		all = all && is_settled(&s[i], now);
 	/* An optional resource that is neither listed nor denied does not delay readiness for
 	 * ever. */
@@ -396,7 +397,7 @@ read_messages(struct api_source *w, int64_t now)
 static void
 leave_connection(struct api_source *w, int64_t now)
 {
-	for (unsigned i = 0; i < API_COUNT && w->goaway; i++) {
+	for (unsigned i = 0; i < w->count && w->goaway; i++) {
 		struct resource_watch *s = &w->streams[i];
 		if (reflector_running(s->reflector) && s->status == 200 &&
 		    !reflector_listing(s->reflector) && s->verb == API_VERB_WATCH)
@@ -420,7 +421,7 @@ api_source_run(struct api_source *w)
 	choose_endpoints(w);
 	drop_headless_selector(w);
 	bool started = false;
-	for (unsigned i = 0; i < API_COUNT; i++) {
+	for (unsigned i = 0; i < w->count; i++) {
 		struct resource_watch *s = &w->streams[i];
 		const char *why = NULL;
 		if (reflector_running(s->reflector) &&

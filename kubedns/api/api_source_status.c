@@ -74,7 +74,7 @@ api_source_status(const struct api_source *w, bool reasons)
 	FILE *f = open_memstream(&text, &len);
 	if (!f)
 		log_fatal("out of memory");
-	for (unsigned i = 0; i < API_COUNT && w; i++) {
+	for (unsigned i = 0; w && i < w->count; i++) {
 		if (w->streams[i].wanted)
 			write_state(f, &w->streams[i], reasons);
 	}
@@ -100,13 +100,6 @@ api_source_failing_since_ms(const struct api_source *w)
 	return since_ms;
 }
 
-/* The metrics of the others would only say that --external-zones was not given. */
-static unsigned
-shown(const struct api_source *w)
-{
-	return w->external ? API_COUNT : API_INGRESSES;
-}
-
 static void
 write_requests(const struct api_source *w, struct metrics *m)
 {
@@ -115,7 +108,7 @@ write_requests(const struct api_source *w, struct metrics *m)
 	};
 	metrics_family(m, "kubedns_api_requests_total", METRIC_COUNTER,
 	    "Requests to the API by their answer; none: no answer came.");
-	for (unsigned i = 0; i < shown(w); i++) {
+	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned v = 0; v < API_VERB_COUNT; v++) {
 			for (unsigned c = 0; c < API_CODE_COUNT; c++) {
 				char code[12];
@@ -136,14 +129,14 @@ static void
 write_changes(const struct api_source *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_watch_events_total", METRIC_COUNTER, "Events of watches.");
-	for (unsigned i = 0; i < shown(w); i++) {
+	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned e = 0; e < API_EVENT_COUNT; e++)
 			metrics_value(m, (double)w->streams[i].events[e], "resource",
 			    api_resources[i].name, "type", api_event_names[e], NULL);
 	}
 	metrics_family(m, "kubedns_api_relists_total", METRIC_COUNTER,
 	    "Listings begun, by why they had to be.");
-	for (unsigned i = 0; i < shown(w); i++) {
+	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned r = 0; r < RELIST_COUNT; r++)
 			metrics_value(m, (double)reflector_relists(w->streams[i].reflector, r),
 			    "resource", api_resources[i].name, "reason", relist_reason_name(r),
@@ -156,16 +149,16 @@ write_gauges(const struct api_source *w, struct metrics *m)
 {
 	metrics_family(m, "kubedns_api_last_event_timestamp_seconds", METRIC_GAUGE,
 	    "When the last event of a watch came, bookmarks included; 0: none yet.");
-	for (unsigned i = 0; i < shown(w); i++)
+	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(m, w->streams[i].last_event, "resource", api_resources[i].name, NULL);
 	metrics_family(m, "kubedns_api_synced", METRIC_GAUGE,
 	    "Whether the resource has been listed whole at least once.");
-	for (unsigned i = 0; i < shown(w); i++)
+	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(m, reflector_synced(w->streams[i].reflector), "resource",
 		    api_resources[i].name, NULL);
 	metrics_family(m, "kubedns_api_failing", METRIC_GAUGE,
 	    "Whether the last request for the resource failed.");
-	for (unsigned i = 0; i < shown(w); i++)
+	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(
 		    m, w->streams[i].problem != NULL, "resource", api_resources[i].name, NULL);
 }
@@ -180,7 +173,7 @@ api_source_metrics(const struct api_source *w, struct metrics *m)
 	write_gauges(w, m);
 	metrics_family(m, "kubedns_api_objects_rejected_total", METRIC_COUNTER,
 	    "Objects that made no sense and were left out.");
-	for (unsigned i = 0; i < shown(w); i++)
+	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(
 		    m, (double)w->streams[i].rejected, "resource", api_resources[i].name, NULL);
 	metrics_family(m, "kubedns_api_received_bytes_total", METRIC_COUNTER,

@@ -113,7 +113,7 @@ wake_others(const struct resource_watch *s)
 {
 	struct resource_watch *streams = s->watch->streams;
 	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
-	for (unsigned i = 0; i < API_COUNT; i++) {
+	for (unsigned i = 0; i < s->watch->count; i++) {
 		if (streams[i].unanswered)
 			reflector_bring_forward(streams[i].reflector, soon);
 	}
@@ -301,7 +301,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 		log_info("%s: synced, %llu objects by list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
-	for (unsigned i = 0; i < API_COUNT && (end.broken || !end.status); i++)
+	for (unsigned i = 0; i < w->count && (end.broken || !end.status); i++)
 		reflector_doubt(w->streams[i].reflector);
 	curl_multi_remove_handle(w->multi, s->easy);
 	api_request_clear(s);

@@ -73,7 +73,8 @@ struct api_source {
 	void *arg;
 	CURLM *multi;
 	struct resource_watch streams[API_COUNT];
-	char *out; /* room for one pruned object */
+	unsigned count; /* of them; those behind are nothing: see enum api_resource_id */
+	char *out;      /* room for one pruned object */
 	size_t out_max;
 	CURLcode server_problem; /* the one last logged; CURLE_OK: the server answers */
 	const char *user_agent;
