@@ -1,0 +1,82 @@
+"""
+What the nodes of a cluster ask of the API server when all are told 410 at one moment: agents that ask as kubedns --node-role does, against the
+stand-in. 500 of them in `make soak`, 50 in short. Prints requests and bytes of each second.
+"""
+
+import asyncio
+import os
+import random
+import re
+import time
+from collections import Counter
+from urllib.parse import urlsplit
+
+import pytest
+from api_world import ApiProcess
+from test_node_role import HEADLESS
+
+AGENTS = 500 if os.environ.get("SOAK") else 50
+SPREAD_BYTES_S = 500_000  # REFLECTOR_SPREAD_BYTES_S of kubedns/api/reflector.h
+(LABEL,) = HEADLESS
+LISTS = ("/api/v1/services", "/api/v1/namespaces", f"/apis/discovery.k8s.io/v1/endpointslices?labelSelector={LABEL.replace('/', '%2F')}")
+
+
+class Meter:
+    def __init__(self):
+        self.begun, self.requests, self.bytes, self.times = time.monotonic(), Counter(), Counter(), []
+
+    def second(self):
+        return int(time.monotonic() - self.begun)
+
+
+async def get(host, port, path, meter):
+    """The bytes of one list, read as they come."""
+    reader, writer = await asyncio.open_connection(host, port)
+    begun, total = time.monotonic(), 0
+    meter.requests[meter.second()] += 1
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    status = await reader.readline()
+    assert b" 200 " in status, status
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = re.search(rb"content-length: (\d+)", head)
+    while length is None or total < int(length[1]):
+        data = await reader.read(65536)
+        total += len(data)
+        meter.bytes[meter.second()] += len(data)
+        if not data or (length is None and data.endswith(b"0\r\n\r\n")):  # the last chunk: JSON does not end so
+            break
+    writer.close()
+    meter.times.append(time.monotonic() - begun)
+    return total
+
+
+async def relist(host, port, sizes, spread):
+    meter = Meter()
+
+    async def one(path):
+        if spread:
+            await asyncio.sleep(random.uniform(0, min(120, sizes[path] / SPREAD_BYTES_S)))
+        return await get(host, port, path, meter)
+
+    totals = await asyncio.gather(*(one(path) for _ in range(AGENTS) for path in LISTS))
+    return meter, totals
+
+
+@pytest.mark.timing
+def test_relists_of_all_nodes_are_spread(tmp_path):
+    with ApiProcess(tls=False, http2=False) as api:
+        api.load(services=1000, slices=1500, namespaces=50)
+        url = urlsplit(api.url())
+        sizes = {path: asyncio.run(get(url.hostname, url.port, path, Meter())) for path in LISTS}
+        peaks = []
+        for spread in (False, True):
+            meter, totals = asyncio.run(relist(url.hostname, url.port, sizes, spread))
+            took = max(meter.bytes) + 1
+            print(f"{AGENTS} agents, {'spread' if spread else 'at once'}: {len(totals)} lists, {sum(totals) / 1e6:.0f} MB in {took} s; requests a second "
+                  f"{[meter.requests[s] for s in range(took)]}, MB a second {[round(meter.bytes[s] / 1e6) for s in range(took)]}; the slowest list "
+                  f"{max(meter.times):.1f} s, in the mean {sum(meter.times) / len(meter.times):.1f} s")  # fmt: skip
+            assert len(totals) == 3 * AGENTS
+            assert all(total >= 0.99 * sizes[LISTS[i % 3]] for i, total in enumerate(totals)), "each list is whole"
+            peaks.append(max(meter.requests.values()))
+    assert peaks[1] < peaks[0], "not all in the same second"
+    print(f"a list's bytes: {sizes}")
