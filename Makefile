@@ -345,7 +345,7 @@ controlplane: $(CTL)
 
 # kube-apiserver alone of other versions, to run in place of the program's own: one source, and a k8s-VERSION.mod for each beside it, which
 # older/modfile.sh writes.
-KUBE_VERSIONS ?= 1.26 1.33
+KUBE_VERSIONS ?= 1.26 1.33 1.37
 APISERVERS = $(KUBE_VERSIONS:%=$(BUILD)/controlplane/apiserver-%)
 $(BUILD)/controlplane/apiserver-%: tests/controlplane/older/k8s-%.mod tests/controlplane/older/k8s-%.sum tests/controlplane/older/main.go
 	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
