@@ -29,7 +29,9 @@ static const struct plugin_option options[] = {
 	{ "multicluster", VERDICT_NONE, "no ServiceImports: " PLUGIN_KEEP_COREDNS },
 	{ "resyncperiod", VERDICT_CARRIED, "CoreDNS itself ignores it" },
 	{ "upstream", VERDICT_CARRIED, "ExternalName targets are looked up as every other name" },
-	{ "transfer", VERDICT_NONE, "no zone transfers; kubedns --print-zone prints the zone" },
+	{ "transfer", VERDICT_CHANGES,
+	    "--transfer-to=ADDRESSES of kubedns, and --transfer-notify: AXFR, IXFR and NOTIFY, "
+	    "without TSIG" },
 };
 
 /* The line's words from the second on, with `between` between them; caller frees. */

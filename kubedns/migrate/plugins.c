@@ -50,9 +50,8 @@ static const struct plugin table[] = {
 	{ "dnssec",
 	    NONE = "the cluster's zone is not signed; dnsmasq's --dnssec validates others" },
 	{ "dnstap",
-	    CHANGES =
-		"--dnstap=unix:/PATH or tcp:IP:PORT of kubedns, with whole messages; in the "
-		"classic topology its only client is dnsmasq" },
+	    CHANGES = "--dnstap=unix:/PATH or tcp:IP:PORT of kubedns, with whole messages; in the "
+		      "classic topology its only client is dnsmasq" },
 	{ "erratic", NONE = "a plugin for tests" },
 	{ "errors", CARRIED = "mistakes and failures are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },
@@ -107,7 +106,8 @@ static const struct plugin table[] = {
 	{ "timeouts", CARRIED = "TCP connections have bounds in number and time, always" },
 	{ "tls", NONE = OTHER_TRANSPORT },
 	{ "trace", NONE = "no tracing; the histograms of /metrics say how long answers take" },
-	{ "transfer", NONE = "no zone transfers; kubedns --print-zone prints the zone" },
+	{ "transfer", CHANGES = "--transfer-to=ADDRESSES of kubedns, and --transfer-notify: AXFR, "
+				"IXFR and NOTIFY, without TSIG" },
 	{ "tsig", NONE = "no signed messages: nothing here can be changed by DNS" },
 	{ "view", NONE = "one answer for every client: a second Deployment with other settings, "
 			 "or " PLUGIN_KEEP_COREDNS },
