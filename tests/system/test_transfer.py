@@ -1,5 +1,6 @@
 """Zone transfers: our zones to dnspython, and to the name servers that operators have; and who does not get them."""
 
+import random
 import socket
 import subprocess
 import threading
@@ -388,7 +389,7 @@ remote:
 acl:
   - id: primary
     address: 127.0.0.1
-    action: notify
+    action: [notify, transfer]
 template:
   - id: default
     storage: "{dir}"
@@ -427,6 +428,13 @@ zone:
         self.process.wait()
 
 
+def kept_by(server, zone):
+    text = subprocess.run(["kdig", "+noall", "+answer", "-p", str(server.port), f"@{server.host}", zone, "AXFR"], capture_output=True, text=True,
+                          timeout=30, check=True).stdout  # fmt: skip
+    records = [line for line in text.splitlines() if line and not line.startswith(";")]
+    return dns.zone.from_text("\n".join(records[:-1]), origin=f"{zone}.", relativize=False)
+
+
 def test_knot_as_a_secondary(tmp_path):
     port = free_port()
     with start(tmp_path, SMALL, *HERE, f"--transfer-notify=127.0.0.1:{port}") as k:
@@ -439,3 +447,29 @@ def test_knot_as_a_secondary(tmp_path):
             write(k.objects, [service("new", "10.96.1.77")], name="new.json")
             k.wait(lambda: knot.address(f"new.default.svc.{Z}") == "10.96.1.77", 5)  # by NOTIFY: its refresh is in two hours
         assert kinds(k)[0] == 3 and kinds(k)[1] >= 1
+
+
+@pytest.mark.timing
+def test_a_secondary_keeps_up_with_a_hundred_changes_a_second(tmp_path):
+    """And has, within two seconds of the end, what --print-zone prints; by increments."""
+    port, draw, live = free_port(), random.Random(19), {}
+    base = [*SMALL, *(service(f"s{i}", f"10.97.{i // 250}.{i % 250 + 1}") for i in range(1000))]
+    args = ("--reverse-cidrs=10.0.0.0/8", "--ns-addresses=127.0.0.1", "--transfer-to=127.0.0.1", f"--transfer-notify=127.0.0.1:{port}")
+    with start(tmp_path, base, *args) as k:
+        k.wait_ready()
+        with Knot(tmp_path / "knot", port, k.port, (Z, REVERSE[0])) as knot:
+            k.wait(lambda: knot.serial(Z) and knot.serial(REVERSE[0]), 30)
+            before, begun = k.memory()["VmRSS"], time.monotonic()
+            for turn in range(100):
+                for _ in range(10):
+                    i = draw.randrange(50)
+                    addresses = [f"10.201.{i}.{n}" for n in range(1, draw.randrange(2, 20))]
+                    live[i] = draw.choice([[], [service(f"c{i}", f"10.200.{i}.{draw.randrange(1, 250)}")],
+                                           [service(f"c{i}", "None"), endpoint_slice(f"c{i}", addresses)]])  # fmt: skip
+                write(k.objects, [item for items in live.values() for item in items], name="changes.json")
+                time.sleep(max(0, begun + (turn + 1) / 10 - time.monotonic()))
+            for zone in (Z, REVERSE[0]):
+                want = lines(printed(k.objects, zone))
+                k.wait(lambda zone=zone, want=want: lines(kept_by(knot, zone)) == want, 2)
+            assert k.memory()["VmRSS"] < before + 6000
+        assert kinds(k)[0] == 2 and kinds(k)[1] >= 10, kinds(k)
