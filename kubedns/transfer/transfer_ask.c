@@ -110,8 +110,10 @@ read_serial(const struct transfer_ask *ask, uint32_t *serial)
 	    record.type != TYPE_SOA)
 		return -EBADMSG;
 	at = (size_t)(record.rdata - ask->query);
-	if (wire_read_name(ask->query, record.end, &at, &name) < 0 ||
-	    wire_read_name(ask->query, record.end, &at, &name) < 0 || record.end - at != 20)
+	for (int i = 0; i < 2; i++) /* MNAME, RNAME */
+		if (wire_read_name(ask->query, record.end, &at, &name) < 0)
+			return -EBADMSG;
+	if (record.end - at != 20)
 		return -EBADMSG;
 	*serial = wire_get32(ask->query + at);
 	return 0;
