@@ -11,7 +11,7 @@
 #include "kubedns/api/api_source.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/confine.h"
-#include "kubedns/external_names.h"
+#include "kubedns/external_setup.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/query_log.h"

@@ -24,7 +24,7 @@
 #include "kubedns/cluster/store.h"
 #include "kubedns/confine.h"
 #include "kubedns/dnstap/dnstap.h"
-#include "kubedns/external_names.h"
+#include "kubedns/external_setup.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/migrate/migrate.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kubedns/recorded_answers.h"
+#include "kubedns/answer_line.h"
 #include "kubedns/serve/worker.h"
 #include "lib/clock.h"
 #include "lib/flags.h"

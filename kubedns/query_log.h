@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kubedns/recorded_answers.h"
+#include "kubedns/answer_line.h"
 #include "lib/http.h"
 
 struct store;

@@ -7,7 +7,7 @@
 #include "kubedns/settings.h"
 #include "kubedns/settings_names.h"
 #include "kubedns/stub_names.h"
-#include "lib/conf_key.h"
+#include "lib/conf_key_state.h"
 #include "lib/confdir.h"
 #include "lib/log.h"
 #include "lib/metrics.h"

@@ -6,7 +6,7 @@
 
 #include "kubedns/dnstap/dnstap.h"
 #include "kubedns/show/cachedump.h"
-#include "kubedns/external_names.h"
+#include "kubedns/external_setup.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/queries_page.h"
 #include "kubedns/query_log.h"

@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #include "lib/conf.h"
-#include "lib/conf_key.h"
+#include "lib/conf_key_state.h"
 #include "lib/confdir.h"
 #include "nanny/dnsmasq_args.h"
 #include "nanny/stub_hosts.h"
 #include "lib/resolv.h"
-#include "nanny/domain_servers.h"
+#include "nanny/domain_table.h"
 #include "nanny/own_domains.h"
 #include "lib/loop_guard.h"
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "lib/addr.h"
-#include "nanny/domain_servers.h"
+#include "nanny/domain_table.h"
 
 enum {
 	ARGS_LISTEN_MAX = 32,

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "nanny/domain_servers.h"
+#include "nanny/domain_table.h"
 
 enum {
 	SERVERS_RETIRED_MAX = 20000, /* lines kept for domains that are gone;

@@ -136,7 +136,7 @@ struct endpoint_set {
 struct node {
 	uint32_t epoch;
 	uint32_t hash;  /* of the label */
-	void *children; /* tree.c's */
+	void *children; /* tree_find.c's */
 	const struct rrsets *records;
 	const struct endpoint_set *endpoints;
 	uint32_t number; /* the program's: a namespace's in pods4 and pods6; 0 is none */

@@ -78,7 +78,7 @@ slot_owner(const void *value)
 /* Moves all of `from` behind what is in `to`. */
 void garbage_move(struct garbage *to, struct garbage *from);
 
-/* --- hold.c --- */
+/* --- snapshot_hold.c --- */
 
 /* Frees the holds that have been dropped. What was replaced stays for those that are left; what
  * none of them shows is in `unheld` afterwards, and `old` is empty. */
@@ -141,7 +141,7 @@ enum { SLOT_OF_SLICE = 1 << 30 };
 const void *index_next_value(
     const struct tree *tree, const struct btree *index, const uint8_t *key, uint64_t *next_slot);
 
-/* --- tree.c --- */
+/* --- tree_find.c --- */
 
 /* The labels of `name`, last first; returns their number. */
 unsigned tree_reversed_labels(const uint8_t *name, const uint8_t *labels[DNAME_LABELS_MAX]);

@@ -7,8 +7,8 @@
  * forwarded, HTTPS records with their address hints included, and so is a query with DO, whose
  * sender would miss the signature of the denial.
  */
-#ifndef KUBEDNS_RECORDED_ANSWERS_H
-#define KUBEDNS_RECORDED_ANSWERS_H
+#ifndef KUBEDNS_ANSWER_FILTER_H
+#define KUBEDNS_ANSWER_FILTER_H
 
 #include "kubedns/answer/reply.h"
 

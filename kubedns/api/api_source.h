@@ -3,13 +3,14 @@
  *
  *	API --HTTP/2--> libcurl --> framer (one by one) --> json-c --> object --event_sink--> store
  *
- *	api_source.c        which resources are watched, when they may start, libcurl's loop
- *	reflector.c         what to request next: WatchList, list, watch, or wait
- *	resource_watch.c    a request's life and what it leads to
- *	api_request.c       connection, verification, headers
- *	response_objects.c  list items, watch events, Status; by framer.c and json_prune.c
- *	api_error.c         failures in words
- *	api_source_status.c readiness and metrics
+ *	api_source.c         which resources are watched, when they may start, libcurl's loop
+ *	reflector.c          the protocol's state, and the request that it leads to
+ *	reflector_next.c     what to request after a response: WatchList, list, watch, or wait
+ *	resource_request.c   a request's life: made, sent, read, ended
+ *	api_connection.c     connection, verification, headers
+ *	response_objects.c   list items, watch events, Status; by framer.c and json_prune.c
+ *	api_error.c          failures in words
+ *	api_source_status.c  readiness and metrics
  *
  * The main thread calls everything here. Only api_source_wait() blocks; it is the one place where
  * kubedns's main thread waits:

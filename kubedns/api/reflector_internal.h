@@ -1,4 +1,4 @@
-/* The state of a reflector. Private to reflector.c and reflector_ended.c. */
+/* The state of a reflector. Private to reflector.c and reflector_next.c. */
 #ifndef KUBEDNS_API_REFLECTOR_INTERNAL_H
 #define KUBEDNS_API_REFLECTOR_INTERNAL_H
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kubedns/cluster/external_internal.h"
-#include "kubedns/cluster/record_sets.h"
+#include "kubedns/cluster/rrset_writer.h"
 #include "kubedns/cluster/records.h"
 #include "lib/hash.h"
 #include "lib/log.h"

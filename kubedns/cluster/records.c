@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/record_sets.h"
+#include "kubedns/cluster/rrset_writer.h"
 #include "kubedns/cluster/records.h"
 #include "lib/hash.h"
 #include "lib/wire.h"

@@ -14,7 +14,7 @@
 #include "lib/dname.h"
 #include "treecache/ports.h"
 
-struct sets; /* kubedns/cluster/record_sets.h */
+struct sets; /* kubedns/cluster/rrset_writer.h */
 
 struct records_config {
 	struct dname zone; /* lower case */

@@ -1,4 +1,4 @@
-/* A worker and what it owns; shared by worker.c, worker_read.c and worker_share.c. */
+/* A worker and what it owns; shared by worker.c, worker_report.c and worker_share.c. */
 #ifndef KUBEDNS_SERVE_WORKER_INTERNAL_H
 #define KUBEDNS_SERVE_WORKER_INTERNAL_H
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "lib/conf_key.h"
+#include "lib/conf_key_state.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
 

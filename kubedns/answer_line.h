@@ -2,8 +2,8 @@
  * Selects recorded answers by client, name, type and rcode, and formats one as a line: for /queries
  * and the query log.
  */
-#ifndef KUBEDNS_RECORDED_ANSWERS_H
-#define KUBEDNS_RECORDED_ANSWERS_H
+#ifndef KUBEDNS_ANSWER_LINE_H
+#define KUBEDNS_ANSWER_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * --external-zones in the running program: made of the options, fed with events, published beside
  * the cluster's tree. Everything here does nothing for NULL: without the flag there is none.
  */
-#ifndef KUBEDNS_EXTERNAL_NAMES_H
-#define KUBEDNS_EXTERNAL_NAMES_H
+#ifndef KUBEDNS_EXTERNAL_SETUP_H
+#define KUBEDNS_EXTERNAL_SETUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

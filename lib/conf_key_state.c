@@ -2,7 +2,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/conf_key.h"
+#include "lib/conf_key_state.h"
 #include "lib/hash.h"
 #include "lib/log.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lib/xalloc.h"
-#include "nanny/domain_servers.h"
+#include "nanny/domain_table.h"
 
 /* The index of the first entry whose domain is not before `domain`. */
 static size_t

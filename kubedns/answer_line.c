@@ -1,4 +1,4 @@
-#include "kubedns/recorded_answers.h"
+#include "kubedns/answer_line.h"
 
 #include <errno.h>
 #include <stdio.h>

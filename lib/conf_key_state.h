@@ -3,8 +3,8 @@
  * and why. A refused key keeps its last good value, which is the caller's; each content is reported
  * once, and so is the first good one after it.
  */
-#ifndef LIB_CONF_KEY_H
-#define LIB_CONF_KEY_H
+#ifndef LIB_CONF_KEY_STATE_H
+#define LIB_CONF_KEY_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  *
  * Private to the files that api_source.h lists.
  */
-#ifndef KUBEDNS_API_RESOURCE_WATCH_H
-#define KUBEDNS_API_RESOURCE_WATCH_H
+#ifndef KUBEDNS_API_RESOURCE_REQUEST_H
+#define KUBEDNS_API_RESOURCE_REQUEST_H
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -116,7 +116,7 @@ void resource_watch_stop(struct resource_watch *s);
 
 void resource_watch_clear(struct resource_watch *s);
 
-/* Connection, verification and headers of the next request, whose verb is known (api_request.c). */
+/* Connection, verification and headers of the next request, whose verb is known (api_connection.c). */
 void api_request_options(struct resource_watch *s);
 
 /* Frees what api_request_options() made, the token among it. */

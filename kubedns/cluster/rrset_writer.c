@@ -1,4 +1,4 @@
-#include "kubedns/cluster/record_sets.h"
+#include "kubedns/cluster/rrset_writer.h"
 
 #include <string.h>
 

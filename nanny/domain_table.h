@@ -3,8 +3,8 @@
  * resolved names and dnsmasq's own arguments. Sorted by domain, without duplicate domains, or
  * duplicate servers in a domain.
  */
-#ifndef NANNY_DOMAIN_SERVERS_H
-#define NANNY_DOMAIN_SERVERS_H
+#ifndef NANNY_DOMAIN_TABLE_H
+#define NANNY_DOMAIN_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * RRsets being written for the tree: struct rrset after struct rrset, each with its records. It
  * grows, since a Service may have any number of ports; the caller frees `bytes`.
  */
-#ifndef KUBEDNS_CLUSTER_RECORD_SETS_H
-#define KUBEDNS_CLUSTER_RECORD_SETS_H
+#ifndef KUBEDNS_CLUSTER_RRSET_WRITER_H
+#define KUBEDNS_CLUSTER_RRSET_WRITER_H
 
 #include <stddef.h>
 #include <stdint.h>

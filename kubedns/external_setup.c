@@ -1,4 +1,4 @@
-#include "kubedns/external_names.h"
+#include "kubedns/external_setup.h"
 
 #include <stdlib.h>
 
