@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/loop_guard.h"
+#include "lib/xalloc.h"
 
 static bool
 has_addr(const struct addr *list, size_t count, const struct addr *addr)
@@ -119,4 +120,17 @@ loop_guard_refresh(struct loop_guard *guard)
 		loop_guard_read_udp_line(guard, line);
 	if (file)
 		fclose(file);
+}
+
+char *
+loop_guard_find(
+    const struct loop_guard *guard, const char *whose, const struct server *servers, size_t count)
+{
+	const char *why;
+	char text[SERVER_TEXT_MAX];
+	for (size_t i = 0; i < count; i++)
+		if (loop_guard_is(guard, &servers[i], &why))
+			return xasprintf("%s%sserver %s %s", whose, *whose ? ": " : "",
+			    server_format(&servers[i], text), why);
+	return NULL;
 }

@@ -51,4 +51,9 @@ void loop_guard_read_udp_line(struct loop_guard *guard, const char *line);
  * as long as the guard. */
 bool loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why);
 
+/* The same of the first of `count` servers of which it holds, as a sentence that begins with `whose`
+ * ("": nobody's); NULL: of none. Caller frees. */
+char *loop_guard_find(
+    const struct loop_guard *guard, const char *whose, const struct server *servers, size_t count);
+
 #endif

@@ -52,6 +52,8 @@ extern const char *const config_key_names[];
 bool config_apply(
     struct config *config, const struct confdir_set *set, const struct config_rules *rules);
 
+/* --- domain_servers.c --- */
+
 /*
  * What is wanted of dnsmasq: stubs with what their names are resolved to, own names at kubedns,
  * upstreams or else those of `resolv`. Frees nothing; caller frees.
@@ -71,6 +73,8 @@ struct domain_table config_domain_table(struct config *config, const struct reso
 /* The upstream servers in force: the ConfigMap's, else those of `resolv` that are not ourselves. */
 size_t config_upstreams(struct config *config, const struct resolv *resolv,
     const struct loop_guard *guard, struct server servers[CONF_UPSTREAMS_MAX]);
+
+/* --- config.c --- */
 
 /* The host names of stub servers, `count` of them; caller frees the list, not the names. */
 const char **config_hosts(const struct config *config, size_t *count);

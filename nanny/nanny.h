@@ -2,7 +2,7 @@
  * The whole program's state: set up by main.c, changed by loop.c, shown by status.c.
  *
  *	ConfigMap --inotify--> confdir --> config ---+
- *	resolv.conf --inotify--> confdir --> resolv -+-> domain_table --> servers_file
+ *	resolv.conf --inotify--> confdir --> resolv -+-> domain_servers --> servers_file
  *	stub_hosts --c-ares--> addresses ------------+                           |
  *	                                                                         v
  *	                                                        servers_file_write, then SIGHUP

@@ -11,7 +11,7 @@
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
 static char *
-certificate(const struct resource_watch *s)
+certificate(const struct resource_request *s)
 {
 	const struct api_server *c = &s->watch->server;
 	const char *text = s->curl_error;
@@ -36,7 +36,7 @@ certificate(const struct resource_watch *s)
  * only where no better reason is known.
  */
 char *
-api_error_transport(const struct resource_watch *s, CURLcode code)
+api_error_transport(const struct resource_request *s, CURLcode code)
 {
 	const struct api_server *c = &s->watch->server;
 	long os_error = 0;
@@ -81,7 +81,7 @@ api_error_transport(const struct resource_watch *s, CURLcode code)
 
 /* The Status's message in one line of bounded length. */
 static void
-server_says(const struct resource_watch *s, char *text, size_t max)
+server_says(const struct resource_request *s, char *text, size_t max)
 {
 	const char *type = NULL;
 	curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
@@ -95,7 +95,7 @@ server_says(const struct resource_watch *s, char *text, size_t max)
 }
 
 char *
-api_error_status(const struct resource_watch *s)
+api_error_status(const struct resource_request *s)
 {
 	const struct api_resource *r = s->resource;
 	const struct api_server *c = &s->watch->server;

@@ -61,7 +61,7 @@ user_agent(void)
 
 /* A further query parameter that filters. */
 static void
-select_by(struct resource_watch *s, const char *parameter, const char *prefix, const char *value)
+select_by(struct resource_request *s, const char *parameter, const char *prefix, const char *value)
 {
 	char *plain = xasprintf("%s%s", prefix, value);
 	char *escaped = percent_encode(plain);
@@ -73,7 +73,7 @@ select_by(struct resource_watch *s, const char *parameter, const char *prefix, c
 }
 
 static void
-select_namespace(struct resource_watch *s, const char *namespace)
+select_namespace(struct resource_request *s, const char *namespace)
 {
 	char *escaped = percent_encode(namespace);
 	free(s->place);
@@ -86,7 +86,7 @@ select_namespace(struct resource_watch *s, const char *namespace)
 static void
 choose_resources(struct api_source *w, const struct api_source_config *config)
 {
-	struct resource_watch *streams = w->streams;
+	struct resource_request *streams = w->streams;
 	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
 	    true;
 	streams[API_PODS].wanted = config->pods;
@@ -173,7 +173,7 @@ api_source_new(const struct api_source_config *config, event_sink sink, void *ar
 	w->external = config->external;
 	w->count = config->external ? API_COUNT : API_INGRESSES;
 	for (unsigned i = 0; i < w->count; i++)
-		resource_watch_init(&w->streams[i], w, i);
+		resource_request_init(&w->streams[i], w, i);
 	if (!w->no_api) {
 		choose_resources(w, config);
 		log_info("api %s (%s)", w->server.shown_url, w->server.origin);
@@ -194,7 +194,7 @@ api_source_free(struct api_source *w)
 	if (!w)
 		return;
 	for (unsigned i = 0; i < w->count; i++)
-		resource_watch_clear(&w->streams[i]);
+		resource_request_clear(&w->streams[i]);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
 	api_server_free(&w->server);
@@ -236,7 +236,7 @@ next_deadline(const struct api_source *w, int64_t now)
 	int64_t gate = gate_ms(w);
 	bool token = api_server_has_token(&w->server);
 	for (unsigned i = 0; i < w->count && !w->no_api; i++) {
-		const struct resource_watch *s = &w->streams[i];
+		const struct resource_request *s = &w->streams[i];
 		const struct reflector *r = s->reflector;
 		const char *why;
 		int64_t at = INT64_MAX;
@@ -313,10 +313,10 @@ slices_alone_denied(struct api_source *w)
 static void
 choose_endpoints(struct api_source *w)
 {
-	struct resource_watch *slices = &w->streams[API_SLICES];
-	struct resource_watch *endpoints = &w->streams[API_ENDPOINTS];
+	struct resource_request *slices = &w->streams[API_SLICES];
+	struct resource_request *endpoints = &w->streams[API_ENDPOINTS];
 	if (!endpoints->wanted && reflector_running(endpoints->reflector))
-		resource_watch_stop(endpoints);
+		resource_request_stop(endpoints);
 	reflector_set_optional(slices->reflector, endpoints->wanted);
 	if (endpoints->wanted || !slices_alone_denied(w))
 		return;
@@ -329,7 +329,7 @@ choose_endpoints(struct api_source *w)
 }
 
 static bool
-is_settled(const struct resource_watch *s, int64_t now)
+is_settled(const struct resource_request *s, int64_t now)
 {
 	int64_t denied_ms = reflector_denied_since_ms(s->reflector);
 	return !s->wanted || reflector_synced(s->reflector) ||
@@ -339,7 +339,7 @@ is_settled(const struct resource_watch *s, int64_t now)
 static void
 check_ready(struct api_source *w, int64_t now)
 {
-	const struct resource_watch *s = w->streams;
+	const struct resource_request *s = w->streams;
 	if (w->ready || w->no_api)
 		return;
 	if (!reflector_synced(s[API_SERVICES].reflector) ||
@@ -368,8 +368,8 @@ drop_headless_selector(struct api_source *w)
 		return;
 	w->headless_slices = false;
 	for (unsigned i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
-		struct resource_watch *s = &w->streams[both[i]];
-		resource_watch_stop(s);
+		struct resource_request *s = &w->streams[both[i]];
+		resource_request_stop(s);
 		reflector_restart(s->reflector);
 		*s->selector = '\0';
 	}
@@ -389,7 +389,7 @@ read_messages(struct api_source *w, int64_t now)
 		CURLcode code = message->data.result;
 		if (code == CURLE_ABORTED_BY_CALLBACK) /* by on_request: the connection was dead */
 			code = CURLE_RECV_ERROR;
-		resource_watch_finish((struct resource_watch *)(void *)stream, now, code);
+		resource_request_finish((struct resource_request *)(void *)stream, now, code);
 	}
 }
 
@@ -398,10 +398,10 @@ static void
 leave_connection(struct api_source *w, int64_t now)
 {
 	for (unsigned i = 0; i < w->count && w->goaway; i++) {
-		struct resource_watch *s = &w->streams[i];
+		struct resource_request *s = &w->streams[i];
 		if (reflector_running(s->reflector) && s->status == 200 &&
 		    !reflector_listing(s->reflector) && s->verb == API_VERB_WATCH)
-			resource_watch_break(s, now, "the server is stopping");
+			resource_request_break(s, now, "the server is stopping");
 	}
 	w->goaway = false;
 }
@@ -422,15 +422,15 @@ api_source_run(struct api_source *w)
 	drop_headless_selector(w);
 	bool started = false;
 	for (unsigned i = 0; i < w->count; i++) {
-		struct resource_watch *s = &w->streams[i];
+		struct resource_request *s = &w->streams[i];
 		const char *why = NULL;
 		if (reflector_running(s->reflector) &&
 		    now >= reflector_deadline_ms(s->reflector, &why))
-			resource_watch_late(s, now, why);
+			resource_request_late(s, now, why);
 		if (s->wanted && !reflector_running(s->reflector) &&
 		    now >= reflector_due_ms(s->reflector) && now >= gate_ms(w) &&
 		    api_server_has_token(&w->server)) {
-			resource_watch_start(s, now);
+			resource_request_start(s, now);
 			started = true;
 		}
 	}

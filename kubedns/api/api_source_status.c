@@ -7,7 +7,7 @@
 #include "lib/metrics.h"
 
 static void
-write_state(FILE *f, const struct resource_watch *s, bool reasons)
+write_state(FILE *f, const struct resource_request *s, bool reasons)
 {
 	const struct reflector *r = s->reflector;
 	unsigned long long objects = (unsigned long long)s->objects;
@@ -90,7 +90,7 @@ api_source_failing_since_ms(const struct api_source *w)
 	int64_t since_ms = 0;
 
 	for (size_t i = 0; w && i < sizeof(needed) / sizeof(needed[0]); i++) {
-		const struct resource_watch *s = &w->streams[needed[i]];
+		const struct resource_request *s = &w->streams[needed[i]];
 		if (!s->wanted || !s->problem || !reflector_synced(s->reflector) ||
 		    reflector_denied(s->reflector))
 			continue;

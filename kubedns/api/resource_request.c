@@ -15,14 +15,14 @@ enum {
 };
 
 void
-resource_watch_emit(struct resource_watch *s, enum event_type type, const struct object *object)
+resource_request_emit(struct resource_request *s, enum event_type type, const struct object *object)
 {
 	s->watch->sink(s->watch->arg, s->resource->object, type, object);
 	s->watch->emitted = true;
 }
 
 static void
-count_received(struct resource_watch *s)
+count_received(struct resource_request *s)
 {
 	curl_off_t now = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &now);
@@ -32,7 +32,7 @@ count_received(struct resource_watch *s)
 }
 
 static void
-count_request(struct resource_watch *s)
+count_request(struct resource_request *s)
 {
 	unsigned code = 0;
 	while (code < API_CODE_OTHER && api_codes[code] != s->status)
@@ -41,7 +41,7 @@ count_request(struct resource_watch *s)
 }
 
 static void
-clear_problem(struct resource_watch *s)
+clear_problem(struct resource_request *s)
 {
 	struct api_source *w = s->watch;
 	if (w->server_problem)
@@ -57,7 +57,7 @@ clear_problem(struct resource_watch *s)
 
 /* Takes the words for what is wrong. */
 static void
-set_problem(struct resource_watch *s, char *text, bool local)
+set_problem(struct resource_request *s, char *text, bool local)
 {
 	free(s->problem);
 	s->problem = text;
@@ -71,7 +71,7 @@ set_problem(struct resource_watch *s, char *text, bool local)
  * not count: a server was reached, and has paid for a handshake.
  */
 static bool
-is_unreached(const struct resource_watch *s, CURLcode code)
+is_unreached(const struct resource_request *s, CURLcode code)
 {
 	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
 }
@@ -94,7 +94,7 @@ server_is_away(struct api_source *w, int64_t now_ms)
 static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
-	struct resource_watch *s = arg;
+	struct resource_request *s = arg;
 	(void)to;
 	(void)from;
 	(void)to_port;
@@ -109,9 +109,9 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 
 /* The server can be reached again: the resources that wait for that start soon. */
 static void
-wake_others(const struct resource_watch *s)
+wake_others(const struct resource_request *s)
 {
-	struct resource_watch *streams = s->watch->streams;
+	struct resource_request *streams = s->watch->streams;
 	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
 	for (unsigned i = 0; i < s->watch->count; i++) {
 		if (streams[i].unanswered)
@@ -121,7 +121,7 @@ wake_others(const struct resource_watch *s)
 
 /* The status line and all headers are there. */
 static void
-headers_arrived(struct resource_watch *s)
+headers_arrived(struct resource_request *s)
 {
 	long status = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -141,7 +141,7 @@ headers_arrived(struct resource_watch *s)
 		s->watch->streams[API_ENDPOINTS].wanted = false;
 		log_info("endpointslices: allowed again; Endpoints are no longer used");
 	}
-	resource_watch_emit(s, EVENT_LISTING, NULL);
+	resource_request_emit(s, EVENT_LISTING, NULL);
 }
 
 static size_t
@@ -155,7 +155,7 @@ on_header(char *line, size_t size, size_t count, void *arg)
 static size_t
 on_body(char *bytes, size_t size, size_t count, void *arg)
 {
-	struct resource_watch *s = arg;
+	struct resource_request *s = arg;
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
@@ -168,7 +168,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 }
 
 static void
-clear_request(struct resource_watch *s)
+clear_request(struct resource_request *s)
 {
 	response_objects_forget(s);
 	s->status = 0;
@@ -178,7 +178,7 @@ clear_request(struct resource_watch *s)
 }
 
 void
-resource_watch_start(struct resource_watch *s, int64_t now_ms)
+resource_request_start(struct resource_request *s, int64_t now_ms)
 {
 	struct api_source *w = s->watch;
 	const char *verb = NULL;
@@ -208,7 +208,7 @@ resource_watch_start(struct resource_watch *s, int64_t now_ms)
 
 /* Sets what is wrong with this resource; logs it when it is new. */
 static void
-set_own_problem(struct resource_watch *s, char *text)
+set_own_problem(struct resource_request *s, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
 		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->resource->name, text);
@@ -220,7 +220,7 @@ set_own_problem(struct resource_watch *s, char *text)
  * details differ at each attempt.
  */
 static void
-set_server_problem(struct resource_watch *s, CURLcode code)
+set_server_problem(struct resource_request *s, CURLcode code)
 {
 	struct api_source *w = s->watch;
 	set_problem(s, api_error_transport(s, code), false);
@@ -231,7 +231,7 @@ set_server_problem(struct resource_watch *s, CURLcode code)
 
 /* The resource's CRD is not there: no fault, and it is found when it comes. */
 static void
-report_missing(struct resource_watch *s)
+report_missing(struct resource_request *s)
 {
 	if (!s->missing)
 		log_info("%s.%s: not served here, so none are read until they are",
@@ -242,7 +242,7 @@ report_missing(struct resource_watch *s)
 
 /* Logs how a request ended. */
 static void
-report_end(struct resource_watch *s, CURLcode code, bool clean)
+report_end(struct resource_request *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
 	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
@@ -271,7 +271,7 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 }
 
 void
-resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
+resource_request_finish(struct resource_request *s, int64_t now_ms, CURLcode code)
 {
 	struct api_source *w = s->watch;
 	curl_off_t after_s = 0;
@@ -297,7 +297,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 		server_is_away(w, now_ms);
 	report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
-		resource_watch_emit(s, EVENT_SYNCED, NULL);
+		resource_request_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
@@ -309,27 +309,27 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 
 /* The next request uses a new connection. */
 static void
-end_request(struct resource_watch *s, int64_t now_ms, CURLcode code, const char *why)
+end_request(struct resource_request *s, int64_t now_ms, CURLcode code, const char *why)
 {
 	snprintf(s->curl_error, sizeof(s->curl_error), "%s", why);
 	s->fresh = true;
-	resource_watch_finish(s, now_ms, code);
+	resource_request_finish(s, now_ms, code);
 }
 
 void
-resource_watch_break(struct resource_watch *s, int64_t now_ms, const char *why)
+resource_request_break(struct resource_request *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_ABORTED_BY_CALLBACK, why);
 }
 
 void
-resource_watch_late(struct resource_watch *s, int64_t now_ms, const char *why)
+resource_request_late(struct resource_request *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_OPERATION_TIMEDOUT, why);
 }
 
 void
-resource_watch_stop(struct resource_watch *s)
+resource_request_stop(struct resource_request *s)
 {
 	if (!reflector_running(s->reflector))
 		return;
@@ -340,9 +340,9 @@ resource_watch_stop(struct resource_watch *s)
 }
 
 void
-resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_resource_id id)
+resource_request_init(struct resource_request *s, struct api_source *w, enum api_resource_id id)
 {
-	*s = (struct resource_watch){
+	*s = (struct resource_request){
 		.watch = w, .id = id, .resource = &api_resources[id], .keep = api_resources[id].keep
 	};
 	s->place = xasprintf("%s/%s", s->resource->group_path, s->resource->name);
@@ -355,9 +355,9 @@ resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_res
 }
 
 void
-resource_watch_clear(struct resource_watch *s)
+resource_request_clear(struct resource_request *s)
 {
-	resource_watch_stop(s);
+	resource_request_stop(s);
 	response_objects_clear(s);
 	curl_easy_cleanup(s->easy);
 	reflector_free(s->reflector);

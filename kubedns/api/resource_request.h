@@ -1,7 +1,7 @@
 /*
  * One resource on its way from the API server to the sink: the reflector decides what to request, a
  * libcurl handle makes the request, the framer and json-c read the response. A request begins with
- * resource_watch_start(), lives in the watch's multi handle, and ends in resource_watch_finish().
+ * resource_request_start(), lives in the watch's multi handle, and ends in resource_request_finish().
  *
  * Private to the files that api_source.h lists.
  */
@@ -20,11 +20,11 @@
 #include "kubedns/api/reflector.h"
 #include "kubedns/api/api_source.h"
 
-enum { RESOURCE_WATCH_OBJECT_MAX = 8 << 20, RESOURCE_WATCH_BODY_MAX = 64 << 10 };
+enum { RESOURCE_REQUEST_OBJECT_MAX = 8 << 20, RESOURCE_REQUEST_BODY_MAX = 64 << 10 };
 
 struct json_tokener;
 
-struct resource_watch {
+struct resource_request {
 	struct api_source *watch;
 	enum api_resource_id id;
 	const struct api_resource *resource;
@@ -72,7 +72,7 @@ struct api_source {
 	event_sink sink;
 	void *arg;
 	CURLM *multi;
-	struct resource_watch streams[API_COUNT];
+	struct resource_request streams[API_COUNT];
 	unsigned count; /* of them; those behind are nothing: see enum api_resource_id */
 	char *out;      /* room for one pruned object */
 	size_t out_max;
@@ -96,34 +96,35 @@ struct api_source {
 };
 
 /* Prepares the stream of `id`, not wanted yet. */
-void resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_resource_id id);
+void resource_request_init(
+    struct resource_request *s, struct api_source *w, enum api_resource_id id);
 
 /* Begins the next request. */
-void resource_watch_start(struct resource_watch *s, int64_t now_ms);
+void resource_request_start(struct resource_request *s, int64_t now_ms);
 
 /* libcurl has ended the request (removed from the multi handle by the caller or here). */
-void resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code);
+void resource_request_finish(struct resource_request *s, int64_t now_ms, CURLcode code);
 
 /*
  * Ends the request in flight as broken, for this reason; the next one uses a new connection. The
  * first is for a fault of the connection, the second for one request that is late.
  */
-void resource_watch_break(struct resource_watch *s, int64_t now_ms, const char *why);
-void resource_watch_late(struct resource_watch *s, int64_t now_ms, const char *why);
+void resource_request_break(struct resource_request *s, int64_t now_ms, const char *why);
+void resource_request_late(struct resource_request *s, int64_t now_ms, const char *why);
 
 /* Ends the request in flight, if any, without consequence. */
-void resource_watch_stop(struct resource_watch *s);
+void resource_request_stop(struct resource_request *s);
 
-void resource_watch_clear(struct resource_watch *s);
+void resource_request_clear(struct resource_request *s);
 
 /* Connection, verification and headers of the next request, whose verb is known (api_connection.c). */
-void api_request_options(struct resource_watch *s);
+void api_request_options(struct resource_request *s);
 
 /* Frees what api_request_options() made, the token among it. */
-void api_request_clear(struct resource_watch *s);
+void api_request_clear(struct resource_request *s);
 
 /* Calls the sink with an event of this stream's kind. */
-void resource_watch_emit(
-    struct resource_watch *s, enum event_type type, const struct object *object);
+void resource_request_emit(
+    struct resource_request *s, enum event_type type, const struct object *object);
 
 #endif

@@ -19,7 +19,7 @@ enum {
 };
 
 static void
-set_malformed(struct resource_watch *s, const char *why)
+set_malformed(struct resource_request *s, const char *why)
 {
 	s->malformed = true;
 	free(s->why);
@@ -45,7 +45,7 @@ string_at(struct json_object *json, const char *first, const char *second, const
 }
 
 static struct json_object *
-parse_object(struct resource_watch *s, const char *bytes, size_t len)
+parse_object(struct resource_request *s, const char *bytes, size_t len)
 {
 	json_tokener_reset(s->tokener);
 	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
@@ -91,7 +91,7 @@ in_namespaces(const struct api_source *w, const struct object *object)
  * counted.
  */
 static int
-hand_on(struct resource_watch *s, struct json_object *json, enum event_type type)
+hand_on(struct resource_request *s, struct json_object *json, enum event_type type)
 {
 	struct object object;
 	const char *why = "";
@@ -113,7 +113,7 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 	if (s->watch->external)
 		object_read_external(json, &object, &why);
 	if (in_namespaces(s->watch, &object) && s->wanted)
-		resource_watch_emit(s, type, &object);
+		resource_request_emit(s, type, &object);
 	object_clear(&object);
 	return 0;
 }
@@ -121,7 +121,7 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 static int
 list_item(void *arg, const char *bytes, size_t len)
 {
-	struct resource_watch *s = arg;
+	struct resource_request *s = arg;
 	if (!s->kind_seen) {
 		set_malformed(s, "a list that does not say what it is");
 		return -EBADMSG;
@@ -146,7 +146,7 @@ list_item(void *arg, const char *bytes, size_t len)
 static int
 list_head(void *arg, const char *key, const char *bytes, size_t len)
 {
-	struct resource_watch *s = arg;
+	struct resource_request *s = arg;
 	if (strcmp(key, "kind") == 0) {
 		size_t n = strlen(s->resource->list_kind);
 		s->kind_seen = len == n + 2 && memcmp(bytes + 1, s->resource->list_kind, n) == 0;
@@ -169,7 +169,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 
 /* Reads a Status: its message, and what it means for the version. */
 static void
-read_status(struct resource_watch *s, struct json_object *json)
+read_status(struct resource_request *s, struct json_object *json)
 {
 	const char *message = string_at(json, "message", NULL, NULL),
 		   *token = string_at(json, "metadata", "continue", NULL);
@@ -196,7 +196,7 @@ read_status(struct resource_watch *s, struct json_object *json)
 }
 
 static int
-event_error(struct resource_watch *s, struct json_object *json)
+event_error(struct resource_request *s, struct json_object *json)
 {
 	read_status(s, json);
 	if (s->error_code == 0)
@@ -205,7 +205,7 @@ event_error(struct resource_watch *s, struct json_object *json)
 }
 
 static int
-event_object(struct resource_watch *s, struct json_object *json, enum api_event type)
+event_object(struct resource_request *s, struct json_object *json, enum api_event type)
 {
 	static const enum event_type types[] = { [API_EVENT_ADDED] = EVENT_ADDED,
 		[API_EVENT_MODIFIED] = EVENT_MODIFIED,
@@ -230,7 +230,7 @@ event_object(struct resource_watch *s, struct json_object *json, enum api_event 
 		string_at(json, "metadata", "resourceVersion", NULL),
 		mark && strcmp(mark, "true") == 0) &&
 	    s->wanted) {
-		resource_watch_emit(s, EVENT_SYNCED, NULL);
+		resource_request_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by watch list", s->resource->name,
 		    (unsigned long long)s->objects);
 	}
@@ -240,7 +240,7 @@ event_object(struct resource_watch *s, struct json_object *json, enum api_event 
 static int
 watch_item(void *arg, const char *bytes, size_t len)
 {
-	struct resource_watch *s = arg;
+	struct resource_request *s = arg;
 	struct json_prune_event event;
 	if (json_prune_event(s->keep, bytes, len, room_for_pruned(s->watch, len), &event) != 0) {
 		set_malformed(s, "a malformed event");
@@ -264,7 +264,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 }
 
 void
-response_objects_init(struct resource_watch *s)
+response_objects_init(struct resource_request *s)
 {
 	s->tokener = json_tokener_new_ex(JSON_DEPTH);
 	if (!s->tokener)
@@ -274,23 +274,23 @@ response_objects_init(struct resource_watch *s)
 }
 
 void
-response_objects_begin(struct resource_watch *s)
+response_objects_begin(struct resource_request *s)
 {
 	bool events = s->verb == API_VERB_WATCH;
 	struct framer_sink sink = { .arg = s };
 	sink.item = events ? watch_item : list_item;
 	sink.head = list_head;
 	framer_init(
-	    &s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, RESOURCE_WATCH_OBJECT_MAX, &sink);
+	    &s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, RESOURCE_REQUEST_OBJECT_MAX, &sink);
 }
 
 /* Keeps the body of an answer that is not 200, up to the size of a Status. */
 static void
-keep_body(struct resource_watch *s, const char *bytes, size_t len)
+keep_body(struct resource_request *s, const char *bytes, size_t len)
 {
-	size_t more = len < RESOURCE_WATCH_BODY_MAX - s->body_len
+	size_t more = len < RESOURCE_REQUEST_BODY_MAX - s->body_len
 			  ? len
-			  : RESOURCE_WATCH_BODY_MAX - s->body_len;
+			  : RESOURCE_REQUEST_BODY_MAX - s->body_len;
 	s->body = xreallocarray(s->body, s->body_len + more + 1, 1);
 	memcpy(s->body + s->body_len, bytes, more);
 	s->body_len += more;
@@ -298,7 +298,7 @@ keep_body(struct resource_watch *s, const char *bytes, size_t len)
 }
 
 int
-response_objects_take(struct resource_watch *s, const char *bytes, size_t len)
+response_objects_take(struct resource_request *s, const char *bytes, size_t len)
 {
 	if (s->status != 200) {
 		keep_body(s, bytes, len);
@@ -312,7 +312,7 @@ response_objects_take(struct resource_watch *s, const char *bytes, size_t len)
 
 /* The Status of an answer that is no 200. */
 static void
-read_kept(struct resource_watch *s)
+read_kept(struct resource_request *s)
 {
 	if (!s->body || *s->body != '{')
 		return;
@@ -327,7 +327,7 @@ read_kept(struct resource_watch *s)
 }
 
 void
-response_objects_end(struct resource_watch *s, bool whole)
+response_objects_end(struct resource_request *s, bool whole)
 {
 	if (s->status == 200 && !s->malformed && !s->error_code && framer_end(&s->framer) != 0 &&
 	    whole)
@@ -338,7 +338,7 @@ response_objects_end(struct resource_watch *s, bool whole)
 }
 
 void
-response_objects_forget(struct resource_watch *s)
+response_objects_forget(struct resource_request *s)
 {
 	s->error_code = 0;
 	s->kind_seen = s->malformed = s->too_large = false;
@@ -350,7 +350,7 @@ response_objects_forget(struct resource_watch *s)
 }
 
 void
-response_objects_clear(struct resource_watch *s)
+response_objects_clear(struct resource_request *s)
 {
 	response_objects_forget(s);
 	framer_clear(&s->framer);
