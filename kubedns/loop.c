@@ -227,8 +227,9 @@ reclaim(struct kubedns *k)
 }
 
 /*
- * The second that a change of now has as serial: of the wall clock, except that it goes on when that
- * is set back. A serial names one content, and comes again neither here nor after a restart.
+ * The serial of a change that is made now: the Unix second, which goes on counting when the clock is
+ * set back: serials of one process never go back. After a restart they can, if the clock was set
+ * back by more than the restart took.
  */
 static uint32_t
 serial_now(struct kubedns *k, int64_t wall_ns)

@@ -14,7 +14,8 @@ int options_refuse(const char *flag, const char *value, const char *why);
 /* --filter-aaaa, --filter-a, --filter-except; 0 or -EINVAL after a line for each mistake. */
 int options_read_filter(struct options *options);
 
-/* --recorder, --answer-cache and --memory; 0 or -EINVAL after a line for each mistake. */
+/* --recorder, --answer-cache, --transfer-journal and --memory; 0 or -EINVAL after a line for each
+ * mistake. */
 int options_read_sizes(struct options *options, const struct flags_common *common);
 
 /* --log-queries, which needs --recorder to be read, and --dnstap. 0 or -EINVAL after a line. */
@@ -29,8 +30,7 @@ int options_read_zones(struct options *options, const struct flags_common *commo
 int options_read_clients(struct options *options);
 
 /* --external-zones, --external-ns and --external-address; needs --domain and --dns-bind-address to
- * be read. 0 or -EINVAL
- * after a line for each mistake. */
+ * be read. 0 or -EINVAL after a line for each mistake. */
 int options_read_external(struct options *options);
 
 /* Reads 10.96.0.0/12; 0 or -EINVAL. */

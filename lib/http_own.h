@@ -24,8 +24,8 @@ int http_own_open(struct http_own *own, int daemon_epoll, const struct addr *add
 void http_own_accept(struct http_own *own, struct MHD_Daemon *daemon);
 
 /*
- * Whether a connection was meant for the pod beside this one: a wildcard listener takes what comes
- * for that one's address while that one does not listen.
+ * Whether a connection was made to the own address of the other pod: our wildcard listener gets such
+ * connections while the other pod does not listen.
  */
 bool http_own_is_others(const struct http_own *own, struct MHD_Connection *mhd);
 

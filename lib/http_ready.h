@@ -1,5 +1,5 @@
-/* --ready: the command asks the program that runs in the same pod whether it is ready: what a probe
- * of the kubelet runs where another pod may have the same port. */
+/* --ready: asks the program that runs in this pod whether it is ready. For a readiness probe of the
+ * kubelet, where two pods share a port and a request to the node may reach the other one. */
 #ifndef LIB_HTTP_READY_H
 #define LIB_HTTP_READY_H
 

@@ -18,8 +18,8 @@ bool own_loopback(struct addr *addr);
 bool own_loopback_is_one(const struct addr *addr);
 
 /*
- * `text` with the word own-loopback replaced by the pod's own address, wherever it stands between
- * ends and characters that no name has. Caller frees.
+ * `text` with the word own-loopback replaced by the pod's own address, wherever the word is not part
+ * of a longer name (letters, digits, '-', '_', '.'). Caller frees.
  */
 char *own_loopback_expand(const char *text);
 

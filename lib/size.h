@@ -6,8 +6,9 @@
 
 enum { SIZE_MOST = 1024 * 1024 * 1024 };
 
-/* Reads a size as Kubernetes writes it, in powers of 1,024: 2M, 512k, 1Gi. 0 or -EINVAL; what is more
- * than SIZE_MOST comes out as more than that. */
+/* Reads a size: bytes, or k, M or G in either case, with or without an i. All are powers of 1,024,
+ * where Kubernetes's own k, M and G are powers of 1,000. 0 or -EINVAL; a size of more than SIZE_MOST
+ * comes out as more than SIZE_MOST. */
 int size_parse(const char *text, size_t *bytes);
 
 #endif

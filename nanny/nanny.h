@@ -131,8 +131,8 @@ void nanny_write_termination_log(const struct nanny *nanny, const char *text);
 /* Runs until told to stop; returns the exit code. */
 int nanny_loop(struct nanny *nanny);
 
-/* Whether dnsmasq answers and we are not about to stop; and, with the node role, whether clients are
- * led here: an update ends the pod before this one when this one is ready. */
+/* Whether dnsmasq answers and the nanny is not about to stop. With the node role the node's rules must
+ * also be in force: an update ends the old pod as soon as this one is ready. */
 bool nanny_is_ready(const struct nanny *nanny, const char **why);
 
 /* Whether dnsmasq has the newest configuration. */

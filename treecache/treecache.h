@@ -14,7 +14,7 @@
  *	 |- endpoints            hash(owner, address or host name) -> slot
  *	 |- reverse4, reverse6   address -> slot, in order: "anything below this prefix" is one seek
  *	 |- labels               hash(an owner's first label) -> slot: who else is called "web"
- *	 |- pods4, pods6         address -> namespace number
+ *	 |- pods4, pods6         address -> number: the namespace, and bits of the program's
  *	 '- slots                slot -> slice, or the owner whose own address it is
  *
  * One thread writes. It copies what it changes and the path to it; a copy made since the last

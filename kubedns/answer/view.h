@@ -2,14 +2,15 @@
  * --visibility: what the pods of one namespace may see of the cluster. A view is a reader's own copy of
  * struct tree, a few words, with `view` set: whoever looks up a namespace, a Service or the owner of an
  * address in it asks here whether it is there for this reader. What is hidden is answered as if it did
- * not exist: rcode, TTL, SOA and extended error are those of a name that is in no cluster. Without
+ * not exist: rcode, TTL, SOA and extended error are those of a name that nobody has. Without
  * --visibility `view` is NULL, which costs a test at each of these places.
  *
  *	client's address --pods4, pods6--> number of its namespace --struct visibility--> what it sees
  *
  * Every client is one of
  *	a pod		it sees its namespace and those that the lists name
- *	127.0.0.1, ::1	a container of this pod: the sidecar's probes and questions. All of it
+ *	127.0.0.1, ::1	a container of this pod: the sidecar's probes and questions. On the host's
+ *			network also any process of the node. It sees everything
  *	unknown		no pod, one on its host's network, or of a namespace that cannot be told:
  *			--visibility-unknown says
  */

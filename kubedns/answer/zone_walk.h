@@ -2,9 +2,11 @@
  * All records of a zone of ours, one by one: what --print-zone prints and a zone transfer sends.
  * Pure.
  *
- * The zones are ours, the reverse zones of --reverse-cidrs and those for the world outside. A static zone cannot hold pod names,
- * names without records (empty namespaces) and addresses behind CNAMEs that leave our zones: these
- * are missing. No record comes twice. A walk costs the zone's size in time, and 64 KB.
+ * The zones are ours, the reverse zones of --reverse-cidrs and those for the world outside. A static
+ * zone cannot hold pod names, names without records (empty namespaces) and addresses behind CNAMEs
+ * that leave our zones: these are missing. So are the names of --external-headless, which are
+ * answered from the cluster's tree. No record comes twice. A walk costs the zone's size in time, and
+ * 64 KB.
  */
 #ifndef KUBEDNS_ANSWER_ZONE_WALK_H
 #define KUBEDNS_ANSWER_ZONE_WALK_H

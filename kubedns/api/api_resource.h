@@ -29,7 +29,7 @@ struct api_resource {
 	const struct json_prune_keep *keep;
 	enum object_kind object;
 	bool namespaced;
-	bool may_be_missing; /* by a CRD: 404 is no fault */
+	bool may_be_missing; /* its CRD need not be installed: 404 is no fault */
 	bool required; /* readiness waits for it (or for Endpoints in its place) without limit */
 };
 

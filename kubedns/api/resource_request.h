@@ -45,7 +45,7 @@ struct resource_request {
 	bool reached;    /* it was sent on a connection that is verified */
 	bool fresh;      /* the next request uses a new connection: the old one may be dead */
 	bool unanswered; /* the last request brought no status line */
-	bool missing;    /* its CRD was not there at the last request */
+	bool missing;    /* the last request got 404: its CRD is not installed */
 	bool kind_seen;  /* the list has named its kind, which is ours */
 	bool malformed;
 	int error_code; /* of an ERROR event */

@@ -10,8 +10,8 @@
  * good claims of one name one has it, and the choice does not depend on the order of arrival:
  *
  *	1. the zone's own name server
- *	2. the Service whose `service.namespace.zone` it is: nobody else can take that name, not even
- *	   before there is such a Service for longer than it takes to come
+ *	2. the Service whose `service.namespace.zone` it is: whoever else claims that name has it only
+ *	   while there is no such Service
  *	3. the oldest object (creationTimestamp, then namespace, name and kind)
  *
  * Only names below a zone are in the tree; readers see what was published. For the main thread
@@ -54,7 +54,8 @@ void external_event(
 /* The tree that answers come from. */
 struct treecache *external_tree(const struct external *external);
 
-/* Objects held: those that claim a name and have something that serves it, and all Gateways. */
+/* Objects held: Services and Ingresses with an address or a load balancer's host name, all Gateways,
+ * and routes that a Gateway has accepted; whether or not they claim a name. */
 size_t external_count(const struct external *external, enum object_kind kind);
 
 /* Names that have records; and of them those that another object claims, with other records. */

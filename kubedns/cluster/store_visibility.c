@@ -6,9 +6,9 @@
  *	kubedns/visible-to   of the seen namespace: those whose pods see it
  *
  * Both are lists of namespaces' names, or `*` for all; either one is enough. A namespace sees itself.
- * Without a kubedns/visible-to of its own kube-system is visible to all, and always is the Service
- * default/kubernetes. A name in a list is looked up whenever the table is made, so that a namespace may
- * be named before it is there, and one that is made again under its name is seen again.
+ * All see kube-system unless it has a kubedns/visible-to of its own, and all always see the Service
+ * default/kubernetes. Names in lists are looked up whenever the table is made: a list may name a
+ * namespace that does not exist yet, or one that is deleted and made again.
  */
 #include <stdlib.h>
 #include <string.h>

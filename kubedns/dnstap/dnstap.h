@@ -10,8 +10,9 @@
  * Nothing here delays an answer. A worker copies a message into its queue, and drops and counts it
  * when the queue is full. The writer takes what is there some hundred times a second at most. While
  * the collector is away or does not read, the queues keep what they hold and the rest is dropped;
- * the writer goes on trying to reach the collector, every 10 s in the end. Each message is sent once
- * or counted as dropped: what the kernel had taken of a connection that broke was sent.
+ * the writer goes on trying to reach the collector, every 10 s in the end. Each message is counted as
+ * sent or as dropped. A message is sent once the kernel has taken it whole, even if the connection
+ * breaks before the collector has read it.
  *
  * All functions are for the main thread.
  */

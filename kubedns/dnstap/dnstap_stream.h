@@ -1,7 +1,7 @@
 /*
- * The connection to the collector: Frame Streams, both ways (libfstrm), over a Unix or TCP socket of
- * our own, for the library's blocks as long as the collector likes. Frames are gathered and sent
- * together.
+ * The connection to the collector: Frame Streams with a handshake (libfstrm), over a Unix or TCP
+ * socket. The socket is ours and not the library's, which would block for as long as the collector
+ * does not read. Frames are gathered and sent together.
  */
 #ifndef KUBEDNS_DNSTAP_DNSTAP_STREAM_H
 #define KUBEDNS_DNSTAP_DNSTAP_STREAM_H

@@ -1,6 +1,5 @@
 /* Metric families for names that are not looked up as asked: explanations, search completion,
- * rewrites and
- * --fallthrough; and for answers of other servers that are kept. */
+ * rewrites and --fallthrough; and for --answer-cache. */
 #include "kubedns/answer/search.h"
 #include "kubedns/serve/stats.h"
 #include "lib/metrics.h"

@@ -99,8 +99,8 @@ unsigned workers_automatic(void);
 
 /*
  * Binds every socket and makes the workers; what `config` points at is copied, but for `tree`,
- * `answers`, `answer_cache` and `transfer`, which must outlive them. 0, or -errno after one log line
- * that names address and port (and who holds it).
+ * `answers`, `external_answers`, `answer_cache`, `dnstap` and `transfer`, which must outlive them.
+ * 0, or -errno after one log line that names address and port (and who holds it).
  */
 int workers_open(struct workers **workers, const struct workers_config *config);
 

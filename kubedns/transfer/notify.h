@@ -3,9 +3,11 @@
  * they have heard it.
  *
  *	QUIET --changed--> DUE --sent--> SENT --answer--> QUIET
- *	                    ^             '--no answer in time--> DUE, NOTIFY_TRIES times
+ *	                    ^             |--no answer in time--> DUE, until sent NOTIFY_TRIES times
+ *	                    |             '--then--> given up: QUIET
+ *	                    '--answer, to an older serial than the zone has by now
  *
- * What changes while one is SENT is told after the answer. Of one thread.
+ * A NOTIFY carries the zone's newest serial, also when it is sent again. For one thread.
  */
 #ifndef KUBEDNS_TRANSFER_NOTIFY_H
 #define KUBEDNS_TRANSFER_NOTIFY_H

@@ -3,13 +3,13 @@
  *
  *	main thread   --once a second: the last snapshot of a second--> next
  *	change thread --what changed since the version--> journal, NOTIFY; next becomes the version
- *	worker        --a question for AXFR, and its connection--> queue
+ *	worker        --a question for AXFR or IXFR, and its connection--> queue
  *	stream thread --a job of the queue, the version--> messages on the connection, then back
  *
  * A serial is the Unix second of the last change, so a snapshot may be given away under its serial
  * only after that second is over: a version is the last snapshot of a second, and whoever asks
- * before waits for it, a second at most. Replicas whose clocks agree give the same serial to the
- * same changes, or a later one to later changes.
+ * before waits for it, a second at most. Each replica numbers a change by the second in which it saw
+ * the change, so one serial of two replicas may name two contents.
  *
  * A client that asks for an incremental transfer (RFC 1995) gets one if the journal reaches back to
  * its serial and it has that serial from us: another replica may have given another content under
@@ -18,8 +18,9 @@
  * A stream holds its version (treecache_hold): the writer is not held back, and what is replaced
  * meanwhile is kept. A client that does not read loses its transfer after STALL_MS, each transfer
  * ends after TRANSFER_MS, and older versions lose theirs when more than HELD_MAX is kept for them.
- * One transfer at a time for a client address, STREAMS in all, each at most half a CPU; others
- * wait in a queue, of QUEUE_MAX and QUEUE_CLIENT_MAX for an address.
+ * One transfer runs at a time for a client address, STREAMS in all, each at half a CPU at most. The
+ * queue holds those that run and those that wait: QUEUE_MAX in all, QUEUE_CLIENT_MAX for an address,
+ * and none waits for longer than QUEUE_MS.
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_H
 #define KUBEDNS_TRANSFER_TRANSFER_H
