@@ -28,7 +28,8 @@ struct config {
 	struct own_domains suffixes;        /* those of rewrites below which all names are so */
 	size_t patterns;                    /* of the rewrites, which name no domain */
 	/* The servers that dnsmasq's command line has for the cluster domain: kubedns, in the
-	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. */
+	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. Without
+	 * an address, as of --local=/cluster.local/, own names have nobody to answer them. */
 	const struct domain_servers *kubedns;
 	const struct domain_table *fixed; /* all of dnsmasq's command line; set with `kubedns` */
 	struct conf_key keys[CONFIG_KEY_COUNT];

@@ -146,7 +146,8 @@ config_domain_table(struct config *config, const struct resolv *resolv,
 	size_t count = config_upstreams(config, resolv, guard, upstreams);
 	struct domain_servers *others = domain_table_add(&table, "");
 	struct own_domains own = own_domains_of_both(&config->hosts, &config->rewrites);
-	size_t at = 0, own_count = config->kubedns == NULL ? 0 : own.count;
+	bool kubedns_known = config->kubedns != NULL && config->kubedns->count > 0;
+	size_t at = 0, own_count = kubedns_known ? own.count : 0;
 	char *loop = NULL, *clash = NULL, below[CONF_HOST_MAX + 2];
 	for (size_t i = 0; i < count; i++)
 		domain_servers_add_server(others, &upstreams[i]);

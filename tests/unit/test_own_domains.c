@@ -22,6 +22,8 @@ key(const char *name, const char *value)
 	};
 }
 
+static bool kubedns_has_address = true;
+
 /* The table as `domain=server,server domain=...`; kubedns is 10.0.0.53, and dnsmasq's command line has
  * 10.7.7.7 for given.example. */
 static const char *
@@ -44,8 +46,9 @@ table_of(const char *stubs, const char *hosts, const char *rewrites)
 	size_t len = 0;
 
 	assert_int_equal(server_parse("10.0.0.53", 53, &kubedns, NULL), 0);
-	assert_true(
-	    domain_servers_add_server(domain_table_add(&args.fixed, "cluster.local"), &kubedns));
+	struct domain_servers *cluster = domain_table_add(&args.fixed, "cluster.local");
+	if (kubedns_has_address)
+		assert_true(domain_servers_add_server(cluster, &kubedns));
 	assert_int_equal(server_parse("10.7.7.7", 53, &other, NULL), 0);
 	assert_true(
 	    domain_servers_add_server(domain_table_add(&args.fixed, "given.example"), &other));
@@ -107,6 +110,18 @@ below_an_own_name_the_servers_of_the_command_line_are_asked(void **state)
 	    "h.b.given.example=10.0.0.53:53 h.given.example=10.0.0.53:53");
 }
 
+/* --local=/cluster.local/ */
+static void
+without_an_address_of_kubedns_own_names_are_nobodys(void **state)
+{
+	(void)state;
+	kubedns_has_address = false;
+	assert_string_equal(table_of("{\"corp\": [\"10.1.1.1\"]}",
+				"10.0.0.5 h.given.example h.corp example.org\n", NOTHING),
+	    "=9.9.9.9:53 corp=10.1.1.1:53");
+	kubedns_has_address = true;
+}
+
 static void
 outside_of_stub_domains_it_is_kubedns_with_its_upstream_servers(void **state)
 {
@@ -143,6 +158,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(below_an_own_name_the_stub_domain_around_it_is_asked),
 		cmocka_unit_test(below_an_own_name_the_servers_of_the_command_line_are_asked),
+		cmocka_unit_test(without_an_address_of_kubedns_own_names_are_nobodys),
 		cmocka_unit_test(outside_of_stub_domains_it_is_kubedns_with_its_upstream_servers),
 		cmocka_unit_test(below_a_suffix_every_name_is_kubedns_s),
 		cmocka_unit_test(a_stub_domain_of_the_own_name_keeps_all_of_it),
