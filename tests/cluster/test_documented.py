@@ -72,7 +72,7 @@ def test_an_upgrade_and_its_way_back(operator):
     made = yaml.safe_load(path.read_text())
     made.setdefault("patches", []).append({"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(patch)})
     path.write_text(yaml.safe_dump(made))
-    (steps,) = section("docs/versions.md", "Upgrading")
+    (steps,) = [block for block in section("docs/versions.md", "Upgrading") if "kubectl apply" in block]
     for command in commands(steps):
         operator.sh(command, codes=(0, 1) if " diff " in command else (0,))
     assert get(operator, "deployment/kube-dns")["spec"]["template"]["spec"]["containers"][0]["args"][-1] == "--udp-subset"
@@ -96,7 +96,7 @@ def test_what_a_cluster_has_is_counted(operator):
 
 
 class Daemons:
-    """The DaemonSet controller's word that all is well, and where its pods would run."""
+    """The DaemonSet controller: its pods where they would run, which the kubelet's stand-in makes ready, and its word that all is well."""
 
     def __init__(self, real):
         self.real, self.over = real, threading.Event()
@@ -113,11 +113,23 @@ class Daemons:
     def run(self):
         while not self.over.wait(0.2):
             for d in json.loads(self.real.kubectl("-n", "kube-system", "get", "daemonsets", "-o", "json"))["items"]:
-                n = len(self.nodes(d["metadata"]["name"]))
+                nodes = self.nodes(d["metadata"]["name"])
+                self.place(d, nodes)
+                n = len(nodes)
                 status = {"observedGeneration": d["metadata"]["generation"], "currentNumberScheduled": n, "desiredNumberScheduled": n,
                           "numberAvailable": n, "numberReady": n, "updatedNumberScheduled": n, "numberMisscheduled": 0}
                 self.real.kubectl("-n", "kube-system", "patch", "daemonset", d["metadata"]["name"], "--subresource=status", "--type=merge", "-p",
                                   json.dumps({"status": status}))
+
+    def place(self, daemons, nodes):
+        name, labels = daemons["metadata"]["name"], daemons["spec"]["template"]["metadata"]["labels"]
+        pods = json.loads(self.real.kubectl("-n", "kube-system", "get", "pods", "-l", f"k8s-app={labels['k8s-app']}", "-o", "json"))["items"]
+        there = {p["spec"]["nodeName"] for p in pods}
+        for node in nodes - there:
+            self.real.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{name}-{node}", "namespace": "kube-system", "labels": labels},
+                             "spec": {"nodeName": node, "containers": [{"name": "any", "image": "none.invalid/any"}]}})
+        for node in there - nodes:
+            self.real.kubectl("-n", "kube-system", "delete", "pod", f"{name}-{node}", "--wait=false")
 
     def nodes(self, name):
         pod = json.loads(self.real.kubectl("-n", "kube-system", "get", "daemonset", name, "-o", "json"))["spec"]["template"]["spec"]
@@ -136,17 +148,17 @@ def matches(term, labels):
 
 
 def test_one_node_first(real, operator):
-    overlay, steps = section("docs/node.md", "One node first")
+    overlay, steps, back = section("docs/node.md", "One node first")
     real.apply(NODE_LOCAL)
     everywhere = {"node-0", NODE, "node-2"}
     operator.save(overlay)
     seen = []
     with Daemons(real) as daemons:
-        for command in commands(steps.replace("NODE", NODE)):
+        for command in commands((steps + back).replace("NODE", NODE)):
             if command.startswith("kubectl dns "):
                 continue  # asks pods, of which there are none
             operator.sh(command)
             if "apply" in command or "label" in command:
                 seen.append((daemons.nodes("kube-dns-node"), daemons.nodes("node-local-dns")))
     one = {NODE}
-    assert seen == [(set(), everywhere), (one, everywhere), (one, everywhere - one), (set(), everywhere)]
+    assert seen == [(set(), everywhere), (one, everywhere), (one, everywhere - one), (one, everywhere), (set(), everywhere)]
