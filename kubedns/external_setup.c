@@ -63,7 +63,8 @@ external_names_tree(const struct external_names *names)
 bool
 external_names_publish(struct external_names *names, uint32_t now_s, bool synced)
 {
-	return names != NULL && treecache_publish(external_tree(names->claims), now_s, synced);
+	return names != NULL && synced &&
+	       treecache_publish(external_tree(names->claims), now_s, true);
 }
 
 size_t

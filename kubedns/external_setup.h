@@ -25,7 +25,8 @@ struct external_names *external_names_new(struct options *options, uint64_t seed
 void external_names_event(struct external_names *names, enum object_kind kind, enum event_type type,
     const struct object *object);
 
-/* Shows readers what has changed; true if anything had. */
+/* Shows readers what has changed, once the zones are synced: a part of them would be denials, and in
+ * secondaries. True if anything had. */
 bool external_names_publish(struct external_names *names, uint32_t now_s, bool synced);
 
 /* Bytes replaced and not yet freed; and frees them once no reader has them. */

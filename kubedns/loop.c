@@ -274,7 +274,8 @@ loop_publish(struct kubedns *k)
 	uint32_t serial = serial_now(k, now_ns);
 	if (s->transfer != NULL)
 		transfer_turn(s->transfer, serial);
-	if (external_names_publish(s->external, serial, s->synced)) {
+	if (external_names_publish(
+		s->external, serial, s->synced && api_source_external_ready(s->watch))) {
 		s->publishes++;
 		k->published_ms = clock_mono_ms();
 	}

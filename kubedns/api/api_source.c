@@ -245,8 +245,8 @@ next_deadline(const struct api_source *w, int64_t now)
 		else if (s->wanted)
 			at = !token ? w->server.token_due_ms : max_ms(reflector_due_ms(r), gate);
 		int64_t settled_ms = reflector_denied_since_ms(r) + SETTLE_MS;
-		if (!w->ready && reflector_denied_since_ms(r) && settled_ms > now &&
-		    settled_ms < at)
+		if (!(w->ready && w->external_ready) && reflector_denied_since_ms(r) &&
+		    settled_ms > now && settled_ms < at)
 			at = settled_ms;
 		next = at < next ? at : next;
 	}
@@ -358,6 +358,37 @@ check_ready(struct api_source *w, int64_t now)
 	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
 }
 
+/* Says which kinds the external zones wait for; the grace of the optional ones has passed. */
+static void
+say_external_missing(const struct api_source *w, int64_t now)
+{
+	for (unsigned i = API_INGRESSES; i < w->count; i++)
+		if (!is_settled(&w->streams[i], now))
+			log_warnx("%s: not listed yet: until then names of --external-zones are "
+				  "answered SERVFAIL and not transferred",
+			    w->streams[i].resource->name);
+}
+
+/*
+ * Whether the zones for outside are whole, but for what may not be read. A kind whose lists fail is
+ * waited for: a zone without its names would reach secondaries as the newest one.
+ */
+static void
+check_external_ready(struct api_source *w, int64_t now, bool was_ready)
+{
+	bool all = true;
+
+	if (w->external_ready || !w->ready)
+		return;
+	for (unsigned i = API_INGRESSES; i < w->count; i++)
+		all = all && is_settled(&w->streams[i], now);
+	w->external_ready = all;
+	if (!all && !was_ready)
+		say_external_missing(w, now);
+	else if (all && was_ready && w->external)
+		log_info("external zones: all that they need has been listed");
+}
+
 /* Lists slices anew, without the selector; not from libcurl's callbacks, in which events arrive. */
 static void
 drop_headless_selector(struct api_source *w)
@@ -436,7 +467,9 @@ api_source_run(struct api_source *w)
 	}
 	if (started)
 		curl_multi_perform(w->multi, &running);
+	bool was_ready = w->ready;
 	check_ready(w, now);
+	check_external_ready(w, now, was_ready);
 	return w->emitted;
 }
 
@@ -452,4 +485,10 @@ bool
 api_source_ready(const struct api_source *w)
 {
 	return w && w->ready;
+}
+
+bool
+api_source_external_ready(const struct api_source *w)
+{
+	return !w || w->no_api || w->external_ready;
 }

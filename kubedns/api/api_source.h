@@ -113,6 +113,13 @@ void api_source_want_federations(struct api_source *w);
 bool api_source_ready(const struct api_source *w);
 
 /*
+ * It is ready, and each kind that only --external-zones reads has been listed or was found to be
+ * forbidden or missing: until then names of those zones may be missing, however long that takes.
+ * Never turns false; true where nothing is watched.
+ */
+bool api_source_external_ready(const struct api_source *w);
+
+/*
  * Since when Services or their endpoints, once synced, have not been watched: what is known may be
  * out of date (monotonic ms; 0: it is not).
  */

@@ -36,6 +36,10 @@ write_notes(FILE *f, const struct api_source *w)
 		      "Service: apply "
 		      "the ClusterRole\n",
 		    f);
+	if (w && w->ready && !w->external_ready)
+		fputs("external zones: answered SERVFAIL: not all that has names in them has been "
+		      "listed\n",
+		    f);
 	if (w && w->streams[API_NAMESPACES].wanted &&
 	    reflector_denied(w->streams[API_NAMESPACES].reflector)) {
 		if (w->namespaces_required)

@@ -91,6 +91,7 @@ struct api_source {
 	bool goaway;         /* HTTP/2 GOAWAY came on a connection */
 	bool emitted;        /* the sink was called in this turn */
 	bool ready;          /* see api_source_ready() */
+	bool external_ready; /* see api_source_external_ready() */
 	int64_t required_ms; /* since when the required resources are synced; 0: not yet */
 	uint64_t received_bytes;
 };

@@ -70,6 +70,7 @@ next_job(struct transfer *t)
 			atomic_fetch_add(&t->cut[job->kind], 1);
 			end_job(t, job, false);
 		} else if (t->version.tree != NULL &&
+			   version_has_zone(&t->version, t->answers, job->zone) &&
 			   !serial_before(version_tree(&t->version, t->answers, job->zone)->serial,
 			       job->wants) &&
 			   !client_has_one(t, &job->client)) {

@@ -13,7 +13,11 @@
  *
  * A client that asks for an incremental transfer (RFC 1995) gets one if the journal reaches back to
  * its serial and it has that serial from us: another replica may have given another content under
- * it. Else it gets the zone whole.
+ * it. Else it gets the zone whole. Clients are told apart by address alone: one secondary an
+ * address, or --transfer-journal=off.
+ *
+ * A zone for outside has no version until its tree is synced, which may be later than ours: until
+ * then it is SERVFAIL, and nobody is told of it.
  *
  * A stream holds its version (treecache_hold): the writer is not held back, and what is replaced
  * meanwhile is kept. A client that does not read loses its transfer after STALL_MS, each transfer

@@ -49,12 +49,11 @@ may_have(const struct transfer_rules *rules, const struct addr *client)
 	return false;
 }
 
-/* That of the snapshot which is published now. */
-static uint32_t
-newest_serial(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
+/* The snapshot with the zone which is published now. */
+static const struct tree *
+newest_tree(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
 {
-	return zone_is_external(t->answers, zone) ? tree_current(t->external)->serial
-						  : ask->tree->serial;
+	return zone_is_external(t->answers, zone) ? tree_current(t->external) : ask->tree;
 }
 
 /* Over UDP the answer to IXFR is the SOA alone: the client then asks over TCP (RFC 1995 section
@@ -63,7 +62,7 @@ static size_t
 put_soa(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
 {
 	uint8_t rdata[SOA_RDATA_MAX];
-	size_t len = zone_soa(t->answers, zone, newest_serial(t, ask, zone), rdata);
+	size_t len = zone_soa(t->answers, zone, newest_tree(t, ask, zone)->serial, rdata);
 	struct writer w = { ask->out, put_head(ask, FLAG_AA), ask->max, false };
 
 	wire_put16(ask->out + 6, 1);
@@ -135,7 +134,7 @@ start_stream(
 		.client = *client,
 		.end = ask->end,
 		.zone = zone,
-		.wants = newest_serial(t, ask, zone),
+		.wants = newest_tree(t, ask, zone)->serial,
 		.queued_ms = clock_mono_ms(),
 		.question = *ask->question,
 		.query_len = ask->query_len };
@@ -161,7 +160,7 @@ transfer_answer(struct transfer *t, const struct transfer_ask *ask)
 	if (zone < 0 ||
 	    (ask->answers->external_only && !zone_is_external(t->answers, (size_t)zone)))
 		return refuse(t, ask, REFUSED_ZONE, RCODE_NOTAUTH, "no zone of ours");
-	if (!ask->tree->synced)
+	if (!newest_tree(t, ask, (size_t)zone)->synced)
 		return put_head(ask, RCODE_SERVFAIL);
 	if (ask->query_len > QUERY_MAX)
 		return refuse(t, ask, REFUSED_MESSAGE, RCODE_FORMERR, "the message is too long");

@@ -47,6 +47,12 @@ held_tree(const struct tree_hold *hold)
 }
 
 static bool
+is_synced(const struct tree *tree)
+{
+	return tree == NULL || tree->synced;
+}
+
+static bool
 has_changed(struct change *const *changes, size_t count, size_t zone)
 {
 	for (size_t i = 0; i < count; i++)
@@ -66,6 +72,7 @@ put_in_force(struct transfer *t, const struct version *next)
 	struct change **changes = NULL;
 	size_t count = 0;
 	bool known = moments.before != NULL && t->journal.max > 0 &&
+		     is_synced(moments.external_before) == is_synced(moments.external_after) &&
 		     changes_of(t->answers, &moments, t->journal.max, &changes, &count);
 
 	pthread_mutex_lock(&t->lock);
@@ -80,7 +87,8 @@ put_in_force(struct transfer *t, const struct version *next)
 	pthread_cond_broadcast(&t->wake);
 	pthread_mutex_unlock(&t->lock);
 	for (size_t zone = 0; t->notify != NULL && zone < zone_count(t->answers); zone++) {
-		if (!known || has_changed(changes, count, zone))
+		if (version_has_zone(next, t->answers, zone) &&
+		    (!known || has_changed(changes, count, zone)))
 			notify_changed(
 			    t->notify, zone, version_tree(next, t->answers, zone)->serial);
 	}

@@ -122,6 +122,13 @@ version_tree(const struct version *version, const struct answer_config *answers,
 	return tree_held(zone_is_external(answers, zone) ? version->external : version->tree);
 }
 
+/* Whether the version has the zone: those for outside may come after ours. */
+static inline bool
+version_has_zone(const struct version *version, const struct answer_config *answers, size_t zone)
+{
+	return version_tree(version, answers, zone)->synced;
+}
+
 /* Sends the transfer; true if it was whole. In a stream thread, with a share of the version. */
 bool transfer_stream(struct transfer *transfer, struct job *job, const struct version *version);
 

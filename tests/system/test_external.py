@@ -8,6 +8,7 @@ import dns.message
 import dns.query
 import dns.rcode
 import dns.rdatatype
+import dns.zone
 import pytest
 from api_world import OWN
 from apiserver import ApiServer
@@ -15,6 +16,7 @@ from asking import NXDOMAIN
 from hurry import hurry
 from kubedns_process import PROGRAM, Kubedns
 from objects import endpoint_slice, namespace, service
+from test_transfer import Listener
 from waiting import free_port
 from world import Z, start, write
 
@@ -214,3 +216,30 @@ def test_headless_services_are_in_the_zone_when_asked_for(tmp_path):
 def test_what_makes_no_sense_is_refused(args, why):
     done = subprocess.run([PROGRAM, "--objects-dir=/tmp", *args], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and why in done.stderr and "--help" in done.stderr, done.stderr
+
+
+def test_a_zone_is_neither_answered_nor_transferred_until_all_that_has_names_in_it_was_listed(api, tmp_path):
+    """A secondary would take a zone without its routes as the newest one, and lose their names."""
+    api.fill([balanced("web", {"ip": "192.0.2.1"}), gateway("192.0.2.33"), route("HTTPRoute", "h", f"h.{ZONE}")])
+    trouble = api.fault(resource="httproutes", status=500, message="the conversion webhook is away")
+    with Listener() as ear, kubedns(api, tmp_path, ZONES, "--transfer-to=127.0.0.1", f"--transfer-notify={ear.address}", "--ns-addresses=127.0.0.1",
+                                    env=hurry(20)) as k:  # fmt: skip
+        k.wait_ready()  # the cluster's names do not wait for a route
+        assert k.ask(f"web.own.svc.{Z}") == {"10.200.9.1"}
+        assert ear.hear()[1] == f"{Z}."
+        for tcp in (False, True):
+            assert exchange(k.port, f"web.own.{ZONE}", "A", tcp).rcode() == dns.rcode.SERVFAIL
+        assert exchange(k.port, ZONE, "AXFR", tcp=True).rcode() == dns.rcode.SERVFAIL
+        assert "httproutes: not listed yet" in k.log() and "external zones: answered SERVFAIL" in k.http("/readiness")[1]
+        api.put(service("more", "10.200.9.2", "own"))
+        k.wait(lambda: k.ask(f"more.own.svc.{Z}") == {"10.200.9.2"})
+        while (heard := ear.hear(timeout=0.5)) is not None:
+            assert heard[1] == f"{Z}."
+        api.clear(trouble)
+        k.wait(lambda: k.ask(f"h.{ZONE}") == {"192.0.2.33"}, 30)
+        assert k.ask(f"web.own.{ZONE}") == {"192.0.2.1"} and k.http("/readiness")[1] == "ok\n"
+        while (heard := ear.hear())[1] != f"{ZONE}.":
+            pass
+        got = dns.zone.Zone(f"{ZONE}.", relativize=False)
+        dns.query.inbound_xfr("127.0.0.1", got, port=k.port, timeout=30, lifetime=60)
+        assert got.find_rdataset(f"h.{ZONE}.", "A")[0].to_text() == "192.0.2.33"
