@@ -208,8 +208,8 @@ manifest_digest(const struct manifests_index *index, const struct object *object
 		hash = hash_service(hash, &object->service);
 	for (size_t i = 0; i < object->slice_count; i++)
 		hash = hash_slice(hash, &object->slices[i]);
-	hash = hash_number(
-	    hash, object->pod.running | object->pod.ended << 1 | object->pod.on_host << 2);
+	hash = hash_number(hash, (uint64_t)object->pod.running | (uint64_t)object->pod.ended << 1 |
+				     (uint64_t)object->pod.on_host << 2);
 	hash = hash_text(hash, object->pod.node);
 	for (size_t i = 0; i < object->pod.addr_count; i++)
 		hash = hash_addr(hash, &object->pod.addrs[i]);

@@ -31,17 +31,17 @@ class Collector:
         kind, _, rest = where.partition(":")
         address, _, port = rest.rpartition(":")
         listen = ["-u", rest] if kind == "unix" else ["-a", address.strip("[]"), "-p", port]
-        self.sockets = ["ss", "-Hx", "src", rest] if kind == "unix" else ["ss", "-Htn", "state", "established", f"sport = :{port}"]
-        self.queue_column = 2 if kind == "unix" else 0
+        self.sockets = ["ss", "-Hx", "src", rest] if kind == "unix" else ["ss", "-Htn", "state", "established", f"( sport = :{port} or dport = :{port} )"]
+        self.queues = slice(2, 3) if kind == "unix" else slice(0, 2)
         self.process = subprocess.Popen(["fstrm_capture", "-t", "protobuf:dnstap.Dnstap", *listen, "-w", str(path)], stderr=subprocess.DEVNULL)
 
     def signal(self, number):
         self.process.send_signal(number)
 
     def has_read(self):
-        """Whether nothing is left in its sockets: what kubedns has sent may still lie there."""
+        """Whether nothing is left in its sockets or, with TCP, in kubedns's: what was sent may still lie there."""
         lines = subprocess.run(self.sockets, capture_output=True, text=True, check=True).stdout.splitlines()
-        return all(line.split()[self.queue_column] == "0" for line in lines)
+        return all(queue == "0" for line in lines for queue in line.split()[self.queues])
 
     def end(self):
         """Ends it, which writes what it has."""

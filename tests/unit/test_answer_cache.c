@@ -31,7 +31,7 @@ reply(uint8_t **wire, const char *name, uint16_t type, unsigned rcode, const cha
 	    LDNS_RR_CLASS_IN, LDNS_RD | LDNS_QR | LDNS_RA);
 	size_t len = 0;
 
-	ldns_pkt_set_rcode(pkt, (ldns_pkt_rcode)rcode);
+	ldns_pkt_set_rcode(pkt, (uint8_t)rcode);
 	for (; *records != NULL; records++) {
 		ldns_rr *rr = NULL;
 		assert_int_equal(

@@ -20,14 +20,14 @@ static const uint8_t name[] = "\3web\3svc";
 static void
 put(struct treecache *cache, unsigned value)
 {
-	struct {
-		struct rrset set;
-		uint8_t record[16];
-	} a = { .set = { .type = 1, .count = 1, .len = 16 } };
+	enum { RECORD = 16 };
+	_Alignas(struct rrset) uint8_t bytes[sizeof(struct rrset) + RECORD];
+	struct rrset *set = (void *)bytes;
 
-	memcpy(a.record, "\300\14\0\1\0\1\0\0\0\36\0\4", 12);
-	memcpy(a.record + 12, &value, 4);
-	treecache_records(cache, treecache_edit(cache, name), &a, sizeof a.set + 16);
+	*set = (struct rrset){ .type = 1, .count = 1, .len = RECORD };
+	memcpy(set->data, "\300\14\0\1\0\1\0\0\0\36\0\4", 12);
+	memcpy(set->data + 12, &value, 4);
+	treecache_records(cache, treecache_edit(cache, name), set, sizeof bytes);
 }
 
 static unsigned
