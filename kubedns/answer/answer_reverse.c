@@ -7,7 +7,13 @@
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/view.h"
 
-enum { PTR_SORT_MAX = 128 };
+enum {
+	PTR_SORT_MAX = 128,
+	/* With --visibility: entries of an address that one question passes over because its reader may
+	 * not see them. Whoever writes EndpointSlices can give an address any number of them; to pass
+	 * them all would cost as much, and the time would tell how many there are. */
+	HIDDEN_MAX = 256,
+};
 
 const struct reverse_zone *
 answer_reverse_zone(const struct answer_config *config, const struct addr *addr, unsigned bits)
@@ -35,13 +41,36 @@ is_private(const struct addr *addr, unsigned bits)
 	       (bits >= 16 && b[0] == 192 && b[1] == 168);
 }
 
-/* The next one that the reader may see. */
-static bool
-next_seen(struct reverse_walk *walk, struct reverse_ref *ref)
+/* A walk over what has an address, less what the reader may not see. */
+struct seen_walk {
+	struct reverse_walk all;
+	const struct owner *owner; /* of the entry looked at last */
+	bool sees;       /* whether the reader sees that owner: a Service has many slices */
+	unsigned hidden; /* entries passed over */
+};
+
+static void
+find_seen(struct seen_walk *walk, const struct tree *tree, const struct addr *addr)
 {
-	while (reverse_next(walk, ref))
-		if (view_sees_owner(walk->tree, ref->owner))
+	reverse_find(&walk->all, tree, addr);
+	walk->owner = NULL;
+	walk->hidden = 0;
+}
+
+/* The next one that the reader may see. False: there is none, or it is behind too many hidden ones. */
+static bool
+next_seen(struct seen_walk *walk, struct reverse_ref *ref)
+{
+	while (reverse_next(&walk->all, ref)) {
+		if (ref->owner != walk->owner) {
+			walk->owner = ref->owner;
+			walk->sees = view_sees_owner(walk->all.tree, ref->owner);
+		}
+		if (walk->sees)
 			return true;
+		if (walk->hidden++ == HIDDEN_MAX)
+			return false;
+	}
 	return false;
 }
 
@@ -109,7 +138,7 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 {
 	struct ptrs ptrs; /* too large to be cleared for each query */
 	struct record_table table;
-	struct reverse_walk walk;
+	struct seen_walk walk;
 	struct reverse_ref ref;
 
 	ptrs.reply = reply;
@@ -118,7 +147,7 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 	table.mask = 0;
 	reply->table = &table;
 	reply->once = true;
-	reverse_find(&walk, reply->tree, addr);
+	find_seen(&walk, reply->tree, addr);
 	while (!reply->full && next_seen(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
 		if (cluster_ip)
 			ptr_owner(&ptrs, ref.owner);
@@ -134,10 +163,10 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 static __attribute__((noinline)) bool
 put_seen_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_ask)
 {
-	struct reverse_walk walk;
+	struct seen_walk walk;
 	struct reverse_ref first;
 
-	reverse_find(&walk, reply->tree, addr);
+	find_seen(&walk, reply->tree, addr);
 	if (!next_seen(&walk, &first))
 		return false;
 	if (!only_ask)
