@@ -194,12 +194,18 @@ descend(const struct step *above)
 	uint8_t label[1 + DNAME_LABEL_MAX + 8] = { 0 };
 	const uint8_t *wanted = m->pattern->wire + m->pattern->offsets[above->left - 1];
 	const struct endpoint_set *endpoints = endpoint_set_above(above);
+	const struct node *child = NULL;
 	struct step here = *above; /* for tree_children(), whose argument is not const */
 
 	if (!is_star(wanted)) {
 		memcpy(label, wanted, 1u + *wanted);
-		try_label(above, label,
-		    above->node == NULL ? NULL : tree_child(m->tree, above->node, label));
+		if (above->node != NULL)
+			child = tree_child(m->tree, above->node, label);
+		/* To try what is below a hidden name would find nothing, and take a time that tells of
+		 * it. */
+		if (child != NULL && m->tree->view != NULL && is_hidden(above, child))
+			child = NULL;
+		try_label(above, label, child);
 		return;
 	}
 	if (above->node != NULL)
