@@ -88,7 +88,8 @@ try_answer(struct awaited *awaited, const struct client *client, const uint8_t *
 		.thread = &context->thread,
 	};
 	rcu_enter();
-	request.tree = client_view(context, tree_current(context->tree), client_sockaddr(client));
+	request.tree =
+	    client_view_again(context, tree_current(context->tree), client_sockaddr(client));
 	enum answer_outcome outcome = answer(&request, &info);
 	rcu_leave();
 	if (outcome == ANSWER_WAIT)

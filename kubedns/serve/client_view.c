@@ -1,19 +1,15 @@
 #include "kubedns/serve/client_view.h"
 
-#include "kubedns/answer/view.h"
 #include "lib/xalloc.h"
 
 const struct tree *
-client_view_make(
-    struct worker_context *context, const struct tree *tree, const struct sockaddr *client)
+client_view_make(struct worker_context *context, const struct tree *tree,
+    const struct sockaddr *client, enum view_client *who)
 {
-	enum view_client who;
 	struct server from;
 
 	if (context->view == NULL)
 		context->view = xcalloc(1, sizeof *context->view);
 	server_from_sockaddr(client, &from); /* an unknown family is nobody's address */
-	tree = view_of(context->view, context->answers, tree, &from.addr, &who);
-	stats_add(&context->stats->clients_unknown, who == VIEW_UNKNOWN);
-	return tree;
+	return view_of(context->view, context->answers, tree, &from.addr, who);
 }

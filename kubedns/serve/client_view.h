@@ -7,18 +7,36 @@
 
 #include <sys/socket.h>
 
+#include "kubedns/answer/view.h"
 #include "kubedns/serve/worker_context.h"
 
-/* Good until the worker's next call, inside of the same read section. */
-const struct tree *client_view_make(
-    struct worker_context *context, const struct tree *tree, const struct sockaddr *client);
+const struct tree *client_view_make(struct worker_context *context, const struct tree *tree,
+    const struct sockaddr *client, enum view_client *who);
 
+/* Of a query that has just been read: counts it, if nobody knows who asks. Good until the worker's next
+ * call, inside of the same read section. */
 static inline const struct tree *
 client_view(struct worker_context *context, const struct tree *tree, const struct sockaddr *client)
 {
+	enum view_client who;
+
 	if (__builtin_expect(!context->answers->visibility, 1))
 		return tree;
-	return client_view_make(context, tree, client);
+	tree = client_view_make(context, tree, client, &who);
+	stats_add(&context->stats->clients_unknown, who == VIEW_UNKNOWN);
+	return tree;
+}
+
+/* The same of a query that is answered later: one that waited, or that another server has replied to. */
+static inline const struct tree *
+client_view_again(
+    struct worker_context *context, const struct tree *tree, const struct sockaddr *client)
+{
+	enum view_client who;
+
+	if (__builtin_expect(!context->answers->visibility, 1))
+		return tree;
+	return client_view_make(context, tree, client, &who);
 }
 
 #endif

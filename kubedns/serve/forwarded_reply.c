@@ -59,7 +59,7 @@ request_again(struct worker_context *context, const struct inflight *inflight)
 static const struct tree *
 seen_tree(struct worker_context *context, const struct inflight *inflight)
 {
-	return client_view(
+	return client_view_again(
 	    context, tree_current(context->tree), client_sockaddr(&inflight->client));
 }
 
