@@ -19,8 +19,9 @@
 #include "lib/xalloc.h"
 
 enum {
-	NAMES_MAX = 1000,    /* of a list: more are left out. `*` stands for any number */
+	NAMES_MAX = 999,     /* of a list: more are left out. `*` stands for any number */
 	PAIRS_MAX = 1000000, /* of all lists, 4 MB; those beyond see nothing */
+	ODD_MAX = 100,       /* bytes of a word in a log line */
 };
 
 /* The lists of one namespace whose object is there. */
@@ -38,30 +39,56 @@ same_namespace(const void *entry, const void *key)
 	return ((const struct rules *)entry)->namespace == key;
 }
 
+/* What separates words. A label's value can hold '.' and '_' alone, and no namespace's name has either. */
+#define SEPARATORS ",._ \t\n\v\f\r"
+
+/* A list as it is read. */
+struct reading {
+	char *to;        /* the next word's place */
+	size_t count;    /* words taken */
+	bool cut;        /* there were more */
+	const char *odd; /* the first word that is no name, NULL if each one is */
+	size_t odd_len;
+};
+
+/* Whether a word can be the name of a namespace (an RFC 1123 label), or is `*`. */
 static bool
-is_of_a_name(char c)
+is_name(const char *word, size_t len)
 {
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '*';
+	if (len == 1 && *word == '*')
+		return true;
+	for (size_t i = 0; i < len; i++)
+		if (!((word[i] >= 'a' && word[i] <= 'z') || (word[i] >= '0' && word[i] <= '9') ||
+			(word[i] == '-' && i > 0 && i + 1 < len)))
+			return false;
+	return len <= DNAME_LABEL_MAX;
 }
 
-/* Copies the words of a list, at most `*left`. What is no part of a name separates: a label's value
- * can hold '.' and '_' alone, and no name has either. */
-static char *
-put_words(char *to, const char *list, size_t *left)
+/* Copies the words that are names. No part of another word is one: of `!shop`, somebody meant
+ * anything but that shop sees it. */
+static void
+read_words(struct reading *reading, const char *list)
 {
-	while (list != NULL && *list != '\0' && *left > 0) {
-		size_t len = 0;
-		while (is_of_a_name(list[len]))
-			len++;
-		if (len > 0 && len <= DNAME_LABEL_MAX) {
-			*to++ = ' ';
-			memcpy(to, list, len);
-			to += len;
-			--*left;
+	if (list == NULL)
+		return;
+	for (list += strspn(list, SEPARATORS); *list != '\0'; list += strspn(list, SEPARATORS)) {
+		size_t len = strcspn(list, SEPARATORS);
+		if (!is_name(list, len)) {
+			if (reading->odd == NULL) {
+				reading->odd = list;
+				reading->odd_len = len;
+			}
+		} else if (reading->count == NAMES_MAX) {
+			reading->cut = true;
+			return;
+		} else {
+			*reading->to++ = ' ';
+			memcpy(reading->to, list, len);
+			reading->to += len;
+			reading->count++;
 		}
-		list += len > 0 ? len : 1;
+		list += len;
 	}
-	return to;
 }
 
 static size_t
@@ -74,16 +101,22 @@ static char *
 put_list(char *to, const char *annotation, const char *label, const struct namespace *namespace,
     const char *what)
 {
-	size_t left = NAMES_MAX;
+	const char *name = (const char *)namespace->label + 1;
+	struct reading reading = { .to = to };
 
-	to = put_words(to, annotation, &left);
-	to = put_words(to, label, &left);
-	*to++ = '\0';
-	if (left == 0)
+	read_words(&reading, annotation);
+	read_words(&reading, label);
+	*reading.to++ = '\0';
+	if (reading.odd != NULL)
+		log_warnx("namespace %s: %s: \"%.*s\": not a namespace's name, nor *: left out; "
+			  "names are separated by commas, dots or spaces",
+		    name, what, (int)(reading.odd_len < ODD_MAX ? reading.odd_len : ODD_MAX),
+		    reading.odd);
+	if (reading.cut)
 		log_warnx("namespace %s: %s: more than %d names: the others are left out; * stands "
 			  "for all",
-		    (const char *)namespace->label + 1, what, NAMES_MAX - 1);
-	return to;
+		    name, what, NAMES_MAX);
+	return reading.to;
 }
 
 static void

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "kubedns/cluster/store_internal.h"
@@ -126,10 +128,15 @@ a_list_of_either_namespace_is_enough(void **state)
 		      { "c", { .sees = "a", .sees_label = "b" } },
 		      { "kube-system", VISIBLE_TO("b") } },
 		    { "a b", "a c", "c b", "kube-system b", "c a", "b kube-system" } },
-		/* No name, and parts of one. */
-		{ { { "a", SEES("B b* *c \"c\" {\"kube-system\"}") }, { "b", { 0 } },
-		      { "c", SEES("aa") }, { "kube-system", VISIBLE_TO("") } },
-		    { "a c", "a kube-system" } },
+		/* Each separator, and several at once. */
+		{ { { "a", SEES(" ,.b.,c\n") }, { "b", SEES("a\tc") }, { "c", SEES("a_b\r\n") },
+		      { "kube-system", VISIBLE_TO("") } },
+		    { "a b", "a c", "b a", "b c", "c a", "c b" } },
+		/* No name: nothing in it is one. What stands beside it is. */
+		{ { { "a", SEES("B b* *c \"c\" {\"kube-system\"} !b b; **") },
+		      { "b", VISIBLE_TO("!c") }, { "c", SEES("a!b,-a b- kube-system") },
+		      { "kube-system", VISIBLE_TO("!a,a/b|a") } },
+		    { "c kube-system" } },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -184,6 +191,47 @@ a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before(void **state)
 	end(&bed);
 }
 
+/* What the log says of a namespace `a` that sees such a list; "": nothing. Of several calls, the last
+ * one's. */
+static const char *
+logged_of(const char *list)
+{
+	static char said[4096];
+	struct row a = { "a", SEES(list) };
+	struct bed bed;
+	int saved = dup(2), fd = memfd_create("log", 0);
+
+	begin(&bed);
+	fflush(stderr);
+	dup2(fd, 2);
+	tell(&bed, EVENT_ADDED, &a);
+	dup2(saved, 2);
+	close(saved);
+	ssize_t len = pread(fd, said, sizeof said - 1, 0);
+	assert_true(len >= 0);
+	said[len] = '\0';
+	close(fd);
+	end(&bed);
+	return said;
+}
+
+static void
+what_is_left_out_of_a_list_is_said(void **state)
+{
+	(void)state;
+	enum { KEPT = 999 };
+	static char list[2 * KEPT + 16];
+
+	assert_string_equal(logged_of("b, c.d_*"), "");
+	assert_non_null(strstr(logged_of("b !shop %s"),
+	    "namespace a: kubedns/sees: \"!shop\": not a namespace's name, nor *: left out"));
+	for (unsigned i = 0; i < KEPT; i++)
+		strcat(list, "b,");
+	assert_string_equal(logged_of(list), "");
+	strcat(list, "c");
+	assert_non_null(strstr(logged_of(list), "more than 999 names: the others are left out"));
+}
+
 /* Whatever is written into annotations, a table has bounds, and what is beyond them is hidden. */
 static void
 lists_without_end_are_cut(void **state)
@@ -208,7 +256,7 @@ lists_without_end_are_cut(void **state)
 	tell(&bed, EVENT_ADDED, &b);
 	assert_true(renew(&bed));
 	assert_true(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "n-998")));
-	assert_false(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "n-1200")));
+	assert_false(visibility_sees(bed.now, number(&bed, "a"), number(&bed, "n-999")));
 	memset(letters, 'x', LONG);
 	tell(&bed, EVENT_MODIFIED, &b);
 	assert_true(renew(&bed));
@@ -221,6 +269,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_list_of_either_namespace_is_enough),
 		cmocka_unit_test(a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before),
+		cmocka_unit_test(what_is_left_out_of_a_list_is_said),
 		cmocka_unit_test(lists_without_end_are_cut),
 	};
 
