@@ -194,6 +194,59 @@ def test_what_is_hidden_is_answered_as_what_is_nowhere(tmp_path, hold):
                 assert hidden.replace(b"\x01" + address[:1].encode(), b"\x01" + unused[:1].encode(), 1) == absent, (address, type_)
 
 
+@pytest.mark.parametrize(("hidden", "rcode"), [(256, NOERROR), (257, NXDOMAIN)])
+def test_an_address_has_only_so_many_hidden_owners_that_are_passed_over(tmp_path, hidden, rcode):
+    """Each question's work is bounded, and with it what its time tells. Services come before endpoints."""
+    owners = [service(f"s-{i}", "10.1.0.77", SECRET) for i in range(hidden)]
+    own = [service("own", "None", "mine"), endpoint_slice("own", ["10.1.0.77"], "mine", hostnames=["own-0"])]
+    with Upstream(nothing) as u, start(tmp_path, two_tenants([*owners, *own]), *ARGS, f"--nameservers={u.address}") as k:
+        k.wait_ready()
+        reply = udp(k, query("77.0.1.10.in-addr.arpa", "PTR"), source=MINE)
+        assert reply.rcode() == rcode
+        assert [rd.to_text() for r in reply.answer for rd in r] == ([f"own-0.own.mine.svc.{ZONE}."] if rcode == NOERROR else [])
+        # Who sees them is told of them, by TCP of all.
+        with Bulk(k.port, source=OTHERS) as others:
+            [told] = others.ask_tcp([("77.0.1.10.in-addr.arpa", "PTR")])
+            assert len(told.answer) == hidden
+
+
+@pytest.mark.timing
+def test_how_long_an_answer_takes_hardly_tells_of_what_is_hidden(tmp_path):
+    """The least of many times each. To try 1,000 endpoints took six times as long as to find none, to look at 3,000 slices nine times."""
+    endpoints = [f"10.2.{1 + i // 250}.{1 + i % 250}" for i in range(1000)]
+    slices = [endpoint_slice("db", endpoints[i : i + 100], SECRET, f"db-{i}") for i in range(0, 1000, 100)]
+    same = [endpoint_slice("db", ["10.9.9.9"], SECRET, f"same-{i}") for i in range(3000)]
+    pairs = [(f"*.db.{SECRET}.svc.{ZONE}", f"*.db.{ABSENT}.svc.{ZONE}", "A"), ("9.9.9.10.in-addr.arpa", "8.9.9.10.in-addr.arpa", "PTR")]
+    with Upstream(nothing) as u, start(tmp_path, two_tenants([*slices, *same]), *ARGS, f"--nameservers={u.address}") as k:
+        k.wait_ready()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind((MINE, 0))
+            s.connect((k.host, k.port))
+            s.settimeout(10)
+            for hidden, absent, type_ in pairs:
+                wires, least = [query(name, type_).to_wire() for name in (hidden, absent)], [10.0, 10.0]
+                for i in range(2000):
+                    began = time.perf_counter()
+                    s.send(wires[i % 2])
+                    s.recv(4096)
+                    least[i % 2] = min(least[i % 2], time.perf_counter() - began)
+                print(f"{hidden}: {least[0] * 1e6:.1f} us, {absent}: {least[1] * 1e6:.1f} us")
+                assert least[0] < 3 * least[1], (hidden, least)
+
+
+def test_a_question_of_an_unknown_client_counts_once(tmp_path):
+    """Answered from the cluster, after a wait, and by another server; by UDP and TCP."""
+    names = [f"web.mine.svc.{ZONE}", f"late.kube-system.svc.{ZONE}", "www.example.com", "www.example.org"]
+    with Upstream(nothing) as u, start(tmp_path, two_tenants(late("kube-system")), *ARGS, f"--nameservers={u.address}", "--hold-ms=200") as k:
+        k.wait_ready()
+        with Bulk(k.port, recursion=True, source=UNKNOWN) as bulk:
+            assert [r.rcode for r in bulk.ask_udp([(n, "A") for n in names])] == [NXDOMAIN] * 4
+            assert k.metric("kubedns_clients_unknown_total") == 4
+            bulk.ask_tcp([(n, "A") for n in names])
+            assert k.metric("kubedns_clients_unknown_total") == 8
+        assert k.metric("kubedns_dns_held_total", result="expired") == 2
+
+
 def said(reply):
     return " ".join(o.text for o in reply.options if o.otype == 15 and o.text)
 
