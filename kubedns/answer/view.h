@@ -9,10 +9,14 @@
  *
  * Every client is one of
  *	a pod		it sees its namespace and those that the lists name
- *	127.0.0.1, ::1	a container of this pod: the sidecar's probes and questions. On the host's
- *			network also any process of the node. It sees everything
+ *	127.0.0.1, ::1	a container of this pod: the nanny, and the sidecar's probes. On the host's network
+ *			also any process of the node that asks from there. It sees everything
  *	unknown		no pod, one on its host's network, or of a namespace that cannot be told:
- *			--visibility-unknown says
+ *			--visibility-unknown says. So are nanny and sidecar of node-local, who ask at
+ *			169.254.20.10 and thus from it, as any process of the node does
+ *
+ * The address is a pod's as the API told last: until it tells of a new pod, that may be taken for the one
+ * that had the address before.
  */
 #ifndef KUBEDNS_ANSWER_VIEW_H
 #define KUBEDNS_ANSWER_VIEW_H
