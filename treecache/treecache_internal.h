@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/hash.h"
-#include "treecache/btree.h"
+#include "treecache/pair_index.h"
 #include "treecache/slot_table.h"
 #include "treecache/treecache.h"
 

@@ -118,7 +118,7 @@ void resource_request_stop(struct resource_request *s);
 
 void resource_request_clear(struct resource_request *s);
 
-/* Connection, verification and headers of the next request, whose verb is known (api_connection.c). */
+/* Connection, verification and headers of the next request, whose verb is known (request_connection.c). */
 void api_request_options(struct resource_request *s);
 
 /* Frees what api_request_options() made, the token among it. */

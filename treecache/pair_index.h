@@ -6,8 +6,8 @@
  * The writer changes nodes in place that it has copied since the last publish. A reader may use a
  * struct btree of a published tree until the end of its read section.
  */
-#ifndef TREECACHE_BTREE_H
-#define TREECACHE_BTREE_H
+#ifndef TREECACHE_PAIR_INDEX_H
+#define TREECACHE_PAIR_INDEX_H
 
 #include <stdbool.h>
 #include <stdint.h>
