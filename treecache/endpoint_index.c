@@ -64,7 +64,7 @@ endpoint_addr_keys(const struct slice_endpoints *slice)
 	return keys;
 }
 
-struct btree *
+struct pair_index *
 endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
 {
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
@@ -98,7 +98,7 @@ endpoint_index_keys(
 
 /* Changes a slot's keys in an index from `old` to `new`; frees both. */
 void
-endpoint_index_change(struct treecache *cache, struct btree *index, uint32_t slot,
+endpoint_index_change(struct treecache *cache, struct pair_index *index, uint32_t slot,
     struct endpoint_keys old, struct endpoint_keys new)
 {
 	size_t i = 0, j = 0, len = index->key_len;
@@ -108,9 +108,9 @@ endpoint_index_change(struct treecache *cache, struct btree *index, uint32_t slo
 			    : j == new.count ? -1
 					     : memcmp(old.bytes + i * len, new.bytes + j *len, len);
 		if (order < 0)
-			btree_remove(cache, index, old.bytes + i * len, slot);
+			pair_index_remove(cache, index, old.bytes + i * len, slot);
 		else if (order > 0)
-			btree_insert(cache, index, new.bytes + j *len, slot);
+			pair_index_insert(cache, index, new.bytes + j *len, slot);
 		i += order <= 0;
 		j += order >= 0;
 	}

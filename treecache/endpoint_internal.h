@@ -78,7 +78,7 @@ struct endpoint_keys endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct);
 
 /* Changes a slot's keys in an index from `old` to `new`; frees both. */
-void endpoint_index_change(struct treecache *cache, struct btree *index, uint32_t slot,
+void endpoint_index_change(struct treecache *cache, struct pair_index *index, uint32_t slot,
     struct endpoint_keys old, struct endpoint_keys new);
 
 /* The same for the reverse index, which holds published addresses only; either may be NULL. */
@@ -94,6 +94,6 @@ bool endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
 
 /* The writer's reverse index for this family. */
-struct btree *endpoint_index_writers_reverse(struct treecache *cache, uint8_t family);
+struct pair_index *endpoint_index_writers_reverse(struct treecache *cache, uint8_t family);
 
 #endif

@@ -249,17 +249,17 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 
 /* Adds the owner's own slot, made if missing, to an index under this key, or removes it. */
 static void
-owner_index(struct treecache *cache, struct btree *index, const uint8_t *key, struct owner *owner,
-    bool present)
+owner_index(struct treecache *cache, struct pair_index *index, const uint8_t *key,
+    struct owner *owner, bool present)
 {
 	if (owner->slot == 0) {
 		owner->slot = slot_alloc(cache);
 		slot_table_set(cache, &cache->next.slots, owner->slot, (const uint8_t *)owner + 1);
 	}
 	if (present)
-		btree_insert(cache, index, key, owner->slot);
+		pair_index_insert(cache, index, key, owner->slot);
 	else
-		btree_remove(cache, index, key, owner->slot);
+		pair_index_remove(cache, index, key, owner->slot);
 }
 
 void

@@ -12,7 +12,7 @@
 
 enum { PAIR_MAX = 20, LEAF_MAX = 62, INNER_MAX = 30 };
 
-struct btree_node {
+struct pair_node {
 	uint32_t epoch;
 	uint16_t count;
 	uint16_t height; /* 0: a leaf */
@@ -24,24 +24,24 @@ struct btree_node {
 static size_t
 node_size(size_t pair_len, unsigned height)
 {
-	return sizeof(struct btree_node) +
+	return sizeof(struct pair_node) +
 	       (height == 0 ? LEAF_MAX * pair_len : INNER_MAX * (sizeof(void *) + pair_len));
 }
 
 static unsigned
-node_max(const struct btree_node *node)
+node_max(const struct pair_node *node)
 {
 	return node->height == 0 ? LEAF_MAX : INNER_MAX;
 }
 
-static struct btree_node **
-children(struct btree_node *node)
+static struct pair_node **
+children(struct pair_node *node)
 {
 	return (void *)node->bytes;
 }
 
 static uint8_t *
-pair_at(struct btree_node *node, size_t pair_len, unsigned i)
+pair_at(struct pair_node *node, size_t pair_len, unsigned i)
 {
 	return node->bytes + (node->height == 0 ? 0 : INNER_MAX * sizeof(void *)) + i * pair_len;
 }
@@ -85,7 +85,7 @@ search_numbers(const uint8_t *pairs, uint64_t number, bool above, unsigned low, 
 
 /* The first position whose pair is not below `pair` (or, with `above`, is above it). */
 static unsigned
-search(struct btree_node *node, size_t pair_len, const uint8_t *pair, bool above, unsigned from)
+search(struct pair_node *node, size_t pair_len, const uint8_t *pair, bool above, unsigned from)
 {
 	unsigned low = from, high = node->count;
 
@@ -105,7 +105,7 @@ search(struct btree_node *node, size_t pair_len, const uint8_t *pair, bool above
 
 /* The child whose range has `pair`. */
 static unsigned
-child_for(struct btree_node *node, size_t pair_len, const uint8_t *pair)
+child_for(struct pair_node *node, size_t pair_len, const uint8_t *pair)
 {
 	return search(node, pair_len, pair, true, 1) - 1;
 }
@@ -132,7 +132,7 @@ pair_make(uint8_t pair[PAIR_MAX], size_t key_len, const uint8_t *key, uint32_t v
 /* The first pair not below `pair` in this subtree, or NULL; `*next` is the pair after it if that is
  * in the same leaf, else NULL. */
 static const uint8_t *
-seek_below(struct btree_node *node, size_t pair_len, const uint8_t *pair, const uint8_t **next)
+seek_below(struct pair_node *node, size_t pair_len, const uint8_t *pair, const uint8_t **next)
 {
 	if (node->height == 0) {
 		unsigned at = search(node, pair_len, pair, false, 0);
@@ -148,7 +148,7 @@ seek_below(struct btree_node *node, size_t pair_len, const uint8_t *pair, const 
 }
 
 bool
-btree_seek(const struct btree *index, uint8_t *key, uint32_t *value)
+pair_index_seek(const struct pair_index *index, uint8_t *key, uint32_t *value)
 {
 	uint8_t pair[PAIR_MAX];
 	const uint8_t *found, *next;
@@ -165,7 +165,7 @@ btree_seek(const struct btree *index, uint8_t *key, uint32_t *value)
 }
 
 bool
-btree_next(const struct btree *index, const uint8_t *key, uint32_t *value, bool *last)
+pair_index_next(const struct pair_index *index, const uint8_t *key, uint32_t *value, bool *last)
 {
 	uint8_t pair[PAIR_MAX];
 	const uint8_t *found, *next;
@@ -182,7 +182,7 @@ btree_next(const struct btree *index, const uint8_t *key, uint32_t *value, bool 
 }
 
 static bool
-has(const struct btree *index, const uint8_t *pair)
+has(const struct pair_index *index, const uint8_t *pair)
 {
 	const uint8_t *found, *next;
 
@@ -194,10 +194,10 @@ has(const struct btree *index, const uint8_t *pair)
 
 /* --- writing --- */
 
-static struct btree_node *
+static struct pair_node *
 node_new(struct treecache *cache, size_t pair_len, unsigned height)
 {
-	struct btree_node *node = cow_new(cache, node_size(pair_len, height));
+	struct pair_node *node = cow_new(cache, node_size(pair_len, height));
 
 	node->count = 0;
 	node->height = (uint16_t)height;
@@ -206,8 +206,8 @@ node_new(struct treecache *cache, size_t pair_len, unsigned height)
 
 /* Moves `count` entries between nodes of one height, or within one. */
 static void
-move(struct btree_node *to, unsigned to_at, struct btree_node *from, unsigned from_at,
-    unsigned count, size_t pair_len)
+move(struct pair_node *to, unsigned to_at, struct pair_node *from, unsigned from_at, unsigned count,
+    size_t pair_len)
 {
 	memmove(pair_at(to, pair_len, to_at), pair_at(from, pair_len, from_at), count * pair_len);
 	if (to->height > 0)
@@ -216,11 +216,11 @@ move(struct btree_node *to, unsigned to_at, struct btree_node *from, unsigned fr
 
 /* Puts an entry at `at` of a node of the writer's own; a full node is split and its right half
  * returned. */
-static struct btree_node *
-put(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned at,
-    const uint8_t *pair, struct btree_node *child)
+static struct pair_node *
+put(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned at,
+    const uint8_t *pair, struct pair_node *child)
 {
-	struct btree_node *right = NULL;
+	struct pair_node *right = NULL;
 
 	if (node->count == node_max(node)) {
 		unsigned half = node->count / 2u;
@@ -247,11 +247,11 @@ put(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned 
  * full. Does nothing if only a few would fit: that is not worth copying two nodes.
  */
 static bool
-shift_left(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned i)
+shift_left(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned i)
 {
 	if (i == 0)
 		return false;
-	struct btree_node *left = children(node)[i - 1], *child = children(node)[i];
+	struct pair_node *left = children(node)[i - 1], *child = children(node)[i];
 	unsigned max = node_max(child), room = max - left->count;
 	if (child->count < max || room < max / 8)
 		return false;
@@ -270,10 +270,10 @@ shift_left(struct treecache *cache, struct btree_node *node, size_t pair_len, un
 
 /* Inserts into the subtree at `*at`, which is replaced by its copy; returns a new right neighbour
  * if it was split. */
-static struct btree_node *
-insert_below(struct treecache *cache, struct btree_node **at, size_t pair_len, const uint8_t *pair)
+static struct pair_node *
+insert_below(struct treecache *cache, struct pair_node **at, size_t pair_len, const uint8_t *pair)
 {
-	struct btree_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
+	struct pair_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
 
 	*at = node;
 	if (node->height == 0)
@@ -282,14 +282,15 @@ insert_below(struct treecache *cache, struct btree_node **at, size_t pair_len, c
 	unsigned i = child_for(node, pair_len, pair);
 	if (shift_left(cache, node, pair_len, i))
 		i = child_for(node, pair_len, pair);
-	struct btree_node *right = insert_below(cache, &children(node)[i], pair_len, pair);
+	struct pair_node *right = insert_below(cache, &children(node)[i], pair_len, pair);
 	return right == NULL
 		   ? NULL
 		   : put(cache, node, pair_len, i + 1, pair_at(right, pair_len, 0), right);
 }
 
 bool
-btree_insert(struct treecache *cache, struct btree *index, const uint8_t *key, uint32_t value)
+pair_index_insert(
+    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value)
 {
 	size_t pair_len = index->key_len + 4;
 	uint8_t pair[PAIR_MAX];
@@ -297,10 +298,10 @@ btree_insert(struct treecache *cache, struct btree *index, const uint8_t *key, u
 	pair_make(pair, index->key_len, key, value);
 	if (has(index, pair))
 		return false;
-	struct btree_node *left = index->root == NULL ? node_new(cache, pair_len, 0) : index->root;
-	struct btree_node *right = insert_below(cache, &left, pair_len, pair);
+	struct pair_node *left = index->root == NULL ? node_new(cache, pair_len, 0) : index->root;
+	struct pair_node *right = insert_below(cache, &left, pair_len, pair);
 	if (right != NULL) {
-		struct btree_node *root = node_new(cache, pair_len, left->height + 1u);
+		struct pair_node *root = node_new(cache, pair_len, left->height + 1u);
 		put(cache, root, pair_len, 0, pair_at(left, pair_len, 0), left);
 		put(cache, root, pair_len, 1, pair_at(right, pair_len, 0), right);
 		left = root;
@@ -310,7 +311,7 @@ btree_insert(struct treecache *cache, struct btree *index, const uint8_t *key, u
 }
 
 static void
-take_out(struct btree_node *node, size_t pair_len, unsigned at)
+take_out(struct pair_node *node, size_t pair_len, unsigned at)
 {
 	move(node, at, node, at + 1, node->count - at - 1u, pair_len);
 	node->count--;
@@ -318,11 +319,11 @@ take_out(struct btree_node *node, size_t pair_len, unsigned at)
 
 /* Joins children i and i+1 of `node` if they fit into one with room to grow. */
 static bool
-join(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned i)
+join(struct treecache *cache, struct pair_node *node, size_t pair_len, unsigned i)
 {
 	if (i + 1u >= node->count)
 		return false;
-	struct btree_node *left = children(node)[i], *right = children(node)[i + 1];
+	struct pair_node *left = children(node)[i], *right = children(node)[i + 1];
 	unsigned count = left->count;
 	if (count + right->count > node_max(left) * 3 / 4)
 		return false;
@@ -339,9 +340,9 @@ join(struct treecache *cache, struct btree_node *node, size_t pair_len, unsigned
 }
 
 static void
-remove_below(struct treecache *cache, struct btree_node **at, size_t pair_len, const uint8_t *pair)
+remove_below(struct treecache *cache, struct pair_node **at, size_t pair_len, const uint8_t *pair)
 {
-	struct btree_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
+	struct pair_node *node = cow_edit(cache, *at, node_size(pair_len, (*at)->height));
 
 	*at = node;
 	if (node->height == 0) {
@@ -350,7 +351,7 @@ remove_below(struct treecache *cache, struct btree_node **at, size_t pair_len, c
 	}
 	unsigned i = child_for(node, pair_len, pair);
 	remove_below(cache, &children(node)[i], pair_len, pair);
-	struct btree_node *child = children(node)[i];
+	struct pair_node *child = children(node)[i];
 	if (child->count == 0) {
 		cow_drop(cache, child);
 		take_out(node, pair_len, i);
@@ -360,11 +361,12 @@ remove_below(struct treecache *cache, struct btree_node **at, size_t pair_len, c
 }
 
 bool
-btree_remove(struct treecache *cache, struct btree *index, const uint8_t *key, uint32_t value)
+pair_index_remove(
+    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value)
 {
 	size_t pair_len = index->key_len + 4;
 	uint8_t pair[PAIR_MAX];
-	struct btree_node *root;
+	struct pair_node *root;
 
 	pair_make(pair, index->key_len, key, value);
 	if (!has(index, pair))
@@ -372,7 +374,7 @@ btree_remove(struct treecache *cache, struct btree *index, const uint8_t *key, u
 	root = index->root;
 	remove_below(cache, &root, pair_len, pair);
 	while (root != NULL && (root->count == 0 || (root->height > 0 && root->count == 1))) {
-		struct btree_node *below =
+		struct pair_node *below =
 		    root->height > 0 && root->count == 1 ? children(root)[0] : NULL;
 		cow_drop(cache, root);
 		root = below;
@@ -382,7 +384,7 @@ btree_remove(struct treecache *cache, struct btree *index, const uint8_t *key, u
 }
 
 static void
-free_below(struct btree_node *node)
+free_below(struct pair_node *node)
 {
 	if (node == NULL)
 		return;
@@ -392,7 +394,7 @@ free_below(struct btree_node *node)
 }
 
 void
-btree_free(struct btree *index)
+pair_index_free(struct pair_index *index)
 {
 	free_below(index->root);
 }

@@ -4,7 +4,7 @@
  * address or a hash, the value a slot's number or a namespace's.
  *
  * The writer changes nodes in place that it has copied since the last publish. A reader may use a
- * struct btree of a published tree until the end of its read section.
+ * struct pair_index of a published tree until the end of its read section.
  */
 #ifndef TREECACHE_PAIR_INDEX_H
 #define TREECACHE_PAIR_INDEX_H
@@ -15,19 +15,22 @@
 #include "treecache/treecache.h"
 
 /* False, and nothing changes, if the pair is there already (insert) or is not there (remove). */
-bool btree_insert(struct treecache *cache, struct btree *index, const uint8_t *key, uint32_t value);
-bool btree_remove(struct treecache *cache, struct btree *index, const uint8_t *key, uint32_t value);
+bool pair_index_insert(
+    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value);
+bool pair_index_remove(
+    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value);
 
 /* The first pair not below (key, value), into both; false at the end. */
-bool btree_seek(const struct btree *index, uint8_t *key, uint32_t *value);
+bool pair_index_seek(const struct pair_index *index, uint8_t *key, uint32_t *value);
 
 /*
  * The first value not below `*value` under `key`, into `*value`; false if there is none. `*last`:
  * no other value follows under the key; if it is false, one may.
  */
-bool btree_next(const struct btree *index, const uint8_t *key, uint32_t *value, bool *last);
+bool pair_index_next(
+    const struct pair_index *index, const uint8_t *key, uint32_t *value, bool *last);
 
 /* Frees all nodes at once: for the end of the program and of tests, when there are no readers. */
-void btree_free(struct btree *index);
+void pair_index_free(struct pair_index *index);
 
 #endif

@@ -157,12 +157,12 @@ garbage_age(struct treecache *cache)
 void
 treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present)
 {
-	struct btree *pods = addr->family == AF_INET ? &cache->next.pods4 : &cache->next.pods6;
+	struct pair_index *pods = addr->family == AF_INET ? &cache->next.pods4 : &cache->next.pods6;
 
 	if (present)
-		btree_insert(cache, pods, addr->bytes, number);
+		pair_index_insert(cache, pods, addr->bytes, number);
 	else
-		btree_remove(cache, pods, addr->bytes, number);
+		pair_index_remove(cache, pods, addr->bytes, number);
 }
 
 bool
@@ -204,12 +204,12 @@ treecache_free(struct treecache *cache)
 	garbage_free(&cache->fresh);
 	garbage_free(&cache->old);
 	garbage_free(&cache->unheld);
-	btree_free(&cache->next.endpoints);
-	btree_free(&cache->next.reverse4);
-	btree_free(&cache->next.reverse6);
-	btree_free(&cache->next.labels);
-	btree_free(&cache->next.pods4);
-	btree_free(&cache->next.pods6);
+	pair_index_free(&cache->next.endpoints);
+	pair_index_free(&cache->next.reverse4);
+	pair_index_free(&cache->next.reverse6);
+	pair_index_free(&cache->next.labels);
+	pair_index_free(&cache->next.pods4);
+	pair_index_free(&cache->next.pods6);
 	slot_table_free(&cache->next.slots);
 	tree_free_nodes(cache->next.root);
 	free(writers(cache->next.context));

@@ -145,7 +145,7 @@ struct node {
 };
 
 /* An ordered set of (key, value) pairs, keys of 4 or 16 bytes. */
-struct btree {
+struct pair_index {
 	void *root;
 	uint32_t key_len;
 };
@@ -158,7 +158,7 @@ struct slot_table {
 struct tree {
 	uint64_t seed; /* of the hashes: nobody outside can choose names that collide */
 	struct node *root;
-	struct btree endpoints, reverse4, reverse6, labels, pods4, pods6;
+	struct pair_index endpoints, reverse4, reverse6, labels, pods4, pods6;
 	struct slot_table slots;
 	/* Unix second of the last change that could alter an answer, never backwards. */
 	uint32_t serial;

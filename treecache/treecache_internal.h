@@ -138,8 +138,8 @@ void owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[
 enum { SLOT_OF_SLICE = 1 << 30 };
 
 /* What is in the next slot under `key`, from `*next_slot` on; NULL at the end. */
-const void *index_next_value(
-    const struct tree *tree, const struct btree *index, const uint8_t *key, uint64_t *next_slot);
+const void *index_next_value(const struct tree *tree, const struct pair_index *index,
+    const uint8_t *key, uint64_t *next_slot);
 
 /* --- tree_find.c --- */
 

@@ -1,5 +1,6 @@
 /*
- * SRV records, and the addresses of the names they point to (glue).
+ * SRV records of a headless Service's endpoints, and the addresses of the names that SRV records point
+ * to (glue). Those of a Service with a ClusterIP are made when it changes (cluster/records.c).
  */
 #include <string.h>
 

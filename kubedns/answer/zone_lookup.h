@@ -1,6 +1,7 @@
 /*
  * Looks up a name of our zone: whether it exists, and where its records are, whatever the type
- * asked for. Pure.
+ * asked for. Pure. The nodes of its labels are found before, for a batch of queries at a time
+ * (tree_find_paths, called by serve/udp.c).
  */
 #ifndef KUBEDNS_ANSWER_ZONE_LOOKUP_H
 #define KUBEDNS_ANSWER_ZONE_LOOKUP_H

@@ -3,6 +3,7 @@
  * measured and no packet is dropped. When it cannot keep up, a filter in the kernel drops packets
  * of the addresses that send most, just as many as the worker cannot answer. The filter is made
  * anew every 20 ms and removed when all packets can be answered again.
+ * Who waits for other servers with too many questions is REFUSED elsewhere (inflight.h).
  *
  *	off --a queue is half full--> measuring --it stays so--> shedding <--each window-.
  *	 ^                               |   ^                     |   '----------------'
