@@ -26,6 +26,7 @@ enum {
 	GATHER_MS = 10,  /* between two looks at queues that have little */
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 10000,
+	GOOD_MS = 10000, /* a connection that has lasted this long is one */
 };
 
 struct dnstap {
@@ -40,9 +41,11 @@ struct dnstap {
 
 	/* The writer's own. */
 	struct dnstap_stream *stream;
-	int backoff_ms; /* the next wait for the collector, */
-	int64_t try_ms; /* which began so that it is tried again then */
-	bool complained;
+	int backoff_ms; /* the last wait for the collector; 0: none since a good connection */
+	int64_t try_ms; /* when it is tried again */
+	int64_t connected_ms;
+	bool complained; /* a try failed, since the last good connection; */
+	bool flapping;   /* or a connection ended soon */
 	uint8_t frame[DNSTAP_FRAME_MAX];
 
 	/* Read by the main thread. */
@@ -82,6 +85,15 @@ dnstap_queue_for(struct dnstap *dnstap, unsigned workers)
 /* --- the writer's thread --- */
 
 static void
+back_off(struct dnstap *dnstap)
+{
+	dnstap->backoff_ms = dnstap->backoff_ms == 0 ? BACKOFF_FIRST_MS : dnstap->backoff_ms * 2;
+	if (dnstap->backoff_ms > BACKOFF_MAX_MS)
+		dnstap->backoff_ms = BACKOFF_MAX_MS;
+	dnstap->try_ms = clock_mono_ms() + dnstap->backoff_ms;
+}
+
+static void
 try_connect(struct dnstap *dnstap)
 {
 	char text[DNSTAP_TARGET_TEXT_MAX];
@@ -89,11 +101,11 @@ try_connect(struct dnstap *dnstap)
 
 	dnstap_target_format(&dnstap->target, text);
 	if (rc == 0) {
-		log_info("dnstap: %s: connected", text);
+		if (!dnstap->flapping)
+			log_info("dnstap: %s: connected", text);
 		atomic_store(&dnstap->connected, true);
 		atomic_fetch_add(&dnstap->connections, 1);
-		dnstap->backoff_ms = 0;
-		dnstap->complained = false;
+		dnstap->connected_ms = clock_mono_ms();
 		return;
 	}
 	if (!dnstap->complained)
@@ -102,10 +114,22 @@ try_connect(struct dnstap *dnstap)
 		    text,
 		    rc == -EPROTO ? "what listens there does not take dnstap" : strerror(-rc));
 	dnstap->complained = true;
-	dnstap->backoff_ms = dnstap->backoff_ms == 0 ? BACKOFF_FIRST_MS : dnstap->backoff_ms * 2;
-	if (dnstap->backoff_ms > BACKOFF_MAX_MS)
-		dnstap->backoff_ms = BACKOFF_MAX_MS;
-	dnstap->try_ms = clock_mono_ms() + dnstap->backoff_ms;
+	back_off(dnstap);
+}
+
+/* A collector that takes connections and ends them is tried as rarely as one that is away, and named
+ * once: only what has lasted is good. */
+static void
+notice_good(struct dnstap *dnstap)
+{
+	char text[DNSTAP_TARGET_TEXT_MAX];
+
+	if (!atomic_load(&dnstap->connected) || clock_mono_ms() - dnstap->connected_ms < GOOD_MS)
+		return;
+	if (dnstap->flapping && dnstap_stream_is_open(dnstap->stream))
+		log_info("dnstap: %s: connected", dnstap_target_format(&dnstap->target, text));
+	dnstap->backoff_ms = 0;
+	dnstap->complained = dnstap->flapping = false;
 }
 
 static void
@@ -113,12 +137,17 @@ notice_end(struct dnstap *dnstap)
 {
 	char text[DNSTAP_TARGET_TEXT_MAX];
 
+	notice_good(dnstap);
 	if (!atomic_load(&dnstap->connected) || dnstap_stream_is_open(dnstap->stream))
 		return;
+	bool good = clock_mono_ms() - dnstap->connected_ms >= GOOD_MS;
 	atomic_store(&dnstap->connected, false);
-	log_warnx("dnstap: %s: the collector has gone: trying again",
-	    dnstap_target_format(&dnstap->target, text));
-	dnstap->try_ms = clock_mono_ms() + BACKOFF_FIRST_MS;
+	if (!dnstap->flapping)
+		log_warnx("dnstap: %s: the collector has gone: trying again%s",
+		    dnstap_target_format(&dnstap->target, text),
+		    good ? "" : "; not said again until a connection lasts 10 s");
+	dnstap->flapping = !good;
+	back_off(dnstap);
 }
 
 /* Sends a worker's messages, so many at most; how many there were. */
@@ -177,7 +206,7 @@ sleep_on(struct dnstap *dnstap)
 	atomic_store(&dnstap->asleep, true);
 	atomic_thread_fence(memory_order_seq_cst); /* see publish() in dnstap_queue.c */
 	if (is_empty(dnstap) && !atomic_load(&dnstap->stop))
-		dnstap_stream_wait(dnstap->stream, -1);
+		dnstap_stream_wait(dnstap->stream, dnstap->flapping ? GOOD_MS : -1);
 	atomic_store(&dnstap->asleep, false);
 }
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 from bulk_asking import Bulk
@@ -313,6 +314,44 @@ def test_what_is_no_collector_is_named_once(tmp_path, said):
             wait_for(lambda: tried > 3)
             assert udp(k, query(WEB)) is not None and k.log().count("trying again") == 1
         other.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_collector_that_takes_connections_and_ends_them_is_tried_ever_more_rarely(tmp_path):
+    taken = []
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen(64)
+
+        def serve():
+            while True:
+                try:
+                    with other.accept()[0] as client:
+                        agree(client)
+                        taken.append(time.monotonic())
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        with world(tmp_path, f"--dnstap=tcp:127.0.0.1:{other.getsockname()[1]}") as k:
+            k.wait_ready()
+            wait_for(lambda: len(taken) >= 5)  # after 100, 200, 400 and 800 ms
+            waits = [b - a for a, b in zip(taken, taken[1:])]
+            assert all(wait >= 0.1 * 2**i for i, wait in enumerate(waits)), waits
+            assert k.log().count("dnstap:") == 2 and "the collector has gone: trying again; not said again" in k.log(), k.log()
+        other.shutdown(socket.SHUT_RDWR)
+
+
+def frame(kind, content=b""):
+    body = kind.to_bytes(4, "big") + content
+    return bytes(4) + len(body).to_bytes(4, "big") + body
+
+
+def agree(client):
+    """A collector's part of the handshake of Frame Streams: READY is answered by ACCEPT, START follows."""
+    content = b"\0\0\0\1" + len(b"protobuf:dnstap.Dnstap").to_bytes(4, "big") + b"protobuf:dnstap.Dnstap"
+    client.recv(4096)
+    client.sendall(frame(1, content))
+    client.recv(4096)
 
 
 def test_without_the_flag_there_is_no_thread_no_family_and_no_unix_socket(tmp_path):
