@@ -302,6 +302,16 @@ writer_put32(struct writer *w, uint32_t v)
 	writer_put(w, b, 4);
 }
 
+void
+writer_put_opt(struct writer *w, uint16_t udp_size, bool edns_do)
+{
+	writer_put8(w, 0);
+	writer_put16(w, TYPE_OPT);
+	writer_put16(w, udp_size);
+	writer_put32(w, edns_do ? 0x8000 : 0);
+	writer_put16(w, 0);
+}
+
 size_t
 query_write(uint8_t *out, size_t max, uint16_t id, const uint8_t *qname, uint16_t qtype,
     uint16_t qclass, uint16_t udp_size)
@@ -316,13 +326,8 @@ query_write(uint8_t *out, size_t max, uint16_t id, const uint8_t *qname, uint16_
 	writer_put(&w, qname, dname_length(qname, DNAME_MAX));
 	writer_put16(&w, qtype);
 	writer_put16(&w, qclass);
-	if (udp_size > 0) {
-		writer_put8(&w, 0);
-		writer_put16(&w, TYPE_OPT);
-		writer_put16(&w, udp_size);
-		writer_put32(&w, 0);
-		writer_put16(&w, 0);
-	}
+	if (udp_size > 0)
+		writer_put_opt(&w, udp_size, false);
 	return w.overflow ? 0 : w.len;
 }
 

@@ -161,6 +161,14 @@ void writer_put8(struct writer *w, unsigned v);
 void writer_put16(struct writer *w, unsigned v);
 void writer_put32(struct writer *w, uint32_t v);
 
+enum { WIRE_OPT_LEN = 11 };
+
+/*
+ * An OPT without options (RFC 6891 section 6.1.2), WIRE_OPT_LEN bytes; the header's count is the
+ * caller's.
+ */
+void writer_put_opt(struct writer *w, uint16_t udp_size, bool edns_do);
+
 /*
  * Builds a query: RD set, one question, and with `udp_size` > 0 an OPT. Returns its length; `max`
  * must be at least 300.

@@ -10,7 +10,7 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* The header and the question, with this rcode. */
+/* The header and the question. */
 static size_t
 put_head(const struct transfer_ask *ask, unsigned flags)
 {
@@ -22,6 +22,26 @@ put_head(const struct transfer_ask *ask, unsigned flags)
 	wire_put16(ask->out + 4, 1);
 	memcpy(ask->out + DNS_HEADER, ask->query + DNS_HEADER, question);
 	return DNS_HEADER + question;
+}
+
+/* Ends a reply: with an OPT if the query had one (RFC 6891 section 6.1.1). */
+static size_t
+end_reply(const struct transfer_ask *ask, struct writer *w)
+{
+	if (ask->question->has_edns) {
+		wire_put16(ask->out + 10, 1);
+		writer_put_opt(w, DNS_UDP_PAYLOAD, ask->question->edns_do);
+	}
+	return w->len;
+}
+
+/* Nothing but this rcode. */
+static size_t
+put_rcode(const struct transfer_ask *ask, unsigned rcode)
+{
+	struct writer w = { ask->out, put_head(ask, rcode), ask->max, false };
+
+	return end_reply(ask, &w);
 }
 
 static size_t
@@ -36,7 +56,7 @@ refuse(struct transfer *t, const struct transfer_ask *ask, enum transfer_refusal
 		addr_format(&client.addr, from);
 	log_neterr("transfer of %s to %s: %s: %s", dname_to_text(ask->question->qname, name), from,
 	    rcode_name(rcode, code), text);
-	return put_head(ask, rcode);
+	return put_rcode(ask, rcode);
 }
 
 static bool
@@ -72,7 +92,7 @@ put_soa(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
 	writer_put32(&w, t->answers->ttl_s);
 	writer_put16(&w, (unsigned)len);
 	writer_put(&w, rdata, len);
-	return w.len;
+	return end_reply(ask, &w);
 }
 
 /* Adds a job, unless there are too many. */
@@ -153,7 +173,7 @@ transfer_answer(struct transfer *t, const struct transfer_ask *ask)
 	struct server client;
 
 	if (t == NULL)
-		return put_head(ask, RCODE_REFUSED);
+		return put_rcode(ask, RCODE_REFUSED);
 	if (server_from_sockaddr(ask->peer, &client) < 0 || !may_have(t->rules, &client.addr))
 		return refuse(t, ask, REFUSED_ADDRESS, RCODE_REFUSED, "not in --transfer-to");
 	int zone = zone_index(t->answers, ask->question->qname);
@@ -161,7 +181,7 @@ transfer_answer(struct transfer *t, const struct transfer_ask *ask)
 	    (ask->answers->external_only && !zone_is_external(t->answers, (size_t)zone)))
 		return refuse(t, ask, REFUSED_ZONE, RCODE_NOTAUTH, "no zone of ours");
 	if (!newest_tree(t, ask, (size_t)zone)->synced)
-		return put_head(ask, RCODE_SERVFAIL);
+		return put_rcode(ask, RCODE_SERVFAIL);
 	if (ask->query_len > QUERY_MAX)
 		return refuse(t, ask, REFUSED_MESSAGE, RCODE_FORMERR, "the message is too long");
 	if (ask->fd >= 0)

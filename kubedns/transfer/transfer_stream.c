@@ -193,7 +193,9 @@ transfer_stream(struct transfer *t, struct job *job, const struct version *versi
 	s->writer = (struct xfr_writer){ .send = send_message,
 		.arg = s,
 		.query = job->query,
-		.question_len = job->question.question_len };
+		.question_len = job->question.question_len,
+		.has_edns = job->question.has_edns,
+		.edns_do = job->question.edns_do };
 	xfr_begin(&s->writer, s->buf + 2);
 	bool whole = send_all_of(s, version);
 	atomic_fetch_add(&t->records, s->writer.records);

@@ -3,7 +3,11 @@
 #include <assert.h>
 #include <string.h>
 
-enum { RECORD_FIXED = 10 /* type, class, TTL, length of RDATA */ };
+enum {
+	RECORD_FIXED = 10, /* type, class, TTL, length of RDATA */
+	RECORDS_MAX =
+	    XFR_MESSAGE_MAX - XFR_TAIL_MAX - WIRE_OPT_LEN, /* where they end at the latest */
+};
 
 /* Where the labels of a name begin, the root's included; returns how many. */
 static unsigned
@@ -56,6 +60,12 @@ static bool
 send_message(struct xfr_writer *w)
 {
 	wire_put16(w->buf + 6, w->answers);
+	if (w->messages == 0 && w->has_edns) {
+		struct writer opt = { w->buf, w->len, XFR_MESSAGE_MAX - XFR_TAIL_MAX, false };
+		writer_put_opt(&opt, DNS_UDP_PAYLOAD, w->edns_do);
+		w->len = opt.len;
+		wire_put16(w->buf + 10, 1);
+	}
 	w->messages++;
 	w->stopped = w->stopped || !w->send(w->arg, w->buf, w->len);
 	return !w->stopped;
@@ -100,8 +110,8 @@ xfr_put(struct xfr_writer *w, const struct zone_record *record)
 
 	if (w->stopped)
 		return false;
-	assert(DNS_HEADER + w->question_len + most <= XFR_MESSAGE_MAX - XFR_TAIL_MAX);
-	if (w->len + most > XFR_MESSAGE_MAX - XFR_TAIL_MAX) {
+	assert(DNS_HEADER + w->question_len + most <= RECORDS_MAX);
+	if (w->len + most > RECORDS_MAX) {
 		if (!send_message(w))
 			return false;
 		begin_message(w);

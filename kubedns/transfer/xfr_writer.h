@@ -23,6 +23,8 @@ struct xfr_writer {
 	void *arg;
 	const uint8_t *query; /* the client's message, and its question's length */
 	uint16_t question_len;
+	bool has_edns,
+	    edns_do; /* of the query: the first message has an OPT (RFC 5936 section 2.2.5) */
 
 	uint64_t records, messages; /* sent, or about to be */
 
@@ -35,7 +37,7 @@ struct xfr_writer {
 	uint16_t offsets[DNAME_LABELS_MAX + 1];
 };
 
-/* Begins, after the first four members are set. `buf` of XFR_MESSAGE_MAX bytes is borrowed. */
+/* Begins, after the members before `records` are set. `buf` of XFR_MESSAGE_MAX bytes is borrowed. */
 void xfr_begin(struct xfr_writer *w, uint8_t *buf);
 
 /* One record; false if `send` has said so. */

@@ -107,6 +107,19 @@ def test_others_are_refused(tmp_path):
         assert [rrset.rdtype for rrset in soa.answer] == [dns.rdatatype.SOA]
 
 
+@pytest.mark.parametrize("edns", [-1, 0])
+def test_every_reply_has_an_opt_if_the_query_had_one(tmp_path, edns):
+    """RFC 6891 section 6.1.1; of a stream it is the first message that has it (RFC 5936 section 2.2.5)."""
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+        with Tcp(k) as tcp:
+            replies = [tcp.ask(axfr(zone, use_edns=edns)) for zone in (Z, "example.org")]
+            replies.append(tcp.ask(query(Z, "IXFR", use_edns=edns)))  # without its SOA
+        replies += [udp(k, query(Z, type_, use_edns=edns)) for type_ in ("AXFR", "IXFR")]
+        assert [reply.rcode() for reply in replies] == [dns.rcode.NOERROR, dns.rcode.NOTAUTH, dns.rcode.FORMERR, dns.rcode.REFUSED, dns.rcode.NOERROR]
+        assert [reply.edns for reply in replies] == [edns] * 5
+
+
 def test_without_the_flag_nobody_gets_one(tmp_path):
     with start(tmp_path, SMALL) as k:
         k.wait_ready()

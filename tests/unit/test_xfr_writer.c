@@ -18,7 +18,7 @@ static struct {
 	char *text;
 	size_t size;
 	FILE *out;
-	unsigned messages, stop_after;
+	unsigned messages, stop_after, opts;
 } got;
 
 static bool
@@ -32,6 +32,11 @@ take(void *arg, uint8_t *message, size_t len)
 	assert_int_equal(ldns_pkt_id(packet), 0x1234);
 	assert_true(ldns_pkt_aa(packet) && ldns_pkt_qr(packet));
 	assert_int_equal(ldns_pkt_qdcount(packet), got.messages == 0);
+	if (ldns_pkt_edns(packet)) {
+		assert_int_equal(got.messages, 0);
+		assert_true(ldns_pkt_edns_do(packet));
+		got.opts++;
+	}
 	ldns_rr_list_print(got.out, ldns_pkt_answer(packet));
 	ldns_pkt_free(packet);
 	return ++got.messages != got.stop_after;
@@ -45,7 +50,7 @@ begin(const char *zone)
 	static uint8_t query[512], buf[XFR_MESSAGE_MAX];
 	struct dname name;
 
-	got.messages = got.stop_after = 0;
+	got.messages = got.stop_after = got.opts = 0;
 	got.out = open_memstream(&got.text, &got.size);
 	dname_from_text(&name, zone);
 	query_write(query, sizeof query, 0x1234, name.wire, TYPE_AXFR, CLASS_IN, 0);
@@ -118,8 +123,29 @@ a_zone_that_is_larger_than_a_message_goes_into_several(void **state)
 		lines++;
 	assert_int_equal(lines, 5000);
 	assert_true(got.messages > 5 && got.messages == writer.messages);
+	assert_int_equal(got.opts, 0);
 	assert_true(got.messages < 20); /* 5,000 records of about 40 bytes in 15 KB each */
 	end();
+}
+
+/* Whatever room is left when the next record does not fit; these owners cannot be compressed. */
+static void
+first_message_alone_has_an_opt_if_the_query_had_one(void **state)
+{
+	char owner[128];
+	(void)state;
+
+	for (unsigned len = 1; len < 60; len++) {
+		begin("cluster.local.");
+		writer.has_edns = writer.edns_do = true;
+		snprintf(owner, sizeof owner, "%0*u.cluster.local.", (int)len, 0);
+		for (unsigned i = 0; i < 2000; i++)
+			assert_true(put(i == 0 ? owner : i % 2 == 0 ? "a." : "b.", "10.0.0.1"));
+		assert_true(xfr_end(&writer));
+		assert_true(got.messages > 1);
+		assert_int_equal(got.opts, 1);
+		end();
+	}
 }
 
 static void
@@ -188,6 +214,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(owners_come_back_whatever_they_share),
 		cmocka_unit_test(a_zone_that_is_larger_than_a_message_goes_into_several),
+		cmocka_unit_test(first_message_alone_has_an_opt_if_the_query_had_one),
 		cmocka_unit_test(nothing_is_put_after_the_receiver_has_had_enough),
 		cmocka_unit_test_setup_teardown(a_zone_has_no_record_twice, bed_begin, bed_end),
 	};
