@@ -426,8 +426,11 @@ http_timeout_ms(const struct http *http)
 
 	if (MHD_get_timeout(http->daemon, &theirs) == MHD_YES && theirs < INT_MAX)
 		wait = (int64_t)theirs;
-	if (http->next_deadline_ms != INT64_MAX) {
-		int64_t ours = http->next_deadline_ms - clock_mono_ms();
+	int64_t next_ms = http->next_deadline_ms;
+	if (http->own.again_ms != 0 && http->own.again_ms < next_ms)
+		next_ms = http->own.again_ms;
+	if (next_ms != INT64_MAX) {
+		int64_t ours = next_ms - clock_mono_ms();
 
 		wait = ours < wait ? ours : wait;
 	}

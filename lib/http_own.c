@@ -2,15 +2,17 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/own_loopback.h"
 #include "lib/port.h"
 
-enum { BACKLOG = 128, ACCEPTS = 64 /* in a turn */ };
+enum { BACKLOG = 128, ACCEPTS = 64 /* in a turn */, PAUSE_MS = 100 };
 
 static int
 watch(int epoll, int fd)
@@ -40,17 +42,46 @@ http_own_open(struct http_own *own, int daemon_epoll, const struct addr *addr, u
 	return 0;
 }
 
+/* As serve/tcp.c does. */
+static void
+pause_accepting(struct http_own *own)
+{
+	log_neterr("http: accept: %s", strerror(errno));
+	if (epoll_ctl(own->epoll_fd, EPOLL_CTL_DEL, own->fd, NULL) < 0)
+		log_fatal("http: epoll");
+	own->again_ms = clock_mono_ms() + PAUSE_MS;
+}
+
+static bool
+is_paused(struct http_own *own)
+{
+	if (own->again_ms == 0)
+		return false;
+	if (clock_mono_ms() < own->again_ms)
+		return true;
+	own->again_ms = 0;
+	if (watch(own->epoll_fd, own->fd) < 0)
+		log_fatal("http: epoll");
+	return false;
+}
+
 void
 http_own_accept(struct http_own *own, struct MHD_Daemon *daemon)
 {
+	if (is_paused(own))
+		return;
 	for (unsigned i = 0; i < ACCEPTS; i++) {
 		struct sockaddr_storage peer;
 		socklen_t len = sizeof(peer);
 		int fd =
 		    accept4(own->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd < 0)
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			    errno == ENOMEM)
+				pause_accepting(own);
 			return;
+		}
 		/* Closes it if it cannot be served. */
 		MHD_add_connection(daemon, fd, (struct sockaddr *)&peer, len);
 	}

@@ -14,13 +14,15 @@ struct MHD_Daemon;
 struct http_own {
 	struct addr addr;
 	int fd;
-	int epoll_fd; /* readable when this listener or libmicrohttpd's epoll is */
+	int epoll_fd;     /* readable when this listener or libmicrohttpd's epoll is */
+	int64_t again_ms; /* the listener is out of it until then: no descriptors; 0: it is in */
 };
 
 /* 0, or -errno after one log line. */
 int http_own_open(struct http_own *own, int daemon_epoll, const struct addr *addr, uint16_t port);
 
-/* Hands the daemon what has arrived. */
+/* Hands the daemon what has arrived. Out of descriptors or memory it is tried again at `again_ms`,
+ * and until then the listener wakes nobody. */
 void http_own_accept(struct http_own *own, struct MHD_Daemon *daemon);
 
 /*

@@ -8,31 +8,55 @@
 #include <unistd.h>
 
 #include "lib/addr.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/own_loopback.h"
 
-enum { REPLY_MAX = 4096 };
+enum { REPLY_MAX = 4096, WAIT_MS = 1000 };
+
+/* What the next call may take, up to the deadline; 0, or -1 with errno. */
+static int
+limit(int fd, int option, int64_t deadline_ms)
+{
+	int64_t left_ms = deadline_ms - clock_mono_ms();
+	const struct timeval wait = { .tv_sec = left_ms / 1000,
+		.tv_usec = (suseconds_t)(left_ms % 1000 * 1000) };
+
+	if (left_ms > 0)
+		return setsockopt(fd, SOL_SOCKET, option, &wait, sizeof(wait));
+	errno = ETIMEDOUT;
+	return -1;
+}
+
+/* Of a socket with a timeout. */
+static int
+failure(void)
+{
+	return errno == EAGAIN || errno == EINPROGRESS ? -ETIMEDOUT : -errno;
+}
 
 static int
 ask(int fd, const struct server *server, char *reply)
 {
 	static const char request[] = "GET /readiness HTTP/1.0\r\n\r\n";
-	const struct timeval wait = { .tv_sec = 1 };
+	int64_t deadline_ms = clock_mono_ms() + WAIT_MS;
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(server, &ss);
 	size_t have = 0;
 	ssize_t got = 1;
 
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0 ||
+	if (fd < 0 || limit(fd, SO_SNDTIMEO, deadline_ms) < 0 ||
 	    connect(fd, (struct sockaddr *)&ss, len) < 0 ||
 	    send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
-		return -errno;
+		return failure();
 	while (got > 0 && have < REPLY_MAX - 1) {
+		if (limit(fd, SO_RCVTIMEO, deadline_ms) < 0)
+			return -errno;
 		got = recv(fd, reply + have, REPLY_MAX - 1 - have, 0);
 		have += got > 0 ? (size_t)got : 0;
 	}
 	reply[have] = '\0';
-	return got < 0 ? -errno : 0;
+	return got < 0 ? failure() : 0;
 }
 
 int

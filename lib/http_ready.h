@@ -7,7 +7,8 @@
 
 /*
  * GET /readiness at the pod's own address (lib/own_loopback.h). 0 if the answer is 200; else
- * -EAGAIN, after its text on stderr, or -errno after one log line. Waits for a second at most.
+ * -EAGAIN, after its text on stderr, or -errno after one log line. Waits for a second at
+ * most (-ETIMEDOUT).
  */
 int http_ready_ask(uint16_t port);
 
