@@ -133,6 +133,21 @@ claim_order(enum claim_rank rank, const struct external_object *object, const st
 	return (int)object->kind - (int)other->kind;
 }
 
+/* Whether this claim's records would be others than those of the claim before. */
+static bool
+step_at(const struct external_host *host, uint32_t at)
+{
+	return at > 0 && at < host->claim_count &&
+	       !served_equal(&host->claims[at - 1]->served, &host->claims[at]->served);
+}
+
+/* The same of this claim and the next: what a change of this one changes. */
+static uint32_t
+steps_at(const struct external_host *host, uint32_t at)
+{
+	return (uint32_t)step_at(host, at) + step_at(host, at + 1);
+}
+
 struct claim *
 host_claim(struct external *e, const struct dname *name, struct external_object *object,
     enum claim_rank rank, const struct served *served)
@@ -144,7 +159,9 @@ host_claim(struct external *e, const struct dname *name, struct external_object 
 		uint32_t mid = low + (high - low) / 2;
 		int order = claim_order(rank, object, host->claims[mid]);
 		if (order == 0) {
+			host->steps -= steps_at(host, mid);
 			served_add(&host->claims[mid]->served, served);
+			host->steps += steps_at(host, mid);
 			return NULL;
 		}
 		if (order < 0)
@@ -159,10 +176,12 @@ host_claim(struct external *e, const struct dname *name, struct external_object 
 		host->claim_room = host->claim_room == 0 ? 1 : 2 * host->claim_room;
 		host->claims = xreallocarray(host->claims, host->claim_room, sizeof *host->claims);
 	}
+	host->steps -= step_at(host, low);
 	memmove(&host->claims[low + 1], &host->claims[low],
 	    (host->claim_count - low) * sizeof *host->claims);
 	host->claims[low] = claim;
 	host->claim_count++;
+	host->steps += steps_at(host, low);
 	return claim;
 }
 
@@ -175,9 +194,11 @@ host_release(struct claim *claim)
 	while (host->claims[i] != claim) /* its object may have changed: not by its order */
 		i++;
 	assert(i < host->claim_count);
+	host->steps -= steps_at(host, i);
 	host->claim_count--;
 	memmove(
 	    &host->claims[i], &host->claims[i + 1], (host->claim_count - i) * sizeof *host->claims);
+	host->steps += step_at(host, i);
 	served_free(&claim->served);
 	free(claim);
 	return host;
@@ -295,18 +316,18 @@ kind_of(const struct external_object *object)
 static void
 note_conflict(struct external *e, struct external_host *host)
 {
-	const struct claim *loser = NULL;
 	char text[DNAME_TEXT_MAX];
 
-	for (uint32_t i = 1; i < host->claim_count && loser == NULL; i++)
-		if (!served_equal(&host->claims[i]->served, &host->claims[0]->served))
-			loser = host->claims[i];
-	if ((loser != NULL) == host->conflict)
+	if ((host->steps > 0) == host->conflict)
 		return;
-	host->conflict = loser != NULL;
-	e->conflicts += loser != NULL ? 1 : (size_t)-1;
-	if (loser != NULL) {
+	host->conflict = host->steps > 0;
+	e->conflicts += host->conflict ? 1 : (size_t)-1;
+	if (host->conflict) {
 		const struct external_object *winner = host->claims[0]->object;
+		uint32_t i = 1;
+		for (; !step_at(host, i); i++)
+			assert(i < host->claim_count);
+		const struct claim *loser = host->claims[i];
 		log_neterr("external name %s: %s %s/%s has it, %s %s/%s claims it too, with other "
 			   "addresses; take it out of one of them",
 		    dname_to_text(host->wire, text), kind_of(winner), winner->namespace,

@@ -55,6 +55,10 @@ struct external_host {
 	uint32_t hash;
 	uint32_t claim_count, claim_room;
 	struct claim **claims; /* the one that has the name first */
+	/* Claims whose records would be others than those of the claim before: with one, somebody's
+	 * are others than the first's. Kept at each change, so that its cost does not grow with the
+	 * number of claims. */
+	uint32_t steps;
 	bool in_tree, conflict;
 	bool has_ports; /* SRV records below it */
 	bool dirty;     /* its claims have changed since host_settle() */

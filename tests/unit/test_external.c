@@ -176,6 +176,36 @@ host_claimed_twice_is_the_oldest_objects(void **state)
 	assert_int_equal(external_conflicts(external), 0);
 }
 
+/* Ingresses of one name, of any age and with one of three sets of addresses, which come, change and
+ * go. */
+static void
+conflicts_are_those_of_whoever_claims_now(void **state)
+{
+	static const uint8_t www[] = "\3www\4apps\7example\3com";
+	static const char *const created[] = { JANUARY, FEBRUARY };
+	static const char *const address[] = { IP("192.0.2.1"), IP("192.0.2.2"),
+		IP("192.0.2.1") "," IP("192.0.2.2") };
+	struct external_source source;
+	unsigned random = 1;
+	size_t seen[2] = { 0 };
+	(void)state;
+
+	for (unsigned i = 0; i < 2000; i++) {
+		char text[512];
+		bool differs = false, other;
+		random = random * 1103515245 + 12345;
+		snprintf(text, sizeof text,
+		    INGRESS("i%u", "%s", RULE("www.apps.example.com"), "%s"), random >> 16 & 3,
+		    created[random >> 16 & 1], address[(random >> 20) % 3]);
+		tell((random >> 24) % 3 == 0 ? EVENT_DELETED : EVENT_MODIFIED, text);
+		for (size_t k = 0; external_find(external, www, k, &source, &other); k++)
+			differs = differs || other;
+		assert_int_equal(external_conflicts(external), differs);
+		seen[differs]++;
+	}
+	assert_true(seen[0] > 100 && seen[1] > 100);
+}
+
 static void
 services_own_name_cannot_be_taken_by_an_older_object(void **state)
 {
@@ -323,6 +353,7 @@ main(void)
 		TEST(zones_have_what_a_parent_needs_to_delegate_to_them),
 		TEST(name_server_may_be_a_service_of_the_zone),
 		TEST(host_claimed_twice_is_the_oldest_objects),
+		TEST(conflicts_are_those_of_whoever_claims_now),
 		TEST(services_own_name_cannot_be_taken_by_an_older_object),
 		TEST(without_an_address_there_is_no_name),
 		TEST(what_is_no_host_name_is_refused),
