@@ -44,7 +44,8 @@ enum sandbox_keep {
 	SANDBOX_KEEP_LOW_PORTS = 1 << 3, /* CAP_NET_BIND_SERVICE, for a child that binds port 53 */
 	SANDBOX_KEEP_GROUPS = 1 << 4,    /* CAP_SETGID, for a child that leaves root's groups */
 	SANDBOX_KEEP_NET_ADMIN = 1 << 5, /* CAP_NET_ADMIN, on sockets that are open */
-	SANDBOX_KEEP_UNIX = 1 << 6,      /* connecting streams to Unix sockets that have a path */
+	SANDBOX_KEEP_UNIX = 1 << 6,      /* connecting streams to Unix sockets; to
+						  * abstract ones too without `signals` */
 };
 
 struct metrics;

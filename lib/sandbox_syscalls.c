@@ -158,7 +158,8 @@ allow_sockets(struct filter *filter, unsigned keep)
 				ARG_MASKED(1, type_mask, (uint64_t)types[t]) });
 	allow_if(filter, "socket", 2,
 	    (struct scmp_arg_cmp[]){ ARG_IS(0, AF_NETLINK), ARG_IS(2, 0 /* NETLINK_ROUTE */) });
-	/* Landlock's `signals` leaves those whose socket has a path in a file system. */
+	/* Landlock's `signals` (version 6, Linux 6.12) leaves those whose socket has a path in a file
+	 * system; before, abstract ones of others can be reached too. */
 	if (keep & SANDBOX_KEEP_UNIX)
 		allow_if(filter, "socket", 2,
 		    (struct scmp_arg_cmp[]){

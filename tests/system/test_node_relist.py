@@ -16,7 +16,8 @@ from api_world import ApiProcess
 from test_node_role import HEADLESS
 
 AGENTS = 500 if os.environ.get("SOAK") else 50
-SPREAD_BYTES_S = 500_000  # REFLECTOR_SPREAD_BYTES_S of kubedns/api/reflector.h
+# REFLECTOR_SPREAD_BYTES_S, REFLECTOR_RELIST_JITTER_MS and REFLECTOR_SPREAD_MAX_MS of kubedns/api/reflector.h
+SPREAD_BYTES_S, WAIT_MIN_S, WAIT_MAX_S = 500_000, 3, 120
 (LABEL,) = HEADLESS
 LISTS = ("/api/v1/services", "/api/v1/namespaces", f"/apis/discovery.k8s.io/v1/endpointslices?labelSelector={LABEL.replace('/', '%2F')}")
 
@@ -55,7 +56,7 @@ async def relist(host, port, sizes, spread):
 
     async def one(path):
         if spread:
-            await asyncio.sleep(random.uniform(0, min(120, sizes[path] / SPREAD_BYTES_S)))
+            await asyncio.sleep(random.uniform(0, min(WAIT_MAX_S, max(WAIT_MIN_S, sizes[path] / SPREAD_BYTES_S))))
         return await get(host, port, path, meter)
 
     totals = await asyncio.gather(*(one(path) for _ in range(AGENTS) for path in LISTS))

@@ -114,6 +114,9 @@ def test_a_tag_is_a_release_once_the_changelog_has_its_number(origin):
                        else changes.read_text().replace(f"## {number}\n", f"## Next\n\n## {number}\n", 1))
     assert "changes that are not committed" in release(origin, code=1, **WITHOUT)
     git(origin, "commit", "-qam", "next")
+    (origin / "lib/stray.c").write_text("int stray;\n")  # the images would be built with it
+    assert "lib/stray.c is not committed" in release(origin, code=1, **WITHOUT)
+    (origin / "lib/stray.c").unlink()
     git(origin, "tag", f"v{number}")
     assert 'still has a section "## Next"' in release(origin, code=1, **WITHOUT)
     changes.write_text(changes.read_text().replace("## Next\n", ""))
