@@ -32,6 +32,16 @@ enum {
  * livenessProbe comes. */
 #define STAGGER_NS (20 * NS_PER_MS)
 
+/* Whom clients ask: dnsmasq, or in a topology in which no probe asks it the server of the first probe. */
+static const struct server *
+clients_server(const struct sidecar_options *options)
+{
+	for (size_t i = 0; i < options->spec_count; i++)
+		if (server_equal(&options->specs[i].server, &options->dnsmasq))
+			return &options->dnsmasq;
+	return options->spec_count > 0 ? &options->specs[0].server : &options->dnsmasq;
+}
+
 /* The name by which the way to kubedns is checked: that of the first probe that asks dnsmasq. */
 static void
 init_checks(struct sidecar *sidecar, int64_t now_ns)
@@ -80,7 +90,7 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 	peer_init(&sidecar->nanny, options->has_nanny ? &options->nanny : NULL, nanny_targets,
 	    PEER_CONFIG_MAX, nanny_page, &sidecar->nanny_view, now);
 	init_checks(sidecar, now);
-	question_box_init(&sidecar->question_box, &options->dnsmasq,
+	question_box_init(&sidecar->question_box, clients_server(options),
 	    options->has_kubedns ? &options->kubedns : NULL);
 	if (gethostname(sidecar->host, sizeof sidecar->host - 1) < 0)
 		sidecar->host[0] = '\0';

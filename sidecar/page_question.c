@@ -32,7 +32,7 @@ form(struct html *html, const struct view *view)
 }
 
 static void
-say_dns(struct html *html, const struct view *view, const struct boxed_question *asked)
+say_dns(struct html *html, const struct boxed_question *asked)
 {
 	char text[CAUSE_TEXT_MAX], ms[FORMAT_MAX], server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX],
 	    type[12];
@@ -46,7 +46,7 @@ say_dns(struct html *html, const struct view *view, const struct boxed_question 
 	html_text(
 	    html, ok ? "answered" : cause_text(exchange->reply.cause, exchange->reply.rcode, text));
 	html_raw(html, "</p></div>\n");
-	html_wrap(html, "<p class=\"what\">asked ", server_format(&view->dnsmasq, server), "");
+	html_wrap(html, "<p class=\"what\">asked ", server_format(&asked->server, server), "");
 	html_wrap(html, ", ", format_ms((double)exchange->latency_ns / 1e6, ms),
 	    exchange->over_tcp ? ", over TCP" : "");
 	html_raw(html, "</p>\n");
@@ -89,7 +89,7 @@ answer(struct html *html, const struct view *view)
 	if (view->ask_error != NULL) {
 		html_wrap(html, "<p class=\"bad\">", view->ask_error, "</p>");
 	} else if (asked != NULL) {
-		say_dns(html, view, asked);
+		say_dns(html, asked);
 		say_why(html, asked);
 	}
 	html_raw(html, "</div>\n");

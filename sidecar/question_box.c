@@ -114,6 +114,7 @@ start(struct question_box *box, struct boxed_question *entry)
 	entry->used = true;
 	entry->asked_ns = clock_mono_ns();
 	entry->explain_error[0] = '\0';
+	entry->server = box->dns;
 	if (dns_exchange_ask(&entry->exchange, &box->dns, &entry->name, entry->type, CLASS_IN,
 		QUESTION_BOX_TIMEOUT_MS))
 		end_dns(entry);

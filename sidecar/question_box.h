@@ -1,6 +1,6 @@
 /*
- * The page's question box: asks dnsmasq for a name (what would a client get?) and kubedns's
- * /explain (why?).
+ * The page's question box: asks the server that clients ask for a name (what would a client get?)
+ * and kubedns's /explain (why?).
  *
  * An HTTP handler cannot wait, so a question is started by one request and its answer picked up by
  * a later one: the page comes back at once with "asking", and looks again. Few questions are kept,
@@ -29,6 +29,7 @@ enum {
 struct boxed_question {
 	bool used, done;
 	char text[QUESTION_BOX_TEXT_MAX]; /* as typed */
+	struct server server;             /* that was asked */
 	struct dname name;
 	uint16_t type;
 	int64_t asked_ns, done_ns;
@@ -40,7 +41,7 @@ struct boxed_question {
 };
 
 struct question_box {
-	struct server dns;         /* dnsmasq */
+	struct server dns;         /* whom clients ask */
 	const struct url *kubedns; /* or NULL */
 	struct boxed_question entries[QUESTION_BOX_MAX];
 };

@@ -42,14 +42,14 @@ lines_json(const char *text)
 }
 
 static void
-put_answer(struct json_object *o, const struct view *view, const struct boxed_question *asked)
+put_answer(struct json_object *o, const struct boxed_question *asked)
 {
 	const struct dns_exchange *exchange = &asked->exchange;
 	bool replied = exchange->message != NULL;
 	char rcode[12], server[SERVER_TEXT_MAX];
 
 	json_object_object_add(
-	    o, "server", json_object_new_string(server_format(&view->dnsmasq, server)));
+	    o, "server", json_object_new_string(server_format(&asked->server, server)));
 	json_object_object_add(o, "result",
 	    replied ? json_object_new_string(rcode_name(exchange->reply.rcode, rcode)) : NULL);
 	json_object_object_add(
@@ -80,7 +80,7 @@ question_json(const struct view *view, size_t *len)
 		json_object_object_add(
 		    o, "type", json_object_new_string(type_name(asked->type, type)));
 		if (asked->done)
-			put_answer(o, view, asked);
+			put_answer(o, asked);
 	}
 	char *text =
 	    xasprintf("%s\n", json_object_to_json_string_ext(

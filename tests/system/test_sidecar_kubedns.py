@@ -81,6 +81,22 @@ def test_why(api, kubedns):
         assert "NXDOMAIN" in missing and "Why" in missing and "it has no /explain" not in missing
 
 
+def test_asked_is_whom_clients_ask(api, kubedns):
+    """In the front topology that is kubedns, whose probe is the only one: dnsmasq knows no cluster name there."""
+    api.start()
+    with Dnsmasq() as dnsmasq, Sidecar(
+            f"--dnsmasq-port={dnsmasq.port}", f"--kubedns-url=http://127.0.0.1:{kubedns.healthz}", "--nanny-url=",
+            f"--probe=kubedns,127.0.0.1:{kubedns.port},{NAME},1,A", peers=True) as sidecar:  # fmt: skip
+        kubedns.wait_ready()
+
+        def answered():
+            status, body = sidecar.get(f"/ask?name={NAME}&type=A&format=json")
+            return json.loads(body) if status == 200 else None
+
+        answer = until(answered)
+        assert answer["server"] == f"127.0.0.1:{kubedns.port}" and "10.96.0.1" in json.dumps(answer), answer
+
+
 def test_asked_by_a_program(api, kubedns):
     """The address can be shared; the status says what became of the question; JSON on demand."""
     api.start()
