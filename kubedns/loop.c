@@ -15,7 +15,7 @@
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/query_log.h"
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "kubedns/transfer/transfer.h"

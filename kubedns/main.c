@@ -29,7 +29,7 @@
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/migrate/migrate.h"
 #include "kubedns/query_log.h"
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "kubedns/show/explain.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kubedns/options_internal.h"
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "lib/log.h"
 #include "lib/size.h"
 

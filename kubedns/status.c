@@ -17,7 +17,7 @@
 #include "kubedns/wanted_namespaces.h"
 #include "kubedns/api/api_source.h"
 #include "kubedns/show/explain.h"
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/worker.h"
 #include "lib/clock.h"
 #include "lib/sandbox.h"

@@ -1,7 +1,7 @@
 #include "kubedns/serve/forwarded_reply.h"
 
 #include "kubedns/dnstap/dnstap_queue.h"
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/answer_taps.h"
 #include "kubedns/serve/client_view.h"
 #include "lib/rcu.h"

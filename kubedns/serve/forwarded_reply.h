@@ -1,6 +1,6 @@
 /*
  * The client's reply, made of its own message, the newest tree and what another server has said,
- * now or a few seconds ago (answer_cache.h). Every step of it goes through answer.h; what is here is
+ * now or a few seconds ago (forwarded_cache.h). Every step of it goes through answer.h; what is here is
  * the request around it, the way to the client, and the counters.
  */
 #ifndef KUBEDNS_SERVE_FORWARDED_REPLY_H

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/awaited.h"
 #include "kubedns/serve/forwarded_reply.h"
 #include "lib/xalloc.h"

@@ -104,7 +104,7 @@ void inflight_chased(struct inflight_table *table, struct inflight_table *chased
  * which outlives the other. */
 void inflight_until_synced(struct inflight_table *table, struct inflight_table *until_synced);
 
-/* Sets where answers are kept and looked for before another server is asked (answer_cache.h); once,
+/* Sets where answers are kept and looked for before another server is asked (forwarded_cache.h); once,
  * and only for a table whose queries all go to the same server. */
 void inflight_cache(struct inflight_table *table, struct answer_cache *cache);
 

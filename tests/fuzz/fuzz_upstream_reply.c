@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay_tcp.h"
 #include "kubedns/cluster/store.h"

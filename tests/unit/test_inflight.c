@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/hash.h"
 #include "lib/rcu.h"

@@ -31,8 +31,8 @@
  * that decides what is looked for, and what another server says of a name is the same for all. If
  * clients come to have servers of their own, that belongs into struct answer_key and its hash.
  */
-#ifndef KUBEDNS_SERVE_ANSWER_CACHE_H
-#define KUBEDNS_SERVE_ANSWER_CACHE_H
+#ifndef KUBEDNS_SERVE_FORWARDED_CACHE_H
+#define KUBEDNS_SERVE_FORWARDED_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>

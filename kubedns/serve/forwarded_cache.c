@@ -1,4 +1,4 @@
-#include "kubedns/serve/answer_cache.h"
+#include "kubedns/serve/forwarded_cache.h"
 
 #include <assert.h>
 #include <pthread.h>
