@@ -337,7 +337,7 @@ flush_answers(struct kubedns *k)
 	uint64_t reads = settings_reads(k->status.settings);
 
 	if (reads != k->settings_read && k->status.answer_cache != NULL)
-		answer_cache_flush(k->status.answer_cache, clock_mono_ns());
+		forwarded_cache_flush(k->status.answer_cache, clock_mono_ns());
 	k->settings_read = reads;
 }
 

@@ -154,7 +154,7 @@ open_workers(struct kubedns *k)
 		    &o->transfer, &o->answers, k->cache, external_names_tree(k->status.external));
 	config.upstreams = settings_upstreams(k->status.settings, &config.upstream_count);
 	if (o->answer_cache_bytes > 0)
-		k->status.answer_cache = answer_cache_new(o->answer_cache_bytes, random_seed());
+		k->status.answer_cache = forwarded_cache_new(o->answer_cache_bytes, random_seed());
 	config.answer_cache = k->status.answer_cache;
 	k->settings_read = settings_reads(k->status.settings);
 	if (workers_open(&k->status.workers, &config) < 0)
@@ -255,7 +255,7 @@ stop(struct kubedns *k)
 	query_log_free(k->status.query_log);
 	transfer_stop(k->status.transfer);
 	workers_stop(k->status.workers);
-	answer_cache_free(k->status.answer_cache);
+	forwarded_cache_free(k->status.answer_cache);
 	dnstap_free(k->status.dnstap);
 	transfer_free(k->status.transfer);
 	http_stop(k->http);

@@ -65,7 +65,7 @@ options_read_sizes(struct options *o, const struct flags_common *common)
 {
 	int recorder = read_size("recorder", o->recorder_text, RECORDER_LEAST,
 	    "must be off, or a size from 256k to 1G, such as 2M", &o->recorder_bytes);
-	int cache = read_size("answer-cache", o->answer_cache_text, ANSWER_CACHE_LEAST,
+	int cache = read_size("answer-cache", o->answer_cache_text, FORWARDED_CACHE_LEAST,
 	    "must be off, or a size from 64k to 1G, such as 1M", &o->answer_cache_bytes);
 
 	int memory = divide_memory(o, common);

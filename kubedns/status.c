@@ -254,8 +254,8 @@ explain_kept(const struct status *status, const char *name, struct http_response
 	if (status->answer_cache == NULL || dname_from_text(&asked, name) < 0)
 		return;
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-		int age_s =
-		    answer_cache_age(status->answer_cache, asked.wire, types[i], clock_mono_ns());
+		int age_s = forwarded_cache_age(
+		    status->answer_cache, asked.wire, types[i], clock_mono_ns());
 		if (age_s < 0)
 			continue;
 		char *longer = xasprintf("%.*s  %s: from the answer cache, %d s old\n",

@@ -12,7 +12,7 @@
 #include "lib/http.h"
 #include "lib/metrics.h"
 
-struct answer_cache;
+struct forwarded_cache;
 struct dnstap;
 struct external_names;
 struct manifests;
@@ -33,8 +33,8 @@ struct status {
 	struct visibility *visibility; /* in force; NULL: none yet, or without --visibility */
 	struct wanted_namespaces *namespaces;
 	struct api_source *watch;
-	struct manifests *manifests;       /* NULL without --objects-dir */
-	struct answer_cache *answer_cache; /* NULL: --answer-cache=off */
+	struct manifests *manifests;          /* NULL without --objects-dir */
+	struct forwarded_cache *answer_cache; /* NULL: --answer-cache=off */
 	struct workers *workers;
 	struct transfer *transfer; /* NULL without --transfer-to */
 	struct query_log *query_log;

@@ -11,7 +11,7 @@
 
 enum {
 	/* Of a slot's bytes; the offsets of the message's TTLs stand at their end. */
-	SLOT_ROOM = ANSWER_CACHE_SLOT - 32,
+	SLOT_ROOM = FORWARDED_CACHE_SLOT - 32,
 	/* Message types that ask for more than one type (RFC 6895 section 3.1), and OPT. */
 	QTYPE_FIRST = 128,
 	QTYPE_LAST = 255,
@@ -28,32 +28,32 @@ struct slot {
 	bool edns_do;
 	uint8_t room[SLOT_ROOM];
 };
-_Static_assert(sizeof(struct slot) <= ANSWER_CACHE_SLOT, "a slot's size");
+_Static_assert(sizeof(struct slot) <= FORWARDED_CACHE_SLOT, "a slot's size");
 
 /* What a lookup reads first. */
 struct set {
 	pthread_mutex_t lock;
-	uint32_t tags[ANSWER_CACHE_WAYS]; /* hashes of the slots' keys */
-	uint8_t filled;                   /* a bit for each slot that was ever written to */
+	uint32_t tags[FORWARDED_CACHE_WAYS]; /* hashes of the slots' keys */
+	uint8_t filled;                      /* a bit for each slot that was ever written to */
 	uint8_t used; /* a bit for each slot that was hit since the hand passed */
 	unsigned hand;
 };
 
-struct answer_cache {
+struct forwarded_cache {
 	uint64_t seed;
 	size_t count;
 	struct set *sets;
 	/* Of each set; not zeroed, so that its pages are taken as they are written to. */
-	struct slot (*slots)[ANSWER_CACHE_WAYS];
+	struct slot (*slots)[FORWARDED_CACHE_WAYS];
 	_Atomic(int64_t) rest_until_ns;
 	_Atomic(uint32_t) generation;
 };
 
-struct answer_cache *
-answer_cache_new(size_t bytes, uint64_t seed)
+struct forwarded_cache *
+forwarded_cache_new(size_t bytes, uint64_t seed)
 {
-	assert(bytes >= ANSWER_CACHE_LEAST);
-	struct answer_cache *cache = xcalloc(1, sizeof(*cache));
+	assert(bytes >= FORWARDED_CACHE_LEAST);
+	struct forwarded_cache *cache = xcalloc(1, sizeof(*cache));
 	cache->seed = seed;
 	cache->count = bytes / (sizeof(*cache->sets) + sizeof(*cache->slots));
 	cache->sets = xcalloc(cache->count, sizeof(*cache->sets));
@@ -64,7 +64,7 @@ answer_cache_new(size_t bytes, uint64_t seed)
 }
 
 void
-answer_cache_free(struct answer_cache *cache)
+forwarded_cache_free(struct forwarded_cache *cache)
 {
 	if (cache == NULL)
 		return;
@@ -76,17 +76,17 @@ answer_cache_free(struct answer_cache *cache)
 }
 
 void
-answer_cache_flush(struct answer_cache *cache, int64_t now_ns)
+forwarded_cache_flush(struct forwarded_cache *cache, int64_t now_ns)
 {
 	/* In this order: who sees the new generation sees the rest too. */
-	atomic_store(&cache->rest_until_ns, now_ns + ANSWER_CACHE_REST_MS * second_ns / 1000);
+	atomic_store(&cache->rest_until_ns, now_ns + FORWARDED_CACHE_REST_MS * second_ns / 1000);
 	atomic_fetch_add(&cache->generation, 1);
 }
 
 /* --- keys and sets --- */
 
 bool
-answer_cache_takes(const struct query *query, size_t query_len)
+forwarded_cache_takes(const struct query *query, size_t query_len)
 {
 	size_t plain_len = DNS_HEADER + (size_t)query->question_len +
 			   (query->has_edns ? EDNS_WITHOUT_OPTIONS : 0u);
@@ -98,7 +98,7 @@ answer_cache_takes(const struct query *query, size_t query_len)
 
 /* Of name and type alone: an answer's variants by flags are in one set. */
 static uint64_t
-hash_key(const struct answer_cache *cache, const uint8_t *name, uint16_t type)
+hash_key(const struct forwarded_cache *cache, const uint8_t *name, uint16_t type)
 {
 	uint8_t lower[DNAME_MAX + 2];
 	size_t len = dname_length(name, DNAME_MAX);
@@ -110,15 +110,15 @@ hash_key(const struct answer_cache *cache, const uint8_t *name, uint16_t type)
 }
 
 static size_t
-set_index(const struct answer_cache *cache, uint64_t hash)
+set_index(const struct forwarded_cache *cache, uint64_t hash)
 {
 	return (size_t)((hash >> 32) * cache->count >> 32);
 }
 
 /* Whether the slot holds an answer that is still good. */
 static bool
-is_good(
-    const struct answer_cache *cache, size_t index, unsigned i, uint32_t generation, int64_t now_ns)
+is_good(const struct forwarded_cache *cache, size_t index, unsigned i, uint32_t generation,
+    int64_t now_ns)
 {
 	const struct slot *slot = &cache->slots[index][i];
 
@@ -135,12 +135,12 @@ age_of(const struct slot *slot, int64_t now_ns)
 
 /* The place in the set of an answer to this name and type; `key` NULL: with any flags. -1: none. */
 static int
-find_slot(const struct answer_cache *cache, size_t index, uint32_t tag, const uint8_t *name,
-    uint16_t type, const struct answer_key *key, int64_t now_ns)
+find_slot(const struct forwarded_cache *cache, size_t index, uint32_t tag, const uint8_t *name,
+    uint16_t type, const struct forwarded_key *key, int64_t now_ns)
 {
 	uint32_t generation = atomic_load(&cache->generation);
 
-	for (int i = 0; i < ANSWER_CACHE_WAYS; i++) {
+	for (int i = 0; i < FORWARDED_CACHE_WAYS; i++) {
 		const struct slot *slot = &cache->slots[index][i];
 		if (cache->sets[index].tags[i] == tag &&
 		    is_good(cache, index, (unsigned)i, generation, now_ns) && slot->type == type &&
@@ -185,7 +185,7 @@ static uint32_t
 measure(struct slot *slot)
 {
 	bool denied = (slot->room[3] & 15) == RCODE_NXDOMAIN, any = false, soa = false;
-	uint32_t life_s = ANSWER_CACHE_MAX_S;
+	uint32_t life_s = FORWARDED_CACHE_MAX_S;
 	struct reply_walk walk;
 	int more;
 
@@ -214,8 +214,8 @@ measure(struct slot *slot)
 }
 
 size_t
-answer_cache_get(
-    struct answer_cache *cache, const struct answer_key *key, int64_t now_ns, uint8_t *out)
+forwarded_cache_get(
+    struct forwarded_cache *cache, const struct forwarded_key *key, int64_t now_ns, uint8_t *out)
 {
 	uint64_t hash = hash_key(cache, key->name, key->type);
 	size_t index = set_index(cache, hash), len = 0;
@@ -241,25 +241,25 @@ answer_cache_get(
 
 /* The slot for a new answer: one that holds none, else that which was not used. */
 static unsigned
-choose_slot(struct answer_cache *cache, size_t index, uint32_t generation, int64_t now_ns)
+choose_slot(struct forwarded_cache *cache, size_t index, uint32_t generation, int64_t now_ns)
 {
 	struct set *set = &cache->sets[index];
 
-	for (unsigned i = 0; i < ANSWER_CACHE_WAYS; i++)
+	for (unsigned i = 0; i < FORWARDED_CACHE_WAYS; i++)
 		if (!is_good(cache, index, i, generation, now_ns))
 			return i;
 	while ((set->used & 1u << set->hand) != 0) {
 		set->used &= (uint8_t) ~(1u << set->hand);
-		set->hand = (set->hand + 1) % ANSWER_CACHE_WAYS;
+		set->hand = (set->hand + 1) % FORWARDED_CACHE_WAYS;
 	}
 	unsigned i = set->hand;
-	set->hand = (set->hand + 1) % ANSWER_CACHE_WAYS;
+	set->hand = (set->hand + 1) % FORWARDED_CACHE_WAYS;
 	return i;
 }
 
 /* The message as a slot holds it; false: it is none to keep. */
 static bool
-fill_slot(struct slot *slot, const struct answer_key *key, const uint8_t *wire, size_t len,
+fill_slot(struct slot *slot, const struct forwarded_key *key, const uint8_t *wire, size_t len,
     int64_t now_ns)
 {
 	unsigned rcode = len >= DNS_HEADER ? wire[3] & 15u : RCODE_SERVFAIL;
@@ -280,8 +280,8 @@ fill_slot(struct slot *slot, const struct answer_key *key, const uint8_t *wire, 
 }
 
 enum answer_kept
-answer_cache_put(struct answer_cache *cache, const struct answer_key *key, const uint8_t *wire,
-    size_t len, int64_t now_ns)
+forwarded_cache_put(struct forwarded_cache *cache, const struct forwarded_key *key,
+    const uint8_t *wire, size_t len, int64_t now_ns)
 {
 	enum answer_kept kept = ANSWER_KEPT;
 	struct slot slot;
@@ -312,7 +312,8 @@ answer_cache_put(struct answer_cache *cache, const struct answer_key *key, const
 }
 
 int
-answer_cache_age(struct answer_cache *cache, const uint8_t *name, uint16_t type, int64_t now_ns)
+forwarded_cache_age(
+    struct forwarded_cache *cache, const uint8_t *name, uint16_t type, int64_t now_ns)
 {
 	uint64_t hash = hash_key(cache, name, type);
 	size_t index = set_index(cache, hash);

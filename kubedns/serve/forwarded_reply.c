@@ -7,38 +7,39 @@
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 
-static struct answer_key
+static struct forwarded_key
 cache_key(const struct inflight *inflight)
 {
-	return (struct answer_key){ .name = inflight_name(inflight),
+	return (struct forwarded_key){ .name = inflight_name(inflight),
 		.type = inflight->type,
 		.flags = inflight->flags & (FLAG_CD | FLAG_AD),
 		.edns_do = inflight->edns_do };
 }
 
 bool
-forwarded_reply_find(const struct worker_context *context, struct answer_cache *cache,
+forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
     const struct inflight *inflight, uint8_t *room, struct upstream_reply *said)
 {
 	struct stats *stats = context->stats;
-	if (cache == NULL || !answer_cache_takes(&inflight->info.query, inflight->query_len))
+	if (cache == NULL || !forwarded_cache_takes(&inflight->info.query, inflight->query_len))
 		return false;
-	const struct answer_key key = cache_key(inflight);
-	size_t len = answer_cache_get(cache, &key, context->now_ns, room);
+	const struct forwarded_key key = cache_key(inflight);
+	size_t len = forwarded_cache_get(cache, &key, context->now_ns, room);
 	stats_add(len > 0 ? &stats->cache_hits : &stats->cache_misses, 1);
 	*said = (struct upstream_reply){ .wire = room, .len = len };
 	return len > 0;
 }
 
 void
-forwarded_reply_keep(const struct worker_context *context, struct answer_cache *cache,
+forwarded_reply_keep(const struct worker_context *context, struct forwarded_cache *cache,
     const struct inflight *inflight, const struct upstream_reply *said)
 {
 	if (cache == NULL || said->wire == NULL ||
-	    !answer_cache_takes(&inflight->info.query, inflight->query_len))
+	    !forwarded_cache_takes(&inflight->info.query, inflight->query_len))
 		return;
-	const struct answer_key key = cache_key(inflight);
-	if (answer_cache_put(cache, &key, said->wire, said->len, context->now_ns) == ANSWER_EVICTED)
+	const struct forwarded_key key = cache_key(inflight);
+	if (forwarded_cache_put(cache, &key, said->wire, said->len, context->now_ns) ==
+	    ANSWER_EVICTED)
 		stats_add(&context->stats->cache_evictions, 1);
 }
 

@@ -11,12 +11,12 @@
 #include "kubedns/serve/inflight.h"
 
 /* Looks in the cache (NULL: none) for an answer to the present question, and counts whether it is
- * there; `said` then points into `room` of ANSWER_CACHE_SLOT bytes. */
-bool forwarded_reply_find(const struct worker_context *context, struct answer_cache *cache,
+ * there; `said` then points into `room` of FORWARDED_CACHE_SLOT bytes. */
+bool forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
     const struct inflight *inflight, uint8_t *room, struct upstream_reply *said);
 
 /* Keeps what was said, if there is a cache and it may be kept. */
-void forwarded_reply_keep(const struct worker_context *context, struct answer_cache *cache,
+void forwarded_reply_keep(const struct worker_context *context, struct forwarded_cache *cache,
     const struct inflight *inflight, const struct upstream_reply *said);
 
 /* Whether what was said is a step of a search walk and not its end: then the walk's next candidate

@@ -52,7 +52,7 @@ struct inflight_table {
 	unsigned held_first;
 	struct inflight_table *until_synced; /* takes our names before the first sync, or NULL */
 	struct inflight_table *chased;       /* takes what answer() called CHASE, or NULL */
-	struct answer_cache *cache;          /* NULL: --answer-cache=off */
+	struct forwarded_cache *cache;       /* NULL: --answer-cache=off */
 };
 
 struct inflight_table *
@@ -83,7 +83,7 @@ inflight_chased(struct inflight_table *table, struct inflight_table *chased)
 }
 
 void
-inflight_cache(struct inflight_table *table, struct answer_cache *cache)
+inflight_cache(struct inflight_table *table, struct forwarded_cache *cache)
 {
 	table->cache = cache;
 }
@@ -282,7 +282,7 @@ reply_from_kept(struct inflight_table *table, const struct client *client, const
     struct answer_info *reached)
 {
 	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
-	uint8_t room[ANSWER_CACHE_SLOT];
+	uint8_t room[FORWARDED_CACHE_SLOT];
 	struct upstream_reply said;
 	do {
 		if (!forwarded_reply_find(table->context, table->cache, &asking, room, &said)) {
@@ -394,7 +394,7 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 {
 	struct stats *stats = table->context->stats;
 	struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
-	uint8_t room[ANSWER_CACHE_SLOT];
+	uint8_t room[FORWARDED_CACHE_SLOT];
 
 	forwarded_reply_keep(table->context, table->cache, inflight, &said);
 	while (forwarded_reply_leads_on(table->context, inflight, &said))

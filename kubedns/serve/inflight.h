@@ -32,7 +32,7 @@
 #include "kubedns/serve/recorder.h"
 #include "kubedns/serve/worker_context.h"
 
-struct answer_cache;
+struct forwarded_cache;
 struct awaited;
 
 /* The base of forward.c's and relay.c's own struct, which has it as its first member. */
@@ -106,7 +106,7 @@ void inflight_until_synced(struct inflight_table *table, struct inflight_table *
 
 /* Sets where answers are kept and looked for before another server is asked (forwarded_cache.h); once,
  * and only for a table whose queries all go to the same server. */
-void inflight_cache(struct inflight_table *table, struct answer_cache *cache);
+void inflight_cache(struct inflight_table *table, struct forwarded_cache *cache);
 
 /* Sets who takes queries for which answer() returned WAIT; once. */
 void inflight_awaited(struct inflight_table *table, struct awaited *awaited);

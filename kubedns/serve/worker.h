@@ -24,7 +24,7 @@
 #include "kubedns/serve/stats.h"
 #include "lib/addr.h"
 
-struct answer_cache;
+struct forwarded_cache;
 struct answer_config;
 struct dnstap;
 struct recorder;
@@ -80,9 +80,9 @@ struct workers_config {
 	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
 	size_t tcp_memory;     /* of all TCP clients' buffers, 16 MB at most; 0: that */
 	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
-	struct answer_cache *answer_cache; /* of other servers' answers; NULL: none */
-	struct dnstap *dnstap;             /* gets a queue for each worker; NULL: no --dnstap */
-	struct transfer *transfer;         /* NULL: none; outlives the workers */
+	struct forwarded_cache *answer_cache; /* of other servers' answers; NULL: none */
+	struct dnstap *dnstap;                /* gets a queue for each worker; NULL: no --dnstap */
+	struct transfer *transfer;            /* NULL: none; outlives the workers */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	/* --external-address: another address (NULL: none), its port, and what is answered there. */

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct treecache *cache;
 static struct store *volatile store; /* kept in sight of the leak checker */
 static struct answer_config config;
-static struct answer_cache *volatile answers;
+static struct forwarded_cache *volatile answers;
 
 static void
 make_world(void)
@@ -42,7 +42,7 @@ make_world(void)
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
 	cache = treecache_new(1);
-	answers = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	answers = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	treecache_context(cache, context);
 	struct store_config store_config = { .records = { .zone = config.zone, .ttl_s = 30 } };
 	store = store_new(cache, &store_config);
@@ -91,19 +91,19 @@ ask_again(size_t (*pass_on)(const struct answer_request *request,
     const struct upstream_reply *upstream, size_t len)
 {
 	static int64_t now_ns = 1;
-	uint8_t kept[ANSWER_CACHE_SLOT], rcode = request->out[3] & 15;
+	uint8_t kept[FORWARDED_CACHE_SLOT], rcode = request->out[3] & 15;
 	struct answer_info info = *asked;
-	const struct answer_key key = {
+	const struct forwarded_key key = {
 		.name = pass_on == answer_chased ? asked->target.wire : asked->query.qname,
 		.type = asked->query.qtype,
 	};
 	now_ns += 10 * INT64_C(1000000000);
-	if (!answer_cache_takes(&asked->query, request->query_len) ||
-	    answer_cache_put(answers, &key, upstream->wire, upstream->len, now_ns) ==
+	if (!forwarded_cache_takes(&asked->query, request->query_len) ||
+	    forwarded_cache_put(answers, &key, upstream->wire, upstream->len, now_ns) ==
 		ANSWER_NOT_KEPT)
 		return;
 	struct upstream_reply again = { .wire = kept,
-		.len = answer_cache_get(answers, &key, now_ns + 900000000, kept) };
+		.len = forwarded_cache_get(answers, &key, now_ns + 900000000, kept) };
 	if (again.len != upstream->len || pass_on(request, &again, &info) != len ||
 	    (len > 0 && (request->out[3] & 15) != rcode))
 		abort();

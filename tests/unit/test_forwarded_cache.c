@@ -14,13 +14,13 @@
 
 static const int64_t start_ns = 1000 * INT64_C(1000000000), second_ns = 1000000000;
 
-static struct answer_cache *cache;
+static struct forwarded_cache *cache;
 
-static struct answer_key
+static struct forwarded_key
 key_of(struct dname *name, const char *text, uint16_t type)
 {
 	assert_int_equal(dname_from_text(name, text), 0);
-	return (struct answer_key){ .name = name->wire, .type = type };
+	return (struct forwarded_key){ .name = name->wire, .type = type };
 }
 
 /* A reply to name/type with these records, in the order answer, authority (SOA, NS). */
@@ -49,9 +49,9 @@ put(const char *name, uint16_t type, unsigned rcode, const char *const *records,
 {
 	struct dname dname;
 	uint8_t *wire = NULL;
-	const struct answer_key key = key_of(&dname, name, type);
+	const struct forwarded_key key = key_of(&dname, name, type);
 	size_t len = reply(&wire, name, type, rcode, records);
-	enum answer_kept kept = answer_cache_put(cache, &key, wire, len, now_ns);
+	enum answer_kept kept = forwarded_cache_put(cache, &key, wire, len, now_ns);
 	free(wire);
 	return kept;
 }
@@ -60,14 +60,14 @@ static size_t
 get(const char *name, uint16_t type, int64_t now_ns, uint8_t *out)
 {
 	struct dname dname;
-	const struct answer_key key = key_of(&dname, name, type);
-	return answer_cache_get(cache, &key, now_ns, out);
+	const struct forwarded_key key = key_of(&dname, name, type);
+	return forwarded_cache_get(cache, &key, now_ns, out);
 }
 
 static bool
 has(const char *name, uint16_t type, int64_t now_ns)
 {
-	uint8_t out[ANSWER_CACHE_SLOT];
+	uint8_t out[FORWARDED_CACHE_SLOT];
 	return get(name, type, now_ns, out) > 0;
 }
 
@@ -88,7 +88,7 @@ what_is_kept_and_for_how_long(void **state)
 		unsigned life_s; /* 0: not kept */
 	} rows[] = {
 		{ "an address, at most so long", TYPE_A, RCODE_NOERROR,
-		    { "www.example.com. 300 IN A 192.0.2.1" }, ANSWER_CACHE_MAX_S },
+		    { "www.example.com. 300 IN A 192.0.2.1" }, FORWARDED_CACHE_MAX_S },
 		{ "as long as its TTL", TYPE_A, RCODE_NOERROR,
 		    { "www.example.com. 2 IN A 192.0.2.1" }, 2 },
 		{ "the least TTL of a chain", TYPE_A, RCODE_NOERROR,
@@ -100,7 +100,7 @@ what_is_kept_and_for_how_long(void **state)
 		{ "nothing with a TTL that is none, RFC 2181 section 8", TYPE_A, RCODE_NOERROR,
 		    { "www.example.com. 2147483648 IN A 192.0.2.1" }, 0 },
 		{ "NXDOMAIN with its SOA", TYPE_A, RCODE_NXDOMAIN, { SOA(300, 300) },
-		    ANSWER_CACHE_MAX_S },
+		    FORWARDED_CACHE_MAX_S },
 		{ "NXDOMAIN as long as the SOA says", TYPE_A, RCODE_NXDOMAIN, { SOA(300, 2) }, 2 },
 		{ "or the SOA's TTL", TYPE_A, RCODE_NXDOMAIN, { SOA(1, 300) }, 1 },
 		{ "NXDOMAIN without an SOA says nothing of how long", TYPE_A, RCODE_NXDOMAIN,
@@ -121,14 +121,14 @@ what_is_kept_and_for_how_long(void **state)
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		int64_t life_ns = rows[i].life_s * second_ns;
-		cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+		cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 		enum answer_kept kept =
 		    put("www.example.com.", rows[i].type, rows[i].rcode, rows[i].records, start_ns);
 		if (kept != (life_ns > 0 ? ANSWER_KEPT : ANSWER_NOT_KEPT) ||
 		    has("www.example.com.", rows[i].type, start_ns + life_ns) ||
 		    has("www.example.com.", rows[i].type, start_ns + life_ns - 1) != (life_ns > 0))
 			fail_msg("%s", rows[i].what);
-		answer_cache_free(cache);
+		forwarded_cache_free(cache);
 	}
 }
 
@@ -144,11 +144,11 @@ ttls_are_less_by_the_age(void **state)
 		unsigned less_s;
 	} rows[] = { { 0, 0 }, { second_ns - 1, 0 }, { second_ns, 1 }, { 5 * second_ns - 1, 4 },
 		{ -second_ns, 0 /* another thread's clock was read later */ } };
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	put("www.example.com.", TYPE_A, RCODE_NOERROR, records, start_ns);
 	put("none.example.com.", TYPE_A, RCODE_NXDOMAIN, denial, start_ns);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		uint8_t out[ANSWER_CACHE_SLOT];
+		uint8_t out[FORWARDED_CACHE_SLOT];
 		ldns_pkt *pkt = NULL;
 		size_t len = get("www.example.com.", TYPE_A, start_ns + rows[i].age_ns, out);
 		assert_int_equal(ldns_wire2pkt(&pkt, out, len), LDNS_STATUS_OK);
@@ -163,7 +163,7 @@ ttls_are_less_by_the_age(void **state)
 		    ldns_rr_ttl(ldns_rr_list_rr(ldns_pkt_authority(pkt), 0)), 60 - rows[i].less_s);
 		ldns_pkt_free(pkt);
 	}
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 static void
@@ -183,17 +183,17 @@ an_answer_is_for_all_that_it_depends_on(void **state)
 		{ "www.example.com.", TYPE_A, FLAG_AD, false, false },
 		{ "www.example.com.", TYPE_A, 0, true, false },
 	};
-	uint8_t out[ANSWER_CACHE_SLOT];
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	uint8_t out[FORWARDED_CACHE_SLOT];
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	put("www.example.com.", TYPE_A, RCODE_NOERROR, one_a, start_ns);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct dname name;
-		struct answer_key key = key_of(&name, rows[i].name, rows[i].type);
+		struct forwarded_key key = key_of(&name, rows[i].name, rows[i].type);
 		key.flags = rows[i].flags;
 		key.edns_do = rows[i].edns_do;
-		assert_int_equal(answer_cache_get(cache, &key, start_ns, out) > 0, rows[i].hit);
+		assert_int_equal(forwarded_cache_get(cache, &key, start_ns, out) > 0, rows[i].hit);
 	}
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 /* With this seed the hash is the same however groups of eight bytes are ordered. */
@@ -202,11 +202,11 @@ names_with_one_hash_are_told_apart(void **state)
 {
 	(void)state;
 	static const char *const records[] = { "aaaaaaa.bbbbbbb.com. 300 IN A 192.0.2.1", NULL };
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, 0);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, 0);
 	put("aaaaaaa.bbbbbbb.com.", TYPE_A, RCODE_NOERROR, records, start_ns);
 	assert_true(has("aaaaaaa.bbbbbbb.com.", TYPE_A, start_ns));
 	assert_false(has("bbbbbbb.aaaaaaa.com.", TYPE_A, start_ns));
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 static void
@@ -236,7 +236,7 @@ only_plain_queries_are_looked_for(void **state)
 		    wire, sizeof wire, 1, name.wire, rows[i].type, CLASS_IN, rows[i].udp_size);
 		assert_int_equal(query_read(&query, wire, len), QUERY_OK);
 		query.flags = rows[i].flags;
-		assert_int_equal(answer_cache_takes(&query, len + rows[i].more), rows[i].takes);
+		assert_int_equal(forwarded_cache_takes(&query, len + rows[i].more), rows[i].takes);
 	}
 }
 
@@ -245,10 +245,10 @@ static void
 a_flush_drops_all_and_rests(void **state)
 {
 	(void)state;
-	const int64_t rest_ns = ANSWER_CACHE_REST_MS * (second_ns / 1000);
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	const int64_t rest_ns = FORWARDED_CACHE_REST_MS * (second_ns / 1000);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	put("www.example.com.", TYPE_A, RCODE_NOERROR, one_a, start_ns);
-	answer_cache_flush(cache, start_ns);
+	forwarded_cache_flush(cache, start_ns);
 	assert_false(has("www.example.com.", TYPE_A, start_ns));
 	assert_int_equal(
 	    put("www.example.com.", TYPE_A, RCODE_NOERROR, one_a, start_ns + rest_ns - 1),
@@ -256,7 +256,7 @@ a_flush_drops_all_and_rests(void **state)
 	assert_int_equal(
 	    put("www.example.com.", TYPE_A, RCODE_NOERROR, one_a, start_ns + rest_ns), ANSWER_KEPT);
 	assert_true(has("www.example.com.", TYPE_A, start_ns + rest_ns));
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 /* However many names: no more than fits, and what is asked for again and again stays. */
@@ -266,7 +266,7 @@ what_is_used_stays_when_the_cache_is_full(void **state)
 	(void)state;
 	enum { NAMES = 2000 };
 	unsigned kept = 0, evicted = 0, popular = 0;
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	put("www.example.com.", TYPE_A, RCODE_NOERROR, one_a, start_ns);
 	for (unsigned i = 0; i < NAMES; i++) {
 		char name[64], record[128];
@@ -282,10 +282,10 @@ what_is_used_stays_when_the_cache_is_full(void **state)
 		kept += (unsigned)has(name, TYPE_A, start_ns);
 	}
 	assert_int_equal(kept + evicted, NAMES);
-	assert_in_range(kept, ANSWER_CACHE_LEAST / ANSWER_CACHE_SLOT * 3 / 4,
-	    ANSWER_CACHE_LEAST / ANSWER_CACHE_SLOT);
+	assert_in_range(kept, FORWARDED_CACHE_LEAST / FORWARDED_CACHE_SLOT * 3 / 4,
+	    FORWARDED_CACHE_LEAST / FORWARDED_CACHE_SLOT);
 	assert_int_equal(popular, NAMES);
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 static void
@@ -294,7 +294,7 @@ a_message_with_a_mistake_is_not_kept(void **state)
 	(void)state;
 	struct dname name;
 	uint8_t *wire = NULL, changed[512];
-	const struct answer_key key = key_of(&name, "www.example.com.", TYPE_A);
+	const struct forwarded_key key = key_of(&name, "www.example.com.", TYPE_A);
 	size_t len = reply(&wire, "www.example.com.", TYPE_A, RCODE_NOERROR, one_a);
 	static const struct {
 		const char *what;
@@ -302,19 +302,19 @@ a_message_with_a_mistake_is_not_kept(void **state)
 		uint8_t value;
 	} rows[] = { { "truncated", 2, 0x83 }, { "a query", 2, 0x01 }, { "two questions", 5, 2 },
 		{ "a record too many", 7, 2 }, { "another name", DNS_HEADER + 1, 'x' } };
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		memcpy(changed, wire, len);
 		changed[rows[i].at] = rows[i].value;
-		if (answer_cache_put(cache, &key, changed, len, start_ns) != ANSWER_NOT_KEPT)
+		if (forwarded_cache_put(cache, &key, changed, len, start_ns) != ANSWER_NOT_KEPT)
 			fail_msg("%s", rows[i].what);
 	}
 	for (size_t cut = 0; cut < len; cut++)
 		assert_int_equal(
-		    answer_cache_put(cache, &key, wire, cut, start_ns), ANSWER_NOT_KEPT);
-	assert_int_equal(answer_cache_put(cache, &key, wire, len, start_ns), ANSWER_KEPT);
+		    forwarded_cache_put(cache, &key, wire, cut, start_ns), ANSWER_NOT_KEPT);
+	assert_int_equal(forwarded_cache_put(cache, &key, wire, len, start_ns), ANSWER_KEPT);
 	free(wire);
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 /* A slot's size bounds it; each record needs two bytes more, for where its TTL is. */
@@ -324,7 +324,7 @@ a_message_longer_than_a_slot_is_not_kept(void **state)
 	(void)state;
 	enum { MOST = 40 };
 	unsigned longest = 0;
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	for (unsigned n = 1; n < MOST; n++) {
 		char text[MOST][64];
 		const char *records[MOST + 1] = { NULL };
@@ -338,7 +338,7 @@ a_message_longer_than_a_slot_is_not_kept(void **state)
 			longest = n;
 	}
 	assert_in_range(longest, 12, 30);
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 static void
@@ -347,16 +347,16 @@ people_are_told_the_age_whatever_the_flags(void **state)
 	(void)state;
 	struct dname name;
 	uint8_t *wire = NULL;
-	struct answer_key key = key_of(&name, "www.example.com.", TYPE_A);
+	struct forwarded_key key = key_of(&name, "www.example.com.", TYPE_A);
 	size_t len = reply(&wire, "www.example.com.", TYPE_A, RCODE_NOERROR, one_a);
 	key.flags = FLAG_AD;
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
-	answer_cache_put(cache, &key, wire, len, start_ns);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
+	forwarded_cache_put(cache, &key, wire, len, start_ns);
 	int64_t later_ns = start_ns + 3 * second_ns;
-	assert_int_equal(answer_cache_age(cache, name.wire, TYPE_A, later_ns), 3);
-	assert_int_equal(answer_cache_age(cache, name.wire, TYPE_AAAA, later_ns), -1);
+	assert_int_equal(forwarded_cache_age(cache, name.wire, TYPE_A, later_ns), 3);
+	assert_int_equal(forwarded_cache_age(cache, name.wire, TYPE_AAAA, later_ns), -1);
 	free(wire);
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 /* --- threads --- */
@@ -369,25 +369,25 @@ use_cache(void *arg)
 {
 	unsigned *hits = arg;
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		uint8_t wire[512] = { 0 }, out[ANSWER_CACHE_SLOT];
+		uint8_t wire[512] = { 0 }, out[FORWARDED_CACHE_SLOT];
 		uint8_t number = (uint8_t)(i * 7 % SHARED_NAMES);
 		struct dname name = { .len = 4, .wire = { 2, 'x', (uint8_t)('a' + number), 0 } };
 		const uint8_t record[] = { 0xc0, DNS_HEADER, 0, TYPE_A, 0, CLASS_IN, 0, 0, 1, 0, 0,
 			4, 192, 0, 2, number };
-		const struct answer_key key = { .name = name.wire, .type = TYPE_A };
+		const struct forwarded_key key = { .name = name.wire, .type = TYPE_A };
 		size_t len = query_write(wire, sizeof(wire), 1, name.wire, TYPE_A, CLASS_IN, 0);
 		wire[2] |= 0x80;
 		wire[7] = 1;
 		memcpy(wire + len, record, sizeof(record));
 		len += sizeof(record);
 		int64_t now_ns = start_ns + (int64_t)i * 1000;
-		size_t got = answer_cache_get(cache, &key, now_ns, out);
+		size_t got = forwarded_cache_get(cache, &key, now_ns, out);
 		if (got > 0 && (got != len || memcmp(out, wire, len) != 0))
 			abort();
 		*hits += got > 0;
-		answer_cache_put(cache, &key, wire, len, now_ns);
+		forwarded_cache_put(cache, &key, wire, len, now_ns);
 		if (i % 1000 == 999)
-			answer_cache_age(cache, name.wire, TYPE_A, now_ns);
+			forwarded_cache_age(cache, name.wire, TYPE_A, now_ns);
 	}
 	return NULL;
 }
@@ -398,15 +398,15 @@ threads_share_it_and_get_whole_answers(void **state)
 	(void)state;
 	pthread_t threads[THREADS];
 	unsigned hits[THREADS] = { 0 };
-	cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	for (size_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, use_cache, &hits[i]), 0);
-	answer_cache_flush(cache, start_ns - ANSWER_CACHE_REST_MS * (second_ns / 1000));
+	forwarded_cache_flush(cache, start_ns - FORWARDED_CACHE_REST_MS * (second_ns / 1000));
 	for (size_t i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], NULL);
 		assert_in_range(hits[i], ROUNDS / 2, ROUNDS);
 	}
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 int

@@ -333,7 +333,7 @@ what_is_kept_is_answered_at_once_and_takes_no_place(void **state)
 {
 	(void)state;
 	start(10, 10, 0);
-	struct answer_cache *cache = answer_cache_new(ANSWER_CACHE_LEAST, HASH_START);
+	struct forwarded_cache *cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	inflight_cache(table, cache);
 	assert_int_equal(query_from(1, 1), -1);
 	unsigned asked = greedy(1) + 1; /* it has no answer yet: all of these are asked */
@@ -346,10 +346,10 @@ what_is_kept_is_answered_at_once_and_takes_no_place(void **state)
 	assert_int_equal(stats.cache_hits, 100);
 	assert_int_equal(seen.held, 1 + asked + 100);
 	pass_ms(DEADLINE_MS);
-	pass_ms(ANSWER_CACHE_MAX_S * 1000 - DEADLINE_MS);
+	pass_ms(FORWARDED_CACHE_MAX_S * 1000 - DEADLINE_MS);
 	assert_int_equal(query_from(1, 0), -1);
 	finish();
-	answer_cache_free(cache);
+	forwarded_cache_free(cache);
 }
 
 static int
