@@ -29,7 +29,7 @@ static const char *const layer_names[SANDBOX_LAYERS] = {
 
 /* This process's, once it has entered. */
 static struct {
-	unsigned layers;
+	unsigned layers, keep;
 	struct sandbox *sandbox;
 } entered;
 
@@ -241,14 +241,13 @@ sandbox_empty_bounding_set(unsigned keep)
  * those, and Landlock says which files at all. True if nothing else is left.
  */
 static bool
-drop_capabilities(unsigned keep)
+drop_own_capabilities(unsigned keep)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
 	uint64_t kept = capabilities_kept(keep) | UINT64_C(1) << CAP_DAC_OVERRIDE |
 			UINT64_C(1) << CAP_DAC_READ_SEARCH;
 
-	sandbox_empty_bounding_set(keep);
 	if (syscall(SYS_capget, &header, data) < 0)
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
@@ -258,6 +257,21 @@ drop_capabilities(unsigned keep)
 		data[i].inheritable &= word;
 	}
 	return syscall(SYS_capset, &header, data) == 0;
+}
+
+static bool
+drop_capabilities(unsigned keep)
+{
+	sandbox_empty_bounding_set(keep);
+	return drop_own_capabilities(keep);
+}
+
+void
+sandbox_low_ports_done(void)
+{
+	if ((entered.keep & SANDBOX_KEEP_LOW_PORTS) != 0 &&
+	    !drop_own_capabilities(entered.keep & ~(unsigned)SANDBOX_KEEP_LOW_PORTS))
+		log_warn("sandbox: the right to bind ports below 1024 stays");
 }
 
 /* --- entering --- */
@@ -330,6 +344,7 @@ sandbox_enter(struct sandbox *s, unsigned keep)
 		return;
 	}
 	entered.layers = enter(s, keep, NULL);
+	entered.keep = keep;
 	entered.sandbox = s;
 	if (s->mode == SANDBOX_LOG)
 		log_warnx(

@@ -38,10 +38,11 @@ enum sandbox_layer {
 
 /* What a program keeps beside files that it named, sockets of IPv4 and IPv6, and waiting. */
 enum sandbox_keep {
-	SANDBOX_KEEP_THREADS = 1 << 0,   /* starting threads */
-	SANDBOX_KEEP_CHILD = 1 << 1,     /* a child: fork, exec, signals, its process group */
-	SANDBOX_KEEP_WRITES = 1 << 2,    /* making, writing and renaming files */
-	SANDBOX_KEEP_LOW_PORTS = 1 << 3, /* CAP_NET_BIND_SERVICE, for a child that binds port 53 */
+	SANDBOX_KEEP_THREADS = 1 << 0, /* starting threads */
+	SANDBOX_KEEP_CHILD = 1 << 1,   /* a child: fork, exec, signals, its process group */
+	SANDBOX_KEEP_WRITES = 1 << 2,  /* making, writing and renaming files */
+	/* CAP_NET_BIND_SERVICE, for a child that binds port 53, or until sandbox_low_ports_done() */
+	SANDBOX_KEEP_LOW_PORTS = 1 << 3,
 	SANDBOX_KEEP_GROUPS = 1 << 4,    /* CAP_SETGID, for a child that leaves root's groups */
 	SANDBOX_KEEP_NET_ADMIN = 1 << 5, /* CAP_NET_ADMIN, on sockets that are open */
 	SANDBOX_KEEP_UNIX = 1 << 6,      /* connecting streams to Unix sockets; to
@@ -100,6 +101,12 @@ void sandbox_enter(struct sandbox *s, unsigned keep);
  * to `report_fd`, if that is not -1. Returns -errno of exec. For a process with one thread.
  */
 int sandbox_exec(const struct sandbox *s, unsigned keep, char *const *argv, int report_fd);
+
+/*
+ * Gives up what SANDBOX_KEEP_LOW_PORTS has kept, in the calling thread and those that it starts from
+ * now on; without effect if that is nothing.
+ */
+void sandbox_low_ports_done(void);
 
 /* Whether TCP to the port is possible in `s`, and in the one that this process has entered (true
  * where that does not confine TCP). */

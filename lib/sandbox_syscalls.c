@@ -230,6 +230,10 @@ fill(struct filter *filter, unsigned keep, const struct sandbox_exec_key *key)
 		allow_reading(filter);
 	if (keep & SANDBOX_KEEP_THREADS)
 		allow_threads(filter);
+	if (keep & SANDBOX_KEEP_LOW_PORTS) { /* sandbox_low_ports_done() */
+		allow_if(filter, "capget", 0, NULL);
+		allow_if(filter, "capset", 0, NULL);
+	}
 	if (keep & SANDBOX_KEEP_CHILD)
 		allow_all(filter, child, COUNT(child), until_exec, but);
 	else
