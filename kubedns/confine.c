@@ -1,6 +1,7 @@
 #include "kubedns/confine.h"
 
 #include "kubedns/api/api_source.h"
+#include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "lib/log.h"
 
@@ -31,6 +32,14 @@ confine_needs(const struct status *status, enum sandbox_mode mode)
 		sandbox_connect(s, o->until_synced.servers[i].port);
 	api_source_needs(status->watch, s);
 	return s;
+}
+
+unsigned
+confine_keeps(const struct status *status)
+{
+	return SANDBOX_KEEP_THREADS |
+	       (*status->options->dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0) |
+	       (workers_held(status->workers) ? SANDBOX_KEEP_LOW_PORTS : 0); /* to join */
 }
 
 void

@@ -15,6 +15,7 @@
 #include "kubedns/status.h"
 #include "lib/http.h"
 
+struct handover;
 struct treecache;
 
 enum { FD_SIGNAL, FD_CONFIG, FD_RESOLV, FD_OBJECTS, FD_HTTP, FD_METRICS, FD_COUNT };
@@ -25,6 +26,7 @@ struct kubedns {
 	struct treecache *cache;
 	struct status status;
 	struct http *http, *metrics;
+	struct handover *handover; /* NULL: no --share-port */
 	struct http_route metrics_routes[2];
 	struct pollfd fds[FD_COUNT];
 	struct drain drain;
@@ -32,10 +34,9 @@ struct kubedns {
 	int64_t started_ms, next_period_ms; /* monotonic */
 	int64_t published_ms;               /* the last time */
 	uint64_t settings_read;             /* settings_reads() when the workers were told */
-	int64_t next_look_ms;               /* for another kubedns at the port */
 	int signal_fd;
 	bool published_context; /* the settings in force */
-	bool stop;
+	bool stop, failed; /* failed: ends with an error */
 };
 
 /* Gives the settings in force to the workers and, with the next publish, to readers of the tree. */

@@ -12,6 +12,7 @@
 #include "kubedns/cluster/store.h"
 #include "kubedns/confine.h"
 #include "kubedns/external_setup.h"
+#include "kubedns/handover.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/query_log.h"
@@ -30,7 +31,6 @@ enum {
 	 * is much of the cost of a single change. */
 	RECLAIM_BYTES = 256 * 1024,
 	RECLAIM_MS = 1000,
-	LOOK_MS = 1000, /* between looks at whether the other kubedns is still there */
 };
 
 /* --- settings and events --- */
@@ -117,15 +117,6 @@ questions(const struct kubedns *k, bool *in_flight)
 }
 
 static void
-leave_port(struct workers *workers)
-{
-	if (workers == NULL || workers_held(workers) || !workers_have_other(workers))
-		return;
-	workers_leave(workers);
-	log_info("dns: port %u is left to the other kubedns", workers_port(workers));
-}
-
-static void
 begin_drain(struct kubedns *k, const char *signal)
 {
 	const struct options *o = &k->options;
@@ -139,7 +130,6 @@ begin_drain(struct kubedns *k, const char *signal)
 		log_info("%s: not ready any more, answering for another %lld ms", signal,
 		    (long long)o->drain_ms);
 	k->status.draining = true;
-	leave_port(k->status.workers);
 	drain_begin(
 	    &k->drain, clock_mono_ms(), o->drain_ms, o->drain_quiet_ms, questions(k, &in_flight));
 }
@@ -191,25 +181,6 @@ check_synced(struct kubedns *k)
 		    (long long)k->options.initial_sync_timeout_ms, progress);
 		free(progress);
 	}
-}
-
-/* A kubedns that found another one at its port serves once it is synced, or when that has gone. */
-static void
-check_port(struct kubedns *k)
-{
-	struct workers *workers = k->status.workers;
-
-	if (workers == NULL || !workers_held(workers) || k->status.draining)
-		return;
-	if (!k->status.synced && clock_mono_ms() < k->next_look_ms)
-		return;
-	k->next_look_ms = clock_mono_ms() + LOOK_MS;
-	bool other = workers_have_other(workers);
-	if (!k->status.synced && other)
-		return;
-	workers_join(workers);
-	log_info("dns: serving port %u %s", workers_port(workers),
-	    other ? "beside the other kubedns" : "alone: the other kubedns has gone");
 }
 
 /* Bytes of both trees that were replaced and not yet freed; and frees them. */
@@ -315,8 +286,7 @@ wait_ms(const struct kubedns *k)
 	ms = least(ms, drain_wait_ms(&k->drain, now));
 	if (!k->status.synced && !k->status.sync_timed_out)
 		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
-	if (!k->status.synced && k->status.workers != NULL && workers_held(k->status.workers))
-		ms = least(ms, LOOK_MS);
+	ms = least(ms, handover_wait_ms(k->handover, now));
 	if (garbage(k) > 0 && k->published_ms + RECLAIM_MS - now < ms)
 		ms = k->published_ms + RECLAIM_MS - now;
 	/* The next second begins within one. */
@@ -370,7 +340,8 @@ loop_turn(struct kubedns *k)
 		http_run(k->http);
 	if (k->metrics != NULL)
 		http_run(k->metrics);
-	check_port(k);
+	if (handover_turn(k->handover, s->synced, s->draining, clock_mono_ms()) < 0)
+		k->stop = k->failed = true;
 	if (garbage(k) > 0 && clock_mono_ms() - k->published_ms >= RECLAIM_MS)
 		reclaim(k);
 }

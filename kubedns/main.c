@@ -25,6 +25,7 @@
 #include "kubedns/confine.h"
 #include "kubedns/dnstap/dnstap.h"
 #include "kubedns/external_setup.h"
+#include "kubedns/handover.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/migrate/migrate.h"
@@ -159,6 +160,8 @@ open_workers(struct kubedns *k)
 	k->settings_read = settings_reads(k->status.settings);
 	if (workers_open(&k->status.workers, &config) < 0)
 		return EXIT_FAILED;
+	if (o->share_port)
+		k->handover = handover_new(k->status.workers, config.resolver);
 	k->status.query_log = query_log_new(
 	    k->status.workers, k->status.store, o->wants_query_log ? &o->query_log : NULL);
 	return 0;
@@ -234,8 +237,7 @@ run(struct kubedns *k)
 	prepare(k);
 	if ((rc = start_http(k)) != 0 || (rc = open_workers(k)) != 0 || (rc = start_source(k)) != 0)
 		return rc;
-	sandbox_enter(confine_needs(&k->status, k->common.sandbox),
-	    SANDBOX_KEEP_THREADS | (*k->options.dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0));
+	sandbox_enter(confine_needs(&k->status, k->common.sandbox), confine_keeps(&k->status));
 	dnstap_start(k->status.dnstap);
 	workers_start(k->status.workers);
 	if (k->status.transfer != NULL)
@@ -246,7 +248,7 @@ run(struct kubedns *k)
 	    workers_held(k->status.workers) ? ", once synced: another kubedns has the port" : "");
 	while (!k->stop)
 		loop_turn(k);
-	return EXIT_STOPPED;
+	return k->failed ? EXIT_FAILED : EXIT_STOPPED;
 }
 
 static void
@@ -254,6 +256,7 @@ stop(struct kubedns *k)
 {
 	query_log_free(k->status.query_log);
 	transfer_stop(k->status.transfer);
+	handover_free(k->handover);
 	workers_stop(k->status.workers);
 	forwarded_cache_free(k->status.answer_cache);
 	dnstap_free(k->status.dnstap);

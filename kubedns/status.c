@@ -100,7 +100,11 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 {
 	const struct status *status = arg;
 
-	if (status->synced && !status->draining) {
+	/* Not before it has joined: then the kubelet tells the other one to go. */
+	bool waits = status->synced && !status->draining && status->workers != NULL &&
+		     workers_held(status->workers);
+
+	if (status->synced && !status->draining && !waits) {
 		char *notes = api_source_notes(status->watch);
 		char *missing = wanted_namespaces_notes(status->namespaces, request->local);
 		char *load = workers_notes(status->workers, request->local);
@@ -113,7 +117,8 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 	char *progress = status->manifests == NULL
 			     ? api_source_status(status->watch, request->local)
 			     : manifests_progress(status, request->local);
-	http_text(response, 503, "%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
+	http_text(response, 503, "%s%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
+	    waits ? "another kubedns has the port: waiting until the resolver answers\n" : "",
 	    status->synced ? "" : "not synced yet\n", status->synced ? "" : progress,
 	    status->synced || request->local ? ""
 					     : "the reasons are in the log, and here for peers in "

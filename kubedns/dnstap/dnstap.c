@@ -16,6 +16,7 @@
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
+#include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
 enum {
@@ -237,6 +238,7 @@ run(void *arg)
 	struct dnstap *dnstap = arg;
 
 	pthread_setname_np(pthread_self(), "dnstap");
+	sandbox_low_ports_done();
 	while (!atomic_load(&dnstap->stop))
 		turn(dnstap);
 	while (dnstap_stream_is_open(dnstap->stream) && drain(dnstap) > 0)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "kubedns/serve/sockets.h"
@@ -13,7 +14,8 @@
 enum { NOBODY_PORT = 9 /* discard, RFC 863 */ };
 
 struct shared_port {
-	struct sockets sockets; /* with copies of the arrays; descriptors are others' */
+	struct sockets sockets; /* with a copy of `udp`, and no `tcp`; descriptors are others' */
+	bool bound;             /* the UDP sockets */
 	FILE *table;            /* /proc/net/udp or udp6; NULL: cannot be read */
 };
 
@@ -34,59 +36,62 @@ shared_port_is_taken(const struct server *server)
 	return taken;
 }
 
-int
-shared_port_hold(int udp, const struct server *server)
+static int
+bind_udp(int fd, const struct server *server)
 {
-	struct server nobody = { .addr = server->addr, .port = NOBODY_PORT };
+	struct sockaddr_storage ss;
+	socklen_t len = server_sockaddr(server, &ss);
+
+	if (bind(fd, (struct sockaddr *)&ss, len) == 0)
+		return 0;
+	int rc = -errno;
+	port_log_failure("dns", SOCK_DGRAM, server, -rc);
+	return rc;
+}
+
+static int
+leave_udp(int fd, const struct server *server)
+{
+	const struct server nobody = { .addr = server->addr, .port = NOBODY_PORT };
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(&nobody, &ss);
 	char text[SERVER_TEXT_MAX];
 
-	if (connect(udp, (struct sockaddr *)&ss, len) == 0)
+	if (connect(fd, (struct sockaddr *)&ss, len) < 0)
+		log_warn("dns: %s: cannot be left to the other", server_format(server, text));
+	return 0;
+}
+
+static int
+return_udp(int fd, const struct server *server)
+{
+	const struct sockaddr anybody = { .sa_family = AF_UNSPEC };
+	char text[SERVER_TEXT_MAX];
+
+	if (connect(fd, &anybody, sizeof(anybody)) == 0)
 		return 0;
 	int rc = -errno;
-	log_warn("dns: %s: cannot keep queries from it for now", server_format(server, text));
+	log_error("dns: %s: cannot be taken back", server_format(server, text));
 	return rc;
 }
 
-static void
-join_udp(int fd)
+/* Stops at the first that fails. */
+static int
+each(const struct sockets *sockets, int (*act)(int fd, const struct server *server))
 {
-	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+	int rc = 0;
 
-	if (connect(fd, &nobody, sizeof(nobody)) < 0)
-		log_fatal("dns: connect");
-}
-
-static void
-each(const struct sockets *sockets, int (*const fds)[SOCKETS_MAX], void (*act)(int fd))
-{
 	for (unsigned t = 0; t < sockets->threads; t++)
-		for (size_t f = 0; f < sockets->count; f++)
-			act(fds[t][f]);
+		for (size_t f = 0; f < sockets->count && rc == 0; f++)
+			rc = act(sockets->udp[t][f], &sockets->servers[f]);
+	return rc;
 }
 
-static void
-join_tcp(int fd)
-{
-	if (listen(fd, SHARED_PORT_BACKLOG) < 0)
-		log_fatal("dns: listen");
-}
-
-void
-shared_port_join(const struct sockets *sockets)
-{
-	each(sockets, sockets->tcp, join_tcp);
-	each(sockets, sockets->udp, join_udp);
-}
-
-static int (*copy_fds(const struct sockets *sockets, int (*const fds)[SOCKETS_MAX]))[SOCKETS_MAX]
+static int (*copy_udp(const struct sockets *sockets))[SOCKETS_MAX]
 {
 	int(*copy)[SOCKETS_MAX] = xcalloc(sockets->threads, sizeof(*copy));
 
-	for (unsigned t = 0; t < sockets->threads; t++)
-		for (size_t f = 0; f < SOCKETS_MAX; f++)
-			copy[t][f] = fds[t][f];
+	memcpy(copy, sockets->udp, sockets->threads * sizeof(*copy));
 	return copy;
 }
 
@@ -96,8 +101,9 @@ shared_port_new(const struct sockets *sockets)
 	struct shared_port *port = xcalloc(1, sizeof(*port));
 
 	port->sockets = *sockets;
-	port->sockets.udp = copy_fds(sockets, sockets->udp);
-	port->sockets.tcp = copy_fds(sockets, sockets->tcp);
+	port->sockets.udp = copy_udp(sockets);
+	port->sockets.tcp = NULL;
+	port->bound = !sockets->held;
 	port->table = open_table(&sockets->servers[0]);
 	if (port->table == NULL)
 		log_warn("dns: the kernel's list of sockets: another kubedns beside this one will "
@@ -113,7 +119,6 @@ shared_port_free(struct shared_port *port)
 	if (port->table != NULL)
 		fclose(port->table);
 	free(port->sockets.udp);
-	free(port->sockets.tcp);
 	free(port);
 }
 
@@ -132,20 +137,21 @@ shared_port_has_other(const struct shared_port *port)
 	       port_udp_servers(port->table, &s->servers[0]) > (s->held ? 0 : s->threads);
 }
 
-void
+int
 shared_port_enter(struct shared_port *port)
 {
-	shared_port_join(&port->sockets);
-	port->sockets.held = false;
+	int rc = each(&port->sockets, port->bound ? return_udp : bind_udp);
+
+	if (rc == 0) {
+		port->bound = true;
+		port->sockets.held = false;
+	}
+	return rc;
 }
 
 void
 shared_port_leave(struct shared_port *port)
 {
-	const struct sockets *s = &port->sockets;
-
-	for (unsigned t = 0; t < s->threads; t++)
-		for (size_t f = 0; f < s->count; f++)
-			shared_port_hold(s->udp[t][f], &s->servers[f]);
+	each(&port->sockets, leave_udp);
 	port->sockets.held = true;
 }

@@ -38,12 +38,10 @@ set(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? 0 : -errno;
 }
 
-/* A socket bound to `server`, shared by SO_REUSEPORT or alone; or -errno. */
+/* A socket to be bound to `server`, shared by SO_REUSEPORT or alone; or -errno. */
 static int
-open_bound(const struct server *server, int type, bool shared, bool free_bind)
+open_unbound(const struct server *server, int type, bool shared, bool free_bind)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = server_sockaddr(server, &ss);
 	int fd = socket(server->addr.family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
@@ -57,24 +55,35 @@ open_bound(const struct server *server, int type, bool shared, bool free_bind)
 	if (rc == 0 && free_bind)
 		rc = server->addr.family == AF_INET6 ? set(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1)
 						     : set(fd, IPPROTO_IP, IP_FREEBIND, 1);
-	if (rc == 0 && bind(fd, (struct sockaddr *)&ss, len) != 0)
-		rc = -errno;
 	if (rc == 0)
 		return fd;
 	close(fd);
 	return rc;
 }
 
+/* The same, bound. */
 static int
-open_udp(const struct server *server, struct sockets *sockets)
+open_bound(const struct server *server, int type, bool shared, bool free_bind)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = server_sockaddr(server, &ss);
+	int fd = open_unbound(server, type, shared, free_bind);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&ss, len) == 0)
+		return fd;
+	int rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static int
+open_udp(const struct server *server, const struct sockets *sockets)
 {
 	const bool wildcard = sockets->wildcard;
-	int fd = open_bound(server, SOCK_DGRAM, true, sockets->share);
+	int fd = sockets->held ? open_unbound(server, SOCK_DGRAM, true, true)
+			       : open_bound(server, SOCK_DGRAM, true, sockets->share);
 	if (fd < 0)
 		return fd;
 	/* As much of it as net.core.rmem_max allows. */
-	if (sockets->held && shared_port_hold(fd, server) < 0)
-		sockets->held = false; /* sockets_open() lets the others go, too */
 	set(fd, SOL_SOCKET, SO_RCVBUF, UDP_RECEIVE_BUFFER);
 	set(fd, SOL_SOCKET, SO_SNDBUF, UDP_SEND_BUFFER);
 	/* ICMP "fragmentation needed" can be forged, and no reply is long enough to need it. */
@@ -97,7 +106,7 @@ open_tcp(const struct server *server, const struct sockets *sockets)
 	set(fd, SOL_SOCKET, SO_SNDBUF, TCP_SEND_BUFFER); /* connections inherit all three */
 	set(fd, SOL_SOCKET, SO_RCVBUF, TCP_RECEIVE_BUFFER);
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	if (sockets->held || listen(fd, SHARED_PORT_BACKLOG) == 0)
+	if (sockets->held || listen(fd, SOCKETS_BACKLOG) == 0)
 		return fd;
 	int rc = -errno;
 	close(fd);
@@ -255,7 +264,6 @@ sockets_open(
 		return rc;
 	sockets->threads = threads;
 	sockets->held = share && shared_port_is_taken(&sockets->servers[0]);
-	const bool held = sockets->held;
 	sockets->udp = new_fds(threads);
 	sockets->tcp = new_fds(threads);
 	for (size_t f = 0; f < sockets->count; f++) {
@@ -266,8 +274,6 @@ sockets_open(
 			return rc;
 		}
 	}
-	if (held && !sockets->held)
-		shared_port_join(sockets);
 	return 0;
 }
 

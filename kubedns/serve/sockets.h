@@ -16,13 +16,16 @@
 
 #include "lib/addr.h"
 
-enum { SOCKETS_MAX = 4 };
+enum {
+	SOCKETS_MAX = 4,
+	SOCKETS_BACKLOG = 1024, /* of every TCP listener */
+};
 
 struct sockets {
 	struct server servers[SOCKETS_MAX]; /* where they are bound */
 	size_t count;
 	bool wildcard, share;
-	bool held; /* bound, but nothing arrives yet: see shared_port.h */
+	bool held; /* UDP is not bound, TCP does not listen: see shared_port.h */
 	unsigned threads;
 	int (*udp)[SOCKETS_MAX]; /* by thread and address; -1 once taken */
 	int (*tcp)[SOCKETS_MAX];

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "kubedns/serve/sockets.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -55,10 +56,14 @@ tcp_new(struct worker_context *context, struct inflight_table *inflight, const i
 void
 tcp_listen(struct tcp *tcp)
 {
-	for (size_t i = 0; i < tcp->listener_count; i++)
+	for (size_t i = 0; i < tcp->listener_count && !tcp->listening; i++) {
+		if (listen(tcp->listeners[i], SOCKETS_BACKLOG) != 0)
+			log_fatal("tcp: listen");
 		if (worker_epoll_ctl(tcp->context, EPOLL_CTL_ADD, tcp->listeners[i], EPOLLIN,
 			listener_key(i)) != 0)
 			log_fatal("epoll_ctl");
+	}
+	tcp->listening = true;
 }
 
 uint32_t
@@ -350,14 +355,17 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 void
 tcp_leave(struct tcp *tcp)
 {
-	for (unsigned i = 0; i < tcp->listener_count; i++) {
+	for (unsigned i = 0; i < tcp->listener_count && tcp->listening; i++) {
 		struct pollfd waiting = { .fd = tcp->listeners[i], .events = POLLIN };
 		for (unsigned rounds = 0; rounds < LEAVE_ROUNDS && poll(&waiting, 1, 0) > 0;
 		     rounds++)
 			tcp_accept(tcp, i);
-		close(tcp->listeners[i]); /* and leaves the epoll with its only descriptor */
+		/* It stays bound, so that tcp_listen() needs no right to port 53. */
+		if (worker_epoll_ctl(tcp->context, EPOLL_CTL_DEL, tcp->listeners[i], 0, 0) != 0 ||
+		    shutdown(tcp->listeners[i], SHUT_RD) != 0)
+			log_fatal("tcp: cannot stop to listen");
 	}
-	tcp->listener_count = 0;
+	tcp->listening = false;
 	tcp->accept_again_ns = 0;
 }
 

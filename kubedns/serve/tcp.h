@@ -37,10 +37,10 @@ enum { TCP_LISTENERS_MAX = 6 /* one an address: see UDP_SOCKETS_MAX */ };
 struct tcp *tcp_new(struct worker_context *context, struct inflight_table *inflight,
     const int *listeners, size_t count, const struct tcp_config *config);
 
-/* Adds the listeners, which listen, to the epoll. */
+/* Listens, and waits for connections; the first time, and again after tcp_leave(). */
 void tcp_listen(struct tcp *tcp);
 
-/* Accepts what waits, and closes the listeners; connections stay. */
+/* Accepts what waits, and listens no more; connections stay. */
 void tcp_leave(struct tcp *tcp);
 
 /* epoll events. */

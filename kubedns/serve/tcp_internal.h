@@ -71,6 +71,7 @@ struct tcp {
 	struct tcp_config config;
 	int listeners[TCP_LISTENERS_MAX];
 	size_t listener_count;
+	bool listening;
 	int64_t accept_again_ns; /* listeners are paused until then; 0: they are not */
 	size_t memory;           /* bytes in all connections' buffers */
 	unsigned count;

@@ -24,6 +24,7 @@
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/rcu.h"
+#include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
 enum {
@@ -169,6 +170,7 @@ run(void *arg)
 {
 	struct worker *worker = arg;
 	take_name(worker->index);
+	sandbox_low_ports_done();
 	rcu_join();
 	loop(worker);
 	last_turn(worker);

@@ -112,14 +112,19 @@ uint16_t workers_port(const struct workers *workers);
 
 unsigned workers_count(const struct workers *workers);
 
-/* --share-port: whether the workers wait for workers_join(), because another kubedns has the port. */
+/* --share-port: whether the workers wait for workers_join(), because another kubedns has the port or
+ * after workers_leave(). */
 bool workers_held(const struct workers *workers);
 
-/* Whether another kubedns answers at the port. Reads the kernel's list of sockets. */
+/* Whether another kubedns has joined at the port. Reads the kernel's list of sockets. */
 bool workers_have_other(const struct workers *workers);
 
-/* Begins to serve; without effect on workers that are not held. */
-void workers_join(struct workers *workers);
+/*
+ * Begins to serve; without effect on workers that are not held. The first time the calling thread
+ * needs the right to bind the port, see sandbox_low_ports_done(). 0, or -errno after one log line
+ * that names address and port (and who holds it), after which only workers_stop() is possible.
+ */
+int workers_join(struct workers *workers);
 
 /* Leaves new queries to the other kubedns; those received, and connections, are still served. */
 void workers_leave(struct workers *workers);

@@ -24,13 +24,15 @@ order(struct workers *workers, enum port_order order)
 	}
 }
 
-void
+int
 workers_join(struct workers *workers)
 {
 	if (!workers_held(workers))
-		return;
-	shared_port_enter(workers->shared);
-	order(workers, PORT_JOIN);
+		return 0;
+	int rc = shared_port_enter(workers->shared);
+	if (rc == 0)
+		order(workers, PORT_JOIN);
+	return rc;
 }
 
 void

@@ -12,6 +12,7 @@
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
+#include "lib/sandbox.h"
 #include "lib/xalloc.h"
 
 /* --- the stream threads --- */
@@ -142,6 +143,7 @@ stream_main(void *arg)
 	struct job *job;
 
 	pthread_setname_np(pthread_self(), "transfer");
+	sandbox_low_ports_done();
 	pthread_mutex_lock(&t->lock);
 	while (!atomic_load(&t->stop)) {
 		if ((job = next_job(t)) == NULL) {

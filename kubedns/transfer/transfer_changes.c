@@ -9,6 +9,7 @@
 #include "kubedns/transfer/transfer_internal.h"
 #include "lib/clock.h"
 #include "lib/log.h"
+#include "lib/sandbox.h"
 
 enum { FD_WAKE, FD_NOTIFY, FD_COUNT = FD_NOTIFY + NOTIFY_FDS };
 
@@ -104,6 +105,7 @@ transfer_changes(void *arg)
 	int wait_ms = -1;
 
 	pthread_setname_np(pthread_self(), "zone-changes");
+	sandbox_low_ports_done();
 	while (!atomic_load(&t->stop)) {
 		wait_for_change(t, wait_ms);
 		if (take_next(t, &next))

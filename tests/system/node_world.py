@@ -20,6 +20,7 @@ from objects import namespace, service
 NANNY, SIDECAR = (os.path.join(os.path.dirname(PROGRAM), name) for name in ("nanny", "sidecar"))
 SERVICE, LOCAL = "10.96.0.10", "169.254.20.10"
 NODE_TTL, CENTRAL_TTL = 30, 20
+OUTSIDE = "outside.example"
 HERE = pathlib.Path(__file__).resolve().parent
 
 IPTABLES = """*nat
@@ -123,8 +124,9 @@ class NodeWorld:
         self.running[name] = space.start(PROGRAM, *source, "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
                                          "--drain=3s", *args, log=self.tmp_path / f"{name}.log", env=env)  # fmt: skip
 
-    def start_pod(self, uid, *kubedns, nanny=(), addresses=f"{LOCAL},{SERVICE}"):
-        """A whole pod as conf/kubernetes/node-local has it: three containers, which another pod's may stand beside."""
+    def start_pod(self, uid, *kubedns, nanny=(), addresses=f"{LOCAL},{SERVICE}", dnsmasq=True):
+        """A whole pod as conf/kubernetes/node-local has it: three containers, which another pod's may stand beside. Its dnsmasq knows OUTSIDE;
+        without `dnsmasq` the nanny has not started yet."""
         env = {**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"}
         directory = pathlib.Path(self.directory.name) / uid
         directory.parent.chmod(0o755)  # the nanny becomes nobody
@@ -132,15 +134,21 @@ class NodeWorld:
         directory.chmod(0o777)
         self.start_kubedns(f"{uid}-kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=own-loopback:10153",
                            "--healthz-bind-address=0.0.0.0", f"--ttl={NODE_TTL}", *kubedns, env=env)  # fmt: skip
-        (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
-        self.running[f"{uid}-nanny"] = self.node.start(
-            NANNY, f"-localip={addresses}", "-metricsAddr=0.0.0.0:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
-            f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny, "--", "-k", "--port=10153", "--listen-address=own-loopback",
-            "--bind-interfaces", log=self.tmp_path / f"{uid}-nanny.log", env=env)  # fmt: skip
+        if dnsmasq:
+            self.start_pod_nanny(uid, *nanny, addresses=addresses)
         self.running[f"{uid}-sidecar"] = self.node.start(
             SIDECAR, "--dnsmasq-addr=own-loopback", "--dnsmasq-port=10153", "--kubedns-url=http://own-loopback:8081",
             "--nanny-url=http://own-loopback:10056", "--drain=3s", f"--probe=kubedns,{LOCAL}:53,web.default.svc.cluster.local,1,A",
             log=self.tmp_path / f"{uid}-sidecar.log", env=env)  # fmt: skip
+
+    def start_pod_nanny(self, uid, *nanny, addresses=f"{LOCAL},{SERVICE}"):
+        directory = pathlib.Path(self.directory.name) / uid
+        (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
+        self.running[f"{uid}-nanny"] = self.node.start(
+            NANNY, f"-localip={addresses}", "-metricsAddr=0.0.0.0:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
+            f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny, "--", "-k", "--port=10153", "--listen-address=own-loopback",
+            "--bind-interfaces", f"--address=/{OUTSIDE}/192.0.2.80", log=self.tmp_path / f"{uid}-nanny.log",
+            env={**os.environ, "OWN_LOOPBACK": uid})  # fmt: skip
 
     def pod_is_ready(self, uid):
         """As the kubelet's probes see it: the commands run in the pod's containers."""

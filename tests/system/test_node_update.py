@@ -4,11 +4,13 @@ before the old one goes: no question is lost, and none is asked again.
 """
 
 import os
+import pathlib
 import signal
 import time
 
 import pytest
-from node_world import LOCAL, NODE_TTL, SERVICE, NodeWorld
+from kubedns_process import PROGRAM
+from node_world import LOCAL, NODE_TTL, OUTSIDE, SERVICE, NodeWorld
 
 SOAK = os.environ.get("SOAK")
 RATE, SECONDS = (400, 250) if SOAK else (200, 15)
@@ -65,6 +67,35 @@ def test_a_pod_that_is_not_synced_takes_no_question(tmp_path):
         world.until(lambda: "alone: the other kubedns has gone" in (tmp_path / "new-kubedns.log").read_text())
         world.objects.symlink_to(objects)
         world.until(lambda: world.pod_is_ready("new"))
+        world.until(lambda: world.ask_once() == NODE_TTL and world.ask_once(LOCAL) == NODE_TTL)
+
+
+def may_bind_low_ports(process):
+    """The names of the threads that have CAP_NET_BIND_SERVICE."""
+    threads = [dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+               for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()]  # fmt: skip
+    return {fields["Name"].strip() for fields in threads if int(fields["CapPrm"], 16) >> 10 & 1}
+
+
+def test_a_pod_whose_dnsmasq_does_not_answer_takes_no_question(tmp_path):
+    """Each name of the outside that it took would be SERVFAIL, while the old pod answers; it serves as soon as its dnsmasq does."""
+    with NodeWorld(tmp_path) as world:
+        world.start_pod("old")
+        world.until(lambda: world.pod_is_ready("old"))
+        world.start_pod("new", dnsmasq=False)
+        log = tmp_path / "new-kubedns.log"
+        world.until(lambda: "synced after" in log.read_text(), what="synced")
+        for _ in range(40):
+            said = world.pod("dig", "+short", "+time=1", "+tries=1", f"@{LOCAL}", OUTSIDE, check=False).stdout.split()
+            assert said == ["192.0.2.80"]
+        assert not world.pod_is_ready("new") and world.pod_is_ready("old")
+        assert "waiting until the resolver answers" in world.node(PROGRAM, "--ready", check=False, env={**os.environ, "OWN_LOOPBACK": "new"}).stderr
+        assert "stays the other kubedns's until the resolver 127." in log.read_text()
+        assert may_bind_low_ports(world.running["new-kubedns"]) == {"kubedns"}, "the main thread alone, which will need it"
+        world.start_pod_nanny("new")
+        world.until(lambda: "serving port 53 beside" in log.read_text() and world.pod_is_ready("new"))
+        assert may_bind_low_ports(world.running["new-kubedns"]) == set()
+        assert end(world, "old") == [0, 0, 0]
         world.until(lambda: world.ask_once() == NODE_TTL and world.ask_once(LOCAL) == NODE_TTL)
 
 

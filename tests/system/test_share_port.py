@@ -1,0 +1,116 @@
+"""Two kubedns at one port, as in an update (--share-port): who takes the queries, and what becomes of the port when one of them goes."""
+
+import os
+import pathlib
+import signal
+import socket
+
+import pytest
+from dnsnet import WEB, Tcp, query, udp, world
+from kubedns_process import Kubedns
+
+LEFT, ALONE = "is left to the other kubedns", "alone: the other kubedns has gone"
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a kubedns beside another; all are killed at the end, whether they have ended or not."""
+    running = []
+
+    def begin(name, *args, beside=None):
+        (tmp_path / name).mkdir()
+        at = [f"--dns-port={beside.port}"] if beside else []
+        k = world(tmp_path / name, "--share-port", "--drain=60s", "--drain-quiet=0", *at, *args)
+        k.port = beside.port if beside else k.port
+        running.append(k)
+        k.wait_ready()
+        return k
+
+    yield begin
+    for k in running:
+        print(k.log()[-2000:])
+        k.stop()
+
+
+def end(kubedns):
+    """SIGTERM; returns when it has left the port, in a drain that the test does not see the end of."""
+    kubedns.process.send_signal(signal.SIGTERM)
+    kubedns.wait(lambda: LEFT in kubedns.log())
+
+
+def wakeups(kubedns):
+    """How often each worker has waited, by its name."""
+    threads = {}
+    for task in pathlib.Path(f"/proc/{kubedns.pid}/task").iterdir():
+        fields = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+        if fields["Name"].strip().startswith("worker"):
+            threads[fields["Name"].strip()] = int(fields["voluntary_ctxt_switches"])
+    return threads
+
+
+def test_after_an_update_every_worker_takes_queries(start):
+    """A socket that has ever been connected is passed over by the kernel, so that one worker would get all for good."""
+    old = start("old", "--threads=4")
+    new = start("new", "--threads=4", beside=old)
+    end(old)
+    before = wakeups(new)
+    for _ in range(200):
+        assert udp(new, query(WEB)).answer
+    after = wakeups(new)
+    assert len(before) == 4
+    assert all(after[name] - before[name] > 15 for name in before), (before, after)
+
+
+def answers(kubedns, times=1):
+    """Whether UDP and TCP are answered; TCP is the workers' to open and to close, a moment after what the log says."""
+    try:
+        for _ in range(times):
+            with Tcp(kubedns) as tcp:
+                assert udp(kubedns, query(WEB)).answer and tcp.ask(query(WEB)).answer
+    except ConnectionError:
+        return False
+    return True
+
+
+def taken(kubedns):
+    return [kubedns.metric("kubedns_dns_requests_total", proto=proto) for proto in ("udp", "tcp")]
+
+
+def takes_all(kubedns):
+    before = taken(kubedns)
+    return answers(kubedns, 20) and taken(kubedns) == [n + 20 for n in before]
+
+
+def test_a_port_that_was_left_is_taken_back_when_the_other_has_gone(start):
+    """Without it nobody answers until the drain is over and the kubelet has started another."""
+    old = start("old", "--threads=2")
+    new = start("new", "--threads=2", beside=old)
+    end(old)
+    new.stop()
+    old.wait(lambda: ALONE in old.log())
+    old.wait(lambda: takes_all(old))
+    assert not old.ready(), "it answers, and goes on ending"
+    third = start("third", "--threads=2", beside=old)
+    old.wait(lambda: old.log().count(LEFT) == 2)
+    third.wait(lambda: takes_all(third))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+def test_a_port_that_cannot_be_bound_when_its_turn_comes_ends_it(tmp_path):
+    """Another user's socket is not shared with. As at the start: an error that names address, port and holder, and exit 1."""
+    os.seteuid(65534)
+    try:
+        other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    finally:
+        os.seteuid(0)
+    with other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        k = Kubedns(f"--objects-dir={tmp_path}", "--share-port", f"--dns-port={port}", directory=str(tmp_path))
+        try:
+            k.process.wait(timeout=30)
+        finally:
+            k.stop()
+    assert k.process.returncode == 1
+    assert f"cannot listen on udp 127.0.0.1:{port}: port {port} is in use by a process of uid 65534" in k.log()
