@@ -110,7 +110,7 @@ is_default(const uint8_t *label)
 {
 	static const char text[] = "\7default";
 
-	return memcmp(label, text, sizeof text - 1) == 0;
+	return label[0] == text[0] && memcmp(label, text, sizeof text - 1) == 0;
 }
 
 /* Makes the tree say whether the namespace exists. */
