@@ -36,7 +36,7 @@ struct kubedns {
 	uint64_t settings_read;             /* settings_reads() when the workers were told */
 	int signal_fd;
 	bool published_context; /* the settings in force */
-	bool stop, failed; /* failed: ends with an error */
+	bool stop, failed;      /* failed: ends with an error */
 };
 
 /* Gives the settings in force to the workers and, with the next publish, to readers of the tree. */
