@@ -192,6 +192,15 @@ ask_others(struct reply *reply, struct answer_info *info, enum answer_outcome ou
 	return may_ask ? chase(reply, info) : finish(reply, info, ANSWER_REPLY);
 }
 
+/* Whether --external-address answers the name. --domain may lie inside one of the zones for the world
+ * outside, and stays the cluster's; no reverse zone can (options_external.c). */
+static bool
+is_for_outside(const struct answer_config *config, const struct name *name)
+{
+	return name_below(name, &config->zone) < 0 &&
+	       external_zone_of(config->external, name) != NULL;
+}
+
 void
 answer_read(const struct answer_config *config, const uint8_t *query, size_t query_len,
     struct answer_info *info, struct tree_path *path)
@@ -206,7 +215,7 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	info->refused = (uint8_t)refusal(q, info->read);
 	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
 	if (config->external_only && info->refused == RCODE_NOERROR &&
-	    (q->qclass == CLASS_CH || external_zone_of(config->external, &name) == NULL))
+	    (q->qclass == CLASS_CH || !is_for_outside(config, &name)))
 		info->refused = RCODE_REFUSED;
 	if (info->refused != RCODE_NOERROR || q->qclass == CLASS_CH)
 		return;

@@ -16,6 +16,8 @@ struct at {
 	const struct dname *zone;
 	size_t owner;
 	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX]; /* of a CNAME's target */
+	size_t owners[CNAME_STEPS_MAX];                           /* of the aliases that led here */
+	unsigned owner_count;
 };
 
 static void
@@ -100,6 +102,16 @@ put_node(struct reply *reply, const struct at *at, const struct node *node, cons
 	return true;
 }
 
+/* Whether the target owns one of the CNAMEs that led to it. */
+static bool
+is_loop(const struct reply *reply, const struct at *at, const struct dname *target)
+{
+	for (unsigned i = 0; i < at->owner_count; i++)
+		if (dname_equal(reply->w.buf + at->owners[i], target->wire))
+			return true;
+	return false;
+}
+
 /* Puts the alias's CNAME and goes on to its target; false: it ends there. */
 static bool
 step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname *target)
@@ -112,11 +124,17 @@ step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname
 	reply_rrset(reply, at->owner, cname);
 	if ((qtype != TYPE_A && qtype != TYPE_AAAA) || reply->truncated)
 		return false;
+	at->owners[at->owner_count++] = at->owner;
+	if (at->owner_count == CNAME_STEPS_MAX || is_loop(reply, at, target))
+		return false;
 	memcpy(at->padded, target->wire, target->len);
 	memset(at->padded + target->len, 0, 8);
 	at->name = name_cut(at->padded, target->len, at->offsets);
 	at->owner = reply->w.len - target->len;
-	at->zone = external_zone_of(reply->config->external, &at->name);
+	/* The cluster's own names are no names of a zone around --domain. */
+	at->zone = name_below(&at->name, &reply->config->zone) >= 0
+		       ? NULL
+		       : external_zone_of(reply->config->external, &at->name);
 	return true;
 }
 
@@ -192,7 +210,7 @@ answer_external(struct reply *reply, const struct name *name, size_t owner, stru
 		set_rcode_and_soa(reply, NOT_READY, 0);
 		return ANSWER_REPLY;
 	}
-	for (unsigned steps = 0; steps < CNAME_STEPS_MAX; steps++) {
+	for (;;) {
 		struct external_name found = external_lookup(tree, &at.name, at.zone);
 		if (zones->headless &&
 		    (found.node == NULL || found.wildcard || found.node->records == NULL) &&
