@@ -79,19 +79,26 @@ by_content(const void *a, const void *b)
 }
 
 static void
-note_addr(struct differ *d, const struct packed *packed)
+note_addr(struct differ *d, uint16_t type, const uint8_t *rdata)
 {
-	struct addr addr = { .family = packed->type == TYPE_A ? AF_INET : AF_INET6 };
+	struct addr addr = { .family = type == TYPE_A ? AF_INET : AF_INET6 };
 
-	if (d->config->reverse_zone_count == 0 ||
-	    (packed->type != TYPE_A && packed->type != TYPE_AAAA))
+	if (d->config->reverse_zone_count == 0 || (type != TYPE_A && type != TYPE_AAAA))
 		return;
-	memcpy(addr.bytes, packed->bytes + packed->owner_len, addr_len(&addr));
+	memcpy(addr.bytes, rdata, addr_len(&addr));
 	if (d->addr_count == d->addr_room) {
 		d->addr_room = d->addr_room == 0 ? 64 : d->addr_room * 2;
 		d->addrs = xreallocarray(d->addrs, d->addr_room, sizeof *d->addrs);
 	}
 	d->addrs[d->addr_count++] = addr;
+}
+
+/* A name of the key hosts is in place of a Service's: the zone does not change with the Service, but
+ * its address's PTR does. `arg` is the struct differ. */
+static void
+note_replaced(void *arg, const struct zone_record *record)
+{
+	note_addr(arg, record->type, record->rdata);
 }
 
 static void
@@ -103,7 +110,7 @@ tell(struct differ *d, int side, const struct packed *packed)
 
 	memcpy(owner.wire, packed->bytes, packed->owner_len);
 	if (d->zone == 0)
-		note_addr(d, packed);
+		note_addr(d, record.type, record.rdata);
 	d->stopped = d->stopped || !d->take(d->arg, d->zone, side == AFTER, &record);
 }
 
@@ -158,7 +165,8 @@ note_hidden(struct differ *d, int side, const struct node *node, const struct dn
 		return;
 	zone_walk_node(&d->walks[side], node, name);
 	for (size_t i = 0; i < records->count; i++) {
-		note_addr(d, records->items[i]);
+		const struct packed *packed = records->items[i];
+		note_addr(d, packed->type, packed->bytes + packed->owner_len);
 		free(records->items[i]);
 	}
 	records->count = 0;
@@ -279,6 +287,8 @@ diff_external(struct differ *d, const struct zone_moments *moments)
 {
 	static const struct node none;
 
+	/* As zone_walk_zone() has it. */
+	d->walks[BEFORE].own = d->walks[AFTER].own = NULL;
 	for (size_t zone = 0; zone < zone_count(d->config); zone++) {
 		const struct dname *name = zone_name(d->config, zone);
 		if (!zone_is_external(d->config, zone))
@@ -304,7 +314,9 @@ zone_diff(const struct answer_config *config, const struct zone_moments *moments
 		d.walks[side] = (struct zone_walk){ .config = config,
 			.tree = side == BEFORE ? moments->before : moments->after,
 			.take = collect,
-			.arg = &d.records[side] };
+			.arg = &d.records[side],
+			.hidden = note_replaced,
+			.hidden_arg = &d };
 		zone_walk_begin(&d.walks[side]);
 	}
 	diff_nodes(&d, moments->before->root, moments->after->root, &config->zone);

@@ -87,9 +87,12 @@ put(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s, uint16_t 
 {
 	const struct zone_record record = { owner, ttl_s, type, (uint16_t)len, rdata };
 
-	if (!walk->stopped &&
-	    (walk->own == NULL || own_names_find(walk->own, owner->wire, owner->len) == NULL))
+	if (walk->stopped)
+		return;
+	if (walk->own == NULL || own_names_find(walk->own, owner->wire, owner->len) == NULL)
 		walk->stopped = !walk->take(walk->arg, &record);
+	else if (walk->hidden != NULL)
+		walk->hidden(walk->hidden_arg, &record);
 }
 
 /* A record as in a message: its owner is a pointer of two bytes. */
@@ -436,7 +439,10 @@ zone_walk_zone(struct zone_walk *walk, size_t index)
 	size_t len = zone_soa(walk->config, index, serial, soa);
 	const struct zone_record first = { zone, walk->config->ttl_s, TYPE_SOA, (uint16_t)len,
 		soa };
+	const struct own_names *own = walk->own;
 
+	if (external)
+		walk->own = NULL;
 	walk->stopped = !walk->take(walk->arg, &first);
 	if (external) {
 		walk_external(walk, zone);
@@ -447,5 +453,6 @@ zone_walk_zone(struct zone_walk *walk, size_t index)
 		zone_walk_below(walk, walk->plain.root, zone);
 	}
 	walk_own(walk, zone);
+	walk->own = own;
 	return !walk->stopped;
 }

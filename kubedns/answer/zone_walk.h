@@ -5,7 +5,8 @@
  * The zones are ours, the reverse zones of --reverse-cidrs and those for the world outside. A static
  * zone cannot hold pod names, names without records (empty namespaces) and addresses behind CNAMEs
  * that leave our zones: these are missing. So are the names of --external-headless, which are
- * answered from the cluster's tree. No record comes twice. A walk costs the zone's size in time, and
+ * answered from the cluster's tree. The key hosts is for the cluster's clients: what is for the world
+ * outside is as --external-address answers it, without that key. No record comes twice. A walk costs the zone's size in time, and
  * 64 KB.
  */
 #ifndef KUBEDNS_ANSWER_ZONE_WALK_H
@@ -46,14 +47,20 @@ struct zone_walk {
 	bool (*take)(void *arg, const struct zone_record *record);
 	void *arg;
 
+	/* Called for each of the cluster's records that a name of the key hosts hides; may be NULL.
+	 * `arg` is its own. */
+	void (*hidden)(void *arg, const struct zone_record *record);
+	void *hidden_arg;
+
 	/* the walk's own */
-	const struct own_names *own; /* hide the cluster's records of the same name */
-	struct tree plain;           /* without a context: no rewrites, no names of one's own */
+	const struct own_names
+	    *own;          /* hide the cluster's records of the same name; NULL: none do */
+	struct tree plain; /* without a context: no rewrites, no names of one's own */
 	uint8_t *room;
 	bool stopped;
 };
 
-/* Before any of the functions below, after the first four members are set; and after them. */
+/* Before any of the functions below, after the members above `own` are set; and after them. */
 void zone_walk_begin(struct zone_walk *walk);
 void zone_walk_end(struct zone_walk *walk);
 

@@ -260,6 +260,23 @@ def change(kubedns, value):
     kubedns.wait(lambda: kubedns.ask(f"new.default.svc.{Z}") == {value})
 
 
+def test_increments_of_a_reverse_zone_while_hosts_replaces_the_name(tmp_path):
+    """The name keeps the address of the key hosts, so our zone does not change; the Service's PTR does."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "hosts").write_text(f"10.9.9.9 new.default.svc.{Z}\n")
+    with start(tmp_path, SMALL, *HERE, f"--config-dir={conf}") as k:
+        k.wait_ready()
+        kept = transferred(k, REVERSE[0])
+        for i in range(1, 4):
+            next_second()
+            write(k.objects, [service("new", f"10.96.1.{i}")], name="new.json")
+            k.wait(lambda i=i: udp(k, query(f"{i}.1.96.10.in-addr.arpa", "PTR")).answer)
+            ixfr(k, kept)
+            assert lines(kept) == lines(printed(k.objects, REVERSE[0], f"--config-dir={conf}"))
+        assert kinds(k) == [1, 3]
+
+
 def test_who_is_up_to_date_gets_the_soa(tmp_path):
     with start(tmp_path, SMALL, *HERE) as k:
         k.wait_ready()
