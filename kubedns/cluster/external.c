@@ -81,7 +81,8 @@ set_chosen(struct external *e, const char *name, bool chosen)
 
 /* --- events --- */
 
-/* Only what may have a name is kept: most Services have no address for the outside. A Gateway's
+/* Only what may have a name is kept: most Services are not for the outside. One that waits for its
+ * load balancer has its name all the same, or another object could have it until then. A Gateway's
  * listeners are needed by routes, whatever it has. */
 static bool
 is_worth_keeping(const struct object *object)
@@ -91,7 +92,7 @@ is_worth_keeping(const struct object *object)
 	switch (object->kind) {
 	case OBJECT_SERVICE:
 	case OBJECT_INGRESS:
-		return from->addr_count > 0 || from->target != NULL;
+		return from->addr_count > 0 || from->target != NULL || from->balanced;
 	case OBJECT_GATEWAY:
 		return true;
 	case OBJECT_HTTPROUTE:
@@ -249,7 +250,7 @@ external_event(void *arg, enum object_kind kind, enum event_type type, const str
 
 /* --- the rest --- */
 
-/* The zones' own name server, `ns.dns.ZONE`. */
+/* The zones' own name server, `ns.dns.ZONE`, and the names of --external-ns in the zones. */
 static void
 claim_own_names(struct external *e)
 {
@@ -268,6 +269,9 @@ claim_own_names(struct external *e)
 		e->zone.claims[e->zone.claim_count++] = claim;
 		host_settle(e, claim->host);
 	}
+	for (size_t i = 0; i < e->config.ns_count; i++)
+		if (claims_zone(e, e->config.ns[i].wire) >= 0)
+			host_reserve(e, &e->config.ns[i]);
 }
 
 struct external *
@@ -322,17 +326,25 @@ external_find(const struct external *e, const uint8_t *wire, size_t index,
     struct external_source *source, bool *differs)
 {
 	const struct external_host *host = host_find(e, wire);
+	const struct claim *first = host == NULL ? NULL : host_first(host);
 
-	if (host == NULL || index >= host->claim_count)
+	if (host == NULL)
+		return false;
+	*source = (struct external_source){ .kind = OBJECT_KIND_COUNT };
+	*differs = first == NULL && index > 0;
+	if (first == NULL && host->reserved && index-- == 0)
+		return true;
+	if (index >= host->claim_count)
 		return false;
 	const struct external_object *object = host->claims[index]->object;
 	*source = (struct external_source){ object->kind, object->namespace, object->name,
 		object->version };
-	*differs = !served_equal(&host->claims[index]->served, &host->claims[0]->served);
+	if (first != NULL)
+		*differs = !served_equal(&host->claims[index]->served, &first->served);
 	return true;
 }
 
-/* Frees the hosts that are left: the zones' apexes. */
+/* Frees the hosts that are left: the zones' apexes, and reserved names. */
 static void
 free_hosts(struct external *e)
 {

@@ -11,8 +11,12 @@
  *
  *	1. the zone's own name server
  *	2. the Service whose `service.namespace.zone` it is: whoever else claims that name has it only
- *	   while there is no such Service
- *	3. the oldest object (creationTimestamp, then namespace, name and kind)
+ *	   while there is no such Service for the outside
+ *	3. nobody, if it is a name of --external-ns: whoever had it would be the zones' name server
+ *	4. the oldest object (creationTimestamp, then namespace, name and kind)
+ *
+ * The name of a Service of type LoadBalancer that waits for its address, and that of 3, exist without
+ * records, so that no wildcard covers them.
  *
  * Only names below a zone are in the tree; readers see what was published. For the main thread
  * alone, but for the tree.
@@ -54,8 +58,8 @@ void external_event(
 /* The tree that answers come from. */
 struct treecache *external_tree(const struct external *external);
 
-/* Objects held: Services and Ingresses with an address or a load balancer's host name, all Gateways,
- * and routes that a Gateway has accepted; whether or not they claim a name. */
+/* Objects held: Services and Ingresses with an address or a load balancer's host name, Services that
+ * wait for one, all Gateways, and routes that a Gateway has accepted; whether or not they claim a name. */
 size_t external_count(const struct external *external, enum object_kind kind);
 
 /* Names that have records; and of them those that another object claims, with other records. */

@@ -148,8 +148,7 @@ claim_route(struct external *e, struct external_object *route)
 		const struct object_parent *parent = &route->parents[p];
 		const struct external_object *gateway =
 		    external_object_find(e, OBJECT_GATEWAY, parent->namespace, parent->name);
-		if (gateway == NULL ||
-		    (gateway->served.addr_count == 0 && gateway->served.target == NULL))
+		if (gateway == NULL || served_is_empty(&gateway->served))
 			continue;
 		for (size_t i = 0; i < gateway->listener_count; i++)
 			if (is_wanted(parent, &gateway->listeners[i]))
@@ -167,11 +166,10 @@ claim_all(struct external *e, struct external_object *object)
 		claim_route(e, object);
 		return;
 	}
-	if (object->served.addr_count == 0 && object->served.target == NULL)
-		return;
-	if (object->kind == OBJECT_SERVICE)
+	bool served = !served_is_empty(&object->served);
+	if (object->kind == OBJECT_SERVICE && (served || object->balanced))
 		claim_canonical(e, object);
-	for (size_t i = 0; i < object->host_count; i++)
+	for (size_t i = 0; i < object->host_count && served; i++)
 		claim_host(e, object, object->hosts[i], &object->served);
 }
 

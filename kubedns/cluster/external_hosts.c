@@ -3,12 +3,14 @@
  * of the first are in the tree. A name's records change only when its first claim does.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/cluster/external_internal.h"
 #include "kubedns/cluster/rrset_writer.h"
 #include "kubedns/cluster/records.h"
+#include "kubedns/cluster/tree_content.h"
 #include "lib/hash.h"
 #include "lib/log.h"
 #include "lib/wire.h"
@@ -48,6 +50,12 @@ served_add(struct served *to, const struct served *from)
 		free(to->target);
 		to->target = NULL;
 	}
+}
+
+bool
+served_is_empty(const struct served *served)
+{
+	return served->addr_count == 0 && served->target == NULL;
 }
 
 bool
@@ -286,7 +294,7 @@ add_srv(struct external *e, struct sets *sets, const struct claim *claim, const 
 static void
 write_claim(struct external *e, struct external_host *host, struct sets *sets)
 {
-	const struct claim *claim = host->claims[0];
+	const struct claim *claim = host_first(host);
 	struct dname name = { .len = host->len }, target;
 
 	memcpy(name.wire, host->wire, host->len);
@@ -300,46 +308,70 @@ write_claim(struct external *e, struct external_host *host, struct sets *sets)
 		sets_add(sets, target.wire, target.len, NULL, 0);
 		sets_end(sets);
 	}
-	if (claim->rank == CLAIM_CANONICAL && claim->object->port_count > 0) {
+	if (claim->rank == CLAIM_CANONICAL && !served_is_empty(&claim->served) &&
+	    claim->object->port_count > 0) {
 		add_srv(e, sets, claim, &name, &target);
 		host->has_ports = true;
 	}
 }
 
+enum { CLAIMER_TEXT_MAX = 400 };
+
 static const char *
-kind_of(const struct external_object *object)
+claimer(const struct claim *claim, char text[CLAIMER_TEXT_MAX])
 {
-	return object->kind == OBJECT_KIND_COUNT ? "zones" : object_kind_resource(object->kind);
+	if (claim == NULL || claim->object->kind == OBJECT_KIND_COUNT)
+		return "--external-ns";
+	const struct external_object *object = claim->object;
+	snprintf(text, CLAIMER_TEXT_MAX, "%s %s/%s", object_kind_resource(object->kind),
+	    object->namespace, object->name);
+	return text;
+}
+
+const struct claim *
+host_first(const struct external_host *host)
+{
+	if (host->claim_count == 0 || (host->reserved && host->claims[0]->rank == CLAIM_HOST))
+		return NULL;
+	return host->claims[0];
+}
+
+/* The first claim whose records would be others than those of the name. */
+static const struct claim *
+host_loser(const struct external_host *host)
+{
+	uint32_t i = 0;
+
+	if (host_first(host) != NULL)
+		for (i = 1; !step_at(host, i); i++)
+			assert(i < host->claim_count);
+	return host->claims[i];
 }
 
 /* Counts and says that objects which want other records have claimed one name. */
 static void
 note_conflict(struct external *e, struct external_host *host)
 {
-	char text[DNAME_TEXT_MAX];
+	bool conflict = host->steps > 0 || (host->claim_count > 0 && host_first(host) == NULL);
+	char text[DNAME_TEXT_MAX], winner[CLAIMER_TEXT_MAX], loser[CLAIMER_TEXT_MAX];
 
-	if ((host->steps > 0) == host->conflict)
+	if (conflict == host->conflict)
 		return;
-	host->conflict = host->steps > 0;
-	e->conflicts += host->conflict ? 1 : (size_t)-1;
-	if (host->conflict) {
-		const struct external_object *winner = host->claims[0]->object;
-		uint32_t i = 1;
-		for (; !step_at(host, i); i++)
-			assert(i < host->claim_count);
-		const struct claim *loser = host->claims[i];
-		log_neterr("external name %s: %s %s/%s has it, %s %s/%s claims it too, with other "
-			   "addresses; take it out of one of them",
-		    dname_to_text(host->wire, text), kind_of(winner), winner->namespace,
-		    winner->name, kind_of(loser->object), loser->object->namespace,
-		    loser->object->name);
-	}
+	host->conflict = conflict;
+	e->conflicts += conflict ? 1 : (size_t)-1;
+	if (conflict)
+		log_neterr("external name %s: %s has it, %s claims it too, with other addresses; "
+			   "take it out of one of them",
+		    dname_to_text(host->wire, text), claimer(host_first(host), winner),
+		    claimer(host_loser(host), loser));
 }
 
 void
 host_settle(struct external *e, struct external_host *host)
 {
-	bool apex = host_is_apex(e, host->wire), was = host->in_tree;
+	const struct claim *first = host_first(host);
+	bool apex = host_is_apex(e, host->wire), exists = first != NULL || host->reserved;
+	bool was = host->has_records;
 	struct sets sets = { .ttl_s = e->config.ttl_s };
 	struct dname name = { .len = host->len };
 
@@ -351,18 +383,29 @@ host_settle(struct external *e, struct external_host *host)
 	host->has_ports = false;
 	if (apex)
 		add_ns(&sets, e, &name);
-	host->in_tree = host->claim_count > 0;
-	e->names += (size_t)host->in_tree - (size_t)was;
-	if (host->in_tree)
+	host->has_records = first != NULL && !served_is_empty(&first->served);
+	e->names += (size_t)host->has_records - (size_t)was;
+	if (first != NULL)
 		write_claim(e, host, &sets);
 	put_records(e, name.wire, sets.bytes, sets.len);
+	/* It exists without records too, whatever goes from below it. */
+	treecache_edit(e->cache, name.wire)->number = exists ? NODE_PERMANENT : 0;
 	free(sets.bytes);
-	if (host->in_tree || apex)
+	if (exists || apex)
 		return;
 	treecache_prune(e->cache, name.wire);
 	table_remove(&e->hosts, host);
 	free(host->claims);
 	free(host);
+}
+
+void
+host_reserve(struct external *e, const struct dname *name)
+{
+	struct external_host *host = host_get(e, name);
+
+	host->reserved = true;
+	host_settle(e, host);
 }
 
 void

@@ -13,7 +13,7 @@
 /* In the order in which they win. */
 enum claim_rank { CLAIM_ZONE, CLAIM_CANONICAL, CLAIM_HOST };
 
-/* What answers for a name. */
+/* What answers for a name; neither: nothing does. */
 struct served {
 	struct addr *addrs; /* sorted */
 	size_t addr_count;
@@ -37,6 +37,7 @@ struct external_object {
 	int64_t created_s;
 	uint32_t ttl_s;
 	struct served served; /* not of a route */
+	bool balanced;        /* it waits for that, if it has none */
 	struct port *ports;   /* of a Service */
 	size_t port_count;
 	char **hosts;
@@ -59,7 +60,8 @@ struct external_host {
 	 * are others than the first's. Kept at each change, so that its cost does not grow with the
 	 * number of claims. */
 	uint32_t steps;
-	bool in_tree, conflict;
+	bool reserved; /* a name of --external-ns: no CLAIM_HOST has it */
+	bool has_records, conflict;
 	bool has_ports; /* SRV records below it */
 	bool dirty;     /* its claims have changed since host_settle() */
 	uint8_t len;
@@ -128,8 +130,15 @@ void hosts_begin(struct external *external);
 /* Whether a zone of ours has this name. */
 bool host_is_apex(const struct external *external, const uint8_t *wire);
 
+/* The claim that has the name, or NULL. */
+const struct claim *host_first(const struct external_host *host);
+
+/* Keeps a name from all that is claimed as a host name; it exists from now on. */
+void host_reserve(struct external *external, const struct dname *name);
+
 struct external_host *host_find(const struct external *external, const uint8_t *wire);
 
+bool served_is_empty(const struct served *served);
 bool served_equal(const struct served *a, const struct served *b);
 void served_free(struct served *served);
 

@@ -127,6 +127,7 @@ copy_content(const struct external *e, struct external_object *object, const str
 	clear_content(object);
 	object->created_s = from->created_s;
 	object->ttl_s = from->has_ttl ? from->ttl_s : e->config.ttl_s;
+	object->balanced = from->balanced;
 	object->complained = false;
 	if (from->addr_count > 0)
 		object->served.addrs = xcalloc(from->addr_count, sizeof *from->addrs);

@@ -159,10 +159,14 @@ read_service(struct reader *r, struct json_object *json, struct object_external 
 {
 	struct json_object *spec = NULL;
 	FIELDS_DECLARE(SERVICE_EXTERNAL_FIELDS)
+	FIELDS_DECLARE(SERVICE_TYPE_FIELDS)
 
 	read_balancer(r, json, to);
 	fields_find(json, &(const struct field){ "spec", &spec }, 1);
 	FIELDS_READ(spec, SERVICE_EXTERNAL_FIELDS);
+	FIELDS_READ(spec, SERVICE_TYPE_FIELDS);
+	to->balanced =
+	    strcmp(field_text_or(r, type, "", "spec.type is not a string"), "LoadBalancer") == 0;
 	size_t count = field_items(r, external_ips, "externalIPs is not a list");
 	for (size_t i = 0; i < count; i++)
 		add_ip(r, to, item(external_ips, i), "externalIPs");
@@ -374,6 +378,7 @@ object_external_digest(uint64_t seed, const struct object_external *from)
 	uint64_t hash = hash_number(seed, (uint64_t)from->created_s);
 
 	hash = hash_number(hash, from->has_ttl ? from->ttl_s : UINT64_MAX);
+	hash = hash_number(hash, from->balanced);
 	hash = hash_text(hash, from->target);
 	for (size_t i = 0; i < from->addr_count; i++)
 		hash = hash_bytes(hash, from->addrs[i].bytes, addr_len(&from->addrs[i]));

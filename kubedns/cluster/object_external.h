@@ -53,6 +53,7 @@ struct object_external {
 	size_t addr_count;
 	const char *target; /* the first by name of the load balancer's host names; NULL: none */
 	size_t target_count;
+	bool balanced;             /* a Service of type LoadBalancer, which may have neither yet */
 	struct object_text *hosts; /* as written */
 	size_t host_count;
 	struct object_listener *listeners;

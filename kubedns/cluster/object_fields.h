@@ -113,6 +113,7 @@
 #define BALANCED_STATUS_FIELDS(X)  X("loadBalancer", balancer, balancer)
 #define BALANCER_FIELDS(X)         X("ingress", ingress, address)
 #define SERVICE_EXTERNAL_FIELDS(X) X("externalIPs", external_ips, whole)
+#define SERVICE_TYPE_FIELDS(X)     X("type", type, whole) /* one of SERVICE_SPEC_FIELDS */
 #define INGRESS_FIELDS(X)          X("spec", spec, ingress_spec)
 #define INGRESS_SPEC_FIELDS(X)     X("rules", rules, ingress_rule)
 #define INGRESS_RULE_FIELDS(X)     X("host", host, whole)

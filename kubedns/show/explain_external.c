@@ -123,8 +123,14 @@ explain_external(struct explanation *e, const uint8_t *qname)
 	bool alias = node_rrset(found.node, TYPE_CNAME) != NULL; /* the same for every type */
 	for (size_t i = 0; i < (alias ? 1 : sizeof types / sizeof types[0]); i++)
 		explain_query(e, qname, types[i], &records);
+	struct external_source source;
+	bool differs;
 	if (records == 0)
-		fprintf(e->out, "  no records of its own (NODATA): only names below it\n");
+		fprintf(e->out, "  no records of its own (NODATA): %s\n",
+		    e->config->external != NULL && !found.wildcard &&
+			    external_find(e->config->external, qname, 0, &source, &differs)
+			? "it is kept for what has no address yet"
+			: "only names below it");
 	if (e->config->external != NULL && found.wildcard)
 		say_wildcard(e, zone);
 	else if (e->config->external != NULL)

@@ -160,9 +160,10 @@ def test_a_parent_zone_can_delegate_to_the_zone(tmp_path):
         assert exchange(k.port, ZONE, "SOA").answer[0][0].serial > soa.serial
 
 
-def test_at_the_external_address_nothing_else_is_answered(tmp_path):
+@pytest.mark.parametrize("zones", [ZONES, f"{ZONES},local"])  # --domain may be inside one of them
+def test_at_the_external_address_nothing_else_is_answered(tmp_path, zones):
     outside = free_port()
-    with start(tmp_path, WORLD, ZONES, f"--external-address=127.0.0.1:{outside}", "--nameservers=127.0.0.1:9") as k:
+    with start(tmp_path, WORLD, zones, f"--external-address=127.0.0.1:{outside}", "--nameservers=127.0.0.1:9") as k:
         k.wait_ready()
         for tcp in (False, True):
             answer = exchange(outside, f"www.{ZONE}", "A", tcp)

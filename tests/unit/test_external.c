@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/answer/zone_diff.h"
 #include "kubedns/show/zone.h"
 #include "tests/unit/external_bed.h"
 
@@ -76,7 +77,6 @@ alias_of_one_of_our_names_is_followed(void **state)
 	add(ANNOTATED("a", JANUARY, "", HOSTNAME("web.default.apps.example.com")));
 	add(ANNOTATED("b", JANUARY, "", HOSTNAME("a.default.apps.example.com")));
 	add(ANNOTATED("lost", JANUARY, "", HOSTNAME("nobody.apps.example.com")));
-	add(ANNOTATED("loop", JANUARY, "", HOSTNAME("loop.default.apps.example.com")));
 	add(ANNOTATED("inside", JANUARY, "", HOSTNAME("web.default.svc.cluster.local")));
 	EXPECT(
 	    { "b.default.apps.example.com.", "AAAA",
@@ -87,8 +87,24 @@ alias_of_one_of_our_names_is_followed(void **state)
 	bed_forwarding(true); /* the cluster's names are not told outside, nor asked of others */
 	bed_publish();
 	EXPECT({ "inside.default.apps.example.com.", "A", "NOERROR CNAME web.default.svc" });
-	assert_int_equal(
-	    strncmp(bed_ask("loop.default.apps.example.com.", "A"), "NOERROR CNAME", 13), 0);
+}
+
+static void
+aliases_in_a_circle_answer_each_cname_once(void **state)
+{
+	(void)state;
+	add(ANNOTATED(
+	    "loop", JANUARY, "*.x.apps.example.com", HOSTNAME("LOOP.default.apps.example.com")));
+	add(ANNOTATED("a", JANUARY, "", HOSTNAME("b.default.apps.example.com")));
+	add(ANNOTATED("b", JANUARY, "", HOSTNAME("a.default.apps.example.com")));
+	EXPECT({ "Loop.default.apps.example.com.", "A",
+		   "NOERROR CNAME loop.default.apps.example.com." },
+	    { "a.default.apps.example.com.", "AAAA",
+		"NOERROR CNAME b.default.apps.example.com., b.default.apps.example.com.: CNAME "
+		"a.default.apps.example.com." },
+	    { "y.x.apps.example.com.", "A",
+		"NOERROR CNAME loop.default.apps.example.com., loop.default.apps.example.com.: "
+		"CNAME loop.default.apps.example.com." });
 }
 
 static void
@@ -157,6 +173,53 @@ name_server_may_be_a_service_of_the_zone(void **state)
 	zones.primary = NULL;
 }
 
+/* Whoever had the name would be the zones' name server. */
+static void
+name_servers_name_is_its_services_alone(void **state)
+{
+	static struct dname ns[1];
+	struct external_config with = config;
+	struct external_source source;
+	bool differs;
+
+	(void)state;
+	assert_int_equal(dname_from_text(&ns[0], "dns.kube-system.apps.example.com"), 0);
+	with.ns = ns;
+	with.ns_count = 1;
+	with.ns_addr_count = 0;
+	begin_with(&with);
+	add(INGRESS("thief", "2020-01-01T00:00:00Z", RULE("dns.kube-system.apps.example.com"),
+	    IP("192.0.2.66")));
+	add(INGRESS("wild", "2020-01-01T00:00:00Z",
+	    RULE("*.kube-system.apps.example.com") "," RULE("*.apps.example.com"),
+	    IP("192.0.2.66")));
+	EXPECT({ "apps.example.com.", "NS", "NOERROR NS dns.kube-system.apps.example.com." },
+	    { "dns.kube-system.apps.example.com.", "A", NODATA },
+	    { "x.kube-system.apps.example.com.", "A", "NOERROR A 192.0.2.66" });
+	assert_int_equal(external_conflicts(external), 1);
+	assert_int_equal(external_name_count(external), 2); /* the wildcards */
+	assert_true(external_find(external, ns[0].wire, 0, &source, &differs));
+	assert_int_equal(source.kind, OBJECT_KIND_COUNT);
+	assert_false(differs);
+	assert_true(external_find(external, ns[0].wire, 1, &source, &differs));
+	assert_int_equal(source.kind, OBJECT_INGRESS);
+	assert_true(differs);
+	assert_false(external_find(external, ns[0].wire, 2, &source, &differs));
+	/* It stays when a name below it comes and goes. */
+	add(INGRESS("below", JANUARY, RULE("x.dns.kube-system.apps.example.com"), IP("192.0.2.4")));
+	tell(EVENT_DELETED, INGRESS("below", JANUARY, RULE("x"), ""));
+	EXPECT({ "dns.kube-system.apps.example.com.", "A", NODATA });
+	tell(EVENT_DELETED, INGRESS("thief", JANUARY, RULE("x"), ""));
+	EXPECT({ "dns.kube-system.apps.example.com.", "A", NODATA });
+	assert_int_equal(external_conflicts(external), 0);
+	add("{'kind':'Service','metadata':{'namespace':'kube-system','name':'dns'},'spec':{},"
+	    "'status':{'loadBalancer':{'ingress':[{'ip':'203.0.113.53'}]}}}");
+	EXPECT({ "apps.example.com.", "NS",
+	    "NOERROR NS dns.kube-system.apps.example.com. "
+	    "+ dns.kube-system.apps.example.com.: A 203.0.113.53" });
+	assert_int_equal(external_conflicts(external), 0);
+}
+
 static void
 host_claimed_twice_is_the_oldest_objects(void **state)
 {
@@ -215,6 +278,33 @@ services_own_name_cannot_be_taken_by_an_older_object(void **state)
 	add(WEB);
 	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" });
 	assert_int_equal(external_conflicts(external), 1);
+}
+
+static void
+service_that_waits_for_its_load_balancer_keeps_its_name(void **state)
+{
+	static const char waiting[] =
+	    "{'kind':'Service','metadata':{'namespace':'default','name':'web'},'spec':{"
+	    "'type':'LoadBalancer','clusterIP':'10.96.0.1','ports':[{'name':'http','port':80}]},"
+	    "'status':{'loadBalancer':{}}}";
+
+	(void)state;
+	add(INGRESS("old", "2020-01-01T00:00:00Z",
+	    RULE("web.default.apps.example.com") "," RULE("*.default.apps.example.com"),
+	    IP("192.0.2.3")));
+	add(waiting);
+	EXPECT({ "web.default.apps.example.com.", "A", NODATA },
+	    { "web.default.apps.example.com.", "ANY", NODATA },
+	    { "_http._tcp.web.default.apps.example.com.", "SRV", GONE },
+	    { "web2.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+	assert_int_equal(external_conflicts(external), 1);
+	add(WEB);
+	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" });
+	add(waiting);
+	EXPECT({ "web.default.apps.example.com.", "AAAA", NODATA },
+	    { "_http._tcp.web.default.apps.example.com.", "SRV", GONE });
+	tell(EVENT_DELETED, waiting);
+	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
 }
 
 static void
@@ -340,6 +430,71 @@ elsewhere_nothing_but_these_zones_is_answered(void **state)
 	bed.config.external_only = false;
 }
 
+/* --domain may lie inside a zone for the world outside, and is the cluster's all the same. */
+static void
+elsewhere_a_cluster_domain_inside_such_a_zone_is_not_answered(void **state)
+{
+	(void)state;
+	assert_int_equal(dname_from_text(&names[0], "local"), 0);
+	begin_with(&config);
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	bed_publish();
+	add(INGRESS("shop", JANUARY, RULE("shop.local") "," RULE("*.local"), IP("192.0.2.9")));
+	add(INGRESS("in", JANUARY, RULE("web.default.svc.cluster.local"), IP("192.0.2.9")));
+	add(ANNOTATED("alias", JANUARY, "alias.local", HOSTNAME("web.default.svc.cluster.local")));
+	EXPECT({ "web.default.svc", "A", "NOERROR A 10.96.0.1" });
+	bed.config.external_only = true;
+	EXPECT({ "shop.local.", "A", "NOERROR A 192.0.2.9" },
+	    { "cluster.local.", "SOA", "REFUSED" }, { "web.default.svc", "A", "REFUSED" },
+	    { "WEB.default.svc.Cluster.local.", "A", "REFUSED" },
+	    { "none.default.svc", "A", "REFUSED" }, { "x.default.s", "A", "REFUSED" },
+	    { "web.default._explain", "TXT", "REFUSED" },
+	    { "1.0.96.10.in-addr.arpa.", "PTR", "REFUSED" },
+	    { "alias.local.", "A", "NOERROR CNAME web.default.svc" });
+	bed.config.external_only = false;
+}
+
+static bool
+count_record(void *arg, size_t zone, bool added, const struct zone_record *record)
+{
+	unsigned *counts = arg;
+
+	assert_true(zone >= 1);
+	assert_int_equal(record->type, TYPE_A);
+	counts[added]++;
+	return true;
+}
+
+/* A secondary serves the world outside, which does not see the key hosts. */
+static void
+zone_for_a_secondary_is_without_the_key_hosts(void **state)
+{
+	char *text = NULL;
+	size_t len = 0;
+
+	(void)state;
+	bed_context("null", "10.9.9.9 www.apps.example.com own.apps.example.com");
+	bed_publish();
+	add(ANNOTATED("web", JANUARY, "www.apps.example.com", IP("192.0.2.5")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 10.9.9.9" });
+	FILE *out = open_memstream(&text, &len);
+	assert_int_equal(zone_print(out, &bed.config, tree_current(bed.cache), 1), 0);
+	fclose(out);
+	assert_non_null(strstr(text, "\nwww.apps.example.com. 60 IN A 192.0.2.5\n"));
+	assert_null(strstr(text, "10.9.9.9"));
+	free(text);
+	/* By IXFR too. */
+	struct tree_hold *hold = treecache_hold(external_tree(external));
+	unsigned counts[2] = { 0, 0 };
+	add(ANNOTATED("web", JANUARY, "www.apps.example.com", IP("192.0.2.6")));
+	const struct zone_moments moments = { tree_current(bed.cache), tree_current(bed.cache),
+		tree_held(hold), tree_current(external_tree(external)) };
+	assert_true(zone_diff(&bed.config, &moments, count_record, counts));
+	assert_int_equal(counts[0], 3); /* with web.default in both zones */
+	assert_int_equal(counts[1], 3);
+	tree_hold_drop(hold);
+}
+
 int
 main(void)
 {
@@ -349,12 +504,15 @@ main(void)
 		TEST(named_ports_are_srv_records_at_their_names),
 		TEST(load_balancer_known_by_its_host_name_is_an_alias),
 		TEST(alias_of_one_of_our_names_is_followed),
+		TEST(aliases_in_a_circle_answer_each_cname_once),
 		TEST(wildcard_stands_for_what_does_not_exist_below_it),
 		TEST(zones_have_what_a_parent_needs_to_delegate_to_them),
 		TEST(name_server_may_be_a_service_of_the_zone),
+		TEST(name_servers_name_is_its_services_alone),
 		TEST(host_claimed_twice_is_the_oldest_objects),
 		TEST(conflicts_are_those_of_whoever_claims_now),
 		TEST(services_own_name_cannot_be_taken_by_an_older_object),
+		TEST(service_that_waits_for_its_load_balancer_keeps_its_name),
 		TEST(without_an_address_there_is_no_name),
 		TEST(what_is_no_host_name_is_refused),
 		TEST(ttl_is_the_annotations_or_the_zones),
@@ -362,6 +520,8 @@ main(void)
 		TEST(headless_services_have_their_pods_addresses_when_asked_for),
 		TEST(before_the_first_sync_is_servfail),
 		TEST(elsewhere_nothing_but_these_zones_is_answered),
+		TEST(elsewhere_a_cluster_domain_inside_such_a_zone_is_not_answered),
+		TEST(zone_for_a_secondary_is_without_the_key_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
