@@ -1,6 +1,7 @@
 /* The flags for the zones for the world outside: --external-zones, --external-ns and
  * --external-address. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,24 @@ read_zones(struct options *o)
 	return 0;
 }
 
+/* Whether the name is in an external zone, but none that a Service can have: it would have no address. */
+static bool
+has_no_address(const struct options *o, const struct dname *name)
+{
+	enum { SERVICE_AND_NAMESPACE = 2 };
+	unsigned nearest = UINT_MAX; /* labels before the innermost zone that it is in */
+
+	if (dname_in_zone(name->wire, o->answers.zone.wire) >= 0)
+		return false;
+	for (size_t i = 0; i < o->external_zone_count; i++) {
+		const struct dname *zone = &o->external_zones[i];
+		unsigned above = dname_labels(name->wire) - dname_labels(zone->wire);
+		if (dname_in_zone(name->wire, zone->wire) >= 0 && above < nearest)
+			nearest = above;
+	}
+	return nearest != UINT_MAX && nearest != SERVICE_AND_NAMESPACE;
+}
+
 /* Each item is a name server's name, or an address of `ns.dns.ZONE`. */
 static int
 read_ns(struct options *o)
@@ -75,6 +94,10 @@ read_ns(struct options *o)
 			    "neither an address nor a name server's full name, such as "
 			    "dns.kube-system.apps.example.com");
 		dname_lower(name->wire, name->len);
+		if (has_no_address(o, name))
+			return options_refuse("external-ns", text,
+			    "in a zone of --external-zones only the Service of that name has it: "
+			    "give SERVICE.NAMESPACE.ZONE, or an address");
 		o->external_ns_count++;
 	}
 	return 0;

@@ -69,7 +69,10 @@ add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tr
 		memcpy(padded, record + fixed, len);
 		memset(padded + len, 0, 8);
 		const struct name target = name_cut(padded, len, offsets);
-		const struct dname *zone = external_zone_of(reply->config->external, &target);
+		const struct dname *zone =
+		    name_below(&target, &reply->config->zone) >= 0
+			? NULL /* the cluster's, whoever claims it for the outside */
+			: external_zone_of(reply->config->external, &target);
 		const struct node *node =
 		    zone == NULL ? NULL : external_lookup(tree, &target, zone).node;
 		if (node != NULL)

@@ -9,7 +9,7 @@
  *
  * Every client is one of
  *	a pod		it sees its namespace and those that the lists name
- *	127.0.0.1, ::1	a container of this pod: the nanny, and the sidecar's probes. On the host's network
+ *	127.0.0.1, ::1	a container of this pod: the nanny, the sidecar's probes and questions. On the host's network
  *			also any process of the node that asks from there. It sees everything
  *	unknown		no pod, one on its host's network, or of a namespace that cannot be told:
  *			--visibility-unknown says. So are nanny and sidecar of node-local, who ask at

@@ -108,13 +108,14 @@ put_list(char *to, const char *annotation, const char *label, const struct names
 	read_words(&reading, label);
 	*reading.to++ = '\0';
 	if (reading.odd != NULL)
-		log_warnx("namespace %s: %s: \"%.*s\": not a namespace's name, nor *: left out; "
-			  "names are separated by commas, dots or spaces",
+		log_neterr("namespace %s: %s: \"%.*s\": not a namespace's name, nor *: left out; "
+			   "names are separated by commas, dots or spaces",
 		    name, what, (int)(reading.odd_len < ODD_MAX ? reading.odd_len : ODD_MAX),
 		    reading.odd);
 	if (reading.cut)
-		log_warnx("namespace %s: %s: more than %d names: the others are left out; * stands "
-			  "for all",
+		log_neterr(
+		    "namespace %s: %s: more than %d names: the others are left out; * stands "
+		    "for all",
 		    name, what, NAMES_MAX);
 	return reading.to;
 }

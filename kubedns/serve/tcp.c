@@ -325,8 +325,10 @@ make_room(struct tcp *tcp, bool first)
 		evict(tcp);
 		return true;
 	}
-	listen_for(tcp, 0);
-	tcp->accept_again_ns = tcp->context->now_ns + accept_pause_ns;
+	if (tcp->listening) { /* else tcp_leave() takes what it can, once */
+		listen_for(tcp, 0);
+		tcp->accept_again_ns = tcp->context->now_ns + accept_pause_ns;
+	}
 	return false;
 }
 
@@ -355,7 +357,10 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 void
 tcp_leave(struct tcp *tcp)
 {
-	for (unsigned i = 0; i < tcp->listener_count && tcp->listening; i++) {
+	bool listening = tcp->listening;
+
+	tcp->listening = false;
+	for (unsigned i = 0; i < tcp->listener_count && listening; i++) {
 		struct pollfd waiting = { .fd = tcp->listeners[i], .events = POLLIN };
 		for (unsigned rounds = 0; rounds < LEAVE_ROUNDS && poll(&waiting, 1, 0) > 0;
 		     rounds++)
@@ -365,7 +370,6 @@ tcp_leave(struct tcp *tcp)
 		    shutdown(tcp->listeners[i], SHUT_RD) != 0)
 			log_fatal("tcp: cannot stop to listen");
 	}
-	tcp->listening = false;
 	tcp->accept_again_ns = 0;
 }
 

@@ -443,6 +443,12 @@ elsewhere_a_cluster_domain_inside_such_a_zone_is_not_answered(void **state)
 	add(INGRESS("in", JANUARY, RULE("web.default.svc.cluster.local"), IP("192.0.2.9")));
 	add(ANNOTATED("alias", JANUARY, "alias.local", HOSTNAME("web.default.svc.cluster.local")));
 	EXPECT({ "web.default.svc", "A", "NOERROR A 10.96.0.1" });
+	/* No address of an Ingress stands beside a name of the cluster. */
+	add("{'kind':'Service','metadata':{'namespace':'default','name':'lb'},"
+	    "'spec':{'type':'LoadBalancer','clusterIP':'10.96.0.3',"
+	    "'ports':[{'name':'http','port':80}]},'status':{'loadBalancer':{'ingress':[" HOSTNAME(
+		"web.default.svc.cluster.local") "]}}}");
+	EXPECT({ "_http._tcp.lb.default.local.", "SRV", "NOERROR SRV 0 100 80 web.default.svc" });
 	bed.config.external_only = true;
 	EXPECT({ "shop.local.", "A", "NOERROR A 192.0.2.9" },
 	    { "cluster.local.", "SOA", "REFUSED" }, { "web.default.svc", "A", "REFUSED" },
