@@ -21,7 +21,8 @@ enum {
 struct handover {
 	struct workers *workers;
 	struct server resolver;
-	int fd; /* UDP, connected to the resolver; -1: there is none, or it has answered */
+	int fd;         /* UDP; -1: there is no resolver, or it has answered */
+	bool connected; /* to the resolver, to which there may be no way yet */
 	uint16_t id;
 	bool synced, draining, said_waiting;
 	int64_t next_ms; /* of the next look, on the monotonic clock */
@@ -30,13 +31,10 @@ struct handover {
 static void
 open_question(struct handover *h)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = server_sockaddr(&h->resolver, &ss);
-
 	if (getrandom(&h->id, sizeof(h->id), 0) != sizeof(h->id))
 		log_fatal("getrandom");
 	h->fd = socket(h->resolver.addr.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (h->fd < 0 || connect(h->fd, (struct sockaddr *)&ss, len) < 0)
+	if (h->fd < 0)
 		log_fatal("dns: socket to the resolver");
 }
 
@@ -77,8 +75,14 @@ ask_resolver(struct handover *h)
 {
 	uint8_t wire[DNS_UDP_MIN];
 	struct dname name;
+	struct sockaddr_storage ss;
+	socklen_t addr_len = server_sockaddr(&h->resolver, &ss);
 	ssize_t n;
 
+	if (!h->connected)
+		h->connected = connect(h->fd, (struct sockaddr *)&ss, addr_len) == 0;
+	if (!h->connected)
+		return;
 	/* A port without a server is an error, which comes once for each question. */
 	while ((n = recv(h->fd, wire, sizeof(wire), 0)) >= 0)
 		if (n >= DNS_HEADER && wire[0] == h->id >> 8 && wire[1] == (h->id & 0xff) &&

@@ -108,7 +108,7 @@ namespace_get(struct store *store, const char *name)
 bool
 is_default(const uint8_t *label)
 {
-	static const char text[] = "\7default";
+	static const uint8_t text[] = "\7default";
 
 	return label[0] == text[0] && memcmp(label, text, sizeof text - 1) == 0;
 }

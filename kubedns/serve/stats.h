@@ -117,7 +117,8 @@ struct stats {
 	uint64_t forward_failed;          /* answered SERVFAIL: no server had an answer */
 	uint64_t forward_server_failures; /* a server timed out or could not be reached */
 	struct stats_times forward_times;
-	uint64_t cache_hits; /* of forwarded_cache.h: questions to other servers that were not asked */
+	uint64_t
+	    cache_hits; /* of forwarded_cache.h: questions to other servers that were not asked */
 	uint64_t cache_misses;
 	uint64_t cache_evictions; /* answers that were still good and made room */
 };
