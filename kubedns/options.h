@@ -13,7 +13,7 @@
 #include "kubedns/transfer/transfer.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
-#include "lib/loop_guard.h"
+#include "lib/forwarding_loop.h"
 
 enum filter_mode {
 	FILTER_OFF,

@@ -17,7 +17,7 @@
 #include "lib/resolv.h"
 #include "nanny/domain_table.h"
 #include "nanny/own_domains.h"
-#include "lib/loop_guard.h"
+#include "lib/forwarding_loop.h"
 
 enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_HOSTS, CONFIG_REWRITES, CONFIG_KEY_COUNT };
 
@@ -53,7 +53,7 @@ extern const char *const config_key_names[];
 bool config_apply(
     struct config *config, const struct confdir_set *set, const struct config_rules *rules);
 
-/* --- domain_servers.c --- */
+/* --- wanted_servers.c --- */
 
 /*
  * What is wanted of dnsmasq: stubs with what their names are resolved to, own names at kubedns,

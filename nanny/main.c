@@ -12,7 +12,7 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/confine.h"
-#include "nanny/dnsmasq_options.h"
+#include "nanny/dnsmasq_unknown_args.h"
 #include "nanny/dnsmasq_version.h"
 #include "nanny/nanny.h"
 #include "nanny/privileges.h"

@@ -30,11 +30,11 @@
 #include "nanny/options.h"
 #include "nanny/node_guard.h"
 #include "nanny/dnsmasq_probe.h"
-#include "nanny/package.h"
+#include "nanny/dnsmasq_package.h"
 #include "nanny/dnsmasq_process.h"
 #include "lib/resolv.h"
 #include "nanny/servers_file_write.h"
-#include "lib/loop_guard.h"
+#include "lib/forwarding_loop.h"
 #include "nanny/servers_file.h"
 #include "nanny/stale_forks.h"
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "lib/addr.h"
-#include "nanny/stub_host.h"
+#include "nanny/stub_host_addrs.h"
 
 struct stub_hosts;
 

@@ -11,7 +11,7 @@
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/journal.h"
 #include "sidecar/options.h"
-#include "sidecar/containers.h"
+#include "sidecar/container_status.h"
 #include "sidecar/probe.h"
 #include "sidecar/view.h"
 

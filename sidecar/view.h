@@ -12,7 +12,7 @@
 #include "sidecar/question_box.h"
 #include "sidecar/server_checks.h"
 #include "sidecar/dnsmasq_stats.h"
-#include "sidecar/containers.h"
+#include "sidecar/container_status.h"
 #include "sidecar/probe.h"
 
 struct journal;

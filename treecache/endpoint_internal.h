@@ -2,9 +2,9 @@
  * The writer's side of endpoints, in four files:
  *
  *	endpoint_set.c    owners and their sets; a slice takes the place of another
- *	endpoint_runs.c   the runs of a slice: which slice counts an address
- *	endpoint_pairs.c  how many SRV records a set has, for their weights
- *	endpoint_index.c  the endpoint index and the reverse index follow a slice
+ *	endpoint_dedup.c   the runs of a slice: which slice counts an address
+ *	endpoint_srv_count.c  how many SRV records a set has, for their weights
+ *	endpoint_index_edit.c  the endpoint index and the reverse index follow a slice
  */
 #ifndef TREECACHE_ENDPOINT_INTERNAL_H
 #define TREECACHE_ENDPOINT_INTERNAL_H
@@ -31,7 +31,7 @@ void endpoint_set_count(
 
 struct endpoint_set_slice endpoint_set_entry(const struct slice_endpoints *slice);
 
-/* --- endpoint_runs.c --- */
+/* --- endpoint_dedup.c --- */
 
 /*
  * Sorts the entries of `slice`, which takes the place of `old` (or NULL), into their three runs;
@@ -46,7 +46,7 @@ void endpoint_runs_sort(struct treecache *cache, struct owner *owner,
 void endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
 
-/* --- endpoint_pairs.c --- */
+/* --- endpoint_srv_count.c --- */
 
 /*
  * Updates the set's pairs for `slice` in place of `old` (either may be NULL). Called while the set
@@ -58,7 +58,7 @@ void endpoint_pairs_change(struct treecache *cache, struct owner *owner,
 /* Counts all the pairs of a set anew, or (without ENDPOINTS_APEX) forgets them. */
 void endpoint_pairs_rebuild(struct treecache *cache, struct owner *owner);
 
-/* --- endpoint_index.c --- */
+/* --- endpoint_index_edit.c --- */
 
 /* Keys of an index, 4 or 16 bytes each, in order, each once. */
 struct endpoint_keys {

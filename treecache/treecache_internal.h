@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/hash.h"
-#include "treecache/pair_index.h"
+#include "treecache/pair_btree.h"
 #include "treecache/slot_table.h"
 #include "treecache/treecache.h"
 
@@ -78,7 +78,7 @@ slot_owner(const void *value)
 /* Moves all of `from` behind what is in `to`. */
 void garbage_move(struct garbage *to, struct garbage *from);
 
-/* --- snapshot_hold.c --- */
+/* --- held_snapshots.c --- */
 
 /* Frees the holds that have been dropped. What was replaced stays for those that are left; what
  * none of them shows is in `unheld` afterwards, and `old` is empty. */
@@ -90,7 +90,7 @@ size_t holds_dropped_bytes(const struct treecache *cache);
 /* Ends all holds, dropped or not. */
 void holds_free(struct treecache *cache);
 
-/* --- slice_endpoints.c --- */
+/* --- slice_pack.c --- */
 
 /* Bytes of an address of this family. */
 size_t family_len(unsigned family);

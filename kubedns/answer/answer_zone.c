@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
-#include "kubedns/answer/denial.h"
+#include "kubedns/answer/negative_ttl.h"
 #include "kubedns/answer/explained.h"
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/wildcard.h"

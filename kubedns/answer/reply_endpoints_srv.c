@@ -1,6 +1,6 @@
 /*
  * SRV records of a headless Service's endpoints, and the addresses of the names that SRV records point
- * to (glue). Those of a Service with a ClusterIP are made when it changes (cluster/records.c).
+ * to (glue). Those of a Service with a ClusterIP are made when it changes (cluster/service_records.c).
  */
 #include <string.h>
 

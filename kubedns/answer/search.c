@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
-#include "kubedns/answer/denial.h"
+#include "kubedns/answer/negative_ttl.h"
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/search.h"

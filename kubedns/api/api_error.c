@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/api/resource_request.h"
+#include "kubedns/api/resource_watch.h"
 #include "lib/xalloc.h"
 
 /* Bits of gnutls_certificate_verify_peers2(), which libcurl hands on; its text is the same for

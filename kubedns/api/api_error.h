@@ -1,4 +1,4 @@
-/* Failures of the API in words: what, where, and what to do. Private to resource_request.c. */
+/* Failures of the API in words: what, where, and what to do. Private to resource_watch.c. */
 #ifndef KUBEDNS_API_API_ERROR_H
 #define KUBEDNS_API_API_ERROR_H
 

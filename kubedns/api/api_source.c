@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "kubedns/api/resource_request.h"
+#include "kubedns/api/resource_watch.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/percent.h"
@@ -308,7 +308,7 @@ slices_alone_denied(struct api_source *w)
 
 /*
  * Watches Endpoints in place of EndpointSlices that stay denied, until a listing of slices begins
- * (resource_request.c).
+ * (resource_watch.c).
  */
 static void
 choose_endpoints(struct api_source *w)

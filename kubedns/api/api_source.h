@@ -6,8 +6,8 @@
  *	api_source.c         which resources are watched, when they may start, libcurl's loop
  *	reflector.c          the protocol's state, and the request that it leads to
  *	reflector_next.c     what to request after a response: WatchList, list, watch, or wait
- *	resource_request.c   a request's life: made, sent, read, ended
- *	request_connection.c connection, verification, headers
+ *	resource_watch.c   a request's life: made, sent, read, ended
+ *	request_setup.c connection, verification, headers
  *	response_objects.c   list items, watch events, Status; by framer.c and json_prune.c
  *	api_error.c          failures in words
  *	api_source_status.c  readiness and metrics

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kubedns/api/resource_request.h"
+#include "kubedns/api/resource_watch.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kubedns/api/jsonscan.h"
+#include "kubedns/api/json_skip.h"
 
 enum framer_form { FRAMER_LIST, FRAMER_EVENTS };
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "kubedns/api/jsonscan.h"
+#include "kubedns/api/json_skip.h"
 #include "kubedns/cluster/object_fields.h"
 
 enum { ARRAYS_MAX = 8 }; /* arrays in arrays: no kind has any, and each costs a stack frame */

@@ -6,7 +6,7 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/api/resource_request.h"
+#include "kubedns/api/resource_watch.h"
 #include "kubedns/cluster/object_external.h"
 #include "lib/clock.h"
 #include "lib/log.h"

@@ -3,7 +3,7 @@
  * why there are none. Objects go to the sink one by one as they arrive; the rest (malformed,
  * error_code, too_large, token, why) is left in the stream for resource_request_finish().
  *
- * Private to resource_request.c.
+ * Private to resource_watch.c.
  */
 #ifndef KUBEDNS_API_RESPONSE_OBJECTS_H
 #define KUBEDNS_API_RESPONSE_OBJECTS_H

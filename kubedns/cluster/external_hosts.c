@@ -9,7 +9,7 @@
 
 #include "kubedns/cluster/external_internal.h"
 #include "kubedns/cluster/rrset_writer.h"
-#include "kubedns/cluster/records.h"
+#include "kubedns/cluster/service_records.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/hash.h"
 #include "lib/log.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kubedns/cluster/external_internal.h"
-#include "kubedns/cluster/records.h"
+#include "kubedns/cluster/service_records.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
 

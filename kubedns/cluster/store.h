@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "kubedns/cluster/object.h"
-#include "kubedns/cluster/records.h"
+#include "kubedns/cluster/service_records.h"
 #include "treecache/treecache.h"
 
 struct label_selector;

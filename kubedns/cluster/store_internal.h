@@ -82,7 +82,7 @@ struct store {
 	struct treecache *cache;
 	struct store_config config;
 	struct table namespaces, services, slices, shares, hosts, ports;
-	struct table kept, kept_namespaces; /* store_chosen.c's */
+	struct table kept, kept_namespaces; /* store_namespace_labels.c's */
 	struct table rules;                 /* store_visibility.c's, as all of these: */
 	bool visibility_due, visibility_cut;
 	uint32_t visibility_serial;
@@ -172,7 +172,7 @@ void service_enter_tree(
     struct store *store, struct service *service, const struct object_service *from);
 void service_leave_tree(struct store *store, struct service *service);
 
-/* --- store_chosen.c: only with --namespace-labels --- */
+/* --- store_namespace_labels.c: only with --namespace-labels --- */
 
 /* Keeps a copy of the Service's object, in place of an older one; and drops it. */
 void chosen_keep(struct store *store, struct service *service, const struct object_service *from);

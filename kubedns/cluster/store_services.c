@@ -1,7 +1,7 @@
 /*
  * Services. An entry lives as long as the Service's object or any slice that names the Service, so
  * the order in which they arrive does not matter. When the object comes, its records go into the
- * tree (records.h) and it decides which endpoints are published; when it is deleted, the entry
+ * tree (service_records.h) and it decides which endpoints are published; when it is deleted, the entry
  * keeps the slices for a later Service of the same name.
  */
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/answer_observers.h"
 
 #include <stdlib.h>
 #include <string.h>

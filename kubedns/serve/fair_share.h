@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "kubedns/serve/client_filter.h"
+#include "kubedns/serve/socket_filter.h"
 #include "kubedns/serve/udp.h"
 #include "kubedns/serve/worker_context.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/server_taps.h"
+#include "kubedns/serve/upstream_dnstap.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 

@@ -2,7 +2,7 @@
 
 #include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/forwarded_cache.h"
-#include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/answer_observers.h"
 #include "kubedns/serve/client_view.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"

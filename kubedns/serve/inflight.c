@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kubedns/serve/forwarded_cache.h"
-#include "kubedns/serve/awaited.h"
+#include "kubedns/serve/awaited_names.h"
 #include "kubedns/serve/forwarded_reply.h"
 #include "lib/xalloc.h"
 

@@ -12,7 +12,7 @@
 #include "kubedns/serve/inflight.h"
 #include "kubedns/serve/relay_batch.h"
 #include "kubedns/serve/relay_tcp.h"
-#include "kubedns/serve/server_taps.h"
+#include "kubedns/serve/upstream_dnstap.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 

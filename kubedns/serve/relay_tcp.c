@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "kubedns/serve/ids.h"
-#include "kubedns/serve/server_taps.h"
+#include "kubedns/serve/upstream_dnstap.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "kubedns/dnstap/dnstap_queue.h"
-#include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/answer_observers.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"

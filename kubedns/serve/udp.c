@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "kubedns/dnstap/dnstap_queue.h"
-#include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/answer_observers.h"
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/client_view.h"
 #include "kubedns/serve/fair_share.h"

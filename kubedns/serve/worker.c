@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "kubedns/dnstap/dnstap.h"
-#include "kubedns/serve/answer_taps.h"
-#include "kubedns/serve/awaited.h"
+#include "kubedns/serve/answer_observers.h"
+#include "kubedns/serve/awaited_names.h"
 #include "kubedns/serve/batch_io.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/forward_or_relay.h"

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kubedns/serve/stream_ends.h"
+#include "kubedns/serve/ended_transfers.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/serve/worker_context.h"
 

@@ -1,7 +1,7 @@
 /* What other threads read of the workers. */
 #include <stdlib.h>
 
-#include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/answer_observers.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/udp.h"
 #include "kubedns/serve/worker_internal.h"

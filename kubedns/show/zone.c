@@ -22,7 +22,7 @@ struct lines {
 	size_t count, room;
 };
 
-/* RDATA in presentation form; the types are those that records.c writes. */
+/* RDATA in presentation form; the types are those that service_records.c writes. */
 static void
 rdata_text(const struct zone_record *record, char text[RDATA_TEXT_MAX])
 {

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/serve/client_filter.h"
+#include "kubedns/serve/socket_filter.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/heavy_hitters.h"
 #include "kubedns/serve/max_min.h"

@@ -18,7 +18,7 @@
 #include "lib/clock.h"
 #include "sidecar/metrics_read.h"
 #include "sidecar/fetch.h"
-#include "sidecar/containers.h"
+#include "sidecar/container_status.h"
 
 static void
 urls_with_a_literal_host_are_taken(void **state)

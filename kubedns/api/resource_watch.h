@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/api/api_resource.h"
-#include "kubedns/api/api_server.h"
+#include "kubedns/api/resource_table.h"
+#include "kubedns/api/api_credentials.h"
 #include "kubedns/api/backoff.h"
 #include "kubedns/api/framer.h"
 #include "kubedns/api/reflector.h"
@@ -118,7 +118,7 @@ void resource_request_stop(struct resource_request *s);
 
 void resource_request_clear(struct resource_request *s);
 
-/* Connection, verification and headers of the next request, whose verb is known (request_connection.c). */
+/* Connection, verification and headers of the next request, whose verb is known (request_setup.c). */
 void api_request_options(struct resource_request *s);
 
 /* Frees what api_request_options() made, the token among it. */

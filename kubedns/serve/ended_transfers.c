@@ -1,4 +1,4 @@
-#include "kubedns/serve/stream_ends.h"
+#include "kubedns/serve/ended_transfers.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "nanny/dnsmasq_process.h"
-#include "lib/loop_guard.h"
+#include "lib/forwarding_loop.h"
 
 static struct addr
 addr(const char *text)

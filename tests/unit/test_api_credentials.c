@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kubedns/api/api_server.h"
+#include "kubedns/api/api_credentials.h"
 
 static struct api_server cluster;
 static char dir[] = "/tmp/test_api_server.XXXXXX";

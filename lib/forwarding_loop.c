@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/loop_guard.h"
+#include "lib/forwarding_loop.h"
 #include "lib/xalloc.h"
 
 static bool

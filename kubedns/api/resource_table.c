@@ -1,4 +1,4 @@
-#include "kubedns/api/api_resource.h"
+#include "kubedns/api/resource_table.h"
 
 static const char core[] = "/api/v1", discovery[] = "/apis/discovery.k8s.io/v1",
 		  networking[] = "/apis/networking.k8s.io/v1",

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "kubedns/api/resource_request.h"
+#include "kubedns/api/resource_watch.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 

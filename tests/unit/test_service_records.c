@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/cluster/records.h"
+#include "kubedns/cluster/service_records.h"
 #include "lib/wire.h"
 #include "treecache/treecache.h"
 

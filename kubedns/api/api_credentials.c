@@ -1,4 +1,4 @@
-#include "kubedns/api/api_server.h"
+#include "kubedns/api/api_credentials.h"
 
 #include <ctype.h>
 #include <errno.h>

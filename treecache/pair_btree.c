@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/wire.h"
-#include "treecache/pair_index.h"
+#include "treecache/pair_btree.h"
 #include "treecache/treecache_internal.h"
 
 enum { PAIR_MAX = 20, LEAF_MAX = 62, INNER_MAX = 30 };

@@ -9,7 +9,7 @@
 #include "lib/clock.h"
 #include "sidecar/nanny_config.h"
 #include "sidecar/metrics_read.h"
-#include "sidecar/containers.h"
+#include "sidecar/container_status.h"
 
 const char *const kubedns_targets[] = { "/readiness", "/metrics", "/neighbours", "/top?format=json",
 	NULL };

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "kubedns/answer/denial.h"
+#include "kubedns/answer/negative_ttl.h"
 
 enum {
 	SERVICE_LABELS = 3, /* <service>.<namespace>.svc */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/api/jsonscan.h"
+#include "kubedns/api/json_skip.h"
 
 static const char *const nested[] = {
 	"{}",

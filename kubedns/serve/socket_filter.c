@@ -1,4 +1,4 @@
-#include "kubedns/serve/client_filter.h"
+#include "kubedns/serve/socket_filter.h"
 
 #include <assert.h>
 #include <errno.h>

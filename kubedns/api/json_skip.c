@@ -1,4 +1,4 @@
-#include "kubedns/api/jsonscan.h"
+#include "kubedns/api/json_skip.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kubedns/cluster/rrset_writer.h"
-#include "kubedns/cluster/records.h"
+#include "kubedns/cluster/service_records.h"
 #include "lib/hash.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"

@@ -1,4 +1,4 @@
-#include "kubedns/serve/awaited.h"
+#include "kubedns/serve/awaited_names.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 #include "kubedns/dnstap/dnstap_queue.h"
-#include "kubedns/serve/answer_taps.h"
+#include "kubedns/serve/answer_observers.h"
 #include "kubedns/serve/client_view.h"
 #include "kubedns/serve/inflight.h"
 #include "lib/rcu.h"

@@ -1,4 +1,4 @@
-#include "nanny/dnsmasq_options.h"
+#include "nanny/dnsmasq_unknown_args.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "kubedns/api/resource_request.h"
+#include "kubedns/api/resource_watch.h"
 
 #include <stdlib.h>
 #include <string.h>

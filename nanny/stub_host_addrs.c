@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nanny/stub_host.h"
+#include "nanny/stub_host_addrs.h"
 
 void
 stub_host_init(struct stub_host *name, const char *host, int64_t now_ms)

@@ -1,4 +1,4 @@
-#include "nanny/package.h"
+#include "nanny/dnsmasq_package.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/answer/denial.h"
+#include "kubedns/answer/negative_ttl.h"
 #include "tests/unit/answer_bed.h"
 
 /* Asks, and returns the TTL of the SOA in the authority section; its MINIMUM must be the same. */
