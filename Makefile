@@ -38,7 +38,7 @@ LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now,--as-needed,--gc-sections $(SANITIZE) $(L
 # kubedns holds the cluster in many small blocks, and a change comes and goes in some hundred smaller ones. Sanitizers bring their own;
 # `make BUILD=build-libc ALLOCATOR=` builds with libc's, in a directory of its own, for what is built already is not built again.
 ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
-LIBS_kubedns := -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
+LIBS_kubedns := -lnettle -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
 LIBS_sidecar := -ljson-c -lmicrohttpd -lseccomp -lm
 LIBS_treecache := -lurcu-memb -lurcu-common
@@ -149,12 +149,12 @@ unit: $(unit_tests) ## build and run the unit tests
 .PHONY: unit
 
 # The packages of Debian 12, by purpose; `make deps` installs what is missing of the first four.
-PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libnftables-dev libfstrm-dev libprotobuf-c-dev protobuf-c-compiler
+PACKAGES_build := gcc libc6-dev make libcurl4-gnutls-dev libjson-c-dev libmicrohttpd-dev liburcu-dev libc-ares-dev libyaml-dev libmimalloc-dev libseccomp-dev libpcre2-dev libmnl-dev libnftables-dev libfstrm-dev libprotobuf-c-dev protobuf-c-compiler nettle-dev
 PACKAGES_run := dnsmasq-base bind9-dnsutils curl
-PACKAGES_test := fstrm-bin gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsutils bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
+PACKAGES_test := fstrm-bin gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsutils bind9 bind9utils nsd knot knot-dnsutils prometheus chromium iproute2 iptables nftables procps strace \
 	python3 python3-pytest python3-pytest-xdist python3-dnspython python3-yaml python3-cryptography python3-h2 python3-openssl
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
-PACKAGES_bench := knot nsd dnsperf valgrind linux-perf musl-tools python3
+PACKAGES_bench := knot nsd unbound dnsperf valgrind linux-perf musl-tools python3
 # An engine that is there, whoever packaged it, is enough.
 PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
 DEPS ?= build run test lint
@@ -249,11 +249,14 @@ bench-change: ## queries lost over 100 ConfigMap changes, beside kill-and-respaw
 bench-instructions: ## instructions per query against the figures kept in the repository
 bench-hostile: ## what one client loses while another attacks by every known way
 bench-lookup: ## packets, CPU and time of one lookup by four resolver libraries, beside CoreDNS
-bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup:
+bench-node: ## what a node's clients lose when something happens to the node's own DNS
+bench-node-conntrack: ## what 10,000 lookups a second leave in a node's conntrack, with its own DNS and without
+bench-node-change: ## from an event of the API to the answer at the node's own DNS
+bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup bench-node bench-node-conntrack bench-node-change:
 	@$(call deps,build run test bench)
 	@$(again) -s all bench-tools
 	@BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(@:bench-%=%) $(BENCH_ARGS)
-.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup
+.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup bench-node bench-node-conntrack bench-node-change
 
 # The suite's own documents and what an operator copies and edits go where Debian puts examples: nothing here is read by a program.
 docdir ?= $(datadir)/doc/kubedns

@@ -19,6 +19,8 @@ confine_needs(const struct status *status, enum sandbox_mode mode)
 		sandbox_read_replaced(s, o->config_dir);
 	if (*o->objects_dir != '\0')
 		sandbox_read_replaced(s, o->objects_dir);
+	if (o->transfer.key_file != NULL)
+		sandbox_read_replaced(s, o->transfer.key_file);
 	sandbox_connect(s, DNS_PORT);
 	for (size_t i = 0; i < count; i++)
 		sandbox_connect(s, upstreams[i].port);

@@ -1,6 +1,7 @@
 /*
- * --external-zones in the running program: made of the options, fed with events, published beside
- * the cluster's tree. Everything here does nothing for NULL: without the flag there is none.
+ * --external-zones and --clusterset-domain in the running program: made of the options, fed with
+ * events, published beside the cluster's tree, in one tree of whole names. Everything here does nothing
+ * for NULL: without both flags there is none.
  */
 #ifndef KUBEDNS_EXTERNAL_SETUP_H
 #define KUBEDNS_EXTERNAL_SETUP_H
@@ -11,15 +12,18 @@
 
 #include "kubedns/cluster/object.h"
 
+struct clusterset;
 struct external;
 struct external_names;
 struct metrics;
 struct options;
+struct store;
 struct treecache;
 
 /* NULL without zones. Sets `options->answers.external`, which must not outlive it, and makes
- * `options->external_answers` of the answers. */
-struct external_names *external_names_new(struct options *options, uint64_t seed);
+ * `options->external_answers` of the answers. The store outlives it, and has each event first. */
+struct external_names *external_names_new(
+    struct options *options, const struct store *store, uint64_t seed);
 
 /* As event_sink. */
 void external_names_event(struct external_names *names, enum object_kind kind, enum event_type type,
@@ -35,6 +39,7 @@ void external_names_reclaim(struct external_names *names);
 
 /* For explanations; NULL for NULL. */
 const struct external *external_names_claims(const struct external_names *names);
+const struct clusterset *external_names_clusterset(const struct external_names *names);
 
 /* Their tree, for its writer; NULL for NULL. */
 struct treecache *external_names_tree(const struct external_names *names);

@@ -113,8 +113,8 @@ join(struct handover *h, bool other)
 static void
 leave(struct handover *h)
 {
-	workers_leave(h->workers);
-	log_info("dns: port %u is left to the other kubedns", workers_port(h->workers));
+	if (workers_leave(h->workers) == 0)
+		log_info("dns: port %u is left to the other kubedns", workers_port(h->workers));
 }
 
 static void

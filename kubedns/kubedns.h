@@ -1,6 +1,6 @@
 /*
- * The state of kubedns's main thread, and its loop. main.c sets up and cleans up, loop.c runs the
- * loop.
+ * The state of kubedns's main thread. main.c sets up and cleans up, loop.c waits and runs what is due,
+ * event_sink.c takes the source's objects, publish.c shows readers what has changed.
  */
 #ifndef KUBEDNS_KUBEDNS_H
 #define KUBEDNS_KUBEDNS_H
@@ -39,16 +39,29 @@ struct kubedns {
 	bool stop, failed;      /* failed: ends with an error */
 };
 
-/* Gives the settings in force to the workers and, with the next publish, to readers of the tree. */
-void loop_apply_settings(struct kubedns *k);
-
 /* The event_sink of the source of objects, whose argument is the struct kubedns: all objects but
  * the ConfigMap go to the store. */
-void loop_take_event(
+void event_sink_take(
     void *arg, enum object_kind kind, enum event_type type, const struct object *object);
 
+/* The hosts_sink, with the same argument. */
+void hosts_sink_take(
+    void *arg, const char *namespace, enum event_type type, const struct object *object);
+
+/* Gives the settings in force to the workers and, with the next publish, to readers of the tree. */
+void publish_settings(struct kubedns *k);
+
+/* Renews the answer_context; readers get it with the next publish. */
+void publish_context(struct kubedns *k);
+
 /* Makes all changes of a turn visible to readers at once. */
-void loop_publish(struct kubedns *k);
+void publish_turn(struct kubedns *k);
+
+/* Frees replaced nodes when nothing has been published for a second. */
+void reclaim_when_quiet(struct kubedns *k);
+
+/* Milliseconds until reclaim_when_quiet() is due, -1: nothing to free. */
+int64_t reclaim_wait_ms(const struct kubedns *k, int64_t now_ms);
 
 /* Fills in the descriptors that a turn waits for; once, after the source of objects and the HTTP
  * servers are set up. */

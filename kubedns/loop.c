@@ -1,17 +1,14 @@
 /*
  * The main thread's loop: the only writer of the tree. It waits in one place, api_source_wait(), and
- * publishes the changes of a turn together.
+ * ends each turn with a publish.
  */
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "kubedns/hosts_maps.h"
 #include "kubedns/api/api_source.h"
-#include "kubedns/cluster/store.h"
-#include "kubedns/confine.h"
-#include "kubedns/external_setup.h"
 #include "kubedns/handover.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
@@ -20,67 +17,8 @@
 #include "kubedns/serve/worker.h"
 #include "kubedns/settings.h"
 #include "kubedns/transfer/transfer.h"
-#include "kubedns/wanted_namespaces.h"
 #include "lib/clock.h"
 #include "lib/log.h"
-#include "treecache/treecache.h"
-
-enum {
-	/* Replaced nodes are freed at once when they amount to this much, else after RECLAIM_MS
-	 * without a change: a grace period interrupts every CPU that a reader runs on twice, which
-	 * is much of the cost of a single change. */
-	RECLAIM_BYTES = 256 * 1024,
-	RECLAIM_MS = 1000,
-};
-
-/* --- settings and events --- */
-
-/* Renews the answer_context; readers get it with the next publish. */
-static void
-renew_context(struct kubedns *k)
-{
-	struct answer_context *context = settings_context(k->status.settings);
-
-	context->visibility = k->status.visibility;
-	treecache_context(k->cache, context);
-	k->published_context = false;
-}
-
-void
-loop_apply_settings(struct kubedns *k)
-{
-	size_t count;
-	const struct server *servers = settings_upstreams(k->status.settings, &count);
-
-	renew_context(k);
-	if (k->status.workers != NULL)
-		workers_upstreams(k->status.workers, servers, count);
-	confine_check_upstreams(k->status.settings);
-	if (settings_has_federations(k->status.settings) && k->status.watch != NULL)
-		api_source_want_federations(k->status.watch);
-}
-
-/* The event_sink: all objects but the ConfigMap go to the store. */
-void
-loop_take_event(void *arg, enum object_kind kind, enum event_type type, const struct object *object)
-{
-	struct kubedns *k = arg;
-	const char *zone, *region;
-
-	wanted_namespaces_event(k->status.namespaces, type, object);
-	if (kind != OBJECT_CONFIGMAP) {
-		store_event(k->status.store, kind, type, object);
-		external_names_event(k->status.external, kind, type, object);
-	} else if (k->status.manifests == NULL && object != NULL) {
-		if (settings_config_map(k->status.settings, type == EVENT_DELETED ? NULL : object))
-			loop_apply_settings(k);
-	}
-	if (kind == OBJECT_NODE) {
-		store_location(k->status.store, &zone, &region);
-		if (settings_location(k->status.settings, zone, region))
-			loop_apply_settings(k);
-	}
-}
 
 void
 loop_fill_fds(struct kubedns *k)
@@ -158,111 +96,6 @@ take_signals(struct kubedns *k)
 	}
 }
 
-static void
-check_synced(struct kubedns *k)
-{
-	struct status *s = &k->status;
-
-	if (s->synced)
-		return;
-	/* While the directory is missing the answer is SERVFAIL, not NXDOMAIN. */
-	s->synced = s->manifests != NULL ? manifests_synced(s->manifests)
-					 : s->watch != NULL && api_source_ready(s->watch);
-	if (s->synced)
-		log_info("synced after %lld ms: %zu services, %zu slices, %zu namespaces",
-		    (long long)(clock_mono_ms() - k->started_ms),
-		    store_count(s->store, OBJECT_SERVICE), store_count(s->store, OBJECT_SLICES),
-		    store_count(s->store, OBJECT_NAMESPACE));
-	else if (!s->sync_timed_out &&
-		 clock_mono_ms() - k->started_ms > k->options.initial_sync_timeout_ms) {
-		char *progress = api_source_status(s->watch, true);
-		s->sync_timed_out = true;
-		log_errorx("not synced after %lld ms; answering SERVFAIL and trying on: %s",
-		    (long long)k->options.initial_sync_timeout_ms, progress);
-		free(progress);
-	}
-}
-
-/* Bytes of both trees that were replaced and not yet freed; and frees them. */
-static size_t
-garbage(const struct kubedns *k)
-{
-	return treecache_garbage(k->cache) + external_names_garbage(k->status.external);
-}
-
-static void
-reclaim(struct kubedns *k)
-{
-	treecache_reclaim(k->cache);
-	external_names_reclaim(k->status.external);
-}
-
-/*
- * The serial of a change that is made now: the Unix second, which goes on counting when the clock is
- * set back: serials of one process never go back. After a restart they can, if the clock was set
- * back by more than the restart took.
- */
-static uint32_t
-serial_now(struct kubedns *k, int64_t wall_ns)
-{
-	int64_t now_ns = clock_mono_ns();
-
-	if (wall_ns - now_ns > k->wall_ahead_ns)
-		k->wall_ahead_ns = wall_ns - now_ns;
-	return (uint32_t)((now_ns + k->wall_ahead_ns) / 1000000000);
-}
-
-/* With --visibility: the table fits the namespaces of the same snapshot. */
-static void
-renew_visibility(struct kubedns *k)
-{
-	struct visibility *renewed = store_visibility(k->status.store);
-
-	if (renewed == NULL)
-		return;
-	treecache_retire(k->cache, k->status.visibility);
-	k->status.visibility = renewed;
-	renew_context(k);
-}
-
-/* Makes all changes of this turn visible to readers at once. */
-void
-loop_publish(struct kubedns *k)
-{
-	struct status *s = &k->status;
-
-	check_synced(k);
-	if (s->synced && settings_families(s->settings, store_has_family(s->store, AF_INET),
-			     store_has_family(s->store, AF_INET6)))
-		loop_apply_settings(k);
-	/* Until the first sync only the settings are published: all answers are SERVFAIL, and a
-	 * tree that readers have not seen is changed in place. */
-	if (!s->synced && k->published_context)
-		return;
-	if (k->options.answers.visibility)
-		renew_visibility(k);
-	int64_t now_ns = clock_wall_ns();
-	uint32_t serial = serial_now(k, now_ns);
-	if (s->transfer != NULL)
-		transfer_turn(s->transfer, serial);
-	if (external_names_publish(
-		s->external, serial, s->synced && api_source_external_ready(s->watch))) {
-		s->publishes++;
-		k->published_ms = clock_mono_ms();
-	}
-	if (treecache_publish(k->cache, serial, s->synced)) {
-		status_published(s, now_ns);
-		k->published_ms = clock_mono_ms();
-		if (s->workers != NULL)
-			workers_published(s->workers);
-		if (s->synced)
-			wanted_namespaces_check(s->namespaces, s->store);
-	}
-	k->published_context = true;
-	if (garbage(k) >= RECLAIM_BYTES)
-		reclaim(k);
-}
-
 static int
 least(int64_t a, int64_t b)
 {
@@ -287,8 +120,8 @@ wait_ms(const struct kubedns *k)
 	if (!k->status.synced && !k->status.sync_timed_out)
 		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
 	ms = least(ms, handover_wait_ms(k->handover, now));
-	if (garbage(k) > 0 && k->published_ms + RECLAIM_MS - now < ms)
-		ms = k->published_ms + RECLAIM_MS - now;
+	ms = least(ms, reclaim_wait_ms(k, now));
+	ms = least(ms, hosts_maps_wait_ms(k->status.hosts, now));
 	/* The next second begins within one. */
 	if (k->status.transfer != NULL && transfer_waits(k->status.transfer))
 		ms = least(ms, 1000 - (now_in_second_ms(k)));
@@ -329,10 +162,12 @@ loop_turn(struct kubedns *k)
 		manifests_run(s->manifests, period);
 	if ((period || k->fds[FD_CONFIG].revents != 0 || k->fds[FD_RESOLV].revents != 0) &&
 	    settings_poll(s->settings, period))
-		loop_apply_settings(k);
+		publish_settings(k);
+	if (period && s->transfer != NULL)
+		transfer_read_keys(s->transfer);
 	if (settings_failing(s->settings, api_source_failing_since_ms(s->watch), clock_mono_ms()))
-		renew_context(k);
-	loop_publish(k);
+		publish_context(k);
+	publish_turn(k);
 	flush_answers(k);
 	if (s->query_log != NULL)
 		query_log_turn(s->query_log);
@@ -342,6 +177,5 @@ loop_turn(struct kubedns *k)
 		http_run(k->metrics);
 	if (handover_turn(k->handover, s->synced, s->draining, clock_mono_ms()) < 0)
 		k->stop = k->failed = true;
-	if (garbage(k) > 0 && clock_mono_ms() - k->published_ms >= RECLAIM_MS)
-		reclaim(k);
+	reclaim_when_quiet(k);
 }

@@ -25,6 +25,7 @@
 #include "kubedns/confine.h"
 #include "kubedns/dnstap/dnstap.h"
 #include "kubedns/external_setup.h"
+#include "kubedns/hosts_maps.h"
 #include "kubedns/handover.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
@@ -79,12 +80,15 @@ make_store(struct kubedns *k)
 		.endpoint_pod_names = o->endpoint_pod_names,
 		.client_pods = o->client_pods != CLIENT_PODS_OFF,
 		.visibility = o->answers.visibility,
+		.nearest = o->answers.nearest,
+		.zonal = o->answers.zonal,
+		.pod_places = o->answers.pod_places,
 		.namespaces = o->wanted_namespaces,
 		.namespace_labels = o->namespace_selector };
 
-	k->status.external = external_names_new(&k->options, random_seed());
 	k->cache = treecache_new(random_seed());
 	k->status.store = store_new(k->cache, &config);
+	k->status.external = external_names_new(&k->options, k->status.store, random_seed());
 	store_addresses(k->status.store, o->ns_addrs, o->ns_addr_count);
 }
 
@@ -175,16 +179,20 @@ watch_options(const struct options *o, struct api_source_config *config)
 		.pods = o->answers.pods == PODS_VERIFIED || o->client_pods != CLIENT_PODS_OFF,
 		.visibility = o->answers.visibility,
 		.pods_node = o->client_pods == CLIENT_PODS_NODE ? o->node_name : NULL,
-		.nodes = o->federations.count > 0,
+		.nodes = o->federations.count > 0 || o->answers.pod_places,
+		.places = o->answers.nearest || o->answers.zonal,
 		.endpoint_pods = o->endpoint_pod_names,
 		.config_map = o->config_map,
 		.config_map_namespace = o->config_map_namespace,
 		.namespaces = (const char *const *)o->wanted_namespaces,
+		.hosts_namespaces = (const char *const *)o->hosts_namespaces_in_force,
 		.namespace_labels = o->namespace_selector != NULL,
 		.endpointslice_selector = o->endpointslice_selector,
 		.external = o->external_zone_count > 0,
+		.imports = o->has_clusterset,
 		.headless_slices = o->node_role && !o->ignore_empty_service &&
-				   !o->reverse_all_endpoints && o->federations.count == 0,
+				   !o->reverse_all_endpoints && !o->has_clusterset &&
+				   o->federations.count == 0,
 		.one_of_many = o->node_role,
 		.no_api = *o->objects_dir != '\0' };
 }
@@ -195,16 +203,18 @@ start_source(struct kubedns *k)
 	struct api_source_config config;
 
 	watch_options(&k->options, &config);
-	k->status.watch = api_source_new(&config, loop_take_event, k);
+	k->status.watch = api_source_new(&config, event_sink_take, hosts_sink_take, k);
 	if (k->status.watch == NULL)
 		return EXIT_MISTAKE;
 	if (settings_has_federations(k->status.settings))
 		api_source_want_federations(k->status.watch);
 	if (!config.no_api)
 		return 0;
-	k->status.manifests = manifests_new(k->options.objects_dir, loop_take_event, k);
+	k->status.manifests = manifests_new(k->options.objects_dir, event_sink_take, k);
 	if (config.external)
 		manifests_read_external(k->status.manifests);
+	if (config.imports)
+		manifests_read_imports(k->status.manifests);
 	if (access(k->options.objects_dir, R_OK | X_OK) < 0)
 		log_error("--objects-dir=%s: answering SERVFAIL until it can be read",
 		    k->options.objects_dir);
@@ -222,11 +232,14 @@ prepare(struct kubedns *k)
 	k->status.options = &k->options;
 	make_store(k);
 	k->status.cache = k->cache;
-	k->status.namespaces = wanted_namespaces_new(k->options.wanted_namespaces);
+	k->status.namespaces = wanted_namespaces_new(
+	    k->options.wanted_namespaces, k->options.hosts_namespaces_in_force);
+	if (k->options.hosts_namespaces_in_force != NULL)
+		k->status.hosts = hosts_maps_new(&k->options.answers);
 	k->status.settings = settings_new(&k->options);
 	settings_poll(k->status.settings, true);
-	loop_apply_settings(k);
-	loop_publish(k);
+	publish_settings(k);
+	publish_turn(k);
 }
 
 static int
@@ -268,9 +281,11 @@ stop(struct kubedns *k)
 	store_free(k->status.store);
 	external_names_free(k->status.external);
 	settings_free(k->status.settings);
+	hosts_maps_free(k->status.hosts);
 	wanted_namespaces_free(k->status.namespaces);
 	treecache_free(k->cache);
 	free(k->status.visibility);
+	free(k->status.node_places);
 	kubedns_options_free(&k->options, &k->common);
 }
 
@@ -286,7 +301,8 @@ check(struct kubedns *k)
 	mistakes += settings_mistakes(k->status.settings);
 	watch_options(&k->options, &config);
 	if (config.no_api)
-		mistakes += manifests_check(k->options.objects_dir);
+		mistakes +=
+		    manifests_check(k->options.objects_dir, config.external, config.imports);
 	else if (api_source_check(&config) < 0)
 		mistakes++;
 	sandbox_check(k->common.sandbox);

@@ -33,7 +33,8 @@ const struct flag kubedns_flags[] = {
 	{ "objects-dir", FLAG_STRING, AT(objects_dir), "", "DIR",
 	    "read Kubernetes manifests from DIR in place of the API" },
 	{ "config-dir", FLAG_STRING, AT(config_dir), "", "DIR",
-	    "the ConfigMap as a directory: upstreamNameservers, federations, hosts, rewrites" },
+	    "the ConfigMap as a directory: upstreamNameservers, federations, hosts, records, "
+	    "rewrites" },
 	{ "config-map", FLAG_STRING, AT(config_map), "", "NAME",
 	    "watch this ConfigMap in place of --config-dir" },
 	{ "config-map-namespace", FLAG_STRING, AT(config_map_namespace), "kube-system", "NAME",
@@ -61,6 +62,8 @@ const struct flag kubedns_flags[] = {
 	    "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified" },
 	{ "namespaces", FLAG_LIST, AT(namespaces), NULL, "NAME,...",
 	    "only these namespaces exist" },
+	{ "hosts-namespaces", FLAG_LIST, AT(hosts_namespaces), NULL, "NAME,...",
+	    "names of ConfigMaps labelled kubedns/hosts=true in these namespaces, key hosts" },
 	{ "namespace-labels", FLAG_STRING, AT(namespace_labels), "", "SELECTOR",
 	    "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
 	{ "fallthrough", FLAG_OPTIONAL, AT(fallthrough_text), "", "ZONE,...",
@@ -73,6 +76,8 @@ const struct flag kubedns_flags[] = {
 	    "headless Services have names in these zones too, with their pods' addresses" },
 	{ "external-address", FLAG_STRING, AT(external_address_text), "", "IP[:PORT]",
 	    "answer these zones here, port 53 by default, and nothing else" },
+	{ "clusterset-domain", FLAG_STRING, AT(clusterset_text), "", "ZONE",
+	    "names of ServiceImports, by other clusters: such as clusterset.local" },
 	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",
 	    "be the authority for these prefixes' reverse zones" },
 	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse_all_endpoints), NULL, NULL,
@@ -87,6 +92,8 @@ const struct flag kubedns_flags[] = {
 	    "a headless Service that UDP does not hold: a random part of it, without TC" },
 	{ "transfer-to", FLAG_LIST, AT(transfer_to), NULL, "CIDR,...",
 	    "give our zones, by AXFR and IXFR over TCP, to name servers at these addresses" },
+	{ "transfer-key", FLAG_STRING, AT(transfer_key), "", "FILE",
+	    "only with a TSIG of one of the keys in this file: NAME ALGORITHM SECRET a line" },
 	{ "transfer-notify", FLAG_LIST, AT(transfer_notify), NULL, "IP[:PORT],...",
 	    "tell these of them at once when a zone has changed, at most 16" },
 	{ "transfer-journal", FLAG_STRING, AT(transfer_journal_text), "1M", "SIZE|off",
@@ -99,7 +106,16 @@ const struct flag kubedns_flags[] = {
 	    "one of many, a pod on every node: watch no endpoints of Services with a cluster IP" },
 	{ "client-pods", FLAG_STRING, AT(client_pods_text), "off", "off|node|all",
 	    "watch this node's pods, or all, to show which pod a client is" },
-	{ "node-name", FLAG_STRING, AT(node_name), "", "NAME", "the node of --client-pods=node" },
+	{ "node-name", FLAG_STRING, AT(node_name), "", "NAME",
+	    "the node of --client-pods=node, and of the clients of --node-role" },
+	{ "zone", FLAG_STRING, AT(zone), "", "NAME",
+	    "that node's zone, its label topology.kubernetes.io/zone" },
+	{ "nearest", FLAG_BOOL, AT(nearest), NULL, NULL,
+	    "headless Services: endpoints on the client's node first, then those of its zone" },
+	{ "nearest-only", FLAG_BOOL, AT(nearest_only), NULL, NULL,
+	    "the same, without the others while one of these is ready" },
+	{ "zonal", FLAG_BOOL, AT(zonal), NULL, NULL,
+	    "names [ZONE.]pin._zone.SERVICE.NAMESPACE.svc, or prefer: endpoints of one zone" },
 	{ "visibility", FLAG_STRING, AT(visibility_text), "off", "off|labels",
 	    "a pod sees its own namespace and those that annotations or labels of namespaces "
 	    "name" },
@@ -159,7 +175,10 @@ const struct flag kubedns_flags[] = {
 int
 options_refuse(const char *flag, const char *value, const char *why)
 {
-	log_errorx("--%s: \"%s\": %s", flag, value, why);
+	if (value == NULL)
+		log_errorx("--%s: %s", flag, why);
+	else
+		log_errorx("--%s: \"%s\": %s", flag, value, why);
 	return -EINVAL;
 }
 
@@ -285,12 +304,13 @@ read_bind_addresses(struct options *o)
 		return options_refuse("healthz-bind-address", o->healthz_address, "not an address");
 	if (read_listen(o) < 0)
 		return -EINVAL;
-	loop_guard_init(&o->loop_guard, "kubedns", (uint16_t)o->port, o->listen, o->listen_count);
+	forwarding_loop_init(
+	    &o->forwarding_loop, "kubedns", (uint16_t)o->port, o->listen, o->listen_count);
 	/* The Service leads to the program that has the DNS port. */
 	if (o->port == DNS_PORT)
-		loop_guard_set_service(&o->loop_guard, getenv("KUBE_DNS_SERVICE_HOST"),
+		forwarding_loop_set_service(&o->forwarding_loop, getenv("KUBE_DNS_SERVICE_HOST"),
 		    getenv("KUBE_DNS_SERVICE_PORT"));
-	loop_guard_refresh(&o->loop_guard);
+	forwarding_loop_refresh(&o->forwarding_loop);
 	return 0;
 }
 
@@ -450,8 +470,8 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_switch("fair-share", o->fair_share_text, &o->fair_share),
 		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
 		options_read_filter(o), options_read_transfer(o), options_read_sizes(o, common),
-		options_read_log(o, common), options_read_clients(o), options_read_external(o),
-		check_together(o) };
+		options_read_log(o, common), options_read_clients(o), options_read_nearest(o),
+		options_read_external(o), check_together(o) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	if (rc < 0)
@@ -464,6 +484,7 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 {
 	free(o->ns_addrs);
 	free(o->wanted_namespaces);
+	free(o->hosts_namespaces_in_force);
 	free(o->external_ns);
 	free(o->external_ns_addrs);
 	free(o->answers.reverse_zones);

@@ -10,6 +10,7 @@
 #include "kubedns/query_log.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/cluster/label_selector.h"
+#include "kubedns/cluster/tree_content.h"
 #include "kubedns/transfer/transfer.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
@@ -32,14 +33,15 @@ struct options {
 	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
 	    *dnstap_text, *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
 	    *search_resolver_text, *until_synced_text, *memory_text, *answer_cache_text,
-	    *client_pods_text, *node_name, *external_address_text, *visibility_text,
-	    *visibility_unknown, *transfer_journal_text;
-	struct flag_list namespaces, reverse_cidrs, ns_addresses, filter_except, search_extra,
-	    external_zones_text, external_ns_text, transfer_to, transfer_notify;
+	    *clusterset_text, *client_pods_text, *node_name, *external_address_text,
+	    *visibility_text, *visibility_unknown, *transfer_journal_text, *transfer_key, *zone;
+	struct flag_list namespaces, hosts_namespaces, reverse_cidrs, ns_addresses, filter_except,
+	    search_extra, external_zones_text, external_ns_text, transfer_to, transfer_notify;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
-	    debug_remote, external_headless, coredns_metrics, node_role, share_port, ready;
+	    debug_remote, external_headless, coredns_metrics, node_role, share_port, ready, nearest,
+	    nearest_only, zonal;
 
 	/* as understood */
 	struct conf_upstreams nameservers;   /* --nameservers; none: resolv.conf's */
@@ -49,8 +51,9 @@ struct options {
 	bool wants_zone;                 /* --print-zone */
 	struct addr listen[SOCKETS_MAX]; /* --dns-bind-address */
 	size_t listen_count;
-	struct loop_guard loop_guard; /* which servers are this kubedns itself */
+	struct forwarding_loop forwarding_loop; /* which servers are this kubedns itself */
 	enum client_pods_mode client_pods;
+	struct client_place place; /* this node's: --node-name and --zone */
 	bool fair_share;
 	size_t tcp_bytes;          /* --memory: of TCP clients' buffers; 0: as many as ever */
 	unsigned in_flight;        /* --memory: queries to other servers; 0: as many as ever */
@@ -68,10 +71,14 @@ struct options {
 	struct conf_upstreams until_synced; /* --until-synced; none: SERVFAIL until then */
 	uint16_t metrics_port;              /* PROMETHEUS_PORT, or 0 */
 	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
-	char **wanted_namespaces;                        /* NULL-terminated, or NULL: all */
-	struct label_selector *namespace_selector;       /* NULL: none */
-	struct dname external_zones[EXTERNAL_ZONES_MAX]; /* --external-zones, lower case */
-	size_t external_zone_count;
+	char **hosts_namespaces_in_force;          /* NULL-terminated, or NULL: none */
+	char **wanted_namespaces;                  /* NULL-terminated, or NULL: all */
+	struct label_selector *namespace_selector; /* NULL: none */
+	/* --external-zones, lower case, and behind them --clusterset-domain */
+	struct dname external_zones[EXTERNAL_ZONES_MAX + 1];
+	size_t external_zone_count; /* of the former */
+	bool has_clusterset;
+	struct dname clusterset;        /* the same zone */
 	struct dname *external_ns;      /* names in --external-ns, lower case */
 	struct addr *external_ns_addrs; /* addresses there */
 	size_t external_ns_count, external_ns_addr_count;

@@ -1,8 +1,10 @@
-/* The flags for who a client is. */
+/* The flags for who a client is, and which namespaces may give names. */
 #include <errno.h>
 #include <string.h>
 
+#include "kubedns/api/api_source.h"
 #include "kubedns/options_internal.h"
+#include "lib/xalloc.h"
 
 /* As the API server demands of a node's name: an RFC 1123 subdomain. */
 static bool
@@ -49,6 +51,13 @@ read_node(const struct options *o)
 	return 0;
 }
 
+bool
+options_behind_dnsmasq(const struct options *o)
+{
+	return o->has_search_resolver ||
+	       (!o->has_resolver && *o->objects_dir == '\0' && o->port != 53);
+}
+
 /* What --visibility cannot be together with; NULL: nothing. */
 static const char *
 visibility_conflict(const struct options *o)
@@ -59,7 +68,7 @@ visibility_conflict(const struct options *o)
 		return "--search-resolver is the classic topology, where dnsmasq is the only "
 		       "client, and its cache gives all pods what one may see: use the front "
 		       "topology";
-	if (!o->has_resolver && *o->objects_dir == '\0' && o->port != 53)
+	if (options_behind_dnsmasq(o))
 		return "pods have to ask kubedns itself. Behind dnsmasq, as in the classic "
 		       "topology, "
 		       "dnsmasq is the only client, and its cache gives all pods what one may see: "
@@ -70,6 +79,9 @@ visibility_conflict(const struct options *o)
 	if (o->external_zones_text.count > 0)
 		return "--external-zones gives everybody names of every namespace: let another "
 		       "kubedns answer them";
+	if (*o->clusterset_text != '\0')
+		return "--clusterset-domain gives everybody the imports of every namespace: let "
+		       "another kubedns answer them";
 	if (o->transfer_to.count > 0)
 		return "--transfer-to gives the names of every namespace to whoever asks from "
 		       "these "
@@ -99,11 +111,54 @@ read_visibility(struct options *o)
 	return conflict == NULL ? 0 : options_refuse("visibility", "labels", conflict);
 }
 
+/* Why there can be no --hosts-namespaces; NULL: there can. */
+static const char *
+hosts_conflict(const struct options *o)
+{
+	if (*o->objects_dir != '\0')
+		return "--objects-dir has no API server to watch them at: use the key hosts in "
+		       "--config-dir";
+	if (!o->has_resolver && o->port != 53)
+		return "clients have to ask kubedns itself. In the classic topology dnsmasq, which "
+		       "does not know these names, asks other servers for them: use the front "
+		       "topology (--resolver), or --dns-port=53";
+	return NULL;
+}
+
+static int
+read_hosts_namespaces(struct options *o)
+{
+	size_t count = o->hosts_namespaces.count;
+	char **names = o->hosts_namespaces.items;
+
+	if (count == 0)
+		return 0;
+	const char *conflict = hosts_conflict(o);
+	if (conflict != NULL)
+		return options_refuse("hosts-namespaces", names[0], conflict);
+	if (count > API_HOSTS_MAX)
+		return options_refuse("hosts-namespaces", names[API_HOSTS_MAX],
+		    "more than 8 namespaces; each is watched by itself");
+	o->hosts_namespaces_in_force = xcalloc(count + 1, sizeof *names);
+	for (size_t i = 0; i < count; i++) {
+		if (!options_is_namespace(names[i]))
+			return options_refuse("hosts-namespaces", names[i],
+			    "not the name of a namespace: small letters, digits and '-'");
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(names[k], names[i]) == 0)
+				return options_refuse(
+				    "hosts-namespaces", names[i], "stands there twice");
+		o->hosts_namespaces_in_force[i] = names[i];
+	}
+	return 0;
+}
+
 int
 options_read_clients(struct options *o)
 {
 	/* All of them, so that one run shows all mistakes. */
-	const int results[] = { read_client_pods(o), read_node(o), read_visibility(o) };
+	const int results[] = { read_client_pods(o), read_node(o), read_visibility(o),
+		read_hosts_namespaces(o) };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)

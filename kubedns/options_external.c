@@ -1,5 +1,5 @@
-/* The flags for the zones for the world outside: --external-zones, --external-ns and
- * --external-address. */
+/* The flags for the zones beside the cluster's: --external-zones, --external-ns and
+ * --external-address; --clusterset-domain. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -20,16 +20,25 @@ is_reverse(const struct dname *zone)
 	return dname_from_text(&arpa, "arpa.") == 0 && dname_in_zone(zone->wire, arpa.wire) >= 0;
 }
 
+/* What any zone of ours must be. */
 static const char *
-zone_fault(const struct options *o, const struct dname *zone)
+name_fault(const struct dname *zone)
 {
 	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
 		if (!dname_label_ok((const char *)label + 1, *label))
 			return "labels must be letters, digits and '-'";
 	if (zone->len > ZONE_MAX)
 		return "too long: 127 bytes at most";
-	if (is_reverse(zone))
-		return "reverse zones are --reverse-cidrs";
+	return is_reverse(zone) ? "reverse zones are --reverse-cidrs" : NULL;
+}
+
+static const char *
+zone_fault(const struct options *o, const struct dname *zone)
+{
+	const char *why = name_fault(zone);
+
+	if (why != NULL)
+		return why;
 	if (dname_in_zone(zone->wire, o->answers.zone.wire) >= 0)
 		return "it is in --domain, whose names are the cluster's own: choose another, such "
 		       "as apps.example.com";
@@ -55,6 +64,50 @@ read_zones(struct options *o)
 	}
 	return 0;
 }
+
+/* --- --clusterset-domain --- */
+
+int
+options_read_clusterset(struct options *o)
+{
+	const char *text = o->clusterset_text, *why;
+
+	if (*text == '\0')
+		return 0;
+	if (dname_from_text(&o->clusterset, text) < 0 || o->clusterset.len == 1)
+		return options_refuse(
+		    "clusterset-domain", text, "not a DNS name, such as clusterset.local");
+	dname_lower(o->clusterset.wire, o->clusterset.len);
+	if ((why = name_fault(&o->clusterset)) != NULL)
+		return options_refuse("clusterset-domain", text, why);
+	o->has_clusterset = true;
+	return 0;
+}
+
+static bool
+is_in_other(const struct dname *a, const struct dname *b)
+{
+	return dname_in_zone(a->wire, b->wire) >= 0 || dname_in_zone(b->wire, a->wire) >= 0;
+}
+
+/* Puts the zone behind the external ones. */
+static int
+place_clusterset(struct options *o)
+{
+	if (!o->has_clusterset)
+		return 0;
+	if (is_in_other(&o->clusterset, &o->answers.zone))
+		return options_refuse("clusterset-domain", o->clusterset_text,
+		    "neither may lie in the other of this and --domain");
+	for (size_t i = 0; i < o->external_zone_count; i++)
+		if (is_in_other(&o->clusterset, &o->external_zones[i]))
+			return options_refuse("clusterset-domain", o->clusterset_text,
+			    "neither may lie in the other of this and --external-zones");
+	o->external_zones[o->external_zone_count] = o->clusterset;
+	return 0;
+}
+
+/* --- --external-ns and --external-address --- */
 
 /* Whether the name is in an external zone, but none that a Service can have: it would have no address. */
 static bool
@@ -146,8 +199,8 @@ read_address(struct options *o)
 	return 0;
 }
 
-int
-options_read_external(struct options *o)
+static int
+read_external(struct options *o)
 {
 	static const char missing[] = "of which zones? --external-zones is missing";
 
@@ -161,4 +214,12 @@ options_read_external(struct options *o)
 		return 0;
 	int zones = read_zones(o), ns = read_ns(o), address = read_address(o);
 	return zones < 0 ? zones : ns < 0 ? ns : address;
+}
+
+int
+options_read_external(struct options *o)
+{
+	int external = read_external(o), clusterset = place_clusterset(o);
+
+	return external < 0 ? external : clusterset;
 }

@@ -1,14 +1,14 @@
 /*
  * What the files of options.h share: options.c (the table, and most values), options_zones.c,
- * options_external.c, options_filter.c, options_search.c, options_sizes.c, options_transfer.c, options_log.c and
- * options_clients.c.
+ * options_external.c, options_filter.c, options_search.c, options_sizes.c, options_transfer.c, options_log.c,
+ * options_clients.c and options_nearest.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
 #define KUBEDNS_OPTIONS_INTERNAL_H
 
 #include "kubedns/options.h"
 
-/* Logs the flag, the value and what is accepted; returns -EINVAL. */
+/* Logs the flag, the value, unless it is NULL, and what is accepted; returns -EINVAL. */
 int options_refuse(const char *flag, const char *value, const char *why);
 
 /* --filter-aaaa, --filter-a, --filter-except; 0 or -EINVAL after a line for each mistake. */
@@ -25,18 +25,32 @@ int options_read_log(struct options *options, const struct flags_common *common)
  * a line for each mistake. */
 int options_read_zones(struct options *options, const struct flags_common *common);
 
-/* --client-pods, --node-name, --visibility and --visibility-unknown; needs --pods, --resolver,
+/* Whether it is an RFC 1123 label in lower case, as the API server demands of a namespace. */
+bool options_is_namespace(const char *name);
+
+/* --client-pods, --node-name, --visibility, --visibility-unknown and --hosts-namespaces; needs --pods, --resolver,
  * --until-synced and --fallthrough to be read. 0 or -EINVAL after a line. */
 int options_read_clients(struct options *options);
 
-/* --external-zones, --external-ns and --external-address; needs --domain and --dns-bind-address to
- * be read. 0 or -EINVAL after a line for each mistake. */
+/* --nearest, --nearest-only, --zonal and --zone; needs options_read_clients(). 0 or -EINVAL after a
+ * line. */
+int options_read_nearest(struct options *options);
+
+/* Whether other servers, which keep answers, stand between the clients and this kubedns: the classic
+ * topology. */
+bool options_behind_dnsmasq(const struct options *options);
+
+/* The zone of --clusterset-domain by itself; before --fallthrough. 0 or -EINVAL after a line. */
+int options_read_clusterset(struct options *options);
+
+/* --external-zones, --external-ns and --external-address; needs --domain, --dns-bind-address and
+ * --clusterset-domain to be read. 0 or -EINVAL after a line for each mistake. */
 int options_read_external(struct options *options);
 
 /* Reads 10.96.0.0/12; 0 or -EINVAL. */
 int options_cidr(const char *text, struct addr *addr, unsigned *bits);
 
-/* --transfer-to and --transfer-notify; needs --dns-bind-address to be read. 0 or -EINVAL after a
+/* --transfer-to, --transfer-key and --transfer-notify; needs --dns-bind-address to be read. 0 or -EINVAL after a
  * line. */
 int options_read_transfer(struct options *options);
 

@@ -28,7 +28,7 @@ read_dnsmasq(const struct options *o, const char *flag, const char *text, const 
 		return 0;
 	if (server_parse(text, 53, server, &why) < 0 || conf_addr_useless(&server->addr, &why))
 		return refuse_flag(flag, text, why);
-	if (!loop_guard_is(&o->loop_guard, server, &why))
+	if (!forwarding_loop_is(&o->forwarding_loop, server, &why))
 		return 0;
 	log_errorx("--%s: \"%s\" %s; give the address and port of the dnsmasq %s it", flag, text,
 	    why, where);
@@ -67,7 +67,7 @@ options_read_until_synced(struct options *o)
 			rc = refuse_flag("until-synced", item, "at most 5 servers");
 		else if (server_parse(item, 53, server, &why) < 0 ||
 			 conf_addr_useless(&server->addr, &why) ||
-			 loop_guard_is(&o->loop_guard, server, &why))
+			 forwarding_loop_is(&o->forwarding_loop, server, &why))
 			rc = refuse_flag("until-synced", item, why);
 		else
 			to->count++;

@@ -53,6 +53,24 @@ choose_sources(struct options *o)
 	}
 }
 
+static int
+read_keys(struct options *o)
+{
+	struct transfer_rules *rules = &o->transfer;
+	char why[TSIG_WHY_MAX];
+
+	if (*o->transfer_key == '\0')
+		return 0;
+	if (o->transfer_to.count == 0)
+		return options_refuse(
+		    "transfer-key", o->transfer_key, "nobody gets a zone: needs --transfer-to");
+	if (tsig_keys_read(&rules->keys, o->transfer_key, why) < 0)
+		return options_refuse("transfer-key", o->transfer_key, why);
+	rules->key_file = o->transfer_key;
+	o->answers.transfer_keys = true;
+	return 0;
+}
+
 int
 options_read_transfer(struct options *o)
 {
@@ -68,7 +86,8 @@ options_read_transfer(struct options *o)
 		    "a secondary would show every namespace to everybody: leave out "
 		    "--visibility, or this");
 	choose_sources(o);
-
+	if (rc == 0)
+		rc = read_keys(o);
 	for (size_t i = 0; i < o->transfer_to.count && rc == 0; i++)
 		rc = read_prefix(o, o->transfer_to.items[i]);
 	o->answers.transfer = o->transfer.to_count > 0;

@@ -85,9 +85,8 @@ read_reverse_cidrs(struct options *o)
 
 /* --- which namespaces exist --- */
 
-/* RFC 1123 labels in lower case, as the API server demands of a namespace. */
-static bool
-is_namespace(const char *name)
+bool
+options_is_namespace(const char *name)
 {
 	size_t len = strlen(name);
 	return dname_label_ok(name, len) &&
@@ -101,7 +100,7 @@ read_namespaces(struct options *o)
 		return 0;
 	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
 	for (size_t i = 0; i < o->namespaces.count; i++) {
-		if (!is_namespace(o->namespaces.items[i]))
+		if (!options_is_namespace(o->namespaces.items[i]))
 			return options_refuse("namespaces", o->namespaces.items[i],
 			    "not the name of a namespace: small letters, digits and '-'");
 		o->wanted_namespaces[i] = o->namespaces.items[i];
@@ -146,7 +145,8 @@ is_of_our_zones(const struct options *o, const struct dname *zone)
 	for (size_t i = 0; i < 2; i++)
 		if (dname_from_text(&name, reverse[i]) == 0 && related(zone, &name))
 			return true;
-	return related(zone, &o->answers.zone);
+	return related(zone, &o->answers.zone) ||
+	       (o->has_clusterset && related(zone, &o->clusterset));
 }
 
 static int
@@ -160,8 +160,8 @@ read_fallthrough_zone(struct options *o, const char *text)
 	dname_lower(zone.wire, zone.len);
 	if (!is_of_our_zones(o, &zone))
 		return options_refuse("fallthrough", text,
-		    "neither in --domain nor a reverse zone: names there are asked of the upstream "
-		    "servers anyway");
+		    "neither in --domain nor a reverse zone, nor --clusterset-domain: names there "
+		    "are asked of the upstream servers anyway");
 	answers->fallthrough =
 	    xreallocarray(answers->fallthrough, answers->fallthrough_count + 1, sizeof zone);
 	answers->fallthrough[answers->fallthrough_count++] = zone;
@@ -186,7 +186,8 @@ options_read_zones(struct options *o, const struct flags_common *common)
 {
 	/* All of them, so that one run shows all mistakes. */
 	const int results[] = { read_domain(o), read_reverse_cidrs(o), read_namespaces(o),
-		read_namespace_labels(o), read_fallthrough(o, flags_given(common, "fallthrough")) };
+		read_namespace_labels(o), options_read_clusterset(o),
+		read_fallthrough(o, flags_given(common, "fallthrough")) };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)

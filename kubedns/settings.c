@@ -24,6 +24,7 @@ enum key {
 	KEY_UPSTREAMS,
 	KEY_FEDERATIONS,
 	KEY_HOSTS,
+	KEY_RECORDS,
 	KEY_REWRITES,
 	KEY_COUNT,
 	KEY_STUBS = KEY_COUNT
@@ -32,6 +33,7 @@ enum key {
 static const char *const key_names[] = { [KEY_UPSTREAMS] = "upstreamNameservers",
 	[KEY_FEDERATIONS] = "federations",
 	[KEY_HOSTS] = "hosts",
+	[KEY_RECORDS] = "records",
 	[KEY_REWRITES] = "rewrites",
 	[KEY_STUBS] = "stubDomains",
 	NULL };
@@ -61,7 +63,7 @@ struct settings {
 static bool
 is_self(const struct options *options, const struct server *server, const char **why)
 {
-	if (loop_guard_is(&options->loop_guard, server, why))
+	if (forwarding_loop_is(&options->forwarding_loop, server, why))
 		return true;
 	*why = "is one of --ns-addresses, where kubedns itself answers: a forwarding loop";
 	for (size_t i = 0; server->port == options->port && i < options->ns_addr_count; i++)
@@ -193,6 +195,12 @@ apply_hosts(struct settings *s, const char *value, size_t len, char **why)
 }
 
 static bool
+apply_records(struct settings *s, const char *value, size_t len, char **why)
+{
+	return settings_names_records(&s->names, value, len, s->options, s->subject, why);
+}
+
+static bool
 apply_rewrites(struct settings *s, const char *value, size_t len, char **why)
 {
 	return settings_names_rewrites(&s->names, value, len, why);
@@ -204,6 +212,7 @@ apply_key(struct settings *s, enum key key, const char *value, size_t len, const
 	static apply_value *const apply[KEY_COUNT] = { [KEY_UPSTREAMS] = apply_upstreams,
 		[KEY_FEDERATIONS] = apply_federations,
 		[KEY_HOSTS] = apply_hosts,
+		[KEY_RECORDS] = apply_records,
 		[KEY_REWRITES] = apply_rewrites };
 	char *why = error != NULL ? xstrdup(error) : NULL;
 	bool changed = why == NULL && apply[key](s, value, len, &why);
@@ -375,6 +384,12 @@ bool
 settings_has_federations(const struct settings *s)
 {
 	return s->federations.count > 0;
+}
+
+bool
+settings_settle(struct settings *s, struct hosts_maps *maps, int64_t now_ms)
+{
+	return settings_names_settle(&s->names, s->stubs.wires, s->stubs.len, maps, now_ms);
 }
 
 struct answer_context *

@@ -1,6 +1,6 @@
 /*
- * The settings that can change while kubedns runs: upstream servers, federations, hosts, rewrites
- * and filters.
+ * The settings that can change while kubedns runs: upstream servers, federations, hosts, records,
+ * rewrites and filters.
  *
  *	ConfigMap (directory or API) | flags | resolv.conf  -->  upstream servers -> workers
  *	                                                    '->  answer_context   -> the tree
@@ -18,6 +18,7 @@
 #include "kubedns/options.h"
 #include "lib/addr.h"
 
+struct hosts_maps;
 struct metrics;
 struct object;
 struct settings;
@@ -31,8 +32,8 @@ struct settings *settings_new(const struct options *options);
 int settings_fd(const struct settings *settings);
 int settings_resolv_fd(const struct settings *settings);
 
-/* Reads what has changed (`force`: the period has passed). True if upstreams, federations or
- * filters in force have changed. */
+/* Reads what has changed (`force`: the period has passed). True if anything in
+ * force has changed; own names change for readers with settings_settle(). */
 bool settings_poll(struct settings *settings, bool force);
 
 /* The ConfigMap as the API has it now; NULL: deleted. True as above. */
@@ -50,6 +51,10 @@ bool settings_families(struct settings *settings, bool v4, bool v6);
 /* Sets since when the API server has not answered (monotonic; 0: it does). True if that changes
  * settings_context(): answers are marked stale from now on, or no longer. */
 bool settings_failing(struct settings *settings, int64_t since_ms, int64_t now_ms);
+
+/* Puts the operator's own names and those of `maps` (NULL: none) into one block again if any of them has
+ * changed; true if so. Before settings_context(). */
+bool settings_settle(struct settings *s, struct hosts_maps *maps, int64_t now_ms);
 
 /* How often the configuration or resolv.conf was read with a content that was not the last one's,
  * whether or not that changes anything here: dnsmasq reads them too. */

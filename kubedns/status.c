@@ -4,9 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kubedns/answer/view.h"
 #include "kubedns/dnstap/dnstap.h"
 #include "kubedns/show/cachedump.h"
 #include "kubedns/external_setup.h"
+#include "kubedns/hosts_maps.h"
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/queries_page.h"
 #include "kubedns/query_log.h"
@@ -236,6 +238,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	else
 		api_source_metrics(status->watch, m);
 	settings_metrics(status->settings, m);
+	hosts_maps_metrics(status->hosts, m);
 	external_names_metrics(status->external, m);
 	wanted_namespaces_metrics(status->namespaces, m);
 	if (status->transfer != NULL)
@@ -271,6 +274,18 @@ explain_kept(const struct status *status, const char *name, struct http_response
 	}
 }
 
+/* The tree as it is, from the place of a client whose address is known: not less than all of it. */
+static const struct tree *
+explained_tree(const struct status *status, const struct addr *client, struct view *view)
+{
+	const struct tree *tree = treecache_next(status->cache);
+	struct answer_config config = status->options->answers;
+	enum view_client who;
+
+	config.visibility = false;
+	return client == NULL ? tree : view_of(view, &config, tree, client, &who);
+}
+
 static void
 handle_explain(const struct http_request *request, struct http_response *response, void *arg)
 {
@@ -282,10 +297,18 @@ handle_explain(const struct http_request *request, struct http_response *respons
 		    status->options->domain);
 		return;
 	}
+	const char *client = http_query(request, "client");
+	struct addr addr;
+	struct view view;
+	if (client != NULL && addr_parse(client, &addr) < 0) {
+		http_text(response, 400, "client=%s is not an address\n", client);
+		return;
+	}
 	struct explain_config config = { .answers = &status->options->answers,
-		.tree = treecache_next(status->cache),
+		.tree = explained_tree(status, client == NULL ? NULL : &addr, &view),
 		.store = status->store,
 		.external = external_names_claims(status->external),
+		.clusterset = external_names_clusterset(status->external),
 		.synced = status->synced };
 	response->body = explain_text(&config, name, &response->len);
 	explain_kept(status, name, response);

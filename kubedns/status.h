@@ -30,7 +30,9 @@ struct status {
 	struct store *store;
 	struct external_names *external; /* NULL without --external-zones */
 	struct settings *settings;
-	struct visibility *visibility; /* in force; NULL: none yet, or without --visibility */
+	struct hosts_maps *hosts;        /* NULL without --hosts-namespaces */
+	struct node_places *node_places; /* in force; NULL: none yet, or without --nearest */
+	struct visibility *visibility;   /* in force; NULL: none yet, or without --visibility */
 	struct wanted_namespaces *namespaces;
 	struct api_source *watch;
 	struct manifests *manifests;          /* NULL without --objects-dir */

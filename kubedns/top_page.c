@@ -98,13 +98,13 @@ static void
 top_read(struct top *top, const struct workers *workers)
 {
 	unsigned count = workers_count(workers);
+	int64_t now_ns = clock_mono_ns(); /* for all the same minute */
 	struct talkers *copy = xmalloc(sizeof *copy);
 
 	*top = (struct top){ .clients =
 				 xcalloc((size_t)count * TALKERS_CLIENTS, sizeof(struct talker)),
 		.names = xcalloc((size_t)count * TALKERS_NAMES, sizeof(struct talker)) };
 	for (unsigned w = 0; w < count; w++) {
-		int64_t now_ns = clock_mono_ns();
 		const struct talkers *talkers = workers_talkers(workers, w);
 		if (talkers == NULL)
 			continue;

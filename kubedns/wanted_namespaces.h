@@ -1,7 +1,7 @@
 /*
- * The namespaces of --namespaces, and whether they exist. With a misspelled one all names in it
- * would be NXDOMAIN while everything seems well, so it is reported: in the log, in readiness and as
- * a metric, with the namespace that was probably meant.
+ * The namespaces of --namespaces and --hosts-namespaces, and whether they exist. With a misspelled
+ * one all names in it, or of its ConfigMaps, would be NXDOMAIN while everything seems well, so it is
+ * reported: in the log, in readiness and as a metric, with the namespace that was probably meant.
  */
 #ifndef KUBEDNS_WANTED_NAMESPACES_H
 #define KUBEDNS_WANTED_NAMESPACES_H
@@ -15,9 +15,10 @@ struct metrics;
 struct store;
 struct wanted_namespaces;
 
-/* `names` (NULL ends; NULL: all namespaces are wanted, and nothing is ever missing) is borrowed.
- * Caller frees with wanted_namespaces_free. */
-struct wanted_namespaces *wanted_namespaces_new(char *const *names);
+/* `names` (NULL ends; NULL: all) and `hosts` (NULL ends; NULL: none) are borrowed. Those of `hosts` are
+ * looked for only if `names` is NULL: else the store has no other namespaces. Caller frees with
+ * wanted_namespaces_free. */
+struct wanted_namespaces *wanted_namespaces_new(char *const *names, char *const *hosts);
 
 /* Learns the names of namespaces that exist, for what was probably meant; object NULL: none. */
 void wanted_namespaces_event(

@@ -137,9 +137,8 @@ dname_compare(const uint8_t *a, const uint8_t *b)
 	return (int)count_a - (int)count_b;
 }
 
-/* One character of presentation form at `*text`, unescaped; -1 if the escape is broken. */
-static int
-text_octet(const char **text)
+int
+dname_octet(const char **text)
 {
 	const char *p = *text;
 
@@ -186,7 +185,7 @@ dname_from_text(struct dname *name, const char *text)
 			text++;
 			continue;
 		}
-		int octet = text_octet(&text);
+		int octet = dname_octet(&text);
 		if (octet < 0 || at - label > DNAME_LABEL_MAX || at >= DNAME_MAX - 1)
 			return -EINVAL;
 		name->wire[at++] = (uint8_t)octet;

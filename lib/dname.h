@@ -28,6 +28,10 @@ struct dname {
  * -EINVAL. */
 int dname_from_text(struct dname *name, const char *text);
 
+/* The byte that stands at `*text` in presentation form, which is moved behind it; -1: a backslash with
+ * neither a character nor three digits up to 255 behind it. */
+int dname_octet(const char **text);
+
 /* Writes presentation form with a final dot into `text` of DNAME_TEXT_MAX bytes; returns it. `wire`
  * must be a whole valid name. */
 const char *dname_to_text(const uint8_t *wire, char *text);

@@ -32,7 +32,7 @@ is_loopback_net(const struct addr *addr)
 
 /* Every address is listened on, unless one is given and that is not the unspecified one. */
 static bool
-listens_everywhere(const struct loop_guard *guard)
+listens_everywhere(const struct forwarding_loop *guard)
 {
 	for (size_t i = 0; i < guard->listen_count; i++)
 		if (is_any(&guard->listen[i]))
@@ -41,18 +41,19 @@ listens_everywhere(const struct loop_guard *guard)
 }
 
 void
-loop_guard_init(struct loop_guard *guard, const char *program, uint16_t port,
+forwarding_loop_init(struct forwarding_loop *guard, const char *program, uint16_t port,
     const struct addr *listen, size_t listen_count)
 {
-	*guard =
-	    (struct loop_guard){ .port = port, .listen = listen, .listen_count = listen_count };
+	*guard = (struct forwarding_loop){
+		.port = port, .listen = listen, .listen_count = listen_count
+	};
 	snprintf(guard->itself, sizeof guard->itself, "is %s itself: a forwarding loop", program);
 	snprintf(guard->loopback, sizeof guard->loopback,
 	    "is this pod's loopback, where only %s itself listens: a forwarding loop", program);
 }
 
 void
-loop_guard_set_service(struct loop_guard *guard, const char *host, const char *port)
+forwarding_loop_set_service(struct forwarding_loop *guard, const char *host, const char *port)
 {
 	char *end;
 	unsigned long number = port ? strtoul(port, &end, 10) : 53;
@@ -64,7 +65,8 @@ loop_guard_set_service(struct loop_guard *guard, const char *host, const char *p
 }
 
 bool
-loop_guard_is(const struct loop_guard *guard, const struct server *server, const char **why)
+forwarding_loop_is(
+    const struct forwarding_loop *guard, const struct server *server, const char **why)
 {
 	*why = "is the Service that leads to this pod: a forwarding loop";
 	if (guard->service.port != 0 && server_equal(&guard->service, server))
@@ -87,7 +89,7 @@ loop_guard_is(const struct loop_guard *guard, const struct server *server, const
 
 /* The second column: local address in hexadecimal, as the machine stores it, and port. */
 void
-loop_guard_read_udp_line(struct loop_guard *guard, const char *line)
+forwarding_loop_read_udp_line(struct forwarding_loop *guard, const char *line)
 {
 	uint32_t ip;
 	unsigned port;
@@ -97,18 +99,18 @@ loop_guard_read_udp_line(struct loop_guard *guard, const char *line)
 	memcpy(addr.bytes, &ip, 4);
 	bool exact = addr.bytes[0] == 127 &&
 		     !(addr.bytes[1] == 0 && addr.bytes[2] == 0 && addr.bytes[3] == 1);
-	if (exact && guard->other_count < LOOP_GUARD_ADDRS_MAX)
+	if (exact && guard->other_count < FORWARDING_LOOP_ADDRS_MAX)
 		guard->others[guard->other_count++] = addr;
 }
 
 void
-loop_guard_refresh(struct loop_guard *guard)
+forwarding_loop_refresh(struct forwarding_loop *guard)
 {
 	struct ifaddrs *list;
 	struct server server;
 	guard->local_count = guard->other_count = 0;
 	if (getifaddrs(&list) == 0) {
-		for (struct ifaddrs *i = list; i && guard->local_count < LOOP_GUARD_ADDRS_MAX;
+		for (struct ifaddrs *i = list; i && guard->local_count < FORWARDING_LOOP_ADDRS_MAX;
 		     i = i->ifa_next)
 			if (i->ifa_addr && server_from_sockaddr(i->ifa_addr, &server) == 0)
 				guard->local[guard->local_count++] = server.addr;
@@ -117,19 +119,19 @@ loop_guard_refresh(struct loop_guard *guard)
 	FILE *file = fopen("/proc/net/udp", "re");
 	char line[512];
 	while (file && fgets(line, sizeof line, file))
-		loop_guard_read_udp_line(guard, line);
+		forwarding_loop_read_udp_line(guard, line);
 	if (file)
 		fclose(file);
 }
 
 char *
-loop_guard_find(
-    const struct loop_guard *guard, const char *whose, const struct server *servers, size_t count)
+forwarding_loop_find(const struct forwarding_loop *guard, const char *whose,
+    const struct server *servers, size_t count)
 {
 	const char *why;
 	char text[SERVER_TEXT_MAX];
 	for (size_t i = 0; i < count; i++)
-		if (loop_guard_is(guard, &servers[i], &why))
+		if (forwarding_loop_is(guard, &servers[i], &why))
 			return xasprintf("%s%sserver %s %s", whose, *whose ? ": " : "",
 			    server_format(&servers[i], text), why);
 	return NULL;

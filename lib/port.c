@@ -14,6 +14,14 @@
 #include "lib/log.h"
 #include "lib/port.h"
 
+/*
+ * The kernel gives a long table in pieces, each from the row that it had come to by number: a
+ * socket of anybody that closes or opens meanwhile hides a row between two of them, or shows one
+ * twice. So a row is missing if it is not in FIND_READINGS readings, and rows are counted until
+ * COUNT_AGREE readings in turn have as many, COUNT_READINGS times at most.
+ */
+enum { FIND_READINGS = 3, COUNT_AGREE = 3, COUNT_READINGS = 12 };
+
 /* A socket as a line of /proc/net/{tcp,udp}{,6} shows it. */
 struct found {
 	unsigned long inode;
@@ -82,23 +90,37 @@ table_search(const char *path, const struct server *server, bool listening, stru
 	return hit;
 }
 
-unsigned
-port_udp_servers(FILE *table, const struct server *server)
+/* One reading of the table. */
+static unsigned
+count_udp_servers(FILE *table, const struct server *server, uint16_t peer)
 {
-	enum { UDP_UNCONNECTED = 7 };
 	char line[512];
 	unsigned count = 0;
 
 	rewind(table);
 	while (fgets(line, sizeof(line), table) != NULL) {
-		unsigned local_port = 0, state = 0;
+		unsigned local_port = 0, peer_port = 0;
 		char hex[33];
 		struct addr local;
 
-		count +=
-		    sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %x", hex, &local_port, &state) == 3 &&
-		    state == UDP_UNCONNECTED && local_port == server->port &&
-		    read_local_address(hex, &local) && addr_equal(&local, &server->addr);
+		count += sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%x", hex, &local_port,
+			     &peer_port) == 3 &&
+			 peer_port == peer && local_port == server->port &&
+			 read_local_address(hex, &local) && addr_equal(&local, &server->addr);
+	}
+	return count;
+}
+
+unsigned
+port_udp_servers(FILE *table, const struct server *server, uint16_t peer)
+{
+	unsigned count = count_udp_servers(table, server, peer), agree = 1;
+
+	for (unsigned i = 1; i < COUNT_READINGS && agree < COUNT_AGREE; i++) {
+		unsigned again = count_udp_servers(table, server, peer);
+
+		agree = again == count ? agree + 1 : 1;
+		count = again;
 	}
 	return count;
 }
@@ -145,8 +167,11 @@ port_holder(int type, const struct server *server, char *text)
 	struct found found = { 0 };
 	char socket_name[64], fd_dir[PATH_MAX];
 
-	if (!table_search(tcp ? "/proc/net/tcp" : "/proc/net/udp", server, tcp, &found) &&
-	    !table_search(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", server, tcp, &found))
+	bool hit = false;
+	for (unsigned i = 0; i < FIND_READINGS && !hit; i++)
+		hit = table_search(tcp ? "/proc/net/tcp" : "/proc/net/udp", server, tcp, &found) ||
+		      table_search(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", server, tcp, &found);
+	if (!hit)
 		return NULL;
 	snprintf(socket_name, sizeof(socket_name), "socket:[%lu]", found.inode);
 	snprintf(text, PORT_HOLDER_MAX, "a process of uid %u", found.uid);

@@ -23,10 +23,11 @@ enum { PORT_HOLDER_MAX = 64 };
 const char *port_holder(int type, const struct server *server, char *text);
 
 /*
- * How many unconnected UDP sockets, of whatever process, are bound to exactly this address and
- * port. `table` is /proc/net/udp or udp6, by the address's family; it is read from its beginning.
+ * How many UDP sockets, of whatever process, are bound to exactly this address and port, and
+ * connected to port `peer`; 0: not connected. `table` is /proc/net/udp or udp6, by the address's
+ * family; it is read from its beginning, until some readings agree.
  */
-unsigned port_udp_servers(FILE *table, const struct server *server);
+unsigned port_udp_servers(FILE *table, const struct server *server, uint16_t peer);
 
 /*
  * Parses a listening address, with or without brackets. "0.0.0.0" and "::" become "::" with `dual`

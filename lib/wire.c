@@ -126,25 +126,28 @@ read_record_behind_owner(const uint8_t *wire, size_t len, size_t *offset, struct
 
 /* The records after the question. Their owners are stepped over: what strangers send is read at a
  * cost of its length. */
-static bool
+static enum query_result
 read_query_records(struct query *query, const uint8_t *wire, size_t len, size_t at, unsigned before,
     unsigned count)
 {
+	enum query_result result = QUERY_OK;
 	struct record record;
 
 	if (count > QUERY_RECORDS_MAX)
-		return false;
+		return QUERY_FORMERR;
 	for (unsigned i = 0; i < count; i++) {
 		size_t owner = at;
 		if (skip_name(wire, len, &at) < 0 ||
 		    read_record_behind_owner(wire, len, &at, &record) < 0)
-			return false;
+			return QUERY_FORMERR;
+		if (record.type == TYPE_TSIG)
+			result = QUERY_SIGNED;
 		if (record.type != TYPE_OPT)
 			continue; /* an IXFR's SOA, a TSIG: not ours to judge */
 		if (i < before || !read_opt(query, &record, wire[owner] == 0))
-			return false;
+			return QUERY_FORMERR;
 	}
-	return at == len;
+	return at == len ? result : QUERY_FORMERR;
 }
 
 enum query_result
@@ -189,9 +192,7 @@ query_read(struct query *query, const uint8_t *wire, size_t len)
 	    wire_get16(wire + at + 9) == 0)
 		return read_plain_opt(query, wire + at) ? QUERY_OK : QUERY_FORMERR;
 	return read_query_records(
-		   query, wire, len, at, answers + authority, answers + authority + additional)
-		   ? QUERY_OK
-		   : QUERY_FORMERR;
+	    query, wire, len, at, answers + authority, answers + authority + additional);
 }
 
 bool

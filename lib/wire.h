@@ -33,6 +33,7 @@ enum {
 	TYPE_DS = 43,
 	TYPE_OPT = 41,
 	TYPE_HTTPS = 65,
+	TYPE_TSIG = 250,
 	TYPE_IXFR = 251,
 	TYPE_AXFR = 252,
 	TYPE_ANY = 255,
@@ -58,6 +59,7 @@ enum {
 	FLAG_AD = 0x0020,
 	FLAG_CD = 0x0010
 };
+enum { OPTION_EDE = 15 }; /* of an OPT; its codes: */
 enum {
 	EDE_OTHER = 0,
 	EDE_STALE_ANSWER = 3,
@@ -92,6 +94,7 @@ enum query_result {
 	QUERY_OK,
 	QUERY_IGNORE,  /* no ID can be read, or QR is set: send nothing */
 	QUERY_FORMERR, /* reply FORMERR; id and flags are valid */
+	QUERY_SIGNED,  /* as QUERY_OK; a record is a TSIG (RFC 8945), which nobody has verified */
 };
 
 /*

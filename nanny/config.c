@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/conf_hosts.h"
+#include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -12,6 +13,7 @@
 const char *const config_key_names[] = { [CONFIG_STUBS] = "stubDomains",
 	[CONFIG_UPSTREAMS] = "upstreamNameservers",
 	[CONFIG_HOSTS] = "hosts",
+	[CONFIG_RECORDS] = "records",
 	[CONFIG_REWRITES] = "rewrites",
 	NULL };
 
@@ -26,7 +28,7 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 		for (size_t k = 0; k < stub->count; k++) {
 			char *why = stub->servers[k].host[0]
 					? NULL
-					: loop_guard_find(rules->guard, stub->domain,
+					: forwarding_loop_find(rules->guard, stub->domain,
 					      &stub->servers[k].server, 1);
 			if (why)
 				return why;
@@ -83,7 +85,8 @@ apply_upstreams(struct config *config, const struct confdir_key *key,
 	char *why = NULL;
 	if (key && conf_upstreams_parse(key->value, key->len, &upstreams, &why) < 0)
 		return why;
-	if ((why = loop_guard_find(rules->guard, "", upstreams.servers, upstreams.count)) != NULL)
+	if ((why = forwarding_loop_find(rules->guard, "", upstreams.servers, upstreams.count)) !=
+	    NULL)
 		return why;
 	*changed = upstreams.count != config->upstreams.count;
 	for (size_t i = 0; i < upstreams.count && !*changed; i++)
@@ -94,18 +97,18 @@ apply_upstreams(struct config *config, const struct confdir_key *key,
 
 /* Replaces `own` by the domains for which dnsmasq is to ask kubedns; else returns why not. */
 static char *
-take_domains(struct own_domains *own, struct own_domains *domains, const struct config_rules *rules,
-    bool *changed)
+take_domains(struct operator_domains *own, struct operator_domains *domains,
+    const struct config_rules *rules, bool *changed)
 {
 	for (size_t i = 0; i < domains->count; i++)
 		if (domain_table_get(&rules->args->fixed, domains->items[i])) {
 			char *why = xasprintf(
 			    "\"%s\": has its servers on dnsmasq's command line", domains->items[i]);
-			own_domains_free(domains);
+			operator_domains_free(domains);
 			return why;
 		}
-	*changed = !own_domains_equal(own, domains);
-	own_domains_free(own);
+	*changed = !operator_domains_equal(own, domains);
+	operator_domains_free(own);
 	*own = *domains;
 	return NULL;
 }
@@ -129,9 +132,42 @@ apply_hosts(struct config *config, const struct confdir_key *key, const struct c
 	char *why = NULL, zone[CONF_HOST_MAX];
 	if (key && conf_hosts_parse(key->value, key->len, &hosts, &why) < 0)
 		return why;
-	struct own_domains domains = own_domains_of_hosts(&hosts, cluster_zone(rules, zone));
+	struct operator_domains domains =
+	    operator_domains_of_hosts(&hosts, cluster_zone(rules, zone));
 	conf_hosts_free(&hosts);
 	return take_domains(&config->hosts, &domains, rules, changed);
+}
+
+/* The same of names with what is below them: `below` gets those of the new content, or frees them. */
+static char *
+take_both(struct operator_domains *own, struct operator_domains *below,
+    struct operator_domains *domains, struct operator_domains *domains_below,
+    const struct config_rules *rules, bool *changed)
+{
+	bool others = !operator_domains_equal(below, domains_below);
+	char *why = take_domains(own, domains, rules, changed);
+	if (why != NULL) {
+		operator_domains_free(domains_below);
+		return why;
+	}
+	*changed |= others;
+	operator_domains_free(below);
+	*below = *domains_below;
+	return NULL;
+}
+
+static char *
+apply_records(struct config *config, const struct confdir_key *key,
+    const struct config_rules *rules, bool *changed)
+{
+	struct conf_records records = { 0 };
+	char *why = NULL, zone[CONF_HOST_MAX];
+	if (key && conf_records_parse(key->value, key->len, rules->domain, &records, &why) < 0)
+		return why;
+	struct operator_domains zones,
+	    domains = operator_domains_of_records(&records, cluster_zone(rules, zone), &zones);
+	conf_records_free(&records);
+	return take_both(&config->records, &config->zones, &domains, &zones, rules, changed);
 }
 
 static char *
@@ -143,23 +179,15 @@ apply_rewrites(struct config *config, const struct confdir_key *key,
 	size_t patterns;
 	if (key && conf_rewrites_parse(key->value, key->len, &rewrites, &why) < 0)
 		return why;
-	struct own_domains suffixes, domains = own_domains_of_rewrites(&rewrites,
-					 cluster_zone(rules, zone), &suffixes, &patterns);
+	struct operator_domains suffixes, domains = operator_domains_of_rewrites(&rewrites,
+					      cluster_zone(rules, zone), &suffixes, &patterns);
 	conf_rewrites_free(&rewrites);
 	if (patterns > 0 && patterns != config->patterns && config->kubedns)
 		log_warnx("rewrites: %zu patterns hold only for names that kubedns is asked for: "
 			  "the cluster's, and those below an exact name or suffix",
 		    patterns);
 	config->patterns = patterns;
-	bool other_suffixes = !own_domains_equal(&config->suffixes, &suffixes);
-	if ((why = take_domains(&config->rewrites, &domains, rules, changed)) != NULL) {
-		own_domains_free(&suffixes);
-		return why;
-	}
-	*changed |= other_suffixes;
-	own_domains_free(&config->suffixes);
-	config->suffixes = suffixes;
-	return NULL;
+	return take_both(&config->rewrites, &config->suffixes, &domains, &suffixes, rules, changed);
 }
 
 typedef char *apply_key(struct config *config, const struct confdir_key *key,
@@ -172,6 +200,7 @@ apply_one(struct config *config, enum config_key which, const struct confdir_set
 	static apply_key *const apply[CONFIG_KEY_COUNT] = { [CONFIG_STUBS] = apply_stubs,
 		[CONFIG_UPSTREAMS] = apply_upstreams,
 		[CONFIG_HOSTS] = apply_hosts,
+		[CONFIG_RECORDS] = apply_records,
 		[CONFIG_REWRITES] = apply_rewrites };
 	const struct confdir_key *key = confdir_get(set, config_key_names[which]);
 	bool changed = false;
@@ -217,8 +246,10 @@ config_free(struct config *config)
 	free(config->loop);
 	free(config->host_loop);
 	free(config->clash);
-	own_domains_free(&config->hosts);
-	own_domains_free(&config->rewrites);
-	own_domains_free(&config->suffixes);
+	operator_domains_free(&config->hosts);
+	operator_domains_free(&config->records);
+	operator_domains_free(&config->zones);
+	operator_domains_free(&config->rewrites);
+	operator_domains_free(&config->suffixes);
 	*config = (struct config){ 0 };
 }

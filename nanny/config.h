@@ -16,17 +16,25 @@
 #include "nanny/stub_hosts.h"
 #include "lib/resolv.h"
 #include "nanny/domain_table.h"
-#include "nanny/own_domains.h"
+#include "nanny/operator_domains.h"
 #include "lib/forwarding_loop.h"
 
-enum config_key { CONFIG_STUBS, CONFIG_UPSTREAMS, CONFIG_HOSTS, CONFIG_REWRITES, CONFIG_KEY_COUNT };
+enum config_key {
+	CONFIG_STUBS,
+	CONFIG_UPSTREAMS,
+	CONFIG_HOSTS,
+	CONFIG_RECORDS,
+	CONFIG_REWRITES,
+	CONFIG_KEY_COUNT
+};
 
 struct config {
 	struct conf_stubs stubs;
 	struct conf_upstreams upstreams;
-	struct own_domains hosts, rewrites; /* whose names kubedns answers */
-	struct own_domains suffixes;        /* those of rewrites below which all names are so */
-	size_t patterns;                    /* of the rewrites, which name no domain */
+	struct operator_domains hosts, records, rewrites; /* whose names kubedns answers */
+	struct operator_domains suffixes; /* those of rewrites below which all names are so */
+	struct operator_domains zones;    /* the same of records */
+	size_t patterns;                  /* of the rewrites, which name no domain */
 	/* The servers that dnsmasq's command line has for the cluster domain: kubedns, in the
 	 * classic topology. NULL: dnsmasq is behind kubedns, which has answered such names. Without
 	 * an address, as of --local=/cluster.local/, own names have nobody to answer them. */
@@ -43,7 +51,7 @@ struct config_rules {
 	const char *path;        /* of the directory, for messages */
 	const char *domain;      /* the cluster domain */
 	const struct args *args; /* domains on dnsmasq's command line cannot be stubs */
-	const struct loop_guard *guard;
+	const struct forwarding_loop *guard;
 };
 
 /* The names of the keys, NULL ends: for confdir_new. */
@@ -66,14 +74,16 @@ bool config_apply(
  *	corp            10.1.1.1
  *	example.corp    kubedns
  *	*.example.corp  10.1.1.1
+ *
+ * A wildcard of the key records is such a domain too, with kubedns.
  */
 struct domain_table config_domain_table(struct config *config, const struct resolv *resolv,
-    const struct stub_hosts *names, const struct loop_guard *guard,
+    const struct stub_hosts *names, const struct forwarding_loop *guard,
     const struct server *unresolved);
 
 /* The upstream servers in force: the ConfigMap's, else those of `resolv` that are not ourselves. */
 size_t config_upstreams(struct config *config, const struct resolv *resolv,
-    const struct loop_guard *guard, struct server servers[CONF_UPSTREAMS_MAX]);
+    const struct forwarding_loop *guard, struct server servers[CONF_UPSTREAMS_MAX]);
 
 /* --- config.c --- */
 

@@ -10,13 +10,13 @@
 #include "nanny/udp_drops.h"
 
 /*
- * The sidecar reads 64 KiB of /config and takes a nanny that says more for one that is down; `hosts` may
- * have 10,000 names, each of them a domain of the servers file too. What is shown of these is bounded
- * in bytes, with room for what JSON adds to each.
+ * The sidecar reads 64 KiB of /config and takes a nanny that says more for one that is down; `hosts` and
+ * `records` may have 10,000 names each, and each of them is a domain of the servers file too. What is
+ * shown of these is bounded in bytes, with room for what JSON adds to each.
  */
 enum {
 	OWN_NAMES_SHOWN = 200,
-	OWN_NAMES_BYTES = 10 * 1024, /* of hosts, and as many of rewrites */
+	OWN_NAMES_BYTES = 7 * 1024, /* of hosts, and as many of records and of rewrites */
 	ITEM_FORM = 16,
 	STUBS_BYTES = 14 * 1024,
 	HOSTS_BYTES = 10 * 1024, /* of the names of stub servers */
@@ -107,7 +107,7 @@ stubs_json(const struct conf_stubs *stubs)
 
 /* The first of them; how many there are is beside it. */
 static object
-domains_json(const struct own_domains *domains)
+domains_json(const struct operator_domains *domains)
 {
 	object array = json_object_new_array();
 	size_t bytes = 0;
@@ -124,21 +124,23 @@ static void
 put_keys(object o, const struct config *config)
 {
 	object keys = json_object_new_object(), refused = json_object_new_array();
+	const struct operator_domains *const own[CONFIG_KEY_COUNT] = { [CONFIG_HOSTS] =
+									   &config->hosts,
+		[CONFIG_RECORDS] = &config->records,
+		[CONFIG_REWRITES] = &config->rewrites };
 	for (int i = 0; i < CONFIG_KEY_COUNT; i++) {
 		const struct conf_key *state = &config->keys[i];
 		object key = json_object_new_object();
 		put(key, "present", json_object_new_boolean(state->present));
 		put(key, "inForce",
-		    i == CONFIG_STUBS   ? stubs_json(&config->stubs)
-		    : i == CONFIG_HOSTS ? domains_json(&config->hosts)
-		    : i == CONFIG_REWRITES
-			? domains_json(&config->rewrites)
+		    own[i] != NULL ? domains_json(own[i])
+		    : i == CONFIG_STUBS
+			? stubs_json(&config->stubs)
 			: servers_json(config->upstreams.servers, config->upstreams.count));
 		if (i != CONFIG_UPSTREAMS)
 			put(key, "count",
-			    number((int64_t)(i == CONFIG_STUBS   ? config->stubs.count
-					     : i == CONFIG_HOSTS ? config->hosts.count
-								 : config->rewrites.count)));
+			    number(
+				(int64_t)(own[i] != NULL ? own[i]->count : config->stubs.count)));
 		put(key, "error", text(state->error));
 		put(keys, config_key_names[i], key);
 		if (state->error == NULL)
@@ -159,7 +161,7 @@ upstreams_json(struct nanny *nanny)
 	object o = json_object_new_object();
 	struct server servers[CONF_UPSTREAMS_MAX];
 	size_t count =
-	    config_upstreams(&nanny->config, &nanny->resolv, &nanny->loop_guard, servers);
+	    config_upstreams(&nanny->config, &nanny->resolv, &nanny->forwarding_loop, servers);
 	put(o, "source",
 	    text(nanny->config.upstreams.count ? "upstreamNameservers"
 		 : count                       ? "resolv.conf"

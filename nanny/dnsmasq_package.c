@@ -5,7 +5,7 @@
 #define RECORD "/var/lib/dpkg/status.d/dnsmasq"
 
 void
-package_read(FILE *record, char version[PACKAGE_VERSION_MAX])
+dnsmasq_package_read(FILE *record, char version[PACKAGE_VERSION_MAX])
 {
 	static const char field[] = "Version: ";
 	char line[256];
@@ -24,12 +24,12 @@ package_read(FILE *record, char version[PACKAGE_VERSION_MAX])
 }
 
 void
-package_version(char version[PACKAGE_VERSION_MAX])
+dnsmasq_package_version(char version[PACKAGE_VERSION_MAX])
 {
 	FILE *record = fopen(RECORD, "re");
 	version[0] = '\0';
 	if (record == NULL)
 		return;
-	package_read(record, version);
+	dnsmasq_package_read(record, version);
 	fclose(record);
 }

@@ -16,7 +16,7 @@ name_len(const char *option)
 }
 
 bool
-dnsmasq_options_lists(const char *help, const char *option)
+dnsmasq_unknown_args_lists(const char *help, const char *option)
 {
 	size_t len = name_len(option) + 2;
 
@@ -27,7 +27,7 @@ dnsmasq_options_lists(const char *help, const char *option)
 }
 
 unsigned
-dnsmasq_options_since(const char *option)
+dnsmasq_unknown_args_since(const char *option)
 {
 	static const struct {
 		const char *name;
@@ -75,7 +75,7 @@ nearest(const char *help, const char *option, char word[NAME_MAX_LEN])
 static void
 warn(const char *exec, unsigned version, const char *help, const char *option)
 {
-	unsigned since = dnsmasq_options_since(option);
+	unsigned since = dnsmasq_unknown_args_since(option);
 	char word[NAME_MAX_LEN];
 	int len = (int)name_len(option) + 2;
 
@@ -93,7 +93,7 @@ warn(const char *exec, unsigned version, const char *help, const char *option)
 }
 
 void
-dnsmasq_options_check(const char *exec, unsigned version, char *const *argv)
+dnsmasq_unknown_args_warn(const char *exec, unsigned version, char *const *argv)
 {
 	static char help[HELP_MAX];
 
@@ -101,6 +101,6 @@ dnsmasq_options_check(const char *exec, unsigned version, char *const *argv)
 		return; /* it cannot be run: starting it will log why */
 	for (size_t i = 1; argv[i] != NULL; i++)
 		if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0' &&
-		    !dnsmasq_options_lists(help, argv[i]))
+		    !dnsmasq_unknown_args_lists(help, argv[i]))
 			warn(exec, version, help, argv[i]);
 }

@@ -1,7 +1,7 @@
 /*
  * A table of domains and the servers that are asked for each: the common form for the ConfigMap,
- * resolv.conf, resolved names and dnsmasq's own arguments. wanted_servers.c fills it. Sorted by domain, without duplicate domains, or
- * duplicate servers in a domain.
+ * resolv.conf, resolved names and dnsmasq's own arguments. wanted_servers.c fills it. Sorted by domain;
+ * no domain twice, and no server twice in a domain.
  */
 #ifndef NANNY_DOMAIN_TABLE_H
 #define NANNY_DOMAIN_TABLE_H

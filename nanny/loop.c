@@ -65,11 +65,11 @@ update_names(struct nanny *nanny)
 	const char *why;
 	size_t count = 0, host_count;
 	for (size_t i = 0; i < nanny->resolv.count && count < CONF_UPSTREAMS_MAX; i++)
-		if (!loop_guard_is(&nanny->loop_guard, &nanny->resolv.servers[i], &why))
+		if (!forwarding_loop_is(&nanny->forwarding_loop, &nanny->resolv.servers[i], &why))
 			servers[count++] = nanny->resolv.servers[i];
 	if (count == 0)
-		count =
-		    config_upstreams(&nanny->config, &nanny->resolv, &nanny->loop_guard, servers);
+		count = config_upstreams(
+		    &nanny->config, &nanny->resolv, &nanny->forwarding_loop, servers);
 	stub_hosts_set_servers(nanny->names, servers, count);
 	const char **hosts = config_hosts(&nanny->config, &host_count);
 	stub_hosts_set(nanny->names, hosts, host_count);
@@ -84,7 +84,7 @@ take_config(struct nanny *nanny, const struct confdir_set *set)
 	struct config_rules rules = { .path = nanny->options->config_dir,
 		.domain = nanny->options->domain,
 		.args = &nanny->args,
-		.guard = &nanny->loop_guard };
+		.guard = &nanny->forwarding_loop };
 	if (nanny->started && !nanny->options->restart_dnsmasq) {
 		log_warnx("conf %s: changed, but -restartDnsmasq is false: not applied",
 		    nanny->options->config_dir);
@@ -122,13 +122,13 @@ nanny_read_config(struct nanny *nanny, bool force)
 	struct confdir_set set;
 	bool changed = false;
 	if (force)
-		loop_guard_refresh(&nanny->loop_guard);
+		forwarding_loop_refresh(&nanny->forwarding_loop);
 	if (confdir_poll(nanny->resolvdir, force, &set)) {
 		changed |= take_resolv(nanny, &set);
 		confdir_set_free(&set);
 	}
 	if (confdir_poll(nanny->confdir, force, &set)) {
-		loop_guard_refresh(&nanny->loop_guard);
+		forwarding_loop_refresh(&nanny->forwarding_loop);
 		changed |= take_config(nanny, &set);
 		confdir_set_free(&set);
 	}
@@ -311,7 +311,9 @@ run_probe(struct nanny *nanny, int64_t now_ms)
 {
 	if (nanny->process.pid == 0 || now_ms < nanny->next_probe_ms)
 		return;
-	bool starting = nanny->child.state == CHILD_STARTING, awaited = nanny->asking || starting;
+	/* A child that was started while draining is in no state of its own until it answers. */
+	bool new = nanny->child.state == CHILD_STARTING || nanny->answered_ms < nanny->spawned_ms;
+	bool awaited = nanny->asking || new;
 	if (awaited)
 		dnsmasq_probe_ask_generation(nanny->dnsmasq_probe);
 	if (!nanny->asking)

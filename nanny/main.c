@@ -70,15 +70,15 @@ build_args(struct nanny *nanny, const char *file)
 		args_add_cache(&nanny->args, limit);
 	}
 	args_add_limits(&nanny->args, version, limit);
-	dnsmasq_options_check(o->dnsmasq_exec, version, nanny->args.argv);
+	dnsmasq_unknown_args_warn(o->dnsmasq_exec, version, nanny->args.argv);
 	nanny->stale_forks.limit = nanny->args.tcp_max;
 	for (size_t i = 0; i < nanny->args.warning_count; i++)
 		log_warnx("%s", nanny->args.warnings[i]);
-	loop_guard_init(&nanny->loop_guard, "dnsmasq", nanny->args.port, nanny->args.listen,
-	    nanny->args.listen_count);
-	loop_guard_set_service(
-	    &nanny->loop_guard, getenv("KUBE_DNS_SERVICE_HOST"), getenv("KUBE_DNS_SERVICE_PORT"));
-	loop_guard_refresh(&nanny->loop_guard);
+	forwarding_loop_init(&nanny->forwarding_loop, "dnsmasq", nanny->args.port,
+	    nanny->args.listen, nanny->args.listen_count);
+	forwarding_loop_set_service(&nanny->forwarding_loop, getenv("KUBE_DNS_SERVICE_HOST"),
+	    getenv("KUBE_DNS_SERVICE_PORT"));
+	forwarding_loop_refresh(&nanny->forwarding_loop);
 	return EXIT_OK;
 }
 
@@ -141,7 +141,7 @@ check(struct nanny *nanny)
 				    nanny->config.stubs.items[i].domain, s->host, s->server.port);
 		}
 	struct domain_table table = config_domain_table(
-	    &nanny->config, &nanny->resolv, nanny->names, &nanny->loop_guard, NULL);
+	    &nanny->config, &nanny->resolv, nanny->names, &nanny->forwarding_loop, NULL);
 	struct servers_input input = { .wanted = &table,
 		.fixed = &nanny->args.fixed,
 		.nobody = nobody,
@@ -203,7 +203,7 @@ main(int argc, char **argv)
 		.count = sizeof confirm_bounds / sizeof *confirm_bounds };
 	nanny.node_guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
 	process_init(&nanny.process);
-	package_version(nanny.package);
+	dnsmasq_package_version(nanny.package);
 	child_init(&nanny.child, options.drain_ms);
 	int rc;
 	if (common.check)

@@ -2,13 +2,15 @@
  * The whole program's state: set up by main.c, changed by loop.c, shown by status.c.
  *
  *	ConfigMap --inotify--> confdir --> config ---+
- *	resolv.conf --inotify--> confdir --> resolv -+-> domain_servers --> servers_file
+ *	resolv.conf --inotify--> confdir --> resolv -+-> wanted_servers --> servers_file
  *	stub_hosts --c-ares--> addresses ------------+                           |
  *	                                                                         v
  *	                                                        servers_file_write, then SIGHUP
  *	                                                                         |
  *	                                                                         v
  *	dnsmasq_states <-- generation -- dnsmasq_probe <-- marker's address -- dnsmasq
+ *
+ * servers_file_inputs.c brings the three together. A change never starts another dnsmasq.
  *
  * dnsmasq_states.c decides when dnsmasq is started, reloaded and stopped; dnsmasq_actions.c does
  * it, through dnsmasq_process.c, which sends the signals.
@@ -65,7 +67,7 @@ struct nanny_stats {
 struct nanny {
 	const struct options *options;
 	struct args args;
-	struct loop_guard loop_guard;
+	struct forwarding_loop forwarding_loop;
 	enum sandbox_mode sandbox;
 	struct sandbox *confined; /* the present dnsmasq's */
 	struct process process;
@@ -112,8 +114,8 @@ struct nanny {
 /* Reads the ConfigMap and resolv.conf once; the start of everything, and all of --check. */
 void nanny_read_config(struct nanny *nanny, bool force);
 
-/* The file as it should be now, for a new dnsmasq (`fresh`) or for the one that runs. Caller frees
- * with servers_free. */
+/* The file as it should be now, for a new dnsmasq (`fresh`) or for the one that runs
+ * (servers_file_inputs.c). Caller frees with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
 /* Feeds an event to the table of states and does the resulting actions (dnsmasq_actions.c). */

@@ -50,6 +50,36 @@ node_rules_make(const char *table, bool owner)
 	return text;
 }
 
+/* A reply's packet keeps its connection in @here for this long. `end`: "!=" for packets with FIN or RST,
+ * "==" for all others. */
+static void
+add_here(FILE *out, const char *table, const struct addr *addr, const char *end, int seconds)
+{
+	char a[ADDR_TEXT_MAX];
+	const char *family = family_name(addr);
+	fprintf(out,
+	    "add rule inet %s out %s saddr %s tcp sport %d tcp flags & (fin | rst) %s 0 update "
+	    "@here%c { %s daddr . tcp dport timeout %ds }\n",
+	    table, family, addr_format(addr, a), DNS_PORT, end, set_of(addr), family, seconds);
+}
+
+/* A connection that does not begin here takes its port out of @here, where an earlier one may have
+ * left it. `up`: those to an address in @alive begin here. */
+static void
+add_forget(FILE *out, const char *table, const struct addr *addr, bool up)
+{
+	char a[ADDR_TEXT_MAX], except[64] = "";
+	const char *family = family_name(addr);
+	addr_format(addr, a);
+	if (up)
+		snprintf(except, sizeof(except), " %s daddr != @alive%c", family, set_of(addr));
+	for (unsigned c = 0; c < 2; c++)
+		fprintf(out,
+		    "add rule inet %s %s %s daddr %s tcp dport %d tcp flags syn / syn,ack%s delete "
+		    "@here%c { %s saddr . tcp sport }\n",
+		    table, chains[c], family, a, DNS_PORT, except, set_of(addr), family);
+}
+
 /*
  * The rules that hold whether an address is in @alive or not. They leave untracked: the probe's
  * questions, which kube-proxy's rules would send to another pod, replies, and TCP connections that
@@ -64,12 +94,11 @@ add_always(FILE *out, const char *table, const struct addr *addr, uint16_t probe
 	fprintf(out,
 	    "add rule inet %s out %s saddr %s %s daddr %s udp sport %u udp dport %d notrack\n"
 	    "add rule inet %s out %s saddr %s udp sport %d notrack\n"
-	    "add rule inet %s out %s saddr %s tcp sport %d update @here%c { %s daddr . tcp dport "
-	    "timeout %ds }\n"
 	    "add rule inet %s out %s saddr %s tcp sport %d notrack\n",
 	    table, family, a, family, a, probe_port, DNS_PORT, table, family, a, DNS_PORT, table,
-	    family, a, DNS_PORT, set_of(addr), family, NODE_RULES_TCP_S, table, family, a,
-	    DNS_PORT);
+	    family, a, DNS_PORT);
+	add_here(out, table, addr, "==", NODE_RULES_TCP_S);
+	add_here(out, table, addr, "!=", NODE_RULES_TCP_ENDED_S);
 	for (unsigned c = 0; c < 2; c++)
 		fprintf(out,
 		    "add rule inet %s %s %s daddr %s tcp dport %d %s saddr . tcp sport @here%c "
@@ -100,7 +129,7 @@ add_alive(FILE *out, const char *table, const struct addr *addr, uint16_t probe_
 }
 
 static char *
-replace(const char *table, const struct node_address *addresses, size_t count, bool up)
+replace(const char *table, const struct node_address *addresses, size_t count, bool up, bool owner)
 {
 	char *text;
 	size_t len;
@@ -110,6 +139,8 @@ replace(const char *table, const struct node_address *addresses, size_t count, b
 	for (size_t i = 0; i < count; i++) {
 		if (up)
 			add_alive(out, table, &addresses[i].addr, addresses[i].probe_port);
+		if (owner)
+			add_forget(out, table, &addresses[i].addr, up);
 		add_always(out, table, &addresses[i].addr, addresses[i].probe_port);
 	}
 	fclose(out);
@@ -117,13 +148,13 @@ replace(const char *table, const struct node_address *addresses, size_t count, b
 }
 
 char *
-node_rules_up(const char *table, const struct node_address *addresses, size_t count)
+node_rules_up(const char *table, const struct node_address *addresses, size_t count, bool owner)
 {
-	return replace(table, addresses, count, true);
+	return replace(table, addresses, count, true, owner);
 }
 
 char *
-node_rules_down(const char *table, const struct node_address *addresses, size_t count)
+node_rules_down(const char *table, const struct node_address *addresses, size_t count, bool owner)
 {
-	return replace(table, addresses, count, false);
+	return replace(table, addresses, count, false, owner);
 }

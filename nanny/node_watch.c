@@ -40,6 +40,7 @@ struct node_watch {
 	struct dname question, version;
 	int64_t next_probe_ms, next_ensure_ms;
 	int64_t up_ms; /* when the rules were put in force the last time */
+	bool owner;    /* the kernel has tables that end with their process */
 	bool made, up, draining, said;
 };
 
@@ -131,6 +132,7 @@ make_table(struct node_watch *w)
 	char *commands = node_rules_make(w->table, true);
 	int rc = nft_run(w->nft, commands, NULL);
 	free(commands);
+	w->owner = rc == 0;
 	if (rc == 0)
 		return 0;
 	/* Linux before 5.12. The name is fixed, so that what a killed process has left is found. */
@@ -149,8 +151,9 @@ set_rules(struct node_watch *w, bool up)
 {
 	if (!w->made && make_table(w) < 0)
 		return false;
-	w->made = run_commands(w, up ? node_rules_up(w->table, w->addresses, w->count)
-				     : node_rules_down(w->table, w->addresses, w->count)) == 0;
+	w->made =
+	    run_commands(w, up ? node_rules_up(w->table, w->addresses, w->count, w->owner)
+			       : node_rules_down(w->table, w->addresses, w->count, w->owner)) == 0;
 	return w->made;
 }
 

@@ -1,11 +1,14 @@
-#include "nanny/own_domains.h"
+#include "nanny/operator_domains.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/conf.h"
 #include "lib/conf_hosts.h"
+#include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
+#include "lib/dname.h"
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 
 static int
@@ -14,13 +17,13 @@ by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds a domain that is not in `zone`. */
+/* Adds a domain (wire form) that is not in `zone`. */
 static void
-add(struct own_domains *domains, const struct dname *name, const char *zone)
+add(struct operator_domains *domains, const uint8_t *name, const char *zone)
 {
 	char text[DNAME_TEXT_MAX];
 
-	dname_to_text(name->wire, text);
+	dname_to_text(name, text);
 	text[strlen(text) - 1] = '\0'; /* the root's dot */
 	if (!conf_name_under(text, zone))
 		domains->items[domains->count++] = xstrdup(text);
@@ -28,7 +31,7 @@ add(struct own_domains *domains, const struct dname *name, const char *zone)
 
 /* In order, each once. */
 static void
-sort(struct own_domains *domains)
+sort(struct operator_domains *domains)
 {
 	size_t kept = 0;
 
@@ -42,24 +45,50 @@ sort(struct own_domains *domains)
 	domains->count = kept;
 }
 
-struct own_domains
-own_domains_of_hosts(const struct conf_hosts *hosts, const char *zone)
+struct operator_domains
+operator_domains_of_hosts(const struct conf_hosts *hosts, const char *zone)
 {
-	struct own_domains domains = { .items = xcalloc(hosts->count + 1, sizeof(char *)) };
+	struct operator_domains domains = { .items = xcalloc(hosts->count + 1, sizeof(char *)) };
 
 	for (size_t i = 0; i < hosts->count; i++)
-		add(&domains, &hosts->items[i].name, zone);
+		add(&domains, hosts->items[i].name.wire, zone);
 	sort(&domains);
 	return domains;
 }
 
-struct own_domains
-own_domains_of_rewrites(const struct conf_rewrites *rewrites, const char *zone,
-    struct own_domains *suffixes, size_t *patterns)
+struct operator_domains
+operator_domains_of_records(
+    const struct conf_records *records, const char *zone, struct operator_domains *zones)
 {
-	struct own_domains domains = { .items = xcalloc(rewrites->count + 1, sizeof(char *)) };
+	struct operator_domains domains = { .items = xcalloc(records->count + 1, sizeof(char *)) };
+	const uint8_t *last =
+	    NULL; /* the outermost zone that the names come from: they are in order */
 
-	*suffixes = (struct own_domains){ .items = xcalloc(rewrites->count + 1, sizeof(char *)) };
+	*zones = (struct operator_domains){ .items = xcalloc(records->count + 1, sizeof(char *)) };
+	for (size_t i = 0; i < records->count; i++) {
+		const struct conf_record *record = &records->items[i];
+		bool wildcard = memcmp(record->name, "\1*", 2) == 0;
+		bool apex = record->type == TYPE_SOA;
+		if (apex)
+			add(zones, record->name, zone);
+		if (apex && (last == NULL || dname_in_zone(record->name, last) < 0))
+			last = record->name;
+		if (apex || wildcard || last == NULL || dname_in_zone(record->name, last) < 0)
+			add(&domains, record->name, zone);
+	}
+	sort(&domains);
+	sort(zones);
+	return domains;
+}
+
+struct operator_domains
+operator_domains_of_rewrites(const struct conf_rewrites *rewrites, const char *zone,
+    struct operator_domains *suffixes, size_t *patterns)
+{
+	struct operator_domains domains = { .items = xcalloc(rewrites->count + 1, sizeof(char *)) };
+
+	*suffixes =
+	    (struct operator_domains){ .items = xcalloc(rewrites->count + 1, sizeof(char *)) };
 	*patterns = 0;
 	for (size_t i = 0; i < rewrites->count; i++) {
 		const struct dname *from = &rewrites->items[i].from;
@@ -67,19 +96,20 @@ own_domains_of_rewrites(const struct conf_rewrites *rewrites, const char *zone,
 			++*patterns;
 			continue;
 		}
-		add(&domains, from, zone);
+		add(&domains, from->wire, zone);
 		if (rewrites->items[i].kind == REWRITE_SUFFIX)
-			add(suffixes, from, zone);
+			add(suffixes, from->wire, zone);
 	}
 	sort(&domains);
 	sort(suffixes);
 	return domains;
 }
 
-struct own_domains
-own_domains_of_both(const struct own_domains *a, const struct own_domains *b)
+struct operator_domains
+operator_domains_of_both(const struct operator_domains *a, const struct operator_domains *b)
 {
-	struct own_domains both = { .items = xcalloc(a->count + b->count + 1, sizeof(char *)) };
+	struct operator_domains both = { .items =
+					     xcalloc(a->count + b->count + 1, sizeof(char *)) };
 	size_t i = 0, k = 0;
 
 	while (i < a->count || k < b->count) {
@@ -87,20 +117,20 @@ own_domains_of_both(const struct own_domains *a, const struct own_domains *b)
 			    : k == b->count ? -1
 					    : strcmp(a->items[i], b->items[k]);
 		both.items[both.count++] = order <= 0 ? a->items[i] : b->items[k];
-		i += order <= 0;
+		i += order <= 0; /* what is in both once */
 		k += order >= 0;
 	}
 	return both;
 }
 
 bool
-own_domains_have(const struct own_domains *domains, const char *domain)
+operator_domains_have(const struct operator_domains *domains, const char *domain)
 {
 	return bsearch(&domain, domains->items, domains->count, sizeof(char *), by_text) != NULL;
 }
 
 bool
-own_domains_equal(const struct own_domains *a, const struct own_domains *b)
+operator_domains_equal(const struct operator_domains *a, const struct operator_domains *b)
 {
 	if (a->count != b->count)
 		return false;
@@ -111,10 +141,10 @@ own_domains_equal(const struct own_domains *a, const struct own_domains *b)
 }
 
 void
-own_domains_free(struct own_domains *domains)
+operator_domains_free(struct operator_domains *domains)
 {
 	for (size_t i = 0; i < domains->count; i++)
 		free(domains->items[i]);
 	free(domains->items);
-	*domains = (struct own_domains){ 0 };
+	*domains = (struct operator_domains){ 0 };
 }

@@ -7,8 +7,8 @@
  * rotates through more addresses than one answer has would otherwise change at every refresh, and
  * each change empties dnsmasq's cache.
  */
-#ifndef NANNY_STUB_HOST_H
-#define NANNY_STUB_HOST_H
+#ifndef NANNY_STUB_HOST_ADDRS_H
+#define NANNY_STUB_HOST_ADDRS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -18,8 +18,8 @@ note_loop(char **said, char *why)
 }
 
 size_t
-config_upstreams(struct config *config, const struct resolv *resolv, const struct loop_guard *guard,
-    struct server servers[CONF_UPSTREAMS_MAX])
+config_upstreams(struct config *config, const struct resolv *resolv,
+    const struct forwarding_loop *guard, struct server servers[CONF_UPSTREAMS_MAX])
 {
 	size_t count = 0;
 	char *loop = NULL;
@@ -29,7 +29,7 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
 		return config->upstreams.count;
 	}
 	for (size_t i = 0; i < resolv->count && count < CONF_UPSTREAMS_MAX; i++) {
-		char *why = loop_guard_find(guard, "", &resolv->servers[i], 1);
+		char *why = forwarding_loop_find(guard, "", &resolv->servers[i], 1);
 		if (why == NULL)
 			servers[count++] = resolv->servers[i];
 		else if (loop == NULL)
@@ -48,7 +48,7 @@ config_upstreams(struct config *config, const struct resolv *resolv, const struc
  * the reason for the first. */
 static void
 add_host(struct domain_servers *entry, const struct conf_server *by_name,
-    const struct stub_hosts *names, const struct loop_guard *guard, char **loop)
+    const struct stub_hosts *names, const struct forwarding_loop *guard, char **loop)
 {
 	const struct stub_host *name = stub_hosts_get(names, by_name->host);
 	char text[SERVER_TEXT_MAX];
@@ -56,7 +56,7 @@ add_host(struct domain_servers *entry, const struct conf_server *by_name,
 	for (size_t i = 0; name && i < name->known_count; i++) {
 		struct server server = { .addr = name->known[i].addr,
 			.port = by_name->server.port };
-		if (!loop_guard_is(guard, &server, &why))
+		if (!forwarding_loop_is(guard, &server, &why))
 			domain_servers_add_server(entry, &server);
 		else if (*loop == NULL && name->known[i].current)
 			*loop = xasprintf("%s: its address %s %s", by_name->host,
@@ -67,8 +67,8 @@ add_host(struct domain_servers *entry, const struct conf_server *by_name,
 /* The stub domain's servers, for `domain`, which is the stub domain or within it. */
 static void
 add_stub(struct domain_table *table, const char *domain, const struct conf_stub *stub,
-    const struct stub_hosts *names, const struct loop_guard *guard, const struct server *unresolved,
-    char **loop)
+    const struct stub_hosts *names, const struct forwarding_loop *guard,
+    const struct server *unresolved, char **loop)
 {
 	if (stub->count == 0)
 		return;
@@ -104,13 +104,14 @@ by_domain(const void *domain, const void *stub)
 
 /* The stub domain whose servers would be asked for names below an own name if it were none, or in
  * `*fixed` a domain of dnsmasq's command line with other servers than kubedns. NULL: neither, or they
- * are kubedns's by a suffix of the rewrites. */
+ * are kubedns's by a suffix of the rewrites or a zone of the records. */
 static const struct conf_stub *
 stub_around(const struct config *config, const char *own, const struct domain_servers **fixed)
 {
 	*fixed = NULL;
 	for (const char *at = own; at != NULL;) {
-		if (own_domains_have(&config->suffixes, at))
+		if (operator_domains_have(&config->suffixes, at) ||
+		    operator_domains_have(&config->zones, at))
 			return NULL;
 		const struct domain_servers *given = domain_table_get(config->fixed, at);
 		if (given != NULL && given->count > 0) {
@@ -137,41 +138,77 @@ all_below(const char *domain, char text[CONF_HOST_MAX + 2])
 	return text;
 }
 
+/* Where the addresses of stub servers that are given by name come from. */
+struct resolved_stubs {
+	const struct stub_hosts *names;
+	const struct forwarding_loop *guard;
+	const struct server *unresolved;
+};
+
+/* Names below an own one stay with the domain around it, unless they are a wildcard's. */
+static void
+add_below(struct domain_table *table, const struct config *config, const char *own,
+    const char *below, const struct resolved_stubs *stubs, char **loop)
+{
+	const struct domain_servers *fixed;
+	const struct conf_stub *stub = stub_around(config, own, &fixed);
+	if (stub != NULL)
+		add_stub(table, below, stub, stubs->names, stubs->guard, stubs->unresolved, loop);
+	for (size_t k = 0; fixed != NULL && k < fixed->count; k++)
+		domain_servers_add_server(domain_table_add(table, below), &fixed->servers[k]);
+}
+
+/* All that begins with "*", which is before all that a domain begins with: each entry comes at the
+ * end. Returns how many own names were wildcards. */
+static size_t
+add_all_below(struct domain_table *table, const struct config *config,
+    const struct operator_domains *own, const struct resolved_stubs *stubs, char **loop)
+{
+	char below[CONF_HOST_MAX + 2], *ignored = NULL;
+	size_t wildcards = 0, at = 0;
+	while (wildcards < own->count && *own->items[wildcards] == '*')
+		wildcards++;
+	for (size_t i = wildcards; i < own->count; i++) {
+		all_below(own->items[i], below);
+		while (at < wildcards && strcmp(own->items[at], below) < 0)
+			add_own(table, config, own->items[at++], &ignored);
+		if (at == wildcards || strcmp(own->items[at], below) != 0)
+			add_below(table, config, own->items[i], below, stubs, loop);
+	}
+	while (at < wildcards)
+		add_own(table, config, own->items[at++], &ignored);
+	free(ignored);
+	return wildcards;
+}
+
 struct domain_table
 config_domain_table(struct config *config, const struct resolv *resolv,
-    const struct stub_hosts *names, const struct loop_guard *guard, const struct server *unresolved)
+    const struct stub_hosts *names, const struct forwarding_loop *guard,
+    const struct server *unresolved)
 {
 	struct domain_table table = { 0 };
 	struct server upstreams[CONF_UPSTREAMS_MAX];
 	size_t count = config_upstreams(config, resolv, guard, upstreams);
 	struct domain_servers *others = domain_table_add(&table, "");
-	struct own_domains own = own_domains_of_both(&config->hosts, &config->rewrites);
-	bool kubedns_known = config->kubedns != NULL && config->kubedns->count > 0;
-	size_t at = 0, own_count = kubedns_known ? own.count : 0;
-	char *loop = NULL, *clash = NULL, below[CONF_HOST_MAX + 2];
+	struct operator_domains two = operator_domains_of_both(&config->hosts, &config->rewrites);
+	struct operator_domains own = operator_domains_of_both(&two, &config->records);
+	const struct resolved_stubs stubs = { names, guard, unresolved };
+	char *loop = NULL, *clash = NULL;
+	if (config->kubedns == NULL || config->kubedns->count == 0)
+		own.count = 0;
 	for (size_t i = 0; i < count; i++)
 		domain_servers_add_server(others, &upstreams[i]);
-	/* Each entry comes at the end: "*" is before all that a domain begins with. */
-	for (size_t i = 0; i < own_count; i++) {
-		const struct domain_servers *fixed;
-		const struct conf_stub *stub = stub_around(config, own.items[i], &fixed);
-		if (stub != NULL)
-			add_stub(&table, all_below(own.items[i], below), stub, names, guard,
-			    unresolved, &loop);
-		for (size_t k = 0; fixed != NULL && k < fixed->count; k++)
-			domain_servers_add_server(
-			    domain_table_add(&table, all_below(own.items[i], below)),
-			    &fixed->servers[k]);
-	}
+	size_t at = add_all_below(&table, config, &own, &stubs, &loop);
 	/* Both lists in one order, so that each entry comes at the end. */
 	for (size_t i = 0; i < config->stubs.count; i++) {
 		const struct conf_stub *stub = &config->stubs.items[i];
-		while (at < own_count && strcmp(own.items[at], stub->domain) < 0)
+		while (at < own.count && strcmp(own.items[at], stub->domain) < 0)
 			add_own(&table, config, own.items[at++], &clash);
 		add_stub(&table, stub->domain, stub, names, guard, unresolved, &loop);
 	}
-	while (at < own_count)
+	while (at < own.count)
 		add_own(&table, config, own.items[at++], &clash);
+	free(two.items);
 	free(own.items);
 	if (note_loop(&config->clash, clash))
 		log_warnx("%s, whose servers are asked in place of kubedns", clash);

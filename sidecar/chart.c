@@ -326,17 +326,24 @@ label_rate(struct html *html, const struct chart *chart, uint64_t top)
 	close_chart(html, chart);
 }
 
+uint64_t
+chart_top(int64_t now_ns, const struct buckets *buckets)
+{
+	uint64_t max = 1;
+
+	for (int age = 0; age < BUCKETS; age++)
+		if (buckets_get(buckets, now_ns, age) > max)
+			max = buckets_get(buckets, now_ns, age);
+	return round_up(max);
+}
+
 void
 chart_bars(struct html *html, const struct chart *chart, const struct buckets *total,
     const struct buckets *bad)
 {
 	int64_t now_ns = chart->now_ns;
-	uint64_t max = 1;
+	uint64_t top = chart->top > 0 ? chart->top : chart_top(now_ns, total);
 
-	for (int age = 0; age < BUCKETS; age++)
-		if (buckets_get(total, now_ns, age) > max)
-			max = buckets_get(total, now_ns, age);
-	uint64_t top = round_up(max);
 	open_chart(html, chart);
 	grid(html, chart, 2);
 	draw_bars(html, total, now_ns, "bar", top);

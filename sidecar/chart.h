@@ -15,6 +15,7 @@ struct chart {
 	int64_t now_ns;
 	int window_s;      /* the newest so many seconds, at most HISTORY_S */
 	const char *title; /* what a screen reader says */
+	uint64_t top;      /* of chart_bars: the axis, in counts a bucket; 0: its own data's */
 };
 
 /* 2, 5 or 10 minutes: the shortest window with everything since the start, so that the charts of a
@@ -35,6 +36,9 @@ void chart_ratio(struct html *html, const struct chart *chart, const struct buck
 /* Bars of `total`, the share of `bad` in them in the colour of failure. */
 void chart_bars(struct html *html, const struct chart *chart, const struct buckets *total,
     const struct buckets *bad);
+
+/* The axis that holds all of these counts. */
+uint64_t chart_top(int64_t now_ns, const struct buckets *buckets);
 
 /* Stacked bars of several counts, in this order; the height is their sum per second. */
 struct chart_part {

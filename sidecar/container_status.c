@@ -247,13 +247,35 @@ read_talkers(
 	return count;
 }
 
+/* All answers since /top was read before, also if kubedns was restarted in between. */
+static double
+answers_since(struct kubedns_view *view)
+{
+	double answers = 0, before = view->answers_before;
+
+	for (int i = KUBEDNS_NOERROR; i <= KUBEDNS_OTHER; i++)
+		answers += view->last[i];
+	view->answers_before = answers;
+	return answers < before ? answers : answers - before;
+}
+
 void
-kubedns_read_top(struct kubedns_view *view, const char *text, size_t len)
+kubedns_read_top(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns)
 {
 	struct json_object *top = len > 0 ? parse_object(text, len) : NULL;
 
 	view->client_count = read_talkers(view->clients, top, "clients", "address");
 	view->name_count = read_talkers(view->names, top, "names", "name");
+	const struct client_reading reading = { .clients = view->clients,
+		.count = view->client_count,
+		.seconds = config_number(top, "seconds"),
+		.start_s = view->start_s,
+		.answers = answers_since(view),
+		.now_ns = now_ns };
+	if (top != NULL)
+		client_rates_read(&view->rates, &reading);
+	else
+		client_rates_missed(&view->rates);
 	json_object_put(top);
 }
 
@@ -331,8 +353,12 @@ kubedns_page(void *arg, int step, const struct fetch *fetch)
 
 	/* An older kubedns without these two pages counts as up too. */
 	size_t len = fetch->status == 200 ? fetch->body_len : 0;
-	if (step == NEIGHBOURS || step == TOP) {
-		(step == TOP ? kubedns_read_top : kubedns_read_neighbours)(view, fetch->body, len);
+	if (step == NEIGHBOURS) {
+		kubedns_read_neighbours(view, fetch->body, len);
+		return;
+	}
+	if (step == TOP) {
+		kubedns_read_top(view, fetch->body, len, clock_mono_ns());
 		return;
 	}
 	if (fetch->status == 0) {

@@ -9,14 +9,15 @@
  * until the next page. A peer that never answered has no panel, which is no error: other topologies
  * have no nanny, or no kubedns.
  */
-#ifndef SIDECAR_CONTAINERS_H
-#define SIDECAR_CONTAINERS_H
+#ifndef SIDECAR_CONTAINER_STATUS_H
+#define SIDECAR_CONTAINER_STATUS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "lib/addr.h"
+#include "sidecar/client_rates.h"
 #include "sidecar/fetch.h"
 #include "sidecar/history.h"
 
@@ -50,7 +51,8 @@ enum kubedns_count {
 /* One of the heaviest clients, or of the most asked names, of the last minutes. */
 struct kubedns_talker {
 	char name[256]; /* an address, or a DNS name as text */
-	char pod[384];  /* where pods are watched: "pod prod/web-1", "namespace prod"; else "" */
+	char pod
+	    [CLIENT_POD_MAX]; /* where pods are watched: "pod prod/web-1", "namespace prod"; else "" */
 	double per_second;
 	double queries, nxdomain, search_walk, aaaa, outside; /* the last four: of the first */
 };
@@ -90,6 +92,8 @@ struct kubedns_view {
 	} neighbours[KUBEDNS_NEIGHBOURS_MAX];
 	size_t client_count, name_count; /* heaviest first */
 	struct kubedns_talker clients[KUBEDNS_TOP_MAX], names[KUBEDNS_TOP_MAX];
+	double answers_before; /* last[] of all rcodes, when /top was read */
+	struct client_rates rates;
 };
 
 /* The configuration in force, as text to show. */
@@ -123,8 +127,8 @@ double kubedns_silence_s(const struct kubedns_view *view, double now_s);
 void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
 /* Lines of "ADDRESS ready" or "ADDRESS not ready"; others are skipped. */
 void kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len);
-/* Reads its /top?format=json; anything else leaves the lists empty. */
-void kubedns_read_top(struct kubedns_view *view, const char *text, size_t len);
+/* Reads its /top?format=json, after its metrics; anything else leaves the lists empty. */
+void kubedns_read_top(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
 void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
 
 /* Reads the nanny's /config; 0, or -EBADMSG when it is no JSON object. */

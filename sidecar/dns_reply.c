@@ -8,8 +8,6 @@
 #include "lib/xalloc.h"
 #include "sidecar/dns_reply.h"
 
-enum { OPTION_EDE = 15 };
-
 static const char *const labels[] = {
 	[CAUSE_OK] = "ok",
 	[CAUSE_NOT_READY] = "not_ready",

@@ -14,6 +14,7 @@
 #include "lib/clock.h"
 #include "sidecar/journal_file.h"
 #include "sidecar/loop.h"
+#include "sidecar/probe_run.h"
 #include "sidecar/format.h"
 
 enum {
@@ -54,16 +55,6 @@ init_checks(struct sidecar *sidecar, int64_t now_ns)
 			cluster = &options->specs[i].name;
 	server_checks_init(&sidecar->checks, &options->dnsmasq,
 	    options->has_outside ? &options->outside : NULL, cluster, now_ns);
-}
-
-/* By how much the wall clock is off what it was at the start, in seconds: set, not slewed. */
-static double
-clock_step_s(const struct sidecar *sidecar)
-{
-	enum { STEP_MIN_S = 5 };
-	double step_s = clock_wall_s() - (double)clock_mono_ns() / 1e9 - sidecar->clock_offset_s;
-
-	return step_s > STEP_MIN_S || step_s < -STEP_MIN_S ? step_s : 0;
 }
 
 void
@@ -113,63 +104,6 @@ sidecar_free(struct sidecar *sidecar)
 	question_box_close(&sidecar->question_box);
 	if (sidecar->signal_fd >= 0)
 		close(sidecar->signal_fd);
-}
-
-void
-sidecar_view(struct sidecar *sidecar, struct view *view)
-{
-	const struct sidecar_options *options = sidecar->options;
-
-	*view = (struct view){
-		.now_ns = clock_mono_ns(),
-		.now_s = clock_wall_s(),
-		.started_ns = sidecar->started_ns,
-		.draining = sidecar->stop_ns != CLOCK_NEVER,
-		.http_dropped = sidecar->http != NULL ? http_dropped(sidecar->http) : 0,
-		.host = sidecar->host,
-		.port = sidecar->http != NULL ? http_port(sidecar->http) : 0,
-		.prometheus_namespace = options->prometheus_namespace,
-		.coredns_metrics = options->coredns_metrics,
-		.metrics_path = options->prometheus_path,
-		.dnsmasq = options->dnsmasq,
-		.probes = sidecar->probes,
-		.probe_count = sidecar->probe_count,
-		.cache = &sidecar->cache,
-		.kubedns = options->has_kubedns ? &sidecar->kubedns_view : NULL,
-		.nanny = options->has_nanny ? &sidecar->nanny_view : NULL,
-		.checks = &sidecar->checks,
-		.journal = &sidecar->journal,
-		.clock_step_s = clock_step_s(sidecar),
-	};
-	process_container_memory(&view->memory, &view->memory_limit);
-}
-
-/* Sends the probe's question if it is due, or goes on with one in flight, and records its
- * result. */
-static void
-run_probe(struct probe *probe, struct dns_exchange *exchange, short revents, int64_t now_ns)
-{
-	bool ended;
-
-	if (dns_exchange_busy(exchange)) {
-		ended = dns_exchange_run(exchange, revents);
-	} else {
-		if (now_ns < probe->due_ns)
-			return;
-		probe_schedule(probe, now_ns);
-		ended = dns_exchange_ask(exchange, &probe->spec.server, &probe->spec.name,
-		    probe->spec.type, CLASS_IN, probe_timeout_ms(probe));
-	}
-	if (!ended)
-		return;
-	struct probe_result result = { .cause = exchange->reply.cause,
-		.rcode = exchange->reply.rcode,
-		.error = exchange->error,
-		.over_tcp = exchange->over_tcp,
-		.sent_ns = exchange->sent_ns,
-		.latency_ns = exchange->latency_ns };
-	probe_record(probe, &result, now_ns, clock_wall_s());
-	dns_exchange_close(exchange);
 }
 
 static int64_t
@@ -283,7 +217,7 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 
 	/* DNS before HTTP: what arrived for a probe is not kept waiting by a page. */
 	for (size_t i = 0; i < sidecar->probe_count; i++)
-		run_probe(
+		probe_run(
 		    &sidecar->probes[i], &sidecar->exchanges[i], slots[FD_PROBES + i].revents, now);
 	uint64_t forwarded = sidecar->checks.forwarded;
 	for (size_t i = 0; i < sidecar->checks.count; i++)
@@ -304,8 +238,8 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 	http_run(sidecar->http);
 }
 
-static int
-open_signals(void)
+void
+sidecar_take_signals(struct sidecar *sidecar)
 {
 	sigset_t set;
 
@@ -314,7 +248,9 @@ open_signals(void)
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	sidecar->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (sidecar->signal_fd < 0)
+		log_fatal("signalfd");
 }
 
 void
@@ -322,9 +258,6 @@ sidecar_loop(struct sidecar *sidecar)
 {
 	struct pollfd slots[FD_COUNT];
 
-	sidecar->signal_fd = open_signals();
-	if (sidecar->signal_fd < 0)
-		log_fatal("signalfd");
 	for (;;) {
 		fill_slots(sidecar, slots);
 		int timeout =
@@ -370,7 +303,7 @@ sidecar_once(struct sidecar *sidecar)
 			struct probe *probe = &sidecar->probes[i];
 			if (probe->asked)
 				continue;
-			run_probe(probe, &sidecar->exchanges[i], slots[i].revents, now);
+			probe_run(probe, &sidecar->exchanges[i], slots[i].revents, now);
 			if (!probe->asked)
 				continue;
 			probe->due_ns = CLOCK_NEVER;

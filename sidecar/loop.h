@@ -42,6 +42,9 @@ struct sidecar {
 void sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options);
 void sidecar_free(struct sidecar *sidecar);
 
+/* From here on SIGTERM and SIGINT wait for sidecar_loop(). */
+void sidecar_take_signals(struct sidecar *sidecar);
+
 /* Runs until SIGTERM or SIGINT and the drain time after it, or a second one. */
 void sidecar_loop(struct sidecar *sidecar);
 

@@ -89,6 +89,7 @@ load_journal(struct sidecar *sidecar)
 static int
 serve(struct sidecar *sidecar)
 {
+	sidecar_take_signals(sidecar);
 	if (sidecar_http_start(sidecar) < 0)
 		return 1;
 	log_info("started: %zu probes, metrics, health and page on port %u", sidecar->probe_count,

@@ -349,7 +349,7 @@ say_upstreams(struct html *html, const struct view *view)
 		html_raw(html,
 		    "<p class=\"off\">Their addresses are shown to loopback peers only: use "
 		    "<code>kubectl port-forward</code>.</p>\n");
-	html_raw(html, "<ul class=\"upstreams\">\n");
+	html_raw(html, "<ul class=\"servers\">\n");
 	for (size_t i = 0; view->may_ask && i < c->upstream_count; i++)
 		say_upstream(html, view, &c->upstreams[i]);
 	html_raw(html, "</ul>\n</article>\n</section>\n");

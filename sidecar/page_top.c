@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sidecar/chart.h"
 #include "sidecar/format.h"
 #include "sidecar/page.h"
 
@@ -59,14 +60,77 @@ say_talkers(struct html *html, const struct kubedns_talker *talkers, size_t coun
 	html_raw(html, "</tbody></table>\n");
 }
 
+/* A count of a bucket as a rate: it is estimated from a sample, so in two digits. */
+static const char *
+format_rate(uint64_t count, char *text)
+{
+	uint64_t rate = (count + BUCKET_S / 2) / BUCKET_S, unit = 1;
+
+	for (; rate >= 100; rate /= 10)
+		unit *= 10;
+	if (rate == 0 && count > 0)
+		return "less than 1";
+	return format_count(rate * unit, text);
+}
+
+static void
+say_rate(struct html *html, const struct view *view, const struct client_rate *client, uint64_t top)
+{
+	static const struct buckets no_failures;
+	char text[FORMAT_MAX], title[160];
+	uint64_t most = 0;
+
+	for (int age = 0; age < BUCKETS; age++) {
+		uint32_t count = buckets_get(&client->answers, view->now_ns, age);
+		most = count > most ? count : most;
+	}
+	const char *rate = format_rate(most, text);
+	snprintf(title, sizeof title,
+	    "Answers to %s over the last 10 minutes: about %s a second at most.", client->name,
+	    rate);
+	html_wrap(html, "<li><h3>", client->name, "");
+	html_wrap(html, " <small>", client->pod, "</small></h3>");
+	html_wrap(html, "<p class=\"figures\">at most ", rate, " a second</p>");
+	struct chart chart = page_chart(view, title);
+	chart.top = top;
+	chart_bars(html, &chart, &client->answers, &no_failures);
+	html_raw(html, "</li>\n");
+}
+
+/* When each of the heaviest asked how much, on one scale, below the probes' latency. */
+static void
+say_rates(struct html *html, const struct view *view, const struct client_rate *const *heaviest,
+    size_t count)
+{
+	uint64_t top = 0;
+
+	if (count == 0)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t own = chart_top(view->now_ns, &heaviest[i]->answers);
+		top = own > top ? own : top;
+	}
+	html_raw(html, "<p class=\"over\">Clients, answers a second, last 10 minutes; all on one "
+		       "scale</p>\n<ul class=\"servers rates\">\n");
+	for (size_t i = 0; i < count; i++)
+		say_rate(html, view, heaviest[i], top);
+	html_raw(html, "</ul>\n");
+}
+
 /* The heaviest clients of kubedns and the most asked names, in the last minutes. In the classic
- * topology the client is dnsmasq, with all cache misses. */
+ * topology the client is dnsmasq, with all cache misses. Below them the clients of the last ten
+ * minutes over time. */
 void
 page_top(struct html *html, const struct view *view)
 {
+	const struct client_rate *heaviest[CLIENT_RATES_SHOWN];
 	const struct kubedns_view *k = view->kubedns;
+	size_t count;
 
-	if (k == NULL || !k->seen || k->client_count + k->name_count == 0)
+	if (k == NULL || !k->seen)
+		return;
+	count = client_rates_heaviest(&k->rates, view->now_ns, heaviest);
+	if (k->client_count + k->name_count + count == 0)
 		return;
 	html_raw(html, "<section id=\"top\" data-part aria-labelledby=\"h-top\">\n"
 		       "<h2 id=\"h-top\">Who asks most <small>of kubedns, the last two minutes"
@@ -80,6 +144,7 @@ page_top(struct html *html, const struct view *view)
 		say_talkers(html, k->clients, k->client_count, "Clients", "address");
 		say_talkers(html, k->names, k->name_count, "Names", "name");
 		html_raw(html, "</div>\n");
+		say_rates(html, view, heaviest, count);
 	}
 	html_raw(html, "</article>\n</section>\n");
 }

@@ -1,6 +1,6 @@
 /*
  * One probe: when it is due, and the results of its questions so far. No socket and no clock here;
- * dns_exchange.c asks.
+ * probe_run.c asks.
  */
 #ifndef SIDECAR_PROBE_H
 #define SIDECAR_PROBE_H

@@ -144,7 +144,8 @@ sort_findings(struct verdict *verdict)
 	}
 }
 
-/* When something is wrong the sentence names the first thing and counts the rest. */
+/* When something is wrong the sentence names the first thing that is as bad as all of it, and counts the
+ * rest: a dead server of two is not why clients get no answer at all. */
 static void
 say_problem(struct verdict *verdict, const struct view *view)
 {
@@ -153,6 +154,8 @@ say_problem(struct verdict *verdict, const struct view *view)
 	size_t problems = verdict->more;
 
 	if (verdict->level == LEVEL_DOWN) {
+		for (size_t i = 0; first->level != LEVEL_DOWN && i < verdict->count; i++)
+			first = &verdict->findings[i];
 		snprintf(verdict->sentence, sizeof verdict->sentence,
 		    "DNS is down: %.150s, for %s.", first->brief,
 		    verdict_ago(view, first->since_ns, since));

@@ -141,7 +141,8 @@ judge_kubedns(struct judgement *j)
 	    refused ? "Is its container running? The kubelet says why it ended (137: memory, or a "
 		      "failed liveness probe)."
 		    : "It hangs, or gets no CPU. The kubelet restarts it when /healthz has failed "
-		      "five times.",
+		      "five times; if it still is so after a minute, delete this pod: another is "
+		      "made.",
 	    refused ? PODS : LOGS("kubedns"));
 }
 

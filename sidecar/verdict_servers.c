@@ -42,9 +42,12 @@ judge_server_check(struct judgement *j, const struct check *check, size_t count,
 	    stub  ? "Names of its domain fail, unless the domain has another server."
 	    : all ? "Names outside the cluster fail, for every client of this pod."
 		  : "dnsmasq asks the others; a name that it asks this server first for is late.",
-	    "Is it up and reachable from the node? If it is gone for good, take it out of the "
-	    "ConfigMap kube-system/kube-dns or the node's resolv.conf.",
-	    CONFIGMAP);
+	    all ? "Is it up, and the way to it open from the node? Until then name another one in "
+		  "upstreamNameservers of the ConfigMap kube-system/kube-dns, such as "
+		  "[\"192.0.2.53\"]: it is asked within seconds, and no pod is restarted."
+		: "Is it up and reachable from the node? If it is gone for good, take it out of "
+		  "the ConfigMap kube-system/kube-dns or the node's resolv.conf.",
+	    all ? "kubectl -n kube-system edit configmap kube-dns" : CONFIGMAP);
 }
 
 void

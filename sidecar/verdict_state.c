@@ -14,6 +14,8 @@ enum {
 	MEMORY_PERCENT = 85, /* of the limit */
 };
 
+#define FLOODER_SHARE 0.5 /* of kubedns's answers */
+
 static void
 judge_refusal(struct judgement *j, const struct config_refusal *refusal)
 {
@@ -102,23 +104,58 @@ judge_configuration(struct judgement *j)
 	    LOGS("dnsmasq"));
 }
 
+/* Who got most of kubedns's answers while it dropped, half of them at least, and its address is
+ * known: not dnsmasq, which asks for others. NULL without one. */
+static const struct client_rate *
+flooder(const struct view *view, const struct buckets *drops, double *share)
+{
+	const struct kubedns_view *k = view->kubedns;
+	const struct client_rate *client;
+	struct addr addr;
+
+	if (k == NULL || drops != &k->recent[KUBEDNS_DROPPED] || !view->may_ask)
+		return NULL;
+	client = client_rates_meanwhile(&k->rates, view->now_ns, drops, &k->recent[KUBEDNS_NOERROR],
+	    KUBEDNS_OTHER - KUBEDNS_NOERROR + 1, share);
+	if (client == NULL || *share < FLOODER_SHARE || addr_parse(client->name, &addr) < 0 ||
+	    strcmp(client->name, "127.0.0.1") == 0 || strcmp(client->name, "::1") == 0)
+		return NULL;
+	return client;
+}
+
 static void
 judge_drops(struct judgement *j, const char *who, const struct buckets *drops)
 {
 	uint64_t dropped = buckets_sum(drops, j->view->now_ns);
-	char text[FORMAT_MAX];
+	char text[FORMAT_MAX], meanwhile[192] = "", brief[80] = "", find[128] = "";
+	double share;
 
 	if (dropped < DROPS_MIN)
 		return;
+	const struct client_rate *client = flooder(j->view, drops, &share);
+	if (client != NULL) {
+		bool pod = client->pod[0] != '\0';
+		snprintf(meanwhile, sizeof meanwhile,
+		    "; meanwhile %s%s%.80s%s had %u %% of its answers", client->name,
+		    pod ? " (" : "", client->pod, pod ? ")" : "", (unsigned)(100 * share));
+		snprintf(brief, sizeof brief, ", while %s had %u %% of the answers", client->name,
+		    (unsigned)(100 * share));
+		snprintf(
+		    find, sizeof find, "kubectl get pods -A -o wide | grep -wF %s", client->name);
+	}
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, j->view->now_ns,
-	    "The kernel dropped %s packets before %s in the last 10 minutes",
-	    format_count(dropped, text), who);
-	finding_brief(finding, "%s did not keep up: %s packets dropped", who, text);
+	    "The kernel dropped %s packets before %s in the last 10 minutes%s",
+	    format_count(dropped, text), who, meanwhile);
+	finding_brief(finding, "%s did not keep up: %s packets dropped%s", who, text, brief);
 	finding_explain(finding,
 	    "They came faster than they were answered; each is a client that waits for its "
 	    "timeout, "
 	    "5 seconds as a rule.",
-	    "See below who asks most. If the load is honest: more replicas, or more CPU.", TOP);
+	    client != NULL
+		? "This client first: what runs there, and why does it ask so much? If the load is "
+		  "honest: more replicas, or more CPU."
+		: "See below who asks most. If the load is honest: more replicas, or more CPU.",
+	    client != NULL ? find : TOP);
 }
 
 void
@@ -149,7 +186,8 @@ judge_load(struct judgement *j)
 }
 
 static void
-judge_container(struct judgement *j, const char *container, double used, double limit)
+judge_container(
+    struct judgement *j, const char *container, double used, double limit, const char *todo)
 {
 	if (limit <= 0 || used * 100 < limit * MEMORY_PERCENT)
 		return;
@@ -157,10 +195,7 @@ judge_container(struct judgement *j, const char *container, double used, double 
 	    "Container %s uses %.0f of %.0f MB of its memory", container, used / 1e6, limit / 1e6);
 	finding_brief(finding, "container %s is near its memory limit", container);
 	finding_explain(finding,
-	    "At the limit the kernel kills it, and its clients wait until it is back.",
-	    "Raise resources.limits.memory of this container in the Deployment; kubedns grows with "
-	    "Services and endpoints.",
-	    "kubectl -n kube-system edit deployment kube-dns");
+	    "At the limit the kernel kills it, and its clients wait until it is back.", todo, TOP);
 }
 
 void
@@ -169,14 +204,22 @@ judge_memory(struct judgement *j)
 	const struct view *view = j->view;
 
 	if (view->kubedns != NULL && view->kubedns->up)
-		judge_container(j, "kubedns", view->kubedns->memory, view->kubedns->memory_limit);
+		judge_container(j, "kubedns", view->kubedns->memory, view->kubedns->memory_limit,
+		    "Raise resources.limits.memory of this container, where its manifest is kept. "
+		    "kubedns grows with Services and endpoints: below, under kubedns, is how many, "
+		    "and docs/sizing.md says what they take.");
 	if (view->nanny != NULL && view->nanny->up) {
 		struct json_object *memory =
 		    config_member(view->nanny->config, "memory", json_type_object);
-		judge_container(
-		    j, "dnsmasq", config_number(memory, "bytes"), config_number(memory, "limit"));
+		judge_container(j, "dnsmasq", config_number(memory, "bytes"),
+		    config_number(memory, "limit"),
+		    "dnsmasq grows with TCP connections, questions that wait for servers, and "
+		    "--cache-size: do its upstream servers answer? Else raise "
+		    "resources.limits.memory of this container, where its manifest is kept.");
 	}
-	judge_container(j, "sidecar", view->memory, view->memory_limit);
+	judge_container(j, "sidecar", view->memory, view->memory_limit,
+	    "The sidecar does not grow: is its limit lower than in our manifests? Else restart the "
+	    "pod, and report it.");
 }
 
 void

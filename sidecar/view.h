@@ -1,6 +1,6 @@
 /*
- * A snapshot of everything that metrics, JSON and page show: filled by sidecar_view() in loop.c,
- * read by all three.
+ * A snapshot of everything that metrics, JSON and page show: read by all three. sidecar_view()
+ * (loop.h) fills it from what the loop has learned.
  */
 #ifndef SIDECAR_VIEW_H
 #define SIDECAR_VIEW_H

@@ -105,7 +105,7 @@ sort_entries(struct slice_endpoints *slice, uint16_t *order)
 }
 
 void
-endpoint_runs_sort(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+endpoint_dedup_sort(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
     struct slice_endpoints *slice, bool not_ready_too, bool others)
 {
 	enum { UNIQUE, DOUBLE, NOT_READY, RUNS };
@@ -140,7 +140,7 @@ endpoint_runs_sort(struct treecache *cache, struct owner *owner, const struct sl
 }
 
 void
-endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
+endpoint_dedup_hand_over(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice)
 {
 	if (slice != NULL && slice->family != old->family)

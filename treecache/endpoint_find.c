@@ -112,13 +112,13 @@ endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
 
 /* The value in the key's first slot from `*next_slot` on, which moves past it; NULL at the end. */
 const void *
-index_next_value(const struct tree *tree, const struct pair_index *index, const uint8_t *key,
+index_next_value(const struct tree *tree, const struct pair_btree *index, const uint8_t *key,
     uint64_t *next_slot)
 {
 	uint32_t slot = (uint32_t)*next_slot;
 	bool last;
 
-	if (*next_slot >= WALK_END || !pair_index_next(index, key, &slot, &last))
+	if (*next_slot >= WALK_END || !pair_btree_next(index, key, &slot, &last))
 		return NULL;
 	*next_slot = last ? WALK_END : (uint64_t)slot + 1;
 	return slot_table_get(&tree->slots, slot & ~(uint32_t)SLOT_OF_SLICE);
@@ -161,7 +161,7 @@ endpoint_set_next(struct endpoint_walk *walk, struct endpoint_ref *ref)
 	}
 }
 
-static const struct pair_index *
+static const struct pair_btree *
 reverse_index(const struct tree *tree, uint8_t family)
 {
 	return family == AF_INET ? &tree->reverse4 : &tree->reverse6;
@@ -215,29 +215,7 @@ reverse_seek(const struct tree *tree, struct addr *addr)
 {
 	uint32_t slot = 0;
 
-	return pair_index_seek(reverse_index(tree, addr->family), addr->bytes, &slot);
-}
-
-static const struct pair_index *
-pods_index(const struct tree *tree, uint8_t family)
-{
-	return family == AF_INET ? &tree->pods4 : &tree->pods6;
-}
-
-bool
-pods_has(const struct tree *tree, const struct addr *addr, uint32_t number)
-{
-	struct addr found = *addr;
-	uint32_t value = number;
-
-	return pair_index_seek(pods_index(tree, addr->family), found.bytes, &value) &&
-	       value == number && addr_equal(&found, addr);
-}
-
-bool
-pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number)
-{
-	return pair_index_seek(pods_index(tree, addr->family), addr->bytes, number);
+	return pair_btree_seek(reverse_index(tree, addr->family), addr->bytes, &slot);
 }
 
 bool

@@ -64,7 +64,7 @@ endpoint_addr_keys(const struct slice_endpoints *slice)
 	return keys;
 }
 
-struct pair_index *
+struct pair_btree *
 endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
 {
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
@@ -98,7 +98,7 @@ endpoint_index_keys(
 
 /* Changes a slot's keys in an index from `old` to `new`; frees both. */
 void
-endpoint_index_change(struct treecache *cache, struct pair_index *index, uint32_t slot,
+endpoint_index_change(struct treecache *cache, struct pair_btree *index, uint32_t slot,
     struct endpoint_keys old, struct endpoint_keys new)
 {
 	size_t i = 0, j = 0, len = index->key_len;
@@ -108,9 +108,9 @@ endpoint_index_change(struct treecache *cache, struct pair_index *index, uint32_
 			    : j == new.count ? -1
 					     : memcmp(old.bytes + i * len, new.bytes + j *len, len);
 		if (order < 0)
-			pair_index_remove(cache, index, old.bytes + i * len, slot);
+			pair_btree_remove(cache, index, old.bytes + i * len, slot);
 		else if (order > 0)
-			pair_index_insert(cache, index, new.bytes + j *len, slot);
+			pair_btree_insert(cache, index, new.bytes + j *len, slot);
 		i += order <= 0;
 		j += order >= 0;
 	}
@@ -144,16 +144,19 @@ endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
 		const uint8_t *name = slice_name(slice, i);
 		const struct slice_endpoints *other;
 		uint64_t next_slot = 0;
+		unsigned found = 0;
 		uint8_t key[4];
 		bool before = old != NULL && old->alone && i < old->count;
 		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
 			continue;
 		endpoint_name_key(&cache->next, owner, name, key);
-		while ((other = index_next_value(
-			    &cache->next, &cache->next.endpoints, key, &next_slot)) != NULL) {
+		/* If there are more than one, they have cleared each other's. */
+		while (found < 2 && (other = index_next_value(&cache->next, &cache->next.endpoints,
+					 key, &next_slot)) != NULL) {
 			if (other->slot == slice->slot || other->owner != owner)
 				continue;
 			alone = false;
+			found++;
 			if (other->alone)
 				endpoint_set_edit_slice(cache, owner, other)->alone = false;
 		}

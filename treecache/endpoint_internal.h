@@ -1,10 +1,11 @@
 /*
- * The writer's side of endpoints, in four files:
+ * The writer's side of endpoints, in five files:
  *
- *	endpoint_set.c    owners and their sets; a slice takes the place of another
- *	endpoint_dedup.c   the runs of a slice: which slice counts an address
- *	endpoint_srv_count.c  how many SRV records a set has, for their weights
- *	endpoint_index_edit.c  the endpoint index and the reverse index follow a slice
+ *	endpoint_set.c          owners and their sets; a slice takes the place of another
+ *	endpoint_dedup.c        the runs of a slice: which slice counts an address
+ *	endpoint_srv_count.c    how many SRV records a set has, for their weights
+ *	endpoint_srv_union.c    the same of targets that have several lists of ports
+ *	endpoint_index_edit.c   the endpoint index and the reverse index follow a slice
  */
 #ifndef TREECACHE_ENDPOINT_INTERNAL_H
 #define TREECACHE_ENDPOINT_INTERNAL_H
@@ -37,13 +38,13 @@ struct endpoint_set_slice endpoint_set_entry(const struct slice_endpoints *slice
  * Sorts the entries of `slice`, which takes the place of `old` (or NULL), into their three runs;
  * `others`: the owner has other slices, of which higher ones stop counting what this one publishes.
  */
-void endpoint_runs_sort(struct treecache *cache, struct owner *owner,
+void endpoint_dedup_sort(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too,
     bool others);
 
 /* For each address that `old` counted and `slice` (or NULL) does not publish: makes the lowest
  * other slice that publishes it count it. */
-void endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
+void endpoint_dedup_hand_over(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
 
 /* --- endpoint_srv_count.c --- */
@@ -52,11 +53,37 @@ void endpoint_runs_hand_over(struct treecache *cache, struct owner *owner,
  * Updates the set's pairs for `slice` in place of `old` (either may be NULL). Called while the set
  * still has `old`; costs the size of the difference.
  */
-void endpoint_pairs_change(struct treecache *cache, struct owner *owner,
+void endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
 
 /* Counts all the pairs of a set anew, or (without ENDPOINTS_APEX) forgets them. */
-void endpoint_pairs_rebuild(struct treecache *cache, struct owner *owner);
+void endpoint_srv_count_rebuild(struct treecache *cache, struct owner *owner);
+
+/* How many pairs more there are under a label. */
+struct srv_deltas {
+	struct srv_delta {
+		uint64_t label;
+		int64_t pairs;
+	} * items;
+	size_t count, room;
+};
+
+void srv_delta_add(struct srv_deltas *deltas, uint64_t label, int64_t pairs);
+
+/* --- endpoint_srv_union.c --- */
+
+/* Targets that have the same lists of ports. */
+struct srv_group {
+	uint32_t hash;
+	int64_t targets; /* the change of their number */
+	size_t count;
+	const struct ports **lists; /* by address, each once */
+};
+
+/* Adds what the groups change, each of which has more than one list. Costs the length of the lists, each
+ * once, and for a number in several lists the groups that have these. */
+void srv_union_count(
+    struct srv_deltas *deltas, const struct srv_group *const *groups, size_t group_count);
 
 /* --- endpoint_index_edit.c --- */
 
@@ -78,7 +105,7 @@ struct endpoint_keys endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct);
 
 /* Changes a slot's keys in an index from `old` to `new`; frees both. */
-void endpoint_index_change(struct treecache *cache, struct pair_index *index, uint32_t slot,
+void endpoint_index_change(struct treecache *cache, struct pair_btree *index, uint32_t slot,
     struct endpoint_keys old, struct endpoint_keys new);
 
 /* The same for the reverse index, which holds published addresses only; either may be NULL. */
@@ -94,6 +121,6 @@ bool endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
 
 /* The writer's reverse index for this family. */
-struct pair_index *endpoint_index_writers_reverse(struct treecache *cache, uint8_t family);
+struct pair_btree *endpoint_index_writers_reverse(struct treecache *cache, uint8_t family);
 
 #endif

@@ -169,13 +169,13 @@ replace_slice(struct treecache *cache, struct owner *owner, const struct slice_e
 
 	if (slice != NULL) {
 		slice->distinct = distinct;
-		endpoint_runs_sort(cache, owner, old, slice, flags & ENDPOINTS_NOT_READY, others);
+		endpoint_dedup_sort(cache, owner, old, slice, flags & ENDPOINTS_NOT_READY, others);
 		slice->alone = !others || endpoint_index_names_alone(cache, owner, old, slice);
 	}
 	if (others && old != NULL)
-		endpoint_runs_hand_over(cache, owner, old, slice);
+		endpoint_dedup_hand_over(cache, owner, old, slice);
 	if (flags & old_flags & ENDPOINTS_APEX)
-		endpoint_pairs_change(cache, owner, old, slice);
+		endpoint_srv_count_change(cache, owner, old, slice);
 	endpoint_index_change(
 	    cache, &cache->next.endpoints, slice != NULL ? slice->slot : old->slot, from, to);
 	endpoint_index_reverse(
@@ -242,14 +242,14 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 		}
 	}
 	if ((flags ^ old_flags) & ENDPOINTS_APEX)
-		endpoint_pairs_rebuild(cache, owner);
+		endpoint_srv_count_rebuild(cache, owner);
 	if (flags & ENDPOINTS_ATTACHED)
 		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
 }
 
 /* Adds the owner's own slot, made if missing, to an index under this key, or removes it. */
 static void
-owner_index(struct treecache *cache, struct pair_index *index, const uint8_t *key,
+owner_index(struct treecache *cache, struct pair_btree *index, const uint8_t *key,
     struct owner *owner, bool present)
 {
 	if (owner->slot == 0) {
@@ -257,9 +257,9 @@ owner_index(struct treecache *cache, struct pair_index *index, const uint8_t *ke
 		slot_table_set(cache, &cache->next.slots, owner->slot, (const uint8_t *)owner + 1);
 	}
 	if (present)
-		pair_index_insert(cache, index, key, owner->slot);
+		pair_btree_insert(cache, index, key, owner->slot);
 	else
-		pair_index_remove(cache, index, key, owner->slot);
+		pair_btree_remove(cache, index, key, owner->slot);
 }
 
 void

@@ -5,8 +5,8 @@
  *
  * A target is an endpoint's name: its host name, or its address with dashes. Most are in one slice:
  * then the pairs are the slice's targets times the port numbers of its list. A target in several
- * slices has the union of their lists, so targets with the same lists form a group, and the union
- * is made once for each group.
+ * slices has the union of their lists (endpoint_srv_union.c), so targets with the same lists form a
+ * group.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -105,14 +105,6 @@ targets_of(const struct treecache *cache, const struct slice_endpoints *slice, b
 
 /* --- groups of targets --- */
 
-/* Targets that have the same lists of ports. */
-struct group {
-	uint32_t hash;
-	int64_t targets; /* the change of their number */
-	size_t count;
-	const struct ports **lists; /* by address, each once */
-};
-
 struct count {
 	struct treecache *cache;
 	struct owner *owner;
@@ -124,7 +116,7 @@ struct count {
 static bool
 same_lists(const void *entry, const void *key)
 {
-	const struct group *a = entry, *b = key;
+	const struct srv_group *a = entry, *b = key;
 
 	return a->count == b->count && memcmp(a->lists, b->lists, a->count * sizeof *a->lists) == 0;
 }
@@ -133,12 +125,12 @@ static void
 group_add(struct count *count, const struct ports **lists, size_t list_count, int64_t targets)
 {
 	size_t size = list_count * sizeof *lists;
-	struct group key = { .count = list_count, .lists = lists };
+	struct srv_group key = { .count = list_count, .lists = lists };
 
 	if (list_count == 0 || targets == 0)
 		return;
 	key.hash = hash_fold(hash64(count->cache->next.seed, lists, size));
-	struct group *group = table_find(&count->groups, key.hash, same_lists, &key);
+	struct srv_group *group = table_find(&count->groups, key.hash, same_lists, &key);
 	if (group == NULL) {
 		group = xmalloc(sizeof *group + size);
 		*group = key;
@@ -254,93 +246,46 @@ other_lists(struct count *count, const struct slice_endpoints *slice, unsigned i
 
 /* --- from groups to numbers of pairs --- */
 
-struct deltas {
-	struct delta {
-		uint64_t label;
-		int64_t pairs;
-	} * items;
-	size_t count, room;
-};
-
-static void
-delta_add(struct deltas *deltas, uint64_t label, int64_t pairs)
+void
+srv_delta_add(struct srv_deltas *deltas, uint64_t label, int64_t pairs)
 {
 	if (deltas->count == deltas->room) {
 		deltas->room = deltas->room == 0 ? 16 : deltas->room * 2;
 		deltas->items = xreallocarray(deltas->items, deltas->room, sizeof *deltas->items);
 	}
-	deltas->items[deltas->count++] = (struct delta){ label, pairs };
+	deltas->items[deltas->count++] = (struct srv_delta){ label, pairs };
 }
 
-static size_t
-put_numbers(struct labelled_number *out, const struct ports *ports)
-{
-	size_t count = 0;
-
-	for (unsigned i = 0; i < ports->number_count; i++)
-		out[count++] = (struct labelled_number){ 0, ports->numbers[i] };
-	for (size_t l = 0; l < ports->label_count; l++) {
-		const struct port_label *label = &ports->labels[l];
-		for (unsigned i = 0; i < label->count; i++)
-			out[count++] = (struct labelled_number){ label->label,
-				ports->label_numbers[label->first + i] };
-	}
-	return count;
-}
-
-/* The pairs of targets with several lists: each number of a label once. */
+/* The same for a group with one list. */
 static void
-union_deltas(struct deltas *deltas, const struct group *group)
-{
-	size_t all = 0;
-
-	for (size_t l = 0; l < group->count; l++)
-		all += group->lists[l]->number_count + 2u * group->lists[l]->count;
-	struct labelled_number *numbered = xcalloc(all + 1, sizeof *numbered);
-	all = 0;
-	for (size_t l = 0; l < group->count; l++)
-		all += put_numbers(numbered + all, group->lists[l]);
-	qsort(numbered, all, sizeof *numbered, labelled_number_compare);
-	for (size_t i = 0; i < all; i++)
-		if (i == 0 || labelled_number_compare(&numbered[i], &numbered[i - 1]) != 0)
-			delta_add(deltas, numbered[i].label, group->targets);
-	free(numbered);
-}
-
-static void
-group_deltas(struct deltas *deltas, const struct group *group)
+group_deltas(struct srv_deltas *deltas, const struct srv_group *group)
 {
 	const struct ports *ports = group->lists[0];
 
-	if (group->targets == 0)
-		return;
-	if (group->count > 1) {
-		union_deltas(deltas, group);
-		return;
-	}
 	if (ports->number_count > 0)
-		delta_add(deltas, 0, group->targets * ports->number_count);
+		srv_delta_add(deltas, 0, group->targets * ports->number_count);
 	for (size_t l = 0; l < ports->label_count; l++)
-		delta_add(deltas, ports->labels[l].label, group->targets * ports->labels[l].count);
+		srv_delta_add(
+		    deltas, ports->labels[l].label, group->targets * ports->labels[l].count);
 }
 
 static int
 by_label(const void *a, const void *b)
 {
-	const struct delta *da = a, *db = b;
+	const struct srv_delta *da = a, *db = b;
 
 	return (da->label > db->label) - (da->label < db->label);
 }
 
 /* Each label once, in order, those without a change left out. */
 static void
-deltas_sum(struct deltas *deltas)
+deltas_sum(struct srv_deltas *deltas)
 {
 	size_t kept = 0;
 
 	qsort(deltas->items, deltas->count, sizeof *deltas->items, by_label);
 	for (size_t i = 0; i < deltas->count; kept += deltas->items[kept].pairs != 0) {
-		struct delta sum = deltas->items[i++];
+		struct srv_delta sum = deltas->items[i++];
 		while (i < deltas->count && deltas->items[i].label == sum.label)
 			sum.pairs += deltas->items[i++].pairs;
 		deltas->items[kept] = sum;
@@ -350,7 +295,7 @@ deltas_sum(struct deltas *deltas)
 
 /* Adds the deltas to the set's pairs. */
 static void
-pairs_merge(struct treecache *cache, struct owner *owner, const struct deltas *deltas)
+pairs_merge(struct treecache *cache, struct owner *owner, const struct srv_deltas *deltas)
 {
 	const struct srv_pairs *old = owner->endpoints->pairs;
 	size_t old_count = old == NULL ? 0 : old->count, i = 0, d = 0;
@@ -383,14 +328,19 @@ pairs_merge(struct treecache *cache, struct owner *owner, const struct deltas *d
 static void
 count_finish(struct count *count)
 {
-	struct deltas deltas = { 0 };
-	struct group *group;
-	size_t place = 0;
+	struct srv_deltas deltas = { 0 };
+	struct srv_group *group, **several = xcalloc(count->groups.count + 1, sizeof *several);
+	size_t place = 0, several_count = 0;
 
-	while ((group = table_next(&count->groups, &place)) != NULL) {
-		group_deltas(&deltas, group);
+	while ((group = table_next(&count->groups, &place)) != NULL)
+		if (group->count > 1 && group->targets != 0)
+			several[several_count++] = group;
+		else if (group->targets != 0)
+			group_deltas(&deltas, group);
+	srv_union_count(&deltas, (const struct srv_group *const *)several, several_count);
+	free(several);
+	for (place = 0; (group = table_next(&count->groups, &place)) != NULL;)
 		free(group);
-	}
 	if (deltas.count > 0)
 		deltas_sum(&deltas);
 	pairs_merge(count->cache, count->owner, &deltas);
@@ -410,7 +360,7 @@ slice_add(struct count *count, const struct slice_endpoints *slice, int64_t sign
 }
 
 void
-endpoint_pairs_change(struct treecache *cache, struct owner *owner,
+endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice)
 {
 	struct count count = { .cache = cache, .owner = owner };
@@ -450,7 +400,7 @@ endpoint_pairs_change(struct treecache *cache, struct owner *owner,
 }
 
 void
-endpoint_pairs_rebuild(struct treecache *cache, struct owner *owner)
+endpoint_srv_count_rebuild(struct treecache *cache, struct owner *owner)
 {
 	struct count count = { .cache = cache, .owner = owner };
 	const struct endpoint_set *endpoints = owner->endpoints;

@@ -148,7 +148,7 @@ seek_below(struct pair_node *node, size_t pair_len, const uint8_t *pair, const u
 }
 
 bool
-pair_index_seek(const struct pair_index *index, uint8_t *key, uint32_t *value)
+pair_btree_seek(const struct pair_btree *index, uint8_t *key, uint32_t *value)
 {
 	uint8_t pair[PAIR_MAX];
 	const uint8_t *found, *next;
@@ -165,7 +165,7 @@ pair_index_seek(const struct pair_index *index, uint8_t *key, uint32_t *value)
 }
 
 bool
-pair_index_next(const struct pair_index *index, const uint8_t *key, uint32_t *value, bool *last)
+pair_btree_next(const struct pair_btree *index, const uint8_t *key, uint32_t *value, bool *last)
 {
 	uint8_t pair[PAIR_MAX];
 	const uint8_t *found, *next;
@@ -182,7 +182,7 @@ pair_index_next(const struct pair_index *index, const uint8_t *key, uint32_t *va
 }
 
 static bool
-has(const struct pair_index *index, const uint8_t *pair)
+has(const struct pair_btree *index, const uint8_t *pair)
 {
 	const uint8_t *found, *next;
 
@@ -289,8 +289,8 @@ insert_below(struct treecache *cache, struct pair_node **at, size_t pair_len, co
 }
 
 bool
-pair_index_insert(
-    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value)
+pair_btree_insert(
+    struct treecache *cache, struct pair_btree *index, const uint8_t *key, uint32_t value)
 {
 	size_t pair_len = index->key_len + 4;
 	uint8_t pair[PAIR_MAX];
@@ -361,8 +361,8 @@ remove_below(struct treecache *cache, struct pair_node **at, size_t pair_len, co
 }
 
 bool
-pair_index_remove(
-    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value)
+pair_btree_remove(
+    struct treecache *cache, struct pair_btree *index, const uint8_t *key, uint32_t value)
 {
 	size_t pair_len = index->key_len + 4;
 	uint8_t pair[PAIR_MAX];
@@ -394,7 +394,7 @@ free_below(struct pair_node *node)
 }
 
 void
-pair_index_free(struct pair_index *index)
+pair_btree_free(struct pair_btree *index)
 {
 	free_below(index->root);
 }

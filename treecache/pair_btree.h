@@ -4,10 +4,10 @@
  * address or a hash, the value a slot's number or a namespace's.
  *
  * The writer changes nodes in place that it has copied since the last publish. A reader may use a
- * struct pair_index of a published tree until the end of its read section.
+ * struct pair_btree of a published tree until the end of its read section.
  */
-#ifndef TREECACHE_PAIR_INDEX_H
-#define TREECACHE_PAIR_INDEX_H
+#ifndef TREECACHE_PAIR_BTREE_H
+#define TREECACHE_PAIR_BTREE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,22 +15,22 @@
 #include "treecache/treecache.h"
 
 /* False, and nothing changes, if the pair is there already (insert) or is not there (remove). */
-bool pair_index_insert(
-    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value);
-bool pair_index_remove(
-    struct treecache *cache, struct pair_index *index, const uint8_t *key, uint32_t value);
+bool pair_btree_insert(
+    struct treecache *cache, struct pair_btree *index, const uint8_t *key, uint32_t value);
+bool pair_btree_remove(
+    struct treecache *cache, struct pair_btree *index, const uint8_t *key, uint32_t value);
 
 /* The first pair not below (key, value), into both; false at the end. */
-bool pair_index_seek(const struct pair_index *index, uint8_t *key, uint32_t *value);
+bool pair_btree_seek(const struct pair_btree *index, uint8_t *key, uint32_t *value);
 
 /*
  * The first value not below `*value` under `key`, into `*value`; false if there is none. `*last`:
  * no other value follows under the key; if it is false, one may.
  */
-bool pair_index_next(
-    const struct pair_index *index, const uint8_t *key, uint32_t *value, bool *last);
+bool pair_btree_next(
+    const struct pair_btree *index, const uint8_t *key, uint32_t *value, bool *last);
 
 /* Frees all nodes at once: for the end of the program and of tests, when there are no readers. */
-void pair_index_free(struct pair_index *index);
+void pair_btree_free(struct pair_btree *index);
 
 #endif

@@ -46,6 +46,17 @@ slice_name(const struct slice_endpoints *slice, unsigned i)
 }
 
 bool
+slice_same_name(const struct slice_endpoints *slice, unsigned a, unsigned b)
+{
+	const uint8_t *na = slice_name(slice, a), *nb = slice_name(slice, b);
+
+	if (na == NULL || nb == NULL)
+		return na == nb && memcmp(slice_addr(slice, a), slice_addr(slice, b),
+				       family_len(slice->family)) == 0;
+	return *na == *nb && memcmp(na, nb, 1u + *na) == 0;
+}
+
+bool
 slice_ready(const struct slice_endpoints *slice, unsigned i)
 {
 	return slice_tag(slice, i) & TAG_READY;
@@ -65,6 +76,16 @@ slice_find_addr(
 		while (i < to && memcmp(slice->bytes + (size_t)i * 16, bytes, 16) != 0)
 			i++;
 	return i;
+}
+
+unsigned
+slice_next_ptr(const struct slice_endpoints *slice, unsigned from, const uint8_t *bytes)
+{
+	for (unsigned i = from;; i++) {
+		i = slice_find_addr(slice, i, slice->published, bytes);
+		if (i == slice->published || from == 0 || !slice_same_name(slice, from - 1, i))
+			return i;
+	}
 }
 
 unsigned
@@ -89,6 +110,33 @@ slice_compare(const struct slice_endpoints *a, const struct slice_endpoints *b)
 	return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
 }
 
+/* Entry `from` has gone to `to`. */
+static void
+renumber_moved(struct slice_endpoints *slice, unsigned from, unsigned to)
+{
+	uint16_t *now = xcalloc(slice->count, sizeof *now);
+
+	for (unsigned i = 0; i < slice->count; i++)
+		now[i] = (uint16_t)(i == from             ? to
+				    : from < i && i <= to ? i - 1
+				    : to <= i && i < from ? i + 1
+							  : i);
+	slice_places_renumber(slice, now);
+	free(now);
+}
+
+/* Entry order[i] has gone to i. */
+static void
+renumber_reordered(struct slice_endpoints *slice, const uint16_t *order)
+{
+	uint16_t *now = xcalloc(slice->count, sizeof *now);
+
+	for (unsigned i = 0; i < slice->count; i++)
+		now[order[i]] = (uint16_t)i;
+	slice_places_renumber(slice, now);
+	free(now);
+}
+
 void
 slice_move(struct slice_endpoints *slice, unsigned from, unsigned to)
 {
@@ -107,6 +155,8 @@ slice_move(struct slice_endpoints *slice, unsigned from, unsigned to)
 	}
 	memcpy(addrs + to * len, spare, len);
 	slice_set_tag(slice, to, tag);
+	if (slice->placed)
+		renumber_moved(slice, from, to);
 }
 
 void
@@ -122,6 +172,8 @@ slice_reorder(struct slice_endpoints *slice, const uint16_t *order)
 		    old + slice->count * len + order[i] * 4u, 4);
 	}
 	free(old);
+	if (slice->placed)
+		renumber_reordered(slice, order);
 }
 
 int
@@ -167,10 +219,10 @@ slice_has_addr(const struct slice_endpoints *slice, unsigned from, unsigned to, 
 /* At least sizeof the struct: with few entries `bytes` ends within its padding, which assigning the
  * struct writes. */
 static size_t
-slice_size(uint8_t family, size_t count, size_t names_len)
+slice_size(uint8_t family, size_t count, size_t more)
 {
 	size_t size = offsetof(struct slice_endpoints, bytes) +
-		      count * (family_len(family) + sizeof(uint32_t)) + names_len;
+		      count * (family_len(family) + sizeof(uint32_t)) + more;
 
 	return size > sizeof(struct slice_endpoints) ? size : sizeof(struct slice_endpoints);
 }
@@ -189,7 +241,7 @@ slice_names_len(const struct endpoint *endpoints, size_t count)
 size_t
 slice_bytes(const struct slice_endpoints *slice)
 {
-	size_t end = slice_size(slice->family, slice->count, 0);
+	size_t end = slice_size(slice->family, slice->count, slice_places_bytes(slice));
 
 	for (unsigned i = 0; i < slice->count; i++) {
 		const uint8_t *name = slice_name(slice, i);
@@ -219,10 +271,12 @@ struct slice_endpoints *
 slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
     const struct slice_source *source)
 {
-	size_t count = source->count, addr_len = family_len(source->family);
-	struct slice_endpoints *slice = cow_new(
-	    cache, slice_size(source->family, count, slice_names_len(source->endpoints, count)));
-	uint32_t at = (uint32_t)(count * (addr_len + sizeof(uint32_t)));
+	size_t count = source->count, addr_len = family_len(source->family),
+	       places_len = slice_places_size(source->place_count);
+	struct slice_endpoints *slice =
+	    cow_new(cache, slice_size(source->family, count,
+			       places_len + slice_names_len(source->endpoints, count)));
+	uint32_t at = (uint32_t)(count * (addr_len + sizeof(uint32_t)) + places_len);
 
 	*slice = (struct slice_endpoints){ .epoch = slice->epoch,
 		.slot = slot,
@@ -249,5 +303,6 @@ slice_pack(struct treecache *cache, const struct owner *owner, uint32_t slot,
 		}
 		slice_set_tag(slice, i, tag);
 	}
+	slice_places_pack(slice, source);
 	return slice;
 }

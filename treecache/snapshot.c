@@ -115,8 +115,8 @@ treecache_new(uint64_t seed)
 	tree->root = xcalloc(1, sizeof *tree->root + 8);
 	tree->root->epoch = cache->epoch;
 	tree->endpoints.key_len = tree->reverse4.key_len = tree->labels.key_len = 4;
-	tree->pods4.key_len = 4;
-	tree->reverse6.key_len = tree->pods6.key_len = 16;
+	tree->pods4.key_len = tree->places4.key_len = 4;
+	tree->reverse6.key_len = tree->pods6.key_len = tree->places6.key_len = 16;
 	/* Readers get an empty snapshot from the start, so that tree_current() is never NULL. */
 	cache->dirty = true;
 	treecache_publish(cache, 0, false);
@@ -152,17 +152,6 @@ garbage_age(struct treecache *cache)
 		free(cache->fresh.items);
 		cache->fresh = (struct garbage){ 0 };
 	}
-}
-
-void
-treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present)
-{
-	struct pair_index *pods = addr->family == AF_INET ? &cache->next.pods4 : &cache->next.pods6;
-
-	if (present)
-		pair_index_insert(cache, pods, addr->bytes, number);
-	else
-		pair_index_remove(cache, pods, addr->bytes, number);
 }
 
 bool
@@ -204,12 +193,14 @@ treecache_free(struct treecache *cache)
 	garbage_free(&cache->fresh);
 	garbage_free(&cache->old);
 	garbage_free(&cache->unheld);
-	pair_index_free(&cache->next.endpoints);
-	pair_index_free(&cache->next.reverse4);
-	pair_index_free(&cache->next.reverse6);
-	pair_index_free(&cache->next.labels);
-	pair_index_free(&cache->next.pods4);
-	pair_index_free(&cache->next.pods6);
+	pair_btree_free(&cache->next.endpoints);
+	pair_btree_free(&cache->next.reverse4);
+	pair_btree_free(&cache->next.reverse6);
+	pair_btree_free(&cache->next.labels);
+	pair_btree_free(&cache->next.pods4);
+	pair_btree_free(&cache->next.pods6);
+	pair_btree_free(&cache->next.places4);
+	pair_btree_free(&cache->next.places6);
 	slot_table_free(&cache->next.slots);
 	tree_free_nodes(cache->next.root);
 	free(writers(cache->next.context));

@@ -157,25 +157,47 @@ tree_find(const struct tree *tree, const uint8_t *name)
 	return node;
 }
 
-static void
-visit_children(void *child, unsigned shift, void (*visit)(void *, const struct node *), void *arg)
+static bool
+visit_children(void *child, unsigned shift, bool (*visit)(void *, const struct node *), void *arg)
 {
 	struct branch *branch = as_branch(child);
 
-	if (branch == NULL) {
-		if (child != NULL)
-			visit(arg, child);
-		return;
-	}
+	if (branch == NULL)
+		return child == NULL || visit(arg, child);
 	for (unsigned i = 0; i < ways_count(branch, shift); i++)
-		visit_children(branch->ways[i], shift + WAY_BITS, visit, arg);
+		if (!visit_children(branch->ways[i], shift + WAY_BITS, visit, arg))
+			return false;
+	return true;
+}
+
+bool
+tree_children_until(
+    const struct node *parent, bool (*visit)(void *arg, const struct node *child), void *arg)
+{
+	return visit_children(parent->children, 0, visit, arg);
+}
+
+struct all {
+	void (*visit)(void *arg, const struct node *child);
+	void *arg;
+};
+
+static bool
+visit_all(void *arg, const struct node *child)
+{
+	const struct all *all = arg;
+
+	all->visit(all->arg, child);
+	return true;
 }
 
 void
 tree_children(
     const struct node *parent, void (*visit)(void *arg, const struct node *child), void *arg)
 {
-	visit_children(parent->children, 0, visit, arg);
+	struct all all = { visit, arg };
+
+	visit_children(parent->children, 0, visit_all, &all);
 }
 
 const struct rrset *

@@ -15,6 +15,7 @@
  *	 |- reverse4, reverse6   address -> slot, in order: "anything below this prefix" is one seek
  *	 |- labels               hash(an owner's first label) -> slot: who else is called "web"
  *	 |- pods4, pods6         address -> number: the namespace, and bits of the program's
+ *	 |- places4, places6     address -> number of the node that the pod runs on
  *	 '- slots                slot -> slice, or the owner whose own address it is
  *
  * One thread writes. It copies what it changes and the path to it; a copy made since the last
@@ -93,7 +94,9 @@ struct slice_endpoints {
 	bool distinct : 1; /* no two entries share an address or a host name */
 	bool alone : 1;    /* no other slice of the owner has one of its host names */
 	bool dashed : 1;   /* a host name here may spell an address with dashes */
-	/* count addresses; count tags; host names as length-prefixed labels: see slice_name */
+	bool placed : 1;   /* it has places: see slice_at_place */
+	/* count addresses; count tags; places, if any; host names as length-prefixed labels: see
+	 * slice_name */
 	uint8_t bytes[];
 };
 
@@ -145,7 +148,7 @@ struct node {
 };
 
 /* An ordered set of (key, value) pairs, keys of 4 or 16 bytes. */
-struct pair_index {
+struct pair_btree {
 	void *root;
 	uint32_t key_len;
 };
@@ -158,15 +161,17 @@ struct slot_table {
 struct tree {
 	uint64_t seed; /* of the hashes: nobody outside can choose names that collide */
 	struct node *root;
-	struct pair_index endpoints, reverse4, reverse6, labels, pods4, pods6;
+	struct pair_btree endpoints, reverse4, reverse6, labels, pods4, pods6;
 	struct slot_table slots;
 	/* Unix second of the last change that could alter an answer, never backwards. */
 	uint32_t serial;
 	bool synced; /* false: nothing is known yet */
 	/* The program's own, published with the tree: what else an answer needs. */
 	const void *context;
-	/* The program's own, in a reader's copy of this struct: who may see what; NULL: all of it. */
+	/* The program's own, in a reader's copy of this struct: who the reader is; NULL: nobody in
+	 * particular. */
 	const void *view;
+	struct pair_btree places4, places6;
 };
 
 struct treecache;
@@ -225,6 +230,11 @@ void tree_find_paths(const struct tree *tree, struct tree_path *paths, unsigned 
 void tree_children(
     const struct node *parent, void (*visit)(void *arg, const struct node *child), void *arg);
 
+/* The same until `visit` returns false, which is then returned: for callers that need only some of
+ * very many children. */
+bool tree_children_until(
+    const struct node *parent, bool (*visit)(void *arg, const struct node *child), void *arg);
+
 /*
  * Calls `visit` for each label below two nodes of two snapshots of one tree whose nodes are not the
  * same block; one of them is NULL where only the other snapshot has the label. Costs what has been
@@ -256,7 +266,29 @@ slice_names_unique(const struct slice_endpoints *slice)
 /* Host name of entry `i` as a length-prefixed label, or NULL when it is named for its address. */
 const uint8_t *slice_name(const struct slice_endpoints *slice, unsigned i);
 
+/* Whether two entries of the slice have one name: a host name, or that of one address. */
+bool slice_same_name(const struct slice_endpoints *slice, unsigned a, unsigned b);
+
+/* The first of the published entries from `from` on with this address and another name than the entry
+ * before `from`, if there is one; slice->published if there is none. Goes through a slice's PTRs: to
+ * have an address in it any number of times costs no more. */
+unsigned slice_next_ptr(const struct slice_endpoints *slice, unsigned from, const uint8_t *bytes);
+
 bool slice_ready(const struct slice_endpoints *slice, unsigned i);
+
+/* The entries of a slice that are at one place; found by slice_at_place, read by place_entry. */
+struct place_entries {
+	const uint8_t *pairs;
+	uint32_t count;
+};
+
+/* Finds those of entries [0, limit) that are at this place, in order; none for place 0. A binary
+ * search over the slice's places. */
+void slice_at_place(const struct slice_endpoints *slice, uint64_t place, unsigned limit,
+    struct place_entries *found);
+
+/* The n-th of them. */
+unsigned place_entry(const struct place_entries *found, unsigned n);
 
 /* The first of entries [from, to) with this address, or this host name (a lower-case label); `to`
  * if there is none. */
@@ -341,6 +373,9 @@ bool pods_has(const struct tree *tree, const struct addr *addr, uint32_t number)
  * are overwritten. */
 bool pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number);
 
+/* The number of the node of the pod with this address; 0: none is known, or several are. */
+uint32_t pods_place(const struct tree *tree, const struct addr *addr);
+
 /* The address after `*addr`; false if there is none. */
 bool addr_increment(struct addr *addr);
 
@@ -392,6 +427,15 @@ struct endpoint {
 
 enum { ENDPOINTS_MAX = UINT16_MAX }; /* of a slice */
 
+#define PLACE_MAX ((UINT64_C(1) << 48) - 1)
+
+/* A place that an endpoint of a slice is at: a number of the program's, not 0. It may be at
+ * several. */
+struct endpoint_place {
+	uint64_t place; /* PLACE_MAX at most */
+	uint16_t endpoint;
+};
+
 /* A slice as its maker has it; all borrowed but for `name` and `ports`, which live as long as
  * it. */
 struct slice_source {
@@ -400,7 +444,9 @@ struct slice_source {
 	uint8_t family;   /* of all endpoints */
 	const struct ports *ports;
 	const struct endpoint *endpoints;
-	size_t count; /* ENDPOINTS_MAX at most */
+	size_t count;                        /* ENDPOINTS_MAX at most */
+	const struct endpoint_place *places; /* in any order; 8 bytes each are kept of them */
+	size_t place_count;
 };
 
 /* Makes (slot 0) or replaces a slice of `owner`; returns its slot, never 0. */
@@ -415,6 +461,10 @@ const struct slice_endpoints *treecache_slice_at(const struct treecache *cache, 
 
 /* Adds a pod's address in the namespace with this number, or removes it. */
 void treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present);
+
+/* Says that the pod with this address runs on the node with this number, not 0, or takes it back. */
+void treecache_pod_place(
+    struct treecache *cache, const struct addr *addr, uint32_t number, bool present);
 
 /* Replaces the context, which came from malloc and is taken; the old one is retired. */
 void treecache_context(struct treecache *cache, void *context);

@@ -122,6 +122,18 @@ size_t slice_bytes(const struct slice_endpoints *slice);
 struct slice_endpoints *slice_pack(struct treecache *cache, const struct owner *owner,
     uint32_t slot, const struct slice_source *source);
 
+/* --- slice_places.c --- */
+
+/* Bytes that this many places take in a slice; and those that the slice's own take. */
+size_t slice_places_size(size_t count);
+size_t slice_places_bytes(const struct slice_endpoints *slice);
+
+/* Writes the source's places into a slice that has room for them. */
+void slice_places_pack(struct slice_endpoints *slice, const struct slice_source *source);
+
+/* Entry i has become entry now[i]. */
+void slice_places_renumber(struct slice_endpoints *slice, const uint16_t *now);
+
 /* --- endpoint_find.c --- */
 
 /* The keys of an endpoint in the endpoint index: by address, by host name (a label). */
@@ -138,7 +150,7 @@ void owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[
 enum { SLOT_OF_SLICE = 1 << 30 };
 
 /* What is in the next slot under `key`, from `*next_slot` on; NULL at the end. */
-const void *index_next_value(const struct tree *tree, const struct pair_index *index,
+const void *index_next_value(const struct tree *tree, const struct pair_btree *index,
     const uint8_t *key, uint64_t *next_slot);
 
 /* --- tree_find.c --- */

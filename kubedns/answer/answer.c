@@ -5,6 +5,7 @@
 #include "kubedns/answer/rewrites.h"
 #include "kubedns/answer/filter.h"
 #include "kubedns/answer/search.h"
+#include "kubedns/answer/zone_walk.h"
 
 /* --- CHAOS --- */
 
@@ -41,11 +42,9 @@ answer_chaos(struct reply *reply)
 /* --- from the query to the reply --- */
 
 /* The rcode of a query that is rejected whatever its name, or RCODE_NOERROR. */
-static unsigned
-refusal(const struct query *query, enum query_result read)
+static inline __attribute__((always_inline)) unsigned
+refusal_of_kind(const struct query *query)
 {
-	if (read == QUERY_FORMERR)
-		return RCODE_FORMERR;
 	if (query->opcode != 0)
 		return RCODE_NOTIMP;
 	if (query->edns_version > 0)
@@ -54,6 +53,26 @@ refusal(const struct query *query, enum query_result read)
 	    query->qtype == TYPE_IXFR)
 		return RCODE_REFUSED;
 	return RCODE_NOERROR;
+}
+
+/* The same for a query with a TSIG. A SOA question with one is the zone transfer's to answer, which
+ * signs the reply. Not inlined: other queries need not touch it. */
+static __attribute__((noinline)) unsigned
+refusal_of_signed(const struct answer_config *config, const struct query *query)
+{
+	unsigned rcode = refusal_of_kind(query);
+	bool soa = rcode == RCODE_NOERROR && config->transfer_keys && query->qtype == TYPE_SOA &&
+		   query->qclass == CLASS_IN;
+
+	return soa && zone_index(config, query->qname) >= 0 ? RCODE_REFUSED : rcode;
+}
+
+static inline unsigned
+refusal(const struct answer_config *config, const struct query *query, enum query_result read)
+{
+	if (read >= QUERY_FORMERR)
+		return read == QUERY_FORMERR ? RCODE_FORMERR : refusal_of_signed(config, query);
+	return refusal_of_kind(query);
 }
 
 /* `below`: labels of the name before our zone, -1: outside. `path`: the name's, or NULL. */
@@ -77,7 +96,7 @@ answer_name(struct reply *reply, const struct name *name, int below, const struc
 	return answer_odd_reverse(reply, name, DNS_HEADER, &info->target);
 }
 
-/* With the keys hosts or rewrites. Not inlined: other queries need not touch its stack. */
+/* With the operator's own names, or rewrites. Not inlined: other queries need not touch its stack. */
 static __attribute__((noinline)) enum answer_outcome
 answer_with_own(struct reply *reply, const struct name *asked, const struct tree_path *path,
     struct answer_info *info)
@@ -98,8 +117,9 @@ answer_with_own(struct reply *reply, const struct name *asked, const struct tree
 		path = NULL;
 		info->rewritten = reply->rewritten = true;
 	}
-	if (answer_own(reply, &name))
-		return ANSWER_REPLY;
+	enum answer_outcome outcome;
+	if (answer_own(reply, &name, DNS_HEADER, &info->target, &outcome))
+		return outcome;
 	return answer_name(reply, &name, below, path, info);
 }
 
@@ -212,7 +232,7 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 	path->labels = 0;
 	if (info->read == QUERY_IGNORE)
 		return;
-	info->refused = (uint8_t)refusal(q, info->read);
+	info->refused = (uint8_t)refusal(config, q, info->read);
 	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
 	if (config->external_only && info->refused == RCODE_NOERROR &&
 	    (q->qclass == CLASS_CH || !is_for_outside(config, &name)))
@@ -255,12 +275,14 @@ question_falls_through(const struct reply *reply, const struct dname *target)
 
 /* Of a query that was refused. */
 static bool
-wants_transfer(const struct answer_info *info)
+wants_transfer(const struct answer_config *config, const struct answer_info *info)
 {
 	const struct query *query = &info->query;
 
 	return info->refused == RCODE_REFUSED && query->qclass == CLASS_IN &&
-	       (query->qtype == TYPE_AXFR || query->qtype == TYPE_IXFR);
+	       (query->qtype == TYPE_AXFR || query->qtype == TYPE_IXFR ||
+		   (query->qtype == TYPE_SOA && info->read == QUERY_SIGNED &&
+		       config->transfer_keys));
 }
 
 /*
@@ -294,7 +316,7 @@ answer_found(
 		return ANSWER_DROP;
 	reply_begin(&reply, request, &info->query, forwarding);
 	if (info->refused != RCODE_NOERROR) {
-		if (request->config->transfer && wants_transfer(info))
+		if (request->config->transfer && wants_transfer(request->config, info))
 			return ANSWER_TRANSFER;
 		reply.flags |= info->refused & 15u;
 		reply.extended_rcode = info->refused >> 4;

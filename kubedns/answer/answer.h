@@ -19,6 +19,7 @@
 #include "lib/dname.h"
 #include "lib/wire.h"
 
+struct client_place;   /* kubedns/cluster/tree_content.h */
 struct external_zones; /* kubedns/answer/external_zones.h */
 struct name;           /* kubedns/answer/zone_lookup.h */
 struct tree;           /* treecache/treecache.h: a snapshot of the cluster */
@@ -41,8 +42,9 @@ struct answer_config {
 	enum pods_mode pods;
 	bool ignore_empty_service;
 	bool wildcards;
-	bool transfer;   /* --transfer-to: ANSWER_TRANSFER is possible */
-	bool udp_subset; /* of a headless set too large for UDP a part is sent, without TC */
+	bool transfer;      /* --transfer-to: ANSWER_TRANSFER is possible */
+	bool transfer_keys; /* --transfer-key: of a SOA query with a TSIG too */
+	bool udp_subset;    /* of a headless set too large for UDP a part is sent, without TC */
 	struct dname *filter_except; /* lower case: outside zones that are never filtered */
 	size_t filter_except_count;
 	bool search_inferred;       /* --search-completion=inferred: see search.h */
@@ -58,8 +60,14 @@ struct answer_config {
 	size_t fallthrough_count;
 	bool visibility;       /* --visibility: clients see what their namespace may (view.h) */
 	bool unknown_sees_all; /* --visibility-unknown=all */
-	char version[64];      /* CHAOS version.bind */
-	char hostname[64];     /* CHAOS hostname.bind, and NSID */
+	bool nearest;          /* --nearest: see nearest.h */
+	bool nearest_only;     /* --nearest-only */
+	bool zonal;            /* --zonal */
+	bool pod_places;       /* a client is where its pod is; else, of every client: */
+	const struct client_place *place; /* NULL: where clients are is not known */
+	bool views;                       /* clients are told apart: visibility or pod_places */
+	char version[64];                 /* CHAOS version.bind */
+	char hostname[64];                /* CHAOS hostname.bind, and NSID */
 };
 
 struct own_names; /* kubedns/answer/own_names.h */
@@ -85,9 +93,10 @@ struct answer_context {
 	char region[DNAME_LABEL_MAX + 1],
 	    zone[DNAME_LABEL_MAX + 1];       /* this cluster's, from its nodes; "" unknown */
 	bool own;                            /* one of these is there: */
-	const struct own_names *hosts;       /* of the key hosts, in this block; NULL: none */
+	const struct own_names *names;       /* the operator's own, in this block; NULL: none */
 	const struct rewrites *rewrites;     /* of the key rewrites; NULL: none */
 	const struct visibility *visibility; /* cluster/tree_content.h; not in this block */
+	const struct node_places *places;    /* the same */
 	size_t federation_count;
 	struct federation federations[];
 };
@@ -128,6 +137,9 @@ struct search_walk {
 	uint32_t ttl_s;  /* the least TTL of these denials: the most for the reply */
 };
 
+/* How near an endpoint is to the client; NEAR_UNKNOWN: where the client is, is not known. */
+enum near { NEAR_NODE, NEAR_ZONE, NEAR_FAR, NEAR_CLASSES, NEAR_UNKNOWN = NEAR_CLASSES, NEAR_COUNT };
+
 /* Which kind of name was asked for: the `system` label of kube-dns's metrics. */
 enum answer_system { SYSTEM_AUTH, SYSTEM_REVERSE, SYSTEM_RECURSIVE, SYSTEM_COUNT };
 
@@ -160,6 +172,8 @@ struct answer_thread {
 	unsigned explain_left; /* before refill_ns */
 	int64_t refill_ns;
 	uint64_t *explained, *explain_refused; /* counters; a reader loads them relaxed */
+	uint64_t *nearest; /* with --nearest, answers by how near their first endpoint is */
+	uint64_t *zonal; /* with --zonal, answers from the zone [0], and from all of the Service */
 };
 
 /* One message of a client, what to answer it from, and where the reply goes. */

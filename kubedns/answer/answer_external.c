@@ -1,6 +1,6 @@
 /*
- * Names of the zones for the world outside: their records, wildcards, aliases of load balancers'
- * host names, and the zones' own SOA and NS.
+ * Names of the zones for the world outside and of a cluster set: their records, wildcards, aliases of
+ * load balancers' host names, and the zones' own SOA and NS.
  */
 #include <string.h>
 
@@ -24,7 +24,8 @@ static void
 put_soa(struct reply *reply, const struct at *at, const struct tree *tree, uint32_t ttl_s)
 {
 	static const uint8_t ns[] = "\2ns\3dns", hostmaster[] = "\12hostmaster";
-	const struct dname *primary = reply->config->external->primary, *zone = at->zone;
+	const struct dname *zone = at->zone,
+			   *primary = external_primary(reply->config->external, zone);
 	uint8_t rdata[2 * DNAME_MAX + 32 + 20], *p = rdata;
 
 	if (primary != NULL) {
@@ -38,7 +39,7 @@ put_soa(struct reply *reply, const struct at *at, const struct tree *tree, uint3
 	memcpy(p, hostmaster, sizeof hostmaster - 1);
 	memcpy(p + sizeof hostmaster - 1, zone->wire, zone->len);
 	p += sizeof hostmaster - 1 + zone->len;
-	wire_put32(p, tree->serial);
+	wire_put32(p, external_serial(reply->config->external, reply->tree, tree));
 	wire_put32(p + 4, SOA_REFRESH_S);
 	wire_put32(p + 8, SOA_RETRY_S);
 	wire_put32(p + 12, SOA_EXPIRE_S);
@@ -74,7 +75,9 @@ add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tr
 			? NULL /* the cluster's, whoever claims it for the outside */
 			: external_zone_of(reply->config->external, &target);
 		const struct node *node =
-		    zone == NULL ? NULL : external_lookup(tree, &target, zone).node;
+		    zone == NULL
+			? NULL
+			: external_find_name(reply->config, reply->tree, tree, &target, zone).node;
 		if (node != NULL)
 			reply_target(reply, begin + fixed, len, node);
 		begin += fixed + len;
@@ -142,51 +145,102 @@ step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname
 }
 
 /*
- * --external-headless: `[HOST.]SERVICE.NAMESPACE` before the zone is looked up as the cluster's
- * `[HOST.]SERVICE.NAMESPACE.svc`, into `padded`, to which `resolved` may point. Headless Services
- * only. A namespace exists, since names may be below it (RFC 8020).
+ * --external-headless: the name without its first `skip` labels, `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE`
+ * in the zone, is looked up as the cluster's `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc`, into `padded`,
+ * to which `resolved` may point. Headless Services only. A namespace exists if one in it does (RFC 8020).
  */
 static bool
-find_headless(const struct reply *reply, const struct at *at, uint8_t padded[DNAME_MAX + 8],
+find_headless(const struct answer_config *config, const struct tree *tree, const struct name *asked,
+    unsigned skip, const struct dname *zone, uint8_t padded[DNAME_MAX + 8],
     struct resolved *resolved)
 {
 	static const uint8_t svc[] = "\3svc";
-	const struct dname *own = &reply->config->zone;
-	unsigned below = (unsigned)name_below(&at->name, at->zone);
-	size_t len = (size_t)at->name.len - at->zone->len, size = len + sizeof svc - 1 + own->len;
+	unsigned below = (unsigned)name_below(asked, zone) - skip;
+	const struct dname *own = &config->zone;
+	size_t begin = asked->offsets[skip], len = (size_t)asked->len - zone->len - begin,
+	       size = len + sizeof svc - 1 + own->len;
 	uint8_t offsets[DNAME_LABELS_MAX];
 
-	if (below < 1 || below > 3 || size > DNAME_MAX || !reply->tree->synced)
+	if (below < 1 || below > 4 || size > DNAME_MAX || !tree->synced)
 		return false;
-	memcpy(padded, at->name.wire, len);
+	memcpy(padded, asked->wire + begin, len);
 	memcpy(padded + len, svc, sizeof svc - 1);
 	memcpy(padded + len + sizeof svc - 1, own->wire, own->len);
 	memset(padded + size, 0, 8);
 	const struct name name = name_cut(padded, size, offsets);
-	resolve(reply->config, reply->tree, &name, below + 1, NULL, resolved);
-	if (below == 1)
-		return resolved->kind == RESOLVED_EMPTY;
-	return below == 2 ? resolved->kind == RESOLVED_HEADLESS
-			  : resolved->kind == RESOLVED_ENDPOINT &&
-				resolved->endpoints->flags & ENDPOINTS_APEX;
+	resolved->endpoints = NULL;
+	resolve(config, tree, &name, below + 1, NULL, resolved);
+	switch (resolved->kind) {
+	case RESOLVED_EMPTY: /* the namespace, or `_PROTO` */
+		return below == 1 ? (resolved->node->flags & NODE_HAS_HEADLESS) != 0
+				  : below == 3 && resolved->endpoints != NULL;
+	case RESOLVED_HEADLESS:
+		return below == 2;
+	case RESOLVED_ENDPOINT:
+		return below == 3 && resolved->endpoints->flags & ENDPOINTS_APEX;
+	case RESOLVED_PORT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A wildcard stands for no name below a headless Service's, or below its namespace: the closest encloser
+ * is there (RFC 4592 section 3.3.1). */
+struct external_name
+external_find_name(const struct answer_config *config, const struct tree *tree,
+    const struct tree *external, const struct name *name, const struct dname *zone)
+{
+	struct external_name found = external_lookup(external, name, zone);
+	uint8_t padded[DNAME_MAX + 8];
+	struct resolved resolved;
+
+	if (found.node == NULL || !found.wildcard || !config->external->headless ||
+	    zone == config->external->clusterset)
+		return found;
+	unsigned below = (unsigned)name_below(name, zone);
+	for (unsigned skip = below > 4 ? below - 4 : 1; skip < found.missing; skip++)
+		if (find_headless(config, tree, name, skip, zone, padded, &resolved))
+			return (struct external_name){ .node = NULL };
+	return found;
+}
+
+/* SRV records whose targets are names of the zone too: those of the Service's endpoints below the
+ * name at hand without its first `skip` labels. */
+static void
+put_headless_srv(
+    struct reply *reply, const struct at *at, unsigned skip, const struct resolved *resolved)
+{
+	struct dname service;
+	size_t begin = at->name.offsets[skip];
+
+	service.len = (uint8_t)(at->name.len - begin);
+	memcpy(service.wire, at->name.wire + begin, service.len);
+	if (resolved->kind == RESOLVED_ENDPOINT)
+		reply_endpoints_srv(reply, at->owner, resolved, &service);
+	else
+		reply_endpoint_set_srv(reply, at->owner, resolved->endpoints,
+		    resolved->kind == RESOLVED_PORT ? resolved->port_label : 0, &service);
 }
 
 /* A name that has no records in the zone's tree, or a wildcard's; false: it is no headless
- * Service's. Addresses only: an SRV's target would be a name of the cluster. Not inlined: other
- * queries need not touch its stack. */
+ * Service's. Not inlined: other queries need not touch its stack. */
 static __attribute__((noinline)) bool
 answer_headless(struct reply *reply, const struct at *at, const struct tree *tree)
 {
 	uint16_t qtype = reply->query->qtype;
 	unsigned before = reply->counts[SECTION_ANSWER];
+	unsigned below = (unsigned)name_below(&at->name, at->zone);
 	uint8_t padded[DNAME_MAX + 8], family = qtype == TYPE_A ? AF_INET : AF_INET6;
 	struct resolved resolved;
 
-	if (!find_headless(reply, at, padded, &resolved))
+	if (!find_headless(reply->config, reply->tree, &at->name, 0, at->zone, padded, &resolved))
 		return false;
 	bool address = qtype == TYPE_A || qtype == TYPE_AAAA;
 	if (resolved.kind != RESOLVED_EMPTY && qtype == TYPE_ANY)
 		put_hinfo(reply, at->owner);
+	else if (resolved.kind != RESOLVED_EMPTY && qtype == TYPE_SRV)
+		put_headless_srv(reply, at, below - 2, &resolved);
 	else if (resolved.kind == RESOLVED_HEADLESS && address)
 		reply_endpoint_set(reply, at->owner, resolved.endpoints, family);
 	else if (resolved.kind == RESOLVED_ENDPOINT && address)
@@ -195,6 +249,25 @@ answer_headless(struct reply *reply, const struct at *at, const struct tree *tre
 		reply->flags |= FLAG_AA;
 	else
 		set_denial(reply, at, tree, NODATA);
+	return true;
+}
+
+/* A name of the cluster set's zone; false: its records are at a node of the tree. */
+static __attribute__((noinline)) bool
+answer_import(struct reply *reply, const struct at *at, const struct tree *tree)
+{
+	unsigned before = reply->counts[SECTION_ANSWER];
+	struct resolved resolved;
+
+	resolved.kind = import_resolve(tree, &at->name, &resolved);
+	if (resolved.kind == RESOLVED_NODE)
+		return false;
+	if (resolved.kind != RESOLVED_NOTHING)
+		reply_import(reply, at->owner, tree, &resolved);
+	if (reply->counts[SECTION_ANSWER] > before || reply->truncated)
+		reply->flags |= FLAG_AA;
+	else
+		set_denial(reply, at, tree, resolved.kind == RESOLVED_NOTHING ? NXDOMAIN : NODATA);
 	return true;
 }
 
@@ -214,8 +287,11 @@ answer_external(struct reply *reply, const struct name *name, size_t owner, stru
 		return ANSWER_REPLY;
 	}
 	for (;;) {
-		struct external_name found = external_lookup(tree, &at.name, at.zone);
-		if (zones->headless &&
+		if (at.zone == zones->clusterset && answer_import(reply, &at, tree))
+			return ANSWER_REPLY;
+		struct external_name found =
+		    external_find_name(reply->config, reply->tree, tree, &at.name, at.zone);
+		if (zones->headless && at.zone != zones->clusterset &&
 		    (found.node == NULL || found.wildcard || found.node->records == NULL) &&
 		    answer_headless(reply, &at, tree))
 			return ANSWER_REPLY;

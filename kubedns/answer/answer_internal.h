@@ -5,6 +5,7 @@
 #ifndef KUBEDNS_ANSWER_ANSWER_INTERNAL_H
 #define KUBEDNS_ANSWER_ANSWER_INTERNAL_H
 
+#include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reply.h"
 
 enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
@@ -65,11 +66,25 @@ zone_in_message(
 	return reply->rewritten ? DNS_HEADER : owner + name->len - zone->len;
 }
 
-/* Answers a name of the key hosts (own_names.h); false: it is none. */
-bool answer_own(struct reply *reply, const struct name *name);
+enum own_step {
+	OWN_STEP_NOT_OWN, /* nothing is written */
+	OWN_STEP_DONE,    /* its records, or the denial */
+	OWN_STEP_ALIAS,   /* a CNAME record to `target`, the last record so far */
+};
 
-/* Puts the records of such a name, the target of an alias, at `owner`; false: it is none. */
-bool put_own(struct reply *reply, const struct name *name, size_t owner);
+/* Writes the records of one of the operator's own names (own_names.h), or its denial. `owner`: the name's
+ * offset in the message: the question's, or an alias's target. */
+enum own_step put_own(
+    struct reply *reply, const struct name *name, size_t owner, struct dname *target);
+
+/* Answers one of these names, and follows it if it is an alias; false: the name is none of them. `chase`
+ * and the outcome as in answer_zone. */
+bool answer_own(struct reply *reply, const struct name *name, size_t owner, struct dname *chase,
+    enum answer_outcome *outcome);
+
+/* Follows one of these names at offset `owner` that is an alias, for every type; its CNAME is the last
+ * record so far. */
+enum answer_outcome answer_own_alias(struct reply *reply, size_t owner, struct dname *target);
 
 /* A name that spells `bits` bits of an address and stands at `owner`: the question's, or a CNAME's
  * target. ANSWER_FORWARD: not ours to answer. */

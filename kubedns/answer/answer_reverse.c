@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/view.h"
 
 enum {
@@ -124,11 +125,32 @@ ptr_owner(struct ptrs *ptrs, const struct owner *owner)
 static void
 ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const struct addr *addr)
 {
-	for (unsigned i = 0; i < slice->published && !ptrs->reply->full; i++)
-		if (memcmp(slice_addr(slice, i), addr->bytes, addr_len(addr)) == 0) {
-			struct dname *name = ptrs_next(ptrs);
-			ptrs->count += endpoint_name(name, ptrs->reply->config, slice, i) == 0;
-		}
+	for (unsigned i = 0;
+	     !ptrs->reply->full && (i = slice_next_ptr(slice, i, addr->bytes)) < slice->published;
+	     i++) {
+		struct dname *name = ptrs_next(ptrs);
+		ptrs->count += endpoint_name(name, ptrs->reply->config, slice, i) == 0;
+	}
+}
+
+/* Both are too large to be cleared for each query. Until ptrs_end() the reply leaves out what it has already. */
+static void
+ptrs_begin(struct ptrs *ptrs, struct record_table *table, struct reply *reply, size_t owner)
+{
+	ptrs->reply = reply;
+	ptrs->owner = owner;
+	ptrs->count = 0;
+	table->mask = 0;
+	reply->table = table;
+	reply->once = true;
+}
+
+static void
+ptrs_end(struct ptrs *ptrs)
+{
+	ptrs_flush(ptrs);
+	ptrs->reply->once = false;
+	ptrs->reply->table = NULL;
 }
 
 /* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Not
@@ -136,17 +158,12 @@ ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const stru
 static __attribute__((noinline)) void
 put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool cluster_ip)
 {
-	struct ptrs ptrs; /* too large to be cleared for each query */
+	struct ptrs ptrs;
 	struct record_table table;
 	struct seen_walk walk;
 	struct reverse_ref ref;
 
-	ptrs.reply = reply;
-	ptrs.owner = owner;
-	ptrs.count = 0;
-	table.mask = 0;
-	reply->table = &table;
-	reply->once = true;
+	ptrs_begin(&ptrs, &table, reply, owner);
 	find_seen(&walk, reply->tree, addr);
 	while (!reply->full && next_seen(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
 		if (cluster_ip)
@@ -154,9 +171,23 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 		else
 			ptr_endpoints(&ptrs, ref.slice, addr);
 	}
-	ptrs_flush(&ptrs);
-	reply->once = false;
-	reply->table = NULL;
+	ptrs_end(&ptrs);
+}
+
+/* The PTRs of an address that a cluster set has. Not inlined, as above. */
+static __attribute__((noinline)) void
+put_imported_ptrs(
+    struct reply *reply, size_t owner, const struct tree *tree, const struct addr *addr)
+{
+	struct ptrs ptrs;
+	struct record_table table;
+	struct import_ptrs walk;
+
+	ptrs_begin(&ptrs, &table, reply, owner);
+	import_ptrs_find(&walk, tree, addr);
+	while (!reply->full && import_ptrs_next(&walk, ptrs_next(&ptrs)))
+		ptrs.count++;
+	ptrs_end(&ptrs);
 }
 
 /* put_ptrs() for a reader who may not see all that has the address. */
@@ -182,7 +213,7 @@ put_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_a
 	struct reverse_walk walk;
 	struct reverse_ref first, next;
 
-	if (__builtin_expect(reply->tree->view != NULL, 0))
+	if (__builtin_expect(view_limited(reply->tree), 0))
 		return put_seen_ptrs(reply, owner, addr, only_ask);
 	reverse_find(&walk, reply->tree, addr);
 	if (!reverse_next(&walk, &first))
@@ -214,7 +245,7 @@ anything_below(const struct reply *reply, const struct addr *prefix, unsigned bi
 
 	/* To look for one that this reader sees could be a walk over all addresses; to say that
 	 * there is none would be wrong at times. */
-	if (reply->tree->view != NULL)
+	if (view_limited(reply->tree))
 		return true;
 	if (reverse_seek(reply->tree, &first) && addr_in_prefix(&first, prefix, bits))
 		return true;
@@ -237,6 +268,55 @@ put_address(struct reply *reply, size_t owner, const struct addr *addr)
 	return exists;
 }
 
+/*
+ * A name that nothing in this cluster has: in a cluster set something may. Sets `*exists`; false: what
+ * the set has is not known yet.
+ */
+static __attribute__((noinline)) bool
+find_imported(struct reply *reply, size_t owner, const struct addr *addr, unsigned bits, bool whole,
+    bool *exists)
+{
+	const struct tree *tree = tree_current(reply->config->external->tree);
+	uint16_t qtype = reply->query->qtype;
+	struct addr first = *addr;
+
+	if (!tree->synced)
+		return false;
+	*exists = reverse_seek(tree, &first) && addr_in_prefix(&first, addr, bits);
+	if (*exists && whole && qtype == TYPE_PTR)
+		put_imported_ptrs(reply, owner, tree, addr);
+	else if (*exists && whole && qtype == TYPE_ANY)
+		put_hinfo(reply, owner);
+	return true;
+}
+
+/* The reply's tree with the serial of the reverse zones, for their SOAs; `moment` has room for it. */
+static const struct tree *
+tree_of_soa(const struct reply *reply, struct tree *moment)
+{
+	const struct external_zones *zones = reply->config->external;
+
+	if (zones == NULL || zones->clusterset == NULL)
+		return reply->tree;
+	*moment = *reply->tree;
+	moment->serial = reverse_serial(zones, reply->tree, tree_current(zones->tree));
+	return moment;
+}
+
+/* The rest of the answer to a name in a reverse zone, or to an address: the apex and the SOA. */
+static void
+finish_reverse(struct reply *reply, enum existence existence, size_t soa, bool apex, size_t owner)
+{
+	const struct tree *own = reply->tree;
+	struct tree moment;
+
+	reply->tree = tree_of_soa(reply, &moment);
+	if (apex && zone_apex(reply, reply->query->qtype, owner))
+		existence = FOUND;
+	set_rcode_and_soa(reply, existence, soa);
+	reply->tree = own;
+}
+
 enum answer_outcome
 answer_reverse(struct reply *reply, const struct name *name, size_t owner, const struct addr *addr,
     unsigned bits)
@@ -254,14 +334,21 @@ answer_reverse(struct reply *reply, const struct name *name, size_t owner, const
 	}
 	bool exists = whole ? put_address(reply, owner, addr)
 			    : apex || (zone != NULL && anything_below(reply, addr, bits));
+	if (!exists && reply->config->external != NULL &&
+	    reply->config->external->clusterset != NULL && (whole || zone != NULL) &&
+	    !find_imported(reply, owner, addr, bits, whole, &exists) && zone != NULL) {
+		set_rcode_and_soa(reply, NOT_READY, 0);
+		return ANSWER_REPLY;
+	}
 	if (zone == NULL && !exists)
 		return ANSWER_FORWARD;
-	if (apex)
-		zone_apex(reply, reply->query->qtype, owner);
 	/* Outside of our zones there is no apex: the SOA is at the name itself. */
 	size_t soa = zone == NULL ? owner : zone_in_message(reply, name, owner, &zone->name);
 	bool found = reply->counts[SECTION_ANSWER] > before || reply->truncated;
-	set_rcode_and_soa(reply, found ? FOUND : exists ? NODATA : NXDOMAIN, soa);
+	if (found)
+		set_rcode_and_soa(reply, FOUND, soa);
+	else
+		finish_reverse(reply, exists ? NODATA : NXDOMAIN, soa, apex, owner);
 	return ANSWER_REPLY;
 }
 
@@ -284,7 +371,7 @@ answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner, s
 	}
 	if (closest == NULL)
 		return ANSWER_FORWARD;
-	set_rcode_and_soa(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
-	    zone_in_message(reply, name, owner, closest));
+	finish_reverse(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
+	    zone_in_message(reply, name, owner, closest), false, owner);
 	return ANSWER_REPLY;
 }

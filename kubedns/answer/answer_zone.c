@@ -71,18 +71,21 @@ put_resolved(struct reply *reply, size_t owner, const struct resolved *resolved,
 		if (family != AF_UNSPEC)
 			reply_endpoint_set(reply, owner, resolved->endpoints, family);
 		else if (qtype == TYPE_SRV)
-			reply_endpoint_set_srv(reply, owner, resolved->endpoints, 0);
+			reply_endpoint_set_srv(reply, owner, resolved->endpoints, 0, NULL);
 		break;
 	case RESOLVED_PORT:
 		if (qtype == TYPE_SRV)
 			reply_endpoint_set_srv(
-			    reply, owner, resolved->endpoints, resolved->port_label);
+			    reply, owner, resolved->endpoints, resolved->port_label, NULL);
 		break;
 	case RESOLVED_ENDPOINT:
 		if (family != AF_UNSPEC)
 			reply_endpoints(reply, owner, resolved, family);
 		else if (qtype == TYPE_SRV)
-			reply_endpoints_srv(reply, owner, resolved);
+			reply_endpoints_srv(reply, owner, resolved, NULL);
+		break;
+	case RESOLVED_ZONAL:
+		reply_zonal(reply, owner, resolved, qtype);
 		break;
 	case RESOLVED_POD:
 		if (family == resolved->addr.family)
@@ -245,31 +248,40 @@ put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, 
 		say_why(reply, name, below, resolved, qtype);
 }
 
-/* The name at `first` is an alias, whose CNAME the reply ends in. */
+/* Whether an alias is followed for this type. The cluster's are followed for addresses only; the
+ * operator's own (`own`) for every type, as RFC 1034 section 3.6.2 has it. */
+static bool
+follows(uint16_t qtype, bool own)
+{
+	return own ? qtype != TYPE_CNAME && qtype != TYPE_ANY : family_of(qtype) != AF_UNSPEC;
+}
+
+/* Follows the alias at `first`, whose CNAME is the last record so far. `apex` 0: it is not in our zone. */
 static __attribute__((noinline)) enum answer_outcome
-answer_alias(struct reply *reply, size_t first, struct dname *target, size_t apex)
+answer_alias(struct reply *reply, size_t first, struct dname *target, size_t apex, bool own)
 {
 	uint16_t qtype = reply->query->qtype;
 	struct chain chain = { .owners = { first }, .count = 1 };
 	struct resolved resolved;
 
-	/* RFC 1034 section 3.6.2: a CNAME answers every type. The chain is followed for addresses
-	 * only. */
-	while (family_of(qtype) != AF_UNSPEC && !reply->truncated &&
-	       chain_step(&chain, reply, target)) {
+	while (follows(qtype, own) && !reply->truncated && chain_step(&chain, reply, target)) {
 		size_t owner = chain.owners[chain.count - 1];
-		unsigned before = reply->counts[SECTION_ANSWER];
 		int below = name_below(&chain.name, &reply->config->zone);
-		if (has_own_names(reply) && put_own(reply, &chain.name, owner)) {
-			bool any = reply->counts[SECTION_ANSWER] > before || reply->truncated;
-			/* As in answer_own(): outside of our zone the SOA is the name's own. */
-			set_rcode_and_soa(reply, any ? FOUND : NODATA, below >= 0 ? apex : owner);
-			return ANSWER_REPLY;
+		if (has_own_names(reply)) {
+			enum own_step step = put_own(reply, &chain.name, owner, target);
+			if (step == OWN_STEP_DONE)
+				return ANSWER_REPLY;
+			own = own || step == OWN_STEP_ALIAS;
+			if (step == OWN_STEP_ALIAS)
+				continue;
 		}
+		if (apex == 0 && below >= 0)
+			apex = owner + chain.name.len - reply->config->zone.len;
 		if (below < 0)
 			return answer_chain_end(reply, &chain, apex, target);
 		if (below == 0) { /* no addresses at our apex */
-			set_rcode_and_soa(reply, NODATA, apex);
+			set_rcode_and_soa(
+			    reply, own && zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
 			return ANSWER_REPLY;
 		}
 		resolve(reply->config, reply->tree, &chain.name, (unsigned)below, NULL, &resolved);
@@ -324,9 +336,15 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		}
 	}
 	if (put_cname(reply, DNS_HEADER, &resolved, chase))
-		return answer_alias(reply, DNS_HEADER, chase, apex);
+		return answer_alias(reply, DNS_HEADER, chase, apex, false);
 	put_resolved_or_soa(reply, DNS_HEADER, qname, below, &resolved, apex);
 	return ANSWER_REPLY;
+}
+
+enum answer_outcome
+answer_own_alias(struct reply *reply, size_t owner, struct dname *target)
+{
+	return answer_alias(reply, owner, target, 0, true);
 }
 
 /* answer_zone() does the same, inlined: most queries come that way. */
@@ -335,7 +353,7 @@ zone_resolved(struct reply *reply, size_t owner, const struct name *name, unsign
     const struct resolved *resolved, size_t apex, struct dname *chase)
 {
 	if (put_cname(reply, owner, resolved, chase))
-		return answer_alias(reply, owner, chase, apex);
+		return answer_alias(reply, owner, chase, apex, false);
 	put_resolved_or_soa(reply, owner, name, below, resolved, apex);
 	return ANSWER_REPLY;
 }

@@ -8,6 +8,7 @@
 #define KUBEDNS_ANSWER_EXPLAINED_H
 
 #include "kubedns/answer/reply.h"
+#include "kubedns/answer/view.h"
 
 enum { EXPLANATIONS = 4, EXPLANATIONS_MS = 200 /* for so many of them */ };
 
@@ -19,7 +20,8 @@ explained_asks(const struct reply *reply, const struct name *name, unsigned belo
 	static const uint8_t label[] = "\10_explain";
 
 	return memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0 &&
-	       reply->thread != NULL && reply->thread->explain != NULL && reply->tree->view == NULL;
+	       reply->thread != NULL && reply->thread->explain != NULL &&
+	       !view_limited(reply->tree);
 }
 
 /* Answers such a name; `apex` is the offset of the zone's name in the message. */

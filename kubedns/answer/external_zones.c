@@ -25,8 +25,31 @@ external_lookup(const struct tree *tree, const struct name *name, const struct d
 		if (next != NULL)
 			continue;
 		/* `node` is the closest encloser; above the zone there are no names of ours. */
-		return (
-		    struct external_name){ i > below ? NULL : tree_child(tree, node, star), true };
+		return (struct external_name){ i > below ? NULL : tree_child(tree, node, star),
+			true, (uint8_t)i };
 	}
-	return (struct external_name){ node, false };
+	return (struct external_name){ node, false, 0 };
+}
+
+/* RFC 1982 */
+static uint32_t
+later(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) > 0 ? a : b;
+}
+
+uint32_t
+external_serial(
+    const struct external_zones *zones, const struct tree *tree, const struct tree *external)
+{
+	return zones->headless ? later(tree->serial, external->serial) : external->serial;
+}
+
+uint32_t
+reverse_serial(
+    const struct external_zones *zones, const struct tree *tree, const struct tree *external)
+{
+	bool both = zones != NULL && zones->clusterset != NULL && external != NULL;
+
+	return both && external->synced ? later(tree->serial, external->serial) : tree->serial;
 }

@@ -3,8 +3,8 @@
  * node, does not see the name appear meanwhile: the denial of a name that is about to exist is not
  * to be cached at all, that of a name which no object can create for minutes. Pure.
  */
-#ifndef KUBEDNS_ANSWER_DENIAL_H
-#define KUBEDNS_ANSWER_DENIAL_H
+#ifndef KUBEDNS_ANSWER_NEGATIVE_TTL_H
+#define KUBEDNS_ANSWER_NEGATIVE_TTL_H
 
 #include "kubedns/answer/zone_lookup.h"
 

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kubedns/answer/nearest.h"
 #include "kubedns/answer/reason.h"
 #include "kubedns/answer/view.h"
 #include "lib/wire.h"
@@ -31,6 +32,8 @@ static const struct {
 	[REASON_MEMBER_UNKNOWN] = { EDE_OTHER, "no ready endpoint $L in Service $S" },
 	[REASON_MEMBER_NOT_READY] = { EDE_OTHER, "$L is not ready" },
 	[REASON_PORT] = { EDE_OTHER, "Service $S has no port of this name and protocol" },
+	[REASON_ZONE_NAME] = { EDE_OTHER,
+	    "with --zonal headless Services have ZONE.pin._zone and ZONE.prefer._zone" },
 	[REASON_PODS_OFF] = { EDE_OTHER, "pod names are off (--pods=disabled)" },
 	[REASON_POD_NAME] = { EDE_OTHER, "$L is no address with dashes, such as 10-1-2-3" },
 	[REASON_POD] = { EDE_OTHER, "no running pod in namespace $N has the address $L" },
@@ -39,6 +42,8 @@ static const struct {
 	[REASON_IPV4_ONLY] = { EDE_OTHER, "the name has IPv4 addresses only" },
 	[REASON_IPV6_ONLY] = { EDE_OTHER, "the name has IPv6 addresses only" },
 	[REASON_ONLY_BELOW] = { EDE_OTHER, "the name has no records of its own" },
+	[REASON_ZONE] = { EDE_OTHER, "no endpoint of Service $S is in this zone" },
+	[REASON_ZONE_UNKNOWN] = { EDE_OTHER, "the zone of this client is not known" },
 	[REASON_NOT_SYNCED] = { EDE_NOT_READY, "not synced yet: the cluster is being read" },
 	[REASON_STALE] = { EDE_STALE_ANSWER, "stale for $C s: the Kubernetes API does not answer" },
 	[REASON_NO_FORWARDER] = { EDE_NOT_AUTHORITATIVE,
@@ -221,7 +226,7 @@ find_others(struct reason *reason, const struct answer_config *config, const str
 
 	*here = false;
 	/* How many have this name may not be seen either, and to look at all would take long. */
-	if (tree->view != NULL)
+	if (view_limited(tree))
 		return false;
 	owners_find(&walk, tree, service);
 	while ((owner = owners_next(&walk)) != NULL) {
@@ -388,7 +393,7 @@ below_service(struct reason *reason, const struct answer_config *config, const s
 		return reason->count == 0 ? REASON_NO_ENDPOINTS : REASON_NONE_READY;
 	}
 	if (label != NULL && label[1] == '_')
-		return REASON_PORT;
+		return label_is(label, "_zone") ? REASON_ZONE_NAME : REASON_PORT;
 	reason->label = label;
 	if (member && endpoints != NULL)
 		return member_missing(reason, endpoints, label);
@@ -449,6 +454,20 @@ family_only(const struct endpoint_set *endpoints)
 	return endpoints->total6 == 0 ? REASON_IPV4_ONLY : REASON_IPV6_ONLY;
 }
 
+/* Why a name has neither records nor, if it is one of --zonal, names below it. */
+static enum reason_kind
+why_empty(struct reason *reason, const struct answer_config *config, const struct tree *tree,
+    unsigned below)
+{
+	if (below < 4 || !label_is(label_at(reason->name, below - 4), "_zone"))
+		return REASON_ONLY_BELOW;
+	reason->namespace = label_at(reason->name, below - 2);
+	reason->service = label_at(reason->name, below - 3);
+	return nearest_spells_zone(reason->name, below - 3) || view_place(config, tree).in_zone != 0
+		   ? REASON_ZONE
+		   : REASON_ZONE_UNKNOWN;
+}
+
 /* Why a name that exists has no record of this type. */
 static enum reason_kind
 why_no_type(const struct resolved *resolved, uint16_t qtype)
@@ -457,13 +476,12 @@ why_no_type(const struct resolved *resolved, uint16_t qtype)
 	uint16_t other = qtype == TYPE_A ? TYPE_AAAA : TYPE_A;
 	const struct node *node = resolved->node;
 
-	if (resolved->kind == RESOLVED_EMPTY)
-		return REASON_ONLY_BELOW;
 	if (!address)
 		return REASON_TYPE;
 	if (resolved->kind == RESOLVED_HEADLESS)
 		return family_only(resolved->endpoints);
-	if (resolved->kind == RESOLVED_ENDPOINT || resolved->kind == RESOLVED_POD ||
+	if (resolved->kind == RESOLVED_ENDPOINT || resolved->kind == RESOLVED_ZONAL ||
+	    resolved->kind == RESOLVED_POD ||
 	    (resolved->kind == RESOLVED_NODE && node_rrset(node, other) != NULL))
 		return qtype == TYPE_AAAA ? REASON_IPV4_ONLY : REASON_IPV6_ONLY;
 	return REASON_TYPE;
@@ -475,5 +493,6 @@ reason_find(struct reason *reason, const struct answer_config *config, const str
 {
 	*reason = (struct reason){ .name = name, .qtype = qtype, .zone = &config->zone };
 	reason->kind = resolved->kind == RESOLVED_NOTHING ? why_missing(reason, config, tree, below)
+		       : resolved->kind == RESOLVED_EMPTY ? why_empty(reason, config, tree, below)
 							  : why_no_type(resolved, qtype);
 }

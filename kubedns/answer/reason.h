@@ -37,6 +37,7 @@ enum reason_kind {
 	REASON_MEMBER_UNKNOWN, /* none that is ready; there are too many others to look through */
 	REASON_MEMBER_NOT_READY,
 	REASON_PORT,
+	REASON_ZONE_NAME, /* `_zone` stands where --zonal has no name */
 	REASON_PODS_OFF,
 	REASON_POD_NAME, /* spells no address */
 	REASON_POD,      /* no running pod has it (--pods=verified) */
@@ -46,6 +47,8 @@ enum reason_kind {
 	REASON_IPV4_ONLY,
 	REASON_IPV6_ONLY,
 	REASON_ONLY_BELOW, /* an empty non-terminal */
+	REASON_ZONE,       /* nothing is published in this zone (--zonal) */
+	REASON_ZONE_UNKNOWN,
 	/* of the server */
 	REASON_NOT_SYNCED,
 	REASON_STALE,

@@ -7,7 +7,6 @@ enum {
 	OPT_FIXED = 11,
 	OPTION_NSID = 3,
 	OPTION_TCP_KEEPALIVE = 11,
-	OPTION_EDE = 15,
 };
 
 static size_t
@@ -39,7 +38,8 @@ reply_begin(struct reply *reply, const struct answer_request *request, const str
 	reply->rotation = request->rotation;
 	reply->thread = request->thread;
 	reply->query = query;
-	reply->subset = request->config->udp_subset && !request->tcp;
+	reply->ordered = request->config->nearest | request->config->udp_subset;
+	reply->tcp = request->tcp;
 	reply->ede = -1;
 	reply->size = size;
 	reply->has_keepalive = request->tcp && query->wants_keepalive;

@@ -48,10 +48,11 @@ struct reply {
 	bool truncated;
 	bool has_keepalive; /* the OPT says `keepalive`, in 100 ms */
 	uint16_t keepalive;
-	bool full;       /* a record of this section did not fit: nothing more is looked for */
-	bool subset;     /* an endpoint set's addresses that do not fit are left out, without TC */
-	bool from_peers; /* by --until-synced: records of our zones are taken from it */
-	bool not_ready;  /* the name is ours, and the cluster has not been read yet */
+	bool full;           /* a record of this section did not fit: nothing more is looked for */
+	bool tcp;            /* the request's */
+	bool ordered;        /* --nearest or --udp-subset choose the order of an endpoint set */
+	bool from_peers;     /* by --until-synced: records of our zones are taken from it */
+	bool not_ready;      /* the name is ours, and the cluster has not been read yet */
 	bool about_to_exist; /* looked at with --hold-ms only */
 	/* Another server denies a name that may become ours: its TTL is at most --negative-ttl. */
 	bool short_denial;
@@ -94,22 +95,38 @@ void reply_rrset(struct reply *reply, size_t owner, const struct rrset *set);
 /* One address record. */
 void reply_addr(struct reply *reply, size_t owner, uint8_t family, const uint8_t *bytes);
 
-/* All distinct addresses of one family of an endpoint set; with --udp-subset over UDP as many as
- * fit, from a random one on. */
+/* All distinct addresses of one family of an endpoint set, those near the client first with --nearest;
+ * with --udp-subset over UDP as many as fit. */
 void reply_endpoint_set(
     struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family);
+
+/* The records of this type at a name of --zonal, which was resolved to RESOLVED_ZONAL. */
+void reply_zonal(
+    struct reply *reply, size_t owner, const struct resolved *resolved, uint16_t qtype);
 
 /* The distinct addresses of one family of an endpoint name. */
 void reply_endpoints(
     struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family);
 
-/* SRV records at an endpoint's own name: its ports, with the name itself as target. */
-void reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *resolved);
+/* SRV records at an endpoint's own name: its ports, with the name itself as target. `service`: the
+ * Service's name in another zone, in which targets end; NULL: its name in ours. */
+void reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *resolved,
+    const struct dname *service);
 
 /* SRV records of a headless Service: under this label of its ports (`_port._proto`), or under all
- * (0). */
-void reply_endpoint_set_srv(
-    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint64_t port_label);
+ * (0). `service` as above. */
+void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service);
+
+/* The same of an endpoint set that is a part of what the name has, with the weight of the whole; never by
+ * --nearest. */
+void reply_weighted_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service, unsigned weight);
+
+/* The records of the question's type at a name of a headless import (import_resolve() in
+ * external_zones.h), and their targets' addresses, from this tree. */
+void reply_import(
+    struct reply *reply, size_t owner, const struct tree *tree, const struct resolved *resolved);
 
 /* One record with this RDATA. */
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,

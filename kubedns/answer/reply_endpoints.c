@@ -6,8 +6,9 @@
 
 #include "kubedns/answer/reply_internal.h"
 
-/* Addresses [from, to) of the endpoint set's unique ones of this family. */
-static void
+/* Addresses [from, to) of the endpoint set's unique ones of this family. Always inlined: the common
+ * answer does not pay for the other one's call. */
+static inline __attribute__((always_inline)) void
 put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     uint8_t family, uint32_t from, uint32_t to)
 {
@@ -25,21 +26,38 @@ put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *e
 	}
 }
 
+/* With --nearest or --udp-subset. */
+static __attribute__((noinline)) void
+put_ordered(struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family,
+    uint32_t total)
+{
+	unsigned before = reply->counts[SECTION_ANSWER];
+	uint32_t start = reply->rotation % total;
+
+	if (!reply_nearest(reply, owner, endpoints, family)) {
+		put_endpoint_set(reply, owner, endpoints, family, start, total);
+		put_endpoint_set(reply, owner, endpoints, family, 0, start);
+	}
+	/* No TC: the part begins at a random address, so in the long run all get the same load. */
+	if (reply->config->udp_subset && !reply->tcp && reply->counts[SECTION_ANSWER] > before)
+		reply->truncated = false;
+}
+
 void
 reply_endpoint_set(
     struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family)
 {
 	uint32_t total = family == AF_INET ? endpoints->total4 : endpoints->total6;
-	unsigned before = reply->counts[SECTION_ANSWER];
 
 	if (total == 0)
 		return;
+	if (__builtin_expect(reply->ordered, 0)) {
+		put_ordered(reply, owner, endpoints, family, total);
+		return;
+	}
 	uint32_t start = reply->rotation % total;
 	put_endpoint_set(reply, owner, endpoints, family, start, total);
 	put_endpoint_set(reply, owner, endpoints, family, 0, start);
-	/* No TC: the part begins at a random address, so in the long run all get the same load. */
-	if (reply->subset && reply->counts[SECTION_ANSWER] > before)
-		reply->truncated = false;
 }
 
 /* The distinct addresses of a name that several endpoints have. Not inlined: other queries need not

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "kubedns/answer/nearest.h"
 #include "kubedns/answer/reply_internal.h"
 #include "treecache/srv_weight.h"
 
@@ -136,8 +137,14 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 
 /* What all targets of the set end in; false: no name can be so long. */
 static bool
-srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *endpoints)
+srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *endpoints,
+    const struct dname *service)
 {
+	if (service != NULL) {
+		srv->tail_len = service->len;
+		memcpy(srv->tail, service->wire, service->len);
+		return true;
+	}
 	srv->tail_len = zone_name_size(reply->config, NULL, endpoints->owner);
 	if (srv->tail_len == 0)
 		return false;
@@ -145,40 +152,115 @@ srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *
 	return true;
 }
 
-void
-reply_endpoint_set_srv(
-    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint64_t port_label)
-{
-	struct srv srv;
+/* --- those that are near (nearest.h) --- */
 
-	srv.weight = srv_weight(endpoint_set_pairs(endpoints, port_label));
-	if (!srv_tail(&srv, reply, endpoints))
+struct near_srv {
+	struct reply *reply;
+	size_t owner;
+	const struct nearest *nearest;
+	struct srv srv;
+	const struct slice_endpoints *slice; /* whose ports `srv` has */
+};
+
+static bool
+put_near_srv(void *arg, const struct slice_endpoints *slice, unsigned i)
+{
+	struct near_srv *put = arg;
+
+	if (put->slice != slice)
+		put->srv.numbers =
+		    ports_numbers(slice->ports, put->nearest->port_label, &put->srv.count);
+	put->slice = slice;
+	put_srv(put->reply, put->owner, put->nearest->endpoints, slice, i, &put->srv);
+	return !put->reply->full;
+}
+
+/* Not inlined: the table is on its stack. */
+__attribute__((noinline)) void
+reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *nearest, unsigned from,
+    unsigned to, const struct dname *service)
+{
+	struct near_srv put = { .reply = reply, .owner = owner, .nearest = nearest };
+	size_t at = reply->w.len;
+	unsigned before = reply->counts[SECTION_ANSWER];
+	bool all = from == NEAR_NODE && to == NEAR_CLASSES;
+
+	put.srv.weight = srv_weight(endpoint_set_pairs(nearest->endpoints, nearest->port_label));
+	if (!srv_tail(&put.srv, reply, nearest->endpoints, service))
+		return;
+	for (unsigned k = from; k < to && !reply->full; k++)
+		nearest_each(nearest, k, reply->rotation, put_near_srv, &put);
+	/* Of a part how many records there are is known only now; of one that is cut off it does not
+	 * matter, for the weights are equal. */
+	unsigned weight = srv_weight(reply->counts[SECTION_ANSWER] - before);
+	for (unsigned i = before; !all && i < reply->counts[SECTION_ANSWER]; i++) {
+		uint8_t *record = reply->w.buf + at;
+		wire_put16(record + 14, weight);
+		at += 12u + wire_get16(record + 10);
+	}
+}
+
+/* Always inlined: the common answer does not pay for the other one's call. */
+static inline __attribute__((always_inline)) void
+put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service, struct srv *srv)
+{
+	if (!srv_tail(srv, reply, endpoints, service))
 		return;
 	unsigned first = endpoints->count == 0 ? 0 : reply->rotation % endpoints->count;
 	for (unsigned c = 0; c < endpoints->count && !reply->full; c++) {
 		const struct slice_endpoints *slice =
 		    endpoints->slices[(first + c) % endpoints->count].slice;
-		srv.numbers = ports_numbers(slice->ports, port_label, &srv.count);
-		if (slice->published == 0 || srv.count == 0)
+		srv->numbers = ports_numbers(slice->ports, port_label, &srv->count);
+		if (slice->published == 0 || srv->count == 0)
 			continue;
 		unsigned start = reply->rotation / endpoints->count % slice->published;
-		const uint8_t *last = NULL;
+		unsigned last = slice->published;
 		bool shared = !slice_names_unique(slice);
 		for (unsigned n = 0; n < slice->published && !reply->full; n++) {
 			unsigned i =
 			    start + n < slice->published ? start + n : start + n - slice->published;
-			const uint8_t *name = shared ? slice_name(slice, i) : NULL;
-			if (last != NULL && name != NULL && *name == *last &&
-			    memcmp(name, last, 1u + *name) == 0)
+			if (shared && last < slice->published && slice_same_name(slice, last, i))
 				continue; /* the same target at the same ports */
-			last = name;
-			put_srv(reply, owner, endpoints, slice, i, &srv);
+			last = i;
+			put_srv(reply, owner, endpoints, slice, i, srv);
 		}
 	}
 }
 
 void
-reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *resolved)
+reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service)
+{
+	struct srv srv;
+
+	if (__builtin_expect(reply->ordered, 0)) {
+		struct nearest nearest = {
+			.doubles = true, .by_port = true, .port_label = port_label
+		};
+		unsigned classes = nearest_classes(reply, endpoints, &nearest);
+		if (classes > 0) {
+			reply_nearest_srv(reply, owner, &nearest, NEAR_NODE, classes, service);
+			return;
+		}
+	}
+	srv.weight = srv_weight(endpoint_set_pairs(endpoints, port_label));
+	put_set_srv(reply, owner, endpoints, port_label, service, &srv);
+}
+
+void
+reply_weighted_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service, unsigned weight)
+{
+	struct srv srv;
+
+	srv.weight = weight;
+	put_set_srv(reply, owner, endpoints, port_label, service, &srv);
+}
+
+void
+reply_endpoints_srv(
+    struct reply *reply, size_t owner, const struct resolved *resolved, const struct dname *service)
 {
 	struct srv srv = { .weight = 1 };
 	size_t begin = reply->w.len, len = 0;
@@ -189,7 +271,7 @@ reply_endpoints_srv(struct reply *reply, size_t owner, const struct resolved *re
 	struct resolved_walk walk;
 	struct endpoint_ref ref;
 
-	if (!srv_tail(&srv, reply, resolved->endpoints))
+	if (!srv_tail(&srv, reply, resolved->endpoints, service))
 		return;
 	resolved_endpoints(&walk, reply->tree, resolved);
 	while (!reply->full && resolved_next(&walk, &ref)) {

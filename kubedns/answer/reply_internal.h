@@ -81,4 +81,23 @@ zone_name_put(
 	memcpy(p + owner->len - 1, config->zone.wire, config->zone.len);
 }
 
+struct nearest;
+
+/*
+ * With --nearest, from a client whose place is known: what of the set is near it, counted, into `*nearest`,
+ * whose `family`, `doubles`, `by_port` and `port_label` are set. Returns how many classes an answer has,
+ * from NEAR_NODE on; 0: the set is answered as without the flag. Counts the answer.
+ */
+unsigned nearest_classes(
+    const struct reply *reply, const struct endpoint_set *endpoints, struct nearest *nearest);
+
+/* The addresses of an endpoint set, the nearest first; false: nothing is known of the client. */
+bool reply_nearest(
+    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family);
+
+/* SRV records of the classes [from, to) of what was counted, with `doubles`; `service` as in
+ * reply_endpoint_set_srv(). */
+void reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *nearest,
+    unsigned from, unsigned to, const struct dname *service);
+
 #endif

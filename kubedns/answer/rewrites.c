@@ -1,6 +1,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "kubedns/answer/rewrites.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <pcre2.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ enum { GROUPS_MAX = 10 }; /* {0} to {9} */
 struct pattern {
 	pcre2_code *code;
 	char *replacement;
+	char *end; /* what each name that matches ends with; "": not known */
 };
 
 struct rewrites {
@@ -53,8 +55,11 @@ names_of_kind(const struct conf_rewrites *conf, enum rewrite_kind kind, uint64_t
 	for (size_t i = 0; i < conf->count; i++) {
 		const struct conf_rewrite *r = &conf->items[i];
 		if (r->kind == kind)
-			lines[count++] =
-			    (struct own_line){ &r->from, 0, TYPE_CNAME, r->to.len, r->to.wire };
+			lines[count++] = (struct own_line){ .name = r->from.wire,
+				.name_len = r->from.len,
+				.type = TYPE_CNAME,
+				.rdata = r->to.wire,
+				.rdata_len = r->to.len };
 	}
 	struct own_names *names = own_names_new(lines, count, seed);
 	free(lines);
@@ -72,6 +77,46 @@ refuse_pattern(const struct conf_rewrite *r, int code, size_t offset, char **why
 	return -EINVAL;
 }
 
+/*
+ * The letters, digits and escaped dots that close the pattern, and so each name that it matches: other names
+ * need not be tried, which costs far more. "" where there are none, and for patterns with alternatives
+ * or settings. Caller frees.
+ */
+static char *
+literal_end(const char *pattern)
+{
+	size_t len = strlen(pattern), at;
+	char *end = xcalloc(1, len + 1), *put = end + len, *dot = put;
+
+	if (strpbrk(pattern, "|#") != NULL || strstr(pattern, "(?") != NULL ||
+	    strstr(pattern, "(*") != NULL || strstr(pattern, "\\Q") != NULL)
+		return end;
+	for (at = len; at > 0; at--) {
+		char c = pattern[at - 1];
+		bool escaped = at > 1 && pattern[at - 2] == '\\';
+		if (c == '.' && escaped && (at < 3 || pattern[at - 3] != '\\')) {
+			dot = put - 1;
+			at--;
+		} else if (escaped) { /* \d, \x41: what follows may belong to it, but not a dot */
+			put = dot;
+			break;
+		} else if (!isalnum((unsigned char)c) && c != '-' && c != '_') {
+			break;
+		}
+		*--put = c;
+	}
+	memmove(end, put, strlen(put) + 1);
+	return end;
+}
+
+static bool
+ends_with(const char *subject, size_t len, const char *end)
+{
+	size_t end_len = strlen(end);
+
+	return end_len <= len && memcmp(subject + len - end_len, end, end_len) == 0;
+}
+
 static int
 add_pattern(struct rewrites *rewrites, const struct conf_rewrite *r, char **why)
 {
@@ -86,6 +131,7 @@ add_pattern(struct rewrites *rewrites, const struct conf_rewrite *r, char **why)
 	if (pattern->code == NULL)
 		return refuse_pattern(r, code, offset, why);
 	pattern->replacement = xstrdup(r->replacement);
+	pattern->end = literal_end(r->pattern);
 	rewrites->pattern_count++;
 	return 0;
 }
@@ -142,6 +188,7 @@ free_one(struct rewrites *rewrites)
 	for (size_t i = 0; i < rewrites->pattern_count; i++) {
 		pcre2_code_free(rewrites->patterns[i].code);
 		free(rewrites->patterns[i].replacement);
+		free(rewrites->patterns[i].end);
 	}
 	pcre2_match_context_free(rewrites->limits);
 	free(rewrites->patterns);
@@ -255,6 +302,8 @@ rewrite_by_pattern(const struct rewrites *rewrites, const struct name *name, str
 	size_t len = strlen(subject) - 1; /* without the root's dot */
 	for (size_t i = 0; i < rewrites->pattern_count && outcome != REWRITE_DONE; i++) {
 		const struct pattern *pattern = &rewrites->patterns[i];
+		if (!ends_with(subject, len, pattern->end))
+			continue;
 		int rc = pcre2_match(
 		    pattern->code, (PCRE2_SPTR)subject, len, 0, 0, data, rewrites->limits);
 		const size_t *groups = pcre2_get_ovector_pointer(data);

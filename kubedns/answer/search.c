@@ -130,19 +130,10 @@ struct candidate {
 	struct dname text;
 	struct name name;
 	int below; /* labels before our zone, or -1 */
-	bool own;  /* of the ConfigMap's key hosts (own_names.h) */
+	bool own;  /* the operator's (own_names.h) */
 	struct resolved resolved;
 	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
 };
-
-static bool
-is_own(const struct tree *tree, const struct name *name)
-{
-	const struct answer_context *context = tree->context;
-
-	return context != NULL && context->hosts != NULL &&
-	       own_names_find(context->hosts, name->wire, name->len) != NULL;
-}
 
 static void
 candidate_cut(struct candidate *c)
@@ -182,9 +173,10 @@ candidate_make(const struct answer_config *config, const struct tree *tree,
 	if (context != NULL && context->rewrites != NULL)
 		candidate_rewrite(context->rewrites, c, limit);
 	c->below = name_below(&c->name, &config->zone);
-	c->own = is_own(tree, &c->name);
-	if (c->own)
-		return SEARCH_STEP_FOUND;
+	enum own_kind own = own_ask(config, tree, &c->name).kind;
+	c->own = own == OWN_FOUND || own == OWN_EMPTY;
+	if (own != OWN_NONE)
+		return c->own ? SEARCH_STEP_FOUND : SEARCH_STEP_DENIED;
 	if (c->below < 0)
 		return SEARCH_STEP_OUTSIDE;
 	if (c->below == 0)
@@ -235,10 +227,7 @@ put_found(struct reply *reply, const struct candidate *c, size_t apex, struct dn
 	if (reply->truncated || qtype == TYPE_CNAME || qtype == TYPE_ANY)
 		set_rcode_and_soa(reply, FOUND, apex);
 	else if (c->own)
-		set_rcode_and_soa(reply,
-		    put_own(reply, &c->name, owner) && reply->counts[SECTION_ANSWER] > 1 ? FOUND
-											 : NODATA,
-		    apex);
+		answer_own(reply, &c->name, owner, chase, &outcome);
 	else if (c->below == 0)
 		set_rcode_and_soa(reply, zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
 	else

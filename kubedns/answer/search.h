@@ -71,6 +71,7 @@ void search_settle_ttl(struct reply *reply);
 
 enum search_step {
 	SEARCH_STEP_NOTHING,  /* one of ours that does not exist */
+	SEARCH_STEP_DENIED,   /* does not exist, in a zone of the operator's own */
 	SEARCH_STEP_TOO_LONG, /* cannot be a name */
 	SEARCH_STEP_FOUND,    /* one of ours that exists: the walk ends */
 	SEARCH_STEP_OUTSIDE,  /* other servers are asked */

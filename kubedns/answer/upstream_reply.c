@@ -1,11 +1,13 @@
 /*
  * Makes our reply from an upstream reply. Each record is checked before it is passed on.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/search.h"
 #include "lib/reply_walk.h"
+#include "lib/utf8.h"
 
 /* Our reply where there is none to pass on: REFUSED or SERVFAIL. */
 static size_t
@@ -94,10 +96,37 @@ may_become_ours(const struct answer_config *config, const struct query *query)
 }
 
 /*
+ * Takes the first extended error of upstream's OPT into ours, and says whose it is (RFC 8914 section
+ * 3). Of its text so much as is UTF-8, which is all that it may be: libraries give up a whole reply over
+ * less. Not inlined: most replies have none.
+ */
+static __attribute__((noinline)) void
+take_ede(struct reply *reply, const struct record *opt)
+{
+	const uint8_t *option = opt->rdata, *end = opt->rdata + opt->rdata_len;
+
+	for (; end - option >= 4; option += 4 + wire_get16(option + 2)) {
+		size_t len = wire_get16(option + 2);
+		if ((size_t)(end - option) - 4 < len)
+			return;
+		if (wire_get16(option) != OPTION_EDE || len < 2)
+			continue;
+		reply->ede = (int)wire_get16(option + 4);
+		snprintf(reply->reason, sizeof reply->reason,
+		    len > 2 ? "upstream: %.*s" : "upstream", (int)len - 2,
+		    (const char *)option + 6);
+		reply->reason[utf8_whole(reply->reason, strlen(reply->reason))] = '\0';
+		reply->ede_text = reply->reason;
+		return;
+	}
+}
+
+/*
  * Appends upstream's records byte for byte, except such an SOA's TTL. Their compression pointers
  * stay valid: the question before them has the same length, and no record is dropped from among
  * them, since the first one of our zones ends the copy. So does the OPT record, which is
- * hop-by-hop: what follows it in the additional section is optional. False: malformed.
+ * hop-by-hop, but for an extended error: what follows it in the additional section is optional.
+ * False: malformed.
  */
 static bool
 append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
@@ -114,6 +143,8 @@ append_sections(struct reply *reply, const uint8_t *upstream, size_t len)
 			if (walk.section != WALK_ADDITIONAL || record->owner.len != 1)
 				return false;
 			reply->extended_rcode = record->ttl_s >> 24;
+			if (record->rdata_len > 0 && reply->query->has_edns && !reply->from_peers)
+				take_ede(reply, record);
 			return true;
 		}
 		ours = ours || is_ours(reply, record);
@@ -144,8 +175,8 @@ answer_forwarded(const struct answer_request *request, const struct upstream_rep
 	struct reply reply;
 
 	info->system = SYSTEM_RECURSIVE;
-	if (query_read(query, request->query, request->query_len) != QUERY_OK ||
-	    !query->has_question)
+	enum query_result read = query_read(query, request->query, request->query_len);
+	if ((read != QUERY_OK && read != QUERY_SIGNED) || !query->has_question)
 		return info->len = 0;
 	reply_begin(&reply, request, query, true);
 	if (wire == NULL ||

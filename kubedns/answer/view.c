@@ -15,18 +15,38 @@ is_local(const struct addr *addr)
 				       : memcmp(addr->bytes, v6, sizeof v6) == 0;
 }
 
+/* Where the pod with this address runs. */
+static struct client_place
+place_of(const struct answer_config *config, const struct tree *tree, const struct addr *addr)
+{
+	const struct answer_context *context = tree->context;
+	uint32_t node = config->pod_places ? pods_place(tree, addr) : 0;
+
+	if (node == 0 || context == NULL || context->places == NULL ||
+	    node >= context->places->count)
+		return (struct client_place){ 0 };
+	return context->places->items[node];
+}
+
 const struct tree *
 view_of(struct view *view, const struct answer_config *config, const struct tree *tree,
     const struct addr *addr, enum view_client *client)
 {
 	const struct answer_context *context = tree->context;
-	uint32_t number = pods_namespace(tree, addr);
+	uint32_t number = config->visibility ? pods_namespace(tree, addr) : 0;
 
-	*client = number != 0 ? VIEW_POD : is_local(addr) ? VIEW_LOCAL : VIEW_UNKNOWN;
-	if (*client == VIEW_LOCAL || (*client == VIEW_UNKNOWN && config->unknown_sees_all))
+	*client = number != 0                             ? VIEW_POD
+		  : !config->visibility || is_local(addr) ? VIEW_LOCAL
+							  : VIEW_UNKNOWN;
+	view->limited =
+	    *client == VIEW_POD || (*client == VIEW_UNKNOWN && !config->unknown_sees_all);
+	view->place = place_of(config, tree, addr);
+	if (!view->limited && view->place.node == 0)
 		return tree;
 	view->tree = *tree;
 	view->tree.view = view;
+	if (!view->limited)
+		return &view->tree;
 	view->visibility = context == NULL ? NULL : context->visibility;
 	view->client = number;
 	/* A serial that changes with every namespace's Services would tell of them. */
@@ -41,8 +61,9 @@ view_sees(const struct tree *tree, const struct node *namespace)
 {
 	const struct view *view = tree->view;
 
-	return view == NULL || (view->visibility != NULL && visibility_sees(view->visibility,
-								view->client, namespace->number));
+	return view == NULL || !view->limited ||
+	       (view->visibility != NULL &&
+		   visibility_sees(view->visibility, view->client, namespace->number));
 }
 
 bool
@@ -64,7 +85,7 @@ view_sees_owner(const struct tree *tree, const struct owner *owner)
 	uint8_t label[1 + DNAME_LABEL_MAX + 8] = { 0 };
 	const uint8_t *namespace = owner->name + 1 + owner->name[0];
 
-	if (tree->view == NULL)
+	if (!view_limited(tree))
 		return true;
 	memcpy(label, namespace, 1u + *namespace);
 	const struct node *node = view_namespace(tree, label);
@@ -95,7 +116,7 @@ view_namespace(const struct tree *tree, const uint8_t *label)
 	const struct node *node = tree_child(tree, tree->root, svc);
 
 	node = node == NULL ? NULL : tree_child(tree, node, label);
-	return node == NULL || (tree->view != NULL && hides(tree, node)) ? NULL : node;
+	return node == NULL || (view_limited(tree) && hides(tree, node)) ? NULL : node;
 }
 
 const struct node *

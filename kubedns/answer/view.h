@@ -1,11 +1,14 @@
 /*
- * --visibility: what the pods of one namespace may see of the cluster. A view is a reader's own copy of
- * struct tree, a few words, with `view` set: whoever looks up a namespace, a Service or the owner of an
- * address in it asks here whether it is there for this reader. What is hidden is answered as if it did
- * not exist: rcode, TTL, SOA and extended error are those of a name that nobody has. Without
- * --visibility `view` is NULL, which costs a test at each of these places.
+ * Who a client is. With --visibility: what the pods of its namespace may see of the cluster; with --nearest
+ * and --client-pods=all: where it is (nearest.h).
+ *
+ * A view is a reader's own copy of struct tree, a few words, with `view` set. Code that looks up a
+ * namespace, a Service or the owner of an address in it asks here whether this reader may see it. What
+ * is hidden is answered as if it did not exist: rcode, TTL, SOA and extended error are those of a name
+ * that nobody has. Without either flag `view` is NULL, which costs a test at each of these places.
  *
  *	client's address --pods4, pods6--> number of its namespace --struct visibility--> what it sees
+ *	client's address --places4, places6--> number of its node --struct node_places--> where it is
  *
  * Every client is one of
  *	a pod		it sees its namespace and those that the lists name
@@ -27,15 +30,37 @@
 
 struct view {
 	struct tree tree;                    /* a copy, whose `view` this is */
+	bool limited;                        /* it sees what `visibility` says, else all */
 	const struct visibility *visibility; /* NULL: none is made yet; nothing is seen */
 	uint32_t client;                     /* its namespace's number; 0: unknown */
+	struct client_place place;           /* with pod_places: where it is */
 };
+
+/* Whether the reader may not see all. */
+static inline bool
+view_limited(const struct tree *tree)
+{
+	const struct view *view = tree->view;
+
+	return view != NULL && view->limited;
+}
+
+/* Where the reader is; its members are 0 if that is not known. */
+static inline struct client_place
+view_place(const struct answer_config *config, const struct tree *tree)
+{
+	const struct view *view = tree->view;
+
+	return config->place != NULL ? *config->place
+	       : view != NULL        ? view->place
+				     : (struct client_place){ 0 };
+}
 
 enum view_client { VIEW_POD, VIEW_LOCAL, VIEW_UNKNOWN };
 
 /*
- * The snapshot as the client with this address may see it: `view->tree`, or `tree` if it sees all.
- * Into `*client` who it is.
+ * The snapshot as the client with this address may see it: `view->tree`, or `tree` if it is nobody in
+ * particular. Into `*client` who it is, for --visibility; without it every client is as good as local.
  */
 const struct tree *view_of(struct view *view, const struct answer_config *config,
     const struct tree *tree, const struct addr *addr, enum view_client *client);

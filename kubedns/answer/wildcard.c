@@ -98,13 +98,14 @@ is_hidden(const struct step *above, const struct node *child)
 			  : !view_sees_service(m->tree, above->node, child);
 }
 
-static void
+static bool
 try_child(void *arg, const struct node *child)
 {
 	const struct step *above = arg;
 
-	if (above->match->tree->view == NULL || !is_hidden(above, child))
+	if (!view_limited(above->match->tree) || !is_hidden(above, child))
 		try_label(above, child->label, child);
+	return !above->match->stop;
 }
 
 /* Whether an earlier slice of the set has ports of this label, so that each label is tried once.
@@ -195,7 +196,7 @@ descend(const struct step *above)
 	const uint8_t *wanted = m->pattern->wire + m->pattern->offsets[above->left - 1];
 	const struct endpoint_set *endpoints = endpoint_set_above(above);
 	const struct node *child = NULL;
-	struct step here = *above; /* for tree_children(), whose argument is not const */
+	struct step here = *above; /* for tree_children_until(), whose argument is not const */
 
 	if (!is_star(wanted)) {
 		memcpy(label, wanted, 1u + *wanted);
@@ -203,13 +204,13 @@ descend(const struct step *above)
 			child = tree_child(m->tree, above->node, label);
 		/* To try what is below a hidden name would find nothing, and take a time that tells of
 		 * it. */
-		if (child != NULL && m->tree->view != NULL && is_hidden(above, child))
+		if (child != NULL && view_limited(m->tree) && is_hidden(above, child))
 			child = NULL;
 		try_label(above, label, child);
 		return;
 	}
 	if (above->node != NULL)
-		tree_children(above->node, try_child, &here);
+		tree_children_until(above->node, try_child, &here);
 	if (endpoints == NULL)
 		return;
 	if (above->left == 1 && above->node != NULL)

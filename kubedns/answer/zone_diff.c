@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "lib/xalloc.h"
@@ -19,7 +20,12 @@ struct packed {
 struct records {
 	struct packed **items;
 	size_t count, room;
+	size_t bytes; /* of what the items are */
 };
+
+/* Of the records of one name and moment: a headless Service has one for each pair of its endpoints and
+ * ports, and 0.5 MB of EndpointSlices can have 20 million. */
+enum { RECORDS_BYTES_MAX = 32 << 20 };
 
 enum { BEFORE, AFTER };
 
@@ -32,6 +38,8 @@ struct differ {
 	size_t zone;
 	struct addr *addrs; /* of addresses that went or came: their PTRs may have changed */
 	size_t addr_count, addr_room;
+	struct dname *services; /* that may have changed: their names in zones for outside */
+	size_t service_count, service_room;
 	bool stopped;
 };
 
@@ -41,8 +49,12 @@ static bool
 collect(void *arg, const struct zone_record *record)
 {
 	struct records *records = arg;
-	struct packed *packed = xmalloc(sizeof *packed + record->owner->len + record->len);
+	size_t size = sizeof(struct packed) + record->owner->len + record->len;
 
+	if (size > RECORDS_BYTES_MAX - records->bytes)
+		return false;
+	records->bytes += size;
+	struct packed *packed = xmalloc(size);
 	*packed = (struct packed){ .len = (uint32_t)record->owner->len + record->len,
 		.owner_len = record->owner->len,
 		.type = record->type,
@@ -101,6 +113,16 @@ note_replaced(void *arg, const struct zone_record *record)
 	note_addr(arg, record->type, record->rdata);
 }
 
+/* Whether the addresses of the zone's names may have PTRs. */
+static bool
+has_ptrs(const struct differ *d)
+{
+	const struct external_zones *zones = d->config->external;
+
+	return d->zone == 0 || (zones != NULL && zones->clusterset != NULL &&
+				   zone_name(d->config, d->zone) == zones->clusterset);
+}
+
 static void
 tell(struct differ *d, int side, const struct packed *packed)
 {
@@ -109,7 +131,7 @@ tell(struct differ *d, int side, const struct packed *packed)
 		(uint16_t)(packed->len - packed->owner_len), packed->bytes + packed->owner_len };
 
 	memcpy(owner.wire, packed->bytes, packed->owner_len);
-	if (d->zone == 0)
+	if (has_ptrs(d))
 		note_addr(d, record.type, record.rdata);
 	d->stopped = d->stopped || !d->take(d->arg, d->zone, side == AFTER, &record);
 }
@@ -119,12 +141,14 @@ static void
 tell_difference(struct differ *d)
 {
 	struct records *b = &d->records[BEFORE], *a = &d->records[AFTER];
+	bool whole = !d->walks[BEFORE].stopped && !d->walks[AFTER].stopped;
 
+	d->stopped = d->stopped || !whole;
 	for (int side = BEFORE; side <= AFTER; side++)
-		if (d->records[side].count > 1)
+		if (whole && d->records[side].count > 1)
 			qsort(d->records[side].items, d->records[side].count,
 			    sizeof(struct packed *), by_content);
-	for (size_t i = 0, j = 0; i < b->count || j < a->count;) {
+	for (size_t i = 0, j = 0; whole && (i < b->count || j < a->count);) {
 		int order = i == b->count   ? 1
 			    : j == a->count ? -1
 					    : compare(b->items[i], a->items[j]);
@@ -138,8 +162,32 @@ tell_difference(struct differ *d)
 	for (int side = BEFORE; side <= AFTER; side++) {
 		for (size_t i = 0; i < d->records[side].count; i++)
 			free(d->records[side].items[i]);
-		d->records[side].count = 0;
+		d->records[side].count = d->records[side].bytes = 0;
 	}
+}
+
+/* The Service of a name of ours, or of a zone for outside, whose first `below` labels are before the
+ * zone. */
+static void
+note_service(struct differ *d, const struct dname *name)
+{
+	unsigned below =
+	    dname_labels(name->wire) - dname_labels(zone_name(d->config, d->zone)->wire);
+	unsigned count = d->zone == 0 ? 3 : 2; /* SERVICE.NAMESPACE, and `svc` in ours */
+	const uint8_t *p = name->wire;
+	struct dname service = { .len = 0 };
+
+	if (d->config->external == NULL || !d->config->external->headless || below < count)
+		return;
+	for (; below > count; below--)
+		p += 1 + *p;
+	service.len = (uint8_t)(2u + p[0] + 1u + p[1 + p[0]]);
+	memcpy(service.wire, p, service.len - 1u);
+	if (d->service_count == d->service_room) {
+		d->service_room = d->service_room == 0 ? 64 : d->service_room * 2;
+		d->services = xreallocarray(d->services, d->service_room, sizeof *d->services);
+	}
+	d->services[d->service_count++] = service;
 }
 
 /* --- the trees --- */
@@ -169,7 +217,8 @@ note_hidden(struct differ *d, int side, const struct node *node, const struct dn
 		note_addr(d, packed->type, packed->bytes + packed->owner_len);
 		free(records->items[i]);
 	}
-	records->count = 0;
+	records->count = records->bytes = 0;
+	d->stopped = d->stopped || d->walks[side].stopped;
 }
 
 static void diff_children(struct differ *d, const struct node *before, const struct node *after,
@@ -183,6 +232,7 @@ diff_nodes(
 		zone_walk_node(&d->walks[BEFORE], before, name);
 		zone_walk_node(&d->walks[AFTER], after, name);
 		tell_difference(d);
+		note_service(d, name);
 	}
 	diff_children(d, before, after, name);
 }
@@ -258,7 +308,7 @@ own_names(const struct tree *tree)
 {
 	const struct answer_context *context = tree->context;
 
-	return context == NULL ? NULL : context->hosts;
+	return context == NULL ? NULL : context->names;
 }
 
 static bool
@@ -280,11 +330,38 @@ same_ns(const struct tree *before, const struct tree *after)
 	return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
+/* --- headless Services in zones for outside --- */
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct dname *na = a, *nb = b;
+
+	return dname_compare(na->wire, nb->wire);
+}
+
+static void
+diff_headless(struct differ *d)
+{
+	if (d->service_count > 1)
+		qsort(d->services, d->service_count, sizeof *d->services, by_name);
+	for (size_t i = 0; i < d->service_count; i++)
+		for (d->zone = 0; d->zone < zone_count(d->config) && !d->stopped; d->zone++) {
+			if (!zone_is_external(d->config, d->zone) ||
+			    (i > 0 && by_name(&d->services[i], &d->services[i - 1]) == 0))
+				continue;
+			for (int side = BEFORE; side <= AFTER; side++)
+				zone_walk_headless(&d->walks[side], d->zone, &d->services[i]);
+			tell_difference(d);
+		}
+}
+
 /* --- the whole --- */
 
 static void
 diff_external(struct differ *d, const struct zone_moments *moments)
 {
+	const struct own_names *own[2] = { d->walks[BEFORE].own, d->walks[AFTER].own };
 	static const struct node none;
 
 	/* As zone_walk_zone() has it. */
@@ -298,6 +375,9 @@ diff_external(struct differ *d, const struct zone_moments *moments)
 		d->zone = zone;
 		diff_nodes(d, before == NULL ? &none : before, after == NULL ? &none : after, name);
 	}
+	diff_headless(d);
+	d->walks[BEFORE].own = own[BEFORE];
+	d->walks[AFTER].own = own[AFTER];
 }
 
 bool
@@ -313,6 +393,8 @@ zone_diff(const struct answer_config *config, const struct zone_moments *moments
 	for (int side = BEFORE; side <= AFTER; side++) {
 		d.walks[side] = (struct zone_walk){ .config = config,
 			.tree = side == BEFORE ? moments->before : moments->after,
+			.external =
+			    side == BEFORE ? moments->external_before : moments->external_after,
 			.take = collect,
 			.arg = &d.records[side],
 			.hidden = note_replaced,
@@ -320,13 +402,14 @@ zone_diff(const struct answer_config *config, const struct zone_moments *moments
 		zone_walk_begin(&d.walks[side]);
 	}
 	diff_nodes(&d, moments->before->root, moments->after->root, &config->zone);
-	diff_reverse(&d);
 	if (moments->external_before != NULL)
 		diff_external(&d, moments);
+	diff_reverse(&d);
 	for (int side = BEFORE; side <= AFTER; side++) {
 		zone_walk_end(&d.walks[side]);
 		free(d.records[side].items);
 	}
 	free(d.addrs);
+	free(d.services);
 	return !d.stopped;
 }

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kubedns/answer/nearest.h"
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_lookup.h"
 
@@ -125,11 +126,23 @@ resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref)
 	}
 }
 
+/* A name of --zonal, if it is one. */
+static enum resolved_kind
+zonal(const struct answer_config *config, const struct tree *tree,
+    const struct endpoint_set *endpoints, const struct name *name, unsigned left,
+    struct resolved *resolved)
+{
+	return config->zonal && nearest_resolve(config, tree, name, left, endpoints, resolved)
+		   ? resolved->kind
+		   : RESOLVED_NOTHING;
+}
+
 /* Names below a Service that are not nodes of the tree: of its endpoints, and of a headless one's
  * ports. */
 static enum resolved_kind
-below_service(const struct tree *tree, const struct endpoint_set *endpoints,
-    const struct name *name, unsigned left, struct resolved *resolved)
+below_service(const struct answer_config *config, const struct tree *tree,
+    const struct endpoint_set *endpoints, const struct name *name, unsigned left,
+    struct resolved *resolved)
 {
 	const uint8_t *label = label_at(name, left - 1);
 
@@ -137,15 +150,17 @@ below_service(const struct tree *tree, const struct endpoint_set *endpoints,
 		return left == 1 && resolve_endpoint(tree, endpoints, label, resolved)
 			   ? RESOLVED_ENDPOINT
 			   : RESOLVED_NOTHING;
-	if ((endpoints->flags & ENDPOINTS_APEX) == 0 || left > 2)
+	if ((endpoints->flags & ENDPOINTS_APEX) == 0)
 		return RESOLVED_NOTHING;
+	if (left > 2)
+		return zonal(config, tree, endpoints, name, left, resolved);
 	/* A port without a name has no label that could be asked for: this one is the
 	 * protocol's. */
 	const uint8_t *port = left == 1 ? (const uint8_t *)"" : label_at(name, 0);
 	resolved->endpoints = endpoints;
 	resolved->port_label = port_label(tree->seed, port, label);
 	if (endpoint_set_pairs(endpoints, resolved->port_label) == 0)
-		return RESOLVED_NOTHING;
+		return zonal(config, tree, endpoints, name, left, resolved);
 	return left == 1 ? RESOLVED_EMPTY : RESOLVED_PORT;
 }
 
@@ -238,9 +253,9 @@ walk_tree(const struct answer_config *config, const struct tree *tree, const str
 		unsigned depth = below - left;
 		const struct node *child = depth < path->count ? path->nodes[depth] : NULL;
 		if (child == NULL)
-			return node->endpoints != NULL
-				   ? below_service(tree, node->endpoints, name, left, resolved)
-				   : RESOLVED_NOTHING;
+			return node->endpoints != NULL ? below_service(config, tree,
+							     node->endpoints, name, left, resolved)
+						       : RESOLVED_NOTHING;
 		node = child;
 		resolved->node = node;
 		if (depth == 2) /* <service>.<namespace>.svc */
@@ -265,7 +280,7 @@ resolve(const struct answer_config *config, const struct tree *tree, const struc
 		tree_find_paths(tree, &own, 1);
 		path = &own;
 	}
-	if (__builtin_expect(tree->view != NULL, 0)) {
+	if (__builtin_expect(view_limited(tree), 0)) {
 		own = *path;
 		view_cut_path(tree, &own);
 		path = &own;

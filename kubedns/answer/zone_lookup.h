@@ -32,6 +32,7 @@ enum resolved_kind {
 	RESOLVED_HEADLESS, /* the endpoint set's addresses and ports */
 	RESOLVED_PORT,     /* `_port._proto` of a headless Service */
 	RESOLVED_ENDPOINT, /* the endpoints of one name */
+	RESOLVED_ZONAL,    /* those endpoints of a set that are in a zone (nearest.h) */
 	RESOLVED_POD,      /* the address that the name spells */
 	RESOLVED_CNAME,    /* a federation's */
 };
@@ -41,6 +42,7 @@ struct resolved {
 	const struct node *node;    /* the last one that was found */
 	const struct node *service; /* NODE: the Service that the name belongs to, or NULL */
 	const struct endpoint_set *endpoints;
+	uint64_t zone;             /* ZONAL: the place; 0: the whole set, none being in the zone */
 	uint64_t port_label;       /* PORT: of the name's first two labels */
 	const uint8_t *label;      /* ENDPOINT: the host name of some; NULL: of none */
 	struct endpoint_ref first; /* ENDPOINT: the first that has it */

@@ -1,4 +1,4 @@
-#include "kubedns/answer/zone_walk.h"
+#include "kubedns/answer/zone_walk_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +7,9 @@
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/zone_lookup.h"
+#include "kubedns/cluster/tree_content.h"
 #include "lib/reply_walk.h"
 #include "lib/xalloc.h"
-#include "treecache/srv_weight.h"
-
-enum {
-	PORT_LISTS_MAX = 16, /* of one endpoint name that are looked at for doubles */
-};
 
 /* --- the zones --- */
 
@@ -48,6 +44,26 @@ zone_index(const struct answer_config *config, const uint8_t *name)
 	return -1;
 }
 
+uint32_t
+zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
+    const struct tree *external)
+{
+	return zone_is_external(config, index) ? external_serial(config->external, tree, external)
+	       : index > 0                     ? reverse_serial(config->external, tree, external)
+					       : tree->serial;
+}
+
+bool
+zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
+    const struct tree *external)
+{
+	bool imports = config->external != NULL && config->external->clusterset != NULL;
+
+	return (zone_is_external(config, index) || tree->synced) &&
+	       (index == 0 || (!zone_is_external(config, index) && !imports) ||
+		   (external != NULL && external->synced));
+}
+
 static void
 put_name(struct writer *w, const char *first, const struct dname *rest)
 {
@@ -64,8 +80,9 @@ zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint
 	const struct dname *zone = external ? zone_name(config, index) : &config->zone;
 	struct dname dns = *zone;
 
-	if (external && config->external->primary != NULL) {
-		writer_put(&w, config->external->primary->wire, config->external->primary->len);
+	const struct dname *primary = external ? external_primary(config->external, zone) : NULL;
+	if (primary != NULL) {
+		writer_put(&w, primary->wire, primary->len);
 	} else {
 		dname_prepend(&dns, "dns", 3); /* the options leave room */
 		put_name(&w, "ns", &dns);
@@ -81,15 +98,17 @@ zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint
 
 /* --- records --- */
 
-static void
-put(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s, uint16_t type,
+void
+zone_walk_put(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s, uint16_t type,
     const void *rdata, size_t len)
 {
 	const struct zone_record record = { owner, ttl_s, type, (uint16_t)len, rdata };
 
 	if (walk->stopped)
 		return;
-	if (walk->own == NULL || own_names_find(walk->own, owner->wire, owner->len) == NULL)
+	if (walk->headless != NULL)
+		zone_walk_put_headless(walk, &record);
+	else if (walk->own == NULL || own_names_find(walk->own, owner->wire, owner->len) == NULL)
 		walk->stopped = !walk->take(walk->arg, &record);
 	else if (walk->hidden != NULL)
 		walk->hidden(walk->hidden_arg, &record);
@@ -99,7 +118,7 @@ put(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s, uint16_t 
 static void
 put_wire(struct zone_walk *walk, const struct dname *owner, const uint8_t *record)
 {
-	put(walk, owner, wire_get32(record + 6), wire_get16(record + 2), record + 12,
+	zone_walk_put(walk, owner, wire_get32(record + 6), wire_get16(record + 2), record + 12,
 	    wire_get16(record + 10));
 }
 
@@ -114,24 +133,14 @@ put_rrset(struct zone_walk *walk, const struct dname *owner, const struct rrset 
 	}
 }
 
-static void
-put_addr(struct zone_walk *walk, const struct dname *owner, const struct endpoint_ref *ref)
-{
-	bool v4 = ref->slice->family == AF_INET;
-
-	put(walk, owner, walk->config->ttl_s, v4 ? TYPE_A : TYPE_AAAA,
-	    slice_addr(ref->slice, ref->i), v4 ? 4 : 16);
-}
-
-/* The records of this type at `owner`, as a client would get them. */
-static void
-put_answers(struct zone_walk *walk, const struct dname *owner, uint16_t type)
+void
+zone_walk_put_answers(struct zone_walk *walk, const struct dname *owner, uint16_t type)
 {
 	uint8_t query[512];
 	struct answer_info info;
 	struct reply_walk reply;
 	size_t len = query_write(query, sizeof query, 1, owner->wire, type, CLASS_IN, 0);
-	const struct answer_request request = { .config = walk->config,
+	const struct answer_request request = { .config = &walk->alone,
 		.tree = &walk->plain,
 		.query = query,
 		.query_len = len,
@@ -148,145 +157,6 @@ put_answers(struct zone_walk *walk, const struct dname *owner, uint16_t type)
 		put_wire(walk, owner, walk->room + reply.record.offset);
 }
 
-/* --- endpoint sets --- */
-
-static void
-put_srv(struct zone_walk *walk, const struct dname *owner, uint64_t pairs, uint16_t number,
-    const struct dname *target)
-{
-	uint8_t rdata[6 + DNAME_MAX];
-
-	wire_put16(rdata, 0);
-	wire_put16(rdata + 2, srv_weight(pairs));
-	wire_put16(rdata + 4, number);
-	memcpy(rdata + 6, target->wire, target->len);
-	put(walk, owner, walk->config->ttl_s, TYPE_SRV, rdata, 6u + target->len);
-}
-
-/* The ports of all endpoints of one name. */
-struct port_lists {
-	const struct ports *lists[PORT_LISTS_MAX];
-	unsigned count;
-};
-
-/* Whether port `at` of list `list` is the first with its number, and label if that matters. */
-static bool
-port_is_first(const struct port_lists *ports, unsigned list, unsigned at, bool of_label)
-{
-	const struct port *port = &ports->lists[list]->items[at];
-
-	for (unsigned l = 0; l <= list; l++)
-		for (unsigned i = 0; i < (l < list ? ports->lists[l]->count : at); i++) {
-			const struct port *other = &ports->lists[l]->items[i];
-			if (other->number == port->number &&
-			    (!of_label ||
-				(memcmp(other->name, port->name, 1u + port->name[0]) == 0 &&
-				    memcmp(other->proto, port->proto, 1u + port->proto[0]) == 0)))
-				return false;
-		}
-	return true;
-}
-
-/* The SRV records that the endpoints of one name add: at the Service's own name, and at its ports'
- * names. */
-static void
-put_srvs(struct zone_walk *walk, const struct dname *service, const struct endpoint_set *endpoints,
-    const struct port_lists *ports, unsigned list, const struct dname *endpoint)
-{
-	for (unsigned at = 0; at < ports->lists[list]->count; at++) {
-		const struct port *port = &ports->lists[list]->items[at];
-		struct dname owner = *service;
-		if (port->number == 0)
-			continue;
-		if (port_is_first(ports, list, at, false))
-			put_srv(
-			    walk, &owner, endpoint_set_pairs(endpoints, 0), port->number, endpoint);
-		if (port->name[0] == 0 || !port_is_first(ports, list, at, true) ||
-		    dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
-		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
-			continue;
-		put_srv(walk, &owner,
-		    endpoint_set_pairs(
-			endpoints, port_label(walk->plain.seed, port->name, port->proto)),
-		    port->number, endpoint);
-	}
-}
-
-static void
-add_list(struct port_lists *lists, const struct ports *ports)
-{
-	for (unsigned i = 0; i < lists->count; i++)
-		if (lists->lists[i] == ports)
-			return;
-	if (lists->count < PORT_LISTS_MAX)
-		lists->lists[lists->count++] = ports;
-}
-
-static bool
-same_addr(const struct endpoint_ref *a, const struct endpoint_ref *b)
-{
-	return a->slice->family == b->slice->family &&
-	       memcmp(slice_addr(a->slice, a->i), slice_addr(b->slice, b->i),
-		   a->slice->family == AF_INET ? 4 : 16) == 0;
-}
-
-/* An endpoint, which may share its name with others, or be in two slices: each record is put for the
- * first that has it. */
-static void
-put_endpoint(struct zone_walk *walk, const struct dname *service,
-    const struct endpoint_set *endpoints, const struct endpoint_ref *self)
-{
-	uint8_t derived[LABEL_ROOM] = { 0 };
-	struct resolved resolved = { .kind = RESOLVED_ENDPOINT };
-	struct resolved_walk same;
-	struct endpoint_ref ref;
-	struct port_lists ports = { .count = 0 };
-	bool first_of_name = false, first_of_addr = false, any = false;
-	struct dname name;
-
-	if (endpoint_name(&name, walk->config, self->slice, self->i) < 0)
-		return;
-	/* A slice's label need not be padded as those of a query are. */
-	memcpy(derived, name.wire, 1u + name.wire[0]);
-	if (!resolve_endpoint(&walk->plain, endpoints, derived, &resolved))
-		return;
-	resolved_endpoints(&same, &walk->plain, &resolved);
-	while (resolved_next(&same, &ref)) {
-		bool is_self = ref.slice == self->slice && ref.i == self->i;
-		if (!any)
-			first_of_name = is_self;
-		any = true;
-		if (first_of_name) {
-			add_list(&ports, ref.slice->ports);
-			first_of_addr = true;
-		} else if (same_addr(&ref, self)) {
-			first_of_addr = is_self;
-			break;
-		}
-	}
-	if (first_of_addr)
-		put_addr(walk, &name, self);
-	if (first_of_name)
-		put_answers(walk, &name, TYPE_SRV);
-	for (unsigned i = 0; (endpoints->flags & ENDPOINTS_APEX) != 0 && i < ports.count; i++)
-		put_srvs(walk, service, endpoints, &ports, i, &name);
-}
-
-static void
-put_endpoint_set(
-    struct zone_walk *walk, const struct dname *service, const struct endpoint_set *endpoints)
-{
-	for (unsigned c = 0; c < endpoints->count && !walk->stopped; c++) {
-		struct endpoint_ref ref = { .slice = endpoints->slices[c].slice };
-		for (unsigned i = 0; i < ref.slice->published && !walk->stopped; i++) {
-			ref.i = i;
-			put_endpoint(walk, service, endpoints, &ref);
-			if ((endpoints->flags & ENDPOINTS_APEX) != 0 && i < ref.slice->unique)
-				put_addr(walk, service, &ref);
-		}
-	}
-}
-
 /* --- our zone --- */
 
 void
@@ -296,8 +166,10 @@ zone_walk_node(struct zone_walk *walk, const struct node *node, const struct dna
 
 	while ((set = node_rrset_next(node, set)) != NULL)
 		put_rrset(walk, name, set);
-	if (node->endpoints != NULL)
-		put_endpoint_set(walk, name, node->endpoints);
+	if (node->flags & (NODE_IMPORT | NODE_IMPORT_CLUSTER))
+		zone_walk_put_import(walk, name, node);
+	else if (node->endpoints != NULL)
+		zone_walk_put_endpoints(walk, name, node->endpoints);
 }
 
 struct below {
@@ -328,16 +200,78 @@ zone_walk_below(struct zone_walk *walk, const struct node *node, const struct dn
 
 /* --- reverse zones: the PTRs of each known address in the prefix --- */
 
+static int
+by_name(const void *a, const void *b)
+{
+	const struct dname *na = a, *nb = b;
+
+	return dname_compare(na->wire, nb->wire);
+}
+
+/* The PTRs of an address that only a cluster set has. */
+static void
+put_imported_ptrs(struct zone_walk *walk, const struct dname *owner, const struct addr *addr)
+{
+	struct dname *names = NULL, name;
+	size_t count = 0, room = 0;
+	struct import_ptrs ptrs;
+
+	import_ptrs_find(&ptrs, walk->external, addr);
+	while (import_ptrs_next(&ptrs, &name)) {
+		if (count == room) {
+			room = room == 0 ? 4 : room * 2;
+			names = xreallocarray(names, room, sizeof *names);
+		}
+		names[count++] = name;
+	}
+	if (count > 1)
+		qsort(names, count, sizeof *names, by_name);
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || by_name(&names[i - 1], &names[i]) != 0)
+			zone_walk_put(walk, owner, walk->config->ttl_s, TYPE_PTR, names[i].wire,
+			    names[i].len);
+	free(names);
+}
+
+/* The tree of the cluster set's addresses, or NULL. */
+static const struct tree *
+imports_of(const struct zone_walk *walk)
+{
+	const struct external_zones *zones = walk->config->external;
+	bool known = zones != NULL && zones->clusterset != NULL && walk->external != NULL;
+
+	return known && walk->external->synced ? walk->external : NULL;
+}
+
 void
 zone_walk_addr(struct zone_walk *walk, size_t index, const struct addr *addr)
 {
+	struct addr first = *addr;
 	const struct reverse_zone *zone = &walk->config->reverse_zones[index - 1];
 	struct dname owner;
 
 	if (answer_reverse_zone(walk->config, addr, (unsigned)addr_len(addr) * 8) != zone)
 		return;
 	reverse_name(addr, &owner);
-	put_answers(walk, &owner, TYPE_PTR);
+	if (reverse_seek(&walk->plain, &first) && addr_equal(&first, addr))
+		zone_walk_put_answers(walk, &owner, TYPE_PTR);
+	else if (imports_of(walk) != NULL)
+		put_imported_ptrs(walk, &owner, addr);
+}
+
+/* The lowest address not below `*addr` that has a PTR, of both trees; false if there is none. */
+static bool
+next_addr(const struct zone_walk *walk, struct addr *addr)
+{
+	const struct tree *imports = imports_of(walk);
+	struct addr imported = *addr;
+	bool found = reverse_seek(&walk->plain, addr);
+
+	if (imports == NULL || !reverse_seek(imports, &imported))
+		return found;
+	if (!found || memcmp(imported.bytes, addr->bytes, addr_len(addr)) < 0)
+		*addr = imported;
+	return true;
 }
 
 static void
@@ -349,7 +283,7 @@ walk_reverse(struct zone_walk *walk, size_t index)
 
 	if (ns != NULL)
 		put_rrset(walk, &zone->name, ns);
-	while (!walk->stopped && reverse_seek(&walk->plain, &addr) &&
+	while (!walk->stopped && next_addr(walk, &addr) &&
 	       addr_in_prefix(&addr, &zone->prefix, zone->bits)) {
 		zone_walk_addr(walk, index, &addr);
 		if (!addr_increment(&addr))
@@ -415,9 +349,12 @@ zone_walk_begin(struct zone_walk *walk)
 {
 	const struct answer_context *context = walk->tree->context;
 
-	walk->own = context == NULL ? NULL : context->hosts;
+	walk->own = context == NULL ? NULL : context->names;
 	walk->plain = *walk->tree;
 	walk->plain.context = NULL;
+	walk->headless = NULL;
+	walk->alone = *walk->config;
+	walk->alone.external = NULL;
 	walk->room = xmalloc(DNS_TCP_MAX);
 	walk->stopped = false;
 }
@@ -435,7 +372,7 @@ zone_walk_zone(struct zone_walk *walk, size_t index)
 	const struct dname *zone = zone_name(walk->config, index);
 	uint8_t soa[SOA_RDATA_MAX];
 	bool external = zone_is_external(walk->config, index);
-	uint32_t serial = external ? walk->external->serial : walk->tree->serial;
+	uint32_t serial = zone_serial(walk->config, index, walk->tree, walk->external);
 	size_t len = zone_soa(walk->config, index, serial, soa);
 	const struct zone_record first = { zone, walk->config->ttl_s, TYPE_SOA, (uint16_t)len,
 		soa };
@@ -446,6 +383,7 @@ zone_walk_zone(struct zone_walk *walk, size_t index)
 	walk->stopped = !walk->take(walk->arg, &first);
 	if (external) {
 		walk_external(walk, zone);
+		zone_walk_all_headless(walk, index);
 	} else if (index > 0) {
 		walk_reverse(walk, index);
 	} else {

@@ -2,12 +2,18 @@
  * All records of a zone of ours, one by one: what --print-zone prints and a zone transfer sends.
  * Pure.
  *
- * The zones are ours, the reverse zones of --reverse-cidrs and those for the world outside. A static
- * zone cannot hold pod names, names without records (empty namespaces) and addresses behind CNAMEs
- * that leave our zones: these are missing. So are the names of --external-headless, which are
- * answered from the cluster's tree. The key hosts is for the cluster's clients: what is for the world
- * outside is as --external-address answers it, without that key. No record comes twice. A walk costs the zone's size in time, and
- * 64 KB.
+ * The zones are ours, the reverse zones of --reverse-cidrs, those for the world outside and that of a
+ * cluster set. A static zone cannot hold pod names, names without records (empty namespaces) and
+ * addresses behind CNAMEs that leave our zones: these are missing. Names of --external-headless are in the
+ * zones for outside, with records from the cluster's tree; PTRs to names of a cluster set are in the reverse
+ * zones, with records from the tree of those for outside.
+ *
+ * The operator's own names (own_names.h) are for the cluster's clients: they are in our zone and the
+ * reverse zones, and hide the cluster's there. What is for the world outside is as --external-address
+ * answers it, without them.
+ *
+ * No record comes twice. A walk costs the zone's size in time, and 64 KB; of an endpoint
+ * set in which names are shared, 32 bytes more for each endpoint.
  */
 #ifndef KUBEDNS_ANSWER_ZONE_WALK_H
 #define KUBEDNS_ANSWER_ZONE_WALK_H
@@ -32,6 +38,16 @@ const struct dname *zone_name(const struct answer_config *config, size_t index);
 /* Whether it is one for the world outside: of the tree of those, and with its serial. */
 bool zone_is_external(const struct answer_config *config, size_t index);
 
+/* The zone's serial, of these snapshots of our tree and of the external one (or NULL): with
+ * --external-headless a zone for outside has records of both trees, and the later of their serials; with
+ * --clusterset-domain a reverse zone. */
+uint32_t zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
+    const struct tree *external);
+
+/* Whether all that has records in the zone had been read. */
+bool zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
+    const struct tree *external);
+
 /* The RDATA of a zone's SOA (RFC 1035 section 3.3.13) with this serial, into `rdata` of
  * SOA_RDATA_MAX bytes; returns its length. */
 size_t zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata);
@@ -47,15 +63,18 @@ struct zone_walk {
 	bool (*take)(void *arg, const struct zone_record *record);
 	void *arg;
 
-	/* Called for each of the cluster's records that a name of the key hosts hides; may be NULL.
-	 * `arg` is its own. */
+	/* Called for each of the cluster's records that one of the operator's own names hides; may
+	 * be NULL. Its `arg` is hidden_arg. */
 	void (*hidden)(void *arg, const struct zone_record *record);
 	void *hidden_arg;
 
 	/* the walk's own */
 	const struct own_names
-	    *own;          /* hide the cluster's records of the same name; NULL: none do */
-	struct tree plain; /* without a context: no rewrites, no names of one's own */
+	    *own;                   /* hide the cluster's records of the same name; NULL: none do */
+	struct tree plain;          /* without a context: no rewrites, no names of one's own */
+	struct answer_config alone; /* without external zones: their tree is of another moment */
+	const struct headless *headless; /* whose records are put, under its name in a zone for
+					  * outside; or NULL */
 	uint8_t *room;
 	bool stopped;
 };
@@ -71,6 +90,12 @@ bool zone_walk_zone(struct zone_walk *walk, size_t index);
 /* Of our zone: the records at one node, its endpoint set's included; and at all nodes below it. */
 void zone_walk_node(struct zone_walk *walk, const struct node *node, const struct dname *name);
 void zone_walk_below(struct zone_walk *walk, const struct node *node, const struct dname *name);
+
+/*
+ * With --external-headless: the records that a headless Service, its endpoints and its ports have in the
+ * zone for outside with this index. `service`: `SERVICE.NAMESPACE.`; no records if there is none.
+ */
+void zone_walk_headless(struct zone_walk *walk, size_t index, const struct dname *service);
 
 /* The PTRs of an address, if it is in the reverse zone of this index and not in one inside it. */
 void zone_walk_addr(struct zone_walk *walk, size_t index, const struct addr *addr);

@@ -26,7 +26,7 @@ given(const char *s)
 }
 
 char *
-api_server_expand(const char *text)
+api_credentials_expand(const char *text)
 {
 	char *out = NULL;
 	size_t len = 0;
@@ -70,7 +70,7 @@ url_part(CURLU *u, CURLUPart which, unsigned flags)
  * server's address.
  */
 static void
-verify_as(struct api_server *c, CURLU *u, const char *name)
+verify_as(struct api_credentials *c, CURLU *u, const char *name)
 {
 	char *host = url_part(u, CURLUPART_HOST, 0),
 	     *port = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
@@ -84,7 +84,7 @@ verify_as(struct api_server *c, CURLU *u, const char *name)
 
 /* Checks the server's URL and stores it; 0 or -EINVAL after a log line. */
 static int
-set_url(struct api_server *c, const char *url, const char *tls_server_name)
+set_url(struct api_credentials *c, const char *url, const char *tls_server_name)
 {
 	CURLU *u = curl_url();
 	int error = -EINVAL;
@@ -121,7 +121,7 @@ out:
 }
 
 static int
-find_in_cluster(struct api_server *c, const char *dir)
+find_in_cluster(struct api_credentials *c, const char *dir)
 {
 	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
 		   *port = getenv("KUBERNETES_SERVICE_PORT");
@@ -147,7 +147,8 @@ find_in_cluster(struct api_server *c, const char *dir)
 
 /* The path of a file whose content is `data`, in memory only. */
 static char *
-memory_file(struct api_server *c, unsigned which, const char *name, const char *data, size_t len)
+memory_file(
+    struct api_credentials *c, unsigned which, const char *name, const char *data, size_t len)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0 || write(fd, data, len) != (ssize_t)len)
@@ -159,7 +160,7 @@ memory_file(struct api_server *c, unsigned which, const char *name, const char *
 
 static char *
 take_file(
-    struct api_server *c, unsigned which, const char *name, const struct kubeconfig_file *file)
+    struct api_credentials *c, unsigned which, const char *name, const struct kubeconfig_file *file)
 {
 	if (file->data)
 		return memory_file(c, which, name, file->data, file->len);
@@ -171,7 +172,7 @@ take_file(
  * start and not at the first handshake.
  */
 static int
-check_readable(const struct api_server *c, const char *what, const char *path)
+check_readable(const struct api_credentials *c, const char *what, const char *path)
 {
 	if (!path || access(path, R_OK) == 0)
 		return 0;
@@ -180,7 +181,7 @@ check_readable(const struct api_server *c, const char *what, const char *path)
 }
 
 static int
-find_kubeconfig(struct api_server *c, const char *path, const char *master_url)
+find_kubeconfig(struct api_credentials *c, const char *path, const char *master_url)
 {
 	struct kubeconfig k = { 0 };
 	char *why = NULL;
@@ -217,7 +218,7 @@ find_kubeconfig(struct api_server *c, const char *path, const char *master_url)
 }
 
 static void
-warn_of_exposure(const struct api_server *c)
+warn_of_exposure(const struct api_credentials *c)
 {
 	if (!(c->token || c->token_file))
 		return;
@@ -231,10 +232,11 @@ warn_of_exposure(const struct api_server *c)
 }
 
 int
-api_server_find(struct api_server *c, const struct api_server_source *source)
+api_credentials_find(struct api_credentials *c, const struct api_credentials_source *source)
 {
-	*c = (struct api_server){ .memory = { -1, -1, -1 } };
-	char *master = given(source->master_url) ? api_server_expand(source->master_url) : NULL;
+	*c = (struct api_credentials){ .memory = { -1, -1, -1 } };
+	char *master =
+	    given(source->master_url) ? api_credentials_expand(source->master_url) : NULL;
 	int error;
 	if (given(source->kubecfg_file)) {
 		error = find_kubeconfig(c, source->kubecfg_file, master);
@@ -251,7 +253,7 @@ api_server_find(struct api_server *c, const struct api_server_source *source)
 }
 
 bool
-api_server_has_token(const struct api_server *c)
+api_credentials_has_token(const struct api_credentials *c)
 {
 	return c->token || !c->token_file;
 }
@@ -260,11 +262,11 @@ api_server_has_token(const struct api_server *c)
 static char *
 read_token(const char *path)
 {
-	char *buf = xmalloc(API_SERVER_TOKEN_MAX + 1);
+	char *buf = xmalloc(API_TOKEN_MAX + 1);
 	ssize_t len = -1;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0)
-		len = read(fd, buf, API_SERVER_TOKEN_MAX + 1);
+		len = read(fd, buf, API_TOKEN_MAX + 1);
 	int error = len < 0 ? errno : 0;
 	if (fd >= 0)
 		close(fd);
@@ -278,23 +280,23 @@ read_token(const char *path)
 			error = EINVAL;
 	}
 	if (error == 0)
-		error = start == end ? ENODATA : len > API_SERVER_TOKEN_MAX ? EFBIG : 0;
+		error = start == end ? ENODATA : len > API_TOKEN_MAX ? EFBIG : 0;
 	char *token = error ? NULL : xstrndup(start, (size_t)(end - start));
-	explicit_bzero(buf, API_SERVER_TOKEN_MAX + 1);
+	explicit_bzero(buf, API_TOKEN_MAX + 1);
 	free(buf);
 	errno = error;
 	return token;
 }
 
 bool
-api_server_token_refresh(struct api_server *c, int64_t now_ms, bool force)
+api_credentials_token_refresh(struct api_credentials *c, int64_t now_ms, bool force)
 {
 	if (!c->token_file || (now_ms < c->token_due_ms && !force))
 		return false;
 	char *token = read_token(c->token_file);
 	int error = token ? 0 : errno;
 	/* Looks for a missing one each second: the kubelet may be about to mount it. */
-	c->token_due_ms = now_ms + (token || c->token ? API_SERVER_TOKEN_PERIOD_MS : 1000);
+	c->token_due_ms = now_ms + (token || c->token ? API_TOKEN_PERIOD_MS : 1000);
 	if (error && error != c->token_error) {
 		errno = error;
 		log_warn("token %s: %s", c->token_file,
@@ -313,7 +315,7 @@ api_server_token_refresh(struct api_server *c, int64_t now_ms, bool force)
 
 /* Whether requests may go through a proxy. */
 static bool
-has_proxy(const struct api_server *c)
+has_proxy(const struct api_credentials *c)
 {
 	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY",
 		"all_proxy", "ALL_PROXY" };
@@ -326,7 +328,7 @@ has_proxy(const struct api_server *c)
 }
 
 void
-api_server_needs(const struct api_server *c, struct sandbox *s)
+api_credentials_needs(const struct api_credentials *c, struct sandbox *s)
 {
 	const char *const files[] = { c->ca_path, c->cert_path, c->key_path, c->token_file };
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -345,7 +347,7 @@ api_server_needs(const struct api_server *c, struct sandbox *s)
 }
 
 void
-api_server_free(struct api_server *c)
+api_credentials_free(struct api_credentials *c)
 {
 	for (unsigned i = 0; i < 3; i++) {
 		if (c->memory[i] >= 0)

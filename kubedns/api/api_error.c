@@ -11,9 +11,9 @@
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
 static char *
-certificate(const struct resource_request *s)
+certificate(const struct resource_watch *s)
 {
-	const struct api_server *c = &s->watch->server;
+	const struct api_credentials *c = &s->watch->server;
 	const char *text = s->curl_error;
 	long verified = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
@@ -36,9 +36,9 @@ certificate(const struct resource_request *s)
  * only where no better reason is known.
  */
 char *
-api_error_transport(const struct resource_request *s, CURLcode code)
+api_error_transport(const struct resource_watch *s, CURLcode code)
 {
-	const struct api_server *c = &s->watch->server;
+	const struct api_credentials *c = &s->watch->server;
 	long os_error = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_OS_ERRNO, &os_error);
 	switch (code) {
@@ -81,7 +81,7 @@ api_error_transport(const struct resource_request *s, CURLcode code)
 
 /* The Status's message in one line of bounded length. */
 static void
-server_says(const struct resource_request *s, char *text, size_t max)
+server_says(const struct resource_watch *s, char *text, size_t max)
 {
 	const char *type = NULL;
 	curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
@@ -95,10 +95,10 @@ server_says(const struct resource_request *s, char *text, size_t max)
 }
 
 char *
-api_error_status(const struct resource_request *s)
+api_error_status(const struct resource_watch *s)
 {
 	const struct api_resource *r = s->resource;
-	const struct api_server *c = &s->watch->server;
+	const struct api_credentials *c = &s->watch->server;
 	const char *verb = s->verb == API_VERB_WATCH ? "watch" : "list";
 	char says[400];
 	server_says(s, says, sizeof(says));
@@ -111,8 +111,9 @@ api_error_status(const struct resource_request *s)
 	case 403:
 		return xasprintf(
 		    "%s is forbidden (403): %s; grant list and watch of %s%s%s by RBAC "
-		    "(a ClusterRole)",
-		    verb, says, r->name, *r->group ? "." : "", r->group);
+		    "(a %s)",
+		    verb, says, r->name, *r->group ? "." : "", r->group,
+		    s->hosts_namespace != NULL ? "Role in this namespace" : "ClusterRole");
 	case 404:
 		return xasprintf("%s found nothing at %s%s (404): %s; is this the URL of a "
 				 "Kubernetes API server?",

@@ -4,12 +4,12 @@
 
 #include <curl/curl.h>
 
-struct resource_request;
+struct resource_watch;
 
 /* Why there was no answer. Caller frees. */
-char *api_error_transport(const struct resource_request *s, CURLcode code);
+char *api_error_transport(const struct resource_watch *s, CURLcode code);
 
 /* What the server replied instead of the objects: status and message. Caller frees. */
-char *api_error_status(const struct resource_request *s);
+char *api_error_status(const struct resource_watch *s);
 
 #endif

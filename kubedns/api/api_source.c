@@ -13,7 +13,7 @@
 
 #define HEADLESS_LABEL "service.kubernetes.io/headless"
 
-enum { OPTIONAL_GRACE_MS = 30000, SETTLE_MS = 3000, FDS_MAX = 32 };
+enum { FDS_MAX = 32 };
 
 static bool
 given(const char *s)
@@ -21,10 +21,10 @@ given(const char *s)
 	return s && *s;
 }
 
-static struct api_server_source
+static struct api_credentials_source
 source_of(const struct api_source_config *config)
 {
-	return (struct api_server_source){
+	return (struct api_credentials_source){
 		.kubecfg_file = config->kubecfg_file,
 		.master_url = config->master_url,
 		.serviceaccount_dir = config->serviceaccount_dir,
@@ -34,14 +34,14 @@ source_of(const struct api_source_config *config)
 int
 api_source_check(const struct api_source_config *config)
 {
-	struct api_server cluster;
-	struct api_server_source source = source_of(config);
+	struct api_credentials cluster;
+	struct api_credentials_source source = source_of(config);
 	if (config->no_api)
 		return 0;
-	int error = api_server_find(&cluster, &source);
+	int error = api_credentials_find(&cluster, &source);
 	if (error == 0)
 		log_info("api %s (%s)", cluster.shown_url, cluster.origin);
-	api_server_free(&cluster);
+	api_credentials_free(&cluster);
 	return error;
 }
 
@@ -59,9 +59,9 @@ user_agent(void)
 	return text;
 }
 
-/* A further query parameter that filters. */
-static void
-select_by(struct resource_request *s, const char *parameter, const char *prefix, const char *value)
+void
+resource_watch_select(
+    struct resource_watch *s, const char *parameter, const char *prefix, const char *value)
 {
 	char *plain = xasprintf("%s%s", prefix, value);
 	char *escaped = percent_encode(plain);
@@ -72,13 +72,17 @@ select_by(struct resource_request *s, const char *parameter, const char *prefix,
 	s->selector = more;
 }
 
-static void
-select_namespace(struct resource_request *s, const char *namespace)
+void
+resource_watch_select_namespace(struct resource_watch *s, const char *namespace)
 {
 	char *escaped = percent_encode(namespace);
+	const struct api_resource *of = s->resource;
 	free(s->place);
-	s->place =
-	    xasprintf("%s/namespaces/%s/%s", s->resource->group_path, escaped, s->resource->name);
+	s->place = xasprintf("%s/namespaces/%s/%s", of->group_path, escaped, of->name);
+	if (s->other) {
+		free(s->other);
+		s->other = xasprintf("%s/namespaces/%s/%s", of->other_path, escaped, of->name);
+	}
 	free(escaped);
 }
 
@@ -86,12 +90,13 @@ select_namespace(struct resource_request *s, const char *namespace)
 static void
 choose_resources(struct api_source *w, const struct api_source_config *config)
 {
-	struct resource_request *streams = w->streams;
+	struct resource_watch *streams = w->streams;
 	streams[API_SERVICES].wanted = streams[API_SLICES].wanted = streams[API_NAMESPACES].wanted =
 	    true;
 	streams[API_PODS].wanted = config->pods;
 	if (config->pods_node != NULL)
-		select_by(&streams[API_PODS], "fieldSelector", "spec.nodeName=", config->pods_node);
+		resource_watch_select(
+		    &streams[API_PODS], "fieldSelector", "spec.nodeName=", config->pods_node);
 	streams[API_NODES].wanted = config->nodes;
 	streams[API_CONFIGMAPS].wanted = given(config->config_map);
 	w->namespaces_required = config->namespace_labels || config->visibility;
@@ -100,40 +105,42 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 		streams[API_NAMESPACES].keep = json_prune_namespace_labels;
 	reflector_set_optional(streams[API_NAMESPACES].reflector, !w->namespaces_required);
 	reflector_set_optional(streams[API_PODS].reflector, !w->pods_required);
-	for (unsigned i = API_INGRESSES; i < w->count; i++) {
-		streams[i].wanted = config->external;
+	for (unsigned i = API_INGRESSES; i < w->kinds; i++) {
+		streams[i].wanted = i == API_IMPORTS ? config->imports : config->external;
 		/* Not rarely: a CRD may come at any time. */
 		reflector_set_optional(streams[i].reflector, false);
 	}
 	if (config->external)
 		streams[API_SERVICES].keep = json_prune_service_external;
-	if (config->endpoint_pods)
-		streams[API_SLICES].keep = json_prune_slice_pods;
+	streams[API_SLICES].keep =
+	    json_prune_slice_for(config->endpoint_pods, config->imports, config->places);
 	if (given(config->endpointslice_selector)) {
-		select_by(
+		resource_watch_select(
 		    &streams[API_SLICES], "labelSelector", "", config->endpointslice_selector);
 	} else if (config->headless_slices) {
 		/* Set by the controllers that make them, without a value. */
 		w->headless_slices = true;
-		select_by(&streams[API_SLICES], "labelSelector", "", HEADLESS_LABEL);
-		select_by(&streams[API_ENDPOINTS], "labelSelector", "", HEADLESS_LABEL);
+		resource_watch_select(&streams[API_SLICES], "labelSelector", "", HEADLESS_LABEL);
+		resource_watch_select(&streams[API_ENDPOINTS], "labelSelector", "", HEADLESS_LABEL);
 	}
+	api_hosts_maps_choose(w, config->hosts_namespaces);
 	for (unsigned i = 0; i < w->count; i++)
 		reflector_set_spread(streams[i].reflector, config->one_of_many);
 	if (given(config->config_map)) {
 		const char *ns = config->config_map_namespace;
-		select_namespace(&streams[API_CONFIGMAPS], given(ns) ? ns : "kube-system");
-		select_by(&streams[API_CONFIGMAPS], "fieldSelector",
+		resource_watch_select_namespace(
+		    &streams[API_CONFIGMAPS], given(ns) ? ns : "kube-system");
+		resource_watch_select(&streams[API_CONFIGMAPS], "fieldSelector",
 		    "metadata.name=", config->config_map);
 	}
 	/* A single namespace is asked for alone, and a Role in it is enough; for several, objects
 	 * of all namespaces are read and the others dropped. */
 	if (w->namespaces && w->namespaces[0] && !w->namespaces[1]) {
-		for (unsigned i = 0; i < w->count; i++) {
+		for (unsigned i = 0; i < w->kinds; i++) {
 			if (api_resources[i].namespaced && i != API_CONFIGMAPS)
-				select_namespace(&streams[i], w->namespaces[0]);
+				resource_watch_select_namespace(&streams[i], w->namespaces[0]);
 		}
-		select_by(
+		resource_watch_select(
 		    &streams[API_NAMESPACES], "fieldSelector", "metadata.name=", w->namespaces[0]);
 	}
 }
@@ -153,16 +160,18 @@ copy_list(const char *const *list)
 }
 
 struct api_source *
-api_source_new(const struct api_source_config *config, event_sink sink, void *arg)
+api_source_new(
+    const struct api_source_config *config, event_sink sink, hosts_sink *hosts, void *arg)
 {
-	struct api_server_source source = source_of(config);
+	struct api_credentials_source source = source_of(config);
 	struct api_source *w = xcalloc(1, sizeof(*w));
 	w->no_api = config->no_api;
 	w->sink = sink;
+	w->hosts = hosts;
 	w->arg = arg;
 	w->server.memory[0] = w->server.memory[1] = w->server.memory[2] = -1;
-	if (!w->no_api && api_server_find(&w->server, &source) != 0) {
-		api_server_free(&w->server);
+	if (!w->no_api && api_credentials_find(&w->server, &source) != 0) {
+		api_credentials_free(&w->server);
 		free(w);
 		return NULL;
 	}
@@ -171,9 +180,12 @@ api_source_new(const struct api_source_config *config, event_sink sink, void *ar
 	w->user_agent = user_agent();
 	w->namespaces = copy_list(config->namespaces);
 	w->external = config->external;
-	w->count = config->external ? API_COUNT : API_INGRESSES;
-	for (unsigned i = 0; i < w->count; i++)
-		resource_request_init(&w->streams[i], w, i);
+	w->imports = config->imports;
+	w->count = w->kinds = config->imports    ? API_COUNT
+			      : config->external ? API_IMPORTS
+						 : API_INGRESSES;
+	for (unsigned i = 0; i < w->kinds; i++)
+		resource_watch_init(&w->streams[i], w, i);
 	if (!w->no_api) {
 		choose_resources(w, config);
 		log_info("api %s (%s)", w->server.shown_url, w->server.origin);
@@ -185,7 +197,7 @@ void
 api_source_needs(const struct api_source *w, struct sandbox *s)
 {
 	if (!w->no_api)
-		api_server_needs(&w->server, s);
+		api_credentials_needs(&w->server, s);
 }
 
 void
@@ -194,10 +206,10 @@ api_source_free(struct api_source *w)
 	if (!w)
 		return;
 	for (unsigned i = 0; i < w->count; i++)
-		resource_request_clear(&w->streams[i]);
+		resource_watch_clear(&w->streams[i]);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
-	api_server_free(&w->server);
+	api_credentials_free(&w->server);
 	for (const char **n = w->namespaces; n && *n; n++)
 		free((char *)(uintptr_t)*n);
 	free(w->namespaces);
@@ -234,9 +246,9 @@ next_deadline(const struct api_source *w, int64_t now)
 {
 	int64_t next = INT64_MAX;
 	int64_t gate = gate_ms(w);
-	bool token = api_server_has_token(&w->server);
+	bool token = api_credentials_has_token(&w->server);
 	for (unsigned i = 0; i < w->count && !w->no_api; i++) {
-		const struct resource_request *s = &w->streams[i];
+		const struct resource_watch *s = &w->streams[i];
 		const struct reflector *r = s->reflector;
 		const char *why;
 		int64_t at = INT64_MAX;
@@ -244,7 +256,7 @@ next_deadline(const struct api_source *w, int64_t now)
 			at = reflector_deadline_ms(r, &why);
 		else if (s->wanted)
 			at = !token ? w->server.token_due_ms : max_ms(reflector_due_ms(r), gate);
-		int64_t settled_ms = reflector_denied_since_ms(r) + SETTLE_MS;
+		int64_t settled_ms = reflector_denied_since_ms(r) + API_SETTLE_MS;
 		if (!(w->ready && w->external_ready) && reflector_denied_since_ms(r) &&
 		    settled_ms > now && settled_ms < at)
 			at = settled_ms;
@@ -313,10 +325,10 @@ slices_alone_denied(struct api_source *w)
 static void
 choose_endpoints(struct api_source *w)
 {
-	struct resource_request *slices = &w->streams[API_SLICES];
-	struct resource_request *endpoints = &w->streams[API_ENDPOINTS];
+	struct resource_watch *slices = &w->streams[API_SLICES];
+	struct resource_watch *endpoints = &w->streams[API_ENDPOINTS];
 	if (!endpoints->wanted && reflector_running(endpoints->reflector))
-		resource_request_stop(endpoints);
+		resource_watch_stop(endpoints);
 	reflector_set_optional(slices->reflector, endpoints->wanted);
 	if (endpoints->wanted || !slices_alone_denied(w))
 		return;
@@ -326,67 +338,6 @@ choose_endpoints(struct api_source *w)
 	    reflector_denied_status(slices->reflector) == 403 ? "forbidden" : "not served");
 	reflector_restart(endpoints->reflector);
 	endpoints->wanted = true;
-}
-
-static bool
-is_settled(const struct resource_request *s, int64_t now)
-{
-	int64_t denied_ms = reflector_denied_since_ms(s->reflector);
-	return !s->wanted || reflector_synced(s->reflector) ||
-	       (denied_ms && now - denied_ms >= SETTLE_MS);
-}
-
-static void
-check_ready(struct api_source *w, int64_t now)
-{
-	const struct resource_request *s = w->streams;
-	if (w->ready || w->no_api)
-		return;
-	if (!reflector_synced(s[API_SERVICES].reflector) ||
-	    !(reflector_synced(s[API_SLICES].reflector) ||
-		reflector_synced(s[API_ENDPOINTS].reflector)) ||
-	    (w->namespaces_required && !reflector_synced(s[API_NAMESPACES].reflector)) ||
-	    (w->pods_required && !reflector_synced(s[API_PODS].reflector)))
-		return;
-	if (!w->required_ms)
-		w->required_ms = now;
-	bool all = true;
-	for (unsigned i = API_NAMESPACES; i < w->count; i++)
-		all = all && is_settled(&s[i], now);
-	/* An optional resource that is neither listed nor denied does not delay readiness for
-	 * ever. */
-	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
-}
-
-/* Says which kinds the external zones wait for; the grace of the optional ones has passed. */
-static void
-say_external_missing(const struct api_source *w, int64_t now)
-{
-	for (unsigned i = API_INGRESSES; i < w->count; i++)
-		if (!is_settled(&w->streams[i], now))
-			log_warnx("%s: not listed yet: until then names of --external-zones are "
-				  "answered SERVFAIL and not transferred",
-			    w->streams[i].resource->name);
-}
-
-/*
- * Whether the zones for outside are whole, but for what may not be read. A kind whose lists fail is
- * waited for: a zone without its names would reach secondaries as the newest one.
- */
-static void
-check_external_ready(struct api_source *w, int64_t now, bool was_ready)
-{
-	bool all = true;
-
-	if (w->external_ready || !w->ready)
-		return;
-	for (unsigned i = API_INGRESSES; i < w->count; i++)
-		all = all && is_settled(&w->streams[i], now);
-	w->external_ready = all;
-	if (!all && !was_ready)
-		say_external_missing(w, now);
-	else if (all && was_ready && w->external)
-		log_info("external zones: all that they need has been listed");
 }
 
 /* Lists slices anew, without the selector; not from libcurl's callbacks, in which events arrive. */
@@ -399,8 +350,8 @@ drop_headless_selector(struct api_source *w)
 		return;
 	w->headless_slices = false;
 	for (unsigned i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
-		struct resource_request *s = &w->streams[both[i]];
-		resource_request_stop(s);
+		struct resource_watch *s = &w->streams[both[i]];
+		resource_watch_stop(s);
 		reflector_restart(s->reflector);
 		*s->selector = '\0';
 	}
@@ -420,7 +371,7 @@ read_messages(struct api_source *w, int64_t now)
 		CURLcode code = message->data.result;
 		if (code == CURLE_ABORTED_BY_CALLBACK) /* by on_request: the connection was dead */
 			code = CURLE_RECV_ERROR;
-		resource_request_finish((struct resource_request *)(void *)stream, now, code);
+		resource_watch_finish((struct resource_watch *)(void *)stream, now, code);
 	}
 }
 
@@ -429,10 +380,10 @@ static void
 leave_connection(struct api_source *w, int64_t now)
 {
 	for (unsigned i = 0; i < w->count && w->goaway; i++) {
-		struct resource_request *s = &w->streams[i];
+		struct resource_watch *s = &w->streams[i];
 		if (reflector_running(s->reflector) && s->status == 200 &&
 		    !reflector_listing(s->reflector) && s->verb == API_VERB_WATCH)
-			resource_request_break(s, now, "the server is stopping");
+			resource_watch_break(s, now, "the server is stopping");
 	}
 	w->goaway = false;
 }
@@ -448,28 +399,26 @@ api_source_run(struct api_source *w)
 		return false;
 	read_messages(w, now);
 	leave_connection(w, now);
-	api_server_token_refresh(&w->server, now, false);
+	api_credentials_token_refresh(&w->server, now, false);
 	choose_endpoints(w);
 	drop_headless_selector(w);
 	bool started = false;
 	for (unsigned i = 0; i < w->count; i++) {
-		struct resource_request *s = &w->streams[i];
+		struct resource_watch *s = &w->streams[i];
 		const char *why = NULL;
 		if (reflector_running(s->reflector) &&
 		    now >= reflector_deadline_ms(s->reflector, &why))
-			resource_request_late(s, now, why);
+			resource_watch_late(s, now, why);
 		if (s->wanted && !reflector_running(s->reflector) &&
 		    now >= reflector_due_ms(s->reflector) && now >= gate_ms(w) &&
-		    api_server_has_token(&w->server)) {
-			resource_request_start(s, now);
+		    api_credentials_has_token(&w->server)) {
+			resource_watch_start(s, now);
 			started = true;
 		}
 	}
 	if (started)
 		curl_multi_perform(w->multi, &running);
-	bool was_ready = w->ready;
-	check_ready(w, now);
-	check_external_ready(w, now, was_ready);
+	api_source_check_ready(w, now);
 	return w->emitted;
 }
 
@@ -479,16 +428,4 @@ api_source_want_federations(struct api_source *w)
 	if (!w->no_api)
 		w->streams[API_NODES].wanted = true;
 	w->all_slices = true;
-}
-
-bool
-api_source_ready(const struct api_source *w)
-{
-	return w && w->ready;
-}
-
-bool
-api_source_external_ready(const struct api_source *w)
-{
-	return !w || w->no_api || w->external_ready;
 }

@@ -6,11 +6,14 @@
  *	api_source.c         which resources are watched, when they may start, libcurl's loop
  *	reflector.c          the protocol's state, and the request that it leads to
  *	reflector_next.c     what to request after a response: WatchList, list, watch, or wait
- *	resource_watch.c   a request's life: made, sent, read, ended
- *	request_setup.c connection, verification, headers
+ *	resource_table.c     the resources, and the API's names for them
+ *	resource_watch.c     a resource's requests, one after the other: made, sent, read, ended
+ *	api_hosts_maps.c     one more resource_watch for each of the hosts_namespaces
+ *	request_setup.c      connection, verification, headers; api_credentials.c finds the server
  *	response_objects.c   list items, watch events, Status; by framer.c and json_prune.c
  *	api_error.c          failures in words
- *	api_source_status.c  readiness and metrics
+ *	api_source_ready.c   when what is known is whole
+ *	api_source_status.c  readiness in words, and metrics
  *
  * The main thread calls everything here. Only api_source_wait() blocks; it is the one place where
  * kubedns's main thread waits:
@@ -47,7 +50,7 @@ struct sandbox;
 struct api_source;
 
 /*
- * Strings are borrowed for the watch's life unless said otherwise. All zero: in-cluster, services,
+ * Strings are borrowed for the source's life unless said otherwise. All zero: in-cluster, services,
  * slices, namespaces.
  */
 struct api_source_config {
@@ -65,14 +68,28 @@ struct api_source_config {
 	bool namespace_labels;         /* namespaces are read with their labels, and are required */
 	bool endpoint_pods;            /* --endpoint-pod-names:
 					     * object_endpoint.pod is wanted, else it stays NULL */
+	const char *const *hosts_namespaces; /* --hosts-namespaces; NULL ends; NULL: none. At most
+					      * API_HOSTS_MAX */
+	bool places;   /* --nearest, --zonal: object_slice.places is wanted, else there are none */
 	bool external; /* --external-zones: object.external is read, and Ingresses and the
 			* Gateway API's objects are watched */
+	bool imports;  /* --clusterset-domain: ServiceImports are watched, object.import of slices
+			* is read */
 	const char *endpointslice_selector; /* --endpointslice-selector; NULL or "": none */
 	bool
 	    headless_slices; /* only slices of headless Services, until api_source_want_federations() */
 	bool one_of_many; /* relists are spread, see REFLECTOR_SPREAD_BYTES_S */
 	bool no_api;      /* --objects-dir: api_source_wait() waits, nothing is watched */
 };
+
+enum { API_HOSTS_MAX = 8 };
+
+/*
+ * Takes events of the ConfigMaps labelled kubedns/hosts=true in this one of the hosts_namespaces, each
+ * of which is listed and watched by itself, so that a Role in it is enough; `arg` is the event sink's.
+ */
+typedef void hosts_sink(
+    void *arg, const char *namespace, enum event_type type, const struct object *object);
 
 /*
  * Reads the configuration (kubeconfig, environment), connects to nothing; 0, or -EINVAL after one
@@ -81,16 +98,16 @@ struct api_source_config {
 int api_source_check(const struct api_source_config *config);
 
 /*
- * Starts watching. NULL after one log line that says what is wrong and what to do: a mistake in the
- * configuration, exit 2.
+ * Starts watching; `hosts` may be NULL without hosts_namespaces. Returns NULL after one log line that
+ * says what is wrong and what to do: a mistake in the configuration, exit 2.
  */
 struct api_source *api_source_new(
-    const struct api_source_config *config, event_sink sink, void *arg);
+    const struct api_source_config *config, event_sink sink, hosts_sink *hosts, void *arg);
 
 /*
  * Waits until the API has something, one of the caller's `count` descriptors is ready (POLLIN,
- * POLLOUT; revents is filled), or a deadline of the watch's own or `timeout_ms` (-1: none) has
- * passed. Returns the number of the caller's descriptors that are ready.
+ * POLLOUT; revents is filled), or a deadline of the source's own or `timeout_ms` (-1: none)
+ * has passed. Returns the number of the caller's descriptors that are ready.
  */
 int api_source_wait(struct api_source *w, struct pollfd *fds, size_t count, int timeout_ms);
 
@@ -113,9 +130,9 @@ void api_source_want_federations(struct api_source *w);
 bool api_source_ready(const struct api_source *w);
 
 /*
- * It is ready, and each kind that only --external-zones reads has been listed or was found to be
- * forbidden or missing: until then names of those zones may be missing, however long that takes.
- * Never turns false; true where nothing is watched.
+ * It is ready, and each kind that only --external-zones or --clusterset-domain reads has been listed
+ * or was found to be forbidden or missing, however long that takes: until then names of those zones
+ * may be missing. Never turns false; true where nothing is watched.
  */
 bool api_source_external_ready(const struct api_source *w);
 

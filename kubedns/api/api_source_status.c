@@ -7,17 +7,17 @@
 #include "lib/metrics.h"
 
 static void
-write_state(FILE *f, const struct resource_request *s, bool reasons)
+write_state(FILE *f, const struct resource_watch *s, bool reasons)
 {
 	const struct reflector *r = s->reflector;
 	unsigned long long objects = (unsigned long long)s->objects;
-	fprintf(f, "%s: ", s->resource->name);
+	fprintf(f, "%s: ", s->label);
 	if (reflector_listing(r))
 		fprintf(f, "%s, %llu objects so far",
 		    reflector_synced(r) ? "synced, being listed anew" : "listing", objects);
 	else if (reflector_synced(r))
 		fprintf(f, "synced");
-	else if (!api_server_has_token(&s->watch->server))
+	else if (!api_credentials_has_token(&s->watch->server))
 		fprintf(f, "waiting for the token%s%s", reasons ? " " : "",
 		    reasons ? s->watch->server.token_file : "");
 	else
@@ -36,10 +36,15 @@ write_notes(FILE *f, const struct api_source *w)
 		      "Service: apply "
 		      "the ClusterRole\n",
 		    f);
+	for (unsigned i = w ? w->kinds : 0; w && i < w->count; i++)
+		if (reflector_denied(w->streams[i].reflector))
+			fprintf(f,
+			    "%s: denied, so they have no names: list and watch of configmaps "
+			    "in this namespace, as components/hosts has\n",
+			    w->streams[i].label);
 	if (w && w->ready && !w->external_ready)
-		fputs("external zones: answered SERVFAIL: not all that has names in them has been "
-		      "listed\n",
-		    f);
+		fprintf(f, "%s: answered SERVFAIL: not all that has names there has been listed\n",
+		    api_source_zones(w));
 	if (w && w->streams[API_NAMESPACES].wanted &&
 	    reflector_denied(w->streams[API_NAMESPACES].reflector)) {
 		if (w->namespaces_required)
@@ -94,7 +99,7 @@ api_source_failing_since_ms(const struct api_source *w)
 	int64_t since_ms = 0;
 
 	for (size_t i = 0; w && i < sizeof(needed) / sizeof(needed[0]); i++) {
-		const struct resource_request *s = &w->streams[needed[i]];
+		const struct resource_watch *s = &w->streams[needed[i]];
 		if (!s->wanted || !s->problem || !reflector_synced(s->reflector) ||
 		    reflector_denied(s->reflector))
 			continue;
@@ -119,7 +124,7 @@ write_requests(const struct api_source *w, struct metrics *m)
 				if (c < API_CODE_OTHER)
 					snprintf(code, sizeof(code), "%d", api_codes[c]);
 				metrics_value(m, (double)w->streams[i].requests[v][c], "resource",
-				    api_resources[i].name, "verb", verbs[v], "code",
+				    w->streams[i].label, "verb", verbs[v], "code",
 				    c < API_CODE_OTHER    ? code
 				    : c == API_CODE_OTHER ? "other"
 							  : "none",
@@ -136,15 +141,14 @@ write_changes(const struct api_source *w, struct metrics *m)
 	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned e = 0; e < API_EVENT_COUNT; e++)
 			metrics_value(m, (double)w->streams[i].events[e], "resource",
-			    api_resources[i].name, "type", api_event_names[e], NULL);
+			    w->streams[i].label, "type", api_event_names[e], NULL);
 	}
 	metrics_family(m, "kubedns_api_relists_total", METRIC_COUNTER,
 	    "Listings begun, by why they had to be.");
 	for (unsigned i = 0; i < w->count; i++) {
 		for (unsigned r = 0; r < RELIST_COUNT; r++)
 			metrics_value(m, (double)reflector_relists(w->streams[i].reflector, r),
-			    "resource", api_resources[i].name, "reason", relist_reason_name(r),
-			    NULL);
+			    "resource", w->streams[i].label, "reason", relist_reason_name(r), NULL);
 	}
 }
 
@@ -154,17 +158,17 @@ write_gauges(const struct api_source *w, struct metrics *m)
 	metrics_family(m, "kubedns_api_last_event_timestamp_seconds", METRIC_GAUGE,
 	    "When the last event of a watch came, bookmarks included; 0: none yet.");
 	for (unsigned i = 0; i < w->count; i++)
-		metrics_value(m, w->streams[i].last_event, "resource", api_resources[i].name, NULL);
+		metrics_value(m, w->streams[i].last_event, "resource", w->streams[i].label, NULL);
 	metrics_family(m, "kubedns_api_synced", METRIC_GAUGE,
 	    "Whether the resource has been listed whole at least once.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(m, reflector_synced(w->streams[i].reflector), "resource",
-		    api_resources[i].name, NULL);
+		    w->streams[i].label, NULL);
 	metrics_family(m, "kubedns_api_failing", METRIC_GAUGE,
 	    "Whether the last request for the resource failed.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(
-		    m, w->streams[i].problem != NULL, "resource", api_resources[i].name, NULL);
+		    m, w->streams[i].problem != NULL, "resource", w->streams[i].label, NULL);
 }
 
 void
@@ -179,7 +183,7 @@ api_source_metrics(const struct api_source *w, struct metrics *m)
 	    "Objects that made no sense and were left out.");
 	for (unsigned i = 0; i < w->count; i++)
 		metrics_value(
-		    m, (double)w->streams[i].rejected, "resource", api_resources[i].name, NULL);
+		    m, (double)w->streams[i].rejected, "resource", w->streams[i].label, NULL);
 	metrics_family(m, "kubedns_api_received_bytes_total", METRIC_COUNTER,
 	    "Bytes of answers' bodies, as they came over the network.");
 	metrics_value(m, (double)w->received_bytes, NULL);

@@ -105,7 +105,7 @@ static const char *
 value_read(struct framer *f, const char *p, const char *end, int *error)
 {
 	bool nested = f->opener == '{' || f->opener == '[';
-	const char *stop = nested ? jsonscan_nested(&f->scan, p, end) : plain_end(f, p, end);
+	const char *stop = nested ? json_skip_nested(&f->scan, p, end) : plain_end(f, p, end);
 	if (!stop) {
 		*error = hold_bytes(f, p, (size_t)(end - p));
 		return end;
@@ -132,7 +132,7 @@ static void
 value_begin(struct framer *f, char c)
 {
 	f->opener = c;
-	f->scan = (struct jsonscan){ 0 };
+	f->scan = (struct json_skip){ 0 };
 	f->discard = f->state == FRAMER_VALUE && strcmp(f->key, "kind") != 0 &&
 		     strcmp(f->key, "metadata") != 0 && strcmp(f->key, "items") != 0;
 }
@@ -189,7 +189,7 @@ framer_feed(struct framer *f, const char *bytes, size_t len)
 	int error = f->state == FRAMER_BROKEN ? -EBADMSG : 0;
 	while (p < end && error == 0) {
 		if (!f->opener) {
-			p = jsonscan_space(p, end);
+			p = json_skip_space(p, end);
 			if (p == end)
 				break;
 			int begins = between(f, *p);

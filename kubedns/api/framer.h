@@ -3,6 +3,7 @@
  *
  *	list:   {"kind":"ServiceList","metadata":{...},"items":[ {...} , {...} ]}
  *	                 `-> head()           `-> head()         `-> item()
+ *	        of custom resources the items come first, then kind and metadata
  *	events: {"type":"ADDED","object":{...}}  {...}
  *	        `-> item()                       `-> item()
  *
@@ -48,9 +49,9 @@ struct framer {
 	enum framer_form form;
 	enum framer_state state;
 	struct framer_sink sink;
-	const char *why;      /* of the last error, static */
-	struct jsonscan scan; /* of the value being read */
-	char *held;           /* the part of a value that came in earlier pieces */
+	const char *why;       /* of the last error, static */
+	struct json_skip scan; /* of the value being read */
+	char *held;            /* the part of a value that came in earlier pieces */
 	size_t held_len, held_max, item_max;
 	char opener;  /* first byte of the value being read; 0: none */
 	bool discard; /* the value is of no use: neither kind, metadata nor items */

@@ -51,6 +51,21 @@ const struct json_prune_keep json_prune_slice[] = { KEEP_WHOLE("kind") KEEP_META
 #define keep_slice_endpoint endpoint_with_target
 const struct json_prune_keep json_prune_slice_pods[] = { KEEP_WHOLE("kind")
 	    KEEP_METADATA(slice_metadata) SLICE_FIELDS(KEEP) LAST };
+#undef keep_slice_endpoint
+
+static const struct json_prune_keep keep_hint[] = { HINT_FIELDS(KEEP) LAST };
+static const struct json_prune_keep keep_hints[] = { HINTS_FIELDS(KEEP) LAST };
+static const struct json_prune_keep endpoint_with_places[] = { SLICE_ENDPOINT_FIELDS(KEEP)
+	    ENDPOINT_PLACE_FIELDS(KEEP) LAST };
+static const struct json_prune_keep endpoint_with_both[] = { SLICE_ENDPOINT_FIELDS(KEEP)
+	    ENDPOINT_TARGET_FIELDS(KEEP) ENDPOINT_PLACE_FIELDS(KEEP) LAST };
+#define keep_slice_endpoint endpoint_with_places
+const struct json_prune_keep json_prune_slice_places[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(slice_metadata) SLICE_FIELDS(KEEP) LAST };
+#undef keep_slice_endpoint
+#define keep_slice_endpoint endpoint_with_both
+const struct json_prune_keep json_prune_slice_pods_places[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(slice_metadata) SLICE_FIELDS(KEEP) LAST };
 
 static const struct json_prune_keep keep_address[] = { ADDRESS_FIELDS(KEEP)
 	    ENDPOINT_TARGET_FIELDS(KEEP) LAST };
@@ -87,13 +102,60 @@ const struct json_prune_keep json_prune_node[] = { KEEP_WHOLE("kind") KEEP_METAD
 
 const struct json_prune_keep json_prune_configmap[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
 	    CONFIGMAP_FIELDS(KEEP) LAST };
+static const struct json_prune_keep hosts_metadata[] = { METADATA_FIELDS(KEEP)
+	    CREATED_METADATA_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_hosts[] = { KEEP_WHOLE("kind") KEEP_METADATA(hosts_metadata)
+	    CONFIGMAP_FIELDS(KEEP) LAST };
+/* --- with --clusterset-domain --- */
+
+#undef keep_slice_endpoint
+#define keep_slice_labels imported_labels
+static const struct json_prune_keep imported_labels[] = { SLICE_LABELS_FIELDS(KEEP)
+	    IMPORTED_LABELS_FIELDS(KEEP) LAST };
+static const struct json_prune_keep imported_metadata[] = { METADATA_FIELDS(KEEP)
+	    SLICE_METADATA_FIELDS(KEEP) LAST };
+#undef keep_slice_labels
+#define keep_slice_endpoint endpoint
+const struct json_prune_keep json_prune_slice_imported[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(imported_metadata) SLICE_FIELDS(KEEP) LAST };
+#undef keep_slice_endpoint
+#define keep_slice_endpoint endpoint_with_target
+const struct json_prune_keep json_prune_slice_imported_pods[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(imported_metadata) SLICE_FIELDS(KEEP) LAST };
+#undef keep_slice_endpoint
+#define keep_slice_endpoint endpoint_with_places
+static const struct json_prune_keep slice_imported_places[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(imported_metadata) SLICE_FIELDS(KEEP) LAST };
+#undef keep_slice_endpoint
+#define keep_slice_endpoint endpoint_with_both
+static const struct json_prune_keep slice_imported_pods_places[] = { KEEP_WHOLE("kind")
+	    KEEP_METADATA(imported_metadata) SLICE_FIELDS(KEEP) LAST };
+
+const struct json_prune_keep *
+json_prune_slice_for(bool pods, bool imported, bool places)
+{
+	static const struct json_prune_keep *const tables[2][2][2] = {
+		{ { json_prune_slice, json_prune_slice_pods },
+		    { json_prune_slice_places, json_prune_slice_pods_places } },
+		{ { json_prune_slice_imported, json_prune_slice_imported_pods },
+		    { slice_imported_places, slice_imported_pods_places } },
+	};
+
+	return tables[imported][places][pods];
+}
+
+static const struct json_prune_keep keep_import_spec[] = { IMPORT_SPEC_FIELDS(KEEP) LAST };
+const struct json_prune_keep json_prune_import[] = { KEEP_WHOLE("kind") KEEP_METADATA(metadata)
+	    IMPORT_FIELDS(KEEP) LAST };
+
 /* --- with --external-zones --- */
 
 static const struct json_prune_keep external_annotations[] = { ANNOTATIONS_FIELDS(KEEP)
 	    EXTERNAL_ANNOTATIONS_FIELDS(KEEP) KEEP_WHOLE("k8s.io/initial-events-end") LAST };
 #define keep_annotations external_annotations
+static const struct json_prune_keep keep_external_labels[] = { EXTERNAL_LABELS_FIELDS(KEEP) LAST };
 static const struct json_prune_keep external_metadata[] = { METADATA_FIELDS(KEEP)
-	    CREATED_METADATA_FIELDS(KEEP) LAST };
+	    CREATED_METADATA_FIELDS(KEEP) EXTERNAL_METADATA_FIELDS(KEEP) LAST };
 #undef keep_annotations
 static const struct json_prune_keep keep_balancer[] = { BALANCER_FIELDS(KEEP) LAST };
 static const struct json_prune_keep keep_balanced_status[] = { BALANCED_STATUS_FIELDS(KEEP) LAST };
@@ -167,17 +229,17 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 	bool escapes = false;
 	if (p == end || *p != '"')
 		return NULL;
-	const char *key = p, *key_end = jsonscan_string(p, end, &escapes);
+	const char *key = p, *key_end = json_skip_string(p, end, &escapes);
 	if (!key_end)
 		return NULL;
-	p = jsonscan_space(key_end, end);
+	p = json_skip_space(key_end, end);
 	if (p == end || *p != ':')
 		return NULL;
-	p = jsonscan_space(p + 1, end);
+	p = json_skip_space(p + 1, end);
 	const struct json_prune_keep *found =
 	    find(keep, key + 1, (size_t)(key_end - key) - 2, escapes);
 	if (!found)
-		return jsonscan_value(p, end);
+		return json_skip_value(p, end);
 	struct output before = *out;
 	if (!*first)
 		put(out, ",", 1);
@@ -201,11 +263,11 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 static const char *
 next(const char *p, const char *end, char close, bool *last)
 {
-	p = jsonscan_space(p, end);
+	p = json_skip_space(p, end);
 	if (p == end || (*p != ',' && *p != close))
 		return NULL;
 	*last = *p == close;
-	return *last ? p + 1 : jsonscan_space(p + 1, end);
+	return *last ? p + 1 : json_skip_space(p + 1, end);
 }
 
 static const char *
@@ -214,7 +276,7 @@ json_prune_members(const struct json_prune_keep *keep, const char *p, const char
 {
 	bool last = false, first = true;
 	put(out, "{", 1);
-	p = jsonscan_space(p + 1, end);
+	p = json_skip_space(p + 1, end);
 	if (p < end && *p == '}') {
 		p++;
 		last = true;
@@ -237,7 +299,7 @@ json_prune_elements(const struct json_prune_keep *keep, const char *p, const cha
 	if (arrays == ARRAYS_MAX)
 		return NULL;
 	put(out, "[", 1);
-	p = jsonscan_space(p + 1, end);
+	p = json_skip_space(p + 1, end);
 	if (p < end && *p == ']') {
 		p++;
 		last = true;
@@ -263,7 +325,7 @@ json_prune_value(const struct json_prune_keep *keep, const char *p, const char *
 		return json_prune_members(keep, p, end, arrays, out);
 	if (keep && p < end && *p == '[')
 		return json_prune_elements(keep, p, end, arrays, out);
-	const char *stop = jsonscan_value(p, end);
+	const char *stop = json_skip_value(p, end);
 	if (stop)
 		put(out, p, (size_t)(stop - p));
 	return stop;
@@ -306,22 +368,22 @@ int
 json_prune_event(const struct json_prune_keep *keep, const char *json, size_t len, char *out,
     struct json_prune_event *event)
 {
-	const char *end = json + len, *p = jsonscan_space(json + 1, end), *early = NULL;
+	const char *end = json + len, *p = json_skip_space(json + 1, end), *early = NULL;
 	bool last = false;
 	*event = (struct json_prune_event){ .object = out };
 	while (p && !last) {
 		const char *key = p, *value = NULL;
 		bool escapes = false;
-		p = p < end && *p == '"' ? jsonscan_string(p, end, &escapes) : NULL;
+		p = p < end && *p == '"' ? json_skip_string(p, end, &escapes) : NULL;
 		size_t key_len = p ? (size_t)(p - key) : 0;
-		p = p ? jsonscan_space(p, end) : NULL;
+		p = p ? json_skip_space(p, end) : NULL;
 		if (!p || p == end || *p != ':')
 			return -EBADMSG;
-		value = jsonscan_space(p + 1, end);
+		value = json_skip_space(p + 1, end);
 		if (key_len == 8 && memcmp(key, "\"object\"", 8) == 0 && event->type[0]) {
 			p = event_object(keep, value, end, out, event);
 		} else {
-			p = jsonscan_value(value, end);
+			p = json_skip_value(value, end);
 			if (p && key_len == 6 && memcmp(key, "\"type\"", 6) == 0)
 				event_type(event, value, p);
 			else if (key_len == 8 && memcmp(key, "\"object\"", 8) == 0)

@@ -1,6 +1,6 @@
 /*
  * Removes from an object's JSON the members that DNS does not need, so that json-c builds a tree of
- * a quarter of the size. jsonscan skips them (managedFields, other annotations, status, selectors)
+ * a quarter of the size. json_skip.h skips them (managedFields, other annotations, status, selectors)
  * without validating more than matching brackets.
  *
  *	{"metadata":{"name":"web","uid":"...","managedFields":[...]},"spec":{"type":"ClusterIP"}}
@@ -11,6 +11,7 @@
 #ifndef KUBEDNS_API_JSON_PRUNE_H
 #define KUBEDNS_API_JSON_PRUNE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -28,9 +29,18 @@ struct json_prune_keep {
  * bookmark's end mark too.
  */
 extern const struct json_prune_keep json_prune_service[], json_prune_slice[],
-    json_prune_slice_pods[] /* with targetRef */, json_prune_endpoints[], json_prune_namespace[],
+    json_prune_slice_pods[] /* with targetRef */,
+    json_prune_slice_places[] /* with zone, node and hints */, json_prune_slice_pods_places[],
+    json_prune_endpoints[], json_prune_namespace[],
     json_prune_namespace_labels[] /* with all labels */, json_prune_pod[], json_prune_node[],
-    json_prune_configmap[];
+    json_prune_configmap[], json_prune_hosts[] /* with creationTimestamp */;
+
+/* The same with --clusterset-domain. */
+extern const struct json_prune_keep json_prune_slice_imported[],
+    json_prune_slice_imported_pods[] /* with targetRef */, json_prune_import[];
+
+/* The table for slices with the pods' names, with what --clusterset-domain reads, with places. */
+const struct json_prune_keep *json_prune_slice_for(bool pods, bool imported, bool places);
 
 /* The same with --external-zones. */
 extern const struct json_prune_keep json_prune_service_external[], json_prune_ingress[],

@@ -104,7 +104,7 @@ escaped_bytes(uint64_t backslash, bool *carry, size_t len)
  * One block of `len` <= 64 valid bytes (zeros follow); the offset after the closing bracket, or 0.
  */
 static inline size_t
-scan_block(struct jsonscan *scan, const char *block, size_t len)
+scan_block(struct json_skip *scan, const char *block, size_t len)
 {
 	struct masks m = classify(block);
 	if (m.backslash || scan->escaped)
@@ -128,7 +128,7 @@ scan_block(struct jsonscan *scan, const char *block, size_t len)
 }
 
 const char *
-jsonscan_nested(struct jsonscan *scan, const char *p, const char *end)
+json_skip_nested(struct json_skip *scan, const char *p, const char *end)
 {
 	if (scan->depth == 0 && p < end) {
 		scan->depth = 1; /* the opening bracket itself */
@@ -150,7 +150,7 @@ jsonscan_nested(struct jsonscan *scan, const char *p, const char *end)
 }
 
 const char *
-jsonscan_string(const char *p, const char *end, bool *escapes)
+json_skip_string(const char *p, const char *end, bool *escapes)
 {
 	p++;
 #ifdef __SSE2__
@@ -176,15 +176,15 @@ jsonscan_string(const char *p, const char *end, bool *escapes)
 }
 
 const char *
-jsonscan_value(const char *p, const char *end)
+json_skip_value(const char *p, const char *end)
 {
 	if (p == end)
 		return NULL;
 	if (*p == '"')
-		return jsonscan_string(p, end, &(bool){ false });
+		return json_skip_string(p, end, &(bool){ false });
 	if (*p == '{' || *p == '[') {
-		struct jsonscan scan = { 0 };
-		return jsonscan_nested(&scan, p, end);
+		struct json_skip scan = { 0 };
+		return json_skip_nested(&scan, p, end);
 	}
 	for (const char *q = p; q < end; q++) {
 		if (*q == ',' || *q == '}' || *q == ']' || *q == ' ' || *q == '\n' || *q == '\r' ||

@@ -36,6 +36,7 @@ free_versions(struct reflector *r)
 	free(r->version);
 	free(r->first_version);
 	free(r->token);
+	free(r->next_token);
 }
 
 void
@@ -72,7 +73,7 @@ reflector_query(struct reflector *r, int64_t now_ms, const char **verb)
 	r->running = true;
 	r->started_ms = r->progress_ms = now_ms;
 	r->answered_ms = 0;
-	r->head_seen = r->live_seen = r->any_event = false;
+	r->head_seen = r->live_seen = r->any_event = r->doubted = false;
 	r->timeout_s = TIMEOUT_MIN_S + (unsigned)backoff_jitter(TIMEOUT_SPREAD_S);
 	*verb = r->phase == REFLECTOR_WATCHLIST || r->phase == REFLECTOR_WATCH ? "watch" : "list";
 	switch (r->phase) {
@@ -166,13 +167,15 @@ reflector_page(struct reflector *r, const char *version, const char *token)
 	 * version brings what has changed between. */
 	if (!r->first_version)
 		reflector_set_text(&r->first_version, version);
-	reflector_set_text(&r->token, token);
+	reflector_set_text(&r->next_token, token);
 }
 
 void
 reflector_doubt(struct reflector *r)
 {
-	if (!r->running && r->phase == REFLECTOR_WATCH)
+	if (r->running)
+		r->doubted = !r->listing && r->phase != REFLECTOR_PROBE;
+	else if (r->phase == REFLECTOR_WATCH)
 		r->phase = REFLECTOR_PROBE;
 }
 

@@ -80,7 +80,8 @@ void reflector_restart(struct reflector *r);
 /* A resource that is optional and known to be denied is asked for rarely. */
 void reflector_set_optional(struct reflector *r, bool optional);
 
-/* Whether relists are spread by the size of the listing: REFLECTOR_SPREAD_BYTES_S. */
+/* Whether relists are spread by the size of the listing, REFLECTOR_SPREAD_BYTES_S, and requests that
+ * were refused with a Retry-After by how often they were. */
 void reflector_set_spread(struct reflector *r, bool spread);
 
 /* The caller has dropped the request in flight, without consequence. */
@@ -108,7 +109,7 @@ void reflector_progress(struct reflector *r, int64_t now_ms, size_t bytes);
 bool reflector_event(struct reflector *r, int64_t now_ms, enum reflector_event event,
     const char *version, bool end_mark);
 
-/* The metadata of a list's page. */
+/* The metadata of a list's page, before its items or behind them. */
 void reflector_page(struct reflector *r, const char *version, const char *token);
 
 /*
@@ -118,7 +119,8 @@ bool reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector
 
 /*
  * A connection to the server was lost, this resource's or another's: the server that answers next
- * may be behind the last one. A probe is then made before a watch that is due.
+ * may be behind the last one. A probe is then made before a watch that is due, also after one that is
+ * still taken for running: its end may wait behind the break.
  */
 void reflector_doubt(struct reflector *r);
 

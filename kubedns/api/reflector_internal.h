@@ -15,6 +15,7 @@ struct reflector {
 	char *version;       /* of the last event; NULL: none */
 	char *first_version; /* of the list's first page, from which the watch will start */
 	char *token;         /* continue; NULL: first page */
+	char *next_token;    /* as the page in flight names it: used when that is whole */
 	bool head_seen;      /* of a page: its metadata, which says whether more pages follow */
 	unsigned pages;
 	bool listing;            /* WATCHLIST before its end mark, LIST */
@@ -36,6 +37,7 @@ struct reflector {
 	bool live_seen; /* an event that no WatchList begins with:
 			 * the server does not know WatchList */
 	bool any_event;
+	bool doubted; /* reflector_doubt() during the request */
 	unsigned timeout_s;
 	/* counters */
 	uint64_t relists[RELIST_COUNT];

@@ -79,6 +79,23 @@ token_expired(struct reflector *r, int64_t now_ms, const char *token)
 		wait_for(r, now_ms, 0);
 }
 
+/*
+ * Retry-After, and a random time more, so that clients that were refused together do not come back
+ * together. With --node-role that time grows with each refusal: thousands of nodes start at one moment
+ * when their cluster comes back, and the server takes some requests at a time. The first request is
+ * made at once: a node that starts alone need not wait.
+ */
+static int64_t
+retry_after_ms(struct reflector *r, int64_t now_ms, int64_t said_ms)
+{
+	int64_t ms = said_ms < 1000 ? 1000 : said_ms;
+	if (ms > REFLECTOR_RETRY_AFTER_MAX_MS)
+		ms = REFLECTOR_RETRY_AFTER_MAX_MS;
+	if (r->spread)
+		return ms + backoff_failed(&r->backoff, now_ms, BACKOFF_MAX_MS);
+	return ms + backoff_jitter(ms / 10);
+}
+
 /* Not a 200. */
 static void
 request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
@@ -93,10 +110,7 @@ request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end 
 	if (end->too_large && r->version) {
 		version_lost(r, now_ms, RELIST_WENT_BACK);
 	} else if (end->retry_after_ms >= 0 && (status == 429 || status >= 500)) {
-		int64_t ms = end->retry_after_ms < 1000 ? 1000 : end->retry_after_ms;
-		if (ms > REFLECTOR_RETRY_AFTER_MAX_MS)
-			ms = REFLECTOR_RETRY_AFTER_MAX_MS;
-		wait_for(r, now_ms, ms + backoff_jitter(ms / 10));
+		wait_for(r, now_ms, retry_after_ms(r, now_ms, end->retry_after_ms));
 	} else if (status == 401 && end->new_token && !r->retried_token) {
 		r->retried_token = true;
 		wait_for(r, now_ms, 0);
@@ -133,6 +147,7 @@ page_ended(struct reflector *r, int64_t now_ms)
 		r->phase = REFLECTOR_WATCH;
 		return false;
 	}
+	reflector_set_text(&r->token, r->next_token);
 	if (r->token && ++r->pages < REFLECTOR_PAGES_MAX)
 		return false;
 	if (r->token || !r->first_version) {
@@ -202,8 +217,8 @@ error_event(struct reflector *r, int64_t now_ms, const struct reflector_end *end
 	}
 }
 
-bool
-reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
+static bool
+request_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
 {
 	bool page = r->phase == REFLECTOR_LIST || r->phase == REFLECTOR_PROBE;
 	bool ended = false;
@@ -228,5 +243,14 @@ reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end 
 		answer_broke(r, now_ms, false);
 	else
 		watch_ended(r, now_ms);
+	return ended;
+}
+
+bool
+reflector_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
+{
+	bool ended = request_ended(r, now_ms, end);
+	if (r->doubted && r->phase == REFLECTOR_WATCH)
+		r->phase = REFLECTOR_PROBE;
 	return ended;
 }

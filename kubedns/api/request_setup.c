@@ -46,7 +46,7 @@ on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 static int
 on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 {
-	struct resource_request *s = arg;
+	struct resource_watch *s = arg;
 	(void)easy;
 	if (type == CURLINFO_TEXT && memmem(text, len, "GOAWAY", 6))
 		s->watch->goaway = true;
@@ -54,7 +54,7 @@ on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 }
 
 static void
-add_header(struct resource_request *s, const char *line)
+add_header(struct resource_watch *s, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(s->headers, line);
 	if (!more)
@@ -63,7 +63,7 @@ add_header(struct resource_request *s, const char *line)
 }
 
 void
-api_request_clear(struct resource_request *s)
+api_request_clear(struct resource_watch *s)
 {
 	for (struct curl_slist *h = s->headers; h; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
@@ -73,9 +73,9 @@ api_request_clear(struct resource_request *s)
 }
 
 static void
-set_headers(struct resource_request *s)
+set_headers(struct resource_watch *s)
 {
-	const struct api_server *c = &s->watch->server;
+	const struct api_credentials *c = &s->watch->server;
 	add_header(s, "Accept: application/json");
 	if (c->host)
 		add_header(s, c->host);
@@ -92,9 +92,9 @@ set_headers(struct resource_request *s)
 }
 
 static void
-set_connection(struct resource_request *s)
+set_connection(struct resource_watch *s)
 {
-	const struct api_server *c = &s->watch->server;
+	const struct api_credentials *c = &s->watch->server;
 	CURL *e = s->easy;
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
@@ -127,7 +127,7 @@ set_connection(struct resource_request *s)
 }
 
 void
-api_request_options(struct resource_request *s)
+api_request_setup(struct resource_watch *s)
 {
 	curl_easy_setopt(s->easy, CURLOPT_VERBOSE, 1L); /* for on_debug alone */
 	curl_easy_setopt(s->easy, CURLOPT_DEBUGFUNCTION, on_debug);

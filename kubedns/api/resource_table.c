@@ -2,7 +2,9 @@
 
 static const char core[] = "/api/v1", discovery[] = "/apis/discovery.k8s.io/v1",
 		  networking[] = "/apis/networking.k8s.io/v1",
-		  gateway[] = "/apis/gateway.networking.k8s.io/v1";
+		  gateway[] = "/apis/gateway.networking.k8s.io/v1",
+		  imports[] = "/apis/multicluster.x-k8s.io/v1alpha1",
+		  imports_beta[] = "/apis/multicluster.x-k8s.io/v1beta1";
 
 #define RESOURCE(NAME, KIND, PATH, GROUP, KEEP, OBJECT)                                            \
 	.name = NAME, .kind = KIND, .list_kind = KIND "List", .group_path = PATH, .group = GROUP,  \
@@ -44,7 +46,14 @@ const struct api_resource api_resources[API_COUNT] = {
 	[API_TLSROUTES] = { GATEWAY_RESOURCE(
 				"tlsroutes", "TLSRoute", json_prune_route, OBJECT_TLSROUTE),
 	    .namespaced = true, .may_be_missing = true },
+	[API_IMPORTS] = { RESOURCE("serviceimports", "ServiceImport", imports,
+			      "multicluster.x-k8s.io", json_prune_import, OBJECT_IMPORT),
+	    .other_path = imports_beta, .namespaced = true, .may_be_missing = true },
 };
+
+const struct api_resource api_hosts_maps_resource = { RESOURCE("configmaps", "ConfigMap", core, "",
+							  json_prune_hosts, OBJECT_CONFIGMAP),
+	.namespaced = true };
 
 const int api_codes[API_CODE_COUNT - 2] = { 200, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503,
 	504 };

@@ -1,6 +1,6 @@
 /* The resources that are watched, and the API's own names for them and for what it answers. */
-#ifndef KUBEDNS_API_API_RESOURCE_H
-#define KUBEDNS_API_API_RESOURCE_H
+#ifndef KUBEDNS_API_RESOURCE_TABLE_H
+#define KUBEDNS_API_RESOURCE_TABLE_H
 
 #include <stdbool.h>
 
@@ -20,11 +20,14 @@ enum api_resource_id {
 	API_HTTPROUTES,
 	API_GRPCROUTES,
 	API_TLSROUTES,
+	API_IMPORTS, /* only with --clusterset-domain */
 	API_COUNT,
 };
 
 struct api_resource {
 	const char *name, *group_path, *kind, *list_kind;
+	const char
+	    *other_path; /* of another version of the group, tried where that is missing; or NULL */
 	const char *group; /* as RBAC spells it */
 	const struct json_prune_keep *keep;
 	enum object_kind object;
@@ -34,6 +37,9 @@ struct api_resource {
 };
 
 extern const struct api_resource api_resources[API_COUNT];
+
+/* The ConfigMaps of --hosts-namespaces, beside the one of API_CONFIGMAPS. */
+extern const struct api_resource api_hosts_maps_resource;
 
 enum api_verb { API_VERB_LIST, API_VERB_WATCH, API_VERB_COUNT };
 

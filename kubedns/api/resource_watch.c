@@ -15,14 +15,17 @@ enum {
 };
 
 void
-resource_request_emit(struct resource_request *s, enum event_type type, const struct object *object)
+resource_watch_emit(struct resource_watch *s, enum event_type type, const struct object *object)
 {
-	s->watch->sink(s->watch->arg, s->resource->object, type, object);
+	if (s->hosts_namespace != NULL)
+		s->watch->hosts(s->watch->arg, s->hosts_namespace, type, object);
+	else
+		s->watch->sink(s->watch->arg, s->resource->object, type, object);
 	s->watch->emitted = true;
 }
 
 static void
-count_received(struct resource_request *s)
+count_received(struct resource_watch *s)
 {
 	curl_off_t now = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_SIZE_DOWNLOAD_T, &now);
@@ -32,7 +35,7 @@ count_received(struct resource_request *s)
 }
 
 static void
-count_request(struct resource_request *s)
+count_request(struct resource_watch *s)
 {
 	unsigned code = 0;
 	while (code < API_CODE_OTHER && api_codes[code] != s->status)
@@ -41,15 +44,15 @@ count_request(struct resource_request *s)
 }
 
 static void
-clear_problem(struct resource_request *s)
+clear_problem(struct resource_watch *s)
 {
 	struct api_source *w = s->watch;
 	if (w->server_problem)
 		log_info("api %s: answers", w->server.shown_url);
 	w->server_problem = CURLE_OK;
 	if (s->problem && s->problem_local)
-		log_info("%s: %s works again", s->resource->name,
-		    s->verb == API_VERB_WATCH ? "watch" : "list");
+		log_info(
+		    "%s: %s works again", s->label, s->verb == API_VERB_WATCH ? "watch" : "list");
 	free(s->problem);
 	s->problem = NULL;
 	s->problem_since_ms = 0;
@@ -57,7 +60,7 @@ clear_problem(struct resource_request *s)
 
 /* Takes the words for what is wrong. */
 static void
-set_problem(struct resource_request *s, char *text, bool local)
+set_problem(struct resource_watch *s, char *text, bool local)
 {
 	free(s->problem);
 	s->problem = text;
@@ -71,7 +74,7 @@ set_problem(struct resource_request *s, char *text, bool local)
  * not count: a server was reached, and has paid for a handshake.
  */
 static bool
-is_unreached(const struct resource_request *s, CURLcode code)
+is_unreached(const struct resource_watch *s, CURLcode code)
 {
 	return !s->reached && !s->status && code != CURLE_PEER_FAILED_VERIFICATION;
 }
@@ -94,7 +97,7 @@ server_is_away(struct api_source *w, int64_t now_ms)
 static int
 on_request(void *arg, char *to, char *from, int to_port, int from_port)
 {
-	struct resource_request *s = arg;
+	struct resource_watch *s = arg;
 	(void)to;
 	(void)from;
 	(void)to_port;
@@ -109,9 +112,9 @@ on_request(void *arg, char *to, char *from, int to_port, int from_port)
 
 /* The server can be reached again: the resources that wait for that start soon. */
 static void
-wake_others(const struct resource_request *s)
+wake_others(const struct resource_watch *s)
 {
-	struct resource_request *streams = s->watch->streams;
+	struct resource_watch *streams = s->watch->streams;
 	int64_t soon = clock_mono_ms() + backoff_jitter(WAKE_JITTER_MS);
 	for (unsigned i = 0; i < s->watch->count; i++) {
 		if (streams[i].unanswered)
@@ -121,7 +124,7 @@ wake_others(const struct resource_request *s)
 
 /* The status line and all headers are there. */
 static void
-headers_arrived(struct resource_request *s)
+headers_arrived(struct resource_watch *s)
 {
 	long status = 0;
 	curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -141,7 +144,7 @@ headers_arrived(struct resource_request *s)
 		s->watch->streams[API_ENDPOINTS].wanted = false;
 		log_info("endpointslices: allowed again; Endpoints are no longer used");
 	}
-	resource_request_emit(s, EVENT_LISTING, NULL);
+	resource_watch_emit(s, EVENT_LISTING, NULL);
 }
 
 static size_t
@@ -155,7 +158,7 @@ on_header(char *line, size_t size, size_t count, void *arg)
 static size_t
 on_body(char *bytes, size_t size, size_t count, void *arg)
 {
-	struct resource_request *s = arg;
+	struct resource_watch *s = arg;
 	size_t len = size * count;
 	count_received(s);
 	if (s->status == 200)
@@ -168,7 +171,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 }
 
 static void
-clear_request(struct resource_request *s)
+clear_request(struct resource_watch *s)
 {
 	response_objects_forget(s);
 	s->status = 0;
@@ -178,7 +181,7 @@ clear_request(struct resource_request *s)
 }
 
 void
-resource_request_start(struct resource_request *s, int64_t now_ms)
+resource_watch_start(struct resource_watch *s, int64_t now_ms)
 {
 	struct api_source *w = s->watch;
 	const char *verb = NULL;
@@ -197,9 +200,9 @@ resource_request_start(struct resource_request *s, int64_t now_ms)
 	curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
 	curl_easy_setopt(s->easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
-	api_request_options(s);
+	api_request_setup(s);
 	s->fresh = false;
-	log_debug("%s: %s %s", s->resource->name, verb, url);
+	log_debug("%s: %s %s", s->label, verb, url);
 	if (curl_multi_add_handle(w->multi, s->easy) != CURLM_OK)
 		log_fatalx("out of memory");
 	free(query);
@@ -208,10 +211,10 @@ resource_request_start(struct resource_request *s, int64_t now_ms)
 
 /* Sets what is wrong with this resource; logs it when it is new. */
 static void
-set_own_problem(struct resource_request *s, char *text)
+set_own_problem(struct resource_watch *s, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
-		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->resource->name, text);
+		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->label, text);
 	set_problem(s, text, true);
 }
 
@@ -220,7 +223,7 @@ set_own_problem(struct resource_request *s, char *text)
  * details differ at each attempt.
  */
 static void
-set_server_problem(struct resource_request *s, CURLcode code)
+set_server_problem(struct resource_watch *s, CURLcode code)
 {
 	struct api_source *w = s->watch;
 	set_problem(s, api_error_transport(s, code), false);
@@ -231,33 +234,32 @@ set_server_problem(struct resource_request *s, CURLcode code)
 
 /* The resource's CRD is not there: no fault, and it is found when it comes. */
 static void
-report_missing(struct resource_request *s)
+report_missing(struct resource_watch *s)
 {
-	if (!s->missing)
+	bool last = !s->other || s->is_other; /* no other version may be there */
+
+	if (last && !s->missing)
 		log_info("%s.%s: not served here, so none are read until they are",
 		    s->resource->name, s->resource->group);
-	s->missing = true;
+	s->missing = s->missing || last;
 	clear_problem(s);
 }
 
 /* Logs how a request ended. */
 static void
-report_end(struct resource_request *s, CURLcode code, bool clean)
+report_end(struct resource_watch *s, CURLcode code, bool clean)
 {
 	bool refused = s->status == 400 || s->status == 422;
 	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
-		log_info(
-		    "%s: no watch list here (%d); listing in pages", s->resource->name, s->status);
+		log_info("%s: no watch list here (%d); listing in pages", s->label, s->status);
 	else if (s->status == 410 || s->too_large)
-		log_info(
-		    "%s: %s", s->resource->name, s->why && *s->why ? s->why : "version expired");
+		log_info("%s: %s", s->label, s->why && *s->why ? s->why : "version expired");
 	else if (s->status == 404 && s->resource->may_be_missing)
 		report_missing(s);
 	else if (s->status && s->status != 200)
 		set_own_problem(s, api_error_status(s));
 	else if (s->error_code)
-		log_info("%s: watch ended by the server: %d %s", s->resource->name, s->error_code,
-		    s->why);
+		log_info("%s: watch ended by the server: %d %s", s->label, s->error_code, s->why);
 	else if (s->malformed)
 		set_own_problem(
 		    s, xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
@@ -270,8 +272,33 @@ report_end(struct resource_request *s, CURLcode code, bool clean)
 		clear_problem(s);
 }
 
+/* After a 404: the group's other version is asked at once, then, missing too, both now and then. */
+static void
+try_other_version(struct resource_watch *s, int64_t now_ms)
+{
+	char *place = s->place;
+
+	s->place = s->other;
+	s->other = place;
+	s->is_other = !s->is_other;
+	if (s->is_other)
+		reflector_bring_forward(s->reflector, now_ms);
+}
+
+/*
+ * Whether the request was sent on a connection that there was already, and got no answer. libcurl may go
+ * on taking that for good: one whose peer has ended its side, and reads on, it keeps while it is in use.
+ */
+static bool
+connection_is_stale(const struct resource_watch *s)
+{
+	long made = 0;
+	curl_easy_getinfo(s->easy, CURLINFO_NUM_CONNECTS, &made);
+	return s->reached && !s->status && made == 0;
+}
+
 void
-resource_request_finish(struct resource_request *s, int64_t now_ms, CURLcode code)
+resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 {
 	struct api_source *w = s->watch;
 	curl_off_t after_s = 0;
@@ -291,16 +318,20 @@ resource_request_finish(struct resource_request *s, int64_t now_ms, CURLcode cod
 		.too_large = s->too_large,
 		.token = s->token,
 		.retry_after_ms = after_s > 0 ? (int64_t)after_s * 1000 : -1,
-		.new_token = s->status == 401 && api_server_token_refresh(&w->server, now_ms, true),
+		.new_token =
+		    s->status == 401 && api_credentials_token_refresh(&w->server, now_ms, true),
 	};
 	if (end.unreached)
 		server_is_away(w, now_ms);
+	s->fresh = s->fresh || (end.broken && connection_is_stale(s));
 	report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
-		resource_request_emit(s, EVENT_SYNCED, NULL);
-		log_info("%s: synced, %llu objects by list", s->resource->name,
-		    (unsigned long long)s->objects);
+		resource_watch_emit(s, EVENT_SYNCED, NULL);
+		log_info(
+		    "%s: synced, %llu objects by list", s->label, (unsigned long long)s->objects);
 	}
+	if (end.status == 404 && s->other)
+		try_other_version(s, now_ms);
 	for (unsigned i = 0; i < w->count && (end.broken || !end.status); i++)
 		reflector_doubt(w->streams[i].reflector);
 	curl_multi_remove_handle(w->multi, s->easy);
@@ -309,27 +340,27 @@ resource_request_finish(struct resource_request *s, int64_t now_ms, CURLcode cod
 
 /* The next request uses a new connection. */
 static void
-end_request(struct resource_request *s, int64_t now_ms, CURLcode code, const char *why)
+end_request(struct resource_watch *s, int64_t now_ms, CURLcode code, const char *why)
 {
 	snprintf(s->curl_error, sizeof(s->curl_error), "%s", why);
 	s->fresh = true;
-	resource_request_finish(s, now_ms, code);
+	resource_watch_finish(s, now_ms, code);
 }
 
 void
-resource_request_break(struct resource_request *s, int64_t now_ms, const char *why)
+resource_watch_break(struct resource_watch *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_ABORTED_BY_CALLBACK, why);
 }
 
 void
-resource_request_late(struct resource_request *s, int64_t now_ms, const char *why)
+resource_watch_late(struct resource_watch *s, int64_t now_ms, const char *why)
 {
 	end_request(s, now_ms, CURLE_OPERATION_TIMEDOUT, why);
 }
 
 void
-resource_request_stop(struct resource_request *s)
+resource_watch_stop(struct resource_watch *s)
 {
 	if (!reflector_running(s->reflector))
 		return;
@@ -340,12 +371,18 @@ resource_request_stop(struct resource_request *s)
 }
 
 void
-resource_request_init(struct resource_request *s, struct api_source *w, enum api_resource_id id)
+resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_resource_id id)
 {
-	*s = (struct resource_request){
-		.watch = w, .id = id, .resource = &api_resources[id], .keep = api_resources[id].keep
+	const struct api_resource *resource =
+	    id == API_COUNT ? &api_hosts_maps_resource : &api_resources[id];
+
+	*s = (struct resource_watch){
+		.watch = w, .id = id, .resource = resource, .keep = resource->keep
 	};
+	s->label = xstrdup(resource->name);
 	s->place = xasprintf("%s/%s", s->resource->group_path, s->resource->name);
+	if (s->resource->other_path)
+		s->other = xasprintf("%s/%s", s->resource->other_path, s->resource->name);
 	s->selector = xstrdup("");
 	s->easy = curl_easy_init();
 	if (!s->easy)
@@ -355,13 +392,15 @@ resource_request_init(struct resource_request *s, struct api_source *w, enum api
 }
 
 void
-resource_request_clear(struct resource_request *s)
+resource_watch_clear(struct resource_watch *s)
 {
-	resource_request_stop(s);
+	resource_watch_stop(s);
 	response_objects_clear(s);
 	curl_easy_cleanup(s->easy);
 	reflector_free(s->reflector);
+	free(s->label);
 	free(s->place);
+	free(s->other);
 	free(s->selector);
 	free(s->problem);
 }

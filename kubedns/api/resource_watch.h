@@ -1,12 +1,12 @@
 /*
  * One resource on its way from the API server to the sink: the reflector decides what to request, a
  * libcurl handle makes the request, the framer and json-c read the response. A request begins with
- * resource_request_start(), lives in the watch's multi handle, and ends in resource_request_finish().
+ * resource_watch_start(), lives in the source's multi handle, and ends in resource_watch_finish().
  *
  * Private to the files that api_source.h lists.
  */
-#ifndef KUBEDNS_API_RESOURCE_REQUEST_H
-#define KUBEDNS_API_RESOURCE_REQUEST_H
+#ifndef KUBEDNS_API_RESOURCE_WATCH_H
+#define KUBEDNS_API_RESOURCE_WATCH_H
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -20,18 +20,22 @@
 #include "kubedns/api/reflector.h"
 #include "kubedns/api/api_source.h"
 
-enum { RESOURCE_REQUEST_OBJECT_MAX = 8 << 20, RESOURCE_REQUEST_BODY_MAX = 64 << 10 };
+enum { RESOURCE_STREAM_OBJECT_MAX = 8 << 20, RESOURCE_STREAM_BODY_MAX = 64 << 10 };
 
 struct json_tokener;
 
-struct resource_request {
+struct resource_watch {
 	struct api_source *watch;
-	enum api_resource_id id;
+	enum api_resource_id id; /* API_COUNT: one of hosts_namespaces */
 	const struct api_resource *resource;
 	const struct json_prune_keep *keep; /* the resource's, or one that keeps more */
 	struct reflector *reflector;
 	bool wanted;
-	char *place;    /* path below the server's URL */
+	const char *hosts_namespace; /* NULL: its objects are the sink's */
+	char *label;                 /* for people and metrics: the resource's name */
+	char *place;                 /* path below the server's URL */
+	char *other; /* the same in another version of the resource's group; NULL: there is none */
+	bool is_other;  /* the two have changed places */
 	char *selector; /* query parameters that filter, "" or "&..." */
 	CURL *easy;
 	struct curl_slist *headers, *connect_to;
@@ -68,19 +72,21 @@ struct resource_request {
 };
 
 struct api_source {
-	struct api_server server;
+	struct api_credentials server;
 	event_sink sink;
 	void *arg;
 	CURLM *multi;
-	struct resource_request streams[API_COUNT];
-	unsigned count; /* of them; those behind are nothing: see enum api_resource_id */
-	char *out;      /* room for one pruned object */
+	struct resource_watch streams[API_COUNT + API_HOSTS_MAX];
+	unsigned kinds; /* of them, by enum api_resource_id: see there */
+	unsigned count; /* with those of hosts_namespaces behind; then come no more */
+	hosts_sink *hosts;
+	char *out; /* room for one pruned object */
 	size_t out_max;
 	CURLcode server_problem; /* the one last logged; CURLE_OK: the server answers */
 	const char *user_agent;
 	const char **namespaces; /* NULL-terminated; NULL: all */
 	bool no_api;
-	bool external; /* see api_source_config */
+	bool external, imports; /* see api_source_config */
 	bool namespaces_required;
 	bool pods_required;
 	bool headless_slices; /* the selector of slices is the node role's */
@@ -96,36 +102,49 @@ struct api_source {
 	uint64_t received_bytes;
 };
 
-/* Prepares the stream of `id`, not wanted yet. */
-void resource_request_init(
-    struct resource_request *s, struct api_source *w, enum api_resource_id id);
+/* Prepares the watch of `id`, not wanted yet. API_COUNT: of api_hosts_maps_resource. */
+void resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_resource_id id);
+
+/* Adds a query parameter that filters; and restricts the resource to one namespace. */
+void resource_watch_select(
+    struct resource_watch *s, const char *parameter, const char *prefix, const char *value);
+void resource_watch_select_namespace(struct resource_watch *s, const char *namespace);
+
+/* Adds a watch for each of the namespaces (NULL ends; NULL: none). api_hosts_maps.c */
+void api_hosts_maps_choose(struct api_source *w, const char *const *namespaces);
 
 /* Begins the next request. */
-void resource_request_start(struct resource_request *s, int64_t now_ms);
+void resource_watch_start(struct resource_watch *s, int64_t now_ms);
 
 /* libcurl has ended the request (removed from the multi handle by the caller or here). */
-void resource_request_finish(struct resource_request *s, int64_t now_ms, CURLcode code);
+void resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code);
 
 /*
  * Ends the request in flight as broken, for this reason; the next one uses a new connection. The
  * first is for a fault of the connection, the second for one request that is late.
  */
-void resource_request_break(struct resource_request *s, int64_t now_ms, const char *why);
-void resource_request_late(struct resource_request *s, int64_t now_ms, const char *why);
+void resource_watch_break(struct resource_watch *s, int64_t now_ms, const char *why);
+void resource_watch_late(struct resource_watch *s, int64_t now_ms, const char *why);
 
 /* Ends the request in flight, if any, without consequence. */
-void resource_request_stop(struct resource_request *s);
+void resource_watch_stop(struct resource_watch *s);
 
-void resource_request_clear(struct resource_request *s);
+void resource_watch_clear(struct resource_watch *s);
 
 /* Connection, verification and headers of the next request, whose verb is known (request_setup.c). */
-void api_request_options(struct resource_request *s);
+void api_request_setup(struct resource_watch *s);
 
-/* Frees what api_request_options() made, the token among it. */
-void api_request_clear(struct resource_request *s);
+/* Frees what api_request_setup() made, the token among it. */
+void api_request_clear(struct resource_watch *s);
 
-/* Calls the sink with an event of this stream's kind. */
-void resource_request_emit(
-    struct resource_request *s, enum event_type type, const struct object *object);
+enum { API_SETTLE_MS = 3000 }; /* a denial that lasts so long keeps readiness waiting no longer */
+
+/* Sets `ready` and `external_ready`; the zones that the latter is about, in words. api_source_ready.c */
+void api_source_check_ready(struct api_source *w, int64_t now_ms);
+const char *api_source_zones(const struct api_source *w);
+
+/* Calls the sink with an event of this kind of object. */
+void resource_watch_emit(
+    struct resource_watch *s, enum event_type type, const struct object *object);
 
 #endif

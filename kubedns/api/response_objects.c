@@ -19,7 +19,7 @@ enum {
 };
 
 static void
-set_malformed(struct resource_request *s, const char *why)
+set_malformed(struct resource_watch *s, const char *why)
 {
 	s->malformed = true;
 	free(s->why);
@@ -45,7 +45,7 @@ string_at(struct json_object *json, const char *first, const char *second, const
 }
 
 static struct json_object *
-parse_object(struct resource_request *s, const char *bytes, size_t len)
+parse_object(struct resource_watch *s, const char *bytes, size_t len)
 {
 	json_tokener_reset(s->tokener);
 	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
@@ -91,11 +91,15 @@ in_namespaces(const struct api_source *w, const struct object *object)
  * counted.
  */
 static int
-hand_on(struct resource_request *s, struct json_object *json, enum event_type type)
+hand_on(struct resource_watch *s, struct json_object *json, enum event_type type)
 {
 	struct object object;
 	const char *why = "";
 	int error = object_extract(json, s->resource->kind, &object, &why);
+	if (error == 0 && object.invalid && type != EVENT_DELETED) {
+		object_clear(&object);
+		error = -EINVAL;
+	}
 	if (error == -EINVAL) {
 		const char *ns = string_at(json, "metadata", "namespace", NULL),
 			   *name = string_at(json, "metadata", "name", NULL);
@@ -112,22 +116,22 @@ hand_on(struct resource_request *s, struct json_object *json, enum event_type ty
 	}
 	if (s->watch->external)
 		object_read_external(json, &object, &why);
+	if (s->watch->imports)
+		object_read_import_labels(json, &object, &why);
 	if (in_namespaces(s->watch, &object) && s->wanted)
-		resource_request_emit(s, type, &object);
+		resource_watch_emit(s, type, &object);
 	object_clear(&object);
 	return 0;
 }
 
+static const char no_kind[] = "a list that does not say what it is";
+
 static int
 list_item(void *arg, const char *bytes, size_t len)
 {
-	struct resource_request *s = arg;
-	if (!s->kind_seen) {
-		set_malformed(s, "a list that does not say what it is");
-		return -EBADMSG;
-	}
+	struct resource_watch *s = arg;
 	if (reflector_phase(s->reflector) == REFLECTOR_PROBE)
-		return 0;
+		return 0; /* not looked at */
 	char *out = room_for_pruned(s->watch, len);
 	size_t trimmed = json_prune_object(s->keep, bytes, len, out);
 	if (!trimmed) {
@@ -137,7 +141,12 @@ list_item(void *arg, const char *bytes, size_t len)
 	struct json_object *json = parse_object(s, out, trimmed);
 	if (!json)
 		return -EBADMSG;
-	int error = hand_on(s, json, EVENT_ADDED);
+	/* A list of custom resources says its kind behind its items, but each of them says its own. */
+	int error = -EBADMSG;
+	if (s->kind_seen || string_at(json, "kind", NULL, NULL))
+		error = hand_on(s, json, EVENT_ADDED);
+	else
+		set_malformed(s, no_kind);
 	json_object_put(json);
 	s->objects++;
 	return error;
@@ -146,7 +155,7 @@ list_item(void *arg, const char *bytes, size_t len)
 static int
 list_head(void *arg, const char *key, const char *bytes, size_t len)
 {
-	struct resource_request *s = arg;
+	struct resource_watch *s = arg;
 	if (strcmp(key, "kind") == 0) {
 		size_t n = strlen(s->resource->list_kind);
 		s->kind_seen = len == n + 2 && memcmp(bytes + 1, s->resource->list_kind, n) == 0;
@@ -169,7 +178,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 
 /* Reads a Status: its message, and what it means for the version. */
 static void
-read_status(struct resource_request *s, struct json_object *json)
+read_status(struct resource_watch *s, struct json_object *json)
 {
 	const char *message = string_at(json, "message", NULL, NULL),
 		   *token = string_at(json, "metadata", "continue", NULL);
@@ -196,7 +205,7 @@ read_status(struct resource_request *s, struct json_object *json)
 }
 
 static int
-event_error(struct resource_request *s, struct json_object *json)
+event_error(struct resource_watch *s, struct json_object *json)
 {
 	read_status(s, json);
 	if (s->error_code == 0)
@@ -205,7 +214,7 @@ event_error(struct resource_request *s, struct json_object *json)
 }
 
 static int
-event_object(struct resource_request *s, struct json_object *json, enum api_event type)
+event_object(struct resource_watch *s, struct json_object *json, enum api_event type)
 {
 	static const enum event_type types[] = { [API_EVENT_ADDED] = EVENT_ADDED,
 		[API_EVENT_MODIFIED] = EVENT_MODIFIED,
@@ -230,8 +239,8 @@ event_object(struct resource_request *s, struct json_object *json, enum api_even
 		string_at(json, "metadata", "resourceVersion", NULL),
 		mark && strcmp(mark, "true") == 0) &&
 	    s->wanted) {
-		resource_request_emit(s, EVENT_SYNCED, NULL);
-		log_info("%s: synced, %llu objects by watch list", s->resource->name,
+		resource_watch_emit(s, EVENT_SYNCED, NULL);
+		log_info("%s: synced, %llu objects by watch list", s->label,
 		    (unsigned long long)s->objects);
 	}
 	return 0;
@@ -240,7 +249,7 @@ event_object(struct resource_request *s, struct json_object *json, enum api_even
 static int
 watch_item(void *arg, const char *bytes, size_t len)
 {
-	struct resource_request *s = arg;
+	struct resource_watch *s = arg;
 	struct json_prune_event event;
 	if (json_prune_event(s->keep, bytes, len, room_for_pruned(s->watch, len), &event) != 0) {
 		set_malformed(s, "a malformed event");
@@ -264,7 +273,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 }
 
 void
-response_objects_init(struct resource_request *s)
+response_objects_init(struct resource_watch *s)
 {
 	s->tokener = json_tokener_new_ex(JSON_DEPTH);
 	if (!s->tokener)
@@ -274,23 +283,23 @@ response_objects_init(struct resource_request *s)
 }
 
 void
-response_objects_begin(struct resource_request *s)
+response_objects_begin(struct resource_watch *s)
 {
 	bool events = s->verb == API_VERB_WATCH;
 	struct framer_sink sink = { .arg = s };
 	sink.item = events ? watch_item : list_item;
 	sink.head = list_head;
 	framer_init(
-	    &s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, RESOURCE_REQUEST_OBJECT_MAX, &sink);
+	    &s->framer, events ? FRAMER_EVENTS : FRAMER_LIST, RESOURCE_STREAM_OBJECT_MAX, &sink);
 }
 
 /* Keeps the body of an answer that is not 200, up to the size of a Status. */
 static void
-keep_body(struct resource_request *s, const char *bytes, size_t len)
+keep_body(struct resource_watch *s, const char *bytes, size_t len)
 {
-	size_t more = len < RESOURCE_REQUEST_BODY_MAX - s->body_len
+	size_t more = len < RESOURCE_STREAM_BODY_MAX - s->body_len
 			  ? len
-			  : RESOURCE_REQUEST_BODY_MAX - s->body_len;
+			  : RESOURCE_STREAM_BODY_MAX - s->body_len;
 	s->body = xreallocarray(s->body, s->body_len + more + 1, 1);
 	memcpy(s->body + s->body_len, bytes, more);
 	s->body_len += more;
@@ -298,7 +307,7 @@ keep_body(struct resource_request *s, const char *bytes, size_t len)
 }
 
 int
-response_objects_take(struct resource_request *s, const char *bytes, size_t len)
+response_objects_take(struct resource_watch *s, const char *bytes, size_t len)
 {
 	if (s->status != 200) {
 		keep_body(s, bytes, len);
@@ -312,7 +321,7 @@ response_objects_take(struct resource_request *s, const char *bytes, size_t len)
 
 /* The Status of an answer that is no 200. */
 static void
-read_kept(struct resource_request *s)
+read_kept(struct resource_watch *s)
 {
 	if (!s->body || *s->body != '{')
 		return;
@@ -327,18 +336,21 @@ read_kept(struct resource_request *s)
 }
 
 void
-response_objects_end(struct resource_request *s, bool whole)
+response_objects_end(struct resource_watch *s, bool whole)
 {
-	if (s->status == 200 && !s->malformed && !s->error_code && framer_end(&s->framer) != 0 &&
-	    whole)
-		set_malformed(s, s->framer.why);
+	if (s->status == 200 && !s->malformed && !s->error_code && whole) {
+		if (framer_end(&s->framer) != 0)
+			set_malformed(s, s->framer.why);
+		else if (s->verb == API_VERB_LIST && !s->kind_seen)
+			set_malformed(s, no_kind);
+	}
 	framer_clear(&s->framer);
 	if (s->status && s->status != 200)
 		read_kept(s);
 }
 
 void
-response_objects_forget(struct resource_request *s)
+response_objects_forget(struct resource_watch *s)
 {
 	s->error_code = 0;
 	s->kind_seen = s->malformed = s->too_large = false;
@@ -350,7 +362,7 @@ response_objects_forget(struct resource_request *s)
 }
 
 void
-response_objects_clear(struct resource_request *s)
+response_objects_clear(struct resource_watch *s)
 {
 	response_objects_forget(s);
 	framer_clear(&s->framer);

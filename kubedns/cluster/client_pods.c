@@ -6,15 +6,24 @@
 #include "lib/hash.h"
 #include "lib/table.h"
 #include "lib/xalloc.h"
+#include "treecache/treecache.h"
 
 struct client_pods {
 	struct table pods, nodes;
+	struct treecache *places; /* NULL: nodes have no numbers */
+	struct client_node **by_number;
+	uint32_t numbers, room; /* numbers in use are below `numbers` */
+	bool renumbered;
 };
 
 struct client_pods *
-client_pods_new(void)
+client_pods_new(struct treecache *places)
 {
-	return xcalloc(1, sizeof(struct client_pods));
+	struct client_pods *pods = xcalloc(1, sizeof *pods);
+
+	pods->places = places;
+	pods->numbers = 1; /* 0 is no node's */
+	return pods;
 }
 
 /* Not keyed: the cluster gives addresses and names of nodes, not who asks. */
@@ -32,6 +41,26 @@ same_node(const void *entry, const void *key)
 	return strcmp(((const struct client_node *)entry)->name, key) == 0;
 }
 
+/* A free number: costs a walk over all of them, once for a node that gets its first pod. */
+static void
+node_number(struct client_pods *pods, struct client_node *node)
+{
+	uint32_t number = 1;
+
+	while (number < pods->numbers && pods->by_number[number] != NULL)
+		number++;
+	if (number >= pods->room) {
+		pods->room = pods->room == 0 ? 16 : 2 * pods->room;
+		pods->by_number =
+		    xreallocarray(pods->by_number, pods->room, sizeof(struct client_node *));
+	}
+	if (number == pods->numbers)
+		pods->numbers++;
+	pods->by_number[number] = node;
+	node->number = number;
+	pods->renumbered = true;
+}
+
 static struct client_node *
 node_take(struct client_pods *pods, const char *name)
 {
@@ -43,6 +72,8 @@ node_take(struct client_pods *pods, const char *name)
 		node->hash = hash;
 		strcpy(node->name, name);
 		table_add(&pods->nodes, node);
+		if (pods->places != NULL)
+			node_number(pods, node);
 	}
 	node->pods++;
 	return node;
@@ -54,7 +85,30 @@ node_leave(struct client_pods *pods, struct client_node *node)
 	if (--node->pods > 0)
 		return;
 	table_remove(&pods->nodes, node);
+	if (pods->places != NULL)
+		pods->by_number[node->number] = NULL;
 	free(node);
+}
+
+bool
+client_pods_renumbered(struct client_pods *pods)
+{
+	bool renumbered = pods->renumbered;
+
+	pods->renumbered = false;
+	return renumbered;
+}
+
+uint32_t
+client_pods_numbers(const struct client_pods *pods)
+{
+	return pods->numbers;
+}
+
+const struct client_node *
+client_pods_node(const struct client_pods *pods, uint32_t number)
+{
+	return number == 0 || number >= pods->numbers ? NULL : pods->by_number[number];
 }
 
 /* --- pods --- */
@@ -86,9 +140,22 @@ client_pods_find(const struct client_pods *pods, const struct addr *addr)
 	return table_find(&pods->pods, hash_of(addr->bytes, addr_len(addr)), same_addr, addr);
 }
 
+/* Tells the tree where the pod is, or takes it back. */
+static void
+show_place(const struct client_pods *pods, const struct client_pod *pod, bool present)
+{
+	struct addr addr = { .family = pod->family };
+
+	if (pods->places == NULL)
+		return;
+	memcpy(addr.bytes, pod->bytes, bytes_of(pod));
+	treecache_pod_place(pods->places, &addr, pod->node->number, present);
+}
+
 static void
 drop(struct client_pods *pods, struct client_pod *pod)
 {
+	show_place(pods, pod, false);
 	table_remove(&pods->pods, pod);
 	node_leave(pods, pod->node);
 	free(pod);
@@ -120,6 +187,7 @@ client_pods_put(struct client_pods *pods, const struct addr *addr, uint64_t name
 	memcpy(pod->bytes, addr->bytes, len);
 	strcpy((char *)pod->bytes + len, object->name);
 	table_add(&pods->pods, pod);
+	show_place(pods, pod, true);
 }
 
 void
@@ -145,5 +213,6 @@ client_pods_free(struct client_pods *pods)
 		}
 	table_free(&pods->pods);
 	table_free(&pods->nodes);
+	free(pods->by_number);
 	free(pods);
 }

@@ -104,6 +104,7 @@ is_worth_keeping(const struct object *object)
 	case OBJECT_POD:
 	case OBJECT_NODE:
 	case OBJECT_CONFIGMAP:
+	case OBJECT_IMPORT:
 	case OBJECT_KIND_COUNT:
 		break;
 	}

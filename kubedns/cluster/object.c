@@ -77,6 +77,8 @@ static const struct kind {
 	    true, false },
 	{ "TLSRoute", GATEWAY_GROUP "v1", GATEWAY_GROUP "v1alpha2", "tlsroutes", OBJECT_TLSROUTE,
 	    true, false },
+	{ "ServiceImport", "multicluster.x-k8s.io/v1beta1", "multicluster.x-k8s.io/v1alpha1",
+	    "serviceimports", OBJECT_IMPORT, true, true },
 };
 
 /* 0, and the row of `kinds`; -ENOTSUP, -EINVAL. */
@@ -295,6 +297,12 @@ static void
 read_configmap(struct reader *r, struct json_object *json, struct object *o)
 {
 	FIELDS_DECLARE(CONFIGMAP_FIELDS)
+	FIELDS_DECLARE(CREATED_METADATA_FIELDS)
+
+	FIELDS_READ(member(json, "metadata"), CREATED_METADATA_FIELDS);
+	int64_t ns = object_rfc3339_ns(
+	    field_text_or(r, created, "", "metadata.creationTimestamp is not a string"));
+	o->created_s = ns == 0 ? INT64_MAX : ns / 1000000000;
 
 	FIELDS_READ(json, CONFIGMAP_FIELDS);
 	o->data_count = read_strings(
@@ -355,6 +363,9 @@ read_body(struct reader *r, struct json_object *json, const struct kind *kind,
 	case OBJECT_NAMESPACE:
 		read_namespace(r, meta, o);
 		break;
+	case OBJECT_IMPORT:
+		object_read_import(r, json, o);
+		break;
 	case OBJECT_INGRESS: /* object_read_external() reads the rest of these */
 	case OBJECT_GATEWAY:
 	case OBJECT_HTTPROUTE:
@@ -401,6 +412,7 @@ object_clear(struct object *object)
 	for (size_t i = 0; i < object->slice_count; i++) {
 		free(object->slices[i].ports);
 		free(object->slices[i].endpoints);
+		free(object->slices[i].places);
 	}
 	free(object->slices);
 	free(object->service.ports);
@@ -426,6 +438,7 @@ object_kind_resource(enum object_kind kind)
 		[OBJECT_HTTPROUTE] = "httproutes",
 		[OBJECT_GRPCROUTE] = "grpcroutes",
 		[OBJECT_TLSROUTE] = "tlsroutes",
+		[OBJECT_IMPORT] = "serviceimports",
 	};
 	assert(kind >= 0 && kind < OBJECT_KIND_COUNT);
 	return names[kind];

@@ -33,6 +33,8 @@ enum object_kind {
 	OBJECT_HTTPROUTE,
 	OBJECT_GRPCROUTE,
 	OBJECT_TLSROUTE,
+	/* Only with --clusterset-domain: read into object.service. */
+	OBJECT_IMPORT,
 	OBJECT_KIND_COUNT,
 };
 
@@ -67,6 +69,13 @@ struct object_endpoint {
 	const char *pod;      /* targetRef.name of a Pod; NULL unless it is a legal label */
 };
 
+/* Where an endpoint is, or for whom. */
+struct object_place {
+	const char *name; /* not "" */
+	uint16_t endpoint;
+	uint8_t kind; /* enum place_kind of tree_content.h */
+};
+
 struct object_slice {
 	const char *name;    /* the EndpointSlice's name; for Endpoints "<name>"
 			      * with `index` counting subsets and families */
@@ -77,6 +86,9 @@ struct object_slice {
 	size_t port_count;
 	struct object_endpoint *endpoints;
 	size_t endpoint_count;
+	struct object_place
+	    *places; /* of EndpointSlices; of pruned ones only with --nearest, --zonal */
+	size_t place_count;
 };
 
 struct object_key_value {
@@ -98,6 +110,7 @@ enum {
 	OBJECT_ENDPOINTS_MAX = 65535, /* of a slice, or of one family of a subset */
 	OBJECT_SLICES_MAX = 1000,     /* made of an Endpoints object */
 	POD_ADDRS_MAX = 255,
+	ENDPOINT_HINTS_MAX = 8, /* zones and nodes each, as Kubernetes allows */
 };
 
 struct object {
@@ -107,12 +120,20 @@ struct object {
 	const char *resource_version; /* opaque; "" when missing */
 	int64_t trigger_time_ns; /* annotation endpoints.kubernetes.io/last-change-trigger-time,
 				  * Unix; 0 when missing */
-	struct object_service service;
+	struct object_service service; /* of a ServiceImport too, never SERVICE_EXTERNALNAME */
 	struct object_slice *
 	    slices; /* OBJECT_SLICES; 0 of them is legal (Endpoints without subsets, FQDN slices) */
 	size_t slice_count;
 	bool from_endpoints; /* the slices are made of an Endpoints object */
-	bool cut;            /* there was more than the bounds allow */
+	struct {
+		/* Labels of an EndpointSlice: the ServiceImport in its namespace, and the cluster
+		 * that its endpoints are in. NULL unless both are legal labels. */
+		const char *name, *cluster;
+	} import;
+	bool cut; /* there was more than the bounds allow */
+	/* After the mistake that object_extract() names, nothing of it is of use but its name: it is left
+	 * out, unless the event is its deletion. */
+	bool invalid;
 	struct {
 		struct addr *addrs; /* status.podIPs, else podIP */
 		size_t addr_count;  /* POD_ADDRS_MAX at most */
@@ -129,6 +150,7 @@ struct object {
 	struct object_namespace visibility; /* OBJECT_NAMESPACE */
 	bool no_search; /* OBJECT_NAMESPACE: its label kubedns/search-completion is "off" */
 	struct object_key_value *data; /* OBJECT_CONFIGMAP */
+	int64_t created_s;             /* OBJECT_CONFIGMAP: Unix time; INT64_MAX: unknown */
 	size_t data_count;
 	struct object_key_value *labels; /* OBJECT_NAMESPACE */
 	size_t label_count;
@@ -151,10 +173,16 @@ struct object {
 int object_extract(
     struct json_object *json, const char *kind_hint, struct object *object, const char **why);
 
+/*
+ * Reads the labels of an EndpointSlice that object_extract() has read into object->import; does
+ * nothing to other objects. `*why` is set, if it was NULL, when a label made no sense.
+ */
+void object_read_import_labels(struct json_object *json, struct object *object, const char **why);
+
 /* Frees the object's arrays, not the json tree. */
 void object_clear(struct object *object);
 
-/* "services", "endpointslices", ..., "tlsroutes": as the API's paths have them. */
+/* "services", "endpointslices", ..., "serviceimports": as the API's paths have them. */
 const char *object_kind_resource(enum object_kind kind);
 
 enum event_type {

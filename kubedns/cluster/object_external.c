@@ -133,23 +133,51 @@ read_ttl(struct reader *r, const char *text, struct object_external *to)
 	to->ttl_s = (uint32_t)seconds;
 }
 
+/* k8s_gateway's label for objects that are to have no names. */
+static bool
+is_ignored(struct reader *r, struct json_object *labels)
+{
+	FIELDS_DECLARE(EXTERNAL_LABELS_FIELDS)
+
+	FIELDS_READ(labels, EXTERNAL_LABELS_FIELDS);
+	return strcmp(field_text_or(r, ignore, "", "a label is not a string"), "true") == 0;
+}
+
+/* A Gateway goes on to serve its routes. */
 static void
+forget_names(struct object_external *to, enum object_kind kind)
+{
+	to->host_count = 0;
+	if (kind == OBJECT_GATEWAY)
+		return;
+	to->addr_count = 0;
+	to->target = NULL;
+	to->target_count = 0;
+	to->parent_count = 0;
+	to->balanced = false;
+}
+
+/* Returns whether the object is to have no names. */
+static bool
 read_metadata(struct reader *r, struct json_object *json, struct object_external *to)
 {
 	FIELDS_DECLARE(EXTERNAL_ANNOTATIONS_FIELDS)
-	struct json_object *metadata = NULL, *created = NULL, *annotations = NULL;
+	struct json_object *metadata = NULL, *created = NULL, *annotations = NULL, *labels = NULL;
 
 	fields_find(json, &(const struct field){ "metadata", &metadata }, 1);
 	fields_find(metadata,
-	    (const struct field[]){
-		{ "creationTimestamp", &created }, { "annotations", &annotations } },
-	    2);
+	    (const struct field[]){ { "creationTimestamp", &created },
+		{ "annotations", &annotations }, { "labels", &labels } },
+	    3);
 	const char *time = field_text_or(r, created, "", "metadata.creationTimestamp is no string");
 	int64_t ns = object_rfc3339_ns(time);
 	to->created_s = ns == 0 ? INT64_MAX : ns / 1000000000;
 	FIELDS_READ(annotations, EXTERNAL_ANNOTATIONS_FIELDS);
 	add_host_list(r, to, field_text_or(r, hostname, "", "an annotation is not a string"));
+	add_host_list(
+	    r, to, field_text_or(r, coredns_hostname, "", "an annotation is not a string"));
 	read_ttl(r, field_text_or(r, ttl, "", "an annotation is not a string"), to);
+	return is_ignored(r, labels);
 }
 
 /* --- kinds --- */
@@ -322,11 +350,12 @@ object_read_external(struct json_object *json, struct object *object, const char
 	case OBJECT_POD:
 	case OBJECT_NODE:
 	case OBJECT_CONFIGMAP:
+	case OBJECT_IMPORT:
 	case OBJECT_KIND_COUNT:
 		return;
 	}
 	to = object->external = xcalloc(1, sizeof *to);
-	read_metadata(&r, json, to);
+	bool ignored = read_metadata(&r, json, to);
 	if (object->kind == OBJECT_SERVICE)
 		read_service(&r, json, to);
 	else if (object->kind == OBJECT_INGRESS)
@@ -335,6 +364,8 @@ object_read_external(struct json_object *json, struct object *object, const char
 		read_gateway(&r, json, to);
 	else
 		read_route(&r, json, object->namespace, to);
+	if (ignored)
+		forget_names(to, object->kind);
 	object->cut = object->cut || r.cut;
 	if (*why == NULL)
 		*why = r.why;

@@ -58,6 +58,16 @@
 	X("hostname", hostname, whole)
 #define CONDITIONS_FIELDS(X) X("ready", ready, whole)
 
+/* Where an endpoint is, and for whom: read only with --nearest or --zonal. */
+#define ENDPOINT_PLACE_FIELDS(X)                                                                   \
+	X("zone", zone, whole)                                                                     \
+	X("nodeName", node, whole)                                                                 \
+	X("hints", hints, hints)
+#define HINTS_FIELDS(X)                                                                            \
+	X("forZones", for_zones, hint)                                                             \
+	X("forNodes", for_nodes, hint)
+#define HINT_FIELDS(X) X("name", name, whole)
+
 /* Of an endpoint of a slice (only --endpoint-pod-names needs it there) or of Endpoints. */
 #define ENDPOINT_TARGET_FIELDS(X) X("targetRef", target_ref, target_ref)
 #define TARGET_REF_FIELDS(X)                                                                       \
@@ -99,12 +109,29 @@
 
 #define CONFIGMAP_FIELDS(X) X("data", data, whole)
 
+/* --- read only with --clusterset-domain, by object_clusterset.c --- */
+
+/* Of an EndpointSlice, whose other labels are SLICE_LABELS_FIELDS. */
+#define IMPORTED_LABELS_FIELDS(X)                                                                  \
+	X("multicluster.kubernetes.io/service-name", import_name, whole)                           \
+	X("multicluster.kubernetes.io/source-cluster", cluster, whole)
+
+#define IMPORT_FIELDS(X) X("spec", spec, import_spec)
+#define IMPORT_SPEC_FIELDS(X)                                                                      \
+	X("type", type, whole)                                                                     \
+	X("ips", ips, whole)                                                                       \
+	X("ports", ports, port)
+
 /* --- read only with --external-zones, by object_external.c --- */
 
 #define CREATED_METADATA_FIELDS(X) X("creationTimestamp", created, whole)
 
-/* Those of external-dns, so that a cluster that has them need not be annotated anew. */
+/* Those of external-dns and k8s_gateway, so that a cluster that has them need not be annotated
+ * anew. */
+#define EXTERNAL_METADATA_FIELDS(X) X("labels", labels, external_labels)
+#define EXTERNAL_LABELS_FIELDS(X)   X("k8s-gateway.dns/ignore", ignore, whole)
 #define EXTERNAL_ANNOTATIONS_FIELDS(X)                                                             \
+	X("coredns.io/hostname", coredns_hostname, whole)                                          \
 	X("external-dns.alpha.kubernetes.io/hostname", hostname, whole)                            \
 	X("external-dns.alpha.kubernetes.io/ttl", ttl, whole)
 

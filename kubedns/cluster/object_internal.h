@@ -76,6 +76,9 @@ void object_read_slice(
     struct reader *r, struct json_object *json, const struct meta *meta, struct object *object);
 void object_read_endpoints(struct reader *r, struct json_object *json, struct object *object);
 
+/* A ServiceImport, into object->service. */
+void object_read_import(struct reader *r, struct json_object *json, struct object *object);
+
 /* RFC 3339 date and time as Unix nanoseconds; 0 for what is not one. */
 int64_t object_rfc3339_ns(const char *s);
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "kubedns/cluster/object_internal.h"
+#include "kubedns/cluster/tree_content.h"
 #include "lib/xalloc.h"
 
 /* Hostname and pod of an endpoint: what an endpoint's name is made of. */
@@ -29,14 +30,68 @@ read_endpoint_names(struct reader *r, struct json_object *hostname, struct json_
 	}
 }
 
+/* --- places --- */
+
+/* Keeps the place unless it is none. */
+static void
+add_place(struct object_slice *slice, enum place_kind kind, const char *name)
+{
+	if (name == NULL || *name == '\0' || slice->endpoint_count >= OBJECT_ENDPOINTS_MAX)
+		return;
+	if ((slice->place_count & (slice->place_count - 1)) == 0)
+		slice->places = xreallocarray(slice->places,
+		    slice->place_count > 0 ? 2 * slice->place_count : 1, sizeof *slice->places);
+	slice->places[slice->place_count++] =
+	    (struct object_place){ name, (uint16_t)slice->endpoint_count, (uint8_t)kind };
+}
+
+/* The places that hints name, or without one the endpoint's own. */
+static void
+add_hinted(struct reader *r, struct object_slice *slice, enum place_kind kind,
+    struct json_object *hints, const char *own)
+{
+	size_t before = slice->place_count;
+	size_t count = field_items(r, hints, "an endpoint's hints are not a list");
+
+	if (count > ENDPOINT_HINTS_MAX) {
+		field_complain(r, "an endpoint has more than 8 hints of a kind");
+		count = ENDPOINT_HINTS_MAX;
+	}
+	for (size_t i = 0; i < count; i++) {
+		FIELDS_DECLARE(HINT_FIELDS)
+		FIELDS_READ(json_object_array_get_idx(hints, i), HINT_FIELDS);
+		add_place(slice, kind, field_text(r, name, "an endpoint's hint is not a string"));
+	}
+	if (slice->place_count == before)
+		add_place(slice, kind, own);
+}
+
+static void
+read_places(struct reader *r, struct json_object *json, struct object_slice *slice)
+{
+	FIELDS_DECLARE(ENDPOINT_PLACE_FIELDS)
+	FIELDS_DECLARE(HINTS_FIELDS)
+
+	FIELDS_READ(json, ENDPOINT_PLACE_FIELDS);
+	FIELDS_READ(hints, HINTS_FIELDS);
+	const char *in = field_text(r, zone, "an endpoint's zone is not a string");
+	add_place(slice, PLACE_ZONE, in);
+	add_hinted(r, slice, PLACE_FOR_ZONE, for_zones, in);
+	add_hinted(r, slice, PLACE_FOR_NODE, for_nodes,
+	    field_text(r, node, "an endpoint's nodeName is not a string"));
+}
+
+/* --- endpoints of a slice --- */
+
 #define SLICE_ENDPOINT_ALL(X) SLICE_ENDPOINT_FIELDS(X) ENDPOINT_TARGET_FIELDS(X)
 
+/* Reads the slice's next endpoint; false: it has no address of the slice's family. */
 static bool
-read_endpoint(
-    struct reader *r, struct json_object *json, uint8_t family, struct object_endpoint *ep)
+read_endpoint(struct reader *r, struct json_object *json, struct object_slice *slice)
 {
 	FIELDS_DECLARE(SLICE_ENDPOINT_ALL)
 	FIELDS_DECLARE(CONDITIONS_FIELDS)
+	struct object_endpoint *ep = &slice->endpoints[slice->endpoint_count];
 
 	FIELDS_READ(json, SLICE_ENDPOINT_ALL);
 	if (field_items(r, addresses, "an endpoint's addresses is not a list") == 0)
@@ -45,7 +100,7 @@ read_endpoint(
 	    r, json_object_array_get_idx(addresses, 0), "an endpoint's address is not a string");
 	if (s == NULL)
 		return false;
-	if (addr_parse(s, &ep->addr) != 0 || ep->addr.family != family) {
+	if (addr_parse(s, &ep->addr) != 0 || ep->addr.family != slice->family) {
 		field_complain_value(
 		    r, "an endpoint's address", s, "is not of the slice's addressType");
 		return false;
@@ -54,6 +109,10 @@ read_endpoint(
 		FIELDS_READ(conditions, CONDITIONS_FIELDS);
 	ep->ready = field_bool_or(r, ready, true, "conditions.ready is not true or false");
 	read_endpoint_names(r, hostname, target_ref, ep);
+	/* Pruned JSON has nothing more, unless places are wanted. */
+	if (json_object_object_length(json) >
+	    1 + (conditions != NULL) + (hostname != NULL) + (target_ref != NULL))
+		read_places(r, json, slice);
 	return true;
 }
 
@@ -67,8 +126,7 @@ read_endpoints(struct reader *r, struct json_object *json, struct object_slice *
 		return;
 	slice->endpoints = xmalloc(count * sizeof(*slice->endpoints));
 	for (size_t i = 0; i < count; i++) {
-		if (read_endpoint(r, json_object_array_get_idx(json, i), slice->family,
-			&slice->endpoints[slice->endpoint_count]))
+		if (read_endpoint(r, json_object_array_get_idx(json, i), slice))
 			slice->endpoint_count++;
 	}
 }

@@ -3,8 +3,8 @@
  * clock, no socket. What depends on all endpoints of a headless Service is written at answer time
  * instead (answer/reply_endpoints.c, answer/reply_endpoints_srv.c).
  */
-#ifndef KUBEDNS_CLUSTER_RECORDS_H
-#define KUBEDNS_CLUSTER_RECORDS_H
+#ifndef KUBEDNS_CLUSTER_SERVICE_RECORDS_H
+#define KUBEDNS_CLUSTER_SERVICE_RECORDS_H
 
 #include <stddef.h>
 #include <stdint.h>

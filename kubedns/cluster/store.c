@@ -33,6 +33,7 @@ is_gone(const struct store *store, enum object_kind kind, const void *entry)
 	case OBJECT_HTTPROUTE:
 	case OBJECT_GRPCROUTE:
 	case OBJECT_TLSROUTE:
+	case OBJECT_IMPORT:
 	case OBJECT_KIND_COUNT:
 		break;
 	}
@@ -63,6 +64,7 @@ remove_entry(struct store *store, enum object_kind kind, void *entry)
 	case OBJECT_HTTPROUTE:
 	case OBJECT_GRPCROUTE:
 	case OBJECT_TLSROUTE:
+	case OBJECT_IMPORT:
 	case OBJECT_KIND_COUNT:
 		break;
 	}
@@ -116,16 +118,33 @@ sweep(struct store *store, enum object_kind kind)
 }
 
 static bool
-is_wanted(const struct store *store, const struct object *object)
+is_listed(const struct store *store, const char *namespace)
 {
-	const char *namespace = object->kind == OBJECT_NAMESPACE ? object->name : object->namespace;
-
-	if (store->config.namespaces == NULL || object->kind == OBJECT_NODE)
+	if (store->config.namespaces == NULL)
 		return true;
 	for (char *const *wanted = store->config.namespaces; *wanted != NULL; wanted++)
 		if (strcmp(*wanted, namespace) == 0)
 			return true;
 	return false;
+}
+
+static bool
+is_wanted(const struct store *store, const struct object *object)
+{
+	return object->kind == OBJECT_NODE ||
+	       is_listed(
+		   store, object->kind == OBJECT_NAMESPACE ? object->name : object->namespace);
+}
+
+bool
+store_shows_namespace(const struct store *store, const char *name)
+{
+	if (!is_listed(store, name))
+		return false;
+	if (store->config.namespace_labels == NULL)
+		return true;
+	const struct namespace *namespace = namespace_find(store, name);
+	return namespace != NULL && namespace->chosen;
 }
 
 static void
@@ -158,6 +177,7 @@ object_event(struct store *store, enum event_type type, const struct object *obj
 	case OBJECT_HTTPROUTE:
 	case OBJECT_GRPCROUTE:
 	case OBJECT_TLSROUTE:
+	case OBJECT_IMPORT:
 	case OBJECT_KIND_COUNT:
 		break;
 	}
@@ -328,9 +348,10 @@ store_new(struct treecache *cache, const struct store_config *config)
 	store->pods[0].family = AF_INET;
 	store->pods[1].family = AF_INET6;
 	store->visibility_due = config->visibility;
+	store->places_due = config->pod_places;
 	store->visibility_serial = (uint32_t)time(NULL);
 	if (config->client_pods)
-		store->client_pods = client_pods_new();
+		store->client_pods = client_pods_new(config->pod_places ? cache : NULL);
 	permanent_names(store);
 	return store;
 }

@@ -26,7 +26,11 @@ struct store_config {
 	struct records_config records;
 	bool reverse_all_endpoints;
 	bool endpoint_pod_names;
-	bool visibility;  /* --visibility: store_visibility() is asked for */
+	bool visibility; /* --visibility: store_visibility() is asked for */
+	bool nearest;    /* --nearest: the tree has for which nodes and zones endpoints are */
+	bool zonal;      /* --zonal: the tree has in which zones they are */
+	bool
+	    pod_places; /* with client_pods: the tree has where pods are; see store_node_places() */
 	bool client_pods; /* pods that start or end are kept too, and every pod's name and node */
 	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
 	/* Of these, only the ones whose object matches; NULL: all. */
@@ -88,6 +92,14 @@ const char *store_namespace_name(const struct store *store, uint32_t number);
 /* How many namespaces have lists, and how many pairs of namespaces they make. */
 void store_visibility_size(const struct store *store, size_t *listed, size_t *pairs);
 
+/* --- for --nearest --- */
+
+struct node_places; /* kubedns/cluster/tree_content.h */
+
+/* A new table of where the nodes of pods are, for the next publish; NULL: the last one still holds.
+ * Caller frees it with free, once no reader has it. */
+struct node_places *store_node_places(struct store *store);
+
 /* --- for --explain: which object an answer comes from --- */
 
 struct store_source {
@@ -110,6 +122,9 @@ bool store_find_namespace(
 
 /* Whether the Namespace object is there, but --namespace-labels does not match its labels. */
 bool store_leaves_namespace_out(const struct store *store, const char *namespace);
+
+/* Whether --namespaces and --namespace-labels let the namespace have names. */
+bool store_shows_namespace(const struct store *store, const char *namespace);
 
 /* Whether names can exist in the namespace: its object is there, or a Service in it. */
 bool store_has_namespace(const struct store *store, const char *namespace);

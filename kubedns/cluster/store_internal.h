@@ -20,6 +20,7 @@ struct namespace
 	uint32_t number; /* in pods4, pods6 and at the node */
 	uint32_t uses;   /* references: by Services, slices and pods' addresses */
 	uint32_t shown;  /* Services whose object is there: with one the namespace exists */
+	uint32_t named;  /* headless ones whose names exist */
 	bool present;    /* the object is there */
 	bool chosen;     /* by --namespace-labels; means nothing without it */
 	bool no_search;  /* its label declines search completion */
@@ -41,6 +42,7 @@ struct service {
 	bool present; /* the object is there, not only slices that name it */
 	bool in_tree; /* present, and its namespace is chosen */
 	bool cut;     /* it had more than the bounds of object.h allow */
+	bool named;   /* headless, and its name exists: counted in its namespace */
 	uint8_t mark;
 };
 
@@ -87,6 +89,7 @@ struct store {
 	bool visibility_due, visibility_cut;
 	uint32_t visibility_serial;
 	size_t visibility_pairs;
+	bool places_due; /* of store_node_places(): a node has come, gone, or has another zone */
 	struct pod_table pods[2];        /* of IPv4 addresses, of IPv6 addresses */
 	struct client_pods *client_pods; /* NULL: without --client-pods */
 	struct namespace **by_number;    /* number - 1 -> namespace; NULL: free */
@@ -159,6 +162,9 @@ void service_drop(struct store *store, struct service *service);
 /* Takes the Service out of the tree; slices that name it stay with the entry. */
 void service_hide(struct store *store, struct service *service);
 
+/* Makes its namespace know whether it is a headless one whose name exists. */
+void service_note_named(struct store *store, struct service *service);
+
 /* Notes the trigger time (Unix, ns) of a change that is now in the tree: see store_stamps(). */
 void service_stamp(struct store *store, const struct service *service, int64_t time_ns);
 
@@ -204,7 +210,17 @@ void slice_drop(struct store *store, struct slice_entry *slice);
 
 void slices_event(struct store *store, bool deleted, bool relisted, const struct object *object);
 
+/* --- store_places.c --- */
+
+/* The places of a slice's endpoints that are wanted, in `*places`, which the caller frees; returns how
+ * many. */
+size_t places_of_slice(
+    const struct store *store, const struct object_slice *from, struct endpoint_place **places);
+
 /* --- store_pods.c --- */
+
+/* The node's object, or NULL. */
+struct host *node_find_host(const struct store *store, const char *name);
 
 /* Drops the pods that the listing which has just ended did not show; returns how many. */
 size_t pods_sweep(struct store *store);

@@ -125,6 +125,8 @@ namespace_show(struct store *store, struct namespace *namespace)
 	if (exists) {
 		const struct node *node = tree_find(treecache_next(store->cache), name.wire);
 		uint8_t flags = namespace->present && namespace->no_search ? NODE_NO_SEARCH : 0;
+		if (namespace->named > 0)
+			flags |= NODE_HAS_HEADLESS;
 		if (store->config.visibility && is_default(namespace->label))
 			flags |= NODE_OPEN;
 		if (node == NULL || node->number != namespace->number || node->flags != flags) {

@@ -214,9 +214,18 @@ same_host(const void *entry, const void *key)
 	return strcmp(((const struct host *)entry)->name, key) == 0;
 }
 
+struct host *
+node_find_host(const struct store *store, const char *name)
+{
+	uint32_t hash = (uint32_t)store_hash_names(store, name, "");
+
+	return table_find(&store->hosts, hash, same_host, name);
+}
+
 void
 node_drop(struct store *store, struct host *host)
 {
+	store->places_due |= store->config.pod_places;
 	table_remove(&store->hosts, host);
 	free(host->zone);
 	free(host->region);
@@ -226,15 +235,21 @@ node_drop(struct store *store, struct host *host)
 void
 node_event(struct store *store, bool deleted, const struct object *object)
 {
-	uint32_t hash = (uint32_t)store_hash_names(store, object->name, "");
-	struct host *host = table_find(&store->hosts, hash, same_host, object->name);
+	struct host *host = node_find_host(store, object->name);
 
+	/* Kubelets renew their node's status every few minutes. */
+	if (host != NULL && !deleted && strcmp(host->zone, object->node.zone) == 0 &&
+	    strcmp(host->region, object->node.region) == 0) {
+		host->mark = store->mark[OBJECT_NODE];
+		return;
+	}
 	if (host != NULL)
 		node_drop(store, host);
 	if (deleted)
 		return;
+	store->places_due |= store->config.pod_places;
 	host = xcalloc(1, sizeof *host + strlen(object->name) + 1);
-	host->hash = hash;
+	host->hash = (uint32_t)store_hash_names(store, object->name, "");
 	host->mark = store->mark[OBJECT_NODE];
 	strcpy(host->name, object->name);
 	host->zone = xstrdup(object->node.zone);

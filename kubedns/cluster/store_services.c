@@ -134,6 +134,20 @@ service_stamp(struct store *store, const struct service *service, int64_t time_n
 }
 
 void
+service_note_named(struct store *store, struct service *service)
+{
+	bool named = service->in_tree && service->type == SERVICE_HEADLESS &&
+		     service->owner->endpoints->published > 0;
+	struct namespace *namespace = service->namespace;
+	uint32_t before = namespace->named;
+
+	namespace->named += (uint32_t)named - (uint32_t)service->named;
+	service->named = named;
+	if ((before > 0) != (namespace->named > 0))
+		namespace_show(store, namespace);
+}
+
+void
 service_leave_tree(struct store *store, struct service *service)
 {
 	if (!service->in_tree)
@@ -146,6 +160,7 @@ service_leave_tree(struct store *store, struct service *service)
 	node->flags = 0;
 	treecache_prune(store->cache, service->owner->name);
 	service->in_tree = false;
+	service_note_named(store, service);
 }
 
 /* Takes a Service out of the tree; slices that name it stay with the entry. */
@@ -195,6 +210,7 @@ service_enter_tree(struct store *store, struct service *service, const struct ob
 	/* A Service whose address is not allocated yet has neither records nor an endpoint set: its
 	 * name does not exist. */
 	treecache_prune(store->cache, service->owner->name);
+	service_note_named(store, service);
 }
 
 static void

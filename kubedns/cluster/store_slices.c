@@ -1,11 +1,11 @@
 /*
  * Slices of endpoints. A slice belongs to the Service that its label names, even before that
- * Service exists, and its endpoints go into the tree at the Service's owner. Slices share their
- * lists of ports, since a cluster has few different ones.
+ * Service exists, and its endpoints go into the tree at the Service's owner.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/cluster/port_lists.h"
 #include "kubedns/cluster/store_internal.h"
 #include "lib/xalloc.h"
 
@@ -62,50 +62,6 @@ get_slice(struct store *store, const struct slice_key *key)
 	return slice;
 }
 
-static bool
-same_ports(const void *entry, const void *key)
-{
-	const struct ports *a = entry, *b = key;
-
-	return a->count == b->count &&
-	       memcmp(a->items, b->items, a->count * sizeof a->items[0]) == 0;
-}
-
-/* The shared list of these ports; takes a reference, which put_ports() gives back. */
-static struct ports *
-get_ports(struct store *store, const struct object_port *from, size_t count)
-{
-	uint64_t seed = treecache_next(store->cache)->seed;
-	struct port *items = xcalloc(count, sizeof *items);
-
-	for (size_t i = 0; i < count; i++)
-		records_port(&items[i], &from[i]);
-	struct ports *ports = ports_new(seed, items, count);
-	free(items);
-	ports->hash = (uint32_t)hash64(seed, ports->items, count * sizeof ports->items[0]);
-	struct ports *known = table_find(&store->ports, ports->hash, same_ports, ports);
-	if (known != NULL) {
-		free(ports);
-		ports = known;
-	} else {
-		table_add(&store->ports, ports);
-	}
-	ports->uses++;
-	return ports;
-}
-
-static void
-put_ports(struct store *store, const struct ports *const_ports)
-{
-	if (const_ports == NULL)
-		return;
-	struct ports *ports = table_find(&store->ports, const_ports->hash, same_ports, const_ports);
-	if (--ports->uses > 0)
-		return;
-	table_remove(&store->ports, ports);
-	treecache_retire(store->cache, ports);
-}
-
 /* What the endpoints of a slice listen on, if it has any. */
 static const struct ports *
 slice_ports(const struct store *store, const struct slice_entry *slice)
@@ -136,7 +92,8 @@ detach_slice(struct store *store, struct slice_entry *slice)
 	count_family(store, slice, -1);
 	if (slice->slot != 0)
 		treecache_slice_remove(store->cache, service->owner, slice->slot);
-	put_ports(store, ports);
+	service_note_named(store, service);
+	port_lists_put(&store->ports, store->cache, ports);
 	slice->slot = 0;
 	slice->service = NULL;
 	service->slices--;
@@ -168,8 +125,11 @@ set_endpoints(struct store *store, struct slice_entry *slice, const struct objec
 {
 	size_t count = from->endpoint_count;
 	struct endpoint *endpoints = xcalloc(count, sizeof *endpoints);
+	struct endpoint_place *places;
+	size_t place_count = places_of_slice(store, from, &places);
 	const struct ports *old = slice_ports(store, slice);
-	const struct ports *ports = get_ports(store, from->ports, from->port_count);
+	const struct ports *ports =
+	    port_lists_get(&store->ports, store->cache, from->ports, from->port_count);
 
 	for (size_t i = 0; i < count; i++)
 		endpoints[i] = (struct endpoint){ from->endpoints[i].addr, from->endpoints[i].ready,
@@ -181,9 +141,13 @@ set_endpoints(struct store *store, struct slice_entry *slice, const struct objec
 		.family = from->family,
 		.ports = ports,
 		.endpoints = endpoints,
-		.count = count });
+		.count = count,
+		.places = places,
+		.place_count = place_count });
 	count_family(store, slice, 1);
-	put_ports(store, old);
+	service_note_named(store, slice->service);
+	port_lists_put(&store->ports, store->cache, old);
+	free(places);
 	free(endpoints);
 }
 

@@ -7,18 +7,24 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "lib/hash.h"
 #include "treecache/treecache.h"
 
 /* A node's flags: which kind of Service it is; of a namespace, that its label declines search
- * completion. */
+ * completion, and that a headless Service in it has a name. */
 enum node_flags {
 	NODE_CLUSTERIP = 1,
 	NODE_HEADLESS = 2,
 	NODE_EXTERNALNAME = 4,
 	NODE_NO_SEARCH = 8,
 	/* With --visibility: a Service that every namespace sees, and the namespace that it is in. */
-	NODE_OPEN = 16
+	NODE_OPEN = 16,
+	/* A headless ServiceImport's name, with the addresses of all clusters; and below it a cluster's. */
+	NODE_IMPORT = 32,
+	NODE_IMPORT_CLUSTER = 64,
+	NODE_HAS_HEADLESS = 128
 };
 
 /* The number of a node that belongs to the zone itself: `svc`, `pod`. */
@@ -57,6 +63,68 @@ pods_namespace(const struct tree *tree, const struct addr *addr)
 	}
 	return number;
 }
+
+/* --- places: of endpoints in their slices (slice_at_place), and of clients --- */
+
+/* `hints` of an endpoint say whom it is meant for; without hints of a kind it is for its own node, and
+ * for its own zone. */
+enum place_kind {
+	PLACE_ZONE,     /* the zone that it is in */
+	PLACE_FOR_ZONE, /* a zone that it is for */
+	PLACE_FOR_NODE, /* a node that it is for */
+};
+
+enum { PLACE_NAME_MAX = 253 };
+
+/* The number that stands for a place of this kind (enum place_kind), by its name without regard to
+ * case; longer names are cut. The hash needs no seed: whoever could choose names that collide writes
+ * EndpointSlices, and can name any place in them. */
+static inline uint64_t
+place_number(unsigned kind, const char *name, size_t len)
+{
+	uint8_t lower[PLACE_NAME_MAX];
+
+	if (len > sizeof lower)
+		len = sizeof lower;
+	memcpy(lower, name, len);
+	dname_lower(lower, len);
+	uint64_t number = hash64(HASH_START + kind, lower, len) & PLACE_MAX;
+	return number != 0 ? number : 1;
+}
+
+/* The place of endpoints that are for this node and for this zone: both at once can be counted without a
+ * look at each. */
+static inline uint64_t
+place_of_both(uint64_t node, uint64_t zone)
+{
+	uint64_t both[] = { node, zone },
+		 number = hash64(HASH_START, both, sizeof both) & PLACE_MAX;
+
+	return number != 0 ? number : 1;
+}
+
+/* The place of those at a place that are not ready, for the same reason. */
+static inline uint64_t
+place_not_ready(uint64_t place)
+{
+	return place_of_both(0, place);
+}
+
+/* Where a client is; 0: unknown. */
+struct client_place {
+	uint64_t node;    /* PLACE_FOR_NODE */
+	uint64_t zone;    /* PLACE_FOR_ZONE */
+	uint64_t in_zone; /* the same zone as PLACE_ZONE, for the names of --zonal */
+};
+
+/* Both may be "". */
+struct client_place client_place_of(const char *node, const char *zone);
+
+/* Where each node is, by the numbers in places4 and places6 of the same snapshot of the tree. */
+struct node_places {
+	uint32_t count; /* numbers are below it; 0 is no node */
+	struct client_place items[];
+};
 
 /*
  * Which namespaces the pods of each namespace see, by the namespaces' numbers in the same snapshot of

@@ -347,6 +347,12 @@ manifests_read_external(struct manifests *m)
 }
 
 void
+manifests_read_imports(struct manifests *m)
+{
+	m->imports = true;
+}
+
+void
 manifests_free(struct manifests *m)
 {
 	if (m == NULL)
@@ -383,12 +389,14 @@ ignore_event(void *arg, enum object_kind kind, enum event_type type, const struc
 }
 
 size_t
-manifests_check(const char *path)
+manifests_check(const char *path, bool external, bool imports)
 {
 	struct manifests *m = manifests_new(path, ignore_event, NULL);
 	struct manifests_status status;
 
 	m->verbose = true;
+	m->external = external;
+	m->imports = imports;
 	do
 		manifests_run(m, true);
 	while (m->after != NULL);

@@ -47,6 +47,9 @@ struct manifests *manifests_new(const char *path, event_sink sink, void *arg);
 /* From now on object.external is read, and objects that only --external-zones needs are sent. */
 void manifests_read_external(struct manifests *m);
 
+/* From now on object.import is read, and ServiceImports are sent. */
+void manifests_read_imports(struct manifests *m);
+
 /* The descriptor to poll for input; -1 without inotify: only the period then shows changes. */
 int manifests_fd(const struct manifests *m);
 
@@ -76,7 +79,8 @@ void manifests_status(const struct manifests *m, struct manifests_status *status
 
 void manifests_free(struct manifests *m);
 
-/* For --check: reads everything once, logs every mistake, and returns how many there were. */
-size_t manifests_check(const char *path);
+/* For --check: reads everything once, with manifests_read_external() and manifests_read_imports() or
+ * without, logs every mistake, and returns how many there were. */
+size_t manifests_check(const char *path, bool external, bool imports);
 
 #endif

@@ -49,7 +49,7 @@ kind_name(const struct object *o)
 {
 	static const char *const names[OBJECT_KIND_COUNT] = { "Service", "EndpointSlice",
 		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "HTTPRoute",
-		"GRPCRoute", "TLSRoute" };
+		"GRPCRoute", "TLSRoute", "ServiceImport" };
 	return o->from_endpoints ? "Endpoints" : names[o->kind];
 }
 
@@ -140,10 +140,10 @@ compare(struct reading *r, const struct object *o, const char *why, unsigned lin
 	if (why != NULL) {
 		bool keep = entry != NULL && entry->digest != 0;
 		object_mistake(r, o, line, why, keep ? "keeping previous" : "left out");
-		if (keep) {
+		if (keep)
 			entry->seen = true;
+		if (keep || o->invalid)
 			return;
-		}
 	}
 	uint64_t digest = manifest_digest(&r->m->index, o);
 	if (entry != NULL && entry->digest == digest) {
@@ -174,6 +174,13 @@ set_namespace(struct json_object *json)
 		json_object_object_add(metadata, "namespace", json_object_new_string("default"));
 }
 
+/* Whether objects of this kind are needed. */
+static bool
+is_read(const struct manifests *m, enum object_kind kind)
+{
+	return kind == OBJECT_IMPORT ? m->imports : kind < OBJECT_INGRESS || m->external;
+}
+
 static void
 on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned line)
 {
@@ -185,7 +192,7 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 
 	set_namespace(json);
 	int err = object_extract(json, kind_hint, &object, &why);
-	if (object.kind >= OBJECT_INGRESS && !r->m->external)
+	if (!is_read(r->m, object.kind))
 		err = -ENOTSUP;
 	bool misspelled = err != -EINVAL && manifests_misspelled(json, kind_hint, spelling,
 						sizeof spelling, &in_kind);
@@ -207,6 +214,8 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 		return;
 	if (r->m->external)
 		object_read_external(json, &object, &why);
+	if (r->m->imports)
+		object_read_import_labels(json, &object, &why);
 	compare(r, &object, why, line);
 	object_clear(&object);
 }

@@ -183,6 +183,11 @@ hash_slice(uint64_t hash, const struct object_slice *slice)
 		hash = hash_addr(hash_number(hash, ep->ready), &ep->addr);
 		hash = hash_text(hash_text(hash, ep->hostname), ep->pod);
 	}
+	for (size_t i = 0; i < slice->place_count; i++) {
+		const struct object_place *place = &slice->places[i];
+		hash = hash_text(
+		    hash_number(hash, (uint64_t)place->endpoint << 8 | place->kind), place->name);
+	}
 	return hash;
 }
 
@@ -204,7 +209,8 @@ manifest_digest(const struct manifests_index *index, const struct object *object
 	uint64_t hash = hash_text(index->seed, object->resource_version);
 
 	hash = hash_number(hash, (uint64_t)object->trigger_time_ns);
-	if (object->kind == OBJECT_SERVICE)
+	hash = hash_text(hash_text(hash, object->import.name), object->import.cluster);
+	if (object->kind == OBJECT_SERVICE || object->kind == OBJECT_IMPORT)
 		hash = hash_service(hash, &object->service);
 	for (size_t i = 0; i < object->slice_count; i++)
 		hash = hash_slice(hash, &object->slices[i]);

@@ -44,6 +44,7 @@ struct manifests {
 	size_t duplicates;
 	bool listing, synced;
 	bool external; /* see manifests_read_external() */
+	bool imports;  /* see manifests_read_imports() */
 	char *after;  /* a scan goes on after this file, at the next run; NULL: none is under way */
 	off_t budget; /* bytes that this run may still read */
 	bool dirty;   /* a scan might find something */

@@ -52,10 +52,17 @@ static const struct level target_ref = {
 	NAMES("apiVersion", "fieldPath", "namespace", "resourceVersion", "uid", ),
 	{ { 0 } },
 };
+static const struct level hint = { NAMES(HINT_FIELDS(READ_NAME)), NULL, { { 0 } } };
+static const struct level hints = {
+	NAMES(HINTS_FIELDS(READ_NAME)),
+	NULL,
+	{ { "forNodes", &hint }, { "forZones", &hint } },
+};
 static const struct level slice_endpoint = {
-	NAMES(SLICE_ENDPOINT_FIELDS(READ_NAME) ENDPOINT_TARGET_FIELDS(READ_NAME)),
-	NAMES("deprecatedTopology", "hints", "nodeName", "topology", "zone", ),
-	{ { "conditions", &conditions }, { "targetRef", &target_ref } },
+	NAMES(SLICE_ENDPOINT_FIELDS(READ_NAME) ENDPOINT_TARGET_FIELDS(READ_NAME)
+		ENDPOINT_PLACE_FIELDS(READ_NAME)),
+	NAMES("deprecatedTopology", "topology", ),
+	{ { "conditions", &conditions }, { "hints", &hints }, { "targetRef", &target_ref } },
 };
 static const struct level address = {
 	NAMES(ADDRESS_FIELDS(READ_NAME) ENDPOINT_TARGET_FIELDS(READ_NAME)),

@@ -4,6 +4,10 @@
 
 #include "kubedns/migrate/plugins.h"
 
+#define ALL_BUT_IGNORED(KIND)                                                                      \
+	"all " KIND                                                                                \
+	" with an address have names, but those labelled k8s-gateway.dns/ignore: \"true\""
+
 static const struct plugin_option options[] = {
 	{ "apex", VERDICT_CHANGES,
 	    "the name server is ns.dns.ZONE; --external-ns gives it addresses, or other names" },
@@ -15,11 +19,11 @@ static const struct plugin_option options[] = {
 	    "Services, and whatever of the others the ClusterRole lets it read" },
 	{ "kubeconfig", VERDICT_CHANGES, "--kubecfg-file of kubedns" },
 	{ "fallthrough", VERDICT_NONE, "a name that is not there is NXDOMAIN" },
-	{ "ingressClasses", VERDICT_NONE, "all Ingresses with an address have names" },
-	{ "gatewayClasses", VERDICT_NONE, "all Gateways with an address have names" },
-	{ "ingressLabelSelectors", VERDICT_NONE, "all Ingresses with an address have names" },
-	{ "serviceLabelSelectors", VERDICT_NONE, "all Services with an address have names" },
-	{ "gatewayLabelSelectors", VERDICT_NONE, "all Gateways with an address have names" },
+	{ "ingressClasses", VERDICT_NONE, ALL_BUT_IGNORED("Ingresses") },
+	{ "gatewayClasses", VERDICT_NONE, ALL_BUT_IGNORED("Gateways") },
+	{ "ingressLabelSelectors", VERDICT_NONE, ALL_BUT_IGNORED("Ingresses") },
+	{ "serviceLabelSelectors", VERDICT_NONE, ALL_BUT_IGNORED("Services") },
+	{ "gatewayLabelSelectors", VERDICT_NONE, ALL_BUT_IGNORED("Gateways") },
 };
 
 /* k8s_external [ZONE...] { ... }; without zones it has the block's. */
@@ -29,9 +33,12 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 	const struct corefile_line *line = &d->head;
 	struct report *r = scope->report;
 	size_t count = line->count > 1 ? line->count - 1 : scope->count, taken = 0;
+	bool reverse = false;
 
 	for (size_t i = 0; i < count; i++) {
 		char *zone = plugins_zone(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+		/* Those of the block are there for other plugins. */
+		reverse = reverse || (line->count > 1 && zone != NULL && plugins_reverse(zone));
 		if (zone != NULL && strcmp(zone, ".") != 0 && !plugins_reverse(zone) &&
 		    !plugins_in_cluster(r, zone)) {
 			report_flag(r, PROGRAM_KUBEDNS, "--external-zones=%s", zone);
@@ -44,9 +51,12 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 		report_line(r, line, VERDICT_NONE,
 		    "--external-zones wants a zone of its own, such as apps.example.com");
 	else
-		report_line(r, line, VERDICT_CARRIED,
+		report_line(r, line, reverse ? VERDICT_CHANGES : VERDICT_CARRIED,
 		    "--external-zones; Ingresses and the Gateway API's objects need the component "
-		    "external-names, and --external-ns says where the outside finds this server");
+		    "external-names, and --external-ns says where the outside finds this server%s",
+		    reverse ? "; addresses of load balancers have no PTR: write those wanted into "
+			      "the ConfigMap's key hosts"
+			    : "");
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];
 		if (strcmp(option->words[0], "headless") == 0 && taken > 0) {

@@ -26,12 +26,8 @@ static const struct plugin_option options[] = {
 	{ "apiserver_qps", VERDICT_CARRIED, "one list and one watch a resource: nothing to limit" },
 	{ "apiserver_burst", VERDICT_CARRIED, "one list and one watch a resource" },
 	{ "apiserver_max_inflight", VERDICT_CARRIED, "one list and one watch a resource" },
-	{ "multicluster", VERDICT_NONE, "no ServiceImports: " PLUGIN_KEEP_COREDNS },
 	{ "resyncperiod", VERDICT_CARRIED, "CoreDNS itself ignores it" },
 	{ "upstream", VERDICT_CARRIED, "ExternalName targets are looked up as every other name" },
-	{ "transfer", VERDICT_CHANGES,
-	    "--transfer-to=ADDRESSES of kubedns, and --transfer-notify: AXFR, IXFR and NOTIFY, "
-	    "without TSIG" },
 };
 
 /* The line's words from the second on, with `between` between them; caller frees. */
@@ -47,16 +43,57 @@ join_words(const struct corefile_line *line, const char *between)
 	return text;
 }
 
-/* Zones of the cluster's domain; others need no flag. */
+/* Whether the option `multicluster` names the zone. */
+static bool
+is_of_other_clusters(const struct corefile_directive *d, const char *zone)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < d->body_count && !found; i++)
+		for (size_t k = 1; k < d->body[i].count && !found; k++) {
+			char *named = plugins_zone(d->body[i].words[k]);
+			found = strcmp(d->body[i].words[0], "multicluster") == 0 && named != NULL &&
+				strcmp(named, zone) == 0;
+			free(named);
+		}
+	return found;
+}
+
+/* kubedns has one such zone. */
 static void
-read_fallthrough(struct scope *scope, const struct corefile_line *line)
+read_multicluster(struct scope *scope, const struct corefile_line *line)
+{
+	struct report *r = scope->report;
+	char *zone = line->count > 1 ? plugins_zone(line->words[1]) : NULL;
+
+	if (line->count != 2 || zone == NULL || strcmp(zone, ".") == 0 || plugins_reverse(zone) ||
+	    plugins_in_cluster(r, zone)) {
+		report_line(r, line, VERDICT_NONE,
+		    "--clusterset-domain wants one zone beside the cluster's own, such as "
+		    "clusterset.local");
+	} else {
+		report_flag(r, PROGRAM_KUBEDNS, "--clusterset-domain=%s", zone);
+		report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/127.0.0.1#10053", zone);
+		report_line(r, line, VERDICT_CARRIED,
+		    "--clusterset-domain; the right to read ServiceImports is in "
+		    "components/multicluster, with Helm multicluster.enabled "
+		    "(docs/multicluster.md)");
+	}
+	free(zone);
+}
+
+/* Zones of ours; others need no flag. */
+static void
+read_fallthrough(
+    struct scope *scope, const struct corefile_directive *d, const struct corefile_line *line)
 {
 	char *zones = xstrdup("");
 	bool all = line->count == 1;
 	for (size_t i = 1; i < line->count; i++) {
 		char *zone = plugins_zone(line->words[i]);
 		all = all || (zone != NULL && strcmp(zone, ".") == 0);
-		if (zone != NULL && plugins_in_cluster(scope->report, zone)) {
+		if (zone != NULL &&
+		    (plugins_in_cluster(scope->report, zone) || is_of_other_clusters(d, zone))) {
 			char *more = xasprintf("%s%s%s", zones, *zones ? "," : "", zone);
 			free(zones);
 			zones = more;
@@ -119,7 +156,8 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 }
 
 static void
-read_option(struct scope *scope, const struct corefile_line *line)
+read_option(
+    struct scope *scope, const struct corefile_directive *d, const struct corefile_line *line)
 {
 	struct report *r = scope->report;
 	const char *name = line->words[0];
@@ -129,8 +167,10 @@ read_option(struct scope *scope, const struct corefile_line *line)
 		read_ttl(scope, line);
 	} else if (strcmp(name, "namespaces") == 0) {
 		read_namespaces(scope, line);
+	} else if (strcmp(name, "multicluster") == 0) {
+		read_multicluster(scope, line);
 	} else if (strcmp(name, "fallthrough") == 0) {
-		read_fallthrough(scope, line);
+		read_fallthrough(scope, d, line);
 	} else if (strcmp(name, "namespace_labels") == 0) {
 		char *selector = join_words(line, " ");
 		report_flag(r, PROGRAM_KUBEDNS, "--namespace-labels=%s", selector);
@@ -139,9 +179,15 @@ read_option(struct scope *scope, const struct corefile_line *line)
 	} else if (strcmp(name, "endpoint_pod_names") == 0) {
 		report_flag(r, PROGRAM_KUBEDNS, "--endpoint-pod-names");
 		report_line(r, line, VERDICT_CARRIED, "--endpoint-pod-names");
+	} else if (strcmp(name, "zonal") == 0) {
+		report_flag(r, PROGRAM_KUBEDNS, "--zonal");
+		report_line(r, line, VERDICT_CARRIED, "--zonal");
 	} else if (strcmp(name, "ignore") == 0) {
 		report_flag(r, PROGRAM_KUBEDNS, "--ignore-empty-service");
 		report_line(r, line, VERDICT_CARRIED, "--ignore-empty-service");
+	} else if (strcmp(name, "transfer") == 0 && line->count > 1 &&
+		   strcmp(line->words[1], "to") == 0) {
+		plugin_transfer_to(scope, line, 2);
 	} else if (!plugins_option(r, line, options, sizeof options / sizeof *options)) {
 		report_line(r, line, VERDICT_NONE, "not known; see kubernetes's manual");
 	}
@@ -159,7 +205,7 @@ plugin_kubernetes(struct scope *scope, const struct corefile_directive *d)
 	size_t count = line->count > 1 ? line->count - 1 : scope->count;
 	for (size_t i = 0; i < count; i++) {
 		char *zone = plugins_zone(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
-		if (zone == NULL || plugins_reverse(zone)) {
+		if (zone == NULL || plugins_reverse(zone) || is_of_other_clusters(d, zone)) {
 			free(zone);
 			continue;
 		}
@@ -183,5 +229,5 @@ plugin_kubernetes(struct scope *scope, const struct corefile_directive *d)
 			   "names are answered without being told";
 	report_line(scope->report, line, verdict, "%s", sentence);
 	for (size_t i = 0; i < d->body_count; i++)
-		read_option(scope, &d->body[i]);
+		read_option(scope, d, &d->body[i]);
 }

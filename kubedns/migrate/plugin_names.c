@@ -101,6 +101,21 @@ template_body(struct scope *scope, const struct corefile_directive *d, enum verd
 		report_line(scope->report, &d->body[i], verdict, "part of the template above");
 }
 
+/* One address for a zone and all names below it (NULL: they do not exist). */
+static void
+give_all(struct scope *scope, const char *name, const char *address)
+{
+	char *zone = plugins_zone(name);
+	if (address == NULL) {
+		report_flag(scope->report, PROGRAM_DNSMASQ, "--address=/%s/", zone);
+	} else {
+		const char *type = strchr(address, ':') ? "AAAA" : "A";
+		report_text(scope->report, TEXT_RECORDS, "%s %s %s", zone, type, address);
+		report_text(scope->report, TEXT_RECORDS, "*.%s %s %s", zone, type, address);
+	}
+	free(zone);
+}
+
 /* template CLASS TYPE [ZONE...] { ... } */
 void
 plugin_template(struct scope *scope, const struct corefile_directive *d)
@@ -131,16 +146,12 @@ plugin_template(struct scope *scope, const struct corefile_directive *d)
 		    "the "
 		    "cluster's Services have AAAA only where they have an IPv6 address");
 	} else if (match == NULL && below && zones > 0 && (denies || constant)) {
-		for (size_t i = 0; i < zones; i++) {
-			char *zone = plugins_zone(names[i]);
-			report_flag(scope->report, PROGRAM_DNSMASQ, "--address=/%s/%s", zone,
-			    denies ? "" : address);
-			free(zone);
-		}
+		for (size_t i = 0; i < zones; i++)
+			give_all(scope, names[i], denies ? NULL : address);
 		report_line(scope->report, line, verdict, "%s",
 		    denies
 			? "dnsmasq's --address=/ZONE/: no such name, for the zone and all below it"
-			: "dnsmasq's --address=/ZONE/ADDRESS, for the zone and all names below it");
+			: "the ConfigMap's key records, for the zone and all names below it");
 	} else {
 		verdict = VERDICT_NONE;
 		report_line(scope->report, line, verdict,

@@ -26,7 +26,8 @@ struct plugin {
 
 /* The plugins of CoreDNS 1.14's default build, in alphabetical order, and some of older ones. */
 static const struct plugin table[] = {
-	{ "acl", NONE = "a NetworkPolicy says who may ask" },
+	{ "acl", NONE = "a NetworkPolicy says who may ask; names by the client's namespace: "
+			"components/tenants (--visibility=labels)" },
 	{ "any", CARRIED = "ANY is always answered with little (RFC 8482)" },
 	{ "auto", NONE = OTHER_ZONE },
 	{ "autopath",
@@ -56,7 +57,10 @@ static const struct plugin table[] = {
 	{ "errors", CARRIED = "mistakes and failures are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },
 	{ "federation", CHANGES = "the ConfigMap's key federations: NAME=DOMAIN,..." },
-	{ "file", NONE = OTHER_ZONE },
+	{ "file",
+	    CHANGES =
+		"put the file's lines into the ConfigMap's key records; $INCLUDE, delegations and "
+		"signatures are not for it: such a zone is for a name server with stubDomains" },
 	{ "forward", plugin_forward, 0, NULL },
 	{ "geoip", NONE = NOTHING_TO_SET ": answers do not depend on where a client is" },
 	{ "grpc", NONE = OTHER_TRANSPORT },
@@ -106,9 +110,8 @@ static const struct plugin table[] = {
 	{ "timeouts", CARRIED = "TCP connections have bounds in number and time, always" },
 	{ "tls", NONE = OTHER_TRANSPORT },
 	{ "trace", NONE = "no tracing; the histograms of /metrics say how long answers take" },
-	{ "transfer", CHANGES = "--transfer-to=ADDRESSES of kubedns, and --transfer-notify: AXFR, "
-				"IXFR and NOTIFY, without TSIG" },
-	{ "tsig", NONE = "no signed messages: nothing here can be changed by DNS" },
+	{ "transfer", plugin_transfer, 0, NULL },
+	{ "tsig", plugin_tsig, 0, NULL },
 	{ "view", NONE = "one answer for every client: a second Deployment with other settings, "
 			 "or " PLUGIN_KEEP_COREDNS },
 	{ "whoami", NONE = "a plugin for tests" },

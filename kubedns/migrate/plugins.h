@@ -26,6 +26,11 @@ void plugin_rewrite(struct scope *scope, const struct corefile_directive *d);
 void plugin_template(struct scope *scope, const struct corefile_directive *d);
 void plugin_external(struct scope *scope, const struct corefile_directive *d);
 void plugin_cache(struct scope *scope, const struct corefile_directive *d);
+void plugin_transfer(struct scope *scope, const struct corefile_directive *d);
+void plugin_tsig(struct scope *scope, const struct corefile_directive *d);
+
+/* `... ADDRESS...`, the line's words from the `at`-th on. */
+void plugin_transfer_to(struct scope *scope, const struct corefile_line *line, size_t at);
 
 /* Whether `zone` is the cluster's domain or below it. */
 bool plugins_in_cluster(const struct report *report, const char *zone);

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "kubedns/migrate/report.h"
 #include "lib/xalloc.h"
@@ -74,15 +75,34 @@ printable(char *text)
 	return text;
 }
 
+/* How many words of a line may be printed: people mail reports to each other, so secrets (of tsig, azure,
+ * route53, etcd, and of plugins that are not CoreDNS's own) are left out, in misspelled options too. */
+static size_t
+public_words(const struct corefile_line *line)
+{
+	static const struct {
+		const char *option;
+		bool named; /* NAME SECRET, where the other form is SECRET alone */
+	} secrets[] = { { "secret", true }, { "credentials", true }, { "aws_access_key", false },
+		{ "password", false }, { "token", false } };
+
+	for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+		if (line->count > 1 && strcasecmp(line->words[0], secrets[i].option) == 0)
+			return secrets[i].named && line->count == 3 ? 2 : 1;
+	return line->count;
+}
+
 /* The words of a line with one blank between them, on one line and not longer than a screen. */
 static char *
 line_text(const struct corefile_line *line)
 {
 	char *text = NULL;
-	size_t len = 0;
+	size_t len = 0, count = public_words(line);
 	FILE *f = open_memstream(&text, &len);
-	for (size_t i = 0; i < line->count && ftell(f) < 200; i++)
+	for (size_t i = 0; i < count && ftell(f) < 200; i++)
 		fprintf(f, "%s%.200s", i ? " " : "", line->words[i]);
+	if (count < line->count)
+		fputs(" (not printed)", f);
 	fclose(f);
 	return printable(text);
 }
@@ -116,12 +136,13 @@ flag_name_len(const char *flag)
 	return strcspn(flag, "=");
 }
 
-/* dnsmasq's flags that may come more than once. */
+/* Flags that may come more than once, each time with another value. */
 static bool
 repeats(const char *flag)
 {
 	static const char *const names[] = { "--host-record", "--address", "--local", "--cname",
-		"--addn-hosts", "--server", "--external-zones" };
+		"--addn-hosts", "--server", "--external-zones", "--transfer-to",
+		"--transfer-notify" };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (flag_name_len(flag) == strlen(names[i]) &&
 		    strncmp(flag, names[i], strlen(names[i])) == 0)
@@ -139,9 +160,10 @@ report_flag(struct report *r, enum program program, const char *fmt, ...)
 		abort();
 	va_end(args);
 	struct list *list = &r->flags[program];
-	for (size_t i = 0; !repeats(flag) && i < list->count; i++)
+	size_t same = repeats(flag) ? strlen(flag) + 1 : flag_name_len(flag);
+	for (size_t i = 0; i < list->count; i++)
 		if (flag_name_len(list->items[i]) == flag_name_len(flag) &&
-		    strncmp(list->items[i], flag, flag_name_len(flag)) == 0) {
+		    strncmp(list->items[i], flag, same) == 0) {
 			free(list->items[i]);
 			list->items[i] = flag;
 			return;
@@ -276,7 +298,7 @@ print_key(const char *key, struct json_object *value, FILE *out)
 }
 
 static const char *const text_key_names[TEXT_KEY_COUNT] = {
-	[TEXT_HOSTS] = "hosts", [TEXT_REWRITES] = "rewrites"
+	[TEXT_HOSTS] = "hosts", [TEXT_RECORDS] = "records", [TEXT_REWRITES] = "rewrites"
 };
 
 /* The keys that are text, each line of them behind `indent`. */

@@ -28,7 +28,7 @@ struct report;
 struct report *report_new(void);
 void report_free(struct report *report);
 
-/* One line of the old configuration and what becomes of it. */
+/* One line of the old configuration and what becomes of it. Secrets in it are not printed. */
 void report_line(struct report *report, const struct corefile_line *line, enum verdict verdict,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
@@ -54,7 +54,7 @@ void report_cluster_ip(struct report *report, const char *address);
 void report_coredns(struct report *report, const char *deployment, int replicas);
 
 /* A line of a key of the ConfigMap that is text. */
-enum text_key { TEXT_HOSTS, TEXT_REWRITES, TEXT_KEY_COUNT };
+enum text_key { TEXT_HOSTS, TEXT_RECORDS, TEXT_REWRITES, TEXT_KEY_COUNT };
 void report_text(struct report *report, enum text_key key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -61,9 +61,10 @@ send_reply(struct awaited *awaited, const struct client *client, struct answer_i
 	awaited->clients.done(awaited->clients.arg, client, info->len);
 	stats_reply(context->stats, client->proto, info, info->len);
 	stats_took(&context->stats->times[info->system], (uint64_t)took_ns, 1);
-	if (context->taps != NULL)
-		answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
-		    took_ns, (enum answer_made)info->system, client->proto == PROTO_TCP);
+	if (context->observers != NULL)
+		answer_observers_one(context->observers, client_sockaddr(client), info,
+		    context->now_ns, took_ns, (enum answer_made)info->system,
+		    client->proto == PROTO_TCP);
 	if (context->dnstap != NULL)
 		dnstap_add(context->dnstap, DNSTAP_CLIENT_RESPONSE, client->proto == PROTO_TCP,
 		    client_sockaddr(client), awaited->reply, info->len, start_ns, context->now_ns);

@@ -8,8 +8,8 @@
  * Bounded in total and per client address; a query beyond a bound is answered at once. After each
  * publish all waiting queries are tried again: a fraction of a millisecond, for the total is small.
  */
-#ifndef KUBEDNS_SERVE_AWAITED_H
-#define KUBEDNS_SERVE_AWAITED_H
+#ifndef KUBEDNS_SERVE_AWAITED_NAMES_H
+#define KUBEDNS_SERVE_AWAITED_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

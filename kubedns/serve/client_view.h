@@ -1,6 +1,6 @@
 /*
- * The snapshot of the cluster as a client may see it (answer/view.h). Without --visibility it is the
- * snapshot itself, and the client's address is not looked at.
+ * The snapshot of the cluster as a client may see it (answer/view.h). Where clients are not told apart it
+ * is the snapshot itself, and the client's address is not looked at.
  */
 #ifndef KUBEDNS_SERVE_CLIENT_VIEW_H
 #define KUBEDNS_SERVE_CLIENT_VIEW_H
@@ -20,7 +20,7 @@ client_view(struct worker_context *context, const struct tree *tree, const struc
 {
 	enum view_client who;
 
-	if (__builtin_expect(!context->answers->visibility, 1))
+	if (__builtin_expect(!context->answers->views, 1))
 		return tree;
 	tree = client_view_make(context, tree, client, &who);
 	stats_add(&context->stats->clients_unknown, who == VIEW_UNKNOWN);
@@ -34,7 +34,7 @@ client_view_again(
 {
 	enum view_client who;
 
-	if (__builtin_expect(!context->answers->visibility, 1))
+	if (__builtin_expect(!context->answers->views, 1))
 		return tree;
 	return client_view_make(context, tree, client, &who);
 }

@@ -14,9 +14,9 @@ struct stream_end {
 };
 
 void
-stream_ends_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
+ended_transfers_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
 {
-	struct stream_ends *ends = arg;
+	struct ended_transfers *ends = arg;
 	struct stream_end *end = xmalloc(sizeof(*end));
 	uint64_t one = 1;
 	*end = (struct stream_end){ atomic_load(&ends->newest), slot, generation, whole };
@@ -27,7 +27,7 @@ stream_ends_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
 }
 
 void
-stream_ends_take(struct stream_ends *ends, struct tcp *tcp)
+ended_transfers_take(struct ended_transfers *ends, struct tcp *tcp)
 {
 	struct stream_end *end = atomic_exchange(&ends->newest, NULL), *next;
 	for (; end != NULL; end = next) {

@@ -46,11 +46,11 @@ struct fair_share {
 	unsigned phase;           /* which packet of a batch is the next sample */
 	uint64_t drops;           /* of the kernel, at the last look */
 	struct heavy_hitters hitters;
-	struct demand demands[CLIENT_FILTER_MAX]; /* of the clients in `held` */
+	struct demand demands[SOCKET_FILTER_MAX]; /* of the clients in `held` */
 
 	pthread_mutex_t lock; /* of what follows, for readers in other threads */
 	size_t held_count;
-	struct client_share held[CLIENT_FILTER_MAX];
+	struct client_share held[SOCKET_FILTER_MAX];
 };
 
 struct fair_share *
@@ -173,9 +173,9 @@ insert_demand(struct demand *demands, size_t count, struct demand demand)
 	size_t at = count;
 	while (at > 0 && demands[at - 1].packets < demand.packets)
 		at--;
-	if (at == CLIENT_FILTER_MAX)
+	if (at == SOCKET_FILTER_MAX)
 		return count;
-	count += count < CLIENT_FILTER_MAX;
+	count += count < SOCKET_FILTER_MAX;
 	memmove(&demands[at + 1], &demands[at], (count - at - 1) * sizeof(*demands));
 	demands[at] = demand;
 	return count;
@@ -188,11 +188,11 @@ insert_demand(struct demand *demands, size_t count, struct demand demand)
  */
 static size_t
 find_demands(
-    const struct fair_share *fair, struct demand demands[CLIENT_FILTER_MAX], double *others)
+    const struct fair_share *fair, struct demand demands[SOCKET_FILTER_MAX], double *others)
 {
 	const struct heavy_hitters *hitters = &fair->hitters;
 	struct demand found;
-	double passed[CLIENT_FILTER_MAX] = { 0 };
+	double passed[SOCKET_FILTER_MAX] = { 0 };
 	size_t count = 0;
 	*others = (double)hitters->total * SAMPLE;
 	for (unsigned i = 0; i < hitters->used; i++) {
@@ -228,7 +228,7 @@ set_filters(struct fair_share *fair, const struct client_share *held, size_t cou
 	if (fair->held_count > 0 && count == 0)
 		log_neterr("dns: all packets are answered again");
 	for (size_t i = 0; i < fair->socket_count; i++)
-		client_filter_set(fair->sockets[i].fd, fair->sockets[i].family, held, count);
+		socket_filter_set(fair->sockets[i].fd, fair->sockets[i].family, held, count);
 	pthread_mutex_lock(&fair->lock);
 	memcpy(fair->held, held, count * sizeof(*held));
 	fair->held_count = count;
@@ -263,9 +263,9 @@ window_capacity(struct fair_share *fair)
 static void
 decide(struct fair_share *fair, bool begins)
 {
-	struct demand demands[CLIENT_FILTER_MAX], kept[CLIENT_FILTER_MAX];
-	struct client_share held[CLIENT_FILTER_MAX];
-	double packets[CLIENT_FILTER_MAX] = { 0 }, others, sum;
+	struct demand demands[SOCKET_FILTER_MAX], kept[SOCKET_FILTER_MAX];
+	struct client_share held[SOCKET_FILTER_MAX];
+	double packets[SOCKET_FILTER_MAX] = { 0 }, others, sum;
 	/* Behind, it has to catch up first. */
 	double fits = window_capacity(fair) * (fair->behind ? catch_up : headroom);
 	size_t count = find_demands(fair, demands, &others), held_count = 0;
@@ -320,7 +320,7 @@ fair_share_clients(struct fair_share *fair, struct client_share *clients)
 char *
 fair_share_notes(struct fair_share *fair, unsigned worker, bool addresses, char *notes)
 {
-	struct client_share held[CLIENT_FILTER_MAX];
+	struct client_share held[SOCKET_FILTER_MAX];
 	char text[ADDR_TEXT_MAX];
 	size_t count = fair_share_clients(fair, held);
 	for (size_t i = 0; i < count; i++) {

@@ -49,7 +49,7 @@ void fair_share_idle(struct fair_share *fair, int64_t ns);
 int64_t fair_share_turn(struct fair_share *fair);
 
 /*
- * Copies the clients that are held back, at most CLIENT_FILTER_MAX; for any thread. Returns how
+ * Copies the clients that are held back, at most SOCKET_FILTER_MAX; for any thread. Returns how
  * many.
  */
 size_t fair_share_clients(struct fair_share *fair, struct client_share *clients);

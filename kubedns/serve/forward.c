@@ -180,7 +180,7 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 	enum verdict verdict = attempt_verdict(status, reply, reply_len);
 
 	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares asks again over TCP by itself */
-		server_tap_replied(forward->context, &channel->server,
+		upstream_dnstap_replied(forward->context, &channel->server,
 		    forward->way.tcp || reply_len > DNS_UDP_PAYLOAD, reply, (size_t)reply_len,
 		    attempt->asked_ns);
 	channel->open--;
@@ -224,7 +224,7 @@ send_to(struct forward *forward, struct forward_query *query, struct upstream *u
 	channel->waiting++;
 	channel->open++;
 	forward->open++;
-	server_tap_asked(forward->context, &channel->server, forward->way.tcp, question, len);
+	upstream_dnstap_asked(forward->context, &channel->server, forward->way.tcp, question, len);
 	ares_send(channel->ares, question, (int)len, attempt_done, attempt);
 }
 

@@ -103,6 +103,7 @@ forward_or_relay_event(struct forward_or_relay *f, uint64_t key, uint32_t events
 		relay_tcp_event(f->relay, slot, tag, events);
 		break;
 	case PART_WAKE:
+	case PART_HEARTBEAT:
 	case PART_TCP_LISTENER:
 	case PART_TCP:
 		break;

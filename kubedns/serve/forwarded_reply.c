@@ -103,9 +103,9 @@ forwarded_reply_note(const struct worker_context *context, const struct client *
     const struct answer_info *info, const uint8_t *reply, int64_t start_ns, enum answer_made made)
 {
 	bool tcp = client->proto == PROTO_TCP;
-	if (context->taps != NULL)
-		answer_taps_one(context->taps, client_sockaddr(client), info, context->now_ns,
-		    context->now_ns - start_ns, made, tcp);
+	if (context->observers != NULL)
+		answer_observers_one(context->observers, client_sockaddr(client), info,
+		    context->now_ns, context->now_ns - start_ns, made, tcp);
 	if (context->dnstap != NULL && info->len > 0)
 		dnstap_add(context->dnstap, DNSTAP_CLIENT_RESPONSE, tcp, client_sockaddr(client),
 		    reply, info->len, start_ns, context->now_ns);

@@ -311,6 +311,7 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
 {
 	if (outcome == ANSWER_WAIT) {
+		table->context->stirred = true;
 		awaited_take(table->awaited, client, query, query_len);
 		return;
 	}
@@ -327,6 +328,7 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 			return;
 		info = &reached;
 	}
+	table->context->stirred = true;
 	struct inflight_client *account = client_find(table, client->hash);
 	enum stats_drop bound = bound_reached(table, account, query_len);
 	if (bound != DROP_COUNT) {

@@ -236,7 +236,7 @@ relay_ask(void *arg, struct inflight *inflight)
 		return; /* no descriptor: the retry time comes */
 	uint8_t *room = relay_batch_room(&relay->batch);
 	size_t len = write_query(&query->base, query->port->ids[query->place], room);
-	server_tap_asked(relay->context, &relay->resolver, false, room, len);
+	upstream_dnstap_asked(relay->context, &relay->resolver, false, room, len);
 	relay_batch_add(&relay->batch, len);
 }
 
@@ -258,7 +258,7 @@ send_again(struct relay *relay, struct relay_query *query)
 		return;
 	}
 	size_t len = write_query(&query->base, query->port->ids[query->place], message);
-	server_tap_asked(relay->context, &relay->resolver, false, message, len);
+	upstream_dnstap_asked(relay->context, &relay->resolver, false, message, len);
 	ssize_t n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0 && errno == ECONNREFUSED) /* of an earlier message; this one was not sent */
 		n = send(query->port->fd, message, len, MSG_DONTWAIT);
@@ -311,7 +311,7 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 		return; /* late, or forged */
 	struct relay_query *query = port->queries[i];
 	bool truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
-	server_tap_replied(
+	upstream_dnstap_replied(
 	    relay->context, &relay->resolver, false, reply, len, query->base.asked_ns);
 	if (!truncated || query->base.client.proto != PROTO_TCP) {
 		inflight_finish(relay->inflight, &query->base, reply, len);

@@ -98,7 +98,7 @@ conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *q
 {
 	conn->id = ids_take(&tcp->ids, NULL, 0);
 	size_t len = tcp->write(&query->base, conn->id, conn->out + PREFIX);
-	server_tap_asked(tcp->context, &tcp->resolver, true, conn->out + PREFIX, len);
+	upstream_dnstap_asked(tcp->context, &tcp->resolver, true, conn->out + PREFIX, len);
 	wire_put16(conn->out, (unsigned)len);
 	conn->out_len = PREFIX + len;
 	conn->out_sent = conn->in_len = 0;
@@ -243,7 +243,7 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 		conn_failed(tcp, conn);
 		return;
 	}
-	server_tap_replied(
+	upstream_dnstap_replied(
 	    tcp->context, &tcp->resolver, true, conn->in + PREFIX, len, query->base.asked_ns);
 	conn->reused = true;
 	conn->query = NULL;

@@ -16,6 +16,7 @@ enum { NOBODY_PORT = 9 /* discard, RFC 863 */ };
 struct shared_port {
 	struct sockets sockets; /* with a copy of `udp`, and no `tcp`; descriptors are others' */
 	bool bound;             /* the UDP sockets */
+	bool said_staying;      /* it could not leave */
 	FILE *table;            /* /proc/net/udp or udp6; NULL: cannot be read */
 };
 
@@ -25,11 +26,30 @@ open_table(const struct server *server)
 	return fopen(server->addr.family == AF_INET ? "/proc/net/udp" : "/proc/net/udp6", "re");
 }
 
+/* Sockets of servers that have joined there, and of those that have left. */
+static unsigned
+joined(FILE *table, const struct server *server)
+{
+	return port_udp_servers(table, server, 0);
+}
+
+static unsigned
+left(FILE *table, const struct server *server)
+{
+	return port_udp_servers(table, server, NOBODY_PORT);
+}
+
+static bool
+is_taken(FILE *table, const struct server *server)
+{
+	return joined(table, server) + left(table, server) > 0;
+}
+
 bool
 shared_port_is_taken(const struct server *server)
 {
 	FILE *table = open_table(server);
-	bool taken = table != NULL && port_udp_servers(table, server) > 0;
+	bool taken = table != NULL && is_taken(table, server);
 
 	if (table != NULL)
 		fclose(table);
@@ -55,11 +75,8 @@ leave_udp(int fd, const struct server *server)
 	const struct server nobody = { .addr = server->addr, .port = NOBODY_PORT };
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(&nobody, &ss);
-	char text[SERVER_TEXT_MAX];
 
-	if (connect(fd, (struct sockaddr *)&ss, len) < 0)
-		log_warn("dns: %s: cannot be left to the other", server_format(server, text));
-	return 0;
+	return connect(fd, (struct sockaddr *)&ss, len) == 0 ? 0 : -errno;
 }
 
 static int
@@ -133,8 +150,12 @@ shared_port_has_other(const struct shared_port *port)
 {
 	const struct sockets *s = &port->sockets;
 
-	return port->table != NULL &&
-	       port_udp_servers(port->table, &s->servers[0]) > (s->held ? 0 : s->threads);
+	if (port->table == NULL)
+		return false;
+	/* Before it has joined: the other that has left returns unless somebody joins. */
+	if (!port->bound)
+		return is_taken(port->table, &s->servers[0]);
+	return joined(port->table, &s->servers[0]) > (s->held ? 0 : s->threads);
 }
 
 int
@@ -149,9 +170,19 @@ shared_port_enter(struct shared_port *port)
 	return rc;
 }
 
-void
+int
 shared_port_leave(struct shared_port *port)
 {
-	each(&port->sockets, leave_udp);
-	port->sockets.held = true;
+	int rc = each(&port->sockets, leave_udp);
+
+	port->sockets.held = rc == 0;
+	if (rc == 0)
+		return 0;
+	if (!port->said_staying)
+		log_warnx("dns: port %u cannot be left to the other: %s; it is tried again every "
+			  "second",
+		    port->sockets.servers[0].port, strerror(-rc));
+	port->said_staying = true;
+	each(&port->sockets, return_udp);
+	return rc;
 }

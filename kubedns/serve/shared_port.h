@@ -24,7 +24,7 @@
 struct sockets;
 struct shared_port;
 
-/* Whether another server has joined at this address and port. */
+/* Whether another server has joined at this address and port, or has left and may return. */
 bool shared_port_is_taken(const struct server *server);
 
 /* Remembers the sockets, which may be taken afterwards, and opens the kernel's list of sockets,
@@ -35,7 +35,8 @@ void shared_port_free(struct shared_port *port);
 /* Whether it has not joined yet, or has left. */
 bool shared_port_held(const struct shared_port *port);
 
-/* Whether another server has joined, beside this one. */
+/* Whether another server has joined, beside this one. Before this one has joined, a server that has left
+ * counts too: it returns unless another joins. */
 bool shared_port_has_other(const struct shared_port *port);
 
 /*
@@ -44,7 +45,10 @@ bool shared_port_has_other(const struct shared_port *port);
  */
 int shared_port_enter(struct shared_port *port);
 
-/* Leaves, with the UDP sockets. */
-void shared_port_leave(struct shared_port *port);
+/*
+ * Leaves, with the UDP sockets. 0, or -errno, when none of them has left: without a route to the
+ * address, as while its interface is away, no socket can. Only the first failure is logged.
+ */
+int shared_port_leave(struct shared_port *port);
 
 #endif

@@ -43,12 +43,12 @@ client_code(struct sock_filter *code, const struct client_share *client)
 }
 
 int
-client_filter_set(int fd, uint8_t family, const struct client_share *clients, size_t client_count)
+socket_filter_set(int fd, uint8_t family, const struct client_share *clients, size_t client_count)
 {
-	struct sock_filter code[CLIENT_FILTER_MAX * CLIENT_CODE_MAX + 1];
+	struct sock_filter code[SOCKET_FILTER_MAX * CLIENT_CODE_MAX + 1];
 	size_t n = 0;
 	int unused = 0;
-	assert(client_count <= CLIENT_FILTER_MAX);
+	assert(client_count <= SOCKET_FILTER_MAX);
 	for (size_t i = 0; i < client_count; i++)
 		if (clients[i].addr.family == family)
 			n += client_code(code + n, &clients[i]);

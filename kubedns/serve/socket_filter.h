@@ -3,14 +3,14 @@
  * queue: a classic BPF filter on our own socket, which needs no privilege. The kernel counts them
  * among the socket's drops.
  */
-#ifndef KUBEDNS_SERVE_CLIENT_FILTER_H
-#define KUBEDNS_SERVE_CLIENT_FILTER_H
+#ifndef KUBEDNS_SERVE_SOCKET_FILTER_H
+#define KUBEDNS_SERVE_SOCKET_FILTER_H
 
 #include <stddef.h>
 
 #include "lib/addr.h"
 
-enum { CLIENT_FILTER_MAX = 8 };
+enum { SOCKET_FILTER_MAX = 8 };
 
 struct client_share {
 	struct addr addr;
@@ -19,9 +19,9 @@ struct client_share {
 
 /*
  * Replaces the filter of `fd`, a UDP socket of `family`, by one for those of the clients that are
- * of that family; none: removes it. At most CLIENT_FILTER_MAX clients. 0 or -errno.
+ * of that family; none: removes it. At most SOCKET_FILTER_MAX clients. 0 or -errno.
  */
-int client_filter_set(
+int socket_filter_set(
     int fd, uint8_t family, const struct client_share *clients, size_t client_count);
 
 #endif

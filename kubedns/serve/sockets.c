@@ -147,15 +147,18 @@ spread_randomly(int fd, unsigned threads)
 		    strerror(errno));
 }
 
+/* `*type`: of the socket that was opened last, or failed to. */
 static int
-open_family(struct sockets *sockets, size_t f)
+open_family(struct sockets *sockets, size_t f, int *type)
 {
 	const struct server *server = &sockets->servers[f];
 	for (unsigned t = 0; t < sockets->threads; t++) {
+		*type = SOCK_DGRAM;
 		int fd = open_udp(server, sockets);
 		if (fd < 0)
 			return fd;
 		sockets->udp[t][f] = fd;
+		*type = SOCK_STREAM;
 		fd = open_tcp(server, sockets);
 		if (fd < 0)
 			return fd;
@@ -267,9 +270,10 @@ sockets_open(
 	sockets->udp = new_fds(threads);
 	sockets->tcp = new_fds(threads);
 	for (size_t f = 0; f < sockets->count; f++) {
-		rc = open_family(sockets, f);
+		int type = SOCK_DGRAM;
+		rc = open_family(sockets, f, &type);
 		if (rc != 0) {
-			port_log_failure("dns", SOCK_DGRAM, &sockets->servers[f], -rc);
+			port_log_failure("dns", type, &sockets->servers[f], -rc);
 			sockets_close(sockets);
 			return rc;
 		}

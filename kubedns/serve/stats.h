@@ -111,6 +111,8 @@ struct stats {
 	uint64_t explained;       /* NAME._explain */
 	uint64_t explain_refused;
 	uint64_t clients_unknown; /* queries of clients that are no known pod; with --visibility */
+	uint64_t nearest[NEAR_COUNT]; /* answers of headless Services, with --nearest */
+	uint64_t zonal[2];            /* answers of names of --zonal: from the zone, from all */
 	uint64_t forward_queries;
 	uint64_t forward_in_flight;       /* now */
 	uint64_t forward_retries;         /* sent again, or to the next server */

@@ -25,6 +25,27 @@ search_families(const struct stats *stats, struct metrics *m)
 }
 
 static void
+nearest_families(const struct stats *stats, struct metrics *m)
+{
+	static const char *const first[NEAR_COUNT] = { [NEAR_NODE] = "node",
+		[NEAR_ZONE] = "zone",
+		[NEAR_FAR] = "elsewhere",
+		[NEAR_UNKNOWN] = "unknown" };
+
+	metrics_family(m, "kubedns_nearest_total", METRIC_COUNTER,
+	    "With --nearest, answers of headless Services by how near their first endpoint is to "
+	    "the "
+	    "client; unknown: where that is.");
+	for (unsigned i = 0; i < NEAR_COUNT; i++)
+		metrics_value(m, (double)stats->nearest[i], "first", first[i], (char *)NULL);
+	metrics_family(m, "kubedns_zonal_total", METRIC_COUNTER,
+	    "Answers of names of --zonal, from endpoints in the zone, or of all zones for want of "
+	    "any.");
+	metrics_value(m, (double)stats->zonal[0], "from", "zone", (char *)NULL);
+	metrics_value(m, (double)stats->zonal[1], "from", "all", (char *)NULL);
+}
+
+static void
 counter(struct metrics *m, const char *name, const char *help, uint64_t value)
 {
 	metrics_family(m, name, METRIC_COUNTER, help);
@@ -51,6 +72,7 @@ stats_metrics_redirected(const struct stats *stats, struct metrics *m)
 	    stats->rewrite_limit);
 	counter(m, "kubedns_clients_unknown_total",
 	    "With --visibility, queries of clients that are no known pod.", stats->clients_unknown);
+	nearest_families(stats, m);
 	search_families(stats, m);
 	counter(m, "kubedns_answer_cache_hits_total",
 	    "Questions to other servers answered from --answer-cache.", stats->cache_hits);

@@ -30,7 +30,9 @@ talkers_init(struct talkers *talkers, uint64_t key, int64_t now_ns)
 	memset(talkers, 0, sizeof(*talkers));
 	talkers->key = key;
 	talkers->random = key | 1;
-	talkers->halved_ns = now_ns;
+	/* All workers at the same time, or a reader would add halves to wholes. */
+	talkers->halved_ns = now_ns - now_ns % halving_ns;
+	talkers->before_ns = -(now_ns % halving_ns);
 	choose_next(talkers);
 }
 
@@ -184,7 +186,7 @@ grow_old(struct talkers *talkers, int64_t now_ns)
 {
 	for (unsigned n = 0; now_ns - talkers->halved_ns >= halving_ns; n++) {
 		if (n == HALVINGS_MAX) { /* nothing is left */
-			PUT(talkers->halved_ns, now_ns);
+			PUT(talkers->halved_ns, now_ns - now_ns % halving_ns);
 			return;
 		}
 		for (unsigned i = 0; i < TALKERS_CLIENTS; i++)

@@ -7,7 +7,8 @@
  *
  * Answers are sampled at random, one in 40 on average, so that a query pays a fortieth of the cost,
  * and a client that alternates between A and AAAA is counted evenly. All counts are halved each
- * minute: they are for about the last two minutes, the later one with more weight.
+ * minute, by all workers at the same time: they are for about the last two minutes, the later one with
+ * more weight.
  *
  * The worker writes and the main thread reads, by a sequence lock: `turn` is odd while the worker
  * writes, and a reader whose copy began or ended at an odd or another `turn` copies again.

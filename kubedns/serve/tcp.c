@@ -15,7 +15,7 @@
 
 enum {
 	SPARE_DESCRIPTORS = 256, /* for API, HTTP and upstreams, beside TCP clients */
-	LEAVE_ROUNDS = 64,       /* of ACCEPTS_MAX: more than a listener's backlog */
+	LEAVE_ROUNDS = 256,      /* of ACCEPTS_MAX: more than a listener's backlog */
 };
 
 static const int64_t accept_pause_ns =
@@ -163,7 +163,7 @@ conn_close(struct tcp *tcp, struct conn *conn)
 	tcp->count--;
 	stats_sub(&tcp->context->stats->tcp_connections, 1);
 	if (tcp->current == conn)
-		tcp->current = NULL; /* gather_flush() returns false then */
+		tcp->current = NULL; /* tcp_gather_flush() returns false then */
 }
 
 void
@@ -215,6 +215,21 @@ conn_is_idle(const struct conn *conn)
 	return conn->held == 0 && !conn->blocked;
 }
 
+/*
+ * Closes the connection to make room for another, after it has been read if it never was: after a pause
+ * of ours its query waits in the socket, and a client that is not answered comes again over yet another
+ * connection.
+ */
+static void
+give_way(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
+{
+	uint32_t generation = conn->generation;
+	if (conn->queries == 0 && conn_is_idle(conn) && !conn->closing)
+		conn_read_and_note(tcp, conn); /* whether or not its client has had its turn */
+	if (conn->fd >= 0 && conn->generation == generation)
+		conn_drop(tcp, conn, reason);
+}
+
 /* Closes the connection that has been idle for longest, else the least recently touched one. */
 static void
 evict(struct tcp *tcp)
@@ -230,7 +245,7 @@ evict(struct tcp *tcp)
 			break;
 		}
 	}
-	conn_drop(tcp, victim, DROP_TCP_LIMIT);
+	give_way(tcp, victim, DROP_TCP_LIMIT);
 }
 
 /* The same among the connections of one client. */
@@ -248,7 +263,7 @@ evict_of(struct tcp *tcp, struct tcp_client *client)
 			break;
 		}
 	}
-	conn_drop(tcp, victim, DROP_TCP_CLIENT);
+	give_way(tcp, victim, DROP_TCP_CLIENT);
 }
 
 /* How many connections one client may have: half of those that are free, as in inflight.c. */

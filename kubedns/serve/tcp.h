@@ -9,8 +9,8 @@
  * An idle connection has no buffer. The beginning of a message is kept until the rest arrives, and
  * replies that the client does not read are kept up to a bound. A message must be complete, and a
  * reply read, within the idle timeout, which single bytes do not restart. When all connections are
- * in use, the one that has been idle for longest is closed for a new one. A client address may take
- * half of the free connections, and half of the free memory.
+ * in use, the one that has been idle for longest is closed for a new one, after it has been read if it
+ * never was. A client address may take half of the free connections, and half of the free memory.
  */
 #ifndef KUBEDNS_SERVE_TCP_H
 #define KUBEDNS_SERVE_TCP_H

@@ -18,7 +18,7 @@ enum {
 	GATHER_MAX = 2 * 65536 + 2, /* replies of one turn, sent at once */
 	KEPT_MAX = 256 * 1024,      /* replies that one client may leave unread */
 	FIRST_BUFFER = 512,
-	ACCEPTS_MAX = 32, /* at a time */
+	ACCEPTS_MAX = 8, /* at a time: no more than are read at a time, see worker.c */
 	TCP_CLIENT_BUCKETS = 256,
 	EVICT_LOOK = 64, /* how far from the oldest to look for an idle one */
 };
@@ -106,6 +106,9 @@ void conn_charge(struct tcp *tcp, struct conn *conn, ssize_t bytes);
  */
 bool conn_grow(struct tcp *tcp, struct conn *conn, uint8_t **buffer, uint32_t *size, uint32_t need,
     uint32_t cap);
+
+/* Reads from a connection, which may be closed afterwards, and notes the time for its client. */
+void conn_read_and_note(struct tcp *tcp, struct conn *conn);
 
 /* Whether the kernel has bytes that the client has not acknowledged. */
 bool conn_unsent(const struct conn *conn);

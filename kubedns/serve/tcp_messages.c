@@ -129,8 +129,8 @@ log_reply(const struct tcp *tcp, const struct conn *conn, const struct answer_in
 {
 	const struct worker_context *context = tcp->context;
 	int64_t now_ns = clock_mono_ns();
-	answer_taps_one(context->taps, &conn->addr.sa, info, now_ns, now_ns - context->now_ns,
-	    (enum answer_made)info->system, true);
+	answer_observers_one(context->observers, &conn->addr.sa, info, now_ns,
+	    now_ns - context->now_ns, (enum answer_made)info->system, true);
 }
 
 /* Answers one message of the current connection; false if the connection is gone. */
@@ -169,7 +169,7 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		tcp_gather_done(tcp, info.len);
 		stats_reply(context->stats, PROTO_TCP, &info, info.len);
 		tcp->replied[info.system]++;
-		if (context->taps != NULL)
+		if (context->observers != NULL)
 			log_reply(tcp, conn, &info);
 		if (context->dnstap != NULL)
 			dnstap_answered(context->dnstap, true, &conn->addr.sa, query, len,
@@ -401,10 +401,10 @@ note_spent(const struct tcp *tcp, struct tcp_client *client, int64_t spent_ns)
 	client->spent_ns += spent_ns;
 }
 
-/* Reads from a connection, which may be closed afterwards, and notes the time for its client. */
-static void
-read_and_note(struct tcp *tcp, struct conn *conn, uint32_t generation)
+void
+conn_read_and_note(struct tcp *tcp, struct conn *conn)
 {
+	const uint32_t generation = conn->generation;
 	int64_t start_ns = tcp->context->now_ns;
 	conn_read(tcp, conn);
 	if (conn->fd >= 0 && conn->generation == generation)
@@ -426,7 +426,7 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
 		conn_close(tcp, conn); /* the client cannot read replies any more */
 	else if (conn->finished || !client_has_had_its_turn(tcp, conn->client))
-		read_and_note(tcp, conn, generation);
+		conn_read_and_note(tcp, conn);
 }
 
 static struct conn *

@@ -22,7 +22,12 @@ enum {
 	QUERY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 	REPLY_STRIDE = 21 * 64, /* 1,232 and a bit, an odd number of cache lines */
 	TURNS_MAX = 16,
-	BUSY_BATCH = 2, /* after at least so many packets, reads again before poll() */
+	/* After at least so many packets, reads again before poll(). Two are one lookup: a resolver
+	 * library asks for A and AAAA at once, and nothing follows them. */
+	BUSY_BATCH = 3,
+	/* So few queries for other servers leave first: what is kept of these servers' answers is then
+	 * sent together with the answers of our own. */
+	FEW_OTHERS = 2,
 };
 _Static_assert(REPLY_STRIDE >= (int)DNS_UDP_PAYLOAD, "a reply's room");
 
@@ -219,7 +224,8 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 		.query = udp->in_iov[i].iov_base,
 		.query_len = udp->in[i].msg_len,
 		.out = reply_room_for(udp, index, i),
-		.max = DNS_UDP_MIN,
+		.max = info->query.udp_size < DNS_UDP_PAYLOAD ? info->query.udp_size
+							      : (size_t)DNS_UDP_PAYLOAD,
 		.fd = -1 };
 	rcu_enter();
 	ask.tree = tree_current(context->tree);
@@ -294,9 +300,9 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 	if (outcome == ANSWER_REPLY) {
 		stats_reply(context->stats, PROTO_UDP, info, info->len);
 		udp_reply_done(udp, info->len);
-		if (context->taps != NULL)
-			answer_taps_add(
-			    context->taps, message->msg_hdr.msg_name, info, context->now_ns);
+		if (context->observers != NULL)
+			answer_observers_add(
+			    context->observers, message->msg_hdr.msg_name, info, context->now_ns);
 		if (context->dnstap != NULL)
 			dnstap_answered(context->dnstap, false, message->msg_hdr.msg_name,
 			    request.query, request.query_len, request.out, info->len,
@@ -332,22 +338,23 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 		}
 	}
 	rcu_leave();
-	udp_flush(udp);
-	bool noted = context->taps != NULL &&
+	if (other_count == 0 || other_count > FEW_OTHERS)
+		udp_flush(udp);
+	bool noted = context->observers != NULL &&
 		     replied[SYSTEM_AUTH] + replied[SYSTEM_REVERSE] + replied[SYSTEM_RECURSIVE] > 0;
 	if (noted && other_count > 0) { /* what is forwarded may be noted too, with its own time */
-		answer_taps_batch(context->taps, clock_mono_ns() - start_ns);
+		answer_observers_batch(context->observers, clock_mono_ns() - start_ns);
 		noted = false;
 	}
-	if (other_count > 0)
-		context->stirred = true;
 	/* Outside of the read section: these make system calls. */
 	for (unsigned o = 0; o < other_count; o++)
 		forward_packet(udp, index, others[o].i, others[o].outcome);
+	if (other_count > 0)
+		udp_flush(udp);
 
 	uint64_t took_ns = (uint64_t)(worker_time(context) - start_ns);
 	if (noted)
-		answer_taps_batch(context->taps, (int64_t)took_ns);
+		answer_observers_batch(context->observers, (int64_t)took_ns);
 #pragma GCC unroll 3
 	for (unsigned s = 0; s < SYSTEM_COUNT; s++)
 		if (replied[s] > 0)

@@ -1,6 +1,7 @@
 /*
  * Queries over UDP, in batches: one recvmmsg(), up to 64 answers inside one RCU read section, one
- * sendmmsg() (two where gathered replies of other servers have to be sent first).
+ * sendmmsg(). A second sendmmsg() goes first where replies of other servers have been gathered already,
+ * or where more than two queries of the batch are for other servers: our answers do not wait for those.
  *
  * Every buffer is allocated once. Strides are not multiples of 4,096 bytes, or 64 buffers would
  * compete for the same sets of the first-level cache. On a socket bound to a wildcard address,

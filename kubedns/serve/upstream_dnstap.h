@@ -1,6 +1,6 @@
 /* Notes what is asked of other servers, and what they reply, for dnstap; a comparison without it. */
-#ifndef KUBEDNS_SERVE_SERVER_TAPS_H
-#define KUBEDNS_SERVE_SERVER_TAPS_H
+#ifndef KUBEDNS_SERVE_UPSTREAM_DNSTAP_H
+#define KUBEDNS_SERVE_UPSTREAM_DNSTAP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "kubedns/serve/worker_context.h"
 
 static inline void
-server_tap_asked(const struct worker_context *context, const struct server *server, bool tcp,
+upstream_dnstap_asked(const struct worker_context *context, const struct server *server, bool tcp,
     const uint8_t *query, size_t len)
 {
 	if (context->dnstap != NULL)
@@ -19,7 +19,7 @@ server_tap_asked(const struct worker_context *context, const struct server *serv
 
 /* `asked_ns` is worker time. */
 static inline void
-server_tap_replied(const struct worker_context *context, const struct server *server, bool tcp,
+upstream_dnstap_replied(const struct worker_context *context, const struct server *server, bool tcp,
     const uint8_t *reply, size_t len, int64_t asked_ns)
 {
 	if (context->dnstap != NULL)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "kubedns/dnstap/dnstap.h"
@@ -30,9 +31,9 @@
 enum {
 	EVENTS_MAX = 16, /* at a time; all of them are dispatched, for some are edge-triggered */
 	EVENT_ROUNDS = 4,
-	HEARTBEAT_MS = 1000,
 	TCP_MEMORY = 16 * 1024 * 1024, /* of all workers' connections */
 };
+static const int64_t heartbeat_ns = NS_PER_S; /* a worker passes its loop at least so often */
 
 /* --- in the worker's thread --- */
 
@@ -47,8 +48,17 @@ take_orders(struct worker *worker)
 		forward_or_relay_servers(worker->forwarding, list->servers, list->count);
 	free(list);
 	worker_obey(worker->tcp, atomic_exchange(&worker->port_order, PORT_AS_IT_IS));
-	stream_ends_take(&worker->streamed, worker->tcp);
+	ended_transfers_take(&worker->streamed, worker->tcp);
 	awaited_published(worker->awaited);
+}
+
+/* The wake-up is all that is wanted; without the read the timer would stay readable. */
+static void
+take_heartbeat(const struct worker *worker)
+{
+	uint64_t count;
+	if (read(worker->heartbeat, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_fatal("timerfd");
 }
 
 static void
@@ -58,6 +68,9 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 	switch (worker_key_part(key)) {
 	case PART_WAKE:
 		take_orders(worker);
+		break;
+	case PART_HEARTBEAT:
+		take_heartbeat(worker);
 		break;
 	case PART_TCP_LISTENER:
 		tcp_accept(worker->tcp, slot);
@@ -78,17 +91,23 @@ dispatch(struct worker *worker, uint64_t key, uint32_t events)
 static void
 run_timers(struct worker *worker)
 {
-	int64_t latest_ns = worker->context.now_ns + HEARTBEAT_MS * INT64_C(1000000);
 	worker->context.stirred = false;
-	int64_t due_ns = earlier(forward_or_relay_turn(worker->forwarding), tcp_turn(worker->tcp));
-	due_ns = earlier(due_ns, awaited_turn(worker->awaited));
+	int64_t due_ns = awaited_turn(worker->awaited); /* first: it may ask other servers */
+	due_ns = earlier(due_ns, forward_or_relay_turn(worker->forwarding));
+	due_ns = earlier(due_ns, tcp_turn(worker->tcp));
 	if (worker->context.measuring)
 		due_ns = earlier(due_ns, fair_share_turn(worker->fair));
 	udp_flush(worker->udp);
-	worker->due_ns = due_ns == 0 || due_ns > latest_ns ? latest_ns : due_ns;
+	worker->due_ns = due_ns == 0 ? CLOCK_NEVER : due_ns;
 }
 
-/* The milliseconds that the loop may wait. A turn that only answered UDP has moved no timer. */
+/*
+ * The milliseconds that the loop may wait; -1: no timer is due before the heartbeat. A turn that only
+ * answered UDP has moved no timer.
+ *
+ * poll() with a time limit sets and cancels a kernel timer, which is a good part of what a packet that
+ * comes alone costs. So the usual wait has none.
+ */
 static int
 finish_turn(struct worker *worker)
 {
@@ -96,6 +115,8 @@ finish_turn(struct worker *worker)
 	if (now->stirred || now->measuring || worker->due_ns <= now->now_ns)
 		run_timers(worker);
 	int64_t left_ns = worker->due_ns - now->now_ns;
+	if (left_ns > heartbeat_ns)
+		return -1;
 	return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
 }
 
@@ -274,6 +295,19 @@ make_forwarding(struct worker *worker, const struct workers_config *config, unsi
 		    (AWAITED_MAX + threads - 1) / threads, config->answers->hold_ms);
 }
 
+/* The heartbeat: a periodic timer. */
+static void
+make_heartbeat(struct worker *worker)
+{
+	const struct timespec every = { heartbeat_ns / NS_PER_S, heartbeat_ns % NS_PER_S };
+	const struct itimerspec timer = { every, every };
+	worker->heartbeat = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (worker->heartbeat < 0 || timerfd_settime(worker->heartbeat, 0, &timer, NULL) != 0 ||
+	    worker_epoll_ctl(&worker->context, EPOLL_CTL_ADD, worker->heartbeat, EPOLLIN,
+		worker_key(PART_HEARTBEAT, 0, 0)) != 0)
+		log_fatal("timerfd");
+}
+
 static void
 make_context(struct worker *worker, const struct workers_config *config)
 {
@@ -285,7 +319,7 @@ make_context(struct worker *worker, const struct workers_config *config)
 	worker_answers_explain(context, config->explain);
 	context->transfer = config->transfer;
 	context->streamed =
-	    (struct transfer_end){ .ended = stream_ends_add, .arg = &worker->streamed };
+	    (struct transfer_end){ .ended = ended_transfers_add, .arg = &worker->streamed };
 	context->epoll = epoll_create1(EPOLL_CLOEXEC);
 	worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	worker->streamed.wake = worker->wake;
@@ -293,6 +327,7 @@ make_context(struct worker *worker, const struct workers_config *config)
 	    worker_epoll_ctl(
 		context, EPOLL_CTL_ADD, worker->wake, EPOLLIN, worker_key(PART_WAKE, 0, 0)) != 0)
 		log_fatal("epoll");
+	make_heartbeat(worker);
 	ssize_t n = getrandom(&context->hash_key, sizeof(context->hash_key), 0);
 	if (n != sizeof(context->hash_key))
 		log_fatal("getrandom");
@@ -310,7 +345,7 @@ worker_new(const struct workers_config *config, struct all_sockets *sockets, uns
 	worker->index = index;
 	make_context(worker, config);
 	if (config->recorder_bytes > 0)
-		worker->context.taps = answer_taps_new(
+		worker->context.observers = answer_observers_new(
 		    config->recorder_bytes / sockets->own.threads, worker->context.hash_key);
 	worker->context.dnstap = dnstap_queue_for(config->dnstap, sockets->own.threads);
 	make_forwarding(worker, config, sockets->own.threads);
@@ -327,11 +362,12 @@ worker_free(struct worker *worker)
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
 	udp_free(worker->udp);
-	answer_taps_free(worker->context.taps);
+	answer_observers_free(worker->context.observers);
 	free(worker->context.view);
 	free(atomic_load(&worker->upstreams));
-	stream_ends_take(&worker->streamed, NULL);
+	ended_transfers_take(&worker->streamed, NULL);
 	close(worker->wake);
+	close(worker->heartbeat);
 	close(worker->context.epoll);
 	free(worker);
 }

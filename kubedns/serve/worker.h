@@ -6,7 +6,8 @@
  *	TCP :53  --> listener -+-> answer() --> out  listener -+-> ...
  *	                       '-> inflight -> forward (c-ares) or relay (dnsmasq) -> out
  *
- * A worker waits in one poll(), of its UDP sockets and of an epoll with all its other descriptors.
+ * A worker waits in one poll(), of its UDP sockets and of an epoll with all its other descriptors. One
+ * of these is a timer that ends the wait once a second, so that the usual poll() needs no time limit.
  * Workers share the tree and nothing else; each has its own counters (stats.h). Names in the tree
  * are answered without an allocation. Everything that strangers can make grow has a bound and a
  * counter.
@@ -126,8 +127,9 @@ bool workers_have_other(const struct workers *workers);
  */
 int workers_join(struct workers *workers);
 
-/* Leaves new queries to the other kubedns; those received, and connections, are still served. */
-void workers_leave(struct workers *workers);
+/* Leaves new queries to the other kubedns; those received, and connections, are still served. 0, or
+ * -errno after a log line when it goes on serving all: see shared_port_leave(). */
+int workers_leave(struct workers *workers);
 
 /*
  * New queries go to these servers, in this order; queries in flight keep theirs. Copied.

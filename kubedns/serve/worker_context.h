@@ -26,14 +26,15 @@ struct worker_context {
 	int epoll;
 	int64_t now_ns; /* monotonic; read after each wait and after each batch */
 	bool measuring; /* fair_share.c counts packets */
-	/* Something other than answers over UDP happened, which may have moved a timer. */
+	/* Something happened that may have moved a timer, which is anything but an answer over UDP
+	 * from the tree or from --answer-cache. */
 	bool stirred;
 	uint32_t turn;     /* counts the loop's turns with events of the epoll */
 	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;
-	struct answer_taps *taps;    /* NULL: answers are not noted */
-	struct dnstap_queue *dnstap; /* NULL: no --dnstap */
+	struct answer_observers *observers; /* NULL: answers are not noted */
+	struct dnstap_queue *dnstap;        /* NULL: no --dnstap */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	const struct answer_config *external; /* at --external-address; NULL: there is none */
@@ -53,7 +54,9 @@ worker_answers_explain(
 	context->thread = (struct answer_thread){ .now_ns = &context->now_ns,
 		.explain = explain,
 		.explained = &context->stats->explained,
-		.explain_refused = &context->stats->explain_refused };
+		.explain_refused = &context->stats->explain_refused,
+		.nearest = context->stats->nearest,
+		.zonal = context->stats->zonal };
 }
 
 /*
@@ -72,6 +75,7 @@ worker_time(struct worker_context *context)
 /* The part that takes an event. */
 enum worker_part {
 	PART_WAKE,
+	PART_HEARTBEAT,
 	PART_TCP_LISTENER,
 	PART_TCP,
 	PART_FORWARD,

@@ -36,10 +36,11 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 	struct fair_share *fair; /* NULL: --fair-share=off */
 	int64_t due_ns;          /* when its timers must be looked at, whatever happens */
 	pthread_t pthread;
-	int wake; /* eventfd: look at `stop` and `upstreams` */
+	int heartbeat; /* timerfd */
+	int wake;      /* eventfd: look at `stop` and `upstreams` */
 	atomic_bool stop;
 	_Atomic(struct server_list *) upstreams; /* new ones, not yet taken */
-	struct stream_ends streamed;
+	struct ended_transfers streamed;
 	_Atomic(enum port_order) port_order;     /* not yet obeyed */
 	_Alignas(64) _Atomic(int64_t) passed_ns; /* when it last passed its loop */
 	struct stats stats;

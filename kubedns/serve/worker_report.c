@@ -34,15 +34,15 @@ workers_stats(const struct workers *workers, struct stats *sum)
 const struct talkers *
 workers_talkers(const struct workers *workers, unsigned index)
 {
-	const struct answer_taps *taps = workers->workers[index]->context.taps;
-	return taps != NULL ? &taps->talkers : NULL;
+	const struct answer_observers *observers = workers->workers[index]->context.observers;
+	return observers != NULL ? &observers->talkers : NULL;
 }
 
 const struct recorder *
 workers_recorder(const struct workers *workers, unsigned index)
 {
-	const struct answer_taps *taps = workers->workers[index]->context.taps;
-	return taps != NULL ? &taps->recorder : NULL;
+	const struct answer_observers *observers = workers->workers[index]->context.observers;
+	return observers != NULL ? &observers->recorder : NULL;
 }
 
 char *

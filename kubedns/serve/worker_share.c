@@ -35,11 +35,13 @@ workers_join(struct workers *workers)
 	return rc;
 }
 
-void
+int
 workers_leave(struct workers *workers)
 {
-	shared_port_leave(workers->shared);
-	order(workers, PORT_LEAVE);
+	int rc = shared_port_leave(workers->shared);
+	if (rc == 0)
+		order(workers, PORT_LEAVE);
+	return rc;
 }
 
 void

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "kubedns/answer/filter.h"
-#include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reason.h"
 #include "kubedns/show/explain_internal.h"
 #include "kubedns/show/explain_search.h"
@@ -89,7 +88,8 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 
 	if (is_brief(e))
 		return;
-	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT) {
+	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT ||
+	    resolved->kind == RESOLVED_ZONAL) {
 		for (unsigned c = 0; c < resolved->endpoints->count; c++)
 			say_slice(e, resolved->endpoints->slices[c].slice);
 	} else if (resolved->kind == RESOLVED_ENDPOINT) {
@@ -162,8 +162,26 @@ explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, 
 	return rcode;
 }
 
+/* An empty non-terminal, or a name of --zonal in whose zone nothing is. */
 static void
-say_answers(const struct explanation *e, const uint8_t *qname)
+say_nodata(const struct explanation *e, const struct resolved *resolved)
+{
+	char text[REASON_TEXT_MAX];
+	struct reason reason = { .kind = REASON_ONLY_BELOW };
+
+	if (e->below > 0)
+		reason_find(&reason, e->config->answers, e->config->tree, &e->name, e->below,
+		    resolved, TYPE_A);
+	if (reason.kind != REASON_ZONE && reason.kind != REASON_ZONE_UNKNOWN) {
+		fprintf(e->out, "  no records of its own (NODATA): only names below it\n");
+		return;
+	}
+	reason_text(&reason, text);
+	fprintf(e->out, "  no records (NODATA): %s (--zonal)\n", text);
+}
+
+static void
+say_answers(const struct explanation *e, const uint8_t *qname, const struct resolved *resolved)
 {
 	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_TXT, TYPE_NS,
 		TYPE_PTR };
@@ -173,18 +191,14 @@ say_answers(const struct explanation *e, const uint8_t *qname)
 		unsigned before = records;
 		explain_query(e, qname, types[i], &records);
 		/* A CNAME answers every type; once is enough. */
-		if (e->below > 0 && records > before && types[i] == TYPE_A) {
-			struct resolved resolved;
-			resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL,
-			    &resolved);
-			if (resolved.kind == RESOLVED_CNAME ||
-			    (resolved.kind == RESOLVED_NODE &&
-				node_rrset(resolved.node, TYPE_CNAME) != NULL))
-				return;
-		}
+		if (e->below > 0 && records > before && types[i] == TYPE_A &&
+		    (resolved->kind == RESOLVED_CNAME ||
+			(resolved->kind == RESOLVED_NODE &&
+			    node_rrset(resolved->node, TYPE_CNAME) != NULL)))
+			return;
 	}
 	if (records == 0)
-		fprintf(e->out, "  no records of its own (NODATA): only names below it\n");
+		say_nodata(e, resolved);
 }
 
 static void
@@ -211,7 +225,7 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 		return;
 	}
 	fprintf(e->out, "%s exists.\n", e->text);
-	say_answers(e, qname);
+	say_answers(e, qname, &resolved);
 	if (resolved.kind == RESOLVED_POD)
 		fprintf(e->out, "  the name spells its address (--pods)\n");
 	else if (resolved.kind == RESOLVED_CNAME)
@@ -219,6 +233,7 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 	else
 		say_service(e);
 	say_slices(e, &resolved);
+	explain_nearest(e, &resolved);
 	explain_visibility(e);
 }
 
@@ -287,22 +302,6 @@ explain_outside(const struct explanation *e, const struct dname *qname)
 		fprintf(e->out, "  but for AAAA: NODATA at once with EDE 17 (--filter-aaaa)\n");
 	if (filter_holds(e->config->answers, context, TYPE_A, qname->wire))
 		fprintf(e->out, "  but for A: NODATA at once with EDE 17 (--filter-a)\n");
-}
-
-/* A name of the key hosts, which comes before all others; false: it is none. */
-static bool
-explain_own(struct explanation *e, const struct dname *name)
-{
-	const struct answer_context *context = e->config->tree->context;
-	struct explanation own = *e;
-
-	if (context == NULL || context->hosts == NULL ||
-	    own_names_find(context->hosts, name->wire, name->len) == NULL)
-		return false;
-	fprintf(e->out, "%s is in the ConfigMap's key hosts.\n", e->text);
-	own.below = 0; /* whatever the cluster has of this name */
-	say_answers(&own, name->wire);
-	return true;
 }
 
 /* Warns of a stub domain inside one of our zones: dnsmasq sends its names to the stub servers,
@@ -460,7 +459,7 @@ explain(struct explanation *e, const char *text)
 	explain_rewrite(e, &qname);
 	set_name(e, &qname);
 	int bits = resolve_reverse_name(&e->name, &addr);
-	if (explain_own(e, &qname) || explain_external(e, qname.wire))
+	if (explain_own(e) || explain_external(e, qname.wire))
 		return;
 	if (name_below(&e->name, &e->config->answers->zone) >= 0) {
 		explain_ours(e, qname.wire);

@@ -18,6 +18,7 @@
 #include "kubedns/cluster/store.h"
 
 struct answer_config;
+struct clusterset;
 struct external;
 
 struct explain_config {
@@ -25,7 +26,8 @@ struct explain_config {
 	const struct tree *tree;
 	const struct store *store; /* NULL: for anybody who asks by DNS, briefly, with nothing that
 				    * could not be found by asking */
-	const struct external *external; /* NULL without --external-zones, and as above */
+	const struct external *external;     /* NULL without --external-zones, and as above */
+	const struct clusterset *clusterset; /* NULL without --clusterset-domain, and as above */
 	bool synced;
 };
 

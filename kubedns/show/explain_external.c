@@ -63,17 +63,19 @@ say_wildcard(const struct explanation *e, const struct dname *zone)
 	}
 }
 
-/* A name that nobody claims, with addresses all the same: --external-headless. */
+/* A name that nobody claims, with records all the same: --external-headless. `exists`: in the tree of
+ * what is claimed, as a claimed Service's ports are. */
 static bool
-say_headless(const struct explanation *e, const uint8_t *qname, const struct dname *zone)
+say_headless(
+    const struct explanation *e, const uint8_t *qname, const struct dname *zone, bool exists)
 {
-	static const uint16_t types[] = { TYPE_A, TYPE_AAAA };
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV };
 	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
 	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
 	struct external_source source;
 	bool differs;
 
-	if (below < 2 || below > 3 || e->config->external == NULL ||
+	if (below < 2 || below > (exists ? 3 : 4) || e->config->external == NULL ||
 	    external_find(e->config->external, qname, 0, &source, &differs))
 		return false;
 	explain_label(e->name.wire + e->name.offsets[below - 1], namespace);
@@ -106,11 +108,17 @@ explain_external(struct explanation *e, const uint8_t *qname)
 	dname_to_text(zone->wire, text);
 	const struct tree *tree = tree_current(zones->tree);
 	if (!tree->synced) {
-		fprintf(e->out, "SERVFAIL: %s is one of --external-zones, not synced yet.\n", text);
+		fprintf(e->out, "SERVFAIL: %s is %s, not synced yet.\n", text,
+		    zone == zones->clusterset ? "--clusterset-domain" : "one of --external-zones");
 		return true;
 	}
-	struct external_name found = external_lookup(tree, &e->name, zone);
-	if (zones->headless && say_headless(e, qname, zone))
+	if (zone == zones->clusterset) {
+		explain_clusterset(e, qname, zone);
+		return true;
+	}
+	struct external_name found =
+	    external_find_name(e->config->answers, e->config->tree, tree, &e->name, zone);
+	if (zones->headless && say_headless(e, qname, zone, found.node != NULL && !found.wildcard))
 		return true;
 	if (found.node == NULL) {
 		fprintf(e->out,

@@ -30,11 +30,20 @@ int explain_query(
 /* A name of the zones for the world outside; false: it is none. */
 bool explain_external(struct explanation *e, const uint8_t *qname);
 
+/* A name of the zone of a cluster set, which is synced. */
+void explain_clusterset(struct explanation *e, const uint8_t *qname, const struct dname *zone);
+
 /* Which label of a name of our zone does not exist, why, and what to do. */
 void explain_missing(const struct explanation *e, const struct resolved *resolved);
 
 /* With --visibility, who sees the name, which exists; not for those who ask by DNS. */
 void explain_visibility(const struct explanation *e);
+
+/* A name of the operator's own, which comes before all others; false: it is none. */
+bool explain_own(struct explanation *e);
+
+/* With --nearest and --zonal, in which order a client gets the endpoints of such a name. */
+void explain_nearest(const struct explanation *e, const struct resolved *resolved);
 
 /* If the name is rewritten (ConfigMap key rewrites), says so and replaces `*name` by the result. */
 void explain_rewrite(const struct explanation *e, struct dname *name);

@@ -2,6 +2,7 @@
  * Explains names of our zone that do not exist: the sentence of the extended DNS error
  * (answer/reason.h), what to do, and the most similar name, if there is one.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "kubedns/answer/reason.h"
@@ -69,8 +70,8 @@ struct nearest {
 	const uint8_t *wanted;
 	char best[DNAME_LABEL_MAX + 1];
 	size_t best_distance;
-	unsigned left;
-	bool services; /* the parent is a namespace */
+	unsigned compared, looked_at; /* that are left */
+	bool services;                /* the parent is a namespace */
 };
 
 /* Remembers a label that is nearer than the nearest so far; not if more than a third of its letters
@@ -81,9 +82,9 @@ consider(struct nearest *nearest, const uint8_t *label)
 	size_t len = *nearest->wanted, most = len / 3;
 	char text[DNAME_LABEL_MAX + 1];
 
-	if (nearest->left == 0 || *label + most < len || *label > len + most)
+	if (nearest->compared == 0 || *label + most < len || *label > len + most)
 		return;
-	nearest->left--;
+	nearest->compared--;
 	memcpy(text, label + 1, *label);
 	text[*label] = '\0';
 	size_t d = spelling_distance((const char *)nearest->wanted + 1, len, text, *label);
@@ -101,13 +102,17 @@ answers_ptrs(const struct nearest *nearest, const struct node *node)
 	       !service_without_ready_endpoints(nearest->e->config->answers, node);
 }
 
-static void
+static bool
 consider_node(void *arg, const struct node *node)
 {
 	struct nearest *nearest = arg;
 
+	if (nearest->looked_at == 0 || nearest->compared == 0)
+		return false;
+	nearest->looked_at--;
 	if (nearest->e->config->store != NULL || answers_ptrs(nearest, node))
 		consider(nearest, node->label);
+	return true;
 }
 
 /* By DNS only those of headless Services, whose addresses' PTRs say them. */
@@ -120,8 +125,9 @@ consider_endpoints(struct nearest *nearest, const struct node *parent)
 		const struct slice_endpoints *slice = parent->endpoints->slices[c].slice;
 		for (unsigned i = 0; i < slice->published; i++) {
 			const uint8_t *host = slice_name(slice, i);
-			if (nearest->left == 0)
+			if (nearest->looked_at == 0 || nearest->compared == 0)
 				return;
+			nearest->looked_at--;
 			if (host != NULL)
 				consider(nearest, host);
 		}
@@ -131,17 +137,20 @@ consider_endpoints(struct nearest *nearest, const struct node *parent)
 static void
 say_nearest(const struct explanation *e, const struct node *parent, const struct reason *reason)
 {
-	/* Asked by a person, who waits; or by anybody, by DNS. */
+	/* By DNS anybody may ask, and the worker's other clients wait meanwhile: a namespace may have
+	 * 100,000 Services, and looking at each is a cache miss. */
+	bool by_dns = e->config->store == NULL;
 	struct nearest nearest = { .e = e,
 		.wanted = reason->label != NULL ? reason->label
 			  : reason->service != NULL && reason->kind != REASON_NAMESPACE
 			      ? reason->service
 			      : reason->namespace,
 		.best_distance = DNAME_LABEL_MAX,
-		.left = e->config->store != NULL ? 100000 : 200,
+		.compared = by_dns ? 200 : 100000,
+		.looked_at = by_dns ? 1000 : UINT_MAX,
 		.services = reason->kind == REASON_SERVICE };
 
-	tree_children(parent, consider_node, &nearest);
+	tree_children_until(parent, consider_node, &nearest);
 	consider_endpoints(&nearest, parent);
 	if (nearest.best[0] != '\0')
 		fprintf(e->out, "Nearest there: %s\n", nearest.best);

@@ -7,6 +7,7 @@ say_step(void *arg, enum search_step step, const struct dname *candidate)
 {
 	static const char *const words[] = {
 		[SEARCH_STEP_NOTHING] = "does not exist",
+		[SEARCH_STEP_DENIED] = "does not exist",
 		[SEARCH_STEP_TOO_LONG] = "",
 		[SEARCH_STEP_FOUND] = "exists: this is what the name means",
 		[SEARCH_STEP_OUTSIDE] = "is asked of other servers, and taken if it exists there",

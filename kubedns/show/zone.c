@@ -7,6 +7,7 @@
 #include "kubedns/answer/zone_walk.h"
 #include "kubedns/show/zone.h"
 #include "lib/log.h"
+#include "lib/rdata_text.h"
 #include "lib/xalloc.h"
 
 enum { RDATA_TEXT_MAX = 2 * DNAME_TEXT_MAX + 64 };
@@ -22,8 +23,24 @@ struct lines {
 	size_t count, room;
 };
 
-/* RDATA in presentation form; the types are those that service_records.c writes. */
-static void
+/* "TTL IN TYPE RDATA" of a record of any type; caller frees. */
+static char *
+any_text(const struct zone_record *record)
+{
+	char *text = NULL, type[12];
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	if (f == NULL)
+		abort();
+	fprintf(f, "%u IN %s ", record->ttl_s, type_name(record->type, type));
+	rdata_print(f, record->type, record->rdata, record->len);
+	fclose(f);
+	return text;
+}
+
+/* RDATA in presentation form of the types that service_records.c writes most of; false: of another. */
+static bool
 rdata_text(const struct zone_record *record, char text[RDATA_TEXT_MAX])
 {
 	const uint8_t *rdata = record->rdata;
@@ -41,9 +58,6 @@ rdata_text(const struct zone_record *record, char text[RDATA_TEXT_MAX])
 		snprintf(text, RDATA_TEXT_MAX, "%u %u %u %s", wire_get16(rdata),
 		    wire_get16(rdata + 2), wire_get16(rdata + 4), dname_to_text(rdata + 6, name));
 		break;
-	case TYPE_TXT: /* one string, of ours: nothing in it needs an escape */
-		snprintf(text, RDATA_TEXT_MAX, "\"%.*s\"", rdata[0], (const char *)rdata + 1);
-		break;
 	case TYPE_SOA:
 		p = rdata + dname_length(rdata, record->len);
 		dname_to_text(rdata, name);
@@ -52,10 +66,15 @@ rdata_text(const struct zone_record *record, char text[RDATA_TEXT_MAX])
 		snprintf(text, RDATA_TEXT_MAX, "%s %s %u %u %u %u %u", name, other, wire_get32(p),
 		    wire_get32(p + 4), wire_get32(p + 8), wire_get32(p + 12), wire_get32(p + 16));
 		break;
-	default:
+	case TYPE_CNAME:
+	case TYPE_NS:
+	case TYPE_PTR:
 		dname_to_text(rdata, text);
 		break;
+	default:
+		return false;
 	}
+	return true;
 }
 
 static bool
@@ -65,9 +84,10 @@ add_line(void *arg, const struct zone_record *record)
 	char type[12], text[RDATA_TEXT_MAX];
 	struct line *line = xmalloc(sizeof *line + record->owner->len);
 
-	rdata_text(record, text);
 	memcpy(line->owner, record->owner->wire, record->owner->len);
-	line->text = xasprintf("%u IN %s %s", record->ttl_s, type_name(record->type, type), text);
+	line->text = rdata_text(record, text) ? xasprintf("%u IN %s %s", record->ttl_s,
+						    type_name(record->type, type), text)
+					      : any_text(record);
 	if (lines->count == lines->room) {
 		lines->room = lines->room == 0 ? 1024 : lines->room * 2;
 		lines->items = xreallocarray(lines->items, lines->room, sizeof *lines->items);

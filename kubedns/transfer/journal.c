@@ -3,15 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/transfer/ixfr_query.h"
 #include "lib/xalloc.h"
 
 enum { FIXED = 8 /* type, TTL, length of RDATA, between owner and RDATA */ };
-
-static bool
-is_before(uint32_t a, uint32_t b)
-{
-	return (int32_t)(a - b) < 0; /* RFC 1982 */
-}
 
 static size_t
 size_of(const struct change *change)
@@ -43,13 +38,22 @@ forget_oldest(struct journal *journal)
 	change_drop(change);
 }
 
+/* Which of journal.since is the zone's. */
+static size_t
+kind_of(const struct answer_config *config, size_t zone)
+{
+	return zone == 0 ? 0 : zone_is_external(config, zone) ? 2 : 1;
+}
+
 void
-journal_clear(struct journal *journal, uint32_t serial, uint32_t external_serial)
+journal_clear(
+    struct journal *journal, uint32_t serial, uint32_t reverse_serial, uint32_t external_serial)
 {
 	while (!TAILQ_EMPTY(&journal->changes))
 		forget_oldest(journal);
 	journal->since[0] = serial;
-	journal->since[1] = external_serial;
+	journal->since[1] = reverse_serial;
+	journal->since[2] = external_serial;
 }
 
 void
@@ -64,7 +68,7 @@ journal_add(struct journal *journal, const struct answer_config *config, struct 
 		const struct change *oldest = TAILQ_FIRST(&journal->changes);
 		/* The analyser does not see that the list loses its first. */
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-		journal->since[zone_is_external(config, oldest->zone)] = oldest->to;
+		journal->since[kind_of(config, oldest->zone)] = oldest->to;
 		forget_oldest(journal);
 	}
 }
@@ -78,11 +82,11 @@ journal_take(const struct journal *journal, const struct answer_config *config, 
 
 	*changes = NULL;
 	*count = 0;
-	if (is_before(since, journal->since[zone_is_external(config, zone)]))
+	if (serial_before(since, journal->since[kind_of(config, zone)]))
 		return false;
 	TAILQ_FOREACH(change, &journal->changes, by_age)
 	{
-		if (change->zone != zone || !is_before(since, change->to))
+		if (change->zone != zone || !serial_before(since, change->to))
 			continue;
 		if (*count == room) {
 			room = room == 0 ? 16 : room * 2;
@@ -178,10 +182,9 @@ changes_of(const struct answer_config *config, const struct zone_moments *moment
 	*changes = xcalloc(zones, sizeof **changes);
 	*count = 0;
 	for (size_t zone = 0; zone < zones; zone++) {
-		const struct tree *tree =
-		    zone_is_external(config, zone) ? moments->external_after : moments->after;
+		uint32_t to = zone_serial(config, zone, moments->after, moments->external_after);
 		if (whole && maker.zones[zone][0].len + maker.zones[zone][1].len > 0)
-			(*changes)[(*count)++] = make_change(&maker, zone, tree->serial);
+			(*changes)[(*count)++] = make_change(&maker, zone, to);
 		free(maker.zones[zone][0].bytes);
 		free(maker.zones[zone][1].bytes);
 	}

@@ -26,15 +26,16 @@ enum { CHANGE_WENT, CHANGE_CAME };
 struct journal {
 	TAILQ_HEAD(, change) changes; /* oldest first */
 	size_t bytes, max;            /* 0: nothing is kept */
-	/* Since which serial it is whole: of our and the reverse zones, of those for outside. */
-	uint32_t since[2];
+	/* Since which serial it is whole: of our zone, the reverse zones, those for outside. */
+	uint32_t since[3];
 };
 
 /* A journal of at most this many bytes. */
 void journal_init(struct journal *journal, size_t max);
 
 /* Forgets everything: what comes later follows on these serials. */
-void journal_clear(struct journal *journal, uint32_t serial, uint32_t external_serial);
+void journal_clear(
+    struct journal *journal, uint32_t serial, uint32_t reverse_serial, uint32_t external_serial);
 
 /* Adds what a version changed: `changes` in any order, taken. */
 void journal_add(struct journal *journal, const struct answer_config *config,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kubedns/answer/zone_walk.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -18,9 +19,11 @@ enum { OPCODE_NOTIFY = 4, DATAGRAM_MAX = 1232 };
 struct notice {
 	uint32_t serial, sent;
 	uint16_t id;
-	uint8_t tries;  /* since the change; 0: not sent */
-	bool pending;   /* DUE or SENT */
-	int64_t due_ms; /* when it is sent, or sent again */
+	uint8_t tries;             /* since the change; 0: not sent */
+	bool pending;              /* DUE or SENT */
+	int64_t due_ms;            /* when it is sent, or sent again */
+	uint8_t mac[TSIG_MAC_MAX]; /* of what was sent */
+	uint16_t mac_len;          /* 0: it was not signed */
 };
 
 struct notify {
@@ -91,31 +94,58 @@ notify_fds(const struct notify *n, struct pollfd fds[NOTIFY_FDS])
 
 /* --- what servers say --- */
 
+/* Whether it is signed as the notice was. What is wrong is said, and the notice goes on: anybody can
+ * have sent it. */
+static bool
+is_signed_as(const struct notify *n, const struct notice *notice, const struct server *from,
+    const uint8_t *wire, size_t len)
+{
+	struct tsig_chain chain = { .mac_len = notice->mac_len };
+	char text[SERVER_TEXT_MAX], code[12];
+	unsigned rcode = wire_get16(wire + 2) & 15;
+	struct tsig tsig = { .error = 0 };
+
+	if (notice->mac_len == 0)
+		return true;
+	memcpy(chain.mac, notice->mac, notice->mac_len);
+	bool found = tsig_read(wire, len, &tsig) == TSIG_FOUND;
+	if (found && tsig_ring_find(n->config.keys, &tsig, &chain.key) &&
+	    tsig_verify(wire, &tsig, &chain, clock_wall_ns() / NS_PER_S) == TSIG_NOERROR)
+		return true;
+	log_neterr("notify: %s answers %s, TSIG %s, which is not signed with our key",
+	    server_format(from, text), rcode_name(rcode, code),
+	    found ? tsig_error_name(tsig.error) : "missing");
+	return false;
+}
+
+static void
+take_answer_to(struct notify *n, struct notice *notice, const struct server *from,
+    const uint8_t *wire, size_t len)
+{
+	char text[SERVER_TEXT_MAX], code[12];
+	unsigned rcode = wire_get16(wire + 2) & 15;
+
+	if (!notice->pending || notice->tries == 0 || notice->id != wire_get16(wire) ||
+	    !is_signed_as(n, notice, from, wire, len))
+		return;
+	notice->pending = notice->serial != notice->sent;
+	notice->due_ms = 0;
+	notice->tries = 0;
+	atomic_fetch_add(&n->config.counts->answered, 1);
+	if (rcode != RCODE_NOERROR)
+		log_neterr(
+		    "notify: %s says %s", server_format(from, text), rcode_name(rcode, code));
+}
+
 static void
 take_answer(struct notify *n, const struct server *from, const uint8_t *wire, size_t len)
 {
-	char text[SERVER_TEXT_MAX], code[12];
-
 	if (len < DNS_HEADER || (wire_get16(wire + 2) & FLAG_QR) == 0 ||
 	    (wire_get16(wire + 2) >> 11 & 15) != OPCODE_NOTIFY)
 		return;
-	for (size_t s = 0; s < n->config.count; s++) {
-		if (!server_equal(from, &n->config.servers[s]))
-			continue;
-		for (size_t z = 0; z < n->zones; z++) {
-			struct notice *notice = &n->notices[s * n->zones + z];
-			if (!notice->pending || notice->tries == 0 ||
-			    notice->id != wire_get16(wire))
-				continue;
-			notice->pending = notice->serial != notice->sent;
-			notice->due_ms = 0;
-			notice->tries = 0;
-			atomic_fetch_add(&n->config.counts->answered, 1);
-			if ((wire_get16(wire + 2) & 15) != RCODE_NOERROR)
-				log_neterr("notify: %s says %s", server_format(from, text),
-				    rcode_name(wire_get16(wire + 2) & 15, code));
-		}
-	}
+	for (size_t s = 0; s < n->config.count; s++)
+		for (size_t z = 0; z < n->zones && server_equal(from, &n->config.servers[s]); z++)
+			take_answer_to(n, &n->notices[s * n->zones + z], from, wire, len);
 }
 
 static void
@@ -164,6 +194,23 @@ put_message(const struct notify *n, const struct notice *notice, size_t zone, ui
 	return w.len;
 }
 
+/* The length with a TSIG; without a key for the server as it is. */
+static size_t
+sign(
+    const struct notify *n, struct notice *notice, const struct addr *to, uint8_t *wire, size_t len)
+{
+	struct tsig_chain chain = { .mac_len = 0 };
+
+	if (!tsig_ring_for_notify(n->config.keys, to, &chain.key))
+		return len;
+	size_t whole = tsig_sign(wire, len, DATAGRAM_MAX, &chain, clock_wall_ns() / NS_PER_S, NULL);
+	if (whole == 0)
+		return len;
+	memcpy(notice->mac, chain.mac, chain.mac_len);
+	notice->mac_len = chain.mac_len;
+	return whole;
+}
+
 static void
 give_up(struct notify *n, struct notice *notice, size_t server, size_t zone)
 {
@@ -187,6 +234,9 @@ send_notice(struct notify *n, struct notice *notice, size_t server, size_t zone,
 	if (getrandom(&notice->id, sizeof notice->id, 0) != sizeof notice->id)
 		log_fatal("getrandom");
 	size_t len = put_message(n, notice, zone, wire);
+	notice->mac_len = 0;
+	if (n->config.keys != NULL)
+		len = sign(n, notice, &to->addr, wire, len);
 	sendto(n->fds[to->addr.family == AF_INET6], wire, len, MSG_DONTWAIT | MSG_NOSIGNAL,
 	    (struct sockaddr *)&ss, ss_len);
 	notice->sent = notice->serial;

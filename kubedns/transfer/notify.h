@@ -7,6 +7,8 @@
  *	                    |             '--then--> given up: QUIET
  *	                    '--answer, to an older serial than the zone has by now
  *
+ * With keys an answer counts if it is signed with the key that the NOTIFY was signed with.
+ *
  * A NOTIFY carries the zone's newest serial, also when it is sent again. For one thread.
  */
 #ifndef KUBEDNS_TRANSFER_NOTIFY_H
@@ -17,6 +19,7 @@
 #include <stdint.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/transfer/tsig_keys.h"
 
 enum {
 	NOTIFY_SERVERS_MAX = 16,
@@ -38,6 +41,7 @@ struct notify_config {
 	struct addr sources[NOTIFY_FDS];     /* one a family; AF_UNSPEC: as the kernel chooses */
 	const struct answer_config *answers; /* for the zones */
 	struct notify_counts *counts;
+	struct tsig_ring *keys; /* sign what is sent, and its answers have to be signed; or NULL */
 };
 
 /* Opens the sockets; what `config` points at is borrowed. */

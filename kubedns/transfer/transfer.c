@@ -72,8 +72,8 @@ next_job(struct transfer *t)
 			end_job(t, job, false);
 		} else if (t->version.tree != NULL &&
 			   version_has_zone(&t->version, t->answers, job->zone) &&
-			   !serial_before(version_tree(&t->version, t->answers, job->zone)->serial,
-			       job->wants) &&
+			   !serial_before(
+			       version_serial(&t->version, t->answers, job->zone), job->wants) &&
 			   !client_has_one(t, &job->client)) {
 			return job;
 		}
@@ -108,22 +108,37 @@ note_given(struct transfer *t, const struct job *job, uint32_t serial)
 	*given = (struct given){ job->client, job->zone, serial, ++t->given_count };
 }
 
+/* Another replica's serials are ahead by seconds; by more, our clock was set back over a restart. */
+static void
+say_if_ahead(const struct transfer *t, const struct job *job, uint32_t serial)
+{
+	char zone[DNAME_TEXT_MAX], client[ADDR_TEXT_MAX];
+
+	if (serial_before(serial + AHEAD_S, job->has))
+		log_neterr(
+		    "transfer of %s to %s: it has serial %u, later than ours, %u, and so gets no "
+		    "change until then: was this clock set back? Make it retransfer",
+		    dname_to_text(zone_name(t->answers, job->zone)->wire, zone),
+		    addr_format(&job->client, client), job->has, serial);
+}
+
 /* How this job is answered from a version with this serial. */
 static void
 choose_kind(struct transfer *t, struct job *job, uint32_t serial)
 {
 	const struct given *given = find_given(t, job);
 
+	job->kind = KIND_AXFR;
 	if (!job->incremental)
-		job->kind = KIND_AXFR;
-	else if (!serial_before(job->has, serial))
+		return;
+	if (!serial_before(job->has, serial)) {
 		job->kind = KIND_CURRENT;
-	else if (given != NULL && given->serial == job->has &&
-		 journal_take(&t->journal, t->answers, job->zone, job->has, &job->changes,
-		     &job->change_count))
+		say_if_ahead(t, job, serial);
+	} else if (given != NULL && given->serial == job->has &&
+		   journal_take(&t->journal, t->answers, job->zone, job->has, &job->changes,
+		       &job->change_count)) {
 		job->kind = KIND_IXFR;
-	else
-		job->kind = KIND_AXFR;
+	}
 }
 
 static void
@@ -151,7 +166,7 @@ stream_main(void *arg)
 			continue;
 		}
 		struct version version = version_share(&t->version);
-		uint32_t serial = version_tree(&version, t->answers, job->zone)->serial;
+		uint32_t serial = version_serial(&version, t->answers, job->zone);
 		choose_kind(t, job, serial);
 		job->running = true;
 		job->version = t->number;
@@ -193,6 +208,8 @@ transfer_new(const struct transfer_rules *rules, const struct answer_config *ans
 		.sources = { rules->sources[0], rules->sources[1] },
 		.answers = answers,
 		.counts = &t->counts };
+	if (rules->key_file != NULL)
+		config.keys = t->keys = tsig_ring_new(&rules->keys);
 	if (rules->notify_count > 0)
 		t->notify = notify_new(&config);
 	return t;
@@ -264,13 +281,63 @@ transfer_turn(struct transfer *t, uint32_t now_s)
 	wake_changes(t);
 }
 
+/* Says what is wrong with the file once, and when it is well again. */
+static void
+note_key_file(struct transfer *t, bool failing, const char *why)
+{
+	if (failing && (t->keys_why == NULL || strcmp(t->keys_why, why) != 0)) {
+		log_errorx("--transfer-key=%s: %s; keeping the keys as they were",
+		    t->rules->key_file, why);
+		free(t->keys_why);
+		t->keys_why = xstrdup(why);
+	} else if (!failing && t->keys_failing) {
+		log_info("--transfer-key=%s: good again", t->rules->key_file);
+		free(t->keys_why);
+		t->keys_why = NULL;
+	}
+	t->keys_failing = failing;
+}
+
+void
+transfer_read_keys(struct transfer *t)
+{
+	struct tsig_keys keys;
+	char why[TSIG_WHY_MAX] = "";
+
+	if (t->keys == NULL)
+		return;
+	bool good = tsig_keys_read(&keys, t->rules->key_file, why) == 0;
+	note_key_file(t, !good, why);
+	if (good && tsig_ring_set(t->keys, &keys))
+		log_info("--transfer-key=%s: changed, %zu keys, NOTIFY and transfers by them from "
+			 "now on",
+		    t->rules->key_file, keys.count);
+	explicit_bzero(&keys, sizeof keys);
+}
+
+static void
+key_metrics(struct transfer *t, struct metrics *m)
+{
+	if (t->keys == NULL)
+		return;
+	metrics_family(
+	    m, "kubedns_transfer_keys", METRIC_GAUGE, "Keys of --transfer-key in force.");
+	metrics_value(m, (double)tsig_ring_count(t->keys), NULL);
+	metrics_family(m, "kubedns_transfer_keys_failing", METRIC_GAUGE,
+	    "1 while the file of --transfer-key cannot be used and its last good keys hold.");
+	metrics_value(m, t->keys_failing, NULL);
+}
+
 void
 transfer_metrics(struct transfer *t, struct metrics *m)
 {
 	static const char *const reasons[REFUSED_COUNT] = { [REFUSED_ADDRESS] = "address",
 		[REFUSED_ZONE] = "zone",
 		[REFUSED_QUEUE] = "queue",
-		[REFUSED_MESSAGE] = "message" };
+		[REFUSED_MESSAGE] = "message",
+		[REFUSED_KEY] = "key",
+		[REFUSED_SIGNATURE] = "signature",
+		[REFUSED_TIME] = "time" };
 
 	metrics_family(m, "kubedns_transfers_total", METRIC_COUNTER, "Zone transfers that ended.");
 	for (unsigned kind = KIND_AXFR; kind <= KIND_IXFR; kind++) {
@@ -304,6 +371,7 @@ transfer_metrics(struct transfer *t, struct metrics *m)
 	metrics_family(m, "kubedns_transfer_journal_bytes", METRIC_GAUGE,
 	    "Memory of the changes that are kept for incremental transfers.");
 	metrics_value(m, (double)journal, NULL);
+	key_metrics(t, m);
 }
 
 void
@@ -339,10 +407,12 @@ transfer_free(struct transfer *t)
 		close(job->fd);
 		free(job);
 	}
-	journal_clear(&t->journal, 0, 0);
+	journal_clear(&t->journal, 0, 0, 0);
 	version_drop(&t->version);
 	version_drop(&t->next);
 	notify_free(t->notify);
+	tsig_ring_free(t->keys);
+	free(t->keys_why);
 	close(t->wake_changes);
 	pthread_cond_destroy(&t->wake);
 	pthread_mutex_destroy(&t->lock);

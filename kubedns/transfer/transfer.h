@@ -13,7 +13,7 @@
  *
  * A client that asks for an incremental transfer (RFC 1995) gets one if the journal reaches back to
  * its serial and it has that serial from us: another replica may have given another content under
- * it. Else it gets the zone whole. Clients are told apart by address alone: one secondary an
+ * it. Else it gets the zone whole; or our SOA alone, if its serial is ours or later. Clients are told apart by address alone: one secondary an
  * address, or --transfer-journal=off.
  *
  * A zone for outside has no version until its tree is synced, which may be later than ours: until
@@ -22,6 +22,11 @@
  * A stream holds its version (treecache_hold): the writer is not held back, and what is replaced
  * meanwhile is kept. A client that does not read loses its transfer after STALL_MS, each transfer
  * ends after TRANSFER_MS, and older versions lose theirs when more than HELD_MAX is kept for them.
+ *
+ * With keys (--transfer-key) AXFR and IXFR that are not signed with one are refused, and each message of
+ * a transfer is signed (tsig.h). A TSIG is verified before the client's address is checked: a refusal of
+ * that address is then signed, and the client believes it.
+ *
  * One transfer runs at a time for a client address, STREAMS in all, each at half a CPU at most. The
  * queue holds those that run and those that wait: QUEUE_MAX in all, QUEUE_CLIENT_MAX for an address,
  * and none waits for longer than QUEUE_MS.
@@ -34,6 +39,7 @@
 #include <stdint.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/transfer/tsig_keys.h"
 #include "lib/addr.h"
 
 struct metrics;
@@ -52,6 +58,8 @@ struct transfer_rules {
 	size_t journal_bytes; /* 0: no incremental transfers */
 	struct server notify[TRANSFER_NOTIFY_MAX];
 	size_t notify_count;
+	const char *key_file;   /* NULL: transfers are not signed */
+	struct tsig_keys keys;  /* as the file has them at the start */
 	struct addr sources[2]; /* where NOTIFY comes from, one a family; AF_UNSPEC: anywhere */
 };
 
@@ -70,6 +78,10 @@ void transfer_turn(struct transfer *transfer, uint32_t now_s);
 
 /* Whether a snapshot waits for its second to be over. */
 bool transfer_waits(const struct transfer *transfer);
+
+/* Reads the file of keys again: good ones take effect; a file with a mistake is logged, and changes
+ * nothing. */
+void transfer_read_keys(struct transfer *transfer);
 
 void transfer_metrics(struct transfer *transfer, struct metrics *m);
 
@@ -104,8 +116,8 @@ struct transfer_ask {
 };
 
 /*
- * The length of the reply in `out`, REFUSED if `transfer` is NULL; or 0: a stream of messages is sent on the connection, on which
- * the caller sends and reads nothing until end.ended() is called.
+ * The length of the reply in `out`, which is REFUSED if `transfer` is NULL; or 0: a stream thread sends
+ * messages on the connection, on which the caller sends and reads nothing until end.ended() is called.
  */
 size_t transfer_answer(struct transfer *transfer, const struct transfer_ask *ask);
 

@@ -5,49 +5,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kubedns/transfer/ixfr_query.h"
 #include "kubedns/transfer/transfer_internal.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* The header and the question. */
 static size_t
-put_head(const struct transfer_ask *ask, unsigned flags)
+refuse(struct transfer *t, struct asked *asked, enum transfer_refusal why, unsigned rcode,
+    const char *text)
 {
-	size_t question = ask->question->question_len;
-
-	memset(ask->out, 0, DNS_HEADER);
-	memcpy(ask->out, ask->query, 2);
-	wire_put16(ask->out + 2, FLAG_QR | (ask->question->flags & FLAG_RD) | flags);
-	wire_put16(ask->out + 4, 1);
-	memcpy(ask->out + DNS_HEADER, ask->query + DNS_HEADER, question);
-	return DNS_HEADER + question;
-}
-
-/* Ends a reply: with an OPT if the query had one (RFC 6891 section 6.1.1). */
-static size_t
-end_reply(const struct transfer_ask *ask, struct writer *w)
-{
-	if (ask->question->has_edns) {
-		wire_put16(ask->out + 10, 1);
-		writer_put_opt(w, DNS_UDP_PAYLOAD, ask->question->edns_do);
-	}
-	return w->len;
-}
-
-/* Nothing but this rcode. */
-static size_t
-put_rcode(const struct transfer_ask *ask, unsigned rcode)
-{
-	struct writer w = { ask->out, put_head(ask, rcode), ask->max, false };
-
-	return end_reply(ask, &w);
-}
-
-static size_t
-refuse(struct transfer *t, const struct transfer_ask *ask, enum transfer_refusal why,
-    unsigned rcode, const char *text)
-{
+	const struct transfer_ask *ask = asked->ask;
 	struct server client;
 	char name[DNAME_TEXT_MAX], from[ADDR_TEXT_MAX] = "?", code[12];
 
@@ -56,7 +24,7 @@ refuse(struct transfer *t, const struct transfer_ask *ask, enum transfer_refusal
 		addr_format(&client.addr, from);
 	log_neterr("transfer of %s to %s: %s: %s", dname_to_text(ask->question->qname, name), from,
 	    rcode_name(rcode, code), text);
-	return put_rcode(ask, rcode);
+	return asked_rcode(asked, rcode);
 }
 
 static bool
@@ -69,30 +37,29 @@ may_have(const struct transfer_rules *rules, const struct addr *client)
 	return false;
 }
 
-/* The snapshot with the zone which is published now. */
-static const struct tree *
-newest_tree(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
+static uint32_t
+newest_serial(const struct transfer *t, const struct asked *asked, size_t zone)
 {
-	return zone_is_external(t->answers, zone) ? tree_current(t->external) : ask->tree;
+	return zone_serial(t->answers, zone, asked->ask->tree,
+	    t->external == NULL ? NULL : tree_current(t->external));
 }
 
-/* Over UDP the answer to IXFR is the SOA alone: the client then asks over TCP (RFC 1995 section
- * 2). */
+/* The answer to SOA; and to IXFR over UDP, whose client then asks over TCP (RFC 1995 section 2). */
 static size_t
-put_soa(const struct transfer *t, const struct transfer_ask *ask, size_t zone)
+put_soa(const struct transfer *t, struct asked *asked, size_t zone)
 {
 	uint8_t rdata[SOA_RDATA_MAX];
-	size_t len = zone_soa(t->answers, zone, newest_tree(t, ask, zone)->serial, rdata);
-	struct writer w = { ask->out, put_head(ask, FLAG_AA), ask->max, false };
+	size_t len = zone_soa(t->answers, zone, newest_serial(t, asked, zone), rdata);
+	struct writer w = asked_begin(asked, FLAG_AA);
 
-	wire_put16(ask->out + 6, 1);
+	wire_put16(w.buf + 6, 1);
 	writer_put16(&w, 0xc000 | DNS_HEADER);
 	writer_put16(&w, TYPE_SOA);
 	writer_put16(&w, CLASS_IN);
 	writer_put32(&w, t->answers->ttl_s);
 	writer_put16(&w, (unsigned)len);
 	writer_put(&w, rdata, len);
-	return end_reply(ask, &w);
+	return asked_end(asked, &w);
 }
 
 /* Adds a job, unless there are too many. */
@@ -116,37 +83,16 @@ queue_job(struct transfer *t, struct job *made)
 	return room;
 }
 
-/* The serial that an IXFR's client has, of the SOA in the authority section; 0 or -EBADMSG. */
-static int
-read_serial(const struct transfer_ask *ask, uint32_t *serial)
-{
-	size_t at = DNS_HEADER + ask->question->question_len;
-	struct record record;
-	struct dname name;
-
-	if (wire_get16(ask->query + 6) != 0 || wire_get16(ask->query + 8) != 1 ||
-	    wire_read_record(ask->query, ask->query_len, &at, &record) < 0 ||
-	    record.type != TYPE_SOA)
-		return -EBADMSG;
-	at = (size_t)(record.rdata - ask->query);
-	for (int i = 0; i < 2; i++) /* MNAME, RNAME */
-		if (wire_read_name(ask->query, record.end, &at, &name) < 0)
-			return -EBADMSG;
-	if (record.end - at != 20)
-		return -EBADMSG;
-	*serial = wire_get32(ask->query + at);
-	return 0;
-}
-
 static size_t
-start_stream(
-    struct transfer *t, const struct transfer_ask *ask, size_t zone, const struct addr *client)
+start_stream(struct transfer *t, struct asked *asked, size_t zone, const struct addr *client)
 {
+	const struct transfer_ask *ask = asked->ask;
 	bool incremental = ask->question->qtype == TYPE_IXFR;
 	uint32_t has = 0;
 
-	if (incremental && read_serial(ask, &has) < 0)
-		return refuse(t, ask, REFUSED_MESSAGE, RCODE_FORMERR, "an IXFR without its SOA");
+	if (incremental &&
+	    ixfr_serial(ask->query, ask->query_len, ask->question->question_len, &has) < 0)
+		return refuse(t, asked, REFUSED_MESSAGE, RCODE_FORMERR, "an IXFR without its SOA");
 	struct job *job = xcalloc(1, sizeof *job);
 	*job = (struct job){ .incremental = incremental,
 		.has = has,
@@ -154,8 +100,10 @@ start_stream(
 		.client = *client,
 		.end = ask->end,
 		.zone = zone,
-		.wants = newest_tree(t, ask, zone)->serial,
+		.wants = newest_serial(t, asked, zone),
 		.queued_ms = clock_mono_ms(),
+		.is_signed = asked->is_signed,
+		.chain = asked->chain,
 		.question = *ask->question,
 		.query_len = ask->query_len };
 	memcpy(job->query, ask->query, ask->query_len);
@@ -164,29 +112,53 @@ start_stream(
 	if (job->fd >= 0)
 		close(job->fd);
 	free(job);
-	return refuse(t, ask, REFUSED_QUEUE, RCODE_REFUSED, "too many are waiting");
+	return refuse(t, asked, REFUSED_QUEUE, RCODE_REFUSED, "too many are waiting");
+}
+
+/* Why the content of a zone is not for this client, or NULL. */
+static const char *
+content_refusal(const struct transfer *t, const struct asked *asked, const struct addr *client,
+    enum transfer_refusal *why)
+{
+	*why = REFUSED_ADDRESS;
+	if (!may_have(t->rules, client))
+		return "not in --transfer-to";
+	*why = REFUSED_KEY;
+	if (t->keys != NULL && !asked->is_signed)
+		return "not signed with a key of --transfer-key";
+	return NULL;
 }
 
 size_t
 transfer_answer(struct transfer *t, const struct transfer_ask *ask)
 {
-	struct server client;
+	struct asked asked = { .ask = ask };
+	struct server client = { .addr = { .family = AF_UNSPEC } };
+	bool content = ask->question->qtype != TYPE_SOA;
+	enum transfer_refusal why;
+	const char *text;
 
 	if (t == NULL)
-		return put_rcode(ask, RCODE_REFUSED);
-	if (server_from_sockaddr(ask->peer, &client) < 0 || !may_have(t->rules, &client.addr))
-		return refuse(t, ask, REFUSED_ADDRESS, RCODE_REFUSED, "not in --transfer-to");
-	int zone = zone_index(t->answers, ask->question->qname);
+		return asked_rcode(&asked, RCODE_REFUSED);
+	if (ask->query_len > QUERY_MAX)
+		return refuse(t, &asked, REFUSED_MESSAGE, RCODE_FORMERR, "the message is too long");
+	if (t->keys != NULL && !asked_verify(t, &asked))
+		return refuse(t, &asked, asked.refusal,
+		    asked.error == TSIG_FORMERR ? RCODE_FORMERR : RCODE_NOTAUTH, asked.why);
+	server_from_sockaddr(ask->peer, &client);
+	if (content && (text = content_refusal(t, &asked, &client.addr, &why)) != NULL)
+		return refuse(t, &asked, why, RCODE_REFUSED, text);
+	/* --external-address has the zones for outside alone, not a cluster set's. */
+	int zone = zone_index(ask->answers, ask->question->qname);
 	if (zone < 0 ||
 	    (ask->answers->external_only && !zone_is_external(t->answers, (size_t)zone)))
-		return refuse(t, ask, REFUSED_ZONE, RCODE_NOTAUTH, "no zone of ours");
-	if (!newest_tree(t, ask, (size_t)zone)->synced)
-		return put_rcode(ask, RCODE_SERVFAIL);
-	if (ask->query_len > QUERY_MAX)
-		return refuse(t, ask, REFUSED_MESSAGE, RCODE_FORMERR, "the message is too long");
-	if (ask->fd >= 0)
-		return start_stream(t, ask, (size_t)zone, &client.addr);
+		return refuse(t, &asked, REFUSED_ZONE, RCODE_NOTAUTH, "no zone of ours");
+	if (!zone_is_synced(t->answers, (size_t)zone, ask->tree,
+		t->external == NULL ? NULL : tree_current(t->external)))
+		return asked_rcode(&asked, RCODE_SERVFAIL);
+	if (content && ask->fd >= 0)
+		return start_stream(t, &asked, (size_t)zone, &client.addr);
 	if (ask->question->qtype == TYPE_AXFR)
-		return refuse(t, ask, REFUSED_MESSAGE, RCODE_REFUSED, "AXFR is over TCP alone");
-	return put_soa(t, ask, (size_t)zone);
+		return refuse(t, &asked, REFUSED_MESSAGE, RCODE_REFUSED, "AXFR is over TCP alone");
+	return put_soa(t, &asked, (size_t)zone);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/transfer/transfer_internal.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -81,7 +82,10 @@ put_in_force(struct transfer *t, const struct version *next)
 		journal_add(&t->journal, t->answers, changes, count);
 	else
 		journal_clear(&t->journal, moments.after->serial,
-		    moments.external_after == NULL ? 0 : moments.external_after->serial);
+		    reverse_serial(t->answers->external, moments.after, moments.external_after),
+		    moments.external_after == NULL ? 0
+						   : external_serial(t->answers->external,
+							 moments.after, moments.external_after));
 	struct version before = t->version;
 	t->version = *next;
 	t->number++;
@@ -90,8 +94,7 @@ put_in_force(struct transfer *t, const struct version *next)
 	for (size_t zone = 0; t->notify != NULL && zone < zone_count(t->answers); zone++) {
 		if (version_has_zone(next, t->answers, zone) &&
 		    (!known || has_changed(changes, count, zone)))
-			notify_changed(
-			    t->notify, zone, version_tree(next, t->answers, zone)->serial);
+			notify_changed(t->notify, zone, version_serial(next, t->answers, zone));
 	}
 	free(changes);
 	version_drop(&before);

@@ -1,6 +1,7 @@
 /*
- * What the files of transfer.h share: transfer.c (versions, and which job
- * runs when), transfer_ask.c (questions), transfer_stream.c (one transfer) and transfer_changes.c (from version to version).
+ * What the files of transfer.h share: transfer.c (versions, and which job runs when), transfer_ask.c
+ * (questions), transfer_reply.c (replies that are no transfer), transfer_stream.c (one transfer) and
+ * transfer_changes.c (from version to version).
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
 #define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
@@ -10,9 +11,11 @@
 #include <sys/queue.h>
 
 #include "kubedns/answer/zone_walk.h"
+#include "kubedns/transfer/ixfr_query.h"
 #include "kubedns/transfer/journal.h"
 #include "kubedns/transfer/notify.h"
 #include "kubedns/transfer/transfer.h"
+#include "kubedns/transfer/tsig_keys.h"
 #include "lib/wire.h"
 #include "treecache/treecache.h"
 
@@ -24,7 +27,8 @@ enum {
 	STALL_MS = 10000, /* for one message to be taken */
 	TRANSFER_MS = 120000,
 	HELD_MAX = 16 * 1024 * 1024,
-	QUERY_MAX = 1024, /* a question, an IXFR's SOA */
+	QUERY_MAX = 2048, /* a question, an IXFR's SOA, a TSIG */
+	AHEAD_S = 60,     /* clocks of replicas differ by less */
 	GIVEN_MAX = 256,  /* clients and zones whose last serial is known */
 };
 
@@ -33,6 +37,9 @@ enum transfer_refusal {
 	REFUSED_ZONE,    /* not one of ours */
 	REFUSED_QUEUE,   /* too many are waiting */
 	REFUSED_MESSAGE, /* not to be understood, or over UDP */
+	REFUSED_KEY,     /* no TSIG, or one of a key that is not ours */
+	REFUSED_SIGNATURE,
+	REFUSED_TIME,
 	REFUSED_COUNT
 };
 
@@ -61,6 +68,8 @@ struct job {
 	size_t zone;    /* index, of zone_walk.h */
 	uint32_t wants; /* the serial that its SOA query may have been told */
 	int64_t queued_ms;
+	bool is_signed; /* each message gets a TSIG of the chain */
+	struct tsig_chain chain;
 	bool incremental; /* IXFR, of a client that has the serial `has` */
 	uint32_t has;
 	bool running; /* and then: */
@@ -76,6 +85,7 @@ struct job {
 struct transfer {
 	const struct transfer_rules *rules;
 	const struct answer_config *answers;
+	struct tsig_ring *keys;             /* NULL: without --transfer-key */
 	struct treecache *cache, *external; /* the latter may be NULL */
 	pthread_t threads[STREAMS], changes;
 	struct notify *notify; /* the change thread's; NULL: nobody is told */
@@ -84,6 +94,8 @@ struct transfer {
 	/* the main thread's: the newest snapshots that it has given to the change thread */
 	const struct tree *given, *given_external;
 	bool started;
+	bool keys_failing;    /* the file as it is now has no keys: the last good ones hold */
+	char *keys_why;       /* or NULL: what was said of it */
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t wake;
 	struct version version; /* which the change thread alone changes */
@@ -102,31 +114,52 @@ struct transfer {
 	_Atomic(uint64_t) refused[REFUSED_COUNT];
 };
 
-/* Whether serial `a` is before `b` (RFC 1982). */
-static inline bool
-serial_before(uint32_t a, uint32_t b)
-{
-	return (int32_t)(a - b) < 0;
-}
-
 struct version version_share(const struct version *version);
 void version_drop(const struct version *version);
+
+/* A question, and what is known of its TSIG. */
+struct asked {
+	const struct transfer_ask *ask;
+	bool is_signed; /* its TSIG is good: a reply gets one of the chain */
+	struct tsig_chain chain;
+	enum tsig_error error; /* of `tsig` */
+	struct tsig tsig;
+	enum transfer_refusal refusal; /* with an error */
+	const char *why;
+};
+
+/* Verifies the question's TSIG; false: it is wrong. A question without one is true, and not
+ * signed. */
+bool asked_verify(struct transfer *transfer, struct asked *asked);
+
+/* Begins a reply: header and question. Ends it, with the OPT and the TSIG that it has to have; returns
+ * its length, cut to fit. */
+struct writer asked_begin(const struct asked *asked, unsigned flags);
+size_t asked_end(struct asked *asked, struct writer *w);
+
+/* A reply that has nothing but this rcode. */
+size_t asked_rcode(struct asked *asked, unsigned rcode);
+
+/* The clock of TSIGs: what the machine says, whatever serials come from. */
+int64_t tsig_now_s(void);
 
 /* The change thread (transfer_changes.c); `arg` is the transfer. */
 void *transfer_changes(void *arg);
 
-/* The snapshot that a zone is in. */
-static inline const struct tree *
-version_tree(const struct version *version, const struct answer_config *answers, size_t zone)
+/* The zone's serial in it. */
+static inline uint32_t
+version_serial(const struct version *version, const struct answer_config *answers, size_t zone)
 {
-	return tree_held(zone_is_external(answers, zone) ? version->external : version->tree);
+	return zone_serial(answers, zone, tree_held(version->tree),
+	    version->external == NULL ? NULL : tree_held(version->external));
 }
 
 /* Whether the version has the zone: those for outside may come after ours. */
 static inline bool
 version_has_zone(const struct version *version, const struct answer_config *answers, size_t zone)
 {
-	return version_tree(version, answers, zone)->synced;
+	return zone_is_synced(answers, zone, tree_held(version->tree),
+	    version->external == NULL ? NULL : tree_held(version->external));
 }
 
 /* Sends the transfer; true if it was whole. In a stream thread, with a share of the version. */

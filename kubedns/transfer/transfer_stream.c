@@ -1,4 +1,5 @@
 /* One transfer: the messages from a version's tree to a connection. */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct stream {
 	const struct job *job;
 	uint32_t serial;
 	struct xfr_writer writer;
+	struct tsig_chain chain; /* if the job is signed */
 	int64_t begun_ms;
 	int64_t worked_since_ns;
 	uint64_t bytes;
@@ -74,6 +76,9 @@ send_message(void *arg, uint8_t *message, size_t len)
 	struct stream *s = arg;
 
 	give_way(s);
+	if (s->job->is_signed) /* XFR_TAIL_MAX has room for it */
+		len = tsig_sign(message, len, XFR_MESSAGE_MAX, &s->chain, tsig_now_s(), NULL);
+	assert(len > 0);
 	wire_put16(message - 2, (unsigned)len);
 	if (!send_all(s, message - 2, len + 2))
 		return false;
@@ -187,9 +192,10 @@ transfer_stream(struct transfer *t, struct job *job, const struct version *versi
 	memset(s, 0, offsetof(struct stream, buf));
 	s->transfer = t;
 	s->job = job;
-	s->serial = version_tree(version, t->answers, job->zone)->serial;
+	s->serial = version_serial(version, t->answers, job->zone);
 	s->begun_ms = clock_mono_ms();
 	s->worked_since_ns = clock_mono_ns();
+	s->chain = job->chain;
 	s->writer = (struct xfr_writer){ .send = send_message,
 		.arg = s,
 		.query = job->query,

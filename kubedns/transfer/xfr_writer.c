@@ -3,11 +3,18 @@
 #include <assert.h>
 #include <string.h>
 
+#include "lib/conf_records.h"
+
 enum {
 	RECORD_FIXED = 10, /* type, class, TTL, length of RDATA */
 	RECORDS_MAX =
 	    XFR_MESSAGE_MAX - XFR_TAIL_MAX - WIRE_OPT_LEN, /* where they end at the latest */
 };
+
+/* The longest record that there is, behind the longest question. */
+static_assert(
+    DNS_HEADER + DNAME_MAX + 4 + DNAME_MAX + RECORD_FIXED + CONF_RECORDS_RDATA_MAX <= RECORDS_MAX,
+    "a message holds any record");
 
 /* Where the labels of a name begin, the root's included; returns how many. */
 static unsigned

@@ -6,6 +6,7 @@ The answers: from a request to what kube-apiserver 1.36 says to it. Nothing here
 
 import asyncio
 import base64
+import contextlib
 import json
 import random
 import re
@@ -143,12 +144,22 @@ class Api:
                 return await self.other(out)
             if target.name:
                 return await self.get(out, target)
-            await (self.watch if verb.startswith("watch") else self.list)(out, target)
+            async with self.turn(verb):
+                await (self.watch if verb.startswith("watch") else self.list)(out, target)
         except Refused as no:
             await self.whole(out, no.code, JSON, json.dumps(no.status, separators=(",", ":")).encode(), no.headers)
         except selection.BadSelector as no:
             status = Refused(400, "BadRequest", str(no)).status
             await self.whole(out, 400, JSON, json.dumps(status, separators=(",", ":")).encode())
+
+    def turn(self, verb):
+        """Of a list among those that the server takes at a time."""
+        turns = self.server.turns
+        if turns is None or verb != "list":
+            return contextlib.nullcontext()
+        if not turns.has_room():
+            raise Refused(429, "TooManyRequests", "Too many requests, please try again later.", headers={"retry-after": "1"})
+        return turns.taken()
 
     async def whole(self, out, status, content_type, body, headers=None):
         head = {**self.headers(content_type), "content-length": str(len(body)), **(headers or {})}
@@ -283,10 +294,15 @@ class Api:
     async def send_list(self, out, table, meta, items):
         fault, request = out.fault, out.request
         kind = fault.kind if fault and fault.kind else table.resource.kind + "List"
-        head = {"kind": kind, "apiVersion": table.resource.api_version, "metadata": meta}
-        body = self.list_body(json.dumps(head, separators=(",", ":"))[:-1].encode(), items)
+        head, tail = {"kind": kind, "apiVersion": table.resource.api_version, "metadata": meta}, {}
+        if table.resource.custom:
+            head, tail = {"apiVersion": head["apiVersion"]}, {"kind": kind, "metadata": meta}
+        head, tail = (json.dumps(part, separators=(",", ":"))[1:-1] for part in (head, tail))
+        head, tail = f'{{{head},"items":'.encode(), (f",{tail}}}\n" if tail else "}\n").encode()
+        # Only an item of a custom resource says what it is.
+        body = self.list_body(head + b"[", items, b"]" + tail, table.head if table.resource.custom else b"{")
         if fault and fault.items is not None:
-            body = [json.dumps(head, separators=(",", ":"))[:-1].encode() + b',"items":' + fault.items.encode() + b"}\n"]
+            body = [head + fault.items.encode() + tail]
         if request.headers.get("user-agent", "").startswith(("curl", "Wget", "Mozilla/5.0")):
             body = [json.dumps(json.loads(b"".join(body)), indent=2).encode()]
         headers = self.headers()
@@ -308,19 +324,19 @@ class Api:
         await out.end()
 
     @staticmethod
-    def list_body(head, items):
+    def list_body(head, items, tail, opening):
         """The bytes of a list, some batches at a time."""
-        parts, size = [head, b',"items":['], 0
+        parts, size = [head], 0
         first = True
         for item in items:
-            parts.append(b"{" if first else b",{")
+            parts.append(opening if first else b"," + opening)
             first = False
             parts.append(item.body)
             size += len(item.body)
             if size > BATCH:
                 yield b"".join(parts)
                 parts, size = [], 0
-        yield b"".join(parts) + b"]}\n"
+        yield b"".join(parts) + tail
 
     @staticmethod
     async def send_gzipped(out, body, size, members):

@@ -11,6 +11,7 @@ class Resource:
     version: str
     namespaced: bool
     empty: str  # what follows the metadata in a bookmark, as Go's encoder writes the zero value
+    custom: bool = False  # of a CRD, so encoded as it is stored, with its keys in alphabetical order
 
     @property
     def api_version(self):
@@ -42,10 +43,12 @@ _ALL = [
     Resource("configmaps", "ConfigMap", "", "v1", True, ""),
     Resource("ingresses", "Ingress", "networking.k8s.io", "v1", True, ',"spec":{},"status":{"loadBalancer":{}}'),
     # By CRDs, which a cluster may lack: absent("gateway.networking.k8s.io").
-    Resource("gateways", "Gateway", GATEWAY_API, "v1", True, ',"spec":{"gatewayClassName":"","listeners":null}'),
-    Resource("httproutes", "HTTPRoute", GATEWAY_API, "v1", True, ',"spec":{}'),
-    Resource("grpcroutes", "GRPCRoute", GATEWAY_API, "v1", True, ',"spec":{}'),
-    Resource("tlsroutes", "TLSRoute", GATEWAY_API, "v1", True, ',"spec":{"rules":null}'),
+    Resource("gateways", "Gateway", GATEWAY_API, "v1", True, ',"spec":{"gatewayClassName":"","listeners":null}', custom=True),
+    Resource("httproutes", "HTTPRoute", GATEWAY_API, "v1", True, ',"spec":{}', custom=True),
+    Resource("grpcroutes", "GRPCRoute", GATEWAY_API, "v1", True, ',"spec":{}', custom=True),
+    Resource("tlsroutes", "TLSRoute", GATEWAY_API, "v1", True, ',"spec":{"rules":null}', custom=True),
+    # By a CRD too: absent("multicluster.x-k8s.io").
+    Resource("serviceimports", "ServiceImport", "multicluster.x-k8s.io", "v1alpha1", True, ',"spec":{"ports":null,"type":""}', custom=True),
     # Not for DNS: they are here so that a test can see that nobody asks for them.
     Resource("secrets", "Secret", "", "v1", True, ""),
 ]

@@ -22,6 +22,7 @@ from .certs import NAMES, Authority
 from .faults import Fault
 from .store import Store, encode
 from .transport import Connection
+from .turns import Turns
 
 
 class Server:
@@ -33,6 +34,7 @@ class Server:
         self.too_large_wait_s = 3.0  # how long the real one waits for a version of the future before its 504
         self.hurry = 1.0
         self.watchlist = True
+        self.turns = None
         self.phase = "ready"
         self.missing = set()
         self.forbidden = set()  # (user or None, resource, verb)
@@ -226,6 +228,14 @@ class Server:
         """Off: 422, as a server without the feature."""
         self.watchlist = on
 
+    def set_turns(self, seats, queue, hold_s):
+        """So many lists at a time, each for so long, so many more in a queue, 429 and Retry-After: 1 for the others (turns.Turns). 0 seats: all at once."""
+        self.turns = Turns(seats, queue, hold_s) if seats else None
+
+    def turns_taken(self):
+        """How many lists had a turn since then, and how many were refused."""
+        return self.turns.granted, self.turns.refused
+
     def set_bookmarks(self, seconds):
         """How often watches that asked for bookmarks get one."""
         self.bookmark_s = seconds
@@ -396,6 +406,10 @@ class Server:
             {**what, "resourceVersion": str(e.version), "made_ns": e.made_ns, "written_ns": e.written_ns}
             for what, e in self.changed[since:]
         ]
+
+    def written(self, resource, since):
+        """[resourceVersion, written_ns] of all changes of a resource after this version, oldest first; written_ns as in changes()."""
+        return [[e.version, e.written_ns] for e in self.store.tables[resource].since(since)]
 
     # The request log.
 

@@ -8,6 +8,7 @@ HTTP/1.1 and HTTP/2 on asyncio, as far as a server of GETs needs them. Both give
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 import time
@@ -122,10 +123,27 @@ class Connection(asyncio.Protocol):
             if how == "rst":
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             else:
-                sock.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_WR)
+                linger(socket.socket(fileno=os.dup(sock.fileno())))
         except OSError:
             pass  # the peer was faster
         self.transport.abort()
+
+
+_lingering = set()
+
+
+def linger(sock):
+    """Reads and forgets until the peer closes: what it has sent and nobody has read would make the end a reset, which overtakes the answer."""
+
+    async def until_closed():
+        with sock, contextlib.suppress(OSError):
+            while await asyncio.get_running_loop().sock_recv(sock, 65536):
+                pass
+
+    task = asyncio.get_running_loop().create_task(until_closed())
+    _lingering.add(task)
+    task.add_done_callback(_lingering.discard)
 
 
 class Http1:

@@ -1,6 +1,6 @@
 /*
  * A DNS client that measures time, for what dnsperf does not tell: percentiles at a fixed rate, and
- * when a changed answer is first seen. All of 127.0.0.1, UDP.
+ * when a changed answer is first seen. All over UDP. PORT is one of 127.0.0.1, or ADDRESS#PORT.
  *
  * `asker load PORT FILE RATE SECONDS SOCKETS` sends RATE questions a second, on time whether or not
  * answers come (an open loop: a server that stalls is not spared the questions that it would have
@@ -11,9 +11,10 @@
  * without ever waiting, so that the server is what is slow: a load that cannot keep up lets a fast
  * server sleep between small batches, and measures that. Prints sent, answered, lost, rcodes.
  *
- * `asker follow PORT FILE PID` takes the lines `NAME TYPE there|gone` of FILE one after the other:
- * it asks until there is an answer, or NXDOMAIN, and prints the CLOCK_MONOTONIC nanoseconds at
- * which that answer came; 0 when it has not come within FOLLOW_NS. Before it on the line,
+ * `asker follow PORT FILE PID` takes the lines `NAME TYPE there|gone|ADDRESS` of FILE one after the
+ * other: it asks until there is an answer, or NXDOMAIN, or an answer that ends in this IPv4 address,
+ * and prints the CLOCK_MONOTONIC nanoseconds at which that came; 0 when it has not come within
+ * FOLLOW_NS. Before it on the line,
  * `FROM:TO:NS` for each time between two looks in which it, or a thread of process PID, waited NS
  * nanoseconds for a CPU that another had: what a busy machine adds, and no program can help.
  */
@@ -99,16 +100,21 @@ read_questions(const char *path)
 }
 
 static int
-connect_to(const char *port)
+connect_to(const char *where)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), size = 4 << 20;
-	struct sockaddr_in sin = { .sin_family = AF_INET,
-		.sin_port = htons((uint16_t)atoi(port)),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const char *hash = strchr(where, '#');
+	char address[INET_ADDRSTRLEN] = "127.0.0.1";
+	struct sockaddr_in sin = { .sin_family = AF_INET };
 
+	if (hash != NULL)
+		snprintf(address, sizeof(address), "%.*s", (int)(hash - where), where);
+	sin.sin_port = htons((uint16_t)atoi(hash != NULL ? hash + 1 : where));
+	if (inet_pton(AF_INET, address, &sin.sin_addr) != 1)
+		errx(2, "%s: not an address", address);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	if (fd < 0 || connect(fd, (struct sockaddr *)&sin, sizeof(sin)) < 0)
-		err(1, "port %s", port);
+		err(1, "port %s", where);
 	return fd;
 }
 
@@ -355,12 +361,21 @@ run_flood(char **argv)
 	return 0;
 }
 
-/* Whether the reply to the question says what was hoped for. */
+/* Whether the reply to the question says what was hoped for: there, gone, or an address. */
 static bool
-says(const uint8_t *reply, size_t len, bool there)
+says(const uint8_t *reply, size_t len, const char *hoped)
 {
-	return len >= 12 &&
-	       (there ? (reply[3] & 15) == 0 && wire_get16(reply + 6) > 0 : (reply[3] & 15) == 3);
+	struct in_addr address;
+
+	if (len < DNS_HEADER)
+		return false;
+	if (strcmp(hoped, "gone") == 0)
+		return (reply[3] & 15) == 3;
+	if ((reply[3] & 15) != 0 || wire_get16(reply + 6) == 0)
+		return false;
+	return strcmp(hoped, "there") == 0 ||
+	       (inet_pton(AF_INET, hoped, &address) == 1 &&
+		   memcmp(reply + len - sizeof(address), &address, sizeof(address)) == 0);
 }
 
 enum { THREADS_MAX = 16 };
@@ -425,7 +440,7 @@ look(void)
 }
 
 static int64_t
-follow_one(int fd, struct question *q, bool there)
+follow_one(int fd, struct question *q, const char *hoped)
 {
 	static uint16_t id;
 	uint8_t reply[REPLY_MAX];
@@ -445,7 +460,7 @@ follow_one(int fd, struct question *q, bool there)
 				continue;
 			int64_t now = now_ns();
 			look();
-			if (says(reply, (size_t)len, there))
+			if (says(reply, (size_t)len, hoped))
 				return now;
 			break;
 		}
@@ -458,16 +473,16 @@ follow_one(int fd, struct question *q, bool there)
 static int
 run_follow(char **argv)
 {
-	char name[1100], type[20], what[10];
+	char name[1100], type[20], hoped[INET_ADDRSTRLEN];
 	int fd = connect_to(argv[0]);
 	FILE *in = fopen(argv[1], "r");
 
 	if (in == NULL)
 		err(2, "%s", argv[1]);
 	find_threads(argv[2]);
-	while (fscanf(in, "%1099s %19s %9s", name, type, what) == 3) {
+	while (fscanf(in, "%1099s %19s %15s", name, type, hoped) == 3) {
 		struct question q = parse(name, type);
-		printf(" %" PRId64 "\n", follow_one(fd, &q, strcmp(what, "there") == 0));
+		printf(" %" PRId64 "\n", follow_one(fd, &q, hoped));
 		fflush(stdout);
 	}
 	fclose(in);

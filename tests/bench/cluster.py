@@ -45,12 +45,12 @@ class Cluster:
             self.kubedns.stop()
             self.kubedns = None
 
-    def start(self):
-        """Starts kubedns; returns (it, its first sync): wall and CPU seconds until ready, bytes received, memory a second later."""
+    def start(self, *flags):
+        """Starts kubedns with these flags; returns (it, its first sync): wall and CPU seconds until ready, bytes received, memory a second later."""
         self.stop()
         os.makedirs(self.directory, exist_ok=True)
         config = self.api.kubeconfig(os.path.join(self.directory, "kubeconfig"))
-        k = self.kubedns = Kubedns(self.directory, [f"--kubecfg-file={config}"])
+        k = self.kubedns = Kubedns(self.directory, [f"--kubecfg-file={config}"], *flags)
         k.answers = lambda: True  # started is enough
         begun = time.monotonic()
         k.start()

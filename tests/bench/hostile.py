@@ -5,7 +5,7 @@ A victim at 127.0.0.1 asks 100 names a second over UDP, and as many over TCP; fr
 (hostile.c). Of the victim: questions repeated after 1 s, lost all the same, other rcodes than NOERROR, p50 and p99; /healthz; kubedns's memory
 before, in the middle and after; the kernel's memory of its TCP connections in the middle, and 5 s after the attack. Names outside are asked in the
 front topology, with a dnsmasq whose server answers some names and not others. The server has one CPU, the attacker another; the victim shares the
-server's. All of it is bounded in time and goes to loopback.
+server's. All of it is bounded in time and goes to loopback. With --peer the same attacks on other servers, as these are: a table at the end has all beside each other.
 
 Goal: 0 lost, 0 SERVFAIL or REFUSED, p99 below 20 ms, /healthz 200, RSS growth below 8 MB.
 """
@@ -24,6 +24,7 @@ import time
 import urllib.request
 
 import dns.message
+import hostile_peers
 import machine
 import questions
 import servers
@@ -39,7 +40,13 @@ def arguments(argv):
     p.add_argument("--attacks", default="", help="only those whose names have this in them")
     p.add_argument("--realtime", action="store_true", help="before whatever else the machine does")
     p.add_argument("--kubedns", nargs="*", default=[], help="more flags, such as --fair-share=off")
-    return p.parse_args(argv)
+    p.add_argument("--peer", action="append", default=[], metavar="NAME[=PROGRAM]", help="another server beside it: coredns=PROGRAM, unbound")
+    a = p.parse_args(argv)
+    try:
+        a.peer = [hostile_peers.read(text) for text in a.peer]
+    except ValueError as e:
+        p.error(f"--peer: {e}")
+    return a
 
 
 def query(name, type_="A", **kw):
@@ -113,6 +120,11 @@ def start(how, source, server, path, seconds, count, cpu, realtime):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+class Kubedns(servers.Kubedns):
+    def health(self):
+        return http(self, "/healthz")[0]
+
+
 def http(server, path):
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.healthz}{path}", timeout=5) as r:
@@ -135,55 +147,101 @@ def kernel_tcp_bytes(server):
 
 def run_attack(a, server, name, attackers, victims):
     """`attackers`: (how, source, file, count); `victims`: (how, file)."""
+    ours = isinstance(server, Kubedns)
     here, there = machine.cpus()[:2]
     before = machine.memory_kb(server.process.pid)["VmRSS"]
     asking = [start(how, VICTIM, server, path, a.seconds + 2, 100, here, a.realtime) for how, path in victims]
     time.sleep(1)
     attacking = [start(how, source, server, path, a.seconds, count, there, a.realtime) for how, source, path, count in attackers]
     time.sleep(a.seconds / 2)
-    during = {"healthz": http(server, "/healthz")[0], "readiness": http(server, "/readiness")[1], "rss_kb": machine.memory_kb(server.process.pid)["VmRSS"],
-              "kernel_tcp_bytes": kernel_tcp_bytes(server)}  # fmt: skip
+    during = {"healthz": server.health(), "readiness": http(server, "/readiness")[1] if ours else None,
+              "rss_kb": machine.memory_kb(server.process.pid)["VmRSS"], "kernel_tcp_bytes": kernel_tcp_bytes(server)}  # fmt: skip
     sent = sum(json.loads(p.communicate()[0])["sent"] for p in attacking)
     ended = time.monotonic()
     seen = {how: json.loads(p.communicate()[0]) for (how, _), p in zip(victims, asking)}
     time.sleep(max(0, ended + 5 - time.monotonic()))
     after = {"rss_kb": machine.memory_kb(server.process.pid)["VmRSS"], "kernel_tcp_bytes": kernel_tcp_bytes(server)}
-    row = {"attack": name, "sent": sent, "victims": seen, "rss_before_kb": before, "during": during, "after": after,
-           "shed": metric(server, "kubedns_client_shed_total")}  # fmt: skip
+    row = {"server": server.name, "attack": name, "sent": sent, "victims": seen, "rss_before_kb": before, "during": during, "after": after,
+           "shed": metric(server, "kubedns_client_shed_total") if ours else None}  # fmt: skip
     for how, v in seen.items():
-        other = {k: n for k, n in v["rcodes"].items() if k not in ("NOERROR", "NXDOMAIN")}
-        say(f"{name:34} {how:6} lost {v['lost']:3} repeated {v['repeated']:3} of {v['sent']}, {other or 'no'} errors, p50 {v['p50_ms']:6.2f} p99 {v['p99_ms']:7.2f} ms")
-    say(f"{'':34} {sent:,} sent, healthz {during['healthz']}, RSS {before} / {during['rss_kb']} / {after['rss_kb']} kB, "
+        other = errors(v)
+        say(f"{server.name:8} {name:34} {how:6} lost {v['lost']:3} repeated {v['repeated']:3} of {v['sent']}, {other or 'no'} errors, p50 {v['p50_ms']:6.2f} p99 {v['p99_ms']:7.2f} ms")
+    say(f"{'':43} {sent:,} sent, healthz {during['healthz']}, RSS {before} / {during['rss_kb']} / {after['rss_kb']} kB, "
         f"kernel TCP {during['kernel_tcp_bytes'] / 1e6:.1f} MB, 5 s later {after['kernel_tcp_bytes'] / 1e6:.1f}")  # fmt: skip
     return row
 
 
-def run_flooded(a, people, source):
+def errors(victim):
+    """Its rcodes other than an answer's."""
+    return {k: n for k, n in victim["rcodes"].items() if k not in ("NOERROR", "NXDOMAIN")}
+
+
+def run_flooded(a, people, make, anew=False):
+    """`anew`: another server for each attack, so that none meets what the one before has left; ours has to bear that."""
     rows = []
     asked = write("asked", [query(questions.Questions(people, "victim").cluster_a()[0]) for _ in range(64)])
-    with servers.Kubedns(DIRECTORY, source, *a.kubedns) as server, machine.realtime(a.realtime, server.process.pid):
-        for number, (name, (how, count, messages)) in enumerate(attacks(people).items()):
-            if a.attacks in name:
-                path = write(f"attack-{number}", messages)
+    wanted = [(name, write(f"attack-{number}", messages), how, count)
+              for number, (name, (how, count, messages)) in enumerate(attacks(people).items()) if a.attacks in name]  # fmt: skip
+    for group in [[one] for one in wanted] if anew else [wanted]:
+        with make() as server, machine.realtime(a.realtime, server.process.pid):
+            for name, path, how, count in group:
                 rows.append(run_attack(a, server, name, [(how, ATTACKERS[0], path, count)], [("ask", asked), ("asktcp", asked)]))
     return rows
 
 
-def run_dead(a, source):
-    """Names that nobody answers, at 3,000 a second from one and from two addresses: dnsmasq holds them for 10 s, so it takes 12."""
-    rows, upstream = [], Upstream()
-    a.seconds = max(a.seconds, 12)
+DEAD_SECONDS = 12  # dnsmasq holds such a name for 10
+
+
+def run_dead(a, upstream, make):
+    """Names that nobody answers, at 3,000 a second from one and from two addresses."""
+    rows = []
+    a = argparse.Namespace(**{**vars(a), "seconds": max(a.seconds, DEAD_SECONDS)})
     asked = write("outside", [query(f"n{i}.example.com") for i in range(4000)])
     dead = write("dead", [query(f"n{i}.dead.example.com") for i in range(60000)])
     for count in (1, 2):
         name = f"names that nobody answers, {count} address{'es' if count > 1 else ''}"
         if a.attacks not in name:
             continue
-        with Dnsmasq(DIRECTORY, "dnsmasq-hostile", upstream.port, cpu=machine.cpus()[1]) as dnsmasq, servers.Kubedns(
-            DIRECTORY, source, f"--resolver=127.0.0.1:{dnsmasq.port}", *a.kubedns
-        ) as server:
+        with make(upstream) as server:
             rows.append(run_attack(a, server, name, [("udp", source_, dead, 3000) for source_ in ATTACKERS[:count]], [("ask", asked)]))
     return rows
+
+
+def front(a, source):
+    """kubedns with a dnsmasq behind it that asks this upstream."""
+
+    @contextlib.contextmanager
+    def make(upstream):
+        with Dnsmasq(DIRECTORY, "dnsmasq-hostile", upstream, cpu=machine.cpus()[1]) as dnsmasq, Kubedns(
+            DIRECTORY, source, f"--resolver=127.0.0.1:{dnsmasq.port}", *a.kubedns
+        ) as server:
+            yield server
+
+    return make
+
+
+def text_of(row, how):
+    """What the victim saw, in a cell."""
+    v = row["victims"].get(how)
+    if v is None:
+        return ""
+    failed = sum(errors(v).values())
+    bad = f"{v['lost']} lost" + (f", {failed} {'/'.join(errors(v))}" if failed else "") if v["lost"] or failed else "0"
+    return f"{bad}; {v['p99_ms']:.1f}" if v["lost"] < v["sent"] else "all"
+
+
+def table(rows):
+    """Markdown: an attack a line, beside each other what each server's victims saw of it."""
+    names = list(dict.fromkeys(r["server"] for r in rows))
+    out = ["| attack | " + " | ".join(f"{n}: UDP | TCP | health | RSS, MB" for n in names) + " |", "|---" * (1 + 4 * len(names)) + "|"]
+    for attack in dict.fromkeys(r["attack"] for r in rows):
+        line = [attack]
+        for one in names:
+            (r,) = [r for r in rows if (r["server"], r["attack"]) == (one, attack)] or [None]
+            line += ["", "", "", ""] if r is None else [
+                text_of(r, "ask"), text_of(r, "asktcp"), str(r["during"]["healthz"] or "-"), f"{r['rss_before_kb'] / 1024:.0f} to {r['during']['rss_kb'] / 1024:.0f}"]
+        out.append("| " + " | ".join(line) + " |")
+    return "\n".join(out)
 
 
 def main(argv):
@@ -193,10 +251,15 @@ def main(argv):
     objects = os.path.join(DIRECTORY, "hostile-objects")
     shutil.rmtree(objects, ignore_errors=True)
     questions.write_objects(people, objects)
-    source = [f"--objects-dir={objects}"]
-    rows = run_flooded(a, people, source) + run_dead(a, source)
+    source, upstream = [f"--objects-dir={objects}"], Upstream().port
+    rows = run_flooded(a, people, lambda: Kubedns(DIRECTORY, source, *a.kubedns)) + run_dead(a, upstream, front(a, source))
+    lost = [r["attack"] for r in rows for v in r["victims"].values() if v["lost"] or errors(v)]
+    with hostile_peers.makers(a.peer, people, source) as peers:
+        for make in peers.values():
+            rows += run_flooded(a, people, lambda make=make: make(upstream), anew=True) + run_dead(a, upstream, make)
+    if a.peer:
+        print(table(rows))
     save("hostile", {"rows": rows})
-    lost = [r["attack"] for r in rows for v in r["victims"].values() if v["lost"] or set(v["rcodes"]) - {"NOERROR", "NXDOMAIN"}]
     if lost:
         print(f"the victim lost questions: {', '.join(lost)}", file=sys.stderr)
     return 1 if lost else 0

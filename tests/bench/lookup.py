@@ -1,7 +1,8 @@
 """
 What one lookup costs: a cluster name and an outside name looked up by glibc's and musl's getaddrinfo, Go's own resolver and c-ares with a pod's
 resolv.conf, from a network namespace as a pod's is. For each server: the packets that the client sends, what the upstream server is asked, the CPU
-of all DNS processes, p50 and p99. The upstream's answer is cached where the server has a cache, as it nearly always is.
+of all DNS processes, p50 and p99. The upstream's answer is cached where the server has a cache, as it nearly always is. All servers run at once and are measured in turns;
+what a server costs of CoreDNS is the median of the turns' ratios.
 
 Servers: CoreDNS without and with autopath (PEER/coredns), ours in the classic topology, in front, there with --filter-aaaa, and with search
 completion inferred and declared, without and with --answer-cache, where this kubedns has it. What is not there is left out, with a line that says how to get it.
@@ -350,21 +351,38 @@ def objects():
 
 def table(rows):
     """Markdown, as the README has it."""
-    out = ["| server | name | library | client packets | upstream questions | CPU of all DNS processes, us | p50, us | p99, us |", "|---|---|---|---|---|---|---|---|"]
+    out = ["| server | name | library | client packets | upstream questions | CPU of all DNS processes, us | of CoreDNS's | p50, us | p99, us |", "|---|---|---|---|---|---|---|---|---|"]
     for r in rows:
-        out.append(f"| {r['server']} | {r['name']} | {r['library']} | {r['packets']:.1f} | {r['upstream']} | {r['cpu_us']:.0f} | {r['p50_us']:.0f} | {r['p99_us']:.0f} |")
+        out.append(f"| {r['server']} | {r['name']} | {r['library']} | {r['packets']:.1f} | {r['upstream']} | {r['cpu_us']:.0f} | {format(r['cpu_part'], '.3f') if 'cpu_part' in r else ''} | {r['p50_us']:.0f} | {r['p99_us']:.0f} |")
     return "\n".join(out)
 
 
-def measure_server(a, pod, upstream, server, clients):
+def measure_in_turns(a, pod, upstream, servers, clients):
+    """A run of each server before the next one of the first: how fast the machine is drifts, and hits all alike."""
+    runs = collections.defaultdict(list)
+    for _ in range(a.repeats):
+        for server in servers:
+            for kind in NAMES:
+                for library, client in clients.items():
+                    runs[server.name, kind, library].append(measure(a, pod, upstream, server, library, client, kind))
     rows = []
-    for kind in NAMES:
-        for library, client in clients.items():
-            rows.append(median_of([measure(a, pod, upstream, server, library, client, kind) for _ in range(a.repeats)]))
-            r = rows[-1]
-            say(f"{r['server']:16} {kind:8} {library:7} {r['packets']:5.1f} packets, {r['cpu_us']:6.1f} us of CPU, upstream {r['upstream']} "
-                f"(AAAA {r['upstream_aaaa']}), p50 {r['p50_us']:.0f} p99 {r['p99_us']:.0f} us")  # fmt: skip
+    for (_, kind, library), ours in runs.items():
+        rows.append({**median_of(ours), **parts_of(ours, runs.get(("coredns", kind, library)))})
+        r = rows[-1]
+        say(f"{r['server']:16} {kind:8} {library:7} {r['packets']:5.1f} packets, {r['cpu_us']:6.1f} us of CPU{part(r, 'cpu')}, upstream {r['upstream']} "
+            f"(AAAA {r['upstream_aaaa']}), p50 {r['p50_us']:.0f}{part(r, 'p50')} p99 {r['p99_us']:.0f} us")  # fmt: skip
     return rows
+
+
+def parts_of(runs, coredns):
+    """What the runs are of CoreDNS's: the median over the turns of the ratio of two runs of one turn."""
+    if not coredns:
+        return {}
+    return {f"{key}_part": statistics.median(r[f"{key}_us"] / c[f"{key}_us"] for r, c in zip(runs, coredns)) for key in ("cpu", "p50")}
+
+
+def part(row, key):
+    return f" ({row[f'{key}_part']:.3f} of CoreDNS's)" if f"{key}_part" in row else ""
 
 
 def main(argv):
@@ -373,26 +391,28 @@ def main(argv):
         print("bench-lookup needs a network namespace of its own, for port 53 and a pod beside it: as root, without BENCH_NETWORK", file=sys.stderr)
         return 2
     os.makedirs(DIRECTORY, exist_ok=True)
-    clients, rows, left_out, upstream = resolvers(a.resolvers), [], {}, Upstream()
+    clients, left_out, upstream = resolvers(a.resolvers), {}, Upstream()
     wanted = a.servers.split(",") if a.servers else None
     with Pod() as pod, ApiProcess() as api:
         api.fill(objects())
         for last in range(11, 21):
             subprocess.run(["ip", "addr", "add", f"{PREFIX}{last}/24", "dev", "pod"], check=True)
-        for name, start, missing in all_servers(a, api, upstream):
-            if wanted and name not in wanted:
-                continue
-            if missing:
-                left_out[name] = missing
-                continue
-            with_server = start()
-            try:
-                if with_server.search == DECLARED and not answers_declared(with_server):
-                    left_out[name] = f"this kubedns does not know *.{DECLARED}"
+        servers = []
+        try:
+            for name, start, missing in all_servers(a, api, upstream):
+                if wanted and name not in wanted:
                     continue
-                rows += measure_server(a, pod, upstream, with_server, clients)
-            finally:
-                with_server.stop()
+                if missing:
+                    left_out[name] = missing
+                    continue
+                servers.append(start())
+                if servers[-1].search == DECLARED and not answers_declared(servers[-1]):
+                    left_out[name] = f"this kubedns does not know *.{DECLARED}"
+                    servers.pop().stop()
+            rows = measure_in_turns(a, pod, upstream, servers, clients)
+        finally:
+            for server in servers:
+                server.stop()
     for name, why in left_out.items():
         say(f"{name}: left out: {why}")
     print(table(rows))

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 
+import features
 import machine
 import questions
 from cluster import Cluster, follow_lines
@@ -37,6 +38,8 @@ def arguments(argv):
     p.add_argument("--realtime", action="store_true",
                    help="while changes are timed, server, stand-in and asker run before whatever else the machine does (chrt -r): for machines "
                         "that are not idle; needs root")  # fmt: skip
+    p.add_argument("--features", action="store_true", help="instead of all this: what each opt-in feature adds to the sync's CPU and to memory")
+    p.add_argument("--only", default="", help="with --features: only these objects, of plain, balanced, pods")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args(argv)
 
@@ -265,6 +268,8 @@ def huge(a):
 def main(argv):
     a = arguments(argv)
     os.makedirs(DIRECTORY, exist_ok=True)
+    if a.features:
+        return features.main(a, people_of(FULL, a.seed))
     factors = [float(f) for f in a.sizes.split(",")]
     sizes = [size(a, f) for f in factors]
     # What was not asked for keeps its last result.

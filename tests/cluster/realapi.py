@@ -21,15 +21,16 @@ rules: [{level: Metadata}]
 
 
 class RealApi:
-    def __init__(self, directory, controllers="endpointslice,endpoints,namespace,gc", apiserver="", leave=""):
-        """`apiserver`: another version's program, of tests/controlplane/older. `leave`: the namespace whose pods the test itself runs."""
+    def __init__(self, directory, controllers="endpointslice,endpoints,namespace,gc", apiserver="", leave="", flags=()):
+        """`apiserver`: another version's program, of tests/controlplane/older. `leave`: the namespace whose pods the test itself runs.
+        `flags`: further ones of the API server."""
         self.dir = pathlib.Path(directory)
         self.dir.mkdir(parents=True, exist_ok=True)
         (self.dir / "audit.yaml").write_text(AUDIT)
         self.command = [
             environment_ctl(), "up", "--dir", self.dir / "cp", "--controllers", controllers, "--grace", "2s", "--apiserver", apiserver, "--leave", leave,
             f"--apiserver-flag=--audit-policy-file={self.dir / 'audit.yaml'}", f"--apiserver-flag=--audit-log-path={self.dir / 'audit.log'}",
-            "--apiserver-flag=--audit-log-batch-max-size=1", "--port",
+            "--apiserver-flag=--audit-log-batch-max-size=1", *(f"--apiserver-flag={flag}" for flag in flags), "--port",
         ]  # fmt: skip
         self.port, self.process = 0, None
         self.start()

@@ -97,7 +97,7 @@ def test_one_bad_key_keeps_its_last_good_value_and_the_others_count(suite, serve
         return any("stubDomains" in line and not line.rstrip().endswith(" 0")
                    for line in http_get(pod.address, 10056, "/metrics")[1].splitlines() if line.startswith("nanny_"))
     wait_for(told, 5, "a metric that names the key")
-    assert "stubDomains" in pod.container("dnsmasq").log()
+    wait_for(lambda: "stubDomains" in pod.container("dnsmasq").log(), 10, "a line that names the key")
     assert set(pod.restarts().values()) == {0}
 
 

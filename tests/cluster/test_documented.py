@@ -58,7 +58,9 @@ def test_an_overlay_of_yours(real, operator):
     assert "+        - --filter-aaaa=auto" in changed and "+            memory: 256Mi" in changed
     operator.sh(apply)
     operator.sh("kubectl -n kube-system rollout status deployment/kube-dns --timeout=60s")
-    kubedns = get(operator, "pods -l k8s-app=kube-dns")["items"][-1]["spec"]["containers"][0]
+    # The old pod is listed until its drain is over.
+    newest = max(get(operator, "pods -l k8s-app=kube-dns")["items"], key=lambda p: p["metadata"]["creationTimestamp"])
+    kubedns = newest["spec"]["containers"][0]
     assert kubedns["args"][-1] == "--filter-aaaa=auto" and kubedns["resources"]["limits"]["memory"] == "256Mi"
     assert get(operator, "podmonitors,prometheusrules")["items"]
 

@@ -23,7 +23,7 @@ def test_api_server_accepts_the_overlay(cluster, tmp_path, overlay):
 
 def test_api_server_accepts_the_components_together(cluster, tmp_path):
     """Those that need no resource definitions of somebody else's."""
-    together = ("front", "control-plane", "evict-unready", "networkpolicy", "proportional", "external-names", "client-pods")
+    together = ("front", "control-plane", "evict-unready", "networkpolicy", "proportional", "external-names", "client-pods", "multicluster")
     mine = {"resources": ["../replace-kube-dns"], "components": [f"../components/{c}" for c in together]}
     text = manifests(tmp_path, "mine", files={"mine/kustomization.yaml": yaml.safe_dump(mine)})
     out = cluster.plane.apply(text, "--dry-run=server", "--validate=strict")

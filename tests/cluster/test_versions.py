@@ -37,7 +37,7 @@ WATCH_LIST_SINCE = 34  # on by default; 1.32 had it on and 1.33 off again
 pytestmark = pytest.mark.skipif(not APISERVERS, reason="APISERVERS names no other kube-apiserver: make test-versions")
 
 
-@pytest.fixture(scope="module", params=APISERVERS or [None], ids=os.path.basename)
+@pytest.fixture(scope="module", params=APISERVERS or [None], ids=lambda path: os.path.basename(path or "none"))
 def real(request, tmp_path_factory):
     api = RealApi(tmp_path_factory.mktemp("version"), controllers="endpointslice,endpoints,serviceaccount,gc", apiserver=request.param)
     try:

@@ -146,7 +146,7 @@ func up(ctx context.Context, args []string) error {
 	}
 	ready, _ := json.Marshal(map[string]any{"url": p.url, "ca": p.path("pki/ca.crt"), "token": token, "kubeconfig": p.path("kubeconfig"),
 		"serviceaccount": p.path("serviceaccount"), "ready_seconds": time.Since(begin).Seconds()})
-	if err := os.WriteFile(p.path("ready"), append(ready, '\n'), 0o600); err != nil {
+	if err := p.sayReady(append(ready, '\n')); err != nil {
 		return err
 	}
 	fmt.Printf("%s\n", ready)
@@ -179,7 +179,7 @@ func up(ctx context.Context, args []string) error {
 			if err := p.startAPI(ctx); err != nil {
 				return err
 			}
-			if err := os.WriteFile(p.path("ready"), append(ready, '\n'), 0o600); err != nil {
+			if err := p.sayReady(append(ready, '\n')); err != nil {
 				return err
 			}
 		}
@@ -199,6 +199,14 @@ func (p *plane) away(pause time.Duration) <-chan struct{} {
 		}
 	}()
 	return over
+}
+
+// sayReady writes the file that others wait for: whole from the moment that it is there.
+func (p *plane) sayReady(text []byte) error {
+	if err := os.WriteFile(p.path("ready.new"), text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(p.path("ready.new"), p.path("ready"))
 }
 
 func (p *plane) failed(c *child) error {

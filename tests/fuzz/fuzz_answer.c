@@ -2,8 +2,7 @@
  * Queries to a cluster with a little of everything: whatever is asked, the reply can be read to its
  * end, is no longer than the client takes, and says no record of the answer section twice.
  *
- *	input: options; then, with the RAW bit, the whole message, else
- *	       the type (2 bytes), the name's end (an entry of `names`), labels before it
+ *	input: fuzz_query.h
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +16,13 @@
 #include "lib/conf_hosts.h"
 #include "lib/conf_rewrites.h"
 #include "lib/rcu.h"
+#include "tests/fuzz/fuzz_query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
-	OPTION_RAW = 1,
 	OPTION_TCP = 2,
 	OPTION_WILDCARDS = 4,
-	OPTION_EDNS = 8,
 	OPTION_VERIFIED = 16,
 	OPTION_FILTER = 32,
 	OPTION_SUBSET = 64,
@@ -169,7 +167,7 @@ add_own(void)
 	    conf_rewrites_parse(rewrite_lines, sizeof rewrite_lines - 1, &lines, &why) < 0 ||
 	    rewrites_new(&lines, 3, &rewrites, &why) < 0)
 		abort();
-	context->hosts = own_hosts = own_names_of_hosts(&hosts, 30, 3);
+	context->names = own_hosts = own_names_of_hosts(&hosts, true, 30, 3);
 	context->rewrites = rewrites;
 	conf_hosts_free(&hosts);
 	conf_rewrites_free(&lines);
@@ -229,28 +227,6 @@ make_world(void)
 		abort();
 	treecache_context(cache, context);
 	treecache_publish(cache, 1, true);
-}
-
-/* The message that the input stands for; its length, at most `max`. */
-static size_t
-write_query(const uint8_t *data, size_t size, uint8_t options, uint8_t *out, size_t max)
-{
-	struct dname name;
-
-	if (options & OPTION_RAW) {
-		memcpy(out, data, size < max ? size : max);
-		return size < max ? size : max;
-	}
-	if (size < 3 || dname_from_text(&name, names[data[2] % NAMES]) != 0)
-		return 0;
-	for (size_t at = 3; at < size;) {
-		size_t len = data[at] % 64;
-		if (len > size - at - 1 || dname_prepend(&name, data + at + 1, len) < 0)
-			break;
-		at += 1 + len;
-	}
-	return query_write(out, max, 1, name.wire, wire_get16(data), CLASS_IN,
-	    options & OPTION_EDNS ? (uint16_t)(512 + 16 * options) : 0);
 }
 
 /* Every record can be read, nothing follows the last, and none of the first of the answer section
@@ -356,7 +332,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	context->filter_a = data[0] & OPTION_FILTER;
 	context->stale_since_ns = data[0] & OPTION_FILTER ? 1 : 0;
 	context->own = (data[0] & OPTION_OWN) == OPTION_OWN;
-	size_t len = write_query(data + 1, size - 1, data[0], query, sizeof query);
+	size_t len = fuzz_query(data + 1, size - 1, data[0], names, NAMES, query, sizeof query);
 	struct answer_request request = { .config = &config,
 		.query = query,
 		.query_len = len,

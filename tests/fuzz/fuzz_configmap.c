@@ -13,6 +13,7 @@
 #include "kubedns/cluster/object.h"
 #include "lib/conf.h"
 #include "lib/conf_hosts.h"
+#include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,6 +35,7 @@ judge(const struct object_key_value *entry)
 	struct conf_upstreams upstreams;
 	struct conf_federations federations;
 	struct conf_hosts hosts;
+	struct conf_records records;
 	struct conf_rewrites rewrites;
 	char *why;
 	int rc = conf_stubs_parse(entry->value, entry->len, "cluster.local.", &stubs, &why);
@@ -46,6 +48,9 @@ judge(const struct object_key_value *entry)
 	rc = conf_hosts_parse(entry->value, entry->len, &hosts, &why);
 	check(rc, why);
 	conf_hosts_free(&hosts);
+	rc = conf_records_parse(entry->value, entry->len, "cluster.local.", &records, &why);
+	check(rc, why);
+	conf_records_free(&records);
 	rc = conf_rewrites_parse(entry->value, entry->len, &rewrites, &why);
 	check(rc, why);
 	conf_rewrites_free(&rewrites);

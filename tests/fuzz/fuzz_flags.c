@@ -42,7 +42,7 @@ ends_program(const char *arg)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *text = strndup((const char *)data, size), *argv[ARGS_MAX + 2];
+	char *text = strndup((const char *)data, size), *argv[ARGS_MAX + 2], *given[ARGS_MAX + 2];
 	char program[] = "fuzz", *rest = text;
 	struct options options;
 	struct flags_common common = { .program = "fuzz", .summary = "" };
@@ -56,11 +56,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			argv[argc++] = arg;
 	}
 	argv[argc] = NULL;
+	memcpy(given, argv, sizeof argv);
 	if (flags_parse(table, &options, &common, argc, argv) == 0 &&
 	    (options.port < 0 || options.port > 65535 || options.duration < 0 ||
 		common.rest > argc))
 		abort();
 	flags_free(table, &options, &common);
+	for (int i = 1; i < argc; i++)
+		if (argv[i] != given[i]) /* own-loopback is expanded in a copy */
+			free(argv[i]);
 	free(text);
 	return 0;
 }

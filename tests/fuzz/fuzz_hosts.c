@@ -42,7 +42,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(why);
 		return 0;
 	}
-	struct own_names *names = own_names_of_hosts(&hosts, 30, 7);
+	struct own_names *names = own_names_of_hosts(&hosts, true, 30, 7);
 	if ((names == NULL) != (hosts.count == 0))
 		abort();
 	for (size_t i = 0; i < hosts.count; i++) {

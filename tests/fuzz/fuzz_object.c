@@ -9,9 +9,11 @@
 
 #include <json-c/json.h>
 
+#include "kubedns/cluster/clusterset.h"
 #include "kubedns/cluster/external.h"
 #include "kubedns/cluster/object_external.h"
 #include "lib/dname.h"
+#include "treecache/treecache.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -39,7 +41,7 @@ check(const struct object *o)
 {
 	assert(o->name != NULL && o->namespace != NULL && o->resource_version != NULL);
 	assert(object_kind_resource(o->kind) != NULL);
-	if (o->kind == OBJECT_SERVICE) {
+	if (o->kind == OBJECT_SERVICE || o->kind == OBJECT_IMPORT) {
 		const struct object_service *svc = &o->service;
 		assert(svc->addr_count <= 2 && svc->external_name != NULL);
 		assert((svc->type == SERVICE_CLUSTERIP) == (svc->addr_count > 0));
@@ -54,6 +56,11 @@ check(const struct object *o)
 			assert(s->endpoints[k].addr.family == s->family);
 			check_label(s->endpoints[k].hostname);
 			check_label(s->endpoints[k].pod);
+		}
+		assert(s->place_count <= s->endpoint_count * (2 * ENDPOINT_HINTS_MAX + 1));
+		for (size_t k = 0; k < s->place_count; k++) {
+			assert(s->places[k].endpoint < s->endpoint_count);
+			assert(s->places[k].name[0] != '\0');
 		}
 	}
 }
@@ -102,11 +109,49 @@ claim(struct json_object *json, struct object *object)
 	external_free(external);
 }
 
+/* As a ServiceImport, or an EndpointSlice of one: nothing is left of it when both are gone. */
+static void
+import(struct json_object *json, struct object *object)
+{
+	struct clusterset_config config = { .ttl_s = 5, .endpoint_pod_names = true };
+	struct object other = { .kind = OBJECT_IMPORT,
+		.namespace = object->namespace,
+		.name = object->import.name,
+		.resource_version = "1",
+		.service = { .type = SERVICE_HEADLESS, .external_name = "" } };
+	const char *why = NULL;
+
+	object_read_import_labels(json, object, &why);
+	check_label(object->import.name);
+	check_label(object->import.cluster);
+	assert((object->import.name == NULL) == (object->import.cluster == NULL));
+	if (object->kind != OBJECT_IMPORT && object->kind != OBJECT_SLICES)
+		return;
+	other.name = object->import.name;
+	dname_from_text(&config.zone, "clusterset.local");
+	struct treecache *tree = treecache_new(1);
+	struct clusterset *clusterset = clusterset_new(&config, tree, 1);
+	clusterset_event(clusterset, object->kind, EVENT_ADDED, object);
+	if (other.name != NULL)
+		clusterset_event(clusterset, OBJECT_IMPORT, EVENT_ADDED, &other);
+	clusterset_settle(clusterset);
+	assert(clusterset_counts(clusterset).endpoints <= OBJECT_ENDPOINTS_MAX);
+	clusterset_event(clusterset, object->kind, EVENT_DELETED, object);
+	if (other.name != NULL)
+		clusterset_event(clusterset, OBJECT_IMPORT, EVENT_DELETED, &other);
+	clusterset_settle(clusterset);
+	struct clusterset_counts left = clusterset_counts(clusterset);
+	assert(left.ip + left.headless + left.slices + left.endpoints + left.cut == 0);
+	clusterset_free(clusterset);
+	treecache_free(tree);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const hints[] = { NULL, "Service", "EndpointSlice", "Endpoints",
-		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "HTTPRoute" };
+		"Namespace", "Pod", "Node", "ConfigMap", "Ingress", "Gateway", "HTTPRoute",
+		"ServiceImport" };
 	struct json_tokener *tokener = json_tokener_new_ex(64);
 	struct json_object *json = json_tokener_parse_ex(tokener, (const char *)data, (int)size);
 
@@ -120,6 +165,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			check(&object);
 		if (err == 0)
 			claim(json, &object);
+		if (err == 0)
+			import(json, &object);
 		object_clear(&object);
 	}
 	json_object_put(json);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/clock.h"
 #include "lib/xalloc.h"
 #include "sidecar/page.h"
 #include "sidecar/status.h"
@@ -34,7 +35,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fetch_head_read(&head, text, text_len) == HEAD_OK && head.body > text_len)
 		abort();
 	kubedns_read_readiness(&kubedns, 503, text, text_len);
-	kubedns_read_top(&kubedns, text, text_len);
+	for (int64_t at_s = 1; at_s < 8; at_s += 3)
+		kubedns_read_top(&kubedns, text, text_len, at_s * NS_PER_S);
 	kubedns_read_neighbours(&kubedns, text, text_len);
 	kubedns_read_metrics(&kubedns, text, text_len, 0);
 	if (nanny_view_read(&nanny, text, text_len) < 0)

@@ -101,6 +101,7 @@ class Bulk:
 
     def __init__(self, port, host="127.0.0.1", recursion=False, source=""):
         self.address, self.asked, self.known, self.recursion, self.source = (host, port), 0, {}, recursion, source
+        self.number = 0  # of the next query over UDP: it goes on from call to call, so that a late reply to one asked twice is no other's
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self.udp.bind((source, 0))
@@ -123,16 +124,17 @@ class Bulk:
             missing = set(window)
             for _ in range(60):
                 for i in missing:
-                    self.udp.send(question(*questions[i], i & 0xFFFF, edns, self.recursion))
+                    self.udp.send(question(*questions[i], (self.number + i) & 0xFFFF, edns, self.recursion))
                 while missing and select.select([self.udp], [], [], 0.5)[0]:
                     wire = self.udp.recv(65535)
-                    i = begin + ((wire[0] << 8 | wire[1]) - begin & 0xFFFF)
+                    i = begin + ((wire[0] << 8 | wire[1]) - self.number - begin & 0xFFFF)
                     if i in missing:
                         missing.discard(i)
                         out[i] = self._parsed(wire)
                 if not missing:
                     break
             assert not missing, f"no answer in 30 s: {[questions[i] for i in sorted(missing)[:3]]}"
+        self.number += len(questions)
         return out
 
     def ask_tcp(self, questions):

@@ -63,10 +63,12 @@ shorter_ns(long long ns)
 	return (long long)((double)ns / factor);
 }
 
-/* A wait in milliseconds: never 0 unless it was. */
+/* A wait in milliseconds: never 0 unless it was, and without limit if it was. */
 static int
 shorter_ms(int ms)
 {
+	if (ms < 0)
+		return ms;
 	int out = (int)(ms / factor);
 	return ms > 0 && out == 0 ? 1 : out;
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -104,7 +105,7 @@ class World:
         os.mkdir(self.conf)
         os.mkdir(self.run)
         os.chmod(self.run, 0o777)
-        self.port, self.count, self.process, self.lines, self.http = free_port(), 0, None, [], None
+        self.port, self.count, self.process, self.log_path = free_port(), 0, None, os.path.join(self.dir, "log")
         self.resolv("")
 
     def resolv(self, text):
@@ -139,26 +140,32 @@ class World:
                 "--", *args, f"--port={self.port}"]  # fmt: skip
 
     def start(self, *flags, args=None, exec_=None, ready=True, prefix=(), **popen):
-        self.lines, self.http = [], None
         command = [*prefix, *self.command(*flags, args=args, exec_=exec_)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace", **popen)
-        self.reader = threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True)
-        self.reader.start()
+        with open(self.log_path, "wb") as log:  # a file: what it has said is there at once, and no reader lags behind
+            self.process = subprocess.Popen(command, stderr=log, **popen)
         if ready:
             self.wait_confirmed()
         return self
 
-    def _read(self, process, lines):
-        for line in process.stderr:
-            lines.append(line.rstrip("\n"))
-            if "http: listening on port" in line:
-                self.http = int(line.rpartition(" ")[2])
-
     def log(self):
-        return "\n".join(self.lines)
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def lines(self):
+        return self.log().splitlines()
+
+    @property
+    def http(self):
+        """Its port for HTTP; None as long as it has not said which."""
+        said = re.search(r"http: listening on port (\d+)\n", self.log())
+        return int(said[1]) if said else None
 
     def wait_log(self, text, timeout=10):
-        return wait_for(lambda: next((l for l in list(self.lines) if text in l), None), timeout, what=lambda: f"no line with {text!r}:\n{self.log()}")
+        return wait_for(lambda: next((l for l in self.lines if text in l), None), timeout, what=lambda: f"no line with {text!r}:\n{self.log()}")
 
     def get(self, path):
         """Status and text."""
@@ -223,10 +230,8 @@ class World:
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     def wait_exit(self, timeout=30):
-        """Its exit code, when its last words have been read too."""
-        code = self.process.wait(timeout)
-        self.reader.join(timeout)
-        return code
+        """Its exit code; its last words are in the log then."""
+        return self.process.wait(timeout)
 
     def stop(self, sig=signal.SIGTERM, timeout=10):
         if self.process and self.process.poll() is None:

@@ -1,11 +1,11 @@
 """A network namespace with a link of its own to the test's: where packets can be dropped without touching the machine."""
 
 import os
-import random
 import socket
 import subprocess
 
 import pytest
+from waiting import claim, disclaim
 
 
 def run(*command, check=True):
@@ -31,11 +31,11 @@ class Namespace:
     """Addresses `here` (the test's end) and `there`; both vanish with it."""
 
     def __init__(self):
-        number = random.randrange(1 << 14)
+        self.claimed = claim(1 << 20, (1 << 20) + 4095)
+        number = self.claimed & 4095
         self.name, self.link = f"kd{os.getpid()}-{number}", f"kd{number}"
-        base = f"198.18.{number >> 8 & 255 | 64}.{number & 0xFC}"  # 198.18.0.0/15 is for benchmarks (RFC 2544)
-        prefix, last = base.rsplit(".", 1)
-        self.here, self.there = f"{prefix}.{int(last) + 1}", f"{prefix}.{int(last) + 2}"
+        prefix, last = f"198.18.{64 + (number >> 6)}", (number & 63) << 2  # 198.18.0.0/15 is for benchmarks (RFC 2544)
+        self.here, self.there = f"{prefix}.{last + 1}", f"{prefix}.{last + 2}"
         made = run("ip", "netns", "add", self.name, check=False)
         if made.returncode:
             pytest.skip(f"needs the right to make network namespaces: {made.stderr.strip()}")
@@ -71,6 +71,7 @@ class Namespace:
     def close(self):
         run("ip", "netns", "del", self.name, check=False)
         run("ip", "link", "del", self.link, check=False)
+        disclaim(self.claimed)
 
     def __enter__(self):
         return self

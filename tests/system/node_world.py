@@ -18,7 +18,7 @@ from kubedns_process import PROGRAM
 from objects import namespace, service
 
 NANNY, SIDECAR = (os.path.join(os.path.dirname(PROGRAM), name) for name in ("nanny", "sidecar"))
-SERVICE, LOCAL = "10.96.0.10", "169.254.20.10"
+SERVICE, LOCAL, UPSTREAM = "10.96.0.10", "169.254.20.10", "10.96.0.11"
 NODE_TTL, CENTRAL_TTL = 30, 20
 OUTSIDE = "outside.example"
 HERE = pathlib.Path(__file__).resolve().parent
@@ -33,6 +33,8 @@ IPTABLES = """*nat
 -A OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m comment --comment "kube-system/kube-dns:dns cluster IP" -m udp --dport 53 -j KUBE-SVC-TCOU7JCQXEZGVUNU
 -A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "kube-system/kube-dns:dns-tcp cluster IP" -m tcp --dport 53 -j KUBE-SVC-ERIFXISQEP7F7OF4
+-A KUBE-SERVICES -d 10.96.0.11/32 -p udp -m comment --comment "kube-system/kube-dns-node-upstream:dns cluster IP" -m udp --dport 53 -j KUBE-SVC-TCOU7JCQXEZGVUNU
+-A KUBE-SERVICES -d 10.96.0.11/32 -p tcp -m comment --comment "kube-system/kube-dns-node-upstream:dns-tcp cluster IP" -m tcp --dport 53 -j KUBE-SVC-ERIFXISQEP7F7OF4
 -A KUBE-SVC-TCOU7JCQXEZGVUNU -j KUBE-SEP-AAAAAAAAAAAAAAAA
 -A KUBE-SVC-ERIFXISQEP7F7OF4 -j KUBE-SEP-BBBBBBBBBBBBBBBB
 -A KUBE-SEP-AAAAAAAAAAAAAAAA -p udp -m udp -j DNAT --to-destination 10.244.9.9:53
@@ -42,7 +44,8 @@ COMMIT
 NFTABLES = """table ip kube-proxy {
 	map service-ips {
 		type ipv4_addr . inet_proto . inet_service : verdict
-		elements = { 10.96.0.10 . tcp . 53 : goto service-dns-tcp, 10.96.0.10 . udp . 53 : goto service-dns }
+		elements = { 10.96.0.10 . tcp . 53 : goto service-dns-tcp, 10.96.0.10 . udp . 53 : goto service-dns,
+			10.96.0.11 . tcp . 53 : goto service-dns-tcp, 10.96.0.11 . udp . 53 : goto service-dns }
 	}
 	chain service-dns { numgen random mod 1 vmap { 0 : goto endpoint-dns }; }
 	chain service-dns-tcp { numgen random mod 1 vmap { 0 : goto endpoint-dns-tcp }; }
@@ -92,7 +95,7 @@ class NodeWorld:
 
     def __init__(self, tmp_path, proxy="nftables"):
         tag = f"kd{os.getpid()}{random.randrange(1000)}"
-        self.tmp_path, self.spaces, self.running = tmp_path, [], {}
+        self.tmp_path, self.spaces, self.running, self.proxy = tmp_path, [], {}, proxy
         self.directory = tempfile.TemporaryDirectory(prefix="kd")
         try:
             for name in ("node", "pod", "central"):
@@ -103,43 +106,55 @@ class NodeWorld:
             self.pod("ip", "route", "add", "default", "via", "10.244.1.1")
             self.central("ip", "route", "add", "default", "via", "10.244.9.10")
             self.node("sysctl", "-qw", "net.ipv4.ip_forward=1")
-            rules = ("iptables-restore", "--noflush"), IPTABLES
-            if proxy == "nftables":
-                rules = ("nft", "-f", "-"), NFTABLES
-            self.node(*rules[0], input=rules[1])
-            objects = tmp_path / "objects"
-            objects.mkdir(exist_ok=True)
-            web = service("web", "10.96.0.80")
-            web["spec"]["clusterIPs"].append("fd00::a1")
-            (objects / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [namespace("default"), web]}))
-            self.objects = objects
+            self.write_proxy_rules()
+            self.make_source()
             self.start_kubedns("central", self.central, "--dns-bind-address=10.244.9.9", f"--ttl={CENTRAL_TTL}")
             self.until(lambda: self.ask_once("10.244.9.9") == CENTRAL_TTL)
         except BaseException:
             self.close()
             raise
 
+    def write_proxy_rules(self):
+        rules = {"iptables": (("iptables-restore", "--noflush"), IPTABLES), "nftables": (("nft", "-f", "-"), NFTABLES)}[self.proxy]
+        self.node(*rules[0], input=rules[1])
+
+    def make_source(self):
+        """What the programs know of the cluster: a directory of manifests."""
+        self.objects = self.tmp_path / "objects"
+        self.objects.mkdir(exist_ok=True)
+        web = service("web", "10.96.0.80")
+        web["spec"]["clusterIPs"].append("fd00::a1")
+        (self.objects / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [namespace("default"), web]}))
+
+    def source(self):
+        return [f"--objects-dir={self.objects}"] if self.objects else []
+
     def start_kubedns(self, name, space, *args, env=None):
-        source = [f"--objects-dir={self.objects}"] if self.objects else []
-        self.running[name] = space.start(PROGRAM, *source, "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
+        self.running[name] = space.start(PROGRAM, *self.source(), "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
                                          "--drain=3s", *args, log=self.tmp_path / f"{name}.log", env=env)  # fmt: skip
 
     def start_pod(self, uid, *kubedns, nanny=(), addresses=f"{LOCAL},{SERVICE}", dnsmasq=True):
         """A whole pod as conf/kubernetes/node-local has it: three containers, which another pod's may stand beside. Its dnsmasq knows OUTSIDE;
         without `dnsmasq` the nanny has not started yet."""
-        env = {**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"}
         directory = pathlib.Path(self.directory.name) / uid
         directory.parent.chmod(0o755)  # the nanny becomes nobody
         directory.mkdir()
         directory.chmod(0o777)
-        self.start_kubedns(f"{uid}-kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=own-loopback:10153",
-                           "--healthz-bind-address=0.0.0.0", f"--ttl={NODE_TTL}", *kubedns, env=env)  # fmt: skip
+        self.start_pod_kubedns(uid, *kubedns, addresses=addresses)
         if dnsmasq:
             self.start_pod_nanny(uid, *nanny, addresses=addresses)
+        self.start_pod_sidecar(uid)
+
+    def start_pod_kubedns(self, uid, *kubedns, addresses=f"{LOCAL},{SERVICE}"):
+        self.start_kubedns(f"{uid}-kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=own-loopback:10153",
+                           "--healthz-bind-address=0.0.0.0", f"--ttl={NODE_TTL}", *kubedns,
+                           env={**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"})  # fmt: skip
+
+    def start_pod_sidecar(self, uid):
         self.running[f"{uid}-sidecar"] = self.node.start(
             SIDECAR, "--dnsmasq-addr=own-loopback", "--dnsmasq-port=10153", "--kubedns-url=http://own-loopback:8081",
             "--nanny-url=http://own-loopback:10056", "--drain=3s", f"--probe=kubedns,{LOCAL}:53,web.default.svc.cluster.local,1,A",
-            log=self.tmp_path / f"{uid}-sidecar.log", env=env)  # fmt: skip
+            log=self.tmp_path / f"{uid}-sidecar.log", env={**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"})  # fmt: skip
 
     def start_pod_nanny(self, uid, *nanny, addresses=f"{LOCAL},{SERVICE}"):
         directory = pathlib.Path(self.directory.name) / uid
@@ -192,9 +207,9 @@ class NodeWorld:
     def wait_node(self):
         self.until(lambda: self.ask_once() == NODE_TTL, what="an answer of the node's own")
 
-    def pids(self, name):
+    def pids(self, name, nanny="nanny"):
         """Of the nanny's children: guard and dnsmasq."""
-        children = run("pgrep", "-P", str(self.running["nanny"].pid)).stdout.split()
+        children = run("pgrep", "-P", str(self.running[nanny].pid)).stdout.split()
         return [int(p) for p in children if (pathlib.Path(f"/proc/{p}/comm").read_text().strip() == "dnsmasq") == (name == "dnsmasq")]
 
     # Load.

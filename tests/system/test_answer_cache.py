@@ -165,6 +165,7 @@ def test_a_changed_stub_domain_is_in_force_as_soon_as_dnsmasq_has_it(tmp_path):
             assert [ask() for _ in range(3)] == [["192.0.2.1"]] * 3 and counters(k)["hits"] == 2
             nanny.write(stubDomains={"corp.example": [f"127.0.0.1:{after.port}"]})
             nanny.wait_log("dnsmasq: has configuration")
+            assert k.http("/healthz")[0] == 200  # in this turn of its loop at the latest kubedns has seen the change too
             assert ask() == ["192.0.2.2"]
     finally:
         nanny.close()

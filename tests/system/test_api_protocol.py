@@ -47,6 +47,21 @@ def test_without_watch_list_pages_of_500_and_a_watch(tmp_path):
         world.until((name("new"), "A"), {"10.200.0.4"})
 
 
+@pytest.mark.parametrize("skip", [0, 1, 2])
+def test_a_page_that_breaks_off_is_asked_for_again(tmp_path, skip):
+    """Its metadata has come, with the next page's token, and most of its items have not."""
+
+    def before(api):
+        api.set_watchlist(False)
+        api.fault(resource="services", verb="list", skip=skip, times=1, cut_after=3000, cut="fin")
+
+    with World(tmp_path, population=PAGED, before=before) as world:
+        world.watching()
+        tokens = [r["params"].get("continue") for r in services(world) if r["verb"] == "list"]
+        assert len(tokens) == 4 and tokens[skip] == tokens[skip + 1] and len(set(tokens)) == 3
+        assert world.kubedns.metric("kubedns_objects", kind="service") == len(world.api.names("services"))
+
+
 def test_an_expired_continue_goes_on_with_the_rest(tmp_path):
     """Compacted between two pages: the list is not begun again, and what changed between is seen all the same."""
 

@@ -17,7 +17,12 @@ BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(HERE, "..", "..", "
 ASKER = os.path.join(BUILD, "tests", "bench", "asker")
 
 import charts  # noqa: E402
+import features  # noqa: E402
+import hostile  # noqa: E402
+import hostile_peers  # noqa: E402
 import instructions  # noqa: E402
+import node  # noqa: E402
+import node_conntrack  # noqa: E402
 import questions  # noqa: E402
 import results  # noqa: E402
 import servers  # noqa: E402
@@ -30,14 +35,92 @@ def test_a_lookup_in_front_costs_the_packets_of_the_search_list_and_no_aaaa_upst
     """bench-lookup with one library: a cluster name is the first candidate, an outside name the fourth, each asked for A and AAAA."""
     command = [sys.executable, os.path.join(HERE, "..", "bench", "bench.py"), "lookup", "--lookups=20", "--repeats=1", "--resolvers=glibc",
                "--servers=front-filter"]  # fmt: skip
-    environment = {k: v for k, v in os.environ.items() if k != "BENCH_NETWORK"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env={**environment, "BUILD": BUILD})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
     if "needs a network namespace" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {r["name"]: r for r in results.load()["lookup"]["rows"]}
     assert (rows["cluster"]["packets"], rows["outside"]["packets"]) == (2, 8)
     assert rows["outside"]["upstream"] <= 1 and rows["outside"]["upstream_aaaa"] == 0 and rows["outside"]["cpu_us"] > 0
+
+
+def environment():
+    return {**{k: v for k, v in os.environ.items() if k != "BENCH_NETWORK"}, "BUILD": BUILD}
+
+
+@pytest.mark.timing
+def test_no_question_is_lost_on_a_node_whose_kubedns_is_killed():
+    """bench-node with one case: what has changed at the API meanwhile is answered as it is."""
+    command = [sys.executable, os.path.join(HERE, "..", "bench", "bench.py"), "node", "--clients=2", "--seconds=14", "--proxy=nftables",
+               "--cases=kubedns killed"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
+    if "needs the right to make network namespaces" in done.stderr:
+        pytest.skip("needs the right to make network namespaces")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = results.load()["node"]["rows"]
+    assert (row["asked"], row["lost"], row["wrong"]) == (5600, 0, 0) and row["times"] >= 1
+    assert 0 < row["again"] < row["asked"] / 2 and 0 < row["central"] < row["asked"]
+
+
+def node_bench(name, *flags):
+    """The rows of its section."""
+    command = [sys.executable, os.path.join(HERE, "..", "bench", "bench.py"), name, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
+    if "needs the right to make network namespaces" in done.stderr:
+        pytest.skip("needs the right to make network namespaces")
+    print(done.stdout + done.stderr)
+    return done.returncode, results.load()[name]["rows"]
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("proxy", ["nftables", "iptables"])
+def test_lookups_race_in_conntrack_and_on_a_node_with_its_own_dns_are_not_there(proxy):
+    """bench-node-conntrack, short, at the rate that the machine has room for: A and AAAA that meet there have to be resolved, or are lost."""
+    ended, (without, own) = node_bench("node-conntrack", "--rate=1000", "--seconds=1", "--reached=0", f"--proxy={proxy}")
+    assert ended == 0 and (own["lost"], own["wrong"], own["by_others"]) == (0, 0, 0)
+    assert without["entries"] >= 1000 and own["entries"] <= 10
+    assert sum(own[name] for name in node_conntrack.COUNTERS) == 0
+    if without["together"] >= 100:  # the machine has let both senders run
+        assert sum(without[name] for name in node_conntrack.COUNTERS) > 0
+
+
+@pytest.mark.timing
+def test_changes_are_timed_from_the_event_to_the_answer_at_the_node():
+    """bench-node-change, short: Services and slices, alone and beside lookups."""
+    ended, rows = node_bench("node-change", "--services=100", "--changes=40", "--rate=50")
+    assert ended == 0 and [(r["what"][:6], r["load"]) for r in rows] == [("slices", 0), ("Cluste", 0), ("slices", 200), ("Cluste", 200)]
+    for row in rows:
+        assert row["missed"] == 0 and row["event_to_answer_ms"]["count"] >= 38 and 0 < row["event_to_answer_ms"]["p50"] < 1000
+    assert all(r["lookups"]["asked"] == 360 and r["lookups"]["lost"] == r["lookups"]["wrong"] == 0 for r in rows[2:])
+
+
+def test_lost_wrong_and_stale_answers_are_told_apart():
+    class Place:
+        put = []
+
+        def put_name(self, n, change):
+            self.put.append((n, change))
+
+    loader = node.Loader(Place(), 2, 0.001)
+    loader.stop()
+    loader.change(0)
+    assert Place.put == [(0, 0), (1, 0), (0, 1)]
+    changed = loader.history[0][1][1]
+    asked = {
+        "right": (changed + 1, 0, 1, 900, 1, 30, 0, "-"),
+        "just before the change": (changed - 0.5, 0, 1, 900, 0, 30, 0, "-"),
+        "stale": (changed + 2, 0, 1, 900, 0, 30, 0, "-"),
+        "asked again": (changed - 0.5, 0, 2, 1000900, 0, 20, 0, "t"),  # the second time half a second after it
+        "of the other name, stale never": (changed + 2, 1, 1, 900, 0, 30, 0, "-"),
+        "a change that never was": (changed + 2, 1, 1, 900, 1, 30, 0, "-"),
+        "wrong, then right": (changed + 2, 1, 2, 1000900, 0, 30, 1, "w"),
+        "lost": (changed + 2, 1, 5, -1, 0, 0, 0, "f"),
+        "too late": (changed + 2, 1, 5, 5_600_000, 0, 30, 0, "t"),
+    }
+    lines = [f"{int(at * 1e6)} 0 {name} A 0 {tries} {us} {change} {ttl} {wrong} {why}" for at, name, tries, us, change, ttl, wrong, why in asked.values()]
+    row, _ = node.judge([*lines, "pause 1000"], loader)
+    assert (row["asked"], row["lost"], row["again"], row["tries"], row["wrong"], row["stale"], row["central"]) == (9, 2, 4, 5, 2, 2, 1)
+    assert 1.9 < row["oldest_s"] < 2.1 and row["why"] == {"t": 2, "w": 1, "f": 1}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +139,38 @@ def kubedns(objects):
 @pytest.mark.parametrize("kind", questions.KINDS)
 def test_kubedns_answers_each_kind_as_the_objects_say(kubedns, kind):
     assert questions.judge(PEOPLE, kind, kubedns.port, count=30) == []
+
+
+def hostile_row(server, lost=0, sent=100, rcodes=None, health=200):
+    victim = {"sent": sent, "lost": lost, "rcodes": rcodes or {"NOERROR": sent - lost}, "p99_ms": 1.25}
+    return {"server": server, "attack": "flood", "victims": {"ask": victim}, "rss_before_kb": 10240, "during": {"healthz": health, "rss_kb": 20480}}
+
+
+def test_what_victims_of_each_server_saw_stands_in_one_line():
+    rows = [hostile_row("kubedns"), hostile_row("coredns", 7, rcodes={"NOERROR": 90, "REFUSED": 3}), hostile_row("unbound", 100, health=None)]
+    assert hostile.table(rows).splitlines()[2] == (
+        "| flood | 0; 1.2 |  | 200 | 10 to 20 | 7 lost, 3 REFUSED; 1.2 |  | 200 | 10 to 20 | all |  | - | 10 to 20 |")
+
+
+@pytest.mark.parametrize("text, want", [("unbound", ("unbound", "unbound")), ("unbound=/opt/u", ("unbound", "/opt/u")), ("coredns=/opt/c", ("coredns", "/opt/c")),
+                                        ("coredns", None), ("bind=/usr/sbin/named", None)])  # fmt: skip
+def test_a_peer_is_named_with_its_program(text, want):
+    if want is None:
+        with pytest.raises(ValueError, match="coredns=PROGRAM"):
+            hostile_peers.read(text)
+    else:
+        assert hostile_peers.read(text) == want
+
+
+def test_a_feature_is_compared_with_the_run_of_its_own_turn():
+    def runs(*values):
+        return [{"cpu_s": cpu, "rss_kb": kb, "asked_kb": kb, "answer_ns": 1000} for cpu, kb in values]
+
+    measured = [{"objects": "plain", "what": "nothing", "runs": runs((1, 1024), (2, 1024), (4, 1024))},
+                {"objects": "plain", "what": "--x", "runs": runs((2, 2048), (4, 2048), (4, 4096))},
+                {"objects": "plain", "what": "--y", "runs": [{"cpu_s": 1, "rss_kb": 1024}]}]  # fmt: skip
+    assert features.table(measured).splitlines()[2:] == [
+        "| nothing | 2.00 s | 1.0 MB | 1.0 MB | 1.0 us |", "| --x | 2.00 x | +1.0 MB | +1.0 MB | 1.00 x |", "| --y | 1.00 x | +0.0 MB |  |  |"]
 
 
 def test_a_fast_wrong_answer_is_found(tmp_path):
@@ -144,16 +259,17 @@ def test_the_asker_is_not_kinder_to_a_server_that_stalls(tmp_path):
 def test_the_follower_sees_a_change_after_it_was_made(kubedns, objects, tmp_path):
     """Neither before, nor for what does not change."""
     path = tmp_path / "follow"
-    path.write_text("web-00000.ns-00000.svc.cluster.local. A there\nnew.ns-00000.svc.cluster.local. A there\n")
+    path.write_text("web-00000.ns-00000.svc.cluster.local. A there\nnew.ns-00000.svc.cluster.local. A there\nnew.ns-00000.svc.cluster.local. A 10.96.9.10\n")
     follower = subprocess.Popen([ASKER, "follow", str(kubedns.port), str(path), str(kubedns.process.pid)], stdout=subprocess.PIPE, text=True)
     assert int(follower.stdout.readline().split()[-1]) > 0
-    manifest = {"kind": "Service", "metadata": {"name": "new", "namespace": "ns-00000"}, "spec": {"clusterIP": "10.96.9.9"}}
-    (objects / "new").write_text(json.dumps(manifest))
-    made = time.monotonic_ns()
-    os.rename(objects / "new", objects / "new.json")
-    seen = int(follower.stdout.readline().split()[-1])
+    for address in ("10.96.9.9", "10.96.9.10"):
+        manifest = {"kind": "Service", "metadata": {"name": "new", "namespace": "ns-00000"}, "spec": {"clusterIP": address}}
+        (objects / "new").write_text(json.dumps(manifest))
+        made = time.monotonic_ns()
+        os.rename(objects / "new", objects / "new.json")
+        seen = int(follower.stdout.readline().split()[-1])
+        assert made < seen < made + 5_000_000_000
     follower.wait(timeout=10)
-    assert made < seen < made + 5_000_000_000
 
 
 def test_the_gate_refuses_more_than_five_per_cent(tmp_path, monkeypatch, capsys):

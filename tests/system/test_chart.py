@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -47,6 +48,18 @@ SAME = {
     "prometheus": (["-set", "prometheus.monitor.enabled=true", "-set", "prometheus.monitor.additionalLabels.release=prometheus"],
                    "replace-kube-dns", ["prometheus"]),
     "network policy": (["-set", "networkPolicy.enabled=true"], "replace-kube-dns", ["networkpolicy"]),
+    "client pods": (["-set", "topology=front", "-set", "clientPods=true"], "replace-kube-dns", ["front", "client-pods"]),
+    "client pods on every node": (["-set", "topology=node", "-set", "clientPods=true"], "node-service", ["client-pods"]),
+    "tenants": (["-set", "topology=front", "-set", "tenants.enabled=true"], "replace-kube-dns", ["front", "tenants"]),
+    "tenants on every node": (["-set", "topology=node", "-set", "tenants.enabled=true"], "node-service", ["tenants"]),
+    "multicluster": (["-set", "topology=front", "-set", "multicluster.enabled=true"], "replace-kube-dns", ["front", "multicluster"]),
+    "multicluster on every node": (["-set", "topology=node", "-set", "multicluster.enabled=true"], "node-service", ["multicluster"]),
+    "nearest": (["-set", "topology=front", "-set", "nearest.enabled=true"], "replace-kube-dns", ["front", "client-pods", "nearest"]),
+    "nearest on every node": (["-set", "topology=node", "-set", "nearest.enabled=true"], "node-service", ["nearest-node"]),
+    "nearest and tenants on every node": (["-set", "topology=node", "-set", "nearest.enabled=true", "-set", "tenants.enabled=true"], "node-service",
+                                          ["tenants", "nearest-node"]),
+    "hosts": (["-set", "topology=front", "-set", "hostsNamespaces={dns-names}"], "replace-kube-dns", ["front", "hosts"]),
+    "hosts on every node": (["-set", "topology=node", "-set", "hostsNamespaces={dns-names}"], "node-service", ["hosts"]),
     "control plane": (["-f", "TOLERATIONS"], "replace-kube-dns", ["control-plane"]),
 }
 TOLERATIONS = {"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}, *(
@@ -69,6 +82,10 @@ def test_same_objects_as_the_manifests(tmp_path, case):
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
             assert found["NetworkPolicy", "kube-dns"]["spec"].pop("podSelector") == selector
+    if case.startswith("hosts"):  # of both accounts that the manifests may have
+        account = {"kind": "ServiceAccount", "name": "kube-dns-node" if "node" in case else "kube-dns", "namespace": "kube-system"}
+        mine_to, theirs_to = (found["RoleBinding", "kube-dns-hosts"].pop("subjects") for found in (mine, theirs))
+        assert mine_to == [account] and account in theirs_to and mine["RoleBinding", "kube-dns-hosts"]["metadata"]["namespace"] == "dns-names"
     if case == "by size":  # the same JSON in another order
         for found in (mine, theirs):
             data = found["ConfigMap", "kube-dns-autoscaler"]["data"]
@@ -89,6 +106,15 @@ def test_one_setting_says_where_the_runbook_is(tmp_path):
 
 
 @needs_kubectl
+def test_in_the_classic_topology_dnsmasq_hands_on_the_zone_of_the_cluster_set(tmp_path):
+    mine = bare(objects(*SETTINGS, *AS_IT_IS, "-set", "multicluster.enabled=true"))
+    theirs = render(copy(tmp_path), "replace-kube-dns", "evict-unready", "multicluster")
+    args = mine["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][1]["args"]
+    assert args.pop() == "--server=/clusterset.local/127.0.0.1#10053"
+    assert mine == theirs
+
+
+@needs_kubectl
 def test_external_zones_are_flags_and_the_rights_of_the_component(tmp_path):
     mine = bare(objects(*SETTINGS, *AS_IT_IS, "-set", "external.zones={apps.example.com,b.example}", "-set", "external.ns={192.0.2.1}",
                         "-set", "external.address=0.0.0.0:5353", "-set", "external.headless=true"))  # fmt: skip
@@ -102,6 +128,70 @@ def test_external_zones_are_flags_and_the_rights_of_the_component(tmp_path):
     assert {r for rule in rules for r in rule["resources"]} == {"services", "namespaces", "endpointslices", "ingresses", "gateways", "httproutes",
                                                                 "grpcroutes", "tlsroutes"}  # fmt: skip
     assert all(rule["verbs"] == ["list", "watch"] for rule in rules)
+
+
+def kubedns_args(*values):
+    return objects(*SETTINGS, *values)["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_tenants_and_transfers_are_flags_before_those_of_ones_own():
+    front = ["-set", "topology=front", "-set", "kubedns.extraArgs={--ttl=5}"]
+    tenants = kubedns_args(*front, "-set", "tenants.enabled=true", "-set", "tenants.unknown=all")
+    assert tenants[-4:] == ["--client-pods=all", "--visibility=labels", "--visibility-unknown=all", "--ttl=5"]
+    transfer = kubedns_args(*front, "-set", "transfer.to={192.0.2.53,198.51.100.0/24}", "-set", "transfer.notify={192.0.2.53}", "-set", "transfer.journal=4M")
+    assert transfer[-4:] == ["--transfer-to=192.0.2.53,198.51.100.0/24", "--transfer-notify=192.0.2.53", "--transfer-journal=4M", "--ttl=5"]
+
+
+def test_each_namespace_with_names_has_a_role_for_this_release():
+    _, text, _ = helm("-set", SETTINGS[1], "-set", "isClusterService=false", "-set", "topology=front", "-set", "hostsNamespaces={team-a,team-b}", name="beside")
+    found = [o for o in yaml.safe_load_all(text) if o]
+    roles, bindings = ([o for o in found if o["kind"] == kind] for kind in ("Role", "RoleBinding"))
+    assert [(o["metadata"]["namespace"], o["metadata"]["name"]) for o in roles] == [("team-a", "beside-hosts"), ("team-b", "beside-hosts")]
+    assert all(o["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}] for o in roles)
+    assert [(o["metadata"]["namespace"], o["roleRef"]["name"], o["subjects"][0]["name"]) for o in bindings] == [
+        ("team-a", "beside-hosts", "beside"), ("team-b", "beside-hosts", "beside")]
+    args = next(o for o in found if o["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[-1] == "--hosts-namespaces=team-a,team-b"
+
+
+def test_keys_of_transfers_are_a_mounted_secret():
+    pod = objects(*SETTINGS, "-set", "transfer.to={192.0.2.53}", "-set", "transfer.keySecret=tsig")["Deployment", "kube-dns"]["spec"]["template"]["spec"]
+    kubedns = pod["containers"][0]
+    assert kubedns["args"][-2:] == ["--transfer-to=192.0.2.53", "--transfer-key=/etc/kubedns-transfer/keys"]
+    assert {"name": "transfer-keys", "mountPath": "/etc/kubedns-transfer", "readOnly": True} in kubedns["volumeMounts"]
+    assert {"name": "transfer-keys", "secret": {"secretName": "tsig", "defaultMode": 0o440}} in pod["volumes"]
+
+
+def test_nearest_only_and_zonal_are_flags():
+    args = kubedns_args("-set", "topology=front", "-set", "nearest.enabled=true", "-set", "nearest.only=true", "-set", "zonal=true")
+    assert args[-4:] == ["--client-pods=all", "--nearest", "--nearest-only", "--zonal"]
+    assert kubedns_args("-set", "zonal=true")[-1] == "--zonal"
+
+
+def allowed(*values):
+    """(port, protocol) that everybody, and that addresses, may open by the chart's NetworkPolicy."""
+    rules = objects(*SETTINGS, "-set", "networkPolicy.enabled=true", *values)["NetworkPolicy", "kube-dns"]["spec"]["ingress"]
+    everybody = {(p["port"], p["protocol"]) for rule in rules if "from" not in rule for p in rule["ports"]}
+    some = {(f["ipBlock"]["cidr"], p["port"], p["protocol"]) for rule in rules for f in rule.get("from", ()) if "ipBlock" in f for p in rule["ports"]}
+    return everybody, some
+
+
+DNS = {(53, "UDP"), (53, "TCP")}
+
+
+@pytest.mark.parametrize("address, more", [
+    ("0.0.0.0:5353", {(5353, "UDP"), (5353, "TCP")}), ("[::]:5353", {(5353, "UDP"), (5353, "TCP")}), ("192.0.2.1", set()), ("2001:db8::5353", set()),
+    ("192.0.2.1:53", set()),
+])
+def test_the_network_policy_opens_the_address_for_the_outside(address, more):
+    assert allowed("-set", "external.zones={apps.example.com}", "-set", f"external.address={address}") == (DNS | more, set())
+
+
+def test_the_network_policy_lets_secondaries_ask_kubedns_itself():
+    to = ("-set", "transfer.to={192.0.2.53,2001:db8::53,198.51.100.0/24}")
+    asked = {(cidr, 10053, p) for cidr in ("192.0.2.53/32", "2001:db8::53/128", "198.51.100.0/24") for p in ("UDP", "TCP")}
+    assert allowed(*to) == (DNS, asked)
+    assert allowed(*to, "-set", "topology=front") == (DNS, set())
 
 
 @needs_kubectl
@@ -139,12 +229,40 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "topology=frnot"], "topology: frnot: one of classic, front, node"),
     ([*SETTINGS, "-set", "hpa.enabled=true", "-set", "autoscaler.enabled=true"], "leave one"),
     ([*SETTINGS, "-set", "external.headless=true"], "which zones?"),
+    ([*SETTINGS, "-set", "clientPods=true"], "clientPods: in the classic topology dnsmasq is kubedns's only client"),
+    ([*SETTINGS, "-set", "tenants.enabled=true"], "tenants.enabled: in the classic topology"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "external.zones={a.example}"], "names of every namespace away"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "transfer.to={192.0.2.1}"], "names of every namespace away"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "multicluster.enabled=true"], "names of every namespace away"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "tenants.unknown=some"], "tenants.unknown: some: one of none, all"),
+    ([*SETTINGS, "-set", "hostsNamespaces={dns-names}"], "hostsNamespaces: in the classic topology"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces=dns-names"], "hostsNamespaces: dns-names: not a list: hostsNamespaces: [dns-names]"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces.a=b"], "hostsNamespaces: map[a:b]: not a list"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,Team_B}"], "hostsNamespaces: Team_B: not a namespace's name"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={5}"], "hostsNamespaces: 5: not a namespace's name"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={}"], "hostsNamespaces: : not a namespace's name"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,a}"], "hostsNamespaces: a,a: a namespace comes twice"),
+    ([*SETTINGS, "-set", "nearest.enabled=true"], "nearest.enabled: in the classic topology"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "nearest.only=true"], "nearest.only: it needs nearest.enabled"),
+    ([*SETTINGS, "-set", "transfer.notify={192.0.2.1}"], "transfer: to whom?"),
+    ([*SETTINGS, "-set", "transfer.keySecret=tsig"], "transfer: to whom?"),
+    ([*SETTINGS, "-set", "topology=node", "-set", "transfer.to={192.0.2.1}"], "know no single endpoints"),
     ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "leave hpa and autoscaler out"),
     ([*SETTINGS, "-kube", "v1.21.0"], "the chart wants Kubernetes >=1.22.0-0"),
 ])
 def test_mistakes_are_refused_with_what_to_set(args, said):
     code, _, text = helm(*args)
     assert code == 1 and said in text, text
+
+
+def test_a_copy_of_the_chart_that_lost_a_link_is_refused(tmp_path):
+    """tenants.yaml was text with the link's target for some commits, and tenants.enabled changed nothing."""
+    shutil.copytree(CHART, tmp_path / "chart")
+    lost = tmp_path / "chart/files/tenants.yaml"
+    lost.write_text("../../../kubernetes/components/tenants/kustomization.yaml")
+    values = (*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true")
+    p = subprocess.run([HELM, *values, "kubedns", tmp_path / "chart"], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 1 and "files/tenants.yaml: no object is in it: it is a link to a file of conf/kubernetes" in p.stderr, p.stderr
 
 
 def test_a_switch_to_every_node_keeps_the_deployment_meanwhile():

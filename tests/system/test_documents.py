@@ -8,9 +8,15 @@ import subprocess
 import pytest
 import yaml
 
+import api_world
+import nanny_world
 from dnsnet import WEB_IP, query, udp, world
 from kubedns_process import BUILD
+from objects import namespace
+from sidecar_world import Sidecar
 from test_manifests import ROOT, RULES
+from waiting import free_port
+from world import start
 
 DOCUMENTS = sorted(p.relative_to(ROOT) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("conf/**/*.md"), *ROOT.glob("tests/bench/*.md")])
 RUNBOOK = ROOT / "docs/runbook.md"
@@ -73,6 +79,52 @@ def test_metrics_that_are_named_exist(document):
     assert not missing, f"{document}: {missing}"
 
 
+def families(page):
+    return {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")}
+
+
+def kubedns_families(tmp_path):
+    """Of each source of objects, with what is off unless it is asked for; not all of it goes together."""
+    (tmp_path / "keys").write_text("k hmac-sha256 MDEyMzQ1Njc4OWFiY2RlZg==\n")
+    zones = ("--external-zones=ext.example", "--external-headless", "--clusterset-domain=clusterset.local", "--transfer-to=127.0.0.1",
+             "--transfer-notify=127.0.0.1:9", f"--transfer-key={tmp_path}/keys")
+    clients = ("--resolver=127.0.0.1:9", "--client-pods=all", "--nearest", "--zonal", "--search-completion=inferred", "--answer-cache=1M", "--memory=64M",
+               "--dnstap=tcp:127.0.0.1:9", "--hold-ms=10", "--fallthrough", "--filter-aaaa=auto", "--coredns-metrics", "--pods=verified", "--wildcards")
+    found = set()
+    with api_world.World(tmp_path, *zones, *clients, "--hosts-namespaces=own", "--until-synced=127.0.0.1:9") as w:
+        found |= families(w.kubedns.http("/metrics")[1])
+    for more in (zones, ("--visibility=labels", "--client-pods=all")):
+        with start(tmp_path, [namespace("default")], *more) as k:
+            k.wait_ready()
+            found |= families(k.http("/metrics")[1])
+    return found
+
+
+def nanny_families(_):
+    made = nanny_world.World()
+    try:
+        return families(made.start().get("/metrics")[1])
+    finally:
+        made.close()
+
+
+def sidecar_families(_):
+    with Sidecar("--probe=kube-dns,127.0.0.1:9,a.example,5,A", "--coredns-metrics", peers=True) as s:
+        return families(s.get("/metrics")[1])
+
+
+@pytest.mark.parametrize(("program", "of"), [("kubedns", kubedns_families), ("nanny", nanny_families), ("sidecar", sidecar_families)])
+def test_each_metric_is_in_the_manual_page(tmp_path, program, of):
+    page = re.search(r"^\.Sh METRICS\n(.*?)^\.Sh ", (ROOT / program / f"{program}.8").read_text(), re.M | re.S)[1]
+    found = {re.sub(r"^kubedns_probe_.*(_latency_ms|_errors)$", r"\1", name) for name in of(tmp_path)}
+    # What depends on more than flags, such as a container's memory limit, is in the source by its name.
+    for folder in (program, "lib"):
+        for path in (ROOT / folder).rglob("*.c"):
+            found |= set(re.findall(r'\(\s*m,\s*"([a-z][a-z0-9_]+)"', path.read_text()))
+    missing = sorted(found - set(re.findall(r"[a-z_][a-z0-9_]*", page)))
+    assert len(found) > 20 and not missing, missing
+
+
 def config_maps(document):
     """The data of each ConfigMap that the document shows."""
     blocks = re.findall(r"```(?:yaml)?\n(.*?)```", (ROOT / document).read_text(), re.S)
@@ -97,7 +149,7 @@ def test_configmaps_that_are_shown_are_accepted(tmp_path, document, i, data):
 
 
 def test_the_hosts_that_are_shown_are_answered(tmp_path):
-    (data,) = [data for document, _, data in SHOWN if document.name == "names.md" and "hosts" in data]
+    (data,) = [data for document, _, data in SHOWN if document.name == "names.md" and "db.example" in data.get("hosts", "")]
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "hosts").write_text(data["hosts"])
     with world(tmp_path, f"--config-dir={tmp_path}/config", "--threads=1") as k:
@@ -105,6 +157,19 @@ def test_the_hosts_that_are_shown_are_answered(tmp_path):
         for name, kind, address in (("db.example", "A", "10.0.0.5"), ("db2.example", "A", "10.0.0.5"), ("db.example", "AAAA", "2001:db8::5")):
             assert [str(r) for rr in udp(k, query(name, kind)).answer for r in rr] == [address]
         assert sorted(str(r) for rr in udp(k, query("5.0.0.10.in-addr.arpa", "PTR")).answer for r in rr) == ["db.example.", "db2.example."]
+
+
+def test_the_records_that_are_shown_are_answered(tmp_path):
+    (data,) = [data for document, _, data in SHOWN if document.name == "names.md" and "records" in data]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "records").write_text(data["records"])
+    with world(tmp_path, f"--config-dir={tmp_path}/config", "--threads=1") as k:
+        k.wait_ready()
+        for name, kind, wanted in (("www.lab.example", "A", ["10.0.0.7"]), ("any.apps.lab.example", "A", ["www.lab.example.", "10.0.0.7"]), ("lab.example", "CAA", ['0 issue "ca.example"']),
+                                   ("build.lab.example", "A", ["web.default.svc.cluster.local.", WEB_IP]), ("_ldap._tcp.lab.example", "SRV", ["0 5 389 ldap.corp.example."]),
+                                   ("key.other.example", "TXT", ['"this name alone: other.example is looked up as always"']), ("x.web.example", "A", ["10.0.0.8"])):  # fmt: skip
+            assert [str(r) for rr in udp(k, query(name, kind)).answer for r in rr] == wanted, name
+        assert udp(k, query("no.lab.example")).rcode() == 3
 
 
 def test_the_rewrites_that_are_shown_are_followed(tmp_path):
@@ -129,7 +194,7 @@ def copy(a, b):
     while data := a.recv(65536):
         b.sendall(data)
     b.shutdown(socket.SHUT_WR)
-listener = socket.create_server(("127.0.0.1", 18081))
+listener = socket.create_server(("127.0.0.1", PORT))
 while True:
     near, _ = listener.accept()
     far = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -145,7 +210,8 @@ def test_the_query_log_is_switched_on_in_each_pod_as_it_is_shown(tmp_path):
     text = (ROOT / "docs/symptoms.md").read_text()
     (loop,) = re.findall(r"^```\n(for pod in .*?)^```", text, re.M | re.S)
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/kubectl").write_text(KUBECTL.replace("DIR", str(tmp_path)))
+    port = free_port()
+    (tmp_path / "bin/kubectl").write_text(KUBECTL.replace("DIR", str(tmp_path)).replace("PORT", str(port)))
     (tmp_path / "bin/kubectl").chmod(0o755)
     with contextlib.ExitStack() as stack:
         pods = []
@@ -155,7 +221,8 @@ def test_the_query_log_is_switched_on_in_each_pod_as_it_is_shown(tmp_path):
             pods[-1].wait_ready()
             (tmp_path / name).write_text(str(pods[-1].healthz))
             os.symlink(pods[-1].log_path, tmp_path / f"{name}.log")
-        switch, tail = loop.replace("client=10.1.2.3", "client=127.0.0.1").split("done\n")
+        assert "18081:8081" in loop
+        switch, tail = loop.replace("client=10.1.2.3", "client=127.0.0.1").replace("18081", str(port)).split("done\n")
         env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
         done = subprocess.run(["sh", "-c", switch + "done"], env=env, capture_output=True, text=True, timeout=60, check=False)
         assert done.stdout.split().count("on") == 2, done

@@ -26,7 +26,8 @@ class Example:
         self.text = ""
         self.begun = time.monotonic()
         self.process = subprocess.Popen(["bash", "conf/example/run.sh"], cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True, start_new_session=True)
+                                        stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # in the background of a script it is ignored
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -95,7 +96,7 @@ def test_what_it_prints_works_and_ctrl_c_ends_everything(example):
     running = "\n".join(example.members())
     assert all(os.path.join("bin", program) in running for program in expected), running
 
-    assert example.interrupt() == 0
+    assert example.interrupt() == 0, example.text
     deadline = time.monotonic() + 5
     while example.members():
         assert time.monotonic() < deadline, example.members()

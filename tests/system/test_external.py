@@ -5,6 +5,7 @@ import time
 
 import dns.flags
 import dns.message
+import dns.name
 import dns.query
 import dns.rcode
 import dns.rdatatype
@@ -16,7 +17,7 @@ from asking import NXDOMAIN
 from hurry import hurry
 from kubedns_process import PROGRAM, Kubedns
 from objects import endpoint_slice, namespace, service
-from test_transfer import Listener
+from test_transfer import Listener, transferred
 from waiting import free_port
 from world import Z, start, write
 
@@ -80,7 +81,26 @@ def test_names_come_and_go_with_their_objects(api, tmp_path):
         k.wait(lambda: k.ask(f"shop.{ZONE}") == NXDOMAIN)
 
 
-def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, tmp_path):
+def test_the_label_and_annotation_of_k8s_gateway_mean_here_what_they_mean_there(api, tmp_path):
+    web, hidden = balanced("web", {"ip": "192.0.2.1"}), ingress("hidden", f"hidden.{ZONE}", "192.0.2.2")
+    web["metadata"]["annotations"] = {"coredns.io/hostname": f"a.{ZONE}, *.b.{ZONE}"}
+    hidden["metadata"]["labels"] = {"k8s-gateway.dns/ignore": "true"}
+    api.fill([web, hidden])
+    with kubedns(api, tmp_path, ZONES) as k:
+        k.wait_ready()
+        assert k.ask(f"a.{ZONE}") == k.ask(f"x.b.{ZONE}") == k.ask(f"web.own.{ZONE}") == {"192.0.2.1"}
+        assert k.ask(f"hidden.{ZONE}") == NXDOMAIN
+        api.put(ingress("hidden", f"hidden.{ZONE}", "192.0.2.2"))
+        k.wait(lambda: k.ask(f"hidden.{ZONE}") == {"192.0.2.2"})
+        web["metadata"]["labels"] = {"k8s-gateway.dns/ignore": "true"}
+        api.put(web)
+        k.wait(lambda: k.ask(f"a.{ZONE}") == NXDOMAIN and k.ask(f"web.own.{ZONE}") == NXDOMAIN)
+        assert k.ask(f"web.own.svc.{Z}") == {"10.200.9.1"}
+
+
+@pytest.mark.parametrize("watchlist", [True, False])
+def test_crds_that_are_not_there_are_no_fault_and_are_found_when_they_come(api, tmp_path, watchlist):
+    api.set_watchlist(watchlist)
     api.absent(GATEWAY_API)
     api.fill([balanced("web", {"ip": "192.0.2.1"})])
     with kubedns(api, tmp_path, ZONES, env=hurry(20)) as k:
@@ -204,6 +224,53 @@ def test_headless_services_are_in_the_zone_when_asked_for(tmp_path):
         assert k.ask(f"db.own.{ZONE}") == {"10.201.0.1", "10.201.0.2"} and k.ask(f"db-0.db.own.{ZONE}") == {"10.201.0.1"}
         assert k.ask(f"10-201-0-2.db.own.{ZONE}") == {"10.201.0.2"} and k.ask(f"db-1.db.own.{ZONE}") == NXDOMAIN
         assert "Service own/db" in k.http(f"/explain?name=db.own.{ZONE}")[1]
+        answer = exchange(k.port, f"_http._tcp.db.own.{ZONE}", "SRV")
+        assert texts(answer.answer) == [f"_http._tcp.db.own.{ZONE}. SRV 0 50 80 {host}.db.own.{ZONE}." for host in ("10-201-0-2", "db-0")]
+        assert texts(answer.additional) == [f"10-201-0-2.db.own.{ZONE}. A 10.201.0.2", f"db-0.db.own.{ZONE}. A 10.201.0.1"]
+        why = k.http(f"/explain?name=_http._tcp.db.own.{ZONE}")[1]
+        assert f"SRV 0 50 80 db-0.db.own.{ZONE}." in why and "Service own/db" in why, why
+
+
+def by_rfc4592(zone, name, type_):
+    """What a server that has this zone and nothing else answers."""
+    exists = {dns.name.Name(n.labels[i:]) for n in zone.nodes for i in range(len(n.labels) - len(zone.origin.labels) + 1)}
+    if name not in exists:
+        closest = name.parent()
+        while closest not in exists:
+            closest = closest.parent()
+        name = dns.name.from_text("*", closest)
+        if name not in zone.nodes:
+            return NXDOMAIN
+    found = zone.get_rdataset(name, type_)
+    return frozenset(r.to_text() for r in found) if found else frozenset()
+
+
+def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path):
+    """nothing.own had the wildcard's address, though own exists by what is below it; a namespace without such names existed."""
+    world = [*(namespace(ns) for ns in ("own", "shop", "lb", "none")), service("db", "None", "own"), service("idle", "None", "shop"),
+             endpoint_slice("db", ["10.201.0.1", "10.201.0.2"], "own", hostnames=["db-0"]), service("web", "10.200.0.1", "shop"),
+             ingress("wild", f"*.{ZONE}", "192.0.2.8", "lb"), ingress("near", f"*.shop.{ZONE}", "192.0.2.7", "lb")]
+    first = ("", "a.", "db.", "idle.", "web.", "db-0.db.", "x.db.", "x.idle.", "_tcp.db.", "_http._tcp.db.", "x._http._tcp.db.", "a.b.c.x._http._tcp.db.")
+    names = [f"{labels}{ns}.{ZONE}" for labels in first for ns in ("own", "shop", "lb", "none", "nowhere")]
+    with start(tmp_path, world, ZONES, "--external-headless", "--transfer-to=127.0.0.1") as k:
+        k.wait_ready()
+
+        def compare():
+            zone = transferred(k, ZONE)
+            for name in names:
+                for type_ in ("A", "SRV"):
+                    wanted = by_rfc4592(zone, dns.name.from_text(name), type_)
+                    assert k.ask(name, type_) == wanted, (name, type_, wanted)
+
+        compare()
+        assert k.ask(f"nothing.own.{ZONE}") == NXDOMAIN and k.ask(f"none.{ZONE}") == {"192.0.2.8"} == k.ask(f"x.nowhere.{ZONE}")
+        assert "NXDOMAIN" in k.http(f"/explain?name=nothing.own.{ZONE}")[1]
+        write(k.objects, [endpoint_slice("idle", ["10.201.0.9"], "shop")], name="more.json")  # a name in another namespace comes
+        k.wait(lambda: k.ask(f"idle.shop.{ZONE}") == {"10.201.0.9"})
+        compare()
+        write(k.objects, [o for o in world if o["kind"] != "EndpointSlice"])  # and that of the first goes
+        k.wait(lambda: k.ask(f"db.own.{ZONE}") == {"192.0.2.8"})
+        compare()
 
 
 @pytest.mark.parametrize("args, why", [

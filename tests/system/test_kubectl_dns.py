@@ -1,10 +1,11 @@
 """kubectl-dns over a stand-in for kubectl whose port-forwards lead to real programs."""
 
+import itertools
 import os
 import pathlib
 import stat
 import subprocess
-import time
+import threading
 
 import pytest
 import yaml
@@ -14,7 +15,8 @@ from kubedns_process import Kubedns
 from test_compare import BASE, service
 from test_queries import recorded
 from test_options import pod as a_pod
-from test_top import burst
+from test_top import burst, within_a_minute
+from waiting import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "conf/kubernetes/kubectl-dns"
@@ -118,6 +120,7 @@ def test_a_name_that_is_none(tmp_path):
 
 
 def test_top_adds_up_what_all_pods_say(tmp_path, world):
+    within_a_minute()
     for name in ("dns-a", "dns-b"):
         k = world(name, BASE)
         burst(k, "127.0.0.2", query("web.default.svc.cluster.local"), 6400)
@@ -136,6 +139,7 @@ def test_top_adds_up_what_all_pods_say(tmp_path, world):
 def test_top_names_a_client_once_though_not_every_pod_knows_it(tmp_path, world):
     """A pod on each node knows the clients on its own."""
     client = a_pod("web-1", "default", "127.0.0.2", node="node-a")
+    within_a_minute()
     for name, objects, flags in (("dns-a", [], []), ("dns-b", [client], ["--client-pods=all"]), ("dns-c", [], [])):
         burst(world(name, [*BASE, *objects], *flags), "127.0.0.2", query("web.default.svc.cluster.local"), 1600)
     code, out, err = plugin(tmp_path, "top")
@@ -161,14 +165,15 @@ def test_queries_are_followed_until_it_is_interrupted(tmp_path, world):
     pods = [world(name, BASE) for name in ("dns-a", "dns-b")]
     p = subprocess.Popen([PLUGIN, "queries", "-f"], env={**os.environ, "KUBECTL": str(tmp_path / "kubectl")}, stdout=subprocess.PIPE, text=True)
     try:
-        lines = []
-        for i in range(20):  # until both port-forwards are there
+        lines, number = [], itertools.count()
+        threading.Thread(target=lambda: [lines.append(line) for line in p.stdout], daemon=True).start()
+
+        def followed():
             for k in pods:
-                udp(k, query(f"n{i}.default.svc.cluster.local"))
-            time.sleep(0.3)
-        while len(lines) < 20:
-            lines.append(p.stdout.readline())
-        assert {line.split()[0] for line in lines} == {"[dns-a]", "[dns-b]"}
+                udp(k, query(f"n{next(number)}.default.svc.cluster.local"))
+            return len(lines) >= 20 and {line.split()[0] for line in lines} == {"[dns-a]", "[dns-b]"}
+
+        wait_for(followed, 30, lambda: f"20 lines of both pods: {lines}")
         assert len(set(lines)) == len(lines)
     finally:
         p.terminate()

@@ -66,6 +66,7 @@ def test_sigterm_fails_readiness_answers_on_and_exits_0(tmp_path):
     assert time.monotonic() - begun >= 4.0
 
 
+@pytest.mark.timing
 def test_drain_quiet_ends_when_nobody_asks_any_more(tmp_path):
     """The time of --drain is 60 s: who asks is answered, and a second after the last question it is over."""
     k = start(tmp_path, WORLD, "--drain=60s", "--drain-quiet=1s")
@@ -340,7 +341,7 @@ def test_asked_all_the_time_while_objects_change_a_thousand_times_a_second(tmp_p
         with Asker(k.port, {name: states[0]}, rate=1000) as asker:
             asker.may_change(name, states[1])
             begun, writes = time.monotonic(), 0
-            while (passed := time.monotonic() - begun) < 3:
+            while (passed := time.monotonic() - begun) < 3 or (passed < 30 and k.metric("kubedns_publishes_total") <= 100):
                 writes += 1
                 write(k.objects, items(writes % 2))
                 time.sleep(max(0, writes / 500 - passed))  # two slices change a write

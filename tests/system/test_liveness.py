@@ -8,6 +8,7 @@ import pytest
 from dnsnet import WEB, query, world
 from hurry import hurry
 from test_fair_share import ATTACKER, HOSTILE, hostile, write
+from waiting import wait_for
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000  # of waitpid: threads too
@@ -20,7 +21,9 @@ class Stopped:
     def __init__(self, pid, name):
         self.libc = ctypes.CDLL(None, use_errno=True)
         tasks = f"/proc/{pid}/task"
-        self.tid = next(int(tid) for tid in os.listdir(tasks) if open(f"{tasks}/{tid}/comm", encoding="ascii").read().strip() == name)
+        # The thread names itself, when it has got a processor.
+        named = lambda: [int(tid) for tid in os.listdir(tasks) if open(f"{tasks}/{tid}/comm", encoding="ascii").read().strip() == name]  # noqa: E731
+        (self.tid,) = wait_for(named)
 
     def ptrace(self, request):
         if self.libc.ptrace(ctypes.c_long(request), ctypes.c_long(self.tid), None, None) < 0:
@@ -49,6 +52,15 @@ def test_a_worker_that_is_stuck_fails_liveness_until_it_goes_on(tmp_path):
             assert time.monotonic() - stopped > 9 / HURRY - 0.3, "not before it has been stuck for ten seconds"
             assert k.http("/healthz")[1].startswith("a worker has been stuck for ")
         k.wait(lambda: k.http("/healthz") == (200, "ok\n"), 5)
+
+
+def test_a_worker_that_nobody_asks_is_alive(tmp_path):
+    """Nothing limits its wait but the heartbeat."""
+    with world(tmp_path, "--threads=2", env=hurry(HURRY)) as k:
+        k.wait_ready()
+        end = time.monotonic() + 15 / HURRY
+        while time.monotonic() < end:
+            assert k.http("/healthz") == (200, "ok\n")
 
 
 @pytest.mark.timing

@@ -170,6 +170,21 @@ def test_client_pods_watches_pods_and_may(tmp_path, base, components, kind, name
 
 
 @needs_kubectl
+@pytest.mark.parametrize(("base", "components", "kind", "name"), [
+    ("replace-kube-dns", ["front"], "Deployment", "kube-dns"), ("node-service", [], "DaemonSet", "kube-dns-node")])  # fmt: skip
+def test_configmaps_of_one_namespace_are_read_there_and_nowhere_else(tmp_path, base, components, kind, name):
+    made = copy(tmp_path)
+    plain, hosts = render(made, base, *components), render(made, base, *components, "hosts")
+    before, after = (o[kind, name]["spec"]["template"]["spec"]["containers"][0] for o in (plain, hosts))
+    assert after["name"] == "kubedns" and after["args"] == before["args"] + ["--hosts-namespaces=dns-names"]
+    role, binding = hosts["Role", "kube-dns-hosts"], hosts["RoleBinding", "kube-dns-hosts"]
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "dns-names"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}]
+    assert {"kind": "ServiceAccount", "name": name, "namespace": "kube-system"} in binding["subjects"]
+    assert hosts["ClusterRole", name] == plain["ClusterRole", name]
+
+
+@needs_kubectl
 def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
     made = copy(tmp_path)
     front, node = render(made, "front"), render(made, "node-service")
@@ -263,3 +278,27 @@ def test_check_refuses_what_the_api_server_or_the_kubelet_would(tmp_path, settin
 def test_check_accepts_what_is_right(tmp_path, setting):
     code, text = check(copy(tmp_path, **setting), "replace-kube-dns", "front", "autoscale", "beside", "node-service", "node-local")
     assert code == 0 and text.count("settings are complete") == 6, text
+
+
+@needs_kubectl
+@pytest.mark.parametrize(("base", "components", "said"), [
+    ("replace-kube-dns", ["hosts"], "Deployment kube-dns: --hosts-namespaces: kubedns would not start: in the classic topology"),
+    ("replace-kube-dns", ["client-pods", "nearest"], "Deployment kube-dns: --nearest: kubedns would not start: in the classic topology"),
+    ("replace-kube-dns", ["tenants"], "Deployment kube-dns: --visibility: kubedns would not start: in the classic topology"),
+    ("replace-kube-dns", ["front", "nearest"], "put ../components/client-pods before ../components/nearest"),
+    ("replace-kube-dns", ["hosts", "front"], "components/hosts: no pod gets its --hosts-namespaces: name it after components/front"),
+    ("node-local", ["nearest"], "components/nearest: no pod gets its --nearest:"),
+    ("node-service", ["nearest"], "components/nearest: no pod gets its --nearest:"),
+    ("replace-kube-dns", ["front", "nearest-node"], "components/nearest-node: no pod gets its --nearest|--node-name|--zone:"),
+    ("replace-kube-dns", ["front", "client-pods", "nearest", "hosts", "multicluster"], None),
+    ("replace-kube-dns", ["front", "tenants", "nearest"], None), ("replace-kube-dns", ["multicluster", "external-names"], None),
+    ("node-local", ["tenants", "nearest-node", "hosts"], None), ("node-service", ["client-pods", "nearest-node", "hosts"], None),
+])  # fmt: skip
+def test_check_names_components_that_the_topology_does_not_take(tmp_path, base, components, said):
+    made = copy(tmp_path)
+    (made / "mine").mkdir()
+    names = ", ".join(f"../components/{c}" for c in components)
+    (made / "mine/kustomization.yaml").write_text(f"resources: [../{base}]\ncomponents: [{names}] # not components/search\n")
+    code, text = check(made, "mine")
+    assert (code, "settings are complete" in text) == ((0, True) if said is None else (1, False)), text
+    assert said is None or text.startswith("mine: ") and said in text and text.count("\n") == 1, text

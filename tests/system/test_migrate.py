@@ -23,7 +23,7 @@ KUBEDNS = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "bin/kubedns"
 CASES = ROOT / "tests/migrate"
 NAMES = sorted(p.stem for p in CASES.glob("*.corefile"))
 MARKS = {"carried over": "=", "changes": "~", "NO EQUIVALENT": "!"}
-TEXT_KEYS = ("hosts", "rewrites")
+TEXT_KEYS = ("hosts", "records", "rewrites")
 ENVIRONMENT = {**os.environ, "DNS_ZONE": ".", "DNS_UPSTREAM": "192.0.2.53"}
 
 
@@ -98,6 +98,36 @@ def test_a_case_for_every_plugin_of_the_default_build():
     assert len(verdicts(out.replace("(standard input)", "stdin"))) == len(plugins) + 1
     used = {line.split()[0] for p in CASES.glob("*.corefile") for line in p.read_text().splitlines() if line.split()}
     assert not set(plugins) - used
+
+
+def test_no_secret_is_printed():
+    text = """. {
+        tsig {
+            secret axfr.example. HIDDEN1
+            secret axfr.example. HIDDEN2 HIDDEN3
+            secret
+            Secret axfr.example. HIDDEN10
+        }
+        azure {
+            secret HIDDEN4
+        }
+        route53 {
+            aws_access_key HIDDEN5 HIDDEN6
+        }
+        etcd {
+            credentials reader HIDDEN7
+        }
+        netbox {
+            token HIDDEN8
+        }
+        redisc {
+            password "HIDDEN9 more"
+        }
+    }"""
+    code, out, err = migrate("-", text)
+    assert code == 0 and "HIDDEN" not in out + err
+    assert re.search(r"3: secret axfr.example. \(not printed\)\n#     changes: as a line NAME ALGORITHM SECRET of the file of --transfer-key", out)
+    assert "credentials reader (not printed)\n" in out and re.search(r"5: secret\n", out)
 
 
 @needs_kubectl

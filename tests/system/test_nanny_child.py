@@ -106,7 +106,7 @@ def test_what_it_forked_for_tcp_is_gone_before_the_next_one_starts(world, upstre
 
 
 def test_stopped_dnsmasq_is_killed_when_it_has_been_silent_for_too_long(world):
-    world.start("-silence=1s")
+    world.start("-silence=2s")
     pid = world.pid()
     assert world.get("/healthz") == (200, "ok\n")
     os.kill(pid, signal.SIGSTOP)
@@ -305,13 +305,13 @@ def test_metrics_tell_the_version_that_dnsmasq_says(world):
 
 
 def test_silence_while_draining_is_answered_by_a_new_child(world):
-    world.start("-silence=1s", "-drain=5s")
+    world.start("-silence=1s", "-drain=60s")  # until it is told to end
     pid = world.pid()
     world.process.send_signal(signal.SIGTERM)
     wait_for(lambda: state(world) == "draining")
     os.kill(pid, signal.SIGSTOP)
     wait_for(lambda: world.config()["dnsmasq"]["pid"] not in (0, pid))
-    wait_for(world.answers)
+    wait_for(world.answers, what=world.log)
     world.process.send_signal(signal.SIGTERM)
     assert world.wait_exit() == 0
 

@@ -148,12 +148,14 @@ def test_names_of_the_cluster_are_asked_of_kubedns(world, zone, stubs):
 
 
 def test_names_come_and_go_as_a_difference(world, zone, stubs):
+    zone.ttl = 600  # nothing is refreshed meanwhile
     for name in ("ns1.test.", "ns2.test.", "ns3.test."):
         zone.records[name] = ["127.0.0.11"]
     port = stubs[0].port
     world.write(upstreamNameservers=[str(zone.server)], stubDomains={"a.test": [f"ns1.test:{port}"], "b.test": [f"ns2.test:{port}"]})
     world.start()
     wait_for(lambda: known(world.config(), "ns1.test") and known(world.config(), "ns2.test"))
+    wait_for(lambda: {("ns2.test.", "A"), ("ns2.test.", "AAAA")} <= set(zone.server.asked))
     asked = sum(name == "ns2.test." for name, _ in zone.server.asked)
     world.write(upstreamNameservers=[str(zone.server)], stubDomains={"b.test": [f"ns2.test:{port}"], "c.test": [f"ns3.test:{port}"]})
     wait_for(lambda: known(world.config(), "ns3.test"))

@@ -84,7 +84,7 @@ def test_an_idle_connection_ends_and_the_next_one_asks_the_new_server(world, ser
     change(world, second)
     wait_for(lambda: all(c.ended() for c in clients), timeout=3)
     assert Client(world).ask("b.acme.test") == "10.9.0.2"
-    assert world.metric("nanny_tcp_connections_ended_total") == 4 and stale(world) == 0
+    wait_for(lambda: world.metric("nanny_tcp_connections_ended_total") == 4 and stale(world) == 0)
     assert world.config()["dnsmasq"]["deaths"] == 0
 
 

@@ -8,6 +8,8 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -199,8 +201,13 @@ def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):
         assert world.ask_once() == CENTRAL_TTL and world.ask_once(space=world.node) == CENTRAL_TTL
         world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}")
         world.wait_node()
-        metrics = world.node("curl", "-s", "http://127.0.0.1:10056/metrics").stdout
-        assert "nanny_node_rules 1\n" in metrics and 'nanny_node_rules_changes_total{to="up"} 1\n' in metrics
+
+        def scrape():
+            return world.node("curl", "-s", "http://127.0.0.1:10056/metrics").stdout
+
+        world.until(lambda: "nanny_node_rules 1\n" in scrape(), what="what the guard has done, told by the nanny")
+        metrics = scrape()
+        assert 'nanny_node_rules_changes_total{to="up"} 1\n' in metrics
         for kind in ("interface_add", "iptables"):
             assert f'coredns_nodecache_setup_errors_total{{errortype="{kind}"}} 0\n' in metrics
         assert world.ask_once(LOCAL) == NODE_TTL and world.ask_once(space=world.node) == NODE_TTL
@@ -287,6 +294,62 @@ def test_both_families(tmp_path):
         (table,) = world.tables()
         world.until(lambda: "elements" not in world.node("nft", "list", "set", "inet", table, "alive6").stdout, timeout=5,
                     what="the end of the address in the rules")
+
+
+def test_a_connection_that_has_ended_leaves_room_for_others(tmp_path):
+    """The set of connections that are here has a bound, and those that had ended stayed in it for 20 seconds: 820 a second filled it."""
+
+    def seconds_left():
+        seen = world.node("nft", "list", "set", "inet", table, "here4").stdout
+        return [int(s or 0) for s in re.findall(r"10\.244\.1\.2 \. \d+ .*?expires (?:(\d+)s)?", seen)]
+
+    with NodeWorld(tmp_path) as world:
+        world.start_node()
+        world.wait_node()
+        (table,) = world.tables()
+        world.pod("dig", "+tcp", f"@{SERVICE}", "web.default.svc.cluster.local")
+        assert max(seconds_left()) <= 2
+        connected = "import socket, time; s = socket.create_connection(('10.96.0.10', 53)); print('there', flush=True); time.sleep(60)"
+        with subprocess.Popen(["ip", "netns", "exec", world.pod.name, sys.executable, "-c", connected], stdout=subprocess.PIPE) as client:
+            assert client.stdout.readline() == b"there\n"
+            assert max(seconds_left()) > 2, "it has not ended"
+            client.kill()
+
+
+AGAIN_FROM_ONE_PORT = """
+import socket, struct, sys
+import dns.message, dns.query
+with socket.socket() as s:
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset: the server says nothing more
+    s.settimeout(10)
+    s.bind(("10.244.1.2", 40000))
+    s.connect(("10.96.0.10", 53))
+    print(dns.query.tcp(dns.message.make_query("web.default.svc.cluster.local", "A"), "10.96.0.10", sock=s, timeout=10).answer[0].ttl)
+"""
+
+
+def test_a_port_is_led_where_its_newest_connection_began(tmp_path):
+    """One that had a connection here is used for one to the pods in the middle: its second packet came here, and was lost."""
+
+    def from_one_port():
+        return int(world.pod(sys.executable, "-c", AGAIN_FROM_ONE_PORT).stdout)
+
+    with NodeWorld(tmp_path) as world:
+        world.start_node()
+        world.wait_node()
+        assert from_one_port() == NODE_TTL
+        for name in ("kubedns", "nanny"):
+            os.kill(world.running[name].pid, signal.SIGSTOP)
+        signal_all(world.pids("guard"), signal.SIGSTOP)  # the rules stay as they are, and the address is forgotten
+        world.until(lambda: world.ask_once() == CENTRAL_TTL, timeout=10, what="an answer of the cluster's pods")
+        assert from_one_port() == CENTRAL_TTL
+        signal_all(everything(world), signal.SIGCONT)
+        # What waited while all of them stood still may be taken for silence once more: no packet is lost by that either.
+        world.until(lambda: from_one_port() == NODE_TTL, what="an answer of the node's own from that port")
+        world.running["kubedns"].kill()
+        world.until(lambda: world.ask_once() == CENTRAL_TTL, timeout=10, what="an answer of the cluster's pods")
+        assert from_one_port() == CENTRAL_TTL, "rules that are down"
 
 
 def test_lookups_leave_nothing_in_conntrack(tmp_path):

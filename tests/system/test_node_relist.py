@@ -1,9 +1,10 @@
 """
-What the nodes of a cluster ask of the API server when all are told 410 at one moment: agents that ask as kubedns --node-role does, against the
-stand-in. 500 of them in `make soak`, 50 in short. Prints requests and bytes of each second.
+What the nodes of a cluster ask of the API server when all are told 410 at one moment, and when all start at one moment: agents that ask as
+kubedns --node-role does, against the stand-in. 500 of them in `make soak`, 50 in short. Prints requests and bytes of each second.
 """
 
 import asyncio
+import itertools
 import os
 import random
 import re
@@ -18,6 +19,7 @@ from test_node_role import HEADLESS
 AGENTS = 500 if os.environ.get("SOAK") else 50
 # REFLECTOR_SPREAD_BYTES_S, REFLECTOR_RELIST_JITTER_MS and REFLECTOR_SPREAD_MAX_MS of kubedns/api/reflector.h
 SPREAD_BYTES_S, WAIT_MIN_S, WAIT_MAX_S = 500_000, 3, 120
+FIRST_S, MOST_S = 0.8, 30  # BACKOFF_FIRST_MS and BACKOFF_MAX_MS of kubedns/api/backoff.h
 (LABEL,) = HEADLESS
 LISTS = ("/api/v1/services", "/api/v1/namespaces", f"/apis/discovery.k8s.io/v1/endpointslices?labelSelector={LABEL.replace('/', '%2F')}")
 
@@ -31,12 +33,15 @@ class Meter:
 
 
 async def get(host, port, path, meter):
-    """The bytes of one list, read as they come."""
+    """The bytes of one list, read as they come; None: refused with a 429."""
     reader, writer = await asyncio.open_connection(host, port)
     begun, total = time.monotonic(), 0
     meter.requests[meter.second()] += 1
     writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
     status = await reader.readline()
+    if b" 429 " in status:
+        writer.close()
+        return None
     assert b" 200 " in status, status
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = re.search(rb"content-length: (\d+)", head)
@@ -61,6 +66,38 @@ async def relist(host, port, sizes, spread):
 
     totals = await asyncio.gather(*(one(path) for _ in range(AGENTS) for path in LISTS))
     return meter, totals
+
+
+async def start(host, port, spread):
+    """All at one moment. Who is refused comes again after the second that the server says and a random time: a tenth of that, or one that doubles."""
+    meter = Meter()
+
+    async def one(path):
+        for refused in itertools.count():
+            if await get(host, port, path, meter) is not None:
+                return meter.second()
+            more = min(MOST_S, FIRST_S * 2**refused) if spread else 0.1
+            await asyncio.sleep(1 + random.uniform(0, more))
+
+    return meter, await asyncio.gather(*(one(path) for _ in range(AGENTS) for path in LISTS))
+
+
+@pytest.mark.timing
+def test_nodes_that_start_at_one_moment_come_again_ever_more_rarely(tmp_path):
+    """The server has room for a tenth as many agents as the node role's priority level has for 5,000 (2 at a time, 80 in the queue), or a hundredth."""
+    with ApiProcess(tls=False, http2=False) as api:
+        api.load(services=100, slices=150, namespaces=5)
+        url = urlsplit(api.url())
+        asked = []
+        for spread in (False, True):
+            api.set_turns(2, 80 * AGENTS // 500, 0.02)
+            meter, ended = asyncio.run(start(url.hostname, url.port, spread))
+            granted, refused = api.turns_taken()
+            print(f"{AGENTS} agents, {'ever later' if spread else 'as the server says'}: {granted} lists, {refused} refused, the last after {max(ended)} s; "
+                  f"requests a second {[meter.requests[s] for s in range(max(meter.requests) + 1)]}")  # fmt: skip
+            assert granted == len(ended) == 3 * AGENTS, "each has its three lists"
+            asked.append(refused)
+        assert asked[1] < asked[0]
 
 
 @pytest.mark.timing

@@ -66,7 +66,7 @@ def test_it_is_switched_while_kubedns_runs(tmp_path):
         assert len(logged(k)) == 2
         udp(k, query(WEB, "AAAA"))
         recorded(k, 5)
-        assert switch(k, "PUT", "?for=300ms") == (200, "on\n")
+        assert switch(k, "PUT", "?for=3s") == (200, "on\n")
         udp(k, query(WEB))
         k.wait(lambda: "query log: off: its time is over" in k.log())
         assert len(logged(k)) == 3 and " A " in logged(k)[2]

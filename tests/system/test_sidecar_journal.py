@@ -67,7 +67,7 @@ def test_what_changed_is_known_to_the_next_process(sidecar, dns):
 def test_a_file_that_is_no_journal_is_written_anew(sidecar, tmp_path, content, said):
     (tmp_path / "journal").write_bytes(content)
     one = sidecar()
-    assert said in one.said()
+    until(lambda: said in one.said())
     until(lambda: told(one)[:1] == ["the sidecar was started"])
     until(lambda: json.loads((tmp_path / "journal").read_text())["events"][0]["what"] == "the sidecar was started")
 

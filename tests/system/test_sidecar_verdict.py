@@ -27,6 +27,7 @@ pytestmark = pytest.mark.timing
 LIMIT_S = 15
 SILENT = "does not answer"
 WELL = "DNS is well: both probes are answered"
+FLOODER = "127.0.0.8"
 HOSTILE = os.path.join(BUILD, "tests", "bench", "hostile")
 
 
@@ -229,16 +230,21 @@ def ask(port, name):
 
 
 def test_a_flood_that_kubedns_does_not_keep_up_with(make_pod, upstream):
-    """Packets that come while it is held still, more than its socket has room for."""
+    """Packets that come while it is held still, more than its socket has room for; the one client that sent them is named."""
     pod = make_pod(servers(upstream.server))
     well(pod)
     pod.kill("kubedns", signal.SIGSTOP)
     query = dns.message.make_query(NAME, "A", use_edns=0, pad=1024).to_wire()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((FLOODER, 0))
         for _ in range(20000):
             s.sendto(query, ("127.0.0.1", pod.kubedns_port))
     pod.kill("kubedns", signal.SIGCONT)
     says(pod, "kubedns did not keep up", "load", alerts=["DNSCauseFound"])
+    said = says(pod, f"packets dropped, while {FLOODER} had ", "load")[-1]
+    assert re.search(rf"kubedns did not keep up: [0-9,]+ packets dropped, while {FLOODER} had \d+ % of the answers", said), said
+    assert pod.sidecar.status()["findings"][0]["command"].endswith(f"grep -wF {FLOODER}")
+    assert FLOODER not in pod.sidecar.get("/", {"Host": "evil.example"})[1]
 
 
 @pytest.fixture

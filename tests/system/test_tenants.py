@@ -241,10 +241,11 @@ def test_a_question_of_an_unknown_client_counts_once(tmp_path):
         k.wait_ready()
         with Bulk(k.port, recursion=True, source=UNKNOWN) as bulk:
             assert [r.rcode for r in bulk.ask_udp([(n, "A") for n in names])] == [NXDOMAIN] * 4
-            assert k.metric("kubedns_clients_unknown_total") == 4
+            k.wait(lambda: k.metric("kubedns_clients_unknown_total") == 4)
             bulk.ask_tcp([(n, "A") for n in names])
-            assert k.metric("kubedns_clients_unknown_total") == 8
-        assert k.metric("kubedns_dns_held_total", result="expired") == 2
+            k.wait(lambda: k.metric("kubedns_clients_unknown_total") == 8)
+        k.wait(lambda: k.metric("kubedns_dns_held_total", result="expired") == 2)
+        assert k.metric("kubedns_clients_unknown_total") == 8
 
 
 def said(reply):

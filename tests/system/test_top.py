@@ -2,14 +2,24 @@
 
 import json
 import socket
+import time
 
 from dnsnet import WEB, query, world
 from objects import namespace
 from test_options import pod
+from waiting import wait_for
 from world import start
 
 WALK = "google.com.default.svc.cluster.local"
 WINDOW = 32
+
+
+def within_a_minute():
+    """
+    Waits until 20 seconds of this minute of the monotonic clock are left: at its end kubedns halves all counts, and what was asked before it
+    would weigh half of what is asked after it.
+    """
+    wait_for(lambda: time.monotonic() % 60 < 40, 30)
 
 
 def burst(kubedns, source, message, count):
@@ -39,6 +49,7 @@ def about(counted, asked):
 def test_the_heaviest_clients_and_names_are_named_by_kind(tmp_path):
     with world(tmp_path, "--threads=2") as k:
         k.wait_ready()
+        within_a_minute()
         for source in ("127.0.0.2", "127.0.0.3"):  # each socket leads to one worker
             burst(k, source, query(WEB), 8000)
         burst(k, "127.0.0.2", query(WALK, "AAAA"), 16000)
@@ -70,6 +81,7 @@ def test_a_client_that_is_a_watched_pod_is_shown_with_its_namespace(tmp_path):
     k = start(tmp_path, [namespace("prod"), pod("a", "prod", "127.0.0.2")], "--pods=verified")
     with k:
         k.wait_ready()
+        within_a_minute()
         burst(k, "127.0.0.2", query(WEB), 2000)
         burst(k, "127.0.0.3", query(WEB), 1000)
         assert [(c["address"], c.get("namespace")) for c in top(k)["clients"]] == [("127.0.0.2", "prod"), ("127.0.0.3", None)]

@@ -3,6 +3,7 @@ Why there is no answer, as people see it: by dig and kdig in any pod, straight a
 query without an OPT gets nothing more.
 """
 
+import contextlib
 import json
 import re
 import shutil
@@ -73,22 +74,45 @@ def test_a_small_client_gets_what_fits(kubedns):
     assert reply.rcode() == 3 and not reply.flags & dns.flags.TC
 
 
-@pytest.fixture
-def dnsmasq(kubedns):
-    """The classic topology's dnsmasq in front."""
+@contextlib.contextmanager
+def dnsmasq_before(kubedns, *options):
+    """The classic topology's dnsmasq in front; its port."""
     port = free_port()
     command = ["dnsmasq", "-k", "-C", "/dev/null", "--pid-file=", "--no-resolv", "--no-hosts", "--bind-interfaces", "--listen-address=127.0.0.1",
-               f"--port={port}", f"--server=/{Z}/127.0.0.1#{kubedns.port}", "--no-negcache"]  # fmt: skip
+               f"--port={port}", f"--server=/{Z}/127.0.0.1#{kubedns.port}", *options]  # fmt: skip
     with subprocess.Popen(command) as process:
         wait_for(lambda: told("dig", port, f"nothing.{Z}") is not None, passing=NOBODY_YET)
         yield port
         process.terminate()
 
 
+@pytest.fixture
+def dnsmasq(kubedns):
+    with dnsmasq_before(kubedns, "--no-negcache") as port:
+        yield port
+
+
 def test_dnsmasq_hands_the_sentence_on_to_a_client_with_an_opt(kubedns, dnsmasq):
     for asked, type_, says in SENTENCES:
         assert told("dig", dnsmasq, asked, type_) == [says]
         assert told("dig", dnsmasq, asked, type_, "+noedns") == []
+
+
+def test_a_dnsmasq_that_keeps_denials_says_it_once_and_the_explanation_always(kubedns):
+    """What docs/symptoms.md says: from its cache come no extended errors (2.90). What is not ready has a TTL of 0 and is never kept."""
+    with dnsmasq_before(kubedns, "--cache-size=1000") as port:
+        for asked, type_, says in SENTENCES:
+            assert told("dig", port, asked, type_) == [says]
+            kept = "ready" not in says
+            for program, *options in (("dig",), ("kdig", "+edns")):
+                assert told(program, port, asked, type_, *options) == ([] if kept else [says]), asked
+        # Somebody who asks without an OPT, as resolver libraries do, was first.
+        assert told("dig", port, f"first.empty.svc.{Z}", "A", "+noedns") == told("dig", port, f"first.empty.svc.{Z}") == []
+        assert told("dig", kubedns.port, f"first.empty.svc.{Z}") == ["no Service first in namespace empty"]
+        command = ["dig", "@127.0.0.1", "-p", str(port), "+short", f"web.empty._explain.{Z}", "TXT"]
+        for _ in range(3):
+            out = wait_for(lambda: subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout)
+            assert "Service web is in namespace default, not in empty" in out
 
 
 def test_while_the_api_server_is_away_answers_say_for_how_long(tmp_path):

@@ -12,6 +12,7 @@
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
 #include "lib/conf_hosts.h"
+#include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
 #include "lib/rcu.h"
 #include "tests/unit/answer_bed.h"
@@ -36,7 +37,7 @@ object_named(enum object_kind kind, const char *name)
 int
 bed_begin(void **state)
 {
-	struct store_config config = { .records = { .ttl_s = 30 } };
+	struct store_config config = { .records = { .ttl_s = 30 }, .nearest = true, .zonal = true };
 	struct object o = object_named(OBJECT_NAMESPACE, "default");
 	struct addr ns;
 
@@ -204,12 +205,44 @@ bed_context(const char *rewrites, const char *hosts)
 	assert_int_equal(rewrites_new(&conf, 3, &bed.rewrites, &why), 0);
 	conf_rewrites_free(&conf);
 	assert_int_equal(conf_hosts_parse(hosts, strlen(hosts), &conf_hosts, &why), 0);
-	bed.hosts = own_names_of_hosts(&conf_hosts, bed.config.ttl_s, 3);
+	bed.hosts = own_names_of_hosts(&conf_hosts, true, bed.config.ttl_s, 3);
 	conf_hosts_free(&conf_hosts);
 	context->forwarding = context->own = true;
 	context->rewrites = bed.rewrites;
-	context->hosts = bed.hosts;
+	context->names = bed.hosts;
 	treecache_context(bed.cache, context);
+	return context;
+}
+
+struct answer_context *
+bed_records(const char *records, const char *hosts, const char *cuts)
+{
+	static const char *const sources[] = { "the ConfigMap's key hosts",
+		"the ConfigMap's key records" };
+	struct answer_context *context = bed_context("null", hosts);
+	struct conf_records conf;
+	uint8_t wires[1024];
+	size_t len = 0;
+	char *why = NULL, *text = strdup(cuts), *next = NULL;
+
+	if (conf_records_parse(records, strlen(records), "cluster.local", &conf, &why) < 0)
+		fail_msg("%s", why);
+	struct own_names *block = own_names_of_records(&conf, bed.config.ttl_s, 3);
+	conf_records_free(&conf);
+	for (char *word = strtok_r(text, " ", &next); word != NULL;
+	     word = strtok_r(NULL, " ", &next)) {
+		struct dname name;
+		assert_int_equal(dname_from_text(&name, word), 0);
+		memcpy(wires + len, name.wire, name.len);
+		len += name.len;
+	}
+	free(text);
+	const struct own_names *const blocks[] = { bed.hosts, block };
+	struct own_names *both =
+	    own_names_merge(&(struct own_sources){ blocks, sources, 2, 2, wires, len });
+	free(block);
+	free(bed.hosts);
+	context->names = bed.hosts = both;
 	return context;
 }
 

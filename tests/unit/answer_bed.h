@@ -45,6 +45,10 @@ void bed_reverse_zone(const char *cidr);
 /* Whether there is a forwarder. */
 void bed_forwarding(bool forwarding);
 
+/* Puts these lines of the key records, and cuts at these domains ("a.example b.example"), beside the
+ * hosts of bed_context()'s context, which it makes; for the next bed_publish(). Once a test. */
+struct answer_context *bed_records(const char *records, const char *hosts, const char *cuts);
+
 /* A context with a forwarder and these lines of the ConfigMap's keys, for the next bed_publish(); what
  * else it says may be changed before. Once a test. */
 struct answer_context *bed_context(const char *rewrites, const char *hosts);

@@ -13,6 +13,7 @@
 #include "kubedns/cluster/external.h"
 #include "kubedns/cluster/object_external.h"
 #include "tests/unit/answer_bed.h"
+#include "tests/quoted_json.h"
 
 #define WEB                                                                                        \
 	"{'kind':'Service','metadata':{'namespace':'default','name':'web',"                        \
@@ -93,20 +94,16 @@ end(void **state)
 static inline void
 tell(enum event_type type, const char *text)
 {
-	char *copy = strdup(text);
 	const char *why = NULL;
 	struct object object;
 
-	for (char *p = copy; *p != '\0'; p++)
-		*p = *p == '\'' ? '"' : *p;
-	struct json_object *json = json_tokener_parse(copy);
+	struct json_object *json = quoted_json(text);
 	if (json == NULL || object_extract(json, NULL, &object, &why) != 0)
 		fail_msg("%s: %s", why, text);
 	object_read_external(json, &object, &why);
 	external_event(external, object.kind, type, &object);
 	object_clear(&object);
 	json_object_put(json);
-	free(copy);
 	treecache_publish(external_tree(external), 1, true);
 }
 

@@ -13,18 +13,18 @@
 
 #include "kubedns/api/api_credentials.h"
 
-static struct api_server cluster;
-static char dir[] = "/tmp/test_api_server.XXXXXX";
+static struct api_credentials cluster;
+static char dir[] = "/tmp/test_api_credentials.XXXXXX";
 static char path[128];
 
 static int
 find(const char *kubecfg_file, const char *master_url)
 {
-	struct api_server_source source = {
+	struct api_credentials_source source = {
 		.kubecfg_file = kubecfg_file, .master_url = master_url, .serviceaccount_dir = dir
 	};
-	api_server_free(&cluster);
-	return api_server_find(&cluster, &source);
+	api_credentials_free(&cluster);
+	return api_credentials_find(&cluster, &source);
 }
 
 static const char *
@@ -78,7 +78,7 @@ the_master_url_stands_alone_as_kubectl_proxy_offers_it(void **state)
 	assert_string_equal(cluster.url, "http://127.0.0.1:8001");
 	assert_false(cluster.https);
 	assert_null(cluster.token_file);
-	assert_true(api_server_has_token(&cluster));
+	assert_true(api_credentials_has_token(&cluster));
 	assert_int_equal(find(NULL, "http://127.0.0.1:8001/k8s/clusters/c-1/"), 0);
 	assert_string_equal(cluster.url, "http://127.0.0.1:8001/k8s/clusters/c-1");
 }
@@ -151,25 +151,25 @@ a_token_file_is_trimmed_read_again_and_kept_when_it_fails(void **state)
 {
 	(void)state;
 	assert_int_equal(find(kubeconfig("server: 'https://a'", "tokenFile: token"), NULL), 0);
-	assert_false(api_server_token_refresh(&cluster, 1000, false));
-	assert_false(api_server_has_token(&cluster)); /* no request goes out without it */
+	assert_false(api_credentials_token_refresh(&cluster, 1000, false));
+	assert_false(api_credentials_has_token(&cluster)); /* no request goes out without it */
 	write_file("token", " one\n");
-	assert_false(api_server_token_refresh(&cluster, 1500, false)); /* not due yet */
-	assert_true(api_server_token_refresh(&cluster, 2000, false));
+	assert_false(api_credentials_token_refresh(&cluster, 1500, false)); /* not due yet */
+	assert_true(api_credentials_token_refresh(&cluster, 2000, false));
 	assert_string_equal(cluster.token, "one");
 	write_file("token", "two");
 	assert_false(
-	    api_server_token_refresh(&cluster, 2000 + API_SERVER_TOKEN_PERIOD_MS - 1, false));
-	assert_true(api_server_token_refresh(&cluster, 3000, true)); /* after a 401 */
+	    api_credentials_token_refresh(&cluster, 2000 + API_TOKEN_PERIOD_MS - 1, false));
+	assert_true(api_credentials_token_refresh(&cluster, 3000, true)); /* after a 401 */
 	assert_string_equal(cluster.token, "two");
 	write_file("token", "");
-	assert_false(api_server_token_refresh(&cluster, 4000, true));
+	assert_false(api_credentials_token_refresh(&cluster, 4000, true));
 	unlink(path);
-	assert_false(api_server_token_refresh(&cluster, 5000, true));
+	assert_false(api_credentials_token_refresh(&cluster, 5000, true));
 	assert_string_equal(cluster.token, "two");
 	write_file("token", "three\n");
-	assert_true(api_server_token_refresh(&cluster, 5000 + API_SERVER_TOKEN_PERIOD_MS, false));
-	assert_true(API_SERVER_TOKEN_PERIOD_MS <= 60000);
+	assert_true(api_credentials_token_refresh(&cluster, 5000 + API_TOKEN_PERIOD_MS, false));
+	assert_true(API_TOKEN_PERIOD_MS <= 60000);
 }
 
 static void
@@ -178,8 +178,8 @@ a_token_cannot_carry_another_header(void **state)
 	(void)state;
 	assert_int_equal(find(kubeconfig("server: 'https://a'", "tokenFile: token"), NULL), 0);
 	write_file("token", "one\r\nX-Remote-User: admin");
-	assert_false(api_server_token_refresh(&cluster, 1000, true));
-	assert_false(api_server_has_token(&cluster));
+	assert_false(api_credentials_token_refresh(&cluster, 1000, true));
+	assert_false(api_credentials_has_token(&cluster));
 }
 
 static void
@@ -190,7 +190,7 @@ variables_are_expanded(void **state)
 	(void)state;
 	setenv("A", "1", 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		char *got = api_server_expand(cases[i][0]);
+		char *got = api_credentials_expand(cases[i][0]);
 		assert_string_equal(got, cases[i][1]);
 		free(got);
 	}
@@ -200,7 +200,7 @@ static int
 begin(void **state)
 {
 	(void)state;
-	cluster = (struct api_server){ .memory = { -1, -1, -1 } };
+	cluster = (struct api_credentials){ .memory = { -1, -1, -1 } };
 	return mkdtemp(dir) ? 0 : -1;
 }
 
@@ -209,7 +209,7 @@ end(void **state)
 {
 	static const char *const names[] = { "config", "token" };
 	(void)state;
-	api_server_free(&cluster);
+	api_credentials_free(&cluster);
 	for (size_t i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
 		unlink(path);

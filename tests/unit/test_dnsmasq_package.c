@@ -1,4 +1,4 @@
-/* nanny/package: dpkg's record of dnsmasq, as the image has it. */
+/* nanny/dnsmasq_package: dpkg's record of dnsmasq, as the image has it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ reads(const char *record, const char *expected)
 	strcpy(copy, record);
 	FILE *f = fmemopen(copy, strlen(copy), "r");
 	assert_non_null(f);
-	package_read(f, version);
+	dnsmasq_package_read(f, version);
 	fclose(f);
 	assert_string_equal(version, expected);
 }

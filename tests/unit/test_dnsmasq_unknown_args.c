@@ -18,25 +18,25 @@ static void
 an_option_is_listed_with_or_without_its_value_and_by_its_beginning(void **state)
 {
 	(void)state;
-	assert_true(dnsmasq_options_lists(help, "--listen-address=127.0.0.1"));
-	assert_true(dnsmasq_options_lists(help, "--bogus-priv"));
-	assert_true(dnsmasq_options_lists(help, "--listen=127.0.0.1"));
-	assert_true(dnsmasq_options_lists(help, "--filter-A"));
-	assert_false(dnsmasq_options_lists(help, "--filter-AAAAA"));
-	assert_false(dnsmasq_options_lists(help, "--bogus-private"));
-	assert_false(dnsmasq_options_lists(help, "--fast-dns-retry=200"));
-	assert_false(dnsmasq_options_lists("", "--bogus-priv"));
+	assert_true(dnsmasq_unknown_args_lists(help, "--listen-address=127.0.0.1"));
+	assert_true(dnsmasq_unknown_args_lists(help, "--bogus-priv"));
+	assert_true(dnsmasq_unknown_args_lists(help, "--listen=127.0.0.1"));
+	assert_true(dnsmasq_unknown_args_lists(help, "--filter-A"));
+	assert_false(dnsmasq_unknown_args_lists(help, "--filter-AAAAA"));
+	assert_false(dnsmasq_unknown_args_lists(help, "--bogus-private"));
+	assert_false(dnsmasq_unknown_args_lists(help, "--fast-dns-retry=200"));
+	assert_false(dnsmasq_unknown_args_lists("", "--bogus-priv"));
 }
 
 static void
 the_version_of_a_newer_option_is_known(void **state)
 {
 	(void)state;
-	assert_int_equal(dnsmasq_options_since("--fast-dns-retry=200"), 288);
-	assert_int_equal(dnsmasq_options_since("--filter-A"), 287);
-	assert_int_equal(dnsmasq_options_since("--filter-rr=ANY"), 290);
-	assert_int_equal(dnsmasq_options_since("--filter"), 0);
-	assert_int_equal(dnsmasq_options_since("--no-such-option"), 0);
+	assert_int_equal(dnsmasq_unknown_args_since("--fast-dns-retry=200"), 288);
+	assert_int_equal(dnsmasq_unknown_args_since("--filter-A"), 287);
+	assert_int_equal(dnsmasq_unknown_args_since("--filter-rr=ANY"), 290);
+	assert_int_equal(dnsmasq_unknown_args_since("--filter"), 0);
+	assert_int_equal(dnsmasq_unknown_args_since("--no-such-option"), 0);
 }
 
 int

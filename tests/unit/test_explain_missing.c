@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -74,10 +75,49 @@ the_nearest_has_fewest_other_letters_then_comes_first(void **state)
 	expect_nearest("xxxra11.zoo.default.svc.cluster.local.", false, NULL);
 }
 
+/* Whoever asks by DNS gets a worker's time, of a namespace with any number of Services no more than of
+ * one with a thousand. People get the nearest of all. */
+static void
+by_dns_a_thousand_names_are_looked_at(void **state)
+{
+	(void)state;
+	enum { SERVICES = 4000, LETTERS = 26 };
+	struct explain_config config = {
+		.answers = &bed.config, .store = bed.store, .synced = true
+	};
+	unsigned found[2] = { 0 };
+	char name[80];
+
+	for (unsigned i = 0; i < SERVICES; i++) {
+		snprintf(name, sizeof name, "a-name-of-another-length-%u", i);
+		bed_service(name, SERVICE_CLUSTERIP, "10.96.1.1", "http/tcp/80");
+	}
+	for (unsigned i = 0; i < LETTERS; i++) {
+		memset(name, 'a' + (int)i, 6);
+		name[6] = '\0';
+		bed_service(name, SERVICE_CLUSTERIP, "10.96.1.2", "http/tcp/80");
+	}
+	bed_publish();
+	config.tree = tree_current(bed.cache);
+	for (unsigned i = 0; i < 2 * LETTERS; i++) {
+		size_t len;
+		memset(name, 'a' + (int)i / 2, 5);
+		strcpy(name + 5, "0.default.svc.cluster.local.");
+		char *text = i % 2 == 0 ? explain_brief(&bed.config, config.tree, name, &len)
+					: explain_text(&config, name, &len);
+		found[i % 2] += strstr(text, "Nearest there: ") != NULL;
+		free(text);
+	}
+	assert_int_equal(found[1], LETTERS);
+	assert_in_range(found[0], 1, LETTERS / 2);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    by_dns_a_thousand_names_are_looked_at, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    hosts_of_a_headless_service_are_in_its_ptrs, begin, bed_end),
 		cmocka_unit_test_setup_teardown(

@@ -386,17 +386,67 @@ headless_services_have_their_pods_addresses_when_asked_for(void **state)
 	    { "db-0.db.default.apps.example.com.", "A", "NOERROR A 10.1.0.1" },
 	    { "10-1-0-2.db.default.apps.example.com.", "A", "NOERROR A 10.1.0.2" },
 	    { "db.default.apps.example.com.", "AAAA", NODATA },
-	    { "db.default.apps.example.com.", "SRV", NODATA },
-	    { "_pg._tcp.db.default.apps.example.com.", "SRV", GONE },
+	    { "_pg._tcp.db.default.apps.example.com.", "SRV",
+		"NOERROR SRV 0 50 5432 10-1-0-2.db.default.apps.example.com., "
+		"SRV 0 50 5432 db-0.db.default.apps.example.com. "
+		"+ 10-1-0-2.db.default.apps.example.com.: A 10.1.0.2, "
+		"+ db-0.db.default.apps.example.com.: A 10.1.0.1" },
+	    { "db.default.apps.example.com.", "SRV",
+		"NOERROR SRV 0 50 5432 10-1-0-2.db.default.apps.example.com., "
+		"SRV 0 50 5432 db-0.db.default.apps.example.com. "
+		"+ 10-1-0-2.db.default.apps.example.com.: A 10.1.0.2, "
+		"+ db-0.db.default.apps.example.com.: A 10.1.0.1" },
+	    { "db-0.db.default.apps.example.com.", "SRV",
+		"NOERROR SRV 0 100 5432 db-0.db.default.apps.example.com. "
+		"+ db-0.db.default.apps.example.com.: A 10.1.0.1" },
+	    { "_pg._tcp.db.default.apps.example.com.", "A", NODATA },
+	    { "_tcp.db.default.apps.example.com.", "SRV", NODATA },
+	    { "_udp.db.default.apps.example.com.", "SRV", GONE },
+	    { "_pg._udp.db.default.apps.example.com.", "SRV", GONE },
+	    { "x._pg._tcp.db.default.apps.example.com.", "SRV", GONE },
 	    { "db-2.db.default.apps.example.com.", "A", GONE },
 	    { "default.apps.example.com.", "A", NODATA },
 	    { "nowhere.apps.example.com.", "A", GONE },
 	    /* Services with a cluster address are not headless, nor are their pods. */
 	    { "web.default.apps.example.com.", "A", GONE },
+	    { "_http._tcp.web.default.apps.example.com.", "SRV", GONE },
+	    { "_tcp.web.default.apps.example.com.", "SRV", GONE },
 	    { "web-0.web.default.apps.example.com.", "A", GONE });
+	/* Nor are there names of --zonal, whether or not something is in the zone. */
+	bed.config.zonal = true;
+	EXPECT({ "_zone.db.default.apps.example.com.", "A", GONE },
+	    { "pin._zone.db.default.apps.example.com.", "A", GONE },
+	    { "prefer._zone.db.default.apps.example.com.", "A", GONE },
+	    { "_tcp.db.default.apps.example.com.", "SRV", NODATA });
+	bed.config.zonal = false;
 	/* Nearer than a wildcard, but not than records. */
-	add(ANNOTATED("wild", JANUARY, "*.apps.example.com", IP("192.0.2.8")));
+	add(INGRESS("wild", JANUARY, RULE("*.apps.example.com"), IP("192.0.2.8")));
 	EXPECT({ "db.default.apps.example.com.", "A", "NOERROR A 10.1.0.1, A 10.1.0.2" });
+	/* It stands for no name below theirs or their namespace (RFC 4592 section 3.3.1). */
+	EXPECT({ "x.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
+	    { "x.y.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
+	    { "default.apps.example.com.", "A", NODATA },
+	    { "nothing.default.apps.example.com.", "A", GONE },
+	    { "web.default.apps.example.com.", "A", GONE },
+	    { "nothing.db.default.apps.example.com.", "A", GONE },
+	    { "x._pg._tcp.db.default.apps.example.com.", "A", GONE },
+	    { "a.b.c.x._pg._tcp.db.default.apps.example.com.", "A", GONE });
+	/* In a nearer one's place they are what is below it. */
+	add(INGRESS("near", JANUARY, RULE("*.default.apps.example.com"), IP("192.0.2.7")));
+	EXPECT({ "nothing.default.apps.example.com.", "A", "NOERROR A 192.0.2.7" },
+	    { "nothing.web.default.apps.example.com.", "A", "NOERROR A 192.0.2.7" },
+	    { "nothing.db.default.apps.example.com.", "A", GONE });
+	/* A namespace without such names is none of the zone's: what a secondary has of it. */
+	bed_slice("db", "db-1", "pg/tcp/5432", "!10.1.0.1=db-0");
+	bed_publish();
+	EXPECT({ "nothing.db.default.apps.example.com.", "A", "NOERROR A 192.0.2.7" });
+	tell(EVENT_DELETED,
+	    INGRESS("near", JANUARY, RULE("*.default.apps.example.com"), IP("192.0.2.7")));
+	EXPECT({ "default.apps.example.com.", "A", "NOERROR A 192.0.2.8" },
+	    { "nothing.db.default.apps.example.com.", "A", "NOERROR A 192.0.2.8" });
+	bed_slice("db", "db-1", "pg/tcp/5432", "10.1.0.1=db-0 10.1.0.2");
+	bed_publish();
+	EXPECT({ "default.apps.example.com.", "A", NODATA });
 	add(INGRESS("db", JANUARY, RULE("db.default.apps.example.com"), IP("192.0.2.9")));
 	EXPECT({ "db.default.apps.example.com.", "A", "NOERROR A 192.0.2.9" });
 	zones.headless = false;

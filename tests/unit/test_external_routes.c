@@ -88,6 +88,59 @@ routes_have_the_address_of_the_gateway_that_took_them(void **state)
 	}
 }
 
+/* The label and the annotation of CoreDNS's k8s_gateway. */
+static void
+objects_labelled_to_be_ignored_have_no_names(void **state)
+{
+#define IGNORED ",'labels':{'k8s-gateway.dns/ignore':'%s'}"
+	static const struct {
+		const char *object, *asked;
+		bool gateway;
+	} rows[] = {
+		{ "{'kind':'Service','metadata':{'namespace':'default','name':'a'" IGNORED
+		  ",'annotations':{'coredns.io/hostname':'s.apps.example.com'}},'spec':{"
+		  "'type':'LoadBalancer'},'status':{'loadBalancer':{'ingress':[" IP(
+		      "192.0.2.33") "]}}}",
+		    "s.apps.example.com.", false },
+		{ "{'kind':'Service','metadata':{'namespace':'default','name':'a'" IGNORED
+		  "},'spec':{'externalIPs':['192.0.2.33']},'status':{}}",
+		    "a.default.apps.example.com.", false },
+		{ "{'kind':'Ingress','metadata':{'namespace':'shop','name':'i'" IGNORED
+		  "},'spec':{'rules':[" RULE("i.apps.example.com") "]},'status':{'loadBalancer':{"
+								   "'ingress':[" IP(
+								       "192.0.2.33") "]}}}",
+		    "i.apps.example.com.", false },
+		{ "{'kind':'HTTPRoute','metadata':{'namespace':'shop','name':'r'" IGNORED
+		  "},'spec':{},'status':{'parents':[{'parentRef':{" GW
+		  ",'sectionName':'c'},'conditions':[{'type':'Accepted','status':'True'}]}]}}",
+		    "c.apps.example.com.", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char *plain = NULL, *ignored = NULL;
+		if (asprintf(&plain, rows[i].object, "false") < 0 ||
+		    asprintf(&ignored, rows[i].object, "true") < 0)
+			abort();
+		if (rows[i].gateway) /* has no names of its own, and serves routes all the same */
+			add("{'kind':'Gateway','metadata':{'namespace':'infra','name':'gw',"
+			    "'labels':{'k8s-gateway.dns/ignore':'true'}},'spec':{'listeners':"
+			    "[" LISTENER(
+				"c", "80", "c.apps.example.com") "]},"
+								 "'status':{'addresses':[{'value':'"
+								 "192.0.2.33'}]}}");
+		bed_expect(rows[i].asked, "A", GONE);
+		add(plain);
+		bed_expect(rows[i].asked, "A", "NOERROR A 192.0.2.33");
+		tell(EVENT_MODIFIED, ignored);
+		bed_expect(rows[i].asked, "A", GONE);
+		tell(EVENT_DELETED, ignored);
+		assert_int_equal(external_name_count(external), 2);
+		free(plain);
+		free(ignored);
+	}
+}
+
 static void
 route_follows_its_gateways(void **state)
 {
@@ -190,6 +243,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(listeners_host_names_have_the_gateways_address),
 		TEST(routes_have_the_address_of_the_gateway_that_took_them),
+		TEST(objects_labelled_to_be_ignored_have_no_names),
 		TEST(route_follows_its_gateways),
 		TEST(only_chosen_namespaces_have_names),
 		TEST(order_of_arrival_does_not_matter),

@@ -138,11 +138,11 @@ the_filter_holds_back_these_clients_and_no_others(void **state)
 {
 	(void)state;
 	struct sockaddr_storage at, from;
-	struct client_share shares[CLIENT_FILTER_MAX];
-	int server = bound("127.0.0.1", &at), clients[CLIENT_FILTER_MAX], other;
+	struct client_share shares[SOCKET_FILTER_MAX];
+	int server = bound("127.0.0.1", &at), clients[SOCKET_FILTER_MAX], other;
 	char text[] = "127.0.1.0";
 	assert_true(server >= 0);
-	for (unsigned i = 0; i < CLIENT_FILTER_MAX; i++) {
+	for (unsigned i = 0; i < SOCKET_FILTER_MAX; i++) {
 		text[8] = (char)('1' + i);
 		assert_int_equal(addr_parse(text, &shares[i].addr), 0);
 		shares[i].share = i == 0 ? 0 : i == 1 ? 0.5 : 0;
@@ -151,15 +151,15 @@ the_filter_holds_back_these_clients_and_no_others(void **state)
 	}
 	other = bound("127.0.0.1", &from);
 	assert_int_equal(passed(server, &at, clients[0], 100), 100);
-	assert_int_equal(client_filter_set(server, AF_INET, shares, CLIENT_FILTER_MAX), 0);
+	assert_int_equal(socket_filter_set(server, AF_INET, shares, SOCKET_FILTER_MAX), 0);
 	assert_int_equal(passed(server, &at, clients[0], 100), 0);
 	assert_in_range(passed(server, &at, clients[1], 1000), 300, 700);
-	assert_int_equal(passed(server, &at, clients[CLIENT_FILTER_MAX - 1], 100), 0);
+	assert_int_equal(passed(server, &at, clients[SOCKET_FILTER_MAX - 1], 100), 0);
 	assert_int_equal(passed(server, &at, other, 100), 100);
-	assert_int_equal(client_filter_set(server, AF_INET, shares, 0), 0);
-	assert_int_equal(client_filter_set(server, AF_INET, shares, 0), 0);
+	assert_int_equal(socket_filter_set(server, AF_INET, shares, 0), 0);
+	assert_int_equal(socket_filter_set(server, AF_INET, shares, 0), 0);
 	assert_int_equal(passed(server, &at, clients[0], 100), 100);
-	for (unsigned i = 0; i < CLIENT_FILTER_MAX; i++)
+	for (unsigned i = 0; i < SOCKET_FILTER_MAX; i++)
 		close(clients[i]);
 	close(other);
 	close(server);
@@ -176,12 +176,12 @@ ipv6_clients_too(void **state)
 		skip(); /* no IPv6 here */
 	client = bound("::1", &from);
 	assert_int_equal(addr_parse("::2", &share.addr), 0);
-	assert_int_equal(client_filter_set(server, AF_INET6, &share, 1), 0);
+	assert_int_equal(socket_filter_set(server, AF_INET6, &share, 1), 0);
 	assert_int_equal(passed(server, &at, client, 10), 10);
 	assert_int_equal(addr_parse("::1", &share.addr), 0);
-	assert_int_equal(client_filter_set(server, AF_INET6, &share, 1), 0);
+	assert_int_equal(socket_filter_set(server, AF_INET6, &share, 1), 0);
 	assert_int_equal(passed(server, &at, client, 10), 0);
-	assert_int_equal(client_filter_set(server, AF_INET, &share, 1), 0); /* not of this family */
+	assert_int_equal(socket_filter_set(server, AF_INET, &share, 1), 0); /* not of this family */
 	assert_int_equal(passed(server, &at, client, 10), 10);
 	close(client);
 	close(server);
@@ -243,7 +243,7 @@ nobody_is_held_back_while_there_is_room_and_the_heaviest_when_there_is_none(void
 {
 	(void)state;
 	struct sockaddr_storage at;
-	struct client_share held[CLIENT_FILTER_MAX];
+	struct client_share held[SOCKET_FILTER_MAX];
 	struct udp_socket udp = { .fd = bound("127.0.0.1", &at), .family = AF_INET };
 	context = (struct worker_context){ .now_ns = 1, .stats = &stats };
 	struct fair_share *fair = fair_share_new(&context, &udp, 1);

@@ -17,18 +17,18 @@ addr(const char *text)
 }
 
 static bool
-is_self(const struct loop_guard *guard, const char *text)
+is_self(const struct forwarding_loop *guard, const char *text)
 {
 	struct server server;
 	const char *why;
 	assert_int_equal(server_parse(text, 53, &server, NULL), 0);
-	return loop_guard_is(guard, &server, &why);
+	return forwarding_loop_is(guard, &server, &why);
 }
 
-static struct loop_guard
+static struct forwarding_loop
 pod(void)
 {
-	struct loop_guard guard = { .port = 53, .local_count = 3 };
+	struct forwarding_loop guard = { .port = 53, .local_count = 3 };
 	guard.local[0] = addr("127.0.0.1");
 	guard.local[1] = addr("10.1.2.3");
 	guard.local[2] = addr("fd00::3");
@@ -39,7 +39,7 @@ static void
 everywhere_means_every_local_address_and_all_of_loopback(void **state)
 {
 	(void)state;
-	struct loop_guard guard = pod();
+	struct forwarding_loop guard = pod();
 	assert_true(is_self(&guard, "127.0.0.1"));
 	assert_true(is_self(&guard, "127.0.0.53"));
 	assert_true(is_self(&guard, "10.1.2.3"));
@@ -56,20 +56,20 @@ static void
 an_address_where_something_else_listens_is_not_ours(void **state)
 {
 	(void)state;
-	struct loop_guard guard = pod();
-	loop_guard_read_udp_line(&guard,
+	struct forwarding_loop guard = pod();
+	forwarding_loop_read_udp_line(&guard,
 	    "  375: 3500007F:0035 00000000:0000 07 00000000:00000000 "
 	    "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
 	assert_false(is_self(&guard, "127.0.0.53"));
 	assert_true(is_self(&guard, "127.0.0.54"));
-	loop_guard_read_udp_line(&guard,
+	forwarding_loop_read_udp_line(&guard,
 	    "  375: 0100007F:0035 00000000:0000 07 00000000:00000000 "
 	    "00:00000000 00000000   101        0 18266 2 0000000000000000 0");
 	assert_true(is_self(&guard, "127.0.0.1"));
-	loop_guard_read_udp_line(&guard,
+	forwarding_loop_read_udp_line(&guard,
 	    "  sl  local_address rem_address   st tx_queue rx_queue tr "
 	    "tm->when retrnsmt   uid  timeout inode ref pointer drops");
-	loop_guard_read_udp_line(&guard, "  375: 3600007F:1389 00000000:0000 07");
+	forwarding_loop_read_udp_line(&guard, "  375: 3600007F:1389 00000000:0000 07");
 	assert_true(is_self(&guard, "127.0.0.54"));
 }
 
@@ -77,7 +77,7 @@ static void
 told_addresses_are_all_that_is_ours(void **state)
 {
 	(void)state;
-	struct loop_guard guard = pod();
+	struct forwarding_loop guard = pod();
 	struct addr listen[] = { addr("127.0.0.1"), addr("10.1.2.3") };
 	guard.listen = listen;
 	guard.listen_count = 2;
@@ -110,18 +110,18 @@ the_service_that_leads_here_is_a_loop_at_its_own_port(void **state)
 {
 	(void)state;
 	struct addr loopback = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } };
-	struct loop_guard guard = { .port = 10153, .listen = &loopback, .listen_count = 1 };
+	struct forwarding_loop guard = { .port = 10153, .listen = &loopback, .listen_count = 1 };
 	struct server service = { .addr = { AF_INET, { 10, 96, 0, 10 } }, .port = 53 };
 	const char *why;
-	assert_false(loop_guard_is(&guard, &service, &why));
-	loop_guard_set_service(&guard, "10.96.0.10", "53");
-	assert_true(loop_guard_is(&guard, &service, &why));
+	assert_false(forwarding_loop_is(&guard, &service, &why));
+	forwarding_loop_set_service(&guard, "10.96.0.10", "53");
+	assert_true(forwarding_loop_is(&guard, &service, &why));
 	service.port = 5353;
-	assert_false(loop_guard_is(&guard, &service, &why));
+	assert_false(forwarding_loop_is(&guard, &service, &why));
 	static const char *const unknown[][2] = { { NULL, NULL }, { "", "53" },
 		{ "10.96.0.10", "0" }, { "10.96.0.10", "5x" }, { "10.96.0.10", "65536" } };
 	for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-		loop_guard_set_service(&guard, unknown[i][0], unknown[i][1]);
+		forwarding_loop_set_service(&guard, unknown[i][0], unknown[i][1]);
 		assert_int_equal(guard.service.port, 0);
 	}
 }

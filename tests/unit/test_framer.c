@@ -94,6 +94,21 @@ a_list_gives_kind_metadata_and_items_whatever_the_pieces(void **state)
 	    "\"c\":\"\\\"{\\\\\"}]}|");
 }
 
+/* As the API server writes those of custom resources. */
+static void
+a_list_whose_items_come_before_its_kind_and_metadata_gives_them_in_that_order(void **state)
+{
+	(void)state;
+	expect(FRAMER_LIST,
+	    "{\"apiVersion\":\"x/"
+	    "v1\",\"items\":[{\"a\":1},{\"b\":2}],\"kind\":\"XList\",\"metadata\":"
+	    "{\"continue\":\"c\",\"resourceVersion\":\"7\"}}\n",
+	    0,
+	    "{\"a\":1}|{\"b\":2}|kind=\"XList\"|metadata={\"continue\":\"c\",\"resourceVersion\":"
+	    "\"7\"}"
+	    "|");
+}
+
 static void
 indented_lists_are_read_too(void **state)
 {
@@ -253,10 +268,10 @@ the_fast_scan_finds_what_a_slow_one_finds(void **state)
 				      : 'x';
 		const char *wanted = nested_slowly(text, text + len), *end = NULL;
 		size_t cut = (size_t)rand_r(&seed) % len; /* two pieces */
-		struct jsonscan scan = { 0 };
-		end = cut ? jsonscan_nested(&scan, text, text + cut) : NULL;
+		struct json_skip scan = { 0 };
+		end = cut ? json_skip_nested(&scan, text, text + cut) : NULL;
 		if (!end)
-			end = jsonscan_nested(&scan, text + cut, text + len);
+			end = json_skip_nested(&scan, text + cut, text + len);
 		if (end != wanted)
 			fail_msg("%.*s: %td, not %td (cut at %zu)", (int)len, text, end - text,
 			    wanted - text, cut);
@@ -270,6 +285,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_list_gives_kind_metadata_and_items_whatever_the_pieces),
+		cmocka_unit_test(
+		    a_list_whose_items_come_before_its_kind_and_metadata_gives_them_in_that_order),
 		cmocka_unit_test(indented_lists_are_read_too),
 		cmocka_unit_test(unknown_members_of_every_type_are_skipped),
 		cmocka_unit_test(null_items_are_an_empty_list),

@@ -90,6 +90,7 @@ start(unsigned max, unsigned client_max, int64_t hold_ms)
 	memset(&seen, 0, sizeof(seen));
 	memset(&stats, 0, sizeof(stats));
 	context.now_ns = 1;
+	context.stirred = false;
 	table = inflight_new(&context, &clients, max, client_max);
 	*inflight_ops(table) = (struct forward_ops){ .size = sizeof(struct inflight),
 		.retry_ns = 1000 * INT64_C(1000000),
@@ -338,9 +339,12 @@ what_is_kept_is_answered_at_once_and_takes_no_place(void **state)
 	assert_int_equal(query_from(1, 1), -1);
 	unsigned asked = greedy(1) + 1; /* it has no answer yet: all of these are asked */
 	assert_int_equal(stats.cache_misses, asked + 1);
+	assert_true(context.stirred); /* their timers run */
 	answer_to(seen.asked[0]);
+	context.stirred = false;
 	for (uint16_t id = 0; id < 100; id++)
 		assert_int_equal(query_from(1, id), RCODE_NOERROR);
+	assert_false(context.stirred);
 	assert_int_equal(seen.count, asked);
 	assert_int_equal(stats.forward_in_flight, asked - 1);
 	assert_int_equal(stats.cache_hits, 100);

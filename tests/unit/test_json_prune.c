@@ -56,6 +56,21 @@ elements_of_arrays_are_trimmed(void **state)
 	expect(json_prune_slice_pods, slice,
 	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"targetRef\":{\"kind\":\"Pod\","
 	    "\"name\":\"p\"}},{}],\"ports\":[{\"port\":80}]}");
+	expect(json_prune_slice_places, slice,
+	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"nodeName\":\"n\",\"zone\":\"z\"},{}],"
+	    "\"ports\":[{\"port\":80}]}");
+	expect(json_prune_slice_pods_places, slice,
+	    "{\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"nodeName\":\"n\",\"targetRef\":{"
+	    "\"kind\":"
+	    "\"Pod\",\"name\":\"p\"},\"zone\":\"z\"},{}],\"ports\":[{\"port\":80}]}");
+	for (unsigned i = 0; i < 4; i++) /* whatever else is wanted */
+		expect(json_prune_slice_for(i & 1, i & 2, true),
+		    "{\"endpoints\":[{\"zone\":\"z\"}]}", "{\"endpoints\":[{\"zone\":\"z\"}]}");
+	expect(json_prune_slice_places,
+	    "{\"endpoints\":[{\"hints\":{\"forZones\":[{\"name\":\"a\",\"x\":1},{}],\"other\":[],"
+	    "\"forNodes\":[{\"name\":\"n\"}]},\"zone\":null}]}",
+	    "{\"endpoints\":[{\"hints\":{\"forZones\":[{\"name\":\"a\"},{}],"
+	    "\"forNodes\":[{\"name\":\"n\"}]},\"zone\":null}]}");
 }
 
 static void

@@ -58,9 +58,9 @@ the_end_is_found_at_every_offset_of_a_block(void **state)
 			int len = snprintf(
 			    text, sizeof text, "%*s%s,{\"next\":[]}", (int)before, "", nested[i]);
 			const char *begin = text + before;
-			struct jsonscan scan = { 0 };
+			struct json_skip scan = { 0 };
 			assert_ptr_equal(
-			    jsonscan_nested(&scan, begin, text + len), plain_end(begin));
+			    json_skip_nested(&scan, begin, text + len), plain_end(begin));
 		}
 	}
 }
@@ -72,12 +72,12 @@ the_end_is_found_wherever_the_input_is_cut(void **state)
 	for (size_t i = 0; i < sizeof nested / sizeof nested[0]; i++) {
 		size_t len = strlen(nested[i]);
 		for (size_t cut = 1; cut < len; cut++) {
-			struct jsonscan scan = { 0 };
+			struct json_skip scan = { 0 };
 			/* Each piece is a block of its own on the heap: reading beyond is seen. */
 			char *first = strndup(nested[i], cut), *second = strdup(nested[i] + cut);
-			assert_null(jsonscan_nested(&scan, first, first + cut));
-			assert_ptr_equal(
-			    jsonscan_nested(&scan, second, second + len - cut), second + len - cut);
+			assert_null(json_skip_nested(&scan, first, first + cut));
+			assert_ptr_equal(json_skip_nested(&scan, second, second + len - cut),
+			    second + len - cut);
 			free(first);
 			free(second);
 		}
@@ -94,13 +94,13 @@ values_of_every_kind_end(void **state)
 		char text[64];
 		size_t len = strlen(values[i]);
 		snprintf(text, sizeof text, "%s,", values[i]);
-		assert_ptr_equal(jsonscan_value(text, text + len + 1), text + len);
+		assert_ptr_equal(json_skip_value(text, text + len + 1), text + len);
 	}
 	const char open_string[] = "\"abc\\\"", open_object[] = "{\"a\":{}", number[] = "12";
-	assert_null(jsonscan_value(open_string, open_string + sizeof open_string - 1));
-	assert_null(jsonscan_value(open_object, open_object + sizeof open_object - 1));
-	assert_null(jsonscan_value(number, number + sizeof number - 1));
-	assert_null(jsonscan_value(number, number));
+	assert_null(json_skip_value(open_string, open_string + sizeof open_string - 1));
+	assert_null(json_skip_value(open_object, open_object + sizeof open_object - 1));
+	assert_null(json_skip_value(number, number + sizeof number - 1));
+	assert_null(json_skip_value(number, number));
 }
 
 static void
@@ -111,9 +111,9 @@ a_string_says_whether_it_has_escapes(void **state)
 	bool escapes = false;
 	(void)state;
 	assert_ptr_equal(
-	    jsonscan_string(plain, plain + sizeof plain - 1, &escapes), plain + sizeof plain - 1);
+	    json_skip_string(plain, plain + sizeof plain - 1, &escapes), plain + sizeof plain - 1);
 	assert_false(escapes);
-	assert_ptr_equal(jsonscan_string(escaped, escaped + sizeof escaped - 1, &escapes),
+	assert_ptr_equal(json_skip_string(escaped, escaped + sizeof escaped - 1, &escapes),
 	    escaped + sizeof escaped - 1);
 	assert_true(escapes);
 }

@@ -311,7 +311,7 @@ step_start(struct fixture *f)
 static void
 step_check(struct fixture *f)
 {
-	manifests_check(f->dir);
+	manifests_check(f->dir, false, false);
 }
 
 static void
@@ -330,7 +330,7 @@ a_misspelled_member_is_named_and_the_object_keeps_what_it_last_said(void **state
 	    "endpoints: [{addresses: [10.1.0.1], conditions: {raedy: false}}]\n");
 	changes(f);
 	assert_non_null(strstr(error(f), "\"raedy\" is unknown; ready is meant"));
-	assert_int_equal(manifests_check(f->dir), 1);
+	assert_int_equal(manifests_check(f->dir, false, false), 1);
 }
 
 static void
@@ -344,7 +344,7 @@ a_misspelled_kind_is_named_and_nothing_of_its_file_is_deleted(void **state)
 	assert_string_equal(changes(f), "");
 	assert_non_null(
 	    strstr(error(f), "a.yaml:1: kind \"Servcie\" is unknown; Service is meant; left out"));
-	assert_int_equal(manifests_check(f->dir), 1);
+	assert_int_equal(manifests_check(f->dir, false, false), 1);
 }
 
 static void
@@ -410,11 +410,11 @@ check_counts_every_mistake(void **state)
 	put(f, "a.yaml", both(service("web", "10.96.0.300"), service("_", "10.96.0.1")));
 	put(f, "b.yaml", "x: [\n");
 	put(f, "c.yaml", service("db", "10.96.0.1"));
-	assert_int_equal(manifests_check(f->dir), 3);
+	assert_int_equal(manifests_check(f->dir, false, false), 3);
 	put(f, "a.yaml", "");
 	put(f, "b.yaml", "");
-	assert_int_equal(manifests_check(f->dir), 0);
-	assert_int_equal(manifests_check(in(f, "missing")), 1);
+	assert_int_equal(manifests_check(f->dir, false, false), 0);
+	assert_int_equal(manifests_check(in(f, "missing"), false, false), 1);
 }
 
 int

@@ -1,4 +1,4 @@
-/* Names below an own name (hosts, rewrites) stay with the stub domain around it: whom dnsmasq is told to ask. */
+/* Names below an own name (hosts, records, rewrites) stay with the stub domain around it: whom dnsmasq is told to ask. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,15 +27,15 @@ static bool kubedns_has_address = true;
 /* The table as `domain=server,server domain=...`; kubedns is 10.0.0.53, and dnsmasq's command line has
  * 10.7.7.7 for given.example. */
 static const char *
-table_of(const char *stubs, const char *hosts, const char *rewrites)
+table_with_records(const char *stubs, const char *hosts, const char *rewrites, const char *records)
 {
 	static char listed[LISTED_MAX];
 	struct confdir_key keys[] = { key("stubDomains", stubs),
 		key("upstreamNameservers", "[\"9.9.9.9\"]"), key("hosts", hosts),
-		key("rewrites", rewrites) };
-	struct confdir_set set = { .keys = keys, .count = 4, .exists = true };
+		key("rewrites", rewrites), key("records", records) };
+	struct confdir_set set = { .keys = keys, .count = 5, .exists = true };
 	struct args args = { 0 };
-	struct loop_guard guard = { .port = 53 };
+	struct forwarding_loop guard = { .port = 53 };
 	struct resolv resolv = { 0 };
 	struct config config = { 0 };
 	struct config_rules rules = {
@@ -72,11 +72,17 @@ table_of(const char *stubs, const char *hosts, const char *rewrites)
 	domain_table_free(&table);
 	config_free(&config);
 	domain_table_free(&args.fixed);
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 5; i++) {
 		free(keys[i].name);
 		free(keys[i].value);
 	}
 	return listed;
+}
+
+static const char *
+table_of(const char *stubs, const char *hosts, const char *rewrites)
+{
+	return table_with_records(stubs, hosts, rewrites, "; nothing\n");
 }
 
 static void
@@ -152,6 +158,44 @@ a_stub_domain_of_the_own_name_keeps_all_of_it(void **state)
 	    "=9.9.9.9:53 a.corp=10.1.1.2:53 corp=10.1.1.1:53");
 }
 
+#define SOA " SOA a b 1 1 1 1 1\n"
+
+static void
+a_zone_of_records_is_kubedns_s_with_all_below(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    table_with_records("{\"corp\": [\"10.1.1.1\"], \"s.z.corp\": [\"10.1.1.2\"]}",
+		"10.0.0.5 h.z.corp\n", NOTHING,
+		"z.corp" SOA "a.z.corp A 10.0.0.1\nz.corp A 10.0.0.1\na.n.z.corp A 10.0.0.1\n"
+		"n.z.corp" SOA "y.example TXT x\nweb.default.svc.cluster.local TXT x\n"),
+	    "=9.9.9.9:53 corp=10.1.1.1:53 h.z.corp=10.0.0.53:53 n.z.corp=10.0.0.53:53 "
+	    "s.z.corp=10.1.1.2:53 y.example=10.0.0.53:53 z.corp=10.0.0.53:53");
+}
+
+static void
+a_wildcard_of_records_is_kubedns_s_without_its_domain(void **state)
+{
+	(void)state;
+	assert_string_equal(
+	    table_with_records("{\"corp\": [\"10.1.1.1\"], \"w.corp\": [\"10.1.1.2\"]}", NOTHING,
+		NOTHING,
+		"*.w.corp A 10.0.0.1\n*.v.corp A 10.0.0.1\nv.corp A 10.0.0.1\n"
+		"a.corp A 10.0.0.1\nz.corp A 10.0.0.1\n"),
+	    "=9.9.9.9:53 *.a.corp=10.1.1.1:53 *.v.corp=10.0.0.53:53 *.w.corp=10.0.0.53:53 "
+	    "*.z.corp=10.1.1.1:53 a.corp=10.0.0.53:53 corp=10.1.1.1:53 v.corp=10.0.0.53:53 "
+	    "w.corp=10.1.1.2:53 z.corp=10.0.0.53:53");
+}
+
+static void
+a_name_that_several_keys_have_stands_there_once(void **state)
+{
+	(void)state;
+	assert_string_equal(table_with_records("{}", "10.0.0.5 a.example\n",
+				"exact a.example b.example\n", "a.example TXT x\n"),
+	    "=9.9.9.9:53 a.example=10.0.0.53:53");
+}
+
 int
 main(void)
 {
@@ -162,6 +206,9 @@ main(void)
 		cmocka_unit_test(outside_of_stub_domains_it_is_kubedns_with_its_upstream_servers),
 		cmocka_unit_test(below_a_suffix_every_name_is_kubedns_s),
 		cmocka_unit_test(a_stub_domain_of_the_own_name_keeps_all_of_it),
+		cmocka_unit_test(a_zone_of_records_is_kubedns_s_with_all_below),
+		cmocka_unit_test(a_wildcard_of_records_is_kubedns_s_without_its_domain),
+		cmocka_unit_test(a_name_that_several_keys_have_stands_there_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

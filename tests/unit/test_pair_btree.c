@@ -14,7 +14,7 @@ an_index_is_in_order_and_a_set(void **state)
 {
 	(void)state;
 	struct treecache *cache = treecache_new(5);
-	struct pair_index index = { .key_len = 4 };
+	struct pair_btree index = { .key_len = 4 };
 	enum { KEYS = 5000 };
 	static bool there[KEYS];
 	unsigned random = 11, count = 0;
@@ -25,9 +25,9 @@ an_index_is_in_order_and_a_set(void **state)
 		uint8_t key[4] = { 0, 0, (uint8_t)(i >> 8), (uint8_t)(i / 4 * 4) };
 		bool insert = step < 30 * KEYS ? random % 3 > 0 : random % 3 == 0;
 		if (insert)
-			assert_int_equal(pair_index_insert(cache, &index, key, i), !there[i]);
+			assert_int_equal(pair_btree_insert(cache, &index, key, i), !there[i]);
 		else
-			assert_int_equal(pair_index_remove(cache, &index, key, i), there[i]);
+			assert_int_equal(pair_btree_remove(cache, &index, key, i), there[i]);
 		count += (unsigned)(insert - there[i]);
 		there[i] = insert;
 		if (step % 64 == 0)
@@ -35,7 +35,7 @@ an_index_is_in_order_and_a_set(void **state)
 	}
 	uint8_t key[4] = { 0 }, last[4] = { 0 };
 	uint32_t value = 0, seen = 0;
-	while (pair_index_seek(&index, key, &value)) {
+	while (pair_btree_seek(&index, key, &value)) {
 		assert_true(there[value]);
 		assert_true(memcmp(last, key, 4) <= 0);
 		memcpy(last, key, 4);
@@ -43,24 +43,24 @@ an_index_is_in_order_and_a_set(void **state)
 		value++;
 	}
 	assert_int_equal(seen, count);
-	pair_index_free(&index);
+	pair_btree_free(&index);
 	treecache_free(cache);
 }
 
 static void
-put_key(struct treecache *cache, struct pair_index *index, unsigned i, bool present)
+put_key(struct treecache *cache, struct pair_btree *index, unsigned i, bool present)
 {
 	const uint32_t key = htobe32(i);
 
 	if (present)
-		assert_true(pair_index_insert(cache, index, (const uint8_t *)&key, i));
+		assert_true(pair_btree_insert(cache, index, (const uint8_t *)&key, i));
 	else
-		assert_true(pair_index_remove(cache, index, (const uint8_t *)&key, i));
+		assert_true(pair_btree_remove(cache, index, (const uint8_t *)&key, i));
 }
 
 /* The index holds what is there, in order, and nothing else. */
 static void
-check_keys(const struct pair_index *index, const bool *there, unsigned count)
+check_keys(const struct pair_btree *index, const bool *there, unsigned count)
 {
 	uint8_t key[4] = { 0 };
 	uint32_t value = 0;
@@ -68,11 +68,11 @@ check_keys(const struct pair_index *index, const bool *there, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		if (!there[i])
 			continue;
-		assert_true(pair_index_seek(index, key, &value));
+		assert_true(pair_btree_seek(index, key, &value));
 		assert_int_equal(value, i);
 		value++;
 	}
-	assert_false(pair_index_seek(index, key, &value));
+	assert_false(pair_btree_seek(index, key, &value));
 }
 
 static void
@@ -81,12 +81,12 @@ ranges_go_and_come_back_and_an_older_moment_stays_as_it_was(void **state)
 	(void)state;
 	enum { KEYS = 8000, ROUNDS = 300, RANGE = 2000 };
 	struct treecache *cache = treecache_new(5);
-	struct pair_index index = { .key_len = 4 };
+	struct pair_btree index = { .key_len = 4 };
 	static bool there[KEYS], before[KEYS];
 	unsigned random = 3;
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
-		const struct pair_index older = index;
+		const struct pair_btree older = index;
 		memcpy(before, there, sizeof there);
 		random = random * 1103515245u + 12345u;
 		unsigned from = (random >> 8) % KEYS, step = 1 + (random >> 24) % 3;
@@ -99,7 +99,7 @@ ranges_go_and_come_back_and_an_older_moment_stays_as_it_was(void **state)
 		treecache_publish(cache, round, true);
 		treecache_reclaim(cache);
 	}
-	pair_index_free(&index);
+	pair_btree_free(&index);
 	treecache_free(cache);
 }
 
@@ -109,14 +109,14 @@ a_pair_more_among_full_nodes_replaces_its_path_alone(void **state)
 	(void)state;
 	enum { KEYS = 8000, HEIGHT = 3, NODE = 520 };
 	struct treecache *cache = treecache_new(5);
-	struct pair_index index = { .key_len = 4 };
+	struct pair_btree index = { .key_len = 4 };
 
 	for (unsigned i = 0; i < KEYS; i += 2)
 		put_key(cache, &index, i, true);
 	treecache_publish(cache, 1, true);
 	put_key(cache, &index, KEYS / 2 + 1, true);
 	assert_true(cache->fresh.bytes <= HEIGHT * NODE);
-	pair_index_free(&index);
+	pair_btree_free(&index);
 	treecache_free(cache);
 }
 
@@ -125,7 +125,7 @@ static double
 bytes_a_pair(const uint32_t *keys, unsigned count)
 {
 	struct treecache *cache = treecache_new(5);
-	struct pair_index index = { .key_len = 4 };
+	struct pair_btree index = { .key_len = 4 };
 
 	for (unsigned i = 0; i < count; i++)
 		put_key(cache, &index, keys[i], true);
@@ -174,20 +174,20 @@ the_last_pair_of_all_is_found(void **state)
 {
 	(void)state;
 	struct treecache *cache = treecache_new(5);
-	struct pair_index index = { .key_len = 4 };
+	struct pair_btree index = { .key_len = 4 };
 	uint8_t last[4] = { 0xff, 0xff, 0xff, 0xff }, key[4];
 	uint32_t value;
 
 	for (unsigned i = 0; i < 1000; i++)
-		pair_index_insert(cache, &index, last, UINT32_MAX - i);
+		pair_btree_insert(cache, &index, last, UINT32_MAX - i);
 	memcpy(key, last, 4);
 	value = UINT32_MAX;
-	assert_true(pair_index_seek(&index, key, &value));
+	assert_true(pair_btree_seek(&index, key, &value));
 	assert_int_equal(value, UINT32_MAX);
-	assert_true(pair_index_remove(cache, &index, last, UINT32_MAX));
+	assert_true(pair_btree_remove(cache, &index, last, UINT32_MAX));
 	value = UINT32_MAX;
-	assert_false(pair_index_seek(&index, key, &value));
-	pair_index_free(&index);
+	assert_false(pair_btree_seek(&index, key, &value));
+	pair_btree_free(&index);
 	treecache_free(cache);
 }
 

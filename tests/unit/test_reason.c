@@ -46,6 +46,8 @@ static const struct {
 	    "0: Service db has no port of this name and protocol" },
 	{ "_http._udp.web.default.svc", "SRV",
 	    "0: Service web has no port of this name and protocol" },
+	{ "a.pin._zone.web.default.svc", "A",
+	    "0: with --zonal headless Services have ZONE.pin._zone and ZONE.prefer._zone" },
 	{ "x.web.default.svc", "A", "0: no endpoint x in Service web" },
 	/* Services and namespaces */
 	{ "api.default.svc", "A", "0: Service api is in namespace prod, not in default" },

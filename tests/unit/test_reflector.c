@@ -128,6 +128,28 @@ a_page_that_breaks_is_asked_again_not_the_list(void **state)
 }
 
 static void
+a_page_that_breaks_behind_its_metadata_is_asked_again_too(void **state)
+{
+	(void)state;
+	asks_watch_list();
+	refuse(422);
+	asks("limit=500");
+	assert_true(answer_arrives());
+	reflector_page(r, "10", "next");
+	break_off();
+	assert_string_equal(ask(), "limit=500"); /* the rest of its items did not come */
+	assert_true(answer_arrives());
+	reflector_page(r, "11", "next");
+	end_with(clean);
+	asks("continue=next");
+	assert_false(answer_arrives());
+	reflector_page(r, "11", NULL);
+	break_off();
+	asks("continue=next");
+	assert_true(page("11", NULL));
+}
+
+static void
 an_expired_continue_goes_on_with_the_token_of_the_410(void **state)
 {
 	(void)state;
@@ -262,6 +284,7 @@ main(void)
 		TEST(a_watch_list_that_breaks_twice_leads_to_a_list),
 		TEST(a_clean_end_before_the_mark_is_a_break_too),
 		TEST(a_page_that_breaks_is_asked_again_not_the_list),
+		TEST(a_page_that_breaks_behind_its_metadata_is_asked_again_too),
 		TEST(an_expired_continue_goes_on_with_the_token_of_the_410),
 		TEST(a_list_that_never_ends_is_given_up),
 		TEST(a_watch_that_ends_is_watched_again_from_the_last_event_of_any_type),

@@ -122,6 +122,31 @@ retry_after_is_waited_for_and_then_the_same_is_asked(void **state)
 	assert_int_equal(reflector_failures(r), 1);
 }
 
+/* Who was refused together came back together, in a tenth of what the server had said. */
+static void
+on_every_node_who_is_refused_comes_back_ever_later(void **state)
+{
+	static const int64_t limits[] = { 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000 };
+	int64_t most[8] = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 400; i++) {
+		reflector_set_spread(r, true);
+		assert_int_equal(reflector_due_ms(r), 0); /* the first comes at once */
+		for (unsigned refused = 0; refused < 8; refused++) {
+			asks_watch_list();
+			end_with((struct reflector_end){ .status = 429, .retry_after_ms = 1000 });
+			int64_t more = waits() - 1000;
+			assert_in_range(more, 0, limits[refused]);
+			most[refused] = more > most[refused] ? more : most[refused];
+		}
+		finish(NULL);
+		begin(NULL);
+	}
+	for (unsigned refused = 0; refused < 8; refused++)
+		assert_true(most[refused] > limits[refused] * 9 / 10);
+}
+
 static void
 a_new_token_is_tried_at_once_but_once(void **state)
 {
@@ -252,6 +277,22 @@ a_connection_lost_by_others_is_a_reason_to_probe(void **state)
 	asks("limit=1&resourceVersion=");
 }
 
+/* Its answer was there before the break, and is read after it. */
+static void
+a_connection_lost_before_the_end_is_read_is_a_reason_to_probe(void **state)
+{
+	(void)state;
+	sync_by_watch_list();
+	reflector_doubt(r);
+	end_with(clean);
+	asks("limit=1&resourceVersion=");
+	end_with(clean);
+	ask();
+	reflector_doubt(r);
+	refuse(429);
+	asks("limit=1&resourceVersion=");
+}
+
 static void
 a_version_that_is_not_understood_leads_to_a_relist(void **state)
 {
@@ -323,6 +364,7 @@ main(void)
 		TEST(on_every_node_a_relist_waits_by_the_size_of_the_listing),
 		TEST(a_410_right_after_the_relist_backs_off),
 		TEST(retry_after_is_waited_for_and_then_the_same_is_asked),
+		TEST(on_every_node_who_is_refused_comes_back_ever_later),
 		TEST(a_new_token_is_tried_at_once_but_once),
 		TEST(a_403_is_believed_after_ten_seconds_of_nothing_else),
 		TEST(a_403_right_after_a_reconnect_is_not_final),
@@ -333,6 +375,7 @@ main(void)
 		TEST(garbage_leads_to_the_last_good_version),
 		TEST(an_error_event_that_is_no_410_is_watched_again_after_a_while),
 		TEST(a_connection_lost_by_others_is_a_reason_to_probe),
+		TEST(a_connection_lost_before_the_end_is_read_is_a_reason_to_probe),
 		TEST(a_version_that_is_not_understood_leads_to_a_relist),
 		TEST(requests_are_few_under_every_answer),
 	};

@@ -72,6 +72,18 @@ each_name_is_rewritten_once_or_not_at_all(void **state)
 		{ "regex a b.example\nregex (.) c.example", "a.", "b.example." },
 		{ "regex (x)?a {1}b.example", "a.", "b.example." }, /* a group that is not set */
 		{ "regex a {5}b.example", "a.", "b.example." },
+		/* With what a pattern's names end decides first. */
+		{ "regex (.+)\\.old\\.example {1}.new", "x.old.example.", "x.new." },
+		{ "regex (.+)\\.old\\.example {1}.new", "x.old-example.", "-" },
+		{ "regex a\\.b|c\\.d x.y", "a.b.", "x.y." },
+		{ "regex a\\.x\\d new", "a.x1.", "new." },
+		{ "regex a\\.\\x62c new", "a.bc.", "new." },
+		{ "regex a\\x2ebc new", "a.bc.", "new." },
+		{ "regex a\\d\\.bc new", "a1.bc.", "new." },
+		{ "regex a\\\\.c new", "a\\\\b.c.", "-" }, /* a backslash, then any */
+		{ "regex (?i)(.+)\\.B {1}.new", "a.b.", "a.new." },
+		{ "regex \\Qa.b\\E\\.c new", "a.b.c.", "new." },
+		{ "regex [a-c]+\\.ab* new", "c.abb.", "new." },
 		{ "regex a {x}.example", "a.", "{x}.example." },
 		{ "regex a ..", "a.", "-" }, /* what comes out is no name */
 		{ "regex a .", "a.", "-" },

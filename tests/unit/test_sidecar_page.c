@@ -103,7 +103,7 @@ who_asks_most_is_shown_to_those_who_may_ask(void **state)
 	(void)state;
 	view.kubedns = &kubedns;
 	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
-	kubedns_read_top(&kubedns, top, sizeof top - 1);
+	kubedns_read_top(&kubedns, top, sizeof top - 1, view.now_ns);
 	assert_int_equal(kubedns.client_count, 2);
 	char *page = shown_page();
 	assert_non_null(strstr(page, "10.0.0.9<small>pod shop/web-1</small></th><td>50<svg"));
@@ -122,7 +122,7 @@ who_asks_most_is_shown_to_those_who_may_ask(void **state)
 	page = shown_page();
 	assert_null(strstr(page, "10.0.0.9"));
 	free(page);
-	kubedns_read_top(&kubedns, "[]", 2);
+	kubedns_read_top(&kubedns, "[]", 2, view.now_ns);
 	assert_int_equal(kubedns.client_count + kubedns.name_count, 0);
 }
 

@@ -154,10 +154,123 @@ refused_questions_are_a_full_table_where_there_are_servers(void **state)
 	checks.count = 0;
 }
 
+static void
+without_any_upstream_server_another_one_is_the_remedy(void **state)
+{
+	(void)state;
+	struct check dead = failing_check(CHECK_UPSTREAM, CAUSE_TIMEOUT),
+		     good = failing_check(CHECK_UPSTREAM, CAUSE_OK);
+
+	good.failures = 0;
+	probes_are_answered();
+	checks.items[0] = &dead;
+	checks.items[1] = &good;
+	for (checks.count = 1; checks.count <= 2; checks.count++) {
+		verdict_make(&verdict, &view);
+		assert_int_equal(strstr(verdict.findings[0].todo, "name another one") != NULL,
+		    checks.count == 1);
+		assert_int_equal(
+		    strstr(verdict.findings[0].todo, "take it out") != NULL, checks.count == 2);
+	}
+	checks.count = 0;
+}
+
+/* With one of two upstream servers dead, dnsmasq then gets no answer from kubedns for another reason. */
+static void
+down_is_said_of_what_is_down(void **state)
+{
+	(void)state;
+	struct check dead = failing_check(CHECK_UPSTREAM, CAUSE_TIMEOUT),
+		     good = failing_check(CHECK_UPSTREAM, CAUSE_OK);
+
+	good.failures = 0;
+	checks.items[0] = &dead;
+	checks.items[1] = &good;
+	checks.count = 2;
+	result(DNSMASQ, CAUSE_SERVFAIL, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	verdict_make(&verdict, &view);
+	checks.count = 0;
+	assert_int_equal(verdict.level, LEVEL_DOWN);
+	assert_non_null(strstr(verdict.sentence, "DNS is down: dnsmasq answers with SERVFAIL"));
+	assert_non_null(strstr(verdict.findings[0].what, "Upstream server 9.9.9.9:53"));
+}
+
+/* A client with most of kubedns's answers in the seconds in which packets were dropped: not before or
+ * after, not dnsmasq, and not to those who may not know. */
+static void
+who_asked_while_packets_were_dropped_is_named(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *client, *pod;
+		unsigned drops_ago_s, of_1000;
+		bool named;
+	} rows[] = {
+		{ "10.0.0.9", "pod shop/web-1", 60, 920, true },
+		{ "fd00::9", "", 60, 500, true },
+		{ "10.0.0.9", "", 70, 920, true }, /* the answers were counted a little later */
+		{ "10.0.0.9", "", 80, 920, false },
+		{ "10.0.0.9", "", 60, 499, false },
+		{ "10.0.0.9", "", 30, 920, false },
+		{ "127.0.0.1", "", 60, 920, false },
+		{ "; rm -rf /", "", 60, 920, false },
+	};
+
+	probes_are_answered();
+	view.kubedns = &kubedns;
+	for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+		const int64_t then_ns = view.now_ns - 60 * NS_PER_S;
+		size_t row = i / 2;
+		char named[80];
+		kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+		struct client_rate *rate = &kubedns.rates.clients[3];
+		strcpy(rate->name, rows[row].client);
+		strcpy(rate->pod, rows[row].pod);
+		buckets_add(&rate->answers, then_ns, rows[row].of_1000);
+		buckets_add(&kubedns.recent[KUBEDNS_NXDOMAIN], then_ns, 1000);
+		buckets_add(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns, 9000);
+		buckets_add(&kubedns.recent[KUBEDNS_DROPPED],
+		    view.now_ns - rows[row].drops_ago_s * NS_PER_S, 4321);
+		view.may_ask = i % 2 == 0;
+		verdict_make(&verdict, &view);
+		snprintf(named, sizeof named, "packets dropped, while %s had %u %% of the answers",
+		    rows[row].client, rows[row].of_1000 / 10);
+		assert_int_equal(
+		    strstr(verdict.sentence, named) != NULL, rows[row].named && view.may_ask);
+		assert_non_null(strstr(verdict.sentence, "kubedns did not keep up: 4,321 packets"));
+		assert_int_equal(strstr(verdict.findings[0].command, "grep -wF") != NULL,
+		    rows[row].named && view.may_ask);
+		assert_int_equal(strstr(verdict.findings[0].what, "(pod shop/web-1)") != NULL,
+		    row == 0 && view.may_ask);
+	}
+}
+
+static void
+what_to_do_about_memory_depends_on_whose_it_is(void **state)
+{
+	(void)state;
+	probes_are_answered();
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){
+		.seen = true, .up = true, .ready = true, .memory = 9, .memory_limit = 10
+	};
+	verdict_make(&verdict, &view);
+	assert_non_null(strstr(verdict.findings[0].todo, "grows with Services and endpoints"));
+	view.kubedns = NULL;
+	assert_non_null(strstr(
+	    well_but_for("{\"memory\": {\"bytes\": 9, \"limit\": 10}}"), "Container dnsmasq uses"));
+	assert_non_null(strstr(verdict.findings[0].todo, "do its upstream servers answer?"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(down_is_said_of_what_is_down),
+		T(without_any_upstream_server_another_one_is_the_remedy),
+		T(who_asked_while_packets_were_dropped_is_named),
+		T(what_to_do_about_memory_depends_on_whose_it_is),
 		T(the_configuration_that_is_not_in_force_is_said),
 		T(a_configuration_may_take_ten_seconds_to_be_confirmed),
 		T(memory_is_said_from_85_percent_of_the_limit),

@@ -211,6 +211,32 @@ counts_are_halved_each_minute_and_rates_stay(void **state)
 	free(copy);
 }
 
+/* Else a reader that adds the counts of two workers would add a half to a whole for a while. */
+static void
+all_workers_halve_their_counts_at_the_same_moment(void **state)
+{
+	(void)state;
+	struct answer_info info = answer_to("web.default.svc.cluster.local", RCODE_NOERROR, TYPE_A);
+	struct talkers *copy = talkers_new();
+	for (int64_t start_s = 7; start_s < 60; start_s += 50) {
+		struct talkers *talkers = talkers_new();
+		talkers_init(talkers, 1, start_s * NS_PER_S);
+		for (unsigned n = 0; n < 4000 * TALKERS_SAMPLE; n++)
+			answered(talkers, 7, &info, start_s * NS_PER_S);
+		assert_true(talkers_read(talkers, copy, 60 * NS_PER_S - 1));
+		assert_in_range(copy->totals[TALK_ALL], 3500, 4500);
+		uint32_t whole = copy->totals[TALK_ALL];
+		assert_in_range((unsigned)(talkers_seconds(copy, 60 * NS_PER_S - 1) + 0.5),
+		    60 - start_s, 60 - start_s);
+		assert_true(talkers_read(talkers, copy, 60 * NS_PER_S));
+		assert_int_equal(copy->totals[TALK_ALL], whole / 2);
+		assert_true(
+		    fabs(talkers_seconds(copy, 60 * NS_PER_S) - (double)(60 - start_s) / 2) < 0.01);
+		free(talkers);
+	}
+	free(copy);
+}
+
 static void
 a_flood_of_names_and_addresses_leaves_the_heaviest_in(void **state)
 {
@@ -288,6 +314,7 @@ main(void)
 		cmocka_unit_test(answers_are_told_apart_by_kind),
 		cmocka_unit_test(a_long_name_is_shown_by_its_end),
 		cmocka_unit_test(counts_are_halved_each_minute_and_rates_stay),
+		cmocka_unit_test(all_workers_halve_their_counts_at_the_same_moment),
 		cmocka_unit_test(a_copy_is_of_one_moment_while_a_worker_counts),
 		cmocka_unit_test(a_flood_of_names_and_addresses_leaves_the_heaviest_in),
 	};

@@ -129,6 +129,42 @@ names_come_and_go_with_their_parents(void **state)
 	treecache_free(cache);
 }
 
+struct visited {
+	unsigned count, most;
+};
+
+static bool
+visit_some(void *arg, const struct node *child)
+{
+	struct visited *visited = arg;
+
+	(void)child;
+	return ++visited->count < visited->most;
+}
+
+static void
+whoever_looks_at_some_children_is_not_shown_the_others(void **state)
+{
+	(void)state;
+	enum { CHILDREN = 2000 };
+	struct treecache *cache = treecache_new(5);
+	char text[64];
+
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		snprintf(text, sizeof text, "web-%u.svc.", i);
+		treecache_records(cache, treecache_edit(cache, name_of(text).wire), "12345678", 8);
+	}
+	const struct node *parent = tree_find(treecache_next(cache), name_of("svc.").wire);
+	static const unsigned mosts[] = { 1, 2, 17, CHILDREN, CHILDREN + 1 };
+	for (unsigned i = 0; i < sizeof mosts / sizeof mosts[0]; i++) {
+		struct visited visited = { .most = mosts[i] };
+		bool all = tree_children_until(parent, visit_some, &visited);
+		assert_int_equal(all, mosts[i] > CHILDREN);
+		assert_int_equal(visited.count, mosts[i] > CHILDREN ? CHILDREN : mosts[i]);
+	}
+	treecache_free(cache);
+}
+
 static int
 by_hash(const void *a, const void *b)
 {
@@ -184,6 +220,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(paths_are_what_single_steps_find),
 		cmocka_unit_test(names_come_and_go_with_their_parents),
+		cmocka_unit_test(whoever_looks_at_some_children_is_not_shown_the_others),
 		cmocka_unit_test(labels_with_one_hash_are_kept_apart),
 	};
 

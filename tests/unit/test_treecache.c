@@ -427,7 +427,7 @@ an_older_moment_stays_as_it_was(void **state)
 
 	treecache_endpoint_set_flags(
 	    cache, owner, ENDPOINTS_ATTACHED | ENDPOINTS_APEX | ENDPOINTS_REVERSE);
-	struct slice_source source = { "s", 0, AF_INET, NULL, endpoints, 2 };
+	struct slice_source source = { "s", 0, AF_INET, NULL, endpoints, 2, NULL, 0 };
 	uint32_t slot = treecache_slice(cache, owner, 0, &source);
 	treecache_publish(cache, 5, true);
 	const struct tree *before = tree_current(cache);
@@ -523,7 +523,7 @@ a_changed_slice_of_a_huge_service_touches_no_other(void **state)
 	struct endpoint endpoints[BIG_ENDPOINTS];
 	const struct slice_endpoints *before[BIG_SLICES];
 	uint32_t slots[BIG_SLICES];
-	struct slice_source source = { "s", 0, AF_INET, NULL, endpoints, BIG_ENDPOINTS };
+	struct slice_source source = { "s", 0, AF_INET, NULL, endpoints, BIG_ENDPOINTS, NULL, 0 };
 
 	treecache_endpoint_set_flags(
 	    cache, owner, ENDPOINTS_APEX | ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
@@ -613,7 +613,7 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 	for (unsigned i = 0; i < 3; i++) /* so many that the index is asked */
 		slots[i] = treecache_slice(cache, a, 0,
 		    &(struct slice_source){ "s", (uint16_t)i, AF_INET, NULL,
-			&(struct endpoint){ addr4(i), true, NULL }, 1 });
+			&(struct endpoint){ addr4(i), true, NULL }, 1, NULL, 0 });
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint32_t hash;
 		snprintf((char *)labels[0] + 1, 9, "x%06u", i);
@@ -637,7 +637,7 @@ endpoints_of_two_owners_with_one_hash_are_kept_apart(void **state)
 		struct endpoint both[] = { { addr4(7), true, (char *)labels[0] + 1 },
 			{ addr4(8), true, (char *)labels[1] + 1 } };
 		uint32_t slot = treecache_slice(
-		    cache, b, 0, &(struct slice_source){ "s", 0, AF_INET, NULL, both, 2 });
+		    cache, b, 0, &(struct slice_source){ "s", 0, AF_INET, NULL, both, 2, NULL, 0 });
 		assert_false(endpoint_set_has_name(cache, a, labels[0]));
 		assert_true(endpoint_set_has_name(cache, b, labels[0]));
 		treecache_slice_remove(cache, b, slot);

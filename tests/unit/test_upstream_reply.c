@@ -130,6 +130,103 @@ refused_by_every_server_is_refused_and_says_by_whom(void **state)
 		}
 }
 
+/* RFC 8914 section 2: the text is UTF-8, and stays so where it is cut. */
+static void
+text_of_an_extended_error_is_cut_between_characters(void **state)
+{
+	(void)state;
+	uint8_t query[512], upstream[1024];
+	struct dname name;
+
+	dname_from_text(&name, "www.example.net.");
+	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_A, CLASS_IN, 1232);
+	for (unsigned before = 0; before < 4; before++) {
+		size_t at =
+		    query_write(upstream, sizeof upstream, 77, name.wire, TYPE_A, CLASS_IN, 1232);
+		uint8_t *option = upstream + at;
+		size_t text_len = before + 4 * 70u;
+		wire_put16(upstream + 2, FLAG_QR | RCODE_SERVFAIL);
+		wire_put16(upstream + at - 2, (unsigned)(6 + text_len));
+		wire_put16(option, OPTION_EDE);
+		wire_put16(option + 2, (unsigned)(2 + text_len));
+		wire_put16(option + 4, 6);
+		memset(option + 6, 'a', before);
+		for (size_t i = before; i < text_len; i += 4)
+			memcpy(option + 6 + i, "\360\237\230\200", 4);
+		pass_on(answer_forwarded, query, len, upstream, at + 6 + text_len);
+		const uint8_t *text = memmem(world.out, world.info.len, "upstream: ", 10);
+		assert_non_null(text);
+		size_t kept = (size_t)(world.out + world.info.len - text);
+		assert_true(kept > 200);
+		assert_int_equal((kept - 10 - before) % 4, 0);
+		ldns_pkt *pkt = read_again();
+		ldns_pkt_free(pkt);
+	}
+}
+
+/* Behind the front topology's dnsmasq, which hands it on: why there is no answer is said to clients that
+ * would understand it, and by whom. */
+static void
+upstreams_extended_error_is_passed_on_as_upstreams(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t len;
+		const char *options, *says; /* NULL: nothing is said */
+		unsigned code;
+	} rows[] = {
+		{ 14, "\0\017\0\012\0\6expired!", "upstream: expired!", 6 },
+		{ 6, "\0\017\0\2\0\021", "upstream", 17 },
+		{ 14, "\0\3\0\4name\0\017\0\2\0\3", "upstream", 3 },           /* after an NSID */
+		{ 16, "\0\017\0\4\0\6no\0\017\0\4\0\3no", "upstream: no", 6 }, /* the first */
+		{ 7, "\0\017\0\3\0\6\0", "upstream: ", 6 },
+		{ 9, "\0\017\0\5\0\6a\377b", "upstream: a", 6 }, /* no UTF-8 */
+		{ 0, "", NULL, 0 },
+		{ 5, "\0\017\0\1\0", NULL, 0 },   /* without a code */
+		{ 6, "\0\017\0\3\0\6", NULL, 0 }, /* longer than the OPT */
+		{ 3, "\0\017\0", NULL, 0 },
+	};
+	uint8_t query[512], upstream[1024];
+	struct dname name;
+
+	dname_from_text(&name, "www.example.net.");
+	for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+		const bool edns = i % 2 == 0;
+		const char *says = rows[i / 2].says;
+		size_t len = query_write(
+		    query, sizeof query, 77, name.wire, TYPE_A, CLASS_IN, edns ? 1232 : 0);
+		size_t at =
+		    query_write(upstream, sizeof upstream, 77, name.wire, TYPE_A, CLASS_IN, 1232);
+		wire_put16(upstream + 2, FLAG_QR | RCODE_SERVFAIL);
+		memcpy(upstream + at, rows[i / 2].options, rows[i / 2].len);
+		wire_put16(upstream + at - 2, (unsigned)rows[i / 2].len);
+		pass_on(answer_forwarded, query, len, upstream, at + rows[i / 2].len);
+		ldns_pkt *pkt = read_again();
+		assert_int_equal(ldns_pkt_get_rcode(pkt), LDNS_RCODE_SERVFAIL);
+		assert_int_equal(ldns_pkt_edns(pkt), edns);
+		if (says == NULL || !edns) {
+			assert_null(memmem(world.out, world.info.len, "upstream", 8));
+		} else {
+			size_t size = 2 + strlen(says);
+			const uint8_t *option = world.out + world.info.len - size - 4;
+			assert_int_equal(wire_get16(option), OPTION_EDE);
+			assert_int_equal(wire_get16(option + 2), size);
+			assert_int_equal(wire_get16(option + 4), rows[i / 2].code);
+			assert_memory_equal(option + 6, says, size - 2);
+		}
+		ldns_pkt_free(pkt);
+	}
+	/* As long as upstream likes: cut, and never more than the client takes. */
+	size_t at = query_write(upstream, sizeof upstream, 77, name.wire, TYPE_A, CLASS_IN, 1232);
+	wire_put16(upstream + 2, FLAG_QR | RCODE_SERVFAIL);
+	memcpy(upstream + at, "\0\017\2\130\0\6", 6);
+	memset(upstream + at + 6, 'x', 598);
+	wire_put16(upstream + at - 2, 604);
+	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_A, CLASS_IN, 512);
+	assert_true(pass_on(answer_forwarded, query, len, upstream, at + 604) <= 512);
+	assert_non_null(memmem(world.out, world.info.len, "upstream: xxx", 13));
+}
+
 /* Whatever upstream sends, at every length and with any byte changed,
  * what we pass on is a message. */
 static void
@@ -171,6 +268,8 @@ main(void)
 		cmocka_unit_test(a_chased_reply_is_our_cname_and_upstreams_addresses),
 		cmocka_unit_test(upstreams_records_of_our_zones_are_not_passed_on),
 		cmocka_unit_test(refused_by_every_server_is_refused_and_says_by_whom),
+		cmocka_unit_test(upstreams_extended_error_is_passed_on_as_upstreams),
+		cmocka_unit_test(text_of_an_extended_error_is_cut_between_characters),
 		cmocka_unit_test(mutated_upstream_replies_are_passed_on_whole_or_not_at_all),
 	};
 

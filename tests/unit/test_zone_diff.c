@@ -11,7 +11,7 @@
 
 #include "kubedns/answer/zone_diff.h"
 #include "lib/xalloc.h"
-#include "tests/unit/answer_bed.h"
+#include "tests/unit/external_bed.h"
 
 enum { STEPS = 1500, LINES_MAX = 4000 };
 
@@ -20,7 +20,9 @@ struct lines {
 	size_t count;
 };
 
-static struct lines before[2], after[2];
+enum { ZONES = 4 }; /* ours, a reverse zone and two for outside, if there are any */
+
+static struct lines before[ZONES], after[ZONES];
 static size_t told;
 
 static char *
@@ -37,7 +39,7 @@ line_of(const struct zone_record *record)
 }
 
 static bool
-add(void *arg, const struct zone_record *record)
+add_line(void *arg, const struct zone_record *record)
 {
 	struct lines *lines = arg;
 
@@ -81,9 +83,13 @@ by_text(const void *a, const void *b)
 }
 
 static void
-all_of(const struct tree *tree, size_t zone, struct lines *lines)
+all_of(const struct tree *tree, const struct tree *outside, size_t zone, struct lines *lines)
 {
-	struct zone_walk walk = { .config = &bed.config, .tree = tree, .take = add, .arg = lines };
+	struct zone_walk walk = { .config = &bed.config,
+		.tree = tree,
+		.external = outside,
+		.take = add_line,
+		.arg = lines };
 
 	for (size_t i = 0; i < lines->count; i++)
 		free(lines->items[i]);
@@ -135,36 +141,111 @@ random_change(void)
 	}
 }
 
+/* An object that claims names for outside, some of them those of headless Services and of their endpoints and ports, comes or goes. */
+static void
+random_claim(void)
+{
+	static const char *const claims[] = {
+		ANNOTATED("one", JANUARY, "db.default.apps.example.com", IP("192.0.2.1")),
+		ANNOTATED("two", JANUARY, "a.db.default.apps.example.com", IP("192.0.2.2")),
+		ANNOTATED("three", JANUARY, "x.default.in.apps.example.com", IP("192.0.2.3")),
+		ANNOTATED("four", JANUARY, "*.apps.example.com", IP("192.0.2.4")),
+		ANNOTATED("five", JANUARY, "below.y.default.in.apps.example.com", IP("192.0.2.5")),
+		ANNOTATED("six", JANUARY, "default.apps.example.com", IP("192.0.2.6")),
+	};
+
+	tell(rand() % 2 == 0 ? EVENT_ADDED : EVENT_DELETED, claims[rand() % 6]);
+}
+
+static void
+one_step(size_t zone_total)
+{
+	bool outside = bed.config.external != NULL;
+	struct tree_hold *hold = treecache_hold(bed.cache);
+	struct tree_hold *external_hold = outside ? treecache_hold(external_tree(external)) : NULL;
+
+	for (int i = 1 + rand() % 3; i > 0; i--)
+		random_change();
+	if (outside && rand() % 2 == 0)
+		random_claim();
+	bed_publish();
+	const struct zone_moments moments = { .before = tree_held(hold),
+		.after = tree_current(bed.cache),
+		.external_before = outside ? tree_held(external_hold) : NULL,
+		.external_after = outside ? tree_current(external_tree(external)) : NULL };
+	for (size_t zone = 0; zone < zone_total; zone++) {
+		all_of(moments.before, moments.external_before, zone, &before[zone]);
+		all_of(moments.after, moments.external_after, zone, &after[zone]);
+	}
+	assert_true(zone_diff(&bed.config, &moments, apply, NULL));
+	for (size_t zone = 0; zone < zone_total; zone++) {
+		qsort(before[zone].items, before[zone].count, sizeof(char *), by_text);
+		qsort(after[zone].items, after[zone].count, sizeof(char *), by_text);
+		for (size_t i = 0; i < after[zone].count && i < before[zone].count; i++)
+			assert_string_equal(before[zone].items[i], after[zone].items[i]);
+		assert_int_equal(before[zone].count, after[zone].count);
+	}
+	tree_hold_drop(hold);
+	if (outside)
+		tree_hold_drop(external_hold);
+	treecache_reclaim(bed.cache);
+	if (outside)
+		treecache_reclaim(external_tree(external));
+}
+
 static void
 what_went_and_came_makes_the_next_moment(void **state)
 {
 	(void)state;
 	srand(19);
+	told = 0;
 	bed_reverse_zone("10.0.0.0/8");
 	bed_publish();
-	for (unsigned step = 0; step < STEPS; step++) {
-		struct tree_hold *hold = treecache_hold(bed.cache);
-		for (int i = 1 + rand() % 3; i > 0; i--)
-			random_change();
-		bed_publish();
-		const struct zone_moments moments = { .before = tree_held(hold),
-			.after = tree_current(bed.cache) };
-		for (size_t zone = 0; zone < 2; zone++) {
-			all_of(moments.before, zone, &before[zone]);
-			all_of(moments.after, zone, &after[zone]);
-		}
-		assert_true(zone_diff(&bed.config, &moments, apply, NULL));
-		for (size_t zone = 0; zone < 2; zone++) {
-			assert_int_equal(before[zone].count, after[zone].count);
-			qsort(before[zone].items, before[zone].count, sizeof(char *), by_text);
-			qsort(after[zone].items, after[zone].count, sizeof(char *), by_text);
-			for (size_t i = 0; i < after[zone].count; i++)
-				assert_string_equal(before[zone].items[i], after[zone].items[i]);
-		}
-		tree_hold_drop(hold);
-		treecache_reclaim(bed.cache);
-	}
+	size_t zone_total = zone_count(&bed.config);
+	for (unsigned step = 0; step < STEPS; step++)
+		one_step(zone_total);
 	assert_true(told > 10 * STEPS);
+	for (size_t zone = 2; zone < zone_total && zones.headless; zone++)
+		assert_true(after[zone].count > 10);
+}
+
+/* What a secondary of a zone for outside has is what is answered there. */
+static void
+headless_names_for_outside_are_in_the_zone_unless_it_has_others(void **state)
+{
+	static const char *const want[] = {
+		"10-1-0-2.db.default.apps.example.com. 1 30 0a010002",
+		"db-0.db.default.apps.example.com. 1 30 0a010001",
+		"db.default.apps.example.com. 1 30 0a010001",
+		"db.default.apps.example.com. 1 30 0a010002",
+	};
+	struct lines *lines = &after[2];
+	size_t found = 0, srv = 0;
+	(void)state;
+
+	bed_reverse_zone("10.0.0.0/8");
+	bed_service("db", SERVICE_HEADLESS, NULL, "pg/tcp/5432");
+	bed_slice("db", "db-1", "pg/tcp/5432", "10.1.0.1=db-0 10.1.0.2 !10.1.0.3=db-2");
+	bed_service("web", SERVICE_CLUSTERIP, "10.96.0.1", "http/tcp/80");
+	bed_slice("web", "web-1", "http/tcp/80", "10.1.1.1=web-0");
+	bed_publish();
+	for (int taken = 0; taken < 2; taken++, found = srv = 0) {
+		if (taken)
+			tell(EVENT_ADDED, ANNOTATED("one", JANUARY, "db.default.apps.example.com",
+					      IP("192.0.2.1")));
+		all_of(tree_current(bed.cache), tree_current(external_tree(external)), 2, lines);
+		for (size_t i = 0; i < lines->count; i++) {
+			assert_null(strstr(lines->items[i], "web.default"));
+			assert_null(strstr(lines->items[i], "cluster.local"));
+			srv += strstr(lines->items[i], " 33 ") != NULL;
+			for (size_t w = 0; w < 4; w++)
+				found += strcmp(lines->items[i], want[w]) == 0;
+		}
+		/* Two at the Service and at its port, one at each endpoint; none at the Service when that is
+		 * another's. */
+		assert_int_equal(srv, taken ? 4 : 6);
+		assert_int_equal(found, taken ? 2 : 4);
+	}
 }
 
 static bool
@@ -206,6 +287,34 @@ a_change_of_everything_is_not_worked_out(void **state)
 	tree_hold_drop(next);
 }
 
+/* 1,000 endpoints with 190 ports each are 570,000 SRV records. */
+static void
+a_change_of_too_many_records_is_not_worked_out(void **state)
+{
+	enum { PORTS = 190, ENDPOINTS = 1000 };
+	static char ports[PORTS * 16], endpoints[ENDPOINTS * 16];
+	unsigned taken = 0;
+	size_t len = 0;
+	(void)state;
+
+	for (unsigned i = 1; i <= PORTS; i++)
+		len += (size_t)sprintf(ports + len, "p%u/tcp/%u ", i, i);
+	len = 0;
+	for (unsigned i = 0; i < ENDPOINTS; i++)
+		len += (size_t)sprintf(endpoints + len, "10.1.%u.%u ", i / 250, 1 + i % 250);
+	bed_service("db", SERVICE_HEADLESS, NULL, "pg/tcp/5432");
+	bed_slice("db", "db-1", ports, endpoints);
+	bed_publish();
+	struct tree_hold *hold = treecache_hold(bed.cache);
+	bed_slice("db", "db-1", ports, "10.1.0.1");
+	bed_publish();
+	const struct zone_moments moments = { .before = tree_held(hold),
+		.after = tree_current(bed.cache) };
+	assert_false(zone_diff(&bed.config, &moments, stop, &taken));
+	assert_int_equal(taken, 0);
+	tree_hold_drop(hold);
+}
+
 static int
 begin_ignoring_empty(void **state)
 {
@@ -224,10 +333,25 @@ begin_with_hosts(void **state)
 	return 0;
 }
 
+static int
+begin_with_headless_outside(void **state)
+{
+	begin(state);
+	zones.headless = true;
+	return 0;
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    what_went_and_came_makes_the_next_moment, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    what_went_and_came_makes_the_next_moment, begin_with_headless_outside, end),
+		cmocka_unit_test_setup_teardown(
+		    headless_names_for_outside_are_in_the_zone_unless_it_has_others,
+		    begin_with_headless_outside, end),
 		cmocka_unit_test_setup_teardown(
 		    what_went_and_came_makes_the_next_moment, bed_begin, bed_end),
 		cmocka_unit_test_setup_teardown(
@@ -236,6 +360,8 @@ main(void)
 		    what_went_and_came_makes_the_next_moment, begin_with_hosts, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    a_change_of_everything_is_not_worked_out, bed_begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    a_change_of_too_many_records_is_not_worked_out, bed_begin, bed_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

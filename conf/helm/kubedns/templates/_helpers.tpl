@@ -19,30 +19,102 @@
 {{- /* One object of a file of conf/kubernetes: (list $ "rbac.yaml" 0). */ -}}
 {{- define "kubedns.manifest" -}}
 {{- $root := index . 0 -}}
-{{- $documents := splitList "\n---\n" ($root.Files.Get (printf "files/%s" (index . 1))) -}}
+{{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
+{{- if not (contains "kind:" $text) }}{{- fail (printf "files/%s: no object is in it: it is a link to a file of conf/kubernetes; copy the chart with its links, or with what they lead to (cp -rL)" (index . 1)) }}{{- end -}}
+{{- $documents := splitList "\n---\n" $text -}}
 {{- index $documents (index . 2) -}}
 {{- end -}}
 
-{{- /* The flags of the zones for the world outside, as a list. */ -}}
-{{- define "kubedns.external" -}}
-{{- with .Values.external }}
-{{- if .zones }}
-- --external-zones={{ join "," .zones }}
-{{- with .ns }}
-- --external-ns={{ join "," . }}
-{{- end }}
-{{- with .address }}
-- --external-address={{ . }}
-{{- end }}
-{{- if .headless }}
-- --external-headless
-{{- end }}
-{{- else if or .ns .address .headless }}
-{{- fail "external: which zones? external.zones is empty" }}
-{{- else }}
-[]
-{{- end }}
-{{- end }}
+{{- /* The components of conf/kubernetes that the values ask for, as a list of files. */ -}}
+{{- define "kubedns.components" -}}
+{{- $found := list -}}
+{{- $nearestByPods := and .Values.nearest.enabled (ne .Values.topology "node") -}}
+{{- if or .Values.clientPods .Values.tenants.enabled $nearestByPods -}}{{- $found = append $found "client-pods.yaml" -}}{{- end -}}
+{{- if .Values.tenants.enabled -}}{{- $found = append $found "tenants.yaml" -}}{{- end -}}
+{{- if .Values.nearest.enabled -}}{{- $found = append $found (ternary "nearest.yaml" "nearest-node.yaml" $nearestByPods) -}}{{- end -}}
+{{- if .Values.external.zones -}}{{- $found = append $found "external-names.yaml" -}}{{- end -}}
+{{- if .Values.multicluster.enabled -}}{{- $found = append $found "multicluster.yaml" -}}{{- end -}}
+{{- if .Values.hostsNamespaces -}}{{- $found = append $found "hosts.yaml" -}}{{- end -}}
+{{- toYaml $found -}}
+{{- end -}}
+
+{{- /* What these components add to objects of a kind: the operations of their patches, as a list of {path, value}. (list $ "ClusterRole") */ -}}
+{{- define "kubedns.additions" -}}
+{{- $root := index . 0 -}}
+{{- $kind := index . 1 -}}
+{{- $found := list -}}
+{{- $namespaces := printf "--hosts-namespaces=%s" (join "," $root.Values.hostsNamespaces) -}}
+{{- range (include "kubedns.components" $root | fromYamlArray) -}}
+{{- range (include "kubedns.manifest" (list $root . 0) | replace "--hosts-namespaces=dns-names" $namespaces | fromYaml).patches -}}
+{{- if eq .target.kind $kind -}}{{- $found = concat $found (.patch | fromYamlArray) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $found -}}
+{{- end -}}
+
+{{- /* kubedns's flags of the values external, tenants, nearest, zonal and transfer, as a list. */ -}}
+{{- define "kubedns.flags" -}}
+{{- $flags := list -}}
+{{- with .Values.external -}}
+{{- if .zones -}}
+{{- $flags = append $flags (printf "--external-zones=%s" (join "," .zones)) -}}
+{{- with .ns }}{{- $flags = append $flags (printf "--external-ns=%s" (join "," .)) -}}{{- end -}}
+{{- with .address }}{{- $flags = append $flags (printf "--external-address=%s" .) -}}{{- end -}}
+{{- if .headless }}{{- $flags = append $flags "--external-headless" -}}{{- end -}}
+{{- else if or .ns .address .headless -}}
+{{- fail "external: which zones? external.zones is empty" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.tenants.enabled (ne .Values.tenants.unknown "none") -}}
+{{- $flags = append $flags (printf "--visibility-unknown=%s" .Values.tenants.unknown) -}}
+{{- end -}}
+{{- if .Values.nearest.only -}}
+{{- if not .Values.nearest.enabled }}{{- fail "nearest.only: it needs nearest.enabled" -}}{{- end -}}
+{{- $flags = append $flags "--nearest-only" -}}
+{{- end -}}
+{{- if .Values.zonal }}{{- $flags = append $flags "--zonal" -}}{{- end -}}
+{{- with .Values.transfer -}}
+{{- if .to -}}
+{{- $flags = append $flags (printf "--transfer-to=%s" (join "," .to)) -}}
+{{- with .notify }}{{- $flags = append $flags (printf "--transfer-notify=%s" (join "," .)) -}}{{- end -}}
+{{- with .journal }}{{- $flags = append $flags (printf "--transfer-journal=%s" .) -}}{{- end -}}
+{{- if .keySecret }}{{- $flags = append $flags "--transfer-key=/etc/kubedns-transfer/keys" -}}{{- end -}}
+{{- else if or .notify .journal .keySecret -}}
+{{- fail "transfer: to whom? transfer.to is empty" -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $flags -}}
+{{- end -}}
+
+{{- /* Values that kubedns would refuse to start with, or that could have no effect. */ -}}
+{{- define "kubedns.refusals" -}}
+{{- $v := .Values -}}
+{{- if and $v.hostsNamespaces (not (kindIs "slice" $v.hostsNamespaces)) -}}
+{{- fail (printf "hostsNamespaces: %v: not a list: hostsNamespaces: [dns-names]" $v.hostsNamespaces) -}}
+{{- end -}}
+{{- range $namespace := $v.hostsNamespaces -}}
+{{- if not (and (kindIs "string" $namespace) (regexMatch "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" (toString $namespace))) -}}
+{{- fail (printf "hostsNamespaces: %v: not a namespace's name (a string of a-z, 0-9 and -)" $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- if ne (len $v.hostsNamespaces) (len (uniq $v.hostsNamespaces)) -}}
+{{- fail (printf "hostsNamespaces: %s: a namespace comes twice" (join "," $v.hostsNamespaces)) -}}
+{{- end -}}
+{{- if and (eq $v.topology "classic") (or $v.clientPods $v.tenants.enabled $v.nearest.enabled) -}}
+{{- fail (printf "%s: in the classic topology dnsmasq is kubedns's only client: topology front or node" (ternary "tenants.enabled" (ternary "nearest.enabled" "clientPods" $v.nearest.enabled) $v.tenants.enabled)) -}}
+{{- end -}}
+{{- if and (eq $v.topology "classic") $v.hostsNamespaces -}}
+{{- fail "hostsNamespaces: in the classic topology dnsmasq asks other servers for these names: topology front or node" -}}
+{{- end -}}
+{{- if and $v.tenants.enabled (or $v.external.zones $v.transfer.to $v.multicluster.enabled) -}}
+{{- fail "tenants.enabled: external.zones, transfer.to and multicluster.enabled give names of every namespace away; let another release do it (isClusterService=false)" -}}
+{{- end -}}
+{{- if not (has $v.tenants.unknown (list "none" "all")) -}}
+{{- fail (printf "tenants.unknown: %s: one of none, all" $v.tenants.unknown) -}}
+{{- end -}}
+{{- if and (eq $v.topology "node") $v.transfer.to -}}
+{{- fail "transfer.to: the pods on every node know no single endpoints, so their zones are not whole; let another release do it (isClusterService=false)" -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* An object with what each of them has: (list $ object name app). */ -}}

@@ -1,0 +1,384 @@
+#include "kubedns/hosts_maps.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "kubedns/answer/answer.h"
+#include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/zone_lookup.h"
+#include "lib/conf_hosts.h"
+#include "lib/conf_key_state.h"
+#include "lib/log.h"
+#include "lib/metrics.h"
+#include "lib/xalloc.h"
+
+struct hosts_map {
+	char *namespace, *name;
+	char *subject, *source; /* for the log; for explanations */
+	int64_t created_s;
+	struct own_names *block; /* of the last good content; NULL: no names */
+	struct conf_key key;
+	bool seen;      /* in the listing that is under way */
+	bool keyless;   /* it has no key `hosts` */
+	bool in_force;  /* its names were among the first HOSTS_MAPS_NAMES_MAX */
+	char *left_out; /* why names are not in force, as last logged; NULL: all are */
+	size_t left_out_count;
+};
+
+struct hosts_maps {
+	const struct answer_config *answers;
+	struct hosts_map items[HOSTS_MAPS_MAX];
+	size_t count, names;
+	uint64_t seed, crowded; /* events of ConfigMaps that there was no room for */
+	bool changed;
+	int64_t taken_ms;
+};
+
+struct hosts_maps *
+hosts_maps_new(const struct answer_config *answers)
+{
+	struct hosts_maps *maps = xcalloc(1, sizeof *maps);
+
+	maps->answers = answers;
+	if (getrandom(&maps->seed, sizeof maps->seed, 0) != sizeof maps->seed)
+		log_fatal("getrandom");
+	return maps;
+}
+
+/* --- one ConfigMap --- */
+
+/* Whether no ConfigMap may have this name; `why` gets a static reason. */
+static bool
+is_forbidden(const struct answer_config *answers, const struct dname *wire, const char **why)
+{
+	static const uint8_t reverse4[] = "\7in-addr\4arpa", reverse6[] = "\3ip6\4arpa";
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+
+	memcpy(padded, wire->wire, wire->len);
+	const struct name name = name_cut(padded, wire->len, offsets);
+	*why = "is in the cluster's domain, whose names are the cluster's alone";
+	if (name_below(&name, &answers->zone) >= 0)
+		return true;
+	*why = "is a reverse name, and those are the cluster's and the operator's alone";
+	if (dname_in_zone(wire->wire, reverse4) >= 0 || dname_in_zone(wire->wire, reverse6) >= 0)
+		return true;
+	const struct dname *zone =
+	    answers->external == NULL ? NULL : external_zone_of(answers->external, &name);
+	*why = zone != NULL && zone == answers->external->clusterset
+		   ? "is in --clusterset-domain, whose names come from other objects"
+		   : "is in one of --external-zones, whose names come from other objects";
+	return zone != NULL;
+}
+
+static char *
+refuse_forbidden(const struct answer_config *answers, const struct conf_hosts *hosts)
+{
+	char text[DNAME_TEXT_MAX];
+	const char *why;
+
+	for (size_t i = 0; i < hosts->count; i++)
+		if (is_forbidden(answers, &hosts->items[i].name, &why))
+			return xasprintf("\"%.128s\": %s; take it out",
+			    dname_to_text(hosts->items[i].name.wire, text), why);
+	return NULL;
+}
+
+/* Puts the key's content in force, or says why not. Caller frees that. */
+static char *
+read_key(struct hosts_maps *maps, struct hosts_map *map, const struct object_key_value *key)
+{
+	struct conf_hosts hosts = { 0 };
+	char *why = NULL;
+
+	if (key != NULL && key->len > HOSTS_MAP_BYTES_MAX)
+		return xasprintf("%zu bytes; at most 64 KB of each ConfigMap are read", key->len);
+	if (key != NULL && conf_hosts_parse(key->value, key->len, &hosts, &why) < 0)
+		return why;
+	if (hosts.count > HOSTS_MAP_NAMES_MAX)
+		why =
+		    xasprintf("%zu names with an address; at most 1000 of each ConfigMap are read",
+			hosts.count);
+	else
+		why = refuse_forbidden(maps->answers, &hosts);
+	if (why == NULL) {
+		struct own_names *block =
+		    own_names_of_hosts(&hosts, false, maps->answers->ttl_s, maps->seed);
+		maps->changed |=
+		    (block == NULL) != (map->block == NULL) ||
+		    (block != NULL && (block->size != map->block->size ||
+					  memcmp(block, map->block, block->size) != 0));
+		free(map->block);
+		map->block = block;
+	}
+	conf_hosts_free(&hosts);
+	return why;
+}
+
+static struct hosts_map *
+find(struct hosts_maps *maps, const char *namespace, const char *name)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		if (strcmp(maps->items[i].name, name) == 0 &&
+		    strcmp(maps->items[i].namespace, namespace) == 0)
+			return &maps->items[i];
+	return NULL;
+}
+
+static void
+clear(struct hosts_map *map)
+{
+	free(map->namespace);
+	free(map->name);
+	free(map->subject);
+	free(map->source);
+	free(map->block);
+	free(map->left_out);
+	conf_key_clear(&map->key);
+}
+
+static void
+drop(struct hosts_maps *maps, struct hosts_map *map)
+{
+	maps->changed |= map->block != NULL;
+	clear(map);
+	*map = maps->items[--maps->count];
+}
+
+static int
+compare_age(const struct hosts_map *map, int64_t created_s, const char *namespace, const char *name)
+{
+	int order = strcmp(map->namespace, namespace);
+
+	if (map->created_s != created_s)
+		return map->created_s < created_s ? -1 : 1;
+	return order != 0 ? order : strcmp(map->name, name);
+}
+
+static int
+by_age(const void *a, const void *b)
+{
+	const struct hosts_map *other = b;
+
+	return compare_age(a, other->created_s, other->namespace, other->name);
+}
+
+/* There are as many as there may be: the younger of the youngest and the one that comes is left out.
+ * Whether there is room for it. */
+static bool
+make_room(struct hosts_maps *maps, const char *namespace, const struct object *object)
+{
+	struct hosts_map *youngest = &maps->items[0];
+
+	for (size_t i = 1; i < maps->count; i++)
+		if (by_age(&maps->items[i], youngest) > 0)
+			youngest = &maps->items[i];
+	bool room = compare_age(youngest, object->created_s, namespace, object->name) > 0;
+	if (maps->crowded++ == 0)
+		log_errorx(
+		    "ConfigMap %s/%s: there are %d older ones already; left out: delete some, "
+		    "then change it",
+		    room ? youngest->namespace : namespace, room ? youngest->name : object->name,
+		    HOSTS_MAPS_MAX);
+	if (room)
+		drop(maps, youngest);
+	return room;
+}
+
+static struct hosts_map *
+add(struct hosts_maps *maps, const char *namespace, const struct object *object)
+{
+	if (maps->count == HOSTS_MAPS_MAX && !make_room(maps, namespace, object))
+		return NULL;
+	struct hosts_map *map = &maps->items[maps->count++];
+	*map = (struct hosts_map){ .namespace = xstrdup(namespace),
+		.name = xstrdup(object->name),
+		.subject = xasprintf("ConfigMap %s/%s", namespace, object->name),
+		.source = xasprintf("the key hosts of ConfigMap %s/%s", namespace, object->name),
+		.created_s = object->created_s };
+	return map;
+}
+
+/* --- events --- */
+
+static void
+take(struct hosts_maps *maps, const char *namespace, const struct object *object)
+{
+	struct hosts_map *map = find(maps, namespace, object->name);
+	const struct object_key_value *key = NULL;
+
+	if (map != NULL && map->created_s != object->created_s) { /* another of the same name */
+		drop(maps, map);
+		map = NULL;
+	}
+	if (map == NULL && (map = add(maps, namespace, object)) == NULL)
+		return;
+	map->seen = true;
+	for (size_t i = 0; i < object->data_count; i++)
+		if (strcmp(object->data[i].key, "hosts") == 0)
+			key = &object->data[i];
+	if (key == NULL && !map->keyless)
+		log_warnx("%s: has no key hosts, so it gives no names", map->subject);
+	map->keyless = key == NULL;
+	char *why = read_key(maps, map, key);
+	conf_key_judge(&map->key, map->subject, "hosts", key == NULL ? NULL : key->value,
+	    key == NULL ? 0 : key->len, why);
+}
+
+/* A listing of a namespace begins (`ended` false), or has ended: what is not seen is gone. */
+static void
+sweep(struct hosts_maps *maps, const char *namespace, bool ended)
+{
+	for (size_t i = maps->count; i-- > 0;) {
+		struct hosts_map *map = &maps->items[i];
+		if (strcmp(map->namespace, namespace) != 0)
+			continue;
+		if (!ended)
+			map->seen = false;
+		else if (!map->seen)
+			drop(maps, map);
+	}
+}
+
+void
+hosts_maps_event(struct hosts_maps *maps, const char *namespace, enum event_type type,
+    const struct object *object)
+{
+	struct hosts_map *map;
+
+	if (maps == NULL)
+		return;
+	switch (type) {
+	case EVENT_LISTING:
+	case EVENT_SYNCED:
+		sweep(maps, namespace, type == EVENT_SYNCED);
+		break;
+	case EVENT_ADDED:
+	case EVENT_MODIFIED:
+		take(maps, namespace, object);
+		break;
+	case EVENT_DELETED:
+		if ((map = find(maps, namespace, object->name)) != NULL)
+			drop(maps, map);
+		break;
+	}
+}
+
+/* --- all of them --- */
+
+int64_t
+hosts_maps_wait_ms(const struct hosts_maps *maps, int64_t now_ms)
+{
+	if (maps == NULL || !maps->changed)
+		return -1;
+	int64_t due_ms = maps->taken_ms + HOSTS_MAPS_PERIOD_MS;
+	return due_ms > now_ms ? due_ms - now_ms : 0;
+}
+
+size_t
+hosts_maps_take(
+    struct hosts_maps *maps, int64_t now_ms, const struct own_names **blocks, const char **sources)
+{
+	size_t names = 0;
+
+	if (maps == NULL)
+		return 0;
+	maps->changed = false;
+	maps->taken_ms = now_ms;
+	if (maps->count > 1)
+		qsort(maps->items, maps->count, sizeof maps->items[0], by_age);
+	for (size_t i = 0; i < maps->count; i++) {
+		struct hosts_map *map = &maps->items[i];
+		size_t count = map->block == NULL ? 0 : map->block->count;
+		map->in_force = names + count <= HOSTS_MAPS_NAMES_MAX;
+		names += map->in_force ? count : 0;
+		blocks[i] = map->in_force ? map->block : NULL;
+		sources[i] = map->source;
+	}
+	return maps->count;
+}
+
+/* Counts the names of one that are not in force, and says why the first is not. Caller frees. */
+static char *
+find_left_out(struct hosts_map *map, const struct own_names *in_force, size_t source)
+{
+	const struct own_name *name, *found;
+	char text[DNAME_TEXT_MAX], *first = NULL;
+	uint32_t place = 0;
+
+	map->left_out_count = 0;
+	if (map->block != NULL && !map->in_force) {
+		map->left_out_count = map->block->count;
+		return xasprintf("older ConfigMaps have the 10000 names that there may be; all %u "
+				 "are left out",
+		    map->block->count);
+	}
+	while (map->block != NULL && (name = own_names_next(map->block, &place)) != NULL) {
+		found = in_force == NULL ? NULL : own_names_find(in_force, name->wire, name->len);
+		if (found != NULL && found->source == source)
+			continue;
+		if (map->left_out_count++ > 0)
+			continue;
+		first = xasprintf("%.128s is in %s", dname_to_text(name->wire, text),
+		    found == NULL
+			? "a zone of the ConfigMap's key records, or below a wildcard there"
+			: own_names_source(in_force, found));
+	}
+	if (map->left_out_count < 2)
+		return first;
+	char *all = xasprintf("%s, and %zu more are others'", first, map->left_out_count - 1);
+	free(first);
+	return all;
+}
+
+void
+hosts_maps_judge(struct hosts_maps *maps, const struct own_names *in_force, size_t first)
+{
+	if (maps == NULL)
+		return;
+	maps->names = 0;
+	for (size_t i = 0; i < maps->count; i++) {
+		struct hosts_map *map = &maps->items[i];
+		char *why = find_left_out(map, in_force, first + i);
+		if (why != NULL && (map->left_out == NULL || strcmp(why, map->left_out) != 0))
+			log_warnx("%s: hosts: %s; left out", map->subject, why);
+		free(map->left_out);
+		map->left_out = why;
+		maps->names += map->block == NULL ? 0 : map->block->count - map->left_out_count;
+	}
+}
+
+void
+hosts_maps_metrics(const struct hosts_maps *maps, struct metrics *m)
+{
+	size_t refused = 0, left_out = 0;
+
+	if (maps == NULL)
+		return;
+	for (size_t i = 0; i < maps->count; i++) {
+		refused += maps->items[i].key.error != NULL;
+		left_out += maps->items[i].left_out_count;
+	}
+	metrics_family(m, "kubedns_hosts_configmaps", METRIC_GAUGE,
+	    "ConfigMaps of --hosts-namespaces that are known.");
+	metrics_value(m, (double)maps->count, NULL);
+	metrics_family(m, "kubedns_hosts_configmaps_refused", METRIC_GAUGE,
+	    "Those whose content is refused, and whose last good names stay.");
+	metrics_value(m, (double)refused, NULL);
+	metrics_family(m, "kubedns_hosts_configmaps_crowded_total", METRIC_COUNTER,
+	    "Events of ConfigMaps that were left out because there were 100 older ones.");
+	metrics_value(m, (double)maps->crowded, NULL);
+	metrics_family(m, "kubedns_hosts_names", METRIC_GAUGE,
+	    "Names of these ConfigMaps: in force, or left out because others have them.");
+	metrics_value(m, (double)maps->names, "state", "in_force", NULL);
+	metrics_value(m, (double)left_out, "state", "left_out", NULL);
+}
+
+void
+hosts_maps_free(struct hosts_maps *maps)
+{
+	for (size_t i = 0; maps != NULL && i < maps->count; i++)
+		clear(&maps->items[i]);
+	free(maps);
+}

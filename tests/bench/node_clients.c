@@ -1,0 +1,389 @@
+/*
+ * Clients of a node's DNS, for tests/bench/node.py: each question has a socket of its own, as a
+ * resolver library gives it, is asked again after AGAIN_NS without a right answer, and given up
+ * after LOST_NS. UDP and TCP, A and AAAA in turn.
+ *
+ * `node_clients CLIENTS RATE SECONDS NAMES ADDRESS...` asks RATE names a second for each of CLIENTS,
+ * which have the addresses 10.244.1.16 and on, of the servers ADDRESS in turn: client n always asks
+ * the same one. The names are n000.default.svc.cluster.local to NAMES - 1. The answer says which
+ * name it is of and how often that has changed (node.py makes them so): A is 10.NAME.CHANGES(16
+ * bits) with 100 added to NAME, AAAA is fd00::NAME:CHANGES.
+ *
+ * It prints a line for each question when all have ended: when it was first asked (microseconds of
+ * CLOCK_MONOTONIC), client, name, type, 1 for TCP, tries, microseconds to the right answer (-1:
+ * none), the answer's change and TTL, answers that were wrong, and why it was asked again: t no
+ * answer in time, f refused, r the connection was reset, e closed without an answer, o another
+ * error of it, w a wrong answer; - for none. A last line
+ * `pause` has the longest time in microseconds for which this program itself did not run when it
+ * had something to do.
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/dname.h"
+#include "lib/wire.h"
+#include "lib/xalloc.h"
+
+static const int64_t AGAIN_NS = 1000000000, LOST_NS = 5000000000;
+
+enum {
+	EVENTS = 256,
+	FIRST_CLIENT = 16,
+	FIRST_NAME = 100,
+	NAMES_MAX = 156,
+	WIRE_MAX = 600,
+};
+
+struct question {
+	TAILQ_ENTRY(question) by_due; /* while it is asked */
+	int64_t begun_ns, due_ns;
+	int32_t took_us; /* -1: not answered */
+	uint16_t id, name, client, change;
+	uint16_t got; /* bytes of a reply over TCP */
+	int16_t ttl;
+	uint8_t tries, wrong;
+	char why;
+	bool tcp, aaaa;
+	int fd;
+	uint8_t *in; /* TCP: the reply as far as it has come */
+};
+
+static struct question *questions;
+static size_t question_count;
+static TAILQ_HEAD(, question) asked = TAILQ_HEAD_INITIALIZER(asked); /* by due_ns */
+static int epoll_fd;
+static unsigned server_count;
+static struct sockaddr_in servers[8];
+static int64_t longest_pause_ns;
+
+static int64_t
+now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* The message, behind its length in two bytes; how long it is without these. */
+static size_t
+write_message(const struct question *q, uint8_t *wire)
+{
+	char text[64];
+	struct dname name;
+
+	snprintf(text, sizeof(text), "n%03u.default.svc.cluster.local", q->name);
+	dname_from_text(&name, text);
+	size_t len = query_write(
+	    wire + 2, WIRE_MAX - 2, q->id, name.wire, q->aaaa ? TYPE_AAAA : TYPE_A, CLASS_IN, 0);
+	wire_put16(wire, (unsigned)len);
+	return len;
+}
+
+static void
+hang_up(struct question *q)
+{
+	if (q->fd >= 0)
+		close(q->fd);
+	q->fd = -1;
+	free(q->in);
+	q->in = NULL;
+	q->got = 0;
+}
+
+/* The connection failed with this error; 0: it was closed in order. */
+static void
+broke(struct question *q, int error)
+{
+	q->why = error == 0 ? 'e' : error == ECONNREFUSED ? 'f' : error == ECONNRESET ? 'r' : 'o';
+	hang_up(q);
+}
+
+static void
+open_socket(struct question *q)
+{
+	struct sockaddr_in from = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(0x0af40100U + FIRST_CLIENT + q->client) };
+	const struct sockaddr_in *to = &servers[q->client % server_count];
+	const int yes = 1;
+
+	q->fd =
+	    socket(AF_INET, (q->tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (q->fd < 0)
+		err(1, "socket");
+	if (setsockopt(q->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes)) < 0 ||
+	    bind(q->fd, (const struct sockaddr *)&from, sizeof(from)) < 0)
+		err(1, "client %u: bind", q->client);
+	if (connect(q->fd, (const struct sockaddr *)to, sizeof(*to)) < 0 && errno != EINPROGRESS) {
+		broke(q, errno);
+		return;
+	}
+	struct epoll_event event = { q->tcp ? EPOLLOUT : EPOLLIN, { .ptr = q } };
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, q->fd, &event) < 0)
+		err(1, "epoll_ctl");
+}
+
+/* Over UDP all tries come from one socket; over TCP each has a connection of its own. */
+static void
+ask(struct question *q, int64_t at_ns)
+{
+	uint8_t wire[WIRE_MAX];
+
+	q->tries++;
+	q->due_ns = at_ns + AGAIN_NS;
+	TAILQ_INSERT_TAIL(&asked, q, by_due);
+	if (q->tcp)
+		hang_up(q);
+	if (q->fd < 0)
+		open_socket(q);
+	/* An error of the last one, such as a refusal, is this call's, and gone with it. */
+	if (!q->tcp && q->fd >= 0)
+		for (unsigned i = 0; i < 2; i++)
+			if (send(q->fd, wire + 2, write_message(q, wire), MSG_NOSIGNAL) >= 0)
+				break;
+}
+
+/* Its end: an answer, or none. */
+static void
+finish(struct question *q)
+{
+	TAILQ_REMOVE(&asked, q, by_due);
+	hang_up(q);
+}
+
+static void
+note_wrong(struct question *q)
+{
+	q->why = 'w';
+	q->wrong++;
+	if (q->tcp)
+		hang_up(q); /* and waits for the next try */
+}
+
+/* The record at the end of `wire` is of this name; its change and TTL. */
+static bool
+read_record(struct question *q, const uint8_t *wire, size_t len)
+{
+	static const uint8_t prefix[] = { 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+	const size_t rdata = q->aaaa ? 16 : 4;
+
+	if (len < DNS_HEADER + 10 + rdata)
+		return false;
+	const uint8_t *data = wire + len - rdata;
+	if (data[-1] != rdata || data[-2] != 0)
+		return false;
+	q->ttl = (int16_t)wire_get16(data - 4);
+	q->change = (uint16_t)wire_get16(data + rdata - 2);
+	if (q->aaaa)
+		return memcmp(data, prefix, sizeof(prefix)) == 0 &&
+		       wire_get16(data + 12) == q->name;
+	return data[0] == 10 && data[1] == FIRST_NAME + q->name;
+}
+
+static void
+judge(struct question *q, const uint8_t *wire, size_t len, int64_t at_ns)
+{
+	if (len < DNS_HEADER || wire_get16(wire) != q->id || (wire[2] & 0x80) == 0)
+		return;
+	if ((wire[3] & 0xf) != 0 || wire_get16(wire + 6) != 1 || !read_record(q, wire, len)) {
+		note_wrong(q);
+		return;
+	}
+	q->took_us = (int32_t)((at_ns - q->begun_ns) / 1000);
+	finish(q);
+}
+
+static void
+read_udp(struct question *q)
+{
+	uint8_t wire[WIRE_MAX];
+	ssize_t len;
+
+	while (q->fd >= 0 && (len = recv(q->fd, wire, sizeof(wire), 0)) >= 0)
+		judge(q, wire, (size_t)len, now_ns());
+	if (q->fd >= 0 && errno == ECONNREFUSED)
+		q->why = 'f';
+}
+
+static void
+write_tcp(struct question *q)
+{
+	uint8_t wire[WIRE_MAX];
+	size_t len = write_message(q, wire) + 2;
+	struct epoll_event event = { EPOLLIN, { .ptr = q } };
+
+	if (send(q->fd, wire, len, MSG_NOSIGNAL) != (ssize_t)len)
+		broke(q, errno);
+	else if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, q->fd, &event) < 0)
+		err(1, "epoll_ctl");
+}
+
+static void
+read_tcp(struct question *q)
+{
+	if (q->in == NULL)
+		q->in = xmalloc(WIRE_MAX);
+	ssize_t n = recv(q->fd, q->in + q->got, (size_t)(WIRE_MAX - q->got), 0);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		broke(q, n < 0 ? errno : 0);
+		return;
+	}
+	q->got = (uint16_t)(q->got + n);
+	if (q->got > 2 && q->got >= 2 + wire_get16(q->in))
+		judge(q, q->in + 2, wire_get16(q->in), now_ns());
+}
+
+/* What has come is read before anything is found to be late. */
+static void
+take_events(int wait_ms)
+{
+	struct epoll_event events[EVENTS];
+	int n = EVENTS;
+
+	for (; n == EVENTS; wait_ms = 0) {
+		n = epoll_wait(epoll_fd, events, EVENTS, wait_ms);
+		for (int i = 0; i < n; i++) {
+			struct question *q = events[i].data.ptr;
+
+			if (q->fd < 0)
+				continue; /* ended by an event before */
+			if (!q->tcp)
+				read_udp(q);
+			else if ((events[i].events & EPOLLOUT) != 0)
+				write_tcp(q);
+			else
+				read_tcp(q);
+		}
+	}
+}
+
+static void
+ask_again(int64_t now)
+{
+	struct question *q;
+
+	while ((q = TAILQ_FIRST(&asked)) != NULL && q->due_ns <= now) {
+		if (q->why == '-')
+			q->why = 't';
+		if (now - q->begun_ns >= LOST_NS) {
+			finish(q);
+			continue;
+		}
+		TAILQ_REMOVE(&asked, q, by_due);
+		ask(q, now);
+	}
+}
+
+static int64_t
+earliest(int64_t next_ns)
+{
+	const struct question *q = TAILQ_FIRST(&asked);
+
+	return q != NULL && q->due_ns < next_ns ? q->due_ns : next_ns;
+}
+
+static void
+make_questions(unsigned clients, double rate, double seconds, unsigned names)
+{
+	uint64_t state = 88172645463325252ULL;
+
+	question_count = (size_t)(clients * rate * seconds);
+	questions = xcalloc(question_count, sizeof(*questions));
+	for (size_t n = 0; n < question_count; n++) {
+		struct question *q = &questions[n];
+
+		state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+		q->client = (uint16_t)(n % clients);
+		q->aaaa = (n / clients & 1) != 0;
+		q->tcp = (n / clients & 2) != 0;
+		q->name = (uint16_t)((state >> 32) % names);
+		q->id = (uint16_t)(state >> 16);
+		q->why = '-';
+		q->took_us = q->fd = -1;
+	}
+}
+
+static void
+run(double per_second)
+{
+	const int64_t begun = now_ns();
+	size_t next = 0;
+
+	while (next < question_count || !TAILQ_EMPTY(&asked)) {
+		int64_t next_ns = begun + (int64_t)((double)next / per_second * 1e9);
+		if (next == question_count)
+			next_ns = INT64_MAX;
+		int64_t before = now_ns(), due = earliest(next_ns);
+		int64_t wait_ms = due > before ? (due - before + 999999) / 1000000 : 0;
+		take_events((int)wait_ms);
+		/* Before the clock is read: what comes later has time until the next turn. */
+		if (now_ns() - (due > before ? due : before) > longest_pause_ns)
+			longest_pause_ns = now_ns() - (due > before ? due : before);
+		int64_t now = now_ns();
+		take_events(0);
+		ask_again(now);
+		for (; next < question_count &&
+		       begun + (int64_t)((double)next / per_second * 1e9) <= now;
+		     next++) {
+			questions[next].begun_ns = now_ns();
+			ask(&questions[next], questions[next].begun_ns);
+		}
+	}
+}
+
+static void
+print_all(void)
+{
+	for (size_t n = 0; n < question_count; n++) {
+		const struct question *q = &questions[n];
+
+		printf("%" PRId64 " %u %u %s %d %u %d %u %d %u %c\n", q->begun_ns / 1000, q->client,
+		    q->name, q->aaaa ? "AAAA" : "A", q->tcp, q->tries, q->took_us, q->change,
+		    q->ttl, q->wrong, q->tries > 1 || q->took_us < 0 ? q->why : '-');
+	}
+	printf("pause %" PRId64 "\n", longest_pause_ns / 1000);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct rlimit many;
+
+	if (argc < 6 || argc > 5 + 8)
+		errx(2, "usage: node_clients CLIENTS RATE SECONDS NAMES ADDRESS...");
+	unsigned clients = (unsigned)atoi(argv[1]), names = (unsigned)atoi(argv[4]);
+	if (clients < 1 || clients > 64 || names < 1 || names > NAMES_MAX)
+		errx(2, "1 to 64 clients, 1 to %d names", NAMES_MAX);
+	for (int i = 5; i < argc; i++) {
+		struct sockaddr_in *to = &servers[server_count++];
+
+		*to = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(53) };
+		if (inet_pton(AF_INET, argv[i], &to->sin_addr) != 1)
+			errx(2, "%s: not an address", argv[i]);
+	}
+	if (getrlimit(RLIMIT_NOFILE, &many) < 0)
+		err(1, "getrlimit");
+	many.rlim_cur = many.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &many) < 0)
+		err(1, "setrlimit");
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	make_questions(clients, atof(argv[2]), atof(argv[3]), names);
+	run(clients * atof(argv[2]));
+	print_all();
+	return 0;
+}

@@ -1,0 +1,125 @@
+/*
+ * The key records: records or a reason; what is accepted is found again in the names made of it, each
+ * name of which has an answer, and written out it reads as the same.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/answer/own_names.h"
+#include "kubedns/answer/zone_lookup.h"
+#include "lib/conf_records.h"
+#include "lib/rdata_text.h"
+#include "lib/wire.h"
+#include "treecache/treecache.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char *
+written(const struct conf_records *records)
+{
+	char *text = NULL, name[DNAME_TEXT_MAX];
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	for (size_t i = 0; i < records->count; i++) {
+		const struct conf_record *r = &records->items[i];
+		fprintf(f, "%s ", dname_to_text(r->name, name));
+		if (r->ttl_s != CONF_RECORDS_TTL_UNSET)
+			fprintf(f, "%u ", r->ttl_s);
+		fprintf(f, "TYPE%u ", r->type);
+		rdata_print(f, r->type, r->rdata, r->rdata_len);
+		fprintf(f, "\n");
+	}
+	fclose(f);
+	return text;
+}
+
+/* SVCB and HTTPS are printed as if they were not known, which is not how they are read. */
+static bool
+is_printed(const struct conf_records *records)
+{
+	for (size_t i = 0; i < records->count; i++)
+		if (records->items[i].type == 64 || records->items[i].type == TYPE_HTTPS)
+			return false;
+	return records->count > 0;
+}
+
+static void
+check_again(const struct conf_records *records)
+{
+	struct conf_records again;
+	char *text = written(records), *why = NULL;
+
+	if (conf_records_parse(text, strlen(text), "cluster.local", &again, &why) < 0 ||
+	    again.count != records->count)
+		abort();
+	for (size_t i = 0; i < again.count; i++) {
+		const struct conf_record *a = &again.items[i], *b = &records->items[i];
+		if (a->type != b->type || a->ttl_s != b->ttl_s || a->name_len != b->name_len ||
+		    a->rdata_len != b->rdata_len || memcmp(a->name, b->name, a->name_len) != 0 ||
+		    memcmp(a->rdata, b->rdata, a->rdata_len) != 0)
+			abort();
+	}
+	conf_records_free(&again);
+	free(text);
+}
+
+static struct own_answer
+ask(const struct own_names *names, const uint8_t *wire, size_t len)
+{
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+
+	memcpy(padded, wire, len);
+	const struct name name = name_cut(padded, len, offsets);
+	return own_names_ask(names, &name, false);
+}
+
+static void
+check_names(const struct conf_records *records, const struct own_names *names)
+{
+	for (size_t i = 0; i < records->count; i++) {
+		const struct conf_record *r = &records->items[i];
+		struct own_answer own = ask(names, r->name, r->name_len);
+		if (own.kind != OWN_FOUND || own.wildcard ||
+		    own_name_rrset(own.name, r->type) == NULL)
+			abort();
+		if (own.zone != NULL && own_name_rrset(own.zone, TYPE_SOA) == NULL)
+			abort();
+		/* What is above it may be anything, and ends. */
+		ask(names, r->name + 1 + *r->name, r->name_len - 1u - *r->name);
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct conf_records records;
+	char *why = NULL;
+
+	if (conf_records_parse((const char *)data, size, "cluster.local", &records, &why) < 0) {
+		if (why == NULL || records.count > 0 || strlen(why) > 400 ||
+		    strchr(why, '\n') != NULL)
+			abort();
+		free(why);
+		return 0;
+	}
+	struct own_names *block = own_names_of_records(&records, 30, 7);
+	if ((block == NULL) != (records.count == 0))
+		abort();
+	const struct own_names *const blocks[] = { NULL, block };
+	static const char *const sources[] = { "hosts", "records" };
+	struct own_names *names = own_names_merge(
+	    &(struct own_sources){ blocks, sources, 2, 2, (const uint8_t *)"\1s\1z", 5 });
+	if (names != NULL) {
+		check_names(&records, block);
+		check_names(&records, names);
+	}
+	if (is_printed(&records))
+		check_again(&records);
+	free(names);
+	free(block);
+	conf_records_free(&records);
+	return 0;
+}

@@ -1,0 +1,223 @@
+"""
+Knot, NSD and BIND as secondaries of kubedns, each in a directory of its own: `source` is the address that it listens at, and asks from, since
+kubedns tells secondaries apart by that. `key` is (name, algorithm, secret) of TSIG, or None.
+"""
+
+import base64
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+
+import dns.zone
+from dnsnet import query, udp
+from waiting import free_port
+
+HMACS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
+
+
+def make_key(name, algorithm="hmac-sha256"):
+    return name, algorithm, base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def key_lines(*keys):
+    """The file of --transfer-key; a key may have addresses of servers behind it."""
+    return "".join(" ".join(key) + "\n" for key in keys)
+
+
+class Secondary:
+    """`primaries`: ports of 127.0.0.1, or (host, port). It may be asked for its zones by AXFR from 127.0.0.1, without a key."""
+
+    def __init__(self, directory, primaries, zones, source="127.0.0.1", key=None, port=None):
+        self.host, self.port, self.dir, self.key = source, port or free_port(), directory, key
+        self.primaries = [p if isinstance(p, tuple) else ("127.0.0.1", p) for p in primaries]
+        self.zones = zones
+        directory.mkdir(exist_ok=True)
+        (directory / "conf").write_text(self.config())
+        with open(directory / "out", "ab") as out:
+            self.process = subprocess.Popen(self.command(), stdout=out, stderr=out, start_new_session=True)
+
+    def config(self):
+        raise NotImplementedError
+
+    def command(self):
+        raise NotImplementedError
+
+    def again(self):
+        """The configuration has changed, such as its key."""
+        (self.dir / "conf").write_text(self.config())
+
+    def pause(self):
+        """Stops all its processes."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def go_on(self):
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def log(self):
+        return "".join(path.read_text(errors="replace")[-4000:] for name in ("log", "out") if (path := self.dir / name).exists())
+
+    def serial(self, zone):
+        try:
+            reply = udp(self, query(zone, "SOA"), timeout=1)
+        except OSError:
+            return None
+        return reply.answer[0][0].serial if reply and reply.answer else None
+
+    def address(self, name):
+        reply = udp(self, query(name), timeout=1)
+        return reply.answer[0][0].to_text() if reply and reply.answer else None
+
+    def zone(self, zone):
+        """What it has, as a dns.zone.Zone."""
+        text = subprocess.run(["kdig", "+noall", "+answer", "-b", "127.0.0.1", "-p", str(self.port), f"@{self.host}", zone, "AXFR"],
+                              capture_output=True, text=True, timeout=60, check=True).stdout  # fmt: skip
+        records = [line for line in text.splitlines() if line and not line.startswith(";")]
+        return dns.zone.from_text("\n".join(records[:-1]), origin=f"{zone}.", relativize=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.process.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            self.go_on()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if kind:
+            print(self.log())
+
+
+class Knot(Secondary):
+    """Its journal and data base in `directory`. Asks for the SOA, then by IXFR."""
+
+    def config(self):
+        key = "key:\n  - id: {}\n    algorithm: {}\n    secret: {}\n".format(*self.key) if self.key else ""
+        by_key = f"\n    key: {self.key[0]}" if self.key else ""
+        remotes = "".join(f"  - id: primary{i}\n    address: {host}@{port}\n    via: {self.host}{by_key}\n" for i, (host, port) in enumerate(self.primaries))
+        zones = "".join(f"  - domain: {zone}\n" for zone in self.zones)
+        return f"""
+server:
+    listen: {self.host}@{self.port}
+    rundir: "{self.dir}"
+    user: root
+log:
+  - target: "{self.dir}/log"
+    any: info
+database:
+    storage: "{self.dir}"
+{key}remote:
+{remotes}acl:
+  - id: primary
+    address: 127.0.0.0/8{by_key}
+    action: [notify]
+  - id: reader
+    address: 127.0.0.1
+    action: [transfer]
+template:
+  - id: default
+    storage: "{self.dir}"
+    master: [{", ".join(f"primary{i}" for i in range(len(self.primaries)))}]
+    acl: [primary, reader]
+    zonefile-sync: -1
+    zonefile-load: none
+    journal-content: none
+zone:
+{zones}"""
+
+    def command(self):
+        return ["knotd", "-c", str(self.dir / "conf"), "-s", str(self.dir / "socket")]
+
+    def control(self, *words):
+        subprocess.run(["knotc", "-s", str(self.dir / "socket"), *words], check=True, capture_output=True, timeout=30)
+
+    def again(self):
+        super().again()
+        self.control("reload")
+
+
+class Nsd(Secondary):
+    """Asks by IXFR at once. What it gets it reads again in a new process: a second after another, unless told otherwise."""
+
+    def config(self):
+        key = 'key:\n    name: "{}"\n    algorithm: {}\n    secret: "{}"\n'.format(*self.key) if self.key else ""
+        by_key = self.key[0] if self.key else "NOKEY"
+        request = "".join(f"    request-xfr: {host}@{port} {by_key}\n" for host, port in self.primaries)
+        zones = "".join(f"""zone:
+    name: "{zone}"
+{request}    allow-notify: 127.0.0.0/8 {by_key}
+    provide-xfr: 127.0.0.1 NOKEY
+    outgoing-interface: {self.host}
+""" for zone in self.zones)  # fmt: skip
+        return f"""
+server:
+    ip-address: {self.host}@{self.port}
+    username: ""
+    chroot: ""
+    zonesdir: "{self.dir}"
+    zonelistfile: "{self.dir}/zone.list"
+    xfrdfile: "{self.dir}/xfrd.state"
+    xfrdir: "{self.dir}"
+    pidfile: "{self.dir}/pid"
+    database: ""
+    logfile: "{self.dir}/log"
+    verbosity: 2
+    xfrd-reload-timeout: 0
+    server-count: 1
+remote-control:
+    control-enable: yes
+    control-interface: "{self.dir}/socket"
+{key}{zones}"""
+
+    def command(self):
+        return ["nsd", "-d", "-c", str(self.dir / "conf")]
+
+    def again(self):
+        super().again()
+        subprocess.run(["nsd-control", "-c", str(self.dir / "conf"), "reconfig"], check=True, capture_output=True, timeout=30)
+
+
+class Bind(Secondary):
+    """Asks for the SOA, then by IXFR."""
+
+    def config(self):
+        key = 'key "{}" {{ algorithm {}; secret "{}"; }};\n'.format(*self.key) if self.key else ""
+        by_key = f' key "{self.key[0]}"' if self.key else ""
+        notify = f'!{{ !127.0.0.0/8; any; }}; key "{self.key[0]}";' if self.key else "127.0.0.0/8;"
+        primaries = "".join(f"{host} port {port}{by_key}; " for host, port in self.primaries)
+        zones = "".join(f"""
+zone "{zone}" {{
+    type secondary;
+    primaries {{ {primaries}}};
+    allow-notify {{ {notify} }};
+    allow-transfer {{ 127.0.0.1; }};
+    transfer-source {self.host};
+    file "{self.dir}/{zone}.zone";
+}};""" for zone in self.zones)  # fmt: skip
+        return f"""
+options {{
+    directory "{self.dir}";
+    pid-file "{self.dir}/pid";
+    session-keyfile "{self.dir}/session.key";
+    listen-on port {self.port} {{ {self.host}; }};
+    listen-on-v6 {{ none; }};
+    recursion no;
+    notify no;
+    dnssec-validation no;
+    transfer-format many-answers;
+    empty-zones-enable no;
+}};
+controls {{ }};
+{key}{zones}
+"""
+
+    def command(self):
+        return ["named", "-g", "-n", "1", "-c", str(self.dir / "conf")]
+
+    def again(self):
+        super().again()
+        self.process.send_signal(1)

@@ -1,0 +1,93 @@
+"""
+Asks servers of 127.0.0.1 for the same name at a steady rate, until SIGTERM: steady_asker.py FILE NAME RATE PORT... It never waits for an
+answer before it asks again, and an answer's time is the kernel's of when its packet was sent: how late this process reads it does not
+count. FILE gets three doubles a question: which server, Unix seconds when it was asked, and milliseconds until its answer; infinity: none.
+"""
+
+import array
+import math
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+import dns.message
+
+SO_TIMESTAMPNS = 35
+LOST_S = 2
+
+
+def replies(s):
+    """(id, Unix ns) of what has come."""
+    while True:
+        try:
+            wire, ancillary, _, _ = s.recvmsg(4096, 64)
+        except BlockingIOError:
+            return
+        seconds, ns = struct.unpack("@ll", ancillary[0][2])
+        yield struct.unpack("!H", wire[:2])[0], seconds * 1_000_000_000 + ns
+
+
+class Asked:
+    """One server's questions; ids come again after 65,536, long after LOST_S."""
+
+    def __init__(self, number, port, wire, out):
+        self.number, self.wire, self.out, self.waiting, self.id = number, wire, out, {}, 0
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.socket.setblocking(False)
+        self.socket.connect(("127.0.0.1", port))
+
+    def ask(self):
+        self.id = (self.id + 1) & 0xFFFF
+        wire = struct.pack("!H", self.id) + self.wire[2:]
+        self.waiting[self.id] = time.time_ns()
+        self.socket.send(wire)
+
+    def take(self):
+        for id_, came in replies(self.socket):
+            sent = self.waiting.pop(id_, None)
+            if sent:
+                self.note(sent, (came - sent) / 1e6)
+
+    def give_up(self, before):
+        for id_ in [i for i, sent in self.waiting.items() if sent < before]:
+            self.note(self.waiting.pop(id_), math.inf)
+
+    def note(self, sent, took_ms):
+        self.out.extend((self.number, sent / 1e9, took_ms))
+
+
+def main(path, name, rate, *ports):
+    out, over = array.array("d"), []
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    wire = dns.message.make_query(name, "A").to_wire()
+    asked = [Asked(number, int(port), wire, out) for number, port in enumerate(ports)]
+    poll = select.poll()
+    for one in asked:
+        poll.register(one.socket, select.POLLIN)
+    pause, begun, turn = 1 / float(rate), time.monotonic(), 0
+    while not over:
+        for one in asked[turn % len(asked):] + asked[: turn % len(asked)]:  # the first finds this process's caches cold
+            one.ask()
+        turn += 1
+        while (left := begun + turn * pause - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            for one in asked:
+                one.take()
+        if turn % 1024 == 0:
+            for one in asked:
+                one.take()
+                one.give_up(time.time_ns() - LOST_S * 1_000_000_000)
+    time.sleep(0.1)
+    for one in asked:
+        one.take()
+        one.give_up(time.time_ns())
+    with open(path, "wb") as f:
+        out.tofile(f)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,204 @@
+"""
+Knot, NSD and BIND as secondaries of a cluster that changes a hundred times a second, with a key each: 10,000 Services and 10 minutes in `make
+soak` (SECONDARIES_SECONDS: other than 600), a minute's part of it in `make test`. What was transferred, and what it cost those who ask, is
+printed (PYTEST_ARGS=-s): the secondaries are stopped in every other window of the time, and answers are compared between the windows. The
+server has a CPU to itself where there are two, so that what its secondaries compute is not measured.
+"""
+
+import contextlib
+import os
+import random
+import subprocess
+import time
+
+import dns.rdatatype
+import dns.zone
+import pytest
+from dnsnet import query, udp
+from kubedns_process import PROGRAM, Kubedns
+from objects import endpoint_slice, service
+from secondaries import HMACS, Bind, Knot, Nsd, Secondary, key_lines, make_key
+from turns import SteadyAsker, Turns, before_others
+from waiting import free_port, sanitized
+from world import Z, one_of_everything, start, write
+
+REVERSE = "10.in-addr.arpa"
+ZONES = (Z, REVERSE)
+HERE = ("--reverse-cidrs=10.0.0.0/8", "--ns-addresses=127.0.0.1")
+HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.1")  # BIND listens at addresses of interfaces alone
+
+LATER_MS = 0.1  # that much more is nothing, in the p99 of the median window
+
+
+def lines(zone):
+    """Every record but the SOA."""
+    return sorted(f"{name} {ttl} {rdata.to_text()}" for name, ttl, rdata in zone.iterate_rdatas() if rdata.rdtype != dns.rdatatype.SOA)
+
+
+def printed(kubedns, zone):
+    text = subprocess.run([PROGRAM, f"--print-zone={zone}", f"--objects-dir={kubedns.objects}", *HERE], capture_output=True, text=True,
+                          timeout=60, check=True).stdout  # fmt: skip
+    return lines(dns.zone.from_text(text, origin=f"{zone}.", relativize=False))
+
+
+def cluster(count):
+    return [*one_of_everything(), *(service(f"s{i}", f"10.{100 + i // 62500}.{i // 250 % 250}.{i % 250 + 1}", ns=f"ns{i % 100}") for i in range(count))]
+
+
+class Changes:
+    """Services with a cluster address, headless ones with up to 20 endpoints, and none: ten of 50 names are drawn anew each time."""
+
+    def __init__(self, objects):
+        self.objects, self.draw, self.live = objects, random.Random(19), {}
+
+    def ten(self):
+        for _ in range(10):
+            i = self.draw.randrange(50)
+            addresses = [f"10.201.{i}.{n}" for n in range(1, self.draw.randrange(2, 20))]
+            self.live[i] = self.draw.choice([[], [service(f"c{i}", f"10.200.{i}.{self.draw.randrange(1, 250)}")],
+                                             [service(f"c{i}", "None"), endpoint_slice(f"c{i}", addresses)]])  # fmt: skip
+        write(self.objects, [item for items in self.live.values() for item in items], name="changes.json")
+
+
+@contextlib.contextmanager
+def cpus():
+    """Gives a CPU for the server, and keeps this process and what it starts off it, where there are two."""
+    allowed = os.sched_getaffinity(0)
+    own = min(allowed)
+    os.sched_setaffinity(0, allowed - {own} or allowed)
+    try:
+        yield own
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def keeps_up(tmp_path, services, seconds, window_s):
+    keys = [make_key(f"{name}.example", algorithm) for name, algorithm in zip(("knot", "nsd", "bind"), HMACS)]
+    ports = [free_port() for _ in HOSTS]
+    (tmp_path / "keys").write_text(key_lines(*((*key, host) for key, host in zip(keys, HOSTS))))
+    notify = ",".join(f"{host}:{port}" for host, port in zip(HOSTS, ports))
+    args = (f"--transfer-to={','.join(HOSTS)}", f"--transfer-key={tmp_path / 'keys'}", f"--transfer-notify={notify}")
+    with cpus() as own, start(tmp_path, cluster(services), *HERE, *args, prefix=("setsid", "taskset", "-c", str(own))) as k, \
+            Kubedns(f"--objects-dir={k.objects}", *HERE, directory=str(tmp_path), prefix=("setsid",)) as without:  # fmt: skip
+        k.wait_ready(60)
+        without.wait_ready(60)
+        for kubedns in (k, without):
+            before_others(kubedns.pid)
+        with Knot(tmp_path / "knot", [k.port], ZONES, HOSTS[0], keys[0], ports[0]) as knot, \
+                Nsd(tmp_path / "nsd", [k.port], ZONES, HOSTS[1], keys[1], ports[1]) as nsd, \
+                Bind(tmp_path / "bind", [k.port], ZONES, HOSTS[2], keys[2], ports[2]) as bind:  # fmt: skip
+            servers = (knot, nsd, bind)
+            for server in servers:
+                for zone in ZONES:
+                    k.wait(lambda server=server, zone=zone: server.serial(zone), 60, server.log)
+            memory = change(tmp_path, k, without, servers, seconds, window_s)
+            until_equal(k, servers)
+        report(k, without, seconds, memory)
+
+
+def change(tmp_path, k, without, servers, seconds, window_s):
+    """Memory of both, each tenth of the time."""
+    changes, turns, memory = Changes(k.objects), Turns(window_s), []
+    with SteadyAsker(tmp_path / "asked", f"web.default.svc.{Z}", 500, (k.port, without.port)) as asker:
+        begun = time.monotonic()
+        for turn in range(seconds * 10):
+            if turn % seconds == 0:
+                memory.append((k.memory()["VmRSS"], without.memory()["VmRSS"]))
+            if turns.due():
+                let = Secondary.go_on if turns.begin() else Secondary.pause
+                for server in servers:
+                    let(server)
+            changes.ten()
+            time.sleep(max(0, begun + (turn + 1) / 10 - time.monotonic()))
+        took = time.monotonic() - begun
+        turns.end()
+        for server in servers:
+            server.go_on()
+    memory.append((k.memory()["VmRSS"], without.memory()["VmRSS"]))
+    print(f"\n{seconds * 100} changes in {took:.1f} s")
+    answers, others = map(turns.compare, asker.took)
+    print(f"answers, with the secondaries at work in every other window:\n{answers}")
+    print(f"the same of a server without --transfer-to, on the CPU of the secondaries:\n{others}")
+    alone = os.sched_getaffinity(k.pid).isdisjoint(os.sched_getaffinity(0))  # else the secondaries take its CPU
+    assert sanitized() or not alone or not answers.later(0.99, LATER_MS)
+    return memory
+
+
+def until_equal(k, servers):
+    """A serial names one content, so they have it once they have the last serial; and then it is compared."""
+    write(k.objects, [service("last", "10.250.0.1")], name="last.json")
+    ended = time.monotonic()
+    k.wait(lambda: k.ask(f"last.default.svc.{Z}") == {"10.250.0.1"})
+    last = {zone: udp(k, query(zone, "SOA")).answer[0][0].serial for zone in ZONES}
+    waiting = [(server, zone) for server in servers for zone in ZONES]
+    while waiting:
+        assert time.monotonic() < ended + 30, waiting[0][0].log()
+        for server, zone in [*waiting]:
+            if server.serial(zone) == last[zone]:
+                print(f"{type(server).__name__} has {zone} {time.monotonic() - ended:.2f} s after the last change")
+                waiting.remove((server, zone))
+        time.sleep(0.02)
+    for zone in ZONES:
+        want = printed(k, zone)
+        for server in servers:
+            assert lines(server.zone(zone)) == want, (type(server).__name__, zone)
+
+
+def report(k, without, seconds, memory):
+    counts = {kind: int(k.metric("kubedns_transfers_total", kind=kind, result="whole")) for kind in ("AXFR", "IXFR")}
+    cut = int(k.metric("kubedns_transfers_total", result="cut"))
+    print(f"transfers: {counts}, {cut} cut; {int(k.metric('kubedns_transfer_records_total'))} records, "
+          f"{int(k.metric('kubedns_transfer_bytes_total')) / 1e6:.1f} MB; NOTIFY "
+          f"{int(k.metric('kubedns_notify_total', result='sent'))} sent, {int(k.metric('kubedns_notify_total', result='answered'))} answered")  # fmt: skip
+    print(f"memory, kB, with transfers and without, each tenth of the time: {memory}; "
+          f"CPU {k.cpu_s():.1f} s and {without.cpu_s():.1f} s")  # fmt: skip
+    assert cut == 0 and k.metric("kubedns_transfer_refused_total") == 0, k.log()[-3000:]
+    assert counts["AXFR"] <= 12 and counts["IXFR"] >= seconds, counts
+    assert sanitized() or memory[-1][0] < memory[1][0] + 6000, memory
+
+
+@pytest.mark.timing
+def test_secondaries_keep_up_with_a_hundred_changes_a_second(tmp_path):
+    keeps_up(tmp_path, 1000, 15, 1)
+
+
+@pytest.mark.soak
+def test_secondaries_keep_up_for_ten_minutes(tmp_path):
+    keeps_up(tmp_path, 10000, int(os.environ.get("SECONDARIES_SECONDS", 600)), 5)
+
+
+def two_primaries(tmp_path, seconds):
+    """
+    Two replicas of one cluster number each change by the second in which they saw it. The secondary asks whoever tells it, and ends with all
+    of it: the later serial has the last change. Who changes its primary gets the zone whole, for the other's serials may name other contents.
+    """
+    port = free_port()
+    args = ("--transfer-to=127.0.0.1", f"--transfer-notify=127.0.0.1:{port}")
+    with start(tmp_path, cluster(100), *HERE, *args) as one, \
+            Kubedns(f"--objects-dir={one.objects}", *HERE, *args, directory=str(tmp_path), host="127.0.0.2") as two:  # fmt: skip
+        one.wait_ready()
+        two.wait_ready()
+        with Knot(tmp_path / "knot", [one.port, ("127.0.0.2", two.port)], ZONES, port=port) as knot:
+            for zone in ZONES:
+                one.wait(lambda zone=zone: knot.serial(zone), 60, knot.log)
+            changes, begun, seen = Changes(one.objects), time.monotonic(), []
+            for turn in range(seconds * 10):
+                changes.ten()
+                seen += filter(None, [knot.serial(Z)])  # none within a second: a machine that is busy
+                time.sleep(max(0, begun + (turn + 1) / 10 - time.monotonic()))
+            assert seen == sorted(seen), "the secondary's serial went back"
+            want = {zone: printed(one, zone) for zone in ZONES}
+            one.wait(lambda: all(lines(knot.zone(zone)) == want[zone] for zone in ZONES), 30, knot.log)
+        for kubedns in (one, two):
+            print({kind: int(kubedns.metric("kubedns_transfers_total", kind=kind, result="whole")) for kind in ("AXFR", "IXFR")})
+            assert kubedns.metric("kubedns_transfers_total", kind="AXFR", result="whole") + kubedns.metric("kubedns_notify_total", result="answered") > 0
+
+
+@pytest.mark.timing
+def test_a_secondary_of_two_replicas(tmp_path):
+    two_primaries(tmp_path, 8)
+
+
+@pytest.mark.soak
+def test_a_secondary_of_two_replicas_for_two_minutes(tmp_path):
+    two_primaries(tmp_path, 120)

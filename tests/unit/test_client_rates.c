@@ -1,0 +1,284 @@
+/* How much the heaviest clients asked when, from lists of the ten heaviest with counts that are halved. */
+#include "sidecar/format.h"
+#include "tests/unit/sidecar_fixture.h"
+
+enum { EVERYONE = 1000000 };
+
+static struct client_rates rates;
+static struct kubedns_talker clients[KUBEDNS_TOP_MAX];
+static size_t count;
+static double seconds;
+
+static void
+client(const char *name, const char *pod, double queries)
+{
+	struct kubedns_talker *c = &clients[count++];
+
+	*c = (struct kubedns_talker){ .queries = queries };
+	strcpy(c->name, name);
+	strcpy(c->pod, pod);
+}
+
+/* Reads what client() has listed since the last call; `at_s` is the time, of a kubedns that started at `start_s`. */
+static void
+reading(double at_s, double start_s, double answers)
+{
+	const struct client_reading r = { .clients = clients,
+		.count = count,
+		.seconds = seconds,
+		.start_s = start_s,
+		.answers = answers,
+		.now_ns = (int64_t)(at_s * 1e9) };
+
+	client_rates_read(&rates, &r);
+	count = 0;
+}
+
+static uint64_t
+answers_to(const char *name, double now_s)
+{
+	for (size_t i = 0; i < CLIENT_RATES_MAX; i++)
+		if (strcmp(rates.clients[i].name, name) == 0)
+			return buckets_sum(&rates.clients[i].answers, (int64_t)(now_s * 1e9));
+	return UINT64_MAX;
+}
+
+static int
+fresh(void **state)
+{
+	(void)state;
+	rates = (struct client_rates){ 0 };
+	count = 0;
+	seconds = 60;
+	return 0;
+}
+
+/* A reading of a kubedns that has long been running says nothing of when its clients asked. */
+static void
+the_growth_since_the_reading_before_is_what_they_got(void **state)
+{
+	(void)state;
+	client("10.0.0.1", "", 5000);
+	reading(1000, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1000), 0);
+	client("10.0.0.1", "", 5200);
+	client("10.0.0.2", "", 40); /* new: the list before had room for it */
+	reading(1002.5, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1003), 200);
+	assert_int_equal(answers_to("10.0.0.2", 1003), 40);
+	client("10.0.0.1", "", 5200);
+	reading(1005, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1599), 200);
+	assert_int_equal(answers_to("10.0.0.1", 1700), 0); /* ten minutes later */
+}
+
+static void
+a_halving_is_no_fall_and_no_rise(void **state)
+{
+	(void)state;
+	seconds = 119;
+	client("10.0.0.1", "", 6000);
+	reading(1000, 1, EVERYONE);
+	seconds = 61;
+	client("10.0.0.1", "", 3100);
+	reading(1002.5, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1003), 100);
+}
+
+static void
+a_new_kubedns_counts_from_zero(void **state)
+{
+	(void)state;
+	client("10.0.0.1", "", 6000);
+	reading(1000, 1, EVERYONE);
+	seconds = 1;
+	client("10.0.0.1", "", 700);
+	reading(1002.5, 2, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1003), 700);
+}
+
+static void
+nobody_gets_more_than_all_get(void **state)
+{
+	(void)state;
+	client("10.0.0.1", "", 0);
+	reading(1000, 1, EVERYONE);
+	client("10.0.0.1", "", 1e15);
+	client("10.0.0.2", "", 80);
+	reading(1002.5, 1, 60);
+	assert_int_equal(answers_to("10.0.0.1", 1003), 60);
+	assert_int_equal(answers_to("10.0.0.2", 1003), 60);
+}
+
+/* After a minute in which kubedns did not say, or has no such page, nobody knows what grew when. */
+static void
+a_gap_is_no_spike(void **state)
+{
+	(void)state;
+	client("10.0.0.1", "", 100);
+	reading(1000, 1, EVERYONE);
+	client("10.0.0.1", "", 9000);
+	reading(1060, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1060), 0);
+	client_rates_missed(&rates);
+	client("10.0.0.1", "", 20000);
+	reading(1065, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1065), 0);
+	client("10.0.0.1", "", 20400);
+	reading(1067.5, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.0.1", 1068), 400);
+}
+
+/* It had at most as much as the tenth: only what is more is surely new. */
+static void
+who_comes_into_a_full_list_is_not_overstated(void **state)
+{
+	char name[ADDR_TEXT_MAX];
+
+	(void)state;
+	for (int i = 0; i < KUBEDNS_TOP_MAX; i++) {
+		snprintf(name, sizeof name, "10.0.0.%d", i);
+		client(name, "", 1000 - i);
+	}
+	reading(1000, 1, EVERYONE);
+	client("10.0.1.1", "", 5000);
+	for (int i = 0; i < KUBEDNS_TOP_MAX - 1; i++) {
+		snprintf(name, sizeof name, "10.0.0.%d", i);
+		client(name, "", 1000 - i);
+	}
+	reading(1002.5, 1, EVERYONE);
+	assert_int_equal(answers_to("10.0.1.1", 1003), 5000 - 991);
+	assert_int_equal(answers_to("10.0.0.1", 1003), 0);
+}
+
+/* A list of others at each reading, for long: the heavy one stays, nobody's place is taken twice. */
+static void
+ever_new_clients_do_not_push_out_the_heavy_one(void **state)
+{
+	const struct client_rate *heaviest[CLIENT_RATES_SHOWN];
+	char name[ADDR_TEXT_MAX];
+
+	(void)state;
+	for (int t = 0; t < 200; t++) {
+		client("10.0.0.1", "", 1000 * t);
+		for (int i = 1; i < KUBEDNS_TOP_MAX; i++) {
+			snprintf(name, sizeof name, "10.1.%d.%d", t, i);
+			client(name, "", 40 * i);
+		}
+		reading(1000 + 2.5 * t, 1, EVERYONE);
+	}
+	assert_int_equal(
+	    client_rates_heaviest(&rates, 1500 * NS_PER_S, heaviest), CLIENT_RATES_SHOWN);
+	assert_string_equal(heaviest[0]->name, "10.0.0.1");
+	assert_int_equal(answers_to("10.0.0.1", 1500), 199000);
+	for (int i = 1; i < CLIENT_RATES_SHOWN; i++)
+		assert_true(buckets_sum(&heaviest[i]->answers, 1500 * NS_PER_S) <=
+			    buckets_sum(&heaviest[i - 1]->answers, 1500 * NS_PER_S));
+}
+
+static void
+an_address_that_another_pod_has_now_is_another_client(void **state)
+{
+	const struct client_rate *heaviest[CLIENT_RATES_SHOWN];
+
+	(void)state;
+	client("10.0.0.1", "", 0);
+	reading(1000, 1, EVERYONE);
+	client("10.0.0.1", "pod shop/web-1", 300);
+	reading(1002.5, 1, EVERYONE);
+	client("10.0.0.1", "", 310); /* while pods are listed anew */
+	reading(1005, 1, EVERYONE);
+	client("10.0.0.1", "pod shop/web-2", 400);
+	reading(1007.5, 1, EVERYONE);
+	assert_int_equal(client_rates_heaviest(&rates, 1008 * NS_PER_S, heaviest), 2);
+	assert_string_equal(heaviest[0]->pod, "pod shop/web-1");
+	assert_int_equal(buckets_sum(&heaviest[0]->answers, 1008 * NS_PER_S), 310);
+	assert_string_equal(heaviest[1]->pod, "pod shop/web-2");
+	assert_int_equal(buckets_sum(&heaviest[1]->answers, 1008 * NS_PER_S), 90);
+}
+
+/* Whatever a list says: one address ten times, none, texts of any length. */
+static void
+a_strange_list_does_no_harm(void **state)
+{
+	(void)state;
+	for (int t = 0; t < 50; t++) {
+		for (int i = 0; i < KUBEDNS_TOP_MAX; i++) {
+			client(i % 2 == 0 ? "10.0.0.1" : "", "", 100 * t);
+			memset(clients[i].pod, 'a' + (t + i) % 26, sizeof clients[i].pod - 1);
+			if (i == 7)
+				memset(clients[i].name, 'x', sizeof clients[i].name - 1);
+		}
+		reading(1000 + 2.5 * t, 1, EVERYONE);
+	}
+	for (size_t i = 0; i < CLIENT_RATES_MAX; i++)
+		assert_true(strlen(rates.clients[i].name) < sizeof rates.clients[i].name);
+}
+
+/* As the page has it: one axis for all, the first the heaviest; and for nobody who may not ask. */
+static void
+the_page_draws_the_heaviest_on_one_scale(void **state)
+{
+	static const char *const lists[] = {
+		"{\"seconds\": 60, \"clients\": []}",
+		"{\"seconds\": 62, \"clients\": [{\"address\": \"10.0.0.9\", \"namespace\": "
+		"\"shop\", "
+		"\"pod\": \"web-1\", \"queries\": 41000}, {\"address\": \"10.0.0.8\", \"queries\": "
+		"20000}, "
+		"{\"address\": \"<b>\", \"queries\": 40}]}",
+	};
+	static const char metrics[] = "kubedns_dns_responses_total{rcode=\"NOERROR\"} %d\n";
+	char text[128];
+
+	setup(state);
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	view.started_ns = view.now_ns - HISTORY_S * NS_PER_S;
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof text, metrics, 100000 * i);
+		kubedns_read_metrics(&kubedns, text, strlen(text), view.now_ns);
+		kubedns_read_top(
+		    &kubedns, lists[i], strlen(lists[i]), view.now_ns - (1 - i) * NS_PER_S);
+	}
+	char *page = shown_page();
+	const char *first =
+	    strstr(page, "<title>Answers to 10.0.0.9 over the last 10 minutes: about "
+			 "4,100 a second at most.</title>");
+	const char *second =
+	    strstr(page, "<title>Answers to 10.0.0.8 over the last 10 minutes: about "
+			 "2,000 a second at most.</title>");
+	assert_true(first != NULL && second != NULL && first < second);
+	assert_non_null(strstr(page, "<h3>10.0.0.9 <small>pod shop/web-1</small></h3>"));
+	/* 50,000 in ten seconds is the axis of all. */
+	assert_non_null(strstr(first, "M591 100v-82.0h8V100z"));
+	assert_non_null(strstr(second, "M591 100v-40.0h8V100z"));
+	assert_non_null(strstr(second, "<span>5,000/s</span>"));
+	assert_null(strstr(page, "<b>"));
+	free(page);
+	view.may_ask = false;
+	page = shown_page();
+	assert_null(strstr(page, "10.0.0.9"));
+	free(page);
+	teardown(state);
+}
+
+#define F(name) cmocka_unit_test_setup(name, fresh)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		F(the_growth_since_the_reading_before_is_what_they_got),
+		F(a_halving_is_no_fall_and_no_rise),
+		F(a_new_kubedns_counts_from_zero),
+		F(nobody_gets_more_than_all_get),
+		F(a_gap_is_no_spike),
+		F(who_comes_into_a_full_list_is_not_overstated),
+		F(ever_new_clients_do_not_push_out_the_heavy_one),
+		F(an_address_that_another_pod_has_now_is_another_client),
+		F(a_strange_list_does_no_harm),
+		F(the_page_draws_the_heaviest_on_one_scale),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

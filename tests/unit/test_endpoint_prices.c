@@ -1,0 +1,286 @@
+/*
+ * What endpoints that share names and addresses cost: whoever may write EndpointSlices can give one name, or
+ * one address, to all of them. Times are compared with each other, and with wide room: sixteen times as much
+ * takes some sixteen times as long; were it quadratic, 256.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/zone_walk.h"
+#include "kubedns/cluster/clusterset.h"
+#include "lib/wire.h"
+#include "tests/unit/answer_bed.h"
+
+enum { ENDPOINTS = 500 /* of a slice */, FEW = 8, MANY = 16 * FEW };
+
+static struct clusterset *set;
+static struct treecache *cache;
+static struct external_zones zones;
+static struct dname zone;
+
+static double
+now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int
+begin(void **state)
+{
+	struct clusterset_config config = { .ttl_s = 30 };
+	const struct object import = { .kind = OBJECT_IMPORT,
+		.namespace = "test",
+		.name = "db",
+		.resource_version = "",
+		.service = { .type = SERVICE_HEADLESS, .external_name = "" } };
+
+	bed_begin(state);
+	assert_int_equal(dname_from_text(&zone, "clusterset.local"), 0);
+	config.zone = zone;
+	zones = (struct external_zones){ .zones = &zone, .zone_count = 1, .clusterset = &zone };
+	cache = treecache_new(0x9e3779b97f4a7c15);
+	set = clusterset_new(&config, cache, 0x9e3779b97f4a7c15);
+	zones.tree = cache;
+	bed.config.external = &zones;
+	bed_reverse_zone("10.0.0.0/8");
+	clusterset_event(set, OBJECT_IMPORT, EVENT_ADDED, &import);
+	bed_publish();
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	clusterset_free(set);
+	treecache_free(cache);
+	return bed_end(state);
+}
+
+/* Slices of the import, each endpoint with the host name, in place of those that there are; returns how
+ * long that took. `addrs`: how many addresses those of a slice have; the first is the same in all. */
+static double
+fill(unsigned slices, unsigned addrs, const char *hostname)
+{
+	struct object_endpoint endpoints[ENDPOINTS];
+	static struct object_port port = { "http", "tcp", 80 };
+	char name[16];
+	struct object_slice slice = { .name = name,
+		.family = AF_INET,
+		.endpoints = endpoints,
+		.endpoint_count = ENDPOINTS,
+		.ports = &port,
+		.port_count = 1 };
+	const struct object object = { .kind = OBJECT_SLICES,
+		.namespace = "test",
+		.name = name,
+		.resource_version = "",
+		.slices = &slice,
+		.slice_count = 1,
+		.import = { "db", "east" } };
+	double begun_s = now_s();
+
+	for (unsigned s = 0; s < MANY; s++) {
+		snprintf(name, sizeof name, "s%03u", s);
+		for (unsigned i = 0; i < ENDPOINTS; i++) {
+			unsigned n = i % addrs == 0 ? 1 : 1 + s * ENDPOINTS + i % addrs;
+			endpoints[i] =
+			    (struct object_endpoint){ .ready = true, .hostname = hostname };
+			endpoints[i].addr.family = AF_INET;
+			wire_put32(endpoints[i].addr.bytes, 10u << 24 | n);
+		}
+		clusterset_event(
+		    set, OBJECT_SLICES, s < slices ? EVENT_MODIFIED : EVENT_DELETED, &object);
+	}
+	clusterset_settle(set);
+	treecache_publish(cache, 1, true);
+	treecache_reclaim(cache);
+	return now_s() - begun_s;
+}
+
+static bool
+take(void *arg, const struct zone_record *record)
+{
+	(void)record;
+	++*(size_t *)arg;
+	return true;
+}
+
+/* How long the cluster set's zone takes to be walked, and how many records it has. */
+static double
+walk(size_t *records)
+{
+	struct zone_walk zone_walk = { .config = &bed.config,
+		.tree = tree_current(bed.cache),
+		.external = tree_current(cache),
+		.take = take,
+		.arg = records };
+	double begun_s = now_s();
+
+	*records = 0;
+	zone_walk_begin(&zone_walk);
+	zone_walk_zone(&zone_walk, 2);
+	zone_walk_end(&zone_walk);
+	return now_s() - begun_s;
+}
+
+/* How long one answer takes, of the fastest of some. */
+static double
+ask(const char *text, uint16_t type)
+{
+	struct dname name;
+	uint8_t query[512];
+	struct answer_info info;
+	double best_s = 1e9;
+
+	assert_int_equal(dname_from_text(&name, text), 0);
+	size_t len = query_write(query, sizeof query, 1, name.wire, type, CLASS_IN, 1232);
+	const struct answer_request request = { .config = &bed.config,
+		.tree = tree_current(bed.cache),
+		.query = query,
+		.query_len = len,
+		.out = bed.out,
+		.max = DNS_TCP_MAX,
+		.tcp = true };
+	for (unsigned i = 0; i < 10; i++) {
+		double begun_s = now_s();
+		answer(&request, &info);
+		double took_s = now_s() - begun_s;
+		best_s = took_s < best_s ? took_s : best_s;
+	}
+	assert_int_equal(wire_get16(bed.out + 6), 1); /* the one record */
+	return best_s;
+}
+
+static void
+slices_of_one_name_are_taken_in_linear_time(void **state)
+{
+	(void)state;
+	fill(FEW, 1, "a");
+	fill(0, 1, "a");
+	double few_s = fill(FEW, 1, "a");
+	fill(0, 1, "a");
+	double many_s = fill(MANY, 1, "a");
+	assert_true(many_s < 60 * few_s + 0.02);
+}
+
+static void
+a_zone_is_walked_in_linear_time_whoever_shares_a_name(void **state)
+{
+	size_t few, many;
+	(void)state;
+
+	fill(FEW, ENDPOINTS, "a");
+	walk(&few);
+	double few_s = walk(&few);
+	fill(MANY, ENDPOINTS, "a");
+	double many_s = walk(&many);
+	assert_int_equal(
+	    many - few, 2 * (MANY - FEW) * (ENDPOINTS - 1)); /* addresses, at two names */
+	assert_true(many_s < 100 * few_s + 0.02);
+}
+
+/* A slice is looked through for the address, which costs its length; what is found costs more. */
+static void
+an_answer_passes_over_what_a_slice_has_again(void **state)
+{
+	(void)state;
+	fill(MANY, ENDPOINTS, NULL);
+	double once_s = ask("1.0.0.10.in-addr.arpa", TYPE_PTR);
+	fill(MANY, 1, NULL);
+	assert_true(ask("1.0.0.10.in-addr.arpa", TYPE_PTR) < 20 * once_s);
+	assert_true(ask("db.test.svc.clusterset.local", TYPE_SRV) < 20 * once_s);
+}
+
+/* Slices with a list of 2,000 ports each, of which each endpoint is in some: in as many different sets of
+ * them as there are; and then one slice with all endpoints. Returns how long they took. */
+static double
+fill_lists(unsigned slices)
+{
+	enum { PORTS = 2000 };
+	static struct object_port ports[PORTS];
+	static char names[PORTS][8];
+	struct object_endpoint endpoints[256];
+	char name[16];
+	struct object_slice slice = {
+		.name = name, .family = AF_INET, .endpoints = endpoints, .ports = ports
+	};
+	struct object object = { .kind = OBJECT_SLICES,
+		.namespace = "test",
+		.name = name,
+		.resource_version = "",
+		.slices = &slice,
+		.slice_count = 1,
+		.import = { "db", "east" } };
+	double begun_s = now_s();
+
+	for (unsigned s = 0; s <= slices; s++) {
+		snprintf(name, sizeof name, "s%u", s);
+		slice.port_count = s == slices ? 1 : PORTS;
+		for (unsigned i = 0; i < slice.port_count; i++) {
+			snprintf(names[i], sizeof names[i], "%c%u", 'a' + (int)s, i);
+			ports[i] = (struct object_port){ names[i], "tcp", (uint16_t)(i + 1) };
+		}
+		slice.endpoint_count = 0;
+		for (unsigned n = 1; n < 1u << slices; n++) {
+			if (s < slices && (n >> s & 1) == 0)
+				continue;
+			struct object_endpoint *one = &endpoints[slice.endpoint_count++];
+			*one = (struct object_endpoint){ .ready = true };
+			one->addr.family = AF_INET;
+			wire_put32(one->addr.bytes, 10u << 24 | n);
+		}
+		clusterset_event(set, OBJECT_SLICES, EVENT_MODIFIED, &object);
+	}
+	clusterset_settle(set);
+	treecache_publish(cache, 1, true);
+	treecache_reclaim(cache);
+	return now_s() - begun_s;
+}
+
+/* The second half of the lists takes about as long as the first: the number of sets does not multiply them. */
+static void
+srv_records_of_many_lists_are_counted_in_the_time_of_the_lists(void **state)
+{
+	double four_s;
+	(void)state;
+
+	fill_lists(4);
+	fill(0, 1, NULL);
+	four_s = fill_lists(4);
+	assert_true(fill_lists(8) < 10 * four_s + 0.05);
+	assert_int_equal(endpoint_set_pairs(
+			     tree_find(tree_current(cache), (const uint8_t *)"\2db\4test\3svc"
+									     "\12clusterset\5local")
+				 ->endpoints,
+			     0),
+	    255 * 2000);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    slices_of_one_name_are_taken_in_linear_time, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_zone_is_walked_in_linear_time_whoever_shares_a_name, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    an_answer_passes_over_what_a_slice_has_again, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    srv_records_of_many_lists_are_counted_in_the_time_of_the_lists, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,323 @@
+/* ConfigMaps of --hosts-namespaces: which give names, who has a name that several claim, what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/answer/answer.h"
+#include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/own_names.h"
+#include "kubedns/hosts_maps.h"
+#include "lib/conf_hosts.h"
+#include "lib/conf_records.h"
+#include "lib/metrics.h"
+#include "lib/wire.h"
+#include "treecache/treecache.h"
+
+static struct answer_config answers;
+static struct external_zones external;
+static struct dname external_zone;
+static struct hosts_maps *maps;
+static struct own_names *in_force, *trusted[2];
+
+static int
+begin(void **state)
+{
+	(void)state;
+	dname_from_text(&answers.zone, "cluster.local.");
+	dname_from_text(&external_zone, "apps.example.");
+	external = (struct external_zones){ .zones = &external_zone, .zone_count = 1 };
+	answers.external = &external;
+	answers.ttl_s = 30;
+	maps = hosts_maps_new(&answers);
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	(void)state;
+	hosts_maps_free(maps);
+	free(in_force);
+	free(trusted[0]);
+	free(trusted[1]);
+	in_force = trusted[0] = trusted[1] = NULL;
+	return 0;
+}
+
+static void
+event(enum event_type type, const char *namespace, const char *name, int64_t created_s,
+    const char *hosts)
+{
+	struct object_key_value data = { "hosts", hosts, hosts == NULL ? 0 : strlen(hosts) };
+	struct object object = { .kind = OBJECT_CONFIGMAP,
+		.namespace = namespace,
+		.name = name,
+		.created_s = created_s,
+		.data = &data,
+		.data_count = hosts != NULL };
+	bool listing = type == EVENT_LISTING || type == EVENT_SYNCED;
+
+	hosts_maps_event(maps, namespace, type, listing ? NULL : &object);
+}
+
+static void
+settle(void)
+{
+	const struct own_names *blocks[2 + HOSTS_MAPS_MAX] = { trusted[0], trusted[1] };
+	const char *texts[2 + HOSTS_MAPS_MAX] = { "hosts", "records" };
+	size_t count = hosts_maps_take(maps, 0, blocks + 2, texts + 2);
+
+	free(in_force);
+	in_force = own_names_merge(&(struct own_sources){ blocks, texts, 2 + count, 2, NULL, 0 });
+	hosts_maps_judge(maps, in_force, 2);
+}
+
+/* Whose the name is, with the last byte of its address: "shop/a 1"; "" nobody's. */
+static const char *
+owner_of(const char *text)
+{
+	static char out[256];
+	struct dname name;
+
+	settle();
+	dname_from_text(&name, text);
+	const struct own_name *own =
+	    in_force == NULL ? NULL : own_names_find(in_force, name.wire, name.len);
+	if (own == NULL)
+		return "";
+	const struct rrset *set = own_name_rrset(own, TYPE_A);
+	const char *source = own_names_source(in_force, own), *space = strrchr(source, ' ');
+	snprintf(out, sizeof out, "%s %u", space == NULL ? source : space + 1, set->data[15]);
+	return out;
+}
+
+static double
+metric(const char *line)
+{
+	struct metrics *m = metrics_new(METRICS_TEXT);
+	size_t len;
+
+	hosts_maps_metrics(maps, m);
+	char *text = metrics_finish(m, &len), *at = text;
+	while ((at = strstr(at, line)) != NULL && at > text && at[-1] != '\n')
+		at++; /* not of a comment */
+	assert_non_null(at);
+	double value = strtod(at + strlen(line), NULL);
+	free(text);
+	return value;
+}
+
+static void
+the_oldest_has_a_name_and_the_next_gets_it(void **state)
+{
+	(void)state;
+	event(EVENT_ADDED, "shop", "young", 20, "10.0.0.2 a.example b.example");
+	assert_string_equal(owner_of("a.example"), "shop/young 2");
+	event(EVENT_ADDED, "team", "old", 10, "10.0.0.1 a.example");
+	assert_string_equal(owner_of("a.example"), "team/old 1");
+	assert_string_equal(owner_of("b.example"), "shop/young 2");
+	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 1);
+	event(EVENT_ADDED, "all", "same-age", 10, "10.0.0.3 a.example");
+	assert_string_equal(owner_of("a.example"), "all/same-age 3"); /* then by name */
+	event(EVENT_DELETED, "all", "same-age", 10, "10.0.0.3 a.example");
+	event(EVENT_DELETED, "team", "old", 10, "10.0.0.1 a.example");
+	assert_string_equal(owner_of("a.example"), "shop/young 2");
+	event(EVENT_MODIFIED, "shop", "young", 20, NULL); /* its key is gone */
+	assert_string_equal(owner_of("a.example"), "");
+	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 0);
+}
+
+static void
+the_operators_names_and_zones_are_not_given(void **state)
+{
+	(void)state;
+	struct conf_hosts hosts;
+	struct conf_records records;
+	static const char lines[] = "corp.example SOA a b 1 1 1 1 1\n*.wild.example A 10.0.0.9\n";
+	char *why;
+
+	assert_int_equal(conf_hosts_parse("10.0.0.9 mine.example", 21, &hosts, &why), 0);
+	trusted[0] = own_names_of_hosts(&hosts, true, 30, 1);
+	conf_hosts_free(&hosts);
+	assert_int_equal(
+	    conf_records_parse(lines, strlen(lines), "cluster.local", &records, &why), 0);
+	trusted[1] = own_names_of_records(&records, 30, 1);
+	conf_records_free(&records);
+	event(EVENT_ADDED, "shop", "a", 1,
+	    "10.0.0.1 mine.example x.corp.example x.wild.example wild.example ok.example");
+	assert_string_equal(owner_of("mine.example"), "hosts 9");
+	assert_string_equal(owner_of("x.corp.example"), "");
+	assert_string_equal(owner_of("x.wild.example"), "");
+	assert_string_equal(owner_of("wild.example"), "shop/a 1"); /* no wildcard is for it */
+	assert_string_equal(owner_of("ok.example"), "shop/a 1");
+	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 3);
+	assert_true(metric("kubedns_hosts_names{state=\"in_force\"} ") == 2);
+}
+
+static void
+a_bad_one_is_refused_by_itself_and_keeps_its_last_names(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {
+		"10.0.0.2 a.example web.default.svc.cluster.local",
+		"10.0.0.2 a.example cluster.local",
+		"10.0.0.2 a.example 1.0.0.10.in-addr.arpa",
+		"10.0.0.2 a.example x.ip6.arpa",
+		"10.0.0.2 a.example www.apps.example",
+		"10.0.0.2 a.example apps.example",
+		"10.0.0.300 a.example",
+		"",
+	};
+
+	event(EVENT_ADDED, "shop", "good", 2, "10.0.0.7 good.example");
+	event(EVENT_ADDED, "shop", "a", 1, "10.0.0.1 a.example");
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		event(EVENT_MODIFIED, "shop", "a", 1, bad[i]);
+		assert_string_equal(owner_of("a.example"), "shop/a 1");
+		assert_true(metric("kubedns_hosts_configmaps_refused ") == 1);
+	}
+	assert_string_equal(owner_of("good.example"), "shop/good 7");
+	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.3 a.example");
+	assert_string_equal(owner_of("a.example"), "shop/a 3");
+	assert_true(metric("kubedns_hosts_configmaps_refused ") == 0);
+}
+
+static void
+no_address_gets_a_ptr(void **state)
+{
+	(void)state;
+	struct dname name;
+
+	event(EVENT_ADDED, "shop", "a", 1, "10.96.0.1 a.example");
+	settle();
+	dname_from_text(&name, "1.0.96.10.in-addr.arpa");
+	assert_null(own_names_find(in_force, name.wire, name.len));
+}
+
+static void
+a_listing_sweeps_its_namespace_alone(void **state)
+{
+	(void)state;
+	event(EVENT_ADDED, "shop", "a", 1, "10.0.0.1 a.example");
+	event(EVENT_ADDED, "team", "b", 1, "10.0.0.2 b.example");
+	event(EVENT_LISTING, "shop", NULL, 0, NULL);
+	assert_string_equal(owner_of("a.example"), "shop/a 1"); /* until it is known to be gone */
+	event(EVENT_ADDED, "shop", "c", 1, "10.0.0.3 c.example");
+	event(EVENT_SYNCED, "shop", NULL, 0, NULL);
+	assert_string_equal(owner_of("a.example"), "");
+	assert_string_equal(owner_of("b.example"), "team/b 2");
+	assert_string_equal(owner_of("c.example"), "shop/c 3");
+}
+
+/* A text of that many names. */
+static char *
+many(unsigned count, const char *prefix)
+{
+	char *text = malloc(40 * (size_t)count + 1);
+	size_t len = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		len += (size_t)sprintf(text + len, "10.0.%u.1 %s-%u.example\n", i / 200, prefix, i);
+	return text;
+}
+
+static void
+the_bounds_hold(void **state)
+{
+	(void)state;
+	char name[16], *text = many(1001, "x");
+
+	event(EVENT_ADDED, "shop", "big", 1, text);
+	assert_true(metric("kubedns_hosts_configmaps_refused ") == 1);
+	free(text);
+	for (unsigned i = 0; i < 11; i++) { /* the newest has no room */
+		snprintf(name, sizeof name, "m%u", i);
+		text = many(1000, name);
+		event(EVENT_ADDED, "shop", name, 100 - i, text);
+		free(text);
+	}
+	assert_string_equal(owner_of("m10-0.example"), "shop/m10 1");
+	assert_string_equal(owner_of("m0-0.example"), "");
+	assert_true(metric("kubedns_hosts_names{state=\"in_force\"} ") == 10000);
+	event(EVENT_DELETED, "shop", "m5", 95, NULL);
+	assert_string_equal(owner_of("m0-0.example"), "shop/m0 1");
+	for (unsigned i = 0; i < HOSTS_MAPS_MAX; i++) {
+		snprintf(name, sizeof name, "n%u", i);
+		event(EVENT_ADDED, "shop", name, 1000, "10.0.0.1 n.example");
+	}
+	assert_true(metric("kubedns_hosts_configmaps ") == HOSTS_MAPS_MAX);
+	assert_true(metric("kubedns_hosts_configmaps_crowded_total ") == 11);
+	text = malloc(HOSTS_MAP_BYTES_MAX + 2);
+	memset(text, '#', HOSTS_MAP_BYTES_MAX + 1);
+	text[HOSTS_MAP_BYTES_MAX + 1] = '\0';
+	event(EVENT_MODIFIED, "shop", "m1", 99, text);
+	assert_true(metric("kubedns_hosts_configmaps_refused ") == 2);
+	free(text);
+}
+
+/* Whichever order they come in, those that are known are the oldest. */
+static void
+the_oldest_are_known(void **state)
+{
+	(void)state;
+	char name[16], hosts[40];
+
+	for (int i = 0; i <= HOSTS_MAPS_MAX; i++) {
+		snprintf(name, sizeof name, "m%d", i);
+		snprintf(hosts, sizeof hosts, "10.0.0.1 m%d.example", i);
+		event(EVENT_ADDED, "shop", name, 1000 - i, hosts);
+	}
+	assert_true(metric("kubedns_hosts_configmaps ") == HOSTS_MAPS_MAX);
+	assert_string_equal(owner_of("m0.example"), "");
+	assert_string_equal(owner_of("m1.example"), "shop/m1 1");
+	assert_string_equal(owner_of("m100.example"), "shop/m100 1");
+	event(EVENT_MODIFIED, "shop", "m0", 1000, "10.0.0.2 m0.example");
+	assert_string_equal(owner_of("m0.example"), "");
+	assert_true(metric("kubedns_hosts_configmaps_crowded_total ") == 2);
+	event(EVENT_DELETED, "shop", "m7", 993, NULL);
+	event(EVENT_MODIFIED, "shop", "m0", 1000, "10.0.0.3 m0.example");
+	assert_string_equal(owner_of("m0.example"), "shop/m0 3");
+}
+
+/* However often they change, they are taken once a period; what is the same is no change. */
+static void
+changes_are_taken_together(void **state)
+{
+	(void)state;
+	assert_int_equal(hosts_maps_wait_ms(maps, 5000), -1);
+	event(EVENT_ADDED, "shop", "a", 1, "10.0.0.1 a.example");
+	assert_int_equal(hosts_maps_wait_ms(maps, 5000), 0);
+	const struct own_names *blocks[HOSTS_MAPS_MAX];
+	const char *texts[HOSTS_MAPS_MAX];
+	assert_int_equal(hosts_maps_take(maps, 5000, blocks, texts), 1);
+	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.1   a.example # the same");
+	assert_int_equal(hosts_maps_wait_ms(maps, 5100), -1);
+	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.2 a.example");
+	assert_int_equal(hosts_maps_wait_ms(maps, 5100), HOSTS_MAPS_PERIOD_MS - 100);
+	assert_int_equal(hosts_maps_wait_ms(maps, 6000), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    the_oldest_has_a_name_and_the_next_gets_it, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    the_operators_names_and_zones_are_not_given, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_bad_one_is_refused_by_itself_and_keeps_its_last_names, begin, end),
+		cmocka_unit_test_setup_teardown(no_address_gets_a_ptr, begin, end),
+		cmocka_unit_test_setup_teardown(a_listing_sweeps_its_namespace_alone, begin, end),
+		cmocka_unit_test_setup_teardown(the_bounds_hold, begin, end),
+		cmocka_unit_test_setup_teardown(the_oldest_are_known, begin, end),
+		cmocka_unit_test_setup_teardown(changes_are_taken_together, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* Pods by address: which pod has it, and where that pod is. Four B+ trees, two of each family. */
+#include "treecache/treecache_internal.h"
+
+void
+treecache_pod(struct treecache *cache, const struct addr *addr, uint32_t number, bool present)
+{
+	struct pair_btree *pods = addr->family == AF_INET ? &cache->next.pods4 : &cache->next.pods6;
+
+	if (present)
+		pair_btree_insert(cache, pods, addr->bytes, number);
+	else
+		pair_btree_remove(cache, pods, addr->bytes, number);
+}
+
+void
+treecache_pod_place(struct treecache *cache, const struct addr *addr, uint32_t number, bool present)
+{
+	struct pair_btree *places =
+	    addr->family == AF_INET ? &cache->next.places4 : &cache->next.places6;
+
+	if (present)
+		pair_btree_insert(cache, places, addr->bytes, number);
+	else
+		pair_btree_remove(cache, places, addr->bytes, number);
+}
+
+static const struct pair_btree *
+pods_index(const struct tree *tree, uint8_t family)
+{
+	return family == AF_INET ? &tree->pods4 : &tree->pods6;
+}
+
+bool
+pods_has(const struct tree *tree, const struct addr *addr, uint32_t number)
+{
+	struct addr found = *addr;
+	uint32_t value = number;
+
+	return pair_btree_seek(pods_index(tree, addr->family), found.bytes, &value) &&
+	       value == number && addr_equal(&found, addr);
+}
+
+bool
+pods_seek(const struct tree *tree, struct addr *addr, uint32_t *number)
+{
+	return pair_btree_seek(pods_index(tree, addr->family), addr->bytes, number);
+}
+
+uint32_t
+pods_place(const struct tree *tree, const struct addr *addr)
+{
+	const struct pair_btree *places = addr->family == AF_INET ? &tree->places4 : &tree->places6;
+	uint32_t number = 0, next;
+	bool last;
+
+	if (!pair_btree_next(places, addr->bytes, &number, &last))
+		return 0;
+	next = number + 1;
+	return !last && pair_btree_next(places, addr->bytes, &next, &last) ? 0 : number;
+}
