@@ -159,6 +159,16 @@ copy_list(const char *const *list)
 	return copy;
 }
 
+/* The source begins without a connection. */
+static void
+new_connections(struct api_source *w)
+{
+	w->multi = curl_multi_init();
+	if (!w->multi)
+		log_fatalx("out of memory");
+	w->stale = false;
+}
+
 struct api_source *
 api_source_new(
     const struct api_source_config *config, event_sink sink, hosts_sink *hosts, void *arg)
@@ -175,8 +185,9 @@ api_source_new(
 		free(w);
 		return NULL;
 	}
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(w->multi = curl_multi_init()))
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		log_fatalx("libcurl cannot be initialised");
+	new_connections(w);
 	w->user_agent = user_agent();
 	w->namespaces = copy_list(config->namespaces);
 	w->external = config->external;
@@ -388,6 +399,30 @@ leave_connection(struct api_source *w, int64_t now)
 	w->goaway = false;
 }
 
+/*
+ * Gives up all connections after one of them was stale: libcurl closes none that it believes alive, and
+ * would choose the stale one again and again. The requests on the others begin anew, with a probe.
+ */
+static void
+leave_all_connections(struct api_source *w, int64_t now)
+{
+	if (!w->stale)
+		return;
+	for (unsigned i = 0; i < w->count; i++) {
+		struct resource_watch *s = &w->streams[i];
+		if (!reflector_running(s->reflector))
+			continue;
+		if (s->reached) {
+			resource_watch_break(s, now, "a connection brings no answers");
+		} else { /* not sent yet */
+			resource_watch_stop(s);
+			reflector_doubt(s->reflector);
+		}
+	}
+	curl_multi_cleanup(w->multi);
+	new_connections(w);
+}
+
 bool
 api_source_run(struct api_source *w)
 {
@@ -399,6 +434,7 @@ api_source_run(struct api_source *w)
 		return false;
 	read_messages(w, now);
 	leave_connection(w, now);
+	leave_all_connections(w, now);
 	api_credentials_token_refresh(&w->server, now, false);
 	choose_endpoints(w);
 	drop_headless_selector(w);

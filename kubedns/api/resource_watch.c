@@ -287,7 +287,7 @@ try_other_version(struct resource_watch *s, int64_t now_ms)
 
 /*
  * Whether the request was sent on a connection that there was already, and got no answer. libcurl may go
- * on taking that for good: one whose peer has ended its side, and reads on, it keeps while it is in use.
+ * on taking that for good: one whose peer has ended its side, and reads on, it may never find dead.
  */
 static bool
 connection_is_stale(const struct resource_watch *s)
@@ -323,7 +323,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 	};
 	if (end.unreached)
 		server_is_away(w, now_ms);
-	s->fresh = s->fresh || (end.broken && connection_is_stale(s));
+	w->stale = w->stale || (end.broken && connection_is_stale(s));
 	report_end(s, own ? CURLE_OK : code, !end.broken && !end.malformed);
 	if (reflector_ended(s->reflector, now_ms, &end) && s->wanted) {
 		resource_watch_emit(s, EVENT_SYNCED, NULL);
