@@ -1,10 +1,11 @@
 /*
- * The writer's side of endpoints, in five files:
+ * The writer's side of endpoints, in six files:
  *
  *	endpoint_set.c          owners and their sets; a slice takes the place of another
  *	endpoint_dedup.c        the runs of a slice: which slice counts an address
  *	endpoint_srv_count.c    how many SRV records a set has, for their weights
  *	endpoint_srv_union.c    the same of targets that have several lists of ports
+ *	endpoint_srv_targets.c  the targets of a slice, and of a set whose slices share very many
  *	endpoint_index_edit.c   the endpoint index and the reverse index follow a slice
  */
 #ifndef TREECACHE_ENDPOINT_INTERNAL_H
@@ -84,6 +85,64 @@ struct srv_group {
  * once, and for a number in several lists the groups that have these. */
 void srv_union_count(
     struct srv_deltas *deltas, const struct srv_group *const *groups, size_t group_count);
+
+/* --- endpoint_srv_targets.c --- */
+
+enum { TARGET_LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
+
+/* What a published entry is called in SRV records: its host name, or its address with dashes. */
+const uint8_t *srv_target_label(
+    const struct slice_endpoints *slice, unsigned i, uint8_t derived[TARGET_LABEL_ROOM]);
+
+struct slice_targets {
+	struct slice_target {
+		uint64_t hash;
+		unsigned i; /* the first entry of the slice that has it */
+	} * items;          /* from malloc */
+	size_t count;
+};
+
+/* The slice's targets by hash, each once; none if it is NULL. `spelled`: a host name may be another
+ * entry's address with dashes, so addresses are hashed as they are spelled. */
+struct slice_targets slice_targets_of(
+    const struct treecache *cache, const struct slice_endpoints *slice, bool spelled);
+
+struct srv_targets;
+struct srv_target;
+
+/* The owner's targets if they are kept, or NULL. */
+struct srv_targets *srv_targets_find(const struct treecache *cache, const struct owner *owner);
+
+/* Keeps them from now on, none yet; given back with srv_targets_drop(). */
+struct srv_targets *srv_targets_new(struct treecache *cache, const struct owner *owner);
+
+/* Keeps them no longer; NULL is fine. */
+void srv_targets_drop(struct treecache *cache, struct srv_targets *targets);
+
+/* The same for all owners, at the end. */
+void srv_targets_free_all(struct treecache *cache);
+
+bool srv_targets_empty(const struct srv_targets *targets);
+
+/* The target with this key, a seeded hash of its label; made if missing. */
+struct srv_target *srv_target_at(struct srv_targets *targets, uint64_t key);
+
+/* The target at or behind `*place`, which moves behind it; NULL at the end. */
+struct srv_target *srv_targets_next(const struct srv_targets *targets, size_t *place);
+
+/* How many lists of ports it is under; the i-th of them, by address. */
+size_t srv_target_count(const struct srv_target *target);
+const struct ports *srv_target_list(const struct srv_target *target, size_t i);
+
+/* One slice more has the target with this list; and one less, after which the target is freed, and NULL
+ * returned, if no slice has it. */
+void srv_target_add(struct srv_target *target, const struct ports *ports);
+struct srv_target *srv_target_remove(
+    struct srv_targets *targets, struct srv_target *target, const struct ports *ports);
+
+/* Keeps the targets of a set with ENDPOINTS_APEX until it is empty or loses that flag
+ * (endpoint_srv_count.c, which does so by itself where a change finds very many). */
+struct srv_targets *endpoint_srv_count_keep(struct treecache *cache, const struct owner *owner);
 
 /* --- endpoint_index_edit.c --- */
 

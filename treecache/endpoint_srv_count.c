@@ -7,6 +7,9 @@
  * then the pairs are the slice's targets times the port numbers of its list. A target in several
  * slices has the union of their lists (endpoint_srv_union.c), so targets with the same lists form a
  * group.
+ *
+ * Which other slices have a target the endpoint index tells. Where a change finds very many, the set's
+ * targets are kept from then on until it is empty (endpoint_srv_targets.c).
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -17,7 +20,11 @@
 #include "lib/xalloc.h"
 #include "treecache/endpoint_internal.h"
 
-enum { LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
+enum {
+	/* Of the other slices that a change finds: for each target, and besides. */
+	FOUND_MAX = 16,
+	FOUND_MAX_BESIDES = 4096,
+};
 
 uint64_t
 endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label)
@@ -37,72 +44,6 @@ endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label)
 	return 0;
 }
 
-/* --- targets --- */
-
-/* A published entry's target. */
-struct target {
-	uint64_t hash;
-	unsigned i; /* the first entry of the slice that has it */
-};
-
-static int
-by_hash(const void *a, const void *b)
-{
-	const struct target *ta = a, *tb = b;
-
-	if (ta->hash != tb->hash)
-		return ta->hash < tb->hash ? -1 : 1;
-	return (ta->i > tb->i) - (ta->i < tb->i);
-}
-
-static const uint8_t *
-target_label(const struct slice_endpoints *slice, unsigned i, uint8_t derived[LABEL_ROOM])
-{
-	const uint8_t *name = slice_name(slice, i);
-	struct addr addr = { .family = slice->family };
-
-	if (name != NULL)
-		return name;
-	memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
-	return tree_addr_label(&addr, derived);
-}
-
-struct targets {
-	struct target *items;
-	size_t count;
-};
-
-/* The slice's targets by hash, each once; none if it is NULL. `spelled`: a host name may be another
- * entry's address with dashes, so addresses are hashed as they are spelled. */
-static struct targets
-targets_of(const struct treecache *cache, const struct slice_endpoints *slice, bool spelled)
-{
-	struct targets targets = { 0 };
-	uint8_t derived[LABEL_ROOM];
-	uint64_t seed = cache->next.seed;
-	size_t kept = 0;
-
-	if (slice == NULL || slice->published == 0)
-		return targets;
-	targets.items = xcalloc(slice->published, sizeof *targets.items);
-	targets.count = slice->published;
-	for (unsigned i = 0; i < slice->published; i++) {
-		const uint8_t *name =
-		    spelled ? target_label(slice, i, derived) : slice_name(slice, i);
-		targets.items[i] =
-		    (struct target){ name != NULL ? hash64(seed, name, 1u + *name)
-						  : hash64(seed + 1, slice_addr(slice, i),
-							family_len(slice->family)),
-			    i };
-	}
-	qsort(targets.items, targets.count, sizeof *targets.items, by_hash);
-	for (size_t i = 0; i < targets.count; i++)
-		if (i == 0 || targets.items[i].hash != targets.items[kept - 1].hash)
-			targets.items[kept++] = targets.items[i];
-	targets.count = kept;
-	return targets;
-}
-
 /* --- groups of targets --- */
 
 struct count {
@@ -111,6 +52,7 @@ struct count {
 	struct table groups;
 	const struct ports **lists; /* of the current target, by address */
 	size_t list_count, list_room;
+	size_t found; /* other slices that have a target */
 };
 
 static bool
@@ -203,6 +145,7 @@ walk_lists(struct count *count, struct endpoint_walk *walk, bool unnamed,
 		if (ref.slice->slot == slice->slot ||
 		    (unnamed && slice_name(ref.slice, ref.i) != NULL))
 			continue;
+		count->found++;
 		list_add(count, ref.slice->ports);
 		lowest &= slice_compare(slice, ref.slice) < 0;
 		walk->slice = NULL; /* one endpoint of a slice is enough */
@@ -223,7 +166,7 @@ other_lists(struct count *count, const struct slice_endpoints *slice, unsigned i
 	const uint8_t *name = slice_name(slice, i);
 	struct addr addr = { .family = slice->family };
 	struct endpoint_walk walk;
-	uint8_t derived[LABEL_ROOM];
+	uint8_t derived[TARGET_LABEL_ROOM];
 	bool lowest = true, by_addr = name == NULL;
 
 	count->list_count = 0;
@@ -238,7 +181,7 @@ other_lists(struct count *count, const struct slice_endpoints *slice, unsigned i
 		lowest &= walk_lists(count, &walk, true, slice);
 	}
 	if (name != NULL || spelled) {
-		endpoint_set_find_name(&walk, tree, endpoints, target_label(slice, i, derived));
+		endpoint_set_find_name(&walk, tree, endpoints, srv_target_label(slice, i, derived));
 		lowest &= walk_lists(count, &walk, false, slice);
 	}
 	return lowest;
@@ -326,6 +269,17 @@ pairs_merge(struct treecache *cache, struct owner *owner, const struct srv_delta
 }
 
 static void
+groups_clear(struct count *count)
+{
+	struct srv_group *group;
+	size_t place = 0;
+
+	while ((group = table_next(&count->groups, &place)) != NULL)
+		free(group);
+	table_free(&count->groups);
+}
+
+static void
 count_finish(struct count *count)
 {
 	struct srv_deltas deltas = { 0 };
@@ -339,14 +293,12 @@ count_finish(struct count *count)
 			group_deltas(&deltas, group);
 	srv_union_count(&deltas, (const struct srv_group *const *)several, several_count);
 	free(several);
-	for (place = 0; (group = table_next(&count->groups, &place)) != NULL;)
-		free(group);
+	groups_clear(count);
 	if (deltas.count > 0)
 		deltas_sum(&deltas);
 	pairs_merge(count->cache, count->owner, &deltas);
 	free(deltas.items);
 	free(count->lists);
-	table_free(&count->groups);
 }
 
 /* --- changes --- */
@@ -359,14 +311,86 @@ slice_add(struct count *count, const struct slice_endpoints *slice, int64_t sign
 		target_add(count, slice, sign * slice->published);
 }
 
+/* Counts a kept target, as it is now. */
+static void
+kept_add(struct count *count, const struct srv_target *target, int64_t sign)
+{
+	count->list_count = 0;
+	for (size_t i = 0; i < srv_target_count(target); i++)
+		list_add(count, srv_target_list(target, i));
+	group_add(count, count->lists, count->list_count, sign);
+}
+
+struct srv_targets *
+endpoint_srv_count_keep(struct treecache *cache, const struct owner *owner)
+{
+	struct srv_targets *kept = srv_targets_new(cache, owner);
+	const struct endpoint_set *endpoints = owner->endpoints;
+
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		struct slice_targets targets = slice_targets_of(cache, slice, true);
+		for (size_t t = 0; t < targets.count; t++)
+			srv_target_add(srv_target_at(kept, targets.items[t].hash), slice->ports);
+		free(targets.items);
+	}
+	return kept;
+}
+
+/* Whether `targets` were many to search the other slices for. */
+static bool
+is_crowded(const struct count *count, size_t targets)
+{
+	return count->found > FOUND_MAX * targets + FOUND_MAX_BESIDES;
+}
+
+/* `slice` takes the place of `old` in the kept targets; counts the difference if `counted`. */
+static void
+change_kept(struct count *count, struct srv_targets *kept, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice, bool counted)
+{
+	struct slice_targets was = slice_targets_of(count->cache, old, true),
+			     is = slice_targets_of(count->cache, slice, true);
+
+	for (size_t i = 0, j = 0; i < was.count || j < is.count;) {
+		bool in_old =
+		    j == is.count || (i < was.count && was.items[i].hash <= is.items[j].hash);
+		bool in_new =
+		    i == was.count || (j < is.count && is.items[j].hash <= was.items[i].hash);
+		struct srv_target *target =
+		    srv_target_at(kept, in_old ? was.items[i].hash : is.items[j].hash);
+		i += in_old;
+		j += in_new;
+		if (counted)
+			kept_add(count, target, -1);
+		/* The new list first: a target that no slice has is freed. */
+		if (in_new && slice != NULL)
+			srv_target_add(target, slice->ports);
+		if (in_old && old != NULL)
+			target = srv_target_remove(kept, target, old->ports);
+		if (target != NULL && counted)
+			kept_add(count, target, 1);
+	}
+	free(was.items);
+	free(is.items);
+	if (srv_targets_empty(kept))
+		srv_targets_drop(count->cache, kept);
+}
+
 void
 endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice)
 {
 	struct count count = { .cache = cache, .owner = owner };
+	struct srv_targets *kept = srv_targets_find(cache, owner);
 	bool others = owner->endpoints->count > (old != NULL);
 	bool spelled = owner->endpoints->dashed > 0 || (slice != NULL && slice->dashed);
 	bool same_ports = old != NULL && slice != NULL && old->ports == slice->ports;
+	if (kept != NULL) {
+		change_kept(&count, kept, old, slice, true);
+		count_finish(&count);
+		return;
+	}
 	if (!others && !spelled && (old == NULL || old->distinct) &&
 	    (slice == NULL || slice->distinct)) {
 		slice_add(&count, old, -1);
@@ -374,8 +398,8 @@ endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
 		count_finish(&count);
 		return;
 	}
-	struct targets was = targets_of(cache, old, spelled),
-		       is = targets_of(cache, slice, spelled);
+	struct slice_targets was = slice_targets_of(cache, old, spelled),
+			     is = slice_targets_of(cache, slice, spelled);
 	for (size_t i = 0, j = 0; i < was.count || j < is.count;) {
 		bool in_old =
 		    j == is.count || (i < was.count && was.items[i].hash <= is.items[j].hash);
@@ -394,9 +418,38 @@ endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
 		target_add(&count, in_old ? old : NULL, -1);
 		target_add(&count, in_new ? slice : NULL, 1);
 	}
+	if (is_crowded(&count, was.count + is.count)) /* the next change would be, too */
+		change_kept(&count, endpoint_srv_count_keep(cache, owner), old, slice, false);
 	free(was.items);
 	free(is.items);
 	count_finish(&count);
+}
+
+/* Counts all slices of the set; false, and nothing is counted, if their targets are to be kept. */
+static bool
+count_slices(struct count *count, bool spelled)
+{
+	const struct endpoint_set *endpoints = count->owner->endpoints;
+	size_t all = 0;
+
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		struct slice_targets targets = slice_targets_of(count->cache, slice, spelled);
+		for (size_t t = 0; t < targets.count; t++) {
+			count->list_count = 0;
+			/* A target is counted with the lowest slice that has it. */
+			if (endpoints->count == 1 ||
+			    other_lists(count, slice, targets.items[t].i, spelled))
+				target_add(count, slice, 1);
+		}
+		all += targets.count;
+		free(targets.items);
+		if (is_crowded(count, all)) {
+			groups_clear(count);
+			return false;
+		}
+	}
+	return true;
 }
 
 void
@@ -412,17 +465,13 @@ endpoint_srv_count_rebuild(struct treecache *cache, struct owner *owner)
 		edit->pairs = NULL;
 	}
 	endpoints = owner->endpoints;
-	for (unsigned c = 0; endpoints->flags & ENDPOINTS_APEX && c < endpoints->count; c++) {
-		const struct slice_endpoints *slice = endpoints->slices[c].slice;
-		struct targets targets = targets_of(cache, slice, spelled);
-		for (size_t t = 0; t < targets.count; t++) {
-			count.list_count = 0;
-			/* A target is counted with the lowest slice that has it. */
-			if (endpoints->count == 1 ||
-			    other_lists(&count, slice, targets.items[t].i, spelled))
-				target_add(&count, slice, 1);
-		}
-		free(targets.items);
+	srv_targets_drop(cache, srv_targets_find(cache, owner));
+	if (endpoints->flags & ENDPOINTS_APEX && !count_slices(&count, spelled)) {
+		struct srv_targets *kept = endpoint_srv_count_keep(cache, owner);
+		struct srv_target *target;
+		size_t place = 0;
+		while ((target = srv_targets_next(kept, &place)) != NULL)
+			kept_add(&count, target, 1);
 	}
 	count_finish(&count);
 }

@@ -4,7 +4,7 @@
 
 #include "lib/rcu.h"
 #include "lib/xalloc.h"
-#include "treecache/treecache_internal.h"
+#include "treecache/endpoint_internal.h"
 
 static void
 garbage_add(struct garbage *garbage, void *block)
@@ -206,5 +206,6 @@ treecache_free(struct treecache *cache)
 	free(writers(cache->next.context));
 	free(cache->current);
 	free(cache->free_slots);
+	srv_targets_free_all(cache);
 	free(cache);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/hash.h"
+#include "lib/table.h"
 #include "treecache/pair_btree.h"
 #include "treecache/slot_table.h"
 #include "treecache/treecache.h"
@@ -32,6 +33,7 @@ struct treecache {
 	size_t free_count, free_room;
 	uint32_t slot_count; /* highest slot ever given out */
 	uint32_t owner_count;
+	struct table crowded; /* endpoint_srv_targets.c's */
 };
 
 /* A new block of `size` bytes, the writer's own until the next publish: its first word, the epoch,

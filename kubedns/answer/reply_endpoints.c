@@ -77,9 +77,14 @@ put_shared_endpoints(
 	}
 	reply->once = true;
 	resolved_endpoints(&walk, reply->tree, resolved);
-	while (!reply->full && resolved_next(&walk, &ref))
+	while (!reply->full && reply->passed < PASSED_MAX && resolved_next(&walk, &ref)) {
+		size_t before = reply->w.len;
 		if (ref.slice->family == family)
 			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
+		else
+			resolved_skip_slice(&walk);
+		reply->passed += reply->w.len == before;
+	}
 	reply->once = once;
 	reply->table = outer;
 }

@@ -68,7 +68,9 @@ reply_glue(struct reply *reply)
 	if (reply->truncated)
 		return;
 	reply->section = SECTION_ADDITIONAL;
-	for (unsigned i = 0; i < reply->glue_count && !reply->full; i++)
+	reply->passed = 0;
+	for (unsigned i = 0;
+	     i < reply->glue_count && !reply->full && reply->passed < GLUE_PASSED_MAX; i++)
 		put_glue(reply, &reply->glue[i]);
 }
 
@@ -121,6 +123,7 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 
 	if (len > DNAME_MAX)
 		return;
+	size_t begin = reply->w.len;
 	for (unsigned n = 0; n < srv->count && !reply->full; n++) {
 		size_t before = reply->w.len;
 		uint8_t *p = shared ? record : record_room(reply, 12 + 6 + len);
@@ -133,6 +136,7 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 			target_known = true;
 		}
 	}
+	reply->passed += shared && reply->w.len == begin;
 }
 
 /* What all targets of the set end in; false: no name can be so long. */
@@ -220,8 +224,12 @@ put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 		for (unsigned n = 0; n < slice->published && !reply->full; n++) {
 			unsigned i =
 			    start + n < slice->published ? start + n : start + n - slice->published;
-			if (shared && last < slice->published && slice_same_name(slice, last, i))
-				continue; /* the same target at the same ports */
+			if (shared && reply->passed >= PASSED_MAX)
+				return;
+			if (shared && last < slice->published && slice_same_name(slice, last, i)) {
+				reply->passed++; /* the same target at the same ports */
+				continue;
+			}
 			last = i;
 			put_srv(reply, owner, endpoints, slice, i, srv);
 		}

@@ -6,6 +6,17 @@
 
 #include "kubedns/answer/reply.h"
 
+/*
+ * Endpoints of one Service that a reply passes over because they bring no record that it does not have.
+ * Whoever writes EndpointSlices can share one name or address among any number of them, and a walk over
+ * all would cost their number for an answer of one record. Services in use stay far below: a name is in
+ * the slices of both families, once for each list of ports.
+ */
+enum {
+	PASSED_MAX = 65536,
+	GLUE_PASSED_MAX = 4096, /* in the additional section, which need not be whole */
+};
+
 /* Room for `len` bytes of a whole record, or NULL: it does not fit. */
 static inline uint8_t *
 record_room(struct reply *reply, size_t len)

@@ -126,6 +126,12 @@ resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref)
 	}
 }
 
+void
+resolved_skip_slice(struct resolved_walk *walk)
+{
+	walk->walk.slice = NULL;
+}
+
 /* A name of --zonal, if it is one. */
 static enum resolved_kind
 zonal(const struct answer_config *config, const struct tree *tree,

@@ -82,6 +82,9 @@ void resolved_endpoints(
     struct resolved_walk *walk, const struct tree *tree, const struct resolved *resolved);
 bool resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref);
 
+/* Leaves out what else the slice of the last endpoint has. */
+void resolved_skip_slice(struct resolved_walk *walk);
+
 /* Reads `4.3.2.1.in-addr.arpa` or a name of ip6.arpa. Returns the number of address bits that it
  * spells (32 and 128: a whole address), -1: it is no such name. */
 int resolve_reverse_name(const struct name *name, struct addr *addr);

@@ -95,7 +95,7 @@ struct api_source {
 	int64_t away_due_ms;
 	struct backoff away_backoff;
 	bool goaway;         /* HTTP/2 GOAWAY came on a connection */
-	bool stale;          /* a kept connection brings no answers; which one libcurl does not say */
+	bool stale;          /* some kept connection brings no answers */
 	bool emitted;        /* the sink was called in this turn */
 	bool ready;          /* see api_source_ready() */
 	bool external_ready; /* see api_source_external_ready() */
