@@ -88,6 +88,14 @@ level_read(const char *name, enum level *level)
 	return false;
 }
 
+/* Not beyond what is no UTF-8, nor into the middle of a character: those would be another text when written. */
+static void
+read_text(char *to, size_t size, const char *text)
+{
+	snprintf(to, size, "%s", text);
+	to[utf8_whole(to, strlen(to))] = '\0';
+}
+
 static void
 read_events(struct journal *journal, struct json_object *file, double now_s)
 {
@@ -99,9 +107,7 @@ read_events(struct journal *journal, struct json_object *file, double now_s)
 		if (!is_recent(event.wall_s, now_s) ||
 		    !level_read(config_string(o, "level"), &event.level))
 			continue;
-		snprintf(event.text, sizeof event.text, "%s", config_string(o, "what"));
-		/* Not in the middle of a character, which would be another text when written. */
-		event.text[utf8_whole(event.text, strlen(event.text))] = '\0';
+		read_text(event.text, sizeof event.text, config_string(o, "what"));
 		journal_put(journal, &event);
 	}
 }
@@ -125,7 +131,7 @@ read_state(struct journal *journal, const struct view *view, struct json_object 
 			if (strcmp(view->probes[i].spec.label, json_object_get_string(label)) == 0)
 				journal->failing[i] = true;
 	}
-	snprintf(journal->hash, sizeof journal->hash, "%s", config_string(file, "hash"));
+	read_text(journal->hash, sizeof journal->hash, config_string(file, "hash"));
 	journal->kubedns_start_s = config_number(file, "kubednsStart");
 }
 

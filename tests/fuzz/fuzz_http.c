@@ -66,9 +66,13 @@ dial(struct http *http)
 	struct sockaddr_in sin = { .sin_family = AF_INET,
 		.sin_port = htons(http_port(http)),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), failed;
 
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&sin, sizeof(sin)) < 0)
+	/* The fuzzer's clock may interrupt a connect(), which goes on; asked again, it waits for the end. */
+	do
+		failed = fd < 0 || connect(fd, (const struct sockaddr *)&sin, sizeof(sin)) < 0;
+	while (failed && errno == EINTR);
+	if (failed && errno != EISCONN)
 		abort();
 	return fd;
 }
