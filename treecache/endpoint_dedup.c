@@ -8,40 +8,38 @@
 #include "lib/xalloc.h"
 #include "treecache/endpoint_internal.h"
 
-/* Another slice of the owner that counts this address; NULL if there is none. */
-static const struct slice_endpoints *
-counted_elsewhere(struct treecache *cache, const struct slice_endpoints *slice, const uint8_t *addr)
-{
-	uint8_t key[4];
-	uint64_t next_slot = 0;
-	const struct slice_endpoints *other;
+/* The search for other slices of an owner. */
+struct search {
+	struct treecache *cache;
+	struct owner *owner;
+	const struct addr_holders
+	    *holders;        /* NULL: the endpoint index tells who may have an address */
+	size_t addrs, found; /* searched for; slices looked at */
+};
 
-	endpoint_addr_key(&cache->next, slice->owner, addr, slice->family, key);
-	while ((other = index_next_value(&cache->next, &cache->next.endpoints, key, &next_slot)) !=
-	       NULL)
-		if (other->slot != slice->slot && other->owner == slice->owner &&
-		    other->family == slice->family && slice_has_addr(other, 0, other->unique, addr))
-			return other;
-	return NULL;
-}
-
-/* The lowest of the owner's other slices that publish this address; NULL if there is none. */
+/* The lowest slice but `but` that publishes this address, and so counts it if `but` does not; NULL if there is
+ * none. */
 static const struct slice_endpoints *
-lowest_elsewhere(struct treecache *cache, const struct slice_endpoints *slice, const uint8_t *addr)
+lowest_other(struct search *search, const struct slice_endpoints *but, const uint8_t *addr)
 {
-	uint8_t key[4];
-	uint64_t next_slot = 0;
+	const struct tree *tree = &search->cache->next;
 	const struct slice_endpoints *other, *lowest = NULL;
+	uint64_t next_slot = 0;
+	uint8_t key[4];
 
-	endpoint_addr_key(&cache->next, slice->owner, addr, slice->family, key);
-	while ((other = index_next_value(&cache->next, &cache->next.endpoints, key, &next_slot)) !=
-	       NULL)
-		if (other->slot != slice->slot && other->owner == slice->owner &&
-		    other->family == slice->family &&
+	if (search->holders != NULL)
+		return addr_holders_lowest(search->cache, search->holders, but, addr);
+	search->addrs++;
+	endpoint_addr_key(tree, search->owner, addr, but->family, key);
+	while ((other = index_next_value(tree, &tree->endpoints, key, &next_slot)) != NULL) {
+		search->found++;
+		if (other->slot != but->slot && other->owner == search->owner &&
+		    other->family == but->family &&
 		    (lowest == NULL || slice_compare(other, lowest) < 0) &&
 		    (slice_has_addr(other, 0, other->unique, addr) ||
 			slice_has_addr(other, other->unique, other->published, addr)))
 			lowest = other;
+	}
 	return lowest;
 }
 
@@ -70,17 +68,17 @@ set_counted(struct treecache *cache, struct owner *owner, const struct slice_end
 /* Whether the slice counts this address, which it publishes; a higher slice that counted it stops.
  * If `old` (or NULL) counted it, no lower slice publishes it: no search is needed. */
 static bool
-takes_addr(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+takes_addr(struct search *search, const struct slice_endpoints *old,
     const struct slice_endpoints *slice, const uint8_t *addr)
 {
 	if (old != NULL && slice_has_addr(old, 0, old->unique, addr))
 		return true;
-	const struct slice_endpoints *other = counted_elsewhere(cache, slice, addr);
+	const struct slice_endpoints *other = lowest_other(search, slice, addr);
 	if (other == NULL)
 		return true;
 	if (slice_compare(other, slice) < 0)
 		return false;
-	set_counted(cache, owner, other, addr, false);
+	set_counted(search->cache, search->owner, other, addr, false);
 	return true;
 }
 
@@ -104,9 +102,10 @@ sort_entries(struct slice_endpoints *slice, uint16_t *order)
 		qsort_r(order, slice->count, sizeof *order, by_entry, slice);
 }
 
-void
-endpoint_dedup_sort(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
-    struct slice_endpoints *slice, bool not_ready_too, bool others)
+/* Sorts the entries of `slice` into their runs; `search`: NULL if the owner has no other slices. */
+static void
+sort_runs(struct search *search, const struct slice_endpoints *old, struct slice_endpoints *slice,
+    bool not_ready_too)
 {
 	enum { UNIQUE, DOUBLE, NOT_READY, RUNS };
 	size_t count = slice->count, addr_len = family_len(slice->family), len[RUNS] = { 0 };
@@ -120,7 +119,7 @@ endpoint_dedup_sort(struct treecache *cache, struct owner *owner, const struct s
 		if (not_ready_too || slice_ready(slice, order[i])) {
 			const uint8_t *addr = slice_addr(slice, order[i]);
 			bool first = last == NULL || memcmp(last, addr, addr_len) != 0;
-			run = first && (!others || takes_addr(cache, owner, old, slice, addr))
+			run = first && (search == NULL || takes_addr(search, old, slice, addr))
 				  ? UNIQUE
 				  : DOUBLE;
 			last = addr;
@@ -139,20 +138,37 @@ endpoint_dedup_sort(struct treecache *cache, struct owner *owner, const struct s
 	free(order);
 }
 
-void
-endpoint_dedup_hand_over(struct treecache *cache, struct owner *owner,
-    const struct slice_endpoints *old, const struct slice_endpoints *slice)
+/* What `old` counted and `slice` (or NULL) does not publish, the lowest other slice that does counts. */
+static void
+hand_over(
+    struct search *search, const struct slice_endpoints *old, const struct slice_endpoints *slice)
 {
-	if (slice != NULL && slice->family != old->family)
-		slice = NULL;
 	for (unsigned i = 0; i < old->unique; i++) {
 		const uint8_t *addr = slice_addr(old, i);
 		if (slice != NULL &&
 		    (slice_has_addr(slice, 0, slice->unique, addr) ||
 			slice_has_addr(slice, slice->unique, slice->published, addr)))
 			continue;
-		const struct slice_endpoints *heir = lowest_elsewhere(cache, old, addr);
+		const struct slice_endpoints *heir = lowest_other(search, old, addr);
 		if (heir != NULL)
-			set_counted(cache, owner, heir, addr, true);
+			set_counted(search->cache, search->owner, heir, addr, true);
 	}
+}
+
+void
+endpoint_dedup_change(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too)
+{
+	struct addr_holders *holders = addr_holders_find(cache, owner);
+	struct search search = { .cache = cache, .owner = owner, .holders = holders };
+	bool others = owner->endpoints->count > (old != NULL);
+
+	if (slice != NULL)
+		sort_runs(others ? &search : NULL, old, slice, not_ready_too);
+	if (others && old != NULL)
+		hand_over(&search, old, slice);
+	if (endpoints_crowded(search.found, search.addrs))
+		holders = addr_holders_new(cache, owner);
+	if (holders != NULL)
+		addr_holders_change(cache, holders, old, slice);
 }

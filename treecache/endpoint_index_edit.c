@@ -70,8 +70,8 @@ endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
 }
 
-/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two entries share
- * one. */
+/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two published entries
+ * share one. */
 struct endpoint_keys
 endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
@@ -81,8 +81,8 @@ endpoint_index_keys(
 	*distinct = true;
 	if (slice == NULL)
 		return keys;
-	keys.bytes = xmalloc(slice->count * 2u * 4u);
-	for (unsigned i = 0; i < slice->count; i++) {
+	keys.bytes = xmalloc(slice->published * 2u * 4u);
+	for (unsigned i = 0; i < slice->published; i++) {
 		const uint8_t *name = slice_name(slice, i);
 		endpoint_addr_key(&cache->next, slice->owner, slice_addr(slice, i), slice->family,
 		    keys.bytes + 4 * keys.count++);
@@ -131,8 +131,8 @@ endpoint_index_reverse(
 }
 
 /*
- * Whether no other slice of the owner has a host name of this one; clears `alone` in those that
- * have. Names that `old` (or NULL) already had alone are not searched for again.
+ * Whether no other slice of the owner publishes a host name of this one; clears `alone` in those that
+ * do. Names that `old` (or NULL) already had alone are not searched for again.
  */
 bool
 endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
@@ -140,13 +140,13 @@ endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
 {
 	bool alone = true;
 
-	for (unsigned i = 0; i < slice->count; i++) {
+	for (unsigned i = 0; i < slice->published; i++) {
 		const uint8_t *name = slice_name(slice, i);
 		const struct slice_endpoints *other;
 		uint64_t next_slot = 0;
 		unsigned found = 0;
 		uint8_t key[4];
-		bool before = old != NULL && old->alone && i < old->count;
+		bool before = old != NULL && old->alone && i < old->published;
 		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
 			continue;
 		endpoint_name_key(&cache->next, owner, name, key);

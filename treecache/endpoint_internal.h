@@ -1,8 +1,9 @@
 /*
- * The writer's side of endpoints, in six files:
+ * The writer's side of endpoints, in seven files:
  *
  *	endpoint_set.c          owners and their sets; a slice takes the place of another
  *	endpoint_dedup.c        the runs of a slice: which slice counts an address
+ *	endpoint_holders.c      the slices of each address, of a set whose slices share very many
  *	endpoint_srv_count.c    how many SRV records a set has, for their weights
  *	endpoint_srv_union.c    the same of targets that have several lists of ports
  *	endpoint_srv_targets.c  the targets of a slice, and of a set whose slices share very many
@@ -36,17 +37,42 @@ struct endpoint_set_slice endpoint_set_entry(const struct slice_endpoints *slice
 /* --- endpoint_dedup.c --- */
 
 /*
- * Sorts the entries of `slice`, which takes the place of `old` (or NULL), into their three runs;
- * `others`: the owner has other slices, of which higher ones stop counting what this one publishes.
+ * Sorts the entries of `slice`, which takes the place of `old` (either may be NULL), into their three runs.
+ * What it publishes other slices above it stop counting; what `old` counted and it does not publish the
+ * lowest of the others that do begin to count. Called while the set still has `old`.
  */
-void endpoint_dedup_sort(struct treecache *cache, struct owner *owner,
-    const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too,
-    bool others);
+void endpoint_dedup_change(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too);
 
-/* For each address that `old` counted and `slice` (or NULL) does not publish: makes the lowest
- * other slice that publishes it count it. */
-void endpoint_dedup_hand_over(struct treecache *cache, struct owner *owner,
+/* --- endpoint_holders.c --- */
+
+struct addr_holders;
+
+/* Which slices of the owner publish its addresses, if that is kept, or NULL. */
+struct addr_holders *addr_holders_find(const struct treecache *cache, const struct owner *owner);
+
+/* Keeps it from now on, until the set publishes none. */
+struct addr_holders *addr_holders_new(struct treecache *cache, const struct owner *owner);
+
+/* `slice` takes the place of `old` (either may be NULL); `holders` may be freed. Called while the set still
+ * has `old`. */
+void addr_holders_change(struct treecache *cache, struct addr_holders *holders,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
+
+/* The lowest slice but `but` that publishes this address, of the family of `but`; NULL if there is none. */
+const struct slice_endpoints *addr_holders_lowest(const struct treecache *cache,
+    const struct addr_holders *holders, const struct slice_endpoints *but, const uint8_t *addr);
+
+/* Keeps none any longer, at the end. */
+void addr_holders_free_all(struct treecache *cache);
+
+/* Whether a change that found so many other slices, looking for `count` addresses or targets, does better to
+ * keep who has what, since the next change would find as many. */
+static inline bool
+endpoints_crowded(size_t found, size_t count)
+{
+	return found > 16 * count + 256;
+}
 
 /* --- endpoint_srv_count.c --- */
 
@@ -158,8 +184,8 @@ size_t endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key);
 /* The slice's published addresses; none if it is NULL. */
 struct endpoint_keys endpoint_addr_keys(const struct slice_endpoints *slice);
 
-/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two entries share
- * one. */
+/* A slice's keys in the endpoint index, those of what it publishes; none if it is NULL. `*distinct`: no two
+ * published entries share one. */
 struct endpoint_keys endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct);
 
@@ -172,8 +198,8 @@ void endpoint_index_reverse(struct treecache *cache, const struct slice_endpoint
     const struct slice_endpoints *slice);
 
 /*
- * Whether no other slice of the owner has a host name of this one; clears `alone` in those that
- * have, so that a reader who finds it set need not search the others. Names that `old` (or NULL)
+ * Whether no other slice of the owner publishes a host name of this one; clears `alone` in those that
+ * do, so that a reader who finds it set need not search the others. Names that `old` (or NULL)
  * already had alone are not searched for again.
  */
 bool endpoint_index_names_alone(struct treecache *cache, struct owner *owner,

@@ -165,15 +165,13 @@ replace_slice(struct treecache *cache, struct owner *owner, const struct slice_e
 	assert(old != NULL || slice != NULL);
 	bool others = owner->endpoints->count > (old != NULL), distinct;
 	struct endpoint_keys from = endpoint_index_keys(cache, old, &distinct);
-	struct endpoint_keys to = endpoint_index_keys(cache, slice, &distinct);
 
+	endpoint_dedup_change(cache, owner, old, slice, flags & ENDPOINTS_NOT_READY);
+	struct endpoint_keys to = endpoint_index_keys(cache, slice, &distinct);
 	if (slice != NULL) {
 		slice->distinct = distinct;
-		endpoint_dedup_sort(cache, owner, old, slice, flags & ENDPOINTS_NOT_READY, others);
 		slice->alone = !others || endpoint_index_names_alone(cache, owner, old, slice);
 	}
-	if (others && old != NULL)
-		endpoint_dedup_hand_over(cache, owner, old, slice);
 	if (flags & old_flags & ENDPOINTS_APEX)
 		endpoint_srv_count_change(cache, owner, old, slice);
 	endpoint_index_change(

@@ -20,12 +20,6 @@
 #include "lib/xalloc.h"
 #include "treecache/endpoint_internal.h"
 
-enum {
-	/* Of the other slices that a change finds: for each target, and besides. */
-	FOUND_MAX = 16,
-	FOUND_MAX_BESIDES = 4096,
-};
-
 uint64_t
 endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label)
 {
@@ -337,13 +331,6 @@ endpoint_srv_count_keep(struct treecache *cache, const struct owner *owner)
 	return kept;
 }
 
-/* Whether `targets` were many to search the other slices for. */
-static bool
-is_crowded(const struct count *count, size_t targets)
-{
-	return count->found > FOUND_MAX * targets + FOUND_MAX_BESIDES;
-}
-
 /* `slice` takes the place of `old` in the kept targets; counts the difference if `counted`. */
 static void
 change_kept(struct count *count, struct srv_targets *kept, const struct slice_endpoints *old,
@@ -418,7 +405,7 @@ endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
 		target_add(&count, in_old ? old : NULL, -1);
 		target_add(&count, in_new ? slice : NULL, 1);
 	}
-	if (is_crowded(&count, was.count + is.count)) /* the next change would be, too */
+	if (endpoints_crowded(count.found, was.count + is.count))
 		change_kept(&count, endpoint_srv_count_keep(cache, owner), old, slice, false);
 	free(was.items);
 	free(is.items);
@@ -444,7 +431,7 @@ count_slices(struct count *count, bool spelled)
 		}
 		all += targets.count;
 		free(targets.items);
-		if (is_crowded(count, all)) {
+		if (endpoints_crowded(count->found, all)) {
 			groups_clear(count);
 			return false;
 		}

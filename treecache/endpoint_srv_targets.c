@@ -102,9 +102,9 @@ same_key(const void *entry, const void *key)
 struct srv_targets *
 srv_targets_find(const struct treecache *cache, const struct owner *owner)
 {
-	return cache->crowded.count == 0
+	return cache->srv_targets.count == 0
 		   ? NULL
-		   : table_find(&cache->crowded, owner->id, same_owner, &owner->id);
+		   : table_find(&cache->srv_targets, owner->id, same_owner, &owner->id);
 }
 
 struct srv_targets *
@@ -113,7 +113,7 @@ srv_targets_new(struct treecache *cache, const struct owner *owner)
 	struct srv_targets *targets = xmalloc(sizeof *targets);
 
 	*targets = (struct srv_targets){ .hash = owner->id, .owner = owner->id };
-	table_add(&cache->crowded, targets);
+	table_add(&cache->srv_targets, targets);
 	return targets;
 }
 
@@ -136,10 +136,10 @@ srv_targets_drop(struct treecache *cache, struct srv_targets *targets)
 {
 	if (targets == NULL)
 		return;
-	table_remove(&cache->crowded, targets);
+	table_remove(&cache->srv_targets, targets);
 	targets_free(targets);
-	if (cache->crowded.count == 0)
-		table_free(&cache->crowded);
+	if (cache->srv_targets.count == 0)
+		table_free(&cache->srv_targets);
 }
 
 void
@@ -148,9 +148,9 @@ srv_targets_free_all(struct treecache *cache)
 	struct srv_targets *targets;
 	size_t place = 0;
 
-	while ((targets = table_next(&cache->crowded, &place)) != NULL)
+	while ((targets = table_next(&cache->srv_targets, &place)) != NULL)
 		targets_free(targets);
-	table_free(&cache->crowded);
+	table_free(&cache->srv_targets);
 }
 
 bool

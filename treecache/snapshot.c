@@ -207,5 +207,6 @@ treecache_free(struct treecache *cache)
 	free(cache->current);
 	free(cache->free_slots);
 	srv_targets_free_all(cache);
+	addr_holders_free_all(cache);
 	free(cache);
 }

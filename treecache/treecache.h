@@ -91,8 +91,8 @@ struct slice_endpoints {
 	uint16_t index;
 	uint16_t unique, published, count;
 	uint8_t family;
-	bool distinct : 1; /* no two entries share an address or a host name */
-	bool alone : 1;    /* no other slice of the owner has one of its host names */
+	bool distinct : 1; /* no two published entries share an address or a host name */
+	bool alone : 1;    /* no other slice of the owner publishes one of its host names */
 	bool dashed : 1;   /* a host name here may spell an address with dashes */
 	bool placed : 1;   /* it has places: see slice_at_place */
 	/* count addresses; count tags; places, if any; host names as length-prefixed labels: see

@@ -33,7 +33,8 @@ struct treecache {
 	size_t free_count, free_room;
 	uint32_t slot_count; /* highest slot ever given out */
 	uint32_t owner_count;
-	struct table crowded; /* endpoint_srv_targets.c's */
+	struct table srv_targets;  /* endpoint_srv_targets.c's */
+	struct table addr_holders; /* endpoint_holders.c's */
 };
 
 /* A new block of `size` bytes, the writer's own until the next publish: its first word, the epoch,

@@ -6,6 +6,7 @@
 
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/view.h"
 
 enum {
@@ -75,6 +76,13 @@ next_seen(struct seen_walk *walk, struct reverse_ref *ref)
 	return false;
 }
 
+/* Whether no more is looked for: the answer is full, or has cost too much in vain. */
+static bool
+is_enough(const struct reply *reply)
+{
+	return reply->full || reply->passed >= PASSED_MAX;
+}
+
 struct ptrs {
 	struct reply *reply;
 	size_t owner; /* offset of the address's name */
@@ -95,10 +103,13 @@ ptrs_flush(struct ptrs *ptrs)
 {
 	struct reply *reply = ptrs->reply;
 
+	unsigned before = reply->counts[SECTION_ANSWER];
+
 	qsort(ptrs->names, ptrs->count, sizeof *ptrs->names, by_name);
 	for (unsigned i = 0; i < ptrs->count && !reply->full; i++)
 		reply_record(reply, ptrs->owner, TYPE_PTR, reply->config->ttl_s,
 		    ptrs->names[i].wire, ptrs->names[i].len);
+	reply->passed += PASSED_PTR * (ptrs->count + before - reply->counts[SECTION_ANSWER]);
 	ptrs->count = 0;
 }
 
@@ -125,8 +136,8 @@ ptr_owner(struct ptrs *ptrs, const struct owner *owner)
 static void
 ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const struct addr *addr)
 {
-	for (unsigned i = 0;
-	     !ptrs->reply->full && (i = slice_next_ptr(slice, i, addr->bytes)) < slice->published;
+	for (unsigned i = 0; !is_enough(ptrs->reply) &&
+			     (i = slice_next_ptr(slice, i, addr->bytes)) < slice->published;
 	     i++) {
 		struct dname *name = ptrs_next(ptrs);
 		ptrs->count += endpoint_name(name, ptrs->reply->config, slice, i) == 0;
@@ -165,7 +176,7 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 
 	ptrs_begin(&ptrs, &table, reply, owner);
 	find_seen(&walk, reply->tree, addr);
-	while (!reply->full && next_seen(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
+	while (!is_enough(reply) && next_seen(&walk, &ref) && cluster_ip == (ref.slice == NULL)) {
 		if (cluster_ip)
 			ptr_owner(&ptrs, ref.owner);
 		else
@@ -185,7 +196,7 @@ put_imported_ptrs(
 
 	ptrs_begin(&ptrs, &table, reply, owner);
 	import_ptrs_find(&walk, tree, addr);
-	while (!reply->full && import_ptrs_next(&walk, ptrs_next(&ptrs)))
+	while (!is_enough(reply) && import_ptrs_next(&walk, ptrs_next(&ptrs)))
 		ptrs.count++;
 	ptrs_end(&ptrs);
 }

@@ -62,8 +62,7 @@ struct reply {
 	uint32_t rotation;
 	size_t size; /* the client's limit */
 	unsigned glue_count;
-	unsigned
-	    passed; /* endpoints that a walk passed over, since what they have is there: PASSED_MAX */
+	unsigned passed; /* what walks over endpoints cost in vain: reply_internal.h's PASSED_MAX */
 	/* GLUE_MAX of them, about as many names as lie within a compression pointer's reach; NULL:
 	 * no additional section is wanted. */
 	struct glue *glue;

@@ -68,6 +68,7 @@ put_shared_endpoints(
 {
 	struct record_table table, *outer = reply->table;
 	bool once = reply->once;
+	const struct slice_endpoints *last = NULL;
 	struct resolved_walk walk;
 	struct endpoint_ref ref;
 
@@ -83,7 +84,9 @@ put_shared_endpoints(
 			record_addr(reply, owner, family, slice_addr(ref.slice, ref.i));
 		else
 			resolved_skip_slice(&walk);
-		reply->passed += reply->w.len == before;
+		if (reply->w.len == before)
+			reply->passed += ref.slice == last ? 1 : PASSED_SLICE;
+		last = ref.slice;
 	}
 	reply->once = once;
 	reply->table = outer;

@@ -69,8 +69,8 @@ reply_glue(struct reply *reply)
 		return;
 	reply->section = SECTION_ADDITIONAL;
 	reply->passed = 0;
-	for (unsigned i = 0;
-	     i < reply->glue_count && !reply->full && reply->passed < GLUE_PASSED_MAX; i++)
+	for (unsigned i = 0; i < reply->glue_count && !reply->full && reply->passed < PASSED_MAX;
+	     i++)
 		put_glue(reply, &reply->glue[i]);
 }
 
@@ -136,7 +136,8 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 			target_known = true;
 		}
 	}
-	reply->passed += shared && reply->w.len == begin;
+	if (shared && reply->w.len == begin)
+		reply->passed += PASSED_RECORD * (1 + srv->count);
 }
 
 /* What all targets of the set end in; false: no name can be so long. */
@@ -176,7 +177,7 @@ put_near_srv(void *arg, const struct slice_endpoints *slice, unsigned i)
 		    ports_numbers(slice->ports, put->nearest->port_label, &put->srv.count);
 	put->slice = slice;
 	put_srv(put->reply, put->owner, put->nearest->endpoints, slice, i, &put->srv);
-	return !put->reply->full;
+	return !put->reply->full && put->reply->passed < PASSED_MAX;
 }
 
 /* Not inlined: the table is on its stack. */
@@ -192,7 +193,7 @@ reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *neare
 	put.srv.weight = srv_weight(endpoint_set_pairs(nearest->endpoints, nearest->port_label));
 	if (!srv_tail(&put.srv, reply, nearest->endpoints, service))
 		return;
-	for (unsigned k = from; k < to && !reply->full; k++)
+	for (unsigned k = from; k < to && !reply->full && reply->passed < PASSED_MAX; k++)
 		nearest_each(nearest, k, reply->rotation, put_near_srv, &put);
 	/* Of a part how many records there are is known only now; of one that is cut off it does not
 	 * matter, for the weights are equal. */
@@ -224,7 +225,7 @@ put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 		for (unsigned n = 0; n < slice->published && !reply->full; n++) {
 			unsigned i =
 			    start + n < slice->published ? start + n : start + n - slice->published;
-			if (shared && reply->passed >= PASSED_MAX)
+			if (reply->passed >= PASSED_MAX)
 				return;
 			if (shared && last < slice->published && slice_same_name(slice, last, i)) {
 				reply->passed++; /* the same target at the same ports */
@@ -282,9 +283,12 @@ reply_endpoints_srv(
 	if (!srv_tail(&srv, reply, resolved->endpoints, service))
 		return;
 	resolved_endpoints(&walk, reply->tree, resolved);
-	while (!reply->full && resolved_next(&walk, &ref)) {
-		if (last != NULL && ref.slice->ports == last->ports)
+	while (!reply->full && reply->passed < PASSED_MAX && resolved_next(&walk, &ref)) {
+		size_t had = reply->w.len;
+		if (last != NULL && ref.slice->ports == last->ports) {
+			reply->passed += PASSED_SLICE;
 			continue;
+		}
 		last = glue.slice = ref.slice;
 		glue.i = (uint16_t)ref.i;
 		const uint8_t *label = endpoint_label(ref.slice, ref.i, derived);
@@ -297,6 +301,9 @@ reply_endpoints_srv(
 				return;
 			record_once(reply, record, len);
 		}
+		if (reply->w.len == had)
+			reply->passed +=
+			    PASSED_SLICE + PASSED_RECORD * (unsigned)ports->number_count;
 	}
 	unsigned count = reply->counts[SECTION_ANSWER] - before;
 	if (count == 0)

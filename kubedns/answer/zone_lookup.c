@@ -5,6 +5,10 @@
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_lookup.h"
 
+/* Endpoints with a host name that a walk passes over which looks for those of an address without one:
+ * whoever writes EndpointSlices can give an address any number of them (reply_internal.h). */
+enum { NAMED_MAX = 4096 };
+
 struct name
 name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
 {
@@ -69,12 +73,13 @@ label_is_addr_of_some(const struct tree *tree, const struct endpoint_set *endpoi
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 	uint8_t canonical[1 + DNAME_LABEL_MAX + 8];
+	unsigned named = 0;
 
 	if (tree_label_addr(label, addr) < 0 ||
 	    !same_label(label, tree_addr_label(addr, canonical)))
 		return false;
 	endpoint_set_find_addr(&walk, tree, endpoints, addr);
-	while (endpoint_set_next(&walk, &ref))
+	while (named++ < NAMED_MAX && endpoint_set_next(&walk, &ref))
 		if (slice_name(ref.slice, ref.i) == NULL)
 			return true;
 	return false;
@@ -103,6 +108,7 @@ resolved_endpoints(
 	walk->tree = tree;
 	walk->resolved = resolved;
 	walk->by_addr = resolved->label == NULL;
+	walk->named = 0;
 	if (walk->by_addr)
 		endpoint_set_find_addr(&walk->walk, tree, resolved->endpoints, &resolved->addr);
 	else
@@ -118,6 +124,8 @@ resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref)
 		while (endpoint_set_next(&walk->walk, ref))
 			if (!walk->by_addr || slice_name(ref->slice, ref->i) == NULL)
 				return true;
+			else if (walk->named++ == NAMED_MAX)
+				return false;
 		if (walk->by_addr || resolved->addr.family == AF_UNSPEC)
 			return false;
 		walk->by_addr = true;

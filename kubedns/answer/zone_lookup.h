@@ -76,6 +76,7 @@ struct resolved_walk {
 	const struct tree *tree;
 	const struct resolved *resolved;
 	bool by_addr;
+	unsigned named; /* endpoints passed over: NAMED_MAX */
 };
 
 void resolved_endpoints(

@@ -19,6 +19,7 @@
 #include "kubedns/cluster/clusterset.h"
 #include "lib/wire.h"
 #include "tests/unit/answer_bed.h"
+#include "treecache/ports.h"
 
 enum { ENDPOINTS = 500 /* of a slice */, FEW = 8, MANY = 16 * FEW };
 
@@ -196,6 +197,19 @@ slices_of_the_same_names_are_taken_in_linear_time(void **state)
 	    endpoint_set_pairs(tree_find(tree_current(cache), db)->endpoints, 0), ENDPOINTS);
 }
 
+/* Each address is in all slices; the first to go is the one that counts them. */
+static void
+slices_of_the_same_addresses_are_taken_in_linear_time(void **state)
+{
+	(void)state;
+	fill(FEW, 0, NULL);
+	fill(0, 0, NULL);
+	double few_s = fill(FEW, 0, NULL), few_gone_s = fill(0, 0, NULL);
+	double many_s = fill(MANY, 0, NULL), many_gone_s = fill(0, 0, NULL);
+	assert_true(many_s < 60 * few_s + 0.02);
+	assert_true(many_gone_s < 60 * few_gone_s + 0.02);
+}
+
 static void
 a_zone_is_walked_in_linear_time_whoever_shares_a_name(void **state)
 {
@@ -240,6 +254,86 @@ the_additional_section_of_shared_names_has_a_bound(void **state)
 	assert_in_range(many, 10, 60);
 	assert_true(
 	    many_s < 8 * few_s); /* the records themselves; with the addresses it would be 20 */
+}
+
+enum { FEW_TINY = 2000, MANY_TINY = 16 * FEW_TINY };
+
+/* Slices of a headless Service with one endpoint each, all of one address and this host name. */
+static struct owner *
+fill_tiny(unsigned slices, const char *hostname)
+{
+	static char names[MANY_TINY][8];
+	struct dname name;
+	struct endpoint endpoint = { .addr = { .family = AF_INET, .bytes = { 10, 0, 0, 1 } },
+		.ready = true,
+		.name = hostname };
+	struct port http = { 80, "\5_http", "\4_tcp" };
+	static struct ports *ports[2]; /* some slices have the one list, some the other */
+
+	for (unsigned i = 0; i < 2 && ports[i] == NULL; i++)
+		ports[i] = ports_new(tree_current(bed.cache)->seed, &http, 1);
+	dname_from_text(&name, "big.test.svc");
+	struct owner *owner = treecache_owner(bed.cache, name.wire);
+	treecache_endpoint_set_flags(
+	    bed.cache, owner, ENDPOINTS_APEX | ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
+	for (unsigned s = 0; s < slices; s++) {
+		snprintf(names[s], sizeof names[s], "s%05u", s);
+		treecache_slice(bed.cache, owner, 0,
+		    &(struct slice_source){ .name = names[s],
+			.family = AF_INET,
+			.ports = ports[s % 2],
+			.endpoints = &endpoint,
+			.count = 1 });
+	}
+	treecache_publish(bed.cache, 1, true);
+	return owner;
+}
+
+static void
+drop_tiny(struct owner *owner)
+{
+	while (owner->endpoints->count > 0)
+		treecache_slice_remove(bed.cache, owner, owner->endpoints->slices[0].slot);
+	treecache_endpoint_set_flags(bed.cache, owner, 0);
+	treecache_prune(bed.cache, owner->name);
+	treecache_owner_free(bed.cache, owner);
+	treecache_publish(bed.cache, 1, true);
+	treecache_reclaim(bed.cache);
+}
+
+/* Sixteen times the slices bring nothing more, and cost an answer no more than the bound does. */
+static void
+an_answer_in_vain_has_a_bound(void **state)
+{
+	static const struct {
+		const char *hostname, *question;
+		uint16_t type;
+		unsigned records;
+	} cases[] = {
+		{ NULL, "1.0.0.10.in-addr.arpa", TYPE_PTR, 1 },
+		{ "a", "1.0.0.10.in-addr.arpa", TYPE_PTR, 1 },
+		{ NULL, "big.test.svc.cluster.local", TYPE_SRV, 1 },
+		{ NULL, "10-0-0-1.big.test.svc.cluster.local", TYPE_SRV, 1 },
+		{ "a", "a.big.test.svc.cluster.local", TYPE_A, 1 },
+		{ "a", "a.big.test.svc.cluster.local", TYPE_AAAA, 0 },
+		{ "a", "a.big.test.svc.cluster.local", TYPE_SRV, 1 },
+		{ "a", "10-0-0-1.big.test.svc.cluster.local", TYPE_A, 0 },
+		{ "10-0-0-1", "10-0-0-1.big.test.svc.cluster.local", TYPE_A, 1 },
+		{ "10-0-0-1", "10-0-0-1.big.test.svc.cluster.local", TYPE_SRV, 1 },
+	};
+	(void)state;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct owner *owner = fill_tiny(FEW_TINY, cases[i].hostname);
+		double few_s = ask(cases[i].question, cases[i].type, cases[i].records);
+		drop_tiny(owner);
+		owner = fill_tiny(MANY_TINY, cases[i].hostname);
+		double many_s = ask(cases[i].question, cases[i].type, cases[i].records);
+		drop_tiny(owner);
+		print_message("%s %u: %.0f us, %.0f us\n", cases[i].question, cases[i].type,
+		    few_s * 1e6, many_s * 1e6);
+		assert_true(many_s < 8 * few_s);
+	}
 }
 
 /* Slices with a list of 2,000 ports each, of which each endpoint is in some: in as many different sets of
@@ -315,6 +409,9 @@ main(void)
 		    slices_of_one_name_are_taken_in_linear_time, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    slices_of_the_same_names_are_taken_in_linear_time, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    slices_of_the_same_addresses_are_taken_in_linear_time, begin, end),
+		cmocka_unit_test_setup_teardown(an_answer_in_vain_has_a_bound, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    the_additional_section_of_shared_names_has_a_bound, begin, end),
 		cmocka_unit_test_setup_teardown(

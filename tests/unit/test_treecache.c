@@ -177,12 +177,12 @@ check_walks(const struct model *m, const struct tree *tree, unsigned o)
 static bool
 has_double(const struct slice_endpoints *slice)
 {
-	for (unsigned i = 0; i < slice->count; i++) {
+	for (unsigned i = 0; i < slice->published; i++) {
 		const uint8_t *name = slice_name(slice, i);
-		if (slice_find_addr(slice, i + 1, slice->count, slice_addr(slice, i)) <
-			slice->count ||
+		if (slice_find_addr(slice, i + 1, slice->published, slice_addr(slice, i)) <
+			slice->published ||
 		    (name != NULL &&
-			slice_find_name(slice, i + 1, slice->count, name) < slice->count))
+			slice_find_name(slice, i + 1, slice->published, name) < slice->published))
 			return true;
 	}
 	return false;
@@ -300,13 +300,13 @@ check_alone(const struct endpoint_set *endpoints, unsigned *alone)
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
 		assert_int_equal(slice->distinct, !has_double(slice));
-		for (unsigned i = 0; slice->alone && i < slice->count; i++) {
+		for (unsigned i = 0; slice->alone && i < slice->published; i++) {
 			const uint8_t *name = slice_name(slice, i);
 			for (unsigned d = 0; name != NULL && d < endpoints->count; d++) {
 				const struct slice_endpoints *other = endpoints->slices[d].slice;
 				*alone += d == c;
-				assert_true(d == c || slice_find_name(other, 0, other->count,
-							  name) == other->count);
+				assert_true(d == c || slice_find_name(other, 0, other->published,
+							  name) == other->published);
 			}
 		}
 	}
@@ -357,18 +357,27 @@ change_slice(struct model *m, unsigned o, unsigned s)
 }
 
 static void
+remove_slices(struct model *m, unsigned o)
+{
+	for (unsigned s = 0; s < SLICES; s++) {
+		if (m->slices[o][s].slot != 0)
+			treecache_slice_remove(m->cache, m->owners[o], m->slices[o][s].slot);
+		m->slices[o][s].slot = 0;
+		m->slices[o][s].count = 0;
+	}
+}
+
+static void
 model_free(struct model *m)
 {
 	for (unsigned o = 0; o < OWNERS; o++) {
-		for (unsigned s = 0; s < SLICES; s++)
-			if (m->slices[o][s].slot != 0)
-				treecache_slice_remove(
-				    m->cache, m->owners[o], m->slices[o][s].slot);
+		remove_slices(m, o);
 		treecache_endpoint_set_flags(m->cache, m->owners[o], 0);
 		treecache_prune(m->cache, m->owners[o]->name);
 		treecache_owner_free(m->cache, m->owners[o]);
 	}
-	assert_int_equal(m->cache->crowded.count, 0);
+	assert_int_equal(m->cache->srv_targets.count, 0);
+	assert_int_equal(m->cache->addr_holders.count, 0);
 	assert_null(m->cache->next.endpoints.root);
 	assert_null(m->cache->next.reverse4.root);
 	assert_null(m->cache->next.root->children);
@@ -389,14 +398,21 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 		m.owners[o] = treecache_owner(m.cache, name_of(names[o]).wire);
 	for (unsigned list = 0; list < LISTS; list++)
 		m.lists[list] = make_list(list);
-	unsigned alone = 0, kept = 0;
+	unsigned alone = 0, kept = 0, held = 0;
 	for (unsigned step = 0; step < STEPS; step++) {
 		unsigned o = pick(&m, OWNERS);
-		/* As where a change finds very many other slices: then all goes on with kept targets. */
+		/* As where a change finds very many other slices: then all goes on with what is kept. */
 		if (pick(&m, 10) == 0 && m.flags[o] & ENDPOINTS_APEX &&
 		    srv_targets_find(m.cache, m.owners[o]) == NULL)
 			kept += !srv_targets_empty(endpoint_srv_count_keep(m.cache, m.owners[o]));
-		if (pick(&m, 10) > 0) {
+		if (pick(&m, 10) == 0 && m.owners[o]->endpoints->published > 0 &&
+		    addr_holders_find(m.cache, m.owners[o]) == NULL) {
+			addr_holders_new(m.cache, m.owners[o]);
+			held++;
+		}
+		if (pick(&m, 100) == 0) {
+			remove_slices(&m, o);
+		} else if (pick(&m, 10) > 0) {
 			change_slice(&m, o, pick(&m, SLICES));
 		} else {
 			m.flags[o] = pick(&m, 16);
@@ -420,6 +436,7 @@ endpoints_are_what_the_slices_say_through_any_changes(void **state)
 	}
 	assert_true(alone > 1000);
 	assert_true(kept > 50);
+	assert_true(held > 50);
 	model_free(&m);
 }
 
