@@ -110,21 +110,6 @@ slice_compare(const struct slice_endpoints *a, const struct slice_endpoints *b)
 	return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
 }
 
-/* Entry `from` has gone to `to`. */
-static void
-renumber_moved(struct slice_endpoints *slice, unsigned from, unsigned to)
-{
-	uint16_t *now = xcalloc(slice->count, sizeof *now);
-
-	for (unsigned i = 0; i < slice->count; i++)
-		now[i] = (uint16_t)(i == from             ? to
-				    : from < i && i <= to ? i - 1
-				    : to <= i && i < from ? i + 1
-							  : i);
-	slice_places_renumber(slice, now);
-	free(now);
-}
-
 /* Entry order[i] has gone to i. */
 static void
 renumber_reordered(struct slice_endpoints *slice, const uint16_t *order)
@@ -155,8 +140,7 @@ slice_move(struct slice_endpoints *slice, unsigned from, unsigned to)
 	}
 	memcpy(addrs + to * len, spare, len);
 	slice_set_tag(slice, to, tag);
-	if (slice->placed)
-		renumber_moved(slice, from, to);
+	slice_places_move(slice, from, to);
 }
 
 void

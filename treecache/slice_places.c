@@ -102,6 +102,31 @@ slice_places_renumber(struct slice_endpoints *slice, const uint16_t *now)
 	free(pairs);
 }
 
+void
+slice_places_move(struct slice_endpoints *slice, unsigned from, unsigned to)
+{
+	if (!slice->placed)
+		return;
+	uint8_t *at = region(slice), *pairs = at + sizeof(uint32_t);
+	uint32_t count = pair_count(at);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t pair = pair_at(pairs, i);
+		unsigned entry = pair & UINT16_MAX;
+		unsigned now = entry == from                 ? to
+			       : from < entry && entry <= to ? entry - 1
+			       : to <= entry && entry < from ? entry + 1
+							     : entry;
+		size_t place = i;
+		pair = pair - entry + now;
+		/* Not sorted anew, since this is done for each address that another slice takes: in each place
+		 * one entry at most is out of order. */
+		for (; place > 0 && pair_at(pairs, place - 1) > pair; place--)
+			memcpy(pairs + place * PAIR_BYTES, pairs + (place - 1) * PAIR_BYTES,
+			    PAIR_BYTES);
+		memcpy(pairs + place * PAIR_BYTES, &pair, PAIR_BYTES);
+	}
+}
+
 /* The first of pairs [from, to) that is not below `pair`. */
 static uint32_t
 lower_bound(const uint8_t *pairs, uint32_t from, uint32_t to, uint64_t pair)

@@ -134,6 +134,9 @@ size_t slice_places_bytes(const struct slice_endpoints *slice);
 /* Writes the source's places into a slice that has room for them. */
 void slice_places_pack(struct slice_endpoints *slice, const struct slice_source *source);
 
+/* Entry `from` goes to `to`, as in slice_move(); costs the number of places. */
+void slice_places_move(struct slice_endpoints *slice, unsigned from, unsigned to);
+
 /* Entry i has become entry now[i]. */
 void slice_places_renumber(struct slice_endpoints *slice, const uint16_t *now);
 
