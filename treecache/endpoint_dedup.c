@@ -1,6 +1,7 @@
 /*
  * The runs of a slice: which entries are published, and which slice of an owner counts an address:
- * the lowest (slice_compare) of those that publish it, in whatever order they came.
+ * the lowest (slice_compare) of those that publish it, in whatever order they came. Where a change finds
+ * very many others, who publishes what is kept from then on (endpoint_holders.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,9 @@
 struct search {
 	struct treecache *cache;
 	struct owner *owner;
-	const struct addr_holders
-	    *holders;        /* NULL: the endpoint index tells who may have an address */
-	size_t addrs, found; /* searched for; slices looked at */
+	/* NULL: the endpoint index tells who may have an address. */
+	const struct addr_holders *holders;
+	size_t addrs, found; /* searched for there; slices looked at */
 };
 
 /* The lowest slice but `but` that publishes this address, and so counts it if `but` does not; NULL if there is

@@ -102,7 +102,6 @@ static void
 ptrs_flush(struct ptrs *ptrs)
 {
 	struct reply *reply = ptrs->reply;
-
 	unsigned before = reply->counts[SECTION_ANSWER];
 
 	qsort(ptrs->names, ptrs->count, sizeof *ptrs->names, by_name);
@@ -140,7 +139,10 @@ ptr_endpoints(struct ptrs *ptrs, const struct slice_endpoints *slice, const stru
 			     (i = slice_next_ptr(slice, i, addr->bytes)) < slice->published;
 	     i++) {
 		struct dname *name = ptrs_next(ptrs);
-		ptrs->count += endpoint_name(name, ptrs->reply->config, slice, i) == 0;
+		if (endpoint_name(name, ptrs->reply->config, slice, i) == 0)
+			ptrs->count++;
+		else
+			ptrs->reply->passed += PASSED_SLICE;
 	}
 }
 

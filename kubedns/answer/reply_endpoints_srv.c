@@ -121,8 +121,10 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 		.slice = slice, .i = (uint16_t)i, .endpoints = shared ? endpoints : NULL
 	};
 
-	if (len > DNAME_MAX)
+	if (len > DNAME_MAX) {
+		reply->passed++;
 		return;
+	}
 	size_t begin = reply->w.len;
 	for (unsigned n = 0; n < srv->count && !reply->full; n++) {
 		size_t before = reply->w.len;
