@@ -331,35 +331,67 @@ endpoint_srv_count_keep(struct treecache *cache, const struct owner *owner)
 	return kept;
 }
 
+/* The targets of a slice and of the one that takes its place, either NULL, each once. */
+struct replaced {
+	const struct slice_endpoints *old, *slice;
+	struct slice_targets was, is;
+	size_t next_was, next_is;
+	const struct slice_target *target; /* each in turn; an entry of `from` if that has it */
+	const struct slice_endpoints *from, *to; /* `old` and `slice` if they have it, else NULL */
+};
+
+static struct replaced
+replaced_targets(const struct treecache *cache, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice, bool spelled)
+{
+	return (struct replaced){ .old = old,
+		.slice = slice,
+		.was = slice_targets_of(cache, old, spelled),
+		.is = slice_targets_of(cache, slice, spelled) };
+}
+
+/* False at the end, when the targets have been given back. */
+static bool
+replaced_next(struct replaced *r)
+{
+	const struct slice_target *was =
+	    r->next_was < r->was.count ? &r->was.items[r->next_was] : NULL;
+	const struct slice_target *is = r->next_is < r->is.count ? &r->is.items[r->next_is] : NULL;
+
+	if (was == NULL && is == NULL) {
+		free(r->was.items);
+		free(r->is.items);
+		return false;
+	}
+	bool in_old = is == NULL || (was != NULL && was->hash <= is->hash);
+	bool in_new = was == NULL || (is != NULL && is->hash <= was->hash);
+	r->target = in_old ? was : is;
+	r->from = in_old ? r->old : NULL;
+	r->to = in_new ? r->slice : NULL;
+	r->next_was += in_old;
+	r->next_is += in_new;
+	return true;
+}
+
 /* `slice` takes the place of `old` in the kept targets; counts the difference if `counted`. */
 static void
 change_kept(struct count *count, struct srv_targets *kept, const struct slice_endpoints *old,
     const struct slice_endpoints *slice, bool counted)
 {
-	struct slice_targets was = slice_targets_of(count->cache, old, true),
-			     is = slice_targets_of(count->cache, slice, true);
+	struct replaced r = replaced_targets(count->cache, old, slice, true);
 
-	for (size_t i = 0, j = 0; i < was.count || j < is.count;) {
-		bool in_old =
-		    j == is.count || (i < was.count && was.items[i].hash <= is.items[j].hash);
-		bool in_new =
-		    i == was.count || (j < is.count && is.items[j].hash <= was.items[i].hash);
-		struct srv_target *target =
-		    srv_target_at(kept, in_old ? was.items[i].hash : is.items[j].hash);
-		i += in_old;
-		j += in_new;
+	while (replaced_next(&r)) {
+		struct srv_target *target = srv_target_at(kept, r.target->hash);
 		if (counted)
 			kept_add(count, target, -1);
 		/* The new list first: a target that no slice has is freed. */
-		if (in_new && slice != NULL)
-			srv_target_add(target, slice->ports);
-		if (in_old && old != NULL)
-			target = srv_target_remove(kept, target, old->ports);
+		if (r.to != NULL)
+			srv_target_add(target, r.to->ports);
+		if (r.from != NULL)
+			target = srv_target_remove(kept, target, r.from->ports);
 		if (target != NULL && counted)
 			kept_add(count, target, 1);
 	}
-	free(was.items);
-	free(is.items);
 	if (srv_targets_empty(kept))
 		srv_targets_drop(count->cache, kept);
 }
@@ -385,30 +417,21 @@ endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
 		count_finish(&count);
 		return;
 	}
-	struct slice_targets was = slice_targets_of(cache, old, spelled),
-			     is = slice_targets_of(cache, slice, spelled);
-	for (size_t i = 0, j = 0; i < was.count || j < is.count;) {
-		bool in_old =
-		    j == is.count || (i < was.count && was.items[i].hash <= is.items[j].hash);
-		bool in_new =
-		    i == was.count || (j < is.count && is.items[j].hash <= was.items[i].hash);
-		const struct slice_endpoints *either = in_old ? old : slice;
-		unsigned entry = in_old ? was.items[i].i : is.items[j].i;
-		i += in_old;
-		j += in_new;
-		if (in_old && in_new && same_ports)
+	struct replaced r = replaced_targets(cache, old, slice, spelled);
+	size_t targets = r.was.count + r.is.count;
+	while (replaced_next(&r)) {
+		const struct slice_endpoints *either = r.from != NULL ? r.from : r.to;
+		if (r.from != NULL && r.to != NULL && same_ports)
 			continue;
 		assert(either != NULL); /* it has this target */
 		count.list_count = 0;
 		if (others)
-			other_lists(&count, either, entry, spelled);
-		target_add(&count, in_old ? old : NULL, -1);
-		target_add(&count, in_new ? slice : NULL, 1);
+			other_lists(&count, either, r.target->i, spelled);
+		target_add(&count, r.from, -1);
+		target_add(&count, r.to, 1);
 	}
-	if (endpoints_crowded(count.found, was.count + is.count))
+	if (endpoints_crowded(count.found, targets))
 		change_kept(&count, endpoint_srv_count_keep(cache, owner), old, slice, false);
-	free(was.items);
-	free(is.items);
 	count_finish(&count);
 }
 
