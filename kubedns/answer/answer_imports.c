@@ -81,13 +81,16 @@ static bool
 put_cluster_srv(void *arg, const struct node *node)
 {
 	const struct put *put = arg;
+	size_t had = put->reply->w.len;
 
 	if (node->flags & NODE_IMPORT_CLUSTER) {
 		const struct dname cluster = owner_name(node->endpoints->owner);
 		reply_weighted_srv(put->reply, put->owner, node->endpoints, put->port_label,
 		    &cluster, put->weight);
 	}
-	return !put->reply->full;
+	if (put->reply->w.len == had)
+		put->reply->passed += PASSED_SLICE;
+	return !put->reply->full && put->reply->passed < PASSED_MAX;
 }
 
 static void

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/negative_ttl.h"
 #include "kubedns/answer/explained.h"
 #include "kubedns/answer/search.h"
@@ -109,7 +110,8 @@ put_match(void *arg, const struct resolved *resolved)
 	uint16_t qtype = reply->query->qtype;
 
 	put_resolved(reply, DNS_HEADER, resolved, qtype);
-	return !reply->full && (qtype != TYPE_ANY || reply->counts[SECTION_ANSWER] == 0);
+	return !reply->full && reply->passed < PASSED_MAX &&
+	       (qtype != TYPE_ANY || reply->counts[SECTION_ANSWER] == 0);
 }
 
 /* Two of the names that match may have one address, or one target. Not inlined: other queries need

@@ -59,6 +59,7 @@ put_glue(struct reply *reply, const struct glue *glue)
 		       endpoint_label(glue->slice, glue->i, derived), &others)) {
 		reply_endpoints(reply, glue->target, &others, AF_INET);
 		reply_endpoints(reply, glue->target, &others, AF_INET6);
+		reply->passed += PASSED_SLICE * others.named;
 	}
 }
 
@@ -117,8 +118,10 @@ put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
 		      (name != NULL ? !slice_names_unique(slice) : doubles);
 	bool target_known = false;
 	size_t len = 1u + *label + srv->tail_len;
+	/* A name may have further addresses; an address is all that its own name has. */
+	bool others = shared && (name != NULL || endpoints->dashed > 0);
 	const struct glue glue = {
-		.slice = slice, .i = (uint16_t)i, .endpoints = shared ? endpoints : NULL
+		.slice = slice, .i = (uint16_t)i, .endpoints = others ? endpoints : NULL
 	};
 
 	if (len > DNAME_MAX) {
@@ -219,8 +222,11 @@ put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoi
 		const struct slice_endpoints *slice =
 		    endpoints->slices[(first + c) % endpoints->count].slice;
 		srv->numbers = ports_numbers(slice->ports, port_label, &srv->count);
-		if (slice->published == 0 || srv->count == 0)
+		if (slice->published == 0 || srv->count == 0) {
+			if (++reply->passed >= PASSED_MAX)
+				return;
 			continue;
+		}
 		unsigned start = reply->rotation / endpoints->count % slice->published;
 		unsigned last = slice->published;
 		bool shared = !slice_names_unique(slice);

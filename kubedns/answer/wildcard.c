@@ -68,13 +68,21 @@ complete(const struct step *last)
 	m->stop = !m->visit(m->arg, &resolved);
 }
 
+/* Counts what costs as much as to try `names` names. */
+static void
+spend(struct match *match, size_t names)
+{
+	match->tried += (unsigned)names;
+	if (match->tried > WILDCARD_NAMES_MAX)
+		match->stop = true;
+}
+
 static void
 try_label(const struct step *above, const uint8_t *label, const struct node *node)
 {
 	struct step step = { above->match, above, node, above->left - 1, label };
 
-	if (++above->match->tried > WILDCARD_NAMES_MAX)
-		above->match->stop = true;
+	spend(above->match, 1);
 	if (above->match->stop)
 		return;
 	if (step.left == 0)
@@ -116,8 +124,8 @@ label_seen(
 {
 	unsigned count;
 
-	match->tried += until;
-	for (unsigned c = 0; c < until; c++)
+	spend(match, until);
+	for (unsigned c = 0; c < until && !match->stop; c++)
 		if (ports_numbers(endpoints->slices[c].slice->ports, label, &count) != NULL)
 			return true;
 	return false;
@@ -132,6 +140,7 @@ try_endpoint_set(const struct step *above, const struct endpoint_set *endpoints,
 		const struct ports *ports = endpoints->slices[c].slice->ports;
 		if (c > 0 && ports == endpoints->slices[c - 1].slice->ports)
 			continue; /* as of most Services all are */
+		spend(above->match, ports->label_count / 16);
 		for (size_t l = 0; l < ports->label_count && !above->match->stop; l++) {
 			const struct port_label *of = &ports->labels[l];
 			const struct port *port = &ports->items[of->item];
@@ -161,6 +170,7 @@ static void
 try_endpoints(const struct step *above, const struct endpoint_set *endpoints)
 {
 	uint64_t tried[NAMES_REMEMBERED] = { 0 };
+	unsigned known = 0;
 
 	for (unsigned c = 0; c < endpoints->count && !above->match->stop; c++) {
 		const struct slice_endpoints *slice = endpoints->slices[c].slice;
@@ -173,6 +183,8 @@ try_endpoints(const struct step *above, const struct endpoint_set *endpoints)
 				label = tree_addr_label(&addr, derived);
 			if (!name_tried(tried, above->match->tree->seed, label))
 				try_label(above, label, NULL);
+			else if (++known % 16 == 0)
+				spend(above->match, 1);
 		}
 	}
 }

@@ -7,7 +7,7 @@
 
 /* Endpoints with a host name that a walk passes over which looks for those of an address without one:
  * whoever writes EndpointSlices can give an address any number of them (reply_internal.h). */
-enum { NAMED_MAX = 4096 };
+enum { NAMED_MAX = 1024 };
 
 struct name
 name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
@@ -68,18 +68,17 @@ same_label(const uint8_t *a, const uint8_t *b)
 /* Whether endpoints without a host name have the address that the label spells. */
 static bool
 label_is_addr_of_some(const struct tree *tree, const struct endpoint_set *endpoints,
-    const uint8_t *label, struct addr *addr)
+    const uint8_t *label, struct addr *addr, unsigned *named)
 {
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
 	uint8_t canonical[1 + DNAME_LABEL_MAX + 8];
-	unsigned named = 0;
 
 	if (tree_label_addr(label, addr) < 0 ||
 	    !same_label(label, tree_addr_label(addr, canonical)))
 		return false;
 	endpoint_set_find_addr(&walk, tree, endpoints, addr);
-	while (named++ < NAMED_MAX && endpoint_set_next(&walk, &ref))
+	for (; *named < NAMED_MAX && endpoint_set_next(&walk, &ref); ++*named)
 		if (slice_name(ref.slice, ref.i) == NULL)
 			return true;
 	return false;
@@ -92,10 +91,11 @@ resolve_endpoint(const struct tree *tree, const struct endpoint_set *endpoints,
 	struct endpoint_walk walk;
 
 	resolved->endpoints = endpoints;
+	resolved->named = 0;
 	endpoint_set_find_name(&walk, tree, endpoints, label);
 	resolved->label = endpoint_set_next(&walk, &resolved->first) ? label : NULL;
 	if ((resolved->label == NULL || endpoints->dashed > 0) &&
-	    label_is_addr_of_some(tree, endpoints, label, &resolved->addr))
+	    label_is_addr_of_some(tree, endpoints, label, &resolved->addr, &resolved->named))
 		return true;
 	resolved->addr.family = AF_UNSPEC;
 	return resolved->label != NULL;
