@@ -336,6 +336,69 @@ an_answer_in_vain_has_a_bound(void **state)
 	}
 }
 
+/* Adds a slice to those of fill_tiny(): of this many unnamed endpoints, with this many names of port 80. */
+static void
+add_slice(struct owner *owner, unsigned endpoint_count, unsigned port_count)
+{
+	static struct endpoint endpoints[ENDPOINTS];
+	static struct port items[ENDPOINTS];
+	static struct ports
+	    *ports; /* the last list made: the slice's owner has gone before the next */
+
+	for (unsigned i = 0; i < port_count; i++) {
+		items[i] = (struct port){ .number = 80, .proto = "\4_tcp" };
+		items[i].name[0] = (uint8_t)snprintf(
+		    (char *)items[i].name + 1, sizeof items[i].name - 1, "_p%u", i);
+	}
+	for (unsigned i = 0; i < endpoint_count; i++) {
+		endpoints[i] = (struct endpoint){ .addr = { .family = AF_INET }, .ready = true };
+		wire_put32(endpoints[i].addr.bytes, (10u << 24) + 1 + i);
+	}
+	free(ports);
+	ports = ports_new(tree_current(bed.cache)->seed, items, port_count);
+	treecache_slice(bed.cache, owner, 0,
+	    &(struct slice_source){ .name = "more",
+		.family = AF_INET,
+		.ports = ports,
+		.endpoints = endpoints,
+		.count = endpoint_count });
+	treecache_publish(bed.cache, 1, true);
+}
+
+/* An unnamed endpoint's target is its address: who else has that under a name is not looked for. */
+static void
+the_additional_section_of_an_address_is_the_address(void **state)
+{
+	double took_s[2];
+	(void)state;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, "a");
+		add_slice(owner, 100, 1);
+		took_s[i] = ask("_p0._tcp.big.test.svc.cluster.local", TYPE_SRV, 100);
+		assert_int_equal(wire_get16(bed.out + 10), 100 + 1); /* and OPT */
+		drop_tiny(owner);
+	}
+	assert_true(took_s[1] < 8 * took_s[0] + 0.002);
+}
+
+/* Each of the names is that of a slice among very many. */
+static void
+a_wildcard_for_ports_has_a_bound(void **state)
+{
+	double took_s[2];
+	(void)state;
+
+	bed.config.wildcards = true;
+	for (unsigned i = 0; i < 2; i++) {
+		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, NULL);
+		add_slice(owner, 1, ENDPOINTS);
+		took_s[i] = ask("*._tcp.big.test.svc.cluster.local", TYPE_SRV, 1);
+		drop_tiny(owner);
+	}
+	assert_true(took_s[1] < 8 * took_s[0] + 0.002);
+}
+
 /* Slices with a list of 2,000 ports each, of which each endpoint is in some: in as many different sets of
  * them as there are; and then one slice with all endpoints. Returns how long they took. */
 static double
@@ -412,6 +475,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 		    slices_of_the_same_addresses_are_taken_in_linear_time, begin, end),
 		cmocka_unit_test_setup_teardown(an_answer_in_vain_has_a_bound, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    the_additional_section_of_an_address_is_the_address, begin, end),
+		cmocka_unit_test_setup_teardown(a_wildcard_for_ports_has_a_bound, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    the_additional_section_of_shared_names_has_a_bound, begin, end),
 		cmocka_unit_test_setup_teardown(
