@@ -5,7 +5,7 @@
  *	endpoint_dedup.c        the runs of a slice: which slice counts an address
  *	endpoint_holders.c      the slices of each address, of a set whose slices share very many
  *	endpoint_srv_count.c    how many SRV records a set has, for their weights
- *	endpoint_srv_union.c    the same of targets that have several lists of ports
+ *	endpoint_srv_pairs.c    the numbers themselves, by label, and how groups of targets change them
  *	endpoint_srv_targets.c  the targets of a slice, and of a set whose slices share very many
  *	endpoint_index_edit.c   the endpoint index and the reverse index follow a slice
  */
@@ -86,31 +86,38 @@ void endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
 /* Counts all the pairs of a set anew, or (without ENDPOINTS_APEX) forgets them. */
 void endpoint_srv_count_rebuild(struct treecache *cache, struct owner *owner);
 
-/* How many pairs more there are under a label. */
-struct srv_deltas {
-	struct srv_delta {
-		uint64_t label;
-		int64_t pairs;
-	} * items;
-	size_t count, room;
-};
+/* --- endpoint_srv_pairs.c --- */
 
-void srv_delta_add(struct srv_deltas *deltas, uint64_t label, int64_t pairs);
-
-/* --- endpoint_srv_union.c --- */
-
-/* Targets that have the same lists of ports. */
+/* How many targets more (or fewer) a list of ports counts for; or how many more share numbers of several. */
 struct srv_group {
 	uint32_t hash;
-	int64_t targets; /* the change of their number */
+	int64_t targets;
 	size_t count;
 	const struct ports **lists; /* by address, each once */
 };
 
-/* Adds what the groups change, each of which has more than one list. Costs the length of the lists, each
- * once, and for a number in several lists the groups that have these. */
-void srv_union_count(
-    struct srv_deltas *deltas, const struct srv_group *const *groups, size_t group_count);
+/* How many ports the lists of a target may have together for what they share to be counted. */
+enum { SRV_SHARED_PORTS = 128 };
+
+/* What a list is for that. */
+static inline size_t
+srv_list_ports(const struct ports *ports)
+{
+	return ports->count + 1; /* an empty list is to be looked at, too */
+}
+
+/* Changes the set's pairs by what the groups say: one list adds its numbers for each target, several take
+ * off what they share, each number that n of them have n - 1 times. `wait`: the change may be made later, by
+ * the publish at the latest. */
+void srv_pairs_change(
+    struct treecache *cache, struct owner *owner, const struct table *groups, bool wait);
+
+/* Makes what waits, of all sets; or forgets what waits for this one. */
+void srv_pairs_settle(struct treecache *cache);
+void srv_pairs_forget(struct treecache *cache, const struct owner *owner);
+
+/* Forgets what waits for any, at the end. */
+void srv_pairs_free_all(struct treecache *cache);
 
 /* --- endpoint_srv_targets.c --- */
 
@@ -156,15 +163,17 @@ struct srv_target *srv_target_at(struct srv_targets *targets, uint64_t key);
 /* The target at or behind `*place`, which moves behind it; NULL at the end. */
 struct srv_target *srv_targets_next(const struct srv_targets *targets, size_t *place);
 
-/* How many lists of ports it is under; the i-th of them, by address. */
+/* How many lists of ports it is under, and how long these are (srv_list_ports()); the i-th of them, by
+ * address. */
 size_t srv_target_count(const struct srv_target *target);
+uint64_t srv_target_ports(const struct srv_target *target);
 const struct ports *srv_target_list(const struct srv_target *target, size_t i);
 
-/* One slice more has the target with this list; and one less, after which the target is freed, and NULL
- * returned, if no slice has it. */
-void srv_target_add(struct srv_target *target, const struct ports *ports);
-struct srv_target *srv_target_remove(
-    struct srv_targets *targets, struct srv_target *target, const struct ports *ports);
+/* One slice more has the target with this list: true if it is the first; and one less: true if it was the
+ * last, after which the target, if it has no list left, is freed, and NULL. */
+bool srv_target_add(struct srv_target *target, const struct ports *ports);
+bool srv_target_remove(
+    struct srv_targets *targets, struct srv_target **target, const struct ports *ports);
 
 /* Keeps the targets of a set with ENDPOINTS_APEX until it is empty or loses that flag
  * (endpoint_srv_count.c, which does so by itself where a change finds very many). */

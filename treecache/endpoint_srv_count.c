@@ -3,10 +3,13 @@
  * label of its ports. The records' weight depends on that (srv_weight.h), so the number is kept up
  * to date as slices change, and an answer only looks it up.
  *
- * A target is an endpoint's name: its host name, or its address with dashes. Most are in one slice:
- * then the pairs are the slice's targets times the port numbers of its list. A target in several
- * slices has the union of their lists (endpoint_srv_union.c), so targets with the same lists form a
- * group.
+ * A target is an endpoint's name: its host name, or its address with dashes. Each different list of ports
+ * that it is under counts for it, less what these lists share (endpoint_srv_pairs.c). Most targets have
+ * the one list of their slice, so those with the same lists form a group.
+ *
+ * What lists share is looked for among SRV_SHARED_PORTS of them at most, which bounds what a change costs
+ * whatever else there is. A target with more counts each list in full: a weight may be lower than its
+ * share then, and it is the same weight on every replica.
  *
  * Which other slices have a target the endpoint index tells. Where a change finds very many, the set's
  * targets are kept from then on until it is empty (endpoint_srv_targets.c).
@@ -19,24 +22,6 @@
 #include "lib/table.h"
 #include "lib/xalloc.h"
 #include "treecache/endpoint_internal.h"
-
-uint64_t
-endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label)
-{
-	const struct srv_pairs *pairs = endpoints->pairs;
-	size_t low = 0, high = pairs == NULL ? 0 : pairs->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		if (pairs->items[middle].label == label)
-			return pairs->items[middle].pairs;
-		if (pairs->items[middle].label < label)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return 0;
-}
 
 /* --- groups of targets --- */
 
@@ -57,6 +42,7 @@ same_lists(const void *entry, const void *key)
 	return a->count == b->count && memcmp(a->lists, b->lists, a->count * sizeof *a->lists) == 0;
 }
 
+/* One list: what it counts. Several: what they share. */
 static void
 group_add(struct count *count, const struct ports **lists, size_t list_count, int64_t targets)
 {
@@ -112,19 +98,43 @@ list_add(struct count *count, const struct ports *ports)
 	return true;
 }
 
-/* Counts `targets` more targets with the current lists and that of the slice (NULL: none). */
+/* What the current lists share, if there are few ports in them. */
+static void
+shared_add(struct count *count, int64_t targets)
+{
+	size_t ports = 0;
+
+	for (size_t l = 0; l < count->list_count; l++)
+		ports += srv_list_ports(count->lists[l]);
+	if (count->list_count > 1 && ports <= SRV_SHARED_PORTS)
+		group_add(count, count->lists, count->list_count, targets);
+}
+
+/* Counts what the list of the slice (NULL: none) adds to `targets` targets with the current lists, and what
+ * all of these share. */
 static void
 target_add(struct count *count, const struct slice_endpoints *slice, int64_t targets)
 {
 	const struct ports *ports = slice == NULL ? NULL : slice->ports;
 	bool added = list_add(count, ports);
 
-	group_add(count, count->lists, count->list_count, targets);
+	if (added)
+		group_add(count, &ports, 1, targets);
+	shared_add(count, targets);
 	if (added) {
 		size_t place = list_place(count, ports);
 		memmove(count->lists + place, count->lists + place + 1,
 		    (--count->list_count - place) * sizeof *count->lists);
 	}
+}
+
+/* Counts a target with the current lists, which nothing has counted yet. */
+static void
+target_count(struct count *count)
+{
+	for (size_t l = 0; l < count->list_count; l++)
+		group_add(count, &count->lists[l], 1, 1);
+	shared_add(count, 1);
 }
 
 /* Adds the lists of a walk's slices other than `slice`; false if one of these is lower. */
@@ -181,87 +191,6 @@ other_lists(struct count *count, const struct slice_endpoints *slice, unsigned i
 	return lowest;
 }
 
-/* --- from groups to numbers of pairs --- */
-
-void
-srv_delta_add(struct srv_deltas *deltas, uint64_t label, int64_t pairs)
-{
-	if (deltas->count == deltas->room) {
-		deltas->room = deltas->room == 0 ? 16 : deltas->room * 2;
-		deltas->items = xreallocarray(deltas->items, deltas->room, sizeof *deltas->items);
-	}
-	deltas->items[deltas->count++] = (struct srv_delta){ label, pairs };
-}
-
-/* The same for a group with one list. */
-static void
-group_deltas(struct srv_deltas *deltas, const struct srv_group *group)
-{
-	const struct ports *ports = group->lists[0];
-
-	if (ports->number_count > 0)
-		srv_delta_add(deltas, 0, group->targets * ports->number_count);
-	for (size_t l = 0; l < ports->label_count; l++)
-		srv_delta_add(
-		    deltas, ports->labels[l].label, group->targets * ports->labels[l].count);
-}
-
-static int
-by_label(const void *a, const void *b)
-{
-	const struct srv_delta *da = a, *db = b;
-
-	return (da->label > db->label) - (da->label < db->label);
-}
-
-/* Each label once, in order, those without a change left out. */
-static void
-deltas_sum(struct srv_deltas *deltas)
-{
-	size_t kept = 0;
-
-	qsort(deltas->items, deltas->count, sizeof *deltas->items, by_label);
-	for (size_t i = 0; i < deltas->count; kept += deltas->items[kept].pairs != 0) {
-		struct srv_delta sum = deltas->items[i++];
-		while (i < deltas->count && deltas->items[i].label == sum.label)
-			sum.pairs += deltas->items[i++].pairs;
-		deltas->items[kept] = sum;
-	}
-	deltas->count = kept;
-}
-
-/* Adds the deltas to the set's pairs. */
-static void
-pairs_merge(struct treecache *cache, struct owner *owner, const struct srv_deltas *deltas)
-{
-	const struct srv_pairs *old = owner->endpoints->pairs;
-	size_t old_count = old == NULL ? 0 : old->count, i = 0, d = 0;
-
-	if (deltas->count == 0)
-		return;
-	struct srv_pair *items = xcalloc(old_count + deltas->count, sizeof *items), *out = items;
-	while (i < old_count || d < deltas->count) {
-		bool take_old = i < old_count && (d == deltas->count ||
-						     old->items[i].label <= deltas->items[d].label);
-		uint64_t label = take_old ? old->items[i].label : deltas->items[d].label;
-		struct srv_pair pair = { label, take_old ? old->items[i++].pairs : 0 };
-		if (d < deltas->count && deltas->items[d].label == label)
-			pair.pairs += (uint64_t)deltas->items[d++].pairs;
-		if (pair.pairs != 0)
-			*out++ = pair;
-	}
-	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
-	struct srv_pairs *pairs = NULL;
-	if (out > items) {
-		pairs = cow_new(cache, sizeof *pairs + (size_t)(out - items) * sizeof *items);
-		pairs->count = (uint32_t)(out - items);
-		memcpy(pairs->items, items, (size_t)(out - items) * sizeof *items);
-	}
-	cow_drop(cache, old);
-	endpoints->pairs = pairs;
-	free(items);
-}
-
 static void
 groups_clear(struct count *count)
 {
@@ -273,25 +202,12 @@ groups_clear(struct count *count)
 	table_free(&count->groups);
 }
 
+/* `wait`: the change of the numbers may be made by the publish. */
 static void
-count_finish(struct count *count)
+count_finish(struct count *count, bool wait)
 {
-	struct srv_deltas deltas = { 0 };
-	struct srv_group *group, **several = xcalloc(count->groups.count + 1, sizeof *several);
-	size_t place = 0, several_count = 0;
-
-	while ((group = table_next(&count->groups, &place)) != NULL)
-		if (group->count > 1 && group->targets != 0)
-			several[several_count++] = group;
-		else if (group->targets != 0)
-			group_deltas(&deltas, group);
-	srv_union_count(&deltas, (const struct srv_group *const *)several, several_count);
-	free(several);
+	srv_pairs_change(count->cache, count->owner, &count->groups, wait);
 	groups_clear(count);
-	if (deltas.count > 0)
-		deltas_sum(&deltas);
-	pairs_merge(count->cache, count->owner, &deltas);
-	free(deltas.items);
 	free(count->lists);
 }
 
@@ -305,14 +221,23 @@ slice_add(struct count *count, const struct slice_endpoints *slice, int64_t sign
 		target_add(count, slice, sign * slice->published);
 }
 
-/* Counts a kept target, as it is now. */
+/* The lists of a kept target become the current ones. */
 static void
-kept_add(struct count *count, const struct srv_target *target, int64_t sign)
+kept_lists(struct count *count, const struct srv_target *target)
 {
 	count->list_count = 0;
 	for (size_t i = 0; i < srv_target_count(target); i++)
 		list_add(count, srv_target_list(target, i));
-	group_add(count, count->lists, count->list_count, sign);
+}
+
+/* Counts what the lists of a kept target share. */
+static void
+kept_shared_add(struct count *count, const struct srv_target *target, int64_t sign)
+{
+	if (srv_target_ports(target) > SRV_SHARED_PORTS)
+		return;
+	kept_lists(count, target);
+	shared_add(count, sign);
 }
 
 struct srv_targets *
@@ -382,15 +307,23 @@ change_kept(struct count *count, struct srv_targets *kept, const struct slice_en
 
 	while (replaced_next(&r)) {
 		struct srv_target *target = srv_target_at(kept, r.target->hash);
+		const struct ports *begun = NULL,
+				   *ended = NULL; /* lists that the target gets, and loses */
 		if (counted)
-			kept_add(count, target, -1);
+			kept_shared_add(count, target, -1);
 		/* The new list first: a target that no slice has is freed. */
-		if (r.to != NULL)
-			srv_target_add(target, r.to->ports);
-		if (r.from != NULL)
-			target = srv_target_remove(kept, target, r.from->ports);
-		if (target != NULL && counted)
-			kept_add(count, target, 1);
+		if (r.to != NULL && srv_target_add(target, r.to->ports))
+			begun = r.to->ports;
+		if (r.from != NULL && srv_target_remove(kept, &target, r.from->ports))
+			ended = r.from->ports;
+		if (!counted)
+			continue;
+		if (begun != NULL)
+			group_add(count, &begun, 1, 1);
+		if (ended != NULL)
+			group_add(count, &ended, 1, -1);
+		if (target != NULL)
+			kept_shared_add(count, target, 1);
 	}
 	if (srv_targets_empty(kept))
 		srv_targets_drop(count->cache, kept);
@@ -404,17 +337,18 @@ endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
 	struct srv_targets *kept = srv_targets_find(cache, owner);
 	bool others = owner->endpoints->count > (old != NULL);
 	bool spelled = owner->endpoints->dashed > 0 || (slice != NULL && slice->dashed);
+	bool last = !others && slice == NULL; /* the owner may be freed before the publish */
 	bool same_ports = old != NULL && slice != NULL && old->ports == slice->ports;
 	if (kept != NULL) {
 		change_kept(&count, kept, old, slice, true);
-		count_finish(&count);
+		count_finish(&count, !last);
 		return;
 	}
 	if (!others && !spelled && (old == NULL || old->distinct) &&
 	    (slice == NULL || slice->distinct)) {
 		slice_add(&count, old, -1);
 		slice_add(&count, slice, 1);
-		count_finish(&count);
+		count_finish(&count, !last);
 		return;
 	}
 	struct replaced r = replaced_targets(cache, old, slice, spelled);
@@ -432,7 +366,7 @@ endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
 	}
 	if (endpoints_crowded(count.found, targets))
 		change_kept(&count, endpoint_srv_count_keep(cache, owner), old, slice, false);
-	count_finish(&count);
+	count_finish(&count, !last);
 }
 
 /* Counts all slices of the set; false, and nothing is counted, if their targets are to be kept. */
@@ -449,8 +383,10 @@ count_slices(struct count *count, bool spelled)
 			count->list_count = 0;
 			/* A target is counted with the lowest slice that has it. */
 			if (endpoints->count == 1 ||
-			    other_lists(count, slice, targets.items[t].i, spelled))
-				target_add(count, slice, 1);
+			    other_lists(count, slice, targets.items[t].i, spelled)) {
+				list_add(count, slice->ports);
+				target_count(count);
+			}
 		}
 		all += targets.count;
 		free(targets.items);
@@ -469,6 +405,7 @@ endpoint_srv_count_rebuild(struct treecache *cache, struct owner *owner)
 	const struct endpoint_set *endpoints = owner->endpoints;
 	bool spelled = endpoints->dashed > 0;
 
+	srv_pairs_forget(cache, owner);
 	if (endpoints->pairs != NULL) {
 		struct endpoint_set *edit = endpoint_set_edit(cache, owner);
 		cow_drop(cache, edit->pairs);
@@ -480,8 +417,10 @@ endpoint_srv_count_rebuild(struct treecache *cache, struct owner *owner)
 		struct srv_targets *kept = endpoint_srv_count_keep(cache, owner);
 		struct srv_target *target;
 		size_t place = 0;
-		while ((target = srv_targets_next(kept, &place)) != NULL)
-			kept_add(&count, target, 1);
+		while ((target = srv_targets_next(kept, &place)) != NULL) {
+			kept_lists(&count, target);
+			target_count(&count);
+		}
 	}
-	count_finish(&count);
+	count_finish(&count, false);
 }

@@ -77,6 +77,7 @@ struct srv_target {
 	uint32_t hash; /* of the key */
 	uint32_t count;
 	uint64_t key;
+	uint64_t ports; /* of all lists */
 	struct srv_target_list {
 		const struct ports *ports;
 		uint32_t slices; /* not 0 */
@@ -185,6 +186,12 @@ srv_target_count(const struct srv_target *target)
 	return target->count;
 }
 
+uint64_t
+srv_target_ports(const struct srv_target *target)
+{
+	return target->ports;
+}
+
 const struct ports *
 srv_target_list(const struct srv_target *target, size_t i)
 {
@@ -206,12 +213,13 @@ list_place(const struct srv_target *target, const struct ports *ports)
 	return low;
 }
 
-void
+bool
 srv_target_add(struct srv_target *target, const struct ports *ports)
 {
 	size_t place = list_place(target, ports);
+	bool first = place == target->count || target->lists[place].ports != ports;
 
-	if (place == target->count || target->lists[place].ports != ports) {
+	if (first) {
 		/* Room for a power of two. */
 		if ((target->count & (target->count - 1)) == 0)
 			target->lists = xreallocarray(target->lists,
@@ -220,23 +228,29 @@ srv_target_add(struct srv_target *target, const struct ports *ports)
 		    (target->count - place) * sizeof *target->lists);
 		target->lists[place] = (struct srv_target_list){ ports, 0 };
 		target->count++;
+		target->ports += srv_list_ports(ports);
 	}
 	target->lists[place].slices++;
+	return first;
 }
 
-struct srv_target *
-srv_target_remove(struct srv_targets *targets, struct srv_target *target, const struct ports *ports)
+bool
+srv_target_remove(
+    struct srv_targets *targets, struct srv_target **target, const struct ports *ports)
 {
-	size_t place = list_place(target, ports);
+	struct srv_target *from = *target;
+	size_t place = list_place(from, ports);
 
-	if (--target->lists[place].slices > 0)
-		return target;
-	memmove(target->lists + place, target->lists + place + 1,
-	    (--target->count - place) * sizeof *target->lists);
-	if (target->count > 0)
-		return target;
-	table_remove(&targets->items, target);
-	free(target->lists);
-	free(target);
-	return NULL;
+	if (--from->lists[place].slices > 0)
+		return false;
+	memmove(from->lists + place, from->lists + place + 1,
+	    (--from->count - place) * sizeof *from->lists);
+	from->ports -= srv_list_ports(ports);
+	if (from->count == 0) {
+		table_remove(&targets->items, from);
+		free(from->lists);
+		free(from);
+		*target = NULL;
+	}
+	return true;
 }

@@ -181,7 +181,7 @@ static void
 model_endpoint(
     struct lines *lines, const struct model_slice *slice, const struct object_endpoint *e)
 {
-	char service[LINE / 2], host[LINE / 2 + 80], addr[64], label[80] = "", text[DNAME_TEXT_MAX];
+	char service[LINE / 2], host[LINE / 2 + 96], addr[64], label[80] = "", text[DNAME_TEXT_MAX];
 	uint8_t dashed[1 + DNAME_LABEL_MAX + 8];
 	const uint8_t *own = tree_addr_label(&e->addr, dashed);
 	struct dname reverse;
