@@ -43,18 +43,6 @@ external_namespace_is_chosen(const struct external *e, const char *name)
 	return e->config.namespace_labels == NULL || chosen_find(e, name) != NULL;
 }
 
-/* Claims do not change the table of objects. */
-static void
-renew_namespace(struct external *e, const char *namespace)
-{
-	struct external_object *object;
-	size_t place = 0;
-
-	while ((object = table_next(&e->objects, &place)) != NULL)
-		if (strcmp(object->namespace, namespace) == 0)
-			claims_renew(e, object);
-}
-
 static void
 set_chosen(struct external *e, const char *name, bool chosen)
 {
@@ -71,10 +59,10 @@ set_chosen(struct external *e, const char *name, bool chosen)
 		entry->mark = e->mark[OBJECT_NAMESPACE];
 		memcpy(entry->name, name, len);
 		table_add(&e->chosen, entry);
-		renew_namespace(e, entry->name);
+		followers_renew(e, OBJECT_NAMESPACE, "", entry->name);
 	} else {
 		table_remove(&e->chosen, entry);
-		renew_namespace(e, entry->name);
+		followers_renew(e, OBJECT_NAMESPACE, "", entry->name);
 		free(entry);
 	}
 }
@@ -111,29 +99,6 @@ is_worth_keeping(const struct object *object)
 	return false;
 }
 
-static bool
-refers_to(const struct external_object *route, const char *namespace, const char *gateway)
-{
-	for (size_t i = 0; i < route->parent_count; i++)
-		if (strcmp(route->parents[i].name, gateway) == 0 &&
-		    strcmp(route->parents[i].namespace, namespace) == 0)
-			return true;
-	return false;
-}
-
-/* A Gateway has changed: so may have the claims of its routes. Few Gateways change, and a change of
- * their status that we do not read (how many routes are attached) does not come here. */
-static void
-renew_routes(struct external *e, const char *namespace, const char *gateway)
-{
-	struct external_object *object;
-	size_t place = 0;
-
-	while ((object = table_next(&e->objects, &place)) != NULL)
-		if (refers_to(object, namespace, gateway))
-			claims_renew(e, object);
-}
-
 static void
 object_gone(struct external *e, const struct object *source)
 {
@@ -144,7 +109,7 @@ object_gone(struct external *e, const struct object *source)
 		return;
 	external_object_drop(e, object);
 	if (source->kind == OBJECT_GATEWAY)
-		renew_routes(e, source->namespace, source->name);
+		followers_renew(e, OBJECT_GATEWAY, source->namespace, source->name);
 }
 
 static void
@@ -162,7 +127,7 @@ object_here(struct external *e, const struct object *source)
 		return;
 	claims_renew(e, object);
 	if (source->kind == OBJECT_GATEWAY)
-		renew_routes(e, source->namespace, source->name);
+		followers_renew(e, OBJECT_GATEWAY, source->namespace, source->name);
 }
 
 /* Drops the objects of a kind that the listing which has just ended did not show. */
@@ -182,7 +147,7 @@ sweep(struct external *e, enum object_kind kind)
 		char *namespace = xstrdup(gone[i]->namespace), *name = xstrdup(gone[i]->name);
 		external_object_drop(e, gone[i]);
 		if (kind == OBJECT_GATEWAY)
-			renew_routes(e, namespace, name);
+			followers_renew(e, OBJECT_GATEWAY, namespace, name);
 		free(namespace);
 		free(name);
 	}
@@ -376,6 +341,7 @@ external_free(struct external *e)
 	for (size_t place = 0; (entry = table_next(&e->chosen, &place)) != NULL;)
 		free(entry);
 	table_free(&e->objects);
+	table_free(&e->followed);
 	table_free(&e->chosen);
 	treecache_free(e->cache);
 	free(e);

@@ -167,6 +167,9 @@ host_claim(struct external *e, const struct dname *name, struct external_object 
 		uint32_t mid = low + (high - low) / 2;
 		int order = claim_order(rank, object, host->claims[mid]);
 		if (order == 0) {
+			if (host->claims[mid]->last == served)
+				return NULL; /* by another listener of the same Gateway */
+			host->claims[mid]->last = served;
 			host->steps -= steps_at(host, mid);
 			served_add(&host->claims[mid]->served, served);
 			host->steps += steps_at(host, mid);
@@ -178,7 +181,7 @@ host_claim(struct external *e, const struct dname *name, struct external_object 
 			low = mid + 1;
 	}
 	struct claim *claim = xcalloc(1, sizeof *claim);
-	*claim = (struct claim){ .host = host, .object = object, .rank = rank };
+	*claim = (struct claim){ .host = host, .object = object, .rank = rank, .last = served };
 	served_add(&claim->served, served);
 	if (host->claim_count == host->claim_room) {
 		host->claim_room = host->claim_room == 0 ? 1 : 2 * host->claim_room;

@@ -1,6 +1,7 @@
 /*
- * What the files of external.h share: external.c (events), external_objects.c, external_claims.c (which names an
- * object claims) and external_hosts.c (who has a name, and its records).
+ * What the files of external.h share: external.c (events), external_objects.c, external_followers.c (which objects
+ * depend on another), external_claims.c (which names an object claims) and external_hosts.c (who has a name, and
+ * its records).
  */
 #ifndef KUBEDNS_CLUSTER_EXTERNAL_INTERNAL_H
 #define KUBEDNS_CLUSTER_EXTERNAL_INTERNAL_H
@@ -26,6 +27,12 @@ struct claim {
 	struct external_object *object;
 	enum claim_rank rank;
 	struct served served;
+	const struct served *last; /* what was added to it last */
+};
+
+struct object_key {
+	enum object_kind kind;
+	const char *namespace, *name;
 };
 
 struct external_object {
@@ -49,6 +56,7 @@ struct external_object {
 	struct claim **claims;
 	size_t claim_count, claim_room;
 	bool complained; /* it has a host name that was refused */
+	bool follows;    /* it is in external_followers.c's table */
 };
 
 /* A name that somebody claims. */
@@ -73,6 +81,7 @@ struct external {
 	struct external_config config;
 	uint64_t seed;
 	struct table objects, hosts, chosen; /* `chosen`: names of namespaces, with a selector */
+	struct table followed;               /* external_followers.c's */
 	uint8_t mark[OBJECT_KIND_COUNT];
 	bool listing[OBJECT_KIND_COUNT];
 	size_t counts[OBJECT_KIND_COUNT];
@@ -82,6 +91,8 @@ struct external {
 };
 
 /* --- external_objects.c --- */
+
+uint32_t object_key_hash(const struct external *external, const struct object_key *key);
 
 /* The object of this kind, or NULL. */
 struct external_object *external_object_find(const struct external *external, enum object_kind kind,
@@ -93,10 +104,20 @@ struct external_object *external_object_get(struct external *external, const str
 /* Copies what is kept of `source`, whose claims are then to be renewed; false: nothing of it has
  * changed. */
 bool external_object_renew(
-    const struct external *external, struct external_object *object, const struct object *source);
+    struct external *external, struct external_object *object, const struct object *source);
 
 /* Takes its claims back and frees it. */
 void external_object_drop(struct external *external, struct external_object *object);
+
+/* --- external_followers.c --- */
+
+/* The object follows what it depends on, and no longer; its content must not change between. */
+void followers_add(struct external *external, struct external_object *object);
+void followers_remove(struct external *external, struct external_object *object);
+
+/* Renews the claims of all objects that follow this one. A namespace is in the namespace "". */
+void followers_renew(
+    struct external *external, enum object_kind kind, const char *namespace, const char *name);
 
 /* --- external.c --- */
 

@@ -7,11 +7,6 @@
 #include "lib/hash.h"
 #include "lib/xalloc.h"
 
-struct object_key {
-	enum object_kind kind;
-	const char *namespace, *name;
-};
-
 static bool
 same_object(const void *entry, const void *key)
 {
@@ -28,11 +23,10 @@ hash_text(uint64_t hash, const char *text)
 	return hash64(hash, text, strlen(text) + 1);
 }
 
-static uint32_t
-object_hash(
-    const struct external *e, enum object_kind kind, const char *namespace, const char *name)
+uint32_t
+object_key_hash(const struct external *e, const struct object_key *key)
 {
-	return hash_fold(hash_text(hash_text(e->seed + kind, namespace), name));
+	return hash_fold(hash_text(hash_text(e->seed + key->kind, key->namespace), key->name));
 }
 
 struct external_object *
@@ -41,7 +35,7 @@ external_object_find(
 {
 	const struct object_key key = { kind, namespace, name };
 
-	return table_find(&e->objects, object_hash(e, kind, namespace, name), same_object, &key);
+	return table_find(&e->objects, object_key_hash(e, &key), same_object, &key);
 }
 
 struct external_object *
@@ -54,7 +48,8 @@ external_object_get(struct external *e, const struct object *from)
 		return object;
 	object = xcalloc(1, sizeof *object);
 	object->kind = from->kind;
-	object->hash = object_hash(e, from->kind, from->namespace, from->name);
+	object->hash =
+	    object_key_hash(e, &(struct object_key){ from->kind, from->namespace, from->name });
 	object->namespace = xstrdup(from->namespace);
 	object->name = xstrdup(from->name);
 	table_add(&e->objects, object);
@@ -118,12 +113,13 @@ copy_lists(struct external_object *object, const struct object_external *from)
 
 /* Copies what is kept of an object. */
 static void
-copy_content(const struct external *e, struct external_object *object, const struct object *source)
+copy_content(struct external *e, struct external_object *object, const struct object *source)
 {
 	const struct object_external *from = source->external;
 	const struct object_service *service = &source->service;
 	struct dname target;
 
+	followers_remove(e, object);
 	clear_content(object);
 	object->created_s = from->created_s;
 	object->ttl_s = from->has_ttl ? from->ttl_s : e->config.ttl_s;
@@ -137,6 +133,7 @@ copy_content(const struct external *e, struct external_object *object, const str
 	    dname_from_text(&target, from->target) == 0 && target.len > 1)
 		object->served.target = xstrdup(from->target);
 	copy_lists(object, from);
+	followers_add(e, object);
 	if (source->kind != OBJECT_SERVICE || service->port_count == 0)
 		return;
 	object->ports = xcalloc(service->port_count, sizeof *object->ports);
@@ -148,6 +145,7 @@ void
 external_object_drop(struct external *e, struct external_object *object)
 {
 	claims_drop(e, object);
+	followers_remove(e, object);
 	clear_content(object);
 	table_remove(&e->objects, object);
 	e->counts[object->kind]--;
@@ -170,7 +168,7 @@ digest_of(const struct external *e, const struct object *source)
 
 bool
 external_object_renew(
-    const struct external *e, struct external_object *object, const struct object *source)
+    struct external *e, struct external_object *object, const struct object *source)
 {
 	uint64_t digest = digest_of(e, source);
 
