@@ -98,11 +98,18 @@ members_count(const struct members *m, const struct nearest *nearest,
 
 /* --- the whole set --- */
 
+static unsigned
+slices_looked_at(const struct nearest *nearest)
+{
+	return nearest->endpoints->count < NEAREST_SLICES ? nearest->endpoints->count
+							  : NEAREST_SLICES;
+}
+
 void
 nearest_count(struct nearest *nearest)
 {
 	memset(nearest->counts, 0, sizeof nearest->counts);
-	for (unsigned c = 0; c < nearest->endpoints->count; c++) {
+	for (unsigned c = 0; c < slices_looked_at(nearest); c++) {
 		const struct slice_endpoints *slice = nearest->endpoints->slices[c].slice;
 		uint32_t counts[NEAR_CLASSES];
 		struct members m;
@@ -122,7 +129,7 @@ visit_part(const struct nearest *nearest, enum near near, uint32_t from, uint32_
 {
 	uint32_t number = 0;
 
-	for (unsigned c = 0; c < nearest->endpoints->count && number < to; c++) {
+	for (unsigned c = 0; c < slices_looked_at(nearest) && number < to; c++) {
 		const struct slice_endpoints *slice = nearest->endpoints->slices[c].slice;
 		uint32_t counts[NEAR_CLASSES];
 		struct members m;
@@ -174,7 +181,7 @@ nearest_is_ready(const struct nearest *nearest)
 	/* Without ENDPOINTS_NOT_READY all that are published are ready. */
 	if (!any || (nearest->endpoints->flags & ENDPOINTS_NOT_READY) == 0)
 		return any;
-	for (unsigned c = 0; c < nearest->endpoints->count; c++) {
+	for (unsigned c = 0; c < slices_looked_at(nearest); c++) {
 		const struct slice_endpoints *slice = nearest->endpoints->slices[c].slice;
 		unsigned limit = nearest->doubles ? slice->published : slice->unique;
 		if (wants_slice(nearest, slice) && (has_ready(slice, nearest->node, limit) ||

@@ -13,12 +13,15 @@
  * Places are found by their number in each slice (slice_at_place); endpoints that are for a node and for a
  * zone have a third place (place_of_both), so that both are counted without a look at each. An answer costs
  * its own records, two or three binary searches in each slice of the Service (controllers make a slice for
- * 100 endpoints), and a look at each endpoint of the slices that it has records of.
+ * 100 endpoints), and a look at each endpoint of the slices that it has records of. A set with more slices than
+ * NEAREST_SLICES is answered in any order, and --zonal looks at so many of them.
  */
 #ifndef KUBEDNS_ANSWER_NEAREST_H
 #define KUBEDNS_ANSWER_NEAREST_H
 
 #include "kubedns/answer/view.h"
+
+enum { NEAREST_SLICES = 4096 };
 
 /* The endpoints of a set that an answer may have, and the client's place. */
 struct nearest {

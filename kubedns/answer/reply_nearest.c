@@ -27,7 +27,7 @@ nearest_classes(
 	nearest->endpoints = endpoints;
 	nearest->node = place.node;
 	nearest->zone = place.zone;
-	if (place.node == 0 && place.zone == 0) {
+	if ((place.node == 0 && place.zone == 0) || endpoints->count > NEAREST_SLICES) {
 		count_answer(reply, NEAR_UNKNOWN);
 		return 0;
 	}

@@ -42,6 +42,13 @@ say_order(const struct explanation *e, const struct endpoint_set *endpoints)
 		    "the nearest first (--nearest): /explain?name=NAME&client=ADDRESS shows it\n");
 		return;
 	}
+	if (endpoints->count > NEAREST_SLICES) {
+		fprintf(e->out,
+		    "  in any order: %u EndpointSlices are more than the %u that --nearest puts in "
+		    "order\n",
+		    endpoints->count, NEAREST_SLICES);
+		return;
+	}
 	nearest_count(&nearest);
 	fprintf(e->out,
 	    "  nearest first (--nearest), for %s: %u for its node, %u for its zone%s, %u "

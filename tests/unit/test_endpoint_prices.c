@@ -383,6 +383,25 @@ the_additional_section_of_an_address_is_the_address(void **state)
 	assert_true(took_s[1] < 8 * took_s[0] + 0.002);
 }
 
+/* With --nearest each slice is looked at, but not of any number. */
+static void
+slices_beyond_a_bound_are_not_put_in_order(void **state)
+{
+	struct client_place here = client_place_of("node-1", "zone-a");
+	double took_s[2];
+	(void)state;
+
+	bed.config.place = &here;
+	bed.config.nearest = bed.config.zonal = true;
+	for (unsigned i = 0; i < 2; i++) {
+		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, NULL);
+		took_s[i] = ask("big.test.svc.cluster.local", TYPE_A, 1) +
+			    ask("zone-a.pin._zone.big.test.svc.cluster.local", TYPE_A, 0);
+		drop_tiny(owner);
+	}
+	assert_true(took_s[1] < 6 * took_s[0] + 0.0001);
+}
+
 /* Each of the names is that of a slice among very many. */
 static void
 a_wildcard_for_ports_has_a_bound(void **state)
@@ -481,6 +500,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(an_answer_in_vain_has_a_bound, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    the_additional_section_of_an_address_is_the_address, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    slices_beyond_a_bound_are_not_put_in_order, begin, end),
 		cmocka_unit_test_setup_teardown(a_wildcard_for_ports_has_a_bound, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    the_additional_section_of_shared_names_has_a_bound, begin, end),
