@@ -18,6 +18,13 @@ struct search {
 	size_t addrs, found; /* searched for there; slices looked at */
 };
 
+static bool
+publishes(const struct slice_endpoints *slice, const uint8_t *addr)
+{
+	return slice_has_addr(slice, 0, slice->unique, addr) ||
+	       slice_has_addr(slice, slice->unique, slice->published, addr);
+}
+
 /* The lowest slice but `but` that publishes this address, and so counts it if `but` does not; NULL if there is
  * none. */
 static const struct slice_endpoints *
@@ -25,21 +32,23 @@ lowest_other(struct search *search, const struct slice_endpoints *but, const uin
 {
 	const struct tree *tree = &search->cache->next;
 	const struct slice_endpoints *other, *lowest = NULL;
-	uint64_t next_slot = 0;
 	uint8_t key[4];
 
 	if (search->holders != NULL)
 		return addr_holders_lowest(search->cache, search->holders, but, addr);
 	search->addrs++;
-	endpoint_addr_key(tree, search->owner, addr, but->family, key);
-	while ((other = index_next_value(tree, &tree->endpoints, key, &next_slot)) != NULL) {
-		search->found++;
-		if (other->slot != but->slot && other->owner == search->owner &&
-		    other->family == but->family &&
-		    (lowest == NULL || slice_compare(other, lowest) < 0) &&
-		    (slice_has_addr(other, 0, other->unique, addr) ||
-			slice_has_addr(other, other->unique, other->published, addr)))
-			lowest = other;
+	for (int named = 0; named < 2; named++) {
+		uint64_t next_slot = 0;
+		endpoint_addr_key(tree, search->owner, addr, but->family, named, key);
+		while (
+		    (other = index_next_value(tree, &tree->endpoints, key, &next_slot)) != NULL) {
+			search->found++;
+			if (other->slot != but->slot && other->owner == search->owner &&
+			    other->family == but->family &&
+			    (lowest == NULL || slice_compare(other, lowest) < 0) &&
+			    publishes(other, addr))
+				lowest = other;
+		}
 	}
 	return lowest;
 }
@@ -67,13 +76,16 @@ set_counted(struct treecache *cache, struct owner *owner, const struct slice_end
 }
 
 /* Whether the slice counts this address, which it publishes; a higher slice that counted it stops.
- * If `old` (or NULL) counted it, no lower slice publishes it: no search is needed. */
+ * If `old` (or NULL) counted it, no lower slice publishes it, and if `old` published it only, a lower one
+ * does: no search is needed. */
 static bool
 takes_addr(struct search *search, const struct slice_endpoints *old,
     const struct slice_endpoints *slice, const uint8_t *addr)
 {
 	if (old != NULL && slice_has_addr(old, 0, old->unique, addr))
 		return true;
+	if (old != NULL && slice_has_addr(old, old->unique, old->published, addr))
+		return false;
 	const struct slice_endpoints *other = lowest_other(search, slice, addr);
 	if (other == NULL)
 		return true;
@@ -146,9 +158,7 @@ hand_over(
 {
 	for (unsigned i = 0; i < old->unique; i++) {
 		const uint8_t *addr = slice_addr(old, i);
-		if (slice != NULL &&
-		    (slice_has_addr(slice, 0, slice->unique, addr) ||
-			slice_has_addr(slice, slice->unique, slice->published, addr)))
+		if (slice != NULL && publishes(slice, addr))
 			continue;
 		const struct slice_endpoints *heir = lowest_other(search, old, addr);
 		if (heir != NULL)

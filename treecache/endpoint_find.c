@@ -18,12 +18,14 @@ endpoint_key(const struct tree *tree, const struct owner *owner, const uint8_t *
 
 void
 endpoint_addr_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes,
-    uint8_t family, uint8_t key[4])
+    uint8_t family, bool named, uint8_t key[4])
 {
-	uint8_t padded[16 + LABEL_PAD];
+	uint8_t padded[16 + 1 + LABEL_PAD];
+	size_t len = family_len(family);
 
-	memcpy(padded, bytes, family_len(family));
-	endpoint_key(tree, owner, padded, family_len(family), key);
+	memcpy(padded, bytes, len);
+	padded[len] = 0;
+	endpoint_key(tree, owner, padded, named ? len : len + 1, key);
 }
 
 void
@@ -33,7 +35,7 @@ endpoint_name_key(
 	uint8_t padded[1 + DNAME_LABEL_MAX + LABEL_PAD];
 
 	memcpy(padded, label, 1u + *label);
-	/* The length byte keeps a label of 4 or 16 bytes apart from an address. */
+	/* The length byte keeps a label of 4 or 16 bytes apart from an address; no label has a byte 0. */
 	endpoint_key(tree, owner, padded, 1u + *label, key);
 }
 
@@ -53,11 +55,16 @@ owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[4])
 static unsigned
 walk_find(const struct endpoint_walk *walk, const struct slice_endpoints *slice, unsigned from)
 {
+	unsigned published = slice->published;
+
 	if (walk->label != NULL)
-		return slice_find_name(slice, from, slice->published, walk->label);
-	return slice->family == walk->addr.family
-		   ? slice_find_addr(slice, from, slice->published, walk->addr.bytes)
-		   : slice->published;
+		return slice_find_name(slice, from, published, walk->label);
+	if (slice->family != walk->addr.family)
+		return published;
+	do
+		from = slice_find_addr(slice, from, published, walk->addr.bytes);
+	while (from < published && slice_name(slice, from) != NULL && ++from < published);
+	return from;
 }
 
 /*
@@ -95,7 +102,7 @@ endpoint_set_find_name(struct endpoint_walk *walk, const struct tree *tree,
 }
 
 void
-endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
+endpoint_set_find_unnamed(struct endpoint_walk *walk, const struct tree *tree,
     const struct endpoint_set *endpoints, const struct addr *addr)
 {
 	uint8_t key[4] = { 0 };
@@ -103,7 +110,7 @@ endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
 	walk_begin(walk, tree, endpoints);
 	walk->addr = *addr;
 	if (!is_small(endpoints))
-		endpoint_addr_key(tree, endpoints->owner, addr->bytes, addr->family, key);
+		endpoint_addr_key(tree, endpoints->owner, addr->bytes, addr->family, false, key);
 	memcpy(&walk->hash, key, sizeof key);
 }
 

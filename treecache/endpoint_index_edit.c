@@ -70,8 +70,22 @@ endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
 	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
 }
 
+/* Whether no address is published twice: one that is counts once at most (endpoint_dedup.c). */
+static bool
+addrs_distinct(const struct slice_endpoints *slice)
+{
+	for (unsigned i = slice->unique; i < slice->published; i++) {
+		const uint8_t *addr = slice_addr(slice, i);
+		if (slice_has_addr(slice, 0, slice->unique, addr) ||
+		    (i > slice->unique &&
+			memcmp(slice_addr(slice, i - 1), addr, family_len(slice->family)) == 0))
+			return false;
+	}
+	return true;
+}
+
 /* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two published entries
- * share one. */
+ * share an address or a host name. */
 struct endpoint_keys
 endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
@@ -85,14 +99,14 @@ endpoint_index_keys(
 	for (unsigned i = 0; i < slice->published; i++) {
 		const uint8_t *name = slice_name(slice, i);
 		endpoint_addr_key(&cache->next, slice->owner, slice_addr(slice, i), slice->family,
-		    keys.bytes + 4 * keys.count++);
+		    name != NULL, keys.bytes + 4 * keys.count++);
 		if (name != NULL)
 			endpoint_name_key(
 			    &cache->next, slice->owner, name, keys.bytes + 4 * keys.count++);
 	}
 	size_t all = keys.count;
 	endpoint_keys_sort(&keys);
-	*distinct = keys.count == all;
+	*distinct = keys.count == all && addrs_distinct(slice);
 	return keys;
 }
 

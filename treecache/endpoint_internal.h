@@ -194,7 +194,7 @@ size_t endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key);
 struct endpoint_keys endpoint_addr_keys(const struct slice_endpoints *slice);
 
 /* A slice's keys in the endpoint index, those of what it publishes; none if it is NULL. `*distinct`: no two
- * published entries share one. */
+ * published entries share an address or a host name. */
 struct endpoint_keys endpoint_index_keys(
     const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct);
 

@@ -139,19 +139,17 @@ target_count(struct count *count)
 
 /* Adds the lists of a walk's slices other than `slice`; false if one of these is lower. */
 static bool
-walk_lists(struct count *count, struct endpoint_walk *walk, bool unnamed,
-    const struct slice_endpoints *slice)
+walk_lists(struct count *count, struct endpoint_walk *walk, const struct slice_endpoints *slice)
 {
 	struct endpoint_ref ref;
 	bool lowest = true;
 
 	while (endpoint_set_next(walk, &ref)) {
-		if (ref.slice->slot == slice->slot ||
-		    (unnamed && slice_name(ref.slice, ref.i) != NULL))
-			continue;
-		count->found++;
-		list_add(count, ref.slice->ports);
-		lowest &= slice_compare(slice, ref.slice) < 0;
+		if (ref.slice->slot != slice->slot) {
+			count->found++;
+			list_add(count, ref.slice->ports);
+			lowest &= slice_compare(slice, ref.slice) < 0;
+		}
 		walk->slice = NULL; /* one endpoint of a slice is enough */
 	}
 	return lowest;
@@ -181,12 +179,12 @@ other_lists(struct count *count, const struct slice_endpoints *slice, unsigned i
 		by_addr = memcmp(canonical, name, 1u + *name) == 0;
 	}
 	if (by_addr) {
-		endpoint_set_find_addr(&walk, tree, endpoints, &addr);
-		lowest &= walk_lists(count, &walk, true, slice);
+		endpoint_set_find_unnamed(&walk, tree, endpoints, &addr);
+		lowest &= walk_lists(count, &walk, slice);
 	}
 	if (name != NULL || spelled) {
 		endpoint_set_find_name(&walk, tree, endpoints, srv_target_label(slice, i, derived));
-		lowest &= walk_lists(count, &walk, false, slice);
+		lowest &= walk_lists(count, &walk, slice);
 	}
 	return lowest;
 }

@@ -312,11 +312,12 @@ struct endpoint_ref {
 	unsigned i;
 };
 
-/* A walk over the published endpoints of an endpoint set that share a host name or an address. */
+/* A walk over the published endpoints of an endpoint set that share a host name, or that share an address and
+ * have no host name. */
 struct endpoint_walk {
 	const struct tree *tree;
 	const struct endpoint_set *endpoints;
-	const uint8_t *label; /* or NULL: by address */
+	const uint8_t *label; /* or NULL: those without, by address */
 	struct addr addr;
 	uint32_t hash;
 	uint64_t next_slot;
@@ -327,7 +328,7 @@ struct endpoint_walk {
 /* `label`: lower case, length-prefixed; must live as long as the walk. */
 void endpoint_set_find_name(struct endpoint_walk *walk, const struct tree *tree,
     const struct endpoint_set *endpoints, const uint8_t *label);
-void endpoint_set_find_addr(struct endpoint_walk *walk, const struct tree *tree,
+void endpoint_set_find_unnamed(struct endpoint_walk *walk, const struct tree *tree,
     const struct endpoint_set *endpoints, const struct addr *addr);
 
 /* The next one; false at the end. An address that is in two slices comes twice. */

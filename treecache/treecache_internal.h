@@ -143,9 +143,10 @@ void slice_places_renumber(struct slice_endpoints *slice, const uint16_t *now);
 
 /* --- endpoint_find.c --- */
 
-/* The keys of an endpoint in the endpoint index: by address, by host name (a label). */
+/* The keys of an endpoint in the endpoint index: by its address and whether it has a host name, so that who
+ * looks for those without need not pass over the others; and by its host name (a label). */
 void endpoint_addr_key(const struct tree *tree, const struct owner *owner, const uint8_t *bytes,
-    uint8_t family, uint8_t key[4]);
+    uint8_t family, bool named, uint8_t key[4]);
 void endpoint_name_key(
     const struct tree *tree, const struct owner *owner, const uint8_t *label, uint8_t key[4]);
 

@@ -5,10 +5,6 @@
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_lookup.h"
 
-/* Endpoints with a host name that a walk passes over which looks for those of an address without one:
- * whoever writes EndpointSlices can give an address any number of them (reply_internal.h). */
-enum { NAMED_MAX = 1024 };
-
 struct name
 name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
 {
@@ -68,7 +64,7 @@ same_label(const uint8_t *a, const uint8_t *b)
 /* Whether endpoints without a host name have the address that the label spells. */
 static bool
 label_is_addr_of_some(const struct tree *tree, const struct endpoint_set *endpoints,
-    const uint8_t *label, struct addr *addr, unsigned *named)
+    const uint8_t *label, struct addr *addr)
 {
 	struct endpoint_walk walk;
 	struct endpoint_ref ref;
@@ -77,11 +73,8 @@ label_is_addr_of_some(const struct tree *tree, const struct endpoint_set *endpoi
 	if (tree_label_addr(label, addr) < 0 ||
 	    !same_label(label, tree_addr_label(addr, canonical)))
 		return false;
-	endpoint_set_find_addr(&walk, tree, endpoints, addr);
-	for (; *named < NAMED_MAX && endpoint_set_next(&walk, &ref); ++*named)
-		if (slice_name(ref.slice, ref.i) == NULL)
-			return true;
-	return false;
+	endpoint_set_find_unnamed(&walk, tree, endpoints, addr);
+	return endpoint_set_next(&walk, &ref);
 }
 
 bool
@@ -91,11 +84,10 @@ resolve_endpoint(const struct tree *tree, const struct endpoint_set *endpoints,
 	struct endpoint_walk walk;
 
 	resolved->endpoints = endpoints;
-	resolved->named = 0;
 	endpoint_set_find_name(&walk, tree, endpoints, label);
 	resolved->label = endpoint_set_next(&walk, &resolved->first) ? label : NULL;
 	if ((resolved->label == NULL || endpoints->dashed > 0) &&
-	    label_is_addr_of_some(tree, endpoints, label, &resolved->addr, &resolved->named))
+	    label_is_addr_of_some(tree, endpoints, label, &resolved->addr))
 		return true;
 	resolved->addr.family = AF_UNSPEC;
 	return resolved->label != NULL;
@@ -108,9 +100,8 @@ resolved_endpoints(
 	walk->tree = tree;
 	walk->resolved = resolved;
 	walk->by_addr = resolved->label == NULL;
-	walk->named = 0;
 	if (walk->by_addr)
-		endpoint_set_find_addr(&walk->walk, tree, resolved->endpoints, &resolved->addr);
+		endpoint_set_find_unnamed(&walk->walk, tree, resolved->endpoints, &resolved->addr);
 	else
 		endpoint_set_find_name(&walk->walk, tree, resolved->endpoints, resolved->label);
 }
@@ -121,15 +112,12 @@ resolved_next(struct resolved_walk *walk, struct endpoint_ref *ref)
 	const struct resolved *resolved = walk->resolved;
 
 	for (;;) {
-		while (endpoint_set_next(&walk->walk, ref))
-			if (!walk->by_addr || slice_name(ref->slice, ref->i) == NULL)
-				return true;
-			else if (walk->named++ == NAMED_MAX)
-				return false;
+		if (endpoint_set_next(&walk->walk, ref))
+			return true;
 		if (walk->by_addr || resolved->addr.family == AF_UNSPEC)
 			return false;
 		walk->by_addr = true;
-		endpoint_set_find_addr(
+		endpoint_set_find_unnamed(
 		    &walk->walk, walk->tree, resolved->endpoints, &resolved->addr);
 	}
 }

@@ -48,7 +48,6 @@ struct resolved {
 	struct endpoint_ref first; /* ENDPOINT: the first that has it */
 	struct addr addr;          /* POD; ENDPOINT: what the name spells, if endpoints without
 				      * a host name have it, else AF_UNSPEC */
-	unsigned named;            /* ENDPOINT: endpoints with a host name that were passed over */
 	struct dname cname;        /* CNAME */
 };
 
@@ -66,7 +65,7 @@ bool service_without_ready_endpoints(const struct answer_config *config, const s
 /*
  * Whether the set has a published endpoint of this name: its host name, or its address with dashes
  * if it has none. A host name may spell another endpoint's address: then the name is that of both.
- * Sets `endpoints`, `label`, `first`, `addr` and `named`.
+ * Sets `endpoints`, `label`, `first` and `addr`.
  */
 bool resolve_endpoint(const struct tree *tree, const struct endpoint_set *endpoints,
     const uint8_t *label, struct resolved *resolved);
@@ -77,7 +76,6 @@ struct resolved_walk {
 	const struct tree *tree;
 	const struct resolved *resolved;
 	bool by_addr;
-	unsigned named; /* endpoints passed over: NAMED_MAX */
 };
 
 void resolved_endpoints(

@@ -378,6 +378,8 @@ the_additional_section_of_an_address_is_the_address(void **state)
 		add_slice(owner, 100, 1);
 		took_s[i] = ask("_p0._tcp.big.test.svc.cluster.local", TYPE_SRV, 100);
 		assert_int_equal(wire_get16(bed.out + 10), 100 + 1); /* and OPT */
+		/* Among any number of those who have its address under a name it is found. */
+		ask("10-0-0-1.big.test.svc.cluster.local", TYPE_A, 1);
 		drop_tiny(owner);
 	}
 	assert_true(took_s[1] < 8 * took_s[0] + 0.002);
