@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/clock.h"
+#include "lib/utf8.h"
 #include "sidecar/journal.h"
 #include "sidecar/nanny_config.h"
 #include "sidecar/format.h"
@@ -10,6 +11,13 @@
 
 static void add_event(struct journal *journal, const struct view *view, enum level level,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+void
+journal_copy(char *to, size_t size, const char *text)
+{
+	snprintf(to, size, "%s", text);
+	to[utf8_whole(to, strlen(to))] = '\0';
+}
 
 void
 journal_put(struct journal *journal, const struct journal_event *event)
@@ -117,12 +125,14 @@ static void
 look_at_changes(struct journal *journal, const struct view *view)
 {
 	if (view->nanny != NULL && view->nanny->up) {
-		const char *hash = config_string(view->nanny->config, "confirmedHash");
+		char hash[sizeof journal->hash];
+		journal_copy(
+		    hash, sizeof hash, config_string(view->nanny->config, "confirmedHash"));
 		if (journal->hash[0] != '\0' && hash[0] != '\0' && strcmp(journal->hash, hash) != 0)
 			add_event(
 			    journal, view, LEVEL_NOTE, "dnsmasq has configuration %.16s", hash);
 		if (hash[0] != '\0' && strcmp(journal->hash, hash) != 0) {
-			snprintf(journal->hash, sizeof journal->hash, "%s", hash);
+			memcpy(journal->hash, hash, sizeof hash);
 			journal->changes++;
 		}
 	}

@@ -50,6 +50,9 @@ struct journal {
 /* Notes what has changed since the last look; at the first look only trouble is noted. */
 void journal_look(struct journal *journal, const struct view *view);
 
+/* Copies as much of a text as fits and is whole UTF-8 characters, so that the file gives back what was put in. */
+void journal_copy(char *to, size_t size, const char *text);
+
 /* Adds an event, which takes the oldest's place when there is no more room. */
 void journal_put(struct journal *journal, const struct journal_event *event);
 

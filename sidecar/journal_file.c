@@ -9,7 +9,6 @@
 #include <json-c/json.h>
 
 #include "lib/log.h"
-#include "lib/utf8.h"
 #include "lib/xalloc.h"
 #include "sidecar/format.h"
 #include "sidecar/journal_file.h"
@@ -88,14 +87,6 @@ level_read(const char *name, enum level *level)
 	return false;
 }
 
-/* Not beyond what is no UTF-8, nor into the middle of a character: those would be another text when written. */
-static void
-read_text(char *to, size_t size, const char *text)
-{
-	snprintf(to, size, "%s", text);
-	to[utf8_whole(to, strlen(to))] = '\0';
-}
-
 static void
 read_events(struct journal *journal, struct json_object *file, double now_s)
 {
@@ -107,7 +98,7 @@ read_events(struct journal *journal, struct json_object *file, double now_s)
 		if (!is_recent(event.wall_s, now_s) ||
 		    !level_read(config_string(o, "level"), &event.level))
 			continue;
-		read_text(event.text, sizeof event.text, config_string(o, "what"));
+		journal_copy(event.text, sizeof event.text, config_string(o, "what"));
 		journal_put(journal, &event);
 	}
 }
@@ -131,7 +122,7 @@ read_state(struct journal *journal, const struct view *view, struct json_object 
 			if (strcmp(view->probes[i].spec.label, json_object_get_string(label)) == 0)
 				journal->failing[i] = true;
 	}
-	read_text(journal->hash, sizeof journal->hash, config_string(file, "hash"));
+	journal_copy(journal->hash, sizeof journal->hash, config_string(file, "hash"));
 	journal->kubedns_start_s = config_number(file, "kubednsStart");
 }
 

@@ -1,4 +1,6 @@
 /* What the page tells of the last day, also after a restart. */
+#include <json-c/json.h>
+
 #include "sidecar/journal.h"
 #include "sidecar/journal_file.h"
 #include "tests/unit/sidecar_fixture.h"
@@ -239,6 +241,34 @@ a_foreign_journal_is_taken_as_far_as_it_makes_sense(void **state)
 		assert_int_equal(journal_read(&journal, &view, none[i], strlen(none[i])), -EBADMSG);
 }
 
+/* A hash that does not fit or is no text is compared as it is kept: a configuration is told once. */
+static void
+a_hash_is_told_once(void **state)
+{
+	static const char *const hashes[] = { "ab", "ab\xff",
+		"0123456789012345678901234567890123456789",
+		"012345678901234567890123456789012345678\xc3\xa4" };
+	static struct journal journal;
+
+	(void)state;
+	journal = (struct journal){ 0 };
+	struct nanny_view with = { .up = true, .config = json_object_new_object() };
+	view.nanny = &with;
+	for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) {
+		json_object_object_add(
+		    view.nanny->config, "confirmedHash", json_object_new_string(hashes[i]));
+		journal_look(&journal, &view);
+		size_t count = journal.count;
+		journal_look(&journal, &view);
+		assert_int_equal(journal.count, count);
+		start_again(&journal);
+		journal_look(&journal, &view);
+		assert_string_equal(newest(&journal, 0), "the sidecar was started again");
+	}
+	json_object_put(with.config);
+	view.nanny = NULL;
+}
+
 int
 main(void)
 {
@@ -249,6 +279,7 @@ main(void)
 		T(what_a_dead_process_said_is_not_well_again),
 		T(the_journal_goes_on_after_a_restart),
 		T(what_ended_while_nobody_looked_is_told_after_a_while),
+		T(a_hash_is_told_once),
 		T(a_foreign_journal_is_taken_as_far_as_it_makes_sense),
 	};
 
