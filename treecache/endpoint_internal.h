@@ -77,14 +77,20 @@ endpoints_crowded(size_t found, size_t count)
 /* --- endpoint_srv_count.c --- */
 
 /*
- * Updates the set's pairs for `slice` in place of `old` (either may be NULL). Called while the set
- * still has `old`; costs the size of the difference.
+ * Updates the set's pairs for `slice` in place of `old` (either may be NULL), by the next publish. Called while
+ * the set still has `old`.
  */
 void endpoint_srv_count_change(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, const struct slice_endpoints *slice);
 
 /* Counts all the pairs of a set anew, or (without ENDPOINTS_APEX) forgets them. */
 void endpoint_srv_count_rebuild(struct treecache *cache, struct owner *owner);
+
+struct srv_targets;
+
+/* Keeps the targets of a set with ENDPOINTS_APEX until it is empty or loses that flag
+ * (endpoint_srv_targets.c). By itself it is done where a change finds very many. */
+struct srv_targets *endpoint_srv_count_keep(struct treecache *cache, const struct owner *owner);
 
 /* --- endpoint_srv_pairs.c --- */
 
@@ -96,21 +102,21 @@ struct srv_group {
 	const struct ports **lists; /* by address, each once */
 };
 
-/* How many ports the lists of a target may have together for what they share to be counted. */
-enum { SRV_SHARED_PORTS = 128 };
+/* How many ports, and lists, a target may be under for what its lists share to be counted. */
+enum { SRV_SHARED_PORTS = 64 };
 
-/* What a list is for that. */
+/* What a list is of those. */
 static inline size_t
 srv_list_ports(const struct ports *ports)
 {
-	return ports->count + 1; /* an empty list is to be looked at, too */
+	return ports->count + 1;
 }
 
 /* Changes the set's pairs by what the groups say: one list adds its numbers for each target, several take
- * off what they share, each number that n of them have n - 1 times. `wait`: the change may be made later, by
+ * off what they share, each number that n of them have n - 1 times. `may_wait`: the change may be made later, by
  * the publish at the latest. */
 void srv_pairs_change(
-    struct treecache *cache, struct owner *owner, const struct table *groups, bool wait);
+    struct treecache *cache, struct owner *owner, const struct table *groups, bool may_wait);
 
 /* Makes what waits, of all sets; or forgets what waits for this one. */
 void srv_pairs_settle(struct treecache *cache);
@@ -174,10 +180,6 @@ const struct ports *srv_target_list(const struct srv_target *target, size_t i);
 bool srv_target_add(struct srv_target *target, const struct ports *ports);
 bool srv_target_remove(
     struct srv_targets *targets, struct srv_target **target, const struct ports *ports);
-
-/* Keeps the targets of a set with ENDPOINTS_APEX until it is empty or loses that flag
- * (endpoint_srv_count.c, which does so by itself where a change finds very many). */
-struct srv_targets *endpoint_srv_count_keep(struct treecache *cache, const struct owner *owner);
 
 /* --- endpoint_index_edit.c --- */
 

@@ -1,15 +1,15 @@
 /*
  * How many SRV records a set has: its distinct (target, port number) pairs, in all and under each
- * label of its ports. The records' weight depends on that (srv_weight.h), so the number is kept up
- * to date as slices change, and an answer only looks it up.
+ * label of its ports. The records' weight depends on that (srv_weight.h), so the number is made
+ * as slices change, for the next publish, and an answer only looks it up.
  *
  * A target is an endpoint's name: its host name, or its address with dashes. Each different list of ports
  * that it is under counts for it, less what these lists share (endpoint_srv_pairs.c). Most targets have
  * the one list of their slice, so those with the same lists form a group.
  *
  * What lists share is looked for among SRV_SHARED_PORTS of them at most, which bounds what a change costs
- * whatever else there is. A target with more counts each list in full: a weight may be lower than its
- * share then, and it is the same weight on every replica.
+ * whatever else there is. A target with more counts each list in full: what several of its lists have under
+ * one label makes that label's weight lower then; it is the same on every replica.
  *
  * Which other slices have a target the endpoint index tells. Where a change finds very many, the set's
  * targets are kept from then on until it is empty (endpoint_srv_targets.c).
@@ -98,6 +98,15 @@ list_add(struct count *count, const struct ports *ports)
 	return true;
 }
 
+static void
+list_remove(struct count *count, const struct ports *ports)
+{
+	size_t place = list_place(count, ports);
+
+	memmove(count->lists + place, count->lists + place + 1,
+	    (--count->list_count - place) * sizeof *count->lists);
+}
+
 /* What the current lists share, if there are few ports in them. */
 static void
 shared_add(struct count *count, int64_t targets)
@@ -121,11 +130,8 @@ target_add(struct count *count, const struct slice_endpoints *slice, int64_t tar
 	if (added)
 		group_add(count, &ports, 1, targets);
 	shared_add(count, targets);
-	if (added) {
-		size_t place = list_place(count, ports);
-		memmove(count->lists + place, count->lists + place + 1,
-		    (--count->list_count - place) * sizeof *count->lists);
-	}
+	if (added)
+		list_remove(count, ports);
 }
 
 /* Counts a target with the current lists, which nothing has counted yet. */
@@ -200,11 +206,11 @@ groups_clear(struct count *count)
 	table_free(&count->groups);
 }
 
-/* `wait`: the change of the numbers may be made by the publish. */
+/* `may_wait`: the change of the numbers may be made by the publish. */
 static void
-count_finish(struct count *count, bool wait)
+count_finish(struct count *count, bool may_wait)
 {
-	srv_pairs_change(count->cache, count->owner, &count->groups, wait);
+	srv_pairs_change(count->cache, count->owner, &count->groups, may_wait);
 	groups_clear(count);
 	free(count->lists);
 }
@@ -304,6 +310,8 @@ change_kept(struct count *count, struct srv_targets *kept, const struct slice_en
 	struct replaced r = replaced_targets(count->cache, old, slice, true);
 
 	while (replaced_next(&r)) {
+		if (r.from != NULL && r.to != NULL && r.from->ports == r.to->ports)
+			continue;
 		struct srv_target *target = srv_target_at(kept, r.target->hash);
 		const struct ports *begun = NULL,
 				   *ended = NULL; /* lists that the target gets, and loses */

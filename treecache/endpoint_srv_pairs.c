@@ -5,6 +5,7 @@
  * To change one number is to copy them all, and a tenant may have as many labels as ports. So the changes of
  * a set with many labels wait for each other, until the next publish or until they are as many as its labels.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,9 +92,14 @@ shared_deltas(struct srv_deltas *deltas, const struct srv_group *group)
 	for (size_t l = 0; l < group->count; l++)
 		count += put_numbers(numbers + count, group->lists[l]);
 	qsort(numbers, count, sizeof *numbers, labelled_number_compare);
-	for (size_t i = 1; i < count; i++)
-		if (labelled_number_compare(&numbers[i - 1], &numbers[i]) == 0)
-			delta_add(deltas, numbers[i].label, -group->targets);
+	for (size_t i = 0; i < count;) {
+		uint64_t label = numbers[i].label;
+		int64_t again = 0;
+		while (++i < count && numbers[i].label == label)
+			again += numbers[i].number == numbers[i - 1].number;
+		if (again > 0)
+			delta_add(deltas, label, -group->targets * again);
+	}
 	free(numbers);
 }
 
@@ -123,16 +129,13 @@ deltas_sum(struct srv_deltas *deltas)
 	deltas->count = kept;
 }
 
-/* Adds the deltas to the set's pairs. */
-static void
-deltas_merge(struct treecache *cache, struct owner *owner, const struct srv_deltas *deltas)
+/* Writes what the pairs and the deltas make together, as long as there is `out`; returns how many these are. */
+static uint32_t
+merge(const struct srv_pairs *old, const struct srv_deltas *deltas, struct srv_pair *out)
 {
-	const struct srv_pairs *old = owner->endpoints->pairs;
 	size_t old_count = old == NULL ? 0 : old->count, i = 0, d = 0;
+	uint32_t count = 0;
 
-	if (deltas->count == 0)
-		return;
-	struct srv_pair *items = xcalloc(old_count + deltas->count, sizeof *items), *out = items;
 	while (i < old_count || d < deltas->count) {
 		bool take_old = i < old_count && (d == deltas->count ||
 						     old->items[i].label <= deltas->items[d].label);
@@ -140,19 +143,36 @@ deltas_merge(struct treecache *cache, struct owner *owner, const struct srv_delt
 		struct srv_pair pair = { label, take_old ? old->items[i++].pairs : 0 };
 		if (d < deltas->count && deltas->items[d].label == label)
 			pair.pairs += (uint64_t)deltas->items[d++].pairs;
-		if (pair.pairs != 0)
-			*out++ = pair;
+		assert((int64_t)pair.pairs >= 0);
+		if (pair.pairs == 0)
+			continue;
+		if (out != NULL)
+			out[count] = pair;
+		count++;
 	}
-	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
+	return count;
+}
+
+/* Adds the deltas to the set's pairs, and empties them. */
+static void
+deltas_apply(struct treecache *cache, struct owner *owner, struct srv_deltas *deltas)
+{
+	const struct srv_pairs *old = owner->endpoints->pairs;
 	struct srv_pairs *pairs = NULL;
-	if (out > items) {
-		pairs = cow_new(cache, sizeof *pairs + (size_t)(out - items) * sizeof *items);
-		pairs->count = (uint32_t)(out - items);
-		memcpy(pairs->items, items, (size_t)(out - items) * sizeof *items);
+
+	if (deltas->count > 0)
+		deltas_sum(deltas);
+	if (deltas->count == 0)
+		return;
+	uint32_t count = merge(old, deltas, NULL);
+	if (count > 0) {
+		pairs = cow_new(cache, sizeof *pairs + count * sizeof *pairs->items);
+		pairs->count = count;
+		merge(old, deltas, pairs->items);
 	}
+	endpoint_set_edit(cache, owner)->pairs = pairs;
 	cow_drop(cache, old);
-	endpoints->pairs = pairs;
-	free(items);
+	deltas->count = 0;
 }
 
 /* --- changes that wait --- */
@@ -189,18 +209,9 @@ waiting_free(struct srv_waiting *waiting)
 	free(waiting);
 }
 
-static void
-deltas_apply(struct treecache *cache, struct owner *owner, struct srv_deltas *deltas)
-{
-	if (deltas->count > 0)
-		deltas_sum(deltas);
-	deltas_merge(cache, owner, deltas);
-	deltas->count = 0;
-}
-
 void
 srv_pairs_change(
-    struct treecache *cache, struct owner *owner, const struct table *groups, bool wait)
+    struct treecache *cache, struct owner *owner, const struct table *groups, bool may_wait)
 {
 	const struct srv_pairs *pairs = owner->endpoints->pairs;
 	size_t labels = pairs == NULL ? 0 : pairs->count, place = 0;
@@ -208,7 +219,7 @@ srv_pairs_change(
 	struct srv_deltas now = { 0 }, *deltas = &now;
 	const struct srv_group *group;
 
-	if (waiting == NULL && wait && labels > LABELS_AT_ONCE) {
+	if (waiting == NULL && may_wait && labels > LABELS_AT_ONCE) {
 		waiting = xmalloc(sizeof *waiting);
 		*waiting = (struct srv_waiting){ .hash = owner->id, .owner = owner };
 		table_add(&cache->srv_waiting, waiting);
@@ -218,9 +229,9 @@ srv_pairs_change(
 	while ((group = table_next(groups, &place)) != NULL)
 		if (group->targets != 0)
 			(group->count == 1 ? list_deltas : shared_deltas)(deltas, group);
-	if (waiting == NULL || !wait || deltas->count > labels)
+	if (waiting == NULL || !may_wait || deltas->count > labels)
 		deltas_apply(cache, owner, deltas);
-	if (waiting != NULL && !wait)
+	if (waiting != NULL && !may_wait)
 		srv_pairs_forget(cache, owner);
 	free(now.items);
 }

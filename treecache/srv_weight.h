@@ -7,7 +7,7 @@
 
 /*
  * The weight of each SRV record of a set: the set's share of 100, at least 1. `pairs`: the set's
- * distinct (target, port number) pairs.
+ * (target, port number) pairs, as endpoint_set_pairs() counts them.
  */
 static inline unsigned
 srv_weight(uint64_t pairs)

@@ -92,9 +92,10 @@ struct slice_endpoints {
 	uint16_t unique, published, count;
 	uint8_t family;
 	bool distinct : 1; /* no two published entries share an address or a host name */
-	bool alone : 1;    /* no other slice of the owner publishes one of its host names */
-	bool dashed : 1;   /* a host name here may spell an address with dashes */
-	bool placed : 1;   /* it has places: see slice_at_place */
+	bool
+	    alone : 1; /* no other slice of the owner publishes one of its host names; false: not known */
+	bool dashed : 1; /* a host name here may spell an address with dashes */
+	bool placed : 1; /* it has places: see slice_at_place */
 	/* count addresses; count tags; places, if any; host names as length-prefixed labels: see
 	 * slice_name */
 	uint8_t bytes[];
@@ -107,7 +108,8 @@ struct endpoint_set_slice {
 	uint8_t family;
 };
 
-/* How many (target, port number) pairs a set has under each label of its ports; label 0: in all. */
+/* How many (target, port number) pairs a set has under each label of its ports; label 0: in all. What publish()
+ * shows is right; the writer's own may be behind. */
 struct srv_pairs {
 	uint32_t epoch;
 	uint32_t count;
@@ -297,7 +299,8 @@ unsigned slice_find_addr(
 unsigned slice_find_name(
     const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *label);
 
-/* The distinct (target, port number) pairs of the SRV set under this label, 0: under all. */
+/* The distinct (target, port number) pairs of the SRV set under this label, 0: under all; those of a target that
+ * is under lists of very many ports, once for each list (endpoint_srv_count.c). */
 uint64_t endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label);
 
 /* The name of an endpoint without a host name: its address with dashes, a 0 after a trailing one.
