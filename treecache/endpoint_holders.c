@@ -11,8 +11,7 @@
 
 /* One owner's. */
 struct addr_holders {
-	uint32_t hash;
-	uint32_t owner; /* its id */
+	uint32_t hash; /* the owner's id */
 	struct table v4, v6;
 };
 
@@ -25,14 +24,6 @@ struct holders_of_addr {
 	};
 	uint8_t addr[]; /* 4 or 16 bytes */
 };
-
-static bool
-same_owner(const void *entry, const void *key)
-{
-	const struct addr_holders *holders = entry;
-
-	return holders->owner == *(const uint32_t *)key;
-}
 
 static bool
 same_addr4(const void *entry, const void *key)
@@ -143,9 +134,7 @@ take_away(struct treecache *cache, struct addr_holders *holders,
 struct addr_holders *
 addr_holders_find(const struct treecache *cache, const struct owner *owner)
 {
-	return cache->addr_holders.count == 0
-		   ? NULL
-		   : table_find(&cache->addr_holders, owner->id, same_owner, &owner->id);
+	return kept_of_owner(&cache->addr_holders, owner);
 }
 
 struct addr_holders *
@@ -154,7 +143,7 @@ addr_holders_new(struct treecache *cache, const struct owner *owner)
 	struct addr_holders *holders = xmalloc(sizeof *holders);
 	const struct endpoint_set *endpoints = owner->endpoints;
 
-	*holders = (struct addr_holders){ .hash = owner->id, .owner = owner->id };
+	*holders = (struct addr_holders){ .hash = owner->id };
 	table_add(&cache->addr_holders, holders);
 	for (unsigned c = 0; c < endpoints->count; c++) {
 		struct endpoint_keys addrs = endpoint_addr_keys(endpoints->slices[c].slice);

@@ -34,6 +34,9 @@ void endpoint_set_count(
 
 struct endpoint_set_slice endpoint_set_entry(const struct slice_endpoints *slice);
 
+/* The owner's entry, or NULL, in a table of what is kept for some owners: entries begin with the owner's id. */
+void *kept_of_owner(const struct table *table, const struct owner *owner);
+
 /* --- endpoint_dedup.c --- */
 
 /*

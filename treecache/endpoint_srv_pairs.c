@@ -186,22 +186,6 @@ struct srv_waiting {
 	struct srv_deltas deltas;
 };
 
-static bool
-same_owner(const void *entry, const void *key)
-{
-	const struct srv_waiting *waiting = entry;
-
-	return waiting->owner == key;
-}
-
-static struct srv_waiting *
-waiting_find(const struct treecache *cache, const struct owner *owner)
-{
-	return cache->srv_waiting.count == 0
-		   ? NULL
-		   : table_find(&cache->srv_waiting, owner->id, same_owner, owner);
-}
-
 static void
 waiting_free(struct srv_waiting *waiting)
 {
@@ -215,7 +199,7 @@ srv_pairs_change(
 {
 	const struct srv_pairs *pairs = owner->endpoints->pairs;
 	size_t labels = pairs == NULL ? 0 : pairs->count, place = 0;
-	struct srv_waiting *waiting = waiting_find(cache, owner);
+	struct srv_waiting *waiting = kept_of_owner(&cache->srv_waiting, owner);
 	struct srv_deltas now = { 0 }, *deltas = &now;
 	const struct srv_group *group;
 
@@ -239,7 +223,7 @@ srv_pairs_change(
 void
 srv_pairs_forget(struct treecache *cache, const struct owner *owner)
 {
-	struct srv_waiting *waiting = waiting_find(cache, owner);
+	struct srv_waiting *waiting = kept_of_owner(&cache->srv_waiting, owner);
 
 	if (waiting == NULL)
 		return;

@@ -68,8 +68,7 @@ slice_targets_of(const struct treecache *cache, const struct slice_endpoints *sl
 
 /* One owner's. */
 struct srv_targets {
-	uint32_t hash;
-	uint32_t owner; /* its id */
+	uint32_t hash; /* the owner's id */
 	struct table items;
 };
 
@@ -85,14 +84,6 @@ struct srv_target {
 };
 
 static bool
-same_owner(const void *entry, const void *key)
-{
-	const struct srv_targets *targets = entry;
-
-	return targets->owner == *(const uint32_t *)key;
-}
-
-static bool
 same_key(const void *entry, const void *key)
 {
 	const struct srv_target *target = entry;
@@ -103,9 +94,7 @@ same_key(const void *entry, const void *key)
 struct srv_targets *
 srv_targets_find(const struct treecache *cache, const struct owner *owner)
 {
-	return cache->srv_targets.count == 0
-		   ? NULL
-		   : table_find(&cache->srv_targets, owner->id, same_owner, &owner->id);
+	return kept_of_owner(&cache->srv_targets, owner);
 }
 
 struct srv_targets *
@@ -113,7 +102,7 @@ srv_targets_new(struct treecache *cache, const struct owner *owner)
 {
 	struct srv_targets *targets = xmalloc(sizeof *targets);
 
-	*targets = (struct srv_targets){ .hash = owner->id, .owner = owner->id };
+	*targets = (struct srv_targets){ .hash = owner->id };
 	table_add(&cache->srv_targets, targets);
 	return targets;
 }

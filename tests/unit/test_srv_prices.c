@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/wire.h"
+#include "tests/unit/cpu_time.h"
 #include "treecache/endpoint_internal.h"
 
 enum {
@@ -27,15 +27,6 @@ static struct treecache *cache;
 static struct owner *owner;
 static uint32_t slots[MANY];
 static struct ports *lists[MANY];
-
-static double
-now_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static int
 begin(void **state)
@@ -119,7 +110,7 @@ fill(unsigned slices, unsigned ports)
 	for (unsigned s = 0; s < slices; s++)
 		if (lists[s] == NULL)
 			lists[s] = make_list(1 + s * ports, s * ports, ports);
-	double begun_s = now_s();
+	double begun_s = cpu_s();
 	for (unsigned s = 0; s < MANY; s++)
 		if (s < slices)
 			put_slice(s, lists[s], &endpoint, 1);
@@ -129,20 +120,20 @@ fill(unsigned slices, unsigned ports)
 		}
 	treecache_publish(cache, 1, true);
 	treecache_reclaim(cache);
-	return now_s() - begun_s;
+	return cpu_s() - begun_s;
 }
 
 /* One change of the Service's publishNotReadyAddresses, and back. */
 static double
 flip(void)
 {
-	double begun_s = now_s();
+	double begun_s = cpu_s();
 
 	treecache_endpoint_set_flags(cache, owner, FLAGS | ENDPOINTS_NOT_READY);
 	treecache_endpoint_set_flags(cache, owner, FLAGS);
 	treecache_publish(cache, 1, true);
 	treecache_reclaim(cache);
-	return now_s() - begun_s;
+	return cpu_s() - begun_s;
 }
 
 static void
