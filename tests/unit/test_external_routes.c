@@ -156,6 +156,49 @@ route_follows_its_gateways(void **state)
 	EXPECT({ "other.apps.example.com.", "A", GONE });
 }
 
+#define TAKEN(NAME)                                                                                \
+	"{'parentRef':{'name':'" NAME "','namespace':'infra'},'conditions':[{"                     \
+	"'type':'Accepted','status':'True'}]}"
+#define OF(PARENTS)                                                                                \
+	"{'kind':'HTTPRoute','metadata':{'namespace':'shop','name':'r'},'spec':{'hostnames':["     \
+	"'r.apps.example.com']},'status':{'parents':[" PARENTS "]}}"
+
+/* Of several Gateways it has all addresses, and follows each as long as that has accepted it. */
+static void
+route_follows_each_of_its_gateways(void **state)
+{
+	static const char second[] =
+	    "{'kind':'Gateway','metadata':{'namespace':'infra','name':'second'},'spec':{"
+	    "'listeners':[" LISTENER("a", "80", "") "," LISTENER(
+		"b", "443", "") "]},"
+				"'status':{'addresses':[{'value':'192.0.2.%s'}]}}";
+	char *before = NULL, *after = NULL;
+
+	(void)state;
+	if (asprintf(&before, second, "44") < 0 || asprintf(&after, second, "45") < 0)
+		abort();
+	add(OF(TAKEN("gw") "," TAKEN("second") "," TAKEN("gw")));
+	EXPECT({ "r.apps.example.com.", "A", GONE });
+	add(GATEWAY(LISTENER("a", "80", ""), "192.0.2.33"));
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+	add(before);
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.33, A 192.0.2.44" });
+	add(after);
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.33, A 192.0.2.45" });
+	add(OF(TAKEN("gw")));
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+	add(before);
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.33" });
+	add(OF(TAKEN("second")));
+	EXPECT({ "r.apps.example.com.", "A", "NOERROR A 192.0.2.44" });
+	tell(EVENT_DELETED, OF(TAKEN("second")));
+	add(after);
+	tell(EVENT_DELETED, after);
+	EXPECT({ "r.apps.example.com.", "A", GONE });
+	free(before);
+	free(after);
+}
+
 static void
 only_chosen_namespaces_have_names(void **state)
 {
@@ -245,6 +288,7 @@ main(void)
 		TEST(routes_have_the_address_of_the_gateway_that_took_them),
 		TEST(objects_labelled_to_be_ignored_have_no_names),
 		TEST(route_follows_its_gateways),
+		TEST(route_follows_each_of_its_gateways),
 		TEST(only_chosen_namespaces_have_names),
 		TEST(order_of_arrival_does_not_matter),
 	};

@@ -28,16 +28,22 @@ static struct owner *owner;
 static uint32_t slots[MANY];
 static struct ports *lists[MANY];
 
-static int
-begin(void **state)
+static void
+new_owner(void)
 {
 	struct dname name;
 
-	(void)state;
-	cache = treecache_new(0x9e3779b97f4a7c15);
 	dname_from_text(&name, "big.test.svc");
 	owner = treecache_owner(cache, name.wire);
 	treecache_endpoint_set_flags(cache, owner, FLAGS);
+}
+
+static int
+begin(void **state)
+{
+	(void)state;
+	cache = treecache_new(0x9e3779b97f4a7c15);
+	new_owner();
 	return 0;
 }
 
@@ -284,6 +290,33 @@ the_numbers_are_those_of_the_lists(void **state)
 	}
 }
 
+/* What its slices leave to the publish goes with the last of them. */
+static void
+an_owner_may_go_before_the_publish(void **state)
+{
+	struct endpoint endpoint = { .addr = { .family = AF_INET }, .ready = true, .name = "a" };
+
+	(void)state;
+	for (unsigned s = 0; s < 2; s++) {
+		lists[s] = make_list(1, s, 100);
+		put_slice(s, lists[s], &endpoint, 1);
+	}
+	treecache_publish(cache, 1, true);
+	for (unsigned s = 0; s < 2; s++) {
+		treecache_slice_remove(cache, owner, slots[s]);
+		slots[s] = 0;
+		assert_int_equal(cache->srv_waiting.count, s == 0);
+	}
+	assert_null(owner->endpoints->pairs);
+	treecache_endpoint_set_flags(cache, owner, 0);
+	treecache_prune(cache, owner->name);
+	treecache_owner_free(cache, owner);
+	treecache_publish(cache, 1, true);
+	treecache_reclaim(cache);
+	treecache_publish(cache, 1, true);
+	new_owner();
+}
+
 int
 main(void)
 {
@@ -291,6 +324,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(slices_with_a_port_of_their_own, begin, end),
 		cmocka_unit_test_setup_teardown(slices_with_forty_ports_of_their_own, begin, end),
 		cmocka_unit_test_setup_teardown(the_numbers_are_those_of_the_lists, begin, end),
+		cmocka_unit_test_setup_teardown(an_owner_may_go_before_the_publish, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
