@@ -242,6 +242,7 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={5}"], "hostsNamespaces: 5: not a namespace's name"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={}"], "hostsNamespaces: : not a namespace's name"),
     ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,a}"], "hostsNamespaces: a,a: a namespace comes twice"),
+    ([*SETTINGS, "-set", "topology=front", "-set", "hostsNamespaces={a,b,c,d,e,f,g,h,i}"], "hostsNamespaces: a,b,c,d,e,f,g,h,i: more than 8"),
     ([*SETTINGS, "-set", "nearest.enabled=true"], "nearest.enabled: in the classic topology"),
     ([*SETTINGS, "-set", "topology=front", "-set", "nearest.only=true"], "nearest.only: it needs nearest.enabled"),
     ([*SETTINGS, "-set", "transfer.notify={192.0.2.1}"], "transfer: to whom?"),

@@ -100,6 +100,9 @@
 {{- if ne (len $v.hostsNamespaces) (len (uniq $v.hostsNamespaces)) -}}
 {{- fail (printf "hostsNamespaces: %s: a namespace comes twice" (join "," $v.hostsNamespaces)) -}}
 {{- end -}}
+{{- if gt (len $v.hostsNamespaces) 8 -}}
+{{- fail (printf "hostsNamespaces: %s: more than 8 namespaces; each is watched by itself" (join "," $v.hostsNamespaces)) -}}
+{{- end -}}
 {{- if and (eq $v.topology "classic") (or $v.clientPods $v.tenants.enabled $v.nearest.enabled) -}}
 {{- fail (printf "%s: in the classic topology dnsmasq is kubedns's only client: topology front or node" (ternary "tenants.enabled" (ternary "nearest.enabled" "clientPods" $v.nearest.enabled) $v.tenants.enabled)) -}}
 {{- end -}}
