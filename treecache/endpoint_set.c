@@ -165,6 +165,15 @@ show_slice(struct treecache *cache, struct owner *owner, const struct slice_endp
 }
 
 static bool
+all_ready(const struct slice_endpoints *slice)
+{
+	for (unsigned i = 0; i < slice->count; i++)
+		if (!slice_ready(slice, i))
+			return false;
+	return true;
+}
+
+static bool
 answers_ptr(uint32_t flags)
 {
 	return (flags & (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED)) ==
@@ -244,7 +253,7 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 	endpoints->flags = flags;
 	for (unsigned i = 0; i < owner->endpoints->count; i++) {
 		const struct slice_endpoints *old = owner->endpoints->slices[i].slice;
-		if ((flags ^ old_flags) & ENDPOINTS_NOT_READY) {
+		if ((flags ^ old_flags) & ENDPOINTS_NOT_READY && !all_ready(old)) {
 			struct slice_endpoints *copy = xmalloc(slice_bytes(old));
 			memcpy(copy, old, slice_bytes(old));
 			copy->epoch = cache->epoch;

@@ -66,11 +66,19 @@ say_service(const struct explanation *e)
 	}
 }
 
-static void
-say_slice(const struct explanation *e, const struct slice_endpoints *slice)
+/* Of very many each is looked for in the whole cluster's, and nobody reads on. */
+enum { SLICES_SHOWN_MAX = 20 };
+
+/* Counts it in `*shown`; false: this was one too many, and none should follow. */
+static bool
+say_slice(const struct explanation *e, const struct slice_endpoints *slice, unsigned *shown)
 {
 	struct store_source source;
 
+	if ((*shown)++ == SLICES_SHOWN_MAX) {
+		fprintf(e->out, "  and from more EndpointSlices\n");
+		return false;
+	}
 	fprintf(e->out, "  from ");
 	if (store_find_slice(e->config->store, slice->slot, &source))
 		say_source(e, &source);
@@ -78,6 +86,7 @@ say_slice(const struct explanation *e, const struct slice_endpoints *slice)
 	if (slice->unique != slice->published)
 		fprintf(e->out, ", %u of them counted elsewhere", slice->published - slice->unique);
 	fprintf(e->out, "\n");
+	return true;
 }
 
 static void
@@ -85,17 +94,19 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 {
 	struct resolved_walk walk;
 	struct endpoint_ref ref;
+	unsigned shown = 0;
 
 	if (is_brief(e))
 		return;
 	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT ||
 	    resolved->kind == RESOLVED_ZONAL) {
 		for (unsigned c = 0; c < resolved->endpoints->count; c++)
-			say_slice(e, resolved->endpoints->slices[c].slice);
+			if (!say_slice(e, resolved->endpoints->slices[c].slice, &shown))
+				return;
 	} else if (resolved->kind == RESOLVED_ENDPOINT) {
 		resolved_endpoints(&walk, e->config->tree, resolved);
-		while (resolved_next(&walk, &ref))
-			say_slice(e, ref.slice);
+		while (resolved_next(&walk, &ref) && say_slice(e, ref.slice, &shown))
+			;
 	}
 }
 
@@ -201,7 +212,7 @@ say_answers(const struct explanation *e, const uint8_t *qname, const struct reso
 		say_nodata(e, resolved);
 }
 
-static void
+void
 explain_ours(struct explanation *e, const uint8_t *qname)
 {
 	struct resolved resolved = { .kind = RESOLVED_NODE };
@@ -242,7 +253,7 @@ explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *
 {
 	struct reverse_walk walk;
 	struct reverse_ref ref;
-	unsigned records = 0;
+	unsigned records = 0, shown = 0;
 	int rcode = explain_query(e, qname, TYPE_PTR, &records);
 
 	if (rcode < 0)
@@ -254,8 +265,8 @@ explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *
 		    "Nothing here has this address, in a zone of --reverse-cidrs: NXDOMAIN.\n");
 	reverse_find(&walk, e->config->tree, addr);
 	while (!is_brief(e) && reverse_next(&walk, &ref))
-		if (ref.slice != NULL)
-			say_slice(e, ref.slice);
+		if (ref.slice != NULL && !say_slice(e, ref.slice, &shown))
+			return;
 }
 
 /* The closest stub domain that holds the name, or NULL. */
@@ -329,8 +340,8 @@ say_shadow(const struct explanation *e)
 }
 
 /* Sets the name that is explained. */
-static void
-set_name(struct explanation *e, const struct dname *name)
+void
+explain_set_name(struct explanation *e, const struct dname *name)
 {
 	memset(e->padded, 0, sizeof e->padded);
 	memcpy(e->padded, name->wire, name->len);
@@ -338,111 +349,6 @@ set_name(struct explanation *e, const struct dname *name)
 	e->name = name_cut(e->padded, name->len, e->offsets);
 	int below = name_below(&e->name, &e->config->answers->zone);
 	e->below = below < 0 ? 0 : (unsigned)below;
-}
-
-static bool
-exists(const struct explanation *e)
-{
-	struct resolved resolved;
-
-	if (e->below == 0)
-		return false;
-	resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
-	return resolved.kind != RESOLVED_NOTHING;
-}
-
-static bool
-namespace_exists(const struct explanation *e, const uint8_t *label)
-{
-	static const uint8_t svc[16] = "\3svc";
-	const struct tree *tree = e->config->tree;
-	const struct node *node = tree_child(tree, tree->root, svc);
-
-	return node != NULL && tree_child(tree, node, label) != NULL;
-}
-
-/* Which suffix a name such as "web.prod" (0) or "web.prod.svc" (1) probably lacks; -1: none. */
-static int
-meant_suffix(const struct explanation *e)
-{
-	static const uint8_t svc[16] = "\3svc";
-	const uint8_t *last = e->name.wire + e->name.offsets[e->name.count - 1];
-
-	if (*last == *svc && memcmp(last, svc, 4) == 0)
-		return 1;
-	return namespace_exists(e, last) ? 0 : -1;
-}
-
-/* "web": every pod's resolver asks for it in the pod's own namespace. */
-static void
-explain_lone_label(const struct explanation *e)
-{
-	const struct answer_config *answers = e->config->answers;
-	char label[DNAME_TEXT_MAX], zone[DNAME_TEXT_MAX], text[DNAME_TEXT_MAX];
-	struct owner_walk walk;
-	const struct owner *owner;
-	unsigned count = 0;
-
-	explain_label(e->name.wire, label);
-	dname_to_text(answers->zone.wire, zone);
-	fprintf(e->out,
-	    "%s is a short name: a pod's resolver asks for %s.NAMESPACE.svc.%s, with the pod's own "
-	    "namespace, then for %s.svc.%s, %s.%s and %s itself.\n",
-	    label, label, zone, label, zone, label, zone, e->text);
-	owners_find(&walk, e->config->tree, e->name.wire);
-	while ((owner = owners_next(&walk)) != NULL && count <= REASON_OWNERS_MAX) {
-		if (!reason_may_name(answers, e->config->tree, owner))
-			continue;
-		if (count++ == REASON_OWNERS_MAX)
-			fprintf(e->out, "  and in others\n");
-		else
-			fprintf(e->out, "  Service %s is in namespace %s\n", label,
-			    explain_label(owner->name + 1 + owner->name[0], text));
-	}
-	if (count == 0)
-		fprintf(e->out, "  no namespace has a Service %s that answers\n", label);
-}
-
-/*
- * A name outside of our zones that a pod's search list may complete to one of ours: "web.prod",
- * "web.prod.svc". Explains the first completion that exists, which is what a pod gets, or that is
- * probably meant (meant_suffix()). False: the name is explained as it is.
- */
-static bool
-explain_short(struct explanation *e, const struct dname *asked)
-{
-	enum { SUFFIXES = 2 };
-	static const char *const suffixes[SUFFIXES] = { "svc.", "." };
-	const struct dname *zone = &e->config->answers->zone;
-	char text[DNAME_TEXT_MAX];
-	struct dname suffix, name;
-
-	if (!e->config->synced || e->name.count == 0)
-		return false;
-	if (e->name.count == 1) {
-		explain_lone_label(e);
-		return true;
-	}
-	int meant = meant_suffix(e);
-	dname_to_text(asked->wire, text);
-	for (int i = 0; i < SUFFIXES; i++) {
-		name = *asked;
-		dname_from_text(&suffix, suffixes[i]);
-		if (dname_append(&name, suffix.wire) < 0 || dname_append(&name, zone->wire) < 0)
-			continue;
-		set_name(e, &name);
-		bool found = exists(e);
-		if (!found && i != meant)
-			continue;
-		fprintf(
-		    e->out, "%s is a short name: a pod's search list makes it %s\n", text, e->text);
-		explain_ours(e, name.wire);
-		if (!found)
-			fprintf(e->out, "A resolver then asks for %s itself.\n", text);
-		return true;
-	}
-	set_name(e, asked);
-	return false;
 }
 
 static void
@@ -457,7 +363,7 @@ explain(struct explanation *e, const char *text)
 	}
 	dname_lower(qname.wire, qname.len);
 	explain_rewrite(e, &qname);
-	set_name(e, &qname);
+	explain_set_name(e, &qname);
 	int bits = resolve_reverse_name(&e->name, &addr);
 	if (explain_own(e) || explain_external(e, qname.wire))
 		return;

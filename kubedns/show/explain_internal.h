@@ -1,6 +1,6 @@
 /*
- * What the files of explain.h share: explain.c (any name, and those that exist) and
- * explain_missing.c (those that do not).
+ * What the files of explain.h share: explain.c (any name, and those that exist), explain_short.c (short ones) and
+ * explain_missing.c (those that do not exist).
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
 #define KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
@@ -26,6 +26,19 @@ const char *explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX]);
  * rcode, -1 for a name that is not ours. */
 int explain_query(
     const struct explanation *e, const uint8_t *qname, uint16_t type, unsigned *records);
+
+/* Makes this the name that is explained. */
+void explain_set_name(struct explanation *e, const struct dname *name);
+
+/* Explains a name of our zone, which is e->name. */
+void explain_ours(struct explanation *e, const uint8_t *qname);
+
+/*
+ * A name outside of our zones that a pod's search list may complete to one of ours: "web.prod",
+ * "web.prod.svc". Explains the first completion that exists, which is what a pod gets, or that is
+ * probably meant (meant_suffix()). False: the name is explained as it is.
+ */
+bool explain_short(struct explanation *e, const struct dname *asked);
 
 /* A name of the zones for the world outside; false: it is none. */
 bool explain_external(struct explanation *e, const uint8_t *qname);

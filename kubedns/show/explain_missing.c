@@ -123,6 +123,9 @@ consider_endpoints(struct nearest *nearest, const struct node *parent)
 		return;
 	for (unsigned c = 0; parent->endpoints != NULL && c < parent->endpoints->count; c++) {
 		const struct slice_endpoints *slice = parent->endpoints->slices[c].slice;
+		if (nearest->looked_at == 0)
+			return;
+		nearest->looked_at--; /* for the slice itself, which may have none */
 		for (unsigned i = 0; i < slice->published; i++) {
 			const uint8_t *host = slice_name(slice, i);
 			if (nearest->looked_at == 0 || nearest->compared == 0)

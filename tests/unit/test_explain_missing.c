@@ -112,10 +112,76 @@ by_dns_a_thousand_names_are_looked_at(void **state)
 	assert_in_range(found[0], 1, LETTERS / 2);
 }
 
+/* Whether the explanation of the name says this; `by_dns`: to anybody. */
+static bool
+says(const char *name, bool by_dns, const char *part)
+{
+	struct explain_config config = { .answers = &bed.config,
+		.tree = tree_current(bed.cache),
+		.store = bed.store,
+		.synced = true };
+	size_t len;
+	char *text = by_dns ? explain_brief(&bed.config, config.tree, name, &len)
+			    : explain_text(&config, name, &len);
+	bool found = strstr(text, part) != NULL;
+
+	free(text);
+	return found;
+}
+
+/* Whose names are not said is looked at, too: somebody may have one in any number of namespaces. */
+static void
+of_a_label_a_thousand_services_are_looked_at(void **state)
+{
+	char name[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 1001; i++) {
+		snprintf(name, sizeof name, "ns%u", i);
+		bed_namespace(name);
+		bed_service("out", SERVICE_EXTERNALNAME, "example.com", "");
+		if (i == 999) {
+			bed_publish();
+			assert_true(
+			    says("out.", true, "no namespace has a Service out that answers"));
+		}
+	}
+	bed_publish();
+	assert_true(says("out.", true, "and perhaps in others: more than 1000 have one"));
+	assert_false(says("out.", true, "no namespace has a Service out that answers"));
+	bed_namespace("default");
+}
+
+static void
+of_a_service_twenty_slices_are_shown(void **state)
+{
+	char name[16], address[32];
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) { /* and one that is there */
+		if (i == 19) {
+			bed_publish();
+			assert_false(says("db.default.svc.cluster.local.", false, "from more"));
+		}
+		snprintf(name, sizeof name, "db-%02u", i);
+		snprintf(address, sizeof address, "10.1.0.1=primary 10.2.0.%u", i);
+		bed_slice("db", name, "sql/tcp/5432", address);
+	}
+	bed_publish();
+	assert_true(
+	    says("db.default.svc.cluster.local.", false, "\n  and from more EndpointSlices\n"));
+	assert_true(says(
+	    "primary.db.default.svc.cluster.local.", false, "\n  and from more EndpointSlices\n"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    of_a_label_a_thousand_services_are_looked_at, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    of_a_service_twenty_slices_are_shown, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    by_dns_a_thousand_names_are_looked_at, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
