@@ -21,11 +21,13 @@ struct records {
 	struct packed **items;
 	size_t count, room;
 	size_t bytes; /* of what the items are */
+	size_t all;   /* of those of the names before, too */
 };
 
 /* Of the records of one name and moment: a headless Service has one for each pair of its endpoints and
- * ports, and 0.5 MB of EndpointSlices can have 20 million. */
-enum { RECORDS_BYTES_MAX = 32 << 20 };
+ * ports, and 0.5 MB of EndpointSlices can have 20 million. And of all names and one moment, since most of what is
+ * compared may be the same on both sides; to give a zone whole costs less then. */
+enum { RECORDS_BYTES_MAX = 32 << 20, RECORDS_BYTES_ALL_MAX = 64 << 20 };
 
 enum { BEFORE, AFTER };
 
@@ -51,9 +53,11 @@ collect(void *arg, const struct zone_record *record)
 	struct records *records = arg;
 	size_t size = sizeof(struct packed) + record->owner->len + record->len;
 
-	if (size > RECORDS_BYTES_MAX - records->bytes)
+	if (size > RECORDS_BYTES_MAX - records->bytes ||
+	    size > RECORDS_BYTES_ALL_MAX - records->all)
 		return false;
 	records->bytes += size;
+	records->all += size;
 	struct packed *packed = xmalloc(size);
 	*packed = (struct packed){ .len = (uint32_t)record->owner->len + record->len,
 		.owner_len = record->owner->len,

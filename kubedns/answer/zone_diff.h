@@ -18,7 +18,7 @@ struct zone_moments {
  * Calls `take` for every record of the zone of index `zone` that is in one of the moments alone, in
  * no order; SOAs are left out. False if the difference was not worked out, because something
  * changed that every name may depend on (the key hosts, the zones' NS), a name has more than 32 MB of
- * records, or `take` said so: then the secondaries need the zones whole.
+ * records, those that were compared more than 64, or `take` said so: then the secondaries need the zones whole.
  */
 bool zone_diff(const struct answer_config *config, const struct zone_moments *moments,
     bool (*take)(void *arg, size_t zone, bool added, const struct zone_record *record), void *arg);

@@ -257,6 +257,16 @@ stop(void *arg, size_t zone, bool added, const struct zone_record *record)
 	return ++*(unsigned *)arg < 3;
 }
 
+static bool
+count_all(void *arg, size_t zone, bool added, const struct zone_record *record)
+{
+	(void)zone;
+	(void)added;
+	(void)record;
+	++*(unsigned *)arg;
+	return true;
+}
+
 static void
 a_change_of_everything_is_not_worked_out(void **state)
 {
@@ -287,21 +297,30 @@ a_change_of_everything_is_not_worked_out(void **state)
 	tree_hold_drop(next);
 }
 
+enum { PORTS = 190, ENDPOINTS = 1000 };
+
+static char ports[PORTS * 16], endpoints[ENDPOINTS * 16];
+
+static void
+write_lists(unsigned port_count, unsigned endpoint_count)
+{
+	size_t len = 0;
+
+	for (unsigned i = 1; i <= port_count; i++)
+		len += (size_t)sprintf(ports + len, "p%u/tcp/%u ", i, i);
+	len = 0;
+	for (unsigned i = 0; i < endpoint_count; i++)
+		len += (size_t)sprintf(endpoints + len, "10.1.%u.%u ", i / 250, 1 + i % 250);
+}
+
 /* 1,000 endpoints with 190 ports each are 570,000 SRV records. */
 static void
 a_change_of_too_many_records_is_not_worked_out(void **state)
 {
-	enum { PORTS = 190, ENDPOINTS = 1000 };
-	static char ports[PORTS * 16], endpoints[ENDPOINTS * 16];
 	unsigned taken = 0;
-	size_t len = 0;
 	(void)state;
 
-	for (unsigned i = 1; i <= PORTS; i++)
-		len += (size_t)sprintf(ports + len, "p%u/tcp/%u ", i, i);
-	len = 0;
-	for (unsigned i = 0; i < ENDPOINTS; i++)
-		len += (size_t)sprintf(endpoints + len, "10.1.%u.%u ", i / 250, 1 + i % 250);
+	write_lists(PORTS, ENDPOINTS);
 	bed_service("db", SERVICE_HEADLESS, NULL, "pg/tcp/5432");
 	bed_slice("db", "db-1", ports, endpoints);
 	bed_publish();
@@ -313,6 +332,38 @@ a_change_of_too_many_records_is_not_worked_out(void **state)
 	assert_false(zone_diff(&bed.config, &moments, stop, &taken));
 	assert_int_equal(taken, 0);
 	tree_hold_drop(hold);
+}
+
+/* Of each Service one record changes; they have some 25 MB each. */
+static void
+a_change_of_too_many_records_of_several_names_is_not_worked_out(void **state)
+{
+	static const char *const services[] = { "a", "b", "c" }, *const small[] = { "a-1", "b-1",
+		"c-1" };
+	unsigned taken = 0, all = 0;
+	(void)state;
+
+	write_lists(PORTS, ENDPOINTS * 1 / 2);
+	for (unsigned i = 0; i < 3; i++) {
+		bed_service(services[i], SERVICE_HEADLESS, NULL, "pg/tcp/5432");
+		bed_slice(services[i], services[i], ports, endpoints);
+		bed_slice(services[i], small[i], "", "10.2.0.1=one");
+	}
+	bed_publish();
+	for (unsigned changed = 2; changed <= 3; changed++) {
+		struct tree_hold *hold = treecache_hold(bed.cache);
+		for (unsigned i = 0; i < changed; i++)
+			bed_slice(services[i], small[i], "",
+			    changed == 2 ? "10.2.0.2=one" : "10.2.0.3=one");
+		bed_publish();
+		const struct zone_moments moments = { .before = tree_held(hold),
+			.after = tree_current(bed.cache) };
+		taken = 0;
+		assert_int_equal(zone_diff(&bed.config, &moments, count_all, &taken), changed == 2);
+		all += taken;
+		tree_hold_drop(hold);
+	}
+	assert_true(all >= 2);
 }
 
 static int
@@ -362,6 +413,9 @@ main(void)
 		    a_change_of_everything_is_not_worked_out, bed_begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    a_change_of_too_many_records_is_not_worked_out, bed_begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    a_change_of_too_many_records_of_several_names_is_not_worked_out, bed_begin,
+		    bed_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
