@@ -85,7 +85,9 @@ def test_no_end_mark_for_a_minute_leads_to_a_list(tmp_path):
     before = lambda api: api.fault(verb="watchlist", no_end_bookmark=True)  # noqa: E731
     with World(tmp_path, before=before, hurry=50, wait=False) as world:
         world.kubedns.wait_ready(15)
-        assert [r["verb"] for r in services(world)][:3] == ["watchlist", "list", "watch"]
+        # The connection of another resource's WatchList, which ends in the same moment, may be lost behind the list: a probe then.
+        listed = [r for r in services(world) if r["params"].get("limit") != "1"]
+        assert [r["verb"] for r in listed][:3] == ["watchlist", "list", "watch"]
 
 
 def test_a_watch_list_that_breaks_twice_leads_to_a_list(tmp_path):
