@@ -143,6 +143,7 @@ bed_slice(const char *service, const char *name, const char *ports, const char *
 	char *text = strdup(endpoints), *port_text = strdup(ports), *next = NULL;
 	struct object_slice slice = { .name = name,
 		.service = service,
+		.family = AF_INET, /* of none */
 		.ports = port_items,
 		.port_count = read_ports(port_text, port_items),
 		.endpoints = items };

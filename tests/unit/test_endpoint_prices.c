@@ -16,6 +16,7 @@
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/zone_walk.h"
 #include "kubedns/cluster/clusterset.h"
+#include "kubedns/show/explain.h"
 #include "lib/wire.h"
 #include "tests/unit/answer_bed.h"
 #include "tests/unit/cpu_time.h"
@@ -376,20 +377,40 @@ the_additional_section_of_an_address_is_the_address(void **state)
 	assert_true(took_s[1] < 8 * took_s[0] + 0.002);
 }
 
-/* With --nearest each slice is looked at, but not of any number. */
+/* With --nearest each slice is looked at, but not of any number; the answer has all of them. */
 static void
 slices_beyond_a_bound_are_not_put_in_order(void **state)
 {
 	struct client_place here = client_place_of("node-1", "zone-a");
+	const struct endpoint last = { .addr = { .family = AF_INET, .bytes = { 10, 9, 9, 9 } },
+		.ready = true };
 	double took_s[2];
+	size_t len;
 	(void)state;
 
 	bed.config.place = &here;
 	bed.config.nearest = bed.config.zonal = true;
 	for (unsigned i = 0; i < 2; i++) {
 		struct owner *owner = fill_tiny(i == 0 ? FEW_TINY : MANY_TINY, NULL);
-		took_s[i] = ask("big.test.svc.cluster.local", TYPE_A, 1) +
+		/* Behind all others. */
+		treecache_slice(bed.cache, owner, 0,
+		    &(struct slice_source){ .name = "z",
+			.family = AF_INET,
+			.ports = owner->endpoints->slices[0].slice->ports,
+			.endpoints = &last,
+			.count = 1 });
+		treecache_publish(bed.cache, 1, true);
+		took_s[i] = ask("big.test.svc.cluster.local", TYPE_A, 2) +
 			    ask("zone-a.pin._zone.big.test.svc.cluster.local", TYPE_A, 0);
+		char *text = explain_text(&(struct explain_config){ .answers = &bed.config,
+					      .tree = tree_current(bed.cache),
+					      .store = bed.store,
+					      .synced = true },
+		    "big.test.svc.cluster.local.", &len);
+		assert_non_null(
+		    strstr(text, i == 0 ? "nearest first (--nearest)"
+					: "32001 EndpointSlices are more than the 4096"));
+		free(text);
 		drop_tiny(owner);
 	}
 	assert_true(took_s[1] < 6 * took_s[0] + 0.0001);

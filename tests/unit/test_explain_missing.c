@@ -23,16 +23,24 @@ begin(void **state)
 	return 0;
 }
 
-static void
-expect_nearest(const char *name, bool by_dns, const char *nearest)
+/* From malloc; `by_dns`: to anybody, else over HTTP. */
+static char *
+explanation(const char *name, bool by_dns)
 {
-	struct explain_config config = { .answers = &bed.config,
+	const struct explain_config config = { .answers = &bed.config,
 		.tree = tree_current(bed.cache),
 		.store = bed.store,
 		.synced = true };
 	size_t len;
-	char *text = by_dns ? explain_brief(&bed.config, config.tree, name, &len)
-			    : explain_text(&config, name, &len);
+
+	return by_dns ? explain_brief(&bed.config, config.tree, name, &len)
+		      : explain_text(&config, name, &len);
+}
+
+static void
+expect_nearest(const char *name, bool by_dns, const char *nearest)
+{
+	char *text = explanation(name, by_dns);
 	const char *found = strstr(text, "Nearest there: ");
 
 	assert_non_null(strstr(text, "NXDOMAIN"));
@@ -112,17 +120,11 @@ by_dns_a_thousand_names_are_looked_at(void **state)
 	assert_in_range(found[0], 1, LETTERS / 2);
 }
 
-/* Whether the explanation of the name says this; `by_dns`: to anybody. */
+/* Whether the explanation of the name says this. */
 static bool
 says(const char *name, bool by_dns, const char *part)
 {
-	struct explain_config config = { .answers = &bed.config,
-		.tree = tree_current(bed.cache),
-		.store = bed.store,
-		.synced = true };
-	size_t len;
-	char *text = by_dns ? explain_brief(&bed.config, config.tree, name, &len)
-			    : explain_text(&config, name, &len);
+	char *text = explanation(name, by_dns);
 	bool found = strstr(text, part) != NULL;
 
 	free(text);
@@ -150,6 +152,26 @@ of_a_label_a_thousand_services_are_looked_at(void **state)
 	assert_true(says("out.", true, "and perhaps in others: more than 1000 have one"));
 	assert_false(says("out.", true, "no namespace has a Service out that answers"));
 	bed_namespace("default");
+}
+
+/* A slice that publishes no endpoint has been looked at, too. */
+static void
+by_dns_a_thousand_slices_are_looked_at(void **state)
+{
+	char name[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) { /* before that of the endpoint */
+		snprintf(name, sizeof name, "a%03u", i);
+		bed_slice("db", name, "sql/tcp/5432", "");
+		if (i == 900) {
+			bed_publish();
+			expect_nearest("x.primray.db.default.svc.cluster.local.", true, "primary");
+		}
+	}
+	bed_publish();
+	expect_nearest("x.primray.db.default.svc.cluster.local.", true, NULL);
+	expect_nearest("x.primray.db.default.svc.cluster.local.", false, "primary");
 }
 
 static void
@@ -180,6 +202,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 		    of_a_label_a_thousand_services_are_looked_at, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    by_dns_a_thousand_slices_are_looked_at, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    of_a_service_twenty_slices_are_shown, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
