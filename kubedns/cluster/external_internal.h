@@ -27,7 +27,7 @@ struct claim {
 	struct external_object *object;
 	enum claim_rank rank;
 	struct served served;
-	const struct served *last; /* what was added to it last */
+	const struct served *last; /* what was added to it last: to be compared, it may be gone */
 };
 
 struct object_key {
