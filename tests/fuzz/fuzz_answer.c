@@ -9,9 +9,13 @@
 #include <string.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
+#include "kubedns/cluster/clusterset.h"
+#include "kubedns/cluster/external.h"
+#include "kubedns/cluster/object_external.h"
 #include "kubedns/cluster/store.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_rewrites.h"
@@ -51,7 +55,15 @@ static const char *const names[] = { "cluster.local.", "svc.cluster.local.",
 	"default.pod.cluster.local.", "*.default.svc.cluster.local.", "*.svc.cluster.local.",
 	"_p1._udp.*.default.svc.cluster.local.", "*.same.default.svc.cluster.local.",
 	"ns.dns.cluster.local.", "s.fed.svc.cluster.local.", "example.com.", ".",
-	"default.s.cluster.local.", "com.default.svc.cluster.local." };
+	"default.s.cluster.local.", "com.default.svc.cluster.local.",
+	/* for outside, and of a cluster set */
+	"out.example.", "web.default.out.example.", "same.default.out.example.",
+	"host.same.default.out.example.", "_p0._tcp.same.default.out.example.",
+	"deep.wild.out.example.", "alias.out.example.", "clusterset.local.",
+	"ns.dns.clusterset.local.", "db.default.svc.clusterset.local.",
+	"west.db.default.svc.clusterset.local.", "a.west.db.default.svc.clusterset.local.",
+	"_p1._udp.db.default.svc.clusterset.local.", "ip.default.svc.clusterset.local.",
+	"_p1._udp.ip.default.svc.clusterset.local.", "7.7.9.10.in-addr.arpa." };
 enum { NAMES = sizeof names / sizeof names[0] };
 
 static struct object
@@ -138,6 +150,98 @@ add_owners(void)
 	}
 }
 
+static struct dname outside[2];
+static struct external_zones outside_zones = {
+	.zones = outside, .zone_count = 2, .clusterset = &outside[1], .headless = true
+};
+static struct external *volatile external;
+static struct clusterset *volatile clusterset;
+
+/* An object that serves itself claims these names. */
+static void
+claim(const char *name, const char *target, const char *const *hosts, size_t count)
+{
+	struct object_text texts[4];
+	struct addr addr = { AF_INET, { 192, 0, 2, 1 } };
+	struct object_external from = { .addrs = &addr,
+		.addr_count = target == NULL,
+		.target = target,
+		.target_count = target != NULL,
+		.hosts = texts,
+		.host_count = count };
+	struct object o = named(OBJECT_INGRESS, name);
+
+	for (size_t i = 0; i < count; i++)
+		texts[i] = (struct object_text){ hosts[i], strlen(hosts[i]) };
+	o.external = &from;
+	external_event(external, OBJECT_INGRESS, EVENT_ADDED, &o);
+}
+
+static void
+add_import(const char *name, enum service_type type)
+{
+	struct object o = named(OBJECT_IMPORT, name);
+
+	o.service = (struct object_service){ .type = type,
+		.external_name = "",
+		.addrs = { { AF_INET, { 10, 9, 7, 7 } } },
+		.addr_count = type == SERVICE_CLUSTERIP,
+		.ports = ports,
+		.port_count = type == SERVICE_CLUSTERIP ? PORTS : 0 };
+	clusterset_event(clusterset, OBJECT_IMPORT, EVENT_ADDED, &o);
+}
+
+static void
+add_import_slice(const char *import, const char *cluster)
+{
+	struct object_endpoint endpoints[] = {
+		{ .addr = { AF_INET, { 10, 9, 7, 7 } }, .ready = true, .hostname = "a" },
+		{ .addr = { AF_INET, { 10, 9, 7, 8 } }, .ready = true, .hostname = "a" },
+		{ .addr = { AF_INET, { 10, 9, 7, 8 } }, .ready = true },
+	};
+	struct object_slice slice = { .name = cluster,
+		.family = AF_INET,
+		.ports = ports,
+		.port_count = 3,
+		.endpoints = endpoints,
+		.endpoint_count = 3 };
+	struct object o = named(OBJECT_SLICES, cluster);
+
+	o.slices = &slice;
+	o.slice_count = 1;
+	o.import.name = import;
+	o.import.cluster = cluster;
+	clusterset_event(clusterset, OBJECT_SLICES, EVENT_ADDED, &o);
+}
+
+/* A zone for the world outside, with the cluster's headless Services, and that of a cluster set. */
+static void
+add_outside(void)
+{
+	static const char *const hosts[] = { "web.default.out.example", "*.wild.out.example",
+		"host.same.default.out.example" };
+	static const char *const alias[] = { "alias.out.example" };
+	struct clusterset_config set_config = { .ttl_s = 30 };
+
+	if (dname_from_text(&outside[0], "out.example.") != 0 ||
+	    dname_from_text(&outside[1], "clusterset.local.") != 0)
+		abort();
+	struct external_config external_config = { .zones = outside, .zone_count = 1, .ttl_s = 30 };
+	external = external_new(&external_config, 7);
+	outside_zones.tree = external_tree(external);
+	claim("names", NULL, hosts, 3);
+	claim("balanced", "www.example.net", alias, 1);
+	set_config.zone = outside[1];
+	clusterset = clusterset_new(&set_config, external_tree(external), 7);
+	add_import("db", SERVICE_HEADLESS);
+	add_import("ip", SERVICE_CLUSTERIP);
+	add_import_slice("db", "west");
+	add_import_slice("db", "east");
+	clusterset_settle(clusterset);
+	treecache_publish(external_tree(external), 1, true);
+	config.external = &outside_zones;
+}
+
 static void
 add_zone(struct reverse_zone *zone, const char *address, unsigned bits)
 {
@@ -220,6 +324,7 @@ make_world(void)
 	add_shared();
 	add_owners();
 	add_own();
+	add_outside();
 	context->forwarding = true;
 	context->federation_count = 1;
 	memcpy(context->federations[0].label, "\3fed", 4);

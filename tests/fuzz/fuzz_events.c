@@ -1,0 +1,454 @@
+/*
+ * Any order of events: Services, slices and namespaces come, change, go and are listed anew, with and without a
+ * publish between them. After each publish the records of every zone are those of a store that was told the
+ * objects of that moment once, in one order; what was held of the publish before has not changed, and
+ * zone_diff() leads from it to this one. No record comes twice.
+ *
+ *	input: options, then operations: a byte each, and the bytes that it takes; behind the input's end they are 0
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/answer/zone_diff.h"
+#include "kubedns/answer/zone_lookup.h"
+#include "kubedns/cluster/label_selector.h"
+#include "kubedns/cluster/store.h"
+#include "kubedns/cluster/tree_content.h"
+#include "lib/rcu.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+	OPTION_REVERSE_ALL = 1,
+	OPTION_POD_NAMES = 2,
+	OPTION_PLACES = 4,
+	OPTION_LABELS = 8,
+	OPTION_IGNORE_EMPTY = 16,
+};
+enum {
+	NAMESPACES = 2,
+	SERVICES = 4,
+	SLICES = 5,
+	ENDPOINTS = 4,
+	ZONES = 3,
+	PORTS = 100,
+	OPERATIONS_MAX = 48,
+	RECORDS_MAX = 60000
+};
+
+/* --- the objects of the moment, each with what was told of it last --- */
+
+struct model_slice {
+	bool there;
+	uint8_t service, ports, count;
+	uint8_t endpoints[ENDPOINTS];
+};
+
+static struct {
+	struct {
+		bool there, labelled;
+	} namespaces[NAMESPACES];
+	struct {
+		bool there;
+		uint8_t kind, addr;
+	} services[NAMESPACES][SERVICES];
+	struct model_slice slices[NAMESPACES][SLICES];
+} model;
+
+static const char *const namespaces[NAMESPACES] = { "one", "two" };
+static const char *const services[SERVICES] = { "web", "db", "a", "10-0-0-1" };
+static const char *const slices[SLICES] = { "s0", "s1", "s2", "s3", "s4" };
+static struct object_port ports[PORTS];
+
+/* Ports of a slice: none, one, two that others have too, and so many that their pairs are counted apart. */
+static const struct {
+	uint8_t first, count;
+} port_lists[] = { { 0, 0 }, { 0, 1 }, { 0, 2 }, { 1, 1 }, { 1, 2 }, { 2, 40 }, { 30, 60 },
+	{ 2, 70 } };
+
+static struct object
+named(enum object_kind kind, unsigned namespace, const char *name)
+{
+	return (struct object){ .kind = kind,
+		.namespace = namespaces[namespace],
+		.name = name,
+		.resource_version = "1" };
+}
+
+static void
+tell_namespace(struct store *store, unsigned n)
+{
+	static struct object_key_value label = { "dns", "on", 2 };
+	struct object o = named(OBJECT_NAMESPACE, n, namespaces[n]);
+
+	o.namespace = "";
+	o.labels = &label;
+	o.label_count = model.namespaces[n].labelled;
+	store_event(store, OBJECT_NAMESPACE,
+	    model.namespaces[n].there ? EVENT_MODIFIED : EVENT_DELETED, &o);
+}
+
+static void
+tell_service(struct store *store, unsigned n, unsigned s)
+{
+	struct object o = named(OBJECT_SERVICE, n, services[s]);
+	unsigned kind = model.services[n][s].kind;
+
+	o.service = (struct object_service){ .type = kind % 4,
+		.external_name =
+		    kind % 4 == SERVICE_EXTERNALNAME ? "web.one.svc.cluster.local" : "",
+		.publish_not_ready = kind & 4,
+		.ports = ports,
+		.port_count = kind / 8 % 4,
+		.addr_count = kind % 4 == SERVICE_CLUSTERIP };
+	o.service.addrs[0] = (struct addr){ AF_INET, { 10, 96, 0, model.services[n][s].addr % 4 } };
+	store_event(
+	    store, OBJECT_SERVICE, model.services[n][s].there ? EVENT_MODIFIED : EVENT_DELETED, &o);
+}
+
+static void
+tell_slice(struct store *store, unsigned n, unsigned s)
+{
+	static const char *const hosts[] = { NULL, "a", "10-0-0-1", "db" };
+	const struct model_slice *from = &model.slices[n][s];
+	struct object_endpoint endpoints[ENDPOINTS];
+	struct object_place places[ENDPOINTS];
+	struct object_slice slice = { .name = slices[s],
+		.service = from->service < SERVICES ? services[from->service] : NULL,
+		.family = AF_INET,
+		.ports = ports + port_lists[from->ports].first,
+		.port_count = port_lists[from->ports].count,
+		.endpoints = endpoints,
+		.endpoint_count = from->count,
+		.places = places,
+		.place_count = from->count };
+	struct object o = named(OBJECT_SLICES, n, slices[s]);
+
+	for (unsigned i = 0; i < from->count; i++) {
+		unsigned is = from->endpoints[i];
+		endpoints[i] = (struct object_endpoint){ .addr = { AF_INET, { 10, 0, 0, is & 3 } },
+			.hostname = hosts[is >> 2 & 3],
+			.ready = (is >> 4 & 3) != 0,
+			.pod = is & 64 ? "pod" : NULL };
+		places[i] = (struct object_place){ is & 128 ? "z1" : "z2", (uint16_t)i,
+			is & 1 ? PLACE_ZONE : PLACE_FOR_ZONE };
+	}
+	o.slices = &slice;
+	o.slice_count = 1;
+	store_event(store, OBJECT_SLICES, from->there ? EVENT_MODIFIED : EVENT_DELETED, &o);
+}
+
+/* --- a cluster --- */
+
+struct cluster {
+	struct treecache *cache;
+	struct store *store;
+};
+
+static struct answer_config config;
+static struct reverse_zone zones[2];
+static struct label_selector *volatile selector;
+
+static struct cluster
+cluster_new(unsigned options)
+{
+	const struct store_config store_config = {
+		.records = { .zone = config.zone, .ttl_s = 30 },
+		.reverse_all_endpoints = options & OPTION_REVERSE_ALL,
+		.endpoint_pod_names = options & OPTION_POD_NAMES,
+		.nearest = options & OPTION_PLACES,
+		.zonal = options & OPTION_PLACES,
+		.namespace_labels = options & OPTION_LABELS ? selector : NULL,
+	};
+	struct cluster made = { .cache = treecache_new(7) };
+
+	made.store = store_new(made.cache, &store_config);
+	return made;
+}
+
+static void
+cluster_free(struct cluster *cluster)
+{
+	store_free(cluster->store);
+	treecache_free(cluster->cache);
+}
+
+/* --- records --- */
+
+/* Of a zone, a hash each, sorted. */
+struct records {
+	size_t count;
+	uint64_t hash[RECORDS_MAX];
+};
+
+static void
+add_record(struct records *records, const struct zone_record *record)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	const uint8_t head[] = { (uint8_t)(record->type >> 8), (uint8_t)record->type,
+		(uint8_t)record->ttl_s };
+
+	for (size_t i = 0; i < record->owner->len; i++)
+		h = (h ^ record->owner->wire[i]) * UINT64_C(0x100000001b3);
+	for (size_t i = 0; i < sizeof head; i++)
+		h = (h ^ head[i]) * UINT64_C(0x100000001b3);
+	for (size_t i = 0; i < record->len; i++)
+		h = (h ^ record->rdata[i]) * UINT64_C(0x100000001b3);
+	if (records->count == RECORDS_MAX)
+		abort();
+	records->hash[records->count++] = h;
+}
+
+static bool
+take(void *arg, const struct zone_record *record)
+{
+	if (record->type != TYPE_SOA)
+		add_record(arg, record);
+	return true;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+sort(struct records *records)
+{
+	qsort(records->hash, records->count, sizeof records->hash[0], by_number);
+}
+
+static void
+expect_same(const struct records *a, const struct records *b)
+{
+	if (a->count != b->count || memcmp(a->hash, b->hash, a->count * sizeof a->hash[0]) != 0)
+		abort();
+}
+
+static void
+read_zone(const struct tree *tree, size_t zone, struct records *records)
+{
+	struct zone_walk walk = { .config = &config, .tree = tree, .take = take, .arg = records };
+
+	records->count = 0;
+	zone_walk_begin(&walk);
+	if (!zone_walk_zone(&walk, zone))
+		abort();
+	zone_walk_end(&walk);
+	sort(records);
+	for (size_t i = 1; i < records->count; i++)
+		if (records->hash[i] == records->hash[i - 1])
+			abort();
+}
+
+/* --- the comparison --- */
+
+static struct records now[ZONES], told_once, went[ZONES], came[ZONES];
+static struct records before[ZONES];
+
+static bool
+take_change(void *arg, size_t zone, bool added, const struct zone_record *record)
+{
+	(void)arg;
+	if (record->type == TYPE_SOA)
+		abort();
+	add_record(added ? &came[zone] : &went[zone], record);
+	return true;
+}
+
+static void
+compare_with_one_that_was_told_once(const struct cluster *cluster, unsigned options)
+{
+	struct cluster fresh = cluster_new(options);
+
+	for (unsigned n = 0; n < NAMESPACES; n++) {
+		if (model.namespaces[n].there)
+			tell_namespace(fresh.store, n);
+		for (unsigned s = 0; s < SERVICES; s++)
+			if (model.services[n][s].there)
+				tell_service(fresh.store, n, s);
+		for (unsigned s = 0; s < SLICES; s++)
+			if (model.slices[n][s].there)
+				tell_slice(fresh.store, n, s);
+	}
+	treecache_publish(fresh.cache, 2, true);
+	rcu_enter();
+	for (size_t zone = 0; zone < ZONES; zone++) {
+		read_zone(tree_current(fresh.cache), zone, &told_once);
+		read_zone(tree_current(cluster->cache), zone, &now[zone]);
+		expect_same(&told_once, &now[zone]);
+	}
+	rcu_leave();
+	cluster_free(&fresh);
+}
+
+static void
+add_all(struct records *to, const struct records *from)
+{
+	if (from->count > RECORDS_MAX - to->count)
+		abort();
+	memcpy(to->hash + to->count, from->hash, from->count * sizeof from->hash[0]);
+	to->count += from->count;
+	sort(to);
+}
+
+/* Publishes; what was held from the publish before is as it was, and the difference leads on. */
+static void
+publish(struct cluster *cluster, struct tree_hold **hold, uint32_t serial, unsigned options)
+{
+	treecache_publish(cluster->cache, serial, true);
+	compare_with_one_that_was_told_once(cluster, options);
+	const struct zone_moments moments = { .before = tree_held(*hold),
+		.after = tree_current(cluster->cache) };
+	for (size_t zone = 0; zone < ZONES; zone++) {
+		went[zone].count = came[zone].count = 0;
+		read_zone(moments.before, zone, &told_once);
+		expect_same(&told_once, &before[zone]);
+	}
+	if (!zone_diff(&config, &moments, take_change, NULL))
+		abort();
+	for (size_t zone = 0; zone < ZONES; zone++) {
+		add_all(&before[zone], &came[zone]);
+		add_all(&went[zone], &now[zone]);
+		expect_same(&before[zone], &went[zone]);
+		before[zone].count = 0;
+		add_all(&before[zone], &now[zone]);
+	}
+	tree_hold_drop(*hold);
+	*hold = treecache_hold(cluster->cache);
+	treecache_reclaim(cluster->cache);
+}
+
+/* --- operations --- */
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+static uint8_t
+byte(struct input *input)
+{
+	return input->at == input->end ? 0 : *input->at++;
+}
+
+static void
+change_slice(struct store *store, struct input *input, unsigned n)
+{
+	unsigned which = byte(input), shape = byte(input);
+	struct model_slice *slice = &model.slices[n][which % SLICES];
+
+	slice->there = which < 200;
+	slice->service = (uint8_t)(which / SLICES % (SERVICES + 1));
+	slice->ports = shape % 8;
+	slice->count = (uint8_t)(shape / 8 % (ENDPOINTS + 1));
+	for (unsigned i = 0; i < slice->count; i++)
+		slice->endpoints[i] = byte(input);
+	tell_slice(store, n, which % SLICES);
+}
+
+static void
+change_service(struct store *store, struct input *input, unsigned n)
+{
+	unsigned which = byte(input);
+
+	model.services[n][which % SERVICES].there = which < 200;
+	model.services[n][which % SERVICES].addr = (uint8_t)(which / SERVICES);
+	model.services[n][which % SERVICES].kind = byte(input);
+	tell_service(store, n, which % SERVICES);
+}
+
+/* A list of all of a kind, of which some have gone unseen. */
+static void
+list(struct store *store, enum object_kind kind, unsigned gone)
+{
+	store_event(store, kind, EVENT_LISTING, NULL);
+	for (unsigned n = 0; n < NAMESPACES; n++)
+		for (unsigned s = 0; s < (kind == OBJECT_SLICES ? SLICES : SERVICES); s++) {
+			bool *there = kind == OBJECT_SLICES ? &model.slices[n][s].there
+							    : &model.services[n][s].there;
+			*there = *there && !(gone >> (n * 4 + s % 4) & 1);
+			if (*there && kind == OBJECT_SLICES)
+				tell_slice(store, n, s);
+			else if (*there)
+				tell_service(store, n, s);
+		}
+	store_event(store, kind, EVENT_SYNCED, NULL);
+}
+
+static void
+prepare(void)
+{
+	static char port_names[PORTS][8];
+
+	rcu_join();
+	if (dname_from_text(&config.zone, "cluster.local.") != 0)
+		abort();
+	config.ttl_s = 30;
+	config.zonal = true;
+	config.reverse_zones = zones;
+	config.reverse_zone_count = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		zones[i].prefix = (struct addr){ AF_INET, { 10, i == 0 ? 0 : 96 } };
+		zones[i].bits = 16;
+		reverse_name_prefix(&zones[i].prefix, 16, &zones[i].name);
+	}
+	for (unsigned i = 0; i < PORTS; i++) {
+		if (i != 1) /* one without a name */
+			snprintf(port_names[i], sizeof port_names[i], "p%u", i);
+		ports[i] = (struct object_port){ port_names[i], i % 2 ? "udp" : "tcp",
+			(uint16_t)(80 + i / 3) };
+	}
+	char *why;
+	struct label_selector *parsed;
+	if (label_selector_parse("dns=on", &parsed, &why) != 0)
+		abort();
+	selector = parsed;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { data, data + size };
+	uint32_t serial = 1;
+
+	if (selector == NULL)
+		prepare();
+	unsigned options = byte(&input);
+	config.ignore_empty_service = options & OPTION_IGNORE_EMPTY;
+	memset(&model, 0, sizeof model);
+	struct cluster cluster = cluster_new(options);
+	treecache_publish(cluster.cache, serial++, true);
+	struct tree_hold *hold = treecache_hold(cluster.cache);
+	for (size_t zone = 0; zone < ZONES; zone++)
+		read_zone(tree_held(hold), zone, &before[zone]);
+	for (unsigned i = 0; i < OPERATIONS_MAX && input.at < input.end; i++) {
+		unsigned operation = byte(&input), n = operation / 8 % NAMESPACES;
+		switch (operation % 8) {
+		case 0:
+			model.namespaces[n].there = operation & 128;
+			model.namespaces[n].labelled = operation & 64;
+			tell_namespace(cluster.store, n);
+			break;
+		case 1:
+		case 2:
+			change_service(cluster.store, &input, n);
+			break;
+		case 3:
+			publish(&cluster, &hold, serial++, options);
+			break;
+		case 4:
+			list(cluster.store, n ? OBJECT_SERVICE : OBJECT_SLICES, byte(&input));
+			break;
+		default:
+			change_slice(cluster.store, &input, n);
+		}
+	}
+	publish(&cluster, &hold, serial, options);
+	tree_hold_drop(hold);
+	cluster_free(&cluster);
+	return 0;
+}
