@@ -38,10 +38,9 @@ lowest_other(struct search *search, const struct slice_endpoints *but, const uin
 		return addr_holders_lowest(search->cache, search->holders, but, addr);
 	search->addrs++;
 	for (int named = 0; named < 2; named++) {
-		uint64_t next_slot = 0;
+		struct pair_walk walk = { 0 };
 		endpoint_addr_key(tree, search->owner, addr, but->family, named, key);
-		while (
-		    (other = index_next_value(tree, &tree->endpoints, key, &next_slot)) != NULL) {
+		while ((other = index_next_value(tree, &tree->endpoints, key, &walk)) != NULL) {
 			search->found++;
 			if (other->slot != but->slot && other->owner == search->owner &&
 			    other->family == but->family &&

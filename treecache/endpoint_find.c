@@ -84,7 +84,8 @@ walk_begin(
 	walk->tree = tree;
 	walk->endpoints = endpoints;
 	walk->label = NULL;
-	walk->next_slot = 0;
+	walk->next_slice = 0;
+	walk->index = (struct pair_walk){ 0 };
 	walk->slice = NULL;
 }
 
@@ -114,20 +115,14 @@ endpoint_set_find_unnamed(struct endpoint_walk *walk, const struct tree *tree,
 	memcpy(&walk->hash, key, sizeof key);
 }
 
-/* A walk's next_slot when no further slot has the key. */
-#define WALK_END ((uint64_t)UINT32_MAX + 1)
-
-/* The value in the key's first slot from `*next_slot` on, which moves past it; NULL at the end. */
 const void *
 index_next_value(const struct tree *tree, const struct pair_btree *index, const uint8_t *key,
-    uint64_t *next_slot)
+    struct pair_walk *walk)
 {
-	uint32_t slot = (uint32_t)*next_slot;
-	bool last;
+	uint32_t slot;
 
-	if (*next_slot >= WALK_END || !pair_btree_next(index, key, &slot, &last))
+	if (!pair_btree_next(index, key, walk, &slot))
 		return NULL;
-	*next_slot = last ? WALK_END : (uint64_t)slot + 1;
 	return slot_table_get(&tree->slots, slot & ~(uint32_t)SLOT_OF_SLICE);
 }
 
@@ -140,13 +135,13 @@ walk_slice(struct endpoint_walk *walk)
 	uint8_t key[4];
 
 	if (is_small(endpoints))
-		return walk->next_slot < endpoints->count
-			   ? endpoints->slices[walk->next_slot++].slice
+		return walk->next_slice < endpoints->count
+			   ? endpoints->slices[walk->next_slice++].slice
 			   : NULL;
 	memcpy(key, &walk->hash, sizeof key);
 	/* Different keys may share a hash, so a slot only says where to look. */
-	while ((slice = index_next_value(
-		    walk->tree, &walk->tree->endpoints, key, &walk->next_slot)) != NULL)
+	while ((slice = index_next_value(walk->tree, &walk->tree->endpoints, key, &walk->index)) !=
+	       NULL)
 		if (slice->owner == endpoints->owner)
 			return slice;
 	return NULL;
@@ -177,14 +172,14 @@ reverse_index(const struct tree *tree, uint8_t family)
 void
 reverse_find(struct reverse_walk *walk, const struct tree *tree, const struct addr *addr)
 {
-	*walk = (struct reverse_walk){ tree, *addr, 0 };
+	*walk = (struct reverse_walk){ .tree = tree, .addr = *addr };
 }
 
 bool
 reverse_next(struct reverse_walk *walk, struct reverse_ref *ref)
 {
 	const void *value = index_next_value(walk->tree,
-	    reverse_index(walk->tree, walk->addr.family), walk->addr.bytes, &walk->next_slot);
+	    reverse_index(walk->tree, walk->addr.family), walk->addr.bytes, &walk->index);
 
 	if (value == NULL)
 		return false;
@@ -209,7 +204,7 @@ owners_next(struct owner_walk *walk)
 
 	/* Different labels may share a hash. */
 	while ((value = index_next_value(
-		    walk->tree, &walk->tree->labels, walk->key, &walk->next_slot)) != NULL) {
+		    walk->tree, &walk->tree->labels, walk->key, &walk->index)) != NULL) {
 		const struct owner *owner = slot_owner(value);
 		if (owner != NULL && memcmp(owner->name, walk->label, 1u + *walk->label) == 0)
 			return owner;

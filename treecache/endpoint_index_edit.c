@@ -157,7 +157,7 @@ endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
 	for (unsigned i = 0; i < slice->published; i++) {
 		const uint8_t *name = slice_name(slice, i);
 		const struct slice_endpoints *other;
-		uint64_t next_slot = 0;
+		struct pair_walk walk = { 0 };
 		unsigned found = 0;
 		uint8_t key[4];
 		bool before = old != NULL && old->alone && i < old->published;
@@ -166,7 +166,7 @@ endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
 		endpoint_name_key(&cache->next, owner, name, key);
 		/* If there are more than one, they have cleared each other's. */
 		while (found < 2 && (other = index_next_value(&cache->next, &cache->next.endpoints,
-					 key, &next_slot)) != NULL) {
+					 key, &walk)) != NULL) {
 			if (other->slot == slice->slot || other->owner != owner)
 				continue;
 			alone = false;

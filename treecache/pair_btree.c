@@ -129,18 +129,17 @@ pair_make(uint8_t pair[PAIR_MAX], size_t key_len, const uint8_t *key, uint32_t v
 
 /* --- reading --- */
 
-/* The first pair not below `pair` in this subtree, or NULL; `*next` is the pair after it if that is
- * in the same leaf, else NULL. */
+/* The first pair not below `pair` in this subtree, or NULL; `*left`: it and those behind it in the same leaf. */
 static const uint8_t *
-seek_below(struct pair_node *node, size_t pair_len, const uint8_t *pair, const uint8_t **next)
+seek_below(struct pair_node *node, size_t pair_len, const uint8_t *pair, unsigned *left)
 {
 	if (node->height == 0) {
 		unsigned at = search(node, pair_len, pair, false, 0);
-		*next = at + 1 < node->count ? pair_at(node, pair_len, at + 1) : NULL;
+		*left = node->count - at;
 		return at < node->count ? pair_at(node, pair_len, at) : NULL;
 	}
 	for (unsigned i = child_for(node, pair_len, pair); i < node->count; i++) {
-		const uint8_t *found = seek_below(children(node)[i], pair_len, pair, next);
+		const uint8_t *found = seek_below(children(node)[i], pair_len, pair, left);
 		if (found != NULL)
 			return found;
 	}
@@ -151,12 +150,13 @@ bool
 pair_btree_seek(const struct pair_btree *index, uint8_t *key, uint32_t *value)
 {
 	uint8_t pair[PAIR_MAX];
-	const uint8_t *found, *next;
+	const uint8_t *found;
+	unsigned left;
 
 	if (index->root == NULL)
 		return false;
 	pair_make(pair, index->key_len, key, *value);
-	found = seek_below(index->root, index->key_len + 4, pair, &next);
+	found = seek_below(index->root, index->key_len + 4, pair, &left);
 	if (found == NULL)
 		return false;
 	memcpy(key, found, index->key_len);
@@ -165,30 +165,35 @@ pair_btree_seek(const struct pair_btree *index, uint8_t *key, uint32_t *value)
 }
 
 bool
-pair_btree_next(const struct pair_btree *index, const uint8_t *key, uint32_t *value, bool *last)
+pair_btree_next(
+    const struct pair_btree *index, const uint8_t *key, struct pair_walk *walk, uint32_t *value)
 {
 	uint8_t pair[PAIR_MAX];
-	const uint8_t *found, *next;
 
-	if (index->root == NULL)
+	if (walk->left == 0) { /* the first, or that of the next leaf */
+		if (index->root == NULL || walk->next > UINT32_MAX)
+			return false;
+		pair_make(pair, index->key_len, key, (uint32_t)walk->next);
+		walk->at = seek_below(index->root, index->key_len + 4, pair, &walk->left);
+	}
+	if (walk->at == NULL || !same_key(walk->at, key, index->key_len))
 		return false;
-	pair_make(pair, index->key_len, key, *value);
-	found = seek_below(index->root, index->key_len + 4, pair, &next);
-	if (found == NULL || !same_key(found, key, index->key_len))
-		return false;
-	*value = wire_get32(found + index->key_len);
-	*last = next != NULL && !same_key(next, key, index->key_len);
+	*value = wire_get32(walk->at + index->key_len);
+	walk->next = (uint64_t)*value + 1;
+	walk->at += index->key_len + 4;
+	walk->left--;
 	return true;
 }
 
 static bool
 has(const struct pair_btree *index, const uint8_t *pair)
 {
-	const uint8_t *found, *next;
+	const uint8_t *found;
+	unsigned left;
 
 	if (index->root == NULL)
 		return false;
-	found = seek_below(index->root, index->key_len + 4, pair, &next);
+	found = seek_below(index->root, index->key_len + 4, pair, &left);
 	return found != NULL && memcmp(found, pair, index->key_len + 4) == 0;
 }
 

@@ -23,12 +23,9 @@ bool pair_btree_remove(
 /* The first pair not below (key, value), into both; false at the end. */
 bool pair_btree_seek(const struct pair_btree *index, uint8_t *key, uint32_t *value);
 
-/*
- * The first value not below `*value` under `key`, into `*value`; false if there is none. `*last`:
- * no other value follows under the key; if it is false, one may.
- */
+/* The walk's next value under `key`, in ascending order; false at the end. The index must not change during a walk. */
 bool pair_btree_next(
-    const struct pair_btree *index, const uint8_t *key, uint32_t *value, bool *last);
+    const struct pair_btree *index, const uint8_t *key, struct pair_walk *walk, uint32_t *value);
 
 /* Frees all nodes at once: for the end of the program and of tests, when there are no readers. */
 void pair_btree_free(struct pair_btree *index);

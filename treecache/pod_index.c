@@ -50,11 +50,10 @@ uint32_t
 pods_place(const struct tree *tree, const struct addr *addr)
 {
 	const struct pair_btree *places = addr->family == AF_INET ? &tree->places4 : &tree->places6;
-	uint32_t number = 0, next;
-	bool last;
+	struct pair_walk walk = { 0 };
+	uint32_t number, next;
 
-	if (!pair_btree_next(places, addr->bytes, &number, &last))
+	if (!pair_btree_next(places, addr->bytes, &walk, &number))
 		return 0;
-	next = number + 1;
-	return !last && pair_btree_next(places, addr->bytes, &next, &last) ? 0 : number;
+	return pair_btree_next(places, addr->bytes, &walk, &next) ? 0 : number;
 }

@@ -155,6 +155,13 @@ struct pair_btree {
 	uint32_t key_len;
 };
 
+/* A walk over the values under one key of it; { 0 } begins it. */
+struct pair_walk {
+	const uint8_t *at; /* the pair to look at next, */
+	unsigned left;     /* and how many its leaf has from there on; 0: look for `next` */
+	uint64_t next;     /* no value below this one is left; above UINT32_MAX: none is */
+};
+
 struct slot_table {
 	void *root;
 	uint32_t depth;
@@ -323,7 +330,8 @@ struct endpoint_walk {
 	const uint8_t *label; /* or NULL: those without, by address */
 	struct addr addr;
 	uint32_t hash;
-	uint64_t next_slot;
+	uint32_t next_slice; /* of a small set */
+	struct pair_walk index;
 	const struct slice_endpoints *slice;
 	unsigned i;
 };
@@ -340,7 +348,7 @@ bool endpoint_set_next(struct endpoint_walk *walk, struct endpoint_ref *ref);
 struct reverse_walk {
 	const struct tree *tree;
 	struct addr addr;
-	uint64_t next_slot;
+	struct pair_walk index;
 };
 
 /* What has an address. */
@@ -356,7 +364,7 @@ bool reverse_next(struct reverse_walk *walk, struct reverse_ref *ref);
 struct owner_walk {
 	const struct tree *tree;
 	const uint8_t *label;
-	uint64_t next_slot;
+	struct pair_walk index;
 	uint8_t key[4];
 };
 

@@ -157,9 +157,9 @@ void owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[
  * address: who finds a slice first knows that the address is nobody's own. */
 enum { SLOT_OF_SLICE = 1 << 30 };
 
-/* What is in the next slot under `key`, from `*next_slot` on; NULL at the end. */
+/* What is in the walk's next slot under `key`; NULL at the end. */
 const void *index_next_value(const struct tree *tree, const struct pair_btree *index,
-    const uint8_t *key, uint64_t *next_slot);
+    const uint8_t *key, struct pair_walk *walk);
 
 /* --- tree_find.c --- */
 

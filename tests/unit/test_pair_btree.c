@@ -191,12 +191,60 @@ the_last_pair_of_all_is_found(void **state)
 	treecache_free(cache);
 }
 
+/* Some keys have no value, some one, some more than a leaf has room for. */
+static unsigned
+values_of(unsigned i)
+{
+	static const unsigned counts[] = { 1, 0, 2, 200, 1, 61, 62, 63, 0, 1000, 1 };
+
+	return counts[i % (sizeof counts / sizeof counts[0])];
+}
+
+static void
+check_walks(unsigned key_len)
+{
+	enum { KEYS = 44, STEP = 3 };
+	struct treecache *cache = treecache_new(5);
+	struct pair_btree index = { .key_len = key_len };
+	uint8_t key[16] = { 10 };
+	struct pair_walk walk = { 0 };
+	uint32_t value;
+
+	assert_false(pair_btree_next(&index, key, &walk, &value));
+	for (unsigned i = 0; i < KEYS; i++) {
+		key[key_len - 1] = (uint8_t)i;
+		for (unsigned v = 0; v < values_of(i); v++)
+			pair_btree_insert(cache, &index, key, UINT32_MAX - v * STEP);
+	}
+	for (unsigned i = 0; i < KEYS; i++) {
+		walk = (struct pair_walk){ 0 };
+		key[key_len - 1] = (uint8_t)i;
+		for (unsigned v = values_of(i); v-- > 0;) {
+			assert_true(pair_btree_next(&index, key, &walk, &value));
+			assert_int_equal(value, UINT32_MAX - v * STEP);
+		}
+		assert_false(pair_btree_next(&index, key, &walk, &value));
+		assert_false(pair_btree_next(&index, key, &walk, &value));
+	}
+	pair_btree_free(&index);
+	treecache_free(cache);
+}
+
+static void
+a_walk_has_each_value_of_its_key_in_order(void **state)
+{
+	(void)state;
+	check_walks(4);
+	check_walks(16);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_index_is_in_order_and_a_set),
 		cmocka_unit_test(the_last_pair_of_all_is_found),
+		cmocka_unit_test(a_walk_has_each_value_of_its_key_in_order),
 		cmocka_unit_test(ranges_go_and_come_back_and_an_older_moment_stays_as_it_was),
 		cmocka_unit_test(a_pair_more_among_full_nodes_replaces_its_path_alone),
 		cmocka_unit_test(addresses_that_come_in_ascending_order_fill_their_nodes),
