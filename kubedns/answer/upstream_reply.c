@@ -258,15 +258,14 @@ append_record(struct reply *reply, enum section section, const struct reply_walk
 	writer_put16(w, record->type);
 	writer_put16(w, record->class);
 	writer_put32(w, record->ttl_s);
-	if (!put_rdata(w, walk->wire, walk->len, record))
-		return false;
-	if (!w->overflow) {
+	bool whole = put_rdata(w, walk->wire, walk->len, record);
+	if (whole && !w->overflow) {
 		reply->counts[section]++;
 		return true;
 	}
 	w->len = start;
 	w->overflow = false;
-	reply->truncated = reply->truncated || section == SECTION_ANSWER;
+	reply->truncated = reply->truncated || (whole && section == SECTION_ANSWER);
 	return false;
 }
 

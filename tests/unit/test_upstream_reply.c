@@ -261,6 +261,34 @@ mutated_upstream_replies_are_passed_on_whole_or_not_at_all(void **state)
 	free(upstream);
 }
 
+/* The SOA of an empty answer at the end of a search walk: one that cannot be read is as good as none. */
+static void
+a_denial_that_cannot_be_read_leaves_nothing_behind(void **state)
+{
+	static const uint8_t soa[] = { 0, 0, TYPE_SOA, 0, CLASS_IN, 0, 0, 0, 60, 0, 22, 0xc0,
+		0xff /* a pointer ahead */ };
+	uint8_t query[512], upstream[512] = { 0 }, without[DNS_UDP_PAYLOAD];
+	struct dname name;
+
+	(void)state;
+	dname_from_text(&name, "www.example.com.default.s.cluster.local.");
+	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_AAAA, CLASS_IN, 1232);
+	assert_int_equal(ask_wire(query, len, false, 0), ANSWER_CHASE);
+	dname_from_text(&name, "www.example.com.");
+	size_t upstream_len =
+	    query_write(upstream, sizeof upstream, 1, name.wire, TYPE_AAAA, CLASS_IN, 0);
+	wire_put16(upstream + 2, 0x8180);
+	size_t less = pass_on(answer_chased, query, len, upstream, upstream_len);
+	assert_true(less > DNS_HEADER && less <= sizeof without);
+	memcpy(without, world.out, less);
+	wire_put16(upstream + 8, 1);
+	memcpy(upstream + upstream_len, soa, sizeof soa);
+	upstream_len += sizeof soa + 20;
+	assert_int_equal(ask_wire(query, len, false, 0), ANSWER_CHASE);
+	assert_int_equal(pass_on(answer_chased, query, len, upstream, upstream_len), less);
+	assert_memory_equal(world.out, without, less);
+}
+
 int
 main(void)
 {
@@ -270,6 +298,7 @@ main(void)
 		cmocka_unit_test(refused_by_every_server_is_refused_and_says_by_whom),
 		cmocka_unit_test(upstreams_extended_error_is_passed_on_as_upstreams),
 		cmocka_unit_test(text_of_an_extended_error_is_cut_between_characters),
+		cmocka_unit_test(a_denial_that_cannot_be_read_leaves_nothing_behind),
 		cmocka_unit_test(mutated_upstream_replies_are_passed_on_whole_or_not_at_all),
 	};
 
