@@ -2,7 +2,8 @@
  * Any order of events: Services, slices and namespaces come, change, go and are listed anew, with and without a
  * publish between them. After each publish the records of every zone are those of a store that was told the
  * objects of that moment once, in one order; what was held of the publish before has not changed, and
- * zone_diff() leads from it to this one. No record comes twice.
+ * zone_diff() leads from it to this one. No record comes twice. With pods, nodes and the lists of --visibility
+ * each client is answered alike by both, with as many near endpoints.
  *
  *	input: options, then operations: a byte each, and the bytes that it takes; behind the input's end they are 0
  */
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_diff.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/cluster/label_selector.h"
@@ -25,6 +27,9 @@ enum {
 	OPTION_PLACES = 4,
 	OPTION_LABELS = 8,
 	OPTION_IGNORE_EMPTY = 16,
+	OPTION_CLIENTS = 32,
+	OPTION_UNKNOWN_SEES_ALL = 64,
+	OPTION_NEAREST_ONLY = 128,
 };
 enum {
 	NAMESPACES = 2,
@@ -32,6 +37,8 @@ enum {
 	SLICES = 5,
 	ENDPOINTS = 4,
 	ZONES = 3,
+	PODS = 4,
+	NODES = 2,
 	PORTS = 100,
 	OPERATIONS_MAX = 48,
 	RECORDS_MAX = 60000
@@ -48,17 +55,29 @@ struct model_slice {
 static struct {
 	struct {
 		bool there, labelled;
+		uint8_t sees, visible_to; /* of `lists` */
 	} namespaces[NAMESPACES];
 	struct {
 		bool there;
 		uint8_t kind, addr;
 	} services[NAMESPACES][SERVICES];
 	struct model_slice slices[NAMESPACES][SLICES];
+	struct {
+		bool there;
+		uint8_t addr, state; /* its node, and how far it is */
+	} pods[NAMESPACES][PODS];
+	struct {
+		bool there;
+		uint8_t zone;
+	} nodes[NODES];
 } model;
 
 static const char *const namespaces[NAMESPACES] = { "one", "two" };
 static const char *const services[SERVICES] = { "web", "db", "a", "10-0-0-1" };
 static const char *const slices[SLICES] = { "s0", "s1", "s2", "s3", "s4" };
+static const char *const pods[PODS] = { "p0", "p1", "p2", "p3" };
+static const char *const nodes[NODES] = { "n1", "n2" };
+static const char *const lists[] = { NULL, "one", "two", "*" };
 static struct object_port ports[PORTS];
 
 /* Ports of a slice: none, one, two that others have too, and so many that their pairs are counted apart. */
@@ -85,6 +104,8 @@ tell_namespace(struct store *store, unsigned n)
 	o.namespace = "";
 	o.labels = &label;
 	o.label_count = model.namespaces[n].labelled;
+	o.visibility.sees = lists[model.namespaces[n].sees];
+	o.visibility.visible_to = lists[model.namespaces[n].visible_to];
 	store_event(store, OBJECT_NAMESPACE,
 	    model.namespaces[n].there ? EVENT_MODIFIED : EVENT_DELETED, &o);
 }
@@ -139,11 +160,43 @@ tell_slice(struct store *store, unsigned n, unsigned s)
 	store_event(store, OBJECT_SLICES, from->there ? EVENT_MODIFIED : EVENT_DELETED, &o);
 }
 
+static void
+tell_pod(struct store *store, unsigned n, unsigned p)
+{
+	static const char *const on[] = { "n1", "n2", "n3", "" };
+	struct object o = named(OBJECT_POD, n, pods[p]);
+	unsigned state = model.pods[n][p].state;
+	struct addr addr = { AF_INET, { 10, 0, 0, model.pods[n][p].addr % 4 } };
+
+	o.pod.addrs = &addr;
+	o.pod.addr_count = state % 16 != 0;
+	o.pod.node = on[state & 3];
+	o.pod.running = (state >> 2 & 3) != 0;
+	o.pod.ended = (state >> 4 & 3) == 1 && !o.pod.running;
+	o.pod.on_host = (state >> 4 & 3) == 2;
+	store_event(store, OBJECT_POD, model.pods[n][p].there ? EVENT_MODIFIED : EVENT_DELETED, &o);
+}
+
+static void
+tell_node(struct store *store, unsigned none, unsigned which)
+{
+	static const char *const zone[] = { "", "z1", "z2" };
+	struct object o = named(OBJECT_NODE, none, nodes[which]);
+
+	o.namespace = "";
+	o.node.zone = zone[model.nodes[which].zone % 3];
+	o.node.region = "";
+	store_event(
+	    store, OBJECT_NODE, model.nodes[which].there ? EVENT_MODIFIED : EVENT_DELETED, &o);
+}
+
 /* --- a cluster --- */
 
 struct cluster {
 	struct treecache *cache;
 	struct store *store;
+	struct visibility *visibility;
+	struct node_places *places;
 };
 
 static struct answer_config config;
@@ -160,6 +213,9 @@ cluster_new(unsigned options)
 		.nearest = options & OPTION_PLACES,
 		.zonal = options & OPTION_PLACES,
 		.namespace_labels = options & OPTION_LABELS ? selector : NULL,
+		.visibility = options & OPTION_CLIENTS,
+		.client_pods = options & OPTION_CLIENTS,
+		.pod_places = options & OPTION_CLIENTS,
 	};
 	struct cluster made = { .cache = treecache_new(7) };
 
@@ -167,11 +223,42 @@ cluster_new(unsigned options)
 	return made;
 }
 
+/* As publish_turn() does. */
+static void
+cluster_publish(struct cluster *cluster, uint32_t serial, unsigned options)
+{
+	struct visibility *visibility =
+	    options & OPTION_CLIENTS ? store_visibility(cluster->store) : NULL;
+	struct node_places *places =
+	    options & OPTION_CLIENTS ? store_node_places(cluster->store) : NULL;
+
+	if (visibility != NULL) {
+		treecache_retire(cluster->cache, cluster->visibility);
+		cluster->visibility = visibility;
+		visibility->serial = 7; /* the second in which the store was made */
+	}
+	if (places != NULL) {
+		treecache_retire(cluster->cache, cluster->places);
+		cluster->places = places;
+	}
+	if (visibility != NULL || places != NULL) {
+		struct answer_context *context = calloc(1, sizeof *context);
+		if (context == NULL)
+			abort();
+		context->visibility = cluster->visibility;
+		context->places = cluster->places;
+		treecache_context(cluster->cache, context);
+	}
+	treecache_publish(cluster->cache, serial, true);
+}
+
 static void
 cluster_free(struct cluster *cluster)
 {
 	store_free(cluster->store);
 	treecache_free(cluster->cache);
+	free(cluster->visibility);
+	free(cluster->places);
 }
 
 /* --- records --- */
@@ -245,6 +332,120 @@ read_zone(const struct tree *tree, size_t zone, struct records *records)
 			abort();
 }
 
+/* --- what clients are answered --- */
+
+static const char *const asked[] = { "web.one.svc.cluster.local.", "db.one.svc.cluster.local.",
+	"a.two.svc.cluster.local.", "*.two.svc.cluster.local.", "one.svc.cluster.local.",
+	"two.svc.cluster.local.", "10-0-0-1.web.one.svc.cluster.local.",
+	"a.db.two.svc.cluster.local.", "_p0._tcp.db.one.svc.cluster.local.",
+	"_zone.web.one.svc.cluster.local.", "pin._zone.db.one.svc.cluster.local.",
+	"10-0-0-1.one.pod.cluster.local.", "10-0-0-1.two.pod.cluster.local.",
+	"10-0-0-2.one.pod.cluster.local.", "0.0.0.10.in-addr.arpa.", "1.0.0.10.in-addr.arpa.",
+	"2.0.0.10.in-addr.arpa.", "0.0.96.10.in-addr.arpa.", "1.0.96.10.in-addr.arpa." };
+enum { ASKED = sizeof asked / sizeof asked[0] };
+
+/* A reply's records in no order, and its rcode. */
+static void
+read_reply(uint8_t *reply, size_t len, struct records *records)
+{
+	unsigned count =
+	    0u + wire_get16(reply + 6) + wire_get16(reply + 8) + wire_get16(reply + 10);
+	size_t at = DNS_HEADER;
+	struct record record;
+	struct dname name;
+
+	records->count = 0;
+	if (wire_read_name(reply, len, &at, &name) != 0)
+		abort();
+	at += 4;
+	for (unsigned i = 0; i < count; i++) {
+		if (wire_read_record(reply, len, &at, &record) != 0)
+			abort();
+		struct zone_record taken = { &record.owner, record.ttl_s, record.type,
+			record.rdata_len, record.rdata };
+		uint8_t text[2 * DNAME_MAX];
+		size_t behind = (size_t)(record.rdata - reply);
+		if (record.type == TYPE_SOA) /* the serial is each cluster's own */
+			taken.len = 0;
+		if (record.type == TYPE_CNAME || record.type == TYPE_PTR) {
+			if (wire_read_name(reply, len, &behind, &name) != 0)
+				abort();
+			memcpy(text, name.wire, name.len);
+			taken.rdata = text;
+			taken.len = name.len;
+		}
+		add_record(records, &taken);
+	}
+	sort(records);
+}
+
+/* The reply's length; how near its endpoints are is added to `near`. */
+static size_t
+ask(const struct tree *tree, const struct addr *client, const char *what, uint16_t type,
+    uint8_t *out, uint64_t *near)
+{
+	static const int64_t now_ns = 1;
+	uint8_t query[DNS_UDP_PAYLOAD];
+	uint64_t zonal[2] = { 0 };
+	struct answer_thread thread = { .now_ns = &now_ns, .nearest = near, .zonal = zonal };
+	enum view_client kind;
+	struct view view;
+	struct answer_info info;
+	struct dname name;
+
+	if (dname_from_text(&name, what) != 0)
+		abort();
+	struct answer_request request = { .config = &config,
+		.tree = view_of(&view, &config, tree, client, &kind),
+		.query = query,
+		.query_len = query_write(query, sizeof query, 1, name.wire, type, CLASS_IN, 0),
+		.out = out,
+		.max = DNS_TCP_MAX,
+		.tcp = true,
+		.thread = &thread };
+	enum answer_outcome outcome = answer(&request, &info);
+	if (outcome != ANSWER_REPLY)
+		abort();
+	return info.len;
+}
+
+/* Of two pods that have one address the later has it (client_pods.h), so that their order may show. */
+static bool
+is_of_several(uint8_t last)
+{
+	unsigned count = 0;
+
+	for (unsigned n = 0; n < NAMESPACES; n++)
+		for (unsigned p = 0; p < PODS; p++)
+			count += model.pods[n][p].there && model.pods[n][p].addr % 4 == last;
+	return count > 1;
+}
+
+/* Whatever a client asks, both trees have the same for it. */
+static void
+compare_answers(const struct tree *one, const struct tree *other, bool placed)
+{
+	static uint8_t out[2][DNS_TCP_MAX];
+	static struct records records[2];
+
+	for (uint8_t c = 0; c <= 4; c++)
+		for (size_t i = 0; i < ASKED && !(placed && is_of_several(c)); i++) {
+			const struct addr client = { AF_INET, { 10, 0, 0, c } };
+			uint64_t near[2][NEAR_COUNT] = { 0 };
+			uint16_t type = strstr(asked[i], "arpa") != NULL ? TYPE_PTR
+					: *asked[i] == '_'               ? TYPE_SRV
+									 : TYPE_A;
+			size_t len = ask(one, &client, asked[i], type, out[0], near[0]);
+			read_reply(out[0], len, &records[0]);
+			len = ask(other, &client, asked[i], type, out[1], near[1]);
+			read_reply(out[1], len, &records[1]);
+			expect_same(&records[0], &records[1]);
+			if (memcmp(out[0], out[1], 6) != 0 ||
+			    memcmp(near[0], near[1], sizeof near[0]) != 0)
+				abort();
+		}
+}
+
 /* --- the comparison --- */
 
 static struct records now[ZONES], told_once, went[ZONES], came[ZONES];
@@ -261,7 +462,8 @@ take_change(void *arg, size_t zone, bool added, const struct zone_record *record
 }
 
 static void
-compare_with_one_that_was_told_once(const struct cluster *cluster, unsigned options)
+compare_with_one_that_was_told_once(
+    const struct cluster *cluster, uint32_t serial, unsigned options)
 {
 	struct cluster fresh = cluster_new(options);
 
@@ -274,14 +476,23 @@ compare_with_one_that_was_told_once(const struct cluster *cluster, unsigned opti
 		for (unsigned s = 0; s < SLICES; s++)
 			if (model.slices[n][s].there)
 				tell_slice(fresh.store, n, s);
+		for (unsigned p = 0; p < PODS; p++)
+			if (model.pods[n][p].there)
+				tell_pod(fresh.store, n, p);
 	}
-	treecache_publish(fresh.cache, 2, true);
+	for (unsigned which = 0; which < NODES; which++)
+		if (model.nodes[which].there)
+			tell_node(fresh.store, 0, which);
+	cluster_publish(&fresh, serial, options);
 	rcu_enter();
 	for (size_t zone = 0; zone < ZONES; zone++) {
 		read_zone(tree_current(fresh.cache), zone, &told_once);
 		read_zone(tree_current(cluster->cache), zone, &now[zone]);
 		expect_same(&told_once, &now[zone]);
 	}
+	if (options & OPTION_CLIENTS)
+		compare_answers(tree_current(cluster->cache), tree_current(fresh.cache),
+		    options & OPTION_PLACES);
 	rcu_leave();
 	cluster_free(&fresh);
 }
@@ -300,8 +511,8 @@ add_all(struct records *to, const struct records *from)
 static void
 publish(struct cluster *cluster, struct tree_hold **hold, uint32_t serial, unsigned options)
 {
-	treecache_publish(cluster->cache, serial, true);
-	compare_with_one_that_was_told_once(cluster, options);
+	cluster_publish(cluster, serial, options);
+	compare_with_one_that_was_told_once(cluster, serial, options);
 	const struct zone_moments moments = { .before = tree_held(*hold),
 		.after = tree_current(cluster->cache) };
 	for (size_t zone = 0; zone < ZONES; zone++) {
@@ -361,20 +572,67 @@ change_service(struct store *store, struct input *input, unsigned n)
 	tell_service(store, n, which % SERVICES);
 }
 
-/* A list of all of a kind, of which some have gone unseen. */
+static void
+change_pod(struct store *store, struct input *input, unsigned n)
+{
+	unsigned which = byte(input);
+
+	model.pods[n][which % PODS].there = which < 200;
+	model.pods[n][which % PODS].addr = (uint8_t)(which / PODS);
+	model.pods[n][which % PODS].state = byte(input);
+	tell_pod(store, n, which % PODS);
+}
+
+static void
+change_node(struct store *store, struct input *input)
+{
+	unsigned which = byte(input);
+
+	model.nodes[which % NODES].there = which < 200;
+	model.nodes[which % NODES].zone = (uint8_t)(which / NODES);
+	tell_node(store, 0, which % NODES);
+}
+
+static void
+change_namespace(struct store *store, struct input *input, unsigned operation, unsigned n)
+{
+	model.namespaces[n].there = operation & 128;
+	model.namespaces[n].labelled = operation & 64;
+	if (operation & 16) {
+		unsigned said = byte(input);
+		model.namespaces[n].sees = said & 3;
+		model.namespaces[n].visible_to = said >> 2 & 3;
+	}
+	tell_namespace(store, n);
+}
+
+/* A list of all of a kind, of which some have gone unseen: the bits of `gone`. */
 static void
 list(struct store *store, enum object_kind kind, unsigned gone)
 {
+	const struct {
+		bool *there;
+		size_t stride, namespaces, count;
+		void (*tell)(struct store *store, unsigned n, unsigned i);
+	} kinds[OBJECT_KIND_COUNT] = {
+		[OBJECT_SERVICE] = { &model.services[0][0].there, sizeof model.services[0][0],
+		    NAMESPACES, SERVICES, tell_service },
+		[OBJECT_SLICES] = { &model.slices[0][0].there, sizeof model.slices[0][0],
+		    NAMESPACES, SLICES, tell_slice },
+		[OBJECT_POD] = { &model.pods[0][0].there, sizeof model.pods[0][0], NAMESPACES, PODS,
+		    tell_pod },
+		[OBJECT_NODE] = { &model.nodes[0].there, sizeof model.nodes[0], 1, NODES,
+		    tell_node },
+	};
+	char *there = (char *)kinds[kind].there;
+
 	store_event(store, kind, EVENT_LISTING, NULL);
-	for (unsigned n = 0; n < NAMESPACES; n++)
-		for (unsigned s = 0; s < (kind == OBJECT_SLICES ? SLICES : SERVICES); s++) {
-			bool *there = kind == OBJECT_SLICES ? &model.slices[n][s].there
-							    : &model.services[n][s].there;
-			*there = *there && !(gone >> (n * 4 + s % 4) & 1);
-			if (*there && kind == OBJECT_SLICES)
-				tell_slice(store, n, s);
-			else if (*there)
-				tell_service(store, n, s);
+	for (unsigned n = 0; n < kinds[kind].namespaces; n++)
+		for (unsigned i = 0; i < kinds[kind].count; i++, there += kinds[kind].stride) {
+			bool *is = (bool *)there;
+			*is = *is && !(gone >> (n * 4 + i % 4) & 1);
+			if (*is)
+				kinds[kind].tell(store, n, i);
 		}
 	store_event(store, kind, EVENT_SYNCED, NULL);
 }
@@ -389,6 +647,9 @@ prepare(void)
 		abort();
 	config.ttl_s = 30;
 	config.zonal = true;
+	config.wildcards = true;
+	config.pods = PODS_VERIFIED;
+	config.nearest = true;
 	config.reverse_zones = zones;
 	config.reverse_zone_count = 2;
 	for (unsigned i = 0; i < 2; i++) {
@@ -419,29 +680,40 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		prepare();
 	unsigned options = byte(&input);
 	config.ignore_empty_service = options & OPTION_IGNORE_EMPTY;
+	config.visibility = config.pod_places = config.views = options & OPTION_CLIENTS;
+	config.unknown_sees_all = options & OPTION_UNKNOWN_SEES_ALL;
+	config.nearest_only = options & OPTION_NEAREST_ONLY;
 	memset(&model, 0, sizeof model);
 	struct cluster cluster = cluster_new(options);
-	treecache_publish(cluster.cache, serial++, true);
+	cluster_publish(&cluster, serial++, options);
 	struct tree_hold *hold = treecache_hold(cluster.cache);
 	for (size_t zone = 0; zone < ZONES; zone++)
 		read_zone(tree_held(hold), zone, &before[zone]);
 	for (unsigned i = 0; i < OPERATIONS_MAX && input.at < input.end; i++) {
 		unsigned operation = byte(&input), n = operation / 8 % NAMESPACES;
+		bool clients = options & OPTION_CLIENTS && operation & 32;
 		switch (operation % 8) {
 		case 0:
-			model.namespaces[n].there = operation & 128;
-			model.namespaces[n].labelled = operation & 64;
-			tell_namespace(cluster.store, n);
+			change_namespace(cluster.store, &input, operation, n);
 			break;
 		case 1:
 		case 2:
-			change_service(cluster.store, &input, n);
+			if (!clients)
+				change_service(cluster.store, &input, n);
+			else if (operation & 16)
+				change_node(cluster.store, &input);
+			else
+				change_pod(cluster.store, &input, n);
 			break;
 		case 3:
 			publish(&cluster, &hold, serial++, options);
 			break;
 		case 4:
-			list(cluster.store, n ? OBJECT_SERVICE : OBJECT_SLICES, byte(&input));
+			list(cluster.store,
+			    !clients         ? n ? OBJECT_SERVICE : OBJECT_SLICES
+			    : operation & 16 ? OBJECT_NODE
+					     : OBJECT_POD,
+			    byte(&input));
 			break;
 		default:
 			change_slice(cluster.store, &input, n);
