@@ -38,7 +38,8 @@ struct client_pods *client_pods_new(struct treecache *places);
 
 /*
  * The pod has this address. Of two pods that are said to have one address, as while the first ends
- * and the second starts, the running one stays; of two like ones the later.
+ * and the second starts, the running one stays; of two like ones the later. When that one goes, the
+ * address is nobody's until the other is put again, which its next change does.
  */
 void client_pods_put(struct client_pods *pods, const struct addr *addr, uint64_t name_hash,
     const struct object *object);

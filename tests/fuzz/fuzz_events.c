@@ -66,6 +66,7 @@ static struct {
 		bool there;
 		uint8_t addr, state; /* its node, and how far it is */
 	} pods[NAMESPACES][PODS];
+	bool shared[4]; /* two pods have, or had, this address; by its last byte */
 	struct {
 		bool there;
 		uint8_t zone;
@@ -215,7 +216,7 @@ cluster_new(unsigned options)
 		.namespace_labels = options & OPTION_LABELS ? selector : NULL,
 		.visibility = options & OPTION_CLIENTS,
 		.client_pods = options & OPTION_CLIENTS,
-		.pod_places = options & OPTION_CLIENTS,
+		.pod_places = options & OPTION_CLIENTS && options & OPTION_PLACES,
 	};
 	struct cluster made = { .cache = treecache_new(7) };
 
@@ -229,8 +230,9 @@ cluster_publish(struct cluster *cluster, uint32_t serial, unsigned options)
 {
 	struct visibility *visibility =
 	    options & OPTION_CLIENTS ? store_visibility(cluster->store) : NULL;
-	struct node_places *places =
-	    options & OPTION_CLIENTS ? store_node_places(cluster->store) : NULL;
+	struct node_places *places = options & OPTION_CLIENTS && options & OPTION_PLACES
+					 ? store_node_places(cluster->store)
+					 : NULL;
 
 	if (visibility != NULL) {
 		treecache_retire(cluster->cache, cluster->visibility);
@@ -409,18 +411,6 @@ ask(const struct tree *tree, const struct addr *client, const char *what, uint16
 	return info.len;
 }
 
-/* Of two pods that have one address the later has it (client_pods.h), so that their order may show. */
-static bool
-is_of_several(uint8_t last)
-{
-	unsigned count = 0;
-
-	for (unsigned n = 0; n < NAMESPACES; n++)
-		for (unsigned p = 0; p < PODS; p++)
-			count += model.pods[n][p].there && model.pods[n][p].addr % 4 == last;
-	return count > 1;
-}
-
 /* Whatever a client asks, both trees have the same for it. */
 static void
 compare_answers(const struct tree *one, const struct tree *other, bool placed)
@@ -429,7 +419,7 @@ compare_answers(const struct tree *one, const struct tree *other, bool placed)
 	static struct records records[2];
 
 	for (uint8_t c = 0; c <= 4; c++)
-		for (size_t i = 0; i < ASKED && !(placed && is_of_several(c)); i++) {
+		for (size_t i = 0; i < ASKED && !(placed && c < 4 && model.shared[c]); i++) {
 			const struct addr client = { AF_INET, { 10, 0, 0, c } };
 			uint64_t near[2][NEAR_COUNT] = { 0 };
 			uint16_t type = strstr(asked[i], "arpa") != NULL ? TYPE_PTR
@@ -572,6 +562,19 @@ change_service(struct store *store, struct input *input, unsigned n)
 	tell_service(store, n, which % SERVICES);
 }
 
+/* Of two pods with one address the running one or the later has it, and when that goes nobody, until the other is told
+ * again (client_pods.h): what a client there is answered depends on the order. */
+static void
+note_shared(unsigned last)
+{
+	unsigned count = 0;
+
+	for (unsigned n = 0; n < NAMESPACES; n++)
+		for (unsigned p = 0; p < PODS; p++)
+			count += model.pods[n][p].there && model.pods[n][p].addr % 4 == last;
+	model.shared[last] |= count > 1;
+}
+
 static void
 change_pod(struct store *store, struct input *input, unsigned n)
 {
@@ -580,6 +583,7 @@ change_pod(struct store *store, struct input *input, unsigned n)
 	model.pods[n][which % PODS].there = which < 200;
 	model.pods[n][which % PODS].addr = (uint8_t)(which / PODS);
 	model.pods[n][which % PODS].state = byte(input);
+	note_shared(model.pods[n][which % PODS].addr % 4);
 	tell_pod(store, n, which % PODS);
 }
 
@@ -649,7 +653,6 @@ prepare(void)
 	config.zonal = true;
 	config.wildcards = true;
 	config.pods = PODS_VERIFIED;
-	config.nearest = true;
 	config.reverse_zones = zones;
 	config.reverse_zone_count = 2;
 	for (unsigned i = 0; i < 2; i++) {
@@ -680,7 +683,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		prepare();
 	unsigned options = byte(&input);
 	config.ignore_empty_service = options & OPTION_IGNORE_EMPTY;
-	config.visibility = config.pod_places = config.views = options & OPTION_CLIENTS;
+	config.visibility = config.views = options & OPTION_CLIENTS;
+	config.nearest = options & OPTION_PLACES;
+	config.pod_places = config.visibility && config.nearest;
 	config.unknown_sees_all = options & OPTION_UNKNOWN_SEES_ALL;
 	config.nearest_only = options & OPTION_NEAREST_ONLY;
 	memset(&model, 0, sizeof model);
