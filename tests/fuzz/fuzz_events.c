@@ -41,6 +41,7 @@ enum {
 	NODES = 2,
 	PORTS = 100,
 	OPERATIONS_MAX = 48,
+	PUBLISHES_MAX = 16,
 	RECORDS_MAX = 60000
 };
 
@@ -711,7 +712,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				change_pod(cluster.store, &input, n);
 			break;
 		case 3:
-			publish(&cluster, &hold, serial++, options);
+			if (serial < PUBLISHES_MAX)
+				publish(&cluster, &hold, serial++, options);
 			break;
 		case 4:
 			list(cluster.store,
