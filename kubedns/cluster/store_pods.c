@@ -114,7 +114,9 @@ note_addr(struct store *store, uint64_t name_hash, struct namespace *namespace,
 	uint8_t mark = store->mark[OBJECT_POD];
 	struct pod_addr *entry = NULL;
 
-	if (store->client_pods != NULL && !object->pod.on_host)
+	if (store->client_pods != NULL && object->pod.on_host)
+		client_pods_remove(store->client_pods, addr, name_hash);
+	else if (store->client_pods != NULL)
 		client_pods_put(store->client_pods, addr, name_hash, object);
 	while ((entry = pod_table_next(table, name_hash, entry)) != NULL)
 		if (memcmp(entry->bytes, addr->bytes, addr_len(addr)) == 0)
