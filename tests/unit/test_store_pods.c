@@ -276,6 +276,8 @@ a_client_is_the_pod_with_its_address_from_its_first_question_to_its_last(void **
 		{ "it starts, with init containers", "starting", false, false, true, false },
 		{ "it runs", "running", false, false, true, true },
 		{ "it is told again", "running", false, false, true, true },
+		{ "it comes again on its host's network", "running", true, false, false, true },
+		{ "and as it was", "running", false, false, true, true },
 		{ "it ends, and still asks", "starting", false, false, true, false },
 		{ "it has ended", "ended", false, false, false, false },
 		{ "it runs on its host's network", "running", true, false, false, true },
@@ -294,6 +296,10 @@ a_client_is_the_pod_with_its_address_from_its_first_question_to_its_last(void **
 			bool found = store_find_pod(bed.store, &addr, &pod);
 			if (found != wanted || has_pod_name(&bed) != rows[i].by_name)
 				fail_msg("%s", rows[i].what);
+			if (client_pods == 1)
+				assert_int_equal(
+				    client_pods_find(bed.store->client_pods, &addr) != NULL,
+				    wanted);
 			if (!found)
 				continue;
 			assert_string_equal(pod.namespace, "prod");

@@ -289,6 +289,31 @@ a_denial_that_cannot_be_read_leaves_nothing_behind(void **state)
 	assert_memory_equal(world.out, without, less);
 }
 
+/* Nor is the rest of an answer passed on in which a record cannot be read. */
+static void
+an_answer_that_cannot_be_read_is_a_failure(void **state)
+{
+	static const uint8_t mx[] = { 0xc0, DNS_HEADER, 0, TYPE_MX, 0, CLASS_IN, 0, 0, 0, 60, 0, 4,
+		0, 10, 0xc0, 0xff /* a pointer ahead */ };
+	uint8_t query[512], upstream[512];
+	struct dname name;
+
+	(void)state;
+	dname_from_text(&name, "www.example.com.default.s.cluster.local.");
+	size_t len = query_write(query, sizeof query, 77, name.wire, TYPE_MX, CLASS_IN, 1232);
+	assert_int_equal(ask_wire(query, len, false, 0), ANSWER_CHASE);
+	dname_from_text(&name, "www.example.com.");
+	size_t upstream_len =
+	    query_write(upstream, sizeof upstream, 1, name.wire, TYPE_MX, CLASS_IN, 0);
+	wire_put16(upstream + 2, 0x8180);
+	wire_put16(upstream + 6, 1);
+	memcpy(upstream + upstream_len, mx, sizeof mx);
+	pass_on(answer_chased, query, len, upstream, upstream_len + sizeof mx);
+	assert_int_equal(world.out[3] & 15, RCODE_SERVFAIL);
+	assert_false(world.info.truncated);
+	assert_int_equal(wire_get16(world.out + 6), 0);
+}
+
 int
 main(void)
 {
@@ -299,6 +324,7 @@ main(void)
 		cmocka_unit_test(upstreams_extended_error_is_passed_on_as_upstreams),
 		cmocka_unit_test(text_of_an_extended_error_is_cut_between_characters),
 		cmocka_unit_test(a_denial_that_cannot_be_read_leaves_nothing_behind),
+		cmocka_unit_test(an_answer_that_cannot_be_read_is_a_failure),
 		cmocka_unit_test(mutated_upstream_replies_are_passed_on_whole_or_not_at_all),
 	};
 
