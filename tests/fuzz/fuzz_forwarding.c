@@ -1,0 +1,423 @@
+/*
+ * The ways to other servers, between clients and a resolver that does anything: replies late, twice, cut, over TCP byte
+ * by byte, or is gone; and somebody who forges replies without the ID, or for another question. Each query is answered
+ * once, by its deadline, never with a forged record or with that of another name, and no forged reply ends it; no
+ * descriptor is left, and no event goes on for ever.
+ *
+ *	input: options, then operations: a byte, and one for its argument. Of AT_ONCE and the next one, both are seen in
+ *	one turn.
+ */
+#include <fcntl.h>
+#include <sys/random.h>
+
+#include "kubedns/answer/answer.h"
+#include "kubedns/cluster/store.h"
+#include "kubedns/serve/forward_or_relay.h"
+#include "kubedns/serve/forwarded_cache.h"
+#include "kubedns/serve/inflight.h"
+#include "kubedns/serve/worker.h"
+#include "lib/hash.h"
+#include "lib/rcu.h"
+#include "tests/fuzz/resolver_model.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { QUERIES = 250, OPERATIONS_MAX = 100, ROUNDS_MAX = 10000, FDS = 64, AT_ONCE = 128 };
+enum {
+	OPTION_CACHE = 1,
+	OPTION_TABLE = 6, /* its size */
+	OPTION_CLASSIC = 8,
+	OPTION_SEARCH_RESOLVER = 16, /* classic alone */
+	OPTION_DEAD = 32, /* likewise: another upstream server, the first, that is never there */
+	OPTION_HONEST =
+	    64, /* the resolver is always there, and says to each query what is so at once */
+};
+static const int64_t ms_ns = 1000000;
+
+/* The first letter of each name that is asked of the resolver says which address it has. */
+static const char *const names[] = { "a.example.org.", "b.example.org.", "c.example.org.",
+	"ext.default.svc.cluster.local." /* an alias of d.example.org */,
+	"e.example.org.default.svc.cluster.local." /* a walk along a search list */ };
+enum { NAMES = sizeof names / sizeof names[0] };
+_Static_assert(NAMES == LETTERS, "each has a letter of its own");
+
+static unsigned ids_taken;
+
+/* In place of the C library's, for the IDs of queries: the same for each input, and all even, so that a forger's is
+ * none of them. */
+ssize_t
+getrandom(void *buffer, size_t size, unsigned flags)
+{
+	(void)flags;
+	for (size_t i = 0; i + 2 <= size; i += 2)
+		wire_put16((uint8_t *)buffer + i, ids_taken++ * 25214u & 0xfffe);
+	return (ssize_t)size;
+}
+
+/* --- the world that does not change --- */
+
+static struct treecache *cache;
+static struct store *volatile store; /* kept in sight of the leak checker */
+static struct answer_config config;
+static struct stats stats;
+static struct worker_context context;
+static struct dname search_extra;
+
+static void
+make_world(void)
+{
+	static struct answer_context forwarding = { .forwarding = true, .front = true };
+	struct answer_context *now = malloc(sizeof *now);
+	struct object service = {
+		.kind = OBJECT_SERVICE,
+		.namespace = "default",
+		.name = "ext",
+		.resource_version = "1",
+		.service = { .type = SERVICE_EXTERNALNAME, .external_name = "d.example.org" },
+	};
+	struct object namespace = {
+		.kind = OBJECT_NAMESPACE, .name = "default", .resource_version = "1"
+	};
+
+	rcu_join();
+	CHECK(now != NULL && dname_from_text(&config.zone, "cluster.local.") == 0 &&
+	      dname_from_text(&search_extra, "lan.example.") == 0);
+	*now = forwarding;
+	config.ttl_s = 30;
+	config.negative_ttl_s = 5;
+	config.search_inferred = true;
+	config.search_extra = &search_extra;
+	config.search_extra_count = 1;
+	cache = treecache_new(1);
+	treecache_context(cache, now);
+	struct store_config store_config = { .records = { .zone = config.zone, .ttl_s = 30 } };
+	store = store_new(cache, &store_config);
+	store_event(store, OBJECT_NAMESPACE, EVENT_ADDED, &namespace);
+	store_event(store, OBJECT_SERVICE, EVENT_ADDED, &service);
+	treecache_publish(cache, 1, true);
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	CHECK(context.epoll >= 0);
+	context.stats = &stats;
+	context.tree = cache;
+	context.answers = &config;
+	worker_answers_explain(&context, NULL);
+}
+
+/* --- the clients --- */
+
+/* The resolver between two addresses where nobody is. */
+enum { DEAD, GOOD, DEAD_TOO, SERVERS };
+
+static struct forward_or_relay *forwarding;
+static struct forwarded_cache *kept;
+static struct server servers[SERVERS];
+static bool classic, honest, dead_asked;
+static unsigned table_max;
+static struct {
+	enum stats_proto proto;
+	uint8_t name;
+	unsigned replies;
+	int64_t start_ns;
+} queries[QUERIES];
+static unsigned query_count;
+static bool ending;
+static uint8_t room[DNS_TCP_MAX];
+
+static void
+client_hold(void *arg, const struct client *client)
+{
+	(void)arg;
+	(void)client;
+}
+
+static uint8_t *
+client_room(void *arg, const struct client *client, size_t *max)
+{
+	(void)arg;
+	*max = client->proto == PROTO_TCP ? DNS_TCP_MAX : DNS_UDP_PAYLOAD;
+	return room;
+}
+
+static bool
+has(const uint8_t *wire, size_t len, const uint8_t *rdata)
+{
+	static const uint8_t length[2] = { 0, 4 };
+
+	for (size_t i = DNS_HEADER; i + 6 <= len; i++)
+		if (memcmp(wire + i, length, 2) == 0 && memcmp(wire + i + 2, rdata, 4) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the query may end now: by a bound, at its deadline, or since the resolver has said something. The forwarder
+ * gives up when all servers have failed; the relay waits, for its resolver comes back. */
+static bool
+may_end(unsigned id)
+{
+	return ending || (room[3] & 15) == RCODE_REFUSED || said[queries[id].name] ||
+	       (classic && has_failed) ||
+	       context.now_ns >= queries[id].start_ns + FORWARD_TIMEOUT_MS * ms_ns;
+}
+
+/* The reply is in `room`. */
+static void
+client_done(void *arg, const struct client *client, size_t len)
+{
+	uint8_t own[4] = { address[0], address[1], address[2], 0 };
+	unsigned id = wire_get16(room);
+
+	(void)arg;
+	CHECK(len >= DNS_HEADER && (room[2] & 0x80) != 0 && id < query_count);
+	CHECK(client->proto == queries[id].proto && queries[id].replies++ == 0);
+	CHECK(may_end(id));
+	CHECK(!honest || ending || table_max < QUERIES || (room[3] & 15) != RCODE_SERVFAIL);
+	CHECK(client->proto == PROTO_TCP || len <= DNS_UDP_PAYLOAD);
+	CHECK(!has(room, len, forged));
+	for (unsigned i = 0; i < NAMES; i++) {
+		own[3] = (uint8_t)i;
+		CHECK(i == queries[id].name || !has(room, len, own));
+	}
+}
+
+/* A client's query: the lowest bits of `how` choose the name, then TCP or UDP, DO, CD, who asks. */
+static void
+client_asks(unsigned how)
+{
+	uint8_t wire[DNS_UDP_QUERY_MAX], reply[DNS_UDP_PAYLOAD];
+	struct dname name;
+	struct answer_info info;
+	unsigned id = query_count;
+	struct client client = { .proto = (how >> 3 & 1) != 0 ? PROTO_TCP : PROTO_UDP,
+		.hash = how >> 6 };
+
+	if (query_count == QUERIES)
+		return;
+	query_count++;
+	queries[id].proto = client.proto;
+	queries[id].name = (uint8_t)((how & 7) % NAMES);
+	queries[id].replies = 0;
+	queries[id].start_ns = context.now_ns;
+	CHECK(dname_from_text(&name, names[queries[id].name]) == 0);
+	size_t len = query_write(wire, sizeof wire, (uint16_t)id, name.wire, TYPE_A, CLASS_IN,
+	    (how >> 4 & 1) != 0 ? DNS_UDP_PAYLOAD : 0);
+	if ((how >> 5 & 1) != 0)
+		wire_put16(wire + 2, wire_get16(wire + 2) | FLAG_CD);
+	client.peer.udp.addr.in = (struct sockaddr_in){ .sin_family = AF_INET };
+	rcu_enter();
+	struct answer_request request = { .config = &config,
+		.tree = tree_current(cache),
+		.query = wire,
+		.query_len = len,
+		.out = reply,
+		.max = sizeof reply,
+		.tcp = client.proto == PROTO_TCP,
+		.thread = &context.thread };
+	enum answer_outcome outcome = answer(&request, &info);
+	rcu_leave();
+	CHECK(outcome == ANSWER_FORWARD || outcome == ANSWER_CHASE);
+	inflight_start(forward_or_relay_inflight(forwarding), &client, wire, len, outcome, &info);
+}
+
+/* --- the worker's loop --- */
+
+static int64_t due_ns; /* when the loop wants its next turn, 0: not at all */
+
+/* One turn: whether there was an event. */
+static bool
+turn(void)
+{
+	struct epoll_event events[16];
+	int count = epoll_wait(context.epoll, events, 16, 0);
+
+	for (int i = 0; i < count; i++)
+		forward_or_relay_event(forwarding, events[i].data.u64, events[i].events);
+	due_ns = forward_or_relay_turn(forwarding);
+	return count > 0;
+}
+
+static void
+turn_while_any(void)
+{
+	unsigned rounds = 0;
+
+	while (turn())
+		CHECK(++rounds < ROUNDS_MAX);
+}
+
+/* How many queries wait for a reply; each knows when it ends. */
+static unsigned
+waiting(void)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < query_count; i++) {
+		int64_t end_ns = queries[i].start_ns + FORWARD_TIMEOUT_MS * ms_ns;
+		if (queries[i].replies == 1)
+			continue;
+		CHECK(context.now_ns < end_ns && due_ns > 0 && due_ns <= end_ns);
+		count++;
+	}
+	return count;
+}
+
+static void
+settle(void)
+{
+	turn_while_any();
+	if (!honest) {
+		resolver_reads();
+		turn_while_any();
+		waiting();
+		return;
+	}
+	for (bool any = resolver_serves(); any || waiting() > 0; any = resolver_serves()) {
+		/* Of two queries for which nobody is there, sent at once, one only may be told so. */
+		CHECK(any || dead_asked);
+		if (!any)
+			context.now_ns = due_ns;
+		turn_while_any();
+	}
+}
+
+enum {
+	ASK,
+	ASK_MANY,
+	REPLY,
+	REPLY_ALL,
+	TCP_QUEUE,
+	TCP_SEND,
+	TCP_END,
+	TIME,
+	DOWN_OR_UP,
+	UPSTREAMS,
+	OPERATIONS
+};
+
+static void
+operate(unsigned operation, unsigned argument)
+{
+	unsigned conn = argument % CONNS;
+
+	operation = operation % AT_ONCE % OPERATIONS;
+	if (honest && operation != ASK && operation != ASK_MANY && operation != TIME)
+		operation = UPSTREAMS;
+	switch (operation) {
+	case ASK:
+		client_asks(argument);
+		break;
+	case ASK_MANY:
+		for (unsigned i = 0; i < 33; i++)
+			client_asks(argument + i);
+		break;
+	case REPLY:
+		resolver_replies(argument >> 4, argument % 16 % REPLY_KINDS);
+		break;
+	case REPLY_ALL:
+		for (unsigned i = 0; i < ASKED && i < resolver.asked_count; i++)
+			resolver_replies(i, argument % REPLY_KINDS);
+		break;
+	case TCP_QUEUE:
+		resolver_queues(conn, argument / CONNS % REPLY_KINDS);
+		break;
+	case TCP_SEND:
+		resolver_sends(conn, argument < 128 ? 1 + argument / CONNS : SIZE_MAX);
+		break;
+	case TCP_END:
+		conn_end(conn, argument >= 128);
+		break;
+	case TIME:
+		context.now_ns += (1 + argument) * 20 * ms_ns;
+		break;
+	case UPSTREAMS:
+		has_failed = dead_asked = true;
+		forward_or_relay_servers(
+		    forwarding, servers + argument % 2, honest ? 2 : argument / 2 % SERVERS);
+		break;
+	default: /* DOWN_OR_UP */
+		if (resolver.udp < 0)
+			resolver_up();
+		else
+			resolver_down();
+	}
+}
+
+static void
+begin(unsigned options)
+{
+	static const unsigned sizes[] = { 4, 16, 100, 250 };
+	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
+	const uint8_t local[4] = { 127, 0, 0, 1 };
+
+	memset(&stats, 0, sizeof stats);
+	memset(said, 0, sizeof said);
+	ending = false;
+	context.now_ns = 1;
+	query_count = resolver.asked_count = ids_taken = 0;
+	for (unsigned i = 0; i < CONNS; i++)
+		resolver.conns[i].fd = -1;
+	resolver.addr = (struct sockaddr_in){ .sin_family = AF_INET };
+	memcpy(&resolver.addr.sin_addr, local, 4);
+	while (!resolver_up()) /* of another protocol's port: another one */
+		resolver.addr.sin_port = 0;
+	for (unsigned i = 0; i < SERVERS; i++) {
+		memcpy(servers[i].addr.bytes, local, 4);
+		servers[i].addr.family = AF_INET;
+		servers[i].port = be16toh(resolver.addr.sin_port);
+	}
+	servers[DEAD].addr.bytes[3] = 2;
+	servers[DEAD_TOO].addr.bytes[3] = 3;
+	table_max = sizes[(options & OPTION_TABLE) >> 1];
+	honest = (options & OPTION_HONEST) != 0;
+	classic = (options & OPTION_CLASSIC) != 0;
+	has_failed = dead_asked = (options & OPTION_DEAD) != 0;
+	if ((options & OPTION_CACHE) != 0)
+		kept = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
+	const struct workers_config workers = {
+		.forward_max = table_max,
+		.forward_client_max = table_max,
+		.resolver = classic ? NULL : &servers[GOOD],
+		.search_resolver = (options & OPTION_SEARCH_RESOLVER) != 0 ? &servers[GOOD] : NULL,
+		.upstreams = servers + (has_failed ? DEAD : GOOD),
+		.upstream_count = has_failed ? 2 : 1,
+		.answer_cache = kept,
+	};
+	forwarding = forward_or_relay_new(&context, &clients, &workers, 1);
+}
+
+static bool
+is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	bool open_before[FDS];
+
+	if (cache == NULL)
+		make_world();
+	if (size == 0)
+		return 0;
+	for (int fd = 0; fd < FDS; fd++)
+		open_before[fd] = is_open(fd);
+	begin(data[0]);
+	for (size_t i = 1; i + 1 < size && i < 2 * OPERATIONS_MAX; i += 2) {
+		operate(data[i], data[i + 1]);
+		if (data[i] < AT_ONCE)
+			settle();
+	}
+	settle();
+	ending = true;
+	forward_or_relay_finish_all(forwarding);
+	CHECK(stats.forward_in_flight == 0);
+	for (unsigned i = 0; i < query_count; i++)
+		CHECK(queries[i].replies == 1);
+	resolver_down();
+	forward_or_relay_free(forwarding);
+	forwarded_cache_free(kept);
+	kept = NULL;
+	for (int fd = 0; fd < FDS; fd++)
+		CHECK(open_before[fd] == is_open(fd));
+	return 0;
+}

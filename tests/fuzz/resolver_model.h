@@ -1,0 +1,308 @@
+/*
+ * A resolver on real sockets of the loopback device, over UDP and TCP, that does what fuzz_forwarding.c says: it goes and
+ * comes back, and replies well, wrongly, late, twice, cut, over TCP byte by byte, or as a forger does, who has not seen
+ * the query. Of a name that is asked the first letter says which address it has.
+ */
+#ifndef TESTS_FUZZ_RESOLVER_MODEL_H
+#define TESTS_FUZZ_RESOLVER_MODEL_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/dname.h"
+#include "lib/wire.h"
+
+enum { LETTERS = 5, ASKED = 256, CONNS = 8 };
+static const uint8_t address[3] = { 192, 0, 2 }, forged[4] = { 203, 0, 113, 1 };
+
+static bool said[LETTERS]; /* the resolver has replied to a query for this one */
+static bool has_failed;    /* it was gone for a while, or has ended a connection */
+
+#define CHECK(truth) ((truth) ? (void)0 : broken(__LINE__, #truth))
+
+static void
+broken(int line, const char *what)
+{
+	fprintf(stderr, "line %d: not so: %s\n", line, what);
+	abort();
+}
+
+struct message {
+	struct sockaddr_in from;
+	size_t len;
+	uint8_t wire[DNS_UDP_QUERY_MAX];
+};
+
+static struct {
+	int udp, tcp; /* -1: it is down */
+	struct sockaddr_in addr;
+	struct message asked[ASKED]; /* over UDP, the latest */
+	unsigned asked_count;
+	struct {
+		int fd; /* -1: none */
+		size_t in_len, out_len, sent;
+		uint8_t in[2 + DNS_UDP_QUERY_MAX], out[16384];
+	} conns[CONNS];
+} resolver = { .udp = -1, .tcp = -1 };
+
+/* False: somebody else has the port. */
+static bool
+resolver_up(void)
+{
+	const struct sockaddr *addr = (const struct sockaddr *)&resolver.addr;
+	socklen_t len = sizeof resolver.addr;
+	int on = 1;
+
+	resolver.udp = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	resolver.tcp = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	CHECK(resolver.udp >= 0 && resolver.tcp >= 0);
+	setsockopt(resolver.tcp, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (bind(resolver.udp, addr, len) == 0 &&
+	    getsockname(resolver.udp, (struct sockaddr *)&resolver.addr, &len) == 0 &&
+	    bind(resolver.tcp, addr, len) == 0 && listen(resolver.tcp, ASKED) == 0)
+		return true;
+	close(resolver.udp);
+	close(resolver.tcp);
+	resolver.udp = resolver.tcp = -1;
+	return false;
+}
+
+/* With `reset` the other side finds ECONNRESET, and nothing lingers. */
+static void
+conn_end(unsigned i, bool reset)
+{
+	const struct linger none = { .l_onoff = 1, .l_linger = 0 };
+
+	if (resolver.conns[i].fd < 0)
+		return;
+	has_failed = true;
+	if (reset)
+		setsockopt(resolver.conns[i].fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	close(resolver.conns[i].fd);
+	resolver.conns[i].fd = -1;
+}
+
+static void
+resolver_down(void)
+{
+	if (resolver.udp < 0)
+		return;
+	has_failed = true;
+	close(resolver.udp);
+	close(resolver.tcp);
+	resolver.udp = resolver.tcp = -1;
+	for (unsigned i = 0; i < CONNS; i++)
+		conn_end(i, true);
+}
+
+static void
+resolver_accepts(void)
+{
+	for (unsigned i = 0; i < CONNS; i++) {
+		if (resolver.conns[i].fd >= 0)
+			continue;
+		int fd = accept4(resolver.tcp, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0)
+			return;
+		resolver.conns[i].fd = fd;
+		resolver.conns[i].in_len = resolver.conns[i].out_len = resolver.conns[i].sent = 0;
+	}
+}
+
+/* Takes all that has come. */
+static void
+resolver_reads(void)
+{
+	socklen_t len = sizeof(struct sockaddr_in);
+	struct message *message = &resolver.asked[resolver.asked_count % ASKED];
+	ssize_t n;
+
+	if (resolver.udp < 0)
+		return;
+	while ((n = recvfrom(resolver.udp, message->wire, sizeof message->wire, 0,
+		    (struct sockaddr *)&message->from, &len)) >= 0) {
+		CHECK(n > DNS_HEADER);
+		message->len = (size_t)n;
+		message = &resolver.asked[++resolver.asked_count % ASKED];
+	}
+	resolver_accepts();
+	for (unsigned i = 0; i < CONNS; i++) {
+		if (resolver.conns[i].fd < 0)
+			continue;
+		n = recv(resolver.conns[i].fd, resolver.conns[i].in + resolver.conns[i].in_len,
+		    sizeof resolver.conns[i].in - resolver.conns[i].in_len, 0);
+		if (n > 0)
+			resolver.conns[i].in_len += (size_t)n;
+		else if (n == 0 || errno != EAGAIN)
+			conn_end(i, true);
+	}
+}
+
+enum reply_kind {
+	REPLY_GOOD,
+	REPLY_MANY, /* records, more than fit into UDP */
+	REPLY_TRUNCATED,
+	REPLY_SERVFAIL,
+	REPLY_NXDOMAIN,
+	REPLY_REFUSED,
+	REPLY_CUT,
+	REPLY_OTHER_ID, /* from here on forged */
+	REPLY_OTHER_NAME,
+	REPLY_OTHER_TYPE,
+	REPLY_OTHER_CLASS,
+	REPLY_QUERY,
+	REPLY_NO_QUESTION,
+	REPLY_KINDS
+};
+
+/* Writes an A record of the question's name. */
+static size_t
+put_address(uint8_t *out, const uint8_t *rdata)
+{
+	static const uint8_t head[] = { 0xc0, DNS_HEADER, 0, TYPE_A, 0, CLASS_IN, 0, 0, 0, 5, 0,
+		4 };
+
+	memcpy(out, head, sizeof head);
+	memcpy(out + sizeof head, rdata, 4);
+	return sizeof head + 4;
+}
+
+/* The resolver's reply to a query, or a forger's; its length. */
+static size_t
+reply_write(const uint8_t *query, size_t len, enum reply_kind kind, uint8_t *out)
+{
+	static const uint8_t rcodes[REPLY_KINDS] = { [REPLY_SERVFAIL] = RCODE_SERVFAIL,
+		[REPLY_NXDOMAIN] = RCODE_NXDOMAIN,
+		[REPLY_REFUSED] = RCODE_REFUSED };
+	unsigned letter = query[DNS_HEADER + 1] - 'a';
+	const uint8_t own[4] = { address[0], address[1], address[2], (uint8_t)letter };
+	bool bare = rcodes[kind] != 0 || kind == REPLY_TRUNCATED;
+	unsigned records = bare ? 0 : kind == REPLY_MANY ? 200 : 1;
+	size_t at = DNS_HEADER;
+	struct dname name;
+
+	CHECK(wire_read_name(query, len, &at, &name) == 0 && at + 4 <= len && letter < LETTERS);
+	at += 4;
+	said[letter] = said[letter] || kind < REPLY_OTHER_ID;
+	has_failed =
+	    has_failed || kind == REPLY_QUERY; /* c-ares sees no reply in it, and gives up */
+	memcpy(out, query, at);
+	wire_put16(out + 2, 0x8180u | rcodes[kind] | (kind == REPLY_TRUNCATED ? FLAG_TC : 0));
+	wire_put16(out + 6, records);
+	wire_put16(out + 8, 0);
+	wire_put16(out + 10, 0);
+	switch (kind) {
+	case REPLY_OTHER_ID:
+		out[1] ^= 1;
+		break;
+	case REPLY_OTHER_NAME:
+		out[DNS_HEADER + 1] = out[DNS_HEADER + 1] == 'a' ? 'b' : 'a';
+		break;
+	case REPLY_OTHER_TYPE:
+		out[at - 3] = TYPE_AAAA;
+		break;
+	case REPLY_OTHER_CLASS:
+		out[at - 1] = CLASS_IN + 2;
+		break;
+	case REPLY_QUERY:
+		out[2] &= 0x7f;
+		break;
+	case REPLY_NO_QUESTION:
+		wire_put16(out + 4, 0);
+		break;
+	default:
+		break;
+	}
+	for (unsigned i = 0; i < records; i++)
+		at += put_address(out + at, kind >= REPLY_OTHER_ID ? forged : own);
+	return kind == REPLY_CUT ? at - 7 : at;
+}
+
+/* Of the latest queries over UDP the `which`th is replied to; it may have been before. */
+static void
+resolver_replies(unsigned which, enum reply_kind kind)
+{
+	uint8_t out[DNS_UDP_QUERY_MAX];
+	unsigned known = resolver.asked_count < ASKED ? resolver.asked_count : ASKED;
+
+	if (known == 0 || resolver.udp < 0)
+		return;
+	const struct message *message =
+	    &resolver.asked[(resolver.asked_count - 1 - which % known) % ASKED];
+	size_t len = reply_write(message->wire, message->len, kind, out);
+	sendto(resolver.udp, out, len, 0, (const struct sockaddr *)&message->from,
+	    sizeof message->from);
+}
+
+/* On a connection the reply to what was asked there is made; it is sent by resolver_sends(). False: there is nothing, or
+ * no room. */
+static bool
+resolver_queues(unsigned i, enum reply_kind kind)
+{
+	size_t asked = resolver.conns[i].in_len, at = resolver.conns[i].out_len;
+
+	if (resolver.conns[i].fd < 0 || asked < 2 ||
+	    asked < 2u + wire_get16(resolver.conns[i].in) ||
+	    at > sizeof resolver.conns[i].out - DNS_UDP_QUERY_MAX - 2)
+		return false;
+	size_t len = reply_write(resolver.conns[i].in + 2, wire_get16(resolver.conns[i].in), kind,
+	    resolver.conns[i].out + at + 2);
+	wire_put16(resolver.conns[i].out + at, (unsigned)len);
+	resolver.conns[i].out_len += 2 + len;
+	return true;
+}
+
+/* Of what is queued this many bytes are sent; behind the last the next query is looked at. */
+static void
+resolver_sends(unsigned i, size_t max)
+{
+	size_t left = resolver.conns[i].out_len - resolver.conns[i].sent;
+
+	if (resolver.conns[i].fd < 0 || left == 0)
+		return;
+	ssize_t n = send(resolver.conns[i].fd, resolver.conns[i].out + resolver.conns[i].sent,
+	    left < max ? left : max, MSG_NOSIGNAL);
+	if (n < 0) {
+		conn_end(i, true);
+		return;
+	}
+	resolver.conns[i].sent += (size_t)n;
+	if (resolver.conns[i].sent < resolver.conns[i].out_len)
+		return;
+	size_t done = 2u + wire_get16(resolver.conns[i].in);
+	resolver.conns[i].in_len -= done;
+	memmove(resolver.conns[i].in, resolver.conns[i].in + done, resolver.conns[i].in_len);
+	resolver.conns[i].out_len = resolver.conns[i].sent = 0;
+}
+
+/* Each new query is replied to as by a resolver that works: a name with a search domain is denied, and for `c` there is
+ * a reply over TCP alone. Whether there was one. */
+static bool
+resolver_serves(void)
+{
+	unsigned asked = resolver.asked_count;
+	bool any = false;
+
+	resolver_reads();
+	CHECK(resolver.asked_count - asked <= ASKED);
+	for (; asked != resolver.asked_count; asked++) {
+		const uint8_t *name = resolver.asked[asked % ASKED].wire + DNS_HEADER;
+		resolver_replies(resolver.asked_count - 1 - asked,
+		    dname_length(name, DNAME_MAX) > sizeof "e.example.org" + 1 ? REPLY_NXDOMAIN
+		    : name[1] == 'c'                                           ? REPLY_TRUNCATED
+									       : REPLY_GOOD);
+		any = true;
+	}
+	for (unsigned i = 0; i < CONNS; i++)
+		while (resolver_queues(i, REPLY_GOOD)) {
+			resolver_sends(i, SIZE_MAX);
+			any = true;
+		}
+	return any;
+}
+
+#endif
