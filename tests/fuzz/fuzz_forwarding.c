@@ -2,10 +2,10 @@
  * The ways to other servers, between clients and a resolver that does anything: replies late, twice, cut, over TCP byte
  * by byte, or is gone; and somebody who forges replies without the ID, or for another question. Each query is answered
  * once, by its deadline, never with a forged record or with that of another name, and no forged reply ends it; no
- * descriptor is left, and no event goes on for ever.
+ * descriptor is left, and no event goes on for ever. With a resolver that is honest each query has its answer at once.
  *
- *	input: options, then operations: a byte, and one for its argument. Of AT_ONCE and the next one, both are seen in
- *	one turn.
+ *	input: options, then operations: a byte, and one for its argument. An operation with
+ *	AT_ONCE is seen in one turn with the next.
  */
 #include <fcntl.h>
 #include <sys/random.h>
@@ -22,24 +22,32 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { QUERIES = 250, OPERATIONS_MAX = 100, ROUNDS_MAX = 10000, FDS = 64, AT_ONCE = 128 };
+enum {
+	QUERIES = 250,
+	OPERATIONS_MAX = 100,
+	ROUNDS_MAX = 10000,
+	FDS = 64,
+	AT_ONCE = 128,
+	FAILSAFE_MS = 5000
+};
 enum {
 	OPTION_CACHE = 1,
 	OPTION_TABLE = 6, /* its size */
 	OPTION_CLASSIC = 8,
 	OPTION_SEARCH_RESOLVER = 16, /* classic alone */
-	OPTION_DEAD = 32, /* likewise: another upstream server, the first, that is never there */
-	OPTION_HONEST =
-	    64, /* the resolver is always there, and says to each query what is so at once */
+	OPTION_DEAD = 32,            /* not in front: the first of two servers is never there */
+	OPTION_HONEST = 64,          /* the resolver is always there, and says at once what is so */
+	OPTION_UNTIL_SYNCED = 128,   /* names of ours are asked, of other DNS pods */
 };
 static const int64_t ms_ns = 1000000;
 
 /* The first letter of each name that is asked of the resolver says which address it has. */
-static const char *const names[] = { "a.example.org.", "b.example.org.", "c.example.org.",
+static const char *const names[LETTERS] = { "a.example.org.", "b.example.org.", "c.example.org.",
 	"ext.default.svc.cluster.local." /* an alias of d.example.org */,
 	"e.example.org.default.svc.cluster.local." /* a walk along a search list */ };
-enum { NAMES = sizeof names / sizeof names[0] };
-_Static_assert(NAMES == LETTERS, "each has a letter of its own");
+static const char *const own_names[LETTERS] = { "a.default.svc.cluster.local.",
+	"b.default.svc.cluster.local.", "c.default.svc.cluster.local.",
+	"d.default.svc.cluster.local.", "e.default.svc.cluster.local." };
 
 static unsigned ids_taken;
 
@@ -56,18 +64,28 @@ getrandom(void *buffer, size_t size, unsigned flags)
 
 /* --- the world that does not change --- */
 
-static struct treecache *cache;
+static struct treecache *cache, *not_synced;
 static struct store *volatile store; /* kept in sight of the leak checker */
 static struct answer_config config;
 static struct stats stats;
 static struct worker_context context;
 static struct dname search_extra;
 
+static struct treecache *
+make_cache(void)
+{
+	struct answer_context *forwarding = calloc(1, sizeof *forwarding);
+	struct treecache *made = treecache_new(1);
+
+	CHECK(forwarding != NULL);
+	forwarding->forwarding = true;
+	treecache_context(made, forwarding);
+	return made;
+}
+
 static void
 make_world(void)
 {
-	static struct answer_context forwarding = { .forwarding = true, .front = true };
-	struct answer_context *now = malloc(sizeof *now);
 	struct object service = {
 		.kind = OBJECT_SERVICE,
 		.namespace = "default",
@@ -80,16 +98,16 @@ make_world(void)
 	};
 
 	rcu_join();
-	CHECK(now != NULL && dname_from_text(&config.zone, "cluster.local.") == 0 &&
+	CHECK(dname_from_text(&config.zone, "cluster.local.") == 0 &&
 	      dname_from_text(&search_extra, "lan.example.") == 0);
-	*now = forwarding;
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
 	config.search_inferred = true;
 	config.search_extra = &search_extra;
 	config.search_extra_count = 1;
-	cache = treecache_new(1);
-	treecache_context(cache, now);
+	not_synced = make_cache();
+	treecache_publish(not_synced, 1, false);
+	cache = make_cache();
 	struct store_config store_config = { .records = { .zone = config.zone, .ttl_s = 30 } };
 	store = store_new(cache, &store_config);
 	store_event(store, OBJECT_NAMESPACE, EVENT_ADDED, &namespace);
@@ -98,7 +116,6 @@ make_world(void)
 	context.epoll = epoll_create1(EPOLL_CLOEXEC);
 	CHECK(context.epoll >= 0);
 	context.stats = &stats;
-	context.tree = cache;
 	context.answers = &config;
 	worker_answers_explain(&context, NULL);
 }
@@ -111,7 +128,7 @@ enum { DEAD, GOOD, DEAD_TOO, SERVERS };
 static struct forward_or_relay *forwarding;
 static struct forwarded_cache *kept;
 static struct server servers[SERVERS];
-static bool classic, honest, dead_asked;
+static bool classic, until_synced, honest, dead_asked;
 static unsigned table_max;
 static struct {
 	enum stats_proto proto;
@@ -155,7 +172,7 @@ static bool
 may_end(unsigned id)
 {
 	return ending || (room[3] & 15) == RCODE_REFUSED || said[queries[id].name] ||
-	       (classic && has_failed) ||
+	       ((classic || until_synced) && has_failed) ||
 	       context.now_ns >= queries[id].start_ns + FORWARD_TIMEOUT_MS * ms_ns;
 }
 
@@ -173,7 +190,7 @@ client_done(void *arg, const struct client *client, size_t len)
 	CHECK(!honest || ending || table_max < QUERIES || (room[3] & 15) != RCODE_SERVFAIL);
 	CHECK(client->proto == PROTO_TCP || len <= DNS_UDP_PAYLOAD);
 	CHECK(!has(room, len, forged));
-	for (unsigned i = 0; i < NAMES; i++) {
+	for (unsigned i = 0; i < LETTERS; i++) {
 		own[3] = (uint8_t)i;
 		CHECK(i == queries[id].name || !has(room, len, own));
 	}
@@ -194,10 +211,10 @@ client_asks(unsigned how)
 		return;
 	query_count++;
 	queries[id].proto = client.proto;
-	queries[id].name = (uint8_t)((how & 7) % NAMES);
+	queries[id].name = (uint8_t)((how & 7) % LETTERS);
 	queries[id].replies = 0;
 	queries[id].start_ns = context.now_ns;
-	CHECK(dname_from_text(&name, names[queries[id].name]) == 0);
+	CHECK(dname_from_text(&name, (until_synced ? own_names : names)[queries[id].name]) == 0);
 	size_t len = query_write(wire, sizeof wire, (uint16_t)id, name.wire, TYPE_A, CLASS_IN,
 	    (how >> 4 & 1) != 0 ? DNS_UDP_PAYLOAD : 0);
 	if ((how >> 5 & 1) != 0)
@@ -205,7 +222,7 @@ client_asks(unsigned how)
 	client.peer.udp.addr.in = (struct sockaddr_in){ .sin_family = AF_INET };
 	rcu_enter();
 	struct answer_request request = { .config = &config,
-		.tree = tree_current(cache),
+		.tree = tree_current(context.tree),
 		.query = wire,
 		.query_len = len,
 		.out = reply,
@@ -272,9 +289,10 @@ settle(void)
 	}
 	for (bool any = resolver_serves(); any || waiting() > 0; any = resolver_serves()) {
 		/* Of two queries for which nobody is there, sent at once, one only may be told so. */
-		CHECK(any || dead_asked);
-		if (!any)
+		if (!any && !resolver_waits(context.epoll, dead_asked ? 1 : FAILSAFE_MS)) {
+			CHECK(dead_asked);
 			context.now_ns = due_ns;
+		}
 		turn_while_any();
 	}
 }
@@ -326,6 +344,8 @@ operate(unsigned operation, unsigned argument)
 		conn_end(conn, argument >= 128);
 		break;
 	case TIME:
+		if (honest)
+			settle();
 		context.now_ns += (1 + argument) * 20 * ms_ns;
 		break;
 	case UPSTREAMS:
@@ -368,17 +388,23 @@ begin(unsigned options)
 	servers[DEAD_TOO].addr.bytes[3] = 3;
 	table_max = sizes[(options & OPTION_TABLE) >> 1];
 	honest = (options & OPTION_HONEST) != 0;
+	config.until_synced = until_synced = (options & OPTION_UNTIL_SYNCED) != 0;
+	context.tree = until_synced ? not_synced : cache;
 	classic = (options & OPTION_CLASSIC) != 0;
 	has_failed = dead_asked = (options & OPTION_DEAD) != 0;
 	if ((options & OPTION_CACHE) != 0)
 		kept = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
+	const struct server *upstreams = servers + (has_failed ? DEAD : GOOD);
+	size_t upstream_count = has_failed ? 2 : 1;
 	const struct workers_config workers = {
 		.forward_max = table_max,
 		.forward_client_max = table_max,
 		.resolver = classic ? NULL : &servers[GOOD],
 		.search_resolver = (options & OPTION_SEARCH_RESOLVER) != 0 ? &servers[GOOD] : NULL,
-		.upstreams = servers + (has_failed ? DEAD : GOOD),
-		.upstream_count = has_failed ? 2 : 1,
+		.upstreams = upstreams,
+		.upstream_count = upstream_count,
+		.until_synced = upstreams,
+		.until_synced_count = until_synced ? upstream_count : 0,
 		.answer_cache = kept,
 	};
 	forwarding = forward_or_relay_new(&context, &clients, &workers, 1);

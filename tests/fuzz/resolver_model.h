@@ -7,6 +7,9 @@
 #define TESTS_FUZZ_RESOLVER_MODEL_H
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,12 +105,15 @@ resolver_down(void)
 static void
 resolver_accepts(void)
 {
+	const int on = 1;
+
 	for (unsigned i = 0; i < CONNS; i++) {
 		if (resolver.conns[i].fd >= 0)
 			continue;
 		int fd = accept4(resolver.tcp, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0)
 			return;
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 		resolver.conns[i].fd = fd;
 		resolver.conns[i].in_len = resolver.conns[i].out_len = resolver.conns[i].sent = 0;
 	}
@@ -140,6 +146,19 @@ resolver_reads(void)
 		else if (n == 0 || errno != EAGAIN)
 			conn_end(i, true);
 	}
+}
+
+/* Whether there is something to read within this time, for the resolver or at another descriptor: the kernel may hand on
+ * later what was sent. */
+static bool
+resolver_waits(int other, int ms)
+{
+	struct pollfd fds[CONNS + 3] = { { other, POLLIN, 0 }, { resolver.udp, POLLIN, 0 },
+		{ resolver.tcp, POLLIN, 0 } };
+
+	for (unsigned i = 0; i < CONNS; i++)
+		fds[3 + i] = (struct pollfd){ resolver.conns[i].fd, POLLIN, 0 };
+	return poll(fds, CONNS + 3, ms) > 0;
 }
 
 enum reply_kind {
