@@ -419,7 +419,9 @@ tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
 		return;
 	if (conn->streaming)
 		return; /* the transfer's thread sees what becomes of it */
-	if (conn->closing)
+	if (conn->closing && (events & EPOLLERR) != 0)
+		conn_close(tcp, conn); /* reset: the client will not read the rest */
+	else if (conn->closing)
 		conn_linger(tcp, conn);
 	else if (conn->blocked)
 		conn_write(tcp, conn);

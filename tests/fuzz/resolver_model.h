@@ -158,7 +158,11 @@ resolver_waits(int other, int ms)
 
 	for (unsigned i = 0; i < CONNS; i++)
 		fds[3 + i] = (struct pollfd){ resolver.conns[i].fd, POLLIN, 0 };
-	return poll(fds, CONNS + 3, ms) > 0;
+	int ready;
+	do
+		ready = poll(fds, CONNS + 3, ms);
+	while (ready < 0 && errno == EINTR); /* the fuzzer's alarm */
+	return ready > 0;
 }
 
 enum reply_kind {

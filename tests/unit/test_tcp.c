@@ -94,11 +94,51 @@ who_had_a_part_of_the_turn_waits_for_the_next(void **state)
 	close(context.epoll);
 }
 
+/* What the kernel has for it counts as unread after the reset too. */
+static void
+who_closes_its_side_and_resets_is_gone_at_once(void **state)
+{
+	enum { REPLIES = 4, REPLY = 60000, BUFFER = 1 << 20 };
+	static struct stats stats;
+	const struct tcp_config config = {
+		.connections = 1, .memory = 1 << 20, .idle_ns = NS_PER_S
+	};
+	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
+	const struct tcp_peer peer = { .slot = 0 };
+	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
+	struct epoll_event event;
+	struct tcp *tcp;
+	int buffer = BUFFER;
+
+	(void)state;
+	int client = connected(&context, &config, &tcp);
+	struct conn *conn = &tcp->conns[0];
+	setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+	for (unsigned i = 0; i < REPLIES; i++)
+		tcp_hold(tcp, &peer);
+	assert_int_equal(shutdown(client, SHUT_WR), 0);
+	assert_int_equal(epoll_wait(context.epoll, &event, 1, 10000), 1);
+	tcp_event(tcp, 0, 0, event.events);
+	for (unsigned i = 0; i < REPLIES; i++) {
+		memset(tcp_reply_room(tcp), 0, REPLY);
+		tcp_reply_done(tcp, &peer, REPLY);
+	}
+	assert_true(tcp->count == 1 && conn->closing && conn_unsent(conn));
+	setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+	close(client);
+	while (tcp->count > 0 && epoll_wait(context.epoll, &event, 1, 10000) == 1)
+		tcp_event(tcp, 0, 0, event.events);
+	assert_int_equal(tcp->count, 0);
+	tcp_free(tcp);
+	close(context.epoll);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_leaves_more_than_256_KiB_of_replies_unread_is_dropped),
+		cmocka_unit_test(who_closes_its_side_and_resets_is_gone_at_once),
 		cmocka_unit_test(who_had_a_part_of_the_turn_waits_for_the_next),
 	};
 
