@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,6 +322,7 @@ client_connect(unsigned i, unsigned address)
 	struct sockaddr_in from = { .sin_family = AF_INET }, to;
 	socklen_t len = sizeof to;
 	const int buffer = 65536; /* a smaller one drops segments of the loopback device */
+	const int on = 1;
 
 	client_reset(i);
 	from.sin_addr.s_addr = htobe32(0x7f000002 + address % ADDRESSES);
@@ -328,6 +330,7 @@ client_connect(unsigned i, unsigned address)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	CHECK(fd >= 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	CHECK(bind(fd, (struct sockaddr *)&from, sizeof from) == 0);
 	if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS) {
 		close(fd);
@@ -531,7 +534,7 @@ begin(unsigned options)
 	const struct client_ops ops = { NULL, client_hold, client_room, client_done };
 	const struct sockaddr_in any = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htobe32(0x7f000001) };
-	const int buffer = 16384;
+	const int buffer = 16384, on = 1;
 
 	memset(&stats, 0, sizeof stats);
 	query_count = connection_count = held_count = 0;
@@ -558,6 +561,7 @@ begin(unsigned options)
 	CHECK(listener >= 0);
 	setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
 	setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+	setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	CHECK(bind(listener, (const struct sockaddr *)&any, sizeof any) == 0);
 	tcp = tcp_new(&context, table, &listener, 1, &limits);
 	tcp_listen(tcp);
