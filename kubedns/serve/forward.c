@@ -117,13 +117,11 @@ attempt_detach(struct attempt *attempt)
 }
 
 /* How an attempt ended. A server that declines is alive, but the next one may know more. */
-enum verdict { ANSWERED, DECLINED, FAILED, ABANDONED };
+enum verdict { ANSWERED, DECLINED, FAILED };
 
 static enum verdict
 attempt_verdict(int status, const uint8_t *reply, int len)
 {
-	if (status == ARES_EDESTRUCTION || status == ARES_ECANCELLED)
-		return ABANDONED;
 	if (status != ARES_SUCCESS || reply == NULL || len < DNS_HEADER)
 		return FAILED;
 	switch (reply[3] & 15) {
@@ -191,7 +189,7 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 		server_answered(forward, &channel->server);
 	if (verdict != ANSWERED) /* c-ares may now leave EDNS out of its further queries */
 		channel_retire(forward, channel);
-	if (query == NULL || verdict == ABANDONED)
+	if (query == NULL) /* as of each attempt that ends with its channel */
 		return;
 	if (verdict == ANSWERED) {
 		inflight_finish(forward->inflight, &query->base, reply, (size_t)reply_len);
