@@ -76,7 +76,8 @@ printable(char *text)
 }
 
 /* How many words of a line may be printed: people mail reports to each other, so secrets (of tsig, azure,
- * route53, etcd, and of plugins that are not CoreDNS's own) are left out, in misspelled options too. */
+ * route53, etcd, and of plugins that are not CoreDNS's own) are left out, in misspelled options and after
+ * an option on the plugin's own line too. */
 static size_t
 public_words(const struct corefile_line *line)
 {
@@ -86,9 +87,10 @@ public_words(const struct corefile_line *line)
 	} secrets[] = { { "secret", true }, { "credentials", true }, { "aws_access_key", false },
 		{ "password", false }, { "token", false } };
 
-	for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
-		if (line->count > 1 && strcasecmp(line->words[0], secrets[i].option) == 0)
-			return secrets[i].named && line->count == 3 ? 2 : 1;
+	for (size_t at = 0; at + 1 < line->count; at++)
+		for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
+			if (strcasecmp(line->words[at], secrets[i].option) == 0)
+				return at + (secrets[i].named && line->count == at + 3 ? 2 : 1);
 	return line->count;
 }
 

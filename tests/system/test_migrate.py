@@ -123,10 +123,14 @@ def test_no_secret_is_printed():
         redisc {
             password "HIDDEN9 more"
         }
+    }
+    example.org {
+        tsig secret axfr.example. HIDDEN11
     }"""
     code, out, err = migrate("-", text)
     assert code == 0 and "HIDDEN" not in out + err
     assert re.search(r"3: secret axfr.example. \(not printed\)\n#     changes: as a line NAME ALGORITHM SECRET of the file of --transfer-key", out)
+    assert "tsig secret axfr.example. (not printed)\n" in out
     assert "credentials reader (not printed)\n" in out and re.search(r"5: secret\n", out)
 
 
