@@ -30,7 +30,7 @@ analyse() {
 # The longest a function and a file may be, in lines, and how long they are: median and ninth of ten.
 # shellcheck disable=SC2317,SC2086 # called by step; a list of words
 check_lengths() {
-	awk -v function_max=75 -v file_max=500 '
+	awk -v function_max=75 -v file_max=1000 '
 		function report(what, sizes, n, max,    size, seen, median, ninth) {
 			for (size = 0; seen < n; size++) {
 				seen += sizes[size]
