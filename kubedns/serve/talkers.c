@@ -139,11 +139,14 @@ count_client(struct talkers *talkers, const struct sockaddr *from, unsigned clas
 	count(entries[i].counts.of, classes);
 }
 
-/* The offset of the part of a name that is kept: as many of its last labels as fit. */
+/* The offset of the part of a name that is kept: as many of its last labels as fit. The root has no
+ * label, so nothing has written labels[0]. */
 static size_t
 name_kept(const struct query *query)
 {
 	unsigned label = 0;
+	if (query->label_count == 0)
+		return 0;
 	while (query->qname_len - query->labels[label] > TALKERS_NAME_MAX - 8)
 		label++;
 	return query->labels[label];

@@ -188,6 +188,30 @@ a_long_name_is_shown_by_its_end(void **state)
 	free(talkers);
 }
 
+/* answer_info is on a worker's stack, and reading a query for the root writes no label. */
+static void
+the_root_name_has_no_label_to_begin_at(void **state)
+{
+	(void)state;
+	static const uint8_t wire[] = { 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, TYPE_NS, 0,
+		CLASS_IN };
+	struct talkers *talkers = talkers_new();
+	struct answer_info info = { .below = -1, .rcode = RCODE_NOERROR };
+	memset(&info.query, 0xff, sizeof(info.query));
+	assert_int_equal(query_read(&info.query, wire, sizeof(wire)), QUERY_OK);
+	assert_int_equal(info.query.label_count, 0);
+	for (unsigned i = 0; i < 100; i++)
+		answered(talkers, 7, &info, 0);
+	unsigned found = 0;
+	for (unsigned i = 0; i < TALKERS_NAMES; i++)
+		if (talkers->names[i].counts.of[TALK_ALL] > 0) {
+			assert_int_equal(talkers->names[i].name[0], 0);
+			found++;
+		}
+	assert_int_equal(found, 1);
+	free(talkers);
+}
+
 static void
 counts_are_halved_each_minute_and_rates_stay(void **state)
 {
@@ -313,6 +337,7 @@ main(void)
 		    the_ten_heaviest_of_5000_clients_are_named_and_counted_within_a_tenth),
 		cmocka_unit_test(answers_are_told_apart_by_kind),
 		cmocka_unit_test(a_long_name_is_shown_by_its_end),
+		cmocka_unit_test(the_root_name_has_no_label_to_begin_at),
 		cmocka_unit_test(counts_are_halved_each_minute_and_rates_stay),
 		cmocka_unit_test(all_workers_halve_their_counts_at_the_same_moment),
 		cmocka_unit_test(a_copy_is_of_one_moment_while_a_worker_counts),
