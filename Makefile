@@ -15,6 +15,10 @@ sysconfdir ?= /etc
 datadir ?= $(prefix)/share
 
 PROGRAMS := kubedns nanny sidecar
+# A tool without an image of its own: its directory, and below the name of the program.
+TOOLS := migrate
+name_migrate := kubedns-migrate
+name = $(or $(name_$(1)),$(1))
 
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
 	-Wwrite-strings -Wcast-qual -Wvla $(WERROR)
@@ -41,22 +45,24 @@ ALLOCATOR ?= $(if $(SANITIZE),,-lmimalloc)
 LIBS_kubedns := -lnettle -lpcre2-8 -lfstrm -lprotobuf-c -lcurl-gnutls -ljson-c -lmicrohttpd -lurcu-memb -lurcu-common -lcares -lyaml -lseccomp -lpthread -lm
 LIBS_nanny := -ljson-c -lmicrohttpd -lcares -lseccomp -lmnl
 LIBS_sidecar := -ljson-c -lmicrohttpd -lseccomp -lm
+LIBS_migrate := -ljson-c -lyaml
 LIBS_treecache := -lurcu-memb -lurcu-common
 LIBS_lib := -ljson-c -lmicrohttpd -lcares -lyaml -lseccomp
 
 # A program is its directory: main.c beside what it is made of, in rooms where it is large; an archive a program, for the tests to link.
-present := $(foreach p,$(PROGRAMS),$(if $(wildcard $(p)/main.c),$(p)))
-dirs := lib treecache $(PROGRAMS)
+present := $(foreach p,$(PROGRAMS) $(TOOLS),$(if $(wildcard $(p)/main.c),$(p)))
+dirs := lib treecache $(PROGRAMS) $(TOOLS)
 objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c $(1)/*/*.c)))
-archives := $(foreach d,kubedns nanny sidecar treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
-kubedns_archives := $(filter-out %/nanny.a %/sidecar.a,$(archives))
+archives := $(foreach d,kubedns nanny sidecar migrate treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
+kubedns_archives := $(filter-out %/nanny.a %/sidecar.a %/migrate.a,$(archives))
 treecache_archives := $(BUILD)/treecache.a $(BUILD)/lib.a
 nanny_archives := $(BUILD)/nanny.a $(BUILD)/lib.a
 sidecar_archives := $(BUILD)/sidecar.a $(BUILD)/lib.a
+migrate_archives := $(BUILD)/migrate.a $(BUILD)/lib.a
 lib_archives := $(BUILD)/lib.a
 unit_tests := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
-all: $(foreach p,$(present),$(BUILD)/bin/$(p)) ## build the programs
+all: $(foreach p,$(present),$(BUILD)/bin/$(call name,$(p))) ## build the programs
 .PHONY: all
 
 QUERY_PATH := $(BUILD)/kubedns/answer/%.o $(BUILD)/kubedns/serve/%.o $(BUILD)/treecache/%.o $(BUILD)/lib/wire.o
@@ -100,7 +106,7 @@ endef
 $(foreach d,$(dirs),$(eval $(call archive,$(d))))
 
 define program
-$(BUILD)/bin/$(1): $(BUILD)/$(1)/main.o $(BUILD)/version.o $(foreach d,$(1) treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
+$(BUILD)/bin/$(call name,$(1)): $(BUILD)/$(1)/main.o $(BUILD)/version.o $(foreach d,$(1) treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
 	@mkdir -p $$(@D)
 	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $$@ $$^ $(2) $(LIBS_$(1))
 endef
@@ -109,7 +115,7 @@ $(foreach p,$(present),$(eval $(call program,$(p),$(if $(filter kubedns,$(p)),$(
 # A unit test belongs to the program, or else the library, whose headers it includes, and is linked with that and what is below it
 # alone. What several tests share is in files of tests/unit that are not called test_*.
 unit_includes := $(shell awk -F'["/]' '/^.include "/ { print FILENAME ":" $$2 }' tests/unit/test_*.c | sort -u)
-unit_owner = $(firstword $(foreach d,kubedns nanny sidecar treecache,$(if $(filter tests/unit/$(1).c:$(d),$(unit_includes)),$(d))) lib)
+unit_owner = $(firstword $(foreach d,kubedns nanny sidecar migrate treecache,$(if $(filter tests/unit/$(1).c:$(d),$(unit_includes)),$(d))) lib)
 unit_shared := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 
 $(BUILD)/tests/unit/shared.a: $(unit_shared)
@@ -262,8 +268,8 @@ bench bench-report bench-scale bench-change bench-instructions bench-hostile ben
 docdir ?= $(datadir)/doc/kubedns
 install: all ## install programs, man pages and examples below DESTDIR
 	install -d "$(DESTDIR)$(sbindir)" "$(DESTDIR)$(mandir)/man8" "$(DESTDIR)$(docdir)/examples"
-	install -m 755 $(patsubst %,$(BUILD)/bin/%,$(present)) "$(DESTDIR)$(sbindir)"
-	for page in $(wildcard $(patsubst %,%/*.8,$(PROGRAMS))); do \
+	install -m 755 $(foreach p,$(present),$(BUILD)/bin/$(call name,$(p))) "$(DESTDIR)$(sbindir)"
+	for page in $(wildcard $(patsubst %,%/*.8,$(PROGRAMS) $(TOOLS))); do \
 		gzip -9nc "$$page" >"$(DESTDIR)$(mandir)/man8/$$(basename "$$page").gz" || exit 1; done
 	install -m 644 README.md CHANGELOG.md LICENSE docs/*.md "$(DESTDIR)$(docdir)"
 	for d in kubernetes helm prometheus grafana example; do \

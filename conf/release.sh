@@ -19,7 +19,7 @@ die() {
 
 [ -z "$(git status --porcelain --untracked-files=no)" ] || die "there are changes that are not committed: git status"
 # These the images are built from, whatever git knows of it; the source archive has only what is committed.
-untracked=$(git ls-files --others --exclude-standard -- lib treecache kubedns nanny sidecar conf/image | head -1)
+untracked=$(git ls-files --others --exclude-standard -- lib treecache kubedns nanny sidecar migrate conf/image | head -1)
 [ -z "$untracked" ] || die "$untracked is not committed, and would be in the images alone: commit or remove it"
 number=${version%%+*}
 grep -q "^## $number\$" CHANGELOG.md || die "CHANGELOG.md has no section \"## $number\""

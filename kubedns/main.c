@@ -29,7 +29,6 @@
 #include "kubedns/handover.h"
 #include "kubedns/kubedns.h"
 #include "kubedns/manifests/manifests.h"
-#include "kubedns/migrate/migrate.h"
 #include "kubedns/query_log.h"
 #include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/worker.h"
@@ -333,13 +332,21 @@ print_zone(struct kubedns *k)
 		   : EXIT_FAILED;
 }
 
+/* --migrate was a flag of kubedns in 0.1.0. */
+static int
+say_where_migrate_is(const char *file)
+{
+	log_errorx("--migrate: this is a program of its own: kubedns-migrate %s", file);
+	return EXIT_MISTAKE;
+}
+
 static int
 act(struct kubedns *k)
 {
 	if (k->common.check)
 		return check(k);
 	if (*k->options.migrate != '\0')
-		return migrate(k->options.migrate, stdout) == 0 ? EXIT_STOPPED : EXIT_MISTAKE;
+		return say_where_migrate_is(k->options.migrate);
 	if (*k->options.explain != '\0')
 		return explain_ask(k->options.explain, k->options.healthz_address,
 			   k->options.healthz_port) == 0

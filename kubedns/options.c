@@ -160,8 +160,7 @@ const struct flag kubedns_flags[] = {
 	{ "explain-by-dns", FLAG_STRING, AT(explain_by_dns_text), "on", "on|off",
 	    "answer TXT NAME._explain below the zone with why NAME is answered as it is" },
 	{ "migrate", FLAG_STRING, AT(migrate), "", "FILE",
-	    "say what a Corefile, or a cluster DNS's objects as YAML, is here, and exit; -: "
-	    "stdin" },
+	    "moved to a program of its own: kubedns-migrate FILE" },
 	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
 	    "also publish the metrics that CoreDNS dashboards read" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,

@@ -19,7 +19,7 @@ analyse() {
 	mkdir -p build/tidy
 	find build/tidy -type f -mtime +14 -delete
 	# shellcheck disable=SC2016 # expanded by the inner shell
-	find lib treecache kubedns nanny sidecar -name '*.c' | sort | xargs -P "$(nproc)" -n 1 sh -c '
+	find lib treecache kubedns nanny sidecar migrate -name '*.c' | sort | xargs -P "$(nproc)" -n 1 sh -c '
 		flags="-std=c17 -D_GNU_SOURCE -D_LGPL_SOURCE -DVERSION=\"0\" -I. -Ibuild"
 		read_too=$(clang -MM $flags "$1" | sed "s/^[^:]*://; s/\\\\$//") || exit 1
 		stamp=build/tidy/$({ echo "$1" "$flags"; clang-tidy --version; sha256sum .clang-tidy tests/lint.sh $read_too; } | sha256sum | cut -d" " -f1)
@@ -99,10 +99,10 @@ kubedns/dnstap: lib
 kubedns/transfer: kubedns/answer treecache lib
 kubedns/serve: kubedns/answer kubedns/transfer/transfer.h kubedns/dnstap treecache lib
 kubedns/show: kubedns/answer kubedns/cluster treecache lib
-kubedns/migrate: lib
-kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/dnstap kubedns/serve kubedns/transfer kubedns/show kubedns/migrate treecache lib
+kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/dnstap kubedns/serve kubedns/transfer kubedns/show treecache lib
 nanny: lib
 sidecar: lib
+migrate: lib
 '
 
 # shellcheck disable=SC2317,SC2086 # called by step; a list of words
@@ -128,11 +128,11 @@ check_arrows() {
 		END { exit bad }'
 }
 
-sources_of_programs=$(find lib treecache kubedns nanny sidecar -name '*.c' | sort)
-sources=$(find lib treecache kubedns nanny sidecar tests -name '*.c' | sort)
-headers=$(find lib treecache kubedns nanny sidecar tests -name '*.h' | sort)
+sources_of_programs=$(find lib treecache kubedns nanny sidecar migrate -name '*.c' | sort)
+sources=$(find lib treecache kubedns nanny sidecar migrate tests -name '*.c' | sort)
+headers=$(find lib treecache kubedns nanny sidecar migrate tests -name '*.h' | sort)
 python_files=$(find conf tests -name '*.py' | sort)
-pages=$(find kubedns nanny sidecar -name '*.8' | sort)
+pages=$(find kubedns nanny sidecar migrate -name '*.8' | sort)
 scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.git --exclude='*.md' . | sort)
 
 # shellcheck disable=SC2086 # lists of words

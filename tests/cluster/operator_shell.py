@@ -15,7 +15,7 @@ class Operator:
         self.directory = directory
         shutil.copytree(ROOT / "conf/kubernetes", directory / "conf/kubernetes")
         (directory / "bin").mkdir()
-        for name, command in (("kubectl", kubectl), ("kubedns", ROOT / "build/bin/kubedns")):
+        for name, command in (("kubectl", kubectl), ("kubedns-migrate", ROOT / "build/bin/kubedns-migrate")):
             (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             (directory / "bin" / name).chmod(0o755)
 

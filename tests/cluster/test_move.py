@@ -1,5 +1,5 @@
 """
-A cluster's DNS moved from a real CoreDNS by what `kubedns --migrate` prints and by nothing else, then asked every name beside it.
+A cluster's DNS moved from a real CoreDNS by what `kubedns-migrate` prints and by nothing else, then asked every name beside it.
 
 COREDNS=FILE names a CoreDNS of the default build (1.14.7 was tried); without it these are skipped. Everything is on loopback.
 """
@@ -124,7 +124,7 @@ def test_by_the_printed_steps_and_no_name_is_answered_otherwise(kubeconfig, open
         (tmp_path / name).chmod(mode)
     corefile = tmp_path / "Corefile"
     corefile.write_text(COREFILE.format(port=ports["coredns"], kubeconfig=kubeconfig, upstream=ports["upstream"], stub=ports["stub"]))
-    printed = subprocess.run([BIN / "kubedns", f"--migrate={corefile}"], capture_output=True, text=True, check=True, timeout=30).stdout
+    printed = subprocess.run([BIN / "kubedns-migrate", corefile], capture_output=True, text=True, check=True, timeout=30).stdout
     assert "NO EQUIVALENT" not in printed
     args = arguments(printed, tmp_path, ports)
     with dnsmasq(ports["upstream"], "--host-record=www.outside.example,192.0.2.80,2001:db8::80", "--cname=alias.outside.example,www.outside.example"), \

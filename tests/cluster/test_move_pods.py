@@ -1,5 +1,5 @@
 """
-A cluster whose DNS is CoreDNS, in pods by kubeadm's manifest, moved to ours by what `kubedns --migrate` prints, command for command, with
+A cluster whose DNS is CoreDNS, in pods by kubeadm's manifest, moved to ours by what `kubedns-migrate` prints, command for command, with
 clients asking all the time; `conf/kubernetes/compare` asks a pod of each every name.
 
 COREDNS=FILE names a CoreDNS of the default build (1.14.7 was tried); without it these are skipped.
@@ -125,7 +125,7 @@ def moved(suite, image):
 
 def documented():
     """The command of docs/from-coredns.md."""
-    return re.search(r"^ *(kubectl .* \| kubedns --migrate=-)$", (ROOT / "docs/from-coredns.md").read_text(), re.M)[1]
+    return re.search(r"^ *(kubectl .* \| kubedns-migrate -)$", (ROOT / "docs/from-coredns.md").read_text(), re.M)[1]
 
 
 def addresses(suite, prefix):

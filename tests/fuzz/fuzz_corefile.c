@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/plugins.h"
+#include "migrate/plugins.h"
 #include "lib/xalloc.h"
 
 struct input {

@@ -1,4 +1,4 @@
-"""kubedns --migrate over Corefiles as clusters have them, and over what kubectl prints.
+"""kubedns-migrate over Corefiles as clusters have them, and over what kubectl prints.
 
 tests/migrate/NAME.corefile is a case: behind each line stands what is to become of it (#= carried over, #~ changes, #! no equivalent,
 more than one where the line gets more than one verdict), and lines that begin with #: say what has to be printed.
@@ -20,6 +20,7 @@ from test_manifests import copy, needs_kubectl
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KUBEDNS = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "bin/kubedns"
+MIGRATE = KUBEDNS.with_name("kubedns-migrate")
 CASES = ROOT / "tests/migrate"
 NAMES = sorted(p.stem for p in CASES.glob("*.corefile"))
 MARKS = {"carried over": "=", "changes": "~", "NO EQUIVALENT": "!"}
@@ -28,7 +29,7 @@ ENVIRONMENT = {**os.environ, "DNS_ZONE": ".", "DNS_UPSTREAM": "192.0.2.53"}
 
 
 def migrate(path, text=None):
-    p = subprocess.run([KUBEDNS, f"--migrate={path}"], input=text, capture_output=True, text=True, env=ENVIRONMENT, timeout=30)
+    p = subprocess.run([MIGRATE, path], input=text, capture_output=True, text=True, env=ENVIRONMENT, timeout=30)
     return p.returncode, p.stdout, p.stderr
 
 
@@ -287,3 +288,15 @@ def test_a_snippet_that_imports_another_ten_times_and_so_on_has_an_end():
 def test_a_file_that_is_not_there():
     code, _, err = migrate("/nowhere/Corefile")
     assert code == 2 and "/nowhere/Corefile: No such file" in err
+
+
+def test_the_flag_that_kubedns_had_names_the_program():
+    p = subprocess.run([KUBEDNS, f"--migrate={CASES}/kubeadm.corefile"], capture_output=True, text=True, timeout=30)
+    assert p.returncode == 2 and p.stdout == ""
+    assert f"a program of its own: kubedns-migrate {CASES}/kubeadm.corefile\n" in p.stderr
+
+
+@pytest.mark.parametrize("args", [[], ["a", "b"], ["--no-such-flag", "a"]])
+def test_a_mistake_on_the_command_line_shows_the_usage(args):
+    p = subprocess.run([MIGRATE, *args], capture_output=True, text=True, timeout=30)
+    assert p.returncode == 2 and p.stdout == "" and "usage: kubedns-migrate " in p.stderr

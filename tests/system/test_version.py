@@ -86,5 +86,5 @@ def test_the_programs_say_it_and_nothing_else_is_compiled_for_another(tmp_path):
     assert len(compiled) > 100 and f"-o {tmp_path}/version.o lib/version.c" in one
     built = os.environ.get("BUILD", ROOT / "build")
     expected = pathlib.Path(built, "version").read_text()  # git's when they were built
-    said = {name: subprocess.run([f"{built}/bin/{name}", "--version"], capture_output=True, text=True, check=True).stdout for name in ("kubedns", "nanny", "sidecar")}
+    said = {name: subprocess.run([f"{built}/bin/{name}", "--version"], capture_output=True, text=True, check=True).stdout for name in ("kubedns", "nanny", "sidecar", "kubedns-migrate")}
     assert said == {name: f"{name} {expected}" for name in said}

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kubedns/migrate/corefile.h"
+#include "migrate/corefile.h"
 #include "lib/xalloc.h"
 
 static char got[1 << 16];

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/plugins.h"
+#include "migrate/plugins.h"
 
 /* `addr/length`, whose bytes go into a flag. */
 static bool

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/corefile_lex.h"
+#include "migrate/corefile_lex.h"
 #include "lib/xalloc.h"
 
 static bool

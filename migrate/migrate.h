@@ -1,5 +1,5 @@
 /*
- * --migrate: translates another cluster DNS's configuration into ours.
+ * Translates another cluster DNS's configuration into ours.
  *
  *	Corefile            --corefile--> blocks and directives --plugins--> report --> text
  *	kubectl get -o yaml --documents--> ConfigMaps (a Corefile in one, what it imports in
@@ -8,8 +8,8 @@
  * It asks no cluster and changes nothing: it reads files and prints text. Every line of a Corefile
  * gets a verdict: carried over, changes, or no equivalent, with what to do then.
  */
-#ifndef KUBEDNS_MIGRATE_MIGRATE_H
-#define KUBEDNS_MIGRATE_MIGRATE_H
+#ifndef MIGRATE_MIGRATE_H
+#define MIGRATE_MIGRATE_H
 
 #include <stdio.h>
 

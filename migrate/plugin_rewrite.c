@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/plugins.h"
+#include "migrate/plugins.h"
 #include "lib/conf.h"
 #include "lib/conf_rewrites.h"
 #include "lib/xalloc.h"

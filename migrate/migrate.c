@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "kubedns/migrate/migrate.h"
-#include "kubedns/migrate/objects.h"
-#include "kubedns/migrate/plugins.h"
+#include "migrate/migrate.h"
+#include "migrate/objects.h"
+#include "migrate/plugins.h"
 #include "lib/documents.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -71,7 +71,7 @@ import_paths(void *arg, const char *pattern, const char *from, struct corefile_t
 			size_t len;
 			char *text = read_path(found.gl_pathv[i], COREFILE_BYTES_MAX, &len);
 			if (text == NULL) {
-				log_warn("migrate: %s", found.gl_pathv[i]);
+				log_warn("%s", found.gl_pathv[i]);
 				continue;
 			}
 			(*texts)[count++] = (struct corefile_text){
@@ -92,7 +92,7 @@ read_corefile(struct report *report, const char *name, const char *text, size_t 
 	struct corefile_error error;
 	int rc = corefile_read(&corefile, name, text, len, import, arg, &error);
 	if (rc < 0)
-		log_errorx("migrate: %s:%u: %s", error.file, error.line, error.reason);
+		log_errorx("%s:%u: %s", error.file, error.line, error.reason);
 	else
 		plugins_read(report, &corefile);
 	corefile_free(&corefile);
@@ -111,7 +111,7 @@ read_objects(struct report *report, const char *name, const char *text, size_t l
 	    in, json ? DOCUMENTS_JSON : DOCUMENTS_YAML, objects_take, &objects, &error);
 	fclose(in);
 	if (rc < 0)
-		log_errorx("migrate: %s:%u: %s", name, error.line, error.reason);
+		log_errorx("%s:%u: %s", name, error.line, error.reason);
 	else
 		rc = objects_complete(&objects);
 	for (size_t i = 0; rc == 0 && i < objects.count; i++)
@@ -167,7 +167,7 @@ migrate(const char *path, FILE *out)
 	char *text = input ? read_all(stdin, INPUT_MAX, &len) : read_path(path, INPUT_MAX, &len);
 	if (text == NULL) {
 		int error = errno;
-		log_error("migrate: %s", path);
+		log_error("%s", path);
 		return -error;
 	}
 	int rc = migrate_text(input ? "(standard input)" : path, text, len, out);

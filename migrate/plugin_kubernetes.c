@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/plugins.h"
+#include "migrate/plugins.h"
 #include "lib/xalloc.h"
 
 static const struct plugin_option options[] = {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/plugins.h"
+#include "migrate/plugins.h"
 
 #define ALL_BUT_IGNORED(KIND)                                                                      \
 	"all " KIND                                                                                \

@@ -1,6 +1,6 @@
 /* A Corefile's text as words. */
-#ifndef KUBEDNS_MIGRATE_COREFILE_LEX_H
-#define KUBEDNS_MIGRATE_COREFILE_LEX_H
+#ifndef MIGRATE_COREFILE_LEX_H
+#define MIGRATE_COREFILE_LEX_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,10 +2,10 @@
  * What each of CoreDNS's plugins becomes here. plugins.c has the table of those of its default
  * build; plugin_*.c read the ones for which the verdict depends on their arguments.
  */
-#ifndef KUBEDNS_MIGRATE_PLUGINS_H
-#define KUBEDNS_MIGRATE_PLUGINS_H
+#ifndef MIGRATE_PLUGINS_H
+#define MIGRATE_PLUGINS_H
 
-#include "kubedns/migrate/report.h"
+#include "migrate/report.h"
 
 /* A server block while its directives are read: its zones in lower case, "." for the root, without
  * scheme, port and final dot. */

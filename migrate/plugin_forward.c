@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/plugins.h"
+#include "migrate/plugins.h"
 
 static const struct plugin_option options[] = {
 	{ "force_tcp", VERDICT_NONE, "dnsmasq asks by UDP, and by TCP where an answer is cut" },

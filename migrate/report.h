@@ -1,17 +1,17 @@
 /*
- * The report of --migrate: a verdict on each line of the old configuration, and what to apply
+ * The report: a verdict on each line of the old configuration, and what to apply
  * instead.
  *
  * The output is a YAML stream: the report as comments, the ConfigMap kube-dns, a kustomization over
  * conf/kubernetes with the flags, and the same as values of the chart conf/helm/kubedns.
  */
-#ifndef KUBEDNS_MIGRATE_REPORT_H
-#define KUBEDNS_MIGRATE_REPORT_H
+#ifndef MIGRATE_REPORT_H
+#define MIGRATE_REPORT_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "kubedns/migrate/corefile.h"
+#include "migrate/corefile.h"
 #include "lib/addr.h"
 
 enum verdict {

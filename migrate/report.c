@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kubedns/migrate/report.h"
+#include "migrate/report.h"
 #include "lib/xalloc.h"
 
 struct finding {

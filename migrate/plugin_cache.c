@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/plugins.h"
+#include "migrate/plugins.h"
 
 /* A duration in seconds as CoreDNS writes it (30, 30s, 10m, 1h), or -1. */
 static long

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/corefile.h"
-#include "kubedns/migrate/corefile_lex.h"
+#include "migrate/corefile.h"
+#include "migrate/corefile_lex.h"
 #include "lib/xalloc.h"
 
 /* What is being read: the file, or what an import put in its place. */

@@ -1,12 +1,12 @@
 /* Reads the Kubernetes objects of a cluster's DNS, as `kubectl get -o yaml` prints them, and
  * reports on them. */
-#ifndef KUBEDNS_MIGRATE_OBJECTS_H
-#define KUBEDNS_MIGRATE_OBJECTS_H
+#ifndef MIGRATE_OBJECTS_H
+#define MIGRATE_OBJECTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kubedns/migrate/report.h"
+#include "migrate/report.h"
 
 struct json_object;
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/migrate/objects.h"
-#include "kubedns/migrate/plugins.h"
+#include "migrate/objects.h"
+#include "migrate/plugins.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -315,7 +315,7 @@ objects_complete(const struct objects *o)
 	if (found)
 		return 0;
 	const char *map = *o->corefile_from ? o->corefile_from : "coredns";
-	log_errorx("migrate: %s: CoreDNS runs here and its Corefile is missing: put the ConfigMap "
+	log_errorx("%s: CoreDNS runs here and its Corefile is missing: put the ConfigMap "
 		   "%s into it too (kubectl -n kube-system get configmap/%s ... -o yaml)",
 	    o->source, map, map);
 	return -ENOENT;

@@ -19,8 +19,8 @@
  * Time and memory are linear in the words read, imports included, which are at most
  * COREFILE_WORDS_MAX: snippets that import each other ten times, and so on, are an error.
  */
-#ifndef KUBEDNS_MIGRATE_COREFILE_H
-#define KUBEDNS_MIGRATE_COREFILE_H
+#ifndef MIGRATE_COREFILE_H
+#define MIGRATE_COREFILE_H
 
 #include <stddef.h>
 

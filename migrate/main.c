@@ -1,0 +1,57 @@
+/* kubedns-migrate: says what another cluster DNS's configuration is here. See kubedns-migrate.8. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/log.h"
+#include "lib/version.h"
+#include "migrate/migrate.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISTAKE = 2 };
+
+static const char usage[] = "usage: kubedns-migrate FILE\n";
+
+static const char help[] = "kubedns-migrate: what another cluster DNS's configuration is here\n"
+			   "\n"
+			   "FILE is a Corefile, or Kubernetes objects as `kubectl get -o yaml` "
+			   "prints them; - is standard\n"
+			   "input. It prints a verdict on each line, and the ConfigMap, the "
+			   "kustomization and the chart's\n"
+			   "values to use. It contacts no cluster and changes nothing.\n"
+			   "\n"
+			   "  --help     print this text and exit\n"
+			   "  --version  print the version and exit\n";
+
+int
+main(int argc, char **argv)
+{
+	static const struct option options[] = { { "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' }, { 0 } };
+	int option;
+
+	log_init("kubedns-migrate", LOG_FORMAT_TEXT, 0);
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
+		switch (option) {
+		case 'h':
+			printf("%s\n%s", usage, help);
+			return EXIT_DONE;
+		case 'V':
+			printf("kubedns-migrate %s\n", suite_version);
+			return EXIT_DONE;
+		default:
+			fputs(usage, stderr);
+			return EXIT_MISTAKE;
+		}
+	if (optind + 1 != argc) {
+		fprintf(stderr, "kubedns-migrate: %s\n%s",
+		    optind == argc ? "no FILE given" : "more than one FILE given", usage);
+		return EXIT_MISTAKE;
+	}
+	if (migrate(argv[optind], stdout) < 0)
+		return EXIT_MISTAKE;
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		log_error("standard output");
+		return EXIT_FAILED;
+	}
+	return EXIT_DONE;
+}
