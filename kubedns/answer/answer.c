@@ -380,3 +380,13 @@ answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, un
 	reply.extended_rcode = rcode >> 4;
 	return reply_end(&reply);
 }
+
+void
+answer_replied(struct answer_info *info, const uint8_t *reply, size_t len)
+{
+	unsigned flags = wire_get16(reply + 2);
+
+	info->len = len;
+	info->rcode = flags & 15u;
+	info->truncated = (flags & FLAG_TC) != 0;
+}

@@ -102,14 +102,16 @@ struct answer_context {
 };
 
 enum answer_outcome {
-	ANSWER_DROP,     /* not a query that may be answered: send nothing */
-	ANSWER_REPLY,    /* `out` holds the reply, whole */
-	ANSWER_FORWARD,  /* not ours: hand the query to the forwarder; `out` means nothing */
-	ANSWER_WAIT,     /* about to exist, and the request may wait: ask again when the tree has
+	ANSWER_DROP,    /* not a query that may be answered: send nothing */
+	ANSWER_REPLY,   /* `out` holds the reply, whole */
+	ANSWER_FORWARD, /* not ours: hand the query to the forwarder; `out` means nothing */
+	ANSWER_WAIT,    /* about to exist, and the request may wait: ask again when the tree has
 			 * changed; `out` means nothing */
-	ANSWER_CHASE,    /* ours up to a CNAME that leaves our zones:
+	ANSWER_CHASE,   /* ours up to a CNAME that leaves our zones:
 			 * forward `target`/`qtype`, then answer_chased() */
-	ANSWER_TRANSFER, /* a zone is wanted whole: transfer_answer(); `out` means nothing */
+	/* a zone is wanted whole: transfer_answer(), then answer_replied(); `out` and what `info`
+	 * says of the reply mean nothing */
+	ANSWER_TRANSFER,
 };
 
 enum search_form { SEARCH_NONE, SEARCH_DECLARED, SEARCH_INFERRED, SEARCH_REFUSED, SEARCH_FORMS };
@@ -248,5 +250,9 @@ const struct reverse_zone *answer_reverse_zone(
  */
 size_t answer_rcode(const struct query *query, const uint8_t *wire, size_t wire_len, unsigned rcode,
     uint8_t *out, size_t max);
+
+/* Sets what `info` says of the reply (len, rcode, truncated) from a whole message that another
+ * function has written: transfer_answer(). */
+void answer_replied(struct answer_info *info, const uint8_t *reply, size_t len);
 
 #endif

@@ -53,7 +53,7 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 	rcu_leave();
 	tap(tcp, &ask, reply);
 	if (reply > 0) {
-		info->len = reply;
+		answer_replied(info, ask.out, reply);
 		tcp_gather_done(tcp, reply);
 		stats_reply(context->stats, PROTO_TCP, info, reply);
 		return true;

@@ -229,7 +229,7 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 		.fd = -1 };
 	rcu_enter();
 	ask.tree = tree_current(context->tree);
-	info->len = transfer_answer(context->transfer, &ask);
+	answer_replied(info, ask.out, transfer_answer(context->transfer, &ask));
 	rcu_leave();
 	stats_reply(context->stats, PROTO_UDP, info, info->len);
 	udp_reply_done(udp, info->len);

@@ -108,6 +108,27 @@ def test_others_are_refused(tmp_path):
         assert [rrset.rdtype for rrset in soa.answer] == [dns.rdatatype.SOA]
 
 
+def test_a_refused_transfer_is_counted_with_its_own_rcode(tmp_path):
+    """Not with that of the query before it, whose place in the worker's memory it takes."""
+    with start(tmp_path, SMALL, *HERE) as k:
+        k.wait_ready()
+
+        def counted():
+            rcodes = ("NOERROR", "NXDOMAIN", "REFUSED", "NOTAUTH")
+            return {rcode: k.metric("kubedns_dns_responses_total", rcode=rcode) or 0 for rcode in rcodes}
+
+        def gained(before):
+            return {rcode: n - before[rcode] for rcode, n in counted().items() if n != before[rcode]}
+
+        with Tcp(k) as tcp:
+            for ask, wrong, rcode in ((tcp.ask, axfr("example.org"), "NOTAUTH"), (lambda q: udp(k, q), axfr(), "REFUSED")):
+                assert ask(query(f"no-such.default.svc.{Z}")).rcode() == dns.rcode.NXDOMAIN
+                before = counted()
+                for _ in range(20):
+                    assert dns.rcode.to_text(ask(wrong).rcode()) == rcode
+                k.wait(lambda: gained(before) == {rcode: 20}, what=lambda: f"{rcode}: {gained(before)}")
+
+
 @pytest.mark.parametrize("edns", [-1, 0])
 def test_every_reply_has_an_opt_if_the_query_had_one(tmp_path, edns):
     """RFC 6891 section 6.1.1; of a stream it is the first message that has it (RFC 5936 section 2.2.5)."""
