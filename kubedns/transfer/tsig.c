@@ -266,7 +266,8 @@ tsig_verify(const uint8_t *wire, const struct tsig *tsig, struct tsig_chain *cha
 		return TSIG_BADTRUNC;
 	keep_mac(chain, mac);
 	int64_t off_s = now_s - (int64_t)tsig->time_s;
-	return (off_s < 0 ? -off_s : off_s) > tsig->fudge_s ? TSIG_BADTIME : TSIG_NOERROR;
+	int64_t fudge_s = tsig->fudge_s < TSIG_FUDGE_S ? tsig->fudge_s : TSIG_FUDGE_S;
+	return (off_s < 0 ? -off_s : off_s) > fudge_s ? TSIG_BADTIME : TSIG_NOERROR;
 }
 
 /* --- writing --- */

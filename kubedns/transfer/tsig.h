@@ -20,7 +20,8 @@ enum {
 	TSIG_MAC_MAX = 64,
 	TSIG_SECRET_MIN = 16, /* bytes */
 	TSIG_SECRET_MAX = 256,
-	TSIG_FUDGE_S = 300, /* RFC 8945 section 10 */
+	TSIG_FUDGE_S =
+	    300, /* RFC 8945 section 10: what we sign with, and the most that is granted */
 	TSIG_RECORDS_MAX = 16,
 };
 
@@ -79,7 +80,7 @@ struct tsig_chain {
 
 /*
  * Verifies a message by the TSIG that tsig_read() has found, which is of the chain's key. `now_s` is the
- * wall clock. The chain's MAC becomes the message's, unless the result is TSIG_BADSIG, TSIG_BADTRUNC or
+ * wall clock. A fudge above TSIG_FUDGE_S counts as TSIG_FUDGE_S. The chain's MAC becomes the message's, unless the result is TSIG_BADSIG, TSIG_BADTRUNC or
  * TSIG_FORMERR.
  */
 enum tsig_error tsig_verify(

@@ -266,6 +266,29 @@ the_clocks_may_differ_by_the_fudge(void **state)
 	assert_int_equal(tsig_verify(wire, &tsig, &chain, NOW_S), TSIG_BADSIG);
 }
 
+/* The fudge is the client's own word: with 65,535 a message that somebody has recorded could be sent
+ * again for 18 hours. */
+static void
+a_larger_fudge_grants_300_s(void **state)
+{
+	static const int offs_s[] = { -301, -300, 300, 301 };
+	(void)state;
+
+	for (size_t i = 0; i < sizeof offs_s / sizeof offs_s[0]; i++) {
+		struct tsig_chain theirs = chain_of(rows[0].algorithm), ours = theirs;
+		uint8_t wire[ROOM];
+		struct tsig tsig;
+		size_t len = unhex(rows[0].replies[0][0], wire);
+		/* The one way that tsig_sign() signs with another fudge: what it was asked with. */
+		const struct tsig wide = { .time_s = NOW_S, .fudge_s = UINT16_MAX };
+		len = tsig_sign(wire, len, ROOM, &theirs, NOW_S, &wide);
+		assert_int_equal(tsig_read(wire, len, &tsig), TSIG_FOUND);
+		assert_int_equal(tsig.fudge_s, UINT16_MAX);
+		assert_int_equal(tsig_verify(wire, &tsig, &ours, NOW_S + offs_s[i]),
+		    offs_s[i] < -300 || offs_s[i] > 300 ? TSIG_BADTIME : TSIG_NOERROR);
+	}
+}
+
 /* RFC 8945 section 5.2.2.1; and section 5.2.4, for we accept whole ones alone. */
 static void
 a_cut_mac_is_not_accepted(void **state)
@@ -440,6 +463,7 @@ main(void)
 		cmocka_unit_test(requests_of_ours_and_their_replies_verify),
 		cmocka_unit_test(no_byte_can_be_changed),
 		cmocka_unit_test(the_clocks_may_differ_by_the_fudge),
+		cmocka_unit_test(a_larger_fudge_grants_300_s),
 		cmocka_unit_test(a_cut_mac_is_not_accepted),
 		cmocka_unit_test(another_name_or_algorithm_is_another_key),
 		cmocka_unit_test(a_message_that_ends_early_has_none),
