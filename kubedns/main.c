@@ -234,7 +234,8 @@ prepare(struct kubedns *k)
 	k->status.namespaces = wanted_namespaces_new(
 	    k->options.wanted_namespaces, k->options.hosts_namespaces_in_force);
 	if (k->options.hosts_namespaces_in_force != NULL)
-		k->status.hosts = hosts_maps_new(&k->options.answers);
+		k->status.hosts = hosts_maps_new(&k->options.answers, k->options.hosts_scopes,
+		    k->options.hosts_namespaces.count);
 	k->status.settings = settings_new(&k->options);
 	settings_poll(k->status.settings, true);
 	publish_settings(k);

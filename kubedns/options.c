@@ -62,8 +62,9 @@ const struct flag kubedns_flags[] = {
 	    "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified" },
 	{ "namespaces", FLAG_LIST, AT(namespaces), NULL, "NAME,...",
 	    "only these namespaces exist" },
-	{ "hosts-namespaces", FLAG_LIST, AT(hosts_namespaces), NULL, "NAME,...",
-	    "names of ConfigMaps labelled kubedns/hosts=true in these namespaces, key hosts" },
+	{ "hosts-namespaces", FLAG_LIST, AT(hosts_namespaces), NULL, "NAME[:DOMAIN...],...",
+	    "names of ConfigMaps labelled kubedns/hosts=true in these namespaces, key hosts; only "
+	    "names in these domains" },
 	{ "namespace-labels", FLAG_STRING, AT(namespace_labels), "", "SELECTOR",
 	    "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
 	{ "fallthrough", FLAG_OPTIONAL, AT(fallthrough_text), "", "ZONE,...",
@@ -483,7 +484,7 @@ kubedns_options_free(struct options *o, struct flags_common *common)
 {
 	free(o->ns_addrs);
 	free(o->wanted_namespaces);
-	free(o->hosts_namespaces_in_force);
+	options_free_hosts(o);
 	free(o->external_ns);
 	free(o->external_ns_addrs);
 	free(o->answers.reverse_zones);

@@ -72,6 +72,7 @@ struct options {
 	uint16_t metrics_port;              /* PROMETHEUS_PORT, or 0 */
 	const char *metrics_path, *metrics_namespace, *metrics_subsystem;
 	char **hosts_namespaces_in_force;          /* NULL-terminated, or NULL: none */
+	struct hosts_namespace *hosts_scopes;      /* the same, with the domains of each */
 	char **wanted_namespaces;                  /* NULL-terminated, or NULL: all */
 	struct label_selector *namespace_selector; /* NULL: none */
 	/* --external-zones, lower case, and behind them --clusterset-domain */

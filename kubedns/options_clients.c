@@ -1,10 +1,14 @@
 /* The flags for who a client is, and which namespaces may give names. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kubedns/api/api_source.h"
+#include "kubedns/hosts_maps.h"
 #include "kubedns/options_internal.h"
 #include "lib/xalloc.h"
+
+_Static_assert((int)HOSTS_NAMESPACES_MAX == (int)API_HOSTS_MAX, "each namespace is watched");
 
 /* As the API server demands of a node's name: an RFC 1123 subdomain. */
 static bool
@@ -125,32 +129,71 @@ hosts_conflict(const struct options *o)
 	return NULL;
 }
 
+/* Reads `NAME:DOMAIN:DOMAIN`, which is cut into its parts. */
+static int
+read_hosts_namespace(const char *text, struct hosts_namespace *namespace)
+{
+	char *rest, *domain;
+
+	namespace->name = xstrdup(text);
+	rest = strchr(namespace->name, ':');
+	if (rest != NULL)
+		*rest++ = '\0';
+	if (!options_is_namespace(namespace->name))
+		return options_refuse("hosts-namespaces", text,
+		    "not the name of a namespace: small letters, digits and '-'");
+	while ((domain = strsep(&rest, ":")) != NULL) {
+		namespace->suffixes = xreallocarray(
+		    namespace->suffixes, namespace->suffix_count + 1, sizeof *namespace->suffixes);
+		struct dname *suffix = &namespace->suffixes[namespace->suffix_count];
+		if (dname_from_text(suffix, domain) < 0 || suffix->len == 1)
+			return options_refuse("hosts-namespaces", text,
+			    "behind ':' comes a domain that its names are in, such as "
+			    "team-a:office.example");
+		dname_lower(suffix->wire, suffix->len);
+		namespace->suffix_count++;
+	}
+	return 0;
+}
+
 static int
 read_hosts_namespaces(struct options *o)
 {
 	size_t count = o->hosts_namespaces.count;
-	char **names = o->hosts_namespaces.items;
+	char **texts = o->hosts_namespaces.items;
 
 	if (count == 0)
 		return 0;
 	const char *conflict = hosts_conflict(o);
 	if (conflict != NULL)
-		return options_refuse("hosts-namespaces", names[0], conflict);
-	if (count > API_HOSTS_MAX)
-		return options_refuse("hosts-namespaces", names[API_HOSTS_MAX],
+		return options_refuse("hosts-namespaces", texts[0], conflict);
+	if (count > HOSTS_NAMESPACES_MAX)
+		return options_refuse("hosts-namespaces", texts[HOSTS_NAMESPACES_MAX],
 		    "more than 8 namespaces; each is watched by itself");
-	o->hosts_namespaces_in_force = xcalloc(count + 1, sizeof *names);
+	o->hosts_namespaces_in_force = xcalloc(count + 1, sizeof(char *));
+	o->hosts_scopes = xcalloc(count + 1, sizeof *o->hosts_scopes);
 	for (size_t i = 0; i < count; i++) {
-		if (!options_is_namespace(names[i]))
-			return options_refuse("hosts-namespaces", names[i],
-			    "not the name of a namespace: small letters, digits and '-'");
+		int rc = read_hosts_namespace(texts[i], &o->hosts_scopes[i]);
+		if (rc < 0)
+			return rc;
+		o->hosts_namespaces_in_force[i] = o->hosts_scopes[i].name;
 		for (size_t k = 0; k < i; k++)
-			if (strcmp(names[k], names[i]) == 0)
-				return options_refuse(
-				    "hosts-namespaces", names[i], "stands there twice");
-		o->hosts_namespaces_in_force[i] = names[i];
+			if (strcmp(o->hosts_scopes[k].name, o->hosts_scopes[i].name) == 0)
+				return options_refuse("hosts-namespaces", texts[i],
+				    "this namespace stands there twice");
 	}
 	return 0;
+}
+
+void
+options_free_hosts(struct options *o)
+{
+	for (size_t i = 0; o->hosts_scopes != NULL && o->hosts_scopes[i].name != NULL; i++) {
+		free(o->hosts_scopes[i].name);
+		free(o->hosts_scopes[i].suffixes);
+	}
+	free(o->hosts_scopes);
+	free(o->hosts_namespaces_in_force);
 }
 
 int

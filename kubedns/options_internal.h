@@ -32,6 +32,9 @@ bool options_is_namespace(const char *name);
  * --until-synced and --fallthrough to be read. 0 or -EINVAL after a line. */
 int options_read_clients(struct options *options);
 
+/* Frees what --hosts-namespaces was read into. */
+void options_free_hosts(struct options *options);
+
 /* --nearest, --nearest-only, --zonal and --zone; needs options_read_clients(). 0 or -EINVAL after a
  * line. */
 int options_read_nearest(struct options *options);

@@ -129,12 +129,14 @@ settings_names_settle(struct settings_names *names, const uint8_t *stubs, size_t
 		return false;
 	names->stale = false;
 	names->stubs_hash = stubs_hash;
-	size_t count = hosts_maps_take(maps, now_ms, blocks + TRUSTED, texts + TRUSTED);
+	struct own_names *before = names->in_force;
+	const struct hosts_maps_round round = { now_ms, before, TRUSTED, stubs, stubs_len };
+	size_t count = hosts_maps_take(maps, &round, blocks + TRUSTED, texts + TRUSTED);
 	const struct own_sources sources = { blocks, texts, TRUSTED + count, TRUSTED, stubs,
-		stubs_len };
-	free(names->in_force);
+		stubs_len, hosts_maps_claim, maps };
 	names->in_force = own_names_merge(&sources);
-	hosts_maps_judge(maps, names->in_force, TRUSTED);
+	hosts_maps_judge(maps, names->in_force);
+	free(before);
 	if (names->in_force != NULL && names->in_force->crowded)
 		log_warnx("hosts, records: more than %d empty names between zones or wildcards and "
 			  "the names below them: the others are as if they were not there",

@@ -65,8 +65,9 @@ struct own_line {
 	uint32_t ttl_s;
 	uint16_t type; /* or OWN_TYPE_CUT: no record, but a cut */
 	uint16_t rdata_len;
-	uint16_t source; /* the lowest has the name */
+	uint16_t source; /* the lowest has the name, of those that are not `waiting` */
 	uint8_t name_len;
+	bool waiting; /* another line's name, if one of the same name does not wait */
 };
 
 /* A block of these records; sorts `lines`. NULL if there are none; caller frees with free(). */
@@ -81,6 +82,15 @@ struct own_names *own_names_of_hosts(
 struct own_names *own_names_of_records(
     const struct conf_records *records, uint32_t ttl_s, uint64_t seed);
 
+enum own_claim {
+	OWN_REFUSED, /* the source may not have this name */
+	OWN_WAITING, /* it has the name if no source holds it */
+	OWN_HELD,    /* it had the name until now */
+};
+
+/* Decides what becomes of one name of a source that is not trusted. */
+typedef enum own_claim own_judge(void *arg, size_t source, const struct own_name *name);
+
 /* What a block is made of: others (NULL: an empty one), each a source of that text. */
 struct own_sources {
 	const struct own_names *const *blocks;
@@ -89,6 +99,8 @@ struct own_sources {
 	size_t trusted; /* the first so many may have any name; the rest none that these know of */
 	const uint8_t *cuts; /* names of cuts, in wire form, lower case, one after the other */
 	size_t cuts_len;
+	own_judge *judge; /* with `judge_arg`; NULL: all OWN_HELD, so the first source has a name */
+	void *judge_arg;
 };
 
 /* One block of them all. As above. */

@@ -41,6 +41,8 @@ by_name_and_source(const void *a, const void *b)
 	if (order == 0)
 		order = (y->type == TYPE_SOA) - (x->type == TYPE_SOA);
 	if (order == 0)
+		order = (int)x->waiting - (int)y->waiting;
+	if (order == 0)
 		order = (int)x->source - (int)y->source;
 	if (order == 0)
 		order = (int)x->type - (int)y->type;
@@ -328,7 +330,7 @@ add_line(struct lines *lines, const struct own_line *line)
 
 /* The records of a name, one by one. */
 static void
-add_lines(struct lines *lines, const struct own_name *name, size_t source)
+add_lines(struct lines *lines, const struct own_name *name, size_t source, bool waiting)
 {
 	const struct rrset *set = NULL;
 
@@ -341,7 +343,8 @@ add_lines(struct lines *lines, const struct own_name *name, size_t source)
 				.type = set->type,
 				.rdata = record + 12,
 				.rdata_len = wire_get16(record + 10),
-				.source = (uint16_t)source };
+				.source = (uint16_t)source,
+				.waiting = waiting };
 			add_line(lines, &line);
 			record += 12u + line.rdata_len;
 		}
@@ -361,17 +364,34 @@ is_taken(const struct own_names *block, const struct own_name *own)
 	return own_names_ask(block, &name, false).kind != OWN_NONE;
 }
 
-/* The lines of a source's block, but for the names that `taken` says anything about. */
+/* The lines of a trusted source's block. */
 static void
-add_block(struct lines *lines, const struct own_names *block, size_t source,
-    const struct own_names *taken)
+add_trusted(struct lines *lines, const struct own_names *block, size_t source)
 {
 	const struct own_name *name;
 	uint32_t place = 0;
 
 	while (block != NULL && (name = own_names_next(block, &place)) != NULL)
-		if (!is_taken(taken, name))
-			add_lines(lines, name, source);
+		add_lines(lines, name, source, false);
+}
+
+/* The lines of another source's block, but for the names that `taken`, the block of the trusted ones,
+ * says anything about, and those that the source may not have. */
+static void
+add_judged(struct lines *lines, const struct own_sources *sources, size_t source,
+    const struct own_names *taken)
+{
+	const struct own_names *block = sources->blocks[source];
+	const struct own_name *name;
+	uint32_t place = 0;
+
+	while (block != NULL && (name = own_names_next(block, &place)) != NULL) {
+		enum own_claim claim = sources->judge == NULL
+					   ? OWN_HELD
+					   : sources->judge(sources->judge_arg, source, name);
+		if (claim != OWN_REFUSED && !is_taken(taken, name))
+			add_lines(lines, name, source, claim == OWN_WAITING);
+	}
 }
 
 struct own_names *
@@ -389,14 +409,18 @@ own_names_merge(const struct own_sources *sources)
 	for (size_t i = 0; i < sources->count; i++) {
 		const struct own_names *block = sources->blocks[i];
 		seed = block != NULL ? block->seed : seed;
-		add_block(&lines, block, i, i < sources->trusted ? NULL : trusted);
+		if (i < sources->trusted)
+			add_trusted(&lines, block, i);
+		else
+			add_judged(&lines, sources, i, trusted);
 	}
 	for (size_t at = 0; lines.count > 0 && at < sources->cuts_len;) {
 		const uint8_t *name = sources->cuts + at;
 		struct own_line cut = { .name = name,
 			.name_len = (uint8_t)dname_length(name, sources->cuts_len - at),
 			.type = OWN_TYPE_CUT,
-			.source = UINT16_MAX };
+			.source = UINT16_MAX,
+			.waiting = true };
 		add_line(&lines, &cut);
 		at += cut.name_len;
 	}

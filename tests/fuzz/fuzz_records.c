@@ -110,8 +110,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	const struct own_names *const blocks[] = { NULL, block };
 	static const char *const sources[] = { "hosts", "records" };
-	struct own_names *names = own_names_merge(
-	    &(struct own_sources){ blocks, sources, 2, 2, (const uint8_t *)"\1s\1z", 5 });
+	struct own_names *names = own_names_merge(&(struct own_sources){
+	    blocks, sources, 2, 2, (const uint8_t *)"\1s\1z", 5, NULL, NULL });
 	if (names != NULL) {
 		check_names(&records, block);
 		check_names(&records, names);

@@ -143,7 +143,7 @@ def test_tenants_and_transfers_are_flags_before_those_of_ones_own():
 
 
 def test_each_namespace_with_names_has_a_role_for_this_release():
-    _, text, _ = helm("-set", SETTINGS[1], "-set", "isClusterService=false", "-set", "topology=front", "-set", "hostsNamespaces={team-a,team-b}", name="beside")
+    _, text, _ = helm("-set", SETTINGS[1], "-set", "isClusterService=false", "-set", "topology=front", "-set", "hostsNamespaces={team-a:office.example,team-b}", name="beside")
     found = [o for o in yaml.safe_load_all(text) if o]
     roles, bindings = ([o for o in found if o["kind"] == kind] for kind in ("Role", "RoleBinding"))
     assert [(o["metadata"]["namespace"], o["metadata"]["name"]) for o in roles] == [("team-a", "beside-hosts"), ("team-b", "beside-hosts")]
@@ -151,7 +151,7 @@ def test_each_namespace_with_names_has_a_role_for_this_release():
     assert [(o["metadata"]["namespace"], o["roleRef"]["name"], o["subjects"][0]["name"]) for o in bindings] == [
         ("team-a", "beside-hosts", "beside"), ("team-b", "beside-hosts", "beside")]
     args = next(o for o in found if o["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert args[-1] == "--hosts-namespaces=team-a,team-b"
+    assert args[-1] == "--hosts-namespaces=team-a:office.example,team-b"
 
 
 def test_keys_of_transfers_are_a_mounted_secret():

@@ -74,6 +74,41 @@ def test_the_operators_keys_come_before_them(tmp_path):
         ask_until(k.port, "x.corp.example", "A", {"10.0.0.1"})
 
 
+def test_a_team_cannot_take_names_from_another(tmp_path):
+    """An older ConfigMap is edited, and older ones are filled; stub domains and domains of other teams are asked for."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    old = "2020-01-01T00:00:00Z"
+
+    def before(api):
+        api.fill([namespace("team-a"), namespace("team-b"), config_map("a", "10.0.0.1 printer.office.example\n10.0.0.2 git.office.example\n", ns="team-a"),
+                  config_map("b", "10.0.0.9 b.example\n", ns="team-b", created=old)])  # fmt: skip
+
+    with Upstream() as up, Upstream() as stub:
+        (conf / "stubDomains").write_text('{"corp.example": ["%s"]}' % stub.address)
+        flags = ("--hosts-namespaces=team-b,team-a:office.example", f"--config-dir={conf}", f"--resolver={up.address}")
+        with World(tmp_path, *flags, before=before) as world:
+            k, api = world.kubedns, world.api
+            ask_until(k.port, "printer.office.example", "A", {"10.0.0.1"})
+            ask_until(k.port, "b.example", "A", {"10.0.0.9"})
+            api.put(config_map("b", "10.6.6.6 b.example git.office.example\n10.6.6.6 x.corp.example\n", ns="team-b", created=old))
+            for i in range(60):
+                hosts = "".join(f"10.6.6.{n // 200} n{i}-{n}.example\n" for n in range(1000))
+                api.put(config_map(f"b{i}", hosts, ns="team-b", created=old))
+            ask_until(k.port, "b.example", "A", {"10.6.6.6"})
+            ask_until(k.port, "n1-999.example", "A", {"10.6.6.4"})
+            k.wait(lambda: k.metric("kubedns_hosts_configmaps_crowded_total") >= 11)
+            k.wait(lambda: k.metric("kubedns_hosts_names", state="left_out") >= 45000)
+            assert k.ask("git.office.example") == {"10.0.0.2"} and k.ask("printer.office.example") == {"10.0.0.1"}
+            assert k.ask("x.corp.example") == OUTSIDE  # of the stub domain's server
+            assert "git.office.example. is in the key hosts of ConfigMap team-a/a" in k.log()
+            # The other way round: team-a has names in its own domain alone.
+            api.put(config_map("a2", "10.6.6.6 b.example\n", ns="team-a", created=old))
+            k.wait(lambda: k.metric("kubedns_hosts_configmaps_refused") == 1)
+            assert '"b.example.": is in none of the domains that --hosts-namespaces gives to namespace team-a' in k.log()
+            assert k.ask("b.example") == {"10.6.6.6"}
+
+
 def test_what_gives_no_names_is_said(tmp_path):
     def before(api):
         wrong_key = config_map("key", "")
@@ -120,6 +155,9 @@ def test_where_it_cannot_work_it_is_refused(tmp_path):
                       (["--hosts-namespaces=shop", f"--objects-dir={tmp_path}"], "has no API server"),
                       (["--hosts-namespaces=Shop", "--dns-port=53"], "not the name of a namespace"),
                       (["--hosts-namespaces=a,a", "--dns-port=53"], "stands there twice"),
+                      (["--hosts-namespaces=a:x.example,a", "--dns-port=53"], "stands there twice"),
+                      (["--hosts-namespaces=a:", "--dns-port=53"], "behind ':' comes a domain"),
+                      (["--hosts-namespaces=a:x.example:.", "--dns-port=53"], "behind ':' comes a domain"),
                       (["--hosts-namespaces=a,b,c,d,e,f,g,h,i", "--dns-port=53"], "more than 8 namespaces")):  # fmt: skip
         done = subprocess.run([PROGRAM, "--check", *args], capture_output=True, text=True, timeout=30)
         assert done.returncode == 2 and "--hosts-namespaces: \"" in done.stderr and why in done.stderr, done.stderr

@@ -240,7 +240,7 @@ bed_records(const char *records, const char *hosts, const char *cuts)
 	free(text);
 	const struct own_names *const blocks[] = { bed.hosts, block };
 	struct own_names *both =
-	    own_names_merge(&(struct own_sources){ blocks, sources, 2, 2, wires, len });
+	    own_names_merge(&(struct own_sources){ blocks, sources, 2, 2, wires, len, NULL, NULL });
 	free(block);
 	free(bed.hosts);
 	context->names = bed.hosts = both;

@@ -24,17 +24,37 @@ static struct dname external_zone;
 static struct hosts_maps *maps;
 static struct own_names *in_force, *trusted[2];
 
+static char shop[] = "shop", team[] = "team", all[] = "all";
+static struct hosts_namespace namespaces[] = { { shop, NULL, 0 }, { team, NULL, 0 },
+	{ all, NULL, 0 } };
+static uint8_t stubs[64];
+static size_t stubs_len;
+
 static int
-begin(void **state)
+begin_with(size_t count)
 {
-	(void)state;
 	dname_from_text(&answers.zone, "cluster.local.");
 	dname_from_text(&external_zone, "apps.example.");
 	external = (struct external_zones){ .zones = &external_zone, .zone_count = 1 };
 	answers.external = &external;
 	answers.ttl_s = 30;
-	maps = hosts_maps_new(&answers);
+	maps = hosts_maps_new(&answers, namespaces, count);
 	return 0;
+}
+
+static int
+begin(void **state)
+{
+	(void)state;
+	return begin_with(3);
+}
+
+/* With one namespace, whose bounds are those of all. */
+static int
+begin_alone(void **state)
+{
+	(void)state;
+	return begin_with(1);
 }
 
 static int
@@ -46,6 +66,8 @@ end(void **state)
 	free(trusted[0]);
 	free(trusted[1]);
 	in_force = trusted[0] = trusted[1] = NULL;
+	namespaces[1].suffix_count = 0;
+	stubs_len = 0;
 	return 0;
 }
 
@@ -70,11 +92,14 @@ settle(void)
 {
 	const struct own_names *blocks[2 + HOSTS_MAPS_MAX] = { trusted[0], trusted[1] };
 	const char *texts[2 + HOSTS_MAPS_MAX] = { "hosts", "records" };
-	size_t count = hosts_maps_take(maps, 0, blocks + 2, texts + 2);
+	struct own_names *before = in_force;
+	const struct hosts_maps_round round = { 0, before, 2, stubs, stubs_len };
+	size_t count = hosts_maps_take(maps, &round, blocks + 2, texts + 2);
 
-	free(in_force);
-	in_force = own_names_merge(&(struct own_sources){ blocks, texts, 2 + count, 2, NULL, 0 });
-	hosts_maps_judge(maps, in_force, 2);
+	in_force = own_names_merge(&(struct own_sources){
+	    blocks, texts, 2 + count, 2, stubs, stubs_len, hosts_maps_claim, maps });
+	hosts_maps_judge(maps, in_force);
+	free(before);
 }
 
 /* Whose the name is, with the last byte of its address: "shop/a 1"; "" nobody's. */
@@ -112,24 +137,133 @@ metric(const char *line)
 	return value;
 }
 
+/* As after a restart: all claims are known before the first round. */
 static void
-the_oldest_has_a_name_and_the_next_gets_it(void **state)
+the_order_of_the_flag_decides_between_namespaces_and_age_within_one(void **state)
 {
 	(void)state;
-	event(EVENT_ADDED, "shop", "young", 20, "10.0.0.2 a.example b.example");
-	assert_string_equal(owner_of("a.example"), "shop/young 2");
-	event(EVENT_ADDED, "team", "old", 10, "10.0.0.1 a.example");
-	assert_string_equal(owner_of("a.example"), "team/old 1");
+	event(EVENT_ADDED, "team", "old", 1, "10.0.0.1 a.example b.example c.example");
+	event(EVENT_ADDED, "shop", "young", 30, "10.0.0.2 a.example b.example");
+	event(EVENT_ADDED, "shop", "old", 20, "10.0.0.3 a.example");
+	assert_string_equal(owner_of("a.example"), "shop/old 3");
 	assert_string_equal(owner_of("b.example"), "shop/young 2");
+	assert_string_equal(owner_of("c.example"), "team/old 1");
+	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 3);
+	event(
+	    EVENT_ADDED, "shop", "first", 20, "10.0.0.4 a.example"); /* of the same age: by name */
+	assert_string_equal(owner_of("a.example"), "shop/first 4");
+}
+
+/* A ConfigMap can be older than another namespace's claim, and be edited at any time. */
+static void
+no_edit_takes_a_name_from_the_namespace_that_has_it(void **state)
+{
+	(void)state;
+	event(EVENT_LISTING, "shop", NULL, 0, NULL);
+	event(EVENT_ADDED, "shop", "old", 1, "10.0.0.6 x.example");
+	event(EVENT_ADDED, "team", "a", 50, "10.0.0.2 git.example");
+	assert_string_equal(owner_of("git.example"), "team/a 2");
+	event(EVENT_SYNCED, "shop", NULL, 0, NULL);
+	assert_string_equal(owner_of("x.example"), "shop/old 6");
+	event(EVENT_MODIFIED, "shop", "old", 1, "10.0.0.6 x.example git.example");
+	assert_string_equal(owner_of("git.example"), "team/a 2");
+	assert_string_equal(owner_of("x.example"), "shop/old 6");
 	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 1);
-	event(EVENT_ADDED, "all", "same-age", 10, "10.0.0.3 a.example");
-	assert_string_equal(owner_of("a.example"), "all/same-age 3"); /* then by name */
-	event(EVENT_DELETED, "all", "same-age", 10, "10.0.0.3 a.example");
-	event(EVENT_DELETED, "team", "old", 10, "10.0.0.1 a.example");
-	assert_string_equal(owner_of("a.example"), "shop/young 2");
-	event(EVENT_MODIFIED, "shop", "young", 20, NULL); /* its key is gone */
-	assert_string_equal(owner_of("a.example"), "");
+	/* Nor does a listing, an edit of its holder, or a younger ConfigMap in the place of that. */
+	event(EVENT_LISTING, "team", NULL, 0, NULL);
+	assert_string_equal(owner_of("git.example"), "team/a 2");
+	event(EVENT_ADDED, "team", "a", 50, "10.0.0.2 git.example");
+	event(EVENT_SYNCED, "team", NULL, 0, NULL);
+	assert_string_equal(owner_of("git.example"), "team/a 2");
+	event(EVENT_MODIFIED, "team", "a", 50, "10.0.0.3 b.example git.example");
+	assert_string_equal(owner_of("git.example"), "team/a 3");
+	event(EVENT_ADDED, "team", "b", 90, "10.0.0.4 git.example");
+	event(EVENT_DELETED, "team", "a", 50, NULL);
+	assert_string_equal(owner_of("git.example"), "team/b 4");
+	/* When its namespace gives it up, the next one gets it. */
+	event(EVENT_MODIFIED, "team", "b", 90, "10.0.0.4 other.example");
+	assert_string_equal(owner_of("git.example"), "shop/old 6");
+	event(EVENT_MODIFIED, "team", "b", 90, "10.0.0.4 git.example");
+	assert_string_equal(owner_of("git.example"), "shop/old 6");
+	event(EVENT_MODIFIED, "shop", "old", 1, NULL); /* its key is gone */
+	assert_string_equal(owner_of("git.example"), "team/b 4");
 	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 0);
+}
+
+/* Each namespace has a watch of its own, and none waits for another. */
+static void
+the_order_of_the_first_listings_does_not_matter(void **state)
+{
+	(void)state;
+	event(EVENT_ADDED, "team", "a", 1, "10.0.0.1 a.example");
+	event(EVENT_SYNCED, "team", NULL, 0, NULL);
+	assert_string_equal(owner_of("a.example"), "team/a 1");
+	event(EVENT_ADDED, "all", "c", 1, "10.0.0.3 a.example");
+	event(EVENT_SYNCED, "all", NULL, 0, NULL);
+	assert_string_equal(owner_of("a.example"), "team/a 1");
+	event(EVENT_ADDED, "shop", "b", 1, "10.0.0.2 a.example");
+	event(EVENT_SYNCED, "shop", NULL, 0, NULL);
+	assert_string_equal(owner_of("a.example"), "shop/b 2");
+	event(EVENT_DELETED, "shop", "b", 1, NULL);
+	assert_string_equal(owner_of("a.example"), "team/a 1");
+	event(EVENT_ADDED, "shop", "b", 1, "10.0.0.2 a.example");
+	assert_string_equal(owner_of("a.example"), "team/a 1");
+}
+
+static void
+a_namespace_has_names_in_its_domains_alone(void **state)
+{
+	static struct dname suffixes[2];
+
+	(void)state;
+	dname_from_text(&suffixes[0], "office.example");
+	dname_from_text(&suffixes[1], "lab.example");
+	namespaces[1].suffixes = suffixes;
+	namespaces[1].suffix_count = 2;
+	event(EVENT_ADDED, "team", "a", 1,
+	    "10.0.0.1 office.example p.Office.example x.y.lab.example");
+	assert_string_equal(owner_of("office.example"), "team/a 1");
+	assert_string_equal(owner_of("p.office.example"), "team/a 1");
+	assert_string_equal(owner_of("x.y.lab.example"), "team/a 1");
+	static const char *const bad[] = { "10.0.0.2 git.example", "10.0.0.2 backoffice.example",
+		"10.0.0.2 p.office.example sts.amazonaws.com", "10.0.0.2 example" };
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		event(EVENT_MODIFIED, "team", "a", 1, bad[i]);
+		assert_true(metric("kubedns_hosts_configmaps_refused ") == 1);
+		assert_string_equal(owner_of("p.office.example"), "team/a 1");
+		assert_string_equal(owner_of("git.example"), "");
+	}
+	event(EVENT_ADDED, "shop", "b", 1, "10.0.0.3 git.example");
+	assert_string_equal(owner_of("git.example"), "shop/b 3");
+}
+
+static void
+a_stub_domains_names_need_a_domain_of_the_flag(void **state)
+{
+	static struct dname suffix, stub;
+
+	(void)state;
+	dname_from_text(&suffix, "corp.example");
+	dname_from_text(&stub, "zz.example"); /* sorted behind the other */
+	memcpy(stubs, stub.wire, stub.len);
+	stubs_len = stub.len;
+	memcpy(stubs + stubs_len, suffix.wire, suffix.len);
+	stubs_len += suffix.len;
+	namespaces[1].suffixes = &suffix;
+	namespaces[1].suffix_count = 1;
+	event(EVENT_ADDED, "shop", "a", 1,
+	    "10.0.0.1 x.corp.example corp.example y.zz.example mycorp.example");
+	event(EVENT_SYNCED, "shop", NULL, 0, NULL);
+	assert_string_equal(owner_of("x.corp.example"), "");
+	assert_string_equal(owner_of("corp.example"), "");
+	assert_string_equal(owner_of("y.zz.example"), "");
+	assert_string_equal(owner_of("mycorp.example"), "shop/a 1");
+	assert_true(metric("kubedns_hosts_names{state=\"left_out\"} ") == 3);
+	event(EVENT_ADDED, "team", "b", 2, "10.0.0.2 x.corp.example");
+	assert_string_equal(owner_of("x.corp.example"), "team/b 2");
+	stubs_len = 0; /* the stub domains go */
+	assert_string_equal(owner_of("corp.example"), "shop/a 1");
+	assert_string_equal(owner_of("x.corp.example"), "team/b 2");
 }
 
 static void
@@ -284,6 +418,27 @@ the_oldest_are_known(void **state)
 	assert_string_equal(owner_of("m0.example"), "shop/m0 3");
 }
 
+/* Whatever the others do, a namespace keeps its part. */
+static void
+no_namespace_uses_up_anothers_part(void **state)
+{
+	(void)state;
+	char name[16], *text;
+
+	event(EVENT_ADDED, "team", "young", 5000, "10.0.0.1 printer.example");
+	for (unsigned i = 0; i < 2 * HOSTS_MAPS_MAX; i++) {
+		snprintf(name, sizeof name, "m%u", i);
+		text = many(1000, name);
+		event(EVENT_ADDED, "shop", name, 1 + i, text);
+		free(text);
+	}
+	assert_string_equal(owner_of("printer.example"), "team/young 1");
+	assert_true(metric("kubedns_hosts_configmaps ") == HOSTS_MAPS_MAX / 3 + 1);
+	assert_true(metric("kubedns_hosts_names{state=\"in_force\"} ") == 3001); /* 3 of 3333 */
+	event(EVENT_ADDED, "team", "more", 5001, "10.0.0.2 printer-2.example");
+	assert_string_equal(owner_of("printer-2.example"), "team/more 2");
+}
+
 /* However often they change, they are taken once a period; what is the same is no change. */
 static void
 changes_are_taken_together(void **state)
@@ -294,7 +449,8 @@ changes_are_taken_together(void **state)
 	assert_int_equal(hosts_maps_wait_ms(maps, 5000), 0);
 	const struct own_names *blocks[HOSTS_MAPS_MAX];
 	const char *texts[HOSTS_MAPS_MAX];
-	assert_int_equal(hosts_maps_take(maps, 5000, blocks, texts), 1);
+	const struct hosts_maps_round at = { 5000, NULL, 0, NULL, 0 };
+	assert_int_equal(hosts_maps_take(maps, &at, blocks, texts), 1);
 	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.1   a.example # the same");
 	assert_int_equal(hosts_maps_wait_ms(maps, 5100), -1);
 	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.2 a.example");
@@ -307,15 +463,25 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-		    the_oldest_has_a_name_and_the_next_gets_it, begin, end),
+		    the_order_of_the_first_listings_does_not_matter, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    the_order_of_the_flag_decides_between_namespaces_and_age_within_one, begin,
+		    end),
+		cmocka_unit_test_setup_teardown(
+		    no_edit_takes_a_name_from_the_namespace_that_has_it, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_namespace_has_names_in_its_domains_alone, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_stub_domains_names_need_a_domain_of_the_flag, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    the_operators_names_and_zones_are_not_given, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_bad_one_is_refused_by_itself_and_keeps_its_last_names, begin, end),
 		cmocka_unit_test_setup_teardown(no_address_gets_a_ptr, begin, end),
 		cmocka_unit_test_setup_teardown(a_listing_sweeps_its_namespace_alone, begin, end),
-		cmocka_unit_test_setup_teardown(the_bounds_hold, begin, end),
-		cmocka_unit_test_setup_teardown(the_oldest_are_known, begin, end),
+		cmocka_unit_test_setup_teardown(the_bounds_hold, begin_alone, end),
+		cmocka_unit_test_setup_teardown(the_oldest_are_known, begin_alone, end),
+		cmocka_unit_test_setup_teardown(no_namespace_uses_up_anothers_part, begin, end),
 		cmocka_unit_test_setup_teardown(changes_are_taken_together, begin, end),
 	};
 

@@ -93,8 +93,8 @@
 {{- fail (printf "hostsNamespaces: %v: not a list: hostsNamespaces: [dns-names]" $v.hostsNamespaces) -}}
 {{- end -}}
 {{- range $namespace := $v.hostsNamespaces -}}
-{{- if not (and (kindIs "string" $namespace) (regexMatch "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" (toString $namespace))) -}}
-{{- fail (printf "hostsNamespaces: %v: not a namespace's name (a string of a-z, 0-9 and -)" $namespace) -}}
+{{- if not (and (kindIs "string" $namespace) (regexMatch "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[A-Za-z0-9.-]+)*$" (toString $namespace))) -}}
+{{- fail (printf "hostsNamespaces: %v: not a namespace's name (a string of a-z, 0-9 and -), or NAME:DOMAIN" $namespace) -}}
 {{- end -}}
 {{- end -}}
 {{- if ne (len $v.hostsNamespaces) (len (uniq $v.hostsNamespaces)) -}}
