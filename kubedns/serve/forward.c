@@ -90,6 +90,21 @@ channel_for(struct forward *forward, struct upstream *upstream)
 
 /* --- attempts --- */
 
+/*
+ * If the list of servers has changed since the query was sent: the servers that the query has tried
+ * are those of the old list. It starts over with the new one.
+ */
+static void
+follow_servers(const struct forward *forward, struct forward_query *query)
+{
+	if (query->generation == forward->generation)
+		return;
+	query->generation = forward->generation;
+	query->tried = query->refused = 0;
+	query->rounds = 0;
+	query->declined = false;
+}
+
 /* Sends the query to the next server at the end of this turn: never from inside c-ares. */
 static void
 send_later(struct forward *forward, struct forward_query *query)
@@ -141,8 +156,11 @@ server_declined(struct forward *forward, struct forward_query *query, const stru
 {
 	const struct upstream *upstream = find_upstream(forward, server);
 
+	follow_servers(forward, query);
+	if (upstream == NULL) /* no longer in the list */
+		return;
 	query->declined = true;
-	if (upstream != NULL && (reply[3] & 15) == RCODE_REFUSED)
+	if ((reply[3] & 15) == RCODE_REFUSED)
 		query->refused |= (uint16_t)(1u << (upstream - forward->upstreams));
 }
 
@@ -234,6 +252,7 @@ send_to(struct forward *forward, struct forward_query *query, struct upstream *u
 static void
 send_next(struct forward *forward, struct forward_query *query, bool again)
 {
+	follow_servers(forward, query);
 	struct upstream *upstream = choose_upstream(forward, query->tried);
 	if (upstream == NULL && forward->upstream_count > 0 && !query->declined) {
 		if (!again && (query->attempt_count > 0 || query->rounds++ == 0))
@@ -259,6 +278,7 @@ forward_ask(void *arg, struct inflight *inflight)
 		send_later(forward, query); /* no server: SERVFAIL */
 		return;
 	}
+	query->generation = forward->generation;
 	query->tried = (uint16_t)(1u << (upstream - forward->upstreams));
 	send_to(forward, query, upstream);
 }
@@ -354,6 +374,7 @@ forward_servers(struct forward *forward, const struct server *servers, size_t co
 			channel_retire(forward, forward->upstreams[i].channel);
 	memcpy(forward->upstreams, next, sizeof(next));
 	forward->upstream_count = count;
+	forward->generation++;
 	set_retry_time(forward);
 }
 

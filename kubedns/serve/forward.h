@@ -33,7 +33,11 @@ struct forward_way {
 struct forward *forward_new(struct worker_context *context, struct inflight_table *inflight,
     struct forward_way way, const struct server *servers, size_t count);
 
-/* New queries go to these servers, in this order; a server that stays keeps its health. */
+/*
+ * Queries go to these servers from now on, in this order. A server that stays in the list keeps its
+ * health. A query in flight still takes the answer of a server that it was sent to; if none comes,
+ * it is sent to each server of the new list.
+ */
 void forward_servers(struct forward *forward, const struct server *servers, size_t count);
 
 /* An epoll event: which channel, which descriptor. */

@@ -42,8 +42,9 @@ enum { REFUSED_TEXT_MAX = 128 }; /* names two servers */
 struct forward_query {
 	struct inflight base;
 	LIST_HEAD(, attempt) attempts;
-	uint16_t tried;   /* bit by server */
-	uint16_t refused; /* likewise */
+	uint32_t generation; /* of the list of servers that `tried` and `refused` are about */
+	uint16_t tried;      /* bit by server */
+	uint16_t refused;    /* likewise */
 	char refused_by[REFUSED_TEXT_MAX];
 	uint8_t attempt_count; /* sent and not failed */
 	uint8_t rounds;        /* times that all servers have failed at once */
@@ -67,6 +68,7 @@ struct forward {
 	struct forward_way way;
 	struct upstream upstreams[UPSTREAMS_MAX];
 	size_t upstream_count;
+	uint32_t generation; /* of that list: each change of it counts */
 	LIST_HEAD(channel_list, channel)
 	channels, retired, done; /* in use; used up; used up and no query waits for them */
 	TAILQ_HEAD(, forward_query)

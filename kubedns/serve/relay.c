@@ -56,8 +56,7 @@ struct relay {
 
 	struct relay_batch batch; /* for the current port */
 
-	TAILQ_HEAD(, relay_query) refused; /* to be sent again soon */
-	int64_t refused_at_ns;
+	TAILQ_HEAD(, relay_query) refused; /* to be sent again soon, the earliest first */
 
 	struct mmsghdr in[PORT_QUERIES];
 	struct iovec in_iov[PORT_QUERIES];
@@ -184,8 +183,7 @@ port_refused(struct relay *relay, struct relay_port *port)
 		struct relay_query *query = port->queries[i];
 		if (query == NULL || query->queued)
 			continue;
-		if (TAILQ_EMPTY(&relay->refused))
-			relay->refused_at_ns = relay->context->now_ns + refused_ns;
+		query->again_at_ns = relay->context->now_ns + refused_ns;
 		query->queued = true;
 		TAILQ_INSERT_TAIL(&relay->refused, query, by_queue);
 	}
@@ -347,16 +345,16 @@ relay_tcp_event(struct relay *relay, uint32_t slot, uint32_t generation, uint32_
 int64_t
 relay_turn(struct relay *relay)
 {
-	if (!TAILQ_EMPTY(&relay->refused) && relay->refused_at_ns <= relay->context->now_ns) {
-		struct relay_query *query;
-		while ((query = TAILQ_FIRST(&relay->refused)) != NULL) {
-			TAILQ_REMOVE(&relay->refused, query, by_queue);
-			query->queued = false;
-			send_again(relay, query);
-		}
+	struct relay_query *query;
+	while ((query = TAILQ_FIRST(&relay->refused)) != NULL &&
+	       query->again_at_ns <= relay->context->now_ns) {
+		TAILQ_REMOVE(&relay->refused, query, by_queue);
+		query->queued = false;
+		send_again(relay, query);
 	}
 	send_batch(relay);
-	return TAILQ_EMPTY(&relay->refused) ? 0 : relay->refused_at_ns;
+	query = TAILQ_FIRST(&relay->refused);
+	return query == NULL ? 0 : query->again_at_ns;
 }
 
 /* --- set-up --- */

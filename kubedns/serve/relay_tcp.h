@@ -22,8 +22,9 @@ struct relay_query {
 	struct relay_port *port; /* it was sent by this one, from `place`; */
 	struct relay_conn *conn; /* or by this one; */
 	unsigned place;
-	bool over_tcp; /* or will be: its reply over UDP was truncated */
-	bool queued;   /* to be sent again, or when there is a connection */
+	bool over_tcp;       /* or will be: its reply over UDP was truncated */
+	bool queued;         /* to be sent again, or when there is a connection */
+	int64_t again_at_ns; /* of a query that was refused: when it is sent again */
 	TAILQ_ENTRY(relay_query) by_queue;
 };
 

@@ -132,7 +132,7 @@ int workers_join(struct workers *workers);
 int workers_leave(struct workers *workers);
 
 /*
- * New queries go to these servers, in this order; queries in flight keep theirs. Copied.
+ * Queries go to these servers from now on, in this order; see forward_servers(). Copied.
  * Without effect in the front topology.
  */
 void workers_upstreams(struct workers *workers, const struct server *servers, size_t count);

@@ -1,0 +1,249 @@
+/* The forwarder among upstream servers that are sockets of this test: which of them is asked, and what the client gets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kubedns/serve/forward.h"
+#include "kubedns/serve/inflight.h"
+#include "lib/rcu.h"
+#include "treecache/treecache.h"
+
+enum { WAIT_MS = 5000 };
+
+/* An upstream server. */
+struct peer {
+	int fd;
+	struct server server;
+	uint8_t query[DNS_UDP_QUERY_MAX]; /* the last one it was sent */
+	size_t len;
+	struct sockaddr_in from;
+};
+
+static struct stats stats;
+static struct worker_context context;
+static struct answer_config config;
+static struct inflight_table *table;
+static struct forward *forward;
+static struct {
+	unsigned replies;
+	uint8_t room[DNS_TCP_MAX];
+} seen;
+
+static void
+hold(void *arg, const struct client *client)
+{
+	(void)arg;
+	(void)client;
+}
+
+static uint8_t *
+room(void *arg, const struct client *client, size_t *max)
+{
+	(void)arg;
+	(void)client;
+	*max = DNS_UDP_PAYLOAD;
+	return seen.room;
+}
+
+static void
+done(void *arg, const struct client *client, size_t len)
+{
+	(void)arg;
+	(void)client;
+	assert_true(len >= DNS_HEADER);
+	seen.replies++;
+}
+
+static struct peer
+peer_open(void)
+{
+	struct peer peer = { .fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof(in);
+	assert_true(peer.fd >= 0);
+	assert_int_equal(bind(peer.fd, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(getsockname(peer.fd, (struct sockaddr *)&in, &len), 0);
+	peer.server = (struct server){ .addr = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+		.port = ntohs(in.sin_port) };
+	return peer;
+}
+
+/* The next query that it is sent. */
+static void
+peer_read(struct peer *peer)
+{
+	struct pollfd ready = { .fd = peer->fd, .events = POLLIN };
+	socklen_t len = sizeof(peer->from);
+	assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
+	ssize_t n = recvfrom(
+	    peer->fd, peer->query, sizeof(peer->query), 0, (struct sockaddr *)&peer->from, &len);
+	assert_true(n >= DNS_HEADER);
+	peer->len = (size_t)n;
+}
+
+static bool
+peer_was_asked(const struct peer *peer)
+{
+	struct pollfd ready = { .fd = peer->fd, .events = POLLIN };
+	return poll(&ready, 1, 0) == 1;
+}
+
+/* Replies to the last query and lets the forwarder read it. */
+static void
+peer_reply(struct peer *peer, unsigned rcode)
+{
+	struct epoll_event event;
+	peer->query[2] |= 0x80;
+	peer->query[3] = (uint8_t)rcode;
+	assert_true(sendto(peer->fd, peer->query, peer->len, 0, (struct sockaddr *)&peer->from,
+			sizeof(peer->from)) == (ssize_t)peer->len);
+	assert_int_equal(epoll_wait(context.epoll, &event, 1, WAIT_MS), 1);
+	uint64_t key = event.data.u64;
+	forward_event(forward, worker_key_slot(key), (int)worker_key_tag(key), event.events);
+	forward_turn(forward);
+}
+
+static void
+query(const char *text)
+{
+	struct client client = { .proto = PROTO_UDP, .hash = 1 };
+	struct answer_info info;
+	struct dname name;
+	struct tree_path path;
+	uint8_t wire[DNS_UDP_QUERY_MAX];
+	assert_int_equal(dname_from_text(&name, text), 0);
+	size_t len = query_write(wire, sizeof(wire), 1, name.wire, TYPE_A, CLASS_IN, 0);
+	answer_read(&config, wire, len, &info, &path);
+	info.system = SYSTEM_RECURSIVE;
+	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
+	forward_turn(forward);
+}
+
+static void
+start(const struct peer *peers, size_t count)
+{
+	const struct client_ops clients = { NULL, hold, room, done };
+	struct server servers[UPSTREAMS_MAX];
+	memset(&seen, 0, sizeof(seen));
+	memset(&stats, 0, sizeof(stats));
+	context.stats = &stats;
+	context.now_ns = 1;
+	context.epoll = epoll_create1(EPOLL_CLOEXEC);
+	for (size_t i = 0; i < count; i++)
+		servers[i] = peers[i].server;
+	table = inflight_new(&context, &clients, 100, 100);
+	forward = forward_new(
+	    &context, table, (struct forward_way){ PART_FORWARD, false }, servers, count);
+}
+
+static void
+finish(struct peer *peers, size_t count)
+{
+	inflight_finish_all(table);
+	forward_free(forward);
+	inflight_free(table);
+	close(context.epoll);
+	for (size_t i = 0; i < count; i++)
+		close(peers[i].fd);
+}
+
+/* The first of two refuses; then the list is another one, and the second, which is no longer in it, fails. */
+static void
+a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open(), peer_open() };
+	start(peers, 2);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	peer_reply(&peers[0], RCODE_REFUSED);
+	peer_read(&peers[1]);
+	forward_servers(forward, &peers[2].server, 1);
+	peer_reply(&peers[1], RCODE_SERVFAIL);
+	assert_int_equal(seen.replies, 0);
+	peer_read(&peers[2]);
+	peer_reply(&peers[2], RCODE_NXDOMAIN);
+	assert_int_equal(seen.replies, 1);
+	assert_int_equal(seen.room[3] & 15, RCODE_NXDOMAIN);
+	finish(peers, 3);
+}
+
+static void
+refused_is_said_only_of_servers_that_have_refused(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open(), peer_open() };
+	start(peers, 2);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	peer_reply(&peers[0], RCODE_REFUSED);
+	peer_read(&peers[1]);
+	forward_servers(forward, &peers[2].server, 1);
+	peer_reply(&peers[1], RCODE_REFUSED);
+	peer_read(&peers[2]);
+	peer_reply(&peers[2], RCODE_SERVFAIL);
+	assert_int_equal(seen.replies, 1);
+	assert_int_equal(seen.room[3] & 15, RCODE_SERVFAIL);
+	finish(peers, 3);
+}
+
+static void
+an_answer_of_a_server_that_left_the_list_is_taken(void **state)
+{
+	(void)state;
+	struct peer peers[] = { peer_open(), peer_open() };
+	start(peers, 1);
+	query("www.example.com.");
+	peer_read(&peers[0]);
+	forward_servers(forward, &peers[1].server, 1);
+	peer_reply(&peers[0], RCODE_NXDOMAIN);
+	assert_int_equal(seen.replies, 1);
+	assert_int_equal(seen.room[3] & 15, RCODE_NXDOMAIN);
+	assert_false(peer_was_asked(&peers[1]));
+	finish(peers, 2);
+}
+
+static int
+make_world(void **state)
+{
+	(void)state;
+	struct answer_context *answers = calloc(1, sizeof(*answers));
+	assert_non_null(answers);
+	answers->forwarding = true;
+	rcu_join();
+	assert_int_equal(dname_from_text(&config.zone, "cluster.local."), 0);
+	struct treecache *cache = treecache_new(1);
+	treecache_context(cache, answers);
+	treecache_publish(cache, 1, true);
+	context = (struct worker_context){ .stats = &stats, .tree = cache, .answers = &config };
+	*state = cache;
+	return 0;
+}
+
+static int
+end_world(void **state)
+{
+	treecache_free(*state);
+	rcu_part();
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed),
+		cmocka_unit_test(refused_is_said_only_of_servers_that_have_refused),
+		cmocka_unit_test(an_answer_of_a_server_that_left_the_list_is_taken),
+	};
+	return cmocka_run_group_tests(tests, make_world, end_world);
+}
