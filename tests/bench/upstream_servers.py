@@ -1,0 +1,147 @@
+"""
+Two upstream servers in a process of their own, for upstream.py: healthy, or in trouble of one kind. They answer every name: A with an address, names
+that begin with "big" with more than 1,232 bytes, all other types with NODATA. Names that begin with "again" have a TTL of AGAIN_TTL seconds.
+"""
+
+import heapq
+import multiprocessing
+import os
+import select
+import socket
+import struct
+import time
+
+HEALTHY, SILENT, REFUSES, SERVFAIL, SLOW, DROPS_LARGE = range(6)
+AGAIN_TTL = 2
+DELAY_S = 0.005  # of a healthy server
+SLOW_S = 1.5
+BIG = 84  # addresses: 1,4xx bytes
+SOA = b"\xc0\x0c\0\6\0\1\0\0\0\x3c\0\x26\1m\7example\0\1h\7example\0" + struct.pack("!5I", 1, 7200, 1800, 86400, 60)
+
+
+def question(wire):
+    """(first label, where the question ends, type)"""
+    end = 12
+    while wire[end]:
+        end += wire[end] + 1
+    return wire[13 : 13 + wire[12]], end + 5, struct.unpack_from("!H", wire, end + 1)[0]
+
+
+def reply(wire, mode, tcp):
+    """The whole reply, or None."""
+    label, end, kind = question(wire)
+    edns = wire[11] > 0
+    size = max(512, struct.unpack_from("!H", wire, end + 3)[0]) if edns else 512
+    opt = b"\0\0\x29\x04\xd0\0\0\0\0\0\0" if edns else b""
+    if mode == SERVFAIL:
+        return wire[:2] + b"\x81\x82\0\1\0\0\0\0" + (b"\0\1" if edns else b"\0\0") + wire[12:end] + opt
+    ttl = AGAIN_TTL if label.startswith(b"again") else 60
+    count = (BIG if label.startswith(b"big") else 1) if kind == 1 else 0
+    answers = b"".join(b"\xc0\x0c\0\1\0\1" + struct.pack("!IH", ttl, 4) + bytes((192, 0, 2, i + 1)) for i in range(count))
+    whole = wire[12:end] + (answers if count else SOA) + opt
+    if not tcp and 12 + len(whole) > size:
+        return wire[:2] + b"\x83\x80\0\1\0\0\0\0" + (b"\0\1" if edns else b"\0\0") + wire[12:end] + opt
+    if mode == DROPS_LARGE and not tcp and 12 + len(whole) > 1232:
+        return None
+    sections = struct.pack("!HHHH", 1, count, 0 if count else 1, 1 if edns else 0)
+    return wire[:2] + b"\x81\x80" + sections + whole
+
+
+class Server:
+    """One of the two, in the process that serves both."""
+
+    def __init__(self, address, poller):
+        self.address, self.poller, self.udp, self.tcp = address, poller, None, None
+        self.open()
+
+    def open(self):
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.udp.bind(self.address)
+        self.tcp = socket.socket()
+        self.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.tcp.bind(self.address)
+        self.tcp.listen(64)
+        for s in (self.udp, self.tcp):
+            s.setblocking(False)
+            self.poller.register(s, select.EPOLLIN)
+
+    def close(self):
+        for s in (self.udp, self.tcp):
+            self.poller.unregister(s)
+            s.close()
+        self.udp = self.tcp = None
+
+
+def serve(addresses, modes, counts):
+    """Until the parent ends it. `counts`: queries that each was sent, while it refuses too few to be counted: none arrives."""
+    poller = select.epoll()
+    servers = [Server(a, poller) for a in addresses]
+    later, clients, number = [], {}, 0
+    parent = os.getppid()
+    while os.getppid() == parent:
+        for n, server in enumerate(servers):
+            if (modes[n] == REFUSES) == (server.udp is not None):
+                server.close() if server.udp else server.open()
+        wait = max(0, later[0][0] - time.monotonic()) if later else 0.05
+        ready = poller.poll(min(wait, 0.05))
+        while later and later[0][0] <= time.monotonic():
+            _, _, send = heapq.heappop(later)
+            try:
+                send()
+            except OSError:
+                pass
+
+        def answer(n, wire, tcp, send):
+            nonlocal number
+            counts[n] += 1
+            out = reply(wire, modes[n], tcp) if modes[n] != SILENT else None
+            if out is not None:
+                number += 1
+                heapq.heappush(later, (time.monotonic() + (SLOW_S if modes[n] == SLOW else DELAY_S), number, lambda: send(out)))
+
+        for fd, _ in ready:
+            for n, server in enumerate(servers):
+                if server.udp and fd == server.udp.fileno():
+                    for _ in range(64):
+                        try:
+                            wire, peer = server.udp.recvfrom(4096)
+                        except OSError:
+                            break
+                        answer(n, wire, False, lambda out, s=server.udp, peer=peer: s.sendto(out, peer))
+                elif server.tcp and fd == server.tcp.fileno():
+                    client = server.tcp.accept()[0]
+                    client.setblocking(False)
+                    clients[client.fileno()] = (n, client, bytearray())
+                    poller.register(client, select.EPOLLIN)
+            if fd in clients:
+                n, client, got = clients[fd]
+                try:
+                    piece = client.recv(65536)
+                except OSError:
+                    piece = b""
+                got += piece
+                while len(got) >= 2 and len(got) >= 2 + (got[0] << 8 | got[1]):
+                    length = got[0] << 8 | got[1]
+                    answer(n, bytes(got[2 : 2 + length]), True, lambda out, s=client: s.sendall(struct.pack("!H", len(out)) + out))
+                    del got[: 2 + length]
+                if not piece:
+                    poller.unregister(client)
+                    clients.pop(fd)[1].close()
+
+
+class Upstreams:
+    """Both, seen from the bench: `modes[n]` may be set at any time, `counts[n]` is how many queries number n was sent."""
+
+    def __init__(self, ports):
+        self.ports = ports
+        self.modes, self.counts = multiprocessing.Array("i", 2, lock=False), multiprocessing.Array("l", 2, lock=False)
+        self.process = multiprocessing.Process(target=serve, args=([("127.0.0.1", p) for p in ports], self.modes, self.counts), daemon=True)
+
+    def __enter__(self):
+        self.process.start()
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.join()
