@@ -1,6 +1,6 @@
 // helm renders a chart as `helm template` does, with Helm's own engine, for the tests.
 //
-//	helm [-f VALUES]... [-set KEY=VALUE]... [-kube VERSION] [-n NAMESPACE] [-notes] NAME CHART
+//	helm [-f VALUES]... [-set KEY=VALUE]... [-set-string KEY=VALUE]... [-kube VERSION] [-n NAMESPACE] [-notes] NAME CHART
 //
 // It prints the objects, or with -notes what NOTES.txt says; values that the chart's schema refuses are an error.
 package main
@@ -24,9 +24,10 @@ func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
 func render() error {
-	var files, sets list
+	var files, sets, texts list
 	flag.Var(&files, "f", "a values file")
 	flag.Var(&sets, "set", "key=value")
+	flag.Var(&texts, "set-string", "key=value, whose value is a string")
 	kube := flag.String("kube", "v1.36.0", "the cluster's version")
 	namespace := flag.String("n", "kube-system", "the release's namespace")
 	notes := flag.Bool("notes", false, "print NOTES.txt, not the objects")
@@ -49,6 +50,11 @@ func render() error {
 	}
 	for _, set := range sets {
 		if err := strvals.ParseInto(set, merged); err != nil {
+			return err
+		}
+	}
+	for _, set := range texts {
+		if err := strvals.ParseIntoString(set, merged); err != nil {
 			return err
 		}
 	}

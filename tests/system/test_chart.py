@@ -1,5 +1,6 @@
 """The Helm chart, rendered by Helm's own engine (make helm): the same objects as the manifests, and the coredns chart's values."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -249,11 +250,87 @@ def test_chart_is_of_the_version():
     ([*SETTINGS, "-set", "transfer.keySecret=tsig"], "transfer: to whom?"),
     ([*SETTINGS, "-set", "topology=node", "-set", "transfer.to={192.0.2.1}"], "know no single endpoints"),
     ([*SETTINGS, "-set", "topology=node", "-set", "hpa.enabled=true"], "leave hpa and autoscaler out"),
+    ([*SETTINGS, "-set", "topolgy=front"], "topolgy"),
+    ([*SETTINGS, "-set", "nodelocal.enabled=true"], "nodelocal"),
+    ([*SETTINGS, "-set", "prometheus.monitor.enable=true"], "enable"),
+    *(([*SETTINGS, "-set", f"replicaCount={n}"], "replicaCount") for n in ("abc", "2x", "2.5", "0", "-1")),
+    ([*SETTINGS, "-set-string", "replicaCount="], "replicaCount"),
+    ([*SETTINGS, "-set", "fullnameOverride=coredns"], 'fullnameOverride, deployment.name: "coredns" is the name of CoreDNS\'s Deployment'),
+    ([*SETTINGS, "-set", "deployment.name=coredns"], 'fullnameOverride, deployment.name: "coredns" is the name of CoreDNS\'s Deployment'),
+    ([*SETTINGS, "-set", "kubedns.extraArgs=--ttl=5"], "/kubedns/extraArgs': got string, want array"),
+    ([*SETTINGS, "-set", "deployment.dnsPolicy=None"], "deployment.dnsPolicy: None needs deployment.dnsConfig.nameservers"),
+    ([*SETTINGS, "-set", "deployment.dnsPolicy=ClusterFirst"], "the DNS pods would ask themselves"),
     ([*SETTINGS, "-kube", "v1.21.0"], "the chart wants Kubernetes >=1.22.0-0"),
 ])
 def test_mistakes_are_refused_with_what_to_set(args, said):
     code, _, text = helm(*args)
     assert code == 1 and said in text, text
+
+
+def corefile(*plugins, zones=({"zone": "."},)):
+    return {"servers": [{"zones": list(zones), "port": 53, "plugins": [
+        {"name": "errors"}, {"name": "kubernetes", "parameters": "cluster.local in-addr.arpa ip6.arpa"}, *plugins]}]}
+
+
+@pytest.mark.parametrize("values, lost", [
+    (corefile({"name": "forward", "parameters": ". 10.9.9.9"}), 'the plugin forward with ". 10.9.9.9"'),
+    (corefile({"name": "hosts", "configBlock": "10.0.0.1 a.example"}), "the plugin hosts"),
+    (corefile({"name": "rewrite", "parameters": "name a b"}), "the plugin rewrite"),
+    (corefile(zones=({"zone": "corp.example"},)), 'a server for the zone "corp.example"'),
+    ({"servers": [{"zones": [{"zone": "."}], "plugins": [{"name": "kubernetes", "parameters": "corp.local in-addr.arpa"}]}]},
+     'the domain "corp.local", where clusterDomain is "cluster.local"'),
+    ({"extraConfig": {"import": {"parameters": "/opt/*.conf"}}}, "extraConfig"),
+])
+def test_a_corefile_that_would_change_answers_is_refused_until_it_is_translated(tmp_path, values, lost):
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    args = (*SETTINGS, "-f", tmp_path / "values.yaml")
+    code, _, said = helm(*args)
+    assert code == 1 and lost in said and "kubedns-migrate" in said and "ignoreServers=true" in said, said
+    notes = helm(*args, "-set", "ignoreServers=true", "-notes")[1]
+    assert f"\n  * {'servers' if 'servers' in values else 'extraConfig'}: " in notes, notes
+
+
+def test_the_coredns_chart_s_own_corefile_is_taken():
+    """Its default values, which many files repeat: nothing of them would change an answer."""
+    o = objects("-set", SETTINGS[1], "-f", ROOT / "tests/helm/coredns-values.yaml")
+    assert ("Deployment", "kube-dns") in o
+
+
+def every_key(values, schema, path=""):
+    """Keys of values that the schema does not know."""
+    for key, value in values.items():
+        known = schema.get("properties", {})
+        if key not in known:
+            if schema.get("additionalProperties") is False:
+                yield path + key
+        elif isinstance(value, dict):
+            yield from every_key(value, known[key], f"{path}{key}.")
+
+
+def test_the_schema_has_every_value_and_no_other():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert not list(every_key(values, schema))
+    without = {"global", "servers", "extraConfig", "zoneFiles", "livenessProbe", "readinessProbe", "securityContext", "extraSecrets", "autoscaling",
+               "preStopSleep", "automountServiceAccountToken", "nameOverride"}  # of the coredns chart: named in the notes
+    assert set(schema["properties"]) == set(values) | without
+
+
+@pytest.mark.parametrize("args, account", [
+    ((), "default"), (("-set", "serviceAccount.name=dns"), "dns"), (("-set", "serviceAccount.create=true"), "kube-dns"),
+])
+def test_an_account_that_the_chart_does_not_make_is_one_that_exists(args, account):
+    o = objects(*SETTINGS, "-set", "serviceAccount.create=false", *args)
+    assert o["Deployment", "kube-dns"]["spec"]["template"]["spec"]["serviceAccountName"] == account
+    assert o["ClusterRoleBinding", "kube-dns"]["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "kube-system"}]
+    assert (("ServiceAccount", account) in o) == (account == "kube-dns")
+
+
+def test_upstream_servers_of_the_pod_s_own_resolv_conf():
+    pod = objects(*SETTINGS, "-set", "deployment.dnsPolicy=None", "-set", "deployment.dnsConfig.nameservers={192.0.2.53}")[
+        "Deployment", "kube-dns"]["spec"]["template"]["spec"]
+    assert pod["dnsPolicy"] == "None" and pod["dnsConfig"] == {"nameservers": ["192.0.2.53"]}
+    assert objects(*SETTINGS)["Deployment", "kube-dns"]["spec"]["template"]["spec"]["dnsPolicy"] == "Default"
 
 
 def test_a_copy_of_the_chart_that_lost_a_link_is_refused(tmp_path):
@@ -299,13 +376,13 @@ def test_dnsmasq_arguments_add_or_replace():
 
 def test_values_of_the_coredns_chart_are_taken():
     o = objects("-set", SETTINGS[1], "-f", ROOT / "tests/helm/coredns-values.yaml")
-    d = o["Deployment", "coredns"]
+    d = o["Deployment", "kube-dns"]
     pod = d["spec"]["template"]["spec"]
     assert "replicas" not in d["spec"]  # the autoscaler's
     assert d["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": "25%"}
     assert d["metadata"]["annotations"] == {"b": "c", "ticket": "7"}
     assert d["spec"]["selector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
-    assert d["spec"]["template"]["metadata"]["labels"] == {"k8s-app": "kube-dns", "team": "platform", "owner": "platform"}
+    assert d["spec"]["template"]["metadata"]["labels"] == {"k8s-app": "kube-dns", "app.kubernetes.io/name": "kubedns", "team": "platform", "owner": "platform"}
     assert d["spec"]["template"]["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
     assert pod["priorityClassName"] == "system-node-critical" and pod["terminationGracePeriodSeconds"] == 60
     assert pod["securityContext"]["fsGroup"] == 1000 and pod["securityContext"]["runAsUser"] == 65534
@@ -321,21 +398,26 @@ def test_values_of_the_coredns_chart_are_taken():
     s = o["Service", "kube-dns"]
     assert s["spec"]["clusterIPs"] == ["10.96.0.10", "fd00:10:96::a"] and s["spec"]["ipFamilyPolicy"] == "PreferDualStack"
     assert s["spec"]["trafficDistribution"] == "PreferClose" and s["spec"]["selector"] == {"k8s-app": "kube-dns"}
-    assert o["PodDisruptionBudget", "coredns"]["spec"]["minAvailable"] == 2 and "maxUnavailable" not in o["PodDisruptionBudget", "coredns"]["spec"]
+    assert o["PodDisruptionBudget", "kube-dns"]["spec"]["minAvailable"] == 2 and "maxUnavailable" not in o["PodDisruptionBudget", "kube-dns"]["spec"]
     assert o["ClusterRoleBinding", "dns-reader"]["roleRef"]["name"] == "dns-reader"
     assert o["ClusterRoleBinding", "dns-reader"]["subjects"][0]["name"] == "coredns"
     assert o["ServiceAccount", "coredns"]["metadata"]["annotations"]["a"] == "b"
-    monitor = o["PodMonitor", "coredns"]
+    monitor = o["PodMonitor", "kube-dns"]
     assert monitor["metadata"]["namespace"] == "monitoring" and monitor["metadata"]["labels"]["release"] == "kps"
     assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["kube-system"]}
     assert monitor["spec"]["podMetricsEndpoints"][0]["interval"] == "30s"
-    scaler = o["Deployment", "coredns-autoscaler"]["spec"]["template"]["spec"]["containers"][0]
+    scaler = o["Deployment", "kube-dns-autoscaler"]["spec"]["template"]["spec"]
+    assert scaler["containers"][1] == {"name": "beside", "image": "mirror.example/beside:1"} and scaler["imagePullSecrets"] == [{"name": "mirror"}]
+    assert o["Deployment", "kube-dns-autoscaler"]["spec"]["template"]["metadata"]["annotations"] == {"c": "d"}
+    assert scaler["securityContext"]["fsGroup"] == 1
+    scaler = scaler["containers"][0]
+    assert scaler["securityContext"]["privileged"] is False and scaler["securityContext"]["readOnlyRootFilesystem"] is True
     assert scaler["image"] == "mirror.example/cpa:v1.8.8" and scaler["command"][-1] == "--nodelabels=pool=apps"
-    assert "--target=Deployment/coredns" in scaler["command"]
-    linear = yaml.safe_load(o["ConfigMap", "coredns-autoscaler"]["data"]["linear"])
+    assert "--target=Deployment/kube-dns" in scaler["command"]
+    linear = yaml.safe_load(o["ConfigMap", "kube-dns-autoscaler"]["data"]["linear"])
     assert (linear["coresPerReplica"], linear["min"], linear["max"]) == (128, 3, 12)
-    role = o["Role", "coredns-autoscaler"]["rules"]
-    assert [r["resourceNames"] for r in role] == [["coredns-autoscaler"], ["coredns"]]
+    role = o["Role", "kube-dns-autoscaler"]["rules"]
+    assert [r["resourceNames"] for r in role] == [["kube-dns-autoscaler"], ["kube-dns"]]
     for x in o.values():
         assert x["metadata"]["labels"]["owner"] == "platform" and x["metadata"]["annotations"]["ticket"] == "7", x["metadata"]
 
@@ -343,7 +425,7 @@ def test_values_of_the_coredns_chart_are_taken():
 def test_values_of_the_coredns_chart_without_effect_are_named():
     _, notes, said = helm("-set", SETTINGS[1], "-notes", "-f", ROOT / "tests/helm/coredns-values.yaml")
     assert not said
-    for value in ("image.repository", "servers", "extraConfig", "zoneFiles", "livenessProbe", "readinessProbe", "securityContext",
+    for value in ("image.repository", "image.tag", "servers", "deployment.selector", "zoneFiles", "livenessProbe", "readinessProbe", "securityContext",
                   "prometheus.service", "prometheus.monitor.selector", "service.selector", "extraSecrets", "rbac.pspEnable",
                   "autoscaler.livenessProbe", "autoscaler.configmap.annotations", "deployment.skipConfig"):
         assert f"\n  * {value}" in notes, value

@@ -7,8 +7,9 @@
 {{- .Values.k8sAppLabelOverride | default (include "kubedns.name" .) -}}
 {{- end -}}
 
+{{- /* Without an account of its own the pod runs as the namespace's account "default", as with the coredns chart. */ -}}
 {{- define "kubedns.account" -}}
-{{- .Values.serviceAccount.name | default (include "kubedns.rights" .) -}}
+{{- .Values.serviceAccount.name | default (ternary (include "kubedns.rights" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
 {{- /* Of rights; on every node they are of their own, as in components/node. */ -}}
@@ -86,9 +87,46 @@
 {{- toYaml $flags -}}
 {{- end -}}
 
+{{- /* What in `servers` would change an answer, as a list of sentences: the chart reads no Corefile. (list $) */ -}}
+{{- define "kubedns.untranslated" -}}
+{{- $domain := trimSuffix "." .Values.clusterDomain -}}
+{{- $found := list -}}
+{{- $harmless := list "errors" "health" "ready" "prometheus" "cache" "loop" "reload" "loadbalance" "log" "debug" "pprof" "cancel" "bufsize" -}}
+{{- range $server := .Values.servers -}}
+{{- range $zone := $server.zones -}}
+{{- if not (has (toString $zone.zone) (list "." "")) -}}{{- $found = append $found (printf "a server for the zone %q" (toString $zone.zone)) -}}{{- end -}}
+{{- if has (toString $zone.scheme) (list "tls://" "https://" "grpc://" "quic://") -}}{{- $found = append $found (printf "a server with the scheme %q" (toString $zone.scheme)) -}}{{- end -}}
+{{- end -}}
+{{- range $plugin := $server.plugins -}}
+{{- $words := splitList " " (trim (regexReplaceAll "\\s+" (toString (default "" $plugin.parameters)) " ")) -}}
+{{- if eq $plugin.name "kubernetes" -}}
+{{- if ne (trimSuffix "." (first $words)) $domain -}}{{- $found = append $found (printf "the domain %q, where clusterDomain is %q" (first $words) $domain) -}}{{- end -}}
+{{- else if eq $plugin.name "forward" -}}
+{{- if ne (join " " $words) ". /etc/resolv.conf" -}}{{- $found = append $found (printf "the plugin forward with %q" (join " " $words)) -}}{{- end -}}
+{{- else if not (has $plugin.name $harmless) -}}{{- $found = append $found (printf "the plugin %s" $plugin.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.extraConfig }}{{- $found = append $found "extraConfig" -}}{{- end -}}
+{{- toYaml (uniq $found) -}}
+{{- end -}}
+
 {{- /* Values that kubedns would refuse to start with, or that could have no effect. */ -}}
 {{- define "kubedns.refusals" -}}
 {{- $v := .Values -}}
+{{- $untranslated := include "kubedns.untranslated" . | fromYamlArray -}}
+{{- if and $untranslated (not $v.ignoreServers) -}}
+{{- fail (printf "servers: this chart does not read the Corefile's settings, and these would be lost: %s. Translate them: `kubectl -n kube-system get configmap coredns -o yaml | kubedns-migrate -` prints the values to set; then set ignoreServers=true" (join "; " $untranslated)) -}}
+{{- end -}}
+{{- if eq (include "kubedns.name" .) "coredns" -}}
+{{- fail "fullnameOverride, deployment.name: \"coredns\" is the name of CoreDNS's Deployment, whose container would stay beside these: remove it (the name is then kube-dns), or choose another" -}}
+{{- end -}}
+{{- if and (eq (toString $v.deployment.dnsPolicy) "None") (not $v.deployment.dnsConfig) -}}
+{{- fail "deployment.dnsPolicy: None needs deployment.dnsConfig.nameservers, the upstream servers" -}}
+{{- end -}}
+{{- if and $v.isClusterService (hasPrefix "ClusterFirst" (toString $v.deployment.dnsPolicy)) -}}
+{{- fail (printf "deployment.dnsPolicy: %s: the DNS pods would ask themselves; Default takes the node's upstream servers, None those of deployment.dnsConfig" $v.deployment.dnsPolicy) -}}
+{{- end -}}
 {{- if and $v.hostsNamespaces (not (kindIs "slice" $v.hostsNamespaces)) -}}
 {{- fail (printf "hostsNamespaces: %v: not a list: hostsNamespaces: [dns-names]" $v.hostsNamespaces) -}}
 {{- end -}}
