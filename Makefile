@@ -309,8 +309,10 @@ IMAGE_PREFIX = $(if $(REGISTRY),$(REGISTRY)/)
 include conf/image/pins
 # When the revision was committed: what everything in the images is dated.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000000)
-# What the manifests of this tree name; in the images is the whole version.
-IMAGE_TAG ?= $(shell sed -n 's/^  kubednsImage: kubedns:\([^@]*\).*/\1/p' conf/kubernetes/settings/settings.yaml)
+# The tag that the manifests of this tree name: the newest version.
+MANIFEST_TAG = $(shell sed -n 's/^  kubednsImage: kubedns:\([^@]*\).*/\1/p' conf/kubernetes/settings/settings.yaml)
+# The tag of the images that are built: it names the commit, so that two builds never share one. A tag has no "+".
+IMAGE_TAG ?= $(subst +,-,$(VERSION))$(if $(shell git status --porcelain --untracked-files=no 2>/dev/null),-dirty)
 IMAGES = $(foreach p,$(PROGRAMS),$(IMAGE_PREFIX)$(p):$(IMAGE_TAG))
 # The packages of an image, "name version" a line.
 image_packages = docker save $(IMAGES) | $(PYTHON) conf/image/packages.py
@@ -325,6 +327,9 @@ images: ## build the container images (needs docker; makes its own base image wh
 	@docker image inspect -f '{{index .RepoTags 0}} {{.Id}}' $(IMAGES)
 	@$(image_packages) | diff conf/image/packages - || \
 		echo "images: other packages (>) than conf/image/packages says (<); after a look at what changed: make image-packages"
+	@[ "$(IMAGE_TAG)" = "$(MANIFEST_TAG)" ] || printf '%s\n' \
+		"images: the manifests name the version $(MANIFEST_TAG); for these images put into conf/kubernetes/settings/settings.yaml:" \
+		$(foreach p,$(PROGRAMS),"  $(p)Image: $(p):$(IMAGE_TAG)")
 
 image-packages:
 	$(image_packages) >conf/image/packages
@@ -393,10 +398,19 @@ $(SPDX): $(wildcard tests/spdx/*.go tests/spdx/go.*)
 spdx: $(SPDX) ## build SPDX's reader, with which the tests read the SBOMs (needs Go)
 .PHONY: spdx
 
+# Helm warns of each link that it follows. The images of this commit are the default: `make images` gives them the same tag.
+chart: ## the Helm chart in $(BUILD)/chart/kubedns, with files in the place of links
+	@rm -rf $(BUILD)/chart && mkdir -p $(BUILD)/chart
+	@cp -RL conf/helm/kubedns $(BUILD)/chart/
+	@sed -i 's/^appVersion: .*/appVersion: $(IMAGE_TAG)/' $(BUILD)/chart/kubedns/Chart.yaml
+	@echo $(BUILD)/chart/kubedns
+.PHONY: chart
+
 helm: $(HELM) ## build Helm's engine, with which the tests render the chart (needs Go)
 .PHONY: helm
 
-test-images: images
+test-images:
+	$(MAKE) --no-print-directory images IMAGE_TAG=$(MANIFEST_TAG)
 	for t in glibc musl dnsmasq; do \
 		docker build -q --force-rm --build-arg BASE=$(BASE) --target $$t -t dnst-$$t tests/cluster || exit 1; done
 .PHONY: test-images
@@ -416,8 +430,8 @@ test-cluster: ## test the images and manifests against a real control plane (doc
 version: ## what git says that this is
 	@echo $(VERSION)
 
-image-tag: ## under which tag the manifests want the images
-	@echo $(IMAGE_TAG)
+image-tag: ## the tag under which the manifests name the images
+	@echo $(MANIFEST_TAG)
 .PHONY: version image-tag
 
 clean: ## remove what was built

@@ -185,6 +185,43 @@ def test_configmaps_of_one_namespace_are_read_there_and_nowhere_else(tmp_path, b
 
 
 @needs_kubectl
+@pytest.mark.parametrize("overlay, deployment, new", [
+    ("front", "", True), ("replace-kube-dns", "", True), ("front", "3 {}", False), ("beside", "", False), ("node-service", "", False),
+])
+def test_check_says_how_many_pods_a_new_deployment_starts_with(tmp_path, overlay, deployment, new):
+    """From CoreDNS the Deployment kube-dns is new, and our manifests leave the number alone: one pod."""
+    made = copy(tmp_path)
+    stand_in = tmp_path / "kubectl-in-reach"
+    stand_in.write_text(f"""#!/bin/sh
+case "$*" in
+version*) echo '"serverVersion"' ;;
+kustomize*) exec kubectl "$@" ;;
+*"get deployment kube-dns"*) printf '%s' '{deployment}' ;;
+*"get service kube-dns"*) printf 10.96.0.10 ;;
+*apply*--dry-run=server*) exec cat >/dev/null ;;
+*) exit 1 ;;
+esac
+""")
+    stand_in.chmod(0o755)
+    p = subprocess.run([made / "check", overlay], capture_output=True, text=True, timeout=60, env={**os.environ, "KUBECTL": str(stand_in)})
+    assert p.returncode == 0, p.stderr
+    assert ("scale deployment/kube-dns --replicas=2" in p.stderr) == new, p.stderr
+
+
+OURS = {"app.kubernetes.io/name": "kubedns"}  # CoreDNS's pods do not have it
+
+
+@needs_kubectl
+@pytest.mark.parametrize("overlay, app", [("replace-kube-dns", "kube-dns"), ("front", "kube-dns"), ("beside", "kube-dns-beside"), ("node-service", "kube-dns")])
+def test_the_disruption_budget_is_for_our_pods_alone(tmp_path, overlay, app):
+    """A pod under two budgets cannot be evicted, and CoreDNS may have one of its own: its pods carry our Service's label."""
+    made = render(copy(tmp_path), overlay)
+    (budget,) = (o["spec"]["selector"]["matchLabels"] for (kind, _), o in made.items() if kind == "PodDisruptionBudget")
+    (labels,) = (o["spec"]["template"]["metadata"]["labels"] for (kind, _), o in made.items() if kind in ("Deployment", "DaemonSet"))
+    assert budget == {"k8s-app": app, **OURS} and budget.items() <= labels.items()
+
+
+@needs_kubectl
 def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
     made = copy(tmp_path)
     front, node = render(made, "front"), render(made, "node-service")
@@ -194,7 +231,7 @@ def test_on_every_node_the_same_pod_is_a_daemonset(tmp_path):
     assert "replicas" not in spec and "strategy" not in spec and spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     # The Service takes its pods, and the Deployment's while there is one; the DaemonSet takes no pod of the Deployment's.
     labels, service = pod["metadata"]["labels"], node["Service", "kube-dns"]["spec"]
-    assert spec["selector"]["matchLabels"] == labels and service["selector"].items() < labels.items()
+    assert labels == {**spec["selector"]["matchLabels"], **OURS} and service["selector"].items() < labels.items()
     assert service == {**front["Service", "kube-dns"]["spec"], "trafficDistribution": "PreferSameNode"}
     assert "maxUnavailable" not in node["PodDisruptionBudget", "kube-dns"]["spec"], "a DaemonSet has no scale to count it of"
     mine, theirs = ({c["name"]: c for c in o["spec"]["template"]["spec"]["containers"]} for o in (daemonset, central))
@@ -223,7 +260,8 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
     daemonset = made["DaemonSet", "kube-dns-node"]["spec"]
     pod = daemonset["template"]["spec"]
     # Not behind the Service: its pods answer for a node whose own pod does not.
-    assert daemonset["template"]["metadata"]["labels"] == daemonset["selector"]["matchLabels"] == {"k8s-app": "kube-dns-node", "kubedns/role": "node"}
+    assert daemonset["selector"]["matchLabels"] == {"k8s-app": "kube-dns-node", "kubedns/role": "node"}
+    assert daemonset["template"]["metadata"]["labels"] == {**daemonset["selector"]["matchLabels"], **OURS}
     assert "replicas" not in daemonset and "strategy" not in daemonset  # the API server refuses them
     assert pod["hostNetwork"] and not pod["securityContext"].get("sysctls"), "refused together"
     assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": "10%", "maxUnavailable": 0}
