@@ -1,6 +1,6 @@
 /*
  * Two pods of one kind in the host's network, the old one and the new one of an update, cannot both
- * have port 10153 of 127.0.0.1. Each has an address of 127.0.0.0/8 of its own, made of the
+ * have port 253 of 127.0.0.1. Each has an address of 127.0.0.0/8 of its own, made of the
  * environment variable OWN_LOOPBACK, which all containers of a pod have alike: the pod's UID.
  */
 #ifndef LIB_OWN_LOOPBACK_H

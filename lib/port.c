@@ -22,12 +22,6 @@
  */
 enum { FIND_READINGS = 3, COUNT_AGREE = 3, COUNT_READINGS = 12 };
 
-/* A socket as a line of /proc/net/{tcp,udp}{,6} shows it. */
-struct found {
-	unsigned long inode;
-	unsigned uid;
-};
-
 static bool
 is_any(const struct addr *addr)
 {
@@ -65,29 +59,75 @@ conflicts(const struct addr *a, const struct addr *b)
 	return addr_equal(a, b);
 }
 
-/* Columns of proc(5): sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode. */
+/*
+ * Whether a line of /proc/net/{tcp,udp}{,6} is a socket at this port whose address is in the way of
+ * `server`'s. Columns of proc(5): sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout
+ * inode.
+ */
 static bool
-table_search(const char *path, const struct server *server, bool listening, struct found *found)
+line_conflicts(
+    const char *line, const struct server *server, unsigned *state, struct port_socket *found)
+{
+	unsigned local_port = 0;
+	char hex[33];
+	struct addr local;
+
+	return sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u %*d %lu", hex,
+		   &local_port, state, &found->uid, &found->inode) == 5 &&
+	       local_port == server->port && read_local_address(hex, &local) &&
+	       conflicts(&local, &server->addr);
+}
+
+static bool
+table_search(
+    const char *path, const struct server *server, bool listening, struct port_socket *found)
 {
 	enum { TCP_LISTEN = 10 };
 	char line[512];
 	bool hit = false;
+	unsigned state = 0;
 	FILE *f = fopen(path, "re");
 
 	if (f == NULL)
 		return false;
-	while (!hit && fgets(line, sizeof(line), f) != NULL) {
-		unsigned local_port = 0, state = 0;
-		char hex[33];
-		struct addr local;
-
-		if (sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u %*d %lu", hex,
-			&local_port, &state, &found->uid, &found->inode) == 5)
-			hit = local_port == server->port && (!listening || state == TCP_LISTEN) &&
-			      read_local_address(hex, &local) && conflicts(&local, &server->addr);
-	}
+	while (!hit && fgets(line, sizeof(line), f) != NULL)
+		hit = line_conflicts(line, server, &state, found) &&
+		      (!listening || state == TCP_LISTEN);
 	fclose(f);
 	return hit;
+}
+
+static bool
+is_among(const struct port_socket *sockets, size_t count, unsigned long inode)
+{
+	for (size_t i = 0; i < count; i++)
+		if (sockets[i].inode == inode)
+			return true;
+	return false;
+}
+
+size_t
+port_udp_sockets(const struct server *server, struct port_socket *sockets, size_t max)
+{
+	static const char *const paths[] = { "/proc/net/udp", "/proc/net/udp6" };
+	size_t count = 0;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		char line[512];
+		FILE *f = fopen(paths[i], "re");
+
+		while (f != NULL && count < max && fgets(line, sizeof(line), f) != NULL) {
+			struct port_socket found;
+			unsigned state;
+
+			if (line_conflicts(line, server, &state, &found) &&
+			    !is_among(sockets, count, found.inode))
+				sockets[count++] = found;
+		}
+		if (f != NULL)
+			fclose(f);
+	}
+	return count;
 }
 
 /* One reading of the table. */
@@ -125,21 +165,22 @@ port_udp_servers(FILE *table, const struct server *server, uint16_t peer)
 	return count;
 }
 
-/* Whether one of the descriptors in `fd_dir`, such as /proc/12/fd, is this socket. */
-static bool
-process_has(const char *fd_dir, const char *socket_name)
+bool
+port_process_has(const char *pid, unsigned long inode)
 {
-	char target[64];
+	char fd_dir[PATH_MAX], name[64], target[64];
 	bool hit = false;
-	DIR *dir = opendir(fd_dir);
 
+	snprintf(fd_dir, sizeof(fd_dir), "/proc/%s/fd", pid);
+	snprintf(name, sizeof(name), "socket:[%lu]", inode);
+	DIR *dir = opendir(fd_dir);
 	if (dir == NULL)
 		return false;
 	for (struct dirent *entry = NULL; !hit && (entry = readdir(dir)) != NULL;) {
 		ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
 
 		target[n < 0 ? 0 : n] = '\0';
-		hit = strcmp(target, socket_name) == 0;
+		hit = strcmp(target, name) == 0;
 	}
 	closedir(dir);
 	return hit;
@@ -160,12 +201,27 @@ process_name(const char *pid, char *text)
 	snprintf(text, PORT_HOLDER_MAX, "%s (pid %.10s)", name, pid);
 }
 
+void
+port_socket_holder(const struct port_socket *socket, char *text)
+{
+	snprintf(text, PORT_HOLDER_MAX, "a process of uid %u", socket->uid);
+	DIR *proc = opendir("/proc");
+	if (proc == NULL)
+		return;
+	for (struct dirent *entry = NULL; (entry = readdir(proc)) != NULL;)
+		if (isdigit((unsigned char)entry->d_name[0]) &&
+		    port_process_has(entry->d_name, socket->inode)) {
+			process_name(entry->d_name, text);
+			break;
+		}
+	closedir(proc);
+}
+
 const char *
 port_holder(int type, const struct server *server, char *text)
 {
 	bool tcp = type == SOCK_STREAM;
-	struct found found = { 0 };
-	char socket_name[64], fd_dir[PATH_MAX];
+	struct port_socket found = { 0 };
 
 	bool hit = false;
 	for (unsigned i = 0; i < FIND_READINGS && !hit; i++)
@@ -173,22 +229,7 @@ port_holder(int type, const struct server *server, char *text)
 		      table_search(tcp ? "/proc/net/tcp6" : "/proc/net/udp6", server, tcp, &found);
 	if (!hit)
 		return NULL;
-	snprintf(socket_name, sizeof(socket_name), "socket:[%lu]", found.inode);
-	snprintf(text, PORT_HOLDER_MAX, "a process of uid %u", found.uid);
-
-	DIR *proc = opendir("/proc");
-	if (proc == NULL)
-		return text;
-	for (struct dirent *entry = NULL; (entry = readdir(proc)) != NULL;) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		snprintf(fd_dir, sizeof(fd_dir), "/proc/%s/fd", entry->d_name);
-		if (process_has(fd_dir, socket_name)) {
-			process_name(entry->d_name, text);
-			break;
-		}
-	}
-	closedir(proc);
+	port_socket_holder(&found, text);
 	return text;
 }
 

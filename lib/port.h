@@ -22,6 +22,26 @@ enum { PORT_HOLDER_MAX = 64 };
  */
 const char *port_holder(int type, const struct server *server, char *text);
 
+/* A socket, as the kernel lists it. */
+struct port_socket {
+	unsigned long inode;
+	unsigned uid;
+};
+
+/*
+ * The UDP sockets of all processes at this port whose address is in the way of `server`'s: the same,
+ * or one of both the unspecified one. Returns how many, at most `max`. One reading of the kernel's
+ * lists: while other sockets open and close, it may miss one.
+ */
+size_t port_udp_sockets(const struct server *server, struct port_socket *sockets, size_t max);
+
+/* Whether process `pid`, in decimal digits, has this socket; false too if its descriptors may not be
+ * seen. */
+bool port_process_has(const char *pid, unsigned long inode);
+
+/* Writes who holds the socket, as port_holder does. */
+void port_socket_holder(const struct port_socket *socket, char *text);
+
 /*
  * How many UDP sockets, of whatever process, are bound to exactly this address and port, and
  * connected to port `peer`; 0: not connected. `table` is /proc/net/udp or udp6, by the address's

@@ -269,6 +269,7 @@ dnsmasq_json(const struct nanny *nanny)
 	put(o, "pid", number(nanny->process.pid));
 	put(o, "deaths", number(nanny->child.deaths));
 	put(o, "arguments", args);
+	put(o, "portSharedWith", nanny->port.others > 0 ? text(nanny->port.holder) : NULL);
 	put(o, "receiveDrops", number((int64_t)udp_receive_drops(nanny->args.port)));
 	return o;
 }

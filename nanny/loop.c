@@ -352,6 +352,8 @@ run_timers(struct nanny *nanny, int64_t now_ms)
 	run_silence(nanny, now_ms);
 	stale_forks_count(&nanny->stale_forks, nanny->process.pid, now_ms);
 	stale_forks_run(&nanny->stale_forks, nanny->args.port, now_ms);
+	dnsmasq_port_look(&nanny->port, &nanny->args,
+	    child_is_serving(&nanny->child) ? nanny->process.pid : 0, now_ms);
 	if (nanny->child.deadline_ms >= 0 && now_ms >= nanny->child.deadline_ms)
 		nanny_step(nanny, CHILD_TIMEOUT);
 	run_probe(nanny, now_ms);

@@ -26,6 +26,7 @@
 #include "lib/metrics.h"
 #include "lib/sandbox.h"
 #include "nanny/dnsmasq_args.h"
+#include "nanny/dnsmasq_port.h"
 #include "nanny/dnsmasq_states.h"
 #include "nanny/config.h"
 #include "nanny/stub_hosts.h"
@@ -77,6 +78,7 @@ struct nanny {
 	struct stub_hosts *names;
 	struct servers_file_dir file;
 	struct stale_forks stale_forks;
+	struct dnsmasq_port port;
 	struct node_guard node_guard;
 	struct http *http;
 	struct confdir *confdir, *resolvdir;

@@ -134,6 +134,11 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_tcp_connections_crowd_ended_total", METRIC_COUNTER,
 	    "Idle TCP connections to dnsmasq ended because there were near as many as it takes.",
 	    (double)nanny->stale_forks.crowd_ended);
+	one(m, "nanny_dnsmasq_port_others", METRIC_GAUGE,
+	    "UDP sockets of other processes at dnsmasq's address and port: they can answer clients "
+	    "in "
+	    "its place.",
+	    (double)nanny->port.others);
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
 	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
 	    "sockets.",

@@ -28,6 +28,7 @@ verdict_cause_name(enum verdict_cause cause)
 		[VERDICT_DNSMASQ] = "dnsmasq",
 		[VERDICT_KUBEDNS] = "kubedns",
 		[VERDICT_SYNC] = "sync",
+		[VERDICT_HOST] = "host",
 		[VERDICT_SERVER] = "server",
 		[VERDICT_OUTSIDE] = "outside",
 		[VERDICT_UPSTREAM] = "upstream",

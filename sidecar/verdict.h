@@ -31,6 +31,7 @@ enum verdict_cause {
 	VERDICT_DNSMASQ,       /* its process is dead, or hangs */
 	VERDICT_KUBEDNS,       /* the same */
 	VERDICT_SYNC,          /* kubedns has not read the cluster */
+	VERDICT_HOST,          /* another program in the host's network is in the way */
 	VERDICT_SERVER,        /* an upstream or stub server does not answer */
 	VERDICT_OUTSIDE,       /* they answer, and outside names fail through dnsmasq */
 	VERDICT_UPSTREAM,      /* a server answers with errors, by dnsmasq's counts */

@@ -268,6 +268,7 @@ judge_causes(struct judgement *j)
 		[VERDICT_DNSMASQ] = judge_dnsmasq,
 		[VERDICT_KUBEDNS] = judge_kubedns,
 		[VERDICT_SYNC] = judge_sync,
+		[VERDICT_HOST] = judge_host,
 		[VERDICT_SERVER] = judge_servers,
 		[VERDICT_OUTSIDE] = judge_outside,
 		[VERDICT_UPSTREAM] = judge_upstreams,

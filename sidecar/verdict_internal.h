@@ -68,6 +68,7 @@ void judge_servers(struct judgement *j);
 void judge_outside(struct judgement *j);
 void judge_upstreams(struct judgement *j);
 void judge_forwarding(struct judgement *j);
+void judge_host(struct judgement *j);
 void judge_configuration(struct judgement *j);
 void judge_load(struct judgement *j);
 void judge_memory(struct judgement *j);

@@ -223,6 +223,29 @@ judge_memory(struct judgement *j)
 }
 
 void
+judge_host(struct judgement *j)
+{
+	const struct nanny_view *nanny = j->view->nanny;
+
+	if (nanny == NULL || !nanny->up)
+		return;
+	struct json_object *dnsmasq = config_member(nanny->config, "dnsmasq", json_type_object);
+	const char *holder = config_string(dnsmasq, "portSharedWith");
+	if (holder[0] == '\0')
+		return;
+	struct finding *finding = finding_add(
+	    j, LEVEL_DEGRADED, j->view->now_ns, "dnsmasq's port is open in %.80s too", holder);
+	finding_brief(finding, "another process has dnsmasq's port");
+	finding_explain(finding,
+	    "It gets queries for external names in dnsmasq's place, and can answer them with what "
+	    "it "
+	    "likes.",
+	    "On this node: which process is it, and who started it? Stop it; treat answers of the "
+	    "time as forged.",
+	    "ss -ulnp");
+}
+
+void
 judge_clock(struct judgement *j)
 {
 	char text[FORMAT_MAX];

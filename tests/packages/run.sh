@@ -63,9 +63,9 @@ in_box 'rm /etc/kubedns/objects/broken.yaml'
 
 say "kubedns-nanny and kubedns-sidecar: dnsmasq caches behind kubedns, the page says that it is well"
 apt "install -y --no-install-recommends /debs/kubedns-nanny_*.deb /debs/kubedns-sidecar_*.deb"
-in_box "sed -i 's/--drain=0s\"/--drain=0s --resolver=127.0.0.1:10153\"/' /etc/default/kubedns && systemctl restart kubedns"
+in_box "sed -i 's/--drain=0s\"/--drain=0s --resolver=127.0.0.1:253\"/' /etc/default/kubedns && systemctl restart kubedns"
 in_box "sed -i 's/-k --port/-k --host-record=outside.example,192.0.2.7 --port/' /etc/default/kubedns-nanny && systemctl restart kubedns-nanny"
-answers "outside.example" 192.0.2.7 10153
+answers "outside.example" 192.0.2.7 253
 answers "outside.example" 192.0.2.7
 answers "web.default.svc.cluster.local" 10.9.8.7
 await "the sidecar's probe" "curl -sf http://127.0.0.1:10054/healthcheck/kubedns"
@@ -105,7 +105,7 @@ say "upgraded: what was edited stays, and it answers"
 in_box 'mkdir /new; cd /new; for d in /debs/*.deb; do n=$(basename $d); dpkg-deb -R $d x && sed -i "s/^Version: .*/&+next/; s/(= \([^)]*\))/(= \1+next)/" x/DEBIAN/control && dpkg-deb -b x $n >/dev/null && rm -r x; done'
 apt "install -y --no-install-recommends /new/*.deb"
 expect "the version" "dpkg-query -W kubedns" "+next"
-expect "the edited conffile" "cat /etc/default/kubedns" "--resolver=127.0.0.1:10153"
+expect "the edited conffile" "cat /etc/default/kubedns" "--resolver=127.0.0.1:253"
 answers "web.default.svc.cluster.local" 10.9.8.7
 answers "outside.example" 192.0.2.7
 

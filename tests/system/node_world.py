@@ -133,7 +133,7 @@ class NodeWorld:
         self.running[name] = space.start(PROGRAM, *self.source(), "--dns-port=53", "--healthz-bind-address=127.0.0.1", "--threads=2",
                                          "--drain=3s", *args, log=self.tmp_path / f"{name}.log", env=env)  # fmt: skip
 
-    def start_pod(self, uid, *kubedns, nanny=(), addresses=f"{LOCAL},{SERVICE}", dnsmasq=True):
+    def start_pod(self, uid, *kubedns, nanny=(), addresses=f"{LOCAL},{SERVICE}", dnsmasq=True, prefix=()):
         """A whole pod as conf/kubernetes/node-local has it: three containers, which another pod's may stand beside. Its dnsmasq knows OUTSIDE;
         without `dnsmasq` the nanny has not started yet."""
         directory = pathlib.Path(self.directory.name) / uid
@@ -142,26 +142,26 @@ class NodeWorld:
         directory.chmod(0o777)
         self.start_pod_kubedns(uid, *kubedns, addresses=addresses)
         if dnsmasq:
-            self.start_pod_nanny(uid, *nanny, addresses=addresses)
+            self.start_pod_nanny(uid, *nanny, addresses=addresses, prefix=prefix)
         self.start_pod_sidecar(uid)
 
     def start_pod_kubedns(self, uid, *kubedns, addresses=f"{LOCAL},{SERVICE}"):
-        self.start_kubedns(f"{uid}-kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=own-loopback:10153",
+        self.start_kubedns(f"{uid}-kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=own-loopback:253",
                            "--healthz-bind-address=0.0.0.0", f"--ttl={NODE_TTL}", *kubedns,
                            env={**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"})  # fmt: skip
 
     def start_pod_sidecar(self, uid):
         self.running[f"{uid}-sidecar"] = self.node.start(
-            SIDECAR, "--dnsmasq-addr=own-loopback", "--dnsmasq-port=10153", "--kubedns-url=http://own-loopback:8081",
+            SIDECAR, "--dnsmasq-addr=own-loopback", "--dnsmasq-port=253", "--kubedns-url=http://own-loopback:8081",
             "--nanny-url=http://own-loopback:10056", "--drain=3s", f"--probe=kubedns,{LOCAL}:53,web.default.svc.cluster.local,1,A",
             log=self.tmp_path / f"{uid}-sidecar.log", env={**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"})  # fmt: skip
 
-    def start_pod_nanny(self, uid, *nanny, addresses=f"{LOCAL},{SERVICE}"):
+    def start_pod_nanny(self, uid, *nanny, addresses=f"{LOCAL},{SERVICE}", prefix=()):
         directory = pathlib.Path(self.directory.name) / uid
         (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
         self.running[f"{uid}-nanny"] = self.node.start(
-            NANNY, f"-localip={addresses}", "-metricsAddr=0.0.0.0:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
-            f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny, "--", "-k", "--port=10153", "--listen-address=own-loopback",
+            *prefix, NANNY, f"-localip={addresses}", "-metricsAddr=0.0.0.0:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
+            f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny, "--", "-k", "--port=253", "--listen-address=own-loopback",
             "--bind-interfaces", f"--address=/{OUTSIDE}/192.0.2.80", log=self.tmp_path / f"{uid}-nanny.log",
             env={**os.environ, "OWN_LOOPBACK": uid})  # fmt: skip
 
@@ -171,7 +171,7 @@ class NodeWorld:
                    for command in ((PROGRAM, "--ready"), (NANNY, "-ready")))  # fmt: skip
 
     def start_node(self, *nanny, kubedns=(), addresses=f"{LOCAL},{SERVICE}"):
-        self.start_kubedns("kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=127.0.0.1:10153",
+        self.start_kubedns("kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=127.0.0.1:253",
                            f"--ttl={NODE_TTL}", *kubedns)  # fmt: skip
         self.start_nanny(*nanny, addresses=addresses)
 
@@ -182,7 +182,7 @@ class NodeWorld:
         self.running["nanny"] = self.node.start(
             NANNY, f"-localip={addresses}", "-metricsAddr=127.0.0.1:10056", f"-runDir={directory}", "-drain=3s",
             f"-resolvConf={directory}/resolv.conf", f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny,
-            "--", "-k", "--port=10153", "--listen-address=127.0.0.1", "--bind-interfaces", log=self.tmp_path / "nanny.log")  # fmt: skip
+            "--", "-k", "--port=253", "--listen-address=127.0.0.1", "--bind-interfaces", log=self.tmp_path / "nanny.log")  # fmt: skip
 
     # What can be seen.
 

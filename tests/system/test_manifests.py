@@ -267,7 +267,7 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
     assert daemonset["updateStrategy"]["rollingUpdate"] == {"maxSurge": "10%", "maxUnavailable": 0}
     mine = {c["name"]: c for c in pod["containers"]}
     assert {n: c["securityContext"]["capabilities"].get("add") or [] for n, c in mine.items()} \
-        == {"kubedns": ["NET_BIND_SERVICE"], "dnsmasq": ["NET_ADMIN", "SETUID", "SETGID"], "sidecar": []}
+        == {"kubedns": ["NET_BIND_SERVICE"], "dnsmasq": ["NET_ADMIN", "NET_BIND_SERVICE", "SETUID", "SETGID"], "sidecar": []}
     assert "--until-synced=$(KUBE_DNS_NODE_UPSTREAM_SERVICE_HOST)" in mine["kubedns"]["args"]
     addresses = {}
     for name, flag in (("kubedns", "--dns-bind-address="), ("dnsmasq", "-localip=")):

@@ -39,7 +39,7 @@ def restart(world, *names):
     if set(names) == {"kubedns", "nanny"}:
         world.start_node()
     elif "kubedns" in names:
-        world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}")
+        world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:253", f"--ttl={NODE_TTL}")
     else:
         world.start_nanny()
 
@@ -199,7 +199,7 @@ def test_no_rules_before_kubedns_and_dnsmasq_answer(tmp_path):
         time.sleep(1)
         assert "rules in force" not in (tmp_path / "nanny.log").read_text()
         assert world.ask_once() == CENTRAL_TTL and world.ask_once(space=world.node) == CENTRAL_TTL
-        world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:10153", f"--ttl={NODE_TTL}")
+        world.start_kubedns("kubedns", world.node, f"--dns-bind-address={LOCAL},{SERVICE}", "--share-port", "--resolver=127.0.0.1:253", f"--ttl={NODE_TTL}")
         world.wait_node()
 
         def scrape():

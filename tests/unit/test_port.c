@@ -90,6 +90,50 @@ a_wildcard_holds_every_address(void **state)
 	close(fd);
 }
 
+static int
+reusing(const char *text, uint16_t *port)
+{
+	struct server server = { .port = *port };
+	struct sockaddr_storage ss;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)), 0);
+	assert_int_equal(addr_parse(text, &server.addr), 0);
+	socklen_t len = server_sockaddr(&server, &ss);
+	assert_int_equal(bind(fd, (struct sockaddr *)&ss, len), 0);
+	*port = port_bound(fd);
+	return fd;
+}
+
+/* SO_REUSEADDR lets several UDP sockets have one address and port; a connected one is no exception. */
+static void
+all_udp_sockets_at_a_port_are_listed(void **state)
+{
+	struct port_socket sockets[4];
+	struct server server = { .addr = { AF_INET, { 127, 0, 0, 6 } } };
+	struct sockaddr_storage ss;
+	char pid[16];
+
+	(void)state;
+	int first = reusing("127.0.0.6", &server.port);
+	assert_int_equal(port_udp_sockets(&server, sockets, 4), 1);
+	int second = reusing("127.0.0.6", &server.port), any = reusing("0.0.0.0", &server.port);
+	int beside = reusing("127.0.0.7", &server.port);
+	socklen_t len = server_sockaddr(&(struct server){ server.addr, 9 }, &ss);
+	assert_int_equal(connect(second, (struct sockaddr *)&ss, len), 0);
+	assert_int_equal(port_udp_sockets(&server, sockets, 4), 3);
+	assert_int_equal(port_udp_sockets(&server, sockets, 2), 2);
+	assert_int_equal(sockets[0].uid, getuid());
+	snprintf(pid, sizeof pid, "%d", (int)getpid());
+	assert_true(port_process_has(pid, sockets[0].inode));
+	assert_false(port_process_has("1", sockets[0].inode));
+	close(first);
+	close(second);
+	close(any);
+	assert_int_equal(port_udp_sockets(&server, sockets, 4), 0);
+	close(beside);
+}
+
 /* Two kubedns of an update share a port; one that is connected to nobody gets no query. */
 static void
 servers_at_a_udp_port_are_counted(void **state)
@@ -182,6 +226,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_holder_of_a_udp_port_is_found),
 		cmocka_unit_test(who_has_another_address_is_not_the_holder),
+		cmocka_unit_test(all_udp_sockets_at_a_port_are_listed),
 		cmocka_unit_test(servers_at_a_udp_port_are_counted),
 		cmocka_unit_test(a_row_that_is_missed_or_comes_twice_is_one_row),
 		cmocka_unit_test(a_wildcard_holds_every_address),
