@@ -305,16 +305,25 @@ settings_config_map(struct settings *s, const struct object *config_map)
 	return changed;
 }
 
+/* Replaces the label in force, of DNAME_LABEL_MAX bytes and a NUL; true if it was another. A value that
+ * is no DNS label cannot be part of a name: it counts as unknown. */
+static bool
+take_label(char *label, const char *value)
+{
+	const char *usable = dname_label_ok(value, strlen(value)) ? value : "";
+
+	if (strcmp(label, usable) == 0)
+		return false;
+	strcpy(label, usable);
+	return true;
+}
+
 bool
 settings_location(struct settings *s, const char *zone, const char *region)
 {
-	if (strcmp(s->zone, zone) == 0 && strcmp(s->region, region) == 0)
-		return false;
-	/* What is not a DNS label cannot be part of a name: as if it were unknown. */
-	snprintf(s->zone, sizeof s->zone, "%s", dname_label_ok(zone, strlen(zone)) ? zone : "");
-	snprintf(s->region, sizeof s->region, "%s",
-	    dname_label_ok(region, strlen(region)) ? region : "");
-	return true;
+	bool changed = take_label(s->zone, zone);
+
+	return take_label(s->region, region) || changed;
 }
 
 /* 127/8, ::1. */

@@ -1,0 +1,213 @@
+/* Settings that change while kubedns runs, from the event or the key to what readers of the tree see. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kubedns/kubedns.h"
+#include "kubedns/settings.h"
+#include "kubedns/wanted_namespaces.h"
+#include "lib/clock.h"
+#include "lib/rcu.h"
+#include "lib/wire.h"
+#include "treecache/treecache.h"
+
+/* The main thread's state as main.c sets it up, without sockets and without a source. */
+static int
+begin(void **state)
+{
+	struct kubedns *k = calloc(1, sizeof *k);
+	static char none[1];
+	struct options *o = &k->options;
+
+	o->domain = o->config_dir = none;
+	o->config_map = o->config_map_namespace = none;
+	o->answers.ttl_s = 30;
+	assert_int_equal(dname_from_text(&o->answers.zone, "cluster.local."), 0);
+	k->cache = treecache_new(3);
+	k->status.options = o;
+	k->status.cache = k->cache;
+	const struct store_config config = { .records = { .zone = o->answers.zone, .ttl_s = 30 } };
+	k->status.store = store_new(k->cache, &config);
+	k->status.namespaces = wanted_namespaces_new(NULL, NULL);
+	k->status.settings = settings_new(o);
+	k->status.synced = true;
+	k->started_ms = clock_mono_ms();
+	publish_settings(k);
+	publish_turn(k);
+	*state = k;
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	struct kubedns *k = *state;
+
+	store_free(k->status.store);
+	settings_free(k->status.settings);
+	wanted_namespaces_free(k->status.namespaces);
+	treecache_free(k->cache);
+	free(k);
+	return 0;
+}
+
+/* One turn of the main thread; how many publishes it made. */
+static uint64_t
+turn(struct kubedns *k)
+{
+	uint64_t before = k->status.publishes;
+
+	publish_turn(k);
+	return k->status.publishes - before;
+}
+
+static uint64_t
+node_event(struct kubedns *k, const char *zone, const char *region)
+{
+	struct object node = { .kind = OBJECT_NODE,
+		.namespace = "",
+		.name = "n1",
+		.resource_version = "",
+		.node = { .zone = zone, .region = region } };
+
+	event_sink_take(k, OBJECT_NODE, EVENT_MODIFIED, &node);
+	return turn(k);
+}
+
+static uint64_t
+config_map(struct kubedns *k, const char *key, const char *value)
+{
+	struct object_key_value data = { key, value, value == NULL ? 0 : strlen(value) };
+	struct object object = { .kind = OBJECT_CONFIGMAP,
+		.namespace = "kube-system",
+		.name = "kube-dns",
+		.resource_version = "",
+		.data = &data,
+		.data_count = value != NULL };
+
+	event_sink_take(k, OBJECT_CONFIGMAP, EVENT_MODIFIED, &object);
+	return turn(k);
+}
+
+static const struct answer_context *
+context(const struct kubedns *k)
+{
+	return treecache_next(k->cache)->context;
+}
+
+/* --- where the cluster is --- */
+
+static void
+a_node_that_says_the_same_again_publishes_nothing(void **state)
+{
+	struct kubedns *k = *state;
+
+	assert_int_equal(node_event(k, "zone-a", "europe"), 1);
+	assert_string_equal(context(k)->zone, "zone-a");
+	assert_string_equal(context(k)->region, "europe");
+	uint32_t serial = treecache_next(k->cache)->serial;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(node_event(k, "zone-a", "europe"), 0);
+	assert_int_equal(treecache_next(k->cache)->serial, serial);
+}
+
+/* Label values may hold '_' and '.'; kubelets send a Node's status every few minutes. */
+static void
+a_zone_that_is_no_dns_label_publishes_nothing_with_each_event(void **state)
+{
+	struct kubedns *k = *state;
+	static const char *const zones[] = { "az_1", "rack.3", "-a", "az_2" };
+
+	for (size_t i = 0; i < sizeof zones / sizeof zones[0]; i++)
+		for (int times = 0; times < 3; times++)
+			assert_int_equal(node_event(k, zones[i], "eu_west"), 0);
+	assert_string_equal(context(k)->zone, "");
+	assert_string_equal(context(k)->region, "");
+}
+
+static void
+a_usable_region_counts_beside_a_zone_that_is_not(void **state)
+{
+	struct kubedns *k = *state;
+
+	assert_int_equal(node_event(k, "az_1", "europe"), 1);
+	assert_string_equal(context(k)->zone, "");
+	assert_string_equal(context(k)->region, "europe");
+	assert_int_equal(node_event(k, "az_1", "europe"), 0);
+}
+
+static void
+a_label_that_becomes_unusable_is_forgotten_once(void **state)
+{
+	struct kubedns *k = *state;
+
+	node_event(k, "zone-a", "europe");
+	assert_int_equal(node_event(k, "az_1", "europe"), 1);
+	assert_string_equal(context(k)->zone, "");
+	assert_int_equal(node_event(k, "az_1", "europe"), 0);
+}
+
+/* --- the ConfigMap --- */
+
+static void
+a_key_that_is_the_same_publishes_nothing(void **state)
+{
+	struct kubedns *k = *state;
+
+	assert_int_equal(config_map(k, "hosts", "10.0.0.1 db.example"), 1);
+	assert_non_null(context(k)->names);
+	assert_int_equal(config_map(k, "hosts", "10.0.0.1 db.example"), 0);
+	assert_int_equal(config_map(k, "hosts", "10.0.0.1  db.example  # the same"), 0);
+}
+
+static void
+a_bad_key_keeps_its_last_value(void **state)
+{
+	struct kubedns *k = *state;
+
+	config_map(k, "hosts", "10.0.0.1 db.example");
+	assert_int_equal(config_map(k, "hosts", "10.0.0.x db.example"), 0);
+	assert_non_null(context(k)->names);
+	assert_int_equal(settings_mistakes(k->status.settings), 1);
+}
+
+static void
+a_deleted_config_map_takes_its_names_along(void **state)
+{
+	struct kubedns *k = *state;
+	struct object object = { .kind = OBJECT_CONFIGMAP, .namespace = "", .name = "kube-dns" };
+
+	config_map(k, "hosts", "10.0.0.1 db.example");
+	event_sink_take(k, OBJECT_CONFIGMAP, EVENT_DELETED, &object);
+	assert_int_equal(turn(k), 1);
+	assert_null(context(k)->names);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    a_node_that_says_the_same_again_publishes_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_zone_that_is_no_dns_label_publishes_nothing_with_each_event, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_usable_region_counts_beside_a_zone_that_is_not, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_label_that_becomes_unusable_is_forgotten_once, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_key_that_is_the_same_publishes_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(a_bad_key_keeps_its_last_value, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_deleted_config_map_takes_its_names_along, begin, end),
+	};
+
+	rcu_join();
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rcu_part();
+	return rc;
+}
