@@ -7,8 +7,9 @@
  *
  * Pure: bytes in, a value or a reason out. `text` is untrusted: `len` bytes that may hold NULs. A
  * parser returns 0, or -EINVAL and in `*why` one line that says what is wrong and where (caller
- * frees; `why` must not be NULL); the result is then empty. `null` is the empty value. An empty or
- * blank text is an error, because a file that is just being written looks like that.
+ * frees; `why` must not be NULL); the result is then empty. A blank text is the empty value, as
+ * `null` is: an operator who empties a key takes its entries away. The kubelet exchanges all keys of
+ * a mounted ConfigMap at once, so a blank text is not a file that is just being written.
  */
 #ifndef LIB_CONF_H
 #define LIB_CONF_H

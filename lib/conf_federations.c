@@ -66,7 +66,7 @@ conf_federations_parse(
 		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
 	size_t start = conf_skip_blank(text, len, 0);
 	if (start == len)
-		return conf_refuse_plain(why, "empty");
+		return 0;
 	size_t blank = len;
 	while (conf_is_blank(text[blank - 1]))
 		blank--;

@@ -61,12 +61,12 @@ int conf_refuse_word(char **why, unsigned line, const char *word, const char *re
 typedef int conf_line_reader(void *arg, unsigned number, char *line);
 
 /* Gives the reader each line of a key that is not JSON. The first may be "null", which is no line. A
- * key without a line, or with a NUL byte, is refused. */
+ * key with a NUL byte is refused. */
 int conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, char **why);
 
 /*
- * Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null. What begins
- * as neither null nor `opening` is refused with `wanted`.
+ * Parses the whole of `text` as one JSON value, strictly. A NULL object is JSON's null or a blank
+ * text. A text that begins as neither null nor `opening` is refused with `wanted`.
  */
 int conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
     struct json_object **object, char **why);

@@ -163,7 +163,7 @@ conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
 {
 	*object = NULL;
 	if (conf_skip_blank(text, len, 0) == len)
-		return conf_refuse_plain(why, "empty");
+		return 0;
 	const char *nul = memchr(text, '\0', len);
 	if (nul)
 		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");

@@ -25,8 +25,6 @@ conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, char
 	const char *nul = memchr(text, '\0', len);
 	if (nul != NULL)
 		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
-	if (conf_skip_blank(text, len, 0) == len)
-		return conf_refuse_plain(why, "empty");
 	char *copy = xstrndup(text, len), *rest = copy, *line;
 	while (rc == 0 && (line = strsep(&rest, "\n")) != NULL) {
 		number++;

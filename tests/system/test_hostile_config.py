@@ -12,7 +12,7 @@ WEB = f"web.default.svc.{Z}"
 WORLD = [namespace("default"), service("web", "10.96.0.10")]
 SIZE = 900 * 1024
 HOSTILE = {
-    "blanks": " " * SIZE,
+    "blanks and a bracket": " " * SIZE + "]",
     "blanks in a name": "a" + " " * SIZE + "b=c.org",
     "brackets": "[" * SIZE,
     "one string": '["' + "x" * SIZE + '"]',

@@ -47,11 +47,12 @@ GOOD = [
     (UPSTREAMS, str([f"10.0.0.{i}" for i in range(1, 16)]).replace("'", '"'), [f"server=10.0.0.{i}#53" for i in range(1, 16)]),
     (UPSTREAMS, "null", []),
     (UPSTREAMS, "[]", []),
+    (UPSTREAMS, "", []),
+    (STUBS, "", []),
+    (STUBS, " \n", []),
     ("unknownKey", "{{{", []),
 ]  # fmt: skip
 BAD = [
-    (STUBS, "", "empty"),
-    (STUBS, " \n", "empty"),
     (STUBS, "{", "line 1, column 2"),
     (STUBS, '{"acme.test":["10.0.0.1"]', "unexpected end"),
     (STUBS, '{"acme.test":["10.0.0.1"]}}', "text after the end"),

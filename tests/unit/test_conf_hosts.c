@@ -54,8 +54,8 @@ each_text_is_its_pairs_or_a_reason(void **state)
 		{ "0.0.0.0 ads.example", "ads.example.=0.0.0.0" }, /* a sink, as people use them */
 		{ "null", "" },
 		{ "# nothing yet", "" },
-		{ "", "!empty" },
-		{ " \n\t", "!empty" },
+		{ "", "" },
+		{ " \n\t", "" },
 		{ "10.0.0.1", "!line 1: \"10.0.0.1\": has no name behind it" },
 		{ "10.0.0.1 # a", "!line 1: \"10.0.0.1\": has no name behind it" },
 		{ "\n\n10.0.0 a",

@@ -175,6 +175,34 @@ a_bad_key_keeps_its_last_value(void **state)
 	assert_int_equal(settings_mistakes(k->status.settings), 1);
 }
 
+/* A process that starts with the emptied key has none of its names: this one has none either. */
+static void
+an_emptied_key_takes_its_names_along(void **state)
+{
+	struct kubedns *k = *state;
+	static const char *const keys[][2] = { { "hosts", "10.0.0.1 db.example" },
+		{ "records", "db.example. A 10.0.0.1" },
+		{ "rewrites", "exact db.example web.default.svc.cluster.local" },
+		{ "federations", "east=east.example.org" },
+		{ "upstreamNameservers", "[\"192.0.2.53\"]" } };
+	size_t upstreams = 0;
+
+	for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+		for (int blank = 0; blank < 2; blank++) {
+			assert_int_equal(config_map(k, keys[i][0], keys[i][1]), 1);
+			assert_int_equal(config_map(k, keys[i][0], blank ? " \n" : ""), 1);
+			assert_false(context(k)->own);
+			assert_int_equal(context(k)->federation_count, 0);
+			assert_int_equal(settings_mistakes(k->status.settings), 0);
+		}
+	}
+	config_map(k, "upstreamNameservers", "[\"192.0.2.53\"]");
+	assert_int_equal(config_map(k, "upstreamNameservers", ""), 1);
+	const struct server *servers = settings_upstreams(k->status.settings, &upstreams);
+	for (size_t i = 0; i < upstreams; i++)
+		assert_false(servers[i].addr.bytes[0] == 192 && servers[i].addr.bytes[3] == 53);
+}
+
 static void
 a_deleted_config_map_takes_its_names_along(void **state)
 {
@@ -202,6 +230,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 		    a_key_that_is_the_same_publishes_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(a_bad_key_keeps_its_last_value, begin, end),
+		cmocka_unit_test_setup_teardown(an_emptied_key_takes_its_names_along, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_deleted_config_map_takes_its_names_along, begin, end),
 	};
