@@ -305,7 +305,6 @@ a_bad_one_is_refused_by_itself_and_keeps_its_last_names(void **state)
 		"10.0.0.2 a.example www.apps.example",
 		"10.0.0.2 a.example apps.example",
 		"10.0.0.300 a.example",
-		"",
 	};
 
 	event(EVENT_ADDED, "shop", "good", 2, "10.0.0.7 good.example");
@@ -318,6 +317,9 @@ a_bad_one_is_refused_by_itself_and_keeps_its_last_names(void **state)
 	assert_string_equal(owner_of("good.example"), "shop/good 7");
 	event(EVENT_MODIFIED, "shop", "a", 1, "10.0.0.3 a.example");
 	assert_string_equal(owner_of("a.example"), "shop/a 3");
+	assert_true(metric("kubedns_hosts_configmaps_refused ") == 0);
+	event(EVENT_MODIFIED, "shop", "a", 1, "");
+	assert_string_equal(owner_of("a.example"), "");
 	assert_true(metric("kubedns_hosts_configmaps_refused ") == 0);
 }
 

@@ -103,7 +103,7 @@ each_name_is_rewritten_once_or_not_at_all(void **state)
 		{ "exact a b\nsuffix a c", "a.", "b." },
 		{ "regex (a b", "a.", "!line 1: the pattern, at character 3: missing closing" },
 		{ "regex \\C b", "a.", "!line 1: the pattern" },
-		{ "", "a.", "!empty" },
+		{ "", "a.", "-" },
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
