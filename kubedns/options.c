@@ -68,7 +68,8 @@ const struct flag kubedns_flags[] = {
 	{ "namespace-labels", FLAG_STRING, AT(namespace_labels), "", "SELECTOR",
 	    "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
 	{ "fallthrough", FLAG_OPTIONAL, AT(fallthrough_text), "", "ZONE,...",
-	    "ask the upstream servers for names that our zones, or these, do not have" },
+	    "ask the upstream servers for names that the cluster zone and reverse zones, or these, "
+	    "lack" },
 	{ "external-zones", FLAG_LIST, AT(external_zones_text), NULL, "ZONE,...",
 	    "zones for the world outside: SERVICE.NAMESPACE.ZONE for load balancers' addresses" },
 	{ "external-ns", FLAG_LIST, AT(external_ns_text), NULL, "IP|NAME,...",

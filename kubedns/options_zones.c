@@ -171,8 +171,10 @@ read_fallthrough_zone(struct options *o, const char *text)
 static int
 read_fallthrough(struct options *o, bool given)
 {
-	/* Without a value: for every zone of ours, all of which are below the root. */
-	char *text = xstrdup(*o->fallthrough_text == '\0' ? "." : o->fallthrough_text), *item;
+	/* Without a value: the cluster's zone and the reverse zones. */
+	char *text = *o->fallthrough_text == '\0' ? xasprintf("%s,in-addr.arpa,ip6.arpa", o->domain)
+						  : xstrdup(o->fallthrough_text);
+	char *item;
 	int rc = 0;
 
 	for (char *rest = text; given && rc == 0 && (item = strsep(&rest, ",")) != NULL;)

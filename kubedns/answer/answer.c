@@ -250,13 +250,18 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 bool
 answer_falls_through(const struct answer_config *config, const struct name *name)
 {
-	for (size_t i = 0; i < config->fallthrough_count; i++)
-		if (name_below(name, &config->fallthrough[i]) >= 0)
-			return true;
-	return false;
+	bool listed = false;
+
+	for (size_t i = 0; i < config->fallthrough_count && !listed; i++)
+		listed = name_below(name, &config->fallthrough[i]) >= 0;
+	if (!listed || config->external == NULL || name_below(name, &config->zone) >= 0)
+		return listed;
+	const struct dname *zone = external_zone_of(config->external, name);
+	return zone == NULL || zone == config->external->clusterset;
 }
 
-/* The same for the question, or the `target` that it was rewritten to, when nothing was found. */
+/* The same for the question, or the `target` that it was rewritten to, when nothing was found. A zone
+ * of the key records denies for itself. */
 static bool
 question_falls_through(const struct reply *reply, const struct dname *target)
 {
@@ -270,7 +275,8 @@ question_falls_through(const struct reply *reply, const struct dname *target)
 		memcpy(padded, target->wire, target->len);
 		name = name_cut(padded, target->len, offsets);
 	}
-	return answer_falls_through(reply->config, &name);
+	return answer_falls_through(reply->config, &name) &&
+	       own_ask(reply->config, reply->tree, &name).kind == OWN_NONE;
 }
 
 /* Of a query that was refused. */

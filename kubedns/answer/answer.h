@@ -237,7 +237,8 @@ bool answer_chases_on(const struct answer_request *request, const struct upstrea
 size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
-/* Whether this name, if our zones do not have it, is asked of other servers (--fallthrough). */
+/* Whether this name, if the zone of ours that it is in does not have it, is sent to other servers
+ * (--fallthrough). Never in --external-zones. */
 bool answer_falls_through(const struct answer_config *config, const struct name *name);
 
 /* The closest of our reverse zones that holds the name of these address bits, or NULL. */

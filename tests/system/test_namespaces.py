@@ -101,3 +101,19 @@ def test_what_is_not_in_our_zones_is_asked_upstream(tmp_path, flag, zone, revers
             assert k.ask(f"stolen.default.svc.{Z}") == frozenset()
         why = k.http(f"/explain?name=nothing.default.svc.{Z}")[1]
         assert ("So it is asked of the upstream servers (--fallthrough)." in why) == zone, why
+
+
+def test_fallthrough_without_a_value_spares_other_zones_of_ours(tmp_path):
+    """An external zone, a cluster set and a zone of records deny for themselves: no upstream server decides their private names."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "records").write_text("lab.test. SOA ns hostmaster 1 3600 600 86400 60\n")
+    with Upstream(lambda request, _tcp: answered(request, "192.0.2.1")) as up, start(
+            tmp_path, WORLD, "--fallthrough", f"--nameservers={up.address}", "--external-zones=ex.test",
+            "--clusterset-domain=clusterset.local", f"--config-dir={conf}") as k:  # fmt: skip
+        k.wait_ready()
+        for name in ("gone.ex.test", "gone.lab.test", "gone.default.svc.clusterset.local"):
+            assert k.ask(name) == "NXDOMAIN", name
+        assert k.metric("kubedns_fallthrough_total") == 0
+        assert k.ask(f"gone.default.svc.{Z}") == {"192.0.2.1"}
+        assert k.metric("kubedns_fallthrough_total") == 1

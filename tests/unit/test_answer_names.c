@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/external_zones.h"
 #include "tests/unit/answer_bed.h"
 
 static void
@@ -321,6 +322,42 @@ what_our_zones_do_not_have_falls_through(void **state)
 	bed_expect("nothing", "A", "NXDOMAIN SOA of cluster.local.");
 }
 
+/* --fallthrough is for the cluster's zone and the reverse ones: other zones of ours deny for
+ * themselves. */
+static void
+fallthrough_spares_zones_of_records_and_external_zones(void **state)
+{
+	struct dname everything = { .wire = { 0 }, .len = 1 }, outside[2];
+	struct external_zones external = { .zones = outside, .zone_count = 2 };
+	struct dname name;
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	static const struct {
+		const char *name;
+		bool falls;
+	} rows[] = { { "gone.ex.test.", false }, { "ex.test.", false },
+		{ "x.cluster.local.", true }, { "x.set.test.", true }, { "x.other.test.", true } };
+
+	(void)state;
+	dname_from_text(&outside[0], "ex.test.");
+	dname_from_text(&outside[1], "set.test.");
+	external.clusterset = &outside[1];
+	bed.config.fallthrough = &everything;
+	bed.config.fallthrough_count = 1;
+	bed_records("lab.test. SOA a. b. 1 2 3 4 5", "", "");
+	bed_publish();
+	bed_expect("gone", "A", "FORWARD");
+	bed_expect("gone.lab.test.", "A", "NXDOMAIN SOA of lab.test.");
+	bed.config.external = &external;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		assert_int_equal(dname_from_text(&name, rows[i].name), 0);
+		memcpy(padded, name.wire, name.len);
+		const struct name cut = name_cut(padded, name.len, offsets);
+		assert_int_equal(answer_falls_through(&bed.config, &cut), rows[i].falls);
+	}
+	bed.config.external = NULL;
+	bed.config.fallthrough_count = 0;
+}
+
 static void
 alias_of_a_name_of_hosts_without_the_type_is_nodata(void **state)
 {
@@ -354,6 +391,7 @@ main(void)
 		ROW(address_of_many_endpoints_has_a_ptr_of_each),
 		ROW(host_name_of_many_endpoints_has_all_their_addresses),
 		ROW(what_our_zones_do_not_have_falls_through),
+		ROW(fallthrough_spares_zones_of_records_and_external_zones),
 		ROW(alias_of_a_name_of_hosts_without_the_type_is_nodata),
 	};
 
