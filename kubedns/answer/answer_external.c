@@ -128,7 +128,7 @@ step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname
 	target->len = (uint8_t)wire_get16(cname->data + 10);
 	memcpy(target->wire, rdata, target->len);
 	reply_rrset(reply, at->owner, cname);
-	if ((qtype != TYPE_A && qtype != TYPE_AAAA) || reply->truncated)
+	if (!alias_is_followed(qtype) || reply->truncated)
 		return false;
 	at->owners[at->owner_count++] = at->owner;
 	if (at->owner_count == CNAME_STEPS_MAX || is_loop(reply, at, target))

@@ -66,6 +66,14 @@ zone_in_message(
 	return reply->rewritten ? DNS_HEADER : owner + name->len - zone->len;
 }
 
+/* Whether the CNAME of an alias is followed for this type: RFC 1034 section 4.3.2 step 3a. ANY has the
+ * CNAME as its one record (RFC 8482). */
+static inline bool
+alias_is_followed(uint16_t qtype)
+{
+	return qtype != TYPE_CNAME && qtype != TYPE_ANY;
+}
+
 enum own_step {
 	OWN_STEP_NOT_OWN, /* nothing is written */
 	OWN_STEP_DONE,    /* its records, or the denial */
@@ -82,8 +90,7 @@ enum own_step put_own(
 bool answer_own(struct reply *reply, const struct name *name, size_t owner, struct dname *chase,
     enum answer_outcome *outcome);
 
-/* Follows one of these names at offset `owner` that is an alias, for every type; its CNAME is the last
- * record so far. */
+/* Follows one of these names at offset `owner` that is an alias; its CNAME is the last record so far. */
 enum answer_outcome answer_own_alias(struct reply *reply, size_t owner, struct dname *target);
 
 /* A name that spells `bits` bits of an address and stands at `owner`: the question's, or a CNAME's

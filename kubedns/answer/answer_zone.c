@@ -250,30 +250,21 @@ put_resolved_or_soa(struct reply *reply, size_t owner, const struct name *name, 
 		say_why(reply, name, below, resolved, qtype);
 }
 
-/* Whether an alias is followed for this type. The cluster's are followed for addresses only; the
- * operator's own (`own`) for every type, as RFC 1034 section 3.6.2 has it. */
-static bool
-follows(uint16_t qtype, bool own)
-{
-	return own ? qtype != TYPE_CNAME && qtype != TYPE_ANY : family_of(qtype) != AF_UNSPEC;
-}
-
 /* Follows the alias at `first`, whose CNAME is the last record so far. `apex` 0: it is not in our zone. */
 static __attribute__((noinline)) enum answer_outcome
-answer_alias(struct reply *reply, size_t first, struct dname *target, size_t apex, bool own)
+answer_alias(struct reply *reply, size_t first, struct dname *target, size_t apex)
 {
 	uint16_t qtype = reply->query->qtype;
 	struct chain chain = { .owners = { first }, .count = 1 };
 	struct resolved resolved;
 
-	while (follows(qtype, own) && !reply->truncated && chain_step(&chain, reply, target)) {
+	while (alias_is_followed(qtype) && !reply->truncated && chain_step(&chain, reply, target)) {
 		size_t owner = chain.owners[chain.count - 1];
 		int below = name_below(&chain.name, &reply->config->zone);
 		if (has_own_names(reply)) {
 			enum own_step step = put_own(reply, &chain.name, owner, target);
 			if (step == OWN_STEP_DONE)
 				return ANSWER_REPLY;
-			own = own || step == OWN_STEP_ALIAS;
 			if (step == OWN_STEP_ALIAS)
 				continue;
 		}
@@ -281,9 +272,9 @@ answer_alias(struct reply *reply, size_t first, struct dname *target, size_t ape
 			apex = owner + chain.name.len - reply->config->zone.len;
 		if (below < 0)
 			return answer_chain_end(reply, &chain, apex, target);
-		if (below == 0) { /* no addresses at our apex */
+		if (below == 0) {
 			set_rcode_and_soa(
-			    reply, own && zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
+			    reply, zone_apex(reply, qtype, owner) ? FOUND : NODATA, apex);
 			return ANSWER_REPLY;
 		}
 		resolve(reply->config, reply->tree, &chain.name, (unsigned)below, NULL, &resolved);
@@ -338,7 +329,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 		}
 	}
 	if (put_cname(reply, DNS_HEADER, &resolved, chase))
-		return answer_alias(reply, DNS_HEADER, chase, apex, false);
+		return answer_alias(reply, DNS_HEADER, chase, apex);
 	put_resolved_or_soa(reply, DNS_HEADER, qname, below, &resolved, apex);
 	return ANSWER_REPLY;
 }
@@ -346,7 +337,7 @@ answer_zone(struct reply *reply, const struct name *qname, unsigned below,
 enum answer_outcome
 answer_own_alias(struct reply *reply, size_t owner, struct dname *target)
 {
-	return answer_alias(reply, owner, target, 0, true);
+	return answer_alias(reply, owner, target, 0);
 }
 
 /* answer_zone() does the same, inlined: most queries come that way. */
@@ -355,7 +346,7 @@ zone_resolved(struct reply *reply, size_t owner, const struct name *name, unsign
     const struct resolved *resolved, size_t apex, struct dname *chase)
 {
 	if (put_cname(reply, owner, resolved, chase))
-		return answer_alias(reply, owner, chase, apex, false);
+		return answer_alias(reply, owner, chase, apex);
 	put_resolved_or_soa(reply, owner, name, below, resolved, apex);
 	return ANSWER_REPLY;
 }

@@ -411,7 +411,7 @@ answer_chased(const struct answer_request *request, const struct upstream_reply 
 		reply_begin(&reply, request, &info->query, true);
 		return give_up(&reply, upstream, info);
 	}
-	if ((walked || instead != NULL) && !any)
+	if (!any)
 		append_denial(&reply, &walk, instead);
 	if (walked)
 		search_settle_ttl(&reply);

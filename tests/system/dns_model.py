@@ -277,7 +277,7 @@ class Model:
             if cname is None:
                 break
             chain[name] = (name, "CNAME", TTL, cname)
-            if type_ not in ("A", "AAAA") or cname in chain or len(chain) == STEPS:
+            if type_ in ("CNAME", "ANY") or cname in chain or len(chain) == STEPS:
                 return Expectation(NOERROR, True, frozenset(chain.values()))
             name = cname
         soa = zone or name

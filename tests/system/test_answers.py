@@ -84,7 +84,7 @@ ROWS = [
     ("external_name_inside_is_followed", f"in.default.svc.{Z}", "A", "NOERROR", [f"web.default.svc.{Z}.", "10.96.0.10"]),
     ("external_name_chain_is_followed", f"chain.default.svc.{Z}", "AAAA", "NOERROR",
      [f"in.default.svc.{Z}.", f"web.default.svc.{Z}.", "fd00:10:96::a"]),
-    ("external_name_is_a_cname_for_every_type", f"out.default.svc.{Z}", "TXT", "NOERROR", ["www.example.net."]),
+    ("external_name_asked_for_its_cname", f"out.default.svc.{Z}", "CNAME", "NOERROR", ["www.example.net."]),
     ("external_name_that_is_an_address", f"literal.default.svc.{Z}", "A", "NOERROR", ["192.0.2.7"]),
     # PTR
     ("ptr_cluster_ip", "10.0.96.10.in-addr.arpa", "PTR", "NOERROR", [f"web.default.svc.{Z}."]),

@@ -281,6 +281,30 @@ def test_an_external_name_is_followed_through_the_forwarder(tmp_path):
         assert {str(m.question[0].name) for m, _, _ in u.asked} == {EXTERNAL_TARGET + "."}
 
 
+def test_an_external_name_has_the_rcode_and_records_of_its_target_for_every_type(tmp_path):
+    """RFC 1034 4.3.2 step 3a, RFC 6604; the denial's SOA lets resolvers keep it (RFC 2308)."""
+    def behave(request, _tcp):
+        reply = dns.message.make_response(request)
+        if request.question[0].rdtype == dns.rdatatype.TXT:
+            reply.answer.append(dns.rrset.from_text(f"{EXTERNAL_TARGET}.", 60, "IN", "TXT", '"there"'))
+            return reply
+        if request.question[0].rdtype == dns.rdatatype.MX:
+            reply.set_rcode(dns.rcode.NXDOMAIN)
+        reply.authority.append(dns.rrset.from_text("example.net.", 60, "IN", "SOA", "ns.example.net. root.example.net. 1 2 3 4 5"))
+        return reply
+
+    alias = f"{EXTERNAL}. 30 IN CNAME {EXTERNAL_TARGET}."
+    with Upstream(behave) as u, up(tmp_path, u) as k:
+        for type_, rcode in (("MX", "NXDOMAIN"), ("HTTPS", "NOERROR"), ("AAAA", "NOERROR")):
+            reply = udp(k, query(EXTERNAL, type_))
+            assert dns.rcode.to_text(reply.rcode()) == rcode and [r.to_text() for r in reply.answer] == [alias], reply
+            assert reply.authority[0].to_text() == "example.net. 5 IN SOA ns.example.net. root.example.net. 1 2 3 4 5", reply
+        reply = udp(k, query(EXTERNAL, "TXT"))
+        assert [r.to_text() for r in reply.answer] == [alias, f'{EXTERNAL_TARGET}. 60 IN TXT "there"'] and not reply.authority, reply
+        asked = len(u.asked)
+        assert [r.to_text() for r in udp(k, query(EXTERNAL, "CNAME")).answer] == [alias] and len(u.asked) == asked
+
+
 def floods(kubedns, *clients):
     """
     (source, count, label): sends so many queries from each address, one client after the other, each when those of the one before are in flight or

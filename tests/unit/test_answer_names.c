@@ -131,7 +131,50 @@ external_names_in_a_circle_answer_each_cname_once(void **state)
 	bed_expect("in.default.svc", "A",
 	    "NOERROR CNAME a.default.svc, a.default.svc: CNAME b.default.svc, "
 	    "b.default.svc: CNAME c.default.svc, c.default.svc: CNAME a.default.svc");
-	bed_expect("in.default.svc", "TXT", "NOERROR CNAME a.default.svc");
+	bed_expect("in.default.svc", "TXT",
+	    "NOERROR CNAME a.default.svc, a.default.svc: CNAME b.default.svc, "
+	    "b.default.svc: CNAME c.default.svc, c.default.svc: CNAME a.default.svc");
+	bed_expect("in.default.svc", "CNAME", "NOERROR CNAME a.default.svc");
+	bed_expect("in.default.svc", "ANY", "NOERROR CNAME a.default.svc");
+}
+
+/* RFC 1034 section 4.3.2 step 3a; the rcode is that of the chain's end (RFC 6604). */
+static void
+external_name_is_followed_for_every_type(void **state)
+{
+	static const char *const types[] = { "A", "SRV", "TXT", "MX", "HTTPS", "PTR", "NS", "SOA" };
+	char srv[] = "NOERROR CNAME alias.default.svc, alias.default.svc: CNAME db.default.svc, "
+		     "db.default.svc: SRV 0 100 5432 a.db.default.svc + "
+		     "a.db.default.svc: A 10.1.0.1";
+
+	(void)state;
+	bed_forwarding(true);
+	bed_service("db", SERVICE_HEADLESS, "", "pg/tcp/5432");
+	bed_slice("db", "db-1", "pg/tcp/5432", "10.1.0.1=a");
+	bed_service("alias", SERVICE_EXTERNALNAME, "db.default.svc.cluster.local", "");
+	bed_service("second", SERVICE_EXTERNALNAME, "alias.default.svc.cluster.local", "");
+	bed_service("gone", SERVICE_EXTERNALNAME, "nothere.default.svc.cluster.local", "");
+	bed_service("out", SERVICE_EXTERNALNAME, "www.example.com", "");
+	bed_service("apex", SERVICE_EXTERNALNAME, "cluster.local", "");
+	bed_service("ptr", SERVICE_EXTERNALNAME, "4.0.96.10.in-addr.arpa", "");
+	bed_service("known", SERVICE_CLUSTERIP, "10.96.0.4", "");
+	bed_publish();
+	bed_expect("second.default.svc", "SRV", srv);
+	bed_expect(
+	    "alias.default.svc", "TXT", "NOERROR CNAME db.default.svc SOA of cluster.local.");
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+		bed_expect("gone.default.svc", types[i],
+		    "NXDOMAIN CNAME nothere.default.svc SOA of cluster.local.");
+		bed_expect("out.default.svc", types[i], "CHASE www.example.com.");
+	}
+	bed_expect("ptr.default.svc", "PTR",
+	    "NOERROR 4.0.96.10.in-addr.arpa.: PTR known.default.svc, "
+	    "CNAME 4.0.96.10.in-addr.arpa.");
+	bed_expect("apex.default.svc", "TXT", "NOERROR CNAME cluster.local. SOA of cluster.local.");
+	bed_expect("out.default.svc", "CNAME", "NOERROR CNAME www.example.com.");
+	bed_forwarding(false);
+	bed_publish();
+	bed_expect("out.default.svc", "HTTPS", "NOERROR CNAME www.example.com.");
 }
 
 static void
@@ -384,6 +427,7 @@ main(void)
 		ROW(host_name_that_spells_an_address_has_both),
 		ROW(endpoint_answers_srv_of_its_ports),
 		ROW(external_names_in_a_circle_answer_each_cname_once),
+		ROW(external_name_is_followed_for_every_type),
 		ROW(external_name_in_a_reverse_zone_is_answered_in_place),
 		ROW(closest_of_nested_reverse_zones_answers),
 		ROW(wildcard_for_endpoints_answers_srv_of_each_name_once),

@@ -83,7 +83,11 @@ alias_of_one_of_our_names_is_followed(void **state)
 		"NOERROR CNAME a.default.apps.example.com., a.default.apps.example.com.: CNAME "
 		"web.default.apps.example.com., web.default.apps.example.com.: AAAA 2001:db8::1" },
 	    { "lost.default.apps.example.com.", "A",
-		"NXDOMAIN CNAME nobody.apps.example.com. SOA of apps.example.com." });
+		"NXDOMAIN CNAME nobody.apps.example.com. SOA of apps.example.com." },
+	    { "lost.default.apps.example.com.", "MX",
+		"NXDOMAIN CNAME nobody.apps.example.com. SOA of apps.example.com." },
+	    { "a.default.apps.example.com.", "TXT",
+		"NOERROR CNAME web.default.apps.example.com. SOA of apps.example.com." });
 	bed_forwarding(true); /* the cluster's names are not told outside, nor asked of others */
 	bed_publish();
 	EXPECT({ "inside.default.apps.example.com.", "A", "NOERROR CNAME web.default.svc" });
