@@ -41,6 +41,7 @@ confine_keeps(const struct status *status)
 {
 	return SANDBOX_KEEP_THREADS |
 	       (*status->options->dnstap.path != '\0' ? SANDBOX_KEEP_UNIX : 0) |
+	       (status->options->share_port ? SANDBOX_KEEP_LISTEN : 0) |     /* at its turn */
 	       (workers_held(status->workers) ? SANDBOX_KEEP_LOW_PORTS : 0); /* to join */
 }
 

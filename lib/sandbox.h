@@ -6,7 +6,8 @@
  *	no_new_privs   no exec gives privileges
  *	capabilities   none but those of `keep`; the bounding set is emptied
  *	files          Landlock: only the paths named here, reading unless said otherwise
- *	tcp            Landlock: connections only to the ports named here, no new listener
+ *	tcp            Landlock: connections only to the ports named here, no other port bound; what
+ *	               Landlock does not see (Fast Open, MPTCP, listening unbound) is with syscalls
  *	signals        Landlock: only to its own children; no abstract Unix sockets of others
  *	syscalls       seccomp: an allow-list; what is not on it fails with ENOSYS
  *
@@ -47,6 +48,7 @@ enum sandbox_keep {
 	SANDBOX_KEEP_NET_ADMIN = 1 << 5, /* CAP_NET_ADMIN, on sockets that are open */
 	SANDBOX_KEEP_UNIX = 1 << 6,      /* connecting streams to Unix sockets; to
 						  * abstract ones too without `signals` */
+	SANDBOX_KEEP_LISTEN = 1 << 7,    /* listen() later on; SANDBOX_KEEP_CHILD includes it */
 };
 
 struct metrics;

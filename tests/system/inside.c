@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <pthread.h>
@@ -23,6 +24,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -111,6 +113,48 @@ try_tcp(void)
 	close(fd);
 }
 
+/* Ways around the checks of connect() and bind(): MSG_FASTOPEN connects within a send, the kernel
+ * binds a socket that listens without an address, and MPTCP is TCP by another number. */
+static void
+try_tcp_otherwise(void)
+{
+	struct sockaddr_in to = local("INSIDE_PORT");
+	struct iovec byte = { .iov_base = (char[]){ 'x' }, .iov_len = 1 };
+	struct mmsghdr message = { .msg_hdr = { .msg_name = &to,
+				       .msg_namelen = sizeof to,
+				       .msg_iov = &byte,
+				       .msg_iovlen = 1 } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("fastopen-sendto",
+	    outcome(sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&to, sizeof to)));
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("fastopen-sendmsg", outcome(sendmsg(fd, &message.msg_hdr, MSG_FASTOPEN)));
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("fastopen-sendmmsg", outcome(sendmmsg(fd, &message, 1, MSG_FASTOPEN)));
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("listen-unbound", outcome(listen(fd, 1)));
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP);
+	say("mptcp",
+	    fd < 0 ? outcome(fd) : outcome(connect(fd, (struct sockaddr *)&to, sizeof to)));
+	close(fd);
+}
+
+/* A child in namespaces of its own, in which it would be root. */
+static void
+try_namespaces(void)
+{
+	long pid = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0)
+		syscall(SYS_exit_group, 0);
+	say("clone-namespaces", outcome(pid));
+	while (pid > 0 && waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* Without libc's fork(): its handlers are not for a process that goes on with threads. */
 static void
 try_exec(const char *attempt, const char *path)
@@ -164,12 +208,18 @@ try_all(void)
 	snprintf(path, sizeof path, "%s/new-%d", dir, (int)gettid());
 	try_open("create", path, O_WRONLY | O_CREAT);
 	try_tcp();
+	try_tcp_otherwise();
+	try_namespaces();
 	try_socket("unix", AF_UNIX, SOCK_STREAM, 0);
 	try_socket("raw", AF_INET, SOCK_RAW, IPPROTO_ICMP);
 	try_socket("packet", AF_PACKET, SOCK_RAW, 0);
 	try_socket("vsock", AF_VSOCK, SOCK_STREAM, 0);
 	try_socket("netfilter", AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER);
 	say("kill", outcome(kill(getppid(), 0)));
+	say("limits-of-another",
+	    outcome(syscall(SYS_prlimit64, getppid(), RLIMIT_NOFILE, NULL, &(struct rlimit){ 0 })));
+	say("limits-of-itself",
+	    outcome(syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &(struct rlimit){ 0 })));
 	say("ptrace", outcome(syscall(SYS_ptrace, PTRACE_SEIZE, getppid(), 0, 0)));
 	try_kernel();
 	try_exec("exec", "/bin/true");

@@ -24,10 +24,11 @@ def world():
 
 @pytest.fixture
 def servers():
+    """Servers at addresses of their own and one port: dnsmasq's sandbox lets it connect to the ports that it was started with."""
     made = []
 
     def make(answer):
-        made.append(Server(answer, tcp=True))
+        made.append(Server(answer, address=f"127.0.0.{len(made) + 1}", port=made[0].port if made else 0, tcp=True))
         return made[-1]
 
     yield make
