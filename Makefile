@@ -318,7 +318,7 @@ IMAGES = $(foreach p,$(PROGRAMS),$(IMAGE_PREFIX)$(p):$(IMAGE_TAG))
 image_packages = docker save $(IMAGES) | $(PYTHON) conf/image/packages.py
 
 images: ## build the container images (needs docker; makes its own base image where no registry is in reach)
-	sh tests/image/base.sh $(BASE)
+	sh conf/image/base.sh $(BASE)
 	for p in $(PROGRAMS); do \
 		docker build -q --force-rm -f conf/image/Dockerfile --build-arg BASE=$(BASE) --build-arg DEBIAN=$(DEBIAN) \
 		--build-arg DEBIAN_SECURITY=$(DEBIAN_SECURITY) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \

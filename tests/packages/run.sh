@@ -32,7 +32,7 @@ answers() { await "$1 is not $2 at port ${3:-53}" "dig @127.0.0.1 -p ${3:-53} +t
 
 cp "$BUILD"/deb/*_*.deb "$debs"
 rm -f "$debs"/*-dbgsym_*
-sh tests/image/base.sh "$BASE"
+sh conf/image/base.sh "$BASE"
 docker build -q --force-rm --build-arg BASE="$BASE" -t dnst-packages tests/packages >/dev/null
 docker run -d --name $box --cap-add SYS_ADMIN --cap-add NET_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined \
 	--tmpfs /run --tmpfs /tmp:exec -v /sys/fs/cgroup:/sys/fs/cgroup --sysctl net.ipv4.ip_unprivileged_port_start=1024 dnst-packages >/dev/null
