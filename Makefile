@@ -162,6 +162,7 @@ PACKAGES_test := fstrm-bin gpg gpg-agent skopeo libcmocka-dev libldns-dev ldnsut
 PACKAGES_lint := clang clang-format clang-tidy libclang-rt-14-dev llvm mandoc pycodestyle python3-pyflakes shellcheck
 PACKAGES_bench := knot nsd unbound dnsperf valgrind linux-perf musl-tools python3
 # An engine that is there, whoever packaged it, is enough.
+PACKAGES_image := mmdebstrap
 PACKAGES_cluster := $(if $(shell command -v docker 2>/dev/null),,docker.io) mmdebstrap conntrack iptables
 DEPS ?= build run test lint
 deps = sh tests/deps.sh $(sort $(foreach purpose,$(1),$(PACKAGES_$(purpose))))
@@ -317,7 +318,8 @@ IMAGES = $(foreach p,$(PROGRAMS),$(IMAGE_PREFIX)$(p):$(IMAGE_TAG))
 # The packages of an image, "name version" a line.
 image_packages = docker save $(IMAGES) | $(PYTHON) conf/image/packages.py
 
-images: ## build the container images (needs docker; makes its own base image where no registry is in reach)
+images: ## build the container images (needs docker; makes its base image from Debian's archive)
+	@$(if $(filter kubedns-base:%,$(BASE)),$(call deps,image))
 	sh conf/image/base.sh $(BASE)
 	for p in $(PROGRAMS); do \
 		docker build -q --force-rm -f conf/image/Dockerfile --build-arg BASE=$(BASE) --build-arg DEBIAN=$(DEBIAN) \

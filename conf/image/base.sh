@@ -1,15 +1,25 @@
 #!/bin/sh
-# Makes the image debian:bookworm-slim from Debian packages, where no registry is in reach. Does nothing if the image is
-# there or can be pulled. Needs root (or a subuid range), mmdebstrap, docker and a Debian mirror; about half a minute.
+# base.sh IMAGE: sees that the image is there from which all others are built. Nothing is pulled by a tag, which can change:
+#
+#	kubedns-base:bookworm	is made here from Debian's archive, whose signatures apt verifies. Needs root (or a subuid range), mmdebstrap,
+#				docker and a Debian mirror; about half a minute
+#	NAME@sha256:DIGEST	is pulled
+#	any other		must be on the machine already
 set -eu
 
-image=${1:-debian:bookworm-slim}
+image=$1
 docker image inspect "$image" >/dev/null 2>&1 && exit 0
-if [ -z "${BASE_OFFLINE:-}" ] && timeout 60 docker pull -q "$image" 2>/dev/null; then
-	exit 0
-fi
+case $image in
+kubedns-base:bookworm) ;;
+*@sha256:*) exec docker pull -q "$image" ;;
+*)
+	echo "base.sh: BASE=$image: not on this machine, and a tag can change: give a digest (BASE=$image@sha256:...)," \
+		"or leave BASE out to have the base image made from Debian's archive" >&2
+	exit 1
+	;;
+esac
 command -v mmdebstrap >/dev/null || {
-	echo "base.sh: no registry in reach and no mmdebstrap: apt-get install mmdebstrap" >&2
+	echo "base.sh: the base image is made with mmdebstrap: apt-get install mmdebstrap, or name one by its digest: BASE=debian@sha256:..." >&2
 	exit 1
 }
 
@@ -32,7 +42,6 @@ CLEAN
 # shellcheck disable=SC2016 # $1 is mmdebstrap's, for its hooks
 mmdebstrap --quiet --variant=minbase --include=usr-is-merged \
 	--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
-	--aptopt='Acquire::Check-Valid-Until "false"' \
 	--dpkgopt='path-exclude=/usr/share/man/*' \
 	--dpkgopt='path-exclude=/usr/share/info/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' \

@@ -98,7 +98,7 @@ def coredns_objects(corefile):
 def image(tmp_path_factory):
     directory = tmp_path_factory.mktemp("coredns")
     shutil.copy(COREDNS, directory / "coredns")
-    (directory / "Dockerfile").write_text(f"FROM {os.environ.get('BASE', 'debian:bookworm-slim')}\nCOPY coredns /coredns\nENTRYPOINT [\"/coredns\"]\n")
+    (directory / "Dockerfile").write_text(f"FROM {os.environ.get('BASE', 'kubedns-base:bookworm')}\nCOPY coredns /coredns\nENTRYPOINT [\"/coredns\"]\n")
     docker("build", "-q", "--force-rm", "-t", "dnst-coredns", directory)
 
 

@@ -3,7 +3,7 @@
 # `make test-deb`: the Debian packages in a clean container with systemd, as on an edge box without Kubernetes: installed, asked, given a
 # mistake, upgraded, removed, purged. Port 53 is privileged in it. The first thing that is not as it should be ends it.
 set -eu
-: "${BUILD:=build}" "${BASE:=debian:bookworm-slim}"
+: "${BUILD:=build}" "${BASE:=kubedns-base:bookworm}"
 cd "$(dirname "$0")/../.."
 box=dnst-packages-$$
 debs=$(mktemp -d)
