@@ -409,7 +409,9 @@ http_start(struct http **result, const struct http_config *config)
 		log_fatalx("http: libmicrohttpd could not start");
 	http->epoll_fd = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 	*result = http;
-	return has_own ? http_own_open(&http->own, http->epoll_fd, &own, http->port) : 0;
+	if (!has_own)
+		return 0;
+	return http_own_open(&http->own, http->epoll_fd, &own, config->address, http->port);
 }
 
 int

@@ -52,8 +52,9 @@ struct http_route {
 struct http_config {
 	/*
 	 * "0.0.0.0" and "::" listen on both families; IPv6 with or without brackets. In a pod with
-	 * an address of its own (lib/own_loopback.h) the port is shared with the pod beside it, and
-	 * is served at that address too, where no other pod answers.
+	 * an address of its own (lib/own_loopback.h) the port is shared with the pod beside it. It
+	 * is also served at the pod's own address, where no other pod answers, and at 127.0.0.1, where
+	 * `kubectl port-forward` and people on the node ask.
 	 */
 	const char *address;
 	uint16_t port;                   /* 0 picks a free one, see http_port */

@@ -1,4 +1,5 @@
-/* A second listener for http.c, at the pod's own address (own_loopback.h). Private to http.c. */
+/* Listeners of http.c beside its first, at the pod's own address (own_loopback.h) and at 127.0.0.1.
+ * Private to http.c. */
 #ifndef LIB_HTTP_OWN_H
 #define LIB_HTTP_OWN_H
 
@@ -10,19 +11,25 @@
 struct MHD_Connection;
 struct MHD_Daemon;
 
+enum { HTTP_OWN_MAX = 2 };
+
 /* All zeros: there is none. */
 struct http_own {
-	struct addr addr;
-	int fd;
-	int epoll_fd;     /* readable when this listener or libmicrohttpd's epoll is */
-	int64_t again_ms; /* the listener is out of it until then: no descriptors; 0: it is in */
+	struct addr addr; /* the pod's own */
+	int fds[HTTP_OWN_MAX];
+	unsigned count;
+	int epoll_fd; /* readable when a listener here or libmicrohttpd's epoll is */
+	int64_t
+	    again_ms; /* the listeners are out of it until then: no descriptors; 0: they are in */
 };
 
-/* 0, or -errno after one log line. */
-int http_own_open(struct http_own *own, int daemon_epoll, const struct addr *addr, uint16_t port);
+/* Listens at `addr`, the pod's own, and at 127.0.0.1 too unless the first listener, at `first`, has
+ * that. 0, or -errno after one log line. */
+int http_own_open(struct http_own *own, int daemon_epoll, const struct addr *addr,
+    const char *first, uint16_t port);
 
 /* Hands the daemon what has arrived. Out of descriptors or memory it is tried again at `again_ms`,
- * and until then the listener wakes nobody. */
+ * and until then the listeners wake nobody. */
 void http_own_accept(struct http_own *own, struct MHD_Daemon *daemon);
 
 /*

@@ -183,6 +183,12 @@ finish(struct nanny *nanny)
 	args_free(&nanny->args);
 }
 
+static uid_t
+user(const struct options *options)
+{
+	return options->node_address_count > 0 ? PRIVILEGES_NODE : PRIVILEGES_NOBODY;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -212,7 +218,7 @@ main(int argc, char **argv)
 		rc = node_guard_start(&nanny.node_guard, &options, common.sandbox) < 0;
 		if (nanny.sandbox != SANDBOX_OFF)
 			sandbox_empty_bounding_set(confine_keep());
-		rc = rc != 0 || privileges_drop() < 0 ? EXIT_SYSTEM : EXIT_OK;
+		rc = rc != 0 || privileges_drop(user(&options)) < 0 ? EXIT_SYSTEM : EXIT_OK;
 		block_signals(&nanny);
 		process_adopt_orphans();
 		if (rc == EXIT_OK)

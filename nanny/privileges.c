@@ -35,7 +35,7 @@ set_capabilities(uint64_t set)
 }
 
 static bool
-may_become_nobody(void)
+may_change_user(void)
 {
 	const uint64_t needed = 1ull << CAP_SETUID | 1ull << CAP_SETGID;
 	return (effective_capabilities() & needed) == needed;
@@ -44,23 +44,23 @@ may_become_nobody(void)
 bool
 privileges_stay_root(void)
 {
-	return geteuid() == 0 && !may_become_nobody();
+	return geteuid() == 0 && !may_change_user();
 }
 
 /* The capability survives the change of user by KEEPCAPS and exec by being ambient;
  * both work under no-new-privileges. The signal at the parent's death is asked for again: the kernel
  * forgets it when the user changes. */
 static int
-become_nobody(uint64_t keep)
+become(uid_t user, uint64_t keep)
 {
 	int death_signal = 0;
 	if (prctl(PR_GET_PDEATHSIG, &death_signal) < 0)
 		return -errno;
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0)
 		return -errno;
-	if (setresgid(PRIVILEGES_NOBODY, PRIVILEGES_NOBODY, PRIVILEGES_NOBODY) < 0)
+	if (setresgid(user, user, user) < 0)
 		return -errno;
-	if (setresuid(PRIVILEGES_NOBODY, PRIVILEGES_NOBODY, PRIVILEGES_NOBODY) < 0)
+	if (setresuid(user, user, user) < 0)
 		return -errno;
 	int rc = set_capabilities(keep);
 	if (rc == 0 && keep & 1ull << CAP_NET_BIND_SERVICE &&
@@ -72,29 +72,28 @@ become_nobody(uint64_t keep)
 }
 
 static int
-drop_to(uint64_t keep)
+drop_to(uid_t user, uint64_t keep)
 {
 	if (geteuid() != 0)
 		return 0;
-	if (!may_become_nobody()) {
+	if (!may_change_user()) {
 		log_info("privileges: root without SETUID and SETGID: staying root");
 		return 0;
 	}
-	int rc = become_nobody(effective_capabilities() & keep);
+	int rc = become(user, effective_capabilities() & keep);
 	if (rc < 0)
-		log_errorx(
-		    "privileges: cannot become user %d: %s", PRIVILEGES_NOBODY, strerror(-rc));
+		log_errorx("privileges: cannot become user %u: %s", user, strerror(-rc));
 	return rc;
 }
 
 int
-privileges_drop(void)
+privileges_drop(uid_t user)
 {
-	return drop_to(1ull << CAP_NET_BIND_SERVICE);
+	return drop_to(user, 1ull << CAP_NET_BIND_SERVICE);
 }
 
 int
 privileges_keep_net_admin(void)
 {
-	return drop_to(1ull << CAP_NET_ADMIN);
+	return drop_to(PRIVILEGES_NODE, 1ull << CAP_NET_ADMIN);
 }

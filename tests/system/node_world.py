@@ -147,12 +147,12 @@ class NodeWorld:
 
     def start_pod_kubedns(self, uid, *kubedns, addresses=f"{LOCAL},{SERVICE}"):
         self.start_kubedns(f"{uid}-kubedns", self.node, f"--dns-bind-address={addresses}", "--share-port", "--resolver=own-loopback:253",
-                           "--healthz-bind-address=0.0.0.0", f"--ttl={NODE_TTL}", *kubedns,
+                           "--healthz-bind-address=10.244.9.10", f"--ttl={NODE_TTL}", *kubedns,
                            env={**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"})  # fmt: skip
 
     def start_pod_sidecar(self, uid):
         self.running[f"{uid}-sidecar"] = self.node.start(
-            SIDECAR, "--dnsmasq-addr=own-loopback", "--dnsmasq-port=253", "--kubedns-url=http://own-loopback:8081",
+            "setpriv", "--reuid=61053", "--regid=61053", "--clear-groups", SIDECAR, "--prometheus-addr=10.244.9.10", "--dnsmasq-addr=own-loopback", "--dnsmasq-port=253", "--kubedns-url=http://own-loopback:8081",
             "--nanny-url=http://own-loopback:10056", "--drain=3s", f"--probe=kubedns,{LOCAL}:53,web.default.svc.cluster.local,1,A",
             log=self.tmp_path / f"{uid}-sidecar.log", env={**os.environ, "OWN_LOOPBACK": uid, "PROMETHEUS_PORT": "10055"})  # fmt: skip
 
@@ -160,7 +160,7 @@ class NodeWorld:
         directory = pathlib.Path(self.directory.name) / uid
         (directory / "resolv.conf").write_text("nameserver 192.0.2.53\n")
         self.running[f"{uid}-nanny"] = self.node.start(
-            *prefix, NANNY, f"-localip={addresses}", "-metricsAddr=0.0.0.0:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
+            *prefix, NANNY, f"-localip={addresses}", "-metricsAddr=10.244.9.10:10056", f"-runDir={directory}", "-drain=3s", f"-resolvConf={directory}/resolv.conf",
             f"-configDir={self.tmp_path}/none", "-terminationLog=/dev/null", *nanny, "--", "-k", "--port=253", "--listen-address=own-loopback",
             "--bind-interfaces", f"--address=/{OUTSIDE}/192.0.2.80", log=self.tmp_path / f"{uid}-nanny.log",
             env={**os.environ, "OWN_LOOPBACK": uid})  # fmt: skip

@@ -1,4 +1,4 @@
-"""dnsmasq's own port where other programs share its network, in node-local and on an edge box: who can bind it too, and how that is noticed."""
+"""Ports where other programs share the network, in node-local and on an edge box: who can bind them too, and how that is noticed."""
 
 import json
 import os
@@ -84,6 +84,30 @@ def test_the_capabilities_of_the_manifest_are_enough_and_each_process_has_its_ow
         (guard,), (process,) = world.pids("guard", "pod-a-nanny"), world.pids("dnsmasq", "pod-a-nanny")
         assert [capabilities(pid) for pid in (guard, world.running["pod-a-nanny"].pid, process)] == [
             {"NET_ADMIN"}, {"NET_BIND_SERVICE"}, {"NET_BIND_SERVICE"}]  # fmt: skip
+
+
+JOIN = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    s.bind((sys.argv[1], int(sys.argv[2])))
+    s.listen()
+"""
+
+
+def test_the_ports_of_metrics_are_not_shared_with_others_that_run_as_nobody(tmp_path):
+    """The next pod of an update joins them by SO_REUSEPORT, which is open to every process of the same user: node-exporter's is 65534."""
+
+    def join(uid, address, port):
+        return world.node("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", sys.executable, "-c", JOIN, address, str(port), check=False).stderr
+
+    with NodeWorld(tmp_path) as world:
+        world.start_pod("pod-a")
+        world.until(lambda: world.pod_is_ready("pod-a"), what="a pod that is ready")
+        for port in (8081, 10054, 10055, 10056):
+            for address in ("10.244.9.10", "127.0.0.1", "0.0.0.0"):
+                assert "Address already in use" in join(65534, address, port)
+        assert join(61053, "127.0.0.1", 10056) == "", "the next pod"
 
 
 def test_the_package_starts_dnsmasq_below_1024(tmp_path):

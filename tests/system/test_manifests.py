@@ -275,6 +275,13 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
         (value,) = [a[len(flag):] for a in mine[name]["args"] if a.startswith(flag)]
         addresses[name] = value.replace("$(CLUSTER_DNS)", env["CLUSTER_DNS"])
     assert addresses == {"kubedns": "169.254.20.10,10.43.0.10", "dnsmasq": "169.254.20.10,10.43.0.10"}
+    # On the host others are 65534, and a shared port is open to every process of its user.
+    assert {n: (c["securityContext"]["runAsUser"], c["securityContext"]["runAsGroup"]) for n, c in mine.items()} \
+        == {"kubedns": (0, 0), "dnsmasq": (0, 0), "sidecar": (61053, 61053)}
+    # Metrics, health and page at the node's own address (and on loopback), not at every one that the host has.
+    for name, flag in (("kubedns", "--healthz-bind-address=$(POD_IP)"), ("dnsmasq", "-metricsAddr=$(POD_IP):10056"), ("sidecar", "--prometheus-addr=$(POD_IP)")):
+        assert flag in mine[name]["args"]
+        assert {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}} in mine[name]["env"]
     # The next pod of an update has to find room beside this one: no port of the host's, and what is the pod's own at its own address.
     assert not [p for c in mine.values() for p in c.get("ports") or []]
     for c in mine.values():

@@ -268,10 +268,10 @@ def test_net_admin_is_one_processs_alone(tmp_path):
         world.start_node()
         world.wait_node()
         (guard,), (dnsmasq,) = world.pids("guard"), world.pids("dnsmasq")
-        assert rights(guard) == ("65534", net_admin, net_admin, "2")
+        assert rights(guard) == ("61053", net_admin, net_admin, "2")
         for pid in (world.running["nanny"].pid, dnsmasq):
             uid, effective, bounding, seccomp = rights(pid)
-            assert (uid, effective & net_admin, bounding & net_admin, seccomp) == ("65534", 0, 0, "2")
+            assert (uid, effective & net_admin, bounding & net_admin, seccomp) == ("61053", 0, 0, "2")
 
 
 def test_both_families(tmp_path):

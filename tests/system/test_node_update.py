@@ -115,11 +115,15 @@ def test_each_pod_reports_of_itself(tmp_path):
     with NodeWorld(tmp_path) as world:
         world.start_pod("a")
         world.until(lambda: world.pod_is_ready("a"))
-        assert not world.pod_is_ready("b"), "a's wildcard listeners take what is meant for b, and say so"
+        assert not world.pod_is_ready("b"), "nobody listens at b's own address"
         world.start_pod("b")
         world.until(lambda: world.pod_is_ready("b"))
         for port in (10054, 10055, 10056):
-            assert "process_start_time_seconds" in world.node("curl", "-sf", f"http://10.244.1.1:{port}/metrics").stdout
+            for address in ("10.244.9.10", "127.0.0.1"):
+                assert "process_start_time_seconds" in world.node("curl", "-sf", f"http://{address}:{port}/metrics").stdout
+        for port in (8081, 10054, 10055, 10056):
+            refused = world.node("curl", "-s", f"http://10.244.1.1:{port}/metrics", check=False)
+            assert refused.returncode == 7, "an address of the host that is not the pod's"
         world.running["b-kubedns"].send_signal(signal.SIGTERM)
         world.until(lambda: not world.pod_is_ready("b"))
         assert world.pod_is_ready("a")

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -64,6 +65,29 @@ it_answers_there_too(void **state)
 	get(dial("127.0.0.1"));
 }
 
+/* A pod in the host's network listens at the node's address alone, not at every one of the host. */
+static void
+loopback_is_served_beside_an_address_and_no_other_is(void **state)
+{
+	const struct http_config config = { .address = "127.0.0.9", .routes = routes };
+	(void)state;
+
+	setenv("OWN_LOOPBACK", "3f0c8a52-0000-4c1e-9c7e-b7d5c1a0e000", 1);
+	assert_true(own_loopback(&own));
+	start(&config);
+	get(dial("127.0.0.9"));
+	get(dial_own());
+	get(dial("127.0.0.1"));
+	struct server elsewhere = { .addr = { AF_INET, { 127, 0, 0, 10 } },
+		.port = http_port(http) };
+	struct sockaddr_storage ss;
+	socklen_t len = server_sockaddr(&elsewhere, &ss);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&ss, len), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	close(fd);
+}
+
 static void
 without_descriptors_it_waits_and_goes_on_when_there_are_some(void **state)
 {
@@ -90,6 +114,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(it_answers_there_too, stop),
+		cmocka_unit_test_teardown(
+		    loopback_is_served_beside_an_address_and_no_other_is, stop),
 		cmocka_unit_test_teardown(
 		    without_descriptors_it_waits_and_goes_on_when_there_are_some, stop),
 	};
