@@ -126,7 +126,7 @@ def test_dnsmasq_can_what_the_documents_say_and_nothing_that_a_pod_cannot_use(im
     options = next(line for line in said.splitlines() if line.startswith("Compile time options:")).split()
     assert {"IPv6", "DNSSEC", "IDN2", "loop-detect", "inotify"} <= set(options)
     assert {"no-DBus", "no-conntrack", "no-nftset", "no-ipset", "no-scripts", "no-DHCP", "no-TFTP"} <= set(options)
-    for library in ("libdbus", "libsystemd"):  # libnftables is the node guard's: dnsmasq has no nftset, as above
+    for library in ("libdbus", "libsystemd", "libnftables"):
         assert not any(library in f for f in contents["nanny"]), library
 
 

@@ -309,10 +309,15 @@ def test_a_connection_that_has_ended_leaves_room_for_others(tmp_path):
         (table,) = world.tables()
         world.pod("dig", "+tcp", f"@{SERVICE}", "web.default.svc.cluster.local")
         assert max(seconds_left()) <= 2
-        connected = "import socket, time; s = socket.create_connection(('10.96.0.10', 53)); print('there', flush=True); time.sleep(60)"
-        with subprocess.Popen(["ip", "netns", "exec", world.pod.name, sys.executable, "-c", connected], stdout=subprocess.PIPE) as client:
+        connected = ("import socket, sys, time; s = socket.create_connection(('10.96.0.10', 53)); print('there', flush=True); sys.stdin.readline(); "
+                     "s.send(b'\\0'); print('sent', flush=True); time.sleep(60)")
+        with subprocess.Popen(["ip", "netns", "exec", world.pod.name, sys.executable, "-c", connected], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
             assert client.stdout.readline() == b"there\n"
-            assert max(seconds_left()) > 2, "it has not ended"
+            assert max(seconds_left()) <= 3, "nothing has come from it"
+            client.stdin.write(b"\n")
+            client.stdin.flush()
+            assert client.stdout.readline() == b"sent\n"
+            world.until(lambda: max(seconds_left()) > 10, timeout=2, what="a longer time for one that is used")
             client.kill()
 
 

@@ -1,27 +1,68 @@
-/* The rules that lead a node's DNS packets to its own kubedns, as text for nft; tests/system/test_node_local.py
- * has the kernel read them. */
+/* The rules that lead a node's DNS packets to its own kubedns: the kernel takes them, in a network
+ * namespace of the test's own, and nft prints what it has. tests/system/test_node_rules.py sends packets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
+#include <errno.h>
 
 #include <cmocka.h>
 
+#include "nanny/nft.h"
 #include "nanny/node_rules.h"
 
-static struct node_address both[2];
+static struct node_rules rules;
+static struct nft *nft;
+static bool may; /* have a namespace */
 
 static int
 setup(void **state)
 {
 	(void)state;
-	assert_int_equal(addr_parse("10.96.0.10", &both[0].addr), 0);
-	assert_int_equal(addr_parse("fd00:10:96::a", &both[1].addr), 0);
-	both[0].probe_port = 40001;
-	both[1].probe_port = 40002;
+	rules = (struct node_rules){ .table = "t", .count = 2, .owner = true, .fib = true };
+	assert_int_equal(addr_parse("10.96.0.10", &rules.addresses[0].addr), 0);
+	assert_int_equal(addr_parse("fd00:10:96::a", &rules.addresses[1].addr), 0);
+	rules.addresses[0].probe_port = 40001;
+	rules.addresses[1].probe_port = 40002;
+	may = unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
+	nft = may ? nft_open() : NULL;
 	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	nft_close(nft);
+	return 0;
+}
+
+/* What nft prints; "" if the table is not there. */
+static const char *
+listed(void)
+{
+	static char text[65536];
+	FILE *out = popen("nft list table inet t 2>/dev/null", "r");
+	assert_non_null(out);
+	size_t len = fread(text, 1, sizeof text - 1, out);
+	pclose(out);
+	text[len] = '\0';
+	return text;
+}
+
+/* The rules in force, or taken down; the test is skipped where it may not have a namespace. */
+static const char *
+commit(bool up)
+{
+	if (!may)
+		skip();
+	assert_int_equal(nft_commit(nft, node_rules_make(&rules)), 0);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, up)), 0);
+	return listed();
 }
 
 static unsigned
@@ -34,72 +75,102 @@ times(const char *text, const char *part)
 }
 
 static void
-the_table_belongs_to_its_process_where_the_kernel_can_do_that(void **state)
+the_table_ends_with_its_process_where_the_kernel_can_do_that(void **state)
 {
 	(void)state;
-	char *owned = node_rules_make("t", true), *plain = node_rules_make("t", false);
-	assert_non_null(strstr(owned, "flags owner;"));
-	assert_null(strstr(owned, "delete table"));
-	assert_null(strstr(plain, "owner"));
-	/* what an earlier process has left is replaced, and its absence is no error */
-	assert_ptr_equal(strstr(plain, "add table inet t\ndelete table inet t\n"), plain);
-	free(owned);
-	free(plain);
+	assert_non_null(strstr(commit(true), "flags owner"));
+	struct nft *other = nft_open();
+	assert_int_equal(nft_commit(other, node_rules_replace(&rules, false)), -EPERM);
+	nft_close(other);
+	nft_close(nft);
+	nft = NULL;
+	assert_string_equal(listed(), "");
+}
+
+static void
+a_table_without_owner_is_replaced(void **state)
+{
+	(void)state;
+	rules.owner = false;
+	assert_null(strstr(commit(true), "owner"));
+	assert_true(times(listed(), "@alive4") > 0);
+	assert_int_equal(nft_commit(nft, node_rules_make(&rules)), 0);
+	assert_int_equal(times(listed(), "@alive4"), 0);
+	assert_int_equal(times(commit(true), "delete @here"), 0);
 }
 
 static void
 only_rules_in_force_lead_anything_new_here(void **state)
 {
 	(void)state;
-	char *up = node_rules_up("t", both, 2, true), *down = node_rules_down("t", both, 2, true);
+	const char *up = commit(true);
 	assert_int_equal(
-	    times(up, "@alive4 notrack"), 4); /* UDP and TCP, from pods and from the node */
-	assert_int_equal(times(up, "@alive6 notrack"), 4);
-	assert_null(strstr(down, "@alive"));
-	/* TCP that comes to an address without being here is led here only by its first packet. */
-	assert_int_equal(times(up, "tcp flags syn / syn,ack ip"), 4 + 4);
-	for (int i = 0; i < 2; i++) {
-		const char *text = i ? up : down;
-		assert_ptr_equal(
-		    strstr(text, "flush chain inet t in\nflush chain inet t out\n"), text);
-		assert_int_equal(times(text, "udp sport 53 notrack"), 2);
-		assert_int_equal(times(text, "tcp sport 53 notrack"), 2);
-		assert_int_equal(times(text, "@here4 notrack") + times(text, "@here6 notrack"), 4);
-	}
-	free(up);
-	free(down);
+	    times(up, "meta l4proto udp ip daddr @alive4 fib daddr type local notrack"), 1);
+	assert_int_equal(
+	    times(up, "tcp flags syn / syn,ack ip daddr @alive4 fib daddr type local notrack"), 1);
+	assert_int_equal(times(up, "ip6 daddr @alive6 fib daddr type local notrack"), 2);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false)), 0);
+	const char *down = listed();
+	assert_int_equal(times(down, "@alive"), 0);
+	/* What has begun here stays, and replies are never tracked. */
+	assert_int_equal(times(down, "ip daddr 10.96.0.10 ip saddr . tcp sport @here4 notrack"), 1);
+	assert_int_equal(times(down, "ip saddr 10.96.0.10 notrack\n"), 1);
+	assert_int_equal(times(down, "ip6 saddr fd00:10:96::a notrack\n"), 1);
+}
+
+static void
+a_kernel_without_fib_gets_rules_without_it(void **state)
+{
+	(void)state;
+	rules.fib = false;
+	const char *up = commit(true);
+	assert_int_equal(times(up, "fib"), 0);
+	assert_int_equal(times(up, "meta l4proto udp ip daddr @alive4 notrack"), 1);
+}
+
+/* All traffic of the node passes the base chains. */
+static void
+other_ports_pass_by_few_rules(void **state)
+{
+	(void)state;
+	const char *in = strstr(commit(true), "chain in {");
+	assert_non_null(in);
+	const char *end = strchr(in, '}');
+	char chain[512];
+	snprintf(chain, sizeof chain, "%.*s", (int)(end - in), in);
+	assert_non_null(strstr(chain, "type filter hook prerouting priority raw; policy accept;\n"
+				      "\t\tth dport 53 jump query\n"));
+	assert_int_equal(times(chain, "\n"), 3);
 }
 
 static void
 an_address_is_alive_by_the_answer_to_its_own_probe(void **state)
 {
 	(void)state;
-	char *up = node_rules_up("t", both, 2, true);
+	const char *up = commit(true);
 	assert_int_equal(times(up, "update @alive"), 2);
 	assert_non_null(
-	    strstr(up, "ip saddr 10.96.0.10 ip daddr 10.96.0.10 udp sport 53 udp dport 40001 "
-		       "@th,92,4 0 update @alive4 { ip saddr timeout 2s }"));
+	    strstr(up, "ip saddr 10.96.0.10 ip daddr 10.96.0.10 udp dport 40001 @th,88,8 & 0xf == "
+		       "0x0 update @alive4 { ip saddr timeout 2s }"));
 	assert_non_null(
-	    strstr(up, "ip6 saddr fd00:10:96::a ip6 daddr fd00:10:96::a udp sport 53 udp dport "
-		       "40002 @th,92,4 0 update @alive6 { ip6 saddr timeout 2s }"));
-	free(up);
+	    strstr(up, "ip6 saddr fd00:10:96::a ip6 daddr fd00:10:96::a udp dport 40002 "
+		       "@th,88,8 & 0xf == 0x0 update @alive6 { ip6 saddr timeout 2s }"));
 }
 
 /* A connection took its place for 20 seconds after its end: with 820 a second the set was full, and
  * every connection broke. */
 static void
-a_connection_that_has_ended_leaves_room(void **state)
+a_connection_that_has_ended_or_sent_nothing_leaves_room(void **state)
 {
 	(void)state;
-	char *down = node_rules_down("t", both, 2, true);
+	const char *down = commit(false);
+	assert_non_null(strstr(down, "tcp flags & syn == syn update @here4 { ip daddr . tcp dport "
+				     "timeout 3s }"));
+	assert_non_null(strstr(down, "update @here4 { ip daddr . tcp dport timeout 20s }"));
 	assert_non_null(
-	    strstr(down, "ip saddr 10.96.0.10 tcp sport 53 tcp flags & (fin | rst) == 0 update "
-			 "@here4 { ip daddr . tcp dport timeout 20s }"));
-	assert_non_null(
-	    strstr(down, "ip saddr 10.96.0.10 tcp sport 53 tcp flags & (fin | rst) != 0 update "
-			 "@here4 { ip daddr . tcp dport timeout 2s }"));
-	assert_int_equal(times(down, "update @here"), 4);
-	free(down);
+	    strstr(down, "tcp flags fin,rst update @here4 { ip daddr . tcp dport timeout 2s }"));
+	assert_non_null(strstr(down, "tcp flags rst ip saddr . tcp sport @here4 update @here4 { ip "
+				     "saddr . tcp sport timeout 2s }"));
 }
 
 /* Its client waited in vain: the second packet of a new connection from a port that had one here
@@ -108,29 +179,86 @@ static void
 a_port_is_led_where_its_newest_connection_began(void **state)
 {
 	(void)state;
-	char *up = node_rules_up("t", both, 2, true), *down = node_rules_down("t", both, 2, true);
-	char *old = node_rules_up("t", both, 2, false);
-	assert_int_equal(times(up, "tcp flags syn / syn,ack ip daddr != @alive4 delete @here4 { ip "
-				   "saddr . tcp sport }"),
-	    2);
 	assert_int_equal(
-	    times(down, "tcp flags syn / syn,ack delete @here6 { ip6 saddr . tcp sport }"), 2);
-	assert_null(strstr(old, "delete"));
-	free(up);
-	free(down);
-	free(old);
+	    times(commit(true), "tcp flags syn / syn,ack ip daddr != @alive4 delete @here4 { ip "
+				"saddr . tcp sport }"),
+	    1);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false)), 0);
+	assert_int_equal(
+	    times(listed(), "tcp flags syn / syn,ack delete @here6 { ip6 saddr . tcp sport }"), 1);
+}
+
+static void
+a_refused_transaction_changes_nothing(void **state)
+{
+	(void)state;
+	commit(true);
+	struct node_rules missing = rules;
+	strcpy(missing.table, "missing");
+	assert_int_equal(nft_commit(nft, node_rules_replace(&missing, true)), -ENOENT);
+	assert_true(times(listed(), "@alive4") > 0);
+	/* and the next one has its own verdict */
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false)), 0);
+	assert_int_equal(times(listed(), "@alive4"), 0);
+}
+
+static unsigned
+count(const char *set)
+{
+	unsigned elements = 0;
+	int rc = nft_count_begin(nft, "t", set);
+	while (rc == 0)
+		rc = nft_count_read(nft, &elements);
+	assert_int_equal(rc, 1);
+	return elements;
+}
+
+static void
+elements_and_counters_are_read(void **state)
+{
+	(void)state;
+	uint64_t packets = 7;
+	commit(true);
+	assert_int_equal(count("here4"), 0);
+	/* Somebody else's elements, since nobody but its owner may add to the table itself. */
+	FILE *in = popen("nft -f -", "w");
+	assert_non_null(in);
+	fprintf(in, "table inet many {\nset s { type ipv4_addr . inet_service; elements = {");
+	for (unsigned i = 0; i < 5000; i++)
+		fprintf(in, "%s10.0.0.1 . %u", i ? "," : "", i + 1);
+	fprintf(in, "}\n}\ncounter c { packets 12345 bytes 0 }\n}\n");
+	assert_int_equal(pclose(in), 0);
+	unsigned elements = 0;
+	int rc = nft_count_begin(nft, "many", "s");
+	while (rc == 0)
+		rc = nft_count_read(nft, &elements);
+	assert_int_equal(rc, 1);
+	assert_int_equal(elements, 5000);
+	assert_int_equal(nft_read_counter(nft, "many", "c", &packets), 0);
+	assert_int_equal(packets, 12345);
+	assert_int_equal(nft_read_counter(nft, "t", NODE_RULES_FULL, &packets), 0);
+	assert_int_equal(packets, 0);
+	assert_int_equal(nft_read_counter(nft, "t", "missing", &packets), -ENOENT);
+	assert_int_equal(nft_count_begin(nft, "t", "missing"), 0);
+	assert_true((rc = nft_count_read(nft, &elements)) < 0);
+	assert_int_equal(count("here6"), 0);
 }
 
 int
 main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(
-		    the_table_belongs_to_its_process_where_the_kernel_can_do_that, setup),
-		cmocka_unit_test_setup(only_rules_in_force_lead_anything_new_here, setup),
-		cmocka_unit_test_setup(a_connection_that_has_ended_leaves_room, setup),
-		cmocka_unit_test_setup(a_port_is_led_where_its_newest_connection_began, setup),
-		cmocka_unit_test_setup(an_address_is_alive_by_the_answer_to_its_own_probe, setup),
+		TEST(the_table_ends_with_its_process_where_the_kernel_can_do_that),
+		TEST(a_table_without_owner_is_replaced),
+		TEST(only_rules_in_force_lead_anything_new_here),
+		TEST(a_kernel_without_fib_gets_rules_without_it),
+		TEST(other_ports_pass_by_few_rules),
+		TEST(an_address_is_alive_by_the_answer_to_its_own_probe),
+		TEST(a_connection_that_has_ended_or_sent_nothing_leaves_room),
+		TEST(a_port_is_led_where_its_newest_connection_began),
+		TEST(a_refused_transaction_changes_nothing),
+		TEST(elements_and_counters_are_read),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
