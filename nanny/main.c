@@ -155,8 +155,7 @@ check(struct nanny *nanny)
 	servers_free(&file);
 	domain_table_free(&table);
 	sandbox_check(nanny->sandbox);
-	bool wrong = nanny->config.loop != NULL || node_guard_check(nanny->options) < 0 ||
-		     access(nanny->options->dnsmasq_exec, X_OK) != 0;
+	bool wrong = nanny->config.loop != NULL || access(nanny->options->dnsmasq_exec, X_OK) != 0;
 	if (access(nanny->options->dnsmasq_exec, X_OK) != 0)
 		log_error("dnsmasq: %s (package dnsmasq-base, or -dnsmasqExec)",
 		    nanny->options->dnsmasq_exec);

@@ -12,9 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
-#include "nanny/nft.h"
+#include "nanny/node_rules.h"
 #include "nanny/node_watch.h"
 #include "nanny/options.h"
 
@@ -79,16 +80,6 @@ node_guard_start(struct node_guard *guard, const struct options *options, enum s
 	return rc;
 }
 
-int
-node_guard_check(const struct options *options)
-{
-	if (options->node_address_count == 0)
-		return 0;
-	struct nft *nft = nft_open();
-	nft_close(nft);
-	return nft == NULL ? -ENOENT : 0;
-}
-
 /* Sends a message to the guard; if it has died its pidfd reports that. */
 static void
 send_words(struct node_guard *guard, const void *words, size_t len)
@@ -123,29 +114,45 @@ forget(struct node_guard *guard)
 	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1, .report = guard->report };
 }
 
+/* A guard that is frozen keeps its last word in the shared memory, and the kernel forgets the rules. */
+bool
+node_guard_is_up(const struct node_guard *guard)
+{
+	return guard->report == NULL ||
+	       (guard->report->up &&
+		   clock_mono_ms() - guard->report->seen_ms < NODE_RULES_ALIVE_S * 1000);
+}
+
 void
 node_guard_metrics(const struct node_guard *guard, struct metrics *m)
 {
+	static const char *const families[] = { [NODE_IPV4] = "ipv4", [NODE_IPV6] = "ipv6" };
 	if (guard->report == NULL)
 		return;
 	metrics_family(m, "nanny_node_rules", METRIC_GAUGE,
 	    "Whether packets for the node's DNS addresses are led to its own kubedns.");
-	metrics_value(m, guard->report->up, NULL);
+	metrics_value(m, node_guard_is_up(guard), NULL);
 	metrics_family(m, "nanny_node_rules_changes_total", METRIC_COUNTER,
 	    "Times the rules were put in force and taken down.");
 	metrics_value(m, (double)guard->report->ups, "to", "up", NULL);
 	metrics_value(m, (double)guard->report->downs, "to", "down", NULL);
+	metrics_family(m, "nanny_node_tcp_connections", METRIC_GAUGE,
+	    "TCP connections of clients that the rules keep here, those of the last seconds too.");
+	for (int i = 0; i < NODE_FAMILIES; i++)
+		metrics_value(m, guard->report->connections[i], "family", families[i], NULL);
+	metrics_family(m, "nanny_node_tcp_connections_max", METRIC_GAUGE,
+	    "The most of them that the rules can keep, of each family.");
+	metrics_value(m, NODE_RULES_TCP_MAX, NULL);
+	metrics_family(m, "nanny_node_tcp_dropped_total", METRIC_COUNTER,
+	    "Packets that begin a TCP connection and were dropped: the client began too many a "
+	    "second, or there was no room for the connection.");
+	metrics_value(m, (double)guard->report->crowd, "reason", "rate", NULL);
+	metrics_value(m, (double)guard->report->full, "reason", "full", NULL);
 	/* node-cache's name and labels: what its dashboards and alerts read. */
 	metrics_family(m, "coredns_nodecache_setup_errors_total", METRIC_COUNTER,
 	    "Failures to make the interface and the rules, by node-cache's names for them.");
 	metrics_value(m, (double)guard->report->link_errors, "errortype", "interface_add", NULL);
 	metrics_value(m, (double)guard->report->rule_errors, "errortype", "iptables", NULL);
-}
-
-bool
-node_guard_is_up(const struct node_guard *guard)
-{
-	return guard->report == NULL || guard->report->up;
 }
 
 /* Waits for its end, but not for ever: it may be stopped. */

@@ -34,9 +34,6 @@ struct node_guard {
 int node_guard_start(
     struct node_guard *guard, const struct options *options, enum sandbox_mode mode);
 
-/* For --check: whether what it loads is there; 0, or -ENOENT after one log line. */
-int node_guard_check(const struct options *options);
-
 /* Lets the guard begin: it makes the rules once kubedns and this dnsmasq answer. */
 void node_guard_begin(struct node_guard *guard, const struct server *dnsmasq);
 
@@ -49,7 +46,8 @@ void node_guard_stop(struct node_guard *guard);
 /* Whether the rules are in force, and how often that has changed; nothing without a node role. */
 void node_guard_metrics(const struct node_guard *guard, struct metrics *m);
 
-/* Whether the rules are in force; true without a node role. */
+/* Whether the rules are in force; true without a node role. False once the guard has been silent for
+ * as long as the kernel keeps them without it. */
 bool node_guard_is_up(const struct node_guard *guard);
 
 /* Reaps the guard if it has ended: true once, after a log line. The rules are then gone. */

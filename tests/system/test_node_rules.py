@@ -5,6 +5,7 @@ else, a packet to an address that the node does not have goes to the pods in the
 
 import contextlib
 import datetime
+import os
 import pathlib
 import re
 import signal
@@ -14,7 +15,7 @@ import sys
 import time
 
 import pytest
-from node_world import CENTRAL_TTL, LOCAL, NODE_TTL, SERVICE, NodeWorld
+from node_world import CENTRAL_TTL, LOCAL, NANNY, NODE_TTL, SERVICE, NodeWorld
 from test_node_local import signal_all
 
 SERVICE6 = "fd00:10:96::a"
@@ -193,6 +194,23 @@ def test_without_the_interface_the_pods_in_the_middle_answer(tmp_path):
         world.wait_node()
 
 
+def test_a_frozen_guard_is_reported(tmp_path):
+    """The shared memory kept its last word: rules in force, while the kernel had dropped them."""
+    with NodeWorld(tmp_path) as world:
+        world.start_node()
+        world.until(lambda: metric(world, "nanny_node_rules") == 1)
+        ready = {**os.environ, "PROMETHEUS_PORT": "10056"}
+
+        def is_ready():
+            return world.node(NANNY, "-ready", "-metricsAddr=127.0.0.1:10056", check=False, env=ready).returncode == 0
+
+        world.until(is_ready, what="readiness")
+        with frozen(world.pids("guard")):
+            world.until(lambda: metric(world, "nanny_node_rules") == 0, timeout=4, what="the metric")
+            assert not is_ready() and world.ask_once() == CENTRAL_TTL
+        world.until(lambda: metric(world, "nanny_node_rules") == 1 and is_ready(), what="the guard's return")
+
+
 # --- the set of TCP clients ---
 
 CONNECTS = """
@@ -249,8 +267,11 @@ def test_one_client_cannot_fill_the_set_of_tcp_clients(tmp_path):
         if made < 10000:
             pytest.skip("the machine is too slow to show it")
         assert kept <= 4000
+        world.until(lambda: metric(world, 'nanny_node_tcp_dropped_total{reason="rate"}') > 0, what="those dropped, counted")
+        assert metric(world, 'nanny_node_tcp_dropped_total{reason="full"}') == 0
         other = "import socket; socket.create_connection(('10.96.0.10', 53), timeout=0.5, source_address=('10.244.1.7', 0))"
         world.pod(sys.executable, "-c", other)
+        world.until(lambda: metric(world, 'nanny_node_tcp_connections{family="ipv4"}') > 0, what="the set's fill")
 
 
 def test_made_up_addresses_leave_the_set_of_tcp_clients(tmp_path):
