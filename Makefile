@@ -186,6 +186,12 @@ check: ## the same without installing anything
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh
 .PHONY: check
 
+test-dirty: ## the tests on a machine full of other things: files in /tmp, taken ports, a proxy, other DNS servers (root)
+	@$(call deps,build run test)
+	@$(again) -s built-tests
+	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' bash tests/dirty.sh
+.PHONY: test-dirty
+
 system: ## build and run the system tests (PYTEST_ARGS="-k name")
 	@$(again) -s all
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' sh tests/run.sh system

@@ -50,6 +50,16 @@ wait_for() {
 	return 1
 }
 
+# Before anything starts: a second kubedns could share the first one's DNS port for a moment, and the first one's answer would look like
+# its own.
+for port in KUBEDNS_PORT DNSMASQ_PORT HEALTHZ_PORT SIDECAR_PORT NANNY_PORT; do
+	if (exec 3<>"/dev/tcp/127.0.0.1/${!port}") 2>/dev/null; then
+		holder=$(ss -Hltnp "sport = :${!port}" 2>/dev/null | sed -n 's/.*users:(("\([^"]*\)",pid=\([0-9]*\).*/ by \1 (pid \2)/p' | head -1)
+		echo "run.sh: port ${!port} is in use$holder: end that program (another make run?), or choose another port: $port=$((${!port} + 10000)) make run" >&2
+		exit 1
+	fi
+done
+
 start "$BUILD/bin/kubedns" --objects-dir="$RUN_DIR/objects" --config-dir="$RUN_DIR/config" \
 	--dns-bind-address=127.0.0.1 --dns-port="$KUBEDNS_PORT" \
 	--healthz-bind-address=127.0.0.1 --healthz-port="$HEALTHZ_PORT" --drain=0s --negative-ttl=0

@@ -94,7 +94,7 @@ def test_without_the_flag_pods_are_not_asked_for(tmp_path):
         (["--client-pods=node"], '--client-pods: "node": which node? give --node-name'),
         (["--client-pods=node", "--node-name=A,B"], '--node-name: "A,B": not the name of a node'),
         (["--client-pods=node", "--node-name=a", "--pods=verified"], "--pods=verified needs the pods of every node: use all"),
-        (["--client-pods=node", "--node-name=a", "--objects-dir=/tmp"], "--objects-dir has none: use all"),
+        (["--client-pods=node", "--node-name=a", "--objects-dir=/nowhere"], "--objects-dir has none: use all"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(args, said):

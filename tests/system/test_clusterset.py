@@ -343,12 +343,12 @@ def test_in_the_classic_topology_dnsmasq_hands_the_zone_on(tmp_path):
     ([SET, "--visibility=labels", "--client-pods=all", "--dns-port=53"], "let another kubedns answer them"),
     (["--fallthrough=clusterset.local"], "nor --clusterset-domain"),
 ])  # fmt: skip
-def test_what_makes_no_sense_is_refused(args, why):
-    done = subprocess.run([PROGRAM, "--objects-dir=/tmp", *args], capture_output=True, text=True, timeout=30, check=False)
+def test_what_makes_no_sense_is_refused(tmp_path, args, why):
+    done = subprocess.run([PROGRAM, f"--objects-dir={tmp_path}", *args], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and why in done.stderr and "--help" in done.stderr, done.stderr
 
 
 def test_a_name_that_the_set_lacks_can_be_asked_of_others(tmp_path):
-    done = subprocess.run([PROGRAM, "--objects-dir=/tmp", SET, "--fallthrough=clusterset.local", "--check"], capture_output=True, text=True,
+    done = subprocess.run([PROGRAM, f"--objects-dir={tmp_path}", SET, "--fallthrough=clusterset.local", "--check"], capture_output=True, text=True,
                           timeout=30, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -134,13 +134,28 @@ def test_the_examples_show_each_kind_of_service(example):
     assert addresses(port, "81.0.96.10.in-addr.arpa", "PTR") == ["dual.default.svc.cluster.local."]
 
 
-def test_a_port_in_use_ends_it_with_the_reason():
+@pytest.mark.parametrize("busy", ["KUBEDNS_PORT", "HEALTHZ_PORT", "SIDECAR_PORT"])
+def test_a_port_in_use_ends_it_with_the_reason_and_without_the_other_ones_banner(busy):
+    """The first one's kubedns answered the second one's dig, and its banner was printed for a kubedns that had ended."""
     first = Example()
     try:
         first.wait_for("Ctrl-C ends everything")
-        second = subprocess.run(["bash", "conf/example/run.sh"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
-                                env={**first.env, "HEALTHZ_PORT": str(free_port())})
+        others = {name: str(free_port()) for name in first.ports if name != busy}
+        second = subprocess.run(["bash", "conf/example/run.sh"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False, env={**first.env, **others})
         assert second.returncode == 1
-        assert re.search(rf"port {first.ports['KUBEDNS_PORT']} is in use by kubedns \(pid \d+\)", second.stderr), second.stderr
+        port = first.ports[busy]
+        assert re.search(rf"port {port} is in use by \w+ \(pid \d+\): .*: {busy}={port + 10000} make run$", second.stderr, re.M), second.stderr
+        assert "answers on" not in second.stdout, second.stdout
+    finally:
+        first.end()
+
+
+def test_a_second_make_run_prints_no_banner():
+    first = Example()
+    try:
+        first.wait_for("Ctrl-C ends everything")
+        second = subprocess.run(["bash", "conf/example/run.sh"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False, env=first.env)
+        assert second.returncode == 1 and "answers on" not in second.stdout, second.stdout
+        assert first.process.poll() is None
     finally:
         first.end()

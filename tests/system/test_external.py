@@ -282,8 +282,8 @@ def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path)
     ([ZONES, "--external-address=nowhere:5353"], "not an address"),
     ([ZONES, "--external-address=192.0.2.1:5353", "--share-port"], "cannot be shared"),
 ])  # fmt: skip
-def test_what_makes_no_sense_is_refused(args, why):
-    done = subprocess.run([PROGRAM, "--objects-dir=/tmp", *args], capture_output=True, text=True, timeout=30, check=False)
+def test_what_makes_no_sense_is_refused(tmp_path, args, why):
+    done = subprocess.run([PROGRAM, f"--objects-dir={tmp_path}", *args], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and why in done.stderr and "--help" in done.stderr, done.stderr
 
 

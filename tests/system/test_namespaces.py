@@ -14,8 +14,8 @@ WORLD = [namespace("default"), namespace("shop"), service("web", "10.96.0.10"), 
 
 
 @pytest.mark.parametrize("name", ["Default", "kube_system", "a.b"])
-def test_what_cannot_be_a_namespace_is_refused(name):
-    done = subprocess.run([PROGRAM, f"--namespaces={name}", "--objects-dir=/tmp"], capture_output=True, text=True, timeout=30, check=False)
+def test_what_cannot_be_a_namespace_is_refused(tmp_path, name):
+    done = subprocess.run([PROGRAM, f"--namespaces={name}", f"--objects-dir={tmp_path}"], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and f'--namespaces: "{name}": not the name of a namespace' in done.stderr, done.stderr
 
 
@@ -44,8 +44,8 @@ def test_namespaces_that_exist_say_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("selector, why", [("team in a", "in parentheses"), ("=a", "key is missing"), ("a=b,", "key is missing at the end")])
-def test_what_is_no_selector_is_refused(selector, why):
-    done = subprocess.run([PROGRAM, f"--namespace-labels={selector}", "--objects-dir=/tmp"], capture_output=True, text=True, timeout=30, check=False)
+def test_what_is_no_selector_is_refused(tmp_path, selector, why):
+    done = subprocess.run([PROGRAM, f"--namespace-labels={selector}", f"--objects-dir={tmp_path}"], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and f'--namespace-labels: "{selector}"' in done.stderr and why in done.stderr, done.stderr
 
 
@@ -71,8 +71,8 @@ def test_names_come_and_go_with_the_labels_of_their_namespace(tmp_path):
         assert k.ask(f"web.default.svc.{Z}") == {"10.96.0.10"}
 
 
-def test_a_fallthrough_zone_that_is_not_ours_is_refused():
-    done = subprocess.run([PROGRAM, "--fallthrough=cluster.locl", "--objects-dir=/tmp"], capture_output=True, text=True, timeout=30, check=False)
+def test_a_fallthrough_zone_that_is_not_ours_is_refused(tmp_path):
+    done = subprocess.run([PROGRAM, "--fallthrough=cluster.locl", f"--objects-dir={tmp_path}"], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and '--fallthrough: "cluster.locl": neither in --domain nor a reverse zone' in done.stderr, done.stderr
 
 
