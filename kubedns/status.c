@@ -97,6 +97,24 @@ manifests_progress(const struct status *status, bool reasons)
 	return xasprintf("--objects-dir=%s: being read, %zu objects so far\n", path, held.objects);
 }
 
+/* Which manifests are broken, a line; "" for none. `reasons`: with the name of a file and the
+ * mistake in it. Caller frees. */
+static char *
+manifests_notes(const struct status *status, bool reasons)
+{
+	struct manifests_status held;
+
+	if (status->manifests == NULL)
+		return xstrdup("");
+	manifests_status(status->manifests, &held);
+	if (held.broken == 0)
+		return xstrdup("");
+	return xasprintf("--objects-dir: %zu of %zu files %s a mistake%s%s\n", held.broken,
+	    held.files, held.broken == 1 ? "has" : "have",
+	    reasons && held.error != NULL ? "; the latest: " : "",
+	    reasons && held.error != NULL ? held.error : "");
+}
+
 static void
 handle_readiness(const struct http_request *request, struct http_response *response, void *arg)
 {
@@ -110,8 +128,10 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 		char *notes = api_source_notes(status->watch);
 		char *missing = wanted_namespaces_notes(status->namespaces, request->local);
 		char *load = workers_notes(status->workers, request->local);
-		http_text(response, 200, "ok\n%s%s%s", notes, missing, load);
+		char *broken = manifests_notes(status, request->local);
+		http_text(response, 200, "ok\n%s%s%s%s", notes, missing, load, broken);
 		free(notes);
+		free(broken);
 		free(missing);
 		free(load);
 		return;
@@ -210,6 +230,20 @@ manifests_metrics(const struct status *status, struct metrics *m)
 	metrics_value(m, (double)held.broken, NULL);
 }
 
+/* Who is asked for names that are not ours; nothing without --resolver. The sidecar tells the front
+ * topology by it. */
+static void
+resolver_metrics(const struct options *o, struct metrics *m)
+{
+	char text[SERVER_TEXT_MAX];
+
+	if (!o->has_resolver)
+		return;
+	metrics_family(m, "kubedns_resolver_info", METRIC_GAUGE,
+	    "1; the label is the address of --resolver, to which external names are sent.");
+	metrics_value(m, 1, "resolver", server_format(&o->resolver, text), NULL);
+}
+
 static void
 handle_metrics(const struct http_request *request, struct http_response *response, void *arg)
 {
@@ -233,6 +267,7 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 	dnstap_metrics(status->dnstap, m);
 	objects_metrics(status, m);
 	memory_metrics(status->options, m);
+	resolver_metrics(status->options, m);
 	if (status->manifests != NULL)
 		manifests_metrics(status, m);
 	else

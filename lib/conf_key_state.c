@@ -15,12 +15,16 @@ conf_key_judge(struct conf_key *key, const char *subject, const char *name, cons
 		hash = hash64(hash, error, strlen(error));
 	bool news = hash != key->hash || (error == NULL) != (key->error == NULL);
 	if (error && news) {
-		log_errorx("conf %s: %s: %s; keeping previous", subject, name, error);
+		log_errorx("conf %s: %s: %s; %s", subject, name, error,
+		    key->had_good ? "keeping previous"
+				  : "ignored, as there is no good value before it");
 		key->refused++;
 		key->error_since = time(NULL);
 	} else if (!error && key->error) {
 		log_info("conf %s: %s: good again", subject, name);
 	}
+	if (error == NULL)
+		key->had_good = text != NULL;
 	key->present = text != NULL;
 	key->hash = hash;
 	free(key->error);

@@ -12,6 +12,7 @@
 
 struct conf_key {
 	bool present;
+	bool had_good;       /* a content is in force: the present one, or the last good one */
 	char *error;         /* why the present content is not in force; NULL: it is */
 	int64_t error_since; /* Unix time, seconds */
 	uint64_t refused;    /* contents refused since the start */
@@ -20,7 +21,8 @@ struct conf_key {
 
 /*
  * Takes the verdict on a content of `len` bytes (`text` NULL: the key is absent): `error` (taken)
- * or NULL. A new one is logged as "conf SUBJECT: NAME: ERROR; keeping previous".
+ * or NULL. A new one is logged as "conf SUBJECT: NAME: ERROR; keeping previous", or "...; ignored,
+ * as there is no good value before it".
  */
 void conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
     size_t len, char *error);

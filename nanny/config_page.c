@@ -149,6 +149,7 @@ put_keys(object o, const struct config *config)
 		put(refusal, "key", text(config_key_names[i]));
 		put(refusal, "reason", text(state->error));
 		put(refusal, "since", moment(state->error_since));
+		put(refusal, "previousInForce", json_object_new_boolean(state->had_good));
 		json_object_array_add(refused, refusal);
 	}
 	put(o, "keys", keys);

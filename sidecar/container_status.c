@@ -130,6 +130,12 @@ read_sample(struct kubedns_view *view, const struct sample *sample)
 			r->last_event_s = sane(sample->value);
 	} else if (strcmp(sample->name, "kubedns_api_failing") == 0) {
 		view->api_failing |= sample->value > 0;
+	} else if (strcmp(sample->name, "kubedns_resolver_info") == 0) {
+		view->has_resolver =
+		    server_parse(sample_label(sample, "resolver"), 53, &view->resolver, NULL) == 0;
+	} else if (strcmp(sample->name, "kubedns_manifest_files_broken") == 0) {
+		view->has_manifests = true;
+		view->manifests_broken = sane(sample->value);
 	} else if (strcmp(sample->name, "kubedns_objects") == 0 &&
 		   view->kind_count < KUBEDNS_KINDS_MAX) {
 		struct kubedns_kind *kind = &view->kinds[view->kind_count++];
@@ -160,6 +166,7 @@ kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, in
 
 	view->resource_count = view->kind_count = 0;
 	view->says_synced = view->synced = view->api_failing = false;
+	view->has_resolver = view->has_manifests = false;
 	view->memory = view->memory_limit = 0;
 	for (const char *end = text + len; text < end;) {
 		const char *nl = memchr(text, '\n', (size_t)(end - text));

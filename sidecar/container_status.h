@@ -69,6 +69,10 @@ struct kubedns_view {
 	int64_t api_failing_ns;      /* since when, monotonic */
 	double last[KUBEDNS_COUNTS]; /* as last read */
 	struct buckets recent[KUBEDNS_COUNTS];
+	bool has_resolver; /* external names are sent to this one: the front topology */
+	struct server resolver;
+	bool has_manifests; /* it reads a directory in place of the API */
+	double manifests_broken;
 	bool ready;
 	bool says_synced,
 	    synced; /* what it says of all together, or of its manifests, if it does */

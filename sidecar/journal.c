@@ -70,7 +70,7 @@ look_at_causes(struct journal *journal, const struct view *view, const struct ve
 	for (size_t i = 0; i < verdict->count; i++) {
 		const struct finding *finding = &verdict->findings[i];
 		enum verdict_cause cause = finding->cause;
-		if (cause == VERDICT_CAUSES)
+		if (cause == VERDICT_CAUSES || finding->past)
 			continue;
 		const char *what = finding->brief[0] != '\0' ? finding->brief : finding->what;
 		bool changed = is_first_of_servers(verdict, i) && journal->servers[0] != '\0' &&

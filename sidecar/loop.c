@@ -67,6 +67,7 @@ sidecar_init(struct sidecar *sidecar, const struct sidecar_options *options)
 		.signal_fd = -1,
 		.started_ns = now,
 		.clock_offset_s = clock_wall_s() - (double)now / 1e9,
+		.surroundings = surroundings_find(),
 		.stop_ns = CLOCK_NEVER };
 	sidecar->probes = xcalloc(options->spec_count, sizeof *sidecar->probes);
 	sidecar->exchanges = xcalloc(options->spec_count, sizeof *sidecar->exchanges);

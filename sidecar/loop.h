@@ -35,6 +35,7 @@ struct sidecar {
 	int64_t started_ns;
 	double clock_offset_s; /* wall clock less monotonic, at the start */
 	int64_t stop_ns;       /* CLOCK_NEVER until SIGTERM */
+	enum surroundings surroundings;
 	char host[256];
 };
 

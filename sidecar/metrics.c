@@ -240,6 +240,9 @@ verdict(struct metrics *m, const struct view *view)
 	for (int i = 0; i < VERDICT_CAUSES; i++)
 		metrics_value(
 		    m, made.holds[i], "cause", verdict_cause_name((enum verdict_cause)i), NULL);
+	one(m, "dns_verdict_down", METRIC_GAUGE,
+	    "1 while the status page says that DNS is down: clients of this pod get no answer",
+	    made.level == LEVEL_DOWN);
 }
 
 static void

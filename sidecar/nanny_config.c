@@ -60,6 +60,8 @@ config_refusal_get(struct json_object *config, size_t i, struct config_refusal *
 		return false;
 	refusal->key = config_string(item, "key");
 	refusal->reason = config_string(item, "reason");
+	struct json_object *had = config_member(item, "previousInForce", json_type_boolean);
+	refusal->had_good = had == NULL || json_object_get_boolean(had);
 	return true;
 }
 

@@ -29,6 +29,7 @@ size_t config_count(struct json_object *object, const char *key);
 /* A key of the ConfigMap that was refused. */
 struct config_refusal {
 	const char *key, *reason;
+	bool had_good; /* the last good value is in force; else there is none */
 };
 
 /* The `i`th refusal; false past the last. */

@@ -11,6 +11,15 @@
 #include "sidecar/verdict.h"
 
 void
+page_loopback_only(struct html *html, const struct view *view, const char *what)
+{
+	html_wrap(html, "<p class=\"off\">", what, " to loopback peers only: ");
+	html_raw(html, view->surroundings == SURROUNDINGS_POD
+			   ? "use <code>kubectl port-forward</code>.</p>\n"
+			   : "open the page on this machine itself.</p>\n");
+}
+
+void
 page_fact(struct html *html, const char *name, const char *value)
 {
 	html_wrap(html, "<div><dt>", name, "</dt>");
@@ -93,10 +102,10 @@ static void
 say_alone(struct html *html, const struct view *view)
 {
 	html_wrap(html, "<div class=\"alone\"><p>This is what ", view->host, " sees,");
-	html_raw(html,
+	html_wrap(html,
 	    " one of the DNS pods among which clients are spread. The others may be well;"
-	    " each has a page of its own:</p>\n<pre class=\"command\" tabindex=\"0\">"
-	    "kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide</pre></div>\n");
+	    " each has a page of its own:</p>\n<pre class=\"command\" tabindex=\"0\">",
+	    surroundings_command(view->surroundings, COMMAND_RUNNING), "</pre></div>\n");
 }
 
 static void
@@ -122,7 +131,7 @@ say_findings(struct html *html, const struct view *view, const struct verdict *v
 		html_raw(html, "</ul>\n");
 	if (verdict->more > 0)
 		html_rawf(html, "<p>And %zu more.</p>\n", verdict->more);
-	if (verdict->level >= LEVEL_DEGRADED)
+	if (verdict->level >= LEVEL_DEGRADED && view->surroundings == SURROUNDINGS_POD)
 		say_alone(html, view);
 	html_raw(html, "</section>\n");
 }
@@ -346,9 +355,7 @@ say_upstreams(struct html *html, const struct view *view)
 	else if (!c->up)
 		html_raw(html, "<p class=\"off\">As dnsmasq last said; it does not say now.</p>\n");
 	if (!view->may_ask)
-		html_raw(html,
-		    "<p class=\"off\">Their addresses are shown to loopback peers only: use "
-		    "<code>kubectl port-forward</code>.</p>\n");
+		page_loopback_only(html, view, "Their addresses are shown");
 	html_raw(html, "<ul class=\"servers\">\n");
 	for (size_t i = 0; view->may_ask && i < c->upstream_count; i++)
 		say_upstream(html, view, &c->upstreams[i]);

@@ -45,6 +45,9 @@ void page_top(struct html *html, const struct view *view);
 /* The panel of what changed, newest first (page_journal.c). */
 void page_journal(struct html *html, const struct view *view);
 
+/* `what` ("Their addresses are shown") is for loopback peers only, and how to become one here. */
+void page_loopback_only(struct html *html, const struct view *view, const char *what);
+
 /* A figure with its name over it; a chart of the time since the start, ten minutes at most. */
 void page_fact(struct html *html, const char *name, const char *value);
 struct chart page_chart(const struct view *view, const char *title);

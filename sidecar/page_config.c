@@ -87,9 +87,7 @@ stubs(struct html *html, struct json_object *config)
 	if (count > (double)all)
 		all = (size_t)count;
 	if (shown < all)
-		html_rawf(html,
-		    "<tr><td colspan=\"2\">and %zu more stub domains: see the "
-		    "ConfigMap</td></tr>\n",
+		html_rawf(html, "<tr><td colspan=\"2\">and %zu more stub domains</td></tr>\n",
 		    all - shown);
 }
 
@@ -102,7 +100,9 @@ refusals(struct html *html, struct json_object *config)
 		html_wrap(html, "<p class=\"refused degraded\"><strong>Refused: ", refusal.key,
 		    "</strong> ");
 		html_text(html, refusal.reason);
-		html_raw(html, " <small>The last good value is in force.</small></p>\n");
+		html_raw(html, refusal.had_good
+				   ? " <small>The last good value is in force.</small></p>\n"
+				   : " <small>There was no good value before it.</small></p>\n");
 	}
 	const char *loop =
 	    config_string(config_member(config, "upstreams", json_type_object), "refused");
@@ -138,9 +138,12 @@ page_config(struct html *html, const struct view *view)
 	if (nanny == NULL || !nanny->seen || nanny->config == NULL)
 		return;
 	bool refused = config_refusal_get(nanny->config, 0, &refusal);
-	html_raw(html,
+	html_wrap(html,
 	    "<section id=\"config\" data-part aria-labelledby=\"h-config\">\n"
-	    "<h2 id=\"h-config\">Configuration <small>ConfigMap kube-dns</small></h2>\n");
+	    "<h2 id=\"h-config\">Configuration <small>",
+	    view->surroundings == SURROUNDINGS_POD ? "ConfigMap kube-dns"
+						   : "upstreams and stub domains",
+	    "</small></h2>\n");
 	html_wrap(html, "<article class=\"card ",
 	    !nanny->up ? "stale"
 	    : refused  ? "degraded"
@@ -152,8 +155,6 @@ page_config(struct html *html, const struct view *view)
 	if (view->may_ask)
 		in_force(html, nanny->config);
 	else
-		html_raw(html, "<p class=\"off\">It lists the cluster, and is shown to loopback "
-			       "peers only: use <code>kubectl "
-			       "port-forward</code>.</p>\n");
+		page_loopback_only(html, view, "It lists the cluster, and is shown");
 	html_raw(html, "</article>\n</section>\n");
 }

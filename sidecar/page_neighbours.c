@@ -14,8 +14,7 @@ page_neighbours(struct html *html, const struct view *view)
 		       "<h2 id=\"h-neighbours\">The other pods <small>of the same "
 		       "Service</small></h2>\n<article class=\"card\">\n");
 	if (!view->may_ask)
-		html_raw(html, "<p class=\"off\">Their addresses are shown to loopback peers only: "
-			       "use <code>kubectl port-forward</code>.</p>\n");
+		page_loopback_only(html, view, "Their addresses are shown");
 	html_raw(html, "<ul class=\"neighbours\">\n");
 	for (size_t i = 0; view->may_ask && i < k->neighbour_count; i++) {
 		const struct kubedns_neighbour *n = &k->neighbours[i];

@@ -106,9 +106,11 @@ page_question(struct html *html, const struct view *view)
 		form(html, view);
 		answer(html, view);
 	} else {
-		html_raw(html, "<p class=\"off\">Asking is for loopback peers: <code>kubectl "
-			       "port-forward</code> to this pod, or "
-			       "start the sidecar with <code>--debug-remote</code>.</p>\n");
+		html_raw(html, "<p class=\"off\">Asking is for loopback peers: ");
+		html_raw(html, view->surroundings == SURROUNDINGS_POD
+				   ? "use <code>kubectl port-forward</code> to this pod, or "
+				   : "open the page on this machine itself, or ");
+		html_raw(html, "start the sidecar with <code>--debug-remote</code>.</p>\n");
 	}
 	html_raw(html, "</article>\n</section>\n");
 }

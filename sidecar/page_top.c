@@ -31,6 +31,8 @@ say_talkers(struct html *html, const struct kubedns_talker *talkers, size_t coun
 {
 	char text[FORMAT_MAX];
 
+	if (count == 0)
+		return;
 	html_wrap(html, "<table class=\"top-table\"><caption>", caption, "</caption><thead><tr>");
 	html_wrap(html, "<th scope=\"col\">", who, "</th>");
 	html_raw(html, "<th scope=\"col\">a second</th><th scope=\"col\">NXDOMAIN</th>"
@@ -40,8 +42,7 @@ say_talkers(struct html *html, const struct kubedns_talker *talkers, size_t coun
 		const struct kubedns_talker *t = &talkers[i];
 		html_wrap(html, "<tr><th scope=\"row\">", t->name, "");
 		if (strcmp(t->name, "127.0.0.1") == 0 || strcmp(t->name, "::1") == 0)
-			html_raw(html,
-			    "<small>this pod: dnsmasq, for its clients, and the sidecar</small>");
+			html_raw(html, "<small>dnsmasq, for its clients, and the sidecar</small>");
 		if (t->pod[0] != '\0')
 			html_wrap(html, "<small>", t->pod, "</small>");
 		if (t->per_second < 10)
@@ -132,15 +133,18 @@ page_top(struct html *html, const struct view *view)
 	count = client_rates_heaviest(&k->rates, view->now_ns, heaviest);
 	if (k->client_count + k->name_count + count == 0)
 		return;
-	html_raw(html, "<section id=\"top\" data-part aria-labelledby=\"h-top\">\n"
-		       "<h2 id=\"h-top\">Who asks most <small>of kubedns, the last two minutes"
-		       "</small></h2>\n");
+	bool quiet = k->client_count + k->name_count == 0;
+	html_raw(html,
+	    "<section id=\"top\" data-part aria-labelledby=\"h-top\">\n"
+	    "<h2 id=\"h-top\">Top clients <small>and names, of kubedns, the last two minutes"
+	    "</small></h2>\n");
 	html_wrap(html, "<article class=\"card ", k->up ? "well" : "stale", "\">\n");
 	if (!view->may_ask)
-		html_raw(html, "<p class=\"off\">Shown to loopback peers only: use <code>kubectl "
-			       "port-forward</code>.</p>\n");
+		page_loopback_only(html, view, "Shown");
 	else {
-		html_raw(html, "<div class=\"tops\">\n");
+		html_raw(html, quiet ? "<p class=\"off\">Too few queries in the last two minutes "
+				       "to rank.</p>\n<div class=\"tops\">\n"
+				     : "<div class=\"tops\">\n");
 		say_talkers(html, k->clients, k->client_count, "Clients", "address");
 		say_talkers(html, k->names, k->name_count, "Names", "name");
 		html_raw(html, "</div>\n");

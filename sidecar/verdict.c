@@ -34,6 +34,9 @@ verdict_cause_name(enum verdict_cause cause)
 		[VERDICT_UPSTREAM] = "upstream",
 		[VERDICT_FORWARDING] = "forwarding",
 		[VERDICT_CONFIGURATION] = "configuration",
+		[VERDICT_LOOP] = "loop",
+		[VERDICT_STUB_NAME] = "stub_name",
+		[VERDICT_MANIFESTS] = "manifests",
 		[VERDICT_API] = "api",
 		[VERDICT_LOAD] = "load",
 		[VERDICT_MEMORY] = "memory",
@@ -76,11 +79,46 @@ finding_brief(struct finding *finding, const char *fmt, ...)
 }
 
 void
-finding_explain(struct finding *finding, const char *meaning, const char *todo, const char *command)
+finding_explain(const struct judgement *j, struct finding *finding, const char *meaning,
+    const char *todo, enum command command)
 {
 	snprintf(finding->meaning, sizeof finding->meaning, "%s", meaning);
 	snprintf(finding->todo, sizeof finding->todo, "%s", todo);
-	snprintf(finding->command, sizeof finding->command, "%s", command);
+	snprintf(finding->command, sizeof finding->command, "%s",
+	    surroundings_command(j->view->surroundings, command));
+}
+
+void
+finding_past(struct judgement *j, struct finding *finding)
+{
+	finding->past = true;
+	j->past++;
+}
+
+const char *
+in_pod(const struct judgement *j, const char *pod, const char *elsewhere)
+{
+	return j->view->surroundings == SURROUNDINGS_POD ? pod : elsewhere;
+}
+
+enum topology
+topology_of(const struct view *view)
+{
+	const struct kubedns_view *kubedns = view->kubedns;
+	bool front = false;
+
+	if (kubedns != NULL && kubedns->seen)
+		return kubedns->has_resolver && server_equal(&kubedns->resolver, &view->dnsmasq)
+			   ? TOPOLOGY_FRONT
+			   : TOPOLOGY_CLASSIC;
+	/* kubedns has said nothing yet: then by whom the probes ask. */
+	for (size_t i = 0; i < view->probe_count; i++) {
+		const struct server *server = &view->probes[i].spec.server;
+		if (server_equal(server, &view->dnsmasq))
+			return TOPOLOGY_CLASSIC;
+		front |= server->port == 53;
+	}
+	return front ? TOPOLOGY_FRONT : TOPOLOGY_UNKNOWN;
 }
 
 const char *
@@ -92,7 +130,11 @@ verdict_ago(const struct view *view, int64_t then_ns, char *text)
 bool
 is_client_path(const struct view *view, const struct probe *probe)
 {
-	return probe->spec.server.port == 53 || server_equal(&probe->spec.server, &view->dnsmasq);
+	bool dnsmasq = server_equal(&probe->spec.server, &view->dnsmasq);
+
+	if (topology_of(view) == TOPOLOGY_FRONT)
+		return !dnsmasq;
+	return dnsmasq || probe->spec.server.port == 53;
 }
 
 bool

@@ -8,7 +8,10 @@
  * A probe that no cause explains is a finding of its own.
  *
  * Clients ask dnsmasq (or, in the front topology, kubedns), so a probe of the address that clients
- * use decides between "down" and "degraded".
+ * use decides between "down" and "degraded". Which topology it is, kubedns says: in the front
+ * topology its --resolver is dnsmasq.
+ *
+ * The sentences fit the surroundings: commands and words of Kubernetes stand there only in a pod.
  */
 #ifndef SIDECAR_VERDICT_H
 #define SIDECAR_VERDICT_H
@@ -36,9 +39,12 @@ enum verdict_cause {
 	VERDICT_OUTSIDE,       /* they answer, and outside names fail through dnsmasq */
 	VERDICT_UPSTREAM,      /* a server answers with errors, by dnsmasq's counts */
 	VERDICT_FORWARDING,    /* what kubedns hands on fails, by its counts */
-	VERDICT_CONFIGURATION, /* refused, looping, unresolved or unconfirmed */
+	VERDICT_CONFIGURATION, /* a key is refused, or dnsmasq has not confirmed the newest */
+	VERDICT_LOOP,          /* a server leads back to dnsmasq */
+	VERDICT_STUB_NAME,     /* a stub server's name has no address */
+	VERDICT_MANIFESTS,     /* a file of --objects-dir has a mistake */
 	VERDICT_API,           /* what kubedns knows grows old */
-	VERDICT_LOAD,          /* packets are dropped, clients are held back */
+	VERDICT_LOAD,          /* packets are being dropped, clients held back */
 	VERDICT_MEMORY,        /* a container is near its limit */
 	VERDICT_CLOCK,         /* the node's clock was set */
 	VERDICT_STATISTICS,    /* dnsmasq's cannot be read */
@@ -50,6 +56,7 @@ enum { FINDINGS_MAX = 16, SENTENCE_MAX = 256, FINDING_MAX = 512 };
 struct finding {
 	enum level level;
 	enum verdict_cause cause;   /* VERDICT_CAUSES: a probe that no cause explains */
+	bool past;                  /* it is over: worth reading, and holds no more */
 	int64_t since_ns;           /* monotonic */
 	const char *scope;          /* what still works, for the sentence; NULL: "DNS answers" */
 	char brief[SENTENCE_MAX];   /* "kubedns is not running", for the sentence */

@@ -23,6 +23,34 @@ level_of_process(const struct judgement *j)
 	return clients_get_none(j) ? LEVEL_DOWN : LEVEL_DEGRADED;
 }
 
+/* What clients lose without dnsmasq. */
+static const char *
+what_dnsmasq_loses(const struct judgement *j)
+{
+	static const char *const texts[] = {
+		[TOPOLOGY_UNKNOWN] = "Every query that is sent to it is lost.",
+		[TOPOLOGY_CLASSIC] =
+		    "Clients send every query to dnsmasq, so every name fails, those "
+		    "of the cluster too.",
+		[TOPOLOGY_FRONT] =
+		    "kubedns sends every external name to dnsmasq, so these names fail "
+		    "as soon as kubedns's answer cache has lost them, after 5 seconds.",
+	};
+
+	return texts[topology_of(j->view)];
+}
+
+/* The sentence's part. In the front topology clients lose the external names, and only those. */
+static void
+lose_external_names(const struct judgement *j, struct finding *finding, const char *what)
+{
+	bool front = topology_of(j->view) == TOPOLOGY_FRONT;
+
+	finding_brief(finding, "%s%s", front ? "external names fail: " : "", what);
+	if (front)
+		finding->scope = "Cluster names are answered";
+}
+
 /* The nanny says that dnsmasq is not there; false if it says nothing of that kind. */
 static bool
 dnsmasq_is_dead(struct judgement *j)
@@ -37,9 +65,9 @@ dnsmasq_is_dead(struct judgement *j)
 	struct finding *finding = finding_add(j, level_of_process(j), j->view->cache->since_ns,
 	    "dnsmasq is not running: it died %.0f times, and the nanny starts it again",
 	    config_number(dnsmasq, "deaths"));
-	finding_brief(finding, "dnsmasq is not running");
-	finding_explain(finding, "Nothing answers at its port until it runs.",
-	    "What did it say last? The nanny repeats it when it dies.", LOGS("dnsmasq"));
+	finding_explain(j, finding, what_dnsmasq_loses(j),
+	    "Why does it end? The nanny logs its last lines when it dies.", COMMAND_LOGS_DNSMASQ);
+	lose_external_names(j, finding, "dnsmasq is not running");
 	return true;
 }
 
@@ -83,14 +111,14 @@ judge_dnsmasq(struct judgement *j)
 	    "dnsmasq at %s %s, for %s", server_format(&view->dnsmasq, server),
 	    gone ? "is not running, nor is the nanny over it" : "does not answer",
 	    verdict_ago(view, view->cache->since_ns, since));
-	finding_brief(finding, gone ? "dnsmasq is not running" : "dnsmasq does not answer");
-	finding_explain(finding,
-	    "What is asked of it is lost: every name, or in the front topology every name outside "
-	    "the cluster.",
-	    gone ? "Is its container running? The kubelet says why it ended."
-		 : "The nanny kills a dnsmasq that is silent for 30 seconds and starts another. Is "
-		   "the container throttled?",
-	    gone ? PODS : TOP);
+	lose_external_names(
+	    j, finding, gone ? "dnsmasq is not running" : "dnsmasq does not answer");
+	finding_explain(j, finding, what_dnsmasq_loses(j),
+	    gone ? "Why did the nanny, which runs dnsmasq, end? Its exit status and its last log "
+		   "lines tell."
+		 : "The nanny kills a dnsmasq that is silent for 30 seconds, and starts another. "
+		   "Does dnsmasq get CPU?",
+	    gone ? COMMAND_RUNNING : COMMAND_USAGE);
 }
 
 /* Whether a probe of kubedns itself, not through dnsmasq, gets no answer. */
@@ -107,6 +135,32 @@ failing_kubedns_probe(const struct view *view)
 }
 
 static void
+explain_kubedns(const struct judgement *j, struct finding *finding, bool refused)
+{
+	static const char *const meanings[] = {
+		[TOPOLOGY_UNKNOWN] = "Cluster names fail.",
+		[TOPOLOGY_CLASSIC] =
+		    "Cluster names fail as dnsmasq's cache runs out, which takes 30 "
+		    "seconds.",
+		[TOPOLOGY_FRONT] = "Clients send every query to kubedns, so every name fails.",
+	};
+
+	finding_explain(j, finding, meanings[topology_of(j->view)],
+	    refused
+		? in_pod(j,
+		      "Is its container running? The kubelet says why it ended (137: memory, or "
+		      "a failed liveness probe).",
+		      "Why did it end? Its exit status and its last log lines tell.")
+		: in_pod(j,
+		      "It hangs, or gets no CPU. The kubelet restarts it when /healthz has "
+		      "failed five times. If it still does not answer after a minute, delete "
+		      "this pod: the cluster makes another one.",
+		      "It hangs, or gets no CPU. If it still does not answer after a minute, "
+		      "restart it."),
+	    refused ? COMMAND_RUNNING : COMMAND_LOGS_KUBEDNS);
+}
+
+static void
 judge_kubedns(struct judgement *j)
 {
 	const struct view *view = j->view;
@@ -119,11 +173,11 @@ judge_kubedns(struct judgement *j)
 		return;
 	bool refused = is_refused(kubedns->error);
 	if (!refused && probe == NULL) {
-		finding_explain(
+		finding_explain(j,
 		    finding_add(j, LEVEL_NOTE, kubedns->since_ns,
 			"kubedns does not answer at its health port: %s", kubedns->error),
-		    "What this page shows of kubedns is old.", "Is its container running?",
-		    LOGS("kubedns"));
+		    "What this page shows of kubedns is old.", "Is kubedns running?",
+		    COMMAND_LOGS_KUBEDNS);
 		return;
 	}
 	j->blamed |= BLAMED_KUBEDNS;
@@ -135,15 +189,7 @@ judge_kubedns(struct judgement *j)
 		"kubedns %s: %s, for %s", refused ? "is not running" : "does not answer",
 		kubedns->error, verdict_ago(view, kubedns->since_ns, since));
 	finding_brief(finding, refused ? "kubedns is not running" : "kubedns does not answer");
-	finding_explain(finding,
-	    "Cluster names fail as dnsmasq's cache runs out, which takes 30 seconds; in the front "
-	    "topology every name fails at once.",
-	    refused ? "Is its container running? The kubelet says why it ended (137: memory, or a "
-		      "failed liveness probe)."
-		    : "It hangs, or gets no CPU. The kubelet restarts it when /healthz has failed "
-		      "five times; if it still is so after a minute, delete this pod: another is "
-		      "made.",
-	    refused ? PODS : LOGS("kubedns"));
+	explain_kubedns(j, finding, refused);
 }
 
 /* --- what kubedns knows --- */
@@ -195,10 +241,10 @@ judge_sync(struct judgement *j)
 		finding_brief(finding, "kubedns is not ready: %s", trouble);
 	else
 		finding_brief(finding, "kubedns is not ready");
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    "Until its first sync it answers cluster names with SERVFAIL; while it drains it goes "
 	    "on answering.",
-	    todo, LOGS("kubedns"));
+	    todo, COMMAND_LOGS_KUBEDNS);
 }
 
 static void
@@ -206,7 +252,7 @@ judge_api(struct judgement *j)
 {
 	const struct view *view = j->view;
 	const struct kubedns_view *kubedns = view->kubedns;
-	const char *todo = "Is the API server up, and is the way from the pod to it open?";
+	const char *todo = "Is the API server up, and is the way to it open?";
 	char since[FORMAT_MAX];
 
 	if (kubedns == NULL || !kubedns->up || !kubedns->ready)
@@ -233,10 +279,33 @@ judge_api(struct judgement *j)
 	else
 		finding_brief(
 		    finding, "kubedns has heard nothing from the API server for %s", since);
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    "Names are answered from what was known then; Services and pods that changed since are "
 	    "missing or wrong.",
-	    todo, LOGS("kubedns"));
+	    todo, COMMAND_LOGS_KUBEDNS);
+}
+
+/* A file of --objects-dir has a mistake. Its last good content stays in force, if there was one. */
+static void
+judge_manifests(struct judgement *j)
+{
+	const struct kubedns_view *kubedns = j->view->kubedns;
+
+	if (kubedns == NULL || !kubedns->up || !kubedns->has_manifests ||
+	    kubedns->manifests_broken < 1)
+		return;
+	bool one = kubedns->manifests_broken < 2;
+	struct finding *finding =
+	    finding_add(j, LEVEL_DEGRADED, j->view->now_ns, "%.0f %s a mistake",
+		kubedns->manifests_broken, one ? "manifest has" : "manifests have");
+	finding_brief(finding, "%.0f %s a mistake", kubedns->manifests_broken,
+	    one ? "manifest has" : "manifests have");
+	finding_explain(j, finding,
+	    "kubedns keeps what it last read well of such a file. What it has never read well has "
+	    "no names.",
+	    "kubedns's log and its page /readiness name the file, the line and the reason. Correct "
+	    "the file: kubedns reads it again at once.",
+	    COMMAND_MANIFESTS);
 }
 
 static void
@@ -253,11 +322,11 @@ judge_statistics(struct judgement *j)
 	    view->cache->since_ns, "dnsmasq at %s gives no statistics: %s",
 	    server_format(&view->dnsmasq, server), view->cache->error);
 	finding_brief(finding, "dnsmasq gives no statistics");
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    "Cache and upstream figures on this page stand still until it does.",
 	    "If dnsmasq itself answers, it may run with --no-ident, or --dnsmasq-addr and "
 	    "--dnsmasq-port may name another server.",
-	    "");
+	    COMMAND_NONE);
 }
 
 /* In the order of blame, which is that of the enumeration. */
@@ -274,6 +343,9 @@ judge_causes(struct judgement *j)
 		[VERDICT_UPSTREAM] = judge_upstreams,
 		[VERDICT_FORWARDING] = judge_forwarding,
 		[VERDICT_CONFIGURATION] = judge_configuration,
+		[VERDICT_LOOP] = judge_loop,
+		[VERDICT_STUB_NAME] = judge_stub_name,
+		[VERDICT_MANIFESTS] = judge_manifests,
 		[VERDICT_API] = judge_api,
 		[VERDICT_LOAD] = judge_load,
 		[VERDICT_MEMORY] = judge_memory,
@@ -282,10 +354,10 @@ judge_causes(struct judgement *j)
 	};
 
 	for (int i = 0; i < VERDICT_CAUSES; i++) {
-		size_t before = j->verdict->count + j->verdict->more;
+		size_t before = j->verdict->count + j->verdict->more - j->past;
 		j->cause = (enum verdict_cause)i;
 		judges[i](j);
-		j->verdict->holds[i] = j->verdict->count + j->verdict->more > before;
+		j->verdict->holds[i] = j->verdict->count + j->verdict->more - j->past > before;
 	}
 	j->cause = VERDICT_CAUSES;
 }

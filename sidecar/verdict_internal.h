@@ -5,11 +5,6 @@
 
 #include "sidecar/verdict.h"
 
-#define LOGS(container) "kubectl -n kube-system logs -l k8s-app=kube-dns -c " container " --tail=50"
-#define TOP             "kubectl -n kube-system top pods -l k8s-app=kube-dns --containers"
-#define PODS            "kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide"
-#define CONFIGMAP       "kubectl -n kube-system get configmap kube-dns -o yaml"
-
 enum {
 	PAST_MIN = 20, /* fewer questions say nothing about a ratio */
 	FAILED_PERCENT = 10,
@@ -22,6 +17,9 @@ enum blamed {
 	BLAMED_UPSTREAM = 1 << 2, /* outside names through dnsmasq */
 	BLAMED_SYNC = 1 << 3,     /* NOT_READY, of whoever is asked */
 };
+
+/* Whom clients ask: dnsmasq, or kubedns, which sends dnsmasq the external names. */
+enum topology { TOPOLOGY_UNKNOWN, TOPOLOGY_CLASSIC, TOPOLOGY_FRONT };
 
 /* What the probes come to. */
 struct tally {
@@ -38,6 +36,7 @@ struct judgement {
 	enum verdict_cause cause; /* that is being judged */
 	bool dnsmasq_answers;     /* it gives its statistics, which no other server has */
 	unsigned blamed;          /* enum blamed: explained by a finding that is already there */
+	size_t past;              /* findings that are over */
 };
 
 /* Adds a finding; one that there is no room for is counted only. */
@@ -48,8 +47,16 @@ struct finding *finding_add(struct judgement *j, enum level level, int64_t since
 void finding_brief(struct finding *finding, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-void finding_explain(
-    struct finding *finding, const char *meaning, const char *todo, const char *command);
+void finding_explain(const struct judgement *j, struct finding *finding, const char *meaning,
+    const char *todo, enum command command);
+
+/* The finding is over: it is shown, and its cause does not hold because of it. */
+void finding_past(struct judgement *j, struct finding *finding);
+
+/* `pod` in a pod, where there are containers, a kubelet and a ConfigMap; else `elsewhere`. */
+const char *in_pod(const struct judgement *j, const char *pod, const char *elsewhere);
+
+enum topology topology_of(const struct view *view);
 
 /* Whether probes on the clients' path get no answer. */
 bool clients_get_none(const struct judgement *j);
@@ -70,6 +77,8 @@ void judge_upstreams(struct judgement *j);
 void judge_forwarding(struct judgement *j);
 void judge_host(struct judgement *j);
 void judge_configuration(struct judgement *j);
+void judge_loop(struct judgement *j);
+void judge_stub_name(struct judgement *j);
 void judge_load(struct judgement *j);
 void judge_memory(struct judgement *j);
 void judge_clock(struct judgement *j);

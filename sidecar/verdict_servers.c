@@ -14,6 +14,16 @@ shown_server(const struct view *view, const struct server *server, char *text)
 	return text;
 }
 
+static const char *
+remove_it(const struct judgement *j)
+{
+	return in_pod(j,
+	    "Is it up and reachable from the node? If it is gone for good, remove it from the "
+	    "ConfigMap kube-system/kube-dns or from the node's resolv.conf.",
+	    "Is it up and reachable? If it is gone for good, remove it from the configuration's "
+	    "directory or from resolv.conf.");
+}
+
 static void
 judge_server_check(struct judgement *j, const struct check *check, size_t count, size_t failing)
 {
@@ -38,16 +48,20 @@ judge_server_check(struct judgement *j, const struct check *check, size_t count,
 	else
 		finding_brief(finding, "upstream server%s, one of %zu, %s",
 		    view->may_ask ? server : "", count, cause_says(check->cause));
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    stub  ? "Names of its domain fail, unless the domain has another server."
-	    : all ? "Names outside the cluster fail, for every client of this pod."
+	    : all ? "Names outside the cluster fail for all clients."
 		  : "dnsmasq asks the others; a name that it asks this server first for is late.",
-	    all ? "Is it up, and the way to it open from the node? Until then name another one in "
-		  "upstreamNameservers of the ConfigMap kube-system/kube-dns, such as "
-		  "[\"192.0.2.53\"]: it is asked within seconds, and no pod is restarted."
-		: "Is it up and reachable from the node? If it is gone for good, take it out of "
-		  "the ConfigMap kube-system/kube-dns or the node's resolv.conf.",
-	    all ? "kubectl -n kube-system edit configmap kube-dns" : CONFIGMAP);
+	    all ? in_pod(j,
+		      "Is it up, and is the way to it open from the node? Until then name another "
+		      "server in upstreamNameservers of the ConfigMap kube-system/kube-dns, such "
+		      "as "
+		      "[\"192.0.2.53\"]. It is asked within seconds, and no pod is restarted.",
+		      "Is it up, and is the way to it open? Until then name another server in the "
+		      "file upstreamNameservers of the configuration's directory, such as "
+		      "[\"192.0.2.53\"]. It is asked within seconds, and nothing is restarted.")
+		: remove_it(j),
+	    all ? COMMAND_CONFIG_EDIT : COMMAND_CONFIG_SHOW);
 }
 
 void
@@ -91,7 +105,7 @@ judge_outside(struct judgement *j)
 	finding->scope = "Cluster names are answered";
 	finding_brief(finding,
 	    full ? "dnsmasq refuses names outside the cluster" : "names outside the cluster fail");
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    full ? "Too many questions wait for servers that do not answer: dnsmasq's table of "
 		   "questions in flight is full."
 		 : "dnsmasq was asked for such a name, and it does not come back with an answer.",
@@ -99,7 +113,7 @@ judge_outside(struct judgement *j)
 		? "Who asks for names of a domain whose servers are dead? See the upstreams below, "
 		  "and dnsmasq's --dns-forward-max."
 		: "Do the upstream servers below answer, and is the way to them open?",
-	    LOGS("dnsmasq"));
+	    COMMAND_LOGS_DNSMASQ);
 }
 
 /* What dnsmasq counts: answers that say REFUSED or SERVFAIL. */
@@ -126,12 +140,10 @@ judge_upstream(struct judgement *j, const struct upstream *upstream)
 	    "Upstream%s failed %s of %s queries in the last 10 minutes",
 	    view->may_ask ? server : "", format_count(bad, failed), format_count(asked, queries));
 	finding_brief(finding, "upstream%s fails", view->may_ask ? server : " server");
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    "Names that this server is asked for are slow or fail; dnsmasq tries the others of the "
 	    "same domain, if there are any.",
-	    "Is it up and reachable from the node? If it is gone for good, take it out of the "
-	    "ConfigMap kube-system/kube-dns or the node's resolv.conf.",
-	    CONFIGMAP);
+	    remove_it(j), COMMAND_CONFIG_SHOW);
 }
 
 void
@@ -162,10 +174,11 @@ judge_forwarding(struct judgement *j)
 	    format_count(failed, lost), format_count(asked, queries));
 	finding->scope = "Cluster names are answered";
 	finding_brief(finding, "questions that kubedns hands on fail");
-	finding_explain(finding,
-	    "Names outside the cluster in the front topology, else targets of ExternalName "
-	    "Services.",
-	    "In the front topology see dnsmasq and its upstreams; else the servers of "
-	    "upstreamNameservers or of the node's resolv.conf.",
-	    CONFIGMAP);
+	bool front = topology_of(j->view) == TOPOLOGY_FRONT;
+	finding_explain(j, finding,
+	    front ? "External names fail: kubedns sends them to dnsmasq."
+		  : "Targets of ExternalName Services fail: kubedns looks them up itself.",
+	    front ? "Does dnsmasq answer, and do its upstream servers below?"
+		  : "Do the servers of upstreamNameservers, or else of resolv.conf, answer?",
+	    front ? COMMAND_LOGS_DNSMASQ : COMMAND_CONFIG_SHOW);
 }

@@ -11,6 +11,7 @@
 enum {
 	UNCONFIRMED_S = 10,
 	DROPS_MIN = 10,      /* packets, in the last ten minutes */
+	LOAD_BUCKETS = 2,    /* 10 to 20 s: without a drop for this long, the load is over */
 	MEMORY_PERCENT = 85, /* of the limit */
 };
 
@@ -22,23 +23,33 @@ judge_refusal(struct judgement *j, const struct config_refusal *refusal)
 	const struct view *view = j->view;
 	/* The reason quotes the ConfigMap, which is not for every peer to read. */
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, view->now_ns,
-	    "The ConfigMap's %.64s was refused%s%.170s", refusal->key, view->may_ask ? ": " : "",
-	    view->may_ask ? refusal->reason : "");
+	    "%s %.64s was refused%s%.170s", in_pod(j, "The ConfigMap's", "The configuration key"),
+	    refusal->key, view->may_ask ? ": " : "", view->may_ask ? refusal->reason : "");
 
-	finding_brief(finding, "the ConfigMap's %.64s was refused", refusal->key);
-	finding_explain(finding,
-	    "The last good value of this key stays in force; the other keys are not affected.",
-	    "Correct the key; the nanny takes it as soon as the volume has it.",
-	    "kubectl -n kube-system edit configmap kube-dns");
+	finding_brief(finding, "%s %.64s was refused",
+	    in_pod(j, "the ConfigMap's", "the configuration key"), refusal->key);
+	finding_explain(j, finding,
+	    refusal->had_good
+		? "The last good value of this key stays in force; the other keys are not affected."
+		: "There was no good value before, so the key has no effect; the other keys are "
+		  "not "
+		  "affected.",
+	    in_pod(j,
+		"Correct the key: the nanny reads it as soon as the kubelet has updated the "
+		"volume.",
+		"Correct the file of this name in the configuration's directory: the nanny reads "
+		"it at once."),
+	    COMMAND_CONFIG_EDIT);
 }
 
-static void
-judge_names(struct judgement *j)
+void
+judge_stub_name(struct judgement *j)
 {
 	const struct view *view = j->view;
-	const char *why, *name = config_unresolved(view->nanny->config, 0, &why);
+	const char *why, *name;
 
-	if (name == NULL)
+	if (view->nanny == NULL || !view->nanny->up ||
+	    (name = config_unresolved(view->nanny->config, 0, &why)) == NULL)
 		return;
 	/* Names of stub servers come from the ConfigMap too. */
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, view->now_ns,
@@ -46,20 +57,22 @@ judge_names(struct judgement *j)
 	    view->may_ask ? name : "", view->may_ask && why[0] != '\0' ? ": " : "",
 	    view->may_ask ? why : "");
 	finding_brief(finding, "a stub domain's server has no address");
-	finding_explain(finding,
-	    "It is given by name, and that name cannot be resolved; the stub domain's names are "
-	    "not "
-	    "answered unless it has other servers.",
+	finding_explain(j, finding,
+	    "It is given by name, and that name cannot be resolved. The stub domain's names are "
+	    "not answered unless it has other servers.",
 	    "Does the name exist, and do the upstream servers answer for it? An address in its "
 	    "place needs no resolving.",
-	    "kubectl -n kube-system get configmap kube-dns -o yaml");
+	    COMMAND_CONFIG_SHOW);
 }
 
 /* A server of resolv.conf, or of a stub domain, that leads back to dnsmasq. */
-static void
+void
 judge_loop(struct judgement *j)
 {
 	const struct view *view = j->view;
+
+	if (view->nanny == NULL || !view->nanny->up)
+		return;
 	struct json_object *config = view->nanny->config;
 	const char *loop =
 	    config_string(config_member(config, "upstreams", json_type_object), "refused");
@@ -72,11 +85,13 @@ judge_loop(struct judgement *j)
 	    "A server leads back to dnsmasq and is not asked%s%.170s", view->may_ask ? ": " : "",
 	    view->may_ask ? loop : "");
 	finding_brief(finding, "a server leads back to dnsmasq and is not asked");
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    "A query forwarded there would go round until dnsmasq's table is full; the other "
 	    "servers are asked.",
-	    "Name a server outside this pod, in the ConfigMap or in the node's resolv.conf.",
-	    CONFIGMAP);
+	    in_pod(j,
+		"Name a server outside this pod, in the ConfigMap or in the node's resolv.conf.",
+		"Name another server, in the configuration's directory or in resolv.conf."),
+	    COMMAND_CONFIG_SHOW);
 }
 
 void
@@ -89,8 +104,6 @@ judge_configuration(struct judgement *j)
 		return;
 	for (size_t i = 0; config_refusal_get(view->nanny->config, i, &refusal); i++)
 		judge_refusal(j, &refusal);
-	judge_loop(j);
-	judge_names(j);
 	/* A change takes a moment to be confirmed: only one that is not is worth a word. */
 	if (view->nanny->unconfirmed_ns == 0 || j->blamed & BLAMED_DNSMASQ ||
 	    view->now_ns - view->nanny->unconfirmed_ns < UNCONFIRMED_S * NS_PER_S)
@@ -98,10 +111,10 @@ judge_configuration(struct judgement *j)
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, view->nanny->unconfirmed_ns,
 	    "dnsmasq has not confirmed the newest configuration");
 	finding_brief(finding, "dnsmasq has not confirmed the newest configuration");
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    "The nanny has written it and told dnsmasq, and dnsmasq still shows the one before.",
 	    "Wait a few seconds; if it stays so, read what dnsmasq and the nanny say.",
-	    LOGS("dnsmasq"));
+	    COMMAND_LOGS_DNSMASQ);
 }
 
 /* Who got most of kubedns's answers while it dropped, half of them at least, and its address is
@@ -123,14 +136,59 @@ flooder(const struct view *view, const struct buckets *drops, double *share)
 	return client;
 }
 
+/* Whether something was counted a moment ago. */
+static bool
+is_going_on(const struct view *view, const struct buckets *buckets)
+{
+	for (int age = 0; age < LOAD_BUCKETS; age++)
+		if (buckets_get(buckets, view->now_ns, age) > 0)
+			return true;
+	return false;
+}
+
+/* How long ago the newest of them was counted, to ten seconds. */
+static const char *
+newest_ago(const struct view *view, const struct buckets *buckets, char *text)
+{
+	int age = 0;
+
+	while (age < BUCKETS - 1 && buckets_get(buckets, view->now_ns, age) == 0)
+		age++;
+	return format_duration((double)age * BUCKET_S, text);
+}
+
+/* While packets are dropped this is a problem, afterwards a note. */
+static struct finding *
+add_drops(struct judgement *j, const char *who, const struct buckets *drops, const char *meanwhile,
+    const char *brief)
+{
+	char text[FORMAT_MAX], ago[FORMAT_MAX];
+	struct finding *finding;
+
+	format_count(buckets_sum(drops, j->view->now_ns), text);
+	if (!is_going_on(j->view, drops)) {
+		finding = finding_add(j, LEVEL_NOTE, j->view->now_ns,
+		    "%s did not keep up until %s ago: the kernel dropped %s packets before it in "
+		    "the "
+		    "last 10 minutes%s",
+		    who, newest_ago(j->view, drops, ago), text, meanwhile);
+		finding_past(j, finding);
+		return finding;
+	}
+	finding = finding_add(j, LEVEL_DEGRADED, j->view->now_ns,
+	    "The kernel drops packets before %s: %s in the last 10 minutes%s", who, text,
+	    meanwhile);
+	finding_brief(finding, "%s does not keep up: %s packets dropped%s", who, text, brief);
+	return finding;
+}
+
 static void
 judge_drops(struct judgement *j, const char *who, const struct buckets *drops)
 {
-	uint64_t dropped = buckets_sum(drops, j->view->now_ns);
-	char text[FORMAT_MAX], meanwhile[192] = "", brief[80] = "", find[128] = "";
+	char meanwhile[192] = "", brief[80] = "";
 	double share;
 
-	if (dropped < DROPS_MIN)
+	if (buckets_sum(drops, j->view->now_ns) < DROPS_MIN)
 		return;
 	const struct client_rate *client = flooder(j->view, drops, &share);
 	if (client != NULL) {
@@ -140,22 +198,50 @@ judge_drops(struct judgement *j, const char *who, const struct buckets *drops)
 		    pod ? " (" : "", client->pod, pod ? ")" : "", (unsigned)(100 * share));
 		snprintf(brief, sizeof brief, ", while %s had %u %% of the answers", client->name,
 		    (unsigned)(100 * share));
-		snprintf(
-		    find, sizeof find, "kubectl get pods -A -o wide | grep -wF %s", client->name);
 	}
-	struct finding *finding = finding_add(j, LEVEL_DEGRADED, j->view->now_ns,
-	    "The kernel dropped %s packets before %s in the last 10 minutes%s",
-	    format_count(dropped, text), who, meanwhile);
-	finding_brief(finding, "%s did not keep up: %s packets dropped%s", who, text, brief);
-	finding_explain(finding,
-	    "They came faster than they were answered; each is a client that waits for its "
-	    "timeout, "
-	    "5 seconds as a rule.",
-	    client != NULL
-		? "This client first: what runs there, and why does it ask so much? If the load is "
-		  "honest: more replicas, or more CPU."
-		: "See below who asks most. If the load is honest: more replicas, or more CPU.",
-	    client != NULL ? find : TOP);
+	struct finding *finding = add_drops(j, who, drops, meanwhile, brief);
+	finding_explain(j, finding,
+	    "They came faster than they were answered. Each is a client that waits for its "
+	    "timeout, 5 seconds as a rule.",
+	    client != NULL ? in_pod(j,
+				 "This client first: what runs there, and why does it ask so much? "
+				 "If the load "
+				 "is honest: more replicas, or more CPU.",
+				 "This client first: what runs there, and why does it ask so much? "
+				 "If the load "
+				 "is honest: more CPU.")
+			   : in_pod(j,
+				 "See the top clients below. If the load is honest: more replicas, "
+				 "or more CPU.",
+				 "See the top clients below. If the load is honest: more CPU."),
+	    client != NULL ? COMMAND_NONE : COMMAND_USAGE);
+	if (client != NULL && j->view->surroundings == SURROUNDINGS_POD)
+		snprintf(finding->command, sizeof finding->command,
+		    "kubectl get pods -A -o wide | grep -wF %s", client->name);
+}
+
+static void
+judge_shed(struct judgement *j)
+{
+	const struct kubedns_view *kubedns = j->view->kubedns;
+	const struct buckets *recent = &kubedns->recent[KUBEDNS_SHED];
+	bool known = kubedns->client_count > 0 && j->view->may_ask;
+	uint64_t shed = buckets_sum(recent, j->view->now_ns);
+	char text[FORMAT_MAX];
+
+	if (shed == 0)
+		return;
+	struct finding *finding = finding_add(j, LEVEL_NOTE, j->view->now_ns,
+	    "kubedns held back %s packets of the heaviest clients in the last 10 minutes%s%.80s",
+	    format_count(shed, text), known ? "; the heaviest now is " : "",
+	    known ? kubedns->clients[0].name : "");
+	finding_explain(j, finding,
+	    "A client asks more than its share while kubedns cannot keep up; the others are "
+	    "answered.",
+	    "See the top clients below, and kubedns's log for the addresses.",
+	    COMMAND_LOGS_KUBEDNS);
+	if (!is_going_on(j->view, recent))
+		finding_past(j, finding);
 }
 
 void
@@ -163,26 +249,13 @@ judge_load(struct judgement *j)
 {
 	const struct kubedns_view *kubedns = j->view->kubedns;
 	const struct nanny_view *nanny = j->view->nanny;
-	char text[FORMAT_MAX];
 
 	if (kubedns != NULL && kubedns->up)
 		judge_drops(j, "kubedns", &kubedns->recent[KUBEDNS_DROPPED]);
 	if (nanny != NULL && nanny->up)
 		judge_drops(j, "dnsmasq", &nanny->recent_drops);
-	uint64_t shed = kubedns != NULL && kubedns->up
-			    ? buckets_sum(&kubedns->recent[KUBEDNS_SHED], j->view->now_ns)
-			    : 0;
-	if (shed == 0)
-		return;
-	bool known = kubedns->client_count > 0 && j->view->may_ask;
-	finding_explain(finding_add(j, LEVEL_NOTE, j->view->now_ns,
-			    "kubedns held back %s packets of the heaviest clients in the last 10 "
-			    "minutes%s%.80s",
-			    format_count(shed, text), known ? "; the heaviest now is " : "",
-			    known ? kubedns->clients[0].name : ""),
-	    "A client asks more than its share while kubedns cannot keep up; the others are "
-	    "answered.",
-	    "See below who asks most, and kubedns's log for the addresses.", LOGS("kubedns"));
+	if (kubedns != NULL && kubedns->up)
+		judge_shed(j);
 }
 
 static void
@@ -192,10 +265,13 @@ judge_container(
 	if (limit <= 0 || used * 100 < limit * MEMORY_PERCENT)
 		return;
 	struct finding *finding = finding_add(j, LEVEL_DEGRADED, j->view->now_ns,
-	    "Container %s uses %.0f of %.0f MB of its memory", container, used / 1e6, limit / 1e6);
-	finding_brief(finding, "container %s is near its memory limit", container);
-	finding_explain(finding,
-	    "At the limit the kernel kills it, and its clients wait until it is back.", todo, TOP);
+	    "%s%s uses %.0f of %.0f MB of its memory", in_pod(j, "Container ", ""), container,
+	    used / 1e6, limit / 1e6);
+	finding_brief(
+	    finding, "%s%s is near its memory limit", in_pod(j, "container ", ""), container);
+	finding_explain(j, finding,
+	    "At the limit the kernel kills it, and its clients wait until it is back.", todo,
+	    COMMAND_USAGE);
 }
 
 void
@@ -205,21 +281,31 @@ judge_memory(struct judgement *j)
 
 	if (view->kubedns != NULL && view->kubedns->up)
 		judge_container(j, "kubedns", view->kubedns->memory, view->kubedns->memory_limit,
-		    "Raise resources.limits.memory of this container, where its manifest is kept. "
-		    "kubedns grows with Services and endpoints: below, under kubedns, is how many, "
-		    "and docs/sizing.md says what they take.");
+		    in_pod(j,
+			"Raise resources.limits.memory of this container, where its manifest is "
+			"kept. kubedns grows with Services and endpoints: below, under kubedns, is "
+			"how many, and docs/sizing.md says what they take.",
+			"Raise its limit, such as MemoryMax= of its unit. kubedns grows with "
+			"Services and endpoints: below, under kubedns, is how many, and "
+			"docs/sizing.md says what they take."));
 	if (view->nanny != NULL && view->nanny->up) {
 		struct json_object *memory =
 		    config_member(view->nanny->config, "memory", json_type_object);
 		judge_container(j, "dnsmasq", config_number(memory, "bytes"),
 		    config_number(memory, "limit"),
-		    "dnsmasq grows with TCP connections, questions that wait for servers, and "
-		    "--cache-size: do its upstream servers answer? Else raise "
-		    "resources.limits.memory of this container, where its manifest is kept.");
+		    in_pod(j,
+			"dnsmasq grows with TCP connections, queries that wait for servers, and "
+			"--cache-size: do its upstream servers answer? Else raise "
+			"resources.limits.memory of this container, where its manifest is kept.",
+			"dnsmasq grows with TCP connections, queries that wait for servers, and "
+			"--cache-size: do its upstream servers answer? Else raise its limit."));
 	}
 	judge_container(j, "sidecar", view->memory, view->memory_limit,
-	    "The sidecar does not grow: is its limit lower than in our manifests? Else restart the "
-	    "pod, and report it.");
+	    in_pod(j,
+		"The sidecar does not grow: is its limit lower than in our manifests? Else restart "
+		"the pod, and report it.",
+		"The sidecar does not grow: is its limit too low? Else restart it, and report "
+		"it."));
 }
 
 void
@@ -236,13 +322,13 @@ judge_host(struct judgement *j)
 	struct finding *finding = finding_add(
 	    j, LEVEL_DEGRADED, j->view->now_ns, "dnsmasq's port is open in %.80s too", holder);
 	finding_brief(finding, "another process has dnsmasq's port");
-	finding_explain(finding,
+	finding_explain(j, finding,
 	    "It gets queries for external names in dnsmasq's place, and can answer them with what "
-	    "it "
-	    "likes.",
+	    "it likes.",
 	    "On this node: which process is it, and who started it? Stop it; treat answers of the "
 	    "time as forged.",
-	    "ss -ulnp");
+	    COMMAND_NONE);
+	snprintf(finding->command, sizeof finding->command, "ss -ulnp");
 }
 
 void
@@ -252,12 +338,11 @@ judge_clock(struct judgement *j)
 
 	if (j->view->clock_step_s == 0) /* exactly: it is 0 unless it was set */
 		return;
-	finding_explain(
+	finding_explain(j,
 	    finding_add(j, LEVEL_NOTE, j->view->now_ns, "The node's clock was set %s by %s",
 		j->view->clock_step_s > 0 ? "forward" : "back",
 		format_duration(floor(fabs(j->view->clock_step_s) + 0.5), text)),
-	    "DNS does not mind, but certificates and tokens of the API server are judged by it, "
-	    "and "
-	    "the times on this page.",
-	    "Is time synchronisation running on the node?", "");
+	    "DNS does not depend on the clock, but certificates and tokens of the API server do, "
+	    "and the times on this page.",
+	    "Is time synchronisation running on the node?", COMMAND_NONE);
 }

@@ -25,6 +25,7 @@ sidecar_view(struct sidecar *sidecar, struct view *view)
 		.started_ns = sidecar->started_ns,
 		.draining = sidecar->stop_ns != CLOCK_NEVER,
 		.http_dropped = sidecar->http != NULL ? http_dropped(sidecar->http) : 0,
+		.surroundings = sidecar->surroundings,
 		.host = sidecar->host,
 		.port = sidecar->http != NULL ? http_port(sidecar->http) : 0,
 		.prometheus_namespace = options->prometheus_namespace,

@@ -14,6 +14,7 @@
 #include "sidecar/dnsmasq_stats.h"
 #include "sidecar/container_status.h"
 #include "sidecar/probe.h"
+#include "sidecar/surroundings.h"
 
 struct journal;
 
@@ -23,7 +24,8 @@ struct view {
 	int64_t started_ns;
 	bool draining;
 	uint64_t http_dropped;
-	const char *host; /* the pod's name */
+	enum surroundings surroundings;
+	const char *host; /* the pod's name, or the machine's */
 	const char *prometheus_namespace, *metrics_path;
 	bool coredns_metrics;
 	unsigned port; /* of this page, and of those of the other pods */

@@ -33,9 +33,11 @@ fail() {
 
 # --- network: what is sent to other machines vanishes, as behind a firewall ---
 ip link set lo up
-ip link add uplink type dummy || fail "no interface"
+ip link add uplink type veth peer name nowhere || fail "no interface"
 ip addr add 198.51.100.7/24 dev uplink
+ip link set nowhere up
 ip link set uplink up
+ip neigh add 198.51.100.1 lladdr 02:00:00:00:00:01 dev uplink nud permanent
 ip -6 addr add 2001:db8:7::7/64 dev uplink nodad 2>/dev/null
 ip route add default via 198.51.100.1
 

@@ -17,9 +17,10 @@ def program(name):
 class Pod:
     """kubedns on the example manifests, the nanny with a ConfigMap and its dnsmasq, and the sidecar beside them."""
 
-    def __init__(self, config, *probes, kubedns=None, interval=1, poll_ms=500, wrap=(), wraps=None):
+    def __init__(self, config, *probes, kubedns=None, interval=1, poll_ms=500, wrap=(), wraps=None, front=False, in_pod=True):
         """`kubedns`: its arguments in place of the example's manifests; `interval`: of the two probes, in seconds; `wrap`: a command
-        under which the three programs run; `wraps`: one for some of them, by name."""
+        under which the three programs run; `wraps`: one for some of them, by name; `front`: the front topology in place of classic;
+        `in_pod`: whether the sidecar sees a pod's environment."""
         self.directory = tempfile.mkdtemp(prefix="pod-")
         os.chmod(self.directory, 0o755)
         self.config = os.path.join(self.directory, "config")
@@ -34,14 +35,17 @@ class Pod:
         objects = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "example", "objects")
         self.wraps = {name: [*wrap, *(wraps or {}).get(name, ())] for name in ("kubedns", "nanny", "sidecar")}
         self.start("kubedns", *(kubedns or [f"--objects-dir={objects}"]), f"--dns-port={self.kubedns_port}", "--dns-bind-address=127.0.0.1",
-                   f"--healthz-port={self.kubedns_http}", "--healthz-bind-address=127.0.0.1", "--threads=1", "--nameservers=127.0.0.1:9", "--drain=0s")
+                   f"--healthz-port={self.kubedns_http}", "--healthz-bind-address=127.0.0.1", "--threads=1", "--drain=0s",
+                   f"--resolver=127.0.0.1:{self.dnsmasq_port}" if front else "--nameservers=127.0.0.1:9")
         self.start("nanny", f"-configDir={self.config}", "-restartDnsmasq=true", f"-runDir={run}", f"-metricsAddr=127.0.0.1:{self.nanny_http}",
                    f"-kubednsServer=127.0.0.1:{self.kubedns_port}", "-syncInterval=1s", "-drain=0s", "--", "-k", "--cache-size=1000", "--bind-interfaces",
-                   "--listen-address=127.0.0.1", f"--port={self.dnsmasq_port}", f"--server=/cluster.local/127.0.0.1#{self.kubedns_port}")
+                   "--listen-address=127.0.0.1", f"--port={self.dnsmasq_port}",
+                   *([] if front else [f"--server=/cluster.local/127.0.0.1#{self.kubedns_port}"]))
         self.sidecar = Sidecar(
             f"--dnsmasq-port={self.dnsmasq_port}", f"--dnsmasq-poll-interval-ms={poll_ms}", f"--kubedns-url=http://127.0.0.1:{self.kubedns_http}",
             f"--nanny-url=http://127.0.0.1:{self.nanny_http}", f"--probe=kubedns,127.0.0.1:{self.kubedns_port},{NAME},{interval},SRV",
-            f"--probe=dnsmasq,127.0.0.1:{self.dnsmasq_port},{NAME},{interval},A", *probes, peers=True, wrap=self.wraps["sidecar"])
+            *([] if front else [f"--probe=dnsmasq,127.0.0.1:{self.dnsmasq_port},{NAME},{interval},A"]), *probes,
+            peers=True, wrap=self.wraps["sidecar"], in_pod=in_pod)
 
     def write(self, key, value):
         """As the kubelet does, or as near as makes no difference: never half a file."""

@@ -42,15 +42,21 @@ def series(text):
     return found
 
 
-class Sidecar:
-    """The sidecar with these arguments, HTTP on a free port of 127.0.0.1 (or `address`)."""
+def surroundings(in_pod):
+    """The environment of a container of a pod, or of a program that somebody starts by hand: what the machine that tests is must not show."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_") and k != "JOURNAL_STREAM"}
+    return {**env, "KUBERNETES_SERVICE_HOST": "198.51.100.9"} if in_pod else env
 
-    def __init__(self, *args, address="127.0.0.1", peers=False, wrap=()):
+
+class Sidecar:
+    """The sidecar with these arguments, HTTP on a free port of 127.0.0.1 (or `address`), as a container of a pod sees it or not."""
+
+    def __init__(self, *args, address="127.0.0.1", peers=False, wrap=(), in_pod=True):
         self.log = tempfile.TemporaryFile("w+")
         quiet = [] if peers else ["--kubedns-url=", "--nanny-url="]
         self.process = subprocess.Popen(
             [*wrap, PROGRAM, f"--prometheus-addr={address}", "--prometheus-port=0", "--drain=0s", *quiet, *map(str, args)],
-            stderr=self.log)
+            stderr=self.log, env=surroundings(in_pod))
         self.port = int(until(lambda: re.search(r"page on port (\d+)", self.said()), what="the sidecar's start")[1])
 
     def said(self):

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 import dns.message
 import dns.rcode
@@ -145,7 +146,7 @@ def test_kubedns_is_killed(make_pod, upstream):
     blamed = ("dnsmasq does not", "dnsmasq is not", "dnsmasq answers", "but dnsmasq")
     says(pod, "kubedns is not running", "kubedns", blamed)
     says(pod, "DNS is down: kubedns is not running, for ", "kubedns", blamed,  # asked past dnsmasq's cache
-         alerts=["DNSProcessDown", "DNSProbeFailing", "DNSTargetDown"], also=["DNSDown"])
+         alerts=["DNSDown", "DNSProcessDown"])
     assert pod.sidecar.value("dns_check_success", check="cluster", server=f"127.0.0.1:{pod.dnsmasq_port}") == 0
 
 
@@ -154,7 +155,7 @@ def test_kubedns_is_stopped(make_pod, upstream):
     well(pod)
     pod.kill("kubedns", signal.SIGSTOP)
     says(pod, "kubedns does not answer", "kubedns", ("dnsmasq does not", "but dnsmasq"),
-         alerts=["DNSProcessDown", "DNSProbeFailing", "DNSTargetDown"], also=["DNSDown"])
+         alerts=["DNSProcessDown"], also=["DNSDown"])
     pod.kill("kubedns", signal.SIGCONT)
     wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
 
@@ -162,12 +163,62 @@ def test_kubedns_is_stopped(make_pod, upstream):
 def test_dnsmasq_is_stopped(make_pod, upstream):
     pod = make_pod(servers(upstream.server))
     well(pod)
-    child = int(subprocess.run(["pgrep", "-P", str(pod.processes["nanny"].pid), "dnsmasq"], capture_output=True, text=True, check=True).stdout)
+    child = dnsmasq_of(pod)
     os.kill(child, signal.SIGSTOP)
     try:
-        says(pod, "DNS is down: dnsmasq does not answer", "dnsmasq", ("kubedns", "upstream"), alerts=["DNSProcessDown", "DNSProbeFailing"])
+        says(pod, "DNS is down: dnsmasq does not answer", "dnsmasq", ("kubedns", "upstream"), alerts=["DNSDown", "DNSProcessDown"])
     finally:
         os.kill(child, signal.SIGCONT)
+
+
+def dnsmasq_of(pod):
+    return int(subprocess.run(["pgrep", "-P", str(pod.processes["nanny"].pid), "dnsmasq"], capture_output=True, text=True, check=True).stdout)
+
+
+def front_well(pod):
+    wait_for(lambda: pod.sentence().startswith("DNS is well") and pod.sidecar.status()["nanny"]["up"], 30, what=lambda: f"not well: {pod.sidecar.status()}")
+    wait_for(lambda: all(v > 0 for k, v in pod.sidecar.metrics().items() if k[0] == "dns_check_results_total" and ("result", "answered") in k[1]), 30)
+
+
+def test_dnsmasq_is_stopped_in_the_front_topology(make_pod, upstream):
+    """It said "DNS answers" while every external name failed."""
+    pod = make_pod(servers(upstream.server), front=True)
+    front_well(pod)
+    child = dnsmasq_of(pod)
+    os.kill(child, signal.SIGSTOP)
+    try:
+        says(pod, "Cluster names are answered, but external names fail: dnsmasq does not answer.", "dnsmasq", ("upstream", "DNS is down"), alerts=["DNSProcessDown"])
+        reply = dns.message.from_wire(ask(pod.kubedns_port, NAME))
+        assert reply.rcode() == dns.rcode.NOERROR  # as the sentence says
+    finally:
+        os.kill(child, signal.SIGCONT)
+    wait_for(lambda: pod.sentence().startswith("DNS is well"), LIMIT_S)
+
+
+def test_kubedns_is_killed_in_the_front_topology(make_pod, upstream):
+    pod = make_pod(servers(upstream.server), front=True)
+    front_well(pod)
+    pod.kill("kubedns")
+    says(pod, "DNS is down: kubedns is not running, for ", "kubedns", ("dnsmasq",))
+    assert "every name fails" in pod.sidecar.status()["findings"][0]["meaning"]
+
+
+def test_a_broken_manifest_is_on_the_page(make_pod, upstream, tmp_path):
+    """It said "DNS is well" while kubedns_manifest_files_broken was 1."""
+    objects = tmp_path / "objects"
+    objects.mkdir()
+    good_text = json.dumps(service("kubernetes", "10.96.0.1", "default"))
+    (objects / "a.json").write_text(good_text)
+    pod = make_pod(servers(upstream.server), kubedns=[f"--objects-dir={objects}"], in_pod=False)
+    well(pod)
+    (objects / "a.json").write_text(good_text[:-1])
+    says(pod, "DNS answers, but 1 manifest has a mistake.", "manifests", alerts=["DNSCauseFound"])
+    status, text = pod.sidecar.get("/")
+    assert status == 200 and "kubectl" not in text and "one of the DNS pods" not in text
+    with urllib.request.urlopen(f"http://127.0.0.1:{pod.kubedns_http}/readiness") as page:
+        assert re.search(r"^ok\n--objects-dir: 1 of 1 files has a mistake; the latest: .*a\.json", page.read().decode())
+    (objects / "a.json").write_text(good_text)
+    wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
 
 
 def test_the_nanny_and_dnsmasq_are_killed(make_pod, upstream):
@@ -175,14 +226,14 @@ def test_the_nanny_and_dnsmasq_are_killed(make_pod, upstream):
     well(pod)
     pod.kill("nanny")
     says(pod, "DNS is down: dnsmasq is not running", "dnsmasq", ("kubedns", "upstream"),
-         alerts=["DNSProcessDown", "DNSProbeFailing", "DNSTargetDown"])
+         alerts=["DNSDown", "DNSProcessDown"])
 
 
 def test_the_configmap_is_refused_and_mended(make_pod, upstream):
     pod = make_pod(servers(upstream.server))
     well(pod)
     pod.write("stubDomains", '{"acme.test": ["not an address!"]}')
-    says(pod, "DNS answers, but the ConfigMap's stubDomains was refused", "configuration", alerts=["DNSConfigRefused", "DNSCauseFound"])
+    says(pod, "DNS answers, but the ConfigMap's stubDomains was refused", "configuration", alerts=["DNSConfigRefused"])
     pod.write("stubDomains", "{}")
     wait_for(lambda: pod.sentence().startswith(WELL), LIMIT_S)
     pod.write("stubDomains", json.dumps({"acme.test": [upstream.server]}))
@@ -240,11 +291,16 @@ def test_a_flood_that_kubedns_does_not_keep_up_with(make_pod, upstream):
         for _ in range(20000):
             s.sendto(query, ("127.0.0.1", pod.kubedns_port))
     pod.kill("kubedns", signal.SIGCONT)
-    says(pod, "kubedns did not keep up", "load", alerts=["DNSCauseFound"])
-    said = says(pod, f"packets dropped, while {FLOODER} had ", "load")[-1]
-    assert re.search(rf"kubedns did not keep up: [0-9,]+ packets dropped, while {FLOODER} had \d+ % of the answers", said), said
+    said = says(pod, f"packets dropped, while {FLOODER} had ", "load", alerts=["DNSOverload"])[-1]
+    assert re.search(rf"kubedns does not keep up: [0-9,]+ packets dropped, while {FLOODER} had \d+ % of the answers", said), said
     assert pod.sidecar.status()["findings"][0]["command"].endswith(f"grep -wF {FLOODER}")
     assert FLOODER not in pod.sidecar.get("/", {"Host": "evil.example"})[1]
+    # The alert fired ten minutes later still.
+    wait_for(lambda: pod.sentence().startswith(WELL), 30)
+    assert pod.sidecar.value("dns_verdict_cause", cause="load") == 0
+    finding = next(f for f in pod.sidecar.status()["findings"] if FLOODER in f["what"])
+    assert finding["level"] == "note" and re.match(r"kubedns did not keep up until \d+ seconds ago: the kernel dropped [0-9,]+ packets", finding["what"])
+    fires(pod, [])
 
 
 @pytest.fixture
@@ -259,7 +315,7 @@ def test_the_api_server_is_away(make_pod, upstream, api, tmp_path):
     pod = make_pod(servers(upstream.server), kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}"])
     well(pod)
     api.stop()
-    says(pod, "DNS answers, but kubedns does not reach the API server", "api", alerts=["DNSCauseFound", "DNSDataStale"])
+    says(pod, "DNS answers, but kubedns does not reach the API server", "api", alerts=["DNSDataStale"])
     api.start()
     wait_for(lambda: pod.sentence().startswith(WELL), 30)
 
@@ -268,7 +324,7 @@ def test_the_first_sync_waits_for_the_api_server(make_pod, upstream, api, tmp_pa
     api.start()
     api.stop()
     pod = make_pod(servers(upstream.server), kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}"])
-    says(pod, "kubedns is not ready", "sync", ("upstream",), alerts=["DNSNotSynced", "DNSDown", "DNSProbeFailing", "DNSErrorRateHigh"])
+    says(pod, "kubedns is not ready", "sync", ("upstream",), alerts=["DNSNotSynced", "DNSDown", "DNSErrorRateHigh"])
 
 
 @pytest.mark.parametrize("status, words", [(401, "the API server refuses kubedns's token"), (403, "the API server forbids kubedns to list")])
@@ -276,7 +332,7 @@ def test_the_api_server_refuses(make_pod, upstream, api, tmp_path, status, words
     api.start()
     api.fault(status=status)
     pod = make_pod(servers(upstream.server), kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}"])
-    says(pod, words, "sync", ("upstream",), alerts=["DNSNotSynced", "DNSDown", "DNSProbeFailing", "DNSErrorRateHigh"])
+    says(pod, words, "sync", ("upstream",), alerts=["DNSNotSynced", "DNSDown", "DNSErrorRateHigh"])
 
 
 def test_memory_near_its_limit(make_pod, upstream, tmp_path):
@@ -309,7 +365,7 @@ def test_a_client_that_is_held_back(make_pod, upstream, tmp_path):
     finding = wait_for(lambda: next((f for f in pod.sidecar.status()["findings"] if "held back" in f["what"]), None), LIMIT_S)
     assert re.match(r"kubedns held back [\d,]+ packets of the heaviest clients in the last 10 minutes", finding["what"]) and finding["level"] == "note"
     assert pod.sidecar.value("dns_verdict_cause", cause="load") == 1
-    fires(pod, ["DNSCauseFound"])
+    fires(pod, ["DNSOverload"])
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,7 @@ setup(void **state)
 	memset(&checks, 0, sizeof checks);
 	view = (struct view){ .now_ns = 10000 * NS_PER_S,
 		.now_s = 1.7e9,
+		.surroundings = SURROUNDINGS_POD,
 		.host = "pod",
 		.probes = probes,
 		.probe_count = PROBES,

@@ -121,7 +121,7 @@ what_a_dead_process_said_is_not_well_again(void **state)
 	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
 	buckets_add(&kubedns.recent[KUBEDNS_DROPPED], view.now_ns, 50);
 	journal_look(&journal, &view);
-	assert_string_equal(newest(&journal, 0), "kubedns did not keep up: 50 packets dropped");
+	assert_string_equal(newest(&journal, 0), "kubedns does not keep up: 50 packets dropped");
 	kubedns.up = false;
 	strcpy(kubedns.error, "connection refused");
 	journal_look(&journal, &view);

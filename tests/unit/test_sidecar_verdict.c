@@ -277,6 +277,129 @@ there_are_never_more_findings_than_room(void **state)
 	assert_int_equal(verdict.count + verdict.more, UPSTREAMS_MAX);
 }
 
+/* In the front topology kubedns answers clients, and dnsmasq has the external names only. */
+static void
+dnsmasq_that_is_silent_takes_what_the_topology_gives_it(void **state)
+{
+	static const char front[] = "kubedns_resolver_info{resolver=\"127.0.0.1:10153\"} 1\n";
+	struct check outside = { .kind = CHECK_OUTSIDE,
+		.asked = true,
+		.failures = CHECK_FAILURES,
+		.cause = CAUSE_TIMEOUT };
+
+	(void)state;
+	checks.count = 1;
+	checks.items[0] = &outside;
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	kubedns_read_metrics(&kubedns, front, sizeof front - 1, view.now_ns);
+	view.dnsmasq.port = 10153;
+	outside.server = view.dnsmasq;
+	result(DNSMASQ, CAUSE_OK, 1); /* at port 53, which in this topology is kubedns */
+	result(KUBEDNS, CAUSE_OK, 1);
+	dnsmasq_stats_fail(&cache, "hits.bind.: timeout", view.now_ns);
+	assert_verdict(LEVEL_DEGRADED,
+	    "Cluster names are answered, but external names fail: dnsmasq does not answer.");
+	assert_non_null(strstr(verdict.findings[0].meaning, "sends every external name"));
+
+	view.dnsmasq.port = 53;
+	outside.server = view.dnsmasq;
+	kubedns_read_metrics(&kubedns, "", 0, view.now_ns);
+	result(DNSMASQ, CAUSE_TIMEOUT, 2000);
+	assert_verdict(LEVEL_DOWN, "DNS is down: dnsmasq does not answer, for ");
+	assert_non_null(strstr(verdict.findings[0].meaning, "every name fails"));
+	checks.count = 0;
+}
+
+/* Before kubedns has told, the probes do: in the front topology none asks dnsmasq. */
+static void
+the_probes_tell_the_topology_while_kubedns_is_silent(void **state)
+{
+	(void)state;
+	view.kubedns = &kubedns;
+	kubedns.since_ns = view.now_ns;
+	strcpy(kubedns.error, "connection refused");
+	result(DNSMASQ, CAUSE_CONNECTION_REFUSED, 1);
+	result(KUBEDNS, CAUSE_CONNECTION_REFUSED, 1);
+	view.dnsmasq.port = 10153;
+	assert_verdict(LEVEL_DOWN, "kubedns is not running");
+	assert_non_null(strstr(verdict.findings[0].meaning, "every name fails"));
+	view.dnsmasq.port = 53;
+	assert_verdict(LEVEL_DOWN, "kubedns is not running");
+	assert_non_null(strstr(verdict.findings[0].meaning, "dnsmasq's cache runs out"));
+}
+
+static void
+a_broken_manifest_is_named_until_it_is_corrected(void **state)
+{
+	static const char one[] = "kubedns_manifest_files 3\nkubedns_manifest_files_broken 1\n";
+	static const char none[] = "kubedns_manifest_files 3\nkubedns_manifest_files_broken 0\n";
+
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	kubedns_read_metrics(&kubedns, one, sizeof one - 1, view.now_ns);
+	assert_verdict(LEVEL_DEGRADED, "DNS answers, but 1 manifest has a mistake.");
+	assert_true(verdict.holds[VERDICT_MANIFESTS]);
+	kubedns_read_metrics(&kubedns, none, sizeof none - 1, view.now_ns);
+	assert_verdict(LEVEL_WELL, "well");
+}
+
+/* Whatever is wrong: no word of kubectl, containers, pods or a ConfigMap where there are none. */
+static void
+without_kubernetes_no_word_of_it_is_said(void **state)
+{
+	static const char *const words[] = { "kubectl", "ConfigMap", "ontainer", "kubelet",
+		"replica", "this pod", "DNS pods", "port-forward" };
+	static const char refused[] =
+	    "{\"refused\": [{\"key\": \"stubDomains\", \"reason\": "
+	    "\"not JSON\"}], \"hostLoop\": \"a\", \"memory\": {\"bytes\": 9, "
+	    "\"limit\": 10}, \"names\": [{\"name\": \"ns.corp\", "
+	    "\"addresses\": [], \"A\": {\"error\": \"NXDOMAIN\"}}]}";
+	static struct check check = {
+		.kind = CHECK_UPSTREAM, .asked = true, .failures = 9, .cause = CAUSE_TIMEOUT
+	};
+	struct nanny_view nanny = { .seen = true, .up = true };
+
+	(void)state;
+	assert_int_equal(nanny_view_read(&nanny, refused, sizeof refused - 1), 0);
+	view.nanny = &nanny;
+	view.kubedns = &kubedns;
+	checks.count = 1;
+	checks.items[0] = &check;
+	for (int where = SURROUNDINGS_PLAIN; where < SURROUNDINGS_COUNT; where++)
+		for (int cause = 0; cause < 2 * CAUSE_COUNT; cause++) {
+			kubedns = (struct kubedns_view){ .seen = true,
+				.up = cause % 2 == 0,
+				.ready = true,
+				.memory = 9,
+				.memory_limit = 10,
+				.has_manifests = true,
+				.manifests_broken = 2,
+				.neighbour_count = 0 };
+			strcpy(kubedns.error, cause % 3 == 0 ? "connection refused" : "timeout");
+			buckets_add(&kubedns.recent[KUBEDNS_DROPPED], view.now_ns, 50);
+			buckets_add(&kubedns.recent[KUBEDNS_SHED], view.now_ns, 50);
+			result(DNSMASQ, (enum cause)(cause / 2), 1);
+			result(KUBEDNS, (enum cause)(cause / 2), 1);
+			view.surroundings = (enum surroundings)where;
+			view.may_ask = cause % 4 == 0;
+			char *page = shown_page();
+			for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+				if (where != SURROUNDINGS_POD && strstr(page, words[i]) != NULL)
+					fail_msg("surroundings %d: \"%.300s\"", where,
+					    strstr(page, words[i]) - 100);
+			assert_int_equal(strstr(page, "journalctl -u kubedns") != NULL ||
+					     strstr(page, "systemctl status") != NULL,
+			    where == SURROUNDINGS_SYSTEMD);
+			free(page);
+		}
+	checks.count = 0;
+	nanny_view_free(&nanny);
+}
+
 int
 main(void)
 {
@@ -298,6 +421,10 @@ main(void)
 		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
 		T(kubedns_is_no_upstream_though_dnsmasq_counts_it_as_one),
 		T(there_are_never_more_findings_than_room),
+		T(dnsmasq_that_is_silent_takes_what_the_topology_gives_it),
+		T(the_probes_tell_the_topology_while_kubedns_is_silent),
+		T(a_broken_manifest_is_named_until_it_is_corrected),
+		T(without_kubernetes_no_word_of_it_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

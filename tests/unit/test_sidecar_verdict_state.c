@@ -65,6 +65,28 @@ the_configuration_that_is_not_in_force_is_said(void **state)
 }
 
 static void
+a_refused_key_without_a_good_value_before_has_no_effect(void **state)
+{
+	static const char *const configs[] = {
+		"{\"refused\": [{\"key\": \"stubDomains\", \"reason\": \"not JSON\", "
+		"\"previousInForce\": true}]}",
+		"{\"refused\": [{\"key\": \"stubDomains\", \"reason\": \"not JSON\", "
+		"\"previousInForce\": false}]}",
+	};
+
+	(void)state;
+	probes_are_answered();
+	for (int i = 0; i < 2; i++) {
+		well_but_for(configs[i]);
+		assert_int_equal(strstr(verdict.findings[0].meaning,
+				     "last good value of this key stays") != NULL,
+		    i == 0);
+		assert_int_equal(
+		    strstr(verdict.findings[0].meaning, "the key has no effect") != NULL, i == 1);
+	}
+}
+
+static void
 a_configuration_may_take_ten_seconds_to_be_confirmed(void **state)
 {
 	(void)state;
@@ -167,10 +189,10 @@ without_any_upstream_server_another_one_is_the_remedy(void **state)
 	checks.items[1] = &good;
 	for (checks.count = 1; checks.count <= 2; checks.count++) {
 		verdict_make(&verdict, &view);
-		assert_int_equal(strstr(verdict.findings[0].todo, "name another one") != NULL,
+		assert_int_equal(strstr(verdict.findings[0].todo, "name another server") != NULL,
 		    checks.count == 1);
 		assert_int_equal(
-		    strstr(verdict.findings[0].todo, "take it out") != NULL, checks.count == 2);
+		    strstr(verdict.findings[0].todo, "remove it") != NULL, checks.count == 2);
 	}
 	checks.count = 0;
 }
@@ -207,29 +229,26 @@ who_asked_while_packets_were_dropped_is_named(void **state)
 		unsigned drops_ago_s, of_1000;
 		bool named;
 	} rows[] = {
-		{ "10.0.0.9", "pod shop/web-1", 60, 920, true },
-		{ "fd00::9", "", 60, 500, true },
-		{ "10.0.0.9", "", 70, 920, true }, /* the answers were counted a little later */
-		{ "10.0.0.9", "", 80, 920, false },
-		{ "10.0.0.9", "", 60, 499, false },
-		{ "10.0.0.9", "", 30, 920, false },
-		{ "127.0.0.1", "", 60, 920, false },
-		{ "; rm -rf /", "", 60, 920, false },
+		{ "10.0.0.9", "pod shop/web-1", 0, 920, true },
+		{ "fd00::9", "", 0, 500, true },
+		{ "10.0.0.9", "", 10, 920, true }, /* the answers were counted a little later */
+		{ "10.0.0.9", "", 0, 499, false },
+		{ "127.0.0.1", "", 0, 920, false },
+		{ "; rm -rf /", "", 0, 920, false },
 	};
 
 	probes_are_answered();
 	view.kubedns = &kubedns;
 	for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
-		const int64_t then_ns = view.now_ns - 60 * NS_PER_S;
 		size_t row = i / 2;
 		char named[80];
 		kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
 		struct client_rate *rate = &kubedns.rates.clients[3];
 		strcpy(rate->name, rows[row].client);
 		strcpy(rate->pod, rows[row].pod);
-		buckets_add(&rate->answers, then_ns, rows[row].of_1000);
-		buckets_add(&kubedns.recent[KUBEDNS_NXDOMAIN], then_ns, 1000);
-		buckets_add(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns, 9000);
+		buckets_add(&kubedns.recent[KUBEDNS_NOERROR], view.now_ns - 60 * NS_PER_S, 9000);
+		buckets_add(&rate->answers, view.now_ns, rows[row].of_1000);
+		buckets_add(&kubedns.recent[KUBEDNS_NXDOMAIN], view.now_ns, 1000);
 		buckets_add(&kubedns.recent[KUBEDNS_DROPPED],
 		    view.now_ns - rows[row].drops_ago_s * NS_PER_S, 4321);
 		view.may_ask = i % 2 == 0;
@@ -238,12 +257,45 @@ who_asked_while_packets_were_dropped_is_named(void **state)
 		    rows[row].client, rows[row].of_1000 / 10);
 		assert_int_equal(
 		    strstr(verdict.sentence, named) != NULL, rows[row].named && view.may_ask);
-		assert_non_null(strstr(verdict.sentence, "kubedns did not keep up: 4,321 packets"));
+		assert_non_null(
+		    strstr(verdict.sentence, "kubedns does not keep up: 4,321 packets"));
 		assert_int_equal(strstr(verdict.findings[0].command, "grep -wF") != NULL,
 		    rows[row].named && view.may_ask);
 		assert_int_equal(strstr(verdict.findings[0].what, "(pod shop/web-1)") != NULL,
 		    row == 0 && view.may_ask);
 	}
+}
+
+/* A client that asked at another time is not named, and a flood that is over is a note. */
+static void
+a_flood_that_is_over_is_a_note_and_fires_no_alert(void **state)
+{
+	static const struct {
+		unsigned drops_ago_s, answers_ago_s;
+		bool holds, named;
+	} rows[] = { { 0, 0, true, true }, { 10, 10, true, true }, { 20, 20, false, true },
+		{ 590, 590, false, true }, { 60, 40, false, false }, { 0, 20, true, false } };
+
+	(void)state;
+	probes_are_answered();
+	view.kubedns = &kubedns;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+		struct client_rate *rate = &kubedns.rates.clients[0];
+		strcpy(rate->name, "10.0.0.9");
+		buckets_add(&kubedns.recent[KUBEDNS_DROPPED],
+		    view.now_ns - rows[i].drops_ago_s * NS_PER_S, 4321);
+		buckets_add(&rate->answers, view.now_ns - rows[i].answers_ago_s * NS_PER_S, 1000);
+		buckets_add(&kubedns.recent[KUBEDNS_NOERROR],
+		    view.now_ns - rows[i].answers_ago_s * NS_PER_S, 1000);
+		verdict_make(&verdict, &view);
+		assert_int_equal(verdict.count, 1);
+		assert_int_equal(verdict.holds[VERDICT_LOAD], rows[i].holds);
+		assert_int_equal(verdict.level, rows[i].holds ? LEVEL_DEGRADED : LEVEL_WELL);
+		assert_int_equal(
+		    strstr(verdict.findings[0].what, "10.0.0.9") != NULL, rows[i].named);
+	}
+	assert_non_null(strstr(verdict.sentence, "does not keep up"));
 }
 
 static void
@@ -270,6 +322,8 @@ main(void)
 		T(down_is_said_of_what_is_down),
 		T(without_any_upstream_server_another_one_is_the_remedy),
 		T(who_asked_while_packets_were_dropped_is_named),
+		T(a_flood_that_is_over_is_a_note_and_fires_no_alert),
+		T(a_refused_key_without_a_good_value_before_has_no_effect),
 		T(what_to_do_about_memory_depends_on_whose_it_is),
 		T(the_configuration_that_is_not_in_force_is_said),
 		T(a_configuration_may_take_ten_seconds_to_be_confirmed),
