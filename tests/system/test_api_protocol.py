@@ -290,7 +290,7 @@ def test_nodes_are_watched_for_federations_alone(tmp_path):
             "metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1"}}}  # fmt: skip
     with World(tmp_path, "--federations=myfed=fed.example", before=lambda api: api.put(node)) as world:
         world.watching("nodes")
-        world.until(("nothing.own.myfed.svc.cluster.local", "TXT"), {"nothing.own.myfed.svc.z1.r1.fed.example."})
+        world.until(("nothing.own.myfed.svc.cluster.local", "CNAME"), {"nothing.own.myfed.svc.z1.r1.fed.example."})
 
 
 def triggered(service_name, address, seconds_ago):

@@ -73,7 +73,7 @@ def test_ignore_empty_service_hides_cluster_ips_without_ready_endpoints_only(run
     expect(ask(k, f"full.default.svc.{Z}"), "NOERROR", ["10.96.0.1"])
     expect(ask(k, f"empty.default.svc.{Z}"), "NXDOMAIN")
     expect(ask(k, f"down.default.svc.{Z}"), "NXDOMAIN")
-    expect(ask(k, f"ext.default.svc.{Z}", "TXT"), "NOERROR", ["www.example.net."])
+    expect(ask(k, f"ext.default.svc.{Z}", "CNAME"), "NOERROR", ["www.example.net."])
 
 
 def test_endpoint_pod_names(run):
@@ -123,7 +123,7 @@ def test_federation_names(run):
     k.wait(lambda: texts(ask(k, f"here.default.myfed.svc.{Z}").answer, "CNAME"))
     expect(ask(k, f"here.default.myfed.svc.{Z}"), "NOERROR", [f"here.default.svc.{Z}.", "10.96.0.1"])
     for service_name in ("away", "nothing"):
-        expect(ask(k, f"{service_name}.default.myfed.svc.{Z}", "TXT"), "NOERROR",
+        expect(ask(k, f"{service_name}.default.myfed.svc.{Z}", "CNAME"), "NOERROR",
                [f"{service_name}.default.myfed.svc.z1.r1.fed.example."])  # fmt: skip
     expect(ask(k, f"here.default.nofed.svc.{Z}"), "NXDOMAIN")
 
