@@ -124,7 +124,9 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 	bool waits = status->synced && !status->draining && status->workers != NULL &&
 		     workers_held(status->workers);
 
-	if (status->synced && !status->draining && !waits) {
+	bool zones = status->synced && api_source_awaits_zones(status->watch);
+
+	if (status->synced && !status->draining && !waits && !zones) {
 		char *notes = api_source_notes(status->watch);
 		char *missing = wanted_namespaces_notes(status->namespaces, request->local);
 		char *load = workers_notes(status->workers, request->local);
@@ -139,12 +141,13 @@ handle_readiness(const struct http_request *request, struct http_response *respo
 	char *progress = status->manifests == NULL
 			     ? api_source_status(status->watch, request->local)
 			     : manifests_progress(status, request->local);
+	bool known = status->synced && !zones;
 	http_text(response, 503, "%s%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
 	    waits ? "another kubedns has the port: waiting until the resolver answers\n" : "",
-	    status->synced ? "" : "not synced yet\n", status->synced ? "" : progress,
-	    status->synced || request->local ? ""
-					     : "the reasons are in the log, and here for peers in "
-					       "the pod (kubectl port-forward)\n");
+	    status->synced ? "" : "not synced yet\n", known ? "" : progress,
+	    known || request->local ? ""
+				    : "the reasons are in the log, and here for peers in "
+				      "the pod (kubectl port-forward)\n");
 	free(progress);
 }
 

@@ -255,7 +255,7 @@ max_ms(int64_t a, int64_t b)
 static int64_t
 next_deadline(const struct api_source *w, int64_t now)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = w->no_api ? INT64_MAX : api_source_ready_due_ms(w, now);
 	int64_t gate = gate_ms(w);
 	bool token = api_credentials_has_token(&w->server);
 	for (unsigned i = 0; i < w->count && !w->no_api; i++) {
@@ -267,10 +267,6 @@ next_deadline(const struct api_source *w, int64_t now)
 			at = reflector_deadline_ms(r, &why);
 		else if (s->wanted)
 			at = !token ? w->server.token_due_ms : max_ms(reflector_due_ms(r), gate);
-		int64_t settled_ms = reflector_denied_since_ms(r) + API_SETTLE_MS;
-		if (!(w->ready && w->external_ready) && reflector_denied_since_ms(r) &&
-		    settled_ms > now && settled_ms < at)
-			at = settled_ms;
 		next = at < next ? at : next;
 	}
 	return next;

@@ -136,6 +136,9 @@ bool api_source_ready(const struct api_source *w);
  */
 bool api_source_external_ready(const struct api_source *w);
 
+/* Whether readiness still waits for the above, a few seconds at most; the cluster's names do not. */
+bool api_source_awaits_zones(const struct api_source *w);
+
 /*
  * Since when Services or their endpoints, once synced, have not been watched: what is known may be
  * out of date (monotonic ms; 0: it is not).

@@ -3,8 +3,22 @@
 #include <stdlib.h>
 
 #include "kubedns/api/resource_watch.h"
+#include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
+
+/* That the server owes an answer, and for how long. */
+static void
+write_silence(FILE *f, const struct resource_watch *s, bool reasons)
+{
+	int64_t since_ms = reflector_silent_since_ms(s->reflector),
+		silent_ms = clock_mono_ms() - since_ms;
+
+	if (!since_ms || silent_ms < API_SILENT_MS)
+		return;
+	fprintf(f, "; no answer%s%s for %lld s", reasons ? " from " : "",
+	    reasons ? s->watch->server.shown_url : "", (long long)silent_ms / 1000);
+}
 
 static void
 write_state(FILE *f, const struct resource_watch *s, bool reasons)
@@ -24,6 +38,7 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 		fprintf(f, "not synced");
 	if (s->problem)
 		fprintf(f, "; %s", reasons ? s->problem : "failing");
+	write_silence(f, s, reasons);
 	fputc('\n', f);
 }
 

@@ -180,18 +180,27 @@ reflector_doubt(struct reflector *r)
 }
 
 int64_t
+reflector_silent_since_ms(const struct reflector *r)
+{
+	if (!r->running)
+		return 0;
+	if (!r->answered_ms)
+		return r->started_ms;
+	bool owed = r->listing || r->phase == REFLECTOR_LIST || r->phase == REFLECTOR_PROBE;
+	return owed ? r->progress_ms : 0;
+}
+
+int64_t
 reflector_deadline_ms(const struct reflector *r, const char **why)
 {
 	if (!r->running)
 		return INT64_MAX;
-	if (!r->answered_ms) {
-		*why = "no answer for 60 s";
-		return r->started_ms + REFLECTOR_SILENCE_MS;
-	}
-	if (r->listing || r->phase == REFLECTOR_LIST || r->phase == REFLECTOR_PROBE) {
-		*why = r->phase == REFLECTOR_WATCHLIST ? "no progress of the WatchList for 60 s"
-						       : "no byte for 60 s";
-		return r->progress_ms + REFLECTOR_SILENCE_MS;
+	int64_t silent_ms = reflector_silent_since_ms(r);
+	if (silent_ms) {
+		*why = !r->answered_ms                   ? "no answer for 60 s"
+		       : r->phase == REFLECTOR_WATCHLIST ? "no progress of the WatchList for 60 s"
+							 : "no byte for 60 s";
+		return silent_ms + REFLECTOR_SILENCE_MS;
 	}
 	*why = "outlived its timeoutSeconds";
 	return r->started_ms + 1000 * (int64_t)r->timeout_s + REFLECTOR_OVERSTAY_MS;

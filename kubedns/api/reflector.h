@@ -127,6 +127,10 @@ void reflector_doubt(struct reflector *r);
 /* When the request in flight has to be ended as broken (INT64_MAX: never), and why. */
 int64_t reflector_deadline_ms(const struct reflector *r, const char **why);
 
+/* Since when the request in flight has brought nothing that it owes: its answer, or the next bytes of a
+ * list. 0: nothing is owed. */
+int64_t reflector_silent_since_ms(const struct reflector *r);
+
 /* When the next request may start. */
 int64_t reflector_due_ms(const struct reflector *r);
 

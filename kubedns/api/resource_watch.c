@@ -188,6 +188,7 @@ resource_watch_start(struct resource_watch *s, int64_t now_ms)
 	char *query = reflector_query(s->reflector, now_ms, &verb);
 	char *url = xasprintf("%s%s?%s%s", w->server.url, s->place, query, s->selector);
 	clear_request(s);
+	s->said_silent = false;
 	s->verb = *verb == 'w' ? API_VERB_WATCH : API_VERB_LIST;
 	curl_easy_reset(s->easy);
 	curl_easy_setopt(s->easy, CURLOPT_URL, url);

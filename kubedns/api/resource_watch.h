@@ -45,12 +45,13 @@ struct resource_watch {
 
 	/* the request in flight */
 	enum api_verb verb;
-	int status;      /* HTTP; 0: no status line yet */
-	bool reached;    /* it was sent on a connection that is verified */
-	bool fresh;      /* the next request uses a new connection: the old one may be dead */
-	bool unanswered; /* the last request brought no status line */
-	bool missing;    /* the last request got 404: its CRD is not installed */
-	bool kind_seen;  /* the list has named its kind, which is ours */
+	int status;       /* HTTP; 0: no status line yet */
+	bool reached;     /* it was sent on a connection that is verified */
+	bool fresh;       /* the next request uses a new connection: the old one may be dead */
+	bool unanswered;  /* the last request brought no status line */
+	bool missing;     /* the last request got 404: its CRD is not installed */
+	bool said_silent; /* that it brings nothing has been logged */
+	bool kind_seen;   /* the list has named its kind, which is ours */
 	bool malformed;
 	int error_code; /* of an ERROR event */
 	bool too_large; /* a Status says: resourceVersion too large */
@@ -99,6 +100,7 @@ struct api_source {
 	bool emitted;        /* the sink was called in this turn */
 	bool ready;          /* see api_source_ready() */
 	bool external_ready; /* see api_source_external_ready() */
+	bool external_said;  /* what they wait for has been logged */
 	int64_t required_ms; /* since when the required resources are synced; 0: not yet */
 	uint64_t received_bytes;
 };
@@ -138,10 +140,20 @@ void api_request_setup(struct resource_watch *s);
 /* Frees what api_request_setup() made, the token among it. */
 void api_request_clear(struct resource_watch *s);
 
-enum { API_SETTLE_MS = 3000 }; /* a denial that lasts so long keeps readiness waiting no longer */
+enum {
+	API_SETTLE_MS = 3000, /* a denial that lasts so long keeps readiness waiting no longer */
+	API_SILENT_MS = 3000, /* an answer that is owed for so long is reported */
+};
 
-/* Sets `ready` and `external_ready`; the zones that the latter is about, in words. api_source_ready.c */
+/* --- api_source_ready.c --- */
+
+/* Sets `ready` and `external_ready`, and logs what they wait for. */
 void api_source_check_ready(struct api_source *w, int64_t now_ms);
+
+/* When that has to be done at the latest; INT64_MAX: after the next event. */
+int64_t api_source_ready_due_ms(const struct api_source *w, int64_t now_ms);
+
+/* The zones that `external_ready` is about, in words. */
 const char *api_source_zones(const struct api_source *w);
 
 /* Calls the sink with an event of this kind of object. */

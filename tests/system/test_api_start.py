@@ -3,7 +3,9 @@ The order in which things come up is nobody's to choose: kubedns starts before t
 needs, behind a link that crawls. It answers SERVFAIL from the first 50 ms, never exits for it, and is ready without a restart.
 """
 
+import datetime
 import os
+import re
 import time
 import urllib.error
 import urllib.request
@@ -252,6 +254,52 @@ def test_a_slow_link(start, api):
     assert api.count(resource="services") == 1, "what is coming in was not asked for twice"
     assert len(seen) > 5, f"readiness says how far it is: {seen}"
     assert kubedns.ask("s29.default.svc.cluster.local") == {"10.200.1.30"}
+
+
+def told_after_s(kubedns, text):
+    """How long after the first line of the log a line with this text was written."""
+    lines = [line for line in kubedns.log().splitlines() if line[:2] == "20"]
+    first, told = (datetime.datetime.fromisoformat(line.split("Z")[0]) for line in (lines[0], next(x for x in lines if text in x)))
+    return (told - first).total_seconds()
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("fault", [{"status": 500}, {"hang": True}, {"first_byte_s": 60}])
+@pytest.mark.parametrize("resource", ["httproutes", "namespaces"])
+def test_an_optional_resource_that_cannot_be_listed_delays_no_cluster_name(start, api, resource, fault):
+    """A CRD with a broken conversion webhook kept every cluster name SERVFAIL for half a minute."""
+    api.start()
+    api.fault(resource=resource, **fault)
+    kubedns = start("--external-zones=apps.example")
+    kubedns.wait_ready(20)
+    assert kubedns.ask(WEB) == {"10.200.0.1"} and kubedns.ask(DB) == {"10.201.0.1", "10.201.0.2"}
+    took = told_after_s(kubedns, "synced after")
+    print(f"{took:.2f} s")
+    assert took < (5 if resource == "namespaces" else 2)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("fault", [{"hang": True}, {"first_byte_s": 60}])
+def test_a_list_that_is_accepted_and_not_answered_is_named_within_5_seconds(start, api, fault):
+    api.start()
+    api.fault(resource="services", **fault)
+    kubedns = start()
+    told = f"api https://127.0.0.1:{api.address()['port']}: no answer for 3 s to the list of services; still waiting"
+    kubedns.wait(lambda: told in kubedns.log(), 20)
+    assert told_after_s(kubedns, told) < 5
+    waits = kubedns.wait(lambda: (r := kubedns.http("/readiness"))[0] == 503 and "; no answer from https://" in r[1] and r[1])
+    assert re.search(r"^services: [a-z0-9, ]+; no answer from https://127\.0\.0\.1:[0-9]+ for [0-9]+ s$", waits, re.M), waits
+    assert kubedns.log().count("no answer for 3 s") == 1
+
+
+@pytest.mark.timing
+def test_a_server_that_accepts_connections_and_is_silent_is_named_within_5_seconds(start, api):
+    api.start()
+    api.accept("hang")
+    kubedns = start()
+    told = "to the list of services, endpointslices, namespaces; still waiting"
+    kubedns.wait(lambda: told in kubedns.log(), 20)
+    assert told_after_s(kubedns, told) < 5
 
 
 def test_before_the_first_sync_the_liveness_is_fine(start):

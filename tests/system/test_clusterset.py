@@ -219,7 +219,8 @@ def test_the_zone_is_answered_servfail_until_its_imports_were_listed(api, tmp_pa
         assert k.ask(f"web.mine.svc.{Z}") == {"10.96.0.1"}
         assert exchange(k.port, f"web.mine.svc.{ZONE}", "A").rcode() == dns.rcode.SERVFAIL
         assert exchange(k.port, ZONE, "AXFR", tcp=True).rcode() == dns.rcode.SERVFAIL
-        assert "serviceimports: not listed yet" in k.log() and "--clusterset-domain: answered SERVFAIL" in k.http("/readiness")[1]
+        k.wait(lambda: "serviceimports: not listed yet" in k.log())
+        assert "--clusterset-domain: answered SERVFAIL" in k.http("/readiness")[1]
         api.clear(trouble)
         k.wait(lambda: k.ask(f"web.mine.svc.{ZONE}") == {"10.42.0.1"}, 30)
         check_world(k)

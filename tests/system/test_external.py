@@ -299,7 +299,8 @@ def test_a_zone_is_neither_answered_nor_transferred_until_all_that_has_names_in_
         for tcp in (False, True):
             assert exchange(k.port, f"web.own.{ZONE}", "A", tcp).rcode() == dns.rcode.SERVFAIL
         assert exchange(k.port, ZONE, "AXFR", tcp=True).rcode() == dns.rcode.SERVFAIL
-        assert "httproutes: not listed yet" in k.log() and "external zones: answered SERVFAIL" in k.http("/readiness")[1]
+        k.wait(lambda: "httproutes: not listed yet" in k.log())
+        assert "external zones: answered SERVFAIL" in k.http("/readiness")[1]
         api.put(service("more", "10.200.9.2", "own"))
         k.wait(lambda: k.ask(f"more.own.svc.{Z}") == {"10.200.9.2"})
         while (heard := ear.hear(timeout=0.5)) is not None:
