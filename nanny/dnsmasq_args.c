@@ -24,6 +24,10 @@ enum known {
 	OPT_USER,
 	OPT_GROUP,
 	OPT_STRICT_ORDER,
+	OPT_ALL_SERVERS,
+	OPT_STALE_CACHE,
+	OPT_STRIP_SUBNET,
+	OPT_STRIP_MAC,
 	OPT_FORWARD_MAX,
 	OPT_CACHE_SIZE,
 	OPT_MAX_TCP,
@@ -55,6 +59,10 @@ static const struct option {
 	{ "user", 'u', TAKES_OPTIONAL, OPT_USER },
 	{ "group", 'g', TAKES_OPTIONAL, OPT_GROUP },
 	{ "strict-order", 'o', TAKES_NOTHING, OPT_STRICT_ORDER },
+	{ "all-servers", '\0', TAKES_NOTHING, OPT_ALL_SERVERS },
+	{ "use-stale-cache", '\0', TAKES_OPTIONAL, OPT_STALE_CACHE },
+	{ "strip-subnet", '\0', TAKES_NOTHING, OPT_STRIP_SUBNET },
+	{ "strip-mac", '\0', TAKES_NOTHING, OPT_STRIP_MAC },
 	{ "dns-forward-max", '0', TAKES_VALUE, OPT_FORWARD_MAX },
 	{ "cache-size", 'c', TAKES_VALUE, OPT_CACHE_SIZE },
 	{ "max-tcp-connections", '\0', TAKES_VALUE, OPT_MAX_TCP },
@@ -184,6 +192,14 @@ understand(struct args *args, enum known known, const char *value, char **why)
 		return read_port(args, value, why);
 	if (known == OPT_STRICT_ORDER)
 		args->strict_order = true;
+	if (known == OPT_ALL_SERVERS)
+		args->all_servers = true;
+	if (known == OPT_STALE_CACHE)
+		args->stale_cache = true;
+	if (known == OPT_STRIP_SUBNET)
+		args->strip_subnet = true;
+	if (known == OPT_STRIP_MAC)
+		args->strip_mac = true;
 	if (known == OPT_FORWARD_MAX)
 		args->forward_max = true;
 	if (known == OPT_CACHE_SIZE)
@@ -360,6 +376,38 @@ args_add_cache(struct args *args, double memory)
 		push(&args->argv, &args->argc,
 		    xasprintf("--cache-size=%u",
 			fit(memory, 0.125, ARGS_CACHE_BYTES, ARGS_CACHE_MIN, ARGS_CACHE_MAX)));
+}
+
+/* Whether clients ask this dnsmasq: its arguments send the cluster's domain, or any other, to kubedns. */
+static bool
+is_asked_first(const struct args *args, const char *domain, const struct server *kubedns)
+{
+	bool first = domain_table_get(&args->fixed, domain) != NULL;
+
+	for (size_t i = 0; i < args->fixed.count && !first; i++)
+		for (size_t k = 0; k < args->fixed.items[i].count && !first; k++)
+			first = args->fixed.items[i].domain[0] != '\0' &&
+				server_equal(&args->fixed.items[i].servers[k], kubedns);
+	return first;
+}
+
+void
+args_add_upstream(
+    struct args *args, unsigned version, const char *domain, const struct server *kubedns)
+{
+	bool first = is_asked_first(args, domain, kubedns);
+
+	if (first && !args->all_servers && !args->strict_order)
+		push(&args->argv, &args->argc, xstrdup("--all-servers"));
+	if (version < ARGS_STALE_VERSION)
+		return;
+	if (!args->stale_cache)
+		push(&args->argv, &args->argc,
+		    xasprintf("--use-stale-cache=%d", first ? ARGS_STALE_FIRST_S : ARGS_STALE_S));
+	if (!args->strip_subnet)
+		push(&args->argv, &args->argc, xstrdup("--strip-subnet"));
+	if (!args->strip_mac)
+		push(&args->argv, &args->argc, xstrdup("--strip-mac"));
 }
 
 static void

@@ -25,9 +25,16 @@ enum {
 	ARGS_FORWARD_MIN = 150,      /* dnsmasq's own */
 	ARGS_FORWARD_MAX = 8000,
 	ARGS_FORWARD_BYTES = 1024, /* of a query in flight */
-	ARGS_CACHE_MIN = 150,      /* dnsmasq's own */
-	ARGS_CACHE_MAX = 10000,    /* beyond, dnsmasq warns of its slowness */
-	ARGS_CACHE_BYTES = 256,    /* of a record with its name, of which long ones are apart */
+	ARGS_STALE_VERSION = 288,  /* of dnsmasq, the first with --use-stale-cache */
+	/* How long after its TTL an answer is still given. dnsmasq gives it before it asks again, and
+	 * so also while all is well: to the first client that asks then. Behind kubedns it has
+	 * answers for external names alone. Before kubedns it has the cluster's too, which change
+	 * more often. */
+	ARGS_STALE_S = 3600,
+	ARGS_STALE_FIRST_S = 120,
+	ARGS_CACHE_MIN = 150,   /* dnsmasq's own */
+	ARGS_CACHE_MAX = 10000, /* beyond, dnsmasq warns of its slowness */
+	ARGS_CACHE_BYTES = 256, /* of a record with its name, of which long ones are apart */
 };
 
 struct args {
@@ -35,9 +42,10 @@ struct args {
 	size_t argc;
 	char **warnings; /* about what was left out */
 	size_t warning_count;
-	bool cache_size;        /* --cache-size is among them */
-	bool forward_max;       /* --dns-forward-max is among them */
-	unsigned tcp_max;       /* connections over TCP at a time; 0: not given */
+	bool cache_size;  /* --cache-size is among them */
+	bool forward_max; /* --dns-forward-max is among them */
+	unsigned tcp_max; /* connections over TCP at a time; 0: not given */
+	bool all_servers, stale_cache, strip_subnet, strip_mac; /* likewise */
 	bool strict_order;      /* --strict-order: servers are asked in order */
 	char **reads, **writes; /* files and directories that the arguments name; NULL ends */
 	size_t read_count, write_count;
@@ -63,6 +71,15 @@ void args_free(struct args *args);
  * 2.90; 0: not known).
  */
 void args_add_limits(struct args *args, unsigned version, double memory_limit);
+
+/*
+ * Adds, where the arguments lack them, the options against upstream servers that are in trouble, and
+ * those that keep a client's EDNS options from them. `domain` is the cluster's, `kubedns` where it
+ * answers. If the arguments send that domain anywhere, or any domain to kubedns, clients ask this
+ * dnsmasq. Then it asks all servers at once, since no kubedns retries for its clients.
+ */
+void args_add_upstream(
+    struct args *args, unsigned version, const char *domain, const struct server *kubedns);
 
 /* Adds --cache-size, if the arguments lack it: an eighth of dnsmasq's memory, in bytes. */
 void args_add_cache(struct args *args, double memory);

@@ -70,6 +70,7 @@ build_args(struct nanny *nanny, const char *file)
 		args_add_cache(&nanny->args, limit);
 	}
 	args_add_limits(&nanny->args, version, limit);
+	args_add_upstream(&nanny->args, version, o->domain, &o->kubedns);
 	dnsmasq_unknown_args_warn(o->dnsmasq_exec, version, nanny->args.argv);
 	nanny->stale_forks.limit = nanny->args.tcp_max;
 	for (size_t i = 0; i < nanny->args.warning_count; i++)

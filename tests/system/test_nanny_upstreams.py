@@ -8,9 +8,14 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import dns.edns
+import dns.message
+import dns.query
 import pytest
+from dnsnet import Upstream, answered, silent
 from nanny_world import DNSMASQ, Server, World, constant
 from netns import Namespace
+from test_relay import OPTIONS, by_subnet
 from waiting import alive, wait_for
 
 KUBE_DNS = ["-k", "--cache-size=1000", "--no-negcache", "--dns-loop-detect", "--log-facility=-", "--server=/cluster.local/127.0.0.1#10053",
@@ -131,6 +136,53 @@ def test_kube_dns_arguments_unchanged(world):
     finally:
         upstream.close()
         kubedns.close()
+
+
+def ask(world, name, timeout=3, **kw):
+    return dns.query.udp(dns.message.make_query(name, "A", use_edns=0, **kw), "127.0.0.1", port=world.port, timeout=timeout)
+
+
+def addresses(reply):
+    return [rr.address for rrset in reply.answer for rr in rrset]
+
+
+def test_a_silent_upstream_costs_no_name(world):
+    """Clients ask this dnsmasq, so it asks all servers: else the names that it asks the silent one for are lost, up to 50 of them."""
+    with Upstream() as one, Upstream() as other:
+        world.write(upstreamNameservers=[one.address, other.address])
+        world.start(args=KUBE_DNS)
+        assert "--all-servers" in world.config()["dnsmasq"]["arguments"]
+        assert addresses(ask(world, "first.example.com")) == ["192.0.2.1"]
+        for bad, good in ((one, other), (other, one)):
+            bad.behave, good.behave = silent, lambda request, tcp: answered(request, "192.0.2.2")
+            for n in range(60):
+                assert addresses(ask(world, f"n{n}-{bad.port}.example.com", timeout=2)) == ["192.0.2.2"]
+
+
+def test_when_all_upstreams_are_silent_known_names_are_answered(world):
+    with Upstream(lambda request, tcp: answered(request, "192.0.2.1", ttl=1)) as one, Upstream(silent) as other:
+        world.write(upstreamNameservers=[one.address, other.address])
+        world.start(args=KUBE_DNS)
+        assert addresses(ask(world, "www.example.com")) == ["192.0.2.1"]
+        one.behave = silent
+
+        def stale():
+            reply = ask(world, "www.example.com")
+            assert addresses(reply) == ["192.0.2.1"]
+            return reply if reply.answer[0].ttl == 0 else None
+
+        wait_for(lambda: (reply := stale()) and [o.code for o in reply.options if o.otype == dns.edns.OptionType.EDE] == [3])
+
+
+def test_a_clients_subnet_and_mac_address_do_not_reach_the_upstream(world):
+    """Its answer is cached for all clients. Other options do: SECURITY.md says so."""
+    mac = dns.edns.GenericOption(65001, b"\2\0\0\0\0\1")
+    with Upstream(by_subnet) as u:
+        world.write(upstreamNameservers=[u.address])
+        world.start(args=KUBE_DNS)
+        assert addresses(ask(world, "cdn.example.com", options=[OPTIONS[0], mac])) == ["192.0.2.1"]
+        assert addresses(ask(world, "cdn.example.com")) == ["192.0.2.1"]
+        assert all(o.otype not in (dns.edns.OptionType.ECS, 65001) for m, _, _ in u.asked for o in m.options)
 
 
 def test_what_breaks_supervision_is_overridden_with_a_warning(world):

@@ -246,6 +246,68 @@ limits_that_are_given_stay(void **state)
 	args_free(&args);
 }
 
+static const struct server kubedns = { .addr = { AF_INET, { 127, 0, 0, 1 } }, .port = 10053 };
+
+static void
+the_dnsmasq_that_clients_ask_asks_all_servers(void **state)
+{
+	char cluster[] = "--server=/cluster.local/127.0.0.1#10053",
+	     upstream[] = "--server=127.0.0.1#10053", stub[] = "--server=/acme.local/10.0.0.1";
+	char *given[] = { upstream, stub, cluster };
+	char *why;
+	(void)state;
+	assert_int_equal(args_build(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
+	args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_true(has("--all-servers"));
+	assert_true(has("--use-stale-cache=120"));
+	args_free(&args);
+	assert_int_equal(args_build(&args, "/dnsmasq", given, 3, "F", false, &why), 0);
+	args_add_upstream(&args, 290, "other.example", &kubedns);
+	assert_true(has("--all-servers"));
+	args_free(&args);
+	assert_int_equal(args_build(&args, "/dnsmasq", given, 2, "F", false, &why), 0);
+	args_add_upstream(&args, 290, "cluster.local", &kubedns);
+	assert_false(has("--all-servers"));
+	assert_true(has("--use-stale-cache=3600"));
+	assert_true(has("--strip-subnet"));
+	assert_true(has("--strip-mac"));
+	args_free(&args);
+}
+
+static void
+an_older_dnsmasq_gets_only_what_it_knows(void **state)
+{
+	char cluster[] = "--server=/cluster.local/127.0.0.1#10053";
+	char *given[] = { cluster };
+	char *why;
+	(void)state;
+	assert_int_equal(args_build(&args, "/dnsmasq", given, 1, "F", false, &why), 0);
+	size_t before = args.argc;
+	args_add_upstream(&args, 287, "cluster.local", &kubedns);
+	assert_true(has("--all-servers"));
+	assert_int_equal(args.argc, before + 1);
+	args_free(&args);
+}
+
+static void
+what_the_operator_says_of_upstreams_stays(void **state)
+{
+	char cluster[] = "--server=/cluster.local/127.0.0.1#10053", order[] = "-o",
+	     stale[] = "--use-stale-cache", subnet[] = "--strip-subnet", mac[] = "--strip-mac",
+	     all[] = "--all-servers";
+	char *given[] = { cluster, stale, subnet, mac, order, all };
+	char *why;
+	(void)state;
+	for (size_t which = 0; which < 2; which++) {
+		char *five[] = { given[0], given[1], given[2], given[3], given[4 + which] };
+		assert_int_equal(args_build(&args, "/dnsmasq", five, 5, "F", false, &why), 0);
+		size_t before = args.argc;
+		args_add_upstream(&args, 290, "cluster.local", &kubedns);
+		assert_int_equal(args.argc, before);
+		args_free(&args);
+	}
+}
+
 static void
 the_version_is_read_from_its_first_line(void **state)
 {
@@ -273,6 +335,9 @@ main(void)
 		cmocka_unit_test(limits_fit_the_memory_and_what_dnsmasq_knows),
 		cmocka_unit_test(the_cache_is_a_part_of_dnsmasqs_memory),
 		cmocka_unit_test(limits_that_are_given_stay),
+		cmocka_unit_test(the_dnsmasq_that_clients_ask_asks_all_servers),
+		cmocka_unit_test(an_older_dnsmasq_gets_only_what_it_knows),
+		cmocka_unit_test(what_the_operator_says_of_upstreams_stays),
 		cmocka_unit_test(the_version_is_read_from_its_first_line),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
