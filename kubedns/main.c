@@ -141,6 +141,7 @@ open_workers(struct kubedns *k)
 		.fair_share = o->fair_share,
 		.explain = o->explain_by_dns ? explain_brief : NULL,
 		.resolver = o->has_resolver ? &o->resolver : NULL,
+		.servfail_retry = o->servfail_retry,
 		.until_synced = o->until_synced.servers,
 		.until_synced_count = o->until_synced.count,
 		.search_resolver = o->has_search_resolver ? &o->search_resolver : NULL,

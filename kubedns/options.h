@@ -29,12 +29,13 @@ struct options {
 	/* as typed */
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
-	    *pods, *resolver_text, *fair_share_text, *filter_a_text, *filter_aaaa_text,
-	    *endpointslice_selector, *explain, *print_zone, *migrate, *recorder_text, *log_queries,
-	    *dnstap_text, *explain_by_dns_text, *namespace_labels, *fallthrough_text, *search_text,
-	    *search_resolver_text, *until_synced_text, *memory_text, *answer_cache_text,
-	    *clusterset_text, *client_pods_text, *node_name, *external_address_text,
-	    *visibility_text, *visibility_unknown, *transfer_journal_text, *transfer_key, *zone;
+	    *pods, *resolver_text, *servfail_retry_text, *fair_share_text, *filter_a_text,
+	    *filter_aaaa_text, *endpointslice_selector, *explain, *print_zone, *migrate,
+	    *recorder_text, *log_queries, *dnstap_text, *explain_by_dns_text, *namespace_labels,
+	    *fallthrough_text, *search_text, *search_resolver_text, *until_synced_text,
+	    *memory_text, *answer_cache_text, *clusterset_text, *client_pods_text, *node_name,
+	    *external_address_text, *visibility_text, *visibility_unknown, *transfer_journal_text,
+	    *transfer_key, *zone;
 	struct flag_list namespaces, hosts_namespaces, reverse_cidrs, ns_addresses, filter_except,
 	    search_extra, external_zones_text, external_ns_text, transfer_to, transfer_notify;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
@@ -55,6 +56,7 @@ struct options {
 	enum client_pods_mode client_pods;
 	struct client_place place; /* this node's: --node-name and --zone */
 	bool fair_share;
+	bool servfail_retry;
 	size_t tcp_bytes;          /* --memory: of TCP clients' buffers; 0: as many as ever */
 	unsigned in_flight;        /* --memory: queries to other servers; 0: as many as ever */
 	size_t recorder_bytes;     /* of all workers; 0: --recorder=off */

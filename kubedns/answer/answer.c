@@ -396,3 +396,22 @@ answer_replied(struct answer_info *info, const uint8_t *reply, size_t len)
 	info->rcode = flags & 15u;
 	info->truncated = (flags & FLAG_TC) != 0;
 }
+
+const uint8_t *
+answer_stub_domain(const struct answer_context *context, const uint8_t *name)
+{
+	const uint8_t *closest = NULL;
+	size_t len, longest = 0;
+
+	if (context == NULL)
+		return NULL;
+	for (const uint8_t *at = context->stubs; at < context->stubs + context->stubs_len;
+	     at += len) {
+		len = dname_length(at, DNAME_MAX);
+		if (len > longest && dname_in_zone(name, at) >= 0) {
+			closest = at;
+			longest = len;
+		}
+	}
+	return closest;
+}

@@ -85,7 +85,8 @@ struct answer_context {
 	/* Addresses of outside names that are denied without asking (answer/filter.h). */
 	bool filter_a, filter_aaaa;
 	bool front; /* dnsmasq stands behind kubedns, not before it */
-	/* Stub domains, for explanations: names in wire form, one after the other. */
+	/* Stub domains, whose names dnsmasq sends to servers of their own: names in wire form, one
+	 * after the other. */
 	const uint8_t *stubs;
 	size_t stubs_len;
 	/* Since when the source of the objects has not answered, monotonic; 0: it does. */
@@ -228,6 +229,9 @@ size_t answer_chased(const struct answer_request *request, const struct upstream
  */
 bool answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
+
+/* The closest stub domain that holds the name, or NULL. Inside a read section; valid until its end. */
+const uint8_t *answer_stub_domain(const struct answer_context *context, const uint8_t *name);
 
 /*
  * The reply to a query for which answer() returned FORWARD, made of the upstream reply: with the

@@ -325,7 +325,9 @@ forward_forget(void *arg, struct inflight *inflight)
 static void
 set_retry_time(struct forward *forward)
 {
-	int64_t ms = FORWARD_TIMEOUT_MS / (int64_t)(forward->upstream_count + 1);
+	int64_t timeout_ms =
+	    forward->way.timeout_ms != 0 ? forward->way.timeout_ms : FORWARD_TIMEOUT_MS;
+	int64_t ms = timeout_ms / (int64_t)(forward->upstream_count + 1);
 	ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms;
 	forward->ops->retry_ns = ms * 1000000;
 }
@@ -346,6 +348,7 @@ forward_new(struct worker_context *context, struct inflight_table *inflight, str
 	*forward->ops = (struct forward_ops){ .arg = forward,
 		.size = sizeof(struct forward_query),
 		.made = MADE_FORWARDED,
+		.timeout_ns = way.timeout_ms * 1000000,
 		.ask = forward_ask,
 		.retry = forward_retry,
 		.forget = forward_forget,

@@ -27,6 +27,7 @@ struct inflight_table;
 struct forward_way {
 	enum worker_part part; /* of its descriptors' keys */
 	bool tcp;              /* over TCP alone: a connection for 32 queries at most */
+	int64_t timeout_ms;    /* of a query; 0: FORWARD_TIMEOUT_MS */
 };
 
 /* Sets the table's forward_ops. `servers` is copied; none at all is legal: SERVFAIL. */

@@ -5,6 +5,8 @@
  *			CNAMEs that leave our zones, steps of a search walk -> the same; with
  *			--search-resolver: relay -> the dnsmasq in front
  *	front		all of these -> relay -> the dnsmasq behind
+ *			what that answers SERVFAIL -> forward -> upstream servers, but for names of
+ *			stub domains (--servfail-retry)
  *
  * In the classic topology dnsmasq asks us, and the relay asks dnsmasq. That cannot loop: the relay
  * asks only for names outside of our zones that answer() has found as the target of a CNAME or of a
@@ -15,7 +17,8 @@
  * the cluster's other DNS pods behind a Service.
  *
  * --answer-cache keeps answers of one place only, since two may know a name differently: of the
- * relay where there is one, else of the upstream servers.
+ * relay where there is one, else of the upstream servers. In the front topology these are the same,
+ * since dnsmasq asks the same upstream servers.
  */
 #ifndef KUBEDNS_SERVE_FORWARD_OR_RELAY_H
 #define KUBEDNS_SERVE_FORWARD_OR_RELAY_H
@@ -32,7 +35,7 @@ struct forward_or_relay *forward_or_relay_new(struct worker_context *context,
 /* What takes queries for other servers: for udp.c and tcp.c. */
 struct inflight_table *forward_or_relay_inflight(const struct forward_or_relay *forwarding);
 
-/* As forward_servers(); without effect in the front topology. */
+/* As forward_servers(); in the front topology only for what the resolver answered SERVFAIL. */
 void forward_or_relay_servers(
     struct forward_or_relay *forwarding, const struct server *servers, size_t count);
 

@@ -5,6 +5,7 @@
 #include "kubedns/serve/answer_observers.h"
 #include "kubedns/serve/client_view.h"
 #include "lib/rcu.h"
+#include "lib/reply_walk.h"
 #include "treecache/treecache.h"
 
 static struct forwarded_key
@@ -76,6 +77,34 @@ forwarded_reply_leads_on(
 	bool on = answer_chases_on(&request, said, &inflight->info);
 	rcu_leave();
 	return on;
+}
+
+bool
+forwarded_reply_says_why(const struct upstream_reply *said)
+{
+	struct reply_walk walk;
+	const struct record *opt = &walk.record;
+
+	if (said->len > DNS_UDP_PAYLOAD || !reply_walk_begin(&walk, said->wire, said->len))
+		return false;
+	while (reply_walk_next(&walk) > 0)
+		if (opt->type == TYPE_OPT)
+			for (const uint8_t *at = opt->rdata; opt->rdata + opt->rdata_len - at >= 4;
+			     at += 4 + wire_get16(at + 2))
+				if (wire_get16(at) == OPTION_EDE)
+					return true;
+	return false;
+}
+
+bool
+forwarded_reply_in_stub_domain(
+    const struct worker_context *context, const struct inflight *inflight)
+{
+	rcu_enter();
+	bool in = answer_stub_domain(
+		      tree_current(context->tree)->context, inflight_name(inflight)) != NULL;
+	rcu_leave();
+	return in;
 }
 
 /* The reply to the client from the other server's; its length, 0 if there can be none. */

@@ -24,6 +24,13 @@ void forwarded_reply_keep(const struct worker_context *context, struct forwarded
 bool forwarded_reply_leads_on(
     struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said);
 
+/* Whether the reply has an extended error, and is short enough to be kept for that. */
+bool forwarded_reply_says_why(const struct upstream_reply *said);
+
+/* Whether the name that is asked for is in one of the ConfigMap's stub domains. */
+bool forwarded_reply_in_stub_domain(
+    const struct worker_context *context, const struct inflight *inflight);
+
 /* Sends the reply, and counts and notes it as made in this way. */
 void forwarded_reply_send(struct worker_context *context, const struct client_ops *clients,
     struct inflight *inflight, const struct upstream_reply *said, enum answer_made made);

@@ -7,10 +7,12 @@
 #include "kubedns/serve/forwarded_cache.h"
 #include "kubedns/serve/awaited_names.h"
 #include "kubedns/serve/forwarded_reply.h"
+#include "lib/hash.h"
 #include "lib/xalloc.h"
 
 enum {
 	CLIENT_BUCKETS = 1024,
+	QUESTION_BUCKETS = 1024, /* a power of two */
 	/*
 	 * With a resolver that holds queries, 1/16 of the bound in total is a reserve above it:
 	 * when the table is full, it is for clients that have no query in it.
@@ -31,10 +33,13 @@ struct inflight_client {
 	TAILQ_HEAD(, inflight) queries; /* oldest first */
 };
 LIST_HEAD(client_list, inflight_client);
+LIST_HEAD(question_list, inflight);
 
 struct held_query {
 	int64_t until_ns;
 	struct inflight_client *client;
+	uint64_t question; /* hash */
+	unsigned next;     /* of the bucket, as in held_by_question */
 };
 
 struct inflight_table {
@@ -45,13 +50,17 @@ struct inflight_table {
 	unsigned max, client_max;
 	unsigned count, held_count; /* in flight, and held */
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
+	bool ending; /* no query is asked any more */
 	struct client_list by_hash[CLIENT_BUCKETS];
+	struct question_list by_question[QUESTION_BUCKETS]; /* queries that are asked */
 	struct client_list *by_count; /* clients with 0 to client_max queries in flight */
 	unsigned heaviest;            /* no list above this one has a client */
 	struct held_query *held;      /* a ring in order of time, made when first needed */
 	unsigned held_first;
+	unsigned held_by_question[QUESTION_BUCKETS]; /* places in the ring, plus 1; 0: none */
 	struct inflight_table *until_synced; /* takes our names before the first sync, or NULL */
 	struct inflight_table *chased;       /* takes what answer() called CHASE, or NULL */
+	struct inflight_table *servfail;     /* takes what was replied to with SERVFAIL, or NULL */
 	struct forwarded_cache *cache;       /* NULL: --answer-cache=off */
 };
 
@@ -80,6 +89,12 @@ void
 inflight_chased(struct inflight_table *table, struct inflight_table *chased)
 {
 	table->chased = chased;
+}
+
+void
+inflight_servfail(struct inflight_table *table, struct inflight_table *servfail)
+{
+	table->servfail = servfail;
 }
 
 void
@@ -151,20 +166,53 @@ client_release(struct inflight_client *client)
 /* --- what the resolver holds --- */
 
 static unsigned
-held_size(const struct inflight_table *table)
+places(const struct inflight_table *table)
 {
-	return table->max + table->max / RESERVE_PART + 1;
+	return setting_or(table->ops.hold_max, table->max);
 }
 
-/* The query ends without a reply: the resolver goes on holding it. */
+static unsigned
+held_size(const struct inflight_table *table)
+{
+	return places(table) + places(table) / RESERVE_PART + 1;
+}
+
+static uint64_t
+question_hash(const struct inflight_table *table, const struct inflight *inflight)
+{
+	uint8_t key[DNAME_MAX + 2];
+	const uint8_t *name = inflight_name(inflight);
+	size_t len = dname_length(name, DNAME_MAX);
+	memcpy(key, name, len);
+	dname_lower(key, len);
+	wire_put16(key + len, inflight->type);
+	return hash64(table->context->hash_key, key, len + 2);
+}
+
+static bool
+is_held(const struct inflight_table *table, uint64_t question)
+{
+	unsigned at = table->held_by_question[question % QUESTION_BUCKETS];
+	while (at != 0 && table->held[at - 1].question != question)
+		at = table->held[at - 1].next;
+	return at != 0;
+}
+
+/*
+ * The query ends without a reply: the resolver goes on holding it, if it was asked. A question that it holds already
+ * takes no further place there: it is asked for by the same query, from its first time on.
+ */
 static void
 hold_query(struct inflight_table *table, const struct inflight *inflight)
 {
-	if (table->ops.hold_ns == 0)
+	if (table->ops.hold_ns == 0 || !inflight->asked)
 		return;
 	unsigned size = held_size(table);
 	if (table->held == NULL)
 		table->held = xcalloc(size, sizeof(*table->held));
+	uint64_t question = question_hash(table, inflight);
+	if (is_held(table, question))
+		return;
 	assert(table->held_count < size);
 	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
 	if (table->held_count > 0) { /* a walk's last step may be later: keeps the order of time */
@@ -172,58 +220,79 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 		if (table->held[last].until_ns > until_ns)
 			until_ns = table->held[last].until_ns;
 	}
-	table->held[(table->held_first + table->held_count++) % size] =
-	    (struct held_query){ until_ns, inflight->account };
+	unsigned at = (table->held_first + table->held_count++) % size;
+	unsigned *bucket = &table->held_by_question[question % QUESTION_BUCKETS];
+	table->held[at] = (struct held_query){ until_ns, inflight->account, question, *bucket };
+	*bucket = at + 1;
 	inflight->account->held++;
+}
+
+/* The resolver no longer holds the oldest one. */
+static void
+release_first(struct inflight_table *table)
+{
+	const struct held_query *first = &table->held[table->held_first];
+	unsigned *at = &table->held_by_question[first->question % QUESTION_BUCKETS];
+	while (*at != table->held_first + 1)
+		at = &table->held[*at - 1].next;
+	*at = first->next;
+	table->held_first = (table->held_first + 1) % held_size(table);
+	table->held_count--;
+	first->client->held--;
+	client_release(first->client);
 }
 
 static void
 release_held(struct inflight_table *table)
 {
-	while (table->held_count > 0) {
-		const struct held_query *first = &table->held[table->held_first];
-		if (first->until_ns > table->context->now_ns)
-			return;
-		table->held_first = (table->held_first + 1) % held_size(table);
-		table->held_count--;
-		first->client->held--;
-		client_release(first->client);
-	}
+	while (table->held_count > 0 &&
+	       table->held[table->held_first].until_ns <= table->context->now_ns)
+		release_first(table);
 }
 
 /* --- bounds --- */
 
 /*
- * How many queries one client may have in flight or held: half of the free room (a dynamic
- * threshold). n clients that take all they can get leave 2 / (n + 2) of the table free.
+ * How many of `max` places one client may have: half of the free ones (a dynamic threshold). n
+ * clients that take all they can get leave 2 / (n + 2) of the places free.
  */
 static unsigned
-client_limit(const struct inflight_table *table)
+client_limit(unsigned max, unsigned used, unsigned client_max)
 {
-	unsigned used = table->count + table->held_count;
-	unsigned limit = used < table->max ? (table->max - used) / 2 : 0;
-	if (limit > table->client_max)
-		limit = table->client_max;
+	unsigned limit = used < max ? (max - used) / 2 : 0;
+	if (limit > client_max)
+		limit = client_max;
 	return limit > 0 ? limit : 1;
+}
+
+/* The bound of the resolver's places that one more query of this client would pass, or DROP_COUNT. */
+static enum stats_drop
+hold_bound_reached(const struct inflight_table *table, const struct inflight_client *client)
+{
+	unsigned max = places(table), used = table->count + table->held_count;
+	unsigned own = client != NULL ? client->count + client->held : 0;
+	if (table->ops.hold_ns == 0)
+		return DROP_COUNT;
+	if (own >= client_limit(max, used, max))
+		return DROP_FORWARD_CLIENT;
+	return used < max || used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
 }
 
 /* The bound that one more query of this client would pass, or DROP_COUNT. */
 static enum stats_drop
 bound_reached(struct inflight_table *table, const struct inflight_client *client, size_t len)
 {
-	unsigned own = client != NULL ? client->count + client->held : 0;
-	unsigned used = table->count + table->held_count;
+	unsigned own = client != NULL ? client->count : 0;
 	if (len > DNS_UDP_QUERY_MAX)
 		return DROP_FORWARD_SIZE;
-	if (own >= client_limit(table))
+	if (own >= client_limit(table->max, table->count, table->client_max))
 		return DROP_FORWARD_CLIENT;
-	if (used < table->max)
-		return DROP_COUNT;
-	/* Ending a query here frees no room while the resolver goes on holding it. */
-	if (table->ops.hold_ns != 0)
-		return used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
-	return table->heaviest > own + 1 ? DROP_COUNT : DROP_FORWARD_TOTAL;
+	if (table->count >= table->max && table->heaviest <= own + 1)
+		return DROP_FORWARD_TOTAL;
+	return hold_bound_reached(table, client);
 }
+
+static void end_unanswered(struct inflight_table *table, struct inflight *inflight);
 
 /* Ends the oldest query of the client that has the most. */
 static void
@@ -231,7 +300,102 @@ evict_query(struct inflight_table *table)
 {
 	struct inflight_client *client = LIST_FIRST(&table->by_count[table->heaviest]);
 	stats_drop(table->context->stats, DROP_FORWARD_EVICTED);
-	inflight_finish(table, TAILQ_FIRST(&client->queries), NULL, 0);
+	end_unanswered(table, TAILQ_FIRST(&client->queries));
+}
+
+/* --- what is asked, and who waits for the answer --- */
+
+static struct question_list *
+question_list(struct inflight_table *table, const struct inflight *inflight)
+{
+	return &table->by_question[question_hash(table, inflight) % QUESTION_BUCKETS];
+}
+
+/* All that the other server's answer depends on. A client over TCP is told all of a long answer, for
+ * which the relay asks over TCP too. */
+static bool
+same_question(const struct inflight *a, const struct inflight *b)
+{
+	return a->type == b->type && a->edns_do == b->edns_do &&
+	       ((a->flags ^ b->flags) & (FLAG_CD | FLAG_AD)) == 0 &&
+	       a->client.proto == b->client.proto &&
+	       dname_equal(inflight_name(a), inflight_name(b));
+}
+
+static void
+start_asking(struct inflight_table *table, struct inflight *inflight, struct question_list *list,
+    void (*ask)(void *arg, struct inflight *inflight))
+{
+	inflight->asked = inflight->asking = true;
+	LIST_INSERT_HEAD(list, inflight, by_question);
+	inflight->retry_ns = table->context->now_ns + table->ops.retry_ns;
+	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
+	ask(table->ops.arg, inflight);
+}
+
+/* Asks the other server, unless the same question is on its way: then waits for that answer. */
+static void
+ask_or_join(struct inflight_table *table, struct inflight *inflight,
+    void (*ask)(void *arg, struct inflight *inflight))
+{
+	struct question_list *list = question_list(table, inflight);
+	struct inflight *leader;
+	LIST_FOREACH(leader, list, by_question)
+	{
+		if (!same_question(leader, inflight))
+			continue;
+		inflight->leader = leader;
+		TAILQ_INSERT_TAIL(&leader->joined, inflight, by_joined);
+		stats_add(&table->context->stats->forward_joined, 1);
+		return;
+	}
+	start_asking(table, inflight, list, ask);
+}
+
+/* Its own question is over, or it waits for no other's any more. */
+static void
+stop_asking(struct inflight_table *table, struct inflight *inflight)
+{
+	if (inflight->leader != NULL)
+		TAILQ_REMOVE(&inflight->leader->joined, inflight, by_joined);
+	inflight->leader = NULL;
+	if (!inflight->asking)
+		return;
+	inflight->asking = false;
+	table->ops.forget(table->ops.arg, inflight);
+	LIST_REMOVE(inflight, by_question);
+	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
+}
+
+static int64_t
+deadline_ns(const struct inflight_table *table, const struct inflight *inflight)
+{
+	return inflight->begun_ns + (table->ops.timeout_ns != 0
+					    ? table->ops.timeout_ns
+					    : FORWARD_TIMEOUT_MS * INT64_C(1000000));
+}
+
+/*
+ * The query ends unanswered while others wait for the same answer. The one that may wait longest is
+ * asked in its place: else a name that many clients ask for and no server answers would be asked
+ * again for each of them. If even that one ends soon, none is asked, and each ends by itself.
+ */
+static void
+pass_on(struct inflight_table *table, struct inflight *inflight)
+{
+	struct inflight *next = TAILQ_LAST(&inflight->joined, inflight_joined), *other;
+	if (next == NULL)
+		return;
+	bool asks = !table->ending &&
+		    deadline_ns(table, next) >= table->context->now_ns + table->ops.retry_ns;
+	while ((other = TAILQ_FIRST(&inflight->joined)) != NULL) {
+		TAILQ_REMOVE(&inflight->joined, other, by_joined);
+		other->leader = asks && other != next ? next : NULL;
+		if (other->leader != NULL)
+			TAILQ_INSERT_TAIL(&next->joined, other, by_joined);
+	}
+	if (asks)
+		start_asking(table, next, question_list(table, next), table->ops.ask);
 }
 
 /* --- queries --- */
@@ -261,8 +425,8 @@ inflight_begin(const struct inflight_table *table, const struct client *client,
 {
 	return (struct inflight){
 		.start_ns = table->context->now_ns,
+		.begun_ns = table->context->now_ns,
 		.asked_ns = table->context->now_ns,
-		.retry_ns = table->context->now_ns + table->ops.retry_ns,
 		.client = *client,
 		.chase = outcome == ANSWER_CHASE,
 		.type = info->query.qtype,
@@ -294,16 +458,35 @@ reply_from_kept(struct inflight_table *table, const struct client *client, const
 	return true;
 }
 
+/* `rest` bytes follow the copy of the query. */
 static struct inflight *
 inflight_make(const struct inflight_table *table, const struct client *client, const uint8_t *query,
-    size_t len, enum answer_outcome outcome, const struct answer_info *info)
+    size_t len, enum answer_outcome outcome, const struct answer_info *info, size_t rest)
 {
-	uint8_t *memory = xmalloc(table->ops.size + len), *copy = memory + table->ops.size;
+	uint8_t *memory = xmalloc(table->ops.size + len + rest), *copy = memory + table->ops.size;
 	struct inflight *inflight = (struct inflight *)(void *)memory;
 	memcpy(copy, query, len);
 	memset(memory + sizeof(*inflight), 0, table->ops.size - sizeof(*inflight));
 	*inflight = inflight_begin(table, client, copy, len, outcome, info);
+	TAILQ_INIT(&inflight->joined);
 	return inflight;
+}
+
+/* Takes the query into the table, on the account of its client, and asks. */
+static void
+inflight_link(struct inflight_table *table, struct inflight *inflight)
+{
+	struct inflight_client *account = client_find(table, inflight->client.hash);
+	if (account == NULL)
+		account = client_add(table, inflight->client.hash);
+	table->count++;
+	client_count(table, account, 1);
+	inflight->account = account;
+	TAILQ_INSERT_TAIL(&account->queries, inflight, by_client);
+	stats_add(&table->context->stats->forward_queries, 1);
+	stats_add(&table->context->stats->forward_in_flight, 1);
+	TAILQ_INSERT_TAIL(&table->by_deadline, inflight, by_deadline);
+	ask_or_join(table, inflight, table->ops.ask);
 }
 
 void
@@ -329,26 +512,14 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 		info = &reached;
 	}
 	table->context->stirred = true;
-	struct inflight_client *account = client_find(table, client->hash);
-	enum stats_drop bound = bound_reached(table, account, query_len);
+	enum stats_drop bound = bound_reached(table, client_find(table, client->hash), query_len);
 	if (bound != DROP_COUNT) {
 		refuse_query(table, client, query, query_len, info, bound);
 		return;
 	}
-	if (account == NULL)
-		account = client_add(table, client->hash);
-	if (table->count >= table->max && table->ops.hold_ns == 0)
+	if (table->count >= table->max)
 		evict_query(table);
-	struct inflight *inflight = inflight_make(table, client, query, query_len, outcome, info);
-	table->count++;
-	client_count(table, account, 1);
-	inflight->account = account;
-	TAILQ_INSERT_TAIL(&account->queries, inflight, by_client);
-	stats_add(&table->context->stats->forward_queries, 1);
-	stats_add(&table->context->stats->forward_in_flight, 1);
-	TAILQ_INSERT_TAIL(&table->by_deadline, inflight, by_deadline);
-	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
-	table->ops.ask(table->ops.arg, inflight);
+	inflight_link(table, inflight_make(table, client, query, query_len, outcome, info, 0));
 }
 
 size_t
@@ -367,22 +538,18 @@ inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
 static void
 ask_on(struct inflight_table *table, struct inflight *inflight)
 {
-	table->ops.forget(table->ops.arg, inflight);
-	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
+	stop_asking(table, inflight);
 	inflight->asked_ns = table->context->now_ns;
-	inflight->retry_ns = table->context->now_ns + table->ops.retry_ns;
-	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
 	inflight->refused_by = NULL;
 	stats_add(&table->context->stats->forward_queries, 1);
-	table->ops.ask_on(table->ops.arg, inflight);
+	ask_or_join(table, inflight, table->ops.ask_on);
 }
 
 static void
 inflight_unlink(struct inflight_table *table, struct inflight *inflight)
 {
-	table->ops.forget(table->ops.arg, inflight);
+	stop_asking(table, inflight);
 	TAILQ_REMOVE(&table->by_deadline, inflight, by_deadline);
-	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
 	TAILQ_REMOVE(&inflight->account->queries, inflight, by_client);
 	assert(table->count > 0 && inflight->account->count > 0);
 	table->count--;
@@ -390,22 +557,23 @@ inflight_unlink(struct inflight_table *table, struct inflight *inflight)
 	stats_sub(&table->context->stats->forward_in_flight, 1);
 }
 
-void
-inflight_finish(struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
-    size_t upstream_len)
+/* Replies to the client, or asks for the next step of its search walk. */
+static void
+finish_one(struct inflight_table *table, struct inflight *inflight, struct upstream_reply said)
 {
 	struct stats *stats = table->context->stats;
-	struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
 	uint8_t room[FORWARDED_CACHE_SLOT];
+	bool failed = said.wire == NULL;
 
-	forwarded_reply_keep(table->context, table->cache, inflight, &said);
+	if (failed && inflight->servfail != NULL)
+		said = (struct upstream_reply){ inflight->servfail, inflight->servfail_len, NULL };
 	while (forwarded_reply_leads_on(table->context, inflight, &said))
 		if (!forwarded_reply_find(table->context, table->cache, inflight, room, &said)) {
 			ask_on(table, inflight);
 			return;
 		}
 	inflight_unlink(table, inflight);
-	if (upstream == NULL) {
+	if (failed) {
 		stats_add(&stats->forward_failed, 1);
 		hold_query(table, inflight);
 	}
@@ -415,6 +583,69 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 	stats_took(
 	    &stats->forward_times, (uint64_t)(table->context->now_ns - inflight->start_ns), 1);
 	free(inflight);
+}
+
+/*
+ * The other server said SERVFAIL: asks those of the next table. False: they do not know this name,
+ * or the client has too many queries there.
+ */
+static bool
+hand_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
+{
+	struct inflight_table *to = table->servfail;
+	size_t len = inflight->query_len, kept = forwarded_reply_says_why(said) ? said->len : 0;
+
+	if (forwarded_reply_in_stub_domain(table->context, inflight) ||
+	    bound_reached(to, client_find(to, inflight->client.hash), len) != DROP_COUNT)
+		return false;
+	struct inflight *next = inflight_make(to, &inflight->client, inflight->query, len,
+	    inflight->chase ? ANSWER_CHASE : ANSWER_FORWARD, &inflight->info, kept);
+	next->start_ns = inflight->start_ns;
+	if (kept > 0) {
+		uint8_t *copy = (uint8_t *)next + to->ops.size + len;
+		memcpy(copy, said->wire, kept);
+		next->servfail = copy;
+		next->servfail_len = kept;
+	}
+	inflight_unlink(table, inflight);
+	client_release(inflight->account);
+	free(inflight);
+	stats_add(&to->context->stats->forward_servfail, 1);
+	if (to->count >= to->max)
+		evict_query(to);
+	inflight_link(to, next);
+	return true;
+}
+
+void
+inflight_finish(struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
+    size_t upstream_len)
+{
+	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
+	struct inflight_joined joined = TAILQ_HEAD_INITIALIZER(joined);
+	struct inflight *other;
+	bool servfail = table->servfail != NULL && upstream != NULL &&
+			(upstream[3] & 15) == RCODE_SERVFAIL && !table->ending;
+
+	forwarded_reply_keep(table->context, table->cache, inflight, &said);
+	TAILQ_CONCAT(&joined, &inflight->joined, by_joined);
+	stop_asking(table, inflight);
+	TAILQ_INSERT_TAIL(&joined, inflight, by_joined); /* last: it has the text of `refused_by` */
+	while ((other = TAILQ_FIRST(&joined)) != NULL) {
+		TAILQ_REMOVE(&joined, other, by_joined);
+		other->leader = NULL;
+		if (!servfail || !hand_on(table, other, &said))
+			finish_one(table, other, said);
+	}
+}
+
+/* Its time is up, or another one takes its place. */
+static void
+end_unanswered(struct inflight_table *table, struct inflight *inflight)
+{
+	stop_asking(table, inflight);
+	pass_on(table, inflight);
+	finish_one(table, inflight, (struct upstream_reply){ 0 });
 }
 
 static void
@@ -429,29 +660,30 @@ retry_query(struct inflight_table *table, struct inflight *inflight)
 int64_t
 inflight_turn(struct inflight_table *table)
 {
-	static const int64_t timeout_ns = FORWARD_TIMEOUT_MS * INT64_C(1000000);
 	struct inflight *inflight;
 	release_held(table);
 	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL &&
 	       /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
-	       inflight->start_ns + timeout_ns <= table->context->now_ns)
-		inflight_finish(table, inflight, NULL, 0);
+	       deadline_ns(table, inflight) <= table->context->now_ns)
+		end_unanswered(table, inflight);
 	while ((inflight = TAILQ_FIRST(&table->by_retry)) != NULL &&
 	       inflight->retry_ns <= table->context->now_ns)
 		retry_query(table, inflight);
-	const struct inflight *deadline = TAILQ_FIRST(&table->by_deadline);
+	const struct inflight *deadline = TAILQ_FIRST(&table->by_deadline),
+			      *next = TAILQ_FIRST(&table->by_retry);
 	if (deadline == NULL)
 		return 0;
-	return earlier(deadline->start_ns + timeout_ns, TAILQ_FIRST(&table->by_retry)->retry_ns);
+	return earlier(deadline_ns(table, deadline), next != NULL ? next->retry_ns : 0);
 }
 
 void
 inflight_finish_all(struct inflight_table *table)
 {
 	struct inflight *inflight;
+	table->ending = true;
 	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL)
 		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
-		inflight_finish(table, inflight, NULL, 0);
+		end_unanswered(table, inflight);
 }
 
 void
@@ -460,12 +692,8 @@ inflight_free(struct inflight_table *table)
 	if (table == NULL)
 		return;
 	assert(table->count == 0);
-	for (; table->held_count > 0; table->held_count--) {
-		struct inflight_client *client = table->held[table->held_first].client;
-		table->held_first = (table->held_first + 1) % held_size(table);
-		client->held--;
-		client_release(client);
-	}
+	while (table->held_count > 0)
+		release_first(table);
 	free(table->held);
 	free(table->by_count);
 	free(table);

@@ -11,14 +11,21 @@
  * there asks nobody. A query that needs no other server takes no place here.
  *
  * A query ends exactly once: answered, or with SERVFAIL at its deadline, which all steps of a
- * search walk share. Deadline and retry interval are the same for all queries, so two queues in
- * order of time serve as timers.
+ * search walk share. Deadline and retry interval are the same for all queries of a table, so two
+ * queues in order of time serve as timers.
+ *
+ * A question that is on its way is not asked again: the second client's query joins the first, and
+ * both are answered by one reply. That saves work, and an attacker who forges replies has one query
+ * to guess at, however many clients ask (RFC 5452 section 5). Only queries with the same name, type,
+ * CD, AD and DO are joined, and only those of one transport. Each is answered by itself, with what its client
+ * may see.
  *
  * A client whose queries nobody answers must not take the room of the others: each client may have
  * half of what is free. If the table is full nevertheless, the oldest query of the client with the
- * most ends with SERVFAIL, unless the other server keeps queries that have ended here
- * (forward_ops.hold_ns): such a query counts until the server has dropped it, and when they fill
- * the table new queries are REFUSED, except from a small reserve for clients that have none.
+ * most ends with SERVFAIL. If the other server keeps queries that have ended here
+ * (forward_ops.hold_ns), it has places of its own: a query takes one until the server has dropped
+ * it, by the same rule of halves. When they are all taken new queries are REFUSED, except from a
+ * small reserve for clients that have none.
  */
 #ifndef KUBEDNS_SERVE_INFLIGHT_H
 #define KUBEDNS_SERVE_INFLIGHT_H
@@ -40,9 +47,17 @@ struct inflight {
 	TAILQ_ENTRY(inflight) by_deadline;
 	TAILQ_ENTRY(inflight) by_retry;
 	TAILQ_ENTRY(inflight) by_client;
+	LIST_ENTRY(inflight) by_question; /* of those that are asked */
+	TAILQ_ENTRY(inflight) by_joined;
+	TAILQ_HEAD(inflight_joined, inflight)
+	joined;                          /* wait for the answer to this one, in order */
+	struct inflight *leader;         /* the query whose answer this one waits for, or NULL */
 	struct inflight_client *account; /* of the client's address */
 	int64_t start_ns, retry_ns;
-	int64_t asked_ns; /* start_ns, or the start of the walk's present step */
+	int64_t begun_ns; /* start_ns, or when it was handed on to this table */
+	int64_t asked_ns; /* begun_ns, or the start of the walk's present step */
+	bool asked;       /* of the other server, in its present step or an earlier one */
+	bool asking;      /* in by_question and by_retry; not both this and `leader` */
 	struct client client;
 	bool chase;     /* the target of a CNAME is asked for, not the client's name */
 	uint16_t type;  /* asked of the other server */
@@ -52,6 +67,10 @@ struct inflight {
 	struct answer_info info;
 	size_t query_len;
 	const uint8_t *query; /* the client's message; part of this allocation */
+	/* What the resolver replied before the upstream servers were asked, if it says why; or NULL.
+	 * The reply if they fail, too. Part of this allocation. */
+	const uint8_t *servfail;
+	size_t servfail_len;
 };
 
 /* The name asked of the other server. */
@@ -71,6 +90,8 @@ struct forward_ops {
 	 * server, even after it has ended here; 0: not at all.
 	 */
 	int64_t hold_ns;
+	unsigned hold_max;     /* with hold_ns: places at the other server; 0: those of the table */
+	int64_t timeout_ns;    /* an unanswered query ends then; 0: FORWARD_TIMEOUT_MS */
 	enum answer_made made; /* for the recorder: MADE_FORWARDED or MADE_RELAYED */
 	/* Asks for the first time; must not finish the query before it returns. */
 	void (*ask)(void *arg, struct inflight *inflight);
@@ -103,6 +124,10 @@ void inflight_chased(struct inflight_table *table, struct inflight_table *chased
 /* Names that answer() wants asked of the servers of --until-synced are handed on to this table,
  * which outlives the other. */
 void inflight_until_synced(struct inflight_table *table, struct inflight_table *until_synced);
+
+/* Queries to which the other server replies SERVFAIL are handed on to this table, which outlives the
+ * other; but for names of stub domains, which its servers do not know. */
+void inflight_servfail(struct inflight_table *table, struct inflight_table *servfail);
 
 /* Sets where answers are kept and looked for before another server is asked (forwarded_cache.h); once,
  * and only for a table whose queries all go to the same server. */

@@ -23,10 +23,15 @@ enum {
 	    32, /* sockets kept for the next port: a new number is cheaper than a new socket */
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 };
-static const int64_t retry_ns = 1000 * INT64_C(1000000);
 /*
- * dnsmasq keeps an unanswered query for 10 s, on a clock of whole seconds; ours has ended after
- * FORWARD_TIMEOUT_MS.
+ * A query without an answer is sent again after 250 ms, once. dnsmasq then asks all of its upstream
+ * servers, whichever it had asked before, and stays with the one that answers first. So a server
+ * that is silent costs the clients of the next names 250 ms, and later ones nothing. The price is a query
+ * to every upstream server for a name that only needs that long; more retries would multiply it.
+ */
+static const int64_t retry_ns = 250 * INT64_C(1000000);
+/*
+ * dnsmasq keeps an unanswered query for 10 s, on a clock of whole seconds; ours has ended by then.
  */
 static const int64_t hold_ns = 11 * INT64_C(1000000000);
 static const int64_t refused_ns =
@@ -63,17 +68,6 @@ struct relay {
 	uint8_t *replies; /* PORT_QUERIES x REPLY_STRIDE */
 	struct ids ids;
 };
-
-/* The message to send: the client's own, or a question of ours for a CNAME's target. */
-static size_t
-write_query(const struct inflight *inflight, uint16_t id, uint8_t *out)
-{
-	if (inflight->chase)
-		return inflight_question(inflight, id, out);
-	memcpy(out, inflight->query, inflight->query_len);
-	wire_put16(out, id);
-	return inflight->query_len;
-}
 
 bool
 relay_matches(const struct inflight *inflight, uint16_t id, const uint8_t *reply, size_t len)
@@ -233,7 +227,7 @@ relay_ask(void *arg, struct inflight *inflight)
 	if (!take_place(relay, query))
 		return; /* no descriptor: the retry time comes */
 	uint8_t *room = relay_batch_room(&relay->batch);
-	size_t len = write_query(&query->base, query->port->ids[query->place], room);
+	size_t len = inflight_question(&query->base, query->port->ids[query->place], room);
 	upstream_dnstap_asked(relay->context, &relay->resolver, false, room, len);
 	relay_batch_add(&relay->batch, len);
 }
@@ -241,7 +235,9 @@ relay_ask(void *arg, struct inflight *inflight)
 static void
 relay_ask_on(void *arg, struct inflight *inflight)
 {
-	relay_query_of(inflight)->over_tcp = false;
+	struct relay_query *query = relay_query_of(inflight);
+	query->over_tcp = false;
+	query->again = false;
 	relay_ask(arg, inflight);
 }
 
@@ -255,7 +251,7 @@ send_again(struct relay *relay, struct relay_query *query)
 		relay_ask(relay, &query->base);
 		return;
 	}
-	size_t len = write_query(&query->base, query->port->ids[query->place], message);
+	size_t len = inflight_question(&query->base, query->port->ids[query->place], message);
 	upstream_dnstap_asked(relay->context, &relay->resolver, false, message, len);
 	ssize_t n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0 && errno == ECONNREFUSED) /* of an earlier message; this one was not sent */
@@ -269,8 +265,9 @@ relay_retry(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
 	struct relay_query *query = relay_query_of(inflight);
-	if (query->conn != NULL || query->queued)
+	if (query->conn != NULL || query->queued || (query->port != NULL && query->again))
 		return;
+	query->again = query->port != NULL;
 	if (query->port != NULL)
 		stats_add(&relay->context->stats->forward_server_failures, 1);
 	if (query->port == NULL && query->over_tcp) {
@@ -367,7 +364,7 @@ relay_new(
 	relay->context = context;
 	relay->inflight = inflight;
 	relay->resolver = *resolver;
-	relay->tcp = relay_tcp_new(context, inflight, resolver, write_query);
+	relay->tcp = relay_tcp_new(context, inflight, resolver);
 	relay_batch_init(&relay->batch);
 	relay->replies = xmalloc((size_t)PORT_QUERIES * REPLY_STRIDE);
 	TAILQ_INIT(&relay->refused);
@@ -387,6 +384,7 @@ relay_new(
 		.forget = relay_forget,
 		.ask_on = relay_ask_on,
 		.retry_ns = retry_ns,
+		.timeout_ns = RELAY_TIMEOUT_MS * INT64_C(1000000),
 		.hold_ns = hold_ns };
 	return relay;
 }

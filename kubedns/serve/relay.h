@@ -5,11 +5,11 @@
  *	query --> port (a connected UDP socket for 32 queries) --> dnsmasq --> client
  *	              '- TC set and the client uses TCP: asked again over TCP
  *
- * The client's own message is sent, EDNS included, with an ID of ours; answer_forwarded() restores
- * the client's ID and respects its size. For a CNAME's target the relay writes a question of its
- * own. A reply is taken only from the resolver, at the port that asked, with the ID and the
- * question that were sent. Batches in both directions: the queries of one turn leave in one
- * sendmmsg() (relay_batch.h).
+ * dnsmasq gets a question of ours, not the client's message: name, type, CD, AD and DO. An EDNS option
+ * of one client, such as a client subnet, would decide what dnsmasq caches for all. The size that we
+ * take over UDP is DNS_UDP_PAYLOAD; answer_forwarded() respects the client's. A reply is taken only
+ * from the resolver, at the port that asked, with the ID and the question that were sent. Batches
+ * in both directions: the queries of one turn leave in one sendmmsg() (relay_batch.h).
  */
 #ifndef KUBEDNS_SERVE_RELAY_H
 #define KUBEDNS_SERVE_RELAY_H

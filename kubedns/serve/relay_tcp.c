@@ -30,22 +30,19 @@ struct relay_tcp {
 	struct worker_context *context;
 	struct inflight_table *inflight;
 	struct server resolver;
-	size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out);
 	struct ids ids;
 	TAILQ_HEAD(, relay_query) waiting;
 	struct relay_conn *conns[CONNS_MAX]; /* made when first needed */
 };
 
 struct relay_tcp *
-relay_tcp_new(struct worker_context *context, struct inflight_table *inflight,
-    const struct server *resolver,
-    size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out))
+relay_tcp_new(
+    struct worker_context *context, struct inflight_table *inflight, const struct server *resolver)
 {
 	struct relay_tcp *tcp = xcalloc(1, sizeof(*tcp));
 	tcp->context = context;
 	tcp->inflight = inflight;
 	tcp->resolver = *resolver;
-	tcp->write = write;
 	TAILQ_INIT(&tcp->waiting);
 	return tcp;
 }
@@ -97,7 +94,7 @@ static void
 conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *query)
 {
 	conn->id = ids_take(&tcp->ids, NULL, 0);
-	size_t len = tcp->write(&query->base, conn->id, conn->out + PREFIX);
+	size_t len = inflight_question(&query->base, conn->id, conn->out + PREFIX);
 	upstream_dnstap_asked(tcp->context, &tcp->resolver, true, conn->out + PREFIX, len);
 	wire_put16(conn->out, (unsigned)len);
 	conn->out_len = PREFIX + len;

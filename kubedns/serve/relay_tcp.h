@@ -22,6 +22,7 @@ struct relay_query {
 	struct relay_port *port; /* it was sent by this one, from `place`; */
 	struct relay_conn *conn; /* or by this one; */
 	unsigned place;
+	bool again;          /* was sent again, having had no answer */
 	bool over_tcp;       /* or will be: its reply over UDP was truncated */
 	bool queued;         /* to be sent again, or when there is a connection */
 	int64_t again_at_ns; /* of a query that was refused: when it is sent again */
@@ -37,12 +38,8 @@ relay_query_of(struct inflight *inflight)
 
 struct relay_tcp;
 
-/*
- * `write` makes the message for a query in flight, with this ID, into DNS_UDP_QUERY_MAX bytes.
- */
-struct relay_tcp *relay_tcp_new(struct worker_context *context, struct inflight_table *inflight,
-    const struct server *resolver,
-    size_t (*write)(const struct inflight *inflight, uint16_t id, uint8_t *out));
+struct relay_tcp *relay_tcp_new(
+    struct worker_context *context, struct inflight_table *inflight, const struct server *resolver);
 
 /* Asks over TCP: now, or when a connection is free. Not from inside an event of its own. */
 void relay_tcp_ask(struct relay_tcp *tcp, struct relay_query *query);

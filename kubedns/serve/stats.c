@@ -363,6 +363,12 @@ forward_families(const struct stats *stats, struct metrics *m)
 	    stats->forward_queries);
 	one(m, "kubedns_forward_in_flight", METRIC_GAUGE, "Queries that wait for another server.",
 	    stats->forward_in_flight);
+	one(m, "kubedns_forward_joined_total", METRIC_COUNTER,
+	    "Queries that waited for the answer to an identical query in flight.",
+	    stats->forward_joined);
+	one(m, "kubedns_forward_servfail_total", METRIC_COUNTER,
+	    "Queries sent to the upstream servers after the resolver's SERVFAIL.",
+	    stats->forward_servfail);
 	one(m, "kubedns_forward_retries_total", METRIC_COUNTER,
 	    "Times a query was sent again or to the next server.", stats->forward_retries);
 	one(m, "kubedns_forward_failed_total", METRIC_COUNTER,

@@ -114,9 +114,11 @@ struct stats {
 	uint64_t nearest[NEAR_COUNT]; /* answers of headless Services, with --nearest */
 	uint64_t zonal[2];            /* answers of names of --zonal: from the zone, from all */
 	uint64_t forward_queries;
-	uint64_t forward_in_flight;       /* now */
-	uint64_t forward_retries;         /* sent again, or to the next server */
-	uint64_t forward_failed;          /* answered SERVFAIL: no server had an answer */
+	uint64_t forward_in_flight; /* now */
+	uint64_t forward_joined;    /* waited for the answer to another query of that question */
+	uint64_t forward_servfail;  /* asked of the upstream servers after dnsmasq's SERVFAIL */
+	uint64_t forward_retries;   /* sent again, or to the next server */
+	uint64_t forward_failed;    /* answered SERVFAIL: no server had an answer */
 	uint64_t forward_server_failures; /* a server timed out or could not be reached */
 	struct stats_times forward_times;
 	uint64_t

@@ -38,17 +38,24 @@ enum {
 	WORKERS_MAX = 64,
 	WORKERS_AUTOMATIC_MAX = 4, /* more only by --threads: a cluster has several replicas */
 	UPSTREAMS_MAX = 15,
-	FORWARD_MAX = 2048, /* in flight to upstream servers, in total */
+	FORWARD_MAX = 2048,        /* in flight to upstream servers, in total */
+	FORWARD_SEARCH_MAX = 1400, /* in flight to --search-resolver, in total */
 	/*
-	 * In flight to the resolver or held by it, of all workers. An operator's own dnsmasq must
-	 * take at least 1,500 (--dns-forward-max). The manifests give theirs 6,000, for the classic
-	 * topology, where clients fill dnsmasq's table themselves; what it holds for us is then
-	 * less than a quarter. No single client's unanswered names can take all 1,400: see
-	 * inflight.h.
+	 * Front topology, in flight to the resolver or held by it, in total: dnsmasq keeps a query
+	 * that no upstream server answers for 10 s, long after our client has its SERVFAIL. An
+	 * operator's own dnsmasq must take 5,500 (--dns-forward-max); the manifests give theirs
+	 * 6,000. One client can take a third of the places, which is enough for 120 names a second that
+	 * nobody answers: see inflight.h.
 	 */
-	RESOLVER_MAX = 1400,
+	RESOLVER_MAX = 5000,
 	FORWARD_CLIENT_MAX = 512,  /* and for one client address */
 	FORWARD_TIMEOUT_MS = 3700, /* a stub resolver gives up at 5 s; the manual promises 4 */
+	/*
+	 * Of a query to the resolver; another 1,800 ms for the upstream servers after its SERVFAIL.
+	 * Resolver libraries ask once more at once after a SERVFAIL, and dnsmasq, which still waits for its
+	 * servers, gives the second query the answer to the first: together within 5 s.
+	 */
+	RELAY_TIMEOUT_MS = 1800,
 	TCP_CONNECTIONS = 1000,
 	TCP_IDLE_MS = 10000,
 	TCP_AGE_MS = 120000, /* then a connection is closed, or up to the jitter later */
@@ -64,10 +71,12 @@ struct workers_config {
 	unsigned threads;         /* 0: workers_automatic() */
 	unsigned tcp_connections; /* in total; 0: TCP_CONNECTIONS */
 	unsigned tcp_idle_ms;     /* 0: TCP_IDLE_MS */
-	unsigned forward_max;     /* in total, no more than FORWARD_MAX or RESOLVER_MAX; 0: that */
+	unsigned forward_max;     /* in total, no more than FORWARD_MAX; 0: that */
 	unsigned forward_client_max; /* 0: FORWARD_CLIENT_MAX */
 	/* Front topology: names that are not ours go there; NULL: to the upstreams. */
 	const struct server *resolver;
+	/* Front topology: what the resolver answers SERVFAIL is asked of the upstreams. */
+	bool servfail_retry;
 	/* Classic topology: only CNAMEs that leave our zones and search walks go there; or NULL. */
 	const struct server *search_resolver;
 	/* Asked for our own names, over TCP, until the tree is synced. */
@@ -133,7 +142,7 @@ int workers_leave(struct workers *workers);
 
 /*
  * Queries go to these servers from now on, in this order; see forward_servers(). Copied.
- * Without effect in the front topology.
+ * In the front topology they are asked only for what the resolver has answered SERVFAIL.
  */
 void workers_upstreams(struct workers *workers, const struct server *servers, size_t count);
 

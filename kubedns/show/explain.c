@@ -269,25 +269,10 @@ explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *
 			return;
 }
 
-/* The closest stub domain that holds the name, or NULL. */
 static const uint8_t *
 stub_domain(const struct explanation *e)
 {
-	const struct answer_context *context = e->config->tree->context;
-	const uint8_t *closest = NULL;
-	size_t len, longest = 0;
-
-	if (context == NULL)
-		return NULL;
-	for (const uint8_t *at = context->stubs; at < context->stubs + context->stubs_len;
-	     at += len) {
-		len = dname_length(at, DNAME_MAX);
-		if (len > longest && dname_in_zone(e->name.wire, at) >= 0) {
-			closest = at;
-			longest = len;
-		}
-	}
-	return closest;
+	return answer_stub_domain(e->config->tree->context, e->name.wire);
 }
 
 static void

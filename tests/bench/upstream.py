@@ -68,8 +68,8 @@ class Nanny(Server):
 
     program = os.path.join(os.path.dirname(os.path.dirname(Kubedns.program)), "bin", "nanny")
 
-    def __init__(self, name, ports, *arguments):
-        self.name, self.ports, self.arguments = name, ports, arguments
+    def __init__(self, name, ports, kubedns, *arguments):
+        self.name, self.ports, self.kubedns, self.arguments = name, ports, kubedns, arguments
         super().__init__(DIRECTORY)
         os.mkdir(self.path("config"))
         os.mkdir(self.path("run"))
@@ -78,7 +78,7 @@ class Nanny(Server):
 
     def command(self):
         return [self.program, f"-configDir={self.path('config')}", "-restartDnsmasq=true", f"-runDir={self.path('run')}", f"-metricsAddr=127.0.0.1:{free_port()}",
-                "-drain=0s", "--", "-k", "--cache-size=1000", "--dns-forward-max=6000", "--bind-interfaces", "--listen-address=127.0.0.1",
+                f"-kubednsServer=127.0.0.1:{self.kubedns}", "-drain=0s", "--", "-k", "--cache-size=1000", "--dns-forward-max=6000", "--bind-interfaces", "--listen-address=127.0.0.1",
                 f"--port={self.port}", *self.arguments]  # fmt: skip
 
     def answers(self):
@@ -122,10 +122,10 @@ def start(stack, a, name, ports):
     if name == "coredns":
         return stack.enter_context(CoreDns(os.path.join(a.peers, "coredns"), ports)).port
     if name == "front":
-        cache = stack.enter_context(Nanny("upstream-front-nanny", ports, *a.dnsmasq))
-        return stack.enter_context(FrontKubedns(DIRECTORY, source, f"--resolver=127.0.0.1:{cache.port}", "--answer-cache=1M")).port
+        cache = stack.enter_context(Nanny("upstream-front-nanny", ports, 53, *a.dnsmasq))
+        return stack.enter_context(FrontKubedns(DIRECTORY, source, f"--config-dir={cache.path('config')}", f"--resolver=127.0.0.1:{cache.port}", "--answer-cache=1M")).port
     behind = stack.enter_context(BehindKubedns(DIRECTORY, source, f"--nameservers={','.join(f'127.0.0.1:{p}' for p in ports)}"))
-    return stack.enter_context(Nanny("upstream-classic-nanny", ports, f"--server=/cluster.local/127.0.0.1#{behind.port}", *a.dnsmasq)).port
+    return stack.enter_context(Nanny("upstream-classic-nanny", ports, behind.port, f"--server=/cluster.local/127.0.0.1#{behind.port}", *a.dnsmasq)).port
 
 
 # Clients.

@@ -166,6 +166,13 @@ has(const uint8_t *wire, size_t len, const uint8_t *rdata)
 	return false;
 }
 
+/* Of a query in the topology at hand. */
+static int64_t
+timeout_ns(void)
+{
+	return (classic || until_synced ? FORWARD_TIMEOUT_MS : RELAY_TIMEOUT_MS) * ms_ns;
+}
+
 /* Whether the query may end now: by a bound, at its deadline, or since the resolver has said something. The forwarder
  * gives up when all servers have failed; the relay waits, for its resolver comes back. */
 static bool
@@ -173,7 +180,7 @@ may_end(unsigned id)
 {
 	return ending || (room[3] & 15) == RCODE_REFUSED || said[queries[id].name] ||
 	       ((classic || until_synced) && has_failed) ||
-	       context.now_ns >= queries[id].start_ns + FORWARD_TIMEOUT_MS * ms_ns;
+	       context.now_ns >= queries[id].start_ns + timeout_ns();
 }
 
 /* The reply is in `room`. */
@@ -268,7 +275,7 @@ waiting(void)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < query_count; i++) {
-		int64_t end_ns = queries[i].start_ns + FORWARD_TIMEOUT_MS * ms_ns;
+		int64_t end_ns = queries[i].start_ns + timeout_ns();
 		if (queries[i].replies == 1)
 			continue;
 		CHECK(context.now_ns < end_ns && due_ns > 0 && due_ns <= end_ns);

@@ -270,7 +270,7 @@ settle(void)
 	CHECK(count == tcp->count && count == stats.tcp_connections);
 	CHECK(count + tcp->free_count == tcp->config.connections);
 	CHECK(memory == tcp->memory && memory <= tcp->config.memory);
-	CHECK(waiting <= held_count);
+	CHECK(waiting <= stats.forward_in_flight); /* each asked, or joined to one that is */
 }
 
 /* --- the clients --- */

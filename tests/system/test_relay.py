@@ -21,8 +21,10 @@ from waiting import free_port
 BIG = 150
 
 
-def front(tmp_path, resolver):
-    k = world(tmp_path, "--threads=1", f"--resolver={resolver if isinstance(resolver, str) else resolver.address}")
+def front(tmp_path, resolver, *args):
+    """`resolver`: its address, an Upstream, or a Dnsmasq, which asks the same upstream server as kubedns."""
+    address = resolver if isinstance(resolver, str) else resolver.address
+    k = world(tmp_path, "--threads=1", f"--resolver={address}", f"--nameservers={getattr(resolver, 'upstream', address)}", *args)
     k.wait_ready()
     return k
 
@@ -39,10 +41,10 @@ def by_name(request, tcp):
 
 
 class Dnsmasq:
-    def __init__(self, upstream, port=None, args=("--cache-size=1000", "--dns-forward-max=1500")):
+    def __init__(self, upstream, port=None, args=("--cache-size=1000", "--dns-forward-max=6000")):
         self.port = port or free_port()
         self.host = "127.0.0.1"
-        self.address = f"127.0.0.1:{self.port}"
+        self.address, self.upstream = f"127.0.0.1:{self.port}", f"127.0.0.1:{upstream.port}"
         self.process = subprocess.Popen(["dnsmasq", "-k", "-C", "/dev/null", "--pid-file=", "--no-resolv", "--no-hosts", "--bind-interfaces",
             "--listen-address=127.0.0.1", f"--port={self.port}", f"--server=127.0.0.1#{upstream.port}", "--log-facility=-", "--user=root",
             *args], stderr=subprocess.DEVNULL)  # fmt: skip
@@ -139,7 +141,7 @@ def test_an_external_name_is_followed_through_the_relay(classic):
         assert reply.answer[0][0].target.to_text() == EXTERNAL_TARGET + "." and addresses(reply) == ["192.0.2.1"]
 
 
-def test_edns_goes_along_and_the_clients_id_and_port_do_not(tmp_path):
+def test_do_goes_along_and_the_clients_id_port_and_payload_size_do_not(tmp_path):
     with Upstream() as u, front(tmp_path, u) as k:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
@@ -155,7 +157,126 @@ def test_edns_goes_along_and_the_clients_id_and_port_do_not(tmp_path):
             assert s.getsockname()[1] not in ports
         ids = [m.id for m, _, _ in u.asked]
         assert max(ports.values()) <= 32 and len(set(ids)) > 900
-        assert all(m.edns == 0 and m.payload == 1400 and m.ednsflags & dns.flags.DO for m, _, _ in u.asked)
+        assert all(m.edns == 0 and m.payload == 1232 and m.ednsflags & dns.flags.DO for m, _, _ in u.asked)
+
+
+def subnet_of(request):
+    return [o.to_text() for o in request.options if o.otype == dns.edns.OptionType.ECS]
+
+
+def by_subnet(request, _tcp):
+    """A server that answers by the client's subnet, as those of content networks do, and by DO and CD."""
+    return answered(request, "6.6.6.6" if subnet_of(request) else "192.0.2.1", ttl=300)
+
+
+OPTIONS = [dns.edns.ECSOption("203.0.113.0", 24), dns.edns.GenericOption(dns.edns.OptionType.COOKIE, b"12345678"),
+           dns.edns.GenericOption(dns.edns.OptionType.NSID, b""), dns.edns.GenericOption(dns.edns.OptionType.PADDING, b"\0" * 100),
+           dns.edns.GenericOption(dns.edns.OptionType.KEEPALIVE, b""), dns.edns.GenericOption(65001, b"anything")]  # fmt: skip
+
+
+@pytest.mark.parametrize("behind", ["relay", "search"])
+def test_a_clients_edns_options_do_not_decide_what_others_get(tmp_path, behind):
+    """They reach no other server: one pod's client subnet would be in dnsmasq's cache, and any option a way out of the cluster."""
+    name = {"relay": "cdn.example.net", "search": EXTERNAL}[behind]
+    with Upstream(by_subnet) as u, Dnsmasq(u) as d, front(tmp_path, d) as k:
+        for ask in (udp, lambda k, m: Tcp(k).ask(m)):
+            attacker = ask(k, query(name, use_edns=0, options=OPTIONS))
+            assert attacker.edns == 0 and addresses(attacker) == ["192.0.2.1"]
+        assert addresses(udp(k, query(name))) == ["192.0.2.1"]
+        assert len(u.asked) == 1 and all(m.edns == 0 and m.payload == 1232 and not m.options for m, _, _ in u.asked)
+
+
+def test_identical_queries_in_flight_are_one_query(tmp_path):
+    """However many clients ask for one name while its server is slow, there is one query for which a reply could be forged."""
+    go = threading.Event()
+
+    def behave(request, _tcp):
+        go.wait(10)
+        return answered(request, "192.0.2.1")
+
+    clients = []
+    with Upstream(behave) as u, front(tmp_path, u) as k:
+        for n in range(2, 5):
+            clients.append(s := socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            s.bind((f"127.0.0.{n}", 0))
+            s.connect((k.host, k.port))
+            s.settimeout(5)
+            for i in range(100):
+                s.send(query("www.example.com" if i % 2 else "WWW.Example.com", id=i).to_wire())
+        k.wait(lambda: k.metric("kubedns_forward_in_flight") == 300)
+        assert k.metric("kubedns_forward_joined_total") == 299
+        go.set()
+        for s in clients:
+            replies = [dns.message.from_wire(s.recv(512)) for _ in range(100)]
+            assert sorted(r.id for r in replies) == list(range(100)) and all(addresses(r) == ["192.0.2.1"] for r in replies)
+            assert {str(r.question[0].name) for r in replies} == {"www.example.com.", "WWW.Example.com."}
+            s.close()
+        assert len({(m.id, peer) for m, peer, _ in u.asked}) == 1
+
+
+def test_queries_with_other_flags_are_queries_of_their_own(tmp_path):
+    go = threading.Event()
+
+    def behave(request, _tcp):
+        go.wait(10)
+        return answered(request, "192.0.2.1")
+
+    with Upstream(behave) as u, front(tmp_path, u) as k, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect((k.host, k.port))
+        s.settimeout(5)
+        for i in range(8):
+            flags = dns.flags.RD | (dns.flags.CD if i & 1 else 0) | (dns.flags.AD if i & 2 else 0)
+            s.send(query("www.example.com", id=i, want_dnssec=bool(i & 4), flags=flags).to_wire())
+        k.wait(lambda: k.metric("kubedns_forward_in_flight") == 8)
+        go.set()
+        assert {dns.message.from_wire(s.recv(512)).id for _ in range(8)} == set(range(8))
+        assert len({(m.flags, m.ednsflags) for m, _, _ in u.asked}) == 8 and k.metric("kubedns_forward_joined_total") == 0
+
+
+def failing(request, _tcp):
+    reply = dns.message.make_response(request)
+    reply.set_rcode(dns.rcode.SERVFAIL)
+    return reply
+
+
+def stub_world(tmp_path, *args):
+    """The ConfigMap's stub domain corp.example, which kubedns knows."""
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "stubDomains").write_text('{"corp.example": ["192.0.2.53"]}')
+    return [f"--config-dir={config}", *args]
+
+
+def test_a_name_that_dnsmasq_fails_is_asked_of_the_upstream_servers(tmp_path):
+    """dnsmasq hands on the first SERVFAIL of any server. Names of stub domains are not for the upstream servers."""
+    with Upstream(failing) as bad, Upstream() as good:
+        with front(tmp_path, bad, f"--nameservers={bad.address},{good.address}", *stub_world(tmp_path)) as k:
+            for ask in (udp, lambda k, m: Tcp(k).ask(m)):
+                assert addresses(ask(k, query("www.example.com"))) == ["192.0.2.1"]
+            assert k.metric("kubedns_forward_servfail_total") == 2
+            reply = udp(k, query("ns.corp.example", use_edns=0))
+            assert reply.rcode() == dns.rcode.SERVFAIL and k.metric("kubedns_forward_servfail_total") == 2
+        assert {str(m.question[0].name) for m, _, _ in good.asked} == {"www.example.com."}
+
+
+def test_when_all_upstream_servers_fail_the_client_is_told(tmp_path):
+    with Upstream(failing) as u, front(tmp_path, u, f"--nameservers={u.address}") as k:
+        reply = udp(k, query("www.example.com", use_edns=0))
+        assert reply.rcode() == dns.rcode.SERVFAIL and [o.code for o in reply.options if o.otype == dns.edns.OptionType.EDE] == [22]
+        assert k.metric("kubedns_forward_in_flight") == 0
+
+
+def test_servfail_retry_can_be_turned_off(tmp_path):
+    with Upstream(failing) as bad, Upstream() as good, front(tmp_path, bad, f"--nameservers={good.address}", "--servfail-retry=off") as k:
+        assert udp(k, query("www.example.com")).rcode() == dns.rcode.SERVFAIL and not good.asked
+
+
+@pytest.mark.timing
+def test_a_query_that_is_lost_is_sent_again_after_250_ms_and_once(tmp_path):
+    with Upstream(silent) as u, front(tmp_path, u) as k:
+        took, reply = timed(udp, k, query("www.example.com"), timeout=5)
+        assert reply.rcode() == dns.rcode.SERVFAIL and 1.8 <= took < 2.5
+        assert len(u.asked) == 2 and len({(m.id, peer) for m, peer, _ in u.asked}) == 1
 
 
 def all_at_once(kubedns, messages):
@@ -186,19 +307,19 @@ def test_messages_of_all_lengths_that_leave_in_one_turn_arrive_as_they_were(tmp_
             assert replies[m.id].question == m.question
             assert addresses(replies[m.id]) == [f"10.0.0.{len(str(m.question[0].name))}"]
         assert replies[7].answer[0][0].target.to_text() == EXTERNAL_TARGET + "."
-        asked = {m.question[0].name: m.to_wire()[2:] for m, _, _ in u.asked}
+        asked = {m.question[0].name: m.question for m, _, _ in u.asked}
         assert len(u.asked) == len(messages) + 1, "nothing was sent twice"
-        assert all(asked[m.question[0].name] == m.to_wire()[2:] for m in messages)
+        assert all(asked[m.question[0].name] == m.question for m in messages)
 
 
 def test_messages_longer_than_the_path_takes_in_one_piece_leave_singly(tmp_path):
     """The kernel makes no segments of what would have to be fragmented."""
-    options = [dns.edns.GenericOption(dns.edns.OptionType.PADDING, b"\0" * 700)]
-    messages = [query(f"n{i:02d}.example.com", id=i, use_edns=0, options=options) for i in range(1, 41)]
+    long = ".".join(["x" * 60] * 3)
+    messages = [query(f"n{i:02d}.{long}.example.com", id=i) for i in range(1, 41)]
     short = [query(f"s{i:02d}.example.com", id=100 + i) for i in range(1, 41)]
     with Namespace() as space, Upstream(host=space.here) as u:
-        run("ip", "link", "set", space.link, "mtu", "600")
-        space.inside("ip", "link", "set", "eth0", "mtu", "600")
+        run("ip", "link", "set", space.link, "mtu", "200")
+        space.inside("ip", "link", "set", "eth0", "mtu", "200")
         with world(tmp_path, "--threads=1", f"--resolver={u.address}", host=space.there, prefix=space.prefix) as k:
             k.wait_ready()
             replies = all_at_once(k, messages + short)
@@ -273,10 +394,10 @@ def test_a_lost_query_is_sent_again_with_the_same_id(tmp_path):
 def test_places_have_a_bound_for_each_client_and_in_total(tmp_path):
     with Upstream(silent) as u, front(tmp_path, u) as k:
         one, other, *more = floods(k, ("127.0.0.3", 700, "a"), ("127.0.0.4", 100, "b"), *((f"127.0.0.{n}", 512, f"c{n}") for n in (5, 6, 7)))
-        assert one == {dns.rcode.REFUSED: 700 - 467} and other == {}, "half of what is free of 1,400"
+        assert one == {dns.rcode.REFUSED: 700 - 512} and other == {}, "the most that one client may have"
         refused = sum(got.get(dns.rcode.REFUSED, 0) for got in more)
-        assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 467 + refused
-        assert k.metric("kubedns_forward_in_flight") == 467 + 100 + 3 * 512 - refused < 1400
+        assert k.metric("kubedns_dns_dropped_total", reason="forward_client") == 700 - 512 + refused
+        assert k.metric("kubedns_forward_in_flight") == 512 + 100 + 3 * 512 - refused < 2048
         assert addresses(udp(k, query(WEB))) == [WEB_IP]
         k.wait(lambda: k.metric("kubedns_forward_in_flight") == 0, 30)
         u.behave = lambda request, tcp: answered(request, "192.0.2.1")
@@ -286,8 +407,7 @@ def test_places_have_a_bound_for_each_client_and_in_total(tmp_path):
 @pytest.mark.timing
 def test_names_that_nobody_answers_do_not_take_outside_names_from_others(tmp_path):
     """
-    dnsmasq holds what its server does not answer for 10 s, we for 3.7: without counting that, two addresses fill its 1,500 places in
-    8 s, and it refuses whatever else comes.
+    dnsmasq holds what its server does not answer for 10 s, we for 1.8: without counting that, two addresses fill its 6,000 places, and it refuses whatever else comes.
     """
 
     def behave(request, tcp):

@@ -87,7 +87,7 @@ class Classic:
 class Front:
     def __init__(self, tmp_path, u, *args):
         self.dnsmasq = Dnsmasq(u)
-        self.kubedns = start(tmp_path, cluster(), "--threads=1", f"--resolver={self.dnsmasq.address}", *args)
+        self.kubedns = start(tmp_path, cluster(), "--threads=1", f"--resolver={self.dnsmasq.address}", f"--nameservers={u.address}", *args)
 
     def __enter__(self):
         self.dnsmasq.__enter__()

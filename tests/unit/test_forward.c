@@ -142,7 +142,7 @@ start(const struct peer *peers, size_t count)
 		servers[i] = peers[i].server;
 	table = inflight_new(&context, &clients, 100, 100);
 	forward = forward_new(
-	    &context, table, (struct forward_way){ PART_FORWARD, false }, servers, count);
+	    &context, table, (struct forward_way){ PART_FORWARD, false, 0 }, servers, count);
 }
 
 static void

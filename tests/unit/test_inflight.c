@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -115,23 +116,33 @@ finish(void)
 	inflight_free(table);
 }
 
-/* The address with this hash asks for an outside name; its rcode if it was answered, or -1. */
+/* The client asks for this outside name; its rcode if it was answered, or -1. */
 static int
-query_from(uint32_t hash, uint16_t id)
+query_for(struct client client, uint16_t id, const char *text)
 {
-	struct client client = { .proto = PROTO_UDP, .hash = hash };
 	struct answer_info info;
 	struct dname name;
 	struct tree_path path;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
 	unsigned replies = seen.replies;
-	assert_int_equal(dname_from_text(&name, "www.example.com."), 0);
+	assert_int_equal(dname_from_text(&name, text), 0);
 	size_t len = query_write(wire, sizeof(wire), id, name.wire, TYPE_A, CLASS_IN, 0);
 	answer_read(&config, wire, len, &info, &path);
 	info.system = SYSTEM_RECURSIVE; /* answer_found() says so */
 	inflight_start(table, &client, wire, len, ANSWER_FORWARD, &info);
-	return seen.replies > replies && seen.client == hash && seen.id == id ? (int)seen.rcode
-									      : -1;
+	return seen.replies > replies && seen.client == client.hash && seen.id == id
+		   ? (int)seen.rcode
+		   : -1;
+}
+
+/* The address with this hash asks for a name that nobody else asks for. */
+static int
+query_from(uint32_t hash, uint16_t id)
+{
+	static unsigned number;
+	char text[64];
+	snprintf(text, sizeof(text), "n%u.example.com.", number++);
+	return query_for((struct client){ .proto = PROTO_UDP, .hash = hash }, id, text);
 }
 
 /* Asks until it is refused; returns how many are in flight then. */
@@ -336,14 +347,17 @@ what_is_kept_is_answered_at_once_and_takes_no_place(void **state)
 	start(10, 10, 0);
 	struct forwarded_cache *cache = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	inflight_cache(table, cache);
-	assert_int_equal(query_from(1, 1), -1);
+	assert_int_equal(
+	    query_for((struct client){ .proto = PROTO_UDP, .hash = 1 }, 1, "www.example.com."), -1);
 	unsigned asked = greedy(1) + 1; /* it has no answer yet: all of these are asked */
 	assert_int_equal(stats.cache_misses, asked + 1);
 	assert_true(context.stirred); /* their timers run */
 	answer_to(seen.asked[0]);
 	context.stirred = false;
 	for (uint16_t id = 0; id < 100; id++)
-		assert_int_equal(query_from(1, id), RCODE_NOERROR);
+		assert_int_equal(query_for((struct client){ .proto = PROTO_UDP, .hash = 1 }, id,
+				     "www.example.com."),
+		    RCODE_NOERROR);
 	assert_false(context.stirred);
 	assert_int_equal(seen.count, asked);
 	assert_int_equal(stats.forward_in_flight, asked - 1);
@@ -351,9 +365,101 @@ what_is_kept_is_answered_at_once_and_takes_no_place(void **state)
 	assert_int_equal(seen.held, 1 + asked + 100);
 	pass_ms(DEADLINE_MS);
 	pass_ms(FORWARDED_CACHE_MAX_S * 1000 - DEADLINE_MS);
-	assert_int_equal(query_from(1, 0), -1);
+	assert_int_equal(
+	    query_for((struct client){ .proto = PROTO_UDP, .hash = 1 }, 0, "www.example.com."), -1);
 	finish();
 	forwarded_cache_free(cache);
+}
+
+static const struct client udp_1 = { .proto = PROTO_UDP, .hash = 1 },
+			   udp_2 = { .proto = PROTO_UDP, .hash = 2 },
+			   tcp_2 = { .proto = PROTO_TCP, .hash = 2 };
+
+static void
+identical_questions_are_asked_once_and_all_answered(void **state)
+{
+	(void)state;
+	start(2048, 512, 0);
+	for (uint16_t i = 0; i < 200; i++) {
+		assert_int_equal(query_for(udp_1, i, "www.example.com."), -1);
+		assert_int_equal(query_for(udp_2, i, "WWW.example.com."), -1);
+	}
+	assert_int_equal(seen.count, 1);
+	assert_int_equal(stats.forward_joined, 399);
+	assert_int_equal(stats.forward_in_flight, 400);
+	reply_to(seen.asked[0]);
+	assert_int_equal(seen.replies, 400);
+	assert_int_equal(seen.rcode, RCODE_NXDOMAIN);
+	assert_int_equal(stats.forward_in_flight, 0);
+	assert_int_equal(query_for(udp_1, 1, "www.example.com."), -1);
+	assert_int_equal(seen.count, 2);
+	finish();
+}
+
+/* Each has its own answer: another name, or a client over TCP, which needs all of a long answer. */
+static void
+other_questions_are_not_joined(void **state)
+{
+	(void)state;
+	start(2048, 512, 0);
+	query_for(udp_1, 1, "www.example.com.");
+	query_for(udp_1, 2, "www.example.org.");
+	query_for(tcp_2, 3, "www.example.com.");
+	assert_int_equal(seen.count, 3);
+	assert_int_equal(stats.forward_joined, 0);
+	finish();
+}
+
+static void
+who_joins_counts_as_every_query(void **state)
+{
+	(void)state;
+	start(100, 10, 0);
+	for (uint16_t i = 0; i < 10; i++)
+		assert_int_equal(query_for(udp_1, i, "www.example.com."), -1);
+	assert_int_equal(query_for(udp_1, 10, "www.example.com."), RCODE_REFUSED);
+	finish();
+}
+
+/* No server answers: each client has SERVFAIL at its own deadline, and the question is asked again only
+ * when the query that was asked ends, for the one that waits longest. */
+static void
+a_query_that_ends_hands_its_question_on(void **state)
+{
+	(void)state;
+	start(2048, 512, 11000);
+	for (uint16_t i = 0; i < 100; i++) {
+		query_for(udp_1, i, "www.example.com.");
+		pass_ms(20);
+	}
+	assert_int_equal(seen.count, 1);
+	pass_ms(DEADLINE_MS - 2000);
+	assert_int_equal(seen.replies, 1);
+	assert_int_equal(seen.rcode, RCODE_SERVFAIL);
+	assert_int_equal(seen.count, 2);
+	pass_ms(1960);
+	assert_int_equal(seen.replies, 99);
+	assert_int_equal(seen.count, 2);
+	reply_to(seen.asked[1]);
+	assert_int_equal(seen.rcode, RCODE_NXDOMAIN);
+	assert_int_equal(seen.replies, 100);
+	assert_int_equal(stats.forward_failed, 99);
+	finish();
+}
+
+static void
+what_was_never_asked_is_not_held(void **state)
+{
+	(void)state;
+	start(16, 16, 11000);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(query_for(udp_1, 1, "www.example.com."), -1);
+	pass_ms(DEADLINE_MS);
+	assert_int_equal(seen.replies, 5);
+	assert_int_equal(stats.forward_in_flight, 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(query_for(udp_1, 1, "www.example.com."), -1);
+	finish();
 }
 
 static int
@@ -395,6 +501,11 @@ main(void)
 		cmocka_unit_test(a_holding_resolver_is_never_given_more_than_it_takes),
 		cmocka_unit_test(a_query_longer_than_another_server_reads_is_refused),
 		cmocka_unit_test(what_is_kept_is_answered_at_once_and_takes_no_place),
+		cmocka_unit_test(identical_questions_are_asked_once_and_all_answered),
+		cmocka_unit_test(other_questions_are_not_joined),
+		cmocka_unit_test(who_joins_counts_as_every_query),
+		cmocka_unit_test(a_query_that_ends_hands_its_question_on),
+		cmocka_unit_test(what_was_never_asked_is_not_held),
 	};
 	return cmocka_run_group_tests(tests, make_world, end_world);
 }
