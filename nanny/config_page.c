@@ -302,6 +302,7 @@ config_page(const struct http_request *request, struct http_response *response, 
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)nanny->confirmed_hash);
 	put(o, "confirmedHash", nanny->confirmed_at ? text(hash) : NULL);
 	put(o, "dnsmasq", dnsmasq_json(nanny));
+	put(o, "nodeCacheRules", number(node_guard_node_cache_rules(&nanny->node_guard)));
 	put(o, "memory", memory_json());
 	put_keys(o, &nanny->config);
 	put(o, "upstreams", upstreams_json(nanny));

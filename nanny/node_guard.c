@@ -148,11 +148,22 @@ node_guard_metrics(const struct node_guard *guard, struct metrics *m)
 	    "second, or there was no room for the connection.");
 	metrics_value(m, (double)guard->report->crowd, "reason", "rate", NULL);
 	metrics_value(m, (double)guard->report->full, "reason", "full", NULL);
+	metrics_family(m, "nanny_node_cache_rules", METRIC_GAUGE,
+	    "NOTRACK rules of NodeLocal DNSCache on this node: with them nobody answers while "
+	    "kubedns "
+	    "is dead.");
+	metrics_value(m, guard->report->node_cache_rules, NULL);
 	/* node-cache's name and labels: what its dashboards and alerts read. */
 	metrics_family(m, "coredns_nodecache_setup_errors_total", METRIC_COUNTER,
 	    "Failures to make the interface and the rules, by node-cache's names for them.");
 	metrics_value(m, (double)guard->report->link_errors, "errortype", "interface_add", NULL);
 	metrics_value(m, (double)guard->report->rule_errors, "errortype", "iptables", NULL);
+}
+
+int
+node_guard_node_cache_rules(const struct node_guard *guard)
+{
+	return guard->report == NULL ? 0 : guard->report->node_cache_rules;
 }
 
 /* Waits for its end, but not for ever: it may be stopped. */

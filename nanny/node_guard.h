@@ -46,6 +46,9 @@ void node_guard_stop(struct node_guard *guard);
 /* Whether the rules are in force, and how often that has changed; nothing without a node role. */
 void node_guard_metrics(const struct node_guard *guard, struct metrics *m);
 
+/* How many rules of NodeLocal DNSCache the node has; 0 without a node role. */
+int node_guard_node_cache_rules(const struct node_guard *guard);
+
 /* Whether the rules are in force; true without a node role. False once the guard has been silent for
  * as long as the kernel keeps them without it. */
 bool node_guard_is_up(const struct node_guard *guard);

@@ -17,6 +17,7 @@
 #include "nanny/confine.h"
 #include "nanny/nft.h"
 #include "nanny/node_alarm.h"
+#include "nanny/node_cache_rules.h"
 #include "nanny/node_link.h"
 #include "nanny/node_rules.h"
 #include "nanny/options.h"
@@ -53,15 +54,17 @@ struct counting {
 struct node_watch {
 	struct node_report *report;
 	struct node_link *link;
+	struct node_cache_rules *node_cache;
 	struct nft *nft;
 	struct node_rules rules;
 	struct node_alarm alarms[NODE_ADDRESSES_MAX];
 	struct counting counting;
 	struct asked kubedns[NODE_ADDRESSES_MAX], dnsmasq;
 	struct dname question, version;
-	int64_t next_probe_ms, next_ensure_ms;
+	int64_t next_probe_ms, next_ensure_ms, next_node_cache_ms;
 	int64_t up_ms; /* when the rules were put in force the last time */
 	bool made, up, draining, said;
+	bool said_node_cache; /* that node-cache's rules cannot be read */
 };
 
 /* --- asking --- */
@@ -351,7 +354,7 @@ node_watch_new(const struct options *options, enum sandbox_mode mode, struct nod
 	for (size_t i = 0; i < w->rules.count; i++)
 		w->rules.addresses[i].addr = options->node_addresses[i];
 	if ((w->link = node_link_open(options->node_interface)) == NULL || ensure(w) < 0 ||
-	    (w->nft = nft_open()) == NULL)
+	    (w->nft = nft_open()) == NULL || (w->node_cache = node_cache_rules_open()) == NULL)
 		goto failed;
 	for (size_t i = 0; i < w->rules.count; i++)
 		if (open_kubedns(w, i) < 0)
@@ -375,6 +378,7 @@ node_watch_free(struct node_watch *w)
 	if (w == NULL)
 		return;
 	nft_close(w->nft);
+	node_cache_rules_close(w->node_cache);
 	node_link_close(w->link);
 	for (size_t i = 0; i < NODE_ADDRESSES_MAX; i++) {
 		if (w->kubedns[i].fd >= 0)
@@ -387,8 +391,36 @@ node_watch_free(struct node_watch *w)
 }
 
 static void
+look_for_node_cache(struct node_watch *w)
+{
+	int before = w->report->node_cache_rules, count = node_cache_rules_count(w->node_cache);
+
+	if (count < 0) {
+		errno = -count;
+		if (!w->said_node_cache)
+			log_warn("node: rules of NodeLocal DNSCache cannot be looked for");
+		w->said_node_cache = true;
+		return;
+	}
+	w->said_node_cache = false;
+	w->report->node_cache_rules = count;
+	if (count > 0 && before == 0)
+		log_warnx(
+		    "node: %d NOTRACK rules of NodeLocal DNSCache are on this node: while they "
+		    "are there, no pod is answered while kubedns is dead: remove them when "
+		    "node-local-dns has gone (docs/node.md, \"Left-over rules of node-cache\")",
+		    count);
+	else if (count == 0 && before > 0)
+		log_info("node: the NOTRACK rules of NodeLocal DNSCache are gone");
+}
+
+static void
 run_timers(struct node_watch *w, int64_t now_ms)
 {
+	if (now_ms >= w->next_node_cache_ms) {
+		look_for_node_cache(w);
+		w->next_node_cache_ms = now_ms + NODE_CACHE_LOOK_MS;
+	}
 	if (now_ms >= w->next_ensure_ms) {
 		ensure(w);
 		w->next_ensure_ms = now_ms + NODE_ENSURE_MS;

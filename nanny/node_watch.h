@@ -22,6 +22,7 @@ struct node_report {
 	_Atomic uint64_t link_errors, rule_errors;   /* failures to make interface and rules */
 	_Atomic unsigned connections[NODE_FAMILIES]; /* in @here, when they were last counted */
 	_Atomic uint64_t crowd, full;                /* dropped: see node_rules.h */
+	_Atomic int node_cache_rules; /* of NodeLocal DNSCache on this node (node_cache_rules.h) */
 };
 
 enum {

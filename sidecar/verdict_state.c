@@ -308,6 +308,23 @@ judge_memory(struct judgement *j)
 		"it."));
 }
 
+static void
+judge_node_cache(struct judgement *j, double rules)
+{
+	if (rules <= 0)
+		return;
+	struct finding *finding = finding_add(j, LEVEL_NOTE, j->view->now_ns,
+	    "%.0f NOTRACK rules of NodeLocal DNSCache are on this node", rules);
+	finding_explain(j, finding,
+	    "With them, pods of this node are not answered while its kubedns is dead. Without them "
+	    "the "
+	    "cluster's DNS pods answer.",
+	    "Does node-local-dns run here? If not, remove the rules: docs/node.md says how.",
+	    COMMAND_NONE);
+	snprintf(finding->command, sizeof finding->command,
+	    "iptables-save -t raw | grep 'NodeLocal DNS Cache'");
+}
+
 void
 judge_host(struct judgement *j)
 {
@@ -315,6 +332,7 @@ judge_host(struct judgement *j)
 
 	if (nanny == NULL || !nanny->up)
 		return;
+	judge_node_cache(j, config_number(nanny->config, "nodeCacheRules"));
 	struct json_object *dnsmasq = config_member(nanny->config, "dnsmasq", json_type_object);
 	const char *holder = config_string(dnsmasq, "portSharedWith");
 	if (holder[0] == '\0')

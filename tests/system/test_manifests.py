@@ -296,6 +296,7 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
 @needs_kubectl
 @pytest.mark.parametrize("setting, said", [
     ({"clusterIP": "10.96.0.300"}, "clusterIP: 10.96.0.300: not an address"),
+    ({"clusterIP": "169.254.20.10"}, "clusterIP: 169.254.20.10: an address that each node has for itself"),
     ({"clusterIP": "10.96.0"}, "clusterIP: 10.96.0: not an address"),
     ({"clusterIP": "10.96.0.010"}, "clusterIP: 10.96.0.010: not an address"),
     ({"clusterIP": "10.96.0.1.1"}, "clusterIP: 10.96.0.1.1: not an address"),
