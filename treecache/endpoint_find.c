@@ -49,6 +49,25 @@ owner_label_key(const struct tree *tree, const uint8_t *label, uint8_t key[4])
 	memcpy(key, &hash, sizeof hash);
 }
 
+/* --- ports --- */
+
+bool
+endpoint_set_has_port(const struct endpoint_set *endpoints, uint64_t label)
+{
+	const struct ports *last = NULL; /* most sets have one list of ports */
+	unsigned count;
+
+	for (unsigned c = 0; c < endpoints->count && c < PORT_SLICES_MAX; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		if (slice->published == 0 || slice->ports == last)
+			continue;
+		last = slice->ports;
+		if (ports_numbers(last, label, &count) != NULL)
+			return true;
+	}
+	return endpoints->count > PORT_SLICES_MAX;
+}
+
 /* --- walks --- */
 
 /* The first endpoint of the slice from `from` on that the walk is for, or slice->published. */

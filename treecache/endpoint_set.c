@@ -35,7 +35,6 @@ treecache_owner_free(struct treecache *cache, struct owner *owner)
 	assert(owner->endpoints->count == 0 && (owner->endpoints->flags & ENDPOINTS_ATTACHED) == 0);
 	if (owner->slot != 0)
 		slot_release(cache, owner->slot);
-	cow_drop(cache, owner->endpoints->pairs);
 	cow_drop(cache, owner->endpoints);
 	treecache_retire(cache, owner);
 }
@@ -196,8 +195,6 @@ replace_slice(struct treecache *cache, struct owner *owner, const struct slice_e
 		slice->distinct = distinct;
 		slice->alone = !others || endpoint_index_names_alone(cache, owner, old, slice);
 	}
-	if (flags & old_flags & ENDPOINTS_APEX)
-		endpoint_srv_count_change(cache, owner, old, slice);
 	endpoint_index_change(
 	    cache, &cache->next.endpoints, slice != NULL ? slice->slot : old->slot, from, to);
 	endpoint_index_reverse(
@@ -263,8 +260,6 @@ treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint3
 			    answers_ptr(flags) ? old : NULL);
 		}
 	}
-	if ((flags ^ old_flags) & ENDPOINTS_APEX)
-		endpoint_srv_count_rebuild(cache, owner);
 	if (flags & ENDPOINTS_ATTACHED)
 		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
 }

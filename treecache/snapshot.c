@@ -157,7 +157,6 @@ garbage_age(struct treecache *cache)
 bool
 treecache_publish(struct treecache *cache, uint32_t now_s, bool synced)
 {
-	srv_pairs_settle(cache);
 	if (!cache->dirty && synced == cache->next.synced)
 		return false;
 	if (now_s > cache->next.serial)
@@ -207,8 +206,6 @@ treecache_free(struct treecache *cache)
 	free(writers(cache->next.context));
 	free(cache->current);
 	free(cache->free_slots);
-	srv_targets_free_all(cache);
-	srv_pairs_free_all(cache);
 	addr_holders_free_all(cache);
 	free(cache);
 }

@@ -108,17 +108,6 @@ struct endpoint_set_slice {
 	uint8_t family;
 };
 
-/* How many (target, port number) pairs a set has under each label of its ports; label 0: in all. What publish()
- * shows is right; the writer's own may be behind. */
-struct srv_pairs {
-	uint32_t epoch;
-	uint32_t count;
-	struct srv_pair {
-		uint64_t label; /* ascending */
-		uint64_t pairs; /* not 0 */
-	} items[];
-};
-
 enum endpoint_set_flags {
 	ENDPOINTS_APEX = 1, /* the addresses are the owner's own records (a headless Service) */
 	ENDPOINTS_NOT_READY = 2, /* endpoints that are not ready are published too */
@@ -134,7 +123,6 @@ struct endpoint_set {
 	uint32_t published;      /* published entries, doubles included: 0 is "no ready endpoint" */
 	uint32_t dashed;         /* slices with a host name that may spell an address with dashes */
 	uint32_t count, room;
-	const struct srv_pairs *pairs;      /* NULL: none; kept with ENDPOINTS_APEX only */
 	struct endpoint_set_slice slices[]; /* by name and index */
 };
 
@@ -306,9 +294,25 @@ unsigned slice_find_addr(
 unsigned slice_find_name(
     const struct slice_endpoints *slice, unsigned from, unsigned to, const uint8_t *label);
 
-/* The distinct (target, port number) pairs of the SRV set under this label, 0: under all; those of a target that
- * is under lists of very many ports, once for each list (endpoint_srv_count.c). */
-uint64_t endpoint_set_pairs(const struct endpoint_set *endpoints, uint64_t label);
+/* Whether a published endpoint has a port under this label. Of a set with very many slices only the first
+ * PORT_SLICES_MAX are looked at; if none of these has it, the answer is true as well. */
+bool endpoint_set_has_port(const struct endpoint_set *endpoints, uint64_t label);
+
+enum { PORT_SLICES_MAX = 1024 };
+
+/*
+ * The weight of the set's SRV records: 100 divided by the number of its ready endpoints, at least 1. An endpoint of
+ * both families has an address in each and counts once. All records of a name have the same priority and
+ * weight, so clients choose evenly (RFC 2782).
+ */
+static inline unsigned
+endpoint_set_weight(const struct endpoint_set *endpoints)
+{
+	unsigned count =
+	    endpoints->total4 > endpoints->total6 ? endpoints->total4 : endpoints->total6;
+
+	return count == 0 || count > 100 ? 1 : 100 / count;
+}
 
 /* The name of an endpoint without a host name: its address with dashes, a 0 after a trailing one.
  * Returns the label in `label`. */

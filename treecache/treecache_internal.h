@@ -33,8 +33,6 @@ struct treecache {
 	size_t free_count, free_room;
 	uint32_t slot_count; /* highest slot ever given out */
 	uint32_t owner_count;
-	struct table srv_targets;  /* endpoint_srv_targets.c's */
-	struct table srv_waiting;  /* endpoint_srv_pairs.c's */
 	struct table addr_holders; /* endpoint_holders.c's */
 };
 

@@ -14,7 +14,6 @@
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/reply_internal.h"
 #include "kubedns/cluster/tree_content.h"
-#include "treecache/srv_weight.h"
 
 /* A name with `left` labels more than the node, of which it has no child. */
 static enum resolved_kind
@@ -33,7 +32,7 @@ below_import(const struct tree *tree, const struct node *node, const struct name
 	const uint8_t *port = left == 1 ? (const uint8_t *)"" : name->wire + name->offsets[0];
 	resolved->endpoints = node->endpoints;
 	resolved->port_label = port_label(tree->seed, port, label);
-	if (endpoint_set_pairs(node->endpoints, resolved->port_label) == 0)
+	if (!endpoint_set_has_port(node->endpoints, resolved->port_label))
 		return RESOLVED_NOTHING;
 	return left == 1 ? RESOLVED_EMPTY : RESOLVED_PORT;
 }
@@ -102,7 +101,7 @@ put_srv(struct reply *reply, size_t owner, const struct resolved *resolved)
 		return;
 	}
 	struct put put = { reply, owner, resolved->port_label,
-		srv_weight(endpoint_set_pairs(resolved->endpoints, resolved->port_label)) };
+		endpoint_set_weight(resolved->endpoints) };
 	tree_children_until(resolved->node, put_cluster_srv, &put);
 }
 

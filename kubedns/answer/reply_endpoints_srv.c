@@ -6,7 +6,6 @@
 
 #include "kubedns/answer/nearest.h"
 #include "kubedns/answer/reply_internal.h"
-#include "treecache/srv_weight.h"
 
 enum { POINTER_MAX = 0x3fff };
 
@@ -190,23 +189,12 @@ reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *neare
     unsigned to, const struct dname *service)
 {
 	struct near_srv put = { .reply = reply, .owner = owner, .nearest = nearest };
-	size_t at = reply->w.len;
-	unsigned before = reply->counts[SECTION_ANSWER];
-	bool all = from == NEAR_NODE && to == NEAR_CLASSES;
 
-	put.srv.weight = srv_weight(endpoint_set_pairs(nearest->endpoints, nearest->port_label));
+	put.srv.weight = endpoint_set_weight(nearest->endpoints);
 	if (!srv_tail(&put.srv, reply, nearest->endpoints, service))
 		return;
 	for (unsigned k = from; k < to && !reply->full && reply->passed < PASSED_MAX; k++)
 		nearest_each(nearest, k, reply->rotation, put_near_srv, &put);
-	/* Of a part how many records there are is known only now; of one that is cut off it does not
-	 * matter, for the weights are equal. */
-	unsigned weight = srv_weight(reply->counts[SECTION_ANSWER] - before);
-	for (unsigned i = before; !all && i < reply->counts[SECTION_ANSWER]; i++) {
-		uint8_t *record = reply->w.buf + at;
-		wire_put16(record + 14, weight);
-		at += 12u + wire_get16(record + 10);
-	}
 }
 
 /* Always inlined: the common answer does not pay for the other one's call. */
@@ -260,7 +248,7 @@ reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_
 			return;
 		}
 	}
-	srv.weight = srv_weight(endpoint_set_pairs(endpoints, port_label));
+	srv.weight = endpoint_set_weight(endpoints);
 	put_set_srv(reply, owner, endpoints, port_label, service, &srv);
 }
 
@@ -278,7 +266,7 @@ void
 reply_endpoints_srv(
     struct reply *reply, size_t owner, const struct resolved *resolved, const struct dname *service)
 {
-	struct srv srv = { .weight = 1 };
+	struct srv srv = { .weight = 100 }; /* one endpoint */
 	size_t begin = reply->w.len, len = 0;
 	unsigned before = reply->counts[SECTION_ANSWER];
 	struct glue glue = { .endpoints = resolved->endpoints };
@@ -312,11 +300,7 @@ reply_endpoints_srv(
 			reply->passed +=
 			    PASSED_SLICE + PASSED_RECORD * (unsigned)ports->number_count;
 	}
-	unsigned count = reply->counts[SECTION_ANSWER] - before;
-	if (count == 0)
+	if (reply->counts[SECTION_ANSWER] == before)
 		return;
-	/* All records are of one length, and how many there are is known only now. */
-	for (unsigned i = 0; i < count; i++)
-		wire_put16(reply->w.buf + begin + i * len + 14, srv_weight(count));
 	glue_add(reply, begin + 18, len - 18, true, &glue);
 }

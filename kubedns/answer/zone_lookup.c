@@ -161,7 +161,7 @@ below_service(const struct answer_config *config, const struct tree *tree,
 	const uint8_t *port = left == 1 ? (const uint8_t *)"" : label_at(name, 0);
 	resolved->endpoints = endpoints;
 	resolved->port_label = port_label(tree->seed, port, label);
-	if (endpoint_set_pairs(endpoints, resolved->port_label) == 0)
+	if (!endpoint_set_has_port(endpoints, resolved->port_label))
 		return zonal(config, tree, endpoints, name, left, resolved);
 	return left == 1 ? RESOLVED_EMPTY : RESOLVED_PORT;
 }

@@ -8,7 +8,6 @@
 #include "kubedns/cluster/tree_content.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
-#include "treecache/srv_weight.h"
 
 enum {
 	PORT_LISTS_MAX = 16,     /* of one endpoint name that are looked at for doubles */
@@ -21,10 +20,9 @@ struct put {
 	const struct endpoint_set *endpoints;
 	const struct dname *parent; /* of its endpoints' names */
 	bool names;                 /* the records at these */
-	/* Or NULL: the name at which, and below which by ports, SRV records lead to the endpoints, and
-	 * the set by which they are counted. */
+	/* Or NULL: the name at which, and below which by ports, SRV records lead to the endpoints. */
 	const struct dname *service;
-	const struct endpoint_set *counted;
+	unsigned weight; /* of these records */
 };
 
 static void
@@ -37,13 +35,13 @@ put_addr(struct zone_walk *walk, const struct dname *owner, const struct endpoin
 }
 
 static void
-put_srv(struct zone_walk *walk, const struct dname *owner, uint64_t pairs, uint16_t number,
+put_srv(struct zone_walk *walk, const struct dname *owner, unsigned weight, uint16_t number,
     const struct dname *target)
 {
 	uint8_t rdata[6 + DNAME_MAX];
 
 	wire_put16(rdata, 0);
-	wire_put16(rdata + 2, srv_weight(pairs));
+	wire_put16(rdata + 2, weight);
 	wire_put16(rdata + 4, number);
 	memcpy(rdata + 6, target->wire, target->len);
 	zone_walk_put(walk, owner, walk->config->ttl_s, TYPE_SRV, rdata, 6u + target->len);
@@ -82,13 +80,12 @@ static void
 put_numbers(const struct put *put, const struct port_lists *ports, unsigned list, uint64_t label,
     const struct dname *owner, const struct dname *target)
 {
-	uint64_t pairs = endpoint_set_pairs(put->counted, label);
 	unsigned count;
 	const uint16_t *numbers = ports_numbers(ports->lists[list], label, &count);
 
 	for (unsigned i = 0; i < count && !put->walk->stopped; i++)
 		if (!is_in_others(ports, list, label, numbers[i]))
-			put_srv(put->walk, owner, pairs, numbers[i], target);
+			put_srv(put->walk, owner, put->weight, numbers[i], target);
 }
 
 /* The SRV records that the endpoints of one name add. */
@@ -129,42 +126,25 @@ struct named {
 	uint32_t place; /* in the set */
 };
 
-/* The distinct numbers of the ports under an endpoint name, by a bit for each in walk->room: sets the bits
- * and returns how many were clear; with `pairs`, puts an SRV record for each bit that is set, and clears it. */
-static unsigned
-each_number(const struct put *put, const struct named *same, size_t count, unsigned pairs,
-    const struct dname *name)
+/* An endpoint name's SRV records: each distinct port number once, with the name itself as target. */
+static void
+put_own_srvs(
+    const struct put *put, const struct named *same, size_t count, const struct dname *name)
 {
-	uint8_t *seen = put->walk->room;
+	uint8_t *seen = memset(put->walk->room, 0, NUMBERS_BYTES); /* a bit for each number */
 	const struct ports *last = NULL;
-	unsigned changed = 0;
 
 	for (size_t n = 0; n < count && !put->walk->stopped; n++) {
 		const struct ports *ports = same[n].ref.slice->ports;
 		for (unsigned i = 0; ports != last && i < ports->number_count; i++) {
 			uint16_t number = ports->numbers[i];
 			uint8_t bit = (uint8_t)(1 << number % 8);
-			if (((seen[number / 8] & bit) != 0) == (pairs == 0))
-				continue;
-			seen[number / 8] ^= bit;
-			changed++;
-			if (pairs > 0)
-				put_srv(put->walk, name, pairs, number, name);
+			if ((seen[number / 8] & bit) == 0)
+				put_srv(put->walk, name, 100, number, name);
+			seen[number / 8] |= bit;
 		}
 		last = ports;
 	}
-	return changed;
-}
-
-/* An endpoint name's SRV records: its ports, with itself as target. */
-static void
-put_own_srvs(
-    const struct put *put, const struct named *same, size_t count, const struct dname *name)
-{
-	memset(put->walk->room, 0, NUMBERS_BYTES);
-	unsigned pairs = each_number(put, same, count, 0, name);
-	if (pairs > 0)
-		each_number(put, same, count, pairs, name);
 }
 
 static int
@@ -290,7 +270,8 @@ zone_walk_put_endpoints(
     struct zone_walk *walk, const struct dname *service, const struct endpoint_set *endpoints)
 {
 	bool apex = (endpoints->flags & ENDPOINTS_APEX) != 0;
-	const struct put put = { walk, endpoints, service, true, apex ? service : NULL, endpoints };
+	const struct put put = { walk, endpoints, service, true, apex ? service : NULL,
+		endpoint_set_weight(endpoints) };
 
 	put_set(&put);
 	if (apex)
@@ -319,7 +300,7 @@ zone_walk_put_import(struct zone_walk *walk, const struct dname *name, const str
 {
 	bool cluster = node->flags & NODE_IMPORT_CLUSTER;
 	struct put put = { walk, node->endpoints, name, cluster, cluster ? NULL : name,
-		node->endpoints };
+		endpoint_set_weight(node->endpoints) };
 
 	if (cluster) {
 		put_set(&put);

@@ -1,7 +1,6 @@
 /* The EndpointSlices of imports, by namespace and name: their ready endpoints go into the tree, packed. */
 #include "kubedns/cluster/clusterset.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,24 +126,6 @@ endpoints_digest(const struct clusterset *cs, const struct object_slice *from)
 
 /* --- into the tree --- */
 
-enum { KEY_TEXT = 9 }; /* 32 bits in hexadecimal digits */
-
-/*
- * A name for an endpoint at the import's own name, where nobody can ask for it: by it the tree counts the
- * SRV records of all clusters, whose targets are one if host name and cluster are. Two names that share
- * a key change no more than a weight.
- */
-static void
-target_key(uint64_t seed, const uint8_t *cluster, const uint8_t *label, char text[KEY_TEXT])
-{
-	uint8_t lower[1 + DNAME_LABEL_MAX + 8];
-	uint64_t hash = hash64(seed, cluster, 1u + *cluster);
-
-	memcpy(lower, label, 1u + *label);
-	dname_lower(lower, 1u + *lower);
-	snprintf(text, KEY_TEXT, "%08x", hash_fold(hash64(hash, lower, 1u + *lower)));
-}
-
 /* The endpoint's label of its own: its host name, or its address with dashes. */
 static const uint8_t *
 own_label(const struct clusterset *cs, const struct object_endpoint *from,
@@ -179,7 +160,6 @@ write_slice(struct clusterset *cs, struct imported_slice *slice, const struct ob
 	const struct import_cluster *cluster = slice->cluster;
 	size_t room = from->endpoint_count + 1;
 	struct endpoint *all = xcalloc(room, sizeof *all), *named = xcalloc(room, sizeof *named);
-	char(*keys)[KEY_TEXT] = xcalloc(room, sizeof *keys);
 	struct slice_source source = {
 		.name = slice->name, .family = from->family, .ports = slice->ports, .endpoints = all
 	};
@@ -191,9 +171,7 @@ write_slice(struct clusterset *cs, struct imported_slice *slice, const struct ob
 		if (!endpoint->ready)
 			continue;
 		const uint8_t *label = own_label(cs, endpoint, text);
-		target_key(cs->seed, cluster->label, label, keys[source.count]);
-		all[source.count] = (struct endpoint){ endpoint->addr, true, keys[source.count] };
-		source.count++;
+		all[source.count++] = (struct endpoint){ endpoint->addr, true, NULL };
 		if (cluster->owner != NULL && 1u + *label + cluster->owner->len <= DNAME_MAX)
 			named[names++] =
 			    (struct endpoint){ endpoint->addr, true, endpoint_label(cs, endpoint) };
@@ -208,7 +186,6 @@ write_slice(struct clusterset *cs, struct imported_slice *slice, const struct ob
 		put_source(cs, cluster->owner, &slice->cluster_slot, &source);
 	free(all);
 	free(named);
-	free(keys);
 }
 
 static void

@@ -4,7 +4,6 @@
 
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "treecache/srv_weight.h"
 #include "treecache/treecache.h"
 
 static void *
@@ -97,6 +96,6 @@ sets_srv(struct sets *sets, const uint16_t *numbers, unsigned count, const struc
 {
 	sets_begin(sets, TYPE_SRV);
 	for (unsigned i = 0; i < count; i++)
-		add_srv(sets, srv_weight(count), numbers[i], target);
+		add_srv(sets, count > 100 ? 1 : 100 / count, numbers[i], target);
 	sets_end(sets);
 }

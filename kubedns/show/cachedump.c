@@ -6,7 +6,6 @@
 #include "kubedns/show/cachedump.h"
 #include "kubedns/answer/reply.h"
 #include "lib/xalloc.h"
-#include "treecache/srv_weight.h"
 
 /*
  * The namespaces are listed at the start, and each is looked up when it is written: 10,000 names
@@ -160,7 +159,7 @@ endpoint_set_entries(struct json *j, const struct endpoint_set *endpoints)
 				continue;
 			dname_to_text(name.wire, key);
 			entry(j, key, addr_format(&addr, host), port, 0,
-			    srv_weight(endpoint_set_pairs(endpoints, 0)), j->config->ttl_s);
+			    endpoint_set_weight(endpoints), j->config->ttl_s);
 		}
 	}
 }

@@ -122,6 +122,7 @@ class Model:
             for ip in p["status"].get("podIPs", [])
         }
         self.cluster_owners, self.endpoint_owners = defaultdict(set), defaultdict(set)
+        self.headless, self.endpoint_names = set(), set()
         self.services = {}  # (namespace, name): whether names at it, or below it, are about to exist
         self._apex()
         for service in by_kind["Service"]:
@@ -187,6 +188,7 @@ class Model:
         self._endpoint_names(at, endpoints, headless)
         ports = [(p.get("name") or "", p.get("protocol") or "TCP", p["port"]) for p in spec.get("ports") or ()]
         if headless:
+            self.headless.add(at)
             for e in endpoints:
                 self.records[at][family(e.address)].add(e.address)
             pairs = {(port, f"{e.name}.{at}") for e in endpoints for port in e.ports}
@@ -203,6 +205,7 @@ class Model:
     def _endpoint_names(self, at, endpoints, headless):
         for e in endpoints:
             own = f"{e.name}.{at}".lower()
+            self.endpoint_names.add(own)
             self.records[own][family(e.address)].add(e.address)
             for _, _, number in e.ports:
                 self.records[own]["SRV"].add((number, own))
@@ -256,10 +259,18 @@ class Model:
             return self.records[name] if name in self.records else {}
         return None
 
+    def _srv_share(self, name, target, types):
+        """Among how many a name's SRV records share 100: a headless Service's addresses, the ports of a ClusterIP; 1 at an endpoint's name."""
+        if target == name and name in self.endpoint_names:
+            return 1
+        while name.startswith("_"):
+            name = name.partition(".")[2]
+        return max(len(self.records[name].get(f, ())) for f in ("A", "AAAA")) if name in self.headless else len(types["SRV"])
+
     def _record(self, name, type_, rdata, types):
         if type_ == "SRV":
             number, target = rdata
-            weight = max(1, 100 // len(types["SRV"]))
+            weight = max(1, 100 // self._srv_share(name, target, types))
             return (name, type_, TTL, f"0 {weight} {number} {target}")
         return (name, type_, VERSION_TTL if name == self.version else TTL, rdata)
 

@@ -97,7 +97,7 @@ def test_endpoints_that_come_go_and_change_their_place(tmp_path):
         k.wait(lambda: order(k, NEAR_N1) == [4])
         assert order(k, NEAR_B) == [9]
         srv = udp(k, query(DB, "SRV"), source=NEAR_B)
-        assert texts(srv.answer) == [f"0 100 80 10-1-0-9.{DB}."] and texts(srv.additional) == ["10.1.0.9"]
+        assert texts(srv.answer) == [f"0 33 80 10-1-0-9.{DB}."] and texts(srv.additional) == ["10.1.0.9"]
         # Nothing else depends on who asks.
         assert texts(udp(k, query(f"10-1-0-3.{DB}"), source=NEAR_B).answer) == ["10.1.0.3"]
         assert texts(udp(k, query(f"web.prod.svc.{ZONE}"), source=NEAR_B).answer) == ["10.96.0.1"]
@@ -112,7 +112,7 @@ def test_names_of_zones(tmp_path):
         expect(ask(k, f"B.Prefer._Zone.{DB}"), answer=["10.1.0.1", "10.1.0.5"])
         expect(ask(k, f"z.prefer._zone.{DB}"), answer=[f"10.1.0.{i}" for i in range(1, 6)])
         expect(ask(k, f"z.pin._zone.{DB}"))
-        expect(ask(k, f"c.pin._zone.{DB}", "SRV", tcp=True), answer=[f"0 100 80 10-1-0-3.{DB}."])
+        expect(ask(k, f"c.pin._zone.{DB}", "SRV", tcp=True), answer=[f"0 20 80 10-1-0-3.{DB}."])
         for name in (f"a.other._zone.{DB}", f"a.pin._zone.web.prod.svc.{ZONE}", f"a.pin._zone.out.prod.svc.{ZONE}", f"a.pin._zone.no.prod.svc.{ZONE}"):
             expect(ask(k, name), "NXDOMAIN")
         for source, own in ((NEAR_N1, {2, 4}), (NEAR_B, {1, 5}), (UNKNOWN, set())):

@@ -64,8 +64,8 @@ host_name_in_several_slices_has_the_ports_of_all(void **state)
 	bed_slice("db", "db-2", "sql/tcp/5433", "10.1.0.1=a 10.1.0.2=b");
 	bed_publish();
 	bed_expect("_sql._tcp.db.default.svc", "SRV",
-	    "NOERROR SRV 0 33 5432 a.db.default.svc, SRV 0 33 5433 a.db.default.svc, "
-	    "SRV 0 33 5433 b.db.default.svc + a.db.default.svc: A 10.1.0.1, + b.db.default.svc: A "
+	    "NOERROR SRV 0 50 5432 a.db.default.svc, SRV 0 50 5433 a.db.default.svc, "
+	    "SRV 0 50 5433 b.db.default.svc + a.db.default.svc: A 10.1.0.1, + b.db.default.svc: A "
 	    "10.1.0.2");
 	bed_expect("a.db.default.svc", "A", "NOERROR A 10.1.0.1");
 }
@@ -101,10 +101,10 @@ endpoint_answers_srv_of_its_ports(void **state)
 	bed_slice("web", "web-1", "http/tcp/8080", "10.1.0.3");
 	bed_publish();
 	bed_expect("a.db.default.svc", "SRV",
-	    "NOERROR SRV 0 33 1 a.db.default.svc, SRV 0 33 5432 a.db.default.svc, "
-	    "SRV 0 33 9 a.db.default.svc + a.db.default.svc: A 10.1.0.1");
+	    "NOERROR SRV 0 100 1 a.db.default.svc, SRV 0 100 5432 a.db.default.svc, "
+	    "SRV 0 100 9 a.db.default.svc + a.db.default.svc: A 10.1.0.1");
 	bed_expect("10-1-0-2.db.default.svc", "SRV",
-	    "NOERROR SRV 0 50 5432 10-1-0-2.db.default.svc, SRV 0 50 9 10-1-0-2.db.default.svc + "
+	    "NOERROR SRV 0 100 5432 10-1-0-2.db.default.svc, SRV 0 100 9 10-1-0-2.db.default.svc + "
 	    "10-1-0-2.db.default.svc: A 10.1.0.2");
 	bed_expect("10-1-0-3.web.default.svc", "SRV",
 	    "NOERROR SRV 0 100 8080 10-1-0-3.web.default.svc + 10-1-0-3.web.default.svc: A "

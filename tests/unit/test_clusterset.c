@@ -130,8 +130,8 @@ headless_srv_records_lead_to_endpoints_by_cluster(void **state) /* 2.4.2 */
 		   "+ my-pet-1.clusterb.headless.test.svc.clusterset.local.: A 10.2.0.1, "
 		   "+ my-pet-2.clustera.headless.test.svc.clusterset.local.: A 10.1.0.2" },
 	    { "my-pet-1.clusterb.headless" SVC, "SRV",
-		"NOERROR SRV 0 50 443 my-pet-1.clusterb.headless.test.svc.clusterset.local., "
-		"SRV 0 50 80 my-pet-1.clusterb.headless.test.svc.clusterset.local. "
+		"NOERROR SRV 0 100 443 my-pet-1.clusterb.headless.test.svc.clusterset.local., "
+		"SRV 0 100 80 my-pet-1.clusterb.headless.test.svc.clusterset.local. "
 		"+ my-pet-1.clusterb.headless.test.svc.clusterset.local.: A 10.2.0.1" },
 	    { "_https._udp.headless" SVC, "SRV", GONE }, { "_tcp.headless" SVC, "SRV", NODATA });
 }
@@ -229,8 +229,8 @@ address_in_two_slices_is_one_record_and_two_ptrs(void **state)
 	EXPECT({ "headless" SVC, "A", "NOERROR A 10.1.0.1" },
 	    { "a.c1.headless" SVC, "A", "NOERROR A 10.1.0.1" },
 	    { "a.c1.headless" SVC, "SRV",
-		"NOERROR SRV 0 50 1 a.c1.headless.test.svc.clusterset.local., "
-		"SRV 0 50 443 a.c1.headless.test.svc.clusterset.local. "
+		"NOERROR SRV 0 100 1 a.c1.headless.test.svc.clusterset.local., "
+		"SRV 0 100 443 a.c1.headless.test.svc.clusterset.local. "
 		"+ a.c1.headless.test.svc.clusterset.local.: A 10.1.0.1" },
 	    { "1.0.1.10.in-addr.arpa.", "PTR",
 		"NOERROR PTR a.c1.headless.test.svc.clusterset.local., "

@@ -224,7 +224,7 @@ model(struct lines *lines)
 
 /* --- what there is --- */
 
-/* Without weights: the model has none. `arg` is the struct lines. */
+/* Without weights: srv_weight() has these. `arg` is the struct lines. */
 static bool
 take_record(void *arg, const struct zone_record *record)
 {
@@ -276,6 +276,26 @@ take_change(void *arg, size_t index, bool added, const struct zone_record *recor
 	return false;
 }
 
+/* The weight of SRV records at a name: 100 at that of an endpoint, which is the target itself; at a Service's or its
+ * ports' 100 divided by the number of the Service's addresses of the family that has more. */
+static unsigned
+srv_weight(const struct lines *want, const char *name, const char *rdata)
+{
+	unsigned counts[2] = { 0 };
+	char start[LINE];
+
+	if (strcmp(strchr(rdata, ' ') + 1, name) == 0)
+		return 100;
+	while (*name == '_')
+		name = strchr(name, '.') + 1;
+	for (unsigned six = 0; six < 2; six++) {
+		int len = snprintf(start, sizeof start, "%s %s ", name, six ? "AAAA" : "A");
+		for (size_t i = 0; i < want->count; i++)
+			counts[six] += strncmp(want->text[i], start, (size_t)len) == 0;
+	}
+	return 100 / (counts[0] > counts[1] ? counts[0] : counts[1]);
+}
+
 /* Asks for a name's type, by lines [first, end) of the model: what is said must have each, and as many
  * records as they are. */
 static void
@@ -285,7 +305,7 @@ ask_lines(const struct lines *want, size_t first, size_t end, unsigned round)
 
 	assert_int_equal(sscanf(want->text[first], "%199s %7s %199[^\n]", name, type, rdata), 3);
 	const char *got = bed_ask(name, type), *more = strstr(got, " + ");
-	size_t count = 0, weight = 100 / (end - first);
+	size_t count = 0;
 	for (const char *p = got; (p = strstr(p, type)) != NULL && (more == NULL || p < more); p++)
 		count += p[strlen(type)] == ' ' && p[-1] == ' ';
 	if (count != end - first)
@@ -294,7 +314,8 @@ ask_lines(const struct lines *want, size_t first, size_t end, unsigned round)
 	for (size_t i = first; i < end; i++) {
 		sscanf(want->text[i], "%*s %*s %199[^\n]", rdata);
 		if (strcmp(type, "SRV") == 0)
-			snprintf(weighted, sizeof weighted, "SRV 0 %zu %s", weight, rdata);
+			snprintf(weighted, sizeof weighted, "SRV 0 %u %s",
+			    srv_weight(want, name, rdata), rdata);
 		else
 			snprintf(weighted, sizeof weighted, "%s %s", type, rdata);
 		if (strstr(got, weighted) == NULL)

@@ -431,7 +431,7 @@ what_fits_into_a_reply_are_near_ones(void **state)
 }
 
 static void
-srv_records_come_in_the_same_order_and_their_weights_are_of_those_that_are_there(void **state)
+srv_records_come_in_the_same_order_with_the_weight_of_the_set(void **state)
 {
 	(void)state;
 	nine();
@@ -440,15 +440,15 @@ srv_records_come_in_the_same_order_and_their_weights_are_of_those_that_are_there
 	assert_string_equal(order_of(TYPE_SRV, 1, true), "2 1 4 5 3 7 8 9 6");
 	bed.config.nearest_only = true;
 	bed_expect("_pg._tcp.db.default.svc", "SRV",
-	    "NOERROR SRV 0 20 5432 10-1-0-1.db.default.svc, SRV 0 20 5432 10-1-0-2.db.default.svc, "
-	    "SRV 0 20 5432 10-1-0-3.db.default.svc, SRV 0 20 5432 10-1-0-4.db.default.svc, "
-	    "SRV 0 20 5432 10-1-0-5.db.default.svc "
+	    "NOERROR SRV 0 11 5432 10-1-0-1.db.default.svc, SRV 0 11 5432 10-1-0-2.db.default.svc, "
+	    "SRV 0 11 5432 10-1-0-3.db.default.svc, SRV 0 11 5432 10-1-0-4.db.default.svc, "
+	    "SRV 0 11 5432 10-1-0-5.db.default.svc "
 	    "+ 10-1-0-1.db.default.svc: A 10.1.0.1, + 10-1-0-2.db.default.svc: A 10.1.0.2, "
 	    "+ 10-1-0-3.db.default.svc: A 10.1.0.3, + 10-1-0-4.db.default.svc: A 10.1.0.4, "
 	    "+ 10-1-0-5.db.default.svc: A 10.1.0.5");
 	be_at("n6", "");
 	bed_expect("db.default.svc", "SRV",
-	    "NOERROR SRV 0 100 5432 10-1-0-6.db.default.svc + 10-1-0-6.db.default.svc: A 10.1.0.6");
+	    "NOERROR SRV 0 11 5432 10-1-0-6.db.default.svc + 10-1-0-6.db.default.svc: A 10.1.0.6");
 }
 
 /* --- names of --zonal --- */
@@ -478,7 +478,7 @@ names_of_zones(void **state)
 		{ "a.pin._zone.db.default.svc", "TXT", empty },
 		{ "z.prefer._zone.db.default.svc", "TXT", empty },
 		{ "b.pin._zone.db.default.svc", "SRV",
-		    "NOERROR SRV 0 100 5432 10-1-0-6.db.default.svc + 10-1-0-6.db.default.svc: A "
+		    "NOERROR SRV 0 11 5432 10-1-0-6.db.default.svc + 10-1-0-6.db.default.svc: A "
 		    "10.1.0.6" },
 		{ "a.florp._zone.db.default.svc", "A", denied },
 		{ "a.pin._zone.none.default.svc", "A", denied },
@@ -669,8 +669,7 @@ main(void)
 		TEST(nearest_only_leaves_the_rest_out_while_a_near_one_is_ready),
 		TEST(one_that_is_published_though_not_ready_leaves_nothing_out),
 		TEST(what_fits_into_a_reply_are_near_ones),
-		TEST(
-		    srv_records_come_in_the_same_order_and_their_weights_are_of_those_that_are_there),
+		TEST(srv_records_come_in_the_same_order_with_the_weight_of_the_set),
 		TEST(names_of_zones),
 		TEST(a_zone_in_a_name_is_where_endpoints_are_not_whom_they_are_for),
 		TEST(whatever_becomes_of_slices_the_order_is_that_of_the_model),

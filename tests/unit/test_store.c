@@ -375,10 +375,6 @@ static void
 print_set(FILE *out, const struct endpoint_set *set)
 {
 	fprintf(out, "%u+%u addresses, %u published\n", set->total4, set->total6, set->published);
-	for (unsigned p = 0; set->pairs != NULL && p < set->pairs->count; p++)
-		fprintf(out, "label %016llx: %llu\n",
-		    (unsigned long long)set->pairs->items[p].label,
-		    (unsigned long long)set->pairs->items[p].pairs);
 	for (unsigned c = 0; c < set->count; c++) {
 		const struct slice_endpoints *slice = set->slices[c].slice;
 		for (unsigned i = 0; i < slice->published; i++) {
