@@ -327,3 +327,16 @@ def test_config_asked_from_elsewhere(world, flag, expected):
 def test_sigusr1_and_loginterval_make_dnsmasq_log_its_statistics(world):
     world.start("-logInterval=1s")
     world.wait_log("queries forwarded", timeout=5)
+
+
+def test_dev_null_as_resolv_conf_has_no_servers(world):
+    """A cluster that asks nobody outside: external names are refused, stub domains are answered."""
+    stub = Server(constant("192.0.2.7"))
+    try:
+        world.write(stubDomains={"acme.test": [str(stub)]})
+        world.start("-resolvConf=/dev/null")
+        assert world.ask("x.acme.test") == "192.0.2.7"
+        assert world.ask("www.example.com") == "REFUSED"
+        assert "resolv.conf /dev/null: no upstream servers" in world.log() and "keeping what was read last" not in world.log()
+    finally:
+        stub.close()
