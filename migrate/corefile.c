@@ -1,4 +1,6 @@
+#include <assert.h>
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,7 @@ struct reader {
 	size_t imported; /* bytes of files */
 	struct snippet *snippets;
 	size_t snippet_count;
+	struct json_object *snippet_index; /* by name: the place of the first of that name */
 };
 
 static int __attribute__((format(printf, 2, 3))) mistake(struct reader *r, const char *fmt, ...)
@@ -69,17 +72,19 @@ line_add(struct corefile_line *line, char *word)
 	line->words[line->count++] = word;
 }
 
+/* Takes `sentence`. */
 static void
-note(struct reader *r, const char *what, char *sentence)
+note(struct reader *r, const char *what, bool harmless, char *sentence)
 {
 	struct corefile *c = r->corefile;
 	if ((c->note_count & (c->note_count - 1)) == 0)
 		c->notes = xreallocarray(
 		    c->notes, c->note_count ? 2 * c->note_count : 1, sizeof *c->notes);
-	struct corefile_line *line = &c->notes[c->note_count++];
-	*line = (struct corefile_line){ .file = c->files[r->word.file], .line = r->word.line };
-	line_add(line, xstrdup(what));
-	line_add(line, sentence);
+	c->notes[c->note_count++] = (struct corefile_note){ .file = c->files[r->word.file],
+		.line = r->word.line,
+		.harmless = harmless,
+		.what = xstrdup(what),
+		.sentence = sentence };
 }
 
 /* `text` with {$NAME} and {%NAME%} replaced; a variable that is not set stays, with a note. */
@@ -103,7 +108,7 @@ expand(struct reader *r, const char *text)
 		if (value != NULL)
 			fputs(value, f);
 		else
-			note(r, name,
+			note(r, name, false,
 			    xasprintf("environment variable %s is not set here: set it as "
 				      "CoreDNS's container has it, and run this again",
 				name));
@@ -174,10 +179,19 @@ import_files(struct reader *r, const char *pattern)
 	    r->import ? r->import(r->arg, pattern, r->corefile->files[r->word.file], &texts) : 0;
 	struct words words = { 0 };
 	int rc = 0;
+	if (count == COREFILE_TOO_MANY)
+		return mistake(r, "import %.100s: more than %d files", pattern, COREFILE_FILES_MAX);
 	if (count == 0)
-		note(r, pattern,
-		    xasprintf("import %s: no such file here: what it says is not in this report",
-			pattern));
+		note(r, pattern, wildcards > 0,
+		    wildcards > 0
+			? xasprintf(
+			      "import %s: no file here matches. If the cluster has a ConfigMap "
+			      "for it (kubectl -n kube-system get configmap coredns-custom), "
+			      "read it together with the Corefile",
+			      pattern)
+			: xasprintf(
+			      "import %s: no such file here: what it says is not in this report",
+			      pattern));
 	for (size_t i = 0; i < count; i++) {
 		if (rc == 0 && words_read(&words, texts[i].text, texts[i].len,
 				   add_file(r->corefile, texts[i].name), COREFILE_WORDS_MAX) < 0)
@@ -209,14 +223,15 @@ import_here(struct reader *r)
 		return mistake(r, "import: of what is missing");
 	char *pattern = expand(r, r->word.text);
 	int rc = 0;
-	size_t i = 0;
-	while (i < r->snippet_count && strcmp(r->snippets[i].name, pattern) != 0)
-		i++;
-	if (i < r->snippet_count)
+	struct json_object *index;
+	if (json_object_object_get_ex(r->snippet_index, pattern, &index)) {
+		size_t i = (size_t)json_object_get_int(index);
+		assert(r->snippets != NULL && i < r->snippet_count);
 		rc = push_frame(r, (struct frame){ .words = r->snippets[i].words.items,
 				       .count = r->snippets[i].words.count });
-	else
+	} else {
 		rc = import_files(r, pattern);
+	}
 	free(pattern);
 	return rc;
 }
@@ -343,6 +358,8 @@ read_snippet(struct reader *r, const char *name)
 	struct snippet *s = &r->snippets[r->snippet_count++];
 	/* Without the parentheses. */
 	*s = (struct snippet){ .name = xstrndup(name + 1, strlen(name) - 2) };
+	if (!json_object_object_get_ex(r->snippet_index, s->name, NULL))
+		json_object_object_add(r->snippet_index, s->name, json_object_new_int((int)n));
 	unsigned nesting = 0;
 	while (next(r)) {
 		if (strcmp(r->word.text, "}") == 0 && nesting-- == 0)
@@ -421,6 +438,7 @@ corefile_read(struct corefile *corefile, const char *name, const char *text, siz
 	*corefile = (struct corefile){ 0 };
 	*error = (struct corefile_error){ 0 };
 	struct reader r = { .corefile = corefile, .error = error, .import = import, .arg = arg };
+	r.snippet_index = json_object_new_object();
 	struct words words = { 0 };
 	int rc = 0;
 	unsigned file = add_file(corefile, name);
@@ -439,6 +457,7 @@ corefile_read(struct corefile *corefile, const char *name, const char *text, siz
 		words_free(&r.snippets[i].words);
 	}
 	free(r.snippets);
+	json_object_put(r.snippet_index);
 	return rc;
 }
 
@@ -457,8 +476,10 @@ corefile_free(struct corefile *corefile)
 		free(block->directives);
 		line_free(&block->keys);
 	}
-	for (size_t i = 0; i < corefile->note_count; i++)
-		line_free(&corefile->notes[i]);
+	for (size_t i = 0; i < corefile->note_count; i++) {
+		free(corefile->notes[i].what);
+		free(corefile->notes[i].sentence);
+	}
 	for (size_t i = 0; i < corefile->file_count; i++)
 		free(corefile->files[i]);
 	free(corefile->files);

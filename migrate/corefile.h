@@ -12,8 +12,8 @@
  *	}
  *	import custom/?.server     the text of files, by the caller
  *
- * Words are separated by blanks; "..." holds blanks and newlines, \" is a quote in it; # begins a
- * comment where a word could begin. {$NAME} and {%NAME%} stand for environment variables. Without
+ * Words are separated by blanks; "..." holds blanks and newlines, \" is a quote in it and \\ two
+ * backslashes; # begins a comment where a word could begin. {$NAME} and {%NAME%} stand for environment variables. Without
  * braces the whole file is one server block.
  *
  * Time and memory are linear in the words read, imports included, which are at most
@@ -22,7 +22,9 @@
 #ifndef MIGRATE_COREFILE_H
 #define MIGRATE_COREFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
 	COREFILE_BYTES_MAX = 4 << 20, /* of each text */
@@ -30,7 +32,11 @@ enum {
 	COREFILE_IMPORT_DEPTH = 16,
 	COREFILE_IMPORTED_MAX = 64 << 20, /* bytes, a file as often as it is imported */
 	COREFILE_SNIPPETS_MAX = 1000,
+	COREFILE_FILES_MAX = 1000, /* of one import */
 };
+
+/* What an import returns for more than COREFILE_FILES_MAX files. */
+#define COREFILE_TOO_MANY SIZE_MAX
 
 /* Words that stand on one line, after imports; `file` lives as long as the corefile. */
 struct corefile_line {
@@ -53,11 +59,19 @@ struct corefile_block {
 	size_t count;
 };
 
+/* An import that matched nothing, or a variable that is not set. */
+struct corefile_note {
+	const char *file;
+	unsigned line;
+	bool harmless; /* to CoreDNS too: a pattern may match nothing */
+	char *what, *sentence;
+};
+
 struct corefile {
 	struct corefile_block *blocks;
 	size_t count;
-	struct corefile_line *notes; /* imports that matched nothing, variables that are not set: */
-	size_t note_count;           /* words[0] is what, words[1] a sentence */
+	struct corefile_note *notes;
+	size_t note_count;
 	char **files;
 	size_t file_count;
 };
@@ -74,7 +88,7 @@ struct corefile_text {
 };
 
 /* Reads the files that `pattern` matches; the caller of corefile_read decides what a file is.
- * Allocates `*texts`, which the reader frees; returns their number. */
+ * Allocates `*texts`, which the reader frees; returns their number, or COREFILE_TOO_MANY. */
 typedef size_t (*corefile_import)(
     void *arg, const char *pattern, const char *from, struct corefile_text **texts);
 

@@ -12,19 +12,27 @@ is_blank(char c)
 	       c == '\0';
 }
 
-/* The quoted word whose text begins at `*at`; sets `*at` after its closing quote. */
+/* The quoted word whose text begins at `*at`; sets `*at` after its closing quote. A backslash escapes a
+ * quote alone; two of them are two, and the second escapes nothing. */
 static struct word
 quoted_word(const char *text, size_t len, size_t *at, unsigned line)
 {
 	char *out = xmalloc(len - *at + 1);
 	size_t n = 0;
 	unsigned lines = 0;
-	for (; *at < len && text[*at] != '"'; ++*at) {
-		if (text[*at] == '\\' && *at + 1 < len && text[*at + 1] == '"')
-			++*at;
-		lines += text[*at] == '\n';
-		if (text[*at] != '\0')
-			out[n++] = text[*at];
+	bool escaped = false;
+	for (; *at < len && (escaped || text[*at] != '"'); ++*at) {
+		char c = text[*at];
+		lines += c == '\n';
+		if (!escaped && c == '\\') {
+			escaped = true;
+			continue;
+		}
+		if (escaped && c != '"')
+			out[n++] = '\\';
+		if (c != '\0')
+			out[n++] = c;
+		escaped = false;
 	}
 	if (*at < len)
 		++*at;

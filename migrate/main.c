@@ -1,7 +1,9 @@
 /* kubedns-migrate: says what another cluster DNS's configuration is here. See kubedns-migrate.8. */
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/log.h"
 #include "lib/version.h"
@@ -9,24 +11,46 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_MISTAKE = 2 };
 
-static const char usage[] = "usage: kubedns-migrate FILE\n";
+static const char usage[] = "usage: kubedns-migrate [--topology=classic|front] FILE\n";
 
-static const char help[] = "kubedns-migrate: what another cluster DNS's configuration is here\n"
-			   "\n"
-			   "FILE is a Corefile, or Kubernetes objects as `kubectl get -o yaml` "
-			   "prints them; - is standard\n"
-			   "input. It prints a verdict on each line, and the ConfigMap, the "
-			   "kustomization and the chart's\n"
-			   "values to use. It contacts no cluster and changes nothing.\n"
-			   "\n"
-			   "  --help     print this text and exit\n"
-			   "  --version  print the version and exit\n";
+static const char help[] =
+    "kubedns-migrate: what another cluster DNS's configuration is here\n"
+    "\n"
+    "FILE is a Corefile, or Kubernetes objects as `kubectl get -o yaml` prints them; - is "
+    "standard\n"
+    "input. It prints a verdict on each line, and the ConfigMap, the kustomization and the "
+    "chart's\n"
+    "values to use. It contacts no cluster and changes nothing.\n"
+    "\n"
+    "  --topology=classic|front\n"
+    "             topology of what is printed; default: front for CoreDNS, classic for kube-dns\n"
+    "  --help     print this text and exit\n"
+    "  --version  print the version and exit\n";
+
+/* False, after a message: no topology of that name. */
+static bool
+read_topology(const char *text, enum migrate_topology *topology)
+{
+	if (strcmp(text, "classic") == 0) {
+		*topology = MIGRATE_CLASSIC;
+		return true;
+	}
+	if (strcmp(text, "front") == 0) {
+		*topology = MIGRATE_FRONT;
+		return true;
+	}
+	fprintf(
+	    stderr, "kubedns-migrate: --topology: \"%s\" is not classic or front\n%s", text, usage);
+	return false;
+}
 
 int
 main(int argc, char **argv)
 {
 	static const struct option options[] = { { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' }, { 0 } };
+		{ "version", no_argument, NULL, 'V' }, { "topology", required_argument, NULL, 't' },
+		{ 0 } };
+	enum migrate_topology topology = MIGRATE_AUTO;
 	int option;
 
 	log_init("kubedns-migrate", LOG_FORMAT_TEXT, 0);
@@ -38,6 +62,10 @@ main(int argc, char **argv)
 		case 'V':
 			printf("kubedns-migrate %s\n", suite_version);
 			return EXIT_DONE;
+		case 't':
+			if (!read_topology(optarg, &topology))
+				return EXIT_MISTAKE;
+			break;
 		default:
 			fputs(usage, stderr);
 			return EXIT_MISTAKE;
@@ -47,7 +75,7 @@ main(int argc, char **argv)
 		    optind == argc ? "no FILE given" : "more than one FILE given", usage);
 		return EXIT_MISTAKE;
 	}
-	if (migrate(argv[optind], stdout) < 0)
+	if (migrate(argv[optind], topology, stdout) < 0)
 		return EXIT_MISTAKE;
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		log_error("standard output");

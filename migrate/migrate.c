@@ -1,8 +1,10 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "migrate/migrate.h"
 #include "migrate/objects.h"
@@ -11,7 +13,7 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-enum { INPUT_MAX = 16 << 20, IMPORT_FILES_MAX = 1000 };
+enum { INPUT_MAX = 16 << 20 };
 
 /* All of `in`, up to `max` bytes; NULL with errno. Caller frees. */
 static char *
@@ -37,39 +39,57 @@ read_all(FILE *in, size_t max, size_t *len)
 	return text;
 }
 
+/* `regular`: nothing else, such as a pipe that never ends. */
 static char *
-read_path(const char *path, size_t max, size_t *len)
+read_path(const char *path, bool regular, size_t max, size_t *len)
 {
 	struct stat st;
-	FILE *in = fopen(path, "re");
-	if (in == NULL)
+	int fd = open(path, O_RDONLY | O_CLOEXEC | (regular ? O_NONBLOCK : 0));
+	if (fd < 0)
 		return NULL;
+	FILE *in = NULL;
 	char *text = NULL;
-	if (fstat(fileno(in), &st) == 0 && S_ISDIR(st.st_mode))
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
 		errno = EISDIR;
+	else if (regular && !S_ISREG(st.st_mode))
+		errno = EINVAL;
 	else
+		in = fdopen(fd, "r");
+	if (in != NULL) {
 		text = read_all(in, max, len);
-	fclose(in);
-	return text;
+		fclose(in);
+		return text;
+	}
+	int error = errno;
+	close(fd);
+	errno = error;
+	return NULL;
+}
+
+/* `name` beside the file `from`; caller frees. */
+static char *
+beside(const char *from, const char *name)
+{
+	const char *slash = strrchr(from, '/');
+	return slash ? xasprintf("%.*s/%s", (int)(slash - from), from, name) : xstrdup(name);
 }
 
 /* corefile_import over files, relative to the one that imports. */
 static size_t
 import_paths(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
-	const char *slash = strrchr(from, '/');
-	char *path = *pattern == '/' || slash == NULL
-			 ? xstrdup(pattern)
-			 : xasprintf("%.*s/%s", (int)(slash - from), from, pattern);
+	char *path = *pattern == '/' ? xstrdup(pattern) : beside(from, pattern);
 	glob_t found = { 0 };
 	size_t count = 0;
 	(void)arg;
 	*texts = NULL;
-	if (glob(path, 0, NULL, &found) == 0) {
+	if (glob(path, 0, NULL, &found) == 0 && found.gl_pathc > COREFILE_FILES_MAX) {
+		count = COREFILE_TOO_MANY;
+	} else if (found.gl_pathc > 0) {
 		*texts = xcalloc(found.gl_pathc, sizeof **texts);
-		for (size_t i = 0; i < found.gl_pathc && count < IMPORT_FILES_MAX; i++) {
+		for (size_t i = 0; i < found.gl_pathc; i++) {
 			size_t len;
-			char *text = read_path(found.gl_pathv[i], COREFILE_BYTES_MAX, &len);
+			char *text = read_path(found.gl_pathv[i], true, COREFILE_BYTES_MAX, &len);
 			if (text == NULL) {
 				log_warn("%s", found.gl_pathv[i]);
 				continue;
@@ -84,17 +104,32 @@ import_paths(void *arg, const char *pattern, const char *from, struct corefile_t
 	return count;
 }
 
+/* A file of CoreDNS's container: the one of that name beside the Corefile, if there is one. */
+static bool
+read_beside(void *arg, const char *path, const char *from, struct corefile_text *text)
+{
+	const char *slash = strrchr(path, '/');
+	char *name = beside(from, slash ? slash + 1 : path);
+	(void)arg;
+	text->text = read_path(name, true, COREFILE_BYTES_MAX, &text->len);
+	text->name = text->text ? name : NULL;
+	if (text->text == NULL)
+		free(name);
+	return text->text != NULL;
+}
+
 static int
-read_corefile(struct report *report, const char *name, const char *text, size_t len,
-    corefile_import import, void *arg)
+read_corefile(struct report *report, const struct corefile_text *text, corefile_import import,
+    struct plugin_files *files)
 {
 	struct corefile corefile;
 	struct corefile_error error;
-	int rc = corefile_read(&corefile, name, text, len, import, arg, &error);
+	int rc =
+	    corefile_read(&corefile, text->name, text->text, text->len, import, files->arg, &error);
 	if (rc < 0)
 		log_errorx("%s:%u: %s", error.file, error.line, error.reason);
 	else
-		plugins_read(report, &corefile);
+		plugins_read(report, &corefile, files);
 	corefile_free(&corefile);
 	return rc;
 }
@@ -114,23 +149,34 @@ read_objects(struct report *report, const char *name, const char *text, size_t l
 		log_errorx("%s:%u: %s", name, error.line, error.reason);
 	else
 		rc = objects_complete(&objects);
+	struct plugin_files files = {
+		.read = objects_file, .arg = &objects, .partial = objects.partial
+	};
 	for (size_t i = 0; rc == 0 && i < objects.count; i++)
-		if (objects_is_corefile(&objects, i))
-			rc = read_corefile(report, objects.texts[i].name, objects.texts[i].text,
-			    objects.texts[i].len, objects_import, &objects);
+		if (objects.texts[i].corefile)
+			rc = read_corefile(report, &objects.texts[i].text, objects_import, &files);
+	if (rc == 0)
+		objects_report_unread(&objects);
 	objects_free(&objects);
 	return rc;
 }
 
 enum format { FORMAT_COREFILE, FORMAT_YAML, FORMAT_JSON };
 
+/* `word:` and a blank, as a mapping begins; a zone with a port ends in digits. */
+static bool
+is_mapping(const char *text)
+{
+	size_t len =
+	    strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+	return len > 0 && text[len] == ':' && text[len + 1] != '\0' &&
+	       strchr(" \t\r\n", text[len + 1]) != NULL;
+}
+
 /* By the first word that is no comment: a Corefile begins with a zone, a snippet or an import. */
 static enum format
 guess(const char *text)
 {
-	static const char *const keys[] = {
-		"apiVersion:", "kind:", "items:", "metadata:", "data:", "---", "spec:"
-	};
 	for (;;) {
 		text += strspn(text, " \t\r\n");
 		if (*text != '#')
@@ -139,38 +185,61 @@ guess(const char *text)
 	}
 	if (*text == '{' && text[1 + strspn(text + 1, " \t\r\n")] == '"')
 		return FORMAT_JSON;
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (strncmp(text, keys[i], strlen(keys[i])) == 0)
-			return FORMAT_YAML;
-	return FORMAT_COREFILE;
+	return is_mapping(text) || strncmp(text, "---", 3) == 0 ? FORMAT_YAML : FORMAT_COREFILE;
 }
 
-int
-migrate_text(const char *name, const char *text, size_t len, FILE *out)
+/* PowerShell's `>` writes UTF-16. */
+static bool
+is_utf16(const char *text, size_t len)
 {
-	struct report *report = report_new();
+	return len >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0 ||
+			       text[0] == '\0' || text[1] == '\0');
+}
+
+static int
+migrate_text(const char *name, char *text, size_t len, enum migrate_topology topology, FILE *out)
+{
+	if (is_utf16(text, len)) {
+		log_errorx("%s: UTF-16: save it as UTF-8", name);
+		return -EINVAL;
+	}
+	struct corefile_text corefile = { .name = xstrdup(name), .text = text, .len = len };
+	struct plugin_files files = { .read = read_beside };
+	struct report *report =
+	    report_new(topology == MIGRATE_CLASSIC ? TOPOLOGY_CLASSIC : TOPOLOGY_FRONT);
 	enum format format = guess(text);
+	/* Of objects, a Corefile among them decides (objects_complete). */
+	if (topology == MIGRATE_AUTO && format != FORMAT_COREFILE)
+		report_set_topology(report, TOPOLOGY_AUTO);
 	int rc = format == FORMAT_COREFILE
-		     ? read_corefile(report, name, text, len, import_paths, NULL)
+		     ? read_corefile(report, &corefile, import_paths, &files)
 		     : read_objects(report, name, text, len, format == FORMAT_JSON);
+	if (rc == 0 && report_is_empty(report)) {
+		log_errorx("%s: nothing to migrate: no server block, and no object of a cluster's "
+			   "DNS; did the command before it fail?",
+		    name);
+		rc = -ENODATA;
+	}
 	if (rc == 0)
 		report_print(report, name, out);
 	report_free(report);
+	free(corefile.name);
 	return rc;
 }
 
 int
-migrate(const char *path, FILE *out)
+migrate(const char *path, enum migrate_topology topology, FILE *out)
 {
 	size_t len;
 	bool input = strcmp(path, "-") == 0;
-	char *text = input ? read_all(stdin, INPUT_MAX, &len) : read_path(path, INPUT_MAX, &len);
+	char *text =
+	    input ? read_all(stdin, INPUT_MAX, &len) : read_path(path, false, INPUT_MAX, &len);
 	if (text == NULL) {
 		int error = errno;
 		log_error("%s", path);
 		return -error;
 	}
-	int rc = migrate_text(input ? "(standard input)" : path, text, len, out);
+	int rc = migrate_text(input ? "(standard input)" : path, text, len, topology, out);
 	free(text);
 	return rc;
 }

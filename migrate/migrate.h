@@ -13,13 +13,17 @@
 
 #include <stdio.h>
 
+#include "migrate/report.h"
+
+/* Which topology is printed. AUTO: classic for kube-dns, front for CoreDNS, since that works as CoreDNS
+ * does: its rewrites by pattern and its query log need a kubedns that every query reaches. */
+enum migrate_topology { MIGRATE_AUTO, MIGRATE_CLASSIC, MIGRATE_FRONT };
+
 /*
  * Reads `path` ("-" is standard input), a Corefile or YAML or JSON of Kubernetes objects, and
- * prints the report to `out`. 0, or -errno after an error with file and line was logged.
+ * prints the report to `out`. 0, or -errno after an error with file and line was logged; -ENODATA: there
+ * is nothing to report on.
  */
-int migrate(const char *path, FILE *out);
-
-/* The same for a text in memory, called `name`; for the tests. */
-int migrate_text(const char *name, const char *text, size_t len, FILE *out);
+int migrate(const char *path, enum migrate_topology topology, FILE *out);
 
 #endif

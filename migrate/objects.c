@@ -6,15 +6,19 @@
 
 #include "migrate/objects.h"
 #include "migrate/plugins.h"
+#include "lib/conf.h"
+#include "lib/documents.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum { TEXTS_MAX = 1000 };
 
+#define SECRET_FLAG "looks like a secret: not printed below; add the flag by hand"
+
 /* Reports on `what` in the object at `line`, which is no line of a Corefile. */
 static void
-finding(
-    struct objects *o, unsigned line, const char *what, enum verdict verdict, const char *sentence)
+finding(const struct objects *o, unsigned line, const char *what, enum verdict verdict,
+    const char *sentence)
 {
 	char *word = xstrdup(what);
 	struct corefile_line at = { .file = o->source, .line = line, .words = &word, .count = 1 };
@@ -48,67 +52,226 @@ length(struct json_object *array)
 	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
 }
 
-/* upstreamNameservers and stubDomains mean the same here: carries them over, reports wrong ones. */
-static void
+/* --- ConfigMaps --- */
+
+static bool
+take_stubs(struct objects *o, const char *text, char **why)
+{
+	struct conf_stubs stubs;
+	if (conf_stubs_parse(text, strlen(text), report_known_domain(o->report), &stubs, why) < 0)
+		return false;
+	for (size_t i = 0; i < stubs.count; i++)
+		for (size_t k = 0; k < stubs.items[i].count; k++) {
+			const struct conf_server *s = &stubs.items[i].servers[k];
+			char server[SERVER_TEXT_MAX], *named = NULL;
+			if (*s->host != '\0')
+				named = s->server.port == 53
+					    ? xstrdup(s->host)
+					    : xasprintf("%s:%u", s->host, (unsigned)s->server.port);
+			else if (s->server.port == 53)
+				addr_format(&s->server.addr, server);
+			else
+				server_format(&s->server, server);
+			report_server(o->report, stubs.items[i].domain, named ? named : server);
+			free(named);
+		}
+	conf_stubs_free(&stubs);
+	return true;
+}
+
+static bool
+take_upstreams(struct objects *o, const char *text, char **why)
+{
+	struct conf_upstreams upstreams;
+	if (conf_upstreams_parse(text, strlen(text), &upstreams, why) < 0)
+		return false;
+	for (size_t i = 0; i < upstreams.count; i++) {
+		char server[SERVER_TEXT_MAX];
+		if (upstreams.servers[i].port == 53)
+			addr_format(&upstreams.servers[i].addr, server);
+		else
+			server_format(&upstreams.servers[i], server);
+		report_server(o->report, NULL, server);
+	}
+	return true;
+}
+
+static bool
+take_federations(struct objects *o, const char *text, char **why)
+{
+	struct conf_federations federations;
+	if (conf_federations_parse(text, strlen(text), &federations, why) < 0)
+		return false;
+	for (size_t i = 0; i < federations.count; i++)
+		report_text(o->report, TEXT_FEDERATIONS, "%s=%s%s", federations.items[i].name,
+		    federations.items[i].domain, i + 1 < federations.count ? "," : "");
+	return true;
+}
+
+/* The keys of kube-dns's ConfigMap, which mean the same here. False: not one of them. */
+static bool
 take_kube_dns_key(struct objects *o, unsigned line, const char *key, const char *text)
 {
-	struct json_object *json = json_tokener_parse(text);
-	bool good = true;
-	if (strcmp(key, "upstreamNameservers") == 0) {
-		good = json_object_is_type(json, json_type_array);
-		for (size_t i = 0; i < length(json); i++)
-			report_server(o->report, NULL,
-			    json_object_get_string(json_object_array_get_idx(json, i)));
-	} else {
-		good = json_object_is_type(json, json_type_object);
-		if (good) {
-			json_object_object_foreach(json, domain, servers)
-			{
-				for (size_t i = 0; i < length(servers); i++)
-					report_server(o->report, domain,
-					    json_object_get_string(
-						json_object_array_get_idx(servers, i)));
-			}
+	static const struct {
+		const char *name;
+		bool (*take)(struct objects *o, const char *text, char **why);
+	} keys[] = { { "stubDomains", take_stubs }, { "upstreamNameservers", take_upstreams },
+		{ "federations", take_federations } };
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		char *why = NULL;
+		if (strcmp(keys[i].name, key) != 0)
+			continue;
+		o->kube_dns = true;
+		if (keys[i].take(o, text, &why)) {
+			finding(o, line, key, VERDICT_CARRIED,
+			    "the same key of the ConfigMap kube-dns");
+		} else {
+			char *sentence = xasprintf("left out: %s", why);
+			finding(o, line, key, VERDICT_NONE, sentence);
+			free(sentence);
 		}
+		free(why);
+		return true;
 	}
-	json_object_put(json);
-	finding(o, line, key, good ? VERDICT_CARRIED : VERDICT_NONE,
-	    good ? "the same key of the ConfigMap kube-dns"
-		 : "not the JSON that this key has: write it again (conf/kubernetes/README.md)");
+	return false;
+}
+
+static bool
+ends(const char *text, const char *suffix)
+{
+	size_t len = strlen(text), n = strlen(suffix);
+	return len > n && strcmp(text + len - n, suffix) == 0;
+}
+
+/* Takes `name`, `text` and `where`. */
+static struct objects_text *
+add_text(struct objects *o, char *name, char *text, char *where)
+{
+	if ((o->count & (o->count - 1)) == 0)
+		o->texts = xreallocarray(o->texts, o->count ? 2 * o->count : 1, sizeof *o->texts);
+	struct objects_text *added = &o->texts[o->count++];
+	*added = (struct objects_text){ .text = { .name = name, .text = text, .len = strlen(text) },
+		.where = where };
+	return added;
 }
 
 static void
-take_configmap(struct objects *o, struct json_object *json, unsigned line)
+take_configmap(struct objects *o, struct json_object *json, const char *map, unsigned line)
 {
 	struct json_object *data = member(json, "data");
 	if (!json_object_is_type(data, json_type_object))
 		return;
+	bool exact = *string_member(data, "Corefile") != '\0';
 	json_object_object_foreach(data, key, value)
 	{
 		if (!json_object_is_type(value, json_type_string))
 			continue;
 		const char *text = json_object_get_string(value);
-		if (strcmp(key, "stubDomains") == 0 || strcmp(key, "upstreamNameservers") == 0) {
-			take_kube_dns_key(o, line, key, text);
-		} else if (strcmp(key, "federations") == 0) {
-			finding(o, line, key, VERDICT_CARRIED,
-			    "the same key: copy it into the ConfigMap");
-		} else if (o->count < TEXTS_MAX) {
-			if ((o->count & (o->count - 1)) == 0)
-				o->texts = xreallocarray(
-				    o->texts, o->count ? 2 * o->count : 1, sizeof *o->texts);
-			o->texts[o->count++] = (struct corefile_text){
-				.name = xstrdup(key), .text = xstrdup(text), .len = strlen(text)
-			};
+		if (take_kube_dns_key(o, line, key, text))
+			continue;
+		if (o->count == TEXTS_MAX) {
+			o->left_out = true;
+			continue;
 		}
+		bool named = strncmp(key, "Corefile", 8) == 0 || ends(key, ".Corefile");
+		struct objects_text *added = add_text(
+		    o, xstrdup(key), xstrdup(text), xasprintf("%s of ConfigMap %s", key, map));
+		added->corefile = exact ? strcmp(key, "Corefile") == 0 : named;
+		added->backup = named && !added->corefile;
 	}
 }
 
-static bool
-begins(const char *text, const char *prefix)
+/* --- values of the coredns chart --- */
+
+/* A server of `servers`, as the chart writes it into the Corefile. */
+static void
+write_server(FILE *f, struct json_object *server)
 {
-	return strncmp(text, prefix, strlen(prefix)) == 0;
+	struct json_object *zones = member(server, "zones"), *plugins = member(server, "plugins");
+	const char *port = json_object_get_string(member(server, "port"));
+	for (size_t i = 0; i < length(zones); i++) {
+		struct json_object *zone = json_object_array_get_idx(zones, i);
+		const char *name = string_member(zone, "zone");
+		fprintf(f, "%s%s:%s ", string_member(zone, "scheme"), *name ? name : ".",
+		    port ? port : "53");
+	}
+	if (length(zones) == 0)
+		fprintf(f, ".:%s ", port ? port : "53");
+	fputs("{\n", f);
+	for (size_t i = 0; i < length(plugins); i++) {
+		struct json_object *plugin = json_object_array_get_idx(plugins, i);
+		const char *words = json_object_get_string(member(plugin, "parameters"));
+		const char *block = string_member(plugin, "configBlock");
+		fprintf(f, "%s %s", string_member(plugin, "name"), words ? words : "");
+		if (*block != '\0')
+			fprintf(f, " {\n%s\n}", block);
+		fputc('\n', f);
+	}
+	fputs("}\n", f);
 }
+
+/* Values of a chart: `servers` is the Corefile; false: it has none. */
+static bool
+take_values(struct objects *o, struct json_object *values, const char *what, unsigned line)
+{
+	struct json_object *servers = member(values, "servers");
+	if (!json_object_is_type(servers, json_type_array) || o->count == TEXTS_MAX)
+		return false;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	for (size_t i = 0; i < length(servers); i++)
+		write_server(f, json_object_array_get_idx(servers, i));
+	fclose(f);
+	add_text(o, xstrdup("servers"), text, xstrdup(what))->corefile = true;
+	const char *ip = string_member(member(values, "service"), "clusterIP");
+	if (*ip != '\0')
+		report_cluster_ip(o->report, ip);
+	finding(o, line, what, VERDICT_CHANGES,
+	    "the value servers as a Corefile, whose lines are below. Other values: "
+	    "conf/helm/kubedns "
+	    "takes those of the coredns chart, and its notes name those without effect");
+	return true;
+}
+
+struct values_sink {
+	struct objects *objects;
+	const char *what;
+	unsigned line;
+	bool taken;
+};
+
+static void
+take_values_document(void *arg, struct json_object *json, const char *kind_hint, unsigned line)
+{
+	struct values_sink *sink = arg;
+	(void)kind_hint;
+	(void)line;
+	sink->taken |= take_values(sink->objects, json, sink->what, sink->line);
+}
+
+/* An object that has a chart's values in it: Flux's HelmRelease, k3s's HelmChart and HelmChartConfig. */
+static void
+take_helm(struct objects *o, struct json_object *json, const char *what, unsigned line)
+{
+	struct json_object *spec = member(json, "spec");
+	struct values_sink sink = { .objects = o, .what = what, .line = line };
+	const char *content = string_member(spec, "valuesContent");
+	struct documents_error error;
+	sink.taken = take_values(o, member(spec, "values"), what, line);
+	FILE *in = *content ? fmemopen((void *)(uintptr_t)content, strlen(content), "re") : NULL;
+	if (in != NULL) {
+		documents_read(in, DOCUMENTS_YAML, take_values_document, &sink, &error);
+		fclose(in);
+	}
+	if (!sink.taken)
+		finding(o, line, what, VERDICT_NONE,
+		    "not read: its values have no servers. Read the Corefile that it makes: "
+		    "kubectl "
+		    "-n kube-system get configmap/coredns -o yaml");
+}
+
+/* --- Deployments and DaemonSets --- */
 
 /* Splits a flag into its name (without dashes and underscores, for comparing) and its value. */
 static void
@@ -149,6 +312,8 @@ take_kubedns_flag(struct objects *o, unsigned line, const char *arg)
 		finding(o, line, arg, VERDICT_CARRIED, "settings.yaml's clusterDomain");
 	} else if (among(name, manifest)) {
 		finding(o, line, arg, VERDICT_CARRIED, "the manifest says it");
+	} else if (report_is_secret(arg)) {
+		finding(o, line, arg, VERDICT_NONE, SECRET_FLAG);
 	} else {
 		report_flag(o->report, PROGRAM_KUBEDNS, "%s", arg);
 		finding(o, line, arg, VERDICT_CARRIED, "kubedns takes the same flag");
@@ -174,6 +339,8 @@ take_dnsmasq_flag(struct objects *o, unsigned line, const char *arg)
 		    "denials of outside names are kept as long as they say");
 	} else if (among(name, nannys)) {
 		finding(o, line, arg, VERDICT_CHANGES, "the nanny's: it sets this itself");
+	} else if (report_is_secret(arg)) {
+		finding(o, line, arg, VERDICT_NONE, SECRET_FLAG);
 	} else {
 		report_flag(o->report, PROGRAM_DNSMASQ, "%s", arg);
 		finding(o, line, arg, VERDICT_CARRIED, "dnsmasq takes the same flag");
@@ -239,6 +406,7 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 		snprintf(
 		    what, sizeof what, "container %.100s: %.150s", name, string_member(c, "image"));
 		known = known || among(name, ours);
+		o->kube_dns |= strcmp(name, "kubedns") == 0;
 		if (strcmp(name, "node-cache") == 0)
 			finding(o, line, what, VERDICT_CARRIED,
 			    "NodeLocal DNSCache: leave it; it asks the Service, whose address "
@@ -270,6 +438,41 @@ take_workload(struct objects *o, struct json_object *json, unsigned line)
 		    "overlay");
 }
 
+/* --- all of them --- */
+
+static void
+take_service(
+    struct objects *o, struct json_object *json, const char *name, const char *what, unsigned line)
+{
+	const char *ip = string_member(member(json, "spec"), "clusterIP");
+	if (strcmp(name, "kube-dns") == 0 && *ip && strcmp(ip, "None") != 0) {
+		report_cluster_ip(o->report, ip);
+		finding(o, line, what, VERDICT_CARRIED, "settings.yaml's clusterIP");
+	} else {
+		finding(o, line, what, VERDICT_CARRIED, "stays; nothing here asks for it");
+	}
+}
+
+/* An object of a kind that says nothing about answers. */
+static void
+take_other(struct objects *o, const char *kind, const char *what, unsigned line)
+{
+	static const char *const ours[] = { "ServiceAccount", "ClusterRole", "ClusterRoleBinding",
+		"Role", "RoleBinding", "PodDisruptionBudget", "HorizontalPodAutoscaler",
+		"NetworkPolicy", "ServiceMonitor", "PodMonitor", "PrometheusRule", NULL };
+	static const char *const made[] = { "Namespace", "Pod", "ReplicaSet", "ControllerRevision",
+		"Endpoints", "EndpointSlice", "Event", "Lease", "Node", NULL };
+	if (among(kind, ours))
+		finding(o, line, what, VERDICT_CARRIED,
+		    "conf/kubernetes has what is needed of this kind");
+	else if (among(kind, made))
+		finding(o, line, what, VERDICT_CARRIED, "the cluster's own: nothing to move");
+	else
+		finding(o, line, what, VERDICT_NONE,
+		    "not read: kubedns-migrate reads ConfigMaps, Deployments, DaemonSets, the "
+		    "Service, and values of the coredns chart");
+}
+
 void
 objects_take(void *arg, struct json_object *json, const char *kind_hint, unsigned line)
 {
@@ -279,40 +482,54 @@ objects_take(void *arg, struct json_object *json, const char *kind_hint, unsigne
 		kind = kind_hint ? kind_hint : "";
 	const char *name = string_member(member(json, "metadata"), "name");
 	char what[400];
-	snprintf(what, sizeof what, "%.100s %.200s", *kind ? kind : "(no kind)", name);
-	if (strcmp(kind, "ConfigMap") == 0) {
-		take_configmap(o, json, line);
-	} else if (strcmp(kind, "Deployment") == 0 || strcmp(kind, "DaemonSet") == 0) {
+	snprintf(what, sizeof what, "%.100s %.200s", *kind ? kind : "values of a chart", name);
+	if (strcmp(kind, "ConfigMap") == 0)
+		take_configmap(o, json, name, line);
+	else if (strcmp(kind, "Deployment") == 0 || strcmp(kind, "DaemonSet") == 0)
 		take_workload(o, json, line);
-	} else if (strcmp(kind, "Service") == 0) {
-		const char *ip = string_member(member(json, "spec"), "clusterIP");
-		if (strcmp(name, "kube-dns") == 0 && *ip && strcmp(ip, "None") != 0) {
-			report_cluster_ip(o->report, ip);
-			finding(o, line, what, VERDICT_CARRIED, "settings.yaml's clusterIP");
-		} else {
-			finding(o, line, what, VERDICT_CARRIED, "stays; nothing here asks for it");
-		}
-	} else {
-		finding(o, line, what, VERDICT_CARRIED,
-		    "conf/kubernetes has what is needed of this kind");
-	}
+	else if (strcmp(kind, "Service") == 0)
+		take_service(o, json, name, what, line);
+	else if (strcmp(kind, "HelmRelease") == 0 || strcmp(kind, "HelmChart") == 0 ||
+		 strcmp(kind, "HelmChartConfig") == 0)
+		take_helm(o, json, what, line);
+	else if (*kind != '\0' || !take_values(o, json, what, line))
+		take_other(o, kind, what, line);
 }
 
-bool
-objects_is_corefile(const struct objects *o, size_t i)
+/* coredns-custom by itself, whose keys the Corefile would import: a Corefile that does so. */
+static void
+take_custom(struct objects *o)
 {
-	const char *name = o->texts[i].name;
-	size_t len = strlen(name);
-	return begins(name, "Corefile") || (len > 9 && strcmp(name + len - 9, ".Corefile") == 0);
+	bool server = false, override = false;
+	for (size_t i = 0; i < o->count; i++) {
+		server = server || ends(o->texts[i].text.name, ".server");
+		override = override || ends(o->texts[i].text.name, ".override");
+	}
+	if ((!server && !override) || o->count == TEXTS_MAX)
+		return;
+	add_text(o, xstrdup("coredns-custom"),
+	    xasprintf("%s%s", override ? ".:53 {\n import *.override\n}\n" : "",
+		server ? "import *.server\n" : ""),
+	    xstrdup("coredns-custom"))
+	    ->corefile = true;
+	o->partial = true;
+	finding(o, 0, "Corefile", VERDICT_NONE,
+	    "missing: what it says is not in this report. Read it together with coredns-custom: "
+	    "kubectl -n kube-system get configmap/coredns configmap/coredns-custom -o yaml");
 }
 
 int
-objects_complete(const struct objects *o)
+objects_complete(struct objects *o)
 {
-	bool found = !o->coredns;
+	bool found = false;
 	for (size_t i = 0; i < o->count; i++)
-		found = found || objects_is_corefile(o, i);
-	if (found)
+		found = found || o->texts[i].corefile;
+	if (report_topology(o->report) == TOPOLOGY_AUTO)
+		report_set_topology(o->report,
+		    o->kube_dns && !found && !o->coredns ? TOPOLOGY_CLASSIC : TOPOLOGY_FRONT);
+	if (!found && !o->coredns)
+		take_custom(o);
+	if (found || !o->coredns)
 		return 0;
 	const char *map = *o->corefile_from ? o->corefile_from : "coredns";
 	log_errorx("%s: CoreDNS runs here and its Corefile is missing: put the ConfigMap "
@@ -321,31 +538,78 @@ objects_complete(const struct objects *o)
 	return -ENOENT;
 }
 
+void
+objects_report_unread(const struct objects *o)
+{
+	bool corefile = false;
+	for (size_t i = 0; i < o->count; i++)
+		corefile = corefile || (o->texts[i].corefile && !o->partial);
+	for (size_t i = 0; i < o->count; i++) {
+		const struct objects_text *t = &o->texts[i];
+		if (t->corefile || t->used)
+			continue;
+		if (t->backup)
+			finding(o, 0, t->where, VERDICT_CARRIED,
+			    "not read: a copy beside Corefile, which CoreDNS does not read either");
+		else if (corefile)
+			finding(o, 0, t->where, VERDICT_CARRIED,
+			    "not read: no line of the Corefile names it");
+		else
+			finding(o, 0, t->where, VERDICT_NONE,
+			    "not read: no Corefile is here that names it");
+	}
+	if (o->left_out)
+		finding(
+		    o, 0, "ConfigMaps", VERDICT_NONE, "too many keys: not all of them are read");
+}
+
+static struct corefile_text
+copy_text(const struct corefile_text *text)
+{
+	return (struct corefile_text){
+		.name = xstrdup(text->name), .text = xstrdup(text->text), .len = text->len
+	};
+}
+
 size_t
 objects_import(void *arg, const char *pattern, const char *from, struct corefile_text **texts)
 {
-	const struct objects *o = arg;
+	struct objects *o = arg;
 	const char *slash = strrchr(pattern, '/');
 	size_t count = 0;
 	(void)from;
 	*texts = xcalloc(o->count + 1, sizeof **texts);
 	for (size_t i = 0; i < o->count; i++)
-		if (!objects_is_corefile(o, i) &&
-		    fnmatch(slash ? slash + 1 : pattern, o->texts[i].name, 0) == 0)
-			(*texts)[count++] = (struct corefile_text){
-				.name = xstrdup(o->texts[i].name),
-				.text = xstrdup(o->texts[i].text),
-				.len = o->texts[i].len,
-			};
+		if (!o->texts[i].corefile && !o->texts[i].backup &&
+		    fnmatch(slash ? slash + 1 : pattern, o->texts[i].text.name, 0) == 0) {
+			o->texts[i].used = true;
+			(*texts)[count++] = copy_text(&o->texts[i].text);
+		}
 	return count;
+}
+
+bool
+objects_file(void *arg, const char *path, const char *from, struct corefile_text *text)
+{
+	struct objects *o = arg;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	(void)from;
+	for (size_t i = 0; i < o->count; i++)
+		if (!o->texts[i].corefile && strcmp(o->texts[i].text.name, name) == 0) {
+			o->texts[i].used = true;
+			*text = copy_text(&o->texts[i].text);
+			return true;
+		}
+	return false;
 }
 
 void
 objects_free(struct objects *o)
 {
 	for (size_t i = 0; i < o->count; i++) {
-		free(o->texts[i].name);
-		free(o->texts[i].text);
+		free(o->texts[i].text.name);
+		free(o->texts[i].text.text);
+		free(o->texts[i].where);
 	}
 	free(o->texts);
 	o->texts = NULL;

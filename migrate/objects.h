@@ -10,13 +10,24 @@
 
 struct json_object;
 
-/* The texts of all ConfigMaps: Corefiles, and what they may import. */
+/* A key of a ConfigMap that is text: a Corefile, or a file that it may import or read. */
+struct objects_text {
+	struct corefile_text text;
+	char *where;   /* the key and its ConfigMap */
+	bool corefile; /* CoreDNS begins with it */
+	bool backup;   /* another Corefile beside that, which CoreDNS does not read */
+	bool used;
+};
+
 struct objects {
 	struct report *report;
 	const char *source; /* the file that they are read from */
-	struct corefile_text *texts;
+	struct objects_text *texts;
 	size_t count;
-	bool coredns; /* a workload runs CoreDNS, which has nothing to say without its Corefile */
+	bool left_out; /* more than TEXTS_MAX */
+	bool coredns;  /* a workload runs CoreDNS, which has nothing to say without its Corefile */
+	bool kube_dns; /* its ConfigMap or workload */
+	bool partial;  /* no Corefile, but what one imports by custom: coredns-custom alone */
 	char corefile_from[254]; /* the ConfigMap that it mounts, "" where it names none */
 };
 
@@ -28,11 +39,18 @@ void objects_take(void *arg, struct json_object *json, const char *kind_hint, un
 size_t objects_import(
     void *arg, const char *pattern, const char *from, struct corefile_text **texts);
 
-/* Whether text `i` is a Corefile itself. */
-bool objects_is_corefile(const struct objects *objects, size_t i);
+/* The same for a plugin's file (struct plugin_files): the key of that name. */
+bool objects_file(void *arg, const char *path, const char *from, struct corefile_text *text);
 
-/* 0, or -ENOENT and a line in the log: CoreDNS runs, and its Corefile is in none of the objects. */
-int objects_complete(const struct objects *objects);
+/*
+ * All objects have been taken: decides the topology, and makes a Corefile of coredns-custom's parts
+ * where the Corefile itself is not there. 0, or -ENOENT and a line in the log: CoreDNS runs, and neither
+ * is in the objects.
+ */
+int objects_complete(struct objects *objects);
+
+/* All Corefiles have been read: reports on the texts that none of them names. */
+void objects_report_unread(const struct objects *objects);
 
 void objects_free(struct objects *objects);
 

@@ -59,14 +59,17 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
 	long ttl = line->count > 1 ? seconds(line->words[1]) : -1;
-	if (ttl > 0)
+	if (ttl > 0) {
+		report_flag(scope->report, PROGRAM_DNSMASQ, "--max-cache-ttl=%ld", ttl);
 		report_line(scope->report, line, VERDICT_CARRIED,
-		    "dnsmasq caches, as long as a record says; --max-cache-ttl=%ld would bound it "
-		    "as here",
+		    "dnsmasq's --max-cache-ttl=%ld: it caches a record no longer than this, "
+		    "whatever "
+		    "its TTL",
 		    ttl);
-	else
+	} else {
 		report_line(scope->report, line, VERDICT_CARRIED,
 		    "dnsmasq caches, as long as a record says");
+	}
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];
 		if (strcmp(option->words[0], "success") == 0)

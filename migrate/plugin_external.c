@@ -42,7 +42,9 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 		if (zone != NULL && strcmp(zone, ".") != 0 && !plugins_reverse(zone) &&
 		    !plugins_in_cluster(r, zone)) {
 			report_flag(r, PROGRAM_KUBEDNS, "--external-zones=%s", zone);
-			report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/127.0.0.1#10053", zone);
+			if (report_topology(r) == TOPOLOGY_CLASSIC)
+				report_flag(
+				    r, PROGRAM_DNSMASQ, "--server=/%s/127.0.0.1#10053", zone);
 			taken++;
 		}
 		free(zone);

@@ -34,29 +34,30 @@ static const struct plugin_option options[] = {
 static char *
 join_words(const struct corefile_line *line, const char *between)
 {
-	char *text = xstrdup("");
-	for (size_t i = 1; i < line->count; i++) {
-		char *more = xasprintf("%s%s%s", text, i > 1 ? between : "", line->words[i]);
-		free(text);
-		text = more;
-	}
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	for (size_t i = 1; i < line->count; i++)
+		fprintf(f, "%s%s", i > 1 ? between : "", line->words[i]);
+	fclose(f);
 	return text;
 }
 
-/* Whether the option `multicluster` names the zone. */
-static bool
-is_of_other_clusters(const struct corefile_directive *d, const char *zone)
+/* The zones that the option `multicluster` names. Caller frees. */
+static struct zone_set *
+zones_of_other_clusters(const struct corefile_directive *d)
 {
-	bool found = false;
-
-	for (size_t i = 0; i < d->body_count && !found; i++)
-		for (size_t k = 1; k < d->body[i].count && !found; k++) {
-			char *named = plugins_zone(d->body[i].words[k]);
-			found = strcmp(d->body[i].words[0], "multicluster") == 0 && named != NULL &&
-				strcmp(named, zone) == 0;
-			free(named);
+	struct zone_set *set = zone_set_new();
+	for (size_t i = 0; i < d->body_count; i++)
+		for (size_t k = 1; k < d->body[i].count; k++) {
+			char *zone = strcmp(d->body[i].words[0], "multicluster") == 0
+					 ? plugins_zone(d->body[i].words[k])
+					 : NULL;
+			if (zone != NULL)
+				zone_set_add(set, zone);
+			free(zone);
 		}
-	return found;
+	return set;
 }
 
 /* kubedns has one such zone. */
@@ -73,7 +74,8 @@ read_multicluster(struct scope *scope, const struct corefile_line *line)
 		    "clusterset.local");
 	} else {
 		report_flag(r, PROGRAM_KUBEDNS, "--clusterset-domain=%s", zone);
-		report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/127.0.0.1#10053", zone);
+		if (report_topology(r) == TOPOLOGY_CLASSIC)
+			report_flag(r, PROGRAM_DNSMASQ, "--server=/%s/127.0.0.1#10053", zone);
 		report_line(r, line, VERDICT_CARRIED,
 		    "--clusterset-domain; the right to read ServiceImports is in "
 		    "components/multicluster, with Helm multicluster.enabled "
@@ -85,21 +87,21 @@ read_multicluster(struct scope *scope, const struct corefile_line *line)
 /* Zones of ours; others need no flag. */
 static void
 read_fallthrough(
-    struct scope *scope, const struct corefile_directive *d, const struct corefile_line *line)
+    struct scope *scope, const struct zone_set *others, const struct corefile_line *line)
 {
-	char *zones = xstrdup("");
+	char *zones = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&zones, &len);
 	bool all = line->count == 1;
 	for (size_t i = 1; i < line->count; i++) {
 		char *zone = plugins_zone(line->words[i]);
 		all = all || (zone != NULL && strcmp(zone, ".") == 0);
 		if (zone != NULL &&
-		    (plugins_in_cluster(scope->report, zone) || is_of_other_clusters(d, zone))) {
-			char *more = xasprintf("%s%s%s", zones, *zones ? "," : "", zone);
-			free(zones);
-			zones = more;
-		}
+		    (plugins_in_cluster(scope->report, zone) || zone_set_has(others, zone)))
+			fprintf(f, "%s%s", ftell(f) > 0 ? "," : "", zone);
 		free(zone);
 	}
+	fclose(f);
 	if (all)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--fallthrough");
 	else if (*zones)
@@ -118,25 +120,23 @@ read_pods(struct scope *scope, const struct corefile_line *line)
 	if (strcmp(mode, "insecure") != 0)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--pods=%s",
 		    strcmp(mode, "verified") == 0 ? "verified" : "disabled");
+	if (strcmp(mode, "verified") == 0)
+		report_reads_pods(scope->report);
 	report_line(scope->report, line, VERDICT_CARRIED, "%s",
 	    strcmp(mode, "insecure") == 0   ? "the default"
-	    : strcmp(mode, "verified") == 0 ? "--pods=verified; the ClusterRole needs a rule for "
-					      "pods: list, watch"
+	    : strcmp(mode, "verified") == 0 ? "--pods=verified, with a rule for pods in the "
+					      "ClusterRole"
 					    : "--pods=disabled");
 }
 
 static void
 read_namespaces(struct scope *scope, const struct corefile_line *line)
 {
-	char names[2000] = "";
-	for (size_t i = 1; i < line->count; i++)
-		if (strlen(names) + strlen(line->words[i]) + 2 < sizeof names) {
-			strcat(names, *names ? "," : "");
-			strcat(names, line->words[i]);
-		}
+	char *names = join_words(line, ",");
 	if (*names)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--namespaces=%s", names);
 	report_line(scope->report, line, VERDICT_CARRIED, "--namespaces");
+	free(names);
 }
 
 static void
@@ -156,8 +156,7 @@ read_ttl(struct scope *scope, const struct corefile_line *line)
 }
 
 static void
-read_option(
-    struct scope *scope, const struct corefile_directive *d, const struct corefile_line *line)
+read_option(struct scope *scope, const struct zone_set *others, const struct corefile_line *line)
 {
 	struct report *r = scope->report;
 	const char *name = line->words[0];
@@ -170,7 +169,7 @@ read_option(
 	} else if (strcmp(name, "multicluster") == 0) {
 		read_multicluster(scope, line);
 	} else if (strcmp(name, "fallthrough") == 0) {
-		read_fallthrough(scope, d, line);
+		read_fallthrough(scope, others, line);
 	} else if (strcmp(name, "namespace_labels") == 0) {
 		char *selector = join_words(line, " ");
 		report_flag(r, PROGRAM_KUBEDNS, "--namespace-labels=%s", selector);
@@ -193,41 +192,133 @@ read_option(
 	}
 }
 
+/* `2.10.in-addr.arpa` as `10.2.0.0/16`; false: no zone of one to three whole bytes. */
+static bool
+reverse_prefix(const char *zone, char text[32])
+{
+	unsigned bytes[3], count = 0;
+	int used = 0;
+	while (count < 3 && sscanf(zone, "%3u.%n", &bytes[count], &used) == 1 && used > 0 &&
+	       bytes[count] <= 255) {
+		zone += used;
+		used = 0;
+		count++;
+	}
+	if (count == 0 || strcmp(zone, "in-addr.arpa") != 0)
+		return false;
+	unsigned a = bytes[count - 1], b = count > 1 ? bytes[count - 2] : 0,
+		 c = count > 2 ? bytes[0] : 0;
+	snprintf(text, 32, "%u.%u.%u.0/%u", a, b, c, 8 * count);
+	return true;
+}
+
+/* The zones that a directive kubernetes has. */
+struct kubernetes_zones {
+	bool root, second;      /* no domain, more than one */
+	bool reverse;           /* some are of reverse names */
+	bool denied;            /* CoreDNS denies what is not the cluster's in one of these */
+	FILE *prefixes;         /* of those that we can deny too, for --reverse-cidrs */
+	struct zone_set *falls; /* of fallthrough */
+	bool falls_all;
+};
+
+static void
+take_zone(struct scope *scope, const char *zone, struct kubernetes_zones *zones)
+{
+	char prefix[32];
+	if (!plugins_reverse(zone)) {
+		zones->root |= strcmp(zone, ".") == 0;
+		zones->second |= strcmp(zone, ".") != 0 && !report_domain(scope->report, zone);
+		return;
+	}
+	zones->reverse = true;
+	if (zones->falls_all || zone_set_covers(zones->falls, zone))
+		return;
+	if (reverse_prefix(zone, prefix))
+		fprintf(zones->prefixes, "%s%s", ftell(zones->prefixes) > 0 ? "," : "", prefix);
+	else
+		zones->denied = true;
+}
+
+/* The zones of the line, or of the block. */
+static void
+take_zones(struct scope *scope, const struct corefile_directive *d, const struct zone_set *others,
+    struct kubernetes_zones *zones)
+{
+	const struct corefile_line *line = &d->head;
+	size_t count = line->count > 1 ? line->count - 1 : scope->count;
+	for (size_t i = 0; i < d->body_count; i++)
+		for (size_t k = 1; strcmp(d->body[i].words[0], "fallthrough") == 0; k++) {
+			zones->falls_all |= d->body[i].count == 1;
+			if (k >= d->body[i].count)
+				break;
+			char *zone = plugins_zone(d->body[i].words[k]);
+			if (zone != NULL)
+				zone_set_add(zones->falls, zone);
+			free(zone);
+		}
+	for (size_t i = 0; i < count; i++) {
+		char *zone = plugins_zone(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+		if (zone != NULL && !zone_set_has(others, zone))
+			take_zone(scope, zone, zones);
+		free(zone);
+	}
+}
+
+static void
+report_zones(struct scope *scope, const struct corefile_line *line,
+    const struct kubernetes_zones *zones, bool has_ttl)
+{
+	const char *ttl = has_ttl ? "" : ", and --ttl=5, CoreDNS's default";
+	if (zones->root)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "the cluster's domain cannot be the root: say one");
+	else if (zones->second)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "one cluster domain a pod: run a second Deployment (beside, with another "
+		    "clusterDomain) and make its address a stub domain here");
+	else if (zones->denied)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "settings.yaml's clusterDomain%s. A reverse name that is not the cluster's is "
+		    "forwarded, where CoreDNS denies it without fallthrough: "
+		    "--reverse-cidrs=CIDR,... "
+		    "denies those of a range",
+		    ttl);
+	else if (!zones->reverse)
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "settings.yaml's clusterDomain%s. The cluster's reverse names are answered "
+		    "too, "
+		    "where CoreDNS does not",
+		    ttl);
+	else
+		report_line(scope->report, line, VERDICT_CARRIED,
+		    "settings.yaml's clusterDomain%s; reverse names are answered without being "
+		    "told",
+		    ttl);
+}
+
 /* kubernetes [ZONE...] { ... }; without zones it has the block's. */
 void
 plugin_kubernetes(struct scope *scope, const struct corefile_directive *d)
 {
-	const struct corefile_line *line = &d->head;
+	struct zone_set *others = zones_of_other_clusters(d);
+	struct kubernetes_zones zones = { .falls = zone_set_new() };
+	char *prefixes = NULL;
+	size_t len = 0;
 	bool has_ttl = false;
-	enum verdict verdict = VERDICT_CARRIED;
-	const char *sentence = "settings.yaml's clusterDomain; reverse names are answered without "
-			       "being told";
-	size_t count = line->count > 1 ? line->count - 1 : scope->count;
-	for (size_t i = 0; i < count; i++) {
-		char *zone = plugins_zone(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
-		if (zone == NULL || plugins_reverse(zone) || is_of_other_clusters(d, zone)) {
-			free(zone);
-			continue;
-		}
-		if (strcmp(zone, ".") == 0) {
-			verdict = VERDICT_NONE;
-			sentence = "the cluster's domain cannot be the root: say one";
-		} else if (!report_domain(scope->report, zone)) {
-			verdict = VERDICT_NONE;
-			sentence =
-			    "one cluster domain a pod: run a second Deployment (beside, with "
-			    "another clusterDomain) and make its address a stub domain here";
-		}
-		free(zone);
-	}
+	zones.prefixes = open_memstream(&prefixes, &len);
+	take_zones(scope, d, others, &zones);
+	fclose(zones.prefixes);
+	if (len > 0)
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--reverse-cidrs=%s", prefixes);
 	for (size_t i = 0; i < d->body_count; i++)
 		has_ttl = has_ttl || strcmp(d->body[i].words[0], "ttl") == 0;
 	if (!has_ttl)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--ttl=5");
-	if (!has_ttl && verdict == VERDICT_CARRIED)
-		sentence = "settings.yaml's clusterDomain, and --ttl=5, CoreDNS's default; reverse "
-			   "names are answered without being told";
-	report_line(scope->report, line, verdict, "%s", sentence);
+	report_zones(scope, &d->head, &zones, has_ttl);
 	for (size_t i = 0; i < d->body_count; i++)
-		read_option(scope, d, &d->body[i]);
+		read_option(scope, others, &d->body[i]);
+	zone_set_free(others);
+	zone_set_free(zones.falls);
+	free(prefixes);
 }

@@ -1,10 +1,11 @@
-/* Plugins that have names of their own: hosts, template. */
+/* Plugins that have names of their own: hosts, file. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "migrate/plugins.h"
-#include "lib/conf.h"
+#include "lib/conf_hosts.h"
+#include "lib/conf_records.h"
 #include "lib/xalloc.h"
+#include "migrate/plugins.h"
 
 static const struct plugin_option hosts_options[] = {
 	{ "ttl", VERDICT_CHANGES, "kubedns's --ttl is for these names too" },
@@ -13,149 +14,245 @@ static const struct plugin_option hosts_options[] = {
 	{ "fallthrough", VERDICT_CARRIED, "names that are not here are looked up as all others" },
 };
 
-/* `ADDRESS NAME...`, a line of a hosts file. */
-static void
-read_host(struct scope *scope, const struct corefile_line *line)
+/* A line of a hosts file, name by name. */
+struct host_names {
+	char *texts; /* those for the key hosts, each with a blank before it */
+	unsigned wildcards;
+	const char *wrong, *why; /* the first name that is left out */
+};
+
+/* `*.NAME`: the key records has wildcards. */
+static bool
+take_wildcard(struct scope *scope, const struct zone_set *zones, const char *word,
+    const struct addr *addr, const char **why)
 {
-	char *names = NULL;
+	char name[CONF_HOST_MAX], text[ADDR_TEXT_MAX];
+	if (strncmp(word, "*.", 2) != 0 || !plugins_name(scope, zones, word + 2, name, why))
+		return false;
+	addr_format(addr, text);
+	report_text(scope->report, TEXT_RECORDS, "*.%s %s %s", name,
+	    addr->family == AF_INET ? "A" : "AAAA", text);
+	return true;
+}
+
+static struct host_names
+read_names(struct scope *scope, const struct zone_set *zones, const struct corefile_line *line,
+    const struct addr *addr)
+{
+	struct host_names names = { 0 };
 	size_t len = 0;
-	FILE *f = open_memstream(&names, &len);
-	bool wrong = line->count < 2;
+	FILE *f = open_memstream(&names.texts, &len);
 	for (size_t i = 1; i < line->count; i++) {
 		char name[CONF_HOST_MAX];
-		const char *why;
-		if (conf_name_parse(line->words[i], name, &why) < 0)
-			wrong = true;
-		else
+		const char *why = NULL;
+		if (plugins_name(scope, zones, line->words[i], name, &why))
 			fprintf(f, " %s", name);
+		else if (take_wildcard(scope, zones, line->words[i], addr, &why))
+			names.wildcards++;
+		else if (names.wrong == NULL)
+			names = (struct host_names){ names.texts, names.wildcards, line->words[i],
+				why };
 	}
 	fclose(f);
-	if (wrong) {
-		report_line(scope->report, line, VERDICT_NONE, "an address and names are wanted");
-	} else {
-		report_text(scope->report, TEXT_HOSTS, "%s%s", line->words[0], names);
-		report_line(
-		    scope->report, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
+	return names;
+}
+
+/* `ADDRESS NAME...`; with `quiet` a line that is carried over whole gets no verdict of its own. */
+static void
+read_host(
+    struct scope *scope, const struct zone_set *zones, const struct corefile_line *line, bool quiet)
+{
+	struct report *r = scope->report;
+	struct addr addr;
+	if (line->count < 2 || addr_parse(line->words[0], &addr) < 0) {
+		report_line(r, line, VERDICT_NONE, "an address and names are wanted");
+		return;
 	}
-	free(names);
+	if (report_text_count(r, TEXT_HOSTS) >= CONF_HOSTS_MAX) {
+		report_line(r, line, VERDICT_NONE, "left out: the key hosts takes %d names",
+		    CONF_HOSTS_MAX);
+		return;
+	}
+	struct host_names names = read_names(scope, zones, line, &addr);
+	if (*names.texts != '\0')
+		report_text(r, TEXT_HOSTS, "%s%s", line->words[0], names.texts);
+	if (names.wrong != NULL)
+		report_line(r, line, VERDICT_CHANGES,
+		    "the ConfigMap's key hosts, without \"%.80s\": %s", names.wrong, names.why);
+	else if (names.wildcards > 0)
+		report_line(r, line, VERDICT_CHANGES,
+		    "a wildcard is in the ConfigMap's key records, and stands for any number of "
+		    "labels");
+	else if (!quiet)
+		report_line(r, line, VERDICT_CARRIED, "a line of the ConfigMap's key hosts");
+	free(names.texts);
+}
+
+/* The words of a hosts file's line, up to its comment; they point into `text`. */
+static struct corefile_line
+host_line(const char *file, unsigned number, char *text, char **words)
+{
+	struct corefile_line line = { .file = file, .line = number, .words = words };
+	text[strcspn(text, "#")] = '\0';
+	for (char *save = NULL, *word = strtok_r(text, " \t\r\v\f", &save); word != NULL;
+	     word = strtok_r(NULL, " \t\r\v\f", &save))
+		words[line.count++] = word;
+	return line;
+}
+
+/* All lines of a hosts file. */
+static void
+read_hosts_file(struct scope *scope, const struct zone_set *zones, struct corefile_text *file)
+{
+	char **words = xcalloc(file->len / 2 + 1, sizeof *words);
+	unsigned number = 0;
+	for (char *at = file->text; at != NULL;) {
+		char *end = strchr(at, '\n');
+		if (end != NULL)
+			*end = '\0';
+		struct corefile_line line = host_line(file->name, ++number, at, words);
+		if (line.count > 0)
+			read_host(scope, zones, &line, true);
+		at = end ? end + 1 : NULL;
+	}
+	free(words);
+}
+
+static void
+read_hosts_head(
+    struct scope *scope, const struct corefile_line *head, const struct zone_set *zones, bool falls)
+{
+	const char *denied = falls ? ""
+				   : "; a name that is not there is looked up as all others, where "
+				     "CoreDNS said SERVFAIL";
+	struct corefile_text file;
+	if (head->count < 2 || strchr(head->words[1], '/') == NULL) {
+		report_line(scope->report, head, falls ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "the ConfigMap's key hosts%s", denied);
+	} else if (strcmp(head->words[1], "/etc/hosts") != 0 &&
+		   plugins_file(scope, head, head->words[1], &file)) {
+		size_t before = report_text_count(scope->report, TEXT_HOSTS);
+		read_hosts_file(scope, zones, &file);
+		report_line(scope->report, head, VERDICT_CHANGES,
+		    "the ConfigMap's key hosts, with %zu lines of %s as they are now: who changes "
+		    "the "
+		    "file has to change the key (k3s: NodeHosts, as nodes come and go)%s",
+		    report_text_count(scope->report, TEXT_HOSTS) - before, file.name, denied);
+		free(file.name);
+		free(file.text);
+	} else {
+		report_line(scope->report, head, VERDICT_NONE,
+		    "the file is not here: put its lines into the ConfigMap's key hosts%s", denied);
+	}
 }
 
 /* hosts [FILE [ZONE...]] { ... } */
 void
 plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 {
+	struct zone_set *zones = plugins_zones(scope, &d->head, 2);
 	bool falls = false;
 	for (size_t i = 0; i < d->body_count; i++)
 		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
-	if (d->head.count > 1 && strchr(d->head.words[1], '/'))
-		report_line(scope->report, &d->head, VERDICT_CHANGES,
-		    "put the file's lines into the ConfigMap's key hosts%s",
-		    falls ? ""
-			  : "; a name that is not there is looked up as all others, where CoreDNS "
-			    "said NXDOMAIN");
-	else
-		report_line(scope->report, &d->head, falls ? VERDICT_CARRIED : VERDICT_CHANGES,
-		    "the ConfigMap's key hosts%s",
-		    falls ? ""
-			  : "; a name that is not there is looked up as all others, where CoreDNS "
-			    "said NXDOMAIN");
+	read_hosts_head(scope, &d->head, zones, falls);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];
 		struct addr addr;
 		if (addr_parse(line->words[0], &addr) == 0)
-			read_host(scope, line);
+			read_host(scope, zones, line, false);
 		else if (!plugins_option(scope->report, line, hosts_options,
 			     sizeof hosts_options / sizeof *hosts_options))
 			report_line(scope->report, line, VERDICT_NONE,
 			    "neither an address and names nor an option of hosts");
 	}
+	zone_set_free(zones);
 }
 
-/* The word after `name` in the directive's block, or NULL. */
-static const char *
-body_value(const struct corefile_directive *d, const char *name)
+/* --- file --- */
+
+/* The file's lines as the key records has them: below their zone, with CoreDNS's TTL where they have
+ * none. Caller frees. */
+static char *
+zone_text(const struct corefile_text *file, const char *zone)
 {
-	for (size_t i = 0; i < d->body_count; i++)
-		if (strcmp(d->body[i].words[0], name) == 0 && d->body[i].count > 1)
-			return d->body[i].words[1];
-	return NULL;
+	return xasprintf("$ORIGIN %s.\n$TTL 3600\n%s\n$ORIGIN .\n", zone, file->text);
 }
 
-/* Copies the address of `answer "{{ .Name }} 60 IN A 192.0.2.1"` to `text`; false if there is none
- * or it depends on the question. */
-static bool
-constant_address(const char *answer, char text[ADDR_TEXT_MAX])
+/* Adds the zone to the key records; NULL, or why not (caller frees). */
+static char *
+take_zone_file(struct scope *scope, const struct corefile_text *file, const char *zone)
 {
-	struct addr addr;
-	const char *last = answer ? strrchr(answer, ' ') : NULL;
-	if (last == NULL || strstr(last, "{{") || addr_parse(last + 1, &addr) < 0)
-		return false;
-	addr_format(&addr, text);
-	return true;
-}
-
-static void
-template_body(struct scope *scope, const struct corefile_directive *d, enum verdict verdict)
-{
-	for (size_t i = 0; i < d->body_count; i++)
-		report_line(scope->report, &d->body[i], verdict, "part of the template above");
-}
-
-/* One address for a zone and all names below it (NULL: they do not exist). */
-static void
-give_all(struct scope *scope, const char *name, const char *address)
-{
-	char *zone = plugins_zone(name);
-	if (address == NULL) {
-		report_flag(scope->report, PROGRAM_DNSMASQ, "--address=/%s/", zone);
-	} else {
-		const char *type = strchr(address, ':') ? "AAAA" : "A";
-		report_text(scope->report, TEXT_RECORDS, "%s %s %s", zone, type, address);
-		report_text(scope->report, TEXT_RECORDS, "*.%s %s %s", zone, type, address);
+	struct conf_records records;
+	char *why = NULL, *text = NULL;
+	if (strlen(file->text) != file->len)
+		return xstrdup("it holds NUL bytes");
+	for (const char *c = file->text; *c; c++)
+		if ((unsigned char)*c >= 0x7f)
+			return xstrdup("it holds bytes that are not ASCII: write them as \\DDD");
+	text = zone_text(file, zone);
+	if (conf_records_parse(
+		text, strlen(text), report_known_domain(scope->report), &records, &why) == 0) {
+		conf_records_free(&records);
+		for (char *save = NULL, *line = strtok_r(text, "\n", &save); line != NULL;
+		     line = strtok_r(NULL, "\n", &save))
+			if (line[strspn(line, " \t\r")] != '\0')
+				report_text(scope->report, TEXT_ZONES, "%s", line);
 	}
-	free(zone);
+	free(text);
+	return why;
 }
 
-/* template CLASS TYPE [ZONE...] { ... } */
+/* file FILE [ZONE...] { ... } */
 void
-plugin_template(struct scope *scope, const struct corefile_directive *d)
+plugin_file(struct scope *scope, const struct corefile_directive *d)
 {
+	static const struct plugin_option options[] = {
+		{ "reload", VERDICT_CARRIED, "a change of the ConfigMap is followed at once" },
+		{ "upstream", VERDICT_CARRIED, "targets are looked up as every other name" },
+		{ "fallthrough", VERDICT_CHANGES,
+		    "a name below a SOA record of the key records is NXDOMAIN if it is not there: "
+		    "leave "
+		    "the SOA record out, and only its names are ours" },
+	};
 	const struct corefile_line *line = &d->head;
-	const char *type = line->count > 2 ? line->words[2] : "";
-	const char *rcode = body_value(d, "rcode"), *match = body_value(d, "match");
-	const char *answer = body_value(d, "answer");
-	size_t zones = line->count > 3 ? line->count - 3 : scope->count;
-	char **names = line->count > 3 ? line->words + 3 : scope->zones;
-	char address[ADDR_TEXT_MAX];
-	bool any = strcasecmp(type, "ANY") == 0, everything = true, below = true;
-	for (size_t i = 0; i < zones; i++) {
-		char *zone = plugins_zone(names[i]);
-		everything = everything && zone && strcmp(zone, ".") == 0;
-		below = below && zone && strcmp(zone, ".") != 0 &&
-			!plugins_in_cluster(scope->report, zone);
+	struct corefile_text file = { 0 };
+	char **zones = line->count > 2 ? line->words + 2 : scope->zones;
+	size_t count = line->count > 2 ? line->count - 2 : scope->count;
+	char *why = NULL;
+	bool here = line->count > 1 && plugins_file(scope, line, line->words[1], &file);
+	for (size_t i = 0; here && why == NULL && i < count; i++) {
+		char *zone = plugins_zone(zones[i]), name[CONF_HOST_MAX];
+		const char *reason = "no zone";
+		scope->files->bytes += file.len;
+		if (report_text_count(scope->report, TEXT_ZONES) >= CONF_RECORDS_MAX ||
+		    scope->files->bytes > COREFILE_IMPORTED_MAX)
+			why = xasprintf("the key records takes %d records", CONF_RECORDS_MAX);
+		else if (zone == NULL || conf_name_parse(zone, name, &reason) < 0)
+			why = xasprintf("zone %.80s: %s", zones[i], reason);
+		else
+			why = take_zone_file(scope, &file, name);
 		free(zone);
 	}
-	everything = everything && (match == NULL || strcmp(match, ".*") == 0);
-	bool constant = constant_address(answer, address);
-	bool denies = answer == NULL && rcode && strcasecmp(rcode, "NXDOMAIN") == 0 && any;
-	enum verdict verdict = VERDICT_CHANGES;
-	if (answer == NULL && strcasecmp(type, "AAAA") == 0 && everything) {
-		report_flag(scope->report, PROGRAM_DNSMASQ, "--filter-AAAA");
-		report_line(scope->report, line, verdict,
-		    "dnsmasq's --filter-AAAA: NOERROR without an address for every name outside; "
-		    "the "
-		    "cluster's Services have AAAA only where they have an IPv6 address");
-	} else if (match == NULL && below && zones > 0 && (denies || constant)) {
-		for (size_t i = 0; i < zones; i++)
-			give_all(scope, names[i], denies ? NULL : address);
-		report_line(scope->report, line, verdict, "%s",
-		    denies
-			? "dnsmasq's --address=/ZONE/: no such name, for the zone and all below it"
-			: "the ConfigMap's key records, for the zone and all names below it");
-	} else {
-		verdict = VERDICT_NONE;
-		report_line(scope->report, line, verdict,
-		    "answers that depend on the question: " PLUGIN_KEEP_COREDNS);
-	}
-	template_body(scope, d, verdict);
+	if (!here)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "the file is not here: put its lines into the ConfigMap's key records, behind "
+		    "$ORIGIN ZONE. (docs/names.md)");
+	else if (why != NULL)
+		report_line(scope->report, line, VERDICT_NONE,
+		    "left out: %s. Run a name server for the zone and make its address a stub "
+		    "domain",
+		    why);
+	else
+		report_line(scope->report, line, VERDICT_CHANGES,
+		    "the ConfigMap's key records, with the lines of %s as they are now; not "
+		    "transferred, not signed",
+		    file.name);
+	free(why);
+	free(file.name);
+	free(file.text);
+	for (size_t i = 0; i < d->body_count; i++)
+		if (!plugins_option(
+			scope->report, &d->body[i], options, sizeof options / sizeof *options))
+			report_line(scope->report, &d->body[i], VERDICT_NONE,
+			    "not known; see file's manual");
 }

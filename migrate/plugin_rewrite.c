@@ -2,19 +2,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "migrate/plugins.h"
 #include "lib/conf.h"
-#include "lib/conf_rewrites.h"
 #include "lib/xalloc.h"
+#include "migrate/plugins.h"
 
-/* `name` as the key has it; NULL: no name that could be in it. */
-static const char *
-key_name(const char *word, char name[CONF_HOST_MAX])
-{
-	const char *why;
-
-	return conf_name_parse(word, name, &why) < 0 ? NULL : name;
-}
+/* A rewrite `name KIND FROM TO`. */
+struct name_rewrite {
+	const struct corefile_line *line;
+	enum rewrite_kind kind;
+	const char *from, *to;
+	bool goes_on; /* continue: other rewrites follow */
+};
 
 /* Converts a pattern: CoreDNS searches for it anywhere in the name with its final dot, ours has to
  * match the whole name without the dot. Caller frees. */
@@ -38,34 +36,185 @@ whole_pattern(const char *pattern)
 	    ended || open ? "" : ".*");
 }
 
-static bool
-read_pattern(
-    struct scope *scope, const struct corefile_line *line, const char *from, const char *to)
+/* `name` with dots escaped, as it stands in a pattern. Caller frees. */
+static char *
+escaped(const char *name)
 {
-	char *pattern = whole_pattern(from), *other = xstrdup(to);
-	size_t len = strlen(other);
-	bool fits = strlen(pattern) <= CONF_PATTERN_MAX && len <= CONF_PATTERN_MAX &&
-		    strpbrk(pattern, " \t") == NULL && strpbrk(other, " \t") == NULL;
-
-	if (len > 1 && other[len - 1] == '.')
-		other[len - 1] = '\0';
-	if (fits) {
-		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, other);
-		report_line(scope->report, line, VERDICT_CHANGES,
-		    "the ConfigMap's key rewrites: the pattern has to match the whole name, "
-		    "without its final dot; in the classic topology it holds for names that "
-		    "kubedns is asked for, the cluster's and those below a suffix of rewrites");
+	char *text = xmalloc(2 * strlen(name) + 1), *out = text;
+	for (; *name; name++) {
+		if (*name == '.')
+			*out++ = '\\';
+		*out++ = *name;
 	}
+	*out = '\0';
+	return text;
+}
+
+/* What a pattern begins with, so that it matches names of the block's zones alone. Caller frees. */
+static char *
+zones_pattern(const struct scope *scope)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	if (!zone_set_has(scope->set, ".")) {
+		for (size_t i = 0; i < scope->count && ftell(f) <= CONF_PATTERN_MAX; i++) {
+			char *zone = escaped(scope->zones[i]);
+			fprintf(f, "%s%s", i ? "|" : "(?=(?:.*\\.)?(?:", zone);
+			free(zone);
+		}
+		fputs(")$)", f);
+	}
+	fclose(f);
+	return text;
+}
+
+/* `(.*)\.NAME` to `{1}.NAME`, with what may be around them, as a suffix; false: another pattern. */
+static bool
+as_suffix(const char *from, const char *to, char suffix[CONF_HOST_MAX], char other[CONF_HOST_MAX])
+{
+	static const char *const heads[] = { "(.*)\\.", "(.+)\\.", "(.*)[.]", "(.+)[.]" };
+	const char *why, *rest = NULL;
+	char name[CONF_HOST_MAX];
+	size_t len = 0;
+	from += *from == '^';
+	for (size_t i = 0; i < sizeof heads / sizeof *heads && rest == NULL; i++)
+		if (strncmp(from, heads[i], strlen(heads[i])) == 0)
+			rest = from + strlen(heads[i]);
+	if (rest == NULL || strncmp(to, "{1}.", 4) != 0)
+		return false;
+	for (; *rest != '\0' && *rest != '$' && len + 1 < sizeof name; rest++)
+		if (*rest != '\\')
+			name[len++] = *rest;
+	name[len] = '\0';
+	return (*rest == '\0' || strcmp(rest, "$") == 0) &&
+	       conf_name_parse(name, suffix, &why) == 0 &&
+	       conf_name_parse(to + 4, other, &why) == 0;
+}
+
+/* Whether a line more fits into the key; reports the line if not. */
+static bool
+has_room(struct scope *scope, const struct corefile_line *line, bool pattern)
+{
+	size_t *patterns = &scope->files->patterns;
+	if (report_text_count(scope->report, TEXT_REWRITES) < CONF_REWRITES_MAX &&
+	    (!pattern || *patterns < CONF_PATTERNS_MAX)) {
+		*patterns += pattern;
+		return true;
+	}
+	report_line(scope->report, line, VERDICT_NONE,
+	    "left out: the key rewrites takes %d lines, %d patterns among them", CONF_REWRITES_MAX,
+	    CONF_PATTERNS_MAX);
+	return false;
+}
+
+/* What differs about any rewrite of this block, as the end of a sentence. */
+static const char *
+difference(struct scope *scope, const struct name_rewrite *w)
+{
+	bool before = w->kind < scope->rewrites;
+	bool own = plugins_find(scope->block, "kubernetes") != NULL;
+	const char *to = w->to + strspn(w->to, "{}0123456789.");
+	size_t len = strlen(to);
+	char *target = xstrndup(to, len > 0 && to[len - 1] == '.' ? len - 1 : len);
+	bool cluster = plugins_in_cluster(scope->report, target);
+	free(target);
+	if (w->kind > scope->rewrites)
+		scope->rewrites = w->kind;
+	if (w->goes_on)
+		return "; what a name is rewritten to is not rewritten again";
+	if (cluster && !own)
+		return "; the cluster answers the other name, where CoreDNS sends it to this "
+		       "block's "
+		       "servers";
+	if (!zone_set_has(scope->set, "."))
+		return "; the other name is looked up as every name is, not by this block's "
+		       "servers "
+		       "alone";
+	return before ? "; it comes before those of another kind above" : "";
+}
+
+/* A pattern that cannot be carried over gets its own verdict. */
+static void
+read_pattern(struct scope *scope, const struct name_rewrite *w)
+{
+	char suffix[CONF_HOST_MAX], other[CONF_HOST_MAX];
+	if (report_topology(scope->report) == TOPOLOGY_CLASSIC) {
+		bool fits =
+		    as_suffix(w->from, w->to, suffix, other) && zone_set_covers(scope->set, suffix);
+		if (fits && has_room(scope, w->line, false)) {
+			report_text(scope->report, TEXT_REWRITES, "suffix %s %s", suffix, other);
+			report_line(scope->report, w->line, VERDICT_CHANGES,
+			    "the ConfigMap's key rewrites, as a suffix: it holds for %s itself "
+			    "too%s",
+			    suffix, difference(scope, w));
+		} else if (!fits) {
+			report_line(scope->report, w->line, VERDICT_NONE,
+			    "no patterns in the classic topology, where dnsmasq sees names outside "
+			    "first: take the front topology");
+		}
+		return;
+	}
+	char *whole = whole_pattern(w->from), *zones = zones_pattern(scope),
+	     *pattern = xasprintf("%s%s", zones, whole), *to = xstrdup(w->to);
+	size_t len = strlen(to);
+	bool fits = strlen(pattern) <= CONF_PATTERN_MAX && len <= CONF_PATTERN_MAX &&
+		    strpbrk(pattern, " \t\n") == NULL && strpbrk(to, " \t\n") == NULL;
+	if (len > 1 && to[len - 1] == '.')
+		to[len - 1] = '\0';
+	if (!fits) {
+		report_line(scope->report, w->line, VERDICT_NONE,
+		    "a pattern or a name that is too long, or has blanks: " PLUGIN_KEEP_COREDNS);
+	} else if (has_room(scope, w->line, true)) {
+		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
+		report_line(scope->report, w->line, VERDICT_CHANGES,
+		    "the ConfigMap's key rewrites: the pattern has to match the whole name, "
+		    "without "
+		    "its final dot, and the answer has the name that was asked%s",
+		    difference(scope, w));
+	}
+	free(whole);
+	free(zones);
 	free(pattern);
-	free(other);
-	return fits;
+	free(to);
+}
+
+/* exact and suffix; false: not names that can be in the key. */
+static bool
+read_plain(struct scope *scope, const struct name_rewrite *w)
+{
+	char from[CONF_HOST_MAX], to[CONF_HOST_MAX];
+	const char *why;
+	bool suffix = w->kind == REWRITE_SUFFIX,
+	     dotted = suffix && *w->from == '.' && *w->to == '.';
+	if (conf_name_parse(w->from + dotted, from, &why) < 0 ||
+	    conf_name_parse(w->to + dotted, to, &why) < 0)
+		return false;
+	if (!zone_set_covers(scope->set, from)) {
+		report_line(scope->report, w->line, suffix ? VERDICT_NONE : VERDICT_CHANGES,
+		    suffix
+			? "left out: a suffix above the zones of this server block would hold for "
+			  "names of other blocks: write suffixes below the block's zones"
+			: "left out: the name is not below the zones of this server block, so that "
+			  "CoreDNS does not rewrite it");
+		return true;
+	}
+	if (!has_room(scope, w->line, false))
+		return true;
+	const char *differs = difference(scope, w);
+	bool same = *differs == '\0' && (!suffix || dotted);
+	report_text(
+	    scope->report, TEXT_REWRITES, "%s %s %s", suffix ? "suffix" : "exact", from, to);
+	report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
+	    "the ConfigMap's key rewrites%s%s",
+	    suffix && !dotted ? "; a suffix begins at a label here" : "", differs);
+	return true;
 }
 
 /* name [exact|suffix|regex] FROM TO, the words from `at` on; false: not such a rewrite. */
 static bool
 read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, bool goes_on)
 {
-	char from[CONF_HOST_MAX], to[CONF_HOST_MAX];
 	const char *kind = at + 1 < line->count ? line->words[at + 1] : "";
 	bool exact = strcmp(kind, "exact") == 0, suffix = strcmp(kind, "suffix") == 0,
 	     pattern = strcmp(kind, "regex") == 0;
@@ -73,19 +222,16 @@ read_rewrite(struct scope *scope, const struct corefile_line *line, size_t at, b
 
 	if (at >= line->count || strcmp(line->words[at], "name") != 0 || names + 2 > line->count)
 		return false;
-	const char *asked = line->words[names], *other = line->words[names + 1];
-	if (pattern)
-		return read_pattern(scope, line, asked, other);
-	bool dotted = suffix && *asked == '.' && *other == '.';
-	if (key_name(asked + dotted, from) == NULL || key_name(other + dotted, to) == NULL)
-		return false;
-	report_text(
-	    scope->report, TEXT_REWRITES, "%s %s %s", suffix ? "suffix" : "exact", from, to);
-	bool same = !goes_on && (!suffix || dotted);
-	report_line(scope->report, line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
-	    "the ConfigMap's key rewrites%s%s",
-	    suffix && !dotted ? "; a suffix begins at a label here" : "",
-	    goes_on ? "; what a name is rewritten to is not rewritten again" : "");
+	struct name_rewrite w = { .line = line,
+		.kind = pattern  ? REWRITE_PATTERN
+			: suffix ? REWRITE_SUFFIX
+				 : REWRITE_EXACT,
+		.from = line->words[names],
+		.to = line->words[names + 1],
+		.goes_on = goes_on };
+	if (!pattern)
+		return read_plain(scope, &w);
+	read_pattern(scope, &w);
 	return true;
 }
 

@@ -30,10 +30,7 @@ static const struct plugin table[] = {
 			"components/tenants (--visibility=labels)" },
 	{ "any", CARRIED = "ANY is always answered with little (RFC 8482)" },
 	{ "auto", NONE = OTHER_ZONE },
-	{ "autopath",
-	    CHANGES =
-		"--search-completion=inferred of kubedns: the same at the first question, for the "
-		"namespace that its name says, without a watch of pods" },
+	{ "autopath", plugin_autopath, 0, NULL },
 	{ "azure", NONE = OTHER_ZONE },
 	{ "bind", CHANGES =
 		      "--dns-bind-address of kubedns, --listen-address of dnsmasq; in a pod all "
@@ -50,17 +47,12 @@ static const struct plugin table[] = {
 	{ "dns64", NONE = "no synthesis: " PLUGIN_KEEP_COREDNS },
 	{ "dnssec",
 	    NONE = "the cluster's zone is not signed; dnsmasq's --dnssec validates others" },
-	{ "dnstap",
-	    CHANGES = "--dnstap=unix:/PATH or tcp:IP:PORT of kubedns, with whole messages; in the "
-		      "classic topology its only client is dnsmasq" },
+	{ "dnstap", plugin_dnstap, 0, NULL },
 	{ "erratic", NONE = "a plugin for tests" },
 	{ "errors", CARRIED = "mistakes and failures are always logged" },
 	{ "etcd", NONE = OTHER_ZONE },
-	{ "federation", CHANGES = "the ConfigMap's key federations: NAME=DOMAIN,..." },
-	{ "file",
-	    CHANGES =
-		"put the file's lines into the ConfigMap's key records; $INCLUDE, delegations and "
-		"signatures are not for it: such a zone is for a name server with stubDomains" },
+	{ "federation", plugin_federation, 0, NULL },
+	{ "file", plugin_file, 0, NULL },
 	{ "forward", plugin_forward, 0, NULL },
 	{ "geoip", NONE = NOTHING_TO_SET ": answers do not depend on where a client is" },
 	{ "grpc", NONE = OTHER_TRANSPORT },
@@ -76,10 +68,7 @@ static const struct plugin table[] = {
 	{ "kubernetes", plugin_kubernetes, 0, NULL },
 	{ "loadbalance", CARRIED = "the order of addresses turns from answer to answer, always" },
 	{ "local", CARRIED = "dnsmasq answers for localhost itself" },
-	{ "log",
-	    CHANGES =
-		"dnsmasq's --log-queries after its --, for every question; where kubedns is in "
-		"front, its own --log-queries=rcode=NXDOMAIN by rcode, client or name" },
+	{ "log", plugin_log, 0, NULL },
 	{ "loop", CARRIED =
 		      "--dns-loop-detect is in the manifest; an upstream that is ourselves is "
 		      "refused with a message" },
@@ -92,9 +81,9 @@ static const struct plugin table[] = {
 	{ "on", NONE = "no commands are run at events" },
 	{ "pprof", CARRIED = NOTHING_TO_SET ": /metrics has memory and CPU" },
 	{ "prometheus", CHANGES =
-			    "ports 10055, 10056 and 10054 in place of 9153; --coredns-metrics adds "
-			    "the names that CoreDNS's dashboards read" },
-	{ "proxy", NONE = "as forward, which took its place in CoreDNS 1.5" },
+			    "ports 10055, 10056 and 10054 in place of 9153; for dashboards made "
+			    "for CoreDNS add --coredns-metrics to kubedns" },
+	{ "proxy", plugin_forward, 0, NULL },
 	{ "proxyproto", NONE = "clients are known by the addresses that their packets have" },
 	{ "quic", NONE = OTHER_TRANSPORT },
 	{ "ready",
@@ -190,8 +179,57 @@ plugins_zone(const char *word)
 bool
 plugins_reverse(const char *zone)
 {
-	size_t len = strlen(zone);
-	return len >= 4 && strcmp(zone + len - 4, "arpa") == 0;
+	static const char *const roots[] = { "in-addr.arpa", "ip6.arpa" };
+	for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
+		if (conf_name_under(zone, roots[i]))
+			return true;
+	return false;
+}
+
+struct zone_set *
+plugins_zones(const struct scope *scope, const struct corefile_line *line, size_t at)
+{
+	struct zone_set *set = zone_set_new();
+	for (size_t i = at; i < line->count; i++) {
+		char *zone = plugins_zone(line->words[i]);
+		if (zone != NULL)
+			zone_set_add(set, zone);
+		free(zone);
+	}
+	for (size_t i = 0; at >= line->count && i < scope->count; i++)
+		zone_set_add(set, scope->zones[i]);
+	return set;
+}
+
+const struct corefile_directive *
+plugins_find(const struct corefile_block *block, const char *name)
+{
+	for (size_t i = 0; i < block->count; i++)
+		if (strcmp(block->directives[i].head.words[0], name) == 0)
+			return &block->directives[i];
+	return NULL;
+}
+
+bool
+plugins_file(struct scope *scope, const struct corefile_line *line, const char *path,
+    struct corefile_text *text)
+{
+	struct plugin_files *files = scope->files;
+	if (files->read == NULL || files->bytes > COREFILE_IMPORTED_MAX ||
+	    !files->read(files->arg, path, line->file, text))
+		return false;
+	files->bytes += text->len;
+	return true;
+}
+
+bool
+plugins_name(const struct scope *scope, const struct zone_set *zones, const char *word,
+    char name[CONF_HOST_MAX], const char **why)
+{
+	if (conf_name_parse(word, name, why) < 0)
+		return false;
+	*why = "not below the zones of this server block, so that CoreDNS does not answer it";
+	return zone_set_covers(scope->set, name) && zone_set_covers(zones, name);
 }
 
 static void
@@ -207,18 +245,15 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 			return;
 		}
 		report_line(scope->report, line, p->verdict, "%s", p->sentence);
-		if (strcmp(p->name, "log") == 0)
-			report_flag(scope->report, PROGRAM_DNSMASQ, "--log-queries");
 		for (size_t k = 0; k < d->body_count; k++)
 			report_line(
 			    scope->report, &d->body[k], p->verdict, "part of %s above", p->name);
 		return;
 	}
-	report_line(scope->report, line, VERDICT_NONE,
-	    "not a plugin of CoreDNS's default build: " PLUGIN_KEEP_COREDNS);
+	report_unknown(
+	    scope->report, line, "not a plugin of CoreDNS's default build: " PLUGIN_KEEP_COREDNS);
 	for (size_t k = 0; k < d->body_count; k++)
-		report_line(
-		    scope->report, &d->body[k], VERDICT_NONE, "part of %s above", line->words[0]);
+		report_unknown(scope->report, &d->body[k], "part of %s above", line->words[0]);
 }
 
 /* Whether a word of the line is of NodeLocal DNSCache: its address, or a variable of its
@@ -312,28 +347,134 @@ find_domain(struct report *report, const struct corefile *corefile)
 	}
 }
 
+/* --- what is said by what is not there --- */
+
+/* Whether another plugin of the block may look names up elsewhere: nobody knows what CoreDNS would do
+ * without it. */
+static const struct corefile_directive *
+find_other_source(const struct corefile_block *block)
+{
+	for (size_t i = 0; i < block->count; i++) {
+		const char *name = block->directives[i].head.words[0];
+		bool known = false;
+		for (size_t k = 0; k < sizeof table / sizeof *table && !known; k++)
+			known = strcmp(table[k].name, name) == 0;
+		if (!known || strcmp(name, "grpc") == 0 || strcmp(name, "view") == 0)
+			return &block->directives[i];
+	}
+	return NULL;
+}
+
+static bool
+has_root(const struct corefile_block *block)
+{
+	bool found = false;
+	for (size_t i = 0; i < block->keys.count && !found; i++) {
+		char *zone = plugins_zone(block->keys.words[i]);
+		found = zone != NULL && strcmp(zone, ".") == 0;
+		free(zone);
+	}
+	return found;
+}
+
+/* Whether it is a cluster's Corefile, and not a part of one. */
+static bool
+has_kubernetes(const struct corefile *corefile)
+{
+	for (size_t i = 0; i < corefile->count; i++)
+		if (plugins_find(&corefile->blocks[i], "kubernetes") != NULL)
+			return true;
+	return false;
+}
+
+/* A cluster that CoreDNS keeps closed: no block forwards the root, and names outside are not resolved. */
+static void
+report_closed(struct report *report, const struct corefile *corefile)
+{
+	const struct corefile_block *first = NULL;
+	for (size_t i = 0; i < corefile->count; i++) {
+		const struct corefile_block *block = &corefile->blocks[i];
+		const struct corefile_directive *other = NULL;
+		if (is_node_cache(block))
+			return;
+		first = first ? first : block;
+		if (!has_root(block))
+			continue;
+		if (plugins_find(block, "forward") || plugins_find(block, "proxy"))
+			return;
+		if ((other = find_other_source(block)) != NULL) {
+			report_line(report, &block->keys, VERDICT_NONE,
+			    "no forward: names outside go to the servers of the node's resolv.conf "
+			    "here, where CoreDNS had %.60s",
+			    other->head.words[0]);
+			return;
+		}
+		first = block;
+	}
+	if (first == NULL)
+		return;
+	if (!has_kubernetes(corefile)) {
+		report_line(report, &first->keys, VERDICT_CHANGES,
+		    "names outside the zones here go to the servers of the node's resolv.conf, "
+		    "where "
+		    "CoreDNS with this Corefile alone refuses them");
+		return;
+	}
+	report_flag(report, PROGRAM_NANNY, "-resolvConf=/dev/null");
+	report_line(report, &first->keys, VERDICT_CHANGES,
+	    "nothing forwards names outside the zones here: -resolvConf=/dev/null of the nanny "
+	    "keeps "
+	    "it so (REFUSED). Without the flag they go to the servers of the node's resolv.conf");
+}
+
+static void
+read_block(struct report *report, const struct corefile_block *block, struct plugin_files *files)
+{
+	struct scope scope = { .report = report,
+		.files = files,
+		.block = block,
+		.set = zone_set_new(),
+		.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
+	read_keys(&scope, &block->keys);
+	for (size_t k = 0; k < scope.count; k++)
+		zone_set_add(scope.set, scope.zones[k]);
+	for (size_t k = 0; k < block->count; k++)
+		read_directive(&scope, &block->directives[k]);
+	for (size_t k = 0; k < scope.count; k++)
+		free(scope.zones[k]);
+	free(scope.zones);
+	zone_set_free(scope.set);
+}
+
+static void
+plan_log(struct log_wish *wish, const struct corefile *corefile)
+{
+	*wish = (struct log_wish){ 0 };
+	for (size_t i = 0; i < corefile->count; i++) {
+		const struct corefile_block *block = &corefile->blocks[i];
+		bool node_cache = is_node_cache(block);
+		for (size_t k = 0; k < block->count && !node_cache; k++)
+			if (strcmp(block->directives[k].head.words[0], "log") == 0)
+				plugin_log_plan(wish, block, &block->directives[k]);
+	}
+}
+
 void
-plugins_read(struct report *report, const struct corefile *corefile)
+plugins_read(struct report *report, const struct corefile *corefile, struct plugin_files *files)
 {
 	find_domain(report, corefile);
 	for (size_t i = 0; i < corefile->note_count; i++) {
-		const struct corefile_line *note = &corefile->notes[i];
-		struct corefile_line what = { note->file, note->line, note->words, 1 };
-		report_line(report, &what, VERDICT_NONE, "%s", note->words[1]);
+		const struct corefile_note *note = &corefile->notes[i];
+		struct corefile_line what = { note->file, note->line, (char *[]){ note->what }, 1 };
+		report_line(report, &what, note->harmless ? VERDICT_CHANGES : VERDICT_NONE, "%s",
+		    note->sentence);
 	}
-	for (size_t i = 0; i < corefile->count; i++) {
-		const struct corefile_block *block = &corefile->blocks[i];
-		if (is_node_cache(block)) {
-			read_node_cache(report, block);
-			continue;
-		}
-		struct scope scope = { .report = report,
-			.zones = xcalloc(block->keys.count + 1, sizeof(char *)) };
-		read_keys(&scope, &block->keys);
-		for (size_t k = 0; k < block->count; k++)
-			read_directive(&scope, &block->directives[k]);
-		for (size_t k = 0; k < scope.count; k++)
-			free(scope.zones[k]);
-		free(scope.zones);
-	}
+	plan_log(&files->log, corefile);
+	for (size_t i = 0; i < corefile->count; i++)
+		if (is_node_cache(&corefile->blocks[i]))
+			read_node_cache(report, &corefile->blocks[i]);
+		else
+			read_block(report, &corefile->blocks[i], files);
+	if (!files->partial)
+		report_closed(report, corefile);
 }

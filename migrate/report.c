@@ -1,10 +1,12 @@
 #include <json-c/json.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "migrate/report.h"
+#include "lib/conf.h"
 #include "lib/xalloc.h"
 
 struct finding {
@@ -17,25 +19,50 @@ struct list {
 	size_t count;
 };
 
-/* data: the ConfigMap's stubDomains and upstreamNameservers, as they are to be written. */
+/* stubs, upstreams: the ConfigMap's keys, as they are to be written. indices: for each flag, or name of
+ * a flag that comes once, its place in `flags`. */
 struct report {
+	enum topology topology;
 	struct finding *findings;
 	size_t count;
 	struct list flags[PROGRAM_COUNT];
+	struct json_object *indices[PROGRAM_COUNT];
 	struct json_object *stubs, *upstreams;
 	char *domain, *cluster_ip;
 	char *coredns; /* the Deployment's name, of which there are so many */
 	int coredns_replicas;
+	bool reads_pods;
 	struct list texts[TEXT_KEY_COUNT]; /* lines of the ConfigMap's other keys */
 };
 
 struct report *
-report_new(void)
+report_new(enum topology topology)
 {
 	struct report *r = xcalloc(1, sizeof *r);
+	r->topology = topology;
 	r->stubs = json_object_new_object();
 	r->upstreams = json_object_new_array();
+	for (int p = 0; p < PROGRAM_COUNT; p++)
+		r->indices[p] = json_object_new_object();
 	return r;
+}
+
+static void
+list_free(struct list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i]);
+	free(list->items);
+}
+
+/* Takes `item`. */
+static void
+list_add(struct list *list, char *item)
+{
+	if ((list->count & (list->count - 1)) == 0)
+		list->items = xreallocarray(
+		    list->items, list->count ? 2 * list->count : 1, sizeof *list->items);
+	list->items[list->count++] = item;
 }
 
 void
@@ -48,21 +75,29 @@ report_free(struct report *r)
 	}
 	free(r->findings);
 	for (int p = 0; p < PROGRAM_COUNT; p++) {
-		for (size_t i = 0; i < r->flags[p].count; i++)
-			free(r->flags[p].items[i]);
-		free(r->flags[p].items);
+		list_free(&r->flags[p]);
+		json_object_put(r->indices[p]);
 	}
-	for (int key = 0; key < TEXT_KEY_COUNT; key++) {
-		for (size_t i = 0; i < r->texts[key].count; i++)
-			free(r->texts[key].items[i]);
-		free(r->texts[key].items);
-	}
+	for (int key = 0; key < TEXT_KEY_COUNT; key++)
+		list_free(&r->texts[key]);
 	json_object_put(r->stubs);
 	json_object_put(r->upstreams);
 	free(r->domain);
 	free(r->cluster_ip);
 	free(r->coredns);
 	free(r);
+}
+
+enum topology
+report_topology(const struct report *r)
+{
+	return r->topology;
+}
+
+void
+report_set_topology(struct report *r, enum topology topology)
+{
+	r->topology = topology;
 }
 
 /* Without control characters: a comment must stay on its line. Returns `text`. */
@@ -75,38 +110,114 @@ printable(char *text)
 	return text;
 }
 
-/* How many words of a line may be printed: people mail reports to each other, so secrets (of tsig, azure,
- * route53, etcd, and of plugins that are not CoreDNS's own) are left out, in misspelled options and after
- * an option on the plugin's own line too. */
+/* --- secrets: people mail reports to each other --- */
+
+/* Where in `word` an option begins whose value is a secret; NULL: nowhere. */
+static const char *
+secret_name(const char *word)
+{
+	static const char *const names[] = { "secret", "passw", "passphrase", "token", "credential",
+		"apikey", "api_key", "api-key", "access_key", "accesskey", "access-key",
+		"private_key", "private-key", "bearer", "authorization" };
+	const char *first = NULL;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *found = strcasestr(word, names[i]);
+		if (found != NULL && (first == NULL || found < first))
+			first = found;
+	}
+	return first                                                           ? first
+	       : strcasecmp(word, "pwd") == 0 || strcasecmp(word, "pass") == 0 ? word
+									       : NULL;
+}
+
+/* Where `user:PASSWORD@`, with or without a scheme before it, has its password; NULL: nowhere. */
+static const char *
+userinfo(const char *word)
+{
+	const char *scheme = strstr(word, "://"), *at = strrchr(word, '@');
+	const char *begin = scheme ? scheme + 3 : word;
+	const char *colon = at && at > begin ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
+	return colon && colon + 1 < at ? colon + 1 : NULL;
+}
+
+/* Bytes of `word` that may be printed: up to the value of the first secret in it. */
+static size_t
+public_bytes(const char *word)
+{
+	const char *password = userinfo(word), *name = secret_name(word);
+	size_t len = strlen(word);
+	const char *value = name ? strpbrk(name, "=:") : NULL;
+	if (password != NULL)
+		len = (size_t)(password - word);
+	if (value != NULL && value[1] != '\0' && (size_t)(value + 1 - word) < len)
+		len = (size_t)(value + 1 - word);
+	return len;
+}
+
+bool
+report_is_secret(const char *word)
+{
+	return secret_name(word) != NULL || userinfo(word) != NULL;
+}
+
+/* How many words of a line may be printed. An option that names a secret hides the words behind it, also
+ * on the plugin's own line; those of NAME SECRET (tsig, azure, etcd) keep the name. */
 static size_t
 public_words(const struct corefile_line *line)
 {
-	static const struct {
-		const char *option;
-		bool named; /* NAME SECRET, where the other form is SECRET alone */
-	} secrets[] = { { "secret", true }, { "credentials", true }, { "aws_access_key", false },
-		{ "password", false }, { "token", false } };
-
-	for (size_t at = 0; at + 1 < line->count; at++)
-		for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++)
-			if (strcasecmp(line->words[at], secrets[i].option) == 0)
-				return at + (secrets[i].named && line->count == at + 3 ? 2 : 1);
+	for (size_t at = 0; at + 1 < line->count; at++) {
+		const char *word = line->words[at];
+		bool named =
+		    strcasecmp(word, "secret") == 0 || strcasecmp(word, "credentials") == 0;
+		bool zone = strchr(word, '.') != NULL && strchr(word, '=') == NULL;
+		if (secret_name(word) != NULL && !zone && strcmp(word, "secrets") != 0)
+			return at + (named && line->count == at + 3 ? 2 : 1);
+	}
 	return line->count;
 }
 
-/* The words of a line with one blank between them, on one line and not longer than a screen. */
+/* The words of a line with one blank between them, at most `max` of them, on one line and not longer
+ * than a screen. */
 static char *
-line_text(const struct corefile_line *line)
+line_text(const struct corefile_line *line, size_t max)
 {
 	char *text = NULL;
 	size_t len = 0, count = public_words(line);
+	if (count > max)
+		count = max;
+	bool hidden = count < line->count;
 	FILE *f = open_memstream(&text, &len);
-	for (size_t i = 0; i < count && ftell(f) < 200; i++)
-		fprintf(f, "%s%.200s", i ? " " : "", line->words[i]);
-	if (count < line->count)
+	for (size_t i = 0; i < count && ftell(f) < 200; i++) {
+		size_t bytes = public_bytes(line->words[i]);
+		hidden = hidden || line->words[i][bytes] != '\0';
+		fprintf(
+		    f, "%s%.*s", i ? " " : "", (int)(bytes < 200 ? bytes : 200), line->words[i]);
+		if (line->words[i][bytes] != '\0')
+			break;
+	}
+	if (hidden)
 		fputs(" (not printed)", f);
 	fclose(f);
 	return printable(text);
+}
+
+/* --- what is collected --- */
+
+/* Takes `sentence`. */
+static void
+add_finding(struct report *r, const struct corefile_line *line, size_t words, enum verdict verdict,
+    char *sentence)
+{
+	if ((r->count & (r->count - 1)) == 0)
+		r->findings =
+		    xreallocarray(r->findings, r->count ? 2 * r->count : 1, sizeof *r->findings);
+	r->findings[r->count++] = (struct finding){
+		.where = printable(
+		    line->line ? xasprintf("%s:%u", line->file, line->line) : xstrdup(line->file)),
+		.text = line_text(line, words),
+		.sentence = printable(sentence),
+		.verdict = verdict,
+	};
 }
 
 void
@@ -119,16 +230,25 @@ report_line(
 	if (vasprintf(&sentence, fmt, args) < 0)
 		abort();
 	va_end(args);
-	if ((r->count & (r->count - 1)) == 0)
-		r->findings =
-		    xreallocarray(r->findings, r->count ? 2 * r->count : 1, sizeof *r->findings);
-	r->findings[r->count++] = (struct finding){
-		.where =
-		    line->line ? xasprintf("%s:%u", line->file, line->line) : xstrdup(line->file),
-		.text = line_text(line),
-		.sentence = printable(sentence),
-		.verdict = verdict,
-	};
+	add_finding(r, line, SIZE_MAX, verdict, sentence);
+}
+
+void
+report_unknown(struct report *r, const struct corefile_line *line, const char *fmt, ...)
+{
+	va_list args;
+	char *sentence = NULL;
+	va_start(args, fmt);
+	if (vasprintf(&sentence, fmt, args) < 0)
+		abort();
+	va_end(args);
+	add_finding(r, line, 1, VERDICT_NONE, sentence);
+}
+
+bool
+report_is_empty(const struct report *r)
+{
+	return r->count == 0;
 }
 
 /* Bytes of `flag` up to its `=`. */
@@ -162,21 +282,21 @@ report_flag(struct report *r, enum program program, const char *fmt, ...)
 		abort();
 	va_end(args);
 	struct list *list = &r->flags[program];
-	size_t same = repeats(flag) ? strlen(flag) + 1 : flag_name_len(flag);
-	for (size_t i = 0; i < list->count; i++)
-		if (flag_name_len(list->items[i]) == flag_name_len(flag) &&
-		    strncmp(list->items[i], flag, same) == 0) {
-			free(list->items[i]);
-			list->items[i] = flag;
-			return;
-		}
-	if ((list->count & (list->count - 1)) == 0)
-		list->items = xreallocarray(
-		    list->items, list->count ? 2 * list->count : 1, sizeof *list->items);
-	list->items[list->count++] = flag;
+	char *key = xstrndup(flag, repeats(flag) ? strlen(flag) : flag_name_len(flag));
+	struct json_object *index;
+	if (json_object_object_get_ex(r->indices[program], key, &index)) {
+		size_t i = (size_t)json_object_get_int64(index);
+		free(list->items[i]);
+		list->items[i] = flag;
+	} else {
+		json_object_object_add(
+		    r->indices[program], key, json_object_new_int64((int64_t)list->count));
+		list_add(list, flag);
+	}
+	free(key);
 }
 
-void
+bool
 report_server(struct report *r, const char *domain, const char *text)
 {
 	struct json_object *servers = r->upstreams;
@@ -184,7 +304,15 @@ report_server(struct report *r, const char *domain, const char *text)
 		servers = json_object_new_array();
 		json_object_object_add(r->stubs, domain, servers);
 	}
+	size_t count = json_object_array_length(servers);
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(json_object_get_string(json_object_array_get_idx(servers, i)), text) ==
+		    0)
+			return true;
+	if (count == (domain ? (size_t)CONF_STUB_SERVERS_MAX : (size_t)CONF_UPSTREAMS_MAX))
+		return false;
 	json_object_array_add(servers, json_object_new_string(text));
+	return true;
 }
 
 bool
@@ -228,10 +356,22 @@ report_text(struct report *r, enum text_key key, const char *fmt, ...)
 	if (vasprintf(&line, fmt, args) < 0)
 		abort();
 	va_end(args);
-	struct list *lines = &r->texts[key];
-	lines->items = xreallocarray(lines->items, lines->count + 1, sizeof *lines->items);
-	lines->items[lines->count++] = printable(line);
+	list_add(&r->texts[key], printable(line));
 }
+
+size_t
+report_text_count(const struct report *r, enum text_key key)
+{
+	return r->texts[key].count;
+}
+
+void
+report_reads_pods(struct report *r)
+{
+	r->reads_pods = true;
+}
+
+/* --- what is printed --- */
 
 static void
 print_verdicts(const struct report *r, const char *source, FILE *out)
@@ -242,45 +382,15 @@ print_verdicts(const struct report *r, const char *source, FILE *out)
 	size_t sums[VERDICT_COUNT] = { 0 };
 	for (size_t i = 0; i < r->count; i++)
 		sums[r->findings[i].verdict]++;
+	char *name = printable(xstrdup(source));
 	fprintf(out, "# From %s: %zu lines carried over, %zu change, %zu have no equivalent.\n",
-	    source, sums[VERDICT_CARRIED], sums[VERDICT_CHANGES], sums[VERDICT_NONE]);
+	    name, sums[VERDICT_CARRIED], sums[VERDICT_CHANGES], sums[VERDICT_NONE]);
+	free(name);
 	for (size_t i = 0; i < r->count; i++) {
 		const struct finding *f = &r->findings[i];
 		fprintf(out, "#\n# %s: %s\n#     %s: %s\n", f->where, f->text, words[f->verdict],
 		    f->sentence);
 	}
-}
-
-static void
-print_steps(const struct report *r, FILE *out)
-{
-	fprintf(out,
-	    "#\n# What to do, below conf/kubernetes:\n"
-	    "#  1. settings/settings.yaml: clusterDomain: %s, clusterIP: %s, registry: where you "
-	    "pushed the images\n"
-	    "#  2. kubectl apply -f of the ConfigMap below, if there is one\n"
-	    "#  3. save the Kustomization below as mine/kustomization.yaml; conf/kubernetes/check "
-	    "mine; kubectl apply -k conf/kubernetes/mine\n"
-	    "#  4. kubectl -n kube-system rollout status deployment/kube-dns; conf/kubernetes/"
-	    "compare OLD NEW asks both the cluster's names and says what differs: the addresses "
-	    "of a pod each (kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide)\n",
-	    report_known_domain(r),
-	    r->cluster_ip ? r->cluster_ip
-			  : "the address of the Service that pods ask (kubectl -n kube-system get "
-			    "service kube-dns)");
-	if (r->coredns != NULL)
-		fprintf(out,
-		    "#  5. both answer now: kubectl -n kube-system scale deployment/kube-dns "
-		    "--replicas=%d; when its rollout is through, kubectl -n kube-system scale "
-		    "deployment/%s --replicas=0. Back: the other way round\n",
-		    r->coredns_replicas > 0 ? r->coredns_replicas : 2, r->coredns);
-	fputs("# Topology: classic as below, or front: with Helm topology: front; in the "
-	      "kustomization `components: [../components/front]`, where dnsmasq's args/9 is "
-	      "args/12 and args/10 is args/13.\n",
-	    out);
-	fputs("# With Helm in place of 1 to 3: save the last part as values.yaml, and helm -n "
-	      "kube-system install kube-dns conf/helm/kubedns -f values.yaml\n",
-	    out);
 }
 
 /* A string in YAML, in double quotes; JSON's are among them. */
@@ -292,6 +402,51 @@ print_quoted(const char *text, FILE *out)
 	json_object_put(string);
 }
 
+/* Whether YAML could take the domain for a number, a boolean or null. */
+static bool
+needs_quotes(const char *domain)
+{
+	return strchr(domain, '.') == NULL || strspn(domain, "0123456789.e-_") == strlen(domain) ||
+	       strchr("0123456789", *domain) != NULL;
+}
+
+static void
+print_steps(const struct report *r, FILE *out)
+{
+	const char *domain = report_known_domain(r), *quote = needs_quotes(domain) ? "\"" : "";
+	fprintf(out,
+	    "#\n# What to do, below conf/kubernetes:\n"
+	    "#  1. settings/settings.yaml: clusterDomain: %s%s%s, clusterIP: %s, registry: where "
+	    "you "
+	    "pushed the images\n"
+	    "#  2. kubectl apply -f of the ConfigMap below, if there is one\n"
+	    "#  3. save the Kustomization below as mine/kustomization.yaml; conf/kubernetes/check "
+	    "mine; kubectl apply -k conf/kubernetes/mine\n"
+	    "#  4. kubectl -n kube-system rollout status deployment/kube-dns; conf/kubernetes/"
+	    "compare OLD NEW asks both the cluster's names and says what differs: the addresses "
+	    "of a pod each (kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide)\n",
+	    quote, domain, quote,
+	    r->cluster_ip ? r->cluster_ip
+			  : "the address of the Service that pods ask (kubectl -n kube-system get "
+			    "service kube-dns)");
+	if (r->coredns != NULL)
+		fprintf(out,
+		    "#  5. both answer now: kubectl -n kube-system scale deployment/kube-dns "
+		    "--replicas=%d; when its rollout is through, kubectl -n kube-system scale "
+		    "deployment/%s --replicas=0. Back: the other way round\n",
+		    r->coredns_replicas > 0 ? r->coredns_replicas : 2, r->coredns);
+	fputs(r->topology == TOPOLOGY_FRONT
+		  ? "# Topology: front, as CoreDNS has it: kubedns answers clients, dnsmasq caches "
+		    "and "
+		    "forwards behind it. For classic: kubedns-migrate --topology=classic.\n"
+		  : "# Topology: classic, as kube-dns has it: dnsmasq answers clients, kubedns is "
+		    "behind it. For front: kubedns-migrate --topology=front.\n",
+	    out);
+	fputs("# With Helm in place of 1 to 3: save the last part as values.yaml, and helm -n "
+	      "kube-system install kube-dns conf/helm/kubedns -f values.yaml\n",
+	    out);
+}
+
 static void
 print_key(const char *key, struct json_object *value, FILE *out)
 {
@@ -299,9 +454,11 @@ print_key(const char *key, struct json_object *value, FILE *out)
 	    json_object_to_json_string_ext(value, JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-static const char *const text_key_names[TEXT_KEY_COUNT] = {
-	[TEXT_HOSTS] = "hosts", [TEXT_RECORDS] = "records", [TEXT_REWRITES] = "rewrites"
-};
+static const char *const text_key_names[TEXT_KEY_COUNT] = { [TEXT_FEDERATIONS] = "federations",
+	[TEXT_HOSTS] = "hosts",
+	[TEXT_RECORDS] = "records",
+	[TEXT_ZONES] = "records",
+	[TEXT_REWRITES] = "rewrites" };
 
 /* The keys that are text, each line of them behind `indent`. */
 static void
@@ -309,7 +466,8 @@ print_texts(const struct report *r, const char *indent, FILE *out)
 {
 	for (int key = 0; key < TEXT_KEY_COUNT; key++) {
 		const struct list *lines = &r->texts[key];
-		if (lines->count > 0)
+		bool goes_on = key == TEXT_ZONES && r->texts[TEXT_RECORDS].count > 0;
+		if (lines->count > 0 && !goes_on)
 			fprintf(out, "%s%s: |\n", indent, text_key_names[key]);
 		for (size_t i = 0; i < lines->count; i++)
 			fprintf(out, "%s  %s\n", indent, lines->items[i]);
@@ -325,8 +483,7 @@ print_configmap(const struct report *r, FILE *out)
 	for (int key = 0; key < TEXT_KEY_COUNT; key++)
 		texts |= r->texts[key].count > 0;
 	if (!stubs && !upstreams && !texts) {
-		fprintf(out, "#\n# No ConfigMap is needed: names outside go where the node's "
-			     "resolv.conf says.\n");
+		fputs("#\n# No ConfigMap is needed.\n", out);
 		return;
 	}
 	fprintf(out, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kube-dns\n"
@@ -338,44 +495,59 @@ print_configmap(const struct report *r, FILE *out)
 	print_texts(r, "  ", out);
 }
 
-/* Where conf/kubernetes/base has a flag of dnsmasq's that may come only once: its place and text. */
+/* Where conf/kubernetes has a flag of dnsmasq's that may come only once: its place and text. */
 static const struct {
-	unsigned at;
+	unsigned at[2]; /* by topology */
 	const char *text;
-} manifest_flags[] = { { 9, "--cache-size=1000" }, { 10, "--dns-forward-max=6000" } };
+} manifest_flags[] = { { { 9, 12 }, "--cache-size=1000" },
+	{ { 10, 13 }, "--dns-forward-max=6000" } };
 
 static void
-print_flag(enum program program, const char *flag, FILE *out)
+print_flag(const struct report *r, enum program program, const char *flag, FILE *out)
 {
 	const char *path = "/spec/template/spec/containers";
 	for (size_t i = 0; program == PROGRAM_DNSMASQ && i < 2; i++) {
 		size_t len = flag_name_len(flag);
+		unsigned at = manifest_flags[i].at[r->topology];
 		if (strncmp(manifest_flags[i].text, flag, len + 1) != 0)
 			continue;
-		fprintf(out, "      - { op: test, path: %s/1/args/%u, value: \"%s\" }\n", path,
-		    manifest_flags[i].at, manifest_flags[i].text);
-		fprintf(out, "      - { op: replace, path: %s/1/args/%u, value: ", path,
-		    manifest_flags[i].at);
+		fprintf(out, "      - { op: test, path: %s/1/args/%u, value: \"%s\" }\n", path, at,
+		    manifest_flags[i].text);
+		fprintf(out, "      - { op: replace, path: %s/1/args/%u, value: ", path, at);
 		print_quoted(flag, out);
 		fprintf(out, " }\n");
 		return;
 	}
-	fprintf(out, "      - { op: add, path: %s/%d/args/-, value: ", path, (int)program);
+	/* The nanny's stand before its `--`, and are put in last: they move the others. */
+	fprintf(out, "      - { op: add, path: %s/%d/args/%s, value: ", path,
+	    program == PROGRAM_KUBEDNS ? 0 : 1, program == PROGRAM_NANNY ? "0" : "-");
 	print_quoted(flag, out);
 	fprintf(out, " }\n");
 }
 
+#define PODS_RULE "{ apiGroups: [\"\"], resources: [pods], verbs: [list, watch] }"
+
 static void
 print_overlay(const struct report *r, FILE *out)
 {
-	fprintf(out, "---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
-		     "resources:\n  - ../replace-kube-dns\n");
-	if (r->flags[PROGRAM_KUBEDNS].count + r->flags[PROGRAM_DNSMASQ].count == 0)
-		return;
-	fprintf(out, "patches:\n  - target: { kind: Deployment, name: kube-dns }\n    patch: |-\n");
+	size_t flags = 0;
+	for (int p = 0; p < PROGRAM_COUNT; p++)
+		flags += r->flags[p].count;
+	fprintf(out,
+	    "---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+	    "resources:\n  - ../%s\n",
+	    r->topology == TOPOLOGY_FRONT ? "front" : "replace-kube-dns");
+	if (flags > 0 || r->reads_pods)
+		fputs("patches:\n", out);
+	if (flags > 0)
+		fputs("  - target: { kind: Deployment, name: kube-dns }\n    patch: |-\n", out);
 	for (int p = 0; p < PROGRAM_COUNT; p++)
 		for (size_t i = 0; i < r->flags[p].count; i++)
-			print_flag((enum program)p, r->flags[p].items[i], out);
+			print_flag(r, (enum program)p, r->flags[p].items[i], out);
+	if (r->reads_pods)
+		fputs("  - target: { kind: ClusterRole, name: kube-dns }\n    patch: |-\n"
+		      "      - { op: add, path: /rules/-, value: " PODS_RULE " }\n",
+		    out);
 }
 
 /* A list of flags as a value of the chart. */
@@ -399,8 +571,10 @@ print_values(const struct report *r, FILE *out)
 	const int form = JSON_C_TO_STRING_NOSLASHESCAPE;
 	fprintf(out,
 	    "---\n# values.yaml\nregistry: \"\" # where you pushed the images\n"
-	    "clusterDomain: %s\nservice: { clusterIP: \"%s\" }\n",
-	    report_known_domain(r), r->cluster_ip ? r->cluster_ip : "");
+	    "topology: %s\nclusterDomain: ",
+	    r->topology == TOPOLOGY_FRONT ? "front" : "classic");
+	print_quoted(report_known_domain(r), out);
+	fprintf(out, "\nservice: { clusterIP: \"%s\" }\n", r->cluster_ip ? r->cluster_ip : "");
 	if (json_object_object_length(r->stubs) > 0)
 		fprintf(out, "stubDomains: %s\n", json_object_to_json_string_ext(r->stubs, form));
 	if (json_object_array_length(r->upstreams) > 0)
@@ -410,9 +584,12 @@ print_values(const struct report *r, FILE *out)
 	if (r->flags[PROGRAM_KUBEDNS].count > 0)
 		fprintf(out, "kubedns:\n");
 	print_value("extraArgs", &r->flags[PROGRAM_KUBEDNS], out);
-	if (r->flags[PROGRAM_DNSMASQ].count > 0)
+	if (r->flags[PROGRAM_DNSMASQ].count + r->flags[PROGRAM_NANNY].count > 0)
 		fprintf(out, "nanny:\n");
+	print_value("extraArgs", &r->flags[PROGRAM_NANNY], out);
 	print_value("dnsmasqArgs", &r->flags[PROGRAM_DNSMASQ], out);
+	if (r->reads_pods)
+		fputs("extraRules:\n  - " PODS_RULE "\n", out);
 }
 
 void

@@ -1,6 +1,5 @@
 /*
- * The report: a verdict on each line of the old configuration, and what to apply
- * instead.
+ * The report: a verdict on each line of the old configuration, and what to apply in its place.
  *
  * The output is a YAML stream: the report as comments, the ConfigMap kube-dns, a kustomization over
  * conf/kubernetes with the flags, and the same as values of the chart conf/helm/kubedns.
@@ -21,23 +20,44 @@ enum verdict {
 	VERDICT_COUNT,
 };
 
-enum program { PROGRAM_KUBEDNS, PROGRAM_DNSMASQ, PROGRAM_COUNT };
+enum topology {
+	TOPOLOGY_CLASSIC, /* dnsmasq on port 53 with kubedns behind it, as in kube-dns */
+	TOPOLOGY_FRONT, /* kubedns on port 53, as CoreDNS: patterns and the query log see each query */
+	TOPOLOGY_AUTO, /* not decided yet; never printed */
+};
+
+/* Whose flags; dnsmasq's stand behind the nanny's `--`. */
+enum program { PROGRAM_KUBEDNS, PROGRAM_DNSMASQ, PROGRAM_NANNY, PROGRAM_COUNT };
 
 struct report;
 
-struct report *report_new(void);
+struct report *report_new(enum topology topology);
 void report_free(struct report *report);
 
-/* One line of the old configuration and what becomes of it. Secrets in it are not printed. */
+enum topology report_topology(const struct report *report);
+void report_set_topology(struct report *report, enum topology topology);
+
+/* One line of the old configuration and its verdict. Secrets in the line are not printed. */
 void report_line(struct report *report, const struct corefile_line *line, enum verdict verdict,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* Adds a flag, once; one of dnsmasq's replaces that of the manifest. */
+/* The same, with the line's first word alone: nobody knows which words of it are secret. */
+void report_unknown(struct report *report, const struct corefile_line *line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Whether `word` names a secret or holds one, such as a password in a URL. */
+bool report_is_secret(const char *word);
+
+/* Whether any line has been reported. */
+bool report_is_empty(const struct report *report);
+
+/* Adds a flag, once; one of dnsmasq's replaces that of the manifest. Takes constant time. */
 void report_flag(struct report *report, enum program program, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The server `text` (canonical) of a stub domain, or with NULL of all other names. */
-void report_server(struct report *report, const char *domain, const char *text);
+/* The server `text` (canonical) of a stub domain, or with NULL of all other names. False: there are
+ * as many already as the key may have. */
+bool report_server(struct report *report, const char *domain, const char *text);
 
 /* Sets the cluster's domain, in lower case; false if another is set already, or if it is no
  * zone. */
@@ -49,14 +69,28 @@ const char *report_known_domain(const struct report *report);
 /* The cluster's DNS address, as a Service says it. */
 void report_cluster_ip(struct report *report, const char *address);
 
-/* CoreDNS's own Deployment, which ours does not replace by its name: how it is scaled away is a step.
+/* CoreDNS's own Deployment, which ours does not replace by its name: a step scales it away.
  * `replicas`: 0 when it does not say. */
 void report_coredns(struct report *report, const char *deployment, int replicas);
 
-/* A line of a key of the ConfigMap that is text. */
-enum text_key { TEXT_HOSTS, TEXT_RECORDS, TEXT_REWRITES, TEXT_KEY_COUNT };
+/* kubedns reads pods too: the ClusterRole gets the right to. */
+void report_reads_pods(struct report *report);
+
+/* A line of a key of the ConfigMap that is text. ZONES are lines of the key records too, behind all of
+ * RECORDS: their $TTL and $ORIGIN hold for what follows. */
+enum text_key {
+	TEXT_FEDERATIONS,
+	TEXT_HOSTS,
+	TEXT_RECORDS,
+	TEXT_ZONES,
+	TEXT_REWRITES,
+	TEXT_KEY_COUNT
+};
 void report_text(struct report *report, enum text_key key, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Lines that the key has so far. */
+size_t report_text_count(const struct report *report, enum text_key key);
 
 /* Prints it all. */
 void report_print(const struct report *report, const char *source, FILE *out);

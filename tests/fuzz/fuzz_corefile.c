@@ -35,6 +35,20 @@ import(void *arg, const char *pattern, const char *from, struct corefile_text **
 	return 1;
 }
 
+/* The file of a plugin: the whole text again. */
+static bool
+read_file(void *arg, const char *path, const char *from, struct corefile_text *text)
+{
+	const struct input *input = arg;
+	(void)from;
+	if (*path == 'x')
+		return false;
+	*text = (struct corefile_text){
+		.name = xstrdup(path), .text = copy_of(input), .len = input->len
+	};
+	return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int
@@ -43,12 +57,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input input = { .text = (const char *)data, .len = size };
 	struct corefile corefile;
 	struct corefile_error error;
-	struct report *report = report_new();
+	struct report *report = report_new(TOPOLOGY_FRONT);
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
 	if (corefile_read(&corefile, "Corefile", input.text, size, import, &input, &error) == 0) {
-		plugins_read(report, &corefile);
+		struct plugin_files files = { .read = read_file, .arg = &input };
+		plugins_read(report, &corefile, &files);
 		report_print(report, "Corefile", out);
 	} else if (error.reason[0] == '\0') {
 		abort();

@@ -324,7 +324,7 @@ def test_only_the_namespaces_that_are_shown_have_imports(tmp_path):
 def test_in_the_classic_topology_dnsmasq_hands_the_zone_on(tmp_path):
     """With the flag that kubedns-migrate prints for a Corefile's `multicluster`."""
     corefile = f".:53 {{\n kubernetes {Z} {ZONE} {{\n multicluster {ZONE}\n }}\n}}\n"
-    told = subprocess.run([PROGRAM + "-migrate", "-"], input=corefile, capture_output=True, text=True, timeout=30, check=True).stdout
+    told = subprocess.run([PROGRAM + "-migrate", "--topology=classic", "-"], input=corefile, capture_output=True, text=True, timeout=30, check=True).stdout
     (flag,) = set(re.findall(rf"--server=/{ZONE}/127\.0\.0\.1#10053", told))
     with closing(NannyWorld()) as w, start(tmp_path, WORLD, SET, "--nameservers=127.0.0.1:9") as k:
         k.wait_ready()

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shlex
 import subprocess
 
@@ -24,12 +25,12 @@ MIGRATE = KUBEDNS.with_name("kubedns-migrate")
 CASES = ROOT / "tests/migrate"
 NAMES = sorted(p.stem for p in CASES.glob("*.corefile"))
 MARKS = {"carried over": "=", "changes": "~", "NO EQUIVALENT": "!"}
-TEXT_KEYS = ("hosts", "records", "rewrites")
+TEXT_KEYS = ("federations", "hosts", "records", "rewrites")
 ENVIRONMENT = {**os.environ, "DNS_ZONE": ".", "DNS_UPSTREAM": "192.0.2.53"}
 
 
-def migrate(path, text=None):
-    p = subprocess.run([MIGRATE, path], input=text, capture_output=True, text=True, env=ENVIRONMENT, timeout=30)
+def migrate(path, text=None, *flags):
+    p = subprocess.run([MIGRATE, *flags, path], input=text, capture_output=True, text=True, env=ENVIRONMENT, timeout=30)
     return p.returncode, p.stdout, p.stderr
 
 
@@ -52,11 +53,12 @@ def printed(out):
     documents = [d for d in yaml.safe_load_all(out) if d]
     data = next((d["data"] for d in documents if d.get("kind") == "ConfigMap"), {})
     overlay = next(d for d in documents if d.get("kind") == "Kustomization")
-    patches = yaml.safe_load(overlay["patches"][0]["patch"]) if "patches" in overlay else []
-    flags = {"kubedns": [], "dnsmasq": []}
-    for p in patches:
+    patches = {p["target"]["kind"]: yaml.safe_load(p["patch"]) for p in overlay.get("patches", [])}
+    flags = {"kubedns": [], "dnsmasq": [], "nanny": []}
+    for p in patches.get("Deployment", []):
         if p["op"] != "test":
-            flags[["kubedns", "dnsmasq"][int(p["path"].split("/")[5])]].append(p["value"])
+            number, _, place = p["path"].split("/")[5:]
+            flags["kubedns" if number == "0" else "nanny" if place == "0" else "dnsmasq"].append(p["value"])
     return {key: value_of(key, value) for key, value in data.items()}, flags, overlay
 
 
@@ -101,64 +103,73 @@ def test_a_case_for_every_plugin_of_the_default_build():
     assert not set(plugins) - used
 
 
-def test_no_secret_is_printed():
-    text = """. {
-        tsig {
-            secret axfr.example. HIDDEN1
-            secret axfr.example. HIDDEN2 HIDDEN3
-            secret
-            Secret axfr.example. HIDDEN10
-        }
-        azure {
-            secret HIDDEN4
-        }
-        route53 {
-            aws_access_key HIDDEN5 HIDDEN6
-        }
-        etcd {
-            credentials reader HIDDEN7
-        }
-        netbox {
-            token HIDDEN8
-        }
-        redisc {
-            password "HIDDEN9 more"
-        }
-    }
-    example.org {
-        tsig secret axfr.example. HIDDEN11
-    }"""
-    code, out, err = migrate("-", text)
-    assert code == 0 and "HIDDEN" not in out + err
+SECRETS = [
+    # plugins of the default build, whose options are known
+    "tsig {\n secret axfr.example. HIDDEN\n}", "tsig {\n secret axfr.example. HIDDEN HIDDEN\n}", "tsig {\n Secret axfr.example. HIDDEN\n}",
+    "tsig secret axfr.example. HIDDEN", "azure {\n secret HIDDEN\n}", "route53 {\n aws_access_key HIDDEN HIDDEN\n}",
+    "etcd {\n credentials reader HIDDEN\n}", "forward . https://me:HIDDEN@dns.example",
+    # others, of which nobody knows them
+    "netbox {\n token HIDDEN\n}", 'redisc {\n password "HIDDEN more"\n}', "azuredns {\n client_secret HIDDEN\n}", "x {\n api_token HIDDEN\n}",
+    "x {\n apikey HIDDEN\n}", "x {\n access_token HIDDEN\n}", "x {\n passwd HIDDEN\n}", "x token=HIDDEN", "x {\n dsn HIDDEN\n}",
+    'pdsql postgres "host=db dbname=x password=HIDDEN"', 'mysql {\n dsn "user:HIDDEN@tcp(db)/x"\n}', "redis redis://:HIDDEN@host",
+    "x {\n password {$HIDING}\n}",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_no_secret_is_printed(text):
+    p = subprocess.run([MIGRATE, "-"], input=f". {{\n{text}\n}}\n", capture_output=True, text=True, timeout=30, env={**ENVIRONMENT, "HIDING": "HIDDEN"})
+    assert p.returncode == 0 and "HIDDEN" not in p.stdout + p.stderr
+    plugin = text.split()[0]
+    assert re.search(rf"^# \(standard input\):2: {plugin}", p.stdout, re.M)
+
+
+def test_a_line_with_a_secret_keeps_what_is_public():
+    _, out, _ = migrate("-", ". {\n tsig {\n  secret axfr.example. HIDDEN\n  secret\n }\n}\n")
     assert re.search(r"3: secret axfr.example. \(not printed\)\n#     changes: as a line NAME ALGORITHM SECRET of the file of --transfer-key", out)
-    assert "tsig secret axfr.example. (not printed)\n" in out
-    assert "credentials reader (not printed)\n" in out and re.search(r"5: secret\n", out)
+    assert re.search(r"4: secret\n", out)
+
+
+def test_no_secret_of_a_deployment_is_printed():
+    deployment = {"kind": "Deployment", "metadata": {"name": "kube-dns"}, "spec": {"template": {"spec": {"containers": [
+        {"name": "kubedns", "image": "k", "args": ["--token=HIDDEN", "--ttl=7"]}, {"name": "other", "image": "o", "args": ["--password=HIDDEN"]}]}}}}
+    code, out, err = migrate("-", yaml.safe_dump(deployment))
+    assert code == 0 and "HIDDEN" not in out + err
+    assert printed(out)[1]["kubedns"] == ["--ttl=7"] and re.search(r"--token= \(not printed\)\n#     NO EQUIVALENT", out)
+
+
+TOPOLOGIES = pytest.mark.parametrize("topology", ["classic", "front"])
 
 
 @needs_kubectl
+@TOPOLOGIES
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_printed_can_be_applied(tmp_path, name):
-    """The kustomization renders, kubedns takes its flags and dnsmasq takes its own."""
-    data, flags, overlay = printed(migrate(CASES / f"{name}.corefile")[1])
+def test_what_is_printed_can_be_applied(tmp_path, name, topology):
+    """The kustomization renders, each program takes its flags, and both take the ConfigMap."""
+    data, flags, overlay = printed(migrate(CASES / f"{name}.corefile", None, f"--topology={topology}")[1])
     made = copy(tmp_path)
     (made / "mine").mkdir()
     (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(overlay))
     (tmp_path / "config").mkdir()
-    for key in set(data) & set(TEXT_KEYS):
-        (tmp_path / "config" / key).write_text("\n".join(data[key]))
+    for key, value in data.items():
+        (tmp_path / "config" / key).write_text("\n".join(value) if key in TEXT_KEYS else json.dumps(value))
     (tmp_path / "objects").mkdir()
     (tmp_path / "objects/namespaces.yaml").write_text(yaml.safe_dump_all(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in ("default", "prod", "staging")))
     rendered = render_overlay(made)
     args = {c["name"]: c["args"] for c in rendered["spec"]["template"]["spec"]["containers"]}
     for program in flags:
-        assert set(flags[program]) <= set(args[program])
+        assert set(flags[program]) <= set(args["dnsmasq" if program == "nanny" else program])
+    assert ("--port=10153" in args["dnsmasq"]) == (topology == "front")
     dnsmasq = [a.replace("$(CLUSTER_DOMAIN)", "cluster.local") for a in args["dnsmasq"][args["dnsmasq"].index("--") + 1:]]
     dnsmasq = [a for a in dnsmasq if a != "-k"]
     p = subprocess.run(["/usr/sbin/dnsmasq", "--test", "-C", "/dev/null", *dnsmasq], capture_output=True, text=True, timeout=30)
     assert p.returncode == 0, p.stderr
     p = subprocess.run([KUBEDNS, f"--objects-dir={tmp_path}/objects", f"--config-dir={tmp_path}/config", "--check", *flags["kubedns"]], capture_output=True, text=True, timeout=30)
     assert p.returncode == 0 and "0 mistakes" in p.stderr, p.stderr
+    (tmp_path / "run").mkdir()
+    p = subprocess.run([KUBEDNS.with_name("nanny"), "--check", f"-configDir={tmp_path}/config", f"-runDir={tmp_path}/run", *flags["nanny"]], capture_output=True, text=True, timeout=30)
+    assert p.returncode == 0 and "keeping previous" not in p.stderr, p.stderr
 
 
 def render_overlay(made):
@@ -169,21 +180,23 @@ def render_overlay(made):
 
 
 @needs_kubectl
-def test_the_flags_that_are_replaced_in_the_front_topology_are_where_it_is_said(tmp_path):
-    _, _, overlay = printed(migrate(CASES / "policy.corefile")[1])
+@TOPOLOGIES
+def test_a_flag_of_the_manifest_is_replaced(tmp_path, topology):
+    _, _, overlay = printed(migrate(CASES / "policy.corefile", None, f"--topology={topology}")[1])
     made = copy(tmp_path)
     (made / "mine").mkdir()
-    text = yaml.safe_dump({**overlay, "components": ["../components/front"]}).replace("args/9,", "args/12,").replace("args/10,", "args/13,")
-    (made / "mine/kustomization.yaml").write_text(text)
+    (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(overlay))
     args = {c["name"]: c["args"] for c in render_overlay(made)["spec"]["template"]["spec"]["containers"]}["dnsmasq"]
-    assert "--port=10153" in args and "--dns-forward-max=9000" in args and "--dns-forward-max=6000" not in args
+    assert "--dns-forward-max=9000" in args and "--dns-forward-max=6000" not in args
 
 
 @needs_helm
+@TOPOLOGIES
 @pytest.mark.parametrize("name", NAMES)
-def test_the_chart_makes_the_same_of_the_printed_values(tmp_path, name):
-    data, flags, overlay = printed(migrate(CASES / f"{name}.corefile")[1])
-    values = list(yaml.safe_load_all(migrate(CASES / f"{name}.corefile")[1]))[-1]
+def test_the_chart_makes_the_same_of_the_printed_values(tmp_path, name, topology):
+    out = migrate(CASES / f"{name}.corefile", None, f"--topology={topology}")[1]
+    data, flags, overlay = printed(out)
+    values = list(yaml.safe_load_all(out))[-1]
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
     made = objects("-f", tmp_path / "values.yaml", *SETTINGS)
     (tmp_path / "k").mkdir()
@@ -213,12 +226,13 @@ COREDNS = {"apiVersion": "v1", "kind": "List", "items": [
 def test_objects_as_kubectl_prints_them(dump):
     code, out, err = migrate("-", dump(COREDNS))
     assert code == 0, err
-    data, flags, _ = printed(out)
+    data, flags, overlay = printed(out)
     assert data == {"upstreamNameservers": ["192.0.2.1"], "stubDomains": {"x.example": ["10.0.0.1"]}}
-    assert flags == {"kubedns": [], "dnsmasq": ["--log-queries"]}
+    assert flags == {"kubedns": ["--log-queries"], "dnsmasq": [], "nanny": []}
+    assert overlay["resources"] == ["../front"]
     assert "clusterDomain: corp.local, clusterIP: 10.96.0.10," in out
     found = verdicts(out)
-    assert found["Corefile", 2] == "=" and found["log.override", 1] == "~" and found["x.server", 2] == "="
+    assert found["Corefile", 2] == "~" and found["log.override", 1] == "~" and found["x.server", 2] == "="
     assert re.search(r"container proxy: .*\n#     NO EQUIVALENT: a container that is none of the DNS's", out)
     assert re.search(r"tolerations\n#     changes: .*components/control-plane", out)
 
@@ -253,11 +267,12 @@ def test_kube_dns_as_kubectl_prints_it():
               "data": {"stubDomains": '{"corp.example": ["10.0.0.53"]}', "upstreamNameservers": "8.8.8.8"}}
     code, out, err = migrate("-", yaml.safe_dump_all([{"apiVersion": "apps/v1", **deployment}, {"apiVersion": "v1", **config}]))
     assert code == 0, err
-    data, flags, _ = printed(out)
+    data, flags, overlay = printed(out)
     assert data == {"stubDomains": {"corp.example": ["10.0.0.53"]}}
-    assert flags == {"kubedns": ["--federations=f=f.example"], "dnsmasq": ["--cache-size=5000", "--server=/a.example/10.0.0.1"]}
+    assert flags == {"kubedns": ["--federations=f=f.example"], "dnsmasq": ["--cache-size=5000", "--server=/a.example/10.0.0.1"], "nanny": []}
+    assert overlay["resources"] == ["../replace-kube-dns"]
     assert "clusterDomain: corp.local," in out
-    assert re.search(r"upstreamNameservers\n#     NO EQUIVALENT: not the JSON", out)
+    assert re.search(r"upstreamNameservers\n#     NO EQUIVALENT: left out: ", out)
     assert re.search(r"--log-facility=-\n#     changes: the nanny's", out)
 
 
@@ -300,3 +315,311 @@ def test_the_flag_that_kubedns_had_names_the_program():
 def test_a_mistake_on_the_command_line_shows_the_usage(args):
     p = subprocess.run([MIGRATE, *args], capture_output=True, text=True, timeout=30)
     assert p.returncode == 2 and p.stdout == "" and "usage: kubedns-migrate " in p.stderr
+
+
+def configmap(name, **data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {k.replace("__", "."): v for k, v in data.items()}}
+
+
+def of(*objects_, flags=()):
+    """What is made of objects: the report, and what it prints."""
+    code, out, err = migrate("-", yaml.safe_dump_all(objects_), *flags)
+    assert code == 0, err
+    return out, *printed(out)
+
+
+CLOSED = ".:53 {\n kubernetes cluster.local in-addr.arpa ip6.arpa {\n  fallthrough in-addr.arpa ip6.arpa\n  ttl 30\n }\n}\n"
+OPEN = CLOSED[:-2] + " forward . /etc/resolv.conf\n}\n"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "\n \n", "---\n", "apiVersion: v1\nkind: List\nitems: []\n"])
+def test_nothing_is_no_configuration(text):
+    """What a failed `kubectl get ... |` leaves."""
+    code, out, err = migrate("-", text)
+    assert code == 2 and out == "" and "nothing to migrate" in err
+
+
+def test_coredns_custom_by_itself_is_read_and_the_corefile_is_missed():
+    out, data, flags, _ = of(configmap("coredns-custom", a__server="corp.example {\n forward . 10.0.0.53\n}\n", b__override="log\n", README="x"))
+    assert data == {"stubDomains": {"corp.example": ["10.0.0.53"]}} and flags == {"kubedns": ["--log-queries"], "dnsmasq": [], "nanny": []}
+    assert re.search(r"Corefile\n#     NO EQUIVALENT: missing: .*configmap/coredns-custom", out)
+    assert re.search(r"README of ConfigMap coredns-custom\n#     NO EQUIVALENT: not read", out)
+
+
+def test_a_backup_beside_the_corefile_is_not_read():
+    """kubeadm's upgrade leaves one."""
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN.replace("/etc/resolv.conf", "10.0.0.1"), **{"Corefile-backup": OPEN.replace("/etc/resolv.conf", "10.9.9.9")}))
+    assert data == {"upstreamNameservers": ["10.0.0.1"]}
+    assert re.search(r"Corefile-backup of ConfigMap coredns\n#     carried over: not read: a copy", out)
+
+
+def test_k3s_node_hosts_are_carried_over():
+    corefile = OPEN[:-2] + " hosts /etc/coredns/NodeHosts {\n  ttl 60\n  fallthrough\n }\n}\n"
+    out, data, _, _ = of(configmap("coredns", Corefile=corefile, NodeHosts="10.0.0.1 node-1\n10.0.0.2 node-2 # the second\n\nnonsense\n10.0.0.3 bad..name *.wild.example\n"))
+    assert data == {"hosts": ["10.0.0.1 node-1", "10.0.0.2 node-2"], "records": ["*.wild.example A 10.0.0.3"]}
+    assert re.search(r"hosts /etc/coredns/NodeHosts\n#     changes: the ConfigMap's key hosts, with 2 lines of NodeHosts", out)
+    found = verdicts(out)
+    assert found["NodeHosts", 4] == "!" and found["NodeHosts", 5] == "~" and ("NodeHosts", 1) not in found
+
+
+def test_a_file_of_a_zone_is_carried_over(tmp_path):
+    """A key of the ConfigMap, or a file beside the Corefile; with the TTLs that CoreDNS gives."""
+    zone = "@ IN SOA ns host 1 3600 600 86400 60\n@ IN NS ns\nns IN A 10.0.0.53\nwww 60 IN A 10.0.0.7\n"
+    corefile = OPEN + "lab.example {\n file /etc/coredns/db.lab\n}\n"
+    wanted_ = ["$ORIGIN lab.example.", "$TTL 3600", *zone.splitlines(), "$ORIGIN ."]
+    out, data, _, _ = of(configmap("coredns", Corefile=corefile, db__lab=zone))
+    assert data == {"records": wanted_}
+    (tmp_path / "Corefile").write_text(corefile)
+    (tmp_path / "db.lab").write_text(zone)
+    assert printed(migrate(tmp_path / "Corefile")[1])[0] == {"records": wanted_}
+    (tmp_path / "db.lab").write_text("sub NS ns.other.example.\n")
+    out = migrate(tmp_path / "Corefile")[1]
+    assert printed(out)[0] == {} and re.search(r"file /etc/coredns/db.lab\n#     NO EQUIVALENT: left out: ", out)
+
+
+def test_proxy_is_what_forward_was():
+    out, data, flags, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + " proxy . 10.1.0.1 10.1.0.2 {\n  policy sequential\n  protocol grpc\n }\n}\nb.example {\n proxy . 10.2.0.1\n}\n"))
+    assert data == {"upstreamNameservers": ["10.1.0.1", "10.1.0.2"], "stubDomains": {"b.example": ["10.2.0.1"]}}
+    assert flags["dnsmasq"] == ["--strict-order"] and flags["nanny"] == [] and re.search(r"protocol grpc\n#     NO EQUIVALENT", out)
+
+
+def test_patterns_are_printed_for_a_topology_in_which_they_work():
+    corefile = OPEN[:-2] + " rewrite name regex (.*)\\.my\\.domain {1}.default.svc.cluster.local\n rewrite name regex x(.)\\.b {1}.c\n}\n"
+    out, data, _, overlay = of(configmap("coredns", Corefile=corefile))
+    assert overlay["resources"] == ["../front"] and len(data["rewrites"]) == 2 and "topology: front\n" in out
+    out, data, _, overlay = of(configmap("coredns", Corefile=corefile), flags=["--topology=classic"])
+    assert overlay["resources"] == ["../replace-kube-dns"] and data["rewrites"] == ["suffix my.domain default.svc.cluster.local"]
+    assert "NO EQUIVALENT: no patterns in the classic topology" in out
+
+
+def test_a_closed_cluster_stays_closed_or_it_is_said():
+    out, _, flags, _ = of(configmap("coredns", Corefile=CLOSED))
+    assert flags["nanny"] == ["-resolvConf=/dev/null"] and "Without the flag they go to the servers of the node's resolv.conf" in out
+    assert of(configmap("coredns", Corefile=OPEN))[2]["nanny"] == []
+    out, _, flags, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + " unbound\n}\n"))
+    assert flags["nanny"] == [] and re.search(r"NO EQUIVALENT: no forward: .* where CoreDNS had unbound", out)
+    out, _, flags, _ = of(configmap("coredns", Corefile="corp.example {\n forward . 10.0.0.53\n}\n"))
+    assert flags["nanny"] == [] and "changes: names outside the zones here go to the servers of the node" in out
+
+
+def test_reverse_names_that_coredns_denies():
+    out, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  fallthrough in-addr.arpa ip6.arpa\n", "")))
+    assert re.search(r"changes: .*A reverse name that is not the cluster's is forwarded, where CoreDNS denies it", out)
+    _, _, flags, _ = of(configmap("coredns", Corefile=". {\n kubernetes cluster.local 10.in-addr.arpa 2.1.10.in-addr.arpa 172.16.0.0/16 {\n  ttl 30\n }\n forward . 10.0.0.1\n}\n"))
+    assert flags["kubedns"] == ["--reverse-cidrs=10.0.0.0/8,10.1.2.0/24,172.16.0.0/16"]
+
+
+@pytest.mark.parametrize("blocks, front, classic", [
+    ("log", "--log-queries", ["--log-queries"]),
+    ("log . {\n class error\n}", "--log-queries=rcode=SERVFAIL", []),
+    ("log {\n class denial\n class error\n}", "--log-queries=rcode=NXDOMAIN", []),
+    ("log {\n class all\n}", "--log-queries", ["--log-queries"]),
+    ("}\ncorp.example {\n forward . 10.0.0.53\n log", "--log-queries=name=corp.example", []),
+    ("log . {\n class error\n}\n}\ncorp.example {\n forward . 10.0.0.53\n log {\n class error\n}", "--log-queries=rcode=SERVFAIL", []),
+])
+def test_a_log_of_errors_is_no_log_of_every_query(blocks, front, classic):
+    corefile = configmap("coredns", Corefile=OPEN[:-2] + blocks + "\n}\n")
+    _, _, flags, _ = of(corefile)
+    assert flags["kubedns"] == [front] and flags["dnsmasq"] == []
+    out, _, flags, _ = of(corefile, flags=["--topology=classic"])
+    assert flags["kubedns"] == [] and flags["dnsmasq"] == classic and (classic or "NO EQUIVALENT: dnsmasq logs every query or none" in out)
+
+
+@pytest.mark.parametrize("domain", ["home.arpa", "xarpa", "k8s.home.arpa"])
+def test_a_domain_that_ends_in_arpa_is_no_reverse_zone(domain):
+    out, data, _, _ = of(configmap("coredns", Corefile=f". {{\n kubernetes {domain}\n forward . 10.0.0.1\n}}\n"))
+    assert f'clusterDomain: "{domain}"\n' in out
+
+
+@pytest.mark.parametrize("domain", ["null", "123", "yes", "0x1f", "1.5", "on"])
+def test_a_cluster_domain_is_a_string_whatever_it_is(domain):
+    out, _, _, _ = of(configmap("coredns", Corefile=f". {{\n kubernetes {domain}\n forward . 10.0.0.1\n}}\n"))
+    assert list(yaml.safe_load_all(out))[-1]["clusterDomain"] == domain
+    assert yaml.safe_load(re.search(r"settings.yaml: (clusterDomain: [^,]*),", out)[1]) == {"clusterDomain": domain}
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1", "127.0.0.53:5353", "::1", "0.0.0.0"])
+def test_a_server_that_is_the_pod_itself_is_left_out(server):
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN + f"a.example {{\n forward . {server}\n}}\nb.example {{\n forward . 10.0.0.2\n}}\n"))
+    assert data == {"stubDomains": {"b.example": ["10.0.0.2"]}} and re.search(r"NO EQUIVALENT: a loopback or unspecified address is this pod", out)
+
+
+def test_a_stub_domain_without_a_name_does_not_take_the_others_along():
+    """nanny refuses the whole key for one that is none."""
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN + "{$NOT_SET} {\n forward . 10.0.0.1\n}\nb.example {\n forward . 10.0.0.2\n}\n"))
+    assert data == {"stubDomains": {"b.example": ["10.0.0.2"]}} and "NO EQUIVALENT: a zone that is no name of a stub domain" in out
+
+
+def test_more_servers_than_a_key_takes():
+    servers = " ".join(f"10.0.0.{i}" for i in range(1, 31))
+    out, data, _, _ = of(configmap("coredns", Corefile=CLOSED[:-2] + f" forward . {servers}\n}}\na.example {{\n forward . {servers}\n}}\n"))
+    assert len(data["upstreamNameservers"]) == 15 and len(data["stubDomains"]["a.example"]) == 16
+    assert out.count("those after them are left out") == 2
+
+
+def test_two_backslashes_before_a_quote_end_the_word():
+    """As CoreDNS reads it: the rest of the file is not in the word."""
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN[:-2] + ' log . "a\\\\"\n}\nlast.example {\n forward . 10.0.0.9\n}\n'))
+    assert data == {"stubDomains": {"last.example": ["10.0.0.9"]}}
+
+
+def test_values_of_the_coredns_chart(tmp_path):
+    values = {"replicaCount": 2, "service": {"clusterIP": "10.96.0.10"}, "servers": [
+        {"zones": [{"zone": "."}], "port": 53, "plugins": [
+            {"name": "kubernetes", "parameters": "corp.local in-addr.arpa", "configBlock": "fallthrough in-addr.arpa\nttl 30"},
+            {"name": "forward", "parameters": ". 10.9.9.9"}]},
+        {"zones": [{"zone": "a.example"}], "port": 53, "plugins": [{"name": "forward", "parameters": ". 10.0.0.53"}]}]}
+    release = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "coredns"}, "spec": {"values": values}}
+    config = {"apiVersion": "helm.cattle.io/v1", "kind": "HelmChartConfig", "metadata": {"name": "rke2-coredns"}, "spec": {"valuesContent": yaml.safe_dump(values)}}
+    for given in (values, release, config):
+        out, data, _, _ = of(given)
+        assert data == {"upstreamNameservers": ["10.9.9.9"], "stubDomains": {"a.example": ["10.0.0.53"]}}
+        assert "clusterDomain: corp.local, clusterIP: 10.96.0.10," in out
+    out, data, _, _ = of({**release, "spec": {"chart": "x"}})
+    assert data == {} and re.search(r"HelmRelease coredns\n#     NO EQUIVALENT: not read", out)
+    assert re.search(r"Gizmo x\n#     NO EQUIVALENT: not read", of({"kind": "Gizmo", "metadata": {"name": "x"}})[0])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, encoding):
+    """PowerShell's `>` writes it."""
+    (tmp_path / "Corefile").write_bytes(OPEN.encode(encoding))
+    code, out, err = migrate(tmp_path / "Corefile")
+    assert code == 2 and out == "" and "UTF-16: save it as UTF-8" in err
+
+
+def test_federations_are_printed():
+    assert of(configmap("kube-dns", federations="f=f.example,g=g.example"))[1] == {"federations": ["f=f.example,", "g=g.example"]}
+    assert of(configmap("coredns", Corefile=OPEN[:-2] + " federation cluster.local {\n  f f.example\n }\n}\n"))[1] == {"federations": ["f=f.example,"]}
+
+
+@pytest.mark.parametrize("value", ["[null]", '{"a": 1}', '[["8.8.8.8"]]', "nonsense", '["8.8.8.8"', '["127.0.0.1:x"]'])
+def test_a_wrong_key_of_kube_dns_is_left_out(value):
+    out, data, _, _ = of(configmap("kube-dns", upstreamNameservers=value, stubDomains='{"a.example": ["10.0.0.1", "ns.example:5353"]}'))
+    assert data == {"stubDomains": {"a.example": ["10.0.0.1", "ns.example:5353"]}} and re.search(r"upstreamNameservers\n#     NO EQUIVALENT: left out", out)
+
+
+def test_flags_that_a_sentence_names_are_printed():
+    corefile = OPEN[:-2] + " autopath @kubernetes\n dnstap unix:///run/dnstap.sock full\n cache 30\n}\n"
+    _, _, flags, _ = of(configmap("coredns", Corefile=corefile.replace("ttl 30", "ttl 30\n  pods verified")))
+    assert sorted(flags["kubedns"]) == ["--dnstap=unix:/run/dnstap.sock", "--pods=verified", "--search-completion=inferred"]
+    assert flags["dnsmasq"] == ["--max-cache-ttl=30"]
+    assert of(configmap("coredns", Corefile=corefile.replace("unix:///run/dnstap.sock", "tcp://10.0.0.9:6000")))[2]["kubedns"][-1] == "--dnstap=tcp:10.0.0.9:6000"
+
+
+@needs_kubectl
+def test_pods_verified_gets_its_right(tmp_path):
+    from test_manifests import KUBECTL
+    out, _, _, overlay = of(configmap("coredns", Corefile=OPEN.replace("ttl 30", "pods verified")))
+    made = copy(tmp_path)
+    (made / "mine").mkdir()
+    (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    rendered = subprocess.run([*KUBECTL, "kustomize", made / "mine"], capture_output=True, text=True, timeout=60, check=True).stdout
+    role = next(o for o in yaml.safe_load_all(rendered) if o and o["kind"] == "ClusterRole")
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
+    assert rule in role["rules"] and list(yaml.safe_load_all(out))[-1]["extraRules"] == [rule]
+
+
+def test_names_of_a_zone_s_block_stay_in_the_zone():
+    """CoreDNS hands a query to the block of its zone, whose hosts, rewrites and templates other names never meet."""
+    block = """a.example {
+ hosts {
+  10.0.0.1 x.a.example csghub other.example
+  fallthrough
+ }
+ rewrite name exact other.example y.a.example
+ rewrite name exact z.a.example web.default.svc.cluster.local
+ rewrite name regex (.*)\\.old {1}.new
+ template IN A b.example {
+  answer "{{ .Name }} 60 IN A 10.0.0.2"
+ }
+ forward . 10.0.0.53
+}
+"""
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN + block))
+    assert data["hosts"] == ["10.0.0.1 x.a.example"] and re.search(r'without "csghub": not below the zones of this server block', out)
+    assert data["rewrites"] == ["exact z.a.example web.default.svc.cluster.local", r"regex (?=(?:.*\.)?(?:a\.example)$).*(.*)\.old.* {1}.new".replace(".*(.*)", "(.*)")]
+    assert "records" not in data
+    assert re.search(r"rewrite name exact other.example y.a.example\n#     changes: left out", out)
+    assert re.search(r"rewrite name exact z.a.example .*\n#     changes: .*where CoreDNS sends it to this block's servers", out)
+
+
+@pytest.mark.parametrize("match, names", [
+    (r".*\.example\.com", ["*.example.com."]), (r"^(.*)\.example\.com\.$", ["*.example.com."]), (r"(.+)[.]example[.]com[.]?$", ["*.example.com."]),
+    (r"(^|[.])example[.]com[.]$", ["example.com.", "*.example.com."]), (r"^db\.example\.com\.$", ["db.example.com."]),
+    (r"^a[0-9]\.example\.com\.$", None), (r"example\.com", None), (r".*\.(a|b)\.example\.com", None),
+])
+def test_a_template_with_a_simple_match_and_a_constant_answer(match, names):
+    out, data, _, _ = of(configmap("coredns", Corefile=OPEN[:-2] + f' template IN A {{\n  match "{match}"\n  answer "{{{{ .Name }}}} 60 IN A 10.0.0.2"\n }}\n}}\n'))
+    assert data == ({"records": [f"{n} 60 IN A 10.0.0.2" for n in names]} if names else {})
+    assert names or "NO EQUIVALENT: answers that depend on the query" in out
+
+
+def test_hosts_without_fallthrough_say_what_coredns_says():
+    assert "where CoreDNS said SERVFAIL" in of(configmap("coredns", Corefile=OPEN[:-2] + " hosts {\n  10.0.0.1 a.example\n }\n}\n"))[0]
+
+
+def test_a_newline_in_the_file_s_name_stays_in_the_comment(tmp_path):
+    path = tmp_path / "Core\nkind: Secret\nfile"
+    path.write_text(OPEN)
+    code, out, err = migrate(path)
+    assert code == 0, err
+    assert [d.get("kind") for d in yaml.safe_load_all(out) if d] == ["Kustomization", None]
+
+
+def test_a_pipe_that_is_imported_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "Corefile").write_text(". {\n import pipe\n forward . 10.0.0.1\n}\n")
+    code, out, err = migrate(tmp_path / "Corefile")
+    assert code == 0 and "pipe: Invalid argument" in err and "no such file here" in out
+
+
+def test_more_imported_files_than_are_read_are_an_error(tmp_path):
+    for i in range(1001):
+        (tmp_path / f"{i}.server").write_text(f"z{i}.example {{\n forward . 10.0.0.1\n}}\n")
+    (tmp_path / "Corefile").write_text("import *.server\n")
+    code, out, err = migrate(tmp_path / "Corefile")
+    assert code == 2 and out == "" and "Corefile:1: import *.server: more than 1000 files" in err
+    (tmp_path / "0.server").unlink()
+    assert len(printed(migrate(tmp_path / "Corefile")[1])[0]["stubDomains"]) == 1000
+
+
+def test_all_namespaces_are_in_the_flag():
+    names = [f"namespace-{i}" for i in range(300)]
+    _, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("ttl 30", f"ttl 30\n  namespaces {' '.join(names)}")))
+    assert flags["kubedns"] == ["--namespaces=" + ",".join(names)]
+
+
+ROOT_BLOCK = ". {\n kubernetes cluster.local\n forward . 10.0.0.1 {\n  %s\n }\n}\n"
+GROWING = {
+    "except": lambda n: ROOT_BLOCK % ("except " + " ".join(f"z{i}.example" for i in range(n))),
+    "transfer": lambda n: ". {\n transfer {\n  to " + " ".join(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}" for i in range(n)) + "\n }\n}\n",
+    "fallthrough": lambda n: ". {\n kubernetes cluster.local {\n  fallthrough " + " ".join(f"z{i}.cluster.local" for i in range(n)) + "\n }\n}\n",
+    "external": lambda n: ". {\n k8s_external " + " ".join(f"z{i}.example" for i in range(n)) + "\n}\n",
+    "template": lambda n: ". {\n template ANY ANY " + " ".join(f"z{i}.example" for i in range(n)) + " {\n  rcode NXDOMAIN\n }\n}\n",
+    "labels": lambda n: ". {\n kubernetes cluster.local {\n  namespace_labels " + " ".join(f"label-{i}=x," for i in range(n)) + "\n }\n}\n",
+    "multicluster": lambda n: ". {\n kubernetes cluster.local " + " ".join(f"z{i}.example" for i in range(n)) + " {\n  multicluster "
+                              + " ".join(f"m{i}.example" for i in range(n)) + "\n }\n}\n",
+    "zones and servers": lambda n: " ".join(f"z{i}.example" for i in range(n)) + " {\n forward . " + " ".join(["wrong"] * n) + "\n}\n",
+    "zones and hosts": lambda n: " ".join(f"z{i}.example" for i in range(n)) + " {\n hosts {\n  10.0.0.1 " + " ".join(f"h.z{i}.example" for i in range(n)) + "\n }\n}\n",
+    "snippets": lambda n: "".join(f"(s{i}) {{\n errors\n}}\n" for i in range(min(n, 1000))) + ". {\n" + "".join(f" import s{i % min(n, 1000)}\n" for i in range(n)) + "}\n",
+}
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_time_is_linear_in_the_words(tmp_path, kind):
+    """Four times the words, at most six times the processor's time; 0.2 s are for what a start costs and for noise. Quadratic: 16 times."""
+    def cost(n):
+        (tmp_path / "Corefile").write_text(GROWING[kind](n))
+        best = None
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            p = subprocess.run([MIGRATE, tmp_path / "Corefile"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            assert p.returncode == 0, p.stderr
+            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            best = spent if best is None else min(best, spent)
+        return best
+
+    n = 5000
+    assert cost(4 * n) < 6 * cost(n) + 0.2

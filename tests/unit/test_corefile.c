@@ -62,7 +62,7 @@ read_text(const char *text)
 	}
 	for (size_t i = 0; rc == 0 && i < c.note_count; i++)
 		at += (size_t)snprintf(
-		    got + at, sizeof got - at, "(%u <%s>)", c.notes[i].line, c.notes[i].words[0]);
+		    got + at, sizeof got - at, "(%u <%s>)", c.notes[i].line, c.notes[i].what);
 	if (rc < 0)
 		snprintf(got, sizeof got, "%u: %s", error.line, error.reason);
 	corefile_free(&c);
