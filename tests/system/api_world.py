@@ -80,7 +80,9 @@ class World:
 
     def start(self, *dns, hurry=1):
         env = in_a_hurry(hurry) if hurry != 1 else None
-        self.kubedns = Kubedns(f"--kubecfg-file={self.config}", *dns, env=env, directory=str(self.tmp_path))
+        # An address that no Service has any more is denied here; without the flag it would be asked of whatever server this machine uses.
+        reverse = [] if any("reverse-cidrs" in arg for arg in dns) else ["--reverse-cidrs=10.200.0.0/15"]
+        self.kubedns = Kubedns(f"--kubecfg-file={self.config}", *reverse, *dns, env=env, directory=str(self.tmp_path))
 
     def watching(self, *resources, timeout=30):
         for resource in resources or ("services", "endpointslices", "namespaces"):

@@ -11,7 +11,7 @@ NAME = f"s.default.svc.{Z}"
 
 @pytest.fixture(scope="module")
 def kubedns(tmp_path_factory):
-    with start(tmp_path_factory.mktemp("transitions"), [namespace("default")], "--reverse-all-endpoints") as k:
+    with start(tmp_path_factory.mktemp("transitions"), [namespace("default")], "--reverse-all-endpoints", "--reverse-cidrs=10.0.0.0/8,fd00::/8") as k:
         k.wait_ready()
         yield k
 
