@@ -180,6 +180,46 @@ check_readable(const struct api_credentials *c, const char *what, const char *pa
 	return -EINVAL;
 }
 
+/*
+ * Whether the file holds a certificate in PEM: base64 of DER that begins with a long SEQUENCE, "MI".
+ * GnuTLS passes over anything else without a word, and would then call the server's certificate not
+ * signed by it.
+ */
+static bool
+holds_certificate(const char *path)
+{
+	static const char mark[] = "CERTIFICATE-----";
+	FILE *in = fopen(path, "re");
+	char line[256];
+	bool begun = false, found = false;
+
+	while (in && !found && fgets(line, sizeof line, in)) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (begun && *line)
+			found = strncmp(line, "MI", 2) == 0;
+		if (*line)
+			begun = strncmp(line, "-----BEGIN ", 11) == 0 && strstr(line, mark);
+	}
+	if (in)
+		fclose(in);
+	return found;
+}
+
+static int
+check_certificate(const struct api_credentials *c, const char *what, const char *path,
+    const struct kubeconfig_file *file)
+{
+	if (check_readable(c, what, path) < 0)
+		return -EINVAL;
+	if (!path || holds_certificate(path))
+		return 0;
+	log_errorx("%s: %s%s%s%s: holds no certificate: give %s that begins with -----BEGIN "
+		   "CERTIFICATE-----",
+	    c->origin, what, file->data ? "-data" : "", file->data ? "" : ": ",
+	    file->data ? "" : file->path, file->data ? "the base64 of a PEM file" : "a PEM file");
+	return -EINVAL;
+}
+
 static int
 find_kubeconfig(struct api_credentials *c, const char *path, const char *master_url)
 {
@@ -207,8 +247,9 @@ find_kubeconfig(struct api_credentials *c, const char *path, const char *master_
 		c->key_path = take_file(c, 2, "client-key", &k.key);
 		c->token_file = k.token_file ? xstrdup(k.token_file) : NULL;
 		c->token = k.token && !k.token_file ? xstrdup(k.token) : NULL;
-		error = check_readable(c, "certificate-authority", c->ca_path);
-		error = error ? error : check_readable(c, "client-certificate", c->cert_path);
+		error = check_certificate(c, "certificate-authority", c->ca_path, &k.ca);
+		error = error ? error
+			      : check_certificate(c, "client-certificate", c->cert_path, &k.cert);
 		error = error ? error : check_readable(c, "client-key", c->key_path);
 	}
 	free(why);
@@ -313,18 +354,37 @@ api_credentials_token_refresh(struct api_credentials *c, int64_t now_ms, bool fo
 	return true;
 }
 
+char *
+api_credentials_proxy(const struct api_credentials *c, const char **from)
+{
+	/* In the order in which libcurl takes them. */
+	static const char *const of_https[] = { "https_proxy", "HTTPS_PROXY", "all_proxy",
+		"ALL_PROXY", NULL };
+	static const char *const of_http[] = { "http_proxy", "all_proxy", "ALL_PROXY", NULL };
+	const char *proxy = c->proxy;
+
+	*from = "proxy-url";
+	for (const char *const *name = c->https ? of_https : of_http; !proxy && *name; name++)
+		if (given(proxy = getenv(*name)))
+			*from = *name;
+		else
+			proxy = NULL;
+	if (!given(proxy))
+		return NULL;
+	const char *at = strrchr(proxy, '@'), *scheme = strstr(proxy, "://");
+	int prefix = at && scheme ? (int)(scheme + 3 - proxy) : 0;
+	return xasprintf("%.*s%s", prefix, proxy, at ? at + 1 : proxy);
+}
+
 /* Whether requests may go through a proxy. */
 static bool
 has_proxy(const struct api_credentials *c)
 {
-	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY",
-		"all_proxy", "ALL_PROXY" };
-	if (c->proxy)
-		return *c->proxy;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (given(getenv(names[i])))
-			return true;
-	return false;
+	const char *from;
+	char *proxy = api_credentials_proxy(c, &from);
+
+	free(proxy);
+	return proxy != NULL;
 }
 
 void

@@ -56,6 +56,13 @@ bool api_credentials_token_refresh(struct api_credentials *c, int64_t now_ms, bo
 /* Whether a request can be made: there is a token, or none is needed. */
 bool api_credentials_has_token(const struct api_credentials *c);
 
+/*
+ * The proxy that requests may go through: the kubeconfig's proxy-url, or that of an environment
+ * variable, without a password, and in `from` where it comes from. NULL without one. Caller frees
+ * the result; `from` is static.
+ */
+char *api_credentials_proxy(const struct api_credentials *c, const char **from);
+
 struct sandbox;
 
 /* Adds the files that are read again and the port that is connected to; any port where there is a

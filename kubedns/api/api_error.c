@@ -31,6 +31,63 @@ certificate(const struct resource_watch *s)
 	    c->ca_name ? c->ca_name : "the system's store");
 }
 
+/* The connection could not be made: to the server, or to the proxy that is asked to make it. */
+static char *
+not_connected(const struct resource_watch *s)
+{
+	const struct api_credentials *c = &s->watch->server;
+	const char *from;
+	char *proxy = api_credentials_proxy(c, &from);
+	long os_error = 0;
+	char *text;
+
+	curl_easy_getinfo(s->easy, CURLINFO_OS_ERRNO, &os_error);
+	const char *why = os_error ? strerror((int)os_error) : "no route";
+	if (proxy == NULL)
+		text = xasprintf("cannot connect: %s; is the API server running, and is this its "
+				 "address (from %s)?",
+		    why, c->origin);
+	else if (c->proxy)
+		text = xasprintf("cannot connect to the proxy %s (%s of the %s): %s; is the proxy "
+				 "running? without it, remove %s",
+		    proxy, from, c->origin, why, from);
+	else
+		text =
+		    xasprintf("cannot connect: %s; requests go through the proxy %s (environment "
+			      "variable %s) unless no_proxy has the server: are the proxy and the "
+			      "API server running?",
+			why, proxy, from);
+	free(proxy);
+	return text;
+}
+
+/* The connection ended before it brought an answer. */
+static char *
+broken(const struct resource_watch *s)
+{
+	const struct api_credentials *c = &s->watch->server;
+	const char *from;
+	long tunnel = 0;
+
+	curl_easy_getinfo(s->easy, CURLINFO_HTTP_CONNECTCODE, &tunnel);
+	if (tunnel >= 300) {
+		char *proxy = api_credentials_proxy(c, &from);
+		char *text =
+		    xasprintf("the proxy %s (%s) refuses the connection to the API server "
+			      "(%ld); does it let this address through, and does it want a "
+			      "password?",
+			proxy ? proxy : "", from, tunnel);
+		free(proxy);
+		return text;
+	}
+	if (!c->https && !s->status)
+		return xasprintf(
+		    "the connection broke before an HTTP answer; trying again; if this port "
+		    "speaks https, write https:// in the server's URL (from %s)",
+		    c->origin);
+	return xstrdup("the connection broke; trying again");
+}
+
 /*
  * libcurl's texts contain times and port numbers that change at each attempt, so they are quoted
  * only where no better reason is known.
@@ -39,8 +96,6 @@ char *
 api_error_transport(const struct resource_watch *s, CURLcode code)
 {
 	const struct api_credentials *c = &s->watch->server;
-	long os_error = 0;
-	curl_easy_getinfo(s->easy, CURLINFO_OS_ERRNO, &os_error);
 	switch (code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return xstrdup("cannot resolve the server's host name; is there a name server that "
@@ -48,9 +103,7 @@ api_error_transport(const struct resource_watch *s, CURLcode code)
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		return xstrdup("cannot resolve the proxy's host name");
 	case CURLE_COULDNT_CONNECT:
-		return xasprintf("cannot connect: %s; is the API server running, and is this its "
-				 "address (from %s)?",
-		    os_error ? strerror((int)os_error) : "no route", c->origin);
+		return not_connected(s);
 	case CURLE_PEER_FAILED_VERIFICATION:
 		return certificate(s);
 	case CURLE_SSL_CACERT_BADFILE:
@@ -73,7 +126,8 @@ api_error_transport(const struct resource_watch *s, CURLcode code)
 	case CURLE_GOT_NOTHING:
 	case CURLE_HTTP2:
 	case CURLE_HTTP2_STREAM:
-		return xstrdup("the connection broke; trying again");
+	case CURLE_UNSUPPORTED_PROTOCOL: /* bytes that are no HTTP */
+		return broken(s);
 	default:
 		return xasprintf("%s", *s->curl_error ? s->curl_error : curl_easy_strerror(code));
 	}
@@ -118,6 +172,12 @@ api_error_status(const struct resource_watch *s)
 		return xasprintf("%s found nothing at %s%s (404): %s; is this the URL of a "
 				 "Kubernetes API server?",
 		    verb, c->shown_url, s->place, says);
+	case 400:
+		if (!c->https)
+			return xasprintf("%s failed (400): %s; if this port speaks https, write "
+					 "https:// in the server's URL (from %s)",
+			    verb, says, c->origin);
+		return xasprintf("%s failed (400): %s", verb, says);
 	default:
 		if (s->status >= 300 && s->status < 400)
 			return xasprintf("%s was redirected (%d), and redirects are not followed; "

@@ -3,9 +3,12 @@ What an operator reads when the API cannot be reached: one line that says what i
 end the program with 2 before it listens; what may pass is logged, shown in readiness, and tried again.
 """
 
+import base64
+import http.server
 import json
 import re
 import subprocess
+import threading
 
 import pytest
 from api_world import ApiServer
@@ -51,6 +54,92 @@ def no_context(config):
 
 def exec_plugin(config):
     config["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}}
+
+
+def no_certificate(config):
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = "AAAA"
+
+
+def no_certificate_in_pem(config):
+    text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize("change", [no_certificate, no_certificate_in_pem])
+def test_an_authority_that_is_no_certificate(api, tmp_path, change):
+    """It was accepted, and the server's certificate was then said to be "not signed by" it."""
+    path = tmp_path / "config"
+    api.kubeconfig(path)
+    edit(path, change)
+    said = refused_to_start(f"--kubecfg-file={path}")
+    assert f"kubeconfig {path}: certificate-authority-data: holds no certificate: give the base64 of a PEM file" in said
+
+
+def one_line(kubedns, words):
+    return kubedns.wait(lambda: next((line for line in kubedns.log().splitlines() if words in line), None), 8, lambda: f"a line with {words}")
+
+
+def test_a_proxy_that_refuses_is_named_and_not_the_api_server(api, tmp_path):
+    path, closed = tmp_path / "config", free_port()
+    api.kubeconfig(path)
+    edit(path, lambda config: config["clusters"][0]["cluster"].update({"proxy-url": f"http://joe:secret@127.0.0.1:{closed}"}))
+    with Kubedns(f"--kubecfg-file={path}", directory=str(tmp_path)) as kubedns:
+        line = one_line(kubedns, f"cannot connect to the proxy http://127.0.0.1:{closed} (proxy-url of the kubeconfig {path}): Connection refused")
+        assert "is the API server running" not in line and "secret" not in kubedns.log() + kubedns.http("/readiness")[1]
+
+
+def test_a_proxy_of_the_environment_is_named(api, tmp_path):
+    path, closed = tmp_path / "config", free_port()
+    api.kubeconfig(path)
+    with Kubedns(f"--kubecfg-file={path}", directory=str(tmp_path), env={"https_proxy": f"http://127.0.0.1:{closed}"}) as kubedns:
+        one_line(kubedns, f"requests go through the proxy http://127.0.0.1:{closed} (environment variable https_proxy) unless no_proxy has the server")
+
+
+def test_a_proxy_that_lets_nothing_through(api, tmp_path):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_CONNECT(self):
+            self.send_error(407)
+
+        def log_message(self, *_):
+            pass
+
+    path = tmp_path / "config"
+    api.kubeconfig(path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        edit(path, lambda config: config["clusters"][0]["cluster"].update({"proxy-url": f"http://127.0.0.1:{server.server_port}"}))
+        with Kubedns(f"--kubecfg-file={path}", directory=str(tmp_path)) as kubedns:
+            one_line(kubedns, f"the proxy http://127.0.0.1:{server.server_port} (proxy-url) refuses the connection to the API server (407)")
+        server.shutdown()
+
+
+def test_http_to_a_port_that_speaks_https(api, tmp_path):
+    path = tmp_path / "config"
+    api.kubeconfig(path)
+    edit(path, lambda config: config["clusters"][0]["cluster"].update({"server": config["clusters"][0]["cluster"]["server"].replace("https:", "http:")}))
+    with Kubedns(f"--kubecfg-file={path}", directory=str(tmp_path)) as kubedns:
+        one_line(kubedns, f"if this port speaks https, write https:// in the server's URL (from kubeconfig {path})")
+
+
+def test_http_to_a_go_server_that_speaks_https(tmp_path):
+    """Go's HTTP server has an answer for it."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = b"Client sent an HTTP request to an HTTPS server.\n"
+            self.send_response(400)
+            self.send_header("Content-Type", "text/plain")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Kubedns(f"--kube-master-url=http://127.0.0.1:{server.server_port}", directory=str(tmp_path)) as kubedns:
+            one_line(kubedns, "if this port speaks https, write https:// in the server's URL (from --kube-master-url)")
+        server.shutdown()
 
 
 @pytest.mark.parametrize("change,words", [(no_context, ["production"]), (exec_plugin, ["exec", "token"])])

@@ -122,14 +122,19 @@ a_tls_server_name_is_verified_and_the_host_still_connected_to(void **state)
 static void
 data_is_readable_at_a_path_again_and_again(void **state)
 {
-	char text[8] = "";
+	static const char pem[] = "-----BEGIN CERTIFICATE-----\n";
+	char text[80] = "";
 	(void)state;
-	assert_int_equal(
-	    find(kubeconfig("server: 'https://a', certificate-authority-data: Q0E=", ""), NULL), 0);
+	assert_int_equal(find(kubeconfig("server: 'https://a', certificate-authority-data: "
+					 "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ"
+					 "0VSVElGSUNBVEUtLS0tLQo=",
+				  ""),
+			     NULL),
+	    0);
 	for (int i = 0; i < 2; i++) {
 		FILE *f = fopen(cluster.ca_path, "r");
 		assert_non_null(f);
-		assert_string_equal(fgets(text, sizeof(text), f), "CA");
+		assert_string_equal(fgets(text, sizeof(text), f), pem);
 		fclose(f);
 	}
 	FILE *f = fopen(cluster.ca_path, "r+");
