@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <json-c/json.h>
+
 #include "kubedns/answer/view.h"
 #include "kubedns/dnstap/dnstap.h"
 #include "kubedns/show/cachedump.h"
@@ -115,40 +117,106 @@ manifests_notes(const struct status *status, bool reasons)
 	    reasons && held.error != NULL ? held.error : "");
 }
 
+/* Whether clients may be sent here, and why not, as /readiness?format=json names it. */
+struct readiness {
+	bool ready;
+	const char *reason; /* ready, draining, waiting_for_port, waiting_for_zones, not_synced */
+	char *text;         /* for people; from malloc */
+};
+
+static char *
+ready_text(const struct status *status, bool local)
+{
+	char *notes = api_source_notes(status->watch);
+	char *missing = wanted_namespaces_notes(status->namespaces, local);
+	char *load = workers_notes(status->workers, local);
+	char *broken = manifests_notes(status, local);
+	char *text = xasprintf("ok\n%s%s%s%s", notes, missing, load, broken);
+
+	free(notes);
+	free(broken);
+	free(missing);
+	free(load);
+	return text;
+}
+
+static char *
+unready_text(const struct status *status, bool local, bool waits, bool known)
+{
+	char *progress = status->manifests == NULL ? api_source_status(status->watch, local)
+						   : manifests_progress(status, local);
+	char *text = xasprintf("%s%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
+	    waits ? "another kubedns has the port: waiting until the resolver answers\n" : "",
+	    status->synced ? "" : "not synced yet\n", known ? "" : progress,
+	    known || local ? ""
+			   : "the reasons are in the log, and here for peers in the pod (kubectl "
+			     "port-forward)\n");
+
+	free(progress);
+	return text;
+}
+
+static struct readiness
+judge_readiness(const struct status *status, bool local)
+{
+	/* Not before it has joined: then the kubelet tells the other one to go. */
+	bool waits = status->synced && !status->draining && status->workers != NULL &&
+		     workers_held(status->workers);
+	bool zones = status->synced && api_source_awaits_zones(status->watch);
+	struct readiness r = {
+		.reason = status->draining  ? "draining"
+			  : !status->synced ? "not_synced"
+			  : waits           ? "waiting_for_port"
+			  : zones           ? "waiting_for_zones"
+					    : "ready",
+	};
+
+	r.ready = strcmp(r.reason, "ready") == 0;
+	r.text = r.ready ? ready_text(status, local)
+			 : unready_text(status, local, waits, status->synced && !zones);
+	return r;
+}
+
+/* For the sidecar, which must not search the text. */
+static char *
+readiness_json(const struct status *status, const struct readiness *r)
+{
+	struct api_source_problem problems[API_SOURCE_PROBLEMS_MAX];
+	size_t count = api_source_problems(status->watch, problems, API_SOURCE_PROBLEMS_MAX);
+	struct json_object *o = json_object_new_object(), *list = json_object_new_array();
+
+	json_object_object_add(o, "ready", json_object_new_boolean(r->ready));
+	json_object_object_add(o, "reason", json_object_new_string(r->reason));
+	json_object_object_add(o, "text", json_object_new_string(r->text));
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *item = json_object_new_object();
+		json_object_object_add(
+		    item, "resource", json_object_new_string(problems[i].resource));
+		json_object_object_add(
+		    item, "problem", json_object_new_string(api_problem_name(problems[i].problem)));
+		json_object_array_add(list, item);
+	}
+	json_object_object_add(o, "problems", list);
+	char *text = xasprintf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	json_object_put(o);
+	return text;
+}
+
 static void
 handle_readiness(const struct http_request *request, struct http_response *response, void *arg)
 {
 	const struct status *status = arg;
+	const char *format = http_query(request, "format");
+	struct readiness r = judge_readiness(status, request->local);
 
-	/* Not before it has joined: then the kubelet tells the other one to go. */
-	bool waits = status->synced && !status->draining && status->workers != NULL &&
-		     workers_held(status->workers);
-
-	bool zones = status->synced && api_source_awaits_zones(status->watch);
-
-	if (status->synced && !status->draining && !waits && !zones) {
-		char *notes = api_source_notes(status->watch);
-		char *missing = wanted_namespaces_notes(status->namespaces, request->local);
-		char *load = workers_notes(status->workers, request->local);
-		char *broken = manifests_notes(status, request->local);
-		http_text(response, 200, "ok\n%s%s%s%s", notes, missing, load, broken);
-		free(notes);
-		free(broken);
-		free(missing);
-		free(load);
-		return;
+	if (format != NULL && strcmp(format, "json") == 0) {
+		char *json = readiness_json(status, &r);
+		free(r.text);
+		r.text = json;
+		response->content_type = "application/json";
 	}
-	char *progress = status->manifests == NULL
-			     ? api_source_status(status->watch, request->local)
-			     : manifests_progress(status, request->local);
-	bool known = status->synced && !zones;
-	http_text(response, 503, "%s%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
-	    waits ? "another kubedns has the port: waiting until the resolver answers\n" : "",
-	    status->synced ? "" : "not synced yet\n", known ? "" : progress,
-	    known || request->local ? ""
-				    : "the reasons are in the log, and here for peers in "
-				      "the pod (kubectl port-forward)\n");
-	free(progress);
+	http_text(response, r.ready ? 200 : 503, "%s", r.text);
+	free(r.text);
 }
 
 static void

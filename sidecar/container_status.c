@@ -11,8 +11,8 @@
 #include "sidecar/metrics_read.h"
 #include "sidecar/container_status.h"
 
-const char *const kubedns_targets[] = { "/readiness", "/metrics", "/neighbours", "/top?format=json",
-	NULL };
+const char *const kubedns_targets[] = { "/readiness?format=json", "/metrics", "/neighbours",
+	"/top?format=json", NULL };
 const char *const nanny_targets[] = { "/config", NULL };
 
 bool
@@ -186,19 +186,6 @@ kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t len, in
 		view->api_failing_ns = now_ns;
 }
 
-void
-kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len)
-{
-	view->ready = status == 200;
-	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
-		len--;
-	snprintf(view->reasons, sizeof view->reasons, "%.*s", view->ready ? 0 : (int)len, text);
-	const char *line = memchr(text, '\n', len);
-	size_t rest = line != NULL ? len - (size_t)(line + 1 - text) : 0;
-	snprintf(view->notes, sizeof view->notes, "%.*s", view->ready ? (int)rest : 0,
-	    line != NULL ? line + 1 : "");
-}
-
 /* The object that `text` is, whole; NULL if it is none. Caller puts it. */
 static struct json_object *
 parse_object(const char *text, size_t len)
@@ -216,6 +203,36 @@ parse_object(const char *text, size_t len)
 		return object;
 	json_object_put(object);
 	return NULL;
+}
+
+/* Takes the text for people: why it is not ready, or what is degraded though it is. */
+static void
+take_readiness_text(struct kubedns_view *view, const char *text, size_t len)
+{
+	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		len--;
+	snprintf(view->reasons, sizeof view->reasons, "%.*s", view->ready ? 0 : (int)len, text);
+	const char *line = memchr(text, '\n', len);
+	size_t rest = line != NULL ? len - (size_t)(line + 1 - text) : 0;
+	snprintf(view->notes, sizeof view->notes, "%.*s", view->ready ? (int)rest : 0,
+	    line != NULL ? line + 1 : "");
+}
+
+void
+kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len)
+{
+	struct json_object *o = len > 0 ? parse_object(text, len) : NULL;
+	struct json_object *first = config_item(o, "problems", 0, json_type_object);
+
+	view->ready = status == 200;
+	view->api_problem =
+	    first == NULL ? API_PROBLEM_NONE : api_problem_named(config_string(first, "problem"));
+	if (o != NULL) {
+		text = config_string(o, "text");
+		len = strlen(text);
+	}
+	take_readiness_text(view, text, len);
+	json_object_put(o);
 }
 
 /* Which pod a client is. */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "lib/addr.h"
+#include "lib/api_problem.h"
 #include "sidecar/client_rates.h"
 #include "sidecar/fetch.h"
 #include "sidecar/history.h"
@@ -76,8 +77,9 @@ struct kubedns_view {
 	bool ready;
 	bool says_synced,
 	    synced; /* what it says of all together, or of its manifests, if it does */
-	char reasons[PEER_TEXT_MAX]; /* the body of a /readiness that is not 200 */
-	char notes[PEER_TEXT_MAX];   /* of one that is 200, what follows the first line */
+	char reasons[PEER_TEXT_MAX];  /* the text of a /readiness that is not 200 */
+	char notes[PEER_TEXT_MAX];    /* of one that is 200, what follows the first line */
+	enum api_problem api_problem; /* of the first resource that has one */
 	size_t resource_count;
 	struct kubedns_resource {
 		char name[PEER_NAME_MAX];
@@ -133,6 +135,7 @@ void kubedns_read_metrics(struct kubedns_view *view, const char *text, size_t le
 void kubedns_read_neighbours(struct kubedns_view *view, const char *text, size_t len);
 /* Reads its /top?format=json, after its metrics; anything else leaves the lists empty. */
 void kubedns_read_top(struct kubedns_view *view, const char *text, size_t len, int64_t now_ns);
+/* Reads its /readiness?format=json; anything else, as from an older kubedns, is text for people. */
 void kubedns_read_readiness(struct kubedns_view *view, int status, const char *text, size_t len);
 
 /* Reads the nanny's /config; 0, or -EBADMSG when it is no JSON object. */

@@ -194,29 +194,33 @@ judge_kubedns(struct judgement *j)
 
 /* --- what kubedns knows --- */
 
-/* What the text of kubedns's readiness says is wrong with the API; NULL for nothing known. */
+/* What is wrong with the API, and in `todo` what to do about it; NULL for nothing that is known. */
 static const char *
-api_trouble(const char *text, const char **todo)
+api_trouble(enum api_problem problem, const char **todo)
 {
 	static const struct {
-		const char *part, *brief, *todo;
-	} troubles[] = {
-		{ "not yet valid", "the API server's certificate is not valid yet",
+		const char *brief, *todo;
+	} troubles[API_PROBLEM_COUNT] = {
+		[API_PROBLEM_SILENT] = { "the API server takes requests and does not answer them",
+		    "Is the API server overloaded, or a proxy in between?" },
+		[API_PROBLEM_CERTIFICATE_EARLY] = { "the API server's certificate is not valid yet",
 		    "Is the node's clock right? Certificates are judged by it." },
-		{ "expired", "the API server's certificate has expired",
+		[API_PROBLEM_CERTIFICATE_EXPIRED] = { "the API server's certificate has expired",
 		    "Renew it, or is the node's clock wrong?" },
-		{ "401", "the API server refuses kubedns's token",
+		[API_PROBLEM_CERTIFICATE] = { "the API server's certificate cannot be verified",
+		    "Is the CA in the service account's volume, or in the kubeconfig, this "
+		    "server's?" },
+		[API_PROBLEM_NO_TOKEN] = { "kubedns has no token for the API server",
+		    "Is the token of the service account kube-dns mounted?" },
+		[API_PROBLEM_UNAUTHORIZED] = { "the API server refuses kubedns's token",
 		    "Is the token of the service account kube-dns mounted, and not expired?" },
-		{ "403", "the API server forbids kubedns to list what it needs",
+		[API_PROBLEM_FORBIDDEN] = { "the API server forbids kubedns to list what it needs",
 		    "Apply conf/kubernetes/base/rbac.yaml." },
 	};
 
-	for (size_t i = 0; i < sizeof troubles / sizeof troubles[0]; i++)
-		if (strstr(text, troubles[i].part) != NULL) {
-			*todo = troubles[i].todo;
-			return troubles[i].brief;
-		}
-	return NULL;
+	if (troubles[problem].brief != NULL)
+		*todo = troubles[problem].todo;
+	return troubles[problem].brief;
 }
 
 static void
@@ -230,7 +234,7 @@ judge_sync(struct judgement *j)
 	if (kubedns == NULL || !kubedns->up || kubedns->ready)
 		return;
 	j->blamed |= BLAMED_SYNC;
-	const char *trouble = api_trouble(kubedns->reasons, &todo);
+	const char *trouble = api_trouble(kubedns->api_problem, &todo);
 	bool lost = clients_get_none(j);
 	/* The reasons quote the API server, which is not for every peer to read. */
 	struct finding *finding = finding_add(j, lost ? LEVEL_DOWN : LEVEL_DEGRADED,
@@ -262,7 +266,7 @@ judge_api(struct judgement *j)
 		       view->now_ns - kubedns->api_failing_ns >= API_FAILING_S * NS_PER_S;
 	if (!failing && silence_s <= 0)
 		return;
-	const char *trouble = failing ? api_trouble(kubedns->notes, &todo) : NULL;
+	const char *trouble = failing ? api_trouble(kubedns->api_problem, &todo) : NULL;
 	int64_t since_ns =
 	    failing ? kubedns->api_failing_ns : view->now_ns - (int64_t)(silence_s * 1e9);
 	verdict_ago(view, since_ns, since);

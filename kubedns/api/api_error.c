@@ -10,17 +10,28 @@
  * all. */
 enum { GNUTLS_NOT_YET_VALID = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
 
+static enum api_problem
+certificate_problem(const struct resource_watch *s)
+{
+	long verified = 0;
+	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
+	if (verified & GNUTLS_NOT_YET_VALID)
+		return API_PROBLEM_CERTIFICATE_EARLY;
+	return verified & GNUTLS_EXPIRED || strcasestr(s->curl_error, "expir")
+		   ? API_PROBLEM_CERTIFICATE_EXPIRED
+		   : API_PROBLEM_CERTIFICATE;
+}
+
 static char *
 certificate(const struct resource_watch *s)
 {
 	const struct api_credentials *c = &s->watch->server;
 	const char *text = s->curl_error;
-	long verified = 0;
-	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
-	if (verified & (GNUTLS_NOT_YET_VALID | GNUTLS_EXPIRED) || strcasestr(text, "expir"))
+	enum api_problem problem = certificate_problem(s);
+	if (problem != API_PROBLEM_CERTIFICATE)
 		return xasprintf(
 		    "the server's certificate %s; check the clocks of both, or renew it",
-		    verified & GNUTLS_NOT_YET_VALID ? "is not valid yet" : "has expired");
+		    problem == API_PROBLEM_CERTIFICATE_EARLY ? "is not valid yet" : "has expired");
 	if (strstr(text, "does not match"))
 		return xasprintf(
 		    "the server's certificate is for another host name (%s); use one that is "
@@ -131,6 +142,21 @@ api_error_transport(const struct resource_watch *s, CURLcode code)
 	default:
 		return xasprintf("%s", *s->curl_error ? s->curl_error : curl_easy_strerror(code));
 	}
+}
+
+enum api_problem
+api_problem_of_transport(const struct resource_watch *s, CURLcode code)
+{
+	return code == CURLE_PEER_FAILED_VERIFICATION ? certificate_problem(s)
+						      : API_PROBLEM_UNREACHABLE;
+}
+
+enum api_problem
+api_problem_of_status(int status)
+{
+	return status == 401   ? API_PROBLEM_UNAUTHORIZED
+	       : status == 403 ? API_PROBLEM_FORBIDDEN
+			       : API_PROBLEM_OTHER;
 }
 
 /* The Status's message in one line of bounded length. */

@@ -44,6 +44,7 @@
 #include <stdint.h>
 
 #include "kubedns/cluster/object.h"
+#include "lib/api_problem.h"
 
 struct metrics;
 struct sandbox;
@@ -151,6 +152,18 @@ int64_t api_source_failing_since_ms(const struct api_source *w);
  * wrote. Ends with a newline each; for /readiness and the log. Caller frees.
  */
 char *api_source_status(const struct api_source *w, bool reasons);
+
+/* What is wrong with a resource, for programs; `resource` is good until the source is freed. */
+struct api_source_problem {
+	const char *resource;
+	enum api_problem problem;
+};
+
+enum { API_SOURCE_PROBLEMS_MAX = 32 };
+
+/* Fills in a problem for each resource that has one, in the order of the resources; returns how many. */
+size_t api_source_problems(
+    const struct api_source *w, struct api_source_problem *problems, size_t room);
 
 /*
  * Lines about what is degraded (Endpoints in place of EndpointSlices), "" if nothing is: for a

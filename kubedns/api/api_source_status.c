@@ -7,14 +7,22 @@
 #include "lib/log.h"
 #include "lib/metrics.h"
 
-/* That the server owes an answer, and for how long. */
-static void
-write_silence(FILE *f, const struct resource_watch *s, bool reasons)
+/* For how long the server owes an answer; 0: not long enough to be reported. */
+static int64_t
+silent_for_ms(const struct resource_watch *s)
 {
 	int64_t since_ms = reflector_silent_since_ms(s->reflector),
 		silent_ms = clock_mono_ms() - since_ms;
 
-	if (!since_ms || silent_ms < API_SILENT_MS)
+	return since_ms && silent_ms >= API_SILENT_MS ? silent_ms : 0;
+}
+
+static void
+write_silence(FILE *f, const struct resource_watch *s, bool reasons)
+{
+	int64_t silent_ms = silent_for_ms(s);
+
+	if (!silent_ms)
 		return;
 	fprintf(f, "; no answer%s%s for %lld s", reasons ? " from " : "",
 	    reasons ? s->watch->server.shown_url : "", (long long)silent_ms / 1000);
@@ -105,6 +113,27 @@ api_source_status(const struct api_source *w, bool reasons)
 	write_notes(f, w);
 	fclose(f);
 	return text;
+}
+
+size_t
+api_source_problems(const struct api_source *w, struct api_source_problem *problems, size_t room)
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; w && i < w->count && count < room; i++) {
+		const struct resource_watch *s = &w->streams[i];
+		enum api_problem kind = s->problem_kind;
+		if (!s->wanted)
+			continue;
+		if (kind == API_PROBLEM_NONE && silent_for_ms(s))
+			kind = API_PROBLEM_SILENT;
+		if (kind == API_PROBLEM_NONE && !reflector_synced(s->reflector) &&
+		    !api_credentials_has_token(&w->server))
+			kind = API_PROBLEM_NO_TOKEN;
+		if (kind != API_PROBLEM_NONE)
+			problems[count++] = (struct api_source_problem){ s->label, kind };
+	}
+	return count;
 }
 
 int64_t

@@ -55,15 +55,17 @@ clear_problem(struct resource_watch *s)
 		    "%s: %s works again", s->label, s->verb == API_VERB_WATCH ? "watch" : "list");
 	free(s->problem);
 	s->problem = NULL;
+	s->problem_kind = API_PROBLEM_NONE;
 	s->problem_since_ms = 0;
 }
 
 /* Takes the words for what is wrong. */
 static void
-set_problem(struct resource_watch *s, char *text, bool local)
+set_problem(struct resource_watch *s, enum api_problem kind, char *text, bool local)
 {
 	free(s->problem);
 	s->problem = text;
+	s->problem_kind = kind;
 	s->problem_local = local;
 	if (s->problem_since_ms == 0)
 		s->problem_since_ms = clock_mono_ms();
@@ -212,11 +214,11 @@ resource_watch_start(struct resource_watch *s, int64_t now_ms)
 
 /* Sets what is wrong with this resource; logs it when it is new. */
 static void
-set_own_problem(struct resource_watch *s, char *text)
+set_own_problem(struct resource_watch *s, enum api_problem kind, char *text)
 {
 	if (!s->problem || strcmp(s->problem, text) != 0)
 		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->label, text);
-	set_problem(s, text, true);
+	set_problem(s, kind, text, true);
 }
 
 /*
@@ -227,7 +229,7 @@ static void
 set_server_problem(struct resource_watch *s, CURLcode code)
 {
 	struct api_source *w = s->watch;
-	set_problem(s, api_error_transport(s, code), false);
+	set_problem(s, api_problem_of_transport(s, code), api_error_transport(s, code), false);
 	if (w->server_problem != code)
 		log_warnx("api %s: %s", w->server.shown_url, s->problem);
 	w->server_problem = code;
@@ -258,15 +260,15 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 	else if (s->status == 404 && s->resource->may_be_missing)
 		report_missing(s);
 	else if (s->status && s->status != 200)
-		set_own_problem(s, api_error_status(s));
+		set_own_problem(s, api_problem_of_status(s->status), api_error_status(s));
 	else if (s->error_code)
 		log_info("%s: watch ended by the server: %d %s", s->label, s->error_code, s->why);
 	else if (s->malformed)
-		set_own_problem(
-		    s, xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
-			   s->verb == API_VERB_WATCH ? "watch" : "list", s->why));
+		set_own_problem(s, API_PROBLEM_OTHER,
+		    xasprintf("%s: malformed answer: %s; keeping what is known, trying again",
+			s->verb == API_VERB_WATCH ? "watch" : "list", s->why));
 	else if (code == CURLE_OPERATION_TIMEDOUT && s->reached)
-		set_own_problem(s, xstrdup(s->curl_error));
+		set_own_problem(s, API_PROBLEM_SILENT, xstrdup(s->curl_error));
 	else if (code != CURLE_OK)
 		set_server_problem(s, code);
 	else if (clean)

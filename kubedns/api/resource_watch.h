@@ -19,6 +19,7 @@
 #include "kubedns/api/framer.h"
 #include "kubedns/api/reflector.h"
 #include "kubedns/api/api_source.h"
+#include "lib/api_problem.h"
 
 enum { RESOURCE_STREAM_OBJECT_MAX = 8 << 20, RESOURCE_STREAM_BODY_MAX = 64 << 10 };
 
@@ -62,7 +63,8 @@ struct resource_watch {
 	curl_off_t received; /* bytes counted so far */
 
 	/* for readiness and metrics */
-	char *problem;            /* why the last request failed; NULL: it did not */
+	char *problem; /* why the last request failed; NULL: it did not */
+	enum api_problem problem_kind;
 	bool problem_local;       /* of this resource alone, not of the server as a whole */
 	int64_t problem_since_ms; /* monotonic; 0: there is none */
 	uint64_t objects;         /* in the last listing */

@@ -4,6 +4,7 @@ needs, behind a link that crawls. It answers SERVFAIL from the first 50 ms, neve
 """
 
 import datetime
+import json
 import os
 import re
 import time
@@ -118,6 +119,9 @@ def test_services_forbidden_is_not_ready_and_says_verb_and_resource(start, api):
     told = refused.value.read().decode()
     assert refused.value.code == 503 and "services: not synced; failing" in told, told
     assert "403" not in told and "127.0.0.1" not in told, "the server's own words are for the pod itself"
+    told = json.loads(kubedns.http("/readiness?format=json")[1])
+    assert told["ready"] is False and told["reason"] == "not_synced" and told["text"].startswith("not synced yet\n"), told
+    assert told["problems"] == [{"resource": "services", "problem": "forbidden"}], told
     assert kubedns.ask(WEB) == "SERVFAIL"
     assert "services" in kubedns.log() and "403" in kubedns.log()
     api.allow("services")
@@ -290,6 +294,7 @@ def test_a_list_that_is_accepted_and_not_answered_is_named_within_5_seconds(star
     waits = kubedns.wait(lambda: (r := kubedns.http("/readiness"))[0] == 503 and "; no answer from https://" in r[1] and r[1])
     assert re.search(r"^services: [a-z0-9, ]+; no answer from https://127\.0\.0\.1:[0-9]+ for [0-9]+ s$", waits, re.M), waits
     assert kubedns.log().count("no answer for 3 s") == 1
+    assert {"resource": "services", "problem": "silent"} in json.loads(kubedns.http("/readiness?format=json")[1])["problems"]
 
 
 @pytest.mark.timing

@@ -176,6 +176,16 @@ kubedns_pages_become_a_view(void **state)
 	kubedns_read_readiness(&view, 503, "services: not synced\n", 21);
 	assert_false(view.ready);
 	assert_string_equal(view.reasons, "services: not synced");
+	assert_int_equal(view.api_problem, API_PROBLEM_NONE);
+	static const char json[] =
+	    "{\"ready\":true,\"reason\":\"ready\",\"text\":\"ok\\npods: denied\\n\","
+	    "\"problems\":[{\"resource\":\"pods\",\"problem\":\"forbidden\"},"
+	    "{\"resource\":\"nodes\",\"problem\":\"silent\"}]}\n";
+	kubedns_read_readiness(&view, 200, json, sizeof json - 1);
+	assert_true(view.ready);
+	assert_string_equal(view.reasons, "");
+	assert_string_equal(view.notes, "pods: denied");
+	assert_int_equal(view.api_problem, API_PROBLEM_FORBIDDEN);
 }
 
 /* Found by the fuzzer: an infinity became a count. */

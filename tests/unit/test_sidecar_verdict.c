@@ -137,6 +137,47 @@ kubedns_says_why_it_is_not_ready(void **state)
 	assert_verdict(LEVEL_DEGRADED, "heard nothing from the API server for 61 minutes");
 }
 
+/* "14030 objects so far" has the digits 403, and no 403 came. */
+static void
+advice_comes_from_the_named_problem_and_not_from_digits_in_the_text(void **state)
+{
+	static const char *const counts[] = { "14030", "24017", "401", "403" };
+	static const struct {
+		const char *name, *brief, *todo;
+	} rows[] = { { "unauthorized", "refuses kubedns's token", "token" },
+		{ "forbidden", "forbids kubedns to list", "rbac.yaml" },
+		{ "silent", "does not answer them", "overloaded" },
+		{ "certificate_expired", "certificate has expired", "Renew" },
+		{ "certificate_not_yet_valid", "is not valid yet", "clock" },
+		{ "from a newer kubedns", "kubedns is not ready", "Can it reach" } };
+	char text[256];
+
+	(void)state;
+	result(DNSMASQ, CAUSE_OK, 1);
+	result(KUBEDNS, CAUSE_OK, 1);
+	kubedns.seen = kubedns.up = true;
+	view.kubedns = &kubedns;
+	for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+		int len = snprintf(text, sizeof text,
+		    "{\"ready\":false,\"reason\":\"not_synced\",\"text\":\"not synced yet\\n"
+		    "services: listing, %s objects so far\\n\",\"problems\":[]}\n",
+		    counts[i]);
+		kubedns_read_readiness(&kubedns, 503, text, (size_t)len);
+		assert_verdict(LEVEL_DEGRADED, "kubedns is not ready.");
+		assert_null(strstr(verdict.findings[0].todo, "rbac.yaml"));
+		assert_non_null(strstr(verdict.findings[0].what, counts[i]));
+	}
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		int len = snprintf(text, sizeof text,
+		    "{\"text\":\"x\",\"problems\":[{\"resource\":\"services\",\"problem\":\"%s\"}]}"
+		    "\n",
+		    rows[i].name);
+		kubedns_read_readiness(&kubedns, 503, text, (size_t)len);
+		assert_verdict(LEVEL_DEGRADED, rows[i].brief);
+		assert_non_null(strstr(verdict.findings[0].todo, rows[i].todo));
+	}
+}
+
 static void
 kubedns_that_knows_old_things_is_not_shown_as_synced(void **state)
 {
@@ -417,6 +458,7 @@ main(void)
 		T(kubedns_that_knows_old_things_is_not_shown_as_synced),
 		T(kubedns_that_is_dead_is_named_before_dnsmasq_that_asks_it),
 		T(dnsmasq_that_is_silent_is_named_before_the_servers_that_it_asks),
+		T(advice_comes_from_the_named_problem_and_not_from_digits_in_the_text),
 		T(clients_that_are_held_back_and_a_clock_that_was_set_are_notes),
 		T(counts_of_kubedns_that_fell_are_those_of_a_new_process),
 		T(kubedns_is_no_upstream_though_dnsmasq_counts_it_as_one),
