@@ -14,6 +14,7 @@ struct external_names {
 	struct external *claims;
 	struct clusterset *clusterset; /* NULL: no --clusterset-domain */
 	struct external_zones zones;
+	bool begun;
 	struct external_zones outside; /* the same without the clusterset's: --external-address */
 };
 
@@ -46,7 +47,10 @@ external_names_new(struct options *o, const struct store *store, uint64_t seed)
 		.ns_addr_count = default_ns ? o->ns_addr_count : o->external_ns_addr_count,
 		.ttl_s = o->answers.ttl_s,
 		.namespaces = o->wanted_namespaces,
-		.namespace_labels = o->namespace_selector };
+		.namespace_labels = o->namespace_selector,
+		.refuse_wildcards = o->refuse_wildcards,
+		.refuse_apex = o->refuse_apex,
+		.refuse_external_ips = o->refuse_external_ips };
 
 	if (config.zone_count == 0 && !o->has_clusterset)
 		return NULL;
@@ -97,6 +101,9 @@ external_names_publish(struct external_names *names, uint32_t now_s, bool synced
 	/* Before they are synced too: a tree that readers have not seen is changed in place. */
 	if (names->clusterset != NULL)
 		clusterset_settle(names->clusterset);
+	if (synced && !names->begun)
+		external_begin(names->claims);
+	names->begun |= synced;
 	return synced && treecache_publish(external_tree(names->claims), now_s, true);
 }
 
@@ -162,7 +169,9 @@ claims_metrics(const struct external *claims, struct metrics *m)
 	    "Names in --external-zones that another object claims with other addresses.");
 	metrics_value(m, (double)external_conflicts(claims), NULL);
 	metrics_family(m, "kubedns_external_hosts_refused_total", METRIC_COUNTER,
-	    "Host names for --external-zones that cannot be a name, each time they were read.");
+	    "Host names for --external-zones that cannot be a name or that --external-refuse "
+	    "refuses, "
+	    "each time they were read.");
 	metrics_value(m, (double)external_refused_total(claims), NULL);
 }
 

@@ -37,7 +37,8 @@ struct options {
 	    *external_address_text, *visibility_text, *visibility_unknown, *transfer_journal_text,
 	    *transfer_key, *zone;
 	struct flag_list namespaces, hosts_namespaces, reverse_cidrs, ns_addresses, filter_except,
-	    search_extra, external_zones_text, external_ns_text, transfer_to, transfer_notify;
+	    search_extra, external_zones_text, external_refuse_text, external_ns_text, transfer_to,
+	    transfer_notify;
 	long port, healthz_port, threads, tcp_connections, ttl_s, negative_ttl_s, hold_ms;
 	int64_t config_period_ms, initial_sync_timeout_ms, drain_ms, drain_quiet_ms;
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
@@ -81,7 +82,8 @@ struct options {
 	struct dname external_zones[EXTERNAL_ZONES_MAX + 1];
 	size_t external_zone_count; /* of the former */
 	bool has_clusterset;
-	struct dname clusterset;        /* the same zone */
+	bool refuse_wildcards, refuse_apex, refuse_external_ips; /* --external-refuse */
+	struct dname clusterset;                                 /* the same zone */
 	struct dname *external_ns;      /* names in --external-ns, lower case */
 	struct addr *external_ns_addrs; /* addresses there */
 	size_t external_ns_count, external_ns_addr_count;

@@ -200,20 +200,48 @@ read_address(struct options *o)
 }
 
 static int
+read_refuse(struct options *o)
+{
+	const struct {
+		const char *word;
+		bool *refuse;
+	} words[] = { { "wildcards", &o->refuse_wildcards }, { "apex", &o->refuse_apex },
+		{ "external-ips", &o->refuse_external_ips } };
+	enum { COUNT = sizeof words / sizeof words[0] };
+
+	for (size_t i = 0; i < o->external_refuse_text.count; i++) {
+		size_t k = 0;
+		while (k < COUNT && strcmp(o->external_refuse_text.items[i], words[k].word) != 0)
+			k++;
+		if (k == COUNT)
+			return options_refuse("external-refuse", o->external_refuse_text.items[i],
+			    "must be wildcards, apex or external-ips");
+		*words[k].refuse = true;
+	}
+	return 0;
+}
+
+static int
 read_external(struct options *o)
 {
 	static const char missing[] = "of which zones? --external-zones is missing";
 
 	if (o->external_zones_text.count == 0 && o->external_ns_text.count > 0)
 		return options_refuse("external-ns", o->external_ns_text.items[0], missing);
+	if (o->external_zones_text.count == 0 && o->external_refuse_text.count > 0)
+		return options_refuse("external-refuse", o->external_refuse_text.items[0], missing);
 	if (o->external_zones_text.count == 0 && *o->external_address_text != '\0')
 		return options_refuse("external-address", o->external_address_text, missing);
 	if (o->external_zones_text.count == 0 && o->external_headless)
 		return options_refuse("external-headless", "true", missing);
 	if (o->external_zones_text.count == 0)
 		return 0;
-	int zones = read_zones(o), ns = read_ns(o), address = read_address(o);
-	return zones < 0 ? zones : ns < 0 ? ns : address;
+	const int results[] = { read_zones(o), read_ns(o), read_address(o), read_refuse(o) };
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
+		rc = results[i] < 0 ? results[i] : rc;
+	return rc;
 }
 
 int

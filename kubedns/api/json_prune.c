@@ -76,11 +76,11 @@ const struct json_prune_keep json_prune_endpoints[] = { KEEP_WHOLE("kind") KEEP_
 #define keep_namespace_labels search_label
 static const struct json_prune_keep search_label[] = { NAMESPACE_LABELS_FIELDS(KEEP) LAST };
 static const struct json_prune_keep namespace_metadata[] = { METADATA_FIELDS(KEEP)
-	    NAMESPACE_METADATA_FIELDS(KEEP) LAST };
+	    NAMESPACE_METADATA_FIELDS(KEEP) CREATED_METADATA_FIELDS(KEEP) LAST };
 #undef keep_namespace_labels
 #define keep_namespace_labels NULL
 static const struct json_prune_keep namespace_metadata_labels[] = { METADATA_FIELDS(KEEP)
-	    NAMESPACE_METADATA_FIELDS(KEEP) LAST };
+	    NAMESPACE_METADATA_FIELDS(KEEP) CREATED_METADATA_FIELDS(KEEP) LAST };
 const struct json_prune_keep json_prune_namespace[] = { KEEP_WHOLE("kind")
 	    KEEP_METADATA(namespace_metadata) LAST };
 const struct json_prune_keep json_prune_namespace_labels[] = { KEEP_WHOLE("kind")

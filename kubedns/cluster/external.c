@@ -67,20 +67,86 @@ set_chosen(struct external *e, const char *name, bool chosen)
 	}
 }
 
+/* --- ages of namespaces: until external_begin() --- */
+
+struct age {
+	uint32_t hash;
+	int64_t created_s;
+	char name[];
+};
+
+static bool
+same_age(const void *entry, const void *key)
+{
+	return strcmp(((const struct age *)entry)->name, key) == 0;
+}
+
+static struct age *
+age_find(const struct external *e, const char *name)
+{
+	return table_find(&e->ages, hash_fold(hash_text(e->seed, name)), same_age, name);
+}
+
+int64_t
+external_namespace_created_s(const struct external *e, const char *name)
+{
+	const struct age *age = age_find(e, name);
+
+	return age == NULL ? INT64_MAX : age->created_s;
+}
+
+static void
+note_age(struct external *e, const struct object *object)
+{
+	struct age *age = age_find(e, object->name);
+
+	if (age == NULL) {
+		size_t len = strlen(object->name) + 1;
+		age = xcalloc(1, sizeof *age + len);
+		age->hash = hash_fold(hash_text(e->seed, object->name));
+		memcpy(age->name, object->name, len);
+		table_add(&e->ages, age);
+	}
+	age->created_s = object->created_s;
+}
+
+static void
+forget_ages(struct external *e)
+{
+	void *entry;
+
+	for (size_t place = 0; (entry = table_next(&e->ages, &place)) != NULL;)
+		free(entry);
+	table_free(&e->ages);
+}
+
+void
+external_begin(struct external *e)
+{
+	struct external_host *host;
+	size_t place = 0;
+
+	e->begun = true;
+	while ((host = table_next(&e->hosts, &place)) != NULL)
+		host_begin(e, host);
+	forget_ages(e);
+}
+
 /* --- events --- */
 
 /* Only what may have a name is kept: most Services are not for the outside. One that waits for its
  * load balancer has its name all the same, or another object could have it until then. A Gateway's
  * listeners are needed by routes, whatever it has. */
 static bool
-is_worth_keeping(const struct object *object)
+is_worth_keeping(const struct external *e, const struct object *object)
 {
 	const struct object_external *from = object->external;
 
 	switch (object->kind) {
 	case OBJECT_SERVICE:
 	case OBJECT_INGRESS:
-		return from->addr_count > 0 || from->target != NULL || from->balanced;
+		return external_object_addrs(e, object) > 0 || from->target != NULL ||
+		       from->balanced;
 	case OBJECT_GATEWAY:
 		return true;
 	case OBJECT_HTTPROUTE:
@@ -115,9 +181,12 @@ object_gone(struct external *e, const struct object *source)
 static void
 object_here(struct external *e, const struct object *source)
 {
-	struct external_object *object;
+	struct external_object *object =
+	    external_object_find(e, source->kind, source->namespace, source->name);
+	bool worth = is_worth_keeping(e, source);
 
-	if (!is_worth_keeping(source)) {
+	/* One that had names is kept, and with it its place among those who claim them. */
+	if (!worth && (object == NULL || object->claim_count == 0)) {
 		object_gone(e, source);
 		return;
 	}
@@ -126,7 +195,9 @@ object_here(struct external *e, const struct object *source)
 	if (!external_object_renew(e, object, source))
 		return;
 	claims_renew(e, object);
-	if (source->kind == OBJECT_GATEWAY)
+	if (!worth && object->claim_count == 0)
+		object_gone(e, source);
+	else if (source->kind == OBJECT_GATEWAY)
 		followers_renew(e, OBJECT_GATEWAY, source->namespace, source->name);
 }
 
@@ -186,6 +257,8 @@ namespace_event(struct external *e, bool deleted, const struct object *object)
 {
 	const struct label_selector *selector = e->config.namespace_labels;
 
+	if (!e->begun && !deleted)
+		note_age(e, object);
 	if (selector != NULL)
 		set_chosen(e, object->name,
 		    !deleted &&
@@ -300,7 +373,7 @@ external_find(const struct external *e, const uint8_t *wire, size_t index,
 	*differs = first == NULL && index > 0;
 	if (first == NULL && host->reserved && index-- == 0)
 		return true;
-	if (index >= host->claim_count)
+	if (index >= host->claim_count || host->claims[index]->rank == CLAIM_ASLEEP)
 		return false;
 	const struct external_object *object = host->claims[index]->object;
 	*source = (struct external_source){ object->kind, object->namespace, object->name,
@@ -340,6 +413,7 @@ external_free(struct external *e)
 	free_hosts(e);
 	for (size_t place = 0; (entry = table_next(&e->chosen, &place)) != NULL;)
 		free(entry);
+	forget_ages(e);
 	table_free(&e->objects);
 	table_free(&e->followed);
 	table_free(&e->chosen);

@@ -7,16 +7,22 @@
  * An object claims names: a Service `service.namespace.zone` and those of its annotation, an
  * Ingress, a Gateway and a route their host names, as far as these are in one of the zones. A
  * claim is good while something serves it (addresses, or a load balancer's host name). Of several
- * good claims of one name one has it, and the choice does not depend on the order of arrival:
+ * good claims of one name, the first of these has it:
  *
  *	1. the zone's own name server
- *	2. the Service whose `service.namespace.zone` it is: whoever else claims that name has it only
- *	   while there is no such Service for the outside
- *	3. nobody, if it is a name of --external-ns: whoever had it would be the zones' name server
- *	4. the oldest object (creationTimestamp, then namespace, name and kind)
+ *	2. the Service whose `service.namespace.zone` it is, if that has an address or a host name
+ *	3. nobody, if it is a name of --external-ns: its owner would be the zones' name server
+ *	4. the claim that came first
  *
- * The name of a Service of type LoadBalancer that waits for its address, and that of 3, exist without
- * records, so that no wildcard covers them.
+ * Claims that are there when the zones are first published (external_begin) have no known order. It is
+ * made by what no edit of an object can change: the age of the Namespace, then its name; within a namespace
+ * the age of the object, then its name and kind. All later claims are behind these. An object keeps its
+ * place when it changes or is listed again, and while it has no address: then the next claim has
+ * the name, until the address is back.
+ *
+ * A Service of type LoadBalancer that waits for its address claims its `service.namespace.zone` too, by 4, and
+ * behind all others at the beginning. If it is first, the name exists without records. A name of 3 always
+ * exists, so no wildcard covers either.
  *
  * Only names below a zone are in the tree; readers see what was published. For the main thread
  * alone, but for the tree.
@@ -46,6 +52,7 @@ struct external_config {
 	char *const *namespaces; /* only these exist; NULL-terminated list, or NULL: all */
 	/* Of these, only the ones whose object matches; NULL: all. */
 	const struct label_selector *namespace_labels;
+	bool refuse_wildcards, refuse_apex, refuse_external_ips; /* --external-refuse */
 };
 
 /* `config` is copied, what it points at must outlive it. Caller frees with external_free. */
@@ -54,6 +61,10 @@ struct external *external_new(const struct external_config *config, uint64_t see
 /* The event_sink; takes every kind, and ignores those that give no such names. */
 void external_event(
     void *arg, enum object_kind kind, enum event_type type, const struct object *object);
+
+/* All objects have been listed once: puts the claims in their order. To be called before the first
+ * publication, once. */
+void external_begin(struct external *external);
 
 /* The tree that answers come from. */
 struct treecache *external_tree(const struct external *external);
@@ -66,8 +77,8 @@ size_t external_count(const struct external *external, enum object_kind kind);
 size_t external_name_count(const struct external *external);
 size_t external_conflicts(const struct external *external);
 
-/* How many host names were no names (or too long, or a CNAME at a zone's apex), each time that they
- * were read. */
+/* How many host names were no names (or too long, or a CNAME at a zone's apex) or are refused by the
+ * configuration, each time that they were read. */
 uint64_t external_refused_total(const struct external *external);
 
 /* --- for --explain --- */

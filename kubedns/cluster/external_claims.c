@@ -62,11 +62,23 @@ is_host(const char *text)
 	}
 }
 
+/* Why --external-refuse refuses the name; NULL: it does not. */
+static const char *
+refusal(const struct external *e, const struct dname *name)
+{
+	if (e->config.refuse_wildcards && memcmp(name->wire, "\1*", 2) == 0)
+		return "--external-refuse=wildcards";
+	if (e->config.refuse_apex && host_is_apex(e, name->wire))
+		return "a zone's own name: --external-refuse=apex";
+	return NULL;
+}
+
 static void
 claim_host(struct external *e, struct external_object *object, const char *host,
     const struct served *served)
 {
 	struct dname name;
+	const char *why;
 
 	if (!is_host(host) || dname_from_text(&name, host) < 0) {
 		complain(e, object, host, "not a host name");
@@ -75,12 +87,30 @@ claim_host(struct external *e, struct external_object *object, const char *host,
 	dname_lower(name.wire, name.len);
 	if (claims_zone(e, name.wire) < 0)
 		return; /* for another DNS */
-	if (served->addr_count == 0 && host_is_apex(e, name.wire))
+	if ((why = refusal(e, &name)) != NULL)
+		complain(e, object, host, why);
+	else if (served->addr_count == 0 && host_is_apex(e, name.wire))
 		complain(e, object, host,
 		    "a zone's own name cannot be an alias of a load balancer's host name "
 		    "(RFC 1034 section 3.6.2)");
 	else
 		claim(e, object, &name, CLAIM_HOST, served);
+}
+
+/* A host name of an object that nothing serves now: if it had the name, or stood in line for it, it keeps its
+ * place. */
+static void
+claim_asleep(struct external *e, struct external_object *object, const char *text)
+{
+	static const struct served none;
+	struct dname name;
+
+	if (!is_host(text) || dname_from_text(&name, text) < 0)
+		return;
+	dname_lower(name.wire, name.len);
+	const struct external_host *host = host_find(e, name.wire);
+	if (host != NULL && host->released_since > 0)
+		claim(e, object, &name, CLAIM_ASLEEP, &none);
 }
 
 /* service.namespace.zone, in each of the zones. */
@@ -164,13 +194,19 @@ claim_all(struct external *e, struct external_object *object)
 	if (object->kind == OBJECT_HTTPROUTE || object->kind == OBJECT_GRPCROUTE ||
 	    object->kind == OBJECT_TLSROUTE) {
 		claim_route(e, object);
+		for (size_t i = 0; i < object->host_count && object->claim_count == 0; i++)
+			claim_asleep(e, object, object->hosts[i]);
 		return;
 	}
 	bool served = !served_is_empty(&object->served);
 	if (object->kind == OBJECT_SERVICE && (served || object->balanced))
 		claim_canonical(e, object);
-	for (size_t i = 0; i < object->host_count && served; i++)
-		claim_host(e, object, object->hosts[i], &object->served);
+	for (size_t i = 0; i < object->host_count; i++) {
+		if (served)
+			claim_host(e, object, object->hosts[i], &object->served);
+		else
+			claim_asleep(e, object, object->hosts[i]);
+	}
 }
 
 /* Adds a host to those that are to be settled, once. */

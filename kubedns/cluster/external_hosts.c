@@ -125,27 +125,48 @@ host_is_apex(const struct external *e, const uint8_t *wire)
 
 /* --- claims, in the order in which they win --- */
 
-static int
-claim_order(enum claim_rank rank, const struct external_object *object, const struct claim *claim)
+/* A Service whose `service.namespace.zone` this is waits for its load balancer. */
+static bool
+claim_waits(const struct claim *claim)
 {
-	const struct external_object *other = claim->object;
-	int order;
+	return claim->rank == CLAIM_CANONICAL && served_is_empty(&claim->served);
+}
 
-	if (rank != claim->rank)
-		return (int)rank - (int)claim->rank;
+/* By name of the namespace, age of the object, name and kind. */
+static int
+object_order(const struct external_object *object, const struct external_object *other)
+{
+	int order = strcmp(object->namespace, other->namespace);
+
+	if (order != 0)
+		return order;
 	if (object->created_s != other->created_s)
 		return object->created_s < other->created_s ? -1 : 1;
-	if ((order = strcmp(object->namespace, other->namespace)) != 0 ||
-	    (order = strcmp(object->name, other->name)) != 0)
-		return order;
-	return (int)object->kind - (int)other->kind;
+	order = strcmp(object->name, other->name);
+	return order != 0 ? order : (int)object->kind - (int)other->kind;
+}
+
+static int
+claim_order(const struct claim *a, const struct claim *b)
+{
+	bool a_waits = claim_waits(a), b_waits = claim_waits(b);
+	enum claim_rank a_rank = a_waits ? CLAIM_HOST : a->rank,
+			b_rank = b_waits ? CLAIM_HOST : b->rank;
+
+	if (a_rank != b_rank)
+		return (int)a_rank - (int)b_rank;
+	if (a->since != b->since)
+		return a->since < b->since ? -1 : 1;
+	if (a_waits != b_waits)
+		return (int)a_waits - (int)b_waits;
+	return object_order(a->object, b->object);
 }
 
 /* Whether this claim's records would be others than those of the claim before. */
 static bool
 step_at(const struct external_host *host, uint32_t at)
 {
-	return at > 0 && at < host->claim_count &&
+	return at > 0 && at < host->claim_count && host->claims[at]->rank != CLAIM_ASLEEP &&
 	       !served_equal(&host->claims[at - 1]->served, &host->claims[at]->served);
 }
 
@@ -156,16 +177,47 @@ steps_at(const struct external_host *host, uint32_t at)
 	return (uint32_t)step_at(host, at) + step_at(host, at + 1);
 }
 
+/* The place of a new claim; that of the claim in whose stead it comes, if there was one. */
+static uint32_t
+claim_since(struct external *e, struct external_host *host)
+{
+	if (e->begun && host->released_since == 0) {
+		e->since += e->since < UINT32_MAX; /* there the order of objects decides */
+		host->released_since = e->since;   /* for another listener of the same Gateway */
+	}
+	return host->released_since;
+}
+
+/* Puts the claim, whose served is still empty, before the claim at `at`. */
+static void
+insert_claim(struct external_host *host, struct claim *claim, uint32_t at)
+{
+	if (host->claim_count == host->claim_room) {
+		host->claim_room = host->claim_room == 0 ? 1 : 2 * host->claim_room;
+		host->claims = xreallocarray(host->claims, host->claim_room, sizeof *host->claims);
+	}
+	host->steps -= step_at(host, at);
+	memmove(&host->claims[at + 1], &host->claims[at],
+	    (host->claim_count - at) * sizeof(struct claim *));
+	host->claims[at] = claim;
+	host->claim_count++;
+	host->steps += steps_at(host, at);
+}
+
 struct claim *
 host_claim(struct external *e, const struct dname *name, struct external_object *object,
     enum claim_rank rank, const struct served *served)
 {
 	struct external_host *host = host_get(e, name);
 	uint32_t low = 0, high = host->claim_count;
+	struct claim new = {
+		.host = host, .object = object, .rank = rank, .served = *served, .last = served
+	};
 
+	new.since = claim_since(e, host);
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
-		int order = claim_order(rank, object, host->claims[mid]);
+		int order = claim_order(&new, host->claims[mid]);
 		if (order == 0) {
 			if (host->claims[mid]->last == served)
 				return NULL; /* by another listener of the same Gateway */
@@ -180,19 +232,11 @@ host_claim(struct external *e, const struct dname *name, struct external_object 
 		else
 			low = mid + 1;
 	}
-	struct claim *claim = xcalloc(1, sizeof *claim);
-	*claim = (struct claim){ .host = host, .object = object, .rank = rank, .last = served };
+	struct claim *claim = xmalloc(sizeof *claim);
+	*claim = new;
+	claim->served = (struct served){ 0 };
 	served_add(&claim->served, served);
-	if (host->claim_count == host->claim_room) {
-		host->claim_room = host->claim_room == 0 ? 1 : 2 * host->claim_room;
-		host->claims = xreallocarray(host->claims, host->claim_room, sizeof *host->claims);
-	}
-	host->steps -= step_at(host, low);
-	memmove(&host->claims[low + 1], &host->claims[low],
-	    (host->claim_count - low) * sizeof *host->claims);
-	host->claims[low] = claim;
-	host->claim_count++;
-	host->steps += steps_at(host, low);
+	insert_claim(host, claim, low);
 	return claim;
 }
 
@@ -207,9 +251,11 @@ host_release(struct claim *claim)
 	assert(i < host->claim_count);
 	host->steps -= steps_at(host, i);
 	host->claim_count--;
-	memmove(
-	    &host->claims[i], &host->claims[i + 1], (host->claim_count - i) * sizeof *host->claims);
+	memmove(&host->claims[i], &host->claims[i + 1],
+	    (host->claim_count - i) * sizeof(struct claim *));
 	host->steps += step_at(host, i);
+	if (host->released_since == 0 || claim->since < host->released_since)
+		host->released_since = claim->since;
 	served_free(&claim->served);
 	free(claim);
 	return host;
@@ -334,7 +380,8 @@ claimer(const struct claim *claim, char text[CLAIMER_TEXT_MAX])
 const struct claim *
 host_first(const struct external_host *host)
 {
-	if (host->claim_count == 0 || (host->reserved && host->claims[0]->rank == CLAIM_HOST))
+	if (host->claim_count == 0 || host->claims[0]->rank == CLAIM_ASLEEP ||
+	    (host->reserved && host->claims[0]->rank == CLAIM_HOST))
 		return NULL;
 	return host->claims[0];
 }
@@ -355,10 +402,12 @@ host_loser(const struct external_host *host)
 static void
 note_conflict(struct external *e, struct external_host *host)
 {
-	bool conflict = host->steps > 0 || (host->claim_count > 0 && host_first(host) == NULL);
+	bool refused =
+	    host->reserved && host->claim_count > 0 && host->claims[0]->rank == CLAIM_HOST;
+	bool conflict = host->steps > 0 || refused;
 	char text[DNAME_TEXT_MAX], winner[CLAIMER_TEXT_MAX], loser[CLAIMER_TEXT_MAX];
 
-	if (conflict == host->conflict)
+	if (conflict == host->conflict || !e->begun)
 		return;
 	host->conflict = conflict;
 	e->conflicts += conflict ? 1 : (size_t)-1;
@@ -380,6 +429,7 @@ host_settle(struct external *e, struct external_host *host)
 
 	memcpy(name.wire, host->wire, host->len);
 	host->dirty = false;
+	host->released_since = 0;
 	note_conflict(e, host);
 	if (host->has_ports)
 		drop_ports(e, &name);
@@ -397,9 +447,49 @@ host_settle(struct external *e, struct external_host *host)
 	if (exists || apex)
 		return;
 	treecache_prune(e->cache, name.wire);
+	if (host->claim_count > 0) /* asleep */
+		return;
 	table_remove(&e->hosts, host);
 	free(host->claims);
 	free(host);
+}
+
+/* As claim_order(), of claims that were there before the process. */
+static int
+beginning_order(const void *a, const void *b, void *external)
+{
+	const struct claim *x = *(const struct claim *const *)a,
+			   *y = *(const struct claim *const *)b;
+	int64_t x_s = external_namespace_created_s(external, x->object->namespace),
+		y_s = external_namespace_created_s(external, y->object->namespace);
+	bool x_waits = claim_waits(x), y_waits = claim_waits(y);
+	enum claim_rank x_rank = x_waits ? CLAIM_HOST : x->rank,
+			y_rank = y_waits ? CLAIM_HOST : y->rank;
+
+	if (x_rank != y_rank)
+		return (int)x_rank - (int)y_rank;
+	if (x_waits != y_waits)
+		return (int)x_waits - (int)y_waits;
+	if (x_s != y_s)
+		return x_s < y_s ? -1 : 1;
+	return object_order(x->object, y->object);
+}
+
+void
+host_begin(struct external *e, struct external_host *host)
+{
+	if (host->claim_count > 1)
+		qsort_r(
+		    host->claims, host->claim_count, sizeof(struct claim *), beginning_order, e);
+	host->steps = 0;
+	for (uint32_t i = 0; i < host->claim_count; i++) {
+		host->claims[i]->since = i + 1;
+		host->steps += step_at(host, i);
+	}
+	if (e->since < host->claim_count)
+		e->since = host->claim_count;
+	if (host->claim_count > 0)
+		host_settle(e, host);
 }
 
 void

@@ -11,8 +11,13 @@
 #include "lib/table.h"
 #include "treecache/ports.h"
 
-/* In the order in which they win. */
-enum claim_rank { CLAIM_ZONE, CLAIM_CANONICAL, CLAIM_HOST };
+/* In the order in which they win; but a CLAIM_CANONICAL that nothing serves is in line with CLAIM_HOST. */
+enum claim_rank {
+	CLAIM_ZONE,
+	CLAIM_CANONICAL,
+	CLAIM_HOST,
+	CLAIM_ASLEEP, /* nothing serves it, and it did: it does not count, but keeps its place */
+};
 
 /* What answers for a name; neither: nothing does. */
 struct served {
@@ -26,6 +31,7 @@ struct claim {
 	struct external_host *host;
 	struct external_object *object;
 	enum claim_rank rank;
+	uint32_t since; /* its place among claims of the same rank; 0: before external_begin() */
 	struct served served;
 	const struct served *last; /* what was added to it last: to be compared, it may be gone */
 };
@@ -72,6 +78,9 @@ struct external_host {
 	bool has_records, conflict;
 	bool has_ports; /* SRV records below it */
 	bool dirty;     /* its claims have changed since host_settle() */
+	/* The place of the claim that was released since host_settle(), for the one that the same object
+	 * makes instead; 0: none. */
+	uint32_t released_since;
 	uint8_t len;
 	uint8_t wire[];
 };
@@ -81,7 +90,10 @@ struct external {
 	struct external_config config;
 	uint64_t seed;
 	struct table objects, hosts, chosen; /* `chosen`: names of namespaces, with a selector */
-	struct table followed;               /* external_followers.c's */
+	struct table ages;                   /* namespaces, until external_begin() */
+	bool begun;
+	uint32_t since;        /* the last claim's */
+	struct table followed; /* external_followers.c's */
 	uint8_t mark[OBJECT_KIND_COUNT];
 	bool listing[OBJECT_KIND_COUNT];
 	size_t counts[OBJECT_KIND_COUNT];
@@ -109,6 +121,9 @@ bool external_object_renew(
 /* Takes its claims back and frees it. */
 void external_object_drop(struct external *external, struct external_object *object);
 
+/* How many of its addresses count. */
+size_t external_object_addrs(const struct external *external, const struct object *source);
+
 /* --- external_followers.c --- */
 
 /* The object follows what it depends on, and no longer; its content must not change between. */
@@ -120,6 +135,9 @@ void followers_renew(
     struct external *external, enum object_kind kind, const char *namespace, const char *name);
 
 /* --- external.c --- */
+
+/* When the namespace was made, Unix; INT64_MAX: unknown. Only until external_begin() has ended. */
+int64_t external_namespace_created_s(const struct external *external, const char *name);
 
 /* Whether --namespace-labels, if given, matches the namespace. */
 bool external_namespace_is_chosen(const struct external *external, const char *name);
@@ -150,6 +168,9 @@ void hosts_begin(struct external *external);
 
 /* Whether a zone of ours has this name. */
 bool host_is_apex(const struct external *external, const uint8_t *wire);
+
+/* Puts the host's claims in the order of the beginning, and numbers them. */
+void host_begin(struct external *external, struct external_host *host);
 
 /* The claim that has the name, or NULL. */
 const struct claim *host_first(const struct external_host *host);

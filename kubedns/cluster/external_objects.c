@@ -111,12 +111,21 @@ copy_lists(struct external_object *object, const struct object_external *from)
 			    .port = from->parents[i].port };
 }
 
+size_t
+external_object_addrs(const struct external *e, const struct object *source)
+{
+	return e->config.refuse_external_ips && source->kind == OBJECT_SERVICE
+		   ? source->external->balancer_addr_count
+		   : source->external->addr_count;
+}
+
 /* Copies what is kept of an object. */
 static void
 copy_content(struct external *e, struct external_object *object, const struct object *source)
 {
 	const struct object_external *from = source->external;
 	const struct object_service *service = &source->service;
+	size_t addr_count = external_object_addrs(e, source);
 	struct dname target;
 
 	followers_remove(e, object);
@@ -125,11 +134,11 @@ copy_content(struct external *e, struct external_object *object, const struct ob
 	object->ttl_s = from->has_ttl ? from->ttl_s : e->config.ttl_s;
 	object->balanced = from->balanced;
 	object->complained = false;
-	if (from->addr_count > 0)
-		object->served.addrs = xcalloc(from->addr_count, sizeof *from->addrs);
-	for (size_t i = 0; i < from->addr_count; i++)
+	if (addr_count > 0)
+		object->served.addrs = xcalloc(addr_count, sizeof *from->addrs);
+	for (size_t i = 0; i < addr_count; i++)
 		object->served.addrs[object->served.addr_count++] = from->addrs[i];
-	if (from->addr_count == 0 && from->target != NULL &&
+	if (addr_count == 0 && from->target != NULL &&
 	    dname_from_text(&target, from->target) == 0 && target.len > 1)
 		object->served.target = xstrdup(from->target);
 	copy_lists(object, from);

@@ -294,16 +294,22 @@ read_strings(struct reader *r, struct json_object *json, struct object_key_value
 }
 
 static void
-read_configmap(struct reader *r, struct json_object *json, struct object *o)
+read_created(struct reader *r, struct json_object *json, struct object *o)
 {
-	FIELDS_DECLARE(CONFIGMAP_FIELDS)
 	FIELDS_DECLARE(CREATED_METADATA_FIELDS)
 
 	FIELDS_READ(member(json, "metadata"), CREATED_METADATA_FIELDS);
 	int64_t ns = object_rfc3339_ns(
 	    field_text_or(r, created, "", "metadata.creationTimestamp is not a string"));
 	o->created_s = ns == 0 ? INT64_MAX : ns / 1000000000;
+}
 
+static void
+read_configmap(struct reader *r, struct json_object *json, struct object *o)
+{
+	FIELDS_DECLARE(CONFIGMAP_FIELDS)
+
+	read_created(r, json, o);
 	FIELDS_READ(json, CONFIGMAP_FIELDS);
 	o->data_count = read_strings(
 	    r, data, &o->data, "data is not an object", "a value of data is not a string");
@@ -320,10 +326,12 @@ read_visibility(struct reader *r, const struct meta *meta, struct object *o)
 }
 
 static void
-read_namespace(struct reader *r, const struct meta *meta, struct object *o)
+read_namespace(
+    struct reader *r, struct json_object *json, const struct meta *meta, struct object *o)
 {
 	FIELDS_DECLARE(NAMESPACE_LABELS_FIELDS)
 
+	read_created(r, json, o);
 	o->label_count = read_strings(r, meta->labels, &o->labels,
 	    "metadata.labels is not an object", "a label is not a string");
 	FIELDS_READ(meta->labels, NAMESPACE_LABELS_FIELDS);
@@ -361,7 +369,7 @@ read_body(struct reader *r, struct json_object *json, const struct kind *kind,
 		read_configmap(r, json, o);
 		break;
 	case OBJECT_NAMESPACE:
-		read_namespace(r, meta, o);
+		read_namespace(r, json, meta, o);
 		break;
 	case OBJECT_IMPORT:
 		object_read_import(r, json, o);

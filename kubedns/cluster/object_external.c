@@ -150,7 +150,7 @@ forget_names(struct object_external *to, enum object_kind kind)
 	to->host_count = 0;
 	if (kind == OBJECT_GATEWAY)
 		return;
-	to->addr_count = 0;
+	to->addr_count = to->balancer_addr_count = 0;
 	to->target = NULL;
 	to->target_count = 0;
 	to->parent_count = 0;
@@ -195,6 +195,7 @@ read_service(struct reader *r, struct json_object *json, struct object_external 
 	FIELDS_READ(spec, SERVICE_TYPE_FIELDS);
 	to->balanced =
 	    strcmp(field_text_or(r, type, "", "spec.type is not a string"), "LoadBalancer") == 0;
+	to->balancer_addr_count = to->addr_count;
 	size_t count = field_items(r, external_ips, "externalIPs is not a list");
 	for (size_t i = 0; i < count; i++)
 		add_ip(r, to, item(external_ips, i), "externalIPs");
@@ -410,6 +411,7 @@ object_external_digest(uint64_t seed, const struct object_external *from)
 
 	hash = hash_number(hash, from->has_ttl ? from->ttl_s : UINT64_MAX);
 	hash = hash_number(hash, from->balanced);
+	hash = hash_number(hash, from->balancer_addr_count);
 	hash = hash_text(hash, from->target);
 	for (size_t i = 0; i < from->addr_count; i++)
 		hash = hash_bytes(hash, from->addrs[i].bytes, addr_len(&from->addrs[i]));

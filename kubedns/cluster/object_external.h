@@ -51,6 +51,7 @@ struct object_external {
 	uint32_t ttl_s;     /* external-dns.alpha.kubernetes.io/ttl */
 	struct addr *addrs; /* each once */
 	size_t addr_count;
+	size_t balancer_addr_count; /* of a Service: the first so many; then come externalIPs */
 	const char *target; /* the first by name of the load balancer's host names; NULL: none */
 	size_t target_count;
 	bool balanced;             /* a Service of type LoadBalancer, which may have neither yet */

@@ -23,6 +23,9 @@
 #define POD_METADATA_FIELDS(X)       X("deletionTimestamp", deletion, whole)
 #define NAMESPACE_METADATA_FIELDS(X) X("labels", labels, namespace_labels)
 
+/* Of a ConfigMap of --hosts-namespaces, of a Namespace, and with --external-zones of what claims names. */
+#define CREATED_METADATA_FIELDS(X) X("creationTimestamp", created, whole)
+
 /* Of a namespace, as annotations or labels: kubedns/cluster/store_visibility.c. */
 #define VISIBILITY_FIELDS(X)                                                                       \
 	X("kubedns/sees", sees, whole)                                                             \
@@ -123,8 +126,6 @@
 	X("ports", ports, port)
 
 /* --- read only with --external-zones, by object_external.c --- */
-
-#define CREATED_METADATA_FIELDS(X) X("creationTimestamp", created, whole)
 
 /* Those of external-dns and k8s_gateway, so that a cluster that has them need not be annotated
  * anew. */

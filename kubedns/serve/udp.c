@@ -285,7 +285,7 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 		.query = udp->in_iov[i].iov_base,
 		.query_len = message->msg_len,
 		.out = reply_room_for(udp, index, i),
-		.max = DNS_UDP_PAYLOAD,
+		.max = udp->sockets[index].reply_max,
 		.may_wait = true,
 		.rotation = rotation_next(&udp->rotation),
 		.thread = &context->thread,

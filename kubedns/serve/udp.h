@@ -32,6 +32,7 @@ struct udp_socket {
 	uint8_t family;
 	bool wildcard; /* needs the packet's destination */
 	const struct answer_config *answers;
+	size_t reply_max; /* bytes of a reply, at most DNS_UDP_PAYLOAD; a longer one is cut (TC) */
 };
 
 /* Takes ownership of the sockets, bound and non-blocking. Queries for other servers go to

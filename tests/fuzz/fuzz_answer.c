@@ -228,6 +228,7 @@ add_outside(void)
 		abort();
 	struct external_config external_config = { .zones = outside, .zone_count = 1, .ttl_s = 30 };
 	external = external_new(&external_config, 7);
+	external_begin(external);
 	outside_zones.tree = external_tree(external);
 	claim("names", NULL, hosts, 3);
 	claim("balanced", "www.example.net", alias, 1);

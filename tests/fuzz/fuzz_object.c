@@ -101,6 +101,7 @@ claim(struct json_object *json, struct object *object)
 	dname_from_text(&zone, "example.com");
 	const struct external_config config = { .zones = &zone, .zone_count = 1, .ttl_s = 5 };
 	struct external *external = external_new(&config, 1);
+	external_begin(external);
 	external_event(external, OBJECT_GATEWAY, EVENT_ADDED, &gateway);
 	external_event(external, object->kind, EVENT_ADDED, object);
 	external_event(external, OBJECT_GATEWAY, EVENT_DELETED, &gateway);

@@ -118,11 +118,12 @@ def test_in_the_classic_topology_dnsmasq_hands_on_the_zone_of_the_cluster_set(tm
 @needs_kubectl
 def test_external_zones_are_flags_and_the_rights_of_the_component(tmp_path):
     mine = bare(objects(*SETTINGS, *AS_IT_IS, "-set", "external.zones={apps.example.com,b.example}", "-set", "external.ns={192.0.2.1}",
-                        "-set", "external.address=0.0.0.0:5353", "-set", "external.headless=true"))  # fmt: skip
+                        "-set", "external.address=0.0.0.0:5353", "-set", "external.headless=true",
+                        "-set", "external.refuse={apex,external-ips}"))  # fmt: skip
     theirs = render(copy(tmp_path), "replace-kube-dns", "evict-unready", "external-names")
     args = mine["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert args[-4:] == ["--external-zones=apps.example.com,b.example", "--external-ns=192.0.2.1", "--external-address=0.0.0.0:5353",
-                         "--external-headless"]  # fmt: skip
+    assert args[-5:] == ["--external-zones=apps.example.com,b.example", "--external-ns=192.0.2.1", "--external-address=0.0.0.0:5353",
+                         "--external-headless", "--external-refuse=apex,external-ips"]  # fmt: skip
     del args[-4:]
     assert mine == theirs
     rules = mine["ClusterRole", "kube-dns"]["rules"]

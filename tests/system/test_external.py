@@ -11,9 +11,9 @@ import dns.rcode
 import dns.rdatatype
 import dns.zone
 import pytest
-from api_world import OWN
+from api_world import OWN, World
 from apiserver import ApiServer
-from asking import NXDOMAIN
+from asking import NXDOMAIN, ask_until
 from hurry import hurry
 from kubedns_process import PROGRAM, Kubedns
 from objects import endpoint_slice, namespace, service
@@ -197,6 +197,65 @@ def test_at_the_external_address_nothing_else_is_answered(tmp_path, zones):
                 assert answer.rcode() == dns.rcode.REFUSED and not answer.answer, (name, answer)
         # The other address answers for both.
         assert k.ask(f"inside.default.svc.{Z}") == {"10.96.0.10"} and k.ask(f"www.{ZONE}") == {"192.0.2.1"}
+
+
+def test_elsewhere_udp_replies_are_short(tmp_path):
+    """A port that strangers reach is no amplifier for forged addresses: at most 512 bytes, and no record where they do not fit."""
+    many = balanced("many", {}, "default", f"many.{ZONE}")
+    many["status"]["loadBalancer"]["ingress"] = [{"ip": f"192.0.2.{i}"} for i in range(1, 65)]
+    port = free_port()
+    with start(tmp_path, [namespace("default"), many], ZONES, "--ns-addresses=203.0.113.1", f"--external-address=127.0.0.1:{port}") as k:
+        k.wait_ready()
+        inside = dns.query.udp(dns.message.make_query(f"many.{ZONE}", "A", use_edns=0, payload=1232), "127.0.0.1", port=k.port, timeout=10)
+        assert len(inside.answer[0]) == 64 and not inside.flags & dns.flags.TC
+        outside = dns.query.udp(dns.message.make_query(f"many.{ZONE}", "A", use_edns=0, payload=1232), "127.0.0.1", port=port, timeout=10)
+        assert outside.flags & dns.flags.TC and len(outside.to_wire()) <= 512
+        assert len(exchange(port, f"many.{ZONE}", "A", tcp=True).answer[0]) == 64
+
+
+def test_an_edit_of_an_older_object_takes_no_name_from_another_namespace(tmp_path):
+    made = {"team-a": "2026-03-01T00:00:00Z", "team-b": "2026-01-01T00:00:00Z", "team-c": "2026-06-01T00:00:00Z"}
+
+    def own(ns, address, hosts, created="2026-03-02T00:00:00Z"):
+        it = balanced("web", {"ip": address}, ns, hosts)
+        it["metadata"]["creationTimestamp"] = created
+        return it
+
+    def before(api):
+        for ns, created in made.items():
+            there = namespace(ns)
+            there["metadata"]["creationTimestamp"] = created
+            api.fill([there])
+        api.fill([own("team-a", "203.0.113.10", f"shop.{ZONE}"), own("team-b", "198.51.100.66", "", "2026-01-02T00:00:00Z"),
+                  own("team-c", "198.51.100.77", "", "2025-01-02T00:00:00Z")])  # fmt: skip
+
+    with World(tmp_path, ZONES, "--ns-addresses=203.0.113.1", before=before) as world:
+        k, api = world.kubedns, world.api
+        ask_until(k.port, f"shop.{ZONE}", "A", {"203.0.113.10"})
+        api.put(own("team-b", "198.51.100.66", f"shop.{ZONE}, b.{ZONE}", "2026-01-02T00:00:00Z"))
+        api.put(own("team-c", "198.51.100.77", f"shop.{ZONE}, c.{ZONE}", "2025-01-02T00:00:00Z"))
+        ask_until(k.port, f"b.{ZONE}", "A", {"198.51.100.66"})
+        ask_until(k.port, f"c.{ZONE}", "A", {"198.51.100.77"})
+        assert k.ask(f"shop.{ZONE}") == {"203.0.113.10"} and k.metric("kubedns_external_conflicts") == 1
+        assert f"external name shop.{ZONE}.: services team-a/web has it, services team-b/web claims it too" in k.log()
+        # A Service that gets no address, in a namespace and of a name such that the name is its own, does not silence a host.
+        api.put(own("team-a", "203.0.113.10", f"shop.{ZONE}, api.shop.{ZONE}"))
+        ask_until(k.port, f"api.shop.{ZONE}", "A", {"203.0.113.10"})
+        waits = service("api", "10.200.9.2", "shop", type="LoadBalancer")
+        api.put(namespace("shop"))
+        api.put({**waits, "status": {"loadBalancer": {}}})
+        api.put(own("team-c", "198.51.100.77", f"shop.{ZONE}, d.{ZONE}"))
+        ask_until(k.port, f"d.{ZONE}", "A", {"198.51.100.77"})
+        assert k.ask(f"api.shop.{ZONE}") == {"203.0.113.10"}
+        # All is listed again, and shows something new at the end.
+        assert api.inject_error("services") == 1
+        api.put(own("team-c", "198.51.100.77", f"shop.{ZONE}, e.{ZONE}"))
+        ask_until(k.port, f"e.{ZONE}", "A", {"198.51.100.77"})
+        assert k.ask(f"shop.{ZONE}") == {"203.0.113.10"}
+        # A kubedns that starts now does not know who came first: the oldest namespace has it, not the oldest object.
+        world.kubedns.stop()
+        world.start(ZONES, "--ns-addresses=203.0.113.1")
+        ask_until(world.kubedns.port, f"shop.{ZONE}", "A", {"198.51.100.66"})
 
 
 def test_explanations_and_the_zone_name_the_objects(tmp_path):

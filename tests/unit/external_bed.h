@@ -59,6 +59,16 @@ begin_with(const struct external_config *with)
 {
 	external_free(external);
 	external = external_new(with, 7);
+	external_begin(external);
+	zones.tree = external_tree(external);
+}
+
+/* As at a start: objects are listed, and external_begin() comes after them. */
+static inline void
+begin_listing(void)
+{
+	external_free(external);
+	external = external_new(&config, 7);
 	zones.tree = external_tree(external);
 }
 

@@ -224,23 +224,154 @@ name_servers_name_is_its_services_alone(void **state)
 	assert_int_equal(external_conflicts(external), 0);
 }
 
+#define OF(NAMESPACE, NAME, CREATED, HOSTS, ADDRESS)                                               \
+	"{'kind':'Service','metadata':{'namespace':'" NAMESPACE "','name':'" NAME "',"             \
+	"'creationTimestamp':'" CREATED "','annotations':{"                                        \
+	"'external-dns.alpha.kubernetes.io/hostname':'" HOSTS "'}},"                               \
+	"'spec':{'clusterIP':'10.96.0.2'},'status':{'loadBalancer':{'ingress':[" ADDRESS "]}}}"
+#define NAMESPACE(NAME, CREATED)                                                                   \
+	"{'kind':'Namespace','metadata':{'name':'" NAME "','creationTimestamp':'" CREATED "'}}"
+
 static void
-host_claimed_twice_is_the_oldest_objects(void **state)
+host_claimed_twice_is_the_first_claims(void **state)
 {
 	(void)state;
 	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
 	assert_int_equal(external_conflicts(external), 0);
 	add(INGRESS("old", JANUARY, RULE("WWW.apps.example.com"), IP("192.0.2.3")));
-	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
 	assert_int_equal(external_conflicts(external), 1);
 	/* The same addresses are no conflict. */
 	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.3")));
 	assert_int_equal(external_conflicts(external), 0);
 	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
+	/* Who gives it up loses it, and comes last then. */
+	add(ANNOTATED("young", FEBRUARY, "", IP("192.0.2.2")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+	add(ANNOTATED("young", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
 	tell(EVENT_DELETED, INGRESS("old", JANUARY, RULE("x"), ""));
 	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
 	assert_int_equal(external_conflicts(external), 0);
+}
+
+/* An object that is older than the holder can be edited at any time. */
+static void
+no_edit_of_an_older_object_takes_a_name(void **state)
+{
+	(void)state;
+	begin_listing();
+	add(NAMESPACE("team-a", FEBRUARY));
+	add(NAMESPACE("team-b", JANUARY));
+	add(OF("team-a", "shop", FEBRUARY, "shop.apps.example.com", IP("203.0.113.10")));
+	add(OF("team-b", "old", JANUARY, "", IP("198.51.100.66")));
+	external_begin(external);
+	add(OF("team-b", "old", JANUARY, "shop.apps.example.com", IP("198.51.100.66")));
+	EXPECT({ "shop.apps.example.com.", "A", "NOERROR A 203.0.113.10" });
+	assert_int_equal(external_conflicts(external), 1);
+	/* Nor does a listing, which shows the thief first, or a change of the holder. */
+	external_event(external, OBJECT_SERVICE, EVENT_LISTING, NULL);
+	add(OF("team-b", "old", JANUARY, "shop.apps.example.com", IP("198.51.100.66")));
+	add(OF("team-a", "shop", FEBRUARY, "x.apps.example.com,shop.apps.example.com",
+	    IP("203.0.113.11")));
+	external_event(external, OBJECT_SERVICE, EVENT_SYNCED, NULL);
+	treecache_publish(external_tree(external), 1, true);
+	EXPECT({ "shop.apps.example.com.", "A", "NOERROR A 203.0.113.11" });
+}
+
+static void
+at_the_beginning_the_order_is_that_of_the_namespaces(void **state)
+{
+	static const uint8_t www[] = "\3www\4apps\7example\3com";
+	const char *objects[] = {
+		OF("old-team", "z", FEBRUARY, "www.apps.example.com", IP("192.0.2.2")),
+		OF("new-team", "a", JANUARY, "www.apps.example.com", IP("192.0.2.3")),
+		OF("old-team", "y", JANUARY, "www.apps.example.com", IP("192.0.2.1")),
+		OF("another", "a", JANUARY, "www.apps.example.com", IP("192.0.2.4")),
+		NAMESPACE("new-team", FEBRUARY),
+		NAMESPACE("old-team", JANUARY),
+	};
+	enum { COUNT = sizeof objects / sizeof objects[0] };
+	(void)state;
+
+	for (size_t first = 0; first < COUNT; first++) { /* in whichever order they are listed */
+		static const char *const want[] = { "y", "z", "a", "a" };
+		struct external_source source;
+		bool differs;
+		begin_listing();
+		for (size_t i = 0; i < COUNT; i++)
+			add(objects[(first + i) % COUNT]);
+		external_begin(external);
+		treecache_publish(external_tree(external), 1, true);
+		EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
+		assert_int_equal(external_conflicts(external), 1);
+		for (size_t i = 0; i < 4; i++) {
+			assert_true(external_find(external, www, i, &source, &differs));
+			assert_string_equal(source.name, want[i]);
+		}
+		assert_string_equal(source.namespace, "another"); /* its age is not known */
+		tell(EVENT_DELETED, objects[2]);
+		EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.2" });
+	}
+}
+
+/* As when an Ingress controller ends, which takes the addresses of all Ingresses away. */
+static void
+object_without_addresses_for_a_while_gets_its_name_back(void **state)
+{
+	(void)state;
+	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), IP("192.0.2.1")));
+	add(OF("team-b", "thief", JANUARY, "www.apps.example.com", IP("198.51.100.66")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
+	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), ""));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 198.51.100.66" });
+	assert_int_equal(external_conflicts(external), 0);
+	add(INGRESS(
+	    "holder", JANUARY, RULE("www.apps.example.com") "," RULE("b.apps.example.com"), ""));
+	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), IP("192.0.2.1")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
+	assert_int_equal(external_conflicts(external), 1);
+	/* Nobody else claims it: it does not exist meanwhile. */
+	tell(EVENT_DELETED, OF("team-b", "thief", JANUARY, "", ""));
+	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), ""));
+	EXPECT({ "www.apps.example.com.", "A", GONE });
+	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), IP("192.0.2.1")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
+	/* It gives up the name while it has no address. */
+	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), ""));
+	add(INGRESS("holder", JANUARY, RULE("other.apps.example.com"), ""));
+	assert_int_equal(external_count(external, OBJECT_INGRESS), 0);
+	add(OF("team-b", "next", JANUARY, "www.apps.example.com", IP("198.51.100.66")));
+	add(INGRESS("holder", JANUARY, RULE("www.apps.example.com"), IP("192.0.2.1")));
+	EXPECT({ "www.apps.example.com.", "A", "NOERROR A 198.51.100.66" });
+	/* It is deleted. */
+	tell(EVENT_DELETED, INGRESS("holder", JANUARY, RULE("x"), ""));
+	assert_int_equal(external_conflicts(external), 0);
+}
+
+static void
+what_is_refused_by_the_flag_has_no_name(void **state)
+{
+	struct external_config with = config;
+
+	(void)state;
+	with.refuse_wildcards = with.refuse_apex = with.refuse_external_ips = true;
+	begin_with(&with);
+	add(OF("team-b", "a", JANUARY, "*.apps.example.com,apps.example.com,ok.apps.example.com",
+	    IP("192.0.2.1")));
+	EXPECT({ "x.apps.example.com.", "A", GONE }, { "apps.example.com.", "A", NODATA },
+	    { "ok.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
+	assert_int_equal(external_refused_total(external), 2);
+	add(INGRESS("wild", JANUARY, RULE("*.shop.apps.example.com"), IP("192.0.2.1")));
+	EXPECT({ "x.shop.apps.example.com.", "A", GONE });
+	assert_int_equal(external_refused_total(external), 3);
+	add(WEB);
+	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.1" });
+	add("{'kind':'Service','metadata':{'namespace':'default','name':'ips'},'spec':{"
+	    "'externalIPs':['198.51.100.7']}}");
+	EXPECT({ "ips.default.apps.example.com.", "A", GONE });
 }
 
 /* Ingresses of one name, of any age and with one of three sets of addresses, which come, change and
@@ -284,19 +415,21 @@ services_own_name_cannot_be_taken_by_an_older_object(void **state)
 	assert_int_equal(external_conflicts(external), 1);
 }
 
+#define WAITING                                                                                    \
+	"{'kind':'Service','metadata':{'namespace':'default','name':'web'},'spec':{"               \
+	"'type':'LoadBalancer','clusterIP':'10.96.0.1','ports':[{'name':'http','port':80}]},"      \
+	"'status':{'loadBalancer':{}}}"
+#define OTHERS                                                                                     \
+	INGRESS("old", "2020-01-01T00:00:00Z",                                                     \
+	    RULE("web.default.apps.example.com") "," RULE("*.default.apps.example.com"),           \
+	    IP("192.0.2.3"))
+
 static void
 service_that_waits_for_its_load_balancer_keeps_its_name(void **state)
 {
-	static const char waiting[] =
-	    "{'kind':'Service','metadata':{'namespace':'default','name':'web'},'spec':{"
-	    "'type':'LoadBalancer','clusterIP':'10.96.0.1','ports':[{'name':'http','port':80}]},"
-	    "'status':{'loadBalancer':{}}}";
-
 	(void)state;
-	add(INGRESS("old", "2020-01-01T00:00:00Z",
-	    RULE("web.default.apps.example.com") "," RULE("*.default.apps.example.com"),
-	    IP("192.0.2.3")));
-	add(waiting);
+	add(WAITING);
+	add(OTHERS);
 	EXPECT({ "web.default.apps.example.com.", "A", NODATA },
 	    { "web.default.apps.example.com.", "ANY", NODATA },
 	    { "_http._tcp.web.default.apps.example.com.", "SRV", GONE },
@@ -304,11 +437,35 @@ service_that_waits_for_its_load_balancer_keeps_its_name(void **state)
 	assert_int_equal(external_conflicts(external), 1);
 	add(WEB);
 	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" });
-	add(waiting);
+	add(WAITING);
 	EXPECT({ "web.default.apps.example.com.", "AAAA", NODATA },
 	    { "_http._tcp.web.default.apps.example.com.", "SRV", GONE });
-	tell(EVENT_DELETED, waiting);
+	tell(EVENT_DELETED, WAITING);
 	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+}
+
+/* Whoever may name a namespace and a Service in it could silence any host of four labels. */
+static void
+service_that_waits_does_not_silence_a_host_that_was_there_before(void **state)
+{
+	(void)state;
+	add(OTHERS);
+	add(WAITING);
+	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+	assert_int_equal(external_conflicts(external), 1);
+	add(WEB); /* has addresses: the name is its own */
+	EXPECT({ "web.default.apps.example.com.", "AAAA", "NOERROR AAAA 2001:db8::1" });
+	add(WAITING);
+	EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+	/* After a restart too, for one that waits has never had an address. */
+	for (int first = 0; first < 2; first++) {
+		begin_listing();
+		add(first == 0 ? WAITING : OTHERS);
+		add(first == 0 ? OTHERS : WAITING);
+		external_begin(external);
+		treecache_publish(external_tree(external), 1, true);
+		EXPECT({ "web.default.apps.example.com.", "A", "NOERROR A 192.0.2.3" });
+	}
 }
 
 static void
@@ -569,7 +726,12 @@ main(void)
 		TEST(zones_have_what_a_parent_needs_to_delegate_to_them),
 		TEST(name_server_may_be_a_service_of_the_zone),
 		TEST(name_servers_name_is_its_services_alone),
-		TEST(host_claimed_twice_is_the_oldest_objects),
+		TEST(host_claimed_twice_is_the_first_claims),
+		TEST(no_edit_of_an_older_object_takes_a_name),
+		TEST(at_the_beginning_the_order_is_that_of_the_namespaces),
+		TEST(object_without_addresses_for_a_while_gets_its_name_back),
+		TEST(what_is_refused_by_the_flag_has_no_name),
+		TEST(service_that_waits_does_not_silence_a_host_that_was_there_before),
 		TEST(conflicts_are_those_of_whoever_claims_now),
 		TEST(services_own_name_cannot_be_taken_by_an_older_object),
 		TEST(service_that_waits_for_its_load_balancer_keeps_its_name),

@@ -33,6 +33,7 @@ renew_external(const struct label_selector *selector)
 
 	external_free(external);
 	external = external_new(&config, SEED);
+	external_begin(external);
 }
 
 static int

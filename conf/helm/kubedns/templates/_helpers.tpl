@@ -62,7 +62,8 @@
 {{- with .ns }}{{- $flags = append $flags (printf "--external-ns=%s" (join "," .)) -}}{{- end -}}
 {{- with .address }}{{- $flags = append $flags (printf "--external-address=%s" .) -}}{{- end -}}
 {{- if .headless }}{{- $flags = append $flags "--external-headless" -}}{{- end -}}
-{{- else if or .ns .address .headless -}}
+{{- with .refuse }}{{- $flags = append $flags (printf "--external-refuse=%s" (join "," .)) -}}{{- end -}}
+{{- else if or .ns .address .headless .refuse -}}
 {{- fail "external: which zones? external.zones is empty" -}}
 {{- end -}}
 {{- end -}}
