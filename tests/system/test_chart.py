@@ -79,7 +79,7 @@ def test_same_objects_as_the_manifests(tmp_path, case):
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside", "kube-dns-node"]}]})):
             assert found["PodMonitor", "kube-dns"]["spec"].pop("selector") == selector
-    if case == "network policy":  # so does this
+    if case == "network policy" or "tenants" in case:  # so does this
         for found, selector in ((mine, {"matchLabels": {"k8s-app": "kube-dns"}}),
                                 (theirs, {"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns", "kube-dns-beside"]}]})):
             assert found["NetworkPolicy", "kube-dns"]["spec"].pop("podSelector") == selector
@@ -124,7 +124,7 @@ def test_external_zones_are_flags_and_the_rights_of_the_component(tmp_path):
     args = mine["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert args[-5:] == ["--external-zones=apps.example.com,b.example", "--external-ns=192.0.2.1", "--external-address=0.0.0.0:5353",
                          "--external-headless", "--external-refuse=apex,external-ips"]  # fmt: skip
-    del args[-4:]
+    del args[-5:]
     assert mine == theirs
     rules = mine["ClusterRole", "kube-dns"]["rules"]
     assert {r for rule in rules for r in rule["resources"]} == {"services", "namespaces", "endpointslices", "ingresses", "gateways", "httproutes",
@@ -168,6 +168,14 @@ def test_nearest_only_and_zonal_are_flags():
     args = kubedns_args("-set", "topology=front", "-set", "nearest.enabled=true", "-set", "nearest.only=true", "-set", "zonal=true")
     assert args[-4:] == ["--client-pods=all", "--nearest", "--nearest-only", "--zonal"]
     assert kubedns_args("-set", "zonal=true")[-1] == "--zonal"
+
+
+def test_tenants_may_be_those_that_the_seen_namespaces_name_alone():
+    found = objects(*SETTINGS, "-set", "topology=front", "-set", "tenants.enabled=true", "-set", "tenants.visibility=visible-to",
+                    "-set", "networkPolicy.prometheusNamespace=observability")  # fmt: skip
+    assert "--visibility=visible-to" in found["Deployment", "kube-dns"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    (peer,) = found["NetworkPolicy", "kube-dns"]["spec"]["ingress"][1]["from"]
+    assert peer["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "observability"}}
 
 
 def allowed(*values):

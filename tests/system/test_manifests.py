@@ -146,6 +146,15 @@ def test_components_change_what_they_are_named_for_and_go_together(tmp_path):
 
 
 @needs_kubectl
+@pytest.mark.parametrize("base", ["node-service", "node-local"])
+def test_rights_are_those_of_the_pods_account_in_an_overlay_that_adds_an_object(tmp_path, base):
+    objects = render(copy(tmp_path), base, "prometheus")
+    account = objects["DaemonSet", "kube-dns-node"]["spec"]["template"]["spec"]["serviceAccountName"]
+    assert ("ServiceAccount", account) in objects
+    assert [s["name"] for s in objects["ClusterRoleBinding", "kube-dns-node"]["subjects"]] == [account]
+
+
+@needs_kubectl
 @pytest.mark.parametrize(("base", "components", "kind", "name", "args"), [
     ("replace-kube-dns", ["front"], "Deployment", "kube-dns", ["--client-pods=all"]),
     ("node-service", [], "DaemonSet", "kube-dns-node", ["--client-pods=node", "--node-name=$(NODE_NAME)"]),
@@ -159,7 +168,12 @@ def test_client_pods_watches_pods_and_may(tmp_path, base, components, kind, name
     tenants = render(made, base, *components, "tenants")
     (theirs,) = (c for c in tenants[kind, name]["spec"]["template"]["spec"]["containers"] if c["name"] == "kubedns")
     assert theirs["args"] == after["args"] + ["--visibility=labels"]
+    policy = tenants.pop(("NetworkPolicy", "kube-dns"))
+    assert policy == render(made, base, *components, "networkpolicy")["NetworkPolicy", "kube-dns"]
     assert {**tenants, (kind, name): None} == {**watching, (kind, name): None}
+    # A mesh's proxy would be a client at 127.0.0.1, which sees everything.
+    annotations = tenants[kind, name]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["sidecar.istio.io/inject"] == "false" and annotations["linkerd.io/inject"] == "disabled"
     rules = watching["ClusterRole", name]["rules"]
     assert rules[:-1] == plain["ClusterRole", name]["rules"]
     assert rules[-1] == {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}

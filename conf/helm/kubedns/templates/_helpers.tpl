@@ -45,8 +45,9 @@
 {{- $kind := index . 1 -}}
 {{- $found := list -}}
 {{- $namespaces := printf "--hosts-namespaces=%s" (join "," $root.Values.hostsNamespaces) -}}
+{{- $visibility := printf "--visibility=%s" $root.Values.tenants.visibility -}}
 {{- range (include "kubedns.components" $root | fromYamlArray) -}}
-{{- range (include "kubedns.manifest" (list $root . 0) | replace "--hosts-namespaces=dns-names" $namespaces | fromYaml).patches -}}
+{{- range (include "kubedns.manifest" (list $root . 0) | replace "--hosts-namespaces=dns-names" $namespaces | replace "--visibility=labels" $visibility | fromYaml).patches -}}
 {{- if eq .target.kind $kind -}}{{- $found = concat $found (.patch | fromYamlArray) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
