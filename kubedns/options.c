@@ -87,6 +87,9 @@ const struct flag kubedns_flags[] = {
 	    "names of ServiceImports, by other clusters: such as clusterset.local" },
 	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",
 	    "be the authority for these prefixes' reverse zones" },
+	{ "ptr", FLAG_STRING, AT(ptr_text), "all", "all|cidrs",
+	    "addresses that have PTR records: all that Services and endpoints have, or those in "
+	    "--reverse-cidrs" },
 	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse_all_endpoints), NULL, NULL,
 	    "PTR records for the endpoints of every Service, not only headless ones" },
 	{ "endpoint-pod-names", FLAG_BOOL, AT(endpoint_pod_names), NULL, NULL,
@@ -123,9 +126,9 @@ const struct flag kubedns_flags[] = {
 	    "the same, without the others while one of these is ready" },
 	{ "zonal", FLAG_BOOL, AT(zonal), NULL, NULL,
 	    "names [ZONE.]pin._zone.SERVICE.NAMESPACE.svc, or prefer: endpoints of one zone" },
-	{ "visibility", FLAG_STRING, AT(visibility_text), "off", "off|labels",
+	{ "visibility", FLAG_STRING, AT(visibility_text), "off", "off|labels|visible-to",
 	    "a pod sees its own namespace and those that annotations or labels of namespaces "
-	    "name" },
+	    "name; visible-to: those of the seen namespaces alone" },
 	{ "visibility-unknown", FLAG_STRING, AT(visibility_unknown), "none", "none|all",
 	    "what a client that is no known pod sees" },
 	{ "until-synced", FLAG_STRING, AT(until_synced_text), "", "IP[:PORT],...",

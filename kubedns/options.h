@@ -32,7 +32,7 @@ struct options {
 	    *pods, *resolver_text, *servfail_retry_text, *fair_share_text, *filter_a_text,
 	    *filter_aaaa_text, *endpointslice_selector, *explain, *print_zone, *migrate,
 	    *recorder_text, *log_queries, *dnstap_text, *explain_by_dns_text, *namespace_labels,
-	    *fallthrough_text, *search_text, *search_resolver_text, *until_synced_text,
+	    *fallthrough_text, *ptr_text, *search_text, *search_resolver_text, *until_synced_text,
 	    *memory_text, *answer_cache_text, *clusterset_text, *client_pods_text, *node_name,
 	    *external_address_text, *visibility_text, *visibility_unknown, *transfer_journal_text,
 	    *transfer_key, *zone;

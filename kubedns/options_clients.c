@@ -98,7 +98,8 @@ read_visibility(struct options *o)
 {
 	struct answer_config *a = &o->answers;
 
-	a->visibility = strcmp(o->visibility_text, "labels") == 0;
+	a->visibility = strcmp(o->visibility_text, "labels") == 0 ||
+			strcmp(o->visibility_text, "visible-to") == 0;
 	a->unknown_sees_all = strcmp(o->visibility_unknown, "all") == 0;
 	if (!a->unknown_sees_all && strcmp(o->visibility_unknown, "none") != 0)
 		return options_refuse(
@@ -106,13 +107,13 @@ read_visibility(struct options *o)
 	if (!a->visibility)
 		return strcmp(o->visibility_text, "off") == 0
 			   ? 0
-			   : options_refuse(
-				 "visibility", o->visibility_text, "must be off or labels");
+			   : options_refuse("visibility", o->visibility_text,
+				 "must be off, labels or visible-to");
 	const char *conflict = visibility_conflict(o);
 	/* These servers would take this kubedns for the client. */
 	a->until_synced = false;
 	o->until_synced.count = 0;
-	return conflict == NULL ? 0 : options_refuse("visibility", "labels", conflict);
+	return conflict == NULL ? 0 : options_refuse("visibility", o->visibility_text, conflict);
 }
 
 /* Why there can be no --hosts-namespaces; NULL: there can. */

@@ -80,6 +80,12 @@ read_reverse_cidrs(struct options *o)
 			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
 		add_reverse_zones(&o->answers, &prefix, bits);
 	}
+	o->answers.ptr_in_cidrs = strcmp(o->ptr_text, "cidrs") == 0;
+	if (!o->answers.ptr_in_cidrs && strcmp(o->ptr_text, "all") != 0)
+		return options_refuse("ptr", o->ptr_text, "must be all or cidrs");
+	if (o->answers.ptr_in_cidrs && o->reverse_cidrs.count == 0)
+		return options_refuse("ptr", o->ptr_text,
+		    "which prefixes? --reverse-cidrs is missing: give those of Services and pods");
 	return 0;
 }
 

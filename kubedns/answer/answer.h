@@ -54,6 +54,7 @@ struct answer_config {
 	size_t search_extra_count;
 	struct reverse_zone *reverse_zones;
 	size_t reverse_zone_count;
+	bool ptr_in_cidrs; /* --ptr=cidrs: addresses outside of these zones have no PTR here */
 	const struct external_zones *external; /* --external-zones; NULL: none */
 	bool external_only;        /* nothing but these: the configuration of --external-address */
 	struct dname *fallthrough; /* names below these that our zones lack: ask other servers */

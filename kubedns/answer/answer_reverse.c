@@ -339,6 +339,8 @@ answer_reverse(struct reply *reply, const struct name *name, size_t owner, const
 	bool whole = bits == (addr->family == AF_INET ? 32 : 128);
 	bool apex = zone != NULL && bits == zone->bits;
 
+	if (zone == NULL && reply->config->ptr_in_cidrs)
+		return ANSWER_FORWARD;
 	if (!reply->tree->synced) {
 		if (zone == NULL && !is_private(addr, bits))
 			return ANSWER_FORWARD;

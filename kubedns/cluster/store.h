@@ -26,9 +26,10 @@ struct store_config {
 	struct records_config records;
 	bool reverse_all_endpoints;
 	bool endpoint_pod_names;
-	bool visibility; /* --visibility: store_visibility() is asked for */
-	bool nearest;    /* --nearest: the tree has for which nodes and zones endpoints are */
-	bool zonal;      /* --zonal: the tree has in which zones they are */
+	bool visibility;      /* --visibility: store_visibility() is asked for */
+	bool visible_to_only; /* with it: lists kubedns/sees do not count */
+	bool nearest;         /* --nearest: the tree has for which nodes and zones endpoints are */
+	bool zonal;           /* --zonal: the tree has in which zones they are */
 	bool
 	    pod_places; /* with client_pods: the tree has where pods are; see store_node_places() */
 	bool client_pods; /* pods that start or end are kept too, and every pod's name and node */

@@ -5,7 +5,8 @@
  *	kubedns/sees         of the clients' namespace: the namespaces that its pods see
  *	kubedns/visible-to   of the seen namespace: those whose pods see it
  *
- * Both are lists of namespaces' names, or `*` for all; either one is enough. A namespace sees itself.
+ * Both are lists of namespaces' names, or `*` for all; either one is enough. With
+ * config.visible_to_only the first list is not read. A namespace sees itself.
  * All see kube-system unless it has a kubedns/visible-to of its own, and all always see the Service
  * default/kubernetes. Names in lists are looked up whenever the table is made: a list may name a
  * namespace that does not exist yet, or one that is deleted and made again.
@@ -19,9 +20,11 @@
 #include "lib/xalloc.h"
 
 enum {
-	NAMES_MAX = 999,     /* of a list: more are left out. `*` stands for any number */
-	PAIRS_MAX = 1000000, /* of all lists, 4 MB; those beyond see nothing */
-	ODD_MAX = 100,       /* bytes of a word in a log line */
+	NAMES_MAX = 999, /* of a list: more are left out. `*` stands for any number */
+	/* Pairs of all lists, 4 MB. If there are more, the longest lists are cut, all to the same length: a
+	 * namespace that lists few is not cut, however many namespaces list many. */
+	PAIRS_MAX = 1000000,
+	ODD_MAX = 100, /* bytes of a word in a log line */
 };
 
 /* The lists of one namespace whose object is there. */
@@ -180,8 +183,10 @@ visibility_namespace(
 {
 	if (!store->config.visibility)
 		return;
-	struct rules *rules = read_rules(namespace, &object->visibility),
-		     *old = find_rules(store, namespace);
+	struct object_namespace lists = object->visibility;
+	if (store->config.visible_to_only)
+		lists.sees = lists.sees_label = NULL;
+	struct rules *rules = read_rules(namespace, &lists), *old = find_rules(store, namespace);
 	if (same_rules(rules, old)) {
 		free(rules);
 		return;
@@ -199,6 +204,7 @@ struct making {
 	uint64_t *open, *all;
 	uint64_t *pairs; /* client << 32 | seen */
 	size_t count, room;
+	size_t share, left; /* pairs that each namespace may make; those that this one still may */
 	bool cut;
 };
 
@@ -211,10 +217,11 @@ set_bit(uint64_t *bits, uint32_t number)
 static void
 add_pair(struct making *m, uint32_t client, uint32_t seen)
 {
-	if (m->count == PAIRS_MAX) {
+	if (m->left == 0) {
 		m->cut = true;
 		return;
 	}
+	m->left--;
 	if (m->count == m->room) {
 		m->room = m->room == 0 ? 256 : 2 * m->room;
 		m->pairs = xreallocarray(m->pairs, m->room, sizeof *m->pairs);
@@ -248,6 +255,44 @@ by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* How many pairs the lists of a namespace make; with `all`, as if each namespace existed. */
+static size_t
+count_pairs(const struct store *store, const struct rules *rules, bool all)
+{
+	size_t count = 0;
+
+	for (const char *at = rules->words, *end = at + rules->len; at < end; at++) {
+		char name[DNAME_LABEL_MAX + 1];
+		if (*at != ' ')
+			continue;
+		size_t len = strcspn(at + 1, " ");
+		memcpy(name, at + 1, len);
+		name[len] = '\0';
+		count += all || namespace_find(store, name) != NULL;
+	}
+	return count;
+}
+
+/* The most pairs that each namespace may make so that all together make at most PAIRS_MAX. */
+static size_t
+share_of_each(const struct store *store)
+{
+	uint32_t of_count[2 * NAMES_MAX + 1] = { 0 }; /* how many namespaces make so many */
+	const struct rules *rules;
+	size_t total = 0, above = 0, share = 0;
+
+	for (size_t place = 0; (rules = table_next(&store->rules, &place)) != NULL;)
+		total += count_pairs(store, rules, true);
+	if (total <= PAIRS_MAX)
+		return SIZE_MAX;
+	for (size_t place = 0; (rules = table_next(&store->rules, &place)) != NULL; above++)
+		of_count[count_pairs(store, rules, false)]++;
+	above -= of_count[0];
+	for (total = above; above > 0 && total <= PAIRS_MAX; total += above)
+		above -= of_count[++share];
+	return above == 0 ? SIZE_MAX : share;
+}
+
 /* All lists, and what holds without any. */
 static void
 add_rules(struct making *m)
@@ -256,7 +301,9 @@ add_rules(struct making *m)
 	const struct rules *rules;
 	size_t place = 0;
 
+	m->share = share_of_each(m->store);
 	while ((rules = table_next(&m->store->rules, &place)) != NULL) {
+		m->left = m->share;
 		add_words(m, rules->words, rules->namespace->number, true);
 		add_words(m, rules->words + rules->visible_to, rules->namespace->number, false);
 	}
@@ -281,9 +328,10 @@ store_visibility(struct store *store)
 	m.all = xcalloc(words, sizeof *m.all);
 	add_rules(&m);
 	if (m.cut && !store->visibility_cut)
-		log_warnx("visibility: the lists of all namespaces have more than %d names: those "
-			  "beyond are not seen; * stands for all",
-		    PAIRS_MAX);
+		log_warnx(
+		    "visibility: the lists of all namespaces have more than %d names: of each "
+		    "namespace's only the first %zu count; * stands for all",
+		    PAIRS_MAX, m.share);
 	store->visibility_cut = m.cut;
 	if (m.count > 0)
 		qsort(m.pairs, m.count, sizeof *m.pairs, by_value);

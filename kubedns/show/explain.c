@@ -256,6 +256,12 @@ explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *
 	unsigned records = 0, shown = 0;
 	int rcode = explain_query(e, qname, TYPE_PTR, &records);
 
+	if (rcode < 0 && e->config->answers->ptr_in_cidrs) {
+		fprintf(e->out,
+		    "Its zone is not in --reverse-cidrs, and with --ptr=cidrs no other address "
+		    "has a name here: it is asked of the upstream servers.\n");
+		return;
+	}
 	if (rcode < 0)
 		fprintf(e->out,
 		    "Nothing here has this address, and its zone is not in --reverse-cidrs: "

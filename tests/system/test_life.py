@@ -126,6 +126,7 @@ MISTAKES = [
     (["--pods=maybe"], '--pods: "maybe": must be disabled, insecure or verified'),
     (["--ttl=4000"], "0 to 3600"),
     (["--domain=-x-.local"], "letters, digits and '-'"),
+    (["--ptr=cidrs"], "--reverse-cidrs is missing"), (["--ptr=none"], "must be all or cidrs"),
     (["--reverse-cidrs=10.0.0.0"], "not a prefix such as 10.96.0.0/12"),
     (["--federations=a"], "--federations"),
     (["--config-dir=/x", "--config-map=y"], "only one of them"),

@@ -361,10 +361,19 @@ def test_clients_that_are_no_pods(tmp_path, policy):
         assert "  seen by every client (--visibility)\n" in k.http(f"/explain?name=metrics.kube-system.svc.{ZONE}")[1]
 
 
+@pytest.mark.parametrize(("how", "seen_by"), [("labels", "thief"), ("visible-to", "shop")])
+def test_what_a_namespace_says_that_it_sees_may_count_for_nothing(tmp_path, how, seen_by):
+    world = [listed("thief", sees=["*"]), listed("stock", visible_to=["shop"]), namespace("shop"), service("web", "10.96.0.9", "stock")]
+    with start(tmp_path, world, f"--visibility={how}", "--client-pods=all", "--resolver=127.0.0.1:9") as k:
+        k.wait_ready()
+        why = k.http(f"/explain?name=web.stock.svc.{ZONE}")[1]
+        assert seen_by in why and ("thief" in why) == (how == "labels"), why
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--visibility=annotations"], '--visibility: "annotations": must be off or labels'),
+        (["--visibility=annotations"], '--visibility: "annotations": must be off, labels or visible-to'),
         (["--visibility-unknown=some"], '--visibility-unknown: "some": must be none or all'),
         (["--visibility=labels"], "a client's namespace is known from the pods: add --client-pods=node or all"),
         (["--visibility=labels", "--client-pods=all", "--dns-port=10053"], "dnsmasq is the only client"),

@@ -204,6 +204,24 @@ external_name_in_a_reverse_zone_is_answered_in_place(void **state)
 	bed_expect("other.default.svc", "A", "CHASE 1.0.97.10.in-addr.arpa.");
 }
 
+/* Whoever writes EndpointSlices would be the authority for the PTR of any address of the world. */
+static void
+ptr_of_an_address_outside_the_prefixes_is_not_ours_with_the_flag(void **state)
+{
+	(void)state;
+	bed_service("db", SERVICE_HEADLESS, NULL, "");
+	bed_slice("db", "db-1", "", "8.8.8.8=dns 10.1.0.1=db-0");
+	bed_publish();
+	bed_expect("8.8.8.8.in-addr.arpa.", "PTR", "NOERROR PTR dns.db.default.svc");
+	bed_reverse_zone("10.0.0.0/8");
+	bed.config.ptr_in_cidrs = true;
+	bed_expect("8.8.8.8.in-addr.arpa.", "PTR", "FORWARD");
+	bed_expect("8.8.8.8.in-addr.arpa.", "ANY", "FORWARD");
+	bed_expect("1.0.1.10.in-addr.arpa.", "PTR", "NOERROR PTR db-0.db.default.svc");
+	bed_expect("2.0.1.10.in-addr.arpa.", "PTR", "NXDOMAIN SOA of 10.in-addr.arpa.");
+	bed.config.ptr_in_cidrs = false;
+}
+
 static void
 closest_of_nested_reverse_zones_answers(void **state)
 {
@@ -429,6 +447,7 @@ main(void)
 		ROW(external_names_in_a_circle_answer_each_cname_once),
 		ROW(external_name_is_followed_for_every_type),
 		ROW(external_name_in_a_reverse_zone_is_answered_in_place),
+		ROW(ptr_of_an_address_outside_the_prefixes_is_not_ours_with_the_flag),
 		ROW(closest_of_nested_reverse_zones_answers),
 		ROW(wildcard_for_endpoints_answers_srv_of_each_name_once),
 		ROW(cluster_ip_that_is_an_endpoint_too_is_the_services),

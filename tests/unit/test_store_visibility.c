@@ -27,13 +27,21 @@ struct bed {
 };
 
 static void
-begin(struct bed *bed)
+begin_with(struct bed *bed, bool visible_to_only)
 {
-	struct store_config config = { .records = { .ttl_s = 30 }, .visibility = true };
+	struct store_config config = {
+		.records = { .ttl_s = 30 }, .visibility = true, .visible_to_only = visible_to_only
+	};
 
 	*bed = (struct bed){ .cache = treecache_new(3) };
 	assert_int_equal(dname_from_text(&config.records.zone, "cluster.local."), 0);
 	bed->store = store_new(bed->cache, &config);
+}
+
+static void
+begin(struct bed *bed)
+{
+	begin_with(bed, false);
 }
 
 static void
@@ -263,6 +271,68 @@ lists_without_end_are_cut(void **state)
 	end(&bed);
 }
 
+/* A million pairs are the bound of all. Whoever may make namespaces can list that many; nobody else's short
+ * list is cut for it. */
+static void
+long_lists_of_many_do_not_cut_short_ones(void **state)
+{
+	(void)state;
+	enum { NAMES = 999, LONG = 1100 };
+	static char list[NAMES * 8];
+	struct row victim = { "victim", SEES("n-1 n-500 n-998") },
+		   seen = { "seen", VISIBLE_TO("n-2,victim") };
+	char name[16];
+	struct bed bed;
+	size_t listed, pairs;
+
+	begin(&bed);
+	for (unsigned i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof name, "n-%u", i);
+		strcat(strcat(list, name), ",");
+	}
+	for (unsigned i = 0; i < LONG; i++) {
+		struct row row = { name, { .sees = list, .visible_to = list } };
+		snprintf(name, sizeof name, "n-%u", i);
+		tell(&bed, EVENT_ADDED, &row);
+	}
+	tell(&bed, EVENT_ADDED, &victim);
+	tell(&bed, EVENT_ADDED, &seen);
+	assert_true(renew(&bed));
+	assert_true(visibility_sees(bed.now, number(&bed, "victim"), number(&bed, "n-1")));
+	assert_true(visibility_sees(bed.now, number(&bed, "victim"), number(&bed, "n-500")));
+	assert_true(visibility_sees(bed.now, number(&bed, "victim"), number(&bed, "n-998")));
+	assert_true(visibility_sees(bed.now, number(&bed, "n-2"), number(&bed, "seen")));
+	assert_true(visibility_sees(bed.now, number(&bed, "victim"), number(&bed, "seen")));
+	/* All long ones to the same length: 909 of 1,998. */
+	assert_true(visibility_sees(bed.now, number(&bed, "n-1099"), number(&bed, "n-908")));
+	assert_false(visibility_sees(bed.now, number(&bed, "n-1099"), number(&bed, "n-909")));
+	store_visibility_size(bed.store, &listed, &pairs);
+	assert_int_equal(listed, LONG + 2);
+	assert_int_equal(pairs, LONG * 909 + 5);
+	end(&bed);
+}
+
+/* Who may make a namespace may write what it sees. */
+static void
+a_namespace_cannot_grant_itself_sight_with_visible_to(void **state)
+{
+	(void)state;
+	struct row rows[] = { { "thief", { .sees = "*", .sees_label = "stock" } },
+		{ "stock", VISIBLE_TO("shop") }, { "shop", SEES("stock,open") },
+		{ "open", VISIBLE_TO("*") } };
+	struct bed bed;
+
+	begin_with(&bed, true);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		tell(&bed, EVENT_ADDED, &rows[i]);
+	assert_true(renew(&bed));
+	assert_false(visibility_sees(bed.now, number(&bed, "thief"), number(&bed, "stock")));
+	assert_false(visibility_sees(bed.now, number(&bed, "thief"), number(&bed, "shop")));
+	assert_true(visibility_sees(bed.now, number(&bed, "thief"), number(&bed, "open")));
+	assert_true(visibility_sees(bed.now, number(&bed, "shop"), number(&bed, "stock")));
+	end(&bed);
+}
+
 int
 main(void)
 {
@@ -271,6 +341,8 @@ main(void)
 		cmocka_unit_test(a_table_is_made_when_a_list_or_a_namespace_changes_and_not_before),
 		cmocka_unit_test(what_is_left_out_of_a_list_is_said),
 		cmocka_unit_test(lists_without_end_are_cut),
+		cmocka_unit_test(long_lists_of_many_do_not_cut_short_ones),
+		cmocka_unit_test(a_namespace_cannot_grant_itself_sight_with_visible_to),
 	};
 
 	rcu_join();
