@@ -4,8 +4,14 @@ import contextlib
 import os
 import pathlib
 import stat
+import socket
 import subprocess
+import threading
 
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
 import pytest
 import yaml
 
@@ -31,13 +37,15 @@ BASE = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"
         service("db", "None"), endpoints("db", "10.1.0.1", "10.1.0.2")]
 
 
-def kubectl(tmp_path):
-    """Prints what kubectl's template would make of BASE."""
+def kubectl(tmp_path, config=""):
+    """Prints what kubectl's template would make of BASE, and `config` as the values of the ConfigMap coredns."""
     path = tmp_path / "kubectl"
-    path.write_text("""#!/bin/sh
-case $2 in
-services) printf 'web.default 10.0.0.1 http/TCP\\ndb.default None http/TCP\\n' ;;
-endpointslices) printf 'db-0.db.default\\ndb-1.db.default\\n' ;;
+    (tmp_path / "config").write_text(config)
+    path.write_text(f"""#!/bin/sh
+case "$*" in
+*"get services"*) printf 'web.default 10.0.0.1 http/TCP\\ndb.default None http/TCP\\n' ;;
+*"get endpointslices"*) printf 'db-0.db.default\\ndb-1.db.default\\n' ;;
+*"get configmap coredns "*) cat {tmp_path}/config ;;
 esac
 """)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -57,8 +65,8 @@ def server(tmp_path, name, objects, *args):
         k.stop()
 
 
-def compare(tmp_path, *args):
-    env = {**os.environ, "KUBECTL": str(kubectl(tmp_path)), "CLUSTER_DOMAIN": "cluster.local"}
+def compare(tmp_path, *args, config=""):
+    env = {**os.environ, "KUBECTL": str(kubectl(tmp_path, config)), "CLUSTER_DOMAIN": "cluster.local"}
     p = subprocess.run([COMPARE, *args], env=env, capture_output=True, text=True, timeout=120)
     return p.returncode, p.stdout, p.stderr
 
@@ -93,10 +101,159 @@ def test_a_missing_service_another_address_and_a_lost_port_are_unexplained(tmp_p
 
 def test_a_server_that_is_not_there(tmp_path, questions):
     with server(tmp_path, "a", BASE) as a:
-        code, out, _ = compare(tmp_path, "--names", questions, a, "127.0.0.1:1")
-        assert code == 1 and out.count("UNEXPLAINED: NEW gives no answer") == 2
-        code, out, _ = compare(tmp_path, "--names", questions, "127.0.0.1:1", a)
-        assert code == 0 and out.count("OLD gives no answer") == 2
+        for servers, silent in (((a, "127.0.0.1:1"), "NEW, 127.0.0.1:1,"), (("127.0.0.1:1", a), "OLD, 127.0.0.1:1,"),
+                                (("127.0.0.1:1", "127.0.0.1:2"), "OLD, 127.0.0.1:1,")):
+            code, out, err = compare(tmp_path, "--names", questions, *servers)
+            assert code == 2 and f"{silent} answered no question, so nothing was compared" in err and out == "", (out, err)
+
+
+class Answers(threading.Thread):
+    """A server of `records`, {(name, type): [rdata]}; other names are NXDOMAIN, and those in `silent` get no answer."""
+
+    def __init__(self, records, silent=(), ttl=0):
+        super().__init__(daemon=True)
+        self.records, self.silent, self.ttl, self.asked = records, silent, ttl, 0
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                wire, client = self.socket.recvfrom(4096)
+            except OSError:
+                return
+            query = dns.message.from_wire(wire)
+            name, type_ = query.question[0].name, dns.rdatatype.to_text(query.question[0].rdtype)
+            self.asked += 1
+            key = (name.to_text(omit_final_dot=True).lower(), type_)
+            if key[0] in self.silent:
+                continue
+            reply = dns.message.make_response(query)
+            found = self.records.get(key)
+            if callable(found):
+                found = found(self.asked)
+            if found is None and not any(n == key[0] for n, _ in self.records):
+                reply.set_rcode(dns.rcode.NXDOMAIN)
+            elif found:
+                reply.answer.append(dns.rrset.from_text(name, self.ttl, "IN", type_, *found))
+            self.socket.sendto(reply.to_wire(), client)
+
+
+def ask_both(tmp_path, old, new, *names, config=None, **kw):
+    old, new = Answers(old, **kw), Answers(new)
+    (tmp_path / "q").write_text("".join(f"{n}\n" for n in ("web.default.svc.cluster.local A", *names)))
+    args = ["--names", tmp_path / "q"]
+    if config is not None:
+        (tmp_path / "Corefile").write_text(config)
+        args += ["--config", tmp_path / "Corefile"]
+    try:
+        return compare(tmp_path, *args, old.address, new.address)
+    finally:
+        for server in (old, new):
+            server.socket.close()
+
+
+WEB = {("web.default.svc.cluster.local", "A"): ["10.0.0.1"]}
+
+
+def test_a_question_that_neither_answers_is_no_comparison(tmp_path):
+    old, new = Answers(WEB, silent=["lost.example"]), Answers(WEB, silent=["lost.example"])
+    (tmp_path / "q").write_text("web.default.svc.cluster.local A\nlost.example A\n")
+    code, out, _ = compare(tmp_path, "--names", tmp_path / "q", old.address, new.address)
+    assert code == 1 and "UNEXPLAINED: neither answers, so nothing was compared" in out, out
+
+
+def test_a_question_that_only_the_new_one_answers_is_no_comparison(tmp_path):
+    code, out, _ = ask_both(tmp_path, WEB, {**WEB, ("a.example", "A"): ["192.0.2.1"]}, "a.example A", silent=["a.example"])
+    assert code == 1 and "UNEXPLAINED: OLD gives no answer" in out, out
+
+
+@pytest.mark.parametrize("ttl", [0, 2])
+def test_an_external_name_with_other_addresses_is_unexplained(tmp_path, ttl):
+    """A stub domain that another server answers, a lost entry of hosts, a lost rewrite: where the world answers too, only the address differs."""
+    name = ("git.corp.example", "A")
+    code, out, err = ask_both(tmp_path, {**WEB, name: ["10.0.0.5"]}, {**WEB, name: ["203.0.113.5"]}, "git.corp.example A", ttl=ttl)
+    assert code == 1 and "UNEXPLAINED: an external name with other records" in out, out
+    assert ("waiting 2 s until neither server has them in its cache" in err) == (ttl == 2), err
+
+
+def test_an_external_name_whose_addresses_change_is_explained(tmp_path):
+    name = ("cdn.example", "A")
+    code, out, _ = ask_both(tmp_path, {**WEB, name: lambda n: [f"192.0.2.{n}"]}, {**WEB, name: ["192.0.2.200"]}, "cdn.example A")
+    assert code == 0 and "whose addresses change from one moment to the next" in out, out
+
+
+SRV = ("_http._tcp.db.default.svc.cluster.local", "SRV")
+
+
+@pytest.mark.parametrize("old, new, why", [
+    (["0 50 80 a.db.default.svc.cluster.local.", "0 50 80 b.db.default.svc.cluster.local."],
+     ["0 100 80 a.db.default.svc.cluster.local.", "0 100 80 b.db.default.svc.cluster.local."], "SRV priority or weight"),
+    (["0 50 80 a.db.default.svc.cluster.local.", "0 50 80 b.db.default.svc.cluster.local."],
+     ["0 50 80 10-0-0-1.db.default.svc.cluster.local.", "0 50 80 10-0-0-2.db.default.svc.cluster.local."], "--endpoint-pod-names"),
+    (["0 50 80 a.db.default.svc.cluster.local."], ["0 50 8080 a.db.default.svc.cluster.local."], "UNEXPLAINED"),
+    (["0 50 80 a.db.default.svc.cluster.local.", "0 50 80 b.db.default.svc.cluster.local."], ["0 50 80 a.db.default.svc.cluster.local."], "UNEXPLAINED"),
+    (["0 50 80 a.db.default.svc.cluster.local."], ["0 50 80 a.web.default.svc.cluster.local."], "UNEXPLAINED"),
+])
+def test_srv_records_differ_in_weight_and_names_alone(tmp_path, old, new, why):
+    code, out, _ = ask_both(tmp_path, {**WEB, SRV: old}, {**WEB, SRV: new}, " ".join(SRV))
+    assert why in out and code == ("UNEXPLAINED" in why), out
+
+
+COREFILE = """.:53 {
+    hosts {
+        10.0.0.5 git.office.example # the old one
+        fallthrough
+    }
+    rewrite name exact alias.office.example web.default.svc.cluster.local
+    rewrite name suffix .old.example .new.example
+    kubernetes cluster.local in-addr.arpa ip6.arpa
+    forward . /etc/resolv.conf
+}
+corp.example:53 {
+    forward . 10.9.9.9
+}
+"""
+
+
+def test_names_of_the_old_configuration_are_asked_and_must_be_equal(tmp_path):
+    """By default, from the ConfigMap: stub domains, hosts and rewrites."""
+    records = {**WEB, ("git.office.example", "A"): ["10.0.0.5"], ("alias.office.example", "A"): ["10.0.0.1"], ("corp.example", "SOA"): [
+        "ns.corp.example. a.corp.example. 1 2 3 4 5"], ("5.0.0.10.in-addr.arpa", "PTR"): ["git.office.example."]}
+    old, same, world = Answers(records), Answers(records), Answers({**WEB, ("git.office.example", "A"): ["203.0.113.1"]})
+    code, out, err = compare(tmp_path, old.address, same.address, "a.example", config=COREFILE)
+    assert code == 0 and "compare: 0 differences" in out, out
+    code, out, _ = compare(tmp_path, old.address, world.address, "a.example", config=COREFILE)
+    lost = {line for line in out.splitlines() if not line.startswith(" ") and not line.startswith("compare")}
+    assert lost == {"git.office.example A", "alias.office.example A", "alias.office.example AAAA", "corp.example SOA", "corp.example NS",
+                    "corp.example A", "5.0.0.10.in-addr.arpa PTR"}, out
+    assert code == 1 and out.count("UNEXPLAINED: the old configuration has this name") == len(lost), out
+
+
+@pytest.mark.parametrize("config, asked", [
+    (COREFILE, {"git.office.example A", "git.office.example AAAA", "5.0.0.10.in-addr.arpa PTR", "alias.office.example A", "alias.office.example AAAA",
+                "compare.old.example A", "corp.example SOA", "corp.example NS", "corp.example A"}),
+    ('{"corp.example": ["10.0.0.53"],\n "b.example": ["10.0.0.54"]}', {f"{n}.example {t}" for n in ("corp", "b") for t in ("SOA", "NS", "A")}),
+    ("10.42.0.1 node-a node-b.example\n", {"node-a A", "node-a AAAA", "node-b.example A", "node-b.example AAAA", "1.0.42.10.in-addr.arpa PTR"}),
+    (".:53 {\n forward . 10.0.0.1 2001:db8::1\n}\n", set()),
+    ("dns://b.example:5353 {\n}\n", {"b.example SOA", "b.example NS", "b.example A"}),
+])
+def test_what_is_asked_of_a_configuration(tmp_path, config, asked):
+    everything = Answers({**WEB})
+    (tmp_path / "Corefile").write_text(config)
+    (tmp_path / "q").write_text("web.default.svc.cluster.local A\n")
+    names = set()
+    answer = everything.records.get
+
+    class Noted(dict):
+        def get(self, key, default=None):
+            names.add(" ".join(key))
+            return answer(key, default)
+    everything.records = Noted(WEB)
+    compare(tmp_path, "--names", tmp_path / "q", "--config", tmp_path / "Corefile", everything.address, everything.address)
+    assert names - {"web.default.svc.cluster.local A"} == asked
 
 
 def test_weights_and_names_of_endpoints_have_a_reason(tmp_path):
@@ -108,7 +265,12 @@ def test_weights_and_names_of_endpoints_have_a_reason(tmp_path):
         e["targetRef"] = {"kind": "Pod", "name": f"pod-{i}"}
     with server(tmp_path, "a", [*BASE[:3], unnamed]) as a, server(tmp_path, "b", [*BASE[:3], unnamed], "--endpoint-pod-names") as b:
         code, out, _ = compare(tmp_path, "--names", questions, a, b)
-    assert code == 0 and "names of endpoints without a host name" in out, out
+    assert code == 0 and "as many endpoints at the same ports, under other names: --endpoint-pod-names" in out, out
+
+
+def test_help_says_what_is_asked_and_what_the_exit_status_means(tmp_path):
+    code, out, err = compare(tmp_path, "--help")
+    assert code == 0 and err == "" and out.startswith("compare [--tcp]") and "stub domains, hosts, rewrites" in out and "2: it could not compare" in out
 
 
 @pytest.mark.parametrize("args", [[], ["127.0.0.1"], ["--wrong", "a", "b"], ["--names"]])
