@@ -376,7 +376,7 @@ node_rules_make(const struct node_rules *rules)
 }
 
 struct nft_batch *
-node_rules_replace(const struct node_rules *rules, bool up)
+node_rules_replace(const struct node_rules *rules, bool up, bool hide)
 {
 	static const char *const chains[] = { "in", "out", "query", "reply" };
 	struct nft_batch *batch = nft_batch_new(rules->table);
@@ -402,10 +402,12 @@ node_rules_replace(const struct node_rules *rules, bool up)
 		if (up)
 			answer_keeps_alive(&f);
 		guards_reply(&f);
-		hide_refused_connection(&f);
+		if (hide)
+			hide_refused_connection(&f);
 		keep_connections(&f);
 		untrack_replies(&f);
-		hide_refused_query(&f);
+		if (hide)
+			hide_refused_query(&f);
 	}
 	return batch;
 }

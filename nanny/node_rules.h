@@ -18,6 +18,8 @@
  * by TCP reset. Resolvers take a refusal as final, so it is dropped: they ask again after their
  * timeout, and kube-proxy's rules have that packet. Only refusals of new connections are dropped.
  * A reset of a connection that exists passes; it has another sequence number than 0, or no ACK.
+ * An address that nobody else serves stays without a server as long as kubedns is away. So the guard
+ * ends the hiding when that lasts, and clients learn at once that nobody answers there.
  *
  * Traffic stays on the path on which it began. Our replies are always untracked: one with a
  * conntrack entry would keep its client's next queries here. TCP connections that began here are in
@@ -87,8 +89,8 @@ struct node_rules {
 };
 
 /* Transactions for nft_commit: the table without rules, and its rules replaced by others. Caller
- * frees. */
+ * frees. `hide`: drop refusals. */
 struct nft_batch *node_rules_make(const struct node_rules *rules);
-struct nft_batch *node_rules_replace(const struct node_rules *rules, bool up);
+struct nft_batch *node_rules_replace(const struct node_rules *rules, bool up, bool hide);
 
 #endif

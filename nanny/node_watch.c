@@ -47,7 +47,7 @@ struct asked {
 struct counting {
 	bool running;
 	enum node_family family;
-	int64_t begun_ms, next_ms;
+	int64_t begun_ms, next_ms, next_read_ms;
 	uint64_t crowd, full; /* the counters when last read: they end with the table */
 };
 
@@ -62,8 +62,8 @@ struct node_watch {
 	struct asked kubedns[NODE_ADDRESSES_MAX], dnsmasq;
 	struct dname question, version;
 	int64_t next_probe_ms, next_ensure_ms, next_node_cache_ms;
-	int64_t up_ms; /* when the rules were put in force the last time */
-	bool made, up, draining, said;
+	int64_t up_ms, set_ms; /* when the rules were put in force the last time, and replaced */
+	bool made, up, hiding, draining, said;
 	bool said_node_cache; /* that node-cache's rules cannot be read */
 };
 
@@ -225,8 +225,20 @@ set_rules(struct node_watch *w, bool up)
 {
 	if (!w->made && make_table(w) < 0)
 		return false;
-	w->made = commit(w, node_rules_replace(&w->rules, up)) == 0;
+	w->made = commit(w, node_rules_replace(&w->rules, up, true)) == 0;
+	w->hiding = w->made;
+	w->set_ms = clock_mono_ms();
 	return w->made;
+}
+
+/* Whoever asks an address that nobody else serves is told now that kubedns is not there. */
+static void
+show_refusals(struct node_watch *w, int64_t now_ms)
+{
+	if (w->made && w->hiding && !w->up && now_ms - w->set_ms >= NODE_HIDE_MS) {
+		w->made = commit(w, node_rules_replace(&w->rules, false, false)) == 0;
+		w->hiding = false;
+	}
 }
 
 /* --- counting connections --- */
@@ -256,13 +268,17 @@ count_family(struct node_watch *w, enum node_family family, int64_t now_ms)
 static void
 begin_counting(struct node_watch *w, int64_t now_ms)
 {
-	if (!w->made || w->counting.running || now_ms < w->counting.next_ms)
-		return;
-	w->counting.begun_ms = now_ms;
-	w->counting.next_ms = now_ms + NODE_COUNT_MS;
-	read_counter(w, NODE_RULES_CROWD, &w->counting.crowd, &w->report->crowd);
-	read_counter(w, NODE_RULES_FULL, &w->counting.full, &w->report->full);
-	count_family(w, NODE_IPV4, now_ms);
+	struct counting *c = &w->counting;
+	if (w->made && now_ms >= c->next_read_ms) {
+		c->next_read_ms = now_ms + NODE_COUNT_MS;
+		read_counter(w, NODE_RULES_CROWD, &c->crowd, &w->report->crowd);
+		read_counter(w, NODE_RULES_FULL, &c->full, &w->report->full);
+	}
+	if (w->made && !c->running && now_ms >= c->next_ms) {
+		c->begun_ms = now_ms;
+		c->next_ms = now_ms + NODE_COUNT_MS;
+		count_family(w, NODE_IPV4, now_ms);
+	}
 }
 
 static void
@@ -503,6 +519,7 @@ node_watch_run(struct node_watch *w, const struct server *dnsmasq, int words)
 		}
 		run_timers(w, now_ms);
 		judge(w, now_ms);
+		show_refusals(w, now_ms);
 		w->report->seen_ms = now_ms;
 	}
 }

@@ -30,10 +30,11 @@ enum {
 	NODE_DOUBT_MS = 2,       /* the same after an alarm, until kubedns answers or refuses */
 	NODE_DOUBTS_MAX = 50,    /* such questions */
 	NODE_PATIENCE_MS = 1000, /* without an answer a server counts as dead */
+	NODE_HIDE_MS = 10000,    /* of kubedns's absence in which refusals are dropped */
 	NODE_ENSURE_MS =
 	    1000, /* between checks of interface and addresses without a netlink event */
-	NODE_COUNT_MS = 5000,   /* between counts of @here; more if a count takes long */
-	NODE_COUNT_SHARE = 100, /* counting takes at most a part in so many of the time */
+	NODE_COUNT_MS = 5000,  /* between counts of @here; more if a count takes long */
+	NODE_COUNT_SHARE = 20, /* counting takes at most a part in so many of the time */
 };
 
 /* Sets up interface, addresses and sockets, and gives up all rights except NET_ADMIN.

@@ -86,6 +86,24 @@ def test_a_dead_kubedns_refuses_nobody(tmp_path, address):
             world.until(lambda: world.ask_once(address) == NODE_TTL)
 
 
+def test_an_absence_that_lasts_is_not_hidden(tmp_path):
+    """Nobody else answers at the local address: glibc has no timeout for connecting, and a second server waits for its turn."""
+    with NodeWorld(tmp_path) as world:
+        world.start_node()
+        world.wait_node()
+        kill_kubedns(world)
+
+        def said():
+            return world.pod(sys.executable, "-c", REFUSED, LOCAL).stdout.split("\n")[:2]
+
+        assert said() == ["udp TimeoutError False", "tcp TimeoutError False"]
+        world.until(lambda: said() == ["udp ConnectionRefusedError True", "tcp ConnectionRefusedError True"], timeout=20, what="refusals")
+        start_kubedns(world)
+        world.wait_node()
+        kill_kubedns(world)
+        assert said() == ["udp TimeoutError False", "tcp TimeoutError False"], "hidden again"
+
+
 KEPT = """
 import socket, struct, sys
 question = bytes.fromhex("000101000001000000000000") + b"\\x03web\\x07default\\x03svc\\x07cluster\\x05local\\0\\0\\1\\0\\1"

@@ -61,7 +61,7 @@ commit(bool up)
 	if (!may)
 		skip();
 	assert_int_equal(nft_commit(nft, node_rules_make(&rules)), 0);
-	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, up)), 0);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, up, true)), 0);
 	return listed();
 }
 
@@ -80,7 +80,7 @@ the_table_ends_with_its_process_where_the_kernel_can_do_that(void **state)
 	(void)state;
 	assert_non_null(strstr(commit(true), "flags owner"));
 	struct nft *other = nft_open();
-	assert_int_equal(nft_commit(other, node_rules_replace(&rules, false)), -EPERM);
+	assert_int_equal(nft_commit(other, node_rules_replace(&rules, false, true)), -EPERM);
 	nft_close(other);
 	nft_close(nft);
 	nft = NULL;
@@ -109,7 +109,7 @@ only_rules_in_force_lead_anything_new_here(void **state)
 	assert_int_equal(
 	    times(up, "tcp flags syn / syn,ack ip daddr @alive4 fib daddr type local notrack"), 1);
 	assert_int_equal(times(up, "ip6 daddr @alive6 fib daddr type local notrack"), 2);
-	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false)), 0);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false, true)), 0);
 	const char *down = listed();
 	assert_int_equal(times(down, "@alive"), 0);
 	/* What has begun here stays, and replies are never tracked. */
@@ -183,9 +183,26 @@ a_port_is_led_where_its_newest_connection_began(void **state)
 	    times(commit(true), "tcp flags syn / syn,ack ip daddr != @alive4 delete @here4 { ip "
 				"saddr . tcp sport }"),
 	    1);
-	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false)), 0);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false, true)), 0);
 	assert_int_equal(
 	    times(listed(), "tcp flags syn / syn,ack delete @here6 { ip6 saddr . tcp sport }"), 1);
+}
+
+static void
+refusals_are_dropped_unless_they_shall_be_seen(void **state)
+{
+	(void)state;
+	static const char *const parts[] = { "tcp flags rst,ack / rst,ack tcp sequence 0 drop",
+		"icmp type destination-unreachable icmp code port-unreachable @th,128,8 != 0x1 "
+		"@th,240,16 0x35 drop",
+		"icmpv6 type destination-unreachable icmpv6 code port-unreachable @th,120,8 != 0x1 "
+		"@th,400,16 0x35 drop" };
+	const char *hidden = commit(false);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		assert_non_null(strstr(hidden, parts[i]));
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false, false)), 0);
+	assert_null(strstr(listed(), "tcp sequence"));
+	assert_null(strstr(listed(), "unreachable"));
 }
 
 static void
@@ -195,10 +212,10 @@ a_refused_transaction_changes_nothing(void **state)
 	commit(true);
 	struct node_rules missing = rules;
 	strcpy(missing.table, "missing");
-	assert_int_equal(nft_commit(nft, node_rules_replace(&missing, true)), -ENOENT);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&missing, true, true)), -ENOENT);
 	assert_true(times(listed(), "@alive4") > 0);
 	/* and the next one has its own verdict */
-	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false)), 0);
+	assert_int_equal(nft_commit(nft, node_rules_replace(&rules, false, true)), 0);
 	assert_int_equal(times(listed(), "@alive4"), 0);
 }
 
@@ -257,6 +274,7 @@ main(void)
 		TEST(an_address_is_alive_by_the_answer_to_its_own_probe),
 		TEST(a_connection_that_has_ended_or_sent_nothing_leaves_room),
 		TEST(a_port_is_led_where_its_newest_connection_began),
+		TEST(refusals_are_dropped_unless_they_shall_be_seen),
 		TEST(a_refused_transaction_changes_nothing),
 		TEST(elements_and_counters_are_read),
 	};
