@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { LASTED_MS = 1000 };
+enum { LASTED_MS = 1000, RENEW_MS = 5000 /* kubedns's idle timeout is 10 s */ };
 
 int
 node_alarm_open(
@@ -63,7 +63,7 @@ node_alarm_connect(struct node_alarm *alarm, int64_t now_ms)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = server_sockaddr(&alarm->to, &ss);
-	if (alarm->fd < 0 || is_connected(alarm))
+	if (alarm->fd < 0 || (is_connected(alarm) && now_ms - alarm->connected_ms < RENEW_MS))
 		return;
 	disconnect(alarm);
 	alarm->connected_ms = now_ms;

@@ -1,7 +1,8 @@
 /*
  * An idle TCP connection to kubedns, which the kernel ends in the moment in which kubedns dies: the
- * guard hears of that at once, and not by its next probe. kubedns also closes a connection that has
- * been idle for some seconds, so an end is a reason to probe, and nothing more.
+ * guard hears of that at once, and not by its next probe. kubedns also closes a connection to make
+ * room for others, so an end is a reason to probe, and nothing more. A connection is replaced before
+ * it has been idle for as long as kubedns allows, so that kubedns counts none as dropped.
  *
  * One socket serves all connections: it is bound before the sandbox is entered, and disconnected to
  * be connected again.
@@ -29,7 +30,7 @@ void node_alarm_close(struct node_alarm *alarm);
 /* For poll(): -1 while there is no connection. */
 int node_alarm_fd(const struct node_alarm *alarm);
 
-/* Connects unless there is a connection; called from time to time. */
+/* Connects unless there is a connection that is young enough; called from time to time. */
 void node_alarm_connect(struct node_alarm *alarm, int64_t now_ms);
 
 /* After poll(): the connection has ended. It is made again at once if it lasted for a second. */
