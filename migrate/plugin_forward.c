@@ -58,8 +58,9 @@ read_policy(struct scope *scope, const struct corefile_line *line)
 	    in_order
 		? "dnsmasq's --strict-order, for all upstream servers and stub domains. While the "
 		  "first server is down a client gets its answer at its own retry; without the "
-		  "flag dnsmasq asks the server that answers fastest"
-		: "dnsmasq asks the server that answers fastest; its --all-servers asks all");
+		  "flag all servers are asked at once (classic), or after 250 ms (front)"
+		: "classic: dnsmasq asks all servers at once; front: the server that answers "
+		  "fastest, and after 250 ms all");
 }
 
 /* `protocol NAME` of proxy. */
