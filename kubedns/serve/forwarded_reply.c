@@ -79,21 +79,23 @@ forwarded_reply_leads_on(
 	return on;
 }
 
-bool
-forwarded_reply_says_why(const struct upstream_reply *said)
+int
+forwarded_reply_extended_error(const struct upstream_reply *said)
 {
 	struct reply_walk walk;
 	const struct record *opt = &walk.record;
 
 	if (said->len > DNS_UDP_PAYLOAD || !reply_walk_begin(&walk, said->wire, said->len))
-		return false;
+		return -1;
 	while (reply_walk_next(&walk) > 0)
 		if (opt->type == TYPE_OPT)
 			for (const uint8_t *at = opt->rdata; opt->rdata + opt->rdata_len - at >= 4;
 			     at += 4 + wire_get16(at + 2))
 				if (wire_get16(at) == OPTION_EDE)
-					return true;
-	return false;
+					return opt->rdata + opt->rdata_len - at >= 6
+						   ? wire_get16(at + 4)
+						   : EDE_OTHER;
+	return -1;
 }
 
 bool

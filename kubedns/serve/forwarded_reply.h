@@ -24,8 +24,9 @@ void forwarded_reply_keep(const struct worker_context *context, struct forwarded
 bool forwarded_reply_leads_on(
     struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said);
 
-/* Whether the reply has an extended error, and is short enough to be kept for that. */
-bool forwarded_reply_says_why(const struct upstream_reply *said);
+/* The code of the reply's first extended error (RFC 8914); -1 if there is none, or the reply is too long to be
+ * kept. */
+int forwarded_reply_extended_error(const struct upstream_reply *said);
 
 /* Whether the name that is asked for is in one of the ConfigMap's stub domains. */
 bool forwarded_reply_in_stub_domain(

@@ -585,17 +585,37 @@ finish_one(struct inflight_table *table, struct inflight *inflight, struct upstr
 	free(inflight);
 }
 
+/* Whether a SERVFAIL with this extended error (-1: none) means that servers are in trouble. Any other is what the
+ * server found out about the name, such as a signature that is not valid: nobody else may be asked to say otherwise. */
+static bool
+is_trouble(int extended_error)
+{
+	switch (extended_error) {
+	case -1:
+	case EDE_OTHER:
+	case EDE_CACHED_ERROR:
+	case EDE_NOT_READY:
+	case EDE_NO_REACHABLE_AUTHORITY:
+	case EDE_NETWORK_ERROR:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /*
- * The other server said SERVFAIL: asks those of the next table. False: they do not know this name,
- * or the client has too many queries there.
+ * The other server said SERVFAIL: asks those of the next table. False: that is the answer, they do not know this
+ * name, or the client has too many queries there.
  */
 static bool
 hand_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
 {
 	struct inflight_table *to = table->servfail;
-	size_t len = inflight->query_len, kept = forwarded_reply_says_why(said) ? said->len : 0;
+	int extended_error = forwarded_reply_extended_error(said);
+	size_t len = inflight->query_len, kept = extended_error >= 0 ? said->len : 0;
 
-	if (forwarded_reply_in_stub_domain(table->context, inflight) ||
+	if (!is_trouble(extended_error) ||
+	    forwarded_reply_in_stub_domain(table->context, inflight) ||
 	    bound_reached(to, client_find(to, inflight->client.hash), len) != DROP_COUNT)
 		return false;
 	struct inflight *next = inflight_make(to, &inflight->client, inflight->query, len,

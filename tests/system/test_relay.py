@@ -266,6 +266,20 @@ def test_when_all_upstream_servers_fail_the_client_is_told(tmp_path):
         assert k.metric("kubedns_forward_in_flight") == 0
 
 
+@pytest.mark.parametrize("code, asked", [(6, False), (7, False), (9, False), (15, False), (22, True), (23, True), (0, True)])
+def test_a_servfail_that_says_what_is_wrong_with_the_name_is_the_answer(tmp_path, code, asked):
+    """dnsmasq with --dnssec answers SERVFAIL with DNSSEC Bogus (6): servers that do not validate must not be asked for the name instead."""
+    def verdict(request, _tcp):
+        reply = failing(request, _tcp)
+        reply.use_edns(0, 0, 1232, options=[dns.edns.EDEOption(code)])
+        return reply
+
+    with Upstream(verdict) as bad, Upstream() as good, front(tmp_path, bad, f"--nameservers={good.address}") as k:
+        reply = udp(k, query("www.example.com", use_edns=0))
+        assert (addresses(reply) == ["192.0.2.1"]) == bool(good.asked) == asked, reply
+        assert asked or [int(o.code) for o in reply.options if o.otype == dns.edns.OptionType.EDE] == [code]
+
+
 def test_servfail_retry_can_be_turned_off(tmp_path):
     with Upstream(failing) as bad, Upstream() as good, front(tmp_path, bad, f"--nameservers={good.address}", "--servfail-retry=off") as k:
         assert udp(k, query("www.example.com")).rcode() == dns.rcode.SERVFAIL and not good.asked
