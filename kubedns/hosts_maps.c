@@ -226,7 +226,7 @@ make_room(struct hosts_maps *maps, size_t scope, const struct object *object)
 		if (youngest == NULL || by_scope_and_age(map, youngest) > 0)
 			youngest = map;
 	}
-	if (count < room_for)
+	if (youngest == NULL || count < room_for)
 		return true;
 	bool room = compare_age(youngest, object->created_s, object->name) > 0;
 	if (maps->crowded++ == 0)
