@@ -57,7 +57,7 @@ def test_each_alert_says_what_to_do_and_has_been_seen_firing():
 def test_dashboard_is_as_grafana_wants_it():
     d = json.loads(DASHBOARD.read_text())
     assert d["uid"] == "kube-dns-suite"
-    assert [v["name"] for v in d["templating"]["list"]] == ["datasource", "job", "pod"]
+    assert [v["name"] for v in d["templating"]["list"]] == ["datasource", "cluster", "job", "pod"]
     assert len([p for p in d["panels"] if p["type"] == "row"]) == 5
     ids = [p["id"] for p in d["panels"]]
     assert len(ids) == len(set(ids))
@@ -65,6 +65,9 @@ def test_dashboard_is_as_grafana_wants_it():
         assert p["gridPos"]["x"] + p["gridPos"]["w"] <= 24
         if p["type"] != "row":
             assert p["targets"] and p["datasource"]["uid"] == "${datasource}", p["title"]
+            assert all(t["expr"].count("{") == t["expr"].count('cluster=~"$cluster",job="$job",pod=~"$pod"') for t in p["targets"]), p["title"]
+    cells = [(x, y) for p in d["panels"] for g in [p["gridPos"]] for x in range(g["x"], g["x"] + g["w"]) for y in range(g["y"], g["y"] + g["h"])]
+    assert len(cells) == len(set(cells)), "panels overlap"
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +124,7 @@ def prometheus(suite, pod, glibc, tmp_path_factory):
 
 
 def substituted(expr, pod):
-    for name, value in (("$__rate_interval", "1m"), ("$__range", "5m"), ("$job", "kube-dns"), ("$pod", pod.name)):
+    for name, value in (("$__rate_interval", "1m"), ("$__range", "5m"), ("$cluster", ".*"), ("$job", "kube-dns"), ("$pod", pod.name)):
         expr = expr.replace(name, value)
     return expr
 
@@ -143,7 +146,7 @@ def test_every_metric_that_is_named_exists(suite, pod):
     assert not missing, missing
 
 
-FUNCTIONS = {"histogram_quantile", "clamp_min", "min_over_time", "last_over_time", "label_values"}
+FUNCTIONS = {"histogram_quantile", "clamp_min", "min_over_time", "last_over_time", "label_values", "label_replace"}
 
 
 def test_every_dashboard_query_returns_data(prometheus, pod):
