@@ -52,8 +52,10 @@ struct settings {
 	bool filter_a, filter_aaaa; /* in force */
 	struct conf_key keys[KEY_COUNT];
 	struct stub_names stubs;
-	char *loops;   /* why servers are left out, as last logged */
-	char *subject; /* where the keys come from, for messages */
+	char *loops;                         /* why servers are left out, as last logged */
+	char *subject;                       /* where the keys come from, for messages */
+	bool has_config_map, missing_logged; /* with --config-map */
+	const char *foreign; /* what was logged of a key that is another program's */
 	uint64_t reads;
 	time_t changed_s;
 	int64_t stale_since_ms; /* 0: what is known is up to date */
@@ -286,9 +288,34 @@ find_key(const struct object *config_map, const char *name)
 	return NULL;
 }
 
+/* A key of another program in a ConfigMap that is ours. */
+static void
+note_foreign(struct settings *s, const struct object *config_map)
+{
+	const char *what =
+	    find_key(config_map, "Corefile") == NULL ? "" : confdir_foreign("Corefile");
+
+	if (*what != '\0' && s->foreign == NULL)
+		log_warnx("conf %s: %s", s->subject, what);
+	s->foreign = *what != '\0' ? what : NULL;
+}
+
+void
+settings_config_map_listed(struct settings *s)
+{
+	if (!s->has_config_map && !s->missing_logged)
+		log_warnx(
+		    "conf %s: there is no such ConfigMap; everything in it has its default, and "
+		    "it is read as soon as it is there",
+		    s->subject);
+	s->missing_logged = !s->has_config_map;
+}
+
 bool
 settings_config_map(struct settings *s, const struct object *config_map)
 {
+	s->has_config_map = config_map != NULL;
+	note_foreign(s, config_map);
 	const struct object_key_value *found = find_key(config_map, key_names[KEY_STUBS]);
 	bool changed = stub_names_read(&s->stubs, found == NULL ? NULL : found->value,
 	    found == NULL ? 0 : found->len, s->options->domain);
@@ -439,6 +466,10 @@ settings_mistakes(const struct settings *s)
 
 	for (unsigned k = 0; k < KEY_COUNT; k++)
 		count += s->keys[k].error != NULL;
+	if (s->stubs.mistake != NULL) {
+		log_errorx("conf %s: %s: %s", s->subject, key_names[KEY_STUBS], s->stubs.mistake);
+		count++;
+	}
 	return count;
 }
 
@@ -499,6 +530,7 @@ settings_free(struct settings *s)
 		conf_key_clear(&s->keys[k]);
 	free(s->subject);
 	free(s->stubs.wires);
+	free(s->stubs.mistake);
 	free(s->loops);
 	settings_names_free(&s->names);
 	free(s);

@@ -36,6 +36,9 @@ int settings_resolv_fd(const struct settings *settings);
  * force has changed; own names change for readers with settings_settle(). */
 bool settings_poll(struct settings *settings, bool force);
 
+/* All of --config-map has been listed: one that is not there is logged. */
+void settings_config_map_listed(struct settings *s);
+
 /* The ConfigMap as the API has it now; NULL: deleted. True as above. */
 bool settings_config_map(struct settings *settings, const struct object *config_map);
 

@@ -15,9 +15,11 @@ stub_names_read(struct stub_names *names, const char *value, size_t len, const c
 	char *why = NULL;
 
 	if (value != NULL && conf_stubs_parse(value, len, cluster_domain, &stubs, &why) < 0) {
-		free(why);
+		free(names->mistake);
+		names->mistake = why;
 		return false;
 	}
+	now.mistake = conf_stubs_empty(&stubs);
 	for (size_t i = 0; i < stubs.count; i++)
 		now.len += stubs.items[i].count > 0 ? strlen(stubs.items[i].domain) + 2 : 0;
 	now.wires = xmalloc(now.len + 1); /* also of none: NULL is before the first reading */
@@ -32,6 +34,7 @@ stub_names_read(struct stub_names *names, const char *value, size_t len, const c
 	bool changed = now.len != names->len || (now.len > 0 && names->wires != NULL &&
 						    memcmp(now.wires, names->wires, now.len) != 0);
 	free(names->wires);
+	free(names->mistake);
 	*names = now;
 	return changed;
 }

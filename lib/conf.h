@@ -73,6 +73,10 @@ int conf_stubs_parse(
     const char *text, size_t len, const char *cluster_domain, struct conf_stubs *stubs, char **why);
 void conf_stubs_free(struct conf_stubs *stubs);
 
+/* What to say of the first domain without a server, which has no effect; NULL: each has one. Caller
+ * frees. */
+char *conf_stubs_empty(const struct conf_stubs *stubs);
+
 /* Parses upstreamNameservers: addresses, ports optional, duplicates removed. */
 int conf_upstreams_parse(
     const char *text, size_t len, struct conf_upstreams *upstreams, char **why);

@@ -154,6 +154,18 @@ conf_stubs_parse(
 	return rc;
 }
 
+char *
+conf_stubs_empty(const struct conf_stubs *stubs)
+{
+	for (size_t i = 0; i < stubs->count; i++)
+		if (stubs->items[i].count == 0)
+			return xasprintf(
+			    "\"%s\": has no server, so it has no effect: give it one, or "
+			    "remove the domain",
+			    stubs->items[i].domain);
+	return NULL;
+}
+
 void
 conf_stubs_free(struct conf_stubs *stubs)
 {

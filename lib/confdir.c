@@ -33,6 +33,15 @@ key_meant(const struct confdir *dir, const struct confdir_set *set, const char *
 	return near.word && !confdir_get(set, near.word) ? near.word : NULL;
 }
 
+const char *
+confdir_foreign(const char *entry)
+{
+	return strcmp(entry, "Corefile") == 0
+		   ? "Corefile: this is CoreDNS's configuration, and nothing of it is read here; "
+		     "kubedns-migrate translates it"
+		   : "";
+}
+
 /*
  * A directory may hold keys for others, so an unknown one is not an error; one that looks like a
  * missing one of ours is a mistake that nothing else would ever show.
@@ -41,15 +50,21 @@ static void
 note_misspelt(struct confdir *dir, const struct confdir_set *set)
 {
 	DIR *entries = opendir(dir->path);
-	const char *meant = NULL;
+	const char *meant = NULL, *foreign = "";
 	const struct dirent *e = NULL;
-	for (int n = 0; entries && !meant && n < ENTRIES_MAX && (e = readdir(entries)); n++)
+	for (int n = 0; entries && !meant && !*foreign && n < ENTRIES_MAX && (e = readdir(entries));
+	     n++) {
 		meant = e->d_name[0] == '.' ? NULL : key_meant(dir, set, e->d_name);
-	const char *found = meant ? e->d_name : "";
-	if (meant && (!dir->misspelt || strcmp(dir->misspelt, found) != 0))
+		foreign = confdir_foreign(e->d_name);
+	}
+	const char *found = meant || *foreign ? e->d_name : "";
+	bool news = *found && (!dir->misspelt || strcmp(dir->misspelt, found) != 0);
+	if (news && meant)
 		log_warnx("conf %s: %s: no key that is read here; %s?", dir->path, found, meant);
+	else if (news)
+		log_warnx("conf %s: %s", dir->path, foreign);
 	free(dir->misspelt);
-	dir->misspelt = meant ? xstrdup(found) : NULL;
+	dir->misspelt = *found ? xstrdup(found) : NULL;
 	if (entries)
 		closedir(entries);
 }

@@ -51,4 +51,7 @@ const struct confdir_key *confdir_get(const struct confdir_set *set, const char 
 void confdir_set_free(struct confdir_set *set);
 void confdir_free(struct confdir *dir);
 
+/* What to say of an entry that is another program's configuration, such as CoreDNS's; "": nothing. */
+const char *confdir_foreign(const char *entry);
+
 #endif

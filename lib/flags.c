@@ -307,6 +307,8 @@ mistake_unknown(
 	fprintf(stderr, "%s: unknown flag %.*s", p->common->program, (int)typed_len, typed);
 	if (near != NULL)
 		fprintf(stderr, " (did you mean --%s?)", near);
+	if (p->common->unknown_hint != NULL)
+		fprintf(stderr, "; %s", p->common->unknown_hint);
 	fputc('\n', stderr);
 	return -EINVAL;
 }

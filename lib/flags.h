@@ -51,8 +51,10 @@ struct flag {
 
 /* What every program has beside its own options. */
 struct flags_common {
-	const char *program;        /* "kubedns" */
-	const char *summary;        /* one line for --help */
+	const char *program; /* "kubedns" */
+	const char *summary; /* one line for --help */
+	const char
+	    *unknown_hint; /* after "unknown flag NAME", what else it may be; NULL: nothing */
 	enum log_format log_format; /* --log-format */
 	enum sandbox_mode sandbox;  /* --sandbox */
 	int verbosity;              /* -v */

@@ -71,7 +71,11 @@ apply_stubs(struct config *config, const struct confdir_key *key, const struct c
 		conf_stubs_free(&stubs);
 		return why;
 	}
+	char *empty = conf_stubs_empty(&stubs);
 	*changed = !same_stubs(&config->stubs, &stubs);
+	if (empty && *changed)
+		log_warnx("conf %s: stubDomains: %s", rules->path, empty);
+	free(empty);
 	conf_stubs_free(&config->stubs);
 	config->stubs = stubs;
 	return NULL;

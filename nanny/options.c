@@ -137,6 +137,9 @@ options_parse(struct options *options, struct flags_common *common, int argc, ch
 {
 	*options = (struct options){ 0 };
 	*common = (struct flags_common){ .program = "nanny",
+		.unknown_hint =
+		    "dnsmasq's own flags stand after \"--\", as in: nanny -domain=cluster.local "
+		    "-- --cache-size=1000",
 		.summary = "starts dnsmasq and reconfigures it while it answers; arguments after "
 			   "-- are dnsmasq's" };
 	int rc = flags_parse(flags, options, common, argc, argv);

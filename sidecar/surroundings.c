@@ -33,21 +33,21 @@ surroundings_find(void)
 	return is_unit() ? SURROUNDINGS_SYSTEMD : SURROUNDINGS_PLAIN;
 }
 
-#define IN_PODS(verb) "kubectl -n kube-system " verb " -l k8s-app=kube-dns "
+#define IN_PODS(verb, rest) ("kubectl -n kube-system " verb " -l k8s-app=kube-dns " rest)
 
 const char *
 surroundings_command(enum surroundings where, enum command command)
 {
 	static const char *const commands[SURROUNDINGS_COUNT][COMMAND_COUNT] = {
 		[SURROUNDINGS_POD] = {
-		    [COMMAND_LOGS_KUBEDNS] = IN_PODS("logs") "-c kubedns --tail=50",
-		    [COMMAND_LOGS_DNSMASQ] = IN_PODS("logs") "-c dnsmasq --tail=50",
-		    [COMMAND_USAGE] = IN_PODS("top pods") "--containers",
-		    [COMMAND_RUNNING] = IN_PODS("get pods") "-o wide",
+		    [COMMAND_LOGS_KUBEDNS] = IN_PODS("logs", "-c kubedns --tail=50"),
+		    [COMMAND_LOGS_DNSMASQ] = IN_PODS("logs", "-c dnsmasq --tail=50"),
+		    [COMMAND_USAGE] = IN_PODS("top pods", "--containers"),
+		    [COMMAND_RUNNING] = IN_PODS("get pods", "-o wide"),
 		    [COMMAND_CONFIG_SHOW] = "kubectl -n kube-system get configmap kube-dns -o yaml",
 		    [COMMAND_CONFIG_EDIT] = "kubectl -n kube-system edit configmap kube-dns",
 		    [COMMAND_SERVICES] = "kubectl get services -A",
-		    [COMMAND_MANIFESTS] = IN_PODS("logs") "-c kubedns | grep manifest",
+		    [COMMAND_MANIFESTS] = IN_PODS("logs", "-c kubedns | grep manifest"),
 		},
 		[SURROUNDINGS_SYSTEMD] = {
 		    [COMMAND_LOGS_KUBEDNS] = "journalctl -u kubedns -n 50",

@@ -31,6 +31,9 @@ fail() {
 	exit 1
 }
 
+# The first process of a namespace ignores signals that it does not handle; its end ends all others.
+trap 'exit 1' INT TERM HUP
+
 # --- network: what is sent to other machines vanishes, as behind a firewall ---
 ip link set lo up
 ip link add uplink type veth peer name nowhere || fail "no interface"

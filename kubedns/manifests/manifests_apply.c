@@ -196,9 +196,11 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 		err = -ENOTSUP;
 	bool misspelled = err != -EINVAL && manifests_misspelled(json, kind_hint, spelling,
 						sizeof spelling, &in_kind);
-	if (misspelled && err == 0)
+	bool doubtful = !misspelled && manifests_doubtful(json, kind_hint, &object, err, spelling,
+					   sizeof spelling);
+	if ((misspelled || doubtful) && err == 0)
 		why = spelling;
-	if (misspelled && in_kind) {
+	if ((misspelled && in_kind) || (doubtful && err != 0)) {
 		r->bad++;
 		if (!r->quiet)
 			manifests_mistake(r->m, r->file, line, "%s; left out", spelling);

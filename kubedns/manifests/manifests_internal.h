@@ -82,6 +82,14 @@ void manifests_mistake(struct manifests *m, struct file *file, unsigned line, co
     __attribute__((format(printf, 4, 5)));
 
 /*
+ * Describes in `what` what an API server would refuse in an object that was extracted with `err`: a
+ * version of a known group that does not exist (-ENOTSUP), an externalName that is no host name, which
+ * is emptied, or an EndpointSlice of no Service. False: there is nothing.
+ */
+bool manifests_doubtful(struct json_object *json, const char *kind_hint, struct object *object,
+    int err, char *what, size_t size);
+
+/*
  * Describes in `what` the probable misspelling in an object: an unknown member that resembles one
  * that DNS reads, or (`*in_kind`) the kind itself. False: there is none.
  */

@@ -1,7 +1,9 @@
 /*
- * Finds misspelled members and kinds. An API server rejects or warns of them; in a directory of
+ * Finds misspelled members and kinds, and what an API server would refuse. An API server rejects or warns of them; in a directory of
  * manifests `clusterIp` would silently make a Service without an address.
  */
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -192,4 +194,96 @@ manifests_misspelled(
 	if (*in_kind)
 		snprintf(what, size, "kind \"%.64s\" is unknown; %s is meant", kind, spelling.word);
 	return *in_kind;
+}
+
+/* The group of an apiVersion: "" of "v1", "discovery.k8s.io" of "discovery.k8s.io/v1". */
+static size_t
+group_len(const char *api_version)
+{
+	const char *slash = strrchr(api_version, '/');
+
+	return slash != NULL ? (size_t)(slash - api_version) : 0;
+}
+
+/* A version that our kinds do not have, in the group that they have: another group's Service is
+ * none of ours. */
+static bool
+is_other_version(struct json_object *json, const char *kind_hint, char *what, size_t size)
+{
+	struct json_object *member;
+	const char *kind = kind_hint, *version;
+
+	if (json_object_object_get_ex(json, "kind", &member) &&
+	    json_object_is_type(member, json_type_string))
+		kind = json_object_get_string(member);
+	if (kind == NULL || !json_object_object_get_ex(json, "apiVersion", &member) ||
+	    !json_object_is_type(member, json_type_string))
+		return false;
+	version = json_object_get_string(member);
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		const char *ours =
+		    strcmp(kind, "EndpointSlice") == 0 ? "discovery.k8s.io/v1" : "v1";
+		if (strcmp(kinds[i].name, kind) != 0 || group_len(version) != group_len(ours) ||
+		    strncmp(version, ours, group_len(ours)) != 0)
+			continue;
+		snprintf(what, size, "%s: apiVersion \"%.64s\" is unknown; %s is meant", kind,
+		    version, ours);
+		return true;
+	}
+	return false;
+}
+
+/* Letters, digits, '-' and '_' in labels of 1 to 63; a dot may end it. */
+static bool
+is_host_name(const char *text)
+{
+	size_t label = 0;
+
+	for (const char *c = text; *c != '\0'; c++) {
+		if (*c == '.' && label == 0)
+			return false;
+		label = *c == '.' ? 0 : label + 1;
+		if (label > 63 ||
+		    (*c != '.' && *c != '-' && *c != '_' && !isalnum((unsigned char)*c)))
+			return false;
+	}
+	return true;
+}
+
+static bool
+has_label(struct json_object *json, const char *key)
+{
+	struct json_object *meta, *labels;
+
+	return json_object_object_get_ex(json, "metadata", &meta) &&
+	       json_object_object_get_ex(meta, "labels", &labels) &&
+	       json_object_object_get_ex(labels, key, NULL);
+}
+
+bool
+manifests_doubtful(struct json_object *json, const char *kind_hint, struct object *object, int err,
+    char *what, size_t size)
+{
+	if (err == -ENOTSUP)
+		return is_other_version(json, kind_hint, what, size);
+	if (err != 0)
+		return false;
+	if (object->kind == OBJECT_SERVICE && object->service.type == SERVICE_EXTERNALNAME &&
+	    !is_host_name(object->service.external_name)) {
+		snprintf(what, size,
+		    "externalName \"%.64s\" is not a DNS name; a host name such as www.example.org "
+		    "is meant",
+		    object->service.external_name);
+		object->service.external_name = "";
+		return true;
+	}
+	if (object->kind == OBJECT_SLICES && !object->from_endpoints &&
+	    !has_label(json, "kubernetes.io/service-name") &&
+	    !has_label(json, "multicluster.kubernetes.io/service-name")) {
+		snprintf(what, size,
+		    "label kubernetes.io/service-name is missing, so no Service has these "
+		    "endpoints");
+		return true;
+	}
+	return false;
 }

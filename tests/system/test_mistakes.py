@@ -9,7 +9,8 @@ import shutil
 import subprocess
 
 import pytest
-from kubedns_process import BUILD, PROGRAM
+from api_world import ApiServer
+from kubedns_process import BUILD, PROGRAM, Kubedns
 from objects import service
 from world import start, write
 
@@ -20,6 +21,13 @@ metadata: {name: web, namespace: default}
 spec:
   clusterIP: 10.96.0.1
   ports: [{name: http, port: 80}]
+"""
+SLICE = """kind: EndpointSlice
+apiVersion: discovery.k8s.io/v1
+metadata: {name: web-1, namespace: default, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.1]}]
+ports: [{name: http, port: 80}]
 """
 
 
@@ -52,13 +60,26 @@ def test_a_key_of_the_configmap(tmp_path, key, value, says):
     config.mkdir()
     (objects / "web.yaml").write_text(SERVICE)
     (config / key).write_text(value)
+    checks = [run(PROGRAM, "--check", f"--objects-dir={objects}", f"--config-dir={config}")]
     if key == "stubDomains":
-        code, errors = run(NANNY, "-check", f"-configDir={config}")
-    else:
-        code, errors = run(PROGRAM, "--check", f"--objects-dir={objects}", f"--config-dir={config}")
-    assert code == 2
-    for part in (str(config), key, *says):
-        assert part in errors, errors
+        checks.append(run(NANNY, "-check", f"-configDir={config}"))
+    for code, errors in checks:
+        assert code == 2
+        for part in (str(config), key, *says):
+            assert part in errors, errors
+
+
+def test_a_stub_domain_without_a_server(tmp_path):
+    """kube-dns takes it, and so does the nanny, which names it; for who checks a configuration it is a mistake."""
+    objects, config = tmp_path / "objects", tmp_path / "config"
+    objects.mkdir()
+    config.mkdir()
+    (objects / "web.yaml").write_text(SERVICE)
+    (config / "stubDomains").write_text('{"a.example": ["10.0.0.1"], "corp.example": []}')
+    says = f'conf {config}: stubDomains: "corp.example": has no server, so it has no effect: give it one, or remove the domain'
+    for expected, command in ((2, [PROGRAM, "--check", f"--objects-dir={objects}", f"--config-dir={config}"]), (0, [NANNY, "-check", f"-configDir={config}"])):
+        code, errors = run(*command)
+        assert code == expected and says in errors, errors
 
 
 MANIFESTS = [
@@ -69,7 +90,14 @@ MANIFESTS = [
     (("port: 80", "port: http"), ['a.yaml:1: Service default/web: port "http" is not a number from 1 to 65535']),
     (("name: web,", "name: Web_1,"), ["a.yaml:1: Web_1: metadata.name is not a DNS label: small letters, digits and '-'"]),
     (("name: web, ", ""), ["a.yaml:1: metadata.name is missing"]),
-]
+    (("apiVersion: v1", "apiVersion: v2"), ['a.yaml:1: Service: apiVersion "v2" is unknown; v1 is meant; left out']),
+    (("clusterIP: 10.96.0.1", "type: ExternalName\n  externalName: http://foo/"),
+     ['a.yaml:1: Service default/web: externalName "http://foo/" is not a DNS name; a host name such as www.example.org is meant']),
+    ((SERVICE, SLICE.replace("labels: {kubernetes.io/service-name: web}", "labels: {}")),
+     ["a.yaml:1: EndpointSlice default/web-1: label kubernetes.io/service-name is missing, so no Service has these endpoints"]),
+    ((SERVICE, SLICE.replace("discovery.k8s.io/v1", "discovery.k8s.io/v1alpha1")),
+     ['a.yaml:1: EndpointSlice: apiVersion "discovery.k8s.io/v1alpha1" is unknown; discovery.k8s.io/v1 is meant; left out']),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("slip", "says"), MANIFESTS, ids=[m[0][1] or "no name" for m in MANIFESTS])
@@ -81,6 +109,46 @@ def test_a_manifest(tmp_path, slip, says):
     assert code == 2
     for part in says:
         assert part in errors, errors
+
+
+def test_what_is_right_or_another_groups_is_no_mistake(tmp_path):
+    """A Service of Knative, names of ExternalNames as they are written, slices of a Service."""
+    names = ["www.example.org", "www.example.org.", "_sip._tcp.example.org", "192.0.2.7", "WWW.Example.org"]
+    texts = [SERVICE.replace("clusterIP: 10.96.0.1", f"type: ExternalName\n  externalName: {name}").replace("web", f"e{i}") for i, name in enumerate(names)]
+    texts += [SLICE, SERVICE.replace("apiVersion: v1", "apiVersion: serving.knative.dev/v1").replace("web", "knative"), SERVICE]
+    (tmp_path / "a.yaml").write_text("---\n".join(texts))
+    code, errors = run(PROGRAM, "--check", f"--objects-dir={tmp_path}")
+    assert code == 0 and f"{len(texts) - 1} objects" in errors, errors
+
+
+def test_a_corefile_in_the_configuration_is_named(tmp_path):
+    """Who comes from CoreDNS keeps the key that CoreDNS reads."""
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "Corefile").write_text(".:53 {\n forward . 1.1.1.1\n}\n")
+    says = f"conf {config}: Corefile: this is CoreDNS's configuration, and nothing of it is read here; kubedns-migrate translates it"
+    with start(tmp_path, [service("web", "10.96.0.1")], f"--config-dir={config}", "--config-period=100ms") as k:
+        k.wait(lambda: says in k.log())
+    assert says in run(NANNY, "-check", f"-configDir={config}")[1]
+
+
+def test_a_config_map_that_is_not_there_is_named(tmp_path):
+    with ApiServer() as api:
+        kubeconfig = api.kubeconfig(tmp_path / "kubeconfig")
+        with Kubedns(f"--kubecfg-file={kubeconfig}", "--config-map=nope", directory=str(tmp_path)) as k:
+            says = "conf ConfigMap kube-system/nope: there is no such ConfigMap; everything in it has its default, and it is read as soon as it is there"
+            k.wait(lambda: says in k.log())
+            k.wait_ready()
+            data = {"Corefile": ".:53 {}"}
+            api.put({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "nope", "namespace": "kube-system"}, "data": data})
+            k.wait(lambda: "conf ConfigMap kube-system/nope: Corefile: this is CoreDNS's configuration" in k.log())
+            assert k.log().count(says) == 1
+
+
+def test_dnsmasqs_flags_without_the_dashes_before_them():
+    code, errors = run(NANNY, "--cache-size=1000")
+    assert code == 2
+    assert 'unknown flag --cache-size; dnsmasq\'s own flags stand after "--", as in: nanny -domain=cluster.local -- --cache-size=1000' in errors, errors
 
 
 def test_a_kubeconfig(tmp_path):

@@ -361,7 +361,7 @@ members_and_kinds_of_kubernetes_that_dns_does_not_read_are_no_mistakes(void **st
 	    "status: {loadBalancer: {}}\n"
 	    "---\n"
 	    "kind: EndpointSlice\n"
-	    "metadata: {name: web}\n"
+	    "metadata: {name: web, labels: {kubernetes.io/service-name: web}}\n"
 	    "addressType: IPv4\n"
 	    "endpoints: [{addresses: [10.1.0.1], nodeName: x, zone: x, hints: {},\n"
 	    "  conditions: {ready: true, serving: true, terminating: false},\n"
