@@ -106,15 +106,6 @@ line_puts(struct line *line, const char *text)
 	line_put(line, text, strlen(text));
 }
 
-/* Characters that end a line, drive a terminal or reorder what is read: C0, DEL, C1, line
- * separators, bidi controls. */
-static bool
-is_unsafe(uint32_t cp)
-{
-	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || (cp >= 0x2028 && cp <= 0x202e) ||
-	       (cp >= 0x2066 && cp <= 0x2069);
-}
-
 /* Appends `text` with unsafe characters and invalid bytes as \n, \t or \xNN; in JSON the backslash
  * is itself escaped. */
 static void
@@ -127,7 +118,7 @@ line_put_escaped(struct line *line, const char *text, bool json)
 		size_t len = utf8_read(text, left, &cp);
 		char esc[8];
 
-		if (len > 0 && !is_unsafe(cp)) {
+		if (len > 0 && !utf8_unsafe(cp)) {
 			if (json && (cp == '"' || cp == '\\'))
 				line_put(line, esc,
 				    (size_t)snprintf(esc, sizeof(esc), "\\%c", (char)cp));

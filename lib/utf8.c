@@ -49,3 +49,10 @@ utf8_whole(const char *text, size_t len)
 	}
 	return at;
 }
+
+bool
+utf8_unsafe(uint32_t cp)
+{
+	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c || cp == 0x200e ||
+	       cp == 0x200f || (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069);
+}

@@ -1,7 +1,6 @@
 /*
  * Makes our reply from an upstream reply. Each record is checked before it is passed on.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "kubedns/answer/reply.h"
@@ -96,9 +95,33 @@ may_become_ours(const struct answer_config *config, const struct query *query)
 }
 
 /*
+ * Copies the text of an extended error: so much as is UTF-8, which is all that it may be, since libraries
+ * give up a whole reply over less; without the characters that would drive a terminal.
+ */
+static void
+copy_ede_text(struct reply *reply, const uint8_t *text, size_t len)
+{
+	static const char head[] = "upstream: ";
+	char *out = reply->reason;
+	size_t n = sizeof head - 1, max = sizeof reply->reason - 1, size;
+	uint32_t cp;
+
+	memcpy(out, head, n);
+	for (; len > 0 && (size = utf8_read((const char *)text, len, &cp)) > 0 && n + size <= max;
+	     text += size, len -= size) {
+		if (utf8_unsafe(cp))
+			continue;
+		memcpy(out + n, text, size);
+		n += size;
+	}
+	if (n == sizeof head - 1)
+		n -= 2; /* nothing follows the colon */
+	out[n] = '\0';
+}
+
+/*
  * Takes the first extended error of upstream's OPT into ours, and says whose it is (RFC 8914 section
- * 3). Of its text so much as is UTF-8, which is all that it may be: libraries give up a whole reply over
- * less. Not inlined: most replies have none.
+ * 3). Not inlined: most replies have none.
  */
 static __attribute__((noinline)) void
 take_ede(struct reply *reply, const struct record *opt)
@@ -112,10 +135,7 @@ take_ede(struct reply *reply, const struct record *opt)
 		if (wire_get16(option) != OPTION_EDE || len < 2)
 			continue;
 		reply->ede = (int)wire_get16(option + 4);
-		snprintf(reply->reason, sizeof reply->reason,
-		    len > 2 ? "upstream: %.*s" : "upstream", (int)len - 2,
-		    (const char *)option + 6);
-		reply->reason[utf8_whole(reply->reason, strlen(reply->reason))] = '\0';
+		copy_ede_text(reply, option + 6, len - 2);
 		reply->ede_text = reply->reason;
 		return;
 	}

@@ -179,7 +179,10 @@ upstreams_extended_error_is_passed_on_as_upstreams(void **state)
 		{ 6, "\0\017\0\2\0\021", "upstream", 17 },
 		{ 14, "\0\3\0\4name\0\017\0\2\0\3", "upstream", 3 },           /* after an NSID */
 		{ 16, "\0\017\0\4\0\6no\0\017\0\4\0\3no", "upstream: no", 6 }, /* the first */
-		{ 7, "\0\017\0\3\0\6\0", "upstream: ", 6 },
+		{ 7, "\0\017\0\3\0\6\0", "upstream", 6 },
+		/* what drives a terminal: a title, a cleared screen, a line's end, a bidi override */
+		{ 22, "\0\017\0\022\0\6a\033]0;b\a\033[2J\nc\302\233d", "upstream: a]0;b[2Jcd", 6 },
+		{ 13, "\0\017\0\11\0\6a\342\200\256b\177c", "upstream: abc", 6 },
 		{ 9, "\0\017\0\5\0\6a\377b", "upstream: a", 6 }, /* no UTF-8 */
 		{ 0, "", NULL, 0 },
 		{ 5, "\0\017\0\1\0", NULL, 0 },   /* without a code */
