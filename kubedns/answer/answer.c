@@ -324,6 +324,9 @@ answer_found(
 	if (info->refused != RCODE_NOERROR) {
 		if (request->config->transfer && wants_transfer(request->config, info))
 			return ANSWER_TRANSFER;
+		if (info->refused ==
+		    RCODE_NOTIMP) /* RD and CD belong to QUERY (RFC 8906 section 3) */
+			reply.flags &= ~(unsigned)(FLAG_RA | FLAG_RD | FLAG_CD);
 		reply.flags |= info->refused & 15u;
 		reply.extended_rcode = info->refused >> 4;
 		return finish(&reply, info, ANSWER_REPLY);

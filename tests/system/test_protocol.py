@@ -1,5 +1,6 @@
 """The table of protocol cases: what is sent as bytes, what comes back."""
 
+import socket
 import struct
 
 import dns.edns
@@ -100,6 +101,23 @@ def test_opcode_other_than_query_is_notimp(kubedns):
         with Tcp(kubedns) as client:
             client.send(bytes(wire))
             assert client.read().rcode() == dns.rcode.NOTIMP
+
+
+def test_a_notimp_has_none_of_the_bits_of_a_query(kubedns):
+    """RFC 8906: RD, RA and CD mean something for QUERY alone; RA was set and RD and CD copied."""
+    for opcode in (1, 3, 6, 15):
+        message = query(WEB)
+        message.flags |= dns.flags.RD | dns.flags.CD
+        wire = bytearray(message.to_wire())
+        wire[2] = wire[2] & 0x87 | opcode << 3
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(5)
+            s.sendto(bytes(wire), (kubedns.host, kubedns.port))
+            reply = s.recv(512)
+        flags = reply[2] << 8 | reply[3]
+        assert flags & 15 == dns.rcode.NOTIMP and flags >> 11 & 15 == opcode and flags & 0x8000, hex(flags)
+        assert not flags & (dns.flags.RD | dns.flags.RA | dns.flags.CD | dns.flags.AA), hex(flags)
+
 
 
 def test_other_classes_are_refused(kubedns):
