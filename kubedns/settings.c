@@ -193,7 +193,8 @@ apply_federations(struct settings *s, const char *value, size_t len, char **why)
 static bool
 apply_hosts(struct settings *s, const char *value, size_t len, char **why)
 {
-	return settings_names_hosts(&s->names, value, len, s->options->answers.ttl_s, why);
+	return settings_names_hosts(
+	    &s->names, value, len, s->options->answers.ttl_s, s->subject, why);
 }
 
 static bool

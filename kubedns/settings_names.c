@@ -40,14 +40,28 @@ take_block(struct settings_names *names, struct own_names **source, struct own_n
 	return !same;
 }
 
+/* Logs which lines are passed over, once for each content. */
+static void
+warn_passed(struct settings_names *names, const struct conf_hosts *hosts, const char *subject)
+{
+	const char *first = hosts->passed_first == NULL ? "" : hosts->passed_first;
+	uint64_t hash = hash64(HASH_START, first, strlen(first)) + hosts->passed;
+
+	if (hosts->passed > 0 && hash != names->passed_hash)
+		log_warnx("conf %s: hosts: %s: passed over (%zu such line%s)", subject, first,
+		    hosts->passed, hosts->passed == 1 ? "" : "s");
+	names->passed_hash = hash;
+}
+
 bool
-settings_names_hosts(
-    struct settings_names *names, const char *value, size_t len, uint32_t ttl_s, char **why)
+settings_names_hosts(struct settings_names *names, const char *value, size_t len, uint32_t ttl_s,
+    const char *subject, char **why)
 {
 	struct conf_hosts hosts = { 0 };
 
 	if (value != NULL && conf_hosts_parse(value, len, &hosts, why) < 0)
 		return false;
+	warn_passed(names, &hosts, subject);
 	struct own_names *block = own_names_of_hosts(&hosts, true, ttl_s, names->seed);
 	conf_hosts_free(&hosts);
 	return take_block(names, &names->hosts, block);

@@ -17,8 +17,9 @@ struct options;
 struct settings_names {
 	struct own_names *hosts, *records; /* each key's */
 	struct own_names *in_force;        /* all as one, after settings_names_settle() */
-	uint64_t stubs_hash;               /* of the stub domains then */
-	bool stale;                        /* a key has changed since */
+	uint64_t passed_hash; /* of the lines of hosts that are passed over, as last logged */
+	uint64_t stubs_hash;  /* of the stub domains then */
+	bool stale;           /* a key has changed since */
 	struct rewrites *rewrites;
 	/* Former rewrites: replaced since the last period (`retired`), or before it (`expired`). A
 	 * context without them is published in the same turn, so no reader has expired ones. */
@@ -30,8 +31,8 @@ void settings_names_init(struct settings_names *names);
 
 /* Apply a key's content (NULL: the key is gone) if it is good, else set `why` (caller frees). True
  * if what is in force has changed. */
-bool settings_names_hosts(
-    struct settings_names *names, const char *value, size_t len, uint32_t ttl_s, char **why);
+bool settings_names_hosts(struct settings_names *names, const char *value, size_t len,
+    uint32_t ttl_s, const char *subject, char **why);
 /* The same; the first line that is good but has no effect is logged, with `subject` before it. */
 bool settings_names_records(struct settings_names *names, const char *value, size_t len,
     const struct options *options, const char *subject, char **why);

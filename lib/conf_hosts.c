@@ -60,6 +60,45 @@ next_word(char **rest)
 	return word;
 }
 
+/* An address of IPv4 in IPv6's spelling (::ffff:10.0.0.1) is that IPv4 address, as for libc. */
+static void
+unmap(struct addr *addr)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (addr->family != AF_INET6 || memcmp(addr->bytes, prefix, sizeof prefix) != 0)
+		return;
+	memmove(addr->bytes, addr->bytes + sizeof prefix, 4);
+	memset(addr->bytes + 4, 0, sizeof addr->bytes - 4);
+	addr->family = AF_INET;
+}
+
+/* Whether it is an address of one interface (fe80::1%lo0), which is of no use elsewhere. */
+static bool
+is_scoped(const char *word)
+{
+	const char *percent = strchr(word, '%');
+	struct addr addr;
+
+	if (percent == NULL || percent[1] == '\0')
+		return false;
+	char *text = xstrndup(word, (size_t)(percent - word));
+	bool scoped = addr_parse(text, &addr) == 0 && addr.family == AF_INET6;
+	free(text);
+	return scoped;
+}
+
+/* Lines of hosts files of other systems that mean nothing here: they are no mistake. */
+static int
+pass_over(struct hosts_reader *r, const char *word, const char *reason)
+{
+	struct conf_hosts *hosts = r->hosts;
+
+	if (hosts->passed++ == 0)
+		conf_refuse_word(&hosts->passed_first, r->line, word, reason);
+	return 0;
+}
+
 static int
 read_line(void *arg, unsigned number, char *line)
 {
@@ -70,11 +109,15 @@ read_line(void *arg, unsigned number, char *line)
 	r->line = number;
 	if (word == NULL)
 		return 0;
-	if (addr_parse(word, &addr) < 0)
+	bool scoped = is_scoped(word);
+	if (!scoped && addr_parse(word, &addr) < 0)
 		return refuse_word(r, word, "not an address; a line is an address and its names");
+	if (scoped)
+		return pass_over(r, word, "is an address of one interface");
+	unmap(&addr);
 	char *name = next_word(&line);
 	if (name == NULL)
-		return refuse_word(r, word, "has no name behind it");
+		return pass_over(r, word, "has no name behind it");
 	for (; name != NULL; name = next_word(&line)) {
 		int rc = add_host(r, name, &addr);
 		if (rc < 0)
@@ -163,5 +206,6 @@ void
 conf_hosts_free(struct conf_hosts *hosts)
 {
 	free(hosts->items);
+	free(hosts->passed_first);
 	*hosts = (struct conf_hosts){ 0 };
 }

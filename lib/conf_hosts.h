@@ -30,6 +30,8 @@ struct conf_host {
 struct conf_hosts {
 	struct conf_host *items;
 	size_t count;
+	size_t passed;      /* lines that are passed over: an address alone, or of one interface */
+	char *passed_first; /* the first of them, and why */
 };
 
 /* 0, or -EINVAL and in `*why` (caller frees) the line and what is wrong with it. Caller frees with

@@ -84,9 +84,16 @@ def test_a_change_is_live_and_a_bad_key_keeps_the_last_good_names(tmp_path, conf
 
 
 def test_check_says_what_is_wrong_with_a_line(tmp_path, conf):
-    write(conf, "10.0.0.5\n")
+    write(conf, "10.0.0 db.example\n")
     done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", f"--config-dir={conf}"], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 2 and 'hosts: line 1: "10.0.0.5": has no name behind it' in done.stderr
+    assert done.returncode == 2 and 'hosts: line 1: "10.0.0": not an address; a line is an address and its names' in done.stderr
+
+
+def test_check_takes_a_hosts_file_of_another_machine_and_names_what_it_passes_over(tmp_path, conf):
+    write(conf, "127.0.0.1 localhost\nfe80::1%lo0 localhost\n10.0.0.5\n::ffff:10.0.0.3 db.example\n")
+    done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", f"--config-dir={conf}"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert 'hosts: line 2: "fe80::1%lo0": is an address of one interface: passed over (2 such lines)' in done.stderr, done.stderr
 
 
 def test_print_zone_has_those_of_the_zone(tmp_path, conf):

@@ -56,8 +56,16 @@ each_text_is_its_pairs_or_a_reason(void **state)
 		{ "# nothing yet", "" },
 		{ "", "" },
 		{ " \n\t", "" },
-		{ "10.0.0.1", "!line 1: \"10.0.0.1\": has no name behind it" },
-		{ "10.0.0.1 # a", "!line 1: \"10.0.0.1\": has no name behind it" },
+		/* A hosts file copied from another machine is usable: these are passed over. */
+		{ "10.0.0.1", "" },
+		{ "10.0.0.1 # a\n10.0.0.2 b", "b.=10.0.0.2" },
+		{ "fe80::1%lo0 localhost\n10.0.0.2 b", "b.=10.0.0.2" },
+		{ "fe80::x%lo0 a", "!line 1: \"fe80::x%lo0\": not an address; a line is an address "
+				   "and its names" },
+		{ "10.0.0.1%lo0 a",
+		    "!line 1: \"10.0.0.1%lo0\": not an address; a line is an address "
+		    "and its names" },
+		{ "::ffff:10.0.0.3 a\n10.0.0.3 a", "a.=10.0.0.3" }, /* one address, once */
 		{ "\n\n10.0.0 a",
 		    "!line 3: \"10.0.0\": not an address; a line is an address and its names" },
 		{ "a 10.0.0.1",

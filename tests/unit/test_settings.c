@@ -203,6 +203,20 @@ an_emptied_key_takes_its_names_along(void **state)
 		assert_false(servers[i].addr.bytes[0] == 192 && servers[i].addr.bytes[3] == 53);
 }
 
+/* A Mac's hosts file: two of its lines mean nothing here, and the others count. */
+static void
+a_hosts_file_of_another_machine_is_taken(void **state)
+{
+	struct kubedns *k = *state;
+
+	assert_int_equal(config_map(k, "hosts",
+			     "255.255.255.255 broadcasthost\nfe80::1%lo0 localhost\n10.0.0.9\n"
+			     "10.0.0.1 db.example"),
+	    1);
+	assert_int_equal(settings_mistakes(k->status.settings), 0);
+	assert_non_null(context(k)->names);
+}
+
 static void
 a_deleted_config_map_takes_its_names_along(void **state)
 {
@@ -230,6 +244,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 		    a_key_that_is_the_same_publishes_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(a_bad_key_keeps_its_last_value, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_hosts_file_of_another_machine_is_taken, begin, end),
 		cmocka_unit_test_setup_teardown(an_emptied_key_takes_its_names_along, begin, end),
 		cmocka_unit_test_setup_teardown(
 		    a_deleted_config_map_takes_its_names_along, begin, end),
