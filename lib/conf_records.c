@@ -76,7 +76,20 @@ read_directive(struct records_reader *r)
 
 /* --- records --- */
 
-/* The owner's name: what dnsmasq can be told too, and `*` only as a wildcard's first label. */
+/* The name as text with a letter for each label that is an asterisk: RFC 4592 section 2.1.1 lets them
+ * stand anywhere. */
+static void
+without_asterisks(const struct dname *name, char text[DNAME_TEXT_MAX])
+{
+	struct dname copy = *name;
+
+	for (uint8_t *label = copy.wire; *label != 0; label += 1u + *label)
+		if (label[0] == 1 && label[1] == '*')
+			label[1] = 'x';
+	dname_to_text(copy.wire, text);
+}
+
+/* The owner's name: what dnsmasq can be told too, but for asterisks. */
 static int
 read_owner(struct records_reader *r, const char *word)
 {
@@ -90,7 +103,7 @@ read_owner(struct records_reader *r, const char *word)
 	bool wildcard = memcmp(r->owner.wire, "\1*", 2) == 0;
 	if (wildcard && r->owner.len == 3)
 		return refuse(r, word, "a wildcard for all names there are");
-	dname_to_text(r->owner.wire + (wildcard ? 2 : 0), text);
+	without_asterisks(&r->owner, text);
 	if (conf_name_parse(text, ignored, &why) < 0)
 		return refuse(r, word, why);
 	return 0;

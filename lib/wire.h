@@ -32,6 +32,7 @@ enum {
 	TYPE_SRV = 33,
 	TYPE_DS = 43,
 	TYPE_OPT = 41,
+	TYPE_SVCB = 64,
 	TYPE_HTTPS = 65,
 	TYPE_TSIG = 250,
 	TYPE_IXFR = 251,

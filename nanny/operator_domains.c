@@ -56,6 +56,16 @@ operator_domains_of_hosts(const struct conf_hosts *hosts, const char *zone)
 	return domains;
 }
 
+/* Whether a label behind the first is an asterisk: dnsmasq cannot be told such a name. */
+static bool
+has_inner_asterisk(const uint8_t *name)
+{
+	for (name += 1u + *name; *name != 0; name += 1u + *name)
+		if (name[0] == 1 && name[1] == '*')
+			return true;
+	return false;
+}
+
 struct operator_domains
 operator_domains_of_records(
     const struct conf_records *records, const char *zone, struct operator_domains *zones)
@@ -69,6 +79,8 @@ operator_domains_of_records(
 		const struct conf_record *record = &records->items[i];
 		bool wildcard = memcmp(record->name, "\1*", 2) == 0;
 		bool apex = record->type == TYPE_SOA;
+		if (has_inner_asterisk(record->name))
+			continue; /* in a zone, dnsmasq asks kubedns anyway */
 		if (apex)
 			add(zones, record->name, zone);
 		if (apex && (last == NULL || dname_in_zone(record->name, last) < 0))

@@ -48,6 +48,94 @@ deny(struct reply *reply, const struct name *name, size_t owner, const struct ow
 	}
 }
 
+/* --- the additional section --- */
+
+/* Bytes of RDATA before the one host name that the client will look up next; -1: there is none. */
+static int
+bytes_before_target(uint16_t type)
+{
+	switch (type) {
+	case TYPE_NS:
+		return 0;
+	case TYPE_MX:
+	case TYPE_SVCB:
+	case TYPE_HTTPS:
+		return 2;
+	case TYPE_SRV:
+		return 6;
+	default:
+		return -1;
+	}
+}
+
+/* Puts the addresses of a name that stands at `at`, if it is one of one's own too. */
+static void
+put_addresses(struct reply *reply, size_t at, const struct name *name)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA };
+	const struct own_answer own = own_ask(reply->config, reply->tree, name);
+	const struct rrset *set;
+
+	for (size_t i = 0; i < 2 && own.kind == OWN_FOUND; i++)
+		if ((set = own_name_rrset(own.name, types[i])) != NULL)
+			reply_rrset(reply, at, set);
+}
+
+static void
+put_target(struct reply *reply, size_t at, size_t len)
+{
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+
+	memcpy(padded, reply->w.buf + at, len);
+	dname_lower(padded, len);
+	const struct name name = name_cut(padded, len, offsets);
+	put_addresses(reply, at, &name);
+}
+
+/* Bytes of the uncompressed name there; 0: it is cut off. */
+static size_t
+name_length(const uint8_t *at, const uint8_t *end)
+{
+	const uint8_t *label = at;
+
+	while (label < end && *label != 0)
+		label += 1u + *label;
+	return label < end ? (size_t)(label - at) + 1 : 0;
+}
+
+/*
+ * The addresses of what the records from offset `begin` on point to: RFC 1035 sections 3.3.9 and 3.3.11,
+ * RFC 2782, RFC 9460 section 4.1, where the root stands for the owner, `name`. Each target once; TARGETS_MAX
+ * bounds the comparisons.
+ */
+static void
+put_targets(struct reply *reply, const struct name *name, size_t owner, size_t begin, uint16_t type)
+{
+	enum { TARGETS_MAX = 16, POINTER_MAX = 0x3fff };
+	size_t skip = (size_t)bytes_before_target(type), end = reply->w.len, done[TARGETS_MAX];
+	unsigned count = 0;
+
+	reply->section = SECTION_ADDITIONAL;
+	for (size_t at = begin, len; at < end && count < TARGETS_MAX; at += 12 + len) {
+		const uint8_t *buf = reply->w.buf;
+		len = wire_get16(buf + at + 10);
+		size_t target = at + 12 + skip, size = 0;
+		if (len > skip && target <= POINTER_MAX)
+			size = name_length(buf + target, buf + at + 12 + len);
+		bool known = size == 0;
+		for (unsigned i = 0; i < count && !known; i++)
+			known = dname_equal(buf + done[i], buf + target);
+		if (known)
+			continue;
+		done[count++] = target;
+		if (size > 1)
+			put_target(reply, target, size);
+		else if (type == TYPE_SVCB || type == TYPE_HTTPS)
+			put_addresses(reply, owner, name);
+	}
+	reply->section = SECTION_ANSWER;
+}
+
 enum own_step
 put_own(struct reply *reply, const struct name *name, size_t owner, struct dname *target)
 {
@@ -66,7 +154,10 @@ put_own(struct reply *reply, const struct name *name, size_t owner, struct dname
 	if (qtype == TYPE_ANY) {
 		put_hinfo(reply, owner);
 	} else if ((set = own_name_rrset(own.name, qtype)) != NULL) {
+		size_t begin = reply->w.len;
 		reply_rrset(reply, owner, set);
+		if (bytes_before_target(qtype) >= 0 && !reply->truncated)
+			put_targets(reply, name, owner, begin, qtype);
 	} else if ((set = own_name_rrset(own.name, TYPE_CNAME)) != NULL) {
 		target->len = (uint8_t)wire_get16(set->data + 10);
 		memcpy(target->wire, set->data + 12, target->len);

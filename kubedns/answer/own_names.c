@@ -61,7 +61,7 @@ find_wildcard(const struct own_names *names, const struct own_name *encloser)
 	if (encloser->len + 2 > DNAME_MAX)
 		return NULL;
 	memcpy(wire + 2, encloser->wire, encloser->len);
-	return own_names_find(names, wire, encloser->len + 2u);
+	return find(names, wire, encloser->len + 2u);
 }
 
 /* The zone that holds the name from label `label` on, whose entry is `entry` (NULL: has none). */
@@ -99,9 +99,13 @@ own_names_ask(const struct own_names *names, const struct name *name, bool exact
 			label++;
 		if (entry == NULL || entry->cut)
 			return answer;
-		answer.name = find_wildcard(names, entry);
-		answer.wildcard = answer.name != NULL;
-		answer.kind = answer.wildcard ? OWN_FOUND : OWN_DENIED;
+		const struct own_name *wildcard = find_wildcard(names, entry);
+		answer.wildcard = wildcard != NULL && wildcard->sets_len > 0;
+		answer.name = answer.wildcard ? wildcard : NULL;
+		/* One without records, as below `sub.*`, makes NODATA (RFC 4592 section 2.2.2). */
+		answer.kind = answer.wildcard    ? OWN_FOUND
+			      : wildcard != NULL ? OWN_EMPTY
+						 : OWN_DENIED;
 	} else if (answer.kind == OWN_NONE) {
 		answer.kind = OWN_EMPTY;
 	}

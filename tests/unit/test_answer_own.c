@@ -84,7 +84,8 @@ a_zone_has_its_records_and_denies_the_rest(void **state)
 		{ "www.corp.example.", "AAAA", "NOERROR SOA of corp.example." },
 		{ "www.corp.example.", "ANY", "NOERROR HINFO \"RFC8482\" \"\"" },
 		{ "corp.example.", "SOA", "NOERROR " CORP_SOA },
-		{ "corp.example.", "NS", "NOERROR NS ns.corp.example." },
+		{ "corp.example.", "NS",
+		    "NOERROR NS ns.corp.example. + ns.corp.example.: A 10.9.0.1" },
 		{ "corp.example.", "A", "NOERROR SOA of corp.example." },
 		{ "nobody.corp.example.", "A", "NXDOMAIN SOA of corp.example." },
 		{ "x.www.corp.example.", "A", "NXDOMAIN SOA of corp.example." },
@@ -140,6 +141,60 @@ a_wildcard_stands_for_names_that_are_not_there(void **state)
 		{ "x.y.any.other.example.", "A", "NOERROR A 10.9.1.2" },
 	};
 
+	EXPECT(rows);
+}
+
+/* RFC 1035 sections 3.3.9 and 3.3.11, RFC 2782, RFC 9460 section 4.1. */
+static void
+addresses_of_targets_are_in_the_additional_section(void **state)
+{
+	(void)state;
+	static const struct row rows[] = {
+		{ "e.test.", "MX",
+		    "NOERROR MX 10 h.e.test., MX 20 h.e.test., MX 30 elsewhere.example. + "
+		    "h.e.test.: A 192.0.2.1, + h.e.test.: AAAA 2001:db8::1" },
+		{ "e.test.", "NS", "NOERROR NS ns.e.test. + ns.e.test.: A 192.0.2.2" },
+		{ "_x._tcp.e.test.", "SRV",
+		    "NOERROR SRV 0 5 80 w.wild.e.test. + w.wild.e.test.: A 192.0.2.3" },
+		{ "svc.e.test.", "HTTPS",
+		    "NOERROR HTTPS 1 h.e.test. alpn=h2 + h.e.test.: A 192.0.2.1, + h.e.test.: AAAA "
+		    "2001:db8::1" },
+		{ "self.e.test.", "HTTPS",
+		    "NOERROR HTTPS 1 . alpn=h2 + self.e.test.: A 192.0.2.4" },
+		{ "alias.e.test.", "MX",
+		    "NOERROR CNAME m.e.test., m.e.test.: MX 10 h.e.test. + h.e.test.: A "
+		    "192.0.2.1, + h.e.test.: AAAA 2001:db8::1" },
+	};
+
+	bed_records("$ORIGIN e.test.\n@ SOA ns h 1 1h 10m 1d 20\n@ NS ns\n@ MX 10 h\n@ MX 20 h\n"
+		    "@ MX 30 elsewhere.example.\nm MX 10 h\nalias CNAME m\nh A 192.0.2.1\n"
+		    "h AAAA 2001:db8::1\nns A 192.0.2.2\n_x._tcp SRV 0 5 80 w.wild\n"
+		    "*.wild A 192.0.2.3\nsvc HTTPS 1 h alpn=h2\nself HTTPS 1 . alpn=h2\n"
+		    "self A 192.0.2.4\n",
+	    "", "");
+	bed_publish();
+	EXPECT(rows);
+}
+
+/* RFC 4592 sections 2.1.1, 2.2.1 and 2.2.2. */
+static void
+an_asterisk_that_is_not_the_first_label_is_a_label(void **state)
+{
+	(void)state;
+	static const struct row rows[] = {
+		{ "sub.*.lit.test.", "TXT", "NOERROR TXT \"x\"" },
+		{ "sub.y.lit.test.", "TXT", "NOERROR SOA of lit.test." },
+		{ "y.lit.test.", "TXT", "NOERROR SOA of lit.test." }, /* of `*`, which has none */
+		{ "*.lit.test.", "A", "NOERROR SOA of lit.test." },
+		{ "x.sub.*.lit.test.", "A", "NXDOMAIN SOA of lit.test." },
+		{ "a.*.one.test.", "A", "NOERROR A 192.0.2.9" },
+		{ "a.b.one.test.", "A", "FORWARD" },
+	};
+
+	bed_records("lit.test. SOA a b 1 2 3 4 5\nsub.*.lit.test. TXT x\n"
+		    "a.*.one.test. A 192.0.2.9\n",
+	    "", "");
+	bed_publish();
 	EXPECT(rows);
 }
 
@@ -295,6 +350,10 @@ main(void)
 		    an_address_in_hosts_leaves_a_zone_its_soa, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    a_wildcard_stands_for_names_that_are_not_there, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    an_asterisk_that_is_not_the_first_label_is_a_label, begin, bed_end),
+		cmocka_unit_test_setup_teardown(
+		    addresses_of_targets_are_in_the_additional_section, begin, bed_end),
 		cmocka_unit_test_setup_teardown(an_alias_is_followed_for_each_type, begin, bed_end),
 		cmocka_unit_test_setup_teardown(
 		    names_in_no_zone_are_ours_and_no_others, begin, bed_end),

@@ -81,6 +81,9 @@ names_are_absolute_or_below_the_origin(void **state)
 		{ "\n; note\na A 10.0.0.1 ; note\r\n  \n ; note\n", "a. A 10.0.0.1" },
 		{ "a A 10.0.0.2\na A 10.0.0.1\na A 10.0.0.2", "a. A 10.0.0.1 | a. A 10.0.0.2" },
 		{ "*.a.example A 10.0.0.1", "*.a.example. A 10.0.0.1" },
+		{ "sub.*.example TXT x", "sub.*.example. TXT \"x\"" }, /* RFC 4592 section 2.2.1 */
+		{ "*.*.example A 10.0.0.1", "*.*.example. A 10.0.0.1" },
+		{ "a*.example A 10.0.0.1", "!line 1: \"a*.example\": not a domain name" },
 		{ "a.svc.cluster.local A 10.0.0.1", "a.svc.cluster.local. A 10.0.0.1" },
 		{ "1.0.0.10.in-addr.arpa PTR a.example", "1.0.0.10.in-addr.arpa. PTR a.example." },
 		{ "home.arpa SOA a b 1 1h 600 1d 60", "home.arpa. SOA a. b. 1 3600 600 86400 60" },
@@ -91,7 +94,7 @@ names_are_absolute_or_below_the_origin(void **state)
 		    "!line 1: \"A\": begins with a blank, and no name stands before it" },
 		{ "a/b A 10.0.0.1", "!line 1: \"a/b\": not a domain name" },
 		{ "a\\000b A 10.0.0.1", "!line 1: \"a\\000b\": not a domain name" },
-		{ "a.*.b A 10.0.0.1", "!line 1: \"a.*.b\": not a domain name" },
+		{ "a.*.b A 10.0.0.1", "a.*.b. A 10.0.0.1" },
 		{ ". A 10.0.0.1", "!line 1: \".\": the root cannot have records" },
 		{ "*. A 10.0.0.1", "!line 1: \"*.\": a wildcard for all names there are" },
 		{ "a..b A 10.0.0.1", "!line 1: \"a..b\": not a domain name" },
