@@ -174,7 +174,7 @@ def say_row(r):
 
 
 def table(rows):
-    """As docs/node.md has it."""
+    """As README.md here has it."""
 
     def cells(p):
         return f"{p['count']:,} | {p['p50']:.2f} ms | {p['p99']:.2f} ms | {p['max']:.1f} ms" if p else "0 | | |"

@@ -1,7 +1,11 @@
 /*
- * Clients of a node's DNS, for tests/bench/node.py: each question has a socket of its own, as a
- * resolver library gives it, is asked again after AGAIN_NS without a right answer, and given up
- * after LOST_NS. UDP and TCP, A and AAAA in turn.
+ * Clients of a node's DNS, for tests/bench/node.py. Each question has a socket of its own and goes the
+ * way of a resolver library with one server in resolv.conf; UDP and TCP, A and AAAA in turn:
+ *
+ *	glibc, Go (two clients of three)  UDP, two tries of 5 s. An ICMP error (IP_RECVERR) or a wrong
+ *	                                  answer ends a try at once, so two refusals fail the lookup
+ *	musl (the third client)           UDP, tries at 0 and 2.5 s, 5 s in all. It sees no ICMP error
+ *	TCP of all of them                one try of 5 s. A refusal, a reset or an early end fails it
  *
  * `node_clients CLIENTS RATE SECONDS NAMES ADDRESS...` asks RATE names a second for each of CLIENTS,
  * which have the addresses 10.244.1.16 and on, of the servers ADDRESS in turn: client n always asks
@@ -11,9 +15,10 @@
  *
  * It prints a line for each question when all have ended: when it was first asked (microseconds of
  * CLOCK_MONOTONIC), client, name, type, 1 for TCP, tries, microseconds to the right answer (-1:
- * none), the answer's change and TTL, answers that were wrong, and why it was asked again: t no
+ * none), the answer's change and TTL, answers that were wrong, why it was asked again or lost: t no
  * answer in time, f refused, r the connection was reset, e closed without an answer, o another
- * error of it, w a wrong answer; - for none. A last line
+ * error of it, w a wrong answer; - for none; and when it was asked last (microseconds after the first
+ * time). A last line
  * `pause` has the longest time in microseconds for which this program itself did not run when it
  * had something to do.
  */
@@ -38,7 +43,17 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 
-static const int64_t AGAIN_NS = 1000000000, LOST_NS = 5000000000;
+enum kind { GLIBC, MUSL, TCP, KINDS };
+
+/* How long a try waits, and how many there are. */
+static const struct {
+	int64_t wait_ns;
+	unsigned tries;
+} kinds[KINDS] = {
+	[GLIBC] = { 5000000000, 2 },
+	[MUSL] = { 2500000000, 2 },
+	[TCP] = { 5000000000, 1 },
+};
 
 enum {
 	EVENTS = 256,
@@ -51,20 +66,22 @@ enum {
 struct question {
 	TAILQ_ENTRY(question) by_due; /* while it is asked */
 	int64_t begun_ns, due_ns;
+	int64_t last_ns; /* when it was asked last */
 	int32_t took_us; /* -1: not answered */
 	uint16_t id, name, client, change;
 	uint16_t got; /* bytes of a reply over TCP */
 	int16_t ttl;
 	uint8_t tries, wrong;
 	char why;
-	bool tcp, aaaa;
+	bool aaaa;
+	enum kind kind;
 	int fd;
 	uint8_t *in; /* TCP: the reply as far as it has come */
 };
 
 static struct question *questions;
 static size_t question_count;
-static TAILQ_HEAD(, question) asked = TAILQ_HEAD_INITIALIZER(asked); /* by due_ns */
+static TAILQ_HEAD(queue, question) asked[KINDS]; /* each by due_ns */
 static int epoll_fd;
 static unsigned server_count;
 static struct sockaddr_in servers[8];
@@ -104,73 +121,99 @@ hang_up(struct question *q)
 	q->got = 0;
 }
 
-/* The connection failed with this error; 0: it was closed in order. */
+/* Its end: an answer, or none. */
 static void
-broke(struct question *q, int error)
+finish(struct question *q)
 {
-	q->why = error == 0 ? 'e' : error == ECONNREFUSED ? 'f' : error == ECONNRESET ? 'r' : 'o';
+	TAILQ_REMOVE(&asked[q->kind], q, by_due);
 	hang_up(q);
 }
 
+static void ask(struct question *q, int64_t at_ns);
+
+/* This try has failed before its time: the next one, if there is one, follows at once. */
 static void
+fail_try(struct question *q, char why)
+{
+	q->why = why;
+	if (q->tries >= kinds[q->kind].tries) {
+		finish(q);
+		return;
+	}
+	TAILQ_REMOVE(&asked[q->kind], q, by_due);
+	hang_up(q);
+	ask(q, now_ns());
+}
+
+/* `error` 0: the connection was closed in order. */
+static void
+broke(struct question *q, int error)
+{
+	fail_try(q, error == 0              ? 'e'
+		    : error == ECONNREFUSED ? 'f'
+		    : error == ECONNRESET   ? 'r'
+					    : 'o');
+}
+
+/* 0, or the errno of connect(2). */
+static int
 open_socket(struct question *q)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(0x0af40100U + FIRST_CLIENT + q->client) };
 	const struct sockaddr_in *to = &servers[q->client % server_count];
-	const int yes = 1;
+	const int yes = 1, type = q->kind == TCP ? SOCK_STREAM : SOCK_DGRAM;
 
-	q->fd =
-	    socket(AF_INET, (q->tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	q->fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (q->fd < 0)
 		err(1, "socket");
 	if (setsockopt(q->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes)) < 0 ||
+	    (q->kind == GLIBC &&
+		setsockopt(q->fd, IPPROTO_IP, IP_RECVERR, &yes, sizeof(yes)) < 0) ||
 	    bind(q->fd, (const struct sockaddr *)&from, sizeof(from)) < 0)
 		err(1, "client %u: bind", q->client);
-	if (connect(q->fd, (const struct sockaddr *)to, sizeof(*to)) < 0 && errno != EINPROGRESS) {
-		broke(q, errno);
-		return;
-	}
-	struct epoll_event event = { q->tcp ? EPOLLOUT : EPOLLIN, { .ptr = q } };
+	if (q->kind != MUSL && connect(q->fd, (const struct sockaddr *)to, sizeof(*to)) < 0 &&
+	    errno != EINPROGRESS)
+		return errno;
+	struct epoll_event event = { q->kind == TCP ? EPOLLOUT : EPOLLIN, { .ptr = q } };
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, q->fd, &event) < 0)
 		err(1, "epoll_ctl");
+	return 0;
 }
 
-/* Over UDP all tries come from one socket; over TCP each has a connection of its own. */
+/* musl's socket is not connected and stays; the others' is new in each try. */
 static void
 ask(struct question *q, int64_t at_ns)
 {
+	const struct sockaddr_in *to = &servers[q->client % server_count];
 	uint8_t wire[WIRE_MAX];
 
 	q->tries++;
-	q->due_ns = at_ns + AGAIN_NS;
-	TAILQ_INSERT_TAIL(&asked, q, by_due);
-	if (q->tcp)
-		hang_up(q);
-	if (q->fd < 0)
-		open_socket(q);
-	/* An error of the last one, such as a refusal, is this call's, and gone with it. */
-	if (!q->tcp && q->fd >= 0)
-		for (unsigned i = 0; i < 2; i++)
-			if (send(q->fd, wire + 2, write_message(q, wire), MSG_NOSIGNAL) >= 0)
-				break;
+	q->last_ns = at_ns;
+	q->due_ns = at_ns + kinds[q->kind].wait_ns;
+	TAILQ_INSERT_TAIL(&asked[q->kind], q, by_due);
+	int error = q->fd < 0 ? open_socket(q) : 0;
+	if (error != 0) {
+		broke(q, error);
+		return;
+	}
+	size_t len = write_message(q, wire);
+	if (q->kind == MUSL)
+		sendto(
+		    q->fd, wire + 2, len, MSG_NOSIGNAL, (const struct sockaddr *)to, sizeof(*to));
+	else if (q->kind == GLIBC && send(q->fd, wire + 2, len, MSG_NOSIGNAL) < 0)
+		broke(q, errno);
 }
 
-/* Its end: an answer, or none. */
-static void
-finish(struct question *q)
-{
-	TAILQ_REMOVE(&asked, q, by_due);
-	hang_up(q);
-}
-
+/* musl waits for another. */
 static void
 note_wrong(struct question *q)
 {
-	q->why = 'w';
 	q->wrong++;
-	if (q->tcp)
-		hang_up(q); /* and waits for the next try */
+	if (q->kind == MUSL)
+		q->why = 'w';
+	else
+		fail_try(q, 'w');
 }
 
 /* The record at the end of `wire` is of this name; its change and TTL. */
@@ -202,20 +245,24 @@ judge(struct question *q, const uint8_t *wire, size_t len, int64_t at_ns)
 		note_wrong(q);
 		return;
 	}
-	q->took_us = (int32_t)((at_ns - q->begun_ns) / 1000);
+	/* Later, its time was over, but this program was late to see it. */
+	if (at_ns < q->due_ns)
+		q->took_us = (int32_t)((at_ns - q->begun_ns) / 1000);
 	finish(q);
 }
 
+/* Without a connection (musl) no error arrives here. */
 static void
 read_udp(struct question *q)
 {
 	uint8_t wire[WIRE_MAX];
+	const int fd = q->fd;
 	ssize_t len;
 
-	while (q->fd >= 0 && (len = recv(q->fd, wire, sizeof(wire), 0)) >= 0)
+	while (q->fd == fd && (len = recv(q->fd, wire, sizeof(wire), 0)) >= 0)
 		judge(q, wire, (size_t)len, now_ns());
-	if (q->fd >= 0 && errno == ECONNREFUSED)
-		q->why = 'f';
+	if (q->fd == fd && errno != EAGAIN)
+		broke(q, errno);
 }
 
 static void
@@ -262,7 +309,7 @@ take_events(int wait_ms)
 
 			if (q->fd < 0)
 				continue; /* ended by an event before */
-			if (!q->tcp)
+			if (q->kind != TCP)
 				read_udp(q);
 			else if ((events[i].events & EPOLLOUT) != 0)
 				write_tcp(q);
@@ -277,24 +324,36 @@ ask_again(int64_t now)
 {
 	struct question *q;
 
-	while ((q = TAILQ_FIRST(&asked)) != NULL && q->due_ns <= now) {
-		if (q->why == '-')
+	for (enum kind kind = 0; kind < KINDS; kind++)
+		while ((q = TAILQ_FIRST(&asked[kind])) != NULL && q->due_ns <= now) {
 			q->why = 't';
-		if (now - q->begun_ns >= LOST_NS) {
-			finish(q);
-			continue;
+			if (q->tries >= kinds[kind].tries) {
+				finish(q);
+				continue;
+			}
+			TAILQ_REMOVE(&asked[kind], q, by_due);
+			if (kind != MUSL)
+				hang_up(q);
+			ask(q, now);
 		}
-		TAILQ_REMOVE(&asked, q, by_due);
-		ask(q, now);
-	}
 }
 
 static int64_t
 earliest(int64_t next_ns)
 {
-	const struct question *q = TAILQ_FIRST(&asked);
+	for (enum kind kind = 0; kind < KINDS; kind++) {
+		const struct question *q = TAILQ_FIRST(&asked[kind]);
 
-	return q != NULL && q->due_ns < next_ns ? q->due_ns : next_ns;
+		if (q != NULL && q->due_ns < next_ns)
+			next_ns = q->due_ns;
+	}
+	return next_ns;
+}
+
+static bool
+none_asked(void)
+{
+	return earliest(INT64_MAX) == INT64_MAX;
 }
 
 static void
@@ -310,7 +369,7 @@ make_questions(unsigned clients, double rate, double seconds, unsigned names)
 		state ^= state << 13, state ^= state >> 7, state ^= state << 17;
 		q->client = (uint16_t)(n % clients);
 		q->aaaa = (n / clients & 1) != 0;
-		q->tcp = (n / clients & 2) != 0;
+		q->kind = (n / clients & 2) != 0 ? TCP : q->client % 3 == 2 ? MUSL : GLIBC;
 		q->name = (uint16_t)((state >> 32) % names);
 		q->id = (uint16_t)(state >> 16);
 		q->why = '-';
@@ -324,7 +383,7 @@ run(double per_second)
 	const int64_t begun = now_ns();
 	size_t next = 0;
 
-	while (next < question_count || !TAILQ_EMPTY(&asked)) {
+	while (next < question_count || !none_asked()) {
 		int64_t next_ns = begun + (int64_t)((double)next / per_second * 1e9);
 		if (next == question_count)
 			next_ns = INT64_MAX;
@@ -352,9 +411,11 @@ print_all(void)
 	for (size_t n = 0; n < question_count; n++) {
 		const struct question *q = &questions[n];
 
-		printf("%" PRId64 " %u %u %s %d %u %d %u %d %u %c\n", q->begun_ns / 1000, q->client,
-		    q->name, q->aaaa ? "AAAA" : "A", q->tcp, q->tries, q->took_us, q->change,
-		    q->ttl, q->wrong, q->tries > 1 || q->took_us < 0 ? q->why : '-');
+		printf("%" PRId64 " %u %u %s %d %u %d %u %d %u %c %" PRId64 "\n",
+		    q->begun_ns / 1000, q->client, q->name, q->aaaa ? "AAAA" : "A", q->kind == TCP,
+		    q->tries, q->took_us, q->change, q->ttl, q->wrong,
+		    q->tries > 1 || q->took_us < 0 ? q->why : '-',
+		    (q->last_ns - q->begun_ns) / 1000);
 	}
 	printf("pause %" PRId64 "\n", longest_pause_ns / 1000);
 }
@@ -382,6 +443,8 @@ main(int argc, char **argv)
 	if (setrlimit(RLIMIT_NOFILE, &many) < 0)
 		err(1, "setrlimit");
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	for (enum kind kind = 0; kind < KINDS; kind++)
+		TAILQ_INIT(&asked[kind]);
 	make_questions(clients, atof(argv[2]), atof(argv[3]), names);
 	run(clients * atof(argv[2]));
 	print_all();

@@ -149,7 +149,7 @@ def run_proxy(a, proxy):
 
 
 def table(rows):
-    """As docs/node.md has it."""
+    """As README.md here has it."""
     header = ("| kube-proxy | who answers | lookups | a second | at one moment | entries | insert_failed | drop | clash_resolve | asked again | lost | p50 | p99 |\n"
               + "|---" * 13 + "|")  # fmt: skip
     lines = [f"| {r['proxy']} | {r['server']} | {r['lookups']:,} | {r['rate']:,.0f} | {r['together'] / r['lookups']:.0%} | {r['entries']:,} | {r['insert_failed']:,} | {r['drop']:,} | "

@@ -132,22 +132,23 @@ def out_of_memory(which):
     return happens
 
 
-# What happens; how many questions may need another try, as a share: none where nothing is torn out of the programs' hands.
+# What happens; which share of the questions may need another try, and which share of them may fail over TCP: a connection breaks with the process
+# that has it, and has one try of five seconds. None fails over UDP.
 CASES = {
-    "update": (update, 0),
-    "kubedns killed": (kubedns_killed, 0.05),
-    "nanny killed": (kill_nanny, 0.02),
-    "guard killed": (guard_killed, 0.02),
-    "dnsmasq killed": (dnsmasq_killed, 0),
-    "kubedns frozen": (frozen("kubedns"), 0.3),
-    "pod frozen": (frozen("pod"), 0.3),
-    "guard frozen": (frozen("guard"), 0),
-    "interface deleted": (interface_deleted, 0.05),
-    "rules flushed": (flushed, 0.02),
-    "central away": (central_away, 0),
-    "central away and back": (central_away_and_back, 0),
-    "kubedns out of memory": (out_of_memory("kubedns"), 0.05),
-    "nanny out of memory": (out_of_memory("nanny"), 0.02),
+    "update": (update, 0, 0),
+    "kubedns killed": (kubedns_killed, 0.05, 0.02),
+    "nanny killed": (kill_nanny, 0.02, 0.02),
+    "guard killed": (guard_killed, 0.02, 0.02),
+    "dnsmasq killed": (dnsmasq_killed, 0, 0.02),
+    "kubedns frozen": (frozen("kubedns"), 0.3, 0.15),
+    "pod frozen": (frozen("pod"), 0.3, 0.15),
+    "guard frozen": (frozen("guard"), 0, 0),
+    "interface deleted": (interface_deleted, 0.05, 0),
+    "rules flushed": (flushed, 0.02, 0),
+    "central away": (central_away, 0, 0),
+    "central away and back": (central_away_and_back, 0, 0),
+    "kubedns out of memory": (out_of_memory("kubedns"), 0.05, 0.02),
+    "nanny out of memory": (out_of_memory("nanny"), 0.02, 0.02),
 }
 SHORT = ("update", "kubedns killed", "nanny killed", "pod frozen", "interface deleted", "rules flushed")
 
@@ -156,15 +157,17 @@ SHORT = ("update", "kubedns killed", "nanny killed", "pod frozen", "interface de
 @pytest.mark.parametrize("proxy", ["nftables", pytest.param("iptables", marks=soak)])
 @pytest.mark.parametrize("case", [c if c in SHORT else pytest.param(c, marks=soak) for c in CASES])
 def test_no_question_stays_unanswered(tmp_path, case, proxy):
-    happens, again = CASES[case]
+    happens, again, broken = CASES[case]
     with NodeWorld(tmp_path, proxy) as world:
         world.start_node()
         world.wait_node()
         world.start_asking(SECONDS, RATE)
         time.sleep(2)
         happens(world)
-        _, seen = world.asked()
-        assert seen["unanswered"] == seen["wrong"] == 0
+        out, seen = world.asked()
+        lost = [q for q in out if q["took"] is None]
+        assert seen["wrong"] == 0 and [q for q in lost if not q["tcp"]] == []
+        assert len(lost) <= broken * seen["asked"]
         assert seen["asked again"] <= again * seen["asked"]
         if case != "central away":
             world.wait_node()
