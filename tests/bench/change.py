@@ -110,7 +110,10 @@ class ConfigMap:
 class Load:
     def __init__(self):
         self.process = subprocess.Popen([LOAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=prefer)
-        self.ports = [int(p) for p in self.process.stdout.readline().split()[1:]]
+        self.servers_port = int(self.process.stdout.readline().split()[1])
+
+    def server(self, number, separator=":"):
+        return f"127.0.0.{number}{separator}{self.servers_port}"
 
     def start(self, port, seconds, rate, tcp_rate):
         self.process.stdin.write(f"{port} {seconds} {rate} {tcp_rate}\n")
@@ -278,10 +281,10 @@ class Nanny:
         self.thread.join(5)
 
 
-def keys_of(config, ports, mark):
+def keys_of(config, load, mark):
     stubs, upstreams = config
-    text = {"mark.test": [mark], **{d: [f"127.0.0.1:{ports[s - 1]}" for s in servers] for d, servers in stubs.items()}}
-    return {"stubDomains": json.dumps(text), "upstreamNameservers": json.dumps([f"127.0.0.1:{ports[s - 1]}" for s in upstreams])}
+    text = {"mark.test": [mark], **{d: [load.server(s) for s in servers] for d, servers in stubs.items()}}
+    return {"stubDomains": json.dumps(text), "upstreamNameservers": json.dumps([load.server(s) for s in upstreams])}
 
 
 def judge(records, history):
@@ -346,7 +349,7 @@ def under_nanny(changes=100, gap_s=1.05, rate=5000, tcp_rate=40, burst=0):
 
         def write():
             config = next(source)
-            when = conf.write(keys_of(config, load.ports, marks.text(len(history))))
+            when = conf.write(keys_of(config, load, marks.text(len(history))))
             history.append([when, None, config])
             return when
 
@@ -389,11 +392,11 @@ def under_nanny(changes=100, gap_s=1.05, rate=5000, tcp_rate=40, burst=0):
     return result
 
 
-def respawn(port, config, ports):
+def respawn(port, config, load):
     stubs, upstreams = config
     command = [DNSMASQ, *DNSMASQ_ARGS, "-C", "/dev/null", "--pid-file=", "--no-resolv", "--user=root", "--group=root", f"--port={port}"]
-    command += [f"--server=/{d}/127.0.0.1#{ports[s - 1]}" for d, servers in stubs.items() for s in servers]
-    command += [f"--server=127.0.0.1#{ports[s - 1]}" for s in upstreams]
+    command += [f"--server=/{d}/{load.server(s, '#')}" for d, servers in stubs.items() for s in servers]
+    command += [f"--server={load.server(s, '#')}" for s in upstreams]
     return subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=prefer)
 
 
@@ -401,7 +404,7 @@ def kill_and_respawn(changes=20, gap_s=0.2, rate=5000, tcp_rate=0):
     """The control: what kube-dns's nanny does. Its TCP orphans, which would hold the port, are spared by not asking over TCP."""
     load, port, source = Load(), free_port(), configurations()
     config = next(source)
-    child = respawn(port, config, load.ports)
+    child = respawn(port, config, load)
     history = [[now_us(), None, config]]
     try:
         time.sleep(0.5)
@@ -411,7 +414,7 @@ def kill_and_respawn(changes=20, gap_s=0.2, rate=5000, tcp_rate=0):
             config, when = next(source), now_us()
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-            child = respawn(port, config, load.ports)
+            child = respawn(port, config, load)
             history[-1][1] = when + 100000
             history.append([when, None, config])
             time.sleep(gap_s)

@@ -4,7 +4,9 @@
  *
  *	change_load
  *
- * Prints `ports` and the ports of its SERVERS servers (UDP and TCP, 127.0.0.1), waits for a line
+ * Prints `port` and the port of its SERVERS servers (UDP and TCP, 127.0.0.1 and the addresses that
+ * follow), which is one, since the nanny's sandbox lets dnsmasq connect to the ports that it was
+ * started with; waits for a line
  * `PORT SECONDS RATE TCP_RATE` on standard input, asks 127.0.0.1:PORT that many questions a second
  * on time whether or not answers come, each once, and then prints a line a question: `KIND SENT
  * RECEIVED RCODE SERVER`, times in microseconds of CLOCK_MONOTONIC, RECEIVED 0 if no answer came
@@ -89,7 +91,6 @@ struct reply {
 
 static struct {
 	struct endpoint udp, listener;
-	uint16_t port;
 	struct reply *queue;
 	unsigned head, tail;
 } servers[SERVERS];
@@ -140,13 +141,14 @@ open_socket(int type, struct sockaddr_in *bind_to)
 	return fd;
 }
 
-/* A port that is free for both protocols. */
+/* At `*port`; 0: one that is free for both protocols. */
 static void
-open_server(int i)
+open_server(int i, in_port_t *port)
 {
 	for (int tries = 0; tries < 100; tries++) {
 		struct sockaddr_in sin = { .sin_family = AF_INET,
-			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+			.sin_port = *port,
+			.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (in_addr_t)i) };
 		socklen_t len = sizeof sin;
 		int udp = open_socket(SOCK_DGRAM, &sin);
 		if (udp < 0 || getsockname(udp, (struct sockaddr *)&sin, &len) < 0)
@@ -160,7 +162,7 @@ open_server(int i)
 		    (struct endpoint){ .role = ROLE_SERVER_UDP, .fd = udp, .server = i };
 		servers[i].listener =
 		    (struct endpoint){ .role = ROLE_SERVER_LISTEN, .fd = tcp, .server = i };
-		servers[i].port = ntohs(sin.sin_port);
+		*port = sin.sin_port;
 		servers[i].queue = xcalloc(QUEUE, sizeof *servers[i].queue);
 		watch(&servers[i].udp, EPOLLIN);
 		watch(&servers[i].listener, EPOLLIN);
@@ -523,12 +525,10 @@ main(void)
 	unsigned port, seconds, rate, tcp_rate;
 	if ((epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0)
 		err(1, "epoll");
-	printf("ports");
-	for (int i = 0; i < SERVERS; i++) {
-		open_server(i);
-		printf(" %u", servers[i].port);
-	}
-	printf("\n");
+	in_port_t servers_port = 0;
+	for (int i = 0; i < SERVERS; i++)
+		open_server(i, &servers_port);
+	printf("port %u\n", ntohs(servers_port));
 	fflush(stdout);
 	if (scanf("%u %u %u %u", &port, &seconds, &rate, &tcp_rate) != 4)
 		errx(1, "expected PORT SECONDS RATE TCP_RATE");
