@@ -257,10 +257,11 @@ make_tcp(struct worker *worker, const struct workers_config *config, struct all_
 	};
 	int fds[TCP_LISTENERS_MAX];
 	size_t count = 0;
-	for (struct sockets *s = &sockets->own; s <= &sockets->external; s++)
-		for (size_t f = 0; f < s->count; f++) {
-			fds[count++] = s->tcp[worker->index][f];
-			s->tcp[worker->index][f] = -1;
+	struct sockets *const both[] = { &sockets->own, &sockets->external };
+	for (size_t i = 0; i < 2; i++)
+		for (size_t f = 0; f < both[i]->count; f++) {
+			fds[count++] = both[i]->tcp[worker->index][f];
+			both[i]->tcp[worker->index][f] = -1;
 		}
 	worker->tcp = tcp_new(
 	    &worker->context, forward_or_relay_inflight(worker->forwarding), fds, count, &tcp);
@@ -273,8 +274,10 @@ make_udp(struct worker *worker, const struct workers_config *config, struct all_
 {
 	struct udp_socket udp[UDP_SOCKETS_MAX];
 	size_t count = 0;
-	for (struct sockets *s = &sockets->own; s <= &sockets->external; s++)
-		for (size_t f = 0; f < s->count; f++) {
+	struct sockets *const both[] = { &sockets->own, &sockets->external };
+	for (size_t i = 0; i < 2; i++)
+		for (size_t f = 0; f < both[i]->count; f++) {
+			struct sockets *s = both[i];
 			udp[count++] = (struct udp_socket){ s->udp[worker->index][f],
 				s->servers[f].addr.family, s->wildcard,
 				s == &sockets->own ? config->answers : config->external_answers,
