@@ -463,7 +463,8 @@ tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
 	conn->held--;
 	wire_put16(tcp->reply, (unsigned)len);
 	if (len == 0) {
-		close_if_finished(tcp, conn);
+		if (conn != tcp->current) /* conn_read() closes it, behind the gathered replies */
+			close_if_finished(tcp, conn);
 		return;
 	}
 	if (conn == tcp->current) {

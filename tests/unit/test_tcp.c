@@ -133,6 +133,39 @@ who_closes_its_side_and_resets_is_gone_at_once(void **state)
 	close(context.epoll);
 }
 
+/* A query that gets no reply ends while the connection is read, as with --hold-ms, and its client has
+ * closed its side: the replies that were gathered before are sent first. */
+static void
+a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)
+{
+	enum { REPLY = 100 };
+	static struct stats stats;
+	const struct tcp_config config = {
+		.connections = 1, .memory = 1 << 20, .idle_ns = NS_PER_S
+	};
+	const struct tcp_peer peer = { .slot = 0 };
+	struct worker_context context = { .epoll = epoll_create1(EPOLL_CLOEXEC), .stats = &stats };
+	struct tcp *tcp;
+	uint8_t got[PREFIX + REPLY + 1];
+
+	(void)state;
+	int client = connected(&context, &config, &tcp);
+	struct conn *conn = &tcp->conns[0];
+	conn->finished = true;
+	tcp->current = conn;
+	memset(tcp_gather_room(tcp), 0, PREFIX + REPLY);
+	tcp_gather_done(tcp, REPLY);
+	tcp_hold(tcp, &peer);
+	tcp_reply_done(tcp, &peer, 0);
+	assert_false(conn->closing);
+	assert_true(tcp_gather_flush(tcp));
+	tcp->current = NULL;
+	assert_int_equal(recv(client, got, sizeof got, MSG_DONTWAIT), PREFIX + REPLY);
+	tcp_free(tcp);
+	close(client);
+	close(context.epoll);
+}
+
 int
 main(void)
 {
@@ -140,6 +173,7 @@ main(void)
 		cmocka_unit_test(who_leaves_more_than_256_KiB_of_replies_unread_is_dropped),
 		cmocka_unit_test(who_closes_its_side_and_resets_is_gone_at_once),
 		cmocka_unit_test(who_had_a_part_of_the_turn_waits_for_the_next),
+		cmocka_unit_test(a_query_without_reply_does_not_close_ahead_of_gathered_replies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
