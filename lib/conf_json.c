@@ -7,6 +7,7 @@
 #include <json-c/json.h>
 
 #include "lib/conf_internal.h"
+#include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum { JSON_DEPTH = 8, QUOTED_MAX = 64 };
@@ -173,7 +174,7 @@ conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
 		return refuse_other(why, text, len, wanted);
 	struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH);
 	if (tokener == NULL)
-		abort();
+		log_fatalx("out of memory");
 	json_tokener_set_flags(tokener,
 	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
 	*object = json_tokener_parse_ex(tokener, text, (int)len);

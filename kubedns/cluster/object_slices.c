@@ -109,7 +109,8 @@ read_endpoint(struct reader *r, struct json_object *json, struct object_slice *s
 		FIELDS_READ(conditions, CONDITIONS_FIELDS);
 	ep->ready = field_bool_or(r, ready, true, "conditions.ready is not true or false");
 	read_endpoint_names(r, hostname, target_ref, ep);
-	/* Pruned JSON has nothing more, unless places are wanted. */
+	/* A shortcut: without a key beside those that were read there are no places. Pruned JSON has no
+	 * other key, unless places are wanted; of JSON that is not pruned any other key ends it. */
 	if (json_object_object_length(json) >
 	    1 + (conditions != NULL) + (hostname != NULL) + (target_ref != NULL))
 		read_places(r, json, slice);
