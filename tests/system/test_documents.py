@@ -71,6 +71,14 @@ def test_make_targets_that_are_named_exist(document):
     assert {n for n in named if "=" not in n} <= targets
 
 
+def test_each_promise_of_security_md_names_tests_that_exist():
+    text = (ROOT / "SECURITY.md").read_text()
+    for file, test in re.findall(r"`(test_\w+\.py)::(\w+)`", text):
+        assert re.search(rf"^def {test}\(", (ROOT / "tests/system" / file).read_text(), re.M), f"{file}::{test}"
+    promises = text[text.index("## What is promised") : text.index("A break of one of these")].split("\n* ")[1:]
+    assert len(promises) >= 7 and all(re.search("Tests?: ", promise) for promise in promises[:-1])  # the last is the table's
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_metrics_that_are_named_exist(document):
     named = set(re.findall(r"\b((?:kubedns|nanny|dnsmasq|dns|sidecar)_[a-z_]+[a-z])\b(?!\.|/)", (ROOT / document).read_text()))
