@@ -1,5 +1,6 @@
 """Queries over TCP: RFC 7766, and clients that are slow, many, or mean."""
 
+import json
 import pathlib
 import re
 import resource
@@ -44,6 +45,17 @@ def addresses(reply):
 
 def drops(kubedns, reason):
     return kubedns.metric("kubedns_dns_dropped_total", reason=reason)
+
+
+def test_the_root_over_tcp_is_answered_and_counted(tmp_path):
+    """The one name without a label, in /top too, which looks at one query of 40."""
+    with world(tmp_path, "--threads=1") as k:
+        k.wait_ready()
+        with Tcp(k) as tcp:
+            for _ in range(400):
+                assert tcp.ask(query(".", "NS")).rcode() == dns.rcode.NXDOMAIN
+        names = [entry["name"] for entry in json.loads(k.http("/top?format=json")[1])["names"]]
+        assert names == ["."]
 
 
 def test_a_thousand_queries_in_one_write_get_a_thousand_replies(kubedns):

@@ -120,7 +120,7 @@ finish(void)
 static int
 query_for(struct client client, uint16_t id, const char *text)
 {
-	struct answer_info info;
+	struct answer_info info = { .below = -1 };
 	struct dname name;
 	struct tree_path path;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
