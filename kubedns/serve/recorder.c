@@ -58,12 +58,8 @@ recorder_size(const struct recorder *recorder)
 void
 recorder_copy_out(void *to, const void *from, size_t len)
 {
-#ifdef RCU_TSAN
 	for (size_t i = 0; i < len / RECORD_WORD; i++)
-		((uint64_t *)to)[i] = RECORD_GET(((const uint64_t *)from)[i]);
-#else
-	memcpy(to, from, len);
-#endif
+		((record_word *)to)[i] = RECORD_GET(((const record_word *)from)[i]);
 }
 
 /* Fills `record` from a copy that is known to be whole. */
@@ -114,7 +110,6 @@ recorder_read(struct recorder_reader *reader, struct answer_record *record)
 	const uint8_t *at = recorder->bytes + reader->position % recorder->size;
 	recorder_copy_out(&header, at, sizeof(header));
 	recorder_copy_out(rest, at + sizeof(header), sizeof(rest));
-	RECORD_FENCE(__ATOMIC_ACQUIRE);
 	if (reader->position + recorder->size < RECORD_GET(recorder->newest) + RECORDER_MARGIN) {
 		reader->position = RECORDER_END;
 		return false;

@@ -210,7 +210,6 @@ talkers_sample(struct talkers *talkers, const struct sockaddr *client,
 	unsigned classes = classes_of(info);
 	choose_next(talkers);
 	PUT(talkers->turn, talkers->turn + 1);
-	RECORD_FENCE(__ATOMIC_RELEASE);
 	if (now_ns - talkers->halved_ns >= halving_ns)
 		grow_old(talkers, now_ns);
 	count(talkers->totals, classes);
@@ -231,7 +230,6 @@ talkers_read(const struct talkers *talkers, struct talkers *copy, int64_t now_ns
 		uint32_t turn = GET(talkers->turn);
 		recorder_copy_out((uint8_t *)copy + SHARED, (const uint8_t *)talkers + SHARED,
 		    sizeof(*copy) - SHARED);
-		RECORD_FENCE(__ATOMIC_ACQUIRE);
 		if (turn % 2 == 0 && GET(talkers->turn) == turn) {
 			grow_old(copy, now_ns);
 			return true;

@@ -50,13 +50,13 @@ struct talk_counts {
 };
 
 struct talking_client {
-	struct in6_addr addr; /* IPv4 is mapped */
+	_Alignas(uint64_t) struct in6_addr addr; /* IPv4 is mapped */
 	struct talk_counts counts;
 };
 
 struct asked_name {
 	/* The name as it was asked, or the last labels that fit, in whole words; root included. */
-	uint8_t name[TALKERS_NAME_MAX];
+	_Alignas(uint64_t) uint8_t name[TALKERS_NAME_MAX];
 	struct talk_counts counts;
 };
 

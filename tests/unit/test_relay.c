@@ -73,7 +73,7 @@ static void
 query(const char *text)
 {
 	struct client client = { .proto = PROTO_UDP, .hash = 1 };
-	struct answer_info info;
+	struct answer_info info = { .below = -1 };
 	struct dname name;
 	struct tree_path path;
 	uint8_t wire[DNS_UDP_QUERY_MAX];
