@@ -227,6 +227,14 @@ tsan: ## the tests with ThreadSanitizer
 		BUILD=build-tsan PYTHON=$(PYTHON) PYTEST_ARGS='$(PYTEST_ARGS)' UNIT_TIMEOUT=900 SYSTEM_TIMEOUT=2400 sh tests/run.sh
 .PHONY: tsan
 
+# Zeroed locals and an allocator of its own would hide uninitialised bytes.
+memcheck: ## unit tests, fuzz seeds and a sample of the system tests under Valgrind's memcheck
+	@$(call deps,build run test bench)
+	@$(MAKE) --no-print-directory -j$(JOBS) -s BUILD=build-memcheck ALLOCATOR= HARDENING=-fPIE OPTIMISE="-O1 -g -fno-omit-frame-pointer" \
+		CFLAGS="$(CFLAGS) -DMEMCHECK=1" built-tests
+	@BUILD=build-memcheck PYTHON=$(PYTHON) JOBS=$(JOBS) sh tests/memcheck.sh
+.PHONY: memcheck
+
 FUZZ_SECONDS ?= 60
 FUZZ ?= $(fuzz_targets)
 fuzz: ## each fuzz target for FUZZ_SECONDS with libFuzzer (FUZZ=fuzz_addr for one)

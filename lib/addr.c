@@ -26,7 +26,8 @@ addr_parse(const char *text, struct addr *addr)
 const char *
 addr_format(const struct addr *addr, char *text)
 {
-	inet_ntop(addr->family, addr->bytes, text, ADDR_TEXT_MAX);
+	if (inet_ntop(addr->family, addr->bytes, text, ADDR_TEXT_MAX) == NULL)
+		*text = '\0'; /* AF_UNSPEC: no address */
 	return text;
 }
 

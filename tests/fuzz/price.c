@@ -20,9 +20,19 @@
 #ifndef SANITIZED
 #define SANITIZED 0
 #endif
+#ifndef MEMCHECK /* make memcheck */
+#define MEMCHECK 0
+#endif
 
-/* Several times of what the slowest target takes; a sanitizer, or coverage, takes ten times as long. */
-enum { FIXED_NS = 10000000, BYTE_NS = 500, SLOWER = SANITIZED ? 10 : 1, TRIES = 3 };
+/* Several times of what the slowest target takes; a sanitizer, or coverage, takes ten times as long, and Valgrind a hundred times. */
+enum {
+	FIXED_NS = 10000000,
+	BYTE_NS = 500,
+	SLOWER = MEMCHECK    ? 100
+		 : SANITIZED ? 10
+			     : 1,
+	TRIES = 3
+};
 
 int __real_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int __wrap_LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
