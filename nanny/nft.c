@@ -36,7 +36,7 @@ struct nft_batch {
 	struct nlattr *expressions;
 	size_t len;
 	bool overflow;
-	uint8_t bytes[BATCH_MAX];
+	_Alignas(struct nlmsghdr) uint8_t bytes[BATCH_MAX];
 };
 
 /* --- the sockets --- */
@@ -455,7 +455,7 @@ nft_jump(struct nft_batch *b, const char *chain)
 static int
 read_verdict(struct nft *nft, unsigned last)
 {
-	uint8_t buffer[8192];
+	_Alignas(struct nlmsghdr) uint8_t buffer[8192];
 	ssize_t got;
 	int rc = -EPROTO;
 	while ((got = mnl_socket_recvfrom(nft->change, buffer, sizeof buffer)) > 0) {
@@ -524,7 +524,7 @@ read_object(const struct nlmsghdr *message, void *data)
 int
 nft_read_counter(struct nft *nft, const char *table, const char *counter, uint64_t *packets)
 {
-	uint8_t buffer[8192];
+	_Alignas(struct nlmsghdr) uint8_t buffer[8192];
 	struct nlmsghdr *message =
 	    put_header(buffer, nft_type(NFT_MSG_GETOBJ), 0, ++nft->seq, NFPROTO_INET, 0);
 	mnl_attr_put_strz(message, NFTA_OBJ_TABLE, table);
@@ -548,7 +548,7 @@ nft_count_fd(const struct nft *nft)
 int
 nft_count_begin(struct nft *nft, const char *table, const char *set)
 {
-	uint8_t buffer[1024];
+	_Alignas(struct nlmsghdr) uint8_t buffer[1024];
 	nft->counted = 0;
 	struct nlmsghdr *message = put_header(
 	    buffer, nft_type(NFT_MSG_GETSETELEM), NLM_F_DUMP, ++nft->seq, NFPROTO_INET, 0);
@@ -579,7 +579,7 @@ count_elements(const struct nlattr *attr, void *data)
 int
 nft_count_read(struct nft *nft, unsigned *elements)
 {
-	static uint8_t buffer[READ_MAX];
+	static _Alignas(struct nlmsghdr) uint8_t buffer[READ_MAX];
 	ssize_t got = mnl_socket_recvfrom(nft->count, buffer, sizeof buffer);
 	if (got < 0)
 		return errno == EAGAIN ? 0 : -errno;
