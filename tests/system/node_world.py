@@ -3,6 +3,7 @@ A node as a network namespace: a pod behind a veth, the cluster's DNS elsewhere 
 kube-proxy writes them, and the node's own kubedns and nanny beside them. Who answered is told by the TTL: 30 the node's, 20 the other's.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -244,7 +245,8 @@ class NodeWorld:
                 process.wait()
         for space in self.spaces:
             for pid in run("ip", "netns", "pids", space.name, check=False).stdout.split():
-                os.kill(int(pid), signal.SIGKILL)  # dnsmasq, whose nanny was killed
+                with contextlib.suppress(ProcessLookupError):  # it has ended by itself meanwhile
+                    os.kill(int(pid), signal.SIGKILL)  # dnsmasq, whose nanny was killed
             space.close()
         self.directory.cleanup()
 
