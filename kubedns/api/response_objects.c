@@ -88,7 +88,7 @@ in_namespaces(const struct api_source *w, const struct object *object)
 
 /*
  * Hands one object on; 0, or -EBADMSG if it is not of our kind. An invalid one is left out and
- * counted.
+ * counted; what was known of it is taken away, as a process that starts now would not know it.
  */
 static int
 hand_on(struct resource_watch *s, struct json_object *json, enum event_type type)
@@ -97,6 +97,9 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 	const char *why = "";
 	int error = object_extract(json, s->resource->kind, &object, &why);
 	if (error == 0 && object.invalid && type != EVENT_DELETED) {
+		if (object.kind == s->resource->object && in_namespaces(s->watch, &object) &&
+		    s->wanted)
+			resource_watch_emit(s, EVENT_DELETED, &object);
 		object_clear(&object);
 		error = -EINVAL;
 	}

@@ -170,12 +170,12 @@ def test_an_import_of_an_unknown_type_is_left_out_said_and_counted(api, tmp_path
         assert f"serviceimports mine/pets: {MISTAKE}; left out" in k.log()
         assert k.metric("kubedns_api_objects_rejected_total", resource="serviceimports") == 1
         assert k.ask(f"pets.mine.svc.{ZONE}") == NXDOMAIN and k.metric("kubedns_clusterset_imports", type="clustersetip") == 1
-        # One that was right goes all the same when it is deleted with a type that is wrong.
+        # One that was right goes when its type becomes wrong, and its deletion then is no news.
         api.put(imported("pets"))
         k.wait(lambda: k.ask(f"pets.mine.svc.{ZONE}") == {"10.1.0.7"})
         api.put(mistaken()[0])
         k.wait(lambda: k.metric("kubedns_api_objects_rejected_total", resource="serviceimports") == 2)
-        assert k.ask(f"pets.mine.svc.{ZONE}") == {"10.1.0.7"}
+        assert k.ask(f"pets.mine.svc.{ZONE}") == NXDOMAIN
         api.delete("serviceimports", "mine", "pets")
         k.wait(lambda: k.ask(f"pets.mine.svc.{ZONE}") == NXDOMAIN)
 
@@ -353,3 +353,17 @@ def test_a_name_that_the_set_lacks_can_be_asked_of_others(tmp_path):
     done = subprocess.run([PROGRAM, f"--objects-dir={tmp_path}", SET, "--fallthrough=clusterset.local", "--check"], capture_output=True, text=True,
                           timeout=30, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_an_import_that_a_change_makes_invalid_has_no_names(api, tmp_path):
+    """As in a process that starts now: it kept its names until the next list."""
+    api.fill(WORLD)
+    with kubedns(api, tmp_path, SET) as k:
+        k.wait_ready()
+        for name, good in (("web", imported("web", "10.42.0.1")), ("db", imported("db"))):
+            assert isinstance(k.ask(f"{name}.mine.svc.{ZONE}"), frozenset)
+            api.put({**good, "spec": {**good["spec"], "type": "Bogus"}})
+            k.wait(lambda name=name: k.ask(f"{name}.mine.svc.{ZONE}") == NXDOMAIN)
+            api.put(good)
+            k.wait(lambda name=name: isinstance(k.ask(f"{name}.mine.svc.{ZONE}"), frozenset))
+        assert k.metric("kubedns_api_objects_rejected_total", resource="serviceimports") == 2
