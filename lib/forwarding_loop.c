@@ -64,12 +64,21 @@ forwarding_loop_set_service(struct forwarding_loop *guard, const char *host, con
 	guard->service.port = (uint16_t)number;
 }
 
+void
+forwarding_loop_set_asker(struct forwarding_loop *guard, const struct server *asker)
+{
+	guard->asker = *asker;
+}
+
 bool
 forwarding_loop_is(
     const struct forwarding_loop *guard, const struct server *server, const char **why)
 {
 	*why = "is the Service that leads to this pod: a forwarding loop";
 	if (guard->service.port != 0 && server_equal(&guard->service, server))
+		return true;
+	*why = "is kubedns, which sends such names here: a forwarding loop";
+	if (guard->asker.port != 0 && server_equal(&guard->asker, server))
 		return true;
 	*why = guard->itself;
 	if (server->port != guard->port)

@@ -24,6 +24,7 @@ struct forwarding_loop {
 	const struct addr *listen; /* what the program was told; none: every address */
 	size_t listen_count;
 	struct server service; /* that leads to this pod; port 0: not known */
+	struct server asker;   /* that sends its queries to this program; port 0: none */
 	struct addr local[FORWARDING_LOOP_ADDRS_MAX]; /* addresses of this network namespace */
 	size_t local_count;
 	struct addr others[FORWARDING_LOOP_ADDRS_MAX]; /* loopback addresses at which
@@ -40,6 +41,10 @@ void forwarding_loop_init(struct forwarding_loop *guard, const char *program, ui
 /* Takes the Service's address and port, as the kubelet puts them into the environment; NULL or what
  * is no address: not known. */
 void forwarding_loop_set_service(struct forwarding_loop *guard, const char *host, const char *port);
+
+/* Takes the server that sends its own queries to this program: kubedns in front of dnsmasq. What is sent
+ * to it comes back. */
+void forwarding_loop_set_asker(struct forwarding_loop *guard, const struct server *asker);
 
 /* Reads the interfaces' addresses and /proc/net/udp into `local` and `others`. */
 void forwarding_loop_refresh(struct forwarding_loop *guard);

@@ -378,9 +378,8 @@ args_add_cache(struct args *args, double memory)
 			fit(memory, 0.125, ARGS_CACHE_BYTES, ARGS_CACHE_MIN, ARGS_CACHE_MAX)));
 }
 
-/* Whether clients ask this dnsmasq: its arguments send the cluster's domain, or any other, to kubedns. */
-static bool
-is_asked_first(const struct args *args, const char *domain, const struct server *kubedns)
+bool
+args_asked_first(const struct args *args, const char *domain, const struct server *kubedns)
 {
 	bool first = domain_table_get(&args->fixed, domain) != NULL;
 
@@ -395,7 +394,7 @@ void
 args_add_upstream(
     struct args *args, unsigned version, const char *domain, const struct server *kubedns)
 {
-	bool first = is_asked_first(args, domain, kubedns);
+	bool first = args_asked_first(args, domain, kubedns);
 
 	if (first && !args->all_servers && !args->strict_order)
 		push(&args->argv, &args->argc, xstrdup("--all-servers"));

@@ -72,6 +72,10 @@ void args_free(struct args *args);
  */
 void args_add_limits(struct args *args, unsigned version, double memory_limit);
 
+/* Whether clients ask this dnsmasq: its arguments send the cluster's domain, or any other, to kubedns. If
+ * not, kubedns does. */
+bool args_asked_first(const struct args *args, const char *domain, const struct server *kubedns);
+
 /*
  * Adds, where the arguments lack them, the options against upstream servers that are in trouble, and
  * those that keep a client's EDNS options from them. `domain` is the cluster's, `kubedns` where it

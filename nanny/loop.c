@@ -99,7 +99,8 @@ take_resolv(struct nanny *nanny, const struct confdir_set *set)
 {
 	const struct confdir_key *key = set->count ? &set->keys[0] : NULL;
 	struct resolv resolv = { .count = 0 };
-	if (strcmp(nanny->options->resolv_conf, "/dev/null") == 0) { /* read by nobody: no servers */
+	if (strcmp(nanny->options->resolv_conf, "/dev/null") ==
+	    0) { /* read by nobody: no servers */
 		if (!nanny->started)
 			log_info("resolv.conf /dev/null: no upstream servers but those of the "
 				 "ConfigMap");

@@ -79,6 +79,8 @@ build_args(struct nanny *nanny, const char *file)
 	    nanny->args.listen, nanny->args.listen_count);
 	forwarding_loop_set_service(&nanny->forwarding_loop, getenv("KUBE_DNS_SERVICE_HOST"),
 	    getenv("KUBE_DNS_SERVICE_PORT"));
+	if (!args_asked_first(&nanny->args, o->domain, &o->kubedns))
+		forwarding_loop_set_asker(&nanny->forwarding_loop, &o->kubedns);
 	forwarding_loop_refresh(&nanny->forwarding_loop);
 	return EXIT_OK;
 }

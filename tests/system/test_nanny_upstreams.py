@@ -340,3 +340,14 @@ def test_dev_null_as_resolv_conf_has_no_servers(world):
         assert "resolv.conf /dev/null: no upstream servers" in world.log() and "keeping what was read last" not in world.log()
     finally:
         stub.close()
+
+
+def test_kubedns_in_front_is_no_stub_domain_s_server(world):
+    """It would send the query back; behind dnsmasq it may be one."""
+    world.write(stubDomains={"acme.test": ["127.0.0.1"]})
+    front, classic = ["-k", "--listen-address=127.0.0.9"], ["-k", "--listen-address=127.0.0.9", "--server=/cluster.local/127.0.0.1#53"]
+    told = {}
+    for name, args in (("front", front), ("classic", classic)):
+        done = subprocess.run(world.command("--check", "-kubednsServer=127.0.0.1:53", args=args), capture_output=True, text=True, timeout=20)
+        told[name] = done.returncode, "acme.test: server 127.0.0.1:53 is kubedns, which sends such names here: a forwarding loop" in done.stderr
+    assert told == {"front": (2, True), "classic": (0, False)}

@@ -53,6 +53,20 @@ everywhere_means_every_local_address_and_all_of_loopback(void **state)
 }
 
 static void
+what_sends_its_queries_here_gets_none_back(void **state)
+{
+	(void)state;
+	struct forwarding_loop guard = pod();
+	struct server kubedns = { .addr = addr("127.0.0.1"), .port = 53 };
+	guard.port = 10153;
+	assert_false(is_self(&guard, "127.0.0.1"));
+	forwarding_loop_set_asker(&guard, &kubedns);
+	assert_true(is_self(&guard, "127.0.0.1"));
+	assert_false(is_self(&guard, "127.0.0.1:5353"));
+	assert_false(is_self(&guard, "127.0.0.53"));
+}
+
+static void
 an_address_where_something_else_listens_is_not_ours(void **state)
 {
 	(void)state;
@@ -131,6 +145,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(everywhere_means_every_local_address_and_all_of_loopback),
+		cmocka_unit_test(what_sends_its_queries_here_gets_none_back),
 		cmocka_unit_test(an_address_where_something_else_listens_is_not_ours),
 		cmocka_unit_test(told_addresses_are_all_that_is_ours),
 		cmocka_unit_test(dnsmasq_log_lines_have_levels),
