@@ -45,7 +45,7 @@ static const struct plugin_option options[] = {
 	    "denials of outside names are cached as long as they say; of cluster names that may "
 	    "come to exist not at all (kubedns's --negative-ttl=0 in the manifest)" },
 	{ "prefetch", VERDICT_NONE,
-	    "no prefetch; --use-stale-cache answers at once and asks behind" },
+	    "no prefetch; --use-stale-cache, which the nanny adds, answers at once and asks then" },
 	{ "servfail", VERDICT_CHANGES, "no failure is cached; questions in flight are asked once" },
 	{ "disable", VERDICT_CHANGES,
 	    "the front topology does not cache the cluster's names at all; dnsmasq's --no-negcache "
@@ -59,16 +59,24 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 {
 	const struct corefile_line *line = &d->head;
 	long ttl = line->count > 1 ? seconds(line->words[1]) : -1;
+	bool stale = false;
+	for (size_t i = 0; i < d->body_count; i++)
+		stale = stale || strcmp(d->body[i].words[0], "serve_stale") == 0;
+	const char *once = stale ? ""
+				 : ". After that it answers once more and asks then, by the "
+				   "--use-stale-cache that the nanny adds: --use-stale-cache=1 of "
+				   "dnsmasq is as good as none";
+	enum verdict verdict = stale ? VERDICT_CARRIED : VERDICT_CHANGES;
 	if (ttl > 0) {
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--max-cache-ttl=%ld", ttl);
-		report_line(scope->report, line, VERDICT_CARRIED,
+		report_line(scope->report, line, verdict,
 		    "dnsmasq's --max-cache-ttl=%ld: it caches a record no longer than this, "
 		    "whatever "
-		    "its TTL",
-		    ttl);
+		    "its TTL%s",
+		    ttl, once);
 	} else {
-		report_line(scope->report, line, VERDICT_CARRIED,
-		    "dnsmasq caches, as long as a record says");
+		report_line(scope->report, line, verdict,
+		    "dnsmasq caches a record as long as its TTL says%s", once);
 	}
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *option = &d->body[i];

@@ -54,13 +54,22 @@ read_policy(struct scope *scope, const struct corefile_line *line)
 	bool in_order = strcmp(name, "sequential") == 0 || strcmp(name, "first") == 0;
 	if (in_order)
 		report_flag(scope->report, PROGRAM_DNSMASQ, "--strict-order");
-	report_line(scope->report, line, VERDICT_CHANGES, "%s",
-	    in_order
-		? "dnsmasq's --strict-order, for all upstream servers and stub domains. While the "
-		  "first server is down a client gets its answer at its own retry; without the "
-		  "flag all servers are asked at once (classic), or after 250 ms (front)"
-		: "classic: dnsmasq asks all servers at once; front: the server that answers "
-		  "fastest, and after 250 ms all");
+	bool front = report_topology(scope->report) == TOPOLOGY_FRONT;
+	const char *sentence =
+	    front ? "dnsmasq asks the server that answers fastest, and after 250 ms all"
+		  : "dnsmasq asks all servers at once and takes the first answer (--all-servers, "
+		    "which "
+		    "the nanny adds)";
+	if (in_order)
+		sentence = front ? "dnsmasq's --strict-order, for all upstream servers and stub "
+				   "domains; while "
+				   "the first server is down each answer takes 0.3 s longer"
+				 : "dnsmasq's --strict-order, for all upstream servers and stub "
+				   "domains; while "
+				   "the first server is down a client gets its answer at its own "
+				   "retry, after "
+				   "5 s as a rule";
+	report_line(scope->report, line, VERDICT_CHANGES, "%s", sentence);
 }
 
 /* `protocol NAME` of proxy. */

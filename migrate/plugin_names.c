@@ -126,9 +126,14 @@ read_hosts_head(
 				   : "; a name that is not there is looked up as all others, where "
 				     "CoreDNS said SERVFAIL";
 	struct corefile_text file;
-	if (head->count < 2 || strchr(head->words[1], '/') == NULL) {
-		report_line(scope->report, head, falls ? VERDICT_CARRIED : VERDICT_CHANGES,
-		    "the ConfigMap's key hosts%s", denied);
+	bool reverse =
+	    !zone_set_covers(zones, "in-addr.arpa") || !zone_set_covers(scope->set, "in-addr.arpa");
+	if (head->count < 2) {
+		report_line(scope->report, head,
+		    falls && !reverse ? VERDICT_CARRIED : VERDICT_CHANGES,
+		    "the ConfigMap's key hosts%s%s",
+		    reverse ? ", which answers the reverse names of these addresses too" : "",
+		    denied);
 	} else if (strcmp(head->words[1], "/etc/hosts") != 0 &&
 		   plugins_file(scope, head, head->words[1], &file)) {
 		size_t before = report_text_count(scope->report, TEXT_HOSTS);

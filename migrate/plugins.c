@@ -424,7 +424,8 @@ report_closed(struct report *report, const struct corefile *corefile)
 	report_line(report, &first->keys, VERDICT_CHANGES,
 	    "nothing forwards names outside the zones here: -resolvConf=/dev/null of the nanny "
 	    "keeps "
-	    "it so (REFUSED). Without the flag they go to the servers of the node's resolv.conf");
+	    "it so (REFUSED, where CoreDNS says SERVFAIL). Without the flag they go to the servers "
+	    "of the node's resolv.conf");
 }
 
 static void

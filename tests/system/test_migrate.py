@@ -557,6 +557,18 @@ def test_a_template_with_a_simple_match_and_a_constant_answer(match, names):
     assert names or "NO EQUIVALENT: answers that depend on the query" in out
 
 
+def test_a_file_of_hosts_by_a_relative_name(tmp_path):
+    (tmp_path / "Corefile").write_text(OPEN[:-2] + " hosts my.hosts {\n  fallthrough\n }\n}\n")
+    assert re.search(r"hosts my.hosts\n#     NO EQUIVALENT: the file is not here", migrate(tmp_path / "Corefile")[1])
+    (tmp_path / "my.hosts").write_text("10.0.0.1 a.example\n")
+    assert printed(migrate(tmp_path / "Corefile")[1])[0] == {"hosts": ["10.0.0.1 a.example"]}
+
+
+def test_reverse_names_of_a_zone_s_hosts_are_said():
+    corefile = OPEN + "a.example {\n hosts {\n  10.0.0.1 x.a.example\n  fallthrough\n }\n forward . 10.0.0.53\n}\n"
+    assert re.search(r"\bhosts\n#     changes: the ConfigMap's key hosts, which answers the reverse names", of(configmap("coredns", Corefile=corefile))[0])
+
+
 def test_hosts_without_fallthrough_say_what_coredns_says():
     assert "where CoreDNS said SERVFAIL" in of(configmap("coredns", Corefile=OPEN[:-2] + " hosts {\n  10.0.0.1 a.example\n }\n}\n"))[0]
 
