@@ -308,6 +308,22 @@ def test_in_the_hosts_network_only_what_the_host_needs_is_added(tmp_path):
 
 
 @needs_kubectl
+def test_the_documented_dual_stack_overlay_gives_both_programs_the_same_addresses(tmp_path):
+    section = (ROOT / "docs/node.md").read_text().split("### Dual stack", 1)[1].split("\n### ")[0]
+    (overlay,) = re.findall(r"```yaml\n(.*?)```", section, re.S)
+    made = copy(tmp_path, clusterIP="10.43.0.10")
+    (made / "mine").mkdir()
+    (made / "mine/kustomization.yaml").write_text(overlay)
+    out = subprocess.run([*KUBECTL, "kustomize", made / "mine"], capture_output=True, text=True, timeout=60)
+    assert out.returncode == 0, out.stderr
+    (daemonset,) = [o for o in yaml.safe_load_all(out.stdout) if o and o["kind"] == "DaemonSet"]
+    mine = {c["name"]: c for c in daemonset["spec"]["template"]["spec"]["containers"]}
+    (kubedns,) = [a for a in mine["kubedns"]["args"] if a.startswith("--dns-bind-address=")]
+    (nanny,) = [a for a in mine["dnsmasq"]["args"] if a.startswith("-localip=")]
+    assert kubedns.split("=")[1] == nanny.split("=")[1] == "169.254.20.10,$(CLUSTER_DNS),fd00:10:96::a,fd00:169:254::10"
+
+
+@needs_kubectl
 @pytest.mark.parametrize("setting, said", [
     ({"clusterIP": "10.96.0.300"}, "clusterIP: 10.96.0.300: not an address"),
     ({"clusterIP": "169.254.20.10"}, "clusterIP: 169.254.20.10: an address that each node has for itself"),

@@ -25,8 +25,9 @@ def add_rules(world, iptables, addresses):
 
 
 def rules_seen(world):
-    (value,) = re.findall(r"^nanny_node_cache_rules (\d+)$", world.node("curl", "-s", "http://127.0.0.1:10056/metrics").stdout, re.M)
-    return int(value)
+    """None while the nanny does not listen yet."""
+    found = re.findall(r"^nanny_node_cache_rules (\d+)$", world.node("curl", "-s", "http://127.0.0.1:10056/metrics", check=False).stdout, re.M)
+    return int(found[0]) if found else None
 
 
 def documented_removal():
@@ -81,7 +82,7 @@ def test_looking_makes_no_table(tmp_path):
     with NodeWorld(tmp_path) as world:
         world.start_node()
         world.wait_node()
-        assert rules_seen(world) == 0
+        world.until(lambda: rules_seen(world) == 0, what="the metric")
         for path in ("/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"):
             assert "raw" not in world.node("cat", path, check=False).stdout
         assert " raw" not in world.node("nft", "list", "tables").stdout
