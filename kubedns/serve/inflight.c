@@ -12,7 +12,9 @@
 
 enum {
 	CLIENT_BUCKETS = 1024,
-	QUESTION_BUCKETS = 1024, /* a power of two */
+	QUESTION_BUCKETS = 1024,
+	KNOWN_BITS = 1 << 17,
+	KNOWN_MAX = KNOWN_BITS / 8, /* then the older half is forgotten */
 	/*
 	 * With a resolver that holds queries, 1/16 of the bound in total is a reserve above it:
 	 * when the table is full, it is for clients that have no query in it.
@@ -42,6 +44,15 @@ struct held_query {
 	unsigned next;     /* of the bucket, as in held_by_question */
 };
 
+/*
+ * Questions that had an answer: a bit each, so that now and then another one passes as known. Two
+ * halves: when the newer one has KNOWN_MAX questions, it becomes the older one.
+ */
+struct known {
+	uint8_t *bits[2]; /* newer, older; KNOWN_BITS each */
+	unsigned count;   /* in the newer one */
+};
+
 struct inflight_table {
 	struct worker_context *context;
 	struct client_ops clients;
@@ -50,7 +61,8 @@ struct inflight_table {
 	unsigned max, client_max;
 	unsigned count, held_count; /* in flight, and held */
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
-	bool ending; /* no query is asked any more */
+	struct known known; /* with ops.hold_ns alone; made when first needed */
+	bool ending;        /* no query is asked any more */
 	struct client_list by_hash[CLIENT_BUCKETS];
 	struct question_list by_question[QUESTION_BUCKETS]; /* queries that are asked */
 	struct client_list *by_count; /* clients with 0 to client_max queries in flight */
@@ -190,6 +202,36 @@ question_hash(const struct inflight_table *table, const struct inflight *infligh
 }
 
 static bool
+is_known(const struct known *known, uint64_t question)
+{
+	size_t bit = question % KNOWN_BITS;
+	for (size_t i = 0; i < 2; i++)
+		if (known->bits[i] != NULL && (known->bits[i][bit / 8] & 1u << bit % 8) != 0)
+			return true;
+	return false;
+}
+
+/* The question had this answer. */
+static void
+know(struct inflight_table *table, const struct inflight *inflight, const uint8_t *reply)
+{
+	struct known *known = &table->known;
+	unsigned rcode = reply[3] & 15u;
+	if (table->ops.hold_ns == 0 || (rcode != RCODE_NOERROR && rcode != RCODE_NXDOMAIN))
+		return;
+	size_t bit = question_hash(table, inflight) % KNOWN_BITS;
+	if (known->bits[0] == NULL || known->count == KNOWN_MAX) {
+		uint8_t *oldest = known->bits[1];
+		known->bits[1] = known->bits[0];
+		known->bits[0] = oldest != NULL ? oldest : xmalloc(KNOWN_BITS / 8);
+		memset(known->bits[0], 0, KNOWN_BITS / 8);
+		known->count = 0;
+	}
+	known->count += (known->bits[0][bit / 8] & 1u << bit % 8) == 0;
+	known->bits[0][bit / 8] |= (uint8_t)(1u << bit % 8);
+}
+
+static bool
 is_held(const struct inflight_table *table, uint64_t question)
 {
 	unsigned at = table->held_by_question[question % QUESTION_BUCKETS];
@@ -213,7 +255,9 @@ hold_query(struct inflight_table *table, const struct inflight *inflight)
 	uint64_t question = question_hash(table, inflight);
 	if (is_held(table, question))
 		return;
-	assert(table->held_count < size);
+	if (table->held_count + 1 ==
+	    size) /* of known questions, which have no bound of their own */
+		return;
 	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
 	if (table->held_count > 0) { /* a walk's last step may be later: keeps the order of time */
 		unsigned last = (table->held_first + table->held_count - 1) % size;
@@ -271,8 +315,6 @@ hold_bound_reached(const struct inflight_table *table, const struct inflight_cli
 {
 	unsigned max = places(table), used = table->count + table->held_count;
 	unsigned own = client != NULL ? client->count + client->held : 0;
-	if (table->ops.hold_ns == 0)
-		return DROP_COUNT;
 	if (own >= client_limit(max, used, max))
 		return DROP_FORWARD_CLIENT;
 	return used < max || used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
@@ -289,7 +331,7 @@ bound_reached(struct inflight_table *table, const struct inflight_client *client
 		return DROP_FORWARD_CLIENT;
 	if (table->count >= table->max && table->heaviest <= own + 1)
 		return DROP_FORWARD_TOTAL;
-	return hold_bound_reached(table, client);
+	return DROP_COUNT;
 }
 
 static void end_unanswered(struct inflight_table *table, struct inflight *inflight);
@@ -489,6 +531,23 @@ inflight_link(struct inflight_table *table, struct inflight *inflight)
 	ask_or_join(table, inflight, table->ops.ask);
 }
 
+/*
+ * The bound that this query would pass at a resolver that holds queries, or DROP_COUNT. A question
+ * that had an answer is let through: the resolver has it in its cache, most likely, or gets it
+ * again. So names that no server answers do not take known names from their client.
+ */
+static enum stats_drop
+new_bound_reached(const struct inflight_table *table, const struct inflight_client *account,
+    const struct client *client, const uint8_t *query, size_t len, enum answer_outcome outcome,
+    const struct answer_info *info)
+{
+	enum stats_drop bound = hold_bound_reached(table, account);
+	if (bound == DROP_COUNT)
+		return DROP_COUNT;
+	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
+	return is_known(&table->known, question_hash(table, &asking)) ? DROP_COUNT : bound;
+}
+
 void
 inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
     size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
@@ -512,7 +571,10 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 		info = &reached;
 	}
 	table->context->stirred = true;
-	enum stats_drop bound = bound_reached(table, client_find(table, client->hash), query_len);
+	const struct inflight_client *account = client_find(table, client->hash);
+	enum stats_drop bound = bound_reached(table, account, query_len);
+	if (bound == DROP_COUNT && table->ops.hold_ns != 0)
+		bound = new_bound_reached(table, account, client, query, query_len, outcome, info);
 	if (bound != DROP_COUNT) {
 		refuse_query(table, client, query, query_len, info, bound);
 		return;
@@ -648,6 +710,8 @@ inflight_finish(struct inflight_table *table, struct inflight *inflight, const u
 			(upstream[3] & 15) == RCODE_SERVFAIL && !table->ending;
 
 	forwarded_reply_keep(table->context, table->cache, inflight, &said);
+	if (upstream != NULL)
+		know(table, inflight, upstream);
 	TAILQ_CONCAT(&joined, &inflight->joined, by_joined);
 	stop_asking(table, inflight);
 	TAILQ_INSERT_TAIL(&joined, inflight, by_joined); /* last: it has the text of `refused_by` */
@@ -715,6 +779,8 @@ inflight_free(struct inflight_table *table)
 	while (table->held_count > 0)
 		release_first(table);
 	free(table->held);
+	free(table->known.bits[0]);
+	free(table->known.bits[1]);
 	free(table->by_count);
 	free(table);
 }

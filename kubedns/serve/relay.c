@@ -24,12 +24,14 @@ enum {
 	REPLY_STRIDE = DNS_UDP_QUERY_MAX + 64,
 };
 /*
- * A query without an answer is sent again after 250 ms, once. dnsmasq then asks all of its upstream
- * servers, whichever it had asked before, and stays with the one that answers first. So a server
- * that is silent costs the clients of the next names 250 ms, and later ones nothing. The price is a query
- * to every upstream server for a name that only needs that long; more retries would multiply it.
+ * A query without an answer is sent again after 250 ms, and once more after a second. dnsmasq then asks all
+ * of its upstream servers, whichever it had asked before, and stays with the one that answers
+ * first. So a server that is silent costs the clients of the next names 250 ms, and later ones nothing. The
+ * price is a query to every upstream server for a name that only needs that long; more retries
+ * would multiply it. The second one is for a dnsmasq that is flooded and has lost the first.
  */
 static const int64_t retry_ns = 250 * INT64_C(1000000);
+enum { RETRY_FIRST = 1, RETRY_SECOND = 4 /* times retry_ns */ };
 /*
  * dnsmasq keeps an unanswered query for 10 s, on a clock of whole seconds; ours has ended by then.
  */
@@ -237,7 +239,7 @@ relay_ask_on(void *arg, struct inflight *inflight)
 {
 	struct relay_query *query = relay_query_of(inflight);
 	query->over_tcp = false;
-	query->again = false;
+	query->waited = 0;
 	relay_ask(arg, inflight);
 }
 
@@ -265,9 +267,10 @@ relay_retry(void *arg, struct inflight *inflight)
 {
 	struct relay *relay = arg;
 	struct relay_query *query = relay_query_of(inflight);
-	if (query->conn != NULL || query->queued || (query->port != NULL && query->again))
+	query->waited++;
+	if (query->conn != NULL || query->queued ||
+	    (query->port != NULL && query->waited != RETRY_FIRST && query->waited != RETRY_SECOND))
 		return;
-	query->again = query->port != NULL;
 	if (query->port != NULL)
 		stats_add(&relay->context->stats->forward_server_failures, 1);
 	if (query->port == NULL && query->over_tcp) {

@@ -22,7 +22,7 @@ struct relay_query {
 	struct relay_port *port; /* it was sent by this one, from `place`; */
 	struct relay_conn *conn; /* or by this one; */
 	unsigned place;
-	bool again;          /* was sent again, having had no answer */
+	unsigned waited;     /* retry intervals without an answer */
 	bool over_tcp;       /* or will be: its reply over UDP was truncated */
 	bool queued;         /* to be sent again, or when there is a connection */
 	int64_t again_at_ns; /* of a query that was refused: when it is sent again */

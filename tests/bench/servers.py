@@ -199,7 +199,7 @@ class Forwarder(Server):
         servers = [f"--server=/{domain}/127.0.0.1#{port}" for domain, port in self.domains.items()]
         return ["dnsmasq", "-k", "-C", "/dev/null", "--no-resolv", "--no-hosts", "--cache-size=1000", "--no-negcache", "--dns-loop-detect",
                 *servers, f"--server=127.0.0.1#{self.upstream}", f"--port={self.port}", "--listen-address=127.0.0.1",
-                "--bind-interfaces", "--pid-file=", "--log-facility=-", "--user=", "--dns-forward-max=1500"]  # fmt: skip
+                "--bind-interfaces", "--pid-file=", "--log-facility=-", "--user=", "--dns-forward-max=6000"]  # fmt: skip
 
     def answers(self):
         try:

@@ -26,7 +26,7 @@ def test_the_parts(tmp_path, size, mi):
         limits = dict(re.fullmatch(r"--(cache-size|dns-forward-max|max-tcp-connections)=(\d+)", a).groups() for a in argv if re.match("--(cache|dns-f|max-t)", a))
         assert int(limits["cache-size"]) == min(10000, mi * MI // 4 // 8 // 256)
         # kubedns never asks more of its dnsmasq than that takes.
-        assert min(in_flight, 1400) * 15 / 14 <= int(limits["dns-forward-max"]) == min(8000, int(mi * MI / 4 / 10 / 1024))
+        assert min(in_flight, 2048) * 17 / 16 <= int(limits["dns-forward-max"]) == min(8000, int(mi * MI / 4 / 10 / 1024))
 
 
 def test_what_is_given_by_itself_stays(tmp_path):

@@ -462,6 +462,28 @@ what_was_never_asked_is_not_held(void **state)
 	finish();
 }
 
+/* A client whose new names nobody answers still gets those that had an answer. */
+static void
+known_names_are_asked_when_the_resolver_holds_too_many(void **state)
+{
+	(void)state;
+	start(64, 64, 11000);
+	assert_int_equal(query_for(udp_1, 1, "www.example.com."), -1);
+	reply_to(seen.asked[0]);
+	unsigned asked = greedy(1) + 1;
+	pass_ms(DEADLINE_MS);
+	assert_int_equal(query_from(1, 1), RCODE_REFUSED);
+	assert_int_equal(query_for(udp_1, 1, "WWW.example.com."), -1);
+	assert_int_equal(seen.count, asked + 1);
+	for (unsigned i = 0; i < 200;
+	     i++) { /* unanswered, too: no place is left, and nothing breaks */
+		pass_ms(DEADLINE_MS / 20);
+		query_for(udp_1, 1, "www.example.com.");
+		query_from(1, 1);
+	}
+	finish();
+}
+
 static int
 make_world(void **state)
 {
@@ -506,6 +528,7 @@ main(void)
 		cmocka_unit_test(who_joins_counts_as_every_query),
 		cmocka_unit_test(a_query_that_ends_hands_its_question_on),
 		cmocka_unit_test(what_was_never_asked_is_not_held),
+		cmocka_unit_test(known_names_are_asked_when_the_resolver_holds_too_many),
 	};
 	return cmocka_run_group_tests(tests, make_world, end_world);
 }
