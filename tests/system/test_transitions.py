@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from dnsnet import Upstream, answered
 from objects import namespace, service
 from world import Z, ask, dual, external, one_of_everything, slice_of, start, texts, write
 
@@ -11,7 +12,8 @@ NAME = f"s.default.svc.{Z}"
 
 @pytest.fixture(scope="module")
 def kubedns(tmp_path_factory):
-    with start(tmp_path_factory.mktemp("transitions"), [namespace("default")], "--reverse-all-endpoints", "--reverse-cidrs=10.0.0.0/8,fd00::/8") as k:
+    with Upstream(lambda request, _tcp: answered(request)) as up, start(tmp_path_factory.mktemp("transitions"), [namespace("default")], "--reverse-all-endpoints",
+                                 "--reverse-cidrs=10.0.0.0/8,fd00::/8", f"--nameservers={up.address}") as k:  # fmt: skip
         k.wait_ready()
         yield k
 
