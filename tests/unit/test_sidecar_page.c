@@ -238,10 +238,33 @@ numbers_read_as_people_read_them(void **state)
 	assert_string_equal(format_time(0, text), "never");
 }
 
+/* After a flood the rates are still drawn, while nobody asks enough to be ranked. */
+static void
+a_table_of_top_clients_without_a_row_is_left_out(void **state)
+{
+	(void)state;
+	view.kubedns = &kubedns;
+	kubedns = (struct kubedns_view){ .seen = true, .up = true, .ready = true };
+	strcpy(kubedns.rates.clients[0].name, "10.0.0.9");
+	buckets_add(&kubedns.rates.clients[0].answers, view.now_ns - 300 * NS_PER_S, 1000);
+	char *page = shown_page();
+	assert_non_null(strstr(page, "Too few queries in the last two minutes to rank."));
+	assert_null(strstr(page, "top-table"));
+	free(page);
+	kubedns.client_count = 1;
+	strcpy(kubedns.clients[0].name, "10.0.0.9");
+	page = shown_page();
+	assert_null(strstr(page, "Too few queries"));
+	assert_non_null(strstr(page, "<caption>Clients</caption>"));
+	assert_null(strstr(page, "<caption>Names</caption>"));
+	free(page);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(a_table_of_top_clients_without_a_row_is_left_out),
 		T(answers_are_drawn_by_rcode_one_on_the_other),
 		T(what_the_memory_limit_allows_is_said),
 		T(the_other_pods_are_linked_for_those_who_may_ask),
