@@ -11,6 +11,7 @@
 
 #include "kubedns/cluster/object_fields.h"
 #include "kubedns/manifests/manifests_internal.h"
+#include "lib/addr.h"
 #include "lib/spelling.h"
 
 /* The members of one kind of JSON object. */
@@ -264,12 +265,15 @@ bool
 manifests_doubtful(struct json_object *json, const char *kind_hint, struct object *object, int err,
     char *what, size_t size)
 {
+	struct addr addr;
+
 	if (err == -ENOTSUP)
 		return is_other_version(json, kind_hint, what, size);
 	if (err != 0)
 		return false;
 	if (object->kind == OBJECT_SERVICE && object->service.type == SERVICE_EXTERNALNAME &&
-	    !is_host_name(object->service.external_name)) {
+	    !is_host_name(object->service.external_name) &&
+	    addr_parse(object->service.external_name, &addr) < 0) {
 		snprintf(what, size,
 		    "externalName \"%.64s\" is not a DNS name; a host name such as www.example.org "
 		    "is meant",

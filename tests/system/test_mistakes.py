@@ -113,7 +113,7 @@ def test_a_manifest(tmp_path, slip, says):
 
 def test_what_is_right_or_another_groups_is_no_mistake(tmp_path):
     """A Service of Knative, names of ExternalNames as they are written, slices of a Service."""
-    names = ["www.example.org", "www.example.org.", "_sip._tcp.example.org", "192.0.2.7", "WWW.Example.org"]
+    names = ["www.example.org", "www.example.org.", "_sip._tcp.example.org", "192.0.2.7", "\"2001:db8::77\"", "WWW.Example.org"]
     texts = [SERVICE.replace("clusterIP: 10.96.0.1", f"type: ExternalName\n  externalName: {name}").replace("web", f"e{i}") for i, name in enumerate(names)]
     texts += [SLICE, SERVICE.replace("apiVersion: v1", "apiVersion: serving.knative.dev/v1").replace("web", "knative"), SERVICE]
     (tmp_path / "a.yaml").write_text("---\n".join(texts))
