@@ -1,11 +1,64 @@
+#include "lib/confdir.h"
+
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "lib/confdir_internal.h"
 #include "lib/log.h"
 #include "lib/spelling.h"
 #include "lib/xalloc.h"
+
+enum { CONFDIR_WATCHES_MAX = 128 };
+
+struct watched_dir {
+	int wd;
+	char *entry; /* the only name in that directory that matters; NULL: all */
+};
+
+/*
+ * The path is walked from its root, link by link, and each directory on the way is watched for the
+ * one entry that leads on: so a missing directory that appears, a swapped link and a replaced mount
+ * are all the same event. The directory itself is watched for everything, and the files behind the
+ * keys too, because a write into a bind-mounted file is no event of its directory. A watch is
+ * always set before what it watches is read, so whatever happens later is an event.
+ */
+struct confdir_watch {
+	const char *path;
+	char *const *names; /* of the keys; NULL ends */
+	int fd;
+	bool warned; /* that inotify is not available */
+	struct watched_dir watches[CONFDIR_WATCHES_MAX];
+	size_t count;
+};
+
+/* Opens inotify and watches nothing yet; `path` and `names` are borrowed. */
+static void confdir_watch_init(struct confdir_watch *w, const char *path, char *const *names);
+
+/* Reads the pending events; true if one of them may have changed a key. */
+static bool confdir_watch_changed(struct confdir_watch *w);
+
+/*
+ * Sets the watches again, before the set is read. The new ones are added first and those that are
+ * no longer needed removed afterwards: an unchanged path gives the same descriptors, and no event
+ * of our own making.
+ */
+static void confdir_watch_renew(struct confdir_watch *w);
+
+static void confdir_watch_clear(struct confdir_watch *w);
+
+/*
+ * Reads the keys `names` (NULL ends) below `path` through one resolved `..data`. Where that is
+ * exchanged again and again meanwhile, every key is in error until the next event or the period.
+ */
+static void confdir_read(const char *path, char *const *names, struct confdir_set *set);
 
 enum { ENTRIES_MAX = 1000 };
 
@@ -192,4 +245,326 @@ confdir_free(struct confdir *dir)
 	free(dir->misspelt);
 	free(dir->path);
 	free(dir);
+}
+
+/* --- watching: which inotify events may have changed a key --- */
+
+enum { LINKS_MAX = 40 };
+
+enum {
+	WATCH_DIR = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE |
+		    IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF,
+	WATCH_FILE = IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF,
+};
+
+static void
+watch_add(struct confdir_watch *w, const char *path, uint32_t mask, const char *entry)
+{
+	if (w->fd < 0 || w->count == CONFDIR_WATCHES_MAX)
+		return;
+	int wd = inotify_add_watch(w->fd, path, mask | IN_MASK_ADD);
+	if (wd < 0)
+		return; /* missing or forbidden: the watch on its parent,
+			 * or the period, tells when that changes */
+	w->watches[w->count++] =
+	    (struct watched_dir){ .wd = wd, .entry = entry ? xstrdup(entry) : NULL };
+}
+
+/* Puts the target of the link at `path` (a directory's path, its last component cut off at
+ * `dir_len`) before `rest`. */
+static bool
+follow_link(char *path, size_t dir_len, char *rest, size_t max)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(path, target, sizeof target - 1);
+	if (n <= 0)
+		return false;
+	target[n] = '\0';
+	char *joined = xasprintf("%s/%s", target, rest);
+	bool fits = strlen(joined) < max;
+	if (fits)
+		strcpy(rest, joined);
+	free(joined);
+	path[target[0] == '/' ? 0 : dir_len] = '\0';
+	return fits;
+}
+
+/* Watches every directory on the way to w->path; `..` needs no care, since the kernel resolves what
+ * has been walked so far. */
+static void
+watch_path(struct confdir_watch *w)
+{
+	char path[PATH_MAX] = "", rest[PATH_MAX];
+	if (strlen(w->path) >= sizeof rest)
+		return;
+	strcpy(rest, w->path);
+	if (rest[0] != '/')
+		strcpy(path, ".");
+	for (int links = 0; links < LINKS_MAX;) {
+		char *entry = rest + strspn(rest, "/");
+		if (*entry == '\0')
+			break;
+		size_t len = strcspn(entry, "/");
+		char name[NAME_MAX + 1];
+		size_t dir_len = strlen(path);
+		if (len > NAME_MAX || dir_len + 1 + len >= sizeof path)
+			return;
+		memcpy(name, entry, len);
+		name[len] = '\0';
+		memmove(rest, entry + len, strlen(entry + len) + 1);
+		watch_add(w, dir_len ? path : "/", WATCH_DIR, name);
+		path[dir_len] = '/';
+		strcpy(path + dir_len + 1, name);
+		struct stat st;
+		if (lstat(path, &st) < 0)
+			return;
+		if (S_ISLNK(st.st_mode) &&
+		    (links++, !follow_link(path, dir_len, rest, sizeof rest)))
+			return;
+	}
+	watch_add(w, *path ? path : "/", WATCH_DIR, NULL);
+	for (size_t i = 0; w->names[i] != NULL; i++) {
+		char *key = xasprintf("%s/%s", w->path, w->names[i]);
+		watch_add(w, key, WATCH_FILE, NULL);
+		free(key);
+	}
+}
+
+static bool
+watched(const struct watched_dir *watches, size_t count, int wd)
+{
+	for (size_t i = 0; i < count; i++)
+		if (watches[i].wd == wd)
+			return true;
+	return false;
+}
+
+static void
+confdir_watch_renew(struct confdir_watch *w)
+{
+	if (w->fd < 0 && (w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) < 0 && !w->warned) {
+		log_warn("conf %s: inotify is not available, changes are seen by the period only",
+		    w->path);
+		w->warned = true;
+	}
+	struct watched_dir old[CONFDIR_WATCHES_MAX];
+	size_t old_count = w->count;
+	memcpy(old, w->watches, old_count * sizeof *old);
+	w->count = 0;
+	watch_path(w);
+	for (size_t i = 0; i < old_count; i++) {
+		if (!watched(w->watches, w->count, old[i].wd) && !watched(old, i, old[i].wd))
+			inotify_rm_watch(w->fd, old[i].wd);
+		free(old[i].entry);
+	}
+}
+
+/* A file that was only just created is not read before its writer closes it; a second link to a
+ * whole one is. */
+static bool
+just_created(const struct confdir_watch *w, const struct inotify_event *event)
+{
+	if (!(event->mask & IN_CREATE) || event->len == 0)
+		return false;
+	char *path = xasprintf("%s/%s", w->path, event->name);
+	struct stat st;
+	bool created = lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1;
+	free(path);
+	return created;
+}
+
+/* Whether an event can concern us. */
+static bool
+event_matters(const struct confdir_watch *w, const struct inotify_event *event)
+{
+	if (event->mask & IN_Q_OVERFLOW)
+		return true;
+	for (size_t i = 0; i < w->count; i++) {
+		const struct watched_dir *d = &w->watches[i];
+		if (d->wd != event->wd)
+			continue;
+		if (d->entry ? event->len == 0 || strcmp(d->entry, event->name) == 0
+			     : !just_created(w, event))
+			return true;
+	}
+	return false;
+}
+
+static bool
+confdir_watch_changed(struct confdir_watch *w)
+{
+	char buf[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
+	bool matters = false;
+	ssize_t n;
+	while (w->fd >= 0 && (n = read(w->fd, buf, sizeof buf)) > 0) {
+		for (char *p = buf; p < buf + n;) {
+			struct inotify_event *event = (struct inotify_event *)(void *)p;
+			matters |= event_matters(w, event);
+			p += sizeof *event + event->len;
+		}
+	}
+	return matters;
+}
+
+static void
+confdir_watch_init(struct confdir_watch *w, const char *path, char *const *names)
+{
+	*w = (struct confdir_watch){
+		.path = path, .names = names, .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC)
+	};
+}
+
+static void
+confdir_watch_clear(struct confdir_watch *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		free(w->watches[i].entry);
+	if (w->fd >= 0)
+		close(w->fd);
+}
+
+/* --- reading --- */
+
+/*
+ * One consistent set of keys. The kubelet exchanges a mounted ConfigMap by renaming the link
+ * `..data`: all keys are read through one resolved `..data`, and read again when it was exchanged
+ * meanwhile.
+ */
+
+enum { READ_TRIES = 8 };
+
+/* Reads the open file `fd` into `key`; returns the reason why not, or NULL. */
+static const char *
+read_value(int fd, struct confdir_key *key)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return strerror(errno);
+	if (S_ISDIR(st.st_mode))
+		return "is a directory";
+	if (!S_ISREG(st.st_mode))
+		return "not a regular file";
+	if (st.st_size > CONFDIR_VALUE_MAX)
+		return "larger than 1 MiB";
+	size_t max = (size_t)st.st_size + 1;
+	char *value = xmalloc(max + 1);
+	size_t len = 0;
+	for (;;) {
+		ssize_t n = read(fd, value + len, max - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			free(value);
+			return strerror(errno);
+		}
+		if (n == 0)
+			break;
+		if ((len += (size_t)n) < max)
+			continue;
+		if (max > CONFDIR_VALUE_MAX) {
+			free(value);
+			return "larger than 1 MiB";
+		}
+		max = max * 2 < CONFDIR_VALUE_MAX + 1 ? max * 2 : CONFDIR_VALUE_MAX + 1;
+		value = xreallocarray(value, max + 1, 1);
+	}
+	value[len] = '\0';
+	free(key->value);
+	key->value = value;
+	key->len = len;
+	return NULL;
+}
+
+/* Reads one key below `dfd` and appends it; nothing if it does not exist. O_NONBLOCK, because a key
+ * may be a FIFO. */
+static void
+read_key(int dfd, const char *name, struct confdir_set *set)
+{
+	int fd = openat(dfd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return;
+	struct confdir_key *key = &set->keys[set->count++];
+	*key = (struct confdir_key){ .name = xstrdup(name), .value = xstrdup("") };
+	const char *error = fd < 0 ? strerror(errno) : read_value(fd, key);
+	if (error)
+		key->error = xstrdup(error);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The directory that holds the keys: what `..data` points at, or `base` itself where there is no
+ * such thing. A link that leads nowhere is not that: the kubelet may have exchanged it and removed
+ * its target between the kernel's two steps. */
+static int
+open_data(int base)
+{
+	struct stat st;
+	int fd = openat(base, "..data", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool plain =
+	    fd < 0 && fstatat(base, "..data", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+	return plain ? fcntl(base, F_DUPFD_CLOEXEC, 0) : fd;
+}
+
+static bool
+same_file(int a, int b)
+{
+	struct stat x, y;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+/* Reads all keys through one resolved `..data`; false if it was exchanged meanwhile, in which case
+ * some keys may have been gone already. */
+static bool
+read_once(char *const *names, int base, struct confdir_set *set)
+{
+	int data = open_data(base);
+	if (data < 0)
+		return false;
+	for (size_t i = 0; names[i] != NULL; i++)
+		read_key(data, names[i], set);
+	int now = open_data(base);
+	bool same = now >= 0 && same_file(data, now);
+	if (now >= 0)
+		close(now);
+	close(data);
+	return same;
+}
+
+/* A directory that cannot be read has none of its keys deleted: each is there, with an error. */
+static void
+all_unreadable(char *const *names, const char *error, struct confdir_set *set)
+{
+	set->exists = true;
+	for (size_t i = 0; names[i] != NULL; i++)
+		set->keys[set->count++] = (struct confdir_key){
+			.name = xstrdup(names[i]), .value = xstrdup(""), .error = xstrdup(error)
+		};
+}
+
+/* Reads the set. Where no quiet moment is to be had, every key is in error until the next event or
+ * the period. */
+static void
+confdir_read(const char *path, char *const *names, struct confdir_set *set)
+{
+	size_t count = 0;
+	while (names[count] != NULL)
+		count++;
+	for (int try = 0; try < READ_TRIES; try++) {
+		*set = (struct confdir_set){ .keys = xcalloc(count + 1, sizeof *set->keys) };
+		int base = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (base < 0) {
+			if (errno != ENOENT)
+				all_unreadable(names, strerror(errno), set);
+			return;
+		}
+		set->exists = true;
+		bool whole = read_once(names, base, set);
+		close(base);
+		if (whole)
+			return;
+		confdir_set_free(set);
+	}
+	set->keys = xcalloc(count + 1, sizeof *set->keys);
+	all_unreadable(names, "..data cannot be read or does not stay", set);
 }
