@@ -1,6 +1,6 @@
 /*
  * Names of headless ServiceImports. Their endpoints are in the tree of the zones for outside, packed (by
- * cluster/clusterset_slices.c):
+ * cluster/clusterset.c):
  *
  *	SERVICE.NAMESPACE.svc.ZONE            the endpoints of all clusters: A, AAAA, how many SRV records
  *	 '- CLUSTER                           those of one cluster, with their host names
@@ -158,7 +158,7 @@ import_ptrs_next(struct import_ptrs *walk, struct dname *name)
 		if (slice != NULL && walk->i < slice->published) {
 			const uint8_t *label = endpoint_label(slice, walk->i++, derived);
 			*name = owner_name(slice->owner);
-			dname_prepend(name, label + 1, *label); /* clusterset_slices.c: it fits */
+			dname_prepend(name, label + 1, *label); /* clusterset.c: it fits */
 			return true;
 		}
 		if (!reverse_next(&walk->all, &ref))
