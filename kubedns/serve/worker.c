@@ -1,9 +1,11 @@
-#include "kubedns/serve/worker_internal.h"
+#include "kubedns/serve/worker.h"
 
 #include <ares.h>
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +18,63 @@
 #include "kubedns/serve/answer_observers.h"
 #include "kubedns/serve/awaited_names.h"
 #include "kubedns/serve/batch_io.h"
+#include "kubedns/serve/ended_transfers.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/forward_or_relay.h"
 #include "kubedns/serve/shared_port.h"
 #include "kubedns/serve/sockets.h"
 #include "kubedns/serve/tcp.h"
 #include "kubedns/serve/udp.h"
+#include "kubedns/serve/worker_context.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/rcu.h"
 #include "lib/sandbox.h"
 #include "lib/xalloc.h"
+
+/* A list of servers that the main thread hands to a worker, which frees it. */
+struct server_list {
+	size_t count;
+	struct server servers[UPSTREAMS_MAX];
+};
+
+/* What a worker is to do with its TCP listeners: see shared_port.h. */
+enum port_order { PORT_AS_IT_IS, PORT_JOIN, PORT_LEAVE };
+
+/* One thread and what it owns; what other threads read has cache lines of its own. */
+struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
+	_Alignas(64) struct worker_context context;
+	unsigned index;
+	struct udp *udp;
+	struct tcp *tcp;
+	struct forward_or_relay *forwarding;
+	struct awaited *awaited; /* NULL: no --hold-ms */
+	struct fair_share *fair; /* NULL: --fair-share=off */
+	int64_t due_ns;          /* when its timers must be looked at, whatever happens */
+	pthread_t pthread;
+	int heartbeat; /* timerfd */
+	int wake;      /* eventfd: look at `stop` and `upstreams` */
+	atomic_bool stop;
+	_Atomic(struct server_list *) upstreams; /* new ones, not yet taken */
+	struct ended_transfers streamed;
+	_Atomic(enum port_order) port_order;     /* not yet obeyed */
+	_Alignas(64) _Atomic(int64_t) passed_ns; /* when it last passed its loop */
+	struct stats stats;
+};
+
+struct workers {
+	bool started;
+	uint16_t port;
+	struct shared_port *shared; /* NULL: no --share-port */
+	unsigned count;
+	struct worker *workers[WORKERS_MAX];
+};
+
+/* In the worker's thread: obeys an order about its listeners. */
+static void worker_obey(struct tcp *tcp, enum port_order order);
+
+/* Wakes a worker to look at its orders. */
+static void worker_wake(const struct worker *worker);
 
 enum {
 	/* UDP replies at --external-address, which strangers with forged addresses reach: what a client without
@@ -392,7 +440,7 @@ worker_start(struct worker *worker)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void
+static void
 worker_wake(const struct worker *worker)
 {
 	uint64_t one = 1;
@@ -492,4 +540,105 @@ workers_stop(struct workers *workers)
 	shared_port_free(workers->shared);
 	free(workers);
 	ares_library_cleanup();
+}
+
+/* --- sharing the port with another kubedns (shared_port.h) --- */
+
+bool
+workers_held(const struct workers *workers)
+{
+	return workers->shared != NULL && shared_port_held(workers->shared);
+}
+
+bool
+workers_have_other(const struct workers *workers)
+{
+	return workers->shared != NULL && shared_port_has_other(workers->shared);
+}
+
+static void
+order(struct workers *workers, enum port_order order)
+{
+	for (unsigned i = 0; i < workers->count; i++) {
+		atomic_store(&workers->workers[i]->port_order, order);
+		worker_wake(workers->workers[i]);
+	}
+}
+
+int
+workers_join(struct workers *workers)
+{
+	if (!workers_held(workers))
+		return 0;
+	int rc = shared_port_enter(workers->shared);
+	if (rc == 0)
+		order(workers, PORT_JOIN);
+	return rc;
+}
+
+int
+workers_leave(struct workers *workers)
+{
+	int rc = shared_port_leave(workers->shared);
+	if (rc == 0)
+		order(workers, PORT_LEAVE);
+	return rc;
+}
+
+static void
+worker_obey(struct tcp *tcp, enum port_order order)
+{
+	if (order == PORT_JOIN)
+		tcp_listen(tcp);
+	else if (order == PORT_LEAVE)
+		tcp_leave(tcp);
+}
+
+/* --- what other threads read of the workers --- */
+
+int64_t
+workers_stalled_ms(const struct workers *workers)
+{
+	int64_t now_ns = clock_mono_ns(), oldest_ns = now_ns;
+	for (unsigned i = 0; i < workers->count; i++) {
+		int64_t passed_ns =
+		    atomic_load_explicit(&workers->workers[i]->passed_ns, memory_order_relaxed);
+		oldest_ns = passed_ns < oldest_ns ? passed_ns : oldest_ns;
+	}
+	return (now_ns - oldest_ns) / 1000000;
+}
+
+uint64_t
+workers_stats(const struct workers *workers, struct stats *sum)
+{
+	uint64_t drops = 0;
+	for (unsigned i = 0; i < workers->count; i++) {
+		stats_sum(sum, &workers->workers[i]->stats);
+		drops += udp_queue_drops(workers->workers[i]->udp);
+	}
+	return drops > sum->client_shed ? drops - sum->client_shed : 0;
+}
+
+const struct talkers *
+workers_talkers(const struct workers *workers, unsigned index)
+{
+	const struct answer_observers *observers = workers->workers[index]->context.observers;
+	return observers != NULL ? &observers->talkers : NULL;
+}
+
+const struct recorder *
+workers_recorder(const struct workers *workers, unsigned index)
+{
+	const struct answer_observers *observers = workers->workers[index]->context.observers;
+	return observers != NULL ? &observers->recorder : NULL;
+}
+
+char *
+workers_notes(const struct workers *workers, bool addresses)
+{
+	char *notes = xstrdup("");
+	for (unsigned w = 0; w < workers->count; w++)
+		if (workers->workers[w]->fair != NULL)
+			notes = fair_share_notes(workers->workers[w]->fair, w, addresses, notes);
+	return notes;
 }
