@@ -1,5 +1,5 @@
-/* What manifests.c (the runs), manifests_watch.c (which files there are, and inotify) and
- * manifests_apply.c (what changed in a file) share. */
+/* What manifests.c (the runs, and what changed in a file), manifests_watch.c (which files there are, and inotify) and
+ * manifests_spelling.c (mistakes) share. */
 #ifndef KUBEDNS_MANIFESTS_MANIFESTS_INTERNAL_H
 #define KUBEDNS_MANIFESTS_MANIFESTS_INTERNAL_H
 
