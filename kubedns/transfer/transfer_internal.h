@@ -1,7 +1,7 @@
 /*
- * What the files of transfer.h share: transfer.c (versions, and which job runs when), transfer_ask.c
- * (questions), transfer_reply.c (replies that are no transfer), transfer_stream.c (one transfer) and
- * transfer_changes.c (from version to version).
+ * What the files of transfer.h share: transfer.c (versions, which job runs when, and the thread that goes from version
+ * to version), transfer_ask.c (questions), transfer_reply.c (replies that are no transfer) and transfer_stream.c (one
+ * transfer).
  */
 #ifndef KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
 #define KUBEDNS_TRANSFER_TRANSFER_INTERNAL_H
@@ -142,9 +142,6 @@ size_t asked_rcode(struct asked *asked, unsigned rcode);
 
 /* The clock of TSIGs: what the machine says, whatever serials come from. */
 int64_t tsig_now_s(void);
-
-/* The change thread (transfer_changes.c); `arg` is the transfer. */
-void *transfer_changes(void *arg);
 
 /* The zone's serial in it. */
 static inline uint32_t
