@@ -408,11 +408,11 @@ answer_stub_domain(const struct answer_context *context, const uint8_t *name)
 
 	if (context == NULL)
 		return NULL;
-	for (const uint8_t *at = context->stubs; at < context->stubs + context->stubs_len;
-	     at += len) {
-		len = dname_length(at, DNAME_MAX);
-		if (len > longest && dname_in_zone(name, at) >= 0) {
-			closest = at;
+	for (size_t at = 0; at < context->stubs_len; at += len) {
+		const uint8_t *stub = context->stubs + at;
+		len = dname_length(stub, DNAME_MAX);
+		if (len > longest && dname_in_zone(name, stub) >= 0) {
+			closest = stub;
 			longest = len;
 		}
 	}

@@ -666,8 +666,8 @@ is_trouble(int extended_error)
 }
 
 /*
- * The other server said SERVFAIL: asks those of the next table. False: that is the answer, they do not know this
- * name, or the client has too many queries there.
+ * The other server said SERVFAIL: asks those of the next table. False: that is the answer, its time
+ * is over, they do not know this name, or the client has too many queries there.
  */
 static bool
 hand_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
@@ -676,7 +676,7 @@ hand_on(struct inflight_table *table, struct inflight *inflight, const struct up
 	int extended_error = forwarded_reply_extended_error(said);
 	size_t len = inflight->query_len, kept = extended_error >= 0 ? said->len : 0;
 
-	if (!is_trouble(extended_error) ||
+	if (!is_trouble(extended_error) || deadline_ns(table, inflight) <= table->context->now_ns ||
 	    forwarded_reply_in_stub_domain(table->context, inflight) ||
 	    bound_reached(to, client_find(to, inflight->client.hash), len) != DROP_COUNT)
 		return false;

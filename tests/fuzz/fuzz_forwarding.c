@@ -129,6 +129,7 @@ static struct forward_or_relay *forwarding;
 static struct forwarded_cache *kept;
 static struct server servers[SERVERS];
 static bool classic, until_synced, honest, dead_asked;
+static bool has_relay; /* some names, or all, are asked of the resolver by it */
 static unsigned table_max;
 static struct {
 	enum stats_proto proto;
@@ -166,11 +167,11 @@ has(const uint8_t *wire, size_t len, const uint8_t *rdata)
 	return false;
 }
 
-/* Of a query in the topology at hand. */
+/* Of a query in the topology at hand; in front first by the relay, and then by the upstream servers. */
 static int64_t
 timeout_ns(void)
 {
-	return (classic || until_synced ? FORWARD_TIMEOUT_MS : RELAY_TIMEOUT_MS) * ms_ns;
+	return (classic || until_synced ? FORWARD_TIMEOUT_MS : 2 * RELAY_TIMEOUT_MS) * ms_ns;
 }
 
 /* Whether the query may end now: by a bound, at its deadline, or since the resolver has said something. The forwarder
@@ -180,7 +181,8 @@ may_end(unsigned id)
 {
 	return ending || (room[3] & 15) == RCODE_REFUSED || said[queries[id].name] ||
 	       ((classic || until_synced) && has_failed) ||
-	       context.now_ns >= queries[id].start_ns + timeout_ns();
+	       context.now_ns >=
+		   queries[id].start_ns + (has_relay ? RELAY_TIMEOUT_MS * ms_ns : timeout_ns());
 }
 
 /* The reply is in `room`. */
@@ -398,6 +400,7 @@ begin(unsigned options)
 	config.until_synced = until_synced = (options & OPTION_UNTIL_SYNCED) != 0;
 	context.tree = until_synced ? not_synced : cache;
 	classic = (options & OPTION_CLASSIC) != 0;
+	has_relay = !until_synced && (!classic || (options & OPTION_SEARCH_RESOLVER) != 0);
 	has_failed = dead_asked = (options & OPTION_DEAD) != 0;
 	if ((options & OPTION_CACHE) != 0)
 		kept = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
@@ -407,6 +410,7 @@ begin(unsigned options)
 		.forward_max = table_max,
 		.forward_client_max = table_max,
 		.resolver = classic ? NULL : &servers[GOOD],
+		.servfail_retry = !classic,
 		.search_resolver = (options & OPTION_SEARCH_RESOLVER) != 0 ? &servers[GOOD] : NULL,
 		.upstreams = upstreams,
 		.upstream_count = upstream_count,
