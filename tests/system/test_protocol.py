@@ -119,7 +119,6 @@ def test_a_notimp_has_none_of_the_bits_of_a_query(kubedns):
         assert not flags & (dns.flags.RD | dns.flags.RA | dns.flags.CD | dns.flags.AA), hex(flags)
 
 
-
 def test_other_classes_are_refused(kubedns):
     assert udp(kubedns, query(WEB, rdclass="HS")).rcode() == dns.rcode.REFUSED
 
