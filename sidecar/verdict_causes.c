@@ -140,8 +140,8 @@ explain_kubedns(const struct judgement *j, struct finding *finding, bool refused
 	static const char *const meanings[] = {
 		[TOPOLOGY_UNKNOWN] = "Cluster names fail.",
 		[TOPOLOGY_CLASSIC] =
-		    "Cluster names fail as dnsmasq's cache runs out, which takes 30 "
-		    "seconds.",
+		    ("Cluster names fail as dnsmasq's cache runs out, which takes 30 "
+		     "seconds."),
 		[TOPOLOGY_FRONT] = "Clients send every query to kubedns, so every name fails.",
 	};
 
