@@ -181,16 +181,6 @@ const struct flag kubedns_flags[] = {
 
 /* --- one value each; -EINVAL after options_refuse() --- */
 
-int
-options_refuse(const char *flag, const char *value, const char *why)
-{
-	if (value == NULL)
-		log_errorx("--%s: %s", flag, why);
-	else
-		log_errorx("--%s: \"%s\": %s", flag, value, why);
-	return -EINVAL;
-}
-
 static int
 read_ttl(const char *flag, long value, uint32_t *ttl_s)
 {

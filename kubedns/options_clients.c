@@ -1,4 +1,5 @@
-/* The flags for who a client is, and which namespaces may give names. */
+/* The flags of clients: who a client is, which namespaces may give names, where a client is; query log, dnstap and sizes of
+ * memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,9 @@
 #include "kubedns/api/api_source.h"
 #include "kubedns/hosts_maps.h"
 #include "kubedns/options_internal.h"
+#include "kubedns/serve/forwarded_cache.h"
+#include "lib/log.h"
+#include "lib/size.h"
 #include "lib/xalloc.h"
 
 _Static_assert((int)HOSTS_NAMESPACES_MAX == (int)API_HOSTS_MAX, "each namespace is watched");
@@ -208,4 +212,163 @@ options_read_clients(struct options *o)
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	return rc;
+}
+
+/* --- answers by where the client is --- */
+
+/* What --nearest cannot be together with; NULL: nothing. */
+static const char *
+nearest_conflict(const struct options *o)
+{
+	if (options_behind_dnsmasq(o))
+		return "behind dnsmasq, as in the classic topology, dnsmasq is the only client, "
+		       "and its "
+		       "cache gives all pods what is near one: use the front topology "
+		       "(--resolver), or "
+		       "--dns-port=53";
+	if (o->node_role && *o->node_name == '\0' && *o->zone == '\0')
+		return "which node is it? give --node-name, in a pod --node-name=$(NODE_NAME) with "
+		       "the "
+		       "variable from the field spec.nodeName, and --zone";
+	if (!o->node_role && o->client_pods != CLIENT_PODS_ALL)
+		return "where a client is, is known from the pods: add --client-pods=all; or for a "
+		       "pod "
+		       "on every node --node-role";
+	return NULL;
+}
+
+int
+options_read_nearest(struct options *o)
+{
+	struct answer_config *a = &o->answers;
+	const char *flag = o->nearest_only ? "nearest-only" : "nearest", *conflict;
+
+	a->nearest_only = o->nearest_only;
+	a->nearest = o->nearest || o->nearest_only;
+	a->zonal = o->zonal;
+	a->pod_places =
+	    (a->nearest || a->zonal) && !o->node_role && o->client_pods == CLIENT_PODS_ALL;
+	a->views = a->visibility || a->pod_places;
+	if (o->node_role && (a->nearest || a->zonal)) {
+		o->place = client_place_of(o->node_name, o->zone);
+		a->place = &o->place;
+	}
+	if (!a->nearest && !a->zonal && *o->zone != '\0')
+		return options_refuse("zone", o->zone,
+		    "answers do not depend on it yet: add --nearest, --nearest-only or --zonal, or "
+		    "leave it out");
+	if (!o->node_role && *o->zone != '\0')
+		return options_refuse("zone", o->zone,
+		    "is the zone of the node whose pods ask this kubedns: it needs --node-role");
+	conflict = a->nearest ? nearest_conflict(o) : NULL;
+	return conflict == NULL ? 0 : options_refuse(flag, NULL, conflict);
+}
+
+/* --- --log-queries and --dnstap --- */
+
+static int
+read_query_log(struct options *o)
+{
+	char *part = NULL;
+	const char *why;
+
+	if (query_log_wish_parse(&o->query_log, o->log_queries, &part, &why) < 0) {
+		log_errorx("--log-queries: \"%s\": %s is needed", part, why);
+		free(part);
+		return -EINVAL;
+	}
+	if (o->recorder_bytes > 0)
+		return 0;
+	log_errorx("--log-queries writes what the recorder has: leave out --recorder=off");
+	return -EINVAL;
+}
+
+static int
+read_dnstap(struct options *o)
+{
+	const char *why;
+
+	return dnstap_target_parse(o->dnstap_text, &o->dnstap, &why) == 0
+		   ? 0
+		   : options_refuse("dnstap", o->dnstap_text, why);
+}
+
+int
+options_read_log(struct options *o, const struct flags_common *common)
+{
+	if (flags_given(common, "dnstap") && read_dnstap(o) < 0)
+		return -EINVAL;
+	o->wants_query_log = flags_given(common, "log-queries");
+	return o->wants_query_log ? read_query_log(o) : 0;
+}
+
+/* --- --recorder, --answer-cache, --transfer-journal and --memory --- */
+
+enum {
+	RECORDER_LEAST = 256 * 1024,
+	JOURNAL_LEAST = 64 * 1024,
+	JOURNAL_MOST = 4 * 1024 * 1024,
+	MEMORY_LEAST = 16 * 1024 * 1024,
+	/* Parts of --memory; the rest is the cluster's, and the program itself. */
+	RECORDER_PART = 16,
+	TCP_PART = 8,
+	/*
+	 * A query has its message, its client, its deadline and its attempts. With dnsmasq behind,
+	 * no more than that takes: a fortieth of the same --memory at 1 KB each (nanny.8).
+	 */
+	IN_FLIGHT_PART = 24,
+	IN_FLIGHT_BYTES = 2048,
+};
+
+/* A size of at least `least_bytes`, or "off": 0. */
+static int
+read_size(const char *flag, const char *text, size_t least_bytes, const char *why, size_t *bytes)
+{
+	*bytes = 0;
+	if (strcmp(text, "off") == 0)
+		return 0;
+	if (size_parse(text, bytes) < 0 || *bytes < least_bytes || *bytes > SIZE_MOST)
+		return options_refuse(flag, text, why);
+	return 0;
+}
+
+/* The parts of --memory, none more than what it would be without. */
+static int
+divide_memory(struct options *o, const struct flags_common *common)
+{
+	size_t memory;
+
+	if (*o->memory_text == '\0')
+		return 0;
+	if (size_parse(o->memory_text, &memory) < 0 || memory < MEMORY_LEAST || memory > SIZE_MOST)
+		return options_refuse(
+		    "memory", o->memory_text, "must be a size from 16M to 1G, such as 32Mi");
+	size_t recorder = memory / RECORDER_PART;
+	if (!flags_given(common, "recorder") && recorder < o->recorder_bytes)
+		o->recorder_bytes = recorder;
+	o->tcp_bytes = memory / TCP_PART;
+	o->in_flight = (unsigned)(memory / IN_FLIGHT_PART / IN_FLIGHT_BYTES);
+	log_info("--memory=%s: recorder %zu kB, answer cache %zu kB, TCP %zu kB, %u queries in "
+		 "flight; the rest is the cluster's",
+	    o->memory_text, o->recorder_bytes / 1024, o->answer_cache_bytes / 1024,
+	    o->tcp_bytes / 1024, o->in_flight);
+	return 0;
+}
+
+int
+options_read_sizes(struct options *o, const struct flags_common *common)
+{
+	int recorder = read_size("recorder", o->recorder_text, RECORDER_LEAST,
+	    "must be off, or a size from 256k to 1G, such as 2M", &o->recorder_bytes);
+	int cache = read_size("answer-cache", o->answer_cache_text, FORWARDED_CACHE_LEAST,
+	    "must be off, or a size from 64k to 1G, such as 1M", &o->answer_cache_bytes);
+
+	int memory = divide_memory(o, common);
+	int journal = read_size("transfer-journal", o->transfer_journal_text, JOURNAL_LEAST,
+	    "must be off, or a size from 64k to 4M, such as 1M", &o->transfer.journal_bytes);
+
+	if (o->transfer.journal_bytes > JOURNAL_MOST)
+		journal = options_refuse("transfer-journal", o->transfer_journal_text,
+		    "must be off, or a size from 64k to 4M, such as 1M");
+	return recorder < 0 ? recorder : cache < 0 ? cache : journal < 0 ? journal : memory;
 }

@@ -1,7 +1,6 @@
 /*
- * What the files of options.h share: options.c (the table, and most values), options_zones.c,
- * options_external.c, options_filter.c, options_search.c, options_sizes.c, options_transfer.c, options_log.c,
- * options_clients.c and options_nearest.c.
+ * What the files of options.h share: options.c (the table, and most values) calls options_zones.c (zones and names) and
+ * options_clients.c (clients, logs and sizes), which calls options_zones.c.
  */
 #ifndef KUBEDNS_OPTIONS_INTERNAL_H
 #define KUBEDNS_OPTIONS_INTERNAL_H
