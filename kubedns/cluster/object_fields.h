@@ -26,7 +26,7 @@
 /* Of a ConfigMap of --hosts-namespaces, of a Namespace, and with --external-zones of what claims names. */
 #define CREATED_METADATA_FIELDS(X) X("creationTimestamp", created, whole)
 
-/* Of a namespace, as annotations or labels: kubedns/cluster/store_visibility.c. */
+/* Of a namespace, as annotations or labels: kubedns/cluster/store_namespaces.c. */
 #define VISIBILITY_FIELDS(X)                                                                       \
 	X("kubedns/sees", sees, whole)                                                             \
 	X("kubedns/visible-to", visible_to, whole)

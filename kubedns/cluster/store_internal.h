@@ -84,8 +84,8 @@ struct store {
 	struct treecache *cache;
 	struct store_config config;
 	struct table namespaces, services, slices, shares, hosts, ports;
-	struct table kept, kept_namespaces; /* store_namespace_labels.c's */
-	struct table rules;                 /* store_visibility.c's, as all of these: */
+	struct table kept, kept_namespaces; /* store_namespaces.c's */
+	struct table rules;                 /* store_namespaces.c's, as all of these: */
 	bool visibility_due, visibility_cut;
 	uint32_t visibility_serial;
 	size_t visibility_pairs;
@@ -147,7 +147,7 @@ void namespace_set(
 
 void namespace_event(struct store *store, bool deleted, const struct object *object);
 
-/* --- store_services.c --- */
+/* --- store.c: Services --- */
 
 /* The entry, or NULL. */
 struct service *service_find(
@@ -178,7 +178,7 @@ void service_enter_tree(
     struct store *store, struct service *service, const struct object_service *from);
 void service_leave_tree(struct store *store, struct service *service);
 
-/* --- store_namespace_labels.c: only with --namespace-labels --- */
+/* --- store_namespaces.c: only with --namespace-labels --- */
 
 /* Keeps a copy of the Service's object, in place of an older one; and drops it. */
 void chosen_keep(struct store *store, struct service *service, const struct object_service *from);
@@ -197,20 +197,20 @@ namespace_is_chosen(const struct store *store, const struct namespace *namespace
 	return store->config.namespace_labels == NULL || namespace->chosen;
 }
 
-/* --- store_visibility.c: only with --visibility --- */
+/* --- store_namespaces.c: only with --visibility --- */
 
 /* Takes what the namespace's object says; and forgets it, with the entry's number. */
 void visibility_namespace(
     struct store *store, const struct namespace *namespace, const struct object *object);
 void visibility_forget(struct store *store, const struct namespace *namespace);
 
-/* --- store_slices.c --- */
+/* --- store.c: slices --- */
 
 void slice_drop(struct store *store, struct slice_entry *slice);
 
 void slices_event(struct store *store, bool deleted, bool relisted, const struct object *object);
 
-/* --- store_places.c --- */
+/* --- store_pods.c: places --- */
 
 /* The places of a slice's endpoints that are wanted, in `*places`, which the caller frees; returns how
  * many. */

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/store_internal.h"
 #include "kubedns/cluster/tree_content.h"
+#include "lib/log.h"
 #include "lib/xalloc.h"
 
 uint64_t
@@ -184,4 +186,534 @@ namespace_event(struct store *store, bool deleted, const struct object *object)
 		visibility_namespace(store, namespace, object);
 	}
 	namespace_set(store, namespace, !deleted, store_version(object->resource_version));
+}
+
+/* --- --namespace-labels --- */
+
+/*
+ * --namespace-labels: a Service is in the tree only while the selector matches its namespace. The
+ * tree holds a Service's records, not the object that they were made from, so with a selector this
+ * file keeps a copy of each Service: when a namespace's labels change, its names are added or
+ * removed without asking the API server.
+ */
+
+struct kept_service {
+	uint32_t hash; /* the Service's */
+	struct service *service;
+	struct kept_service *next, **back; /* of its namespace */
+	struct object_service from;        /* all that it points at is in `bytes` */
+	_Alignas(struct object_port) char bytes[];
+};
+
+/* What is kept of one namespace. */
+struct kept_namespace {
+	uint32_t hash; /* the namespace's */
+	const struct namespace *namespace;
+	struct kept_service *first; /* never NULL */
+};
+
+static bool
+same_service(const void *entry, const void *key)
+{
+	return ((const struct kept_service *)entry)->service == key;
+}
+
+static bool
+is_kept_namespace(const void *entry, const void *key)
+{
+	return ((const struct kept_namespace *)entry)->namespace == key;
+}
+
+static struct kept_namespace *
+find_namespace(const struct store *store, const struct namespace *namespace)
+{
+	return table_find(&store->kept_namespaces, namespace->hash, is_kept_namespace, namespace);
+}
+
+/* Puts it at the head of its namespace's list. */
+static void
+link_kept(struct store *store, struct kept_service *kept)
+{
+	const struct namespace *namespace = kept->service->namespace;
+	struct kept_namespace *of = find_namespace(store, namespace);
+
+	if (of == NULL) {
+		of = xcalloc(1, sizeof *of);
+		of->hash = namespace->hash;
+		of->namespace = namespace;
+		table_add(&store->kept_namespaces, of);
+	}
+	kept->next = of->first;
+	kept->back = &of->first;
+	if (of->first != NULL)
+		of->first->back = &kept->next;
+	of->first = kept;
+}
+
+static void
+unlink_kept(struct store *store, struct kept_service *kept)
+{
+	*kept->back = kept->next;
+	if (kept->next != NULL) {
+		kept->next->back = kept->back;
+		return;
+	}
+	struct kept_namespace *of = find_namespace(store, kept->service->namespace);
+	if (of->first != NULL)
+		return;
+	table_remove(&store->kept_namespaces, of);
+	free(of);
+}
+
+/* Copies a string to `*to` and advances `*to` past it. */
+static const char *
+put_text(char **to, const char *text)
+{
+	char *copy = *to;
+
+	*to = stpcpy(copy, text) + 1;
+	return copy;
+}
+
+void
+chosen_forget(struct store *store, const struct service *service)
+{
+	struct kept_service *kept = table_find(&store->kept, service->hash, same_service, service);
+
+	if (kept == NULL)
+		return;
+	table_remove(&store->kept, kept);
+	unlink_kept(store, kept);
+	free(kept);
+}
+
+void
+chosen_keep(struct store *store, struct service *service, const struct object_service *from)
+{
+	size_t ports = from->port_count * sizeof *from->ports,
+	       texts = strlen(from->external_name) + 1;
+
+	chosen_forget(store, service);
+	for (size_t i = 0; i < from->port_count; i++)
+		texts += strlen(from->ports[i].name) + strlen(from->ports[i].protocol) + 2;
+	struct kept_service *kept = xmalloc(sizeof *kept + ports + texts);
+	kept->hash = service->hash;
+	kept->service = service;
+	kept->from = *from;
+	kept->from.ports = (void *)kept->bytes;
+	char *text = kept->bytes + ports;
+	kept->from.external_name = put_text(&text, from->external_name);
+	for (size_t i = 0; i < from->port_count; i++)
+		kept->from.ports[i] =
+		    (struct object_port){ .name = put_text(&text, from->ports[i].name),
+			    .protocol = put_text(&text, from->ports[i].protocol),
+			    .port = from->ports[i].port };
+	table_add(&store->kept, kept);
+	link_kept(store, kept);
+}
+
+void
+chosen_set(struct store *store, struct namespace *namespace, bool chosen)
+{
+	if (namespace->chosen == chosen)
+		return;
+	namespace->chosen = chosen;
+	const struct kept_namespace *of = find_namespace(store, namespace);
+	/* The namespace's node first: a Service's node is below it. */
+	if (chosen)
+		namespace_show(store, namespace);
+	for (struct kept_service *kept = of == NULL ? NULL : of->first; kept != NULL;
+	     kept = kept->next) {
+		if (chosen)
+			service_enter_tree(store, kept->service, &kept->from);
+		else
+			service_leave_tree(store, kept->service);
+	}
+	namespace_show(store, namespace);
+}
+
+void
+chosen_by_labels(struct store *store, struct namespace *namespace, const struct object *object)
+{
+	const struct label_selector *selector = store->config.namespace_labels;
+
+	if (selector != NULL)
+		chosen_set(store, namespace,
+		    label_selector_matches(selector, object->labels, object->label_count));
+}
+
+/* --- --visibility --- */
+
+/*
+ * --visibility: which namespaces the pods of each namespace see, by annotations or labels of the
+ * namespaces.
+ *
+ *	kubedns/sees         of the clients' namespace: the namespaces that its pods see
+ *	kubedns/visible-to   of the seen namespace: those whose pods see it
+ *
+ * Both are lists of namespaces' names, or `*` for all; either one is enough. With
+ * config.visible_to_only the first list is not read. A namespace sees itself.
+ * All see kube-system unless it has a kubedns/visible-to of its own, and all always see the Service
+ * default/kubernetes. Names in lists are looked up whenever the table is made: a list may name a
+ * namespace that does not exist yet, or one that is deleted and made again.
+ */
+
+enum {
+	NAMES_MAX = 999, /* of a list: more are left out. `*` stands for any number */
+	/* Pairs of all lists, 4 MB. If there are more, the longest lists are cut, all to the same length: a
+	 * namespace that lists few is not cut, however many namespaces list many. */
+	PAIRS_MAX = 1000000,
+	ODD_MAX = 100, /* bytes of a word in a log line */
+};
+
+/* The lists of one namespace whose object is there. */
+struct rules {
+	uint32_t hash; /* the namespace's */
+	bool listed;   /* it has a kubedns/visible-to */
+	const struct namespace *namespace;
+	size_t len, visible_to; /* of `words`, and where the second list begins */
+	char words[];           /* two lists, each word after a space, each list with a NUL */
+};
+
+static bool
+is_rules_namespace(const void *entry, const void *key)
+{
+	return ((const struct rules *)entry)->namespace == key;
+}
+
+/* What separates words. A label's value can hold '.' and '_' alone, and no namespace's name has either. */
+#define SEPARATORS ",._ \t\n\v\f\r"
+
+/* A list as it is read. */
+struct reading {
+	char *to;        /* the next word's place */
+	size_t count;    /* words taken */
+	bool cut;        /* there were more */
+	const char *odd; /* the first word that is no name, NULL if each one is */
+	size_t odd_len;
+};
+
+/* Whether a word can be the name of a namespace (an RFC 1123 label), or is `*`. */
+static bool
+is_name(const char *word, size_t len)
+{
+	if (len == 1 && *word == '*')
+		return true;
+	for (size_t i = 0; i < len; i++)
+		if (!((word[i] >= 'a' && word[i] <= 'z') || (word[i] >= '0' && word[i] <= '9') ||
+			(word[i] == '-' && i > 0 && i + 1 < len)))
+			return false;
+	return len <= DNAME_LABEL_MAX;
+}
+
+/* Copies the words that are names. No part of another word is one: of `!shop`, somebody meant
+ * anything but that shop sees it. */
+static void
+read_words(struct reading *reading, const char *list)
+{
+	if (list == NULL)
+		return;
+	for (list += strspn(list, SEPARATORS); *list != '\0'; list += strspn(list, SEPARATORS)) {
+		size_t len = strcspn(list, SEPARATORS);
+		if (!is_name(list, len)) {
+			if (reading->odd == NULL) {
+				reading->odd = list;
+				reading->odd_len = len;
+			}
+		} else if (reading->count == NAMES_MAX) {
+			reading->cut = true;
+			return;
+		} else {
+			*reading->to++ = ' ';
+			memcpy(reading->to, list, len);
+			reading->to += len;
+			reading->count++;
+		}
+		list += len;
+	}
+}
+
+static size_t
+length(const char *list)
+{
+	return list == NULL ? 0 : 2 * strlen(list); /* each letter a word, at worst */
+}
+
+static char *
+put_list(char *to, const char *annotation, const char *label, const struct namespace *namespace,
+    const char *what)
+{
+	const char *name = (const char *)namespace->label + 1;
+	struct reading reading = { .to = to };
+
+	read_words(&reading, annotation);
+	read_words(&reading, label);
+	*reading.to++ = '\0';
+	if (reading.odd != NULL)
+		log_neterr("namespace %s: %s: \"%.*s\": not a namespace's name, nor *: left out; "
+			   "names are separated by commas, dots or spaces",
+		    name, what, (int)(reading.odd_len < ODD_MAX ? reading.odd_len : ODD_MAX),
+		    reading.odd);
+	if (reading.cut)
+		log_neterr(
+		    "namespace %s: %s: more than %d names: the others are left out; * stands "
+		    "for all",
+		    name, what, NAMES_MAX);
+	return reading.to;
+}
+
+static void
+drop_rules(struct store *store, struct rules *rules)
+{
+	if (rules == NULL)
+		return;
+	table_remove(&store->rules, rules);
+	free(rules);
+	store->visibility_due = true;
+}
+
+static struct rules *
+find_rules(const struct store *store, const struct namespace *namespace)
+{
+	return table_find(&store->rules, namespace->hash, is_rules_namespace, namespace);
+}
+
+void
+visibility_forget(struct store *store, const struct namespace *namespace)
+{
+	if (store->config.visibility)
+		drop_rules(store, find_rules(store, namespace));
+}
+
+/* What the object says; NULL: nothing. */
+static struct rules *
+read_rules(const struct namespace *namespace, const struct object_namespace *from)
+{
+	bool listed = from->visible_to != NULL || from->visible_to_label != NULL;
+
+	if (!listed && from->sees == NULL && from->sees_label == NULL)
+		return NULL;
+	struct rules *rules =
+	    xcalloc(1, sizeof *rules + length(from->sees) + length(from->sees_label) +
+			   length(from->visible_to) + length(from->visible_to_label) + 2);
+	char *to = put_list(rules->words, from->sees, from->sees_label, namespace, "kubedns/sees");
+	rules->visible_to = (size_t)(to - rules->words);
+	to =
+	    put_list(to, from->visible_to, from->visible_to_label, namespace, "kubedns/visible-to");
+	rules->len = (size_t)(to - rules->words);
+	rules->hash = namespace->hash;
+	rules->namespace = namespace;
+	rules->listed = listed;
+	return xreallocarray(rules, 1, sizeof *rules + rules->len);
+}
+
+static bool
+same_rules(const struct rules *a, const struct rules *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return a->listed == b->listed && a->len == b->len && a->visible_to == b->visible_to &&
+	       memcmp(a->words, b->words, a->len) == 0;
+}
+
+void
+visibility_namespace(
+    struct store *store, const struct namespace *namespace, const struct object *object)
+{
+	if (!store->config.visibility)
+		return;
+	struct object_namespace lists = object->visibility;
+	if (store->config.visible_to_only)
+		lists.sees = lists.sees_label = NULL;
+	struct rules *rules = read_rules(namespace, &lists), *old = find_rules(store, namespace);
+	if (same_rules(rules, old)) {
+		free(rules);
+		return;
+	}
+	drop_rules(store, old);
+	if (rules != NULL)
+		table_add(&store->rules, rules);
+	store->visibility_due = true;
+}
+
+/* --- the table for readers --- */
+
+struct making {
+	const struct store *store;
+	uint64_t *open, *all;
+	uint64_t *pairs; /* client << 32 | seen */
+	size_t count, room;
+	size_t share, left; /* pairs that each namespace may make; those that this one still may */
+	bool cut;
+};
+
+static void
+set_bit(uint64_t *bits, uint32_t number)
+{
+	bits[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static void
+add_pair(struct making *m, uint32_t client, uint32_t seen)
+{
+	if (m->left == 0) {
+		m->cut = true;
+		return;
+	}
+	m->left--;
+	if (m->count == m->room) {
+		m->room = m->room == 0 ? 256 : 2 * m->room;
+		m->pairs = xreallocarray(m->pairs, m->room, sizeof *m->pairs);
+	}
+	m->pairs[m->count++] = (uint64_t)client << 32 | seen;
+}
+
+/* What each word of a list of namespace `own` means; `sees`: the list is of those that it sees. */
+static void
+add_words(struct making *m, const char *words, uint32_t own, bool sees)
+{
+	while (*words == ' ') {
+		char name[DNAME_LABEL_MAX + 1];
+		size_t len = strcspn(++words, " ");
+		memcpy(name, words, len);
+		name[len] = '\0';
+		words += len;
+		const struct namespace *other = namespace_find(m->store, name);
+		if (strcmp(name, "*") == 0)
+			set_bit(sees ? m->all : m->open, own);
+		else if (other != NULL)
+			add_pair(m, sees ? own : other->number, sees ? other->number : own);
+	}
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* How many pairs the lists of a namespace make; with `all`, as if each namespace existed. */
+static size_t
+count_pairs(const struct store *store, const struct rules *rules, bool all)
+{
+	size_t count = 0;
+
+	for (const char *at = rules->words, *end = at + rules->len; at < end; at++) {
+		char name[DNAME_LABEL_MAX + 1];
+		if (*at != ' ')
+			continue;
+		size_t len = strcspn(at + 1, " ");
+		memcpy(name, at + 1, len);
+		name[len] = '\0';
+		count += all || namespace_find(store, name) != NULL;
+	}
+	return count;
+}
+
+/* The most pairs that each namespace may make so that all together make at most PAIRS_MAX. */
+static size_t
+share_of_each(const struct store *store)
+{
+	uint32_t of_count[2 * NAMES_MAX + 1] = { 0 }; /* how many namespaces make so many */
+	const struct rules *rules;
+	size_t total = 0, above = 0, share = 0;
+
+	for (size_t place = 0; (rules = table_next(&store->rules, &place)) != NULL;)
+		total += count_pairs(store, rules, true);
+	if (total <= PAIRS_MAX)
+		return SIZE_MAX;
+	for (size_t place = 0; (rules = table_next(&store->rules, &place)) != NULL; above++)
+		of_count[count_pairs(store, rules, false)]++;
+	above -= of_count[0];
+	for (total = above; above > 0 && total <= PAIRS_MAX; total += above)
+		above -= of_count[++share];
+	return above == 0 ? SIZE_MAX : share;
+}
+
+/* All lists, and what holds without any. */
+static void
+add_rules(struct making *m)
+{
+	const struct namespace *system = namespace_find(m->store, "kube-system");
+	const struct rules *rules;
+	size_t place = 0;
+
+	m->share = share_of_each(m->store);
+	while ((rules = table_next(&m->store->rules, &place)) != NULL) {
+		m->left = m->share;
+		add_words(m, rules->words, rules->namespace->number, true);
+		add_words(m, rules->words + rules->visible_to, rules->namespace->number, false);
+	}
+	if (system == NULL)
+		return;
+	rules = table_find(&m->store->rules, system->hash, is_rules_namespace, system);
+	if (rules == NULL || !rules->listed)
+		set_bit(m->open, system->number);
+}
+
+struct visibility *
+store_visibility(struct store *store)
+{
+	uint32_t count = (uint32_t)store->number_count;
+	size_t words = count / 64 + 1;
+	struct making m = { .store = store };
+
+	if (!store->visibility_due)
+		return NULL;
+	store->visibility_due = false;
+	m.open = xcalloc(words, sizeof *m.open);
+	m.all = xcalloc(words, sizeof *m.all);
+	add_rules(&m);
+	if (m.cut && !store->visibility_cut)
+		log_warnx(
+		    "visibility: the lists of all namespaces have more than %d names: of each "
+		    "namespace's only the first %zu count; * stands for all",
+		    PAIRS_MAX, m.share);
+	store->visibility_cut = m.cut;
+	if (m.count > 0)
+		qsort(m.pairs, m.count, sizeof *m.pairs, by_value);
+
+	size_t bits = words * sizeof *m.open, starts = (count + 2u) * sizeof(uint32_t);
+	struct visibility *v = xmalloc(sizeof *v + 2 * bits + starts + m.count * sizeof(uint32_t));
+	uint64_t *open = (uint64_t *)(v + 1), *all = open + words;
+	uint32_t *start = (uint32_t *)(all + words), *sees = start + count + 2;
+	memcpy(open, m.open, bits);
+	memcpy(all, m.all, bits);
+	uint32_t client = 0, n = 0;
+	for (size_t i = 0; i < m.count; i++) {
+		while (client <= m.pairs[i] >> 32)
+			start[client++] = n;
+		if (i == 0 || m.pairs[i] != m.pairs[i - 1])
+			sees[n++] = (uint32_t)m.pairs[i];
+	}
+	while (client <= count + 1)
+		start[client++] = n;
+	*v = (struct visibility){ .count = count,
+		.serial = store->visibility_serial,
+		.open = open,
+		.all = all,
+		.starts = start,
+		.sees = sees };
+	store->visibility_pairs = n;
+	free(m.open);
+	free(m.all);
+	free(m.pairs);
+	return v;
+}
+
+const char *
+store_namespace_name(const struct store *store, uint32_t number)
+{
+	if (number == 0 || number > store->number_count || store->by_number[number - 1] == NULL)
+		return NULL;
+	return (const char *)store->by_number[number - 1]->label + 1;
+}
+
+void
+store_visibility_size(const struct store *store, size_t *listed, size_t *pairs)
+{
+	*listed = store->rules.count;
+	*pairs = store->visibility_pairs;
 }

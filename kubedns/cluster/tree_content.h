@@ -128,7 +128,7 @@ struct node_places {
 
 /*
  * Which namespaces the pods of each namespace see, by the namespaces' numbers in the same snapshot of
- * the tree: made anew when a namespace or its annotations change (store_visibility.c), one block of
+ * the tree: made anew when a namespace or its annotations change (store_namespaces.c), one block of
  * memory.
  */
 struct visibility {

@@ -1,4 +1,4 @@
-/* Where clients are: the pods, nodes and their zones of store_places.c, as answers see them, against a model. */
+/* Where clients are: the pods, nodes and their zones of store_pods.c, as answers see them, against a model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
