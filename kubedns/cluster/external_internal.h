@@ -1,7 +1,6 @@
 /*
- * What the files of external.h share: external.c (events), external_objects.c, external_followers.c (which objects
- * depend on another), external_claims.c (which names an object claims) and external_hosts.c (who has a name, and
- * its records).
+ * What the files of external.h share: external.c (events, the objects that claim names, and which objects follow another) and
+ * external_hosts.c (which names an object claims, who has a name, and its records).
  */
 #ifndef KUBEDNS_CLUSTER_EXTERNAL_INTERNAL_H
 #define KUBEDNS_CLUSTER_EXTERNAL_INTERNAL_H
@@ -62,7 +61,7 @@ struct external_object {
 	struct claim **claims;
 	size_t claim_count, claim_room;
 	bool complained; /* it has a host name that was refused */
-	bool follows;    /* it is in external_followers.c's table */
+	bool follows;    /* it is in `followed` */
 };
 
 /* A name that somebody claims. */
@@ -93,7 +92,7 @@ struct external {
 	struct table ages;                   /* namespaces, until external_begin() */
 	bool begun;
 	uint32_t since;        /* the last claim's */
-	struct table followed; /* external_followers.c's */
+	struct table followed; /* objects by what they follow */
 	uint8_t mark[OBJECT_KIND_COUNT];
 	bool listing[OBJECT_KIND_COUNT];
 	size_t counts[OBJECT_KIND_COUNT];
@@ -102,7 +101,7 @@ struct external {
 	struct external_object zone; /* claims the zones' own names */
 };
 
-/* --- external_objects.c --- */
+/* --- external.c: objects that claim names --- */
 
 uint32_t object_key_hash(const struct external *external, const struct object_key *key);
 
@@ -124,7 +123,7 @@ void external_object_drop(struct external *external, struct external_object *obj
 /* How many of its addresses count. */
 size_t external_object_addrs(const struct external *external, const struct object *source);
 
-/* --- external_followers.c --- */
+/* --- external.c: which objects follow another --- */
 
 /* The object follows what it depends on, and no longer; its content must not change between. */
 void followers_add(struct external *external, struct external_object *object);
@@ -142,7 +141,7 @@ int64_t external_namespace_created_s(const struct external *external, const char
 /* Whether --namespace-labels, if given, matches the namespace. */
 bool external_namespace_is_chosen(const struct external *external, const char *name);
 
-/* --- external_claims.c --- */
+/* --- external_hosts.c: which names an object claims --- */
 
 /* Makes the object's claims anew from what is known; and takes them all back. */
 void claims_renew(struct external *external, struct external_object *object);
