@@ -1,6 +1,6 @@
 /*
- * What the files of explain.h share: explain.c (any name, and those that exist), explain_short.c (short ones) and
- * explain_missing.c (those that do not exist).
+ * What the files of explain.h share: explain.c (any name: short ones, those that exist and those that do not) and
+ * explain_names.c (names of one feature each).
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
 #define KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
@@ -60,5 +60,12 @@ void explain_nearest(const struct explanation *e, const struct resolved *resolve
 
 /* If the name is rewritten (ConfigMap key rewrites), says so and replaces `*name` by the result. */
 void explain_rewrite(const struct explanation *e, struct dname *name);
+
+/*
+ * Explains what search completion does for a name that the tree does not have, with `below` labels
+ * before our zone; false: nothing was printed, the name does not exist.
+ */
+bool explain_search(FILE *out, const struct answer_config *config, const struct tree *tree,
+    const struct name *name, unsigned below);
 
 #endif

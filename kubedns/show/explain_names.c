@@ -1,7 +1,18 @@
-/* Explains the operator's own names: which source they are from, and what it has of them. */
+/* Explains names of one feature each: the operator's own names, rewrites, the zones beside the cluster's, search completion, views
+ * and places. */
+#include <string.h>
+
+#include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/nearest.h"
 #include "kubedns/answer/own_names.h"
+#include "kubedns/answer/rewrites.h"
+#include "kubedns/answer/search.h"
+#include "kubedns/cluster/clusterset.h"
+#include "kubedns/cluster/external.h"
+#include "kubedns/cluster/store.h"
 #include "kubedns/show/explain_internal.h"
 #include "lib/rdata_text.h"
+#include "lib/wire.h"
 #include "treecache/treecache.h"
 
 enum { SHOWN_MAX = 20, SHOWN_BRIEFLY = 4 };
@@ -70,4 +81,428 @@ explain_own(struct explanation *e)
 	if (own_name_rrset(own.name, TYPE_CNAME) != NULL)
 		say_alias(e);
 	return true;
+}
+
+/* --- rewritten names --- */
+
+/* Explains names that are rewritten. */
+
+void
+explain_rewrite(const struct explanation *e, struct dname *name)
+{
+	const struct answer_context *context = e->config->tree->context;
+	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	char text[DNAME_TEXT_MAX], other[DNAME_TEXT_MAX];
+	struct dname to;
+
+	memcpy(padded, name->wire, name->len);
+	struct name cut = name_cut(padded, name->len, offsets);
+	if (context == NULL || context->rewrites == NULL ||
+	    rewrites_apply(context->rewrites, &cut, &to) != REWRITE_DONE)
+		return;
+	fprintf(e->out, "%s is looked up as %s (ConfigMap key rewrites).\n",
+	    dname_to_text(name->wire, text), dname_to_text(to.wire, other));
+	*name = to;
+}
+
+/* --- external zones --- */
+
+/* Explains names of the zones for the world outside: who has them, and who claims them too. */
+
+static void
+say_claim(const struct explanation *e, const struct external_source *source, const char *how)
+{
+	static const char *const kinds[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = "Service",
+		[OBJECT_INGRESS] = "Ingress",
+		[OBJECT_GATEWAY] = "Gateway",
+		[OBJECT_HTTPROUTE] = "HTTPRoute",
+		[OBJECT_GRPCROUTE] = "GRPCRoute",
+		[OBJECT_TLSROUTE] = "TLSRoute" };
+
+	if (source->kind == OBJECT_KIND_COUNT) {
+		fprintf(e->out, "  %s --external-ns: the zone's own name server\n", how);
+		return;
+	}
+	fprintf(e->out, "  %s %s %s/%s", how, kinds[source->kind], source->namespace, source->name);
+	if (source->resource_version != 0)
+		fprintf(e->out, " (resourceVersion %llu)",
+		    (unsigned long long)source->resource_version);
+	fprintf(e->out, "\n");
+}
+
+/* The claims of this name, or of the wildcard that stands for it. */
+static void
+say_claims(const struct explanation *e, const uint8_t *wire)
+{
+	enum { CLAIMS_SHOWN_MAX = 5 };
+	const struct external *claims = e->config->external;
+	struct external_source source;
+	bool differs;
+
+	for (size_t i = 0;
+	     i < CLAIMS_SHOWN_MAX && external_find(claims, wire, i, &source, &differs); i++)
+		say_claim(e, &source,
+		    i == 0    ? "from"
+		    : differs ? "claimed too, with other addresses, by"
+			      : "and from");
+}
+
+static void
+say_wildcard(const struct explanation *e, const struct dname *zone)
+{
+	char text[DNAME_TEXT_MAX];
+
+	/* From the name's own parent up: the first wildcard that exists is the one. */
+	for (unsigned i = 1; i < e->name.count; i++) {
+		const uint8_t *parent = e->name.wire + e->name.offsets[i];
+		struct dname wildcard = { .len = (uint8_t)dname_length(parent, DNAME_MAX) };
+		struct external_source source;
+		bool differs;
+		memcpy(wildcard.wire, parent, wildcard.len);
+		if (dname_in_zone(parent, zone->wire) < 0 || dname_prepend(&wildcard, "*", 1) < 0)
+			return;
+		if (!external_find(e->config->external, wildcard.wire, 0, &source, &differs))
+			continue;
+		fprintf(e->out, "  by the wildcard %s\n", dname_to_text(wildcard.wire, text));
+		say_claims(e, wildcard.wire);
+		return;
+	}
+}
+
+/* A name that nobody claims, with records all the same: --external-headless. `exists`: in the tree of
+ * what is claimed, as a claimed Service's ports are. */
+static bool
+say_headless(
+    const struct explanation *e, const uint8_t *qname, const struct dname *zone, bool exists)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV };
+	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
+	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
+	struct external_source source;
+	bool differs;
+
+	if (below < 2 || below > (exists ? 3 : 4) || e->config->external == NULL ||
+	    external_find(e->config->external, qname, 0, &source, &differs))
+		return false;
+	explain_label(e->name.wire + e->name.offsets[below - 1], namespace);
+	explain_label(e->name.wire + e->name.offsets[below - 2], service);
+	struct store_source from;
+	if (!store_find_service(e->config->store, namespace, service, &from))
+		return false;
+	fprintf(e->out, "%s, as a headless Service has it (--external-headless):\n", e->text);
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+		explain_query(e, qname, types[i], &records);
+	fprintf(e->out,
+	    records == 0 ? "  nothing: Service %s/%s is not headless, or has no such "
+			   "ready endpoint\n"
+			 : "  from Service %s/%s\n",
+	    namespace, service);
+	return true;
+}
+
+bool
+explain_external(struct explanation *e, const uint8_t *qname)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS };
+	const struct external_zones *zones = e->config->answers->external;
+	const struct dname *zone = zones == NULL ? NULL : external_zone_of(zones, &e->name);
+	char text[DNAME_TEXT_MAX];
+	unsigned records = 0;
+
+	if (zone == NULL || name_below(&e->name, &e->config->answers->zone) >= 0)
+		return false;
+	dname_to_text(zone->wire, text);
+	const struct tree *tree = tree_current(zones->tree);
+	if (!tree->synced) {
+		fprintf(e->out, "SERVFAIL: %s is %s, not synced yet.\n", text,
+		    zone == zones->clusterset ? "--clusterset-domain" : "one of --external-zones");
+		return true;
+	}
+	if (zone == zones->clusterset) {
+		explain_clusterset(e, qname, zone);
+		return true;
+	}
+	struct external_name found =
+	    external_find_name(e->config->answers, e->config->tree, tree, &e->name, zone);
+	if (zones->headless && say_headless(e, qname, zone, found.node != NULL && !found.wildcard))
+		return true;
+	if (found.node == NULL) {
+		fprintf(e->out,
+		    "NXDOMAIN: %s is in %s of --external-zones, and no Service, Ingress, Gateway "
+		    "or route with an address claims it.\n",
+		    e->text, text);
+		return true;
+	}
+	fprintf(e->out, "%s exists, in %s of --external-zones.\n", e->text, text);
+	bool alias = node_rrset(found.node, TYPE_CNAME) != NULL; /* the same for every type */
+	for (size_t i = 0; i < (alias ? 1 : sizeof types / sizeof types[0]); i++)
+		explain_query(e, qname, types[i], &records);
+	struct external_source source;
+	bool differs;
+	if (records == 0)
+		fprintf(e->out, "  no records of its own (NODATA): %s\n",
+		    e->config->external != NULL && !found.wildcard &&
+			    external_find(e->config->external, qname, 0, &source, &differs)
+			? "it is kept for what has no address yet"
+			: "only names below it");
+	if (e->config->external != NULL && found.wildcard)
+		say_wildcard(e, zone);
+	else if (e->config->external != NULL)
+		say_claims(e, qname);
+	return true;
+}
+
+/* --- the cluster set --- */
+
+/* Explains names of the zone of a cluster set: which ServiceImport they are of, and what it lacks. */
+
+/* The ServiceImport, or that there is none. */
+static void
+say_import(const struct explanation *e, const char *namespace, const char *name)
+{
+	struct import_source source;
+	size_t slices;
+
+	if (!clusterset_find(e->config->clusterset, namespace, name, &source, &slices)) {
+		fprintf(e->out, "  there is no ServiceImport %s/%s", namespace, name);
+		if (slices > 0)
+			fprintf(e->out, ", though %zu EndpointSlices name it", slices);
+		fprintf(e->out, "\n");
+		return;
+	}
+	fprintf(e->out, "  from %s ServiceImport %s/%s",
+	    source.headless ? "headless" : "ClusterSetIP", namespace, name);
+	if (source.resource_version != 0)
+		fprintf(
+		    e->out, " (resourceVersion %llu)", (unsigned long long)source.resource_version);
+	fprintf(e->out, "\n");
+	if (!source.shown)
+		fprintf(e->out,
+		    "  which has no names: --namespaces or --namespace-labels leaves %s out\n",
+		    namespace);
+	else if (source.headless)
+		fprintf(e->out,
+		    "  and %zu ready endpoints of %zu EndpointSlices in %zu clusters%s\n",
+		    source.endpoints, source.slices, source.clusters,
+		    source.cut ? ", not all of which have names: see "
+				 "kubedns_clusterset_cut_imports"
+			       : "");
+}
+
+void
+explain_clusterset(struct explanation *e, const uint8_t *qname, const struct dname *zone)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS, TYPE_TXT };
+	const struct external_zones *zones = e->config->answers->external;
+	const struct tree *tree = tree_current(zones->tree);
+	struct resolved resolved;
+	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
+	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
+
+	enum resolved_kind kind = import_resolve(tree, &e->name, &resolved);
+	if (kind == RESOLVED_NOTHING) {
+		fprintf(e->out,
+		    "NXDOMAIN: %s is in --clusterset-domain, and no ServiceImport has it.\n",
+		    e->text);
+	} else {
+		fprintf(e->out, "%s exists, in --clusterset-domain.\n", e->text);
+		for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+			explain_query(e, qname, types[i], &records);
+		if (records == 0)
+			fprintf(e->out, "  no records of its own (NODATA)\n");
+	}
+	if (below < 3 || e->config->clusterset == NULL)
+		return;
+	/* SERVICE.NAMESPACE.svc */
+	explain_label(e->name.wire + e->name.offsets[below - 2], namespace);
+	explain_label(e->name.wire + e->name.offsets[below - 3], service);
+	say_import(e, namespace, service);
+}
+
+/* --- search completion --- */
+
+static void
+say_step(void *arg, enum search_step step, const struct dname *candidate)
+{
+	static const char *const words[] = {
+		[SEARCH_STEP_NOTHING] = "does not exist",
+		[SEARCH_STEP_DENIED] = "does not exist",
+		[SEARCH_STEP_TOO_LONG] = "",
+		[SEARCH_STEP_FOUND] = "exists: this is what the name means",
+		[SEARCH_STEP_OUTSIDE] = "is asked of other servers, and taken if it exists there",
+	};
+	char text[DNAME_TEXT_MAX];
+
+	if (step == SEARCH_STEP_TOO_LONG)
+		fprintf(arg, "  one step's name would be longer than 255 bytes: left out\n");
+	else
+		fprintf(arg, "  %s %s\n", dname_to_text(candidate->wire, text), words[step]);
+}
+
+static void
+say_refusal(FILE *out, enum search_refusal refusal)
+{
+	static const char *const words[SEARCH_REFUSALS] = {
+		[SEARCH_TYPE] = "only A and AAAA are",
+		[SEARCH_ONE_LABEL] = "what is before the namespace has no dot",
+		[SEARCH_UNDERSCORE] = "a label begins with '_'",
+		[SEARCH_NO_NAMESPACE] = "the namespace does not exist",
+		[SEARCH_OPTED_OUT] = "the namespace has the label kubedns/search-completion=off",
+		[SEARCH_SERVICE] = "it is below a Service of the namespace",
+		[SEARCH_FALLS_THROUGH] = "--fallthrough leaves it to other servers",
+		[SEARCH_NO_RESOLVER] = "nobody can be asked for outside names",
+	};
+
+	fprintf(out, "Search completion leaves it alone: %s.\n", words[refusal]);
+}
+
+bool
+explain_search(FILE *out, const struct answer_config *config, const struct tree *tree,
+    const struct name *name, unsigned below)
+{
+	enum search_refusal refusal;
+
+	if (!search_may_complete(config, name, below))
+		return false;
+	if (below < 3 && search_is_declared(name, below)) {
+		fprintf(out, "It has no records (NODATA); search lists are walked below it, for "
+			     "X.NAMESPACE.s.\n");
+		return true;
+	}
+	switch (search_form(config, tree, name, below, TYPE_A, &refusal)) {
+	case SEARCH_DECLARED:
+		fprintf(out, "Search completion, declared by the name: the first that exists "
+			     "answers.\n");
+		break;
+	case SEARCH_INFERRED:
+		fprintf(out,
+		    "It does not exist itself. Search completion, inferred for A and AAAA: "
+		    "the first that exists answers, else NXDOMAIN.\n");
+		break;
+	case SEARCH_REFUSED:
+		say_refusal(out, refusal);
+		return false;
+	case SEARCH_NONE:
+	case SEARCH_FORMS:
+		return false;
+	}
+	search_steps(config, tree, name, below, say_step, out);
+	return true;
+}
+
+/* --- --visibility --- */
+
+/* With --visibility: which namespaces' pods see a name that exists. */
+
+enum { NAMED_MAX = 10 };
+
+void
+explain_visibility(const struct explanation *e)
+{
+	const struct answer_context *context = e->config->tree->context;
+	const struct store *store = e->config->store;
+	static const uint8_t svc[16] = "\3svc";
+	unsigned others = 0;
+
+	if (context == NULL || context->visibility == NULL || store == NULL || e->below < 2)
+		return;
+	const struct visibility *v = context->visibility;
+	const struct node *node = tree_child(e->config->tree, e->config->tree->root, svc);
+	const uint8_t *label = e->name.wire + e->name.offsets[e->below - 2];
+	node = node == NULL ? NULL : tree_child(e->config->tree, node, label);
+	if (node == NULL || node->number == 0 || node->number > v->count)
+		return;
+	if (visibility_bit(v->open, node->number)) {
+		fprintf(e->out, "  seen by every client (--visibility)\n");
+		return;
+	}
+	fprintf(e->out, "  seen by pods of %s", store_namespace_name(store, node->number));
+	for (uint32_t n = 1; n <= v->count; n++) {
+		const char *name = store_namespace_name(store, n);
+		if (name == NULL || n == node->number || !visibility_sees(v, n, node->number))
+			continue;
+		if (others++ < NAMED_MAX)
+			fprintf(e->out, ", %s", name);
+	}
+	if (others > NAMED_MAX)
+		fprintf(e->out, " and %u other namespaces", others - NAMED_MAX);
+	fprintf(e->out, " (--visibility)\n");
+}
+
+/* --- --nearest and --zonal --- */
+
+/* With --nearest and --zonal: in which order a client gets the endpoints, and why. */
+
+static void
+say_classes(const struct explanation *e, const struct endpoint_set *endpoints,
+    const struct client_place *place)
+{
+	static const char *const where[NEAR_CLASSES] = { [NEAR_NODE] = "for the client's node",
+		[NEAR_ZONE] = "for its zone",
+		[NEAR_FAR] = "elsewhere" };
+	unsigned shown = 0;
+
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		const struct slice_endpoints *slice = endpoints->slices[c].slice;
+		for (unsigned i = 0; i < slice->unique && shown < SHOWN_MAX; i++, shown++) {
+			struct addr addr = { .family = slice->family };
+			char text[ADDR_TEXT_MAX];
+			memcpy(addr.bytes, slice_addr(slice, i), addr_len(&addr));
+			fprintf(e->out, "    %s %s\n", addr_format(&addr, text),
+			    where[nearest_class(place, slice, i)]);
+		}
+	}
+	if (endpoints->total4 + endpoints->total6 > shown)
+		fprintf(e->out, "    and %u more\n", endpoints->total4 + endpoints->total6 - shown);
+}
+
+static void
+say_order(const struct explanation *e, const struct endpoint_set *endpoints)
+{
+	const struct answer_config *config = e->config->answers;
+	struct client_place place = view_place(config, e->config->tree);
+	struct nearest nearest = { .endpoints = endpoints, .node = place.node, .zone = place.zone };
+
+	if (place.node == 0 && place.zone == 0) {
+		fprintf(e->out,
+		    "  a client that is no pod with a known node gets them in any order, others "
+		    "the nearest first (--nearest): /explain?name=NAME&client=ADDRESS shows it\n");
+		return;
+	}
+	if (endpoints->count > NEAREST_SLICES) {
+		fprintf(e->out,
+		    "  in any order: %u EndpointSlices are more than the %u that --nearest puts in "
+		    "order\n",
+		    endpoints->count, NEAREST_SLICES);
+		return;
+	}
+	nearest_count(&nearest);
+	fprintf(e->out,
+	    "  nearest first (--nearest), for %s: %u for its node, %u for its zone%s, %u "
+	    "elsewhere%s\n",
+	    config->place != NULL ? "clients of this node" : "this client",
+	    nearest.counts[NEAR_NODE], nearest.counts[NEAR_ZONE],
+	    place.zone == 0 ? ", which is not known" : "", nearest.counts[NEAR_FAR],
+	    config->nearest_only && nearest_is_ready(&nearest)
+		? ", which are left out (--nearest-only)"
+		: "");
+	say_classes(e, endpoints, &place);
+}
+
+void
+explain_nearest(const struct explanation *e, const struct resolved *resolved)
+{
+	bool headless = resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT;
+
+	if (resolved->kind == RESOLVED_ZONAL && resolved->zone != 0)
+		fprintf(e->out, "  the endpoints in that zone alone (--zonal)\n");
+	else if (resolved->kind == RESOLVED_ZONAL)
+		fprintf(e->out, "  all endpoints of the Service, for %s (--zonal, prefer)\n",
+		    nearest_spells_zone(&e->name, e->below - 3) ||
+			    view_place(e->config->answers, e->config->tree).in_zone != 0
+			? "none is in that zone"
+			: "the zone of the client is not known");
+	if (e->config->answers->nearest &&
+	    (headless || (resolved->kind == RESOLVED_ZONAL && resolved->zone == 0)))
+		say_order(e, resolved->endpoints);
 }
