@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kubedns/answer/nearest.h"
 #include "kubedns/answer/reply_internal.h"
 
 /* Addresses [from, to) of the endpoint set's unique ones of this family. Always inlined: the common
@@ -144,4 +145,410 @@ reply_ptr(struct reply *reply, size_t at, const uint8_t *label, const struct own
 	if (p != NULL)
 		zone_name_put(record_head(p, at, TYPE_PTR, reply->config->ttl_s, len),
 		    reply->config, label, owner);
+}
+
+/* --- SRV records and glue --- */
+
+/*
+ * SRV records of a headless Service's endpoints, and the addresses of the names that SRV records point
+ * to (glue). Those of a Service with a ClusterIP are made when it changes (cluster/service_records.c).
+ */
+
+enum { POINTER_MAX = 0x3fff };
+
+/* --- glue: the targets of SRV and NS records --- */
+
+/* `len`: of the target's name. `shared`: other records may have it. */
+static inline void
+glue_add(struct reply *reply, size_t target, size_t len, bool shared, const struct glue *glue)
+{
+	if (reply->glue == NULL || target > POINTER_MAX || reply->glue_count == GLUE_MAX ||
+	    (shared && !record_name_is_new(reply, target, len)))
+		return;
+	struct glue *last = &reply->glue[reply->glue_count++];
+	*last = *glue;
+	last->target = (uint16_t)target;
+}
+
+void
+reply_targets(struct reply *reply, size_t owner, const struct rrset *set, const struct node *target)
+{
+	size_t fixed = 12 + (set->type == TYPE_SRV ? 6 : 0), at = reply->w.len + fixed;
+	size_t len = 12u + wire_get16(set->data + 10) - fixed;
+
+	reply_rrset(reply, owner, set);
+	if (target != NULL && at < reply->w.len)
+		glue_add(reply, at, len, reply->once, &(struct glue){ .node = target });
+}
+
+void
+reply_target(struct reply *reply, size_t at, size_t len, const struct node *node)
+{
+	glue_add(reply, at, len, true, &(struct glue){ .node = node });
+}
+
+static void
+put_glue(struct reply *reply, const struct glue *glue)
+{
+	uint8_t derived[LABEL_ROOM];
+	struct resolved others;
+
+	if (glue->node != NULL) {
+		const struct rrset *set = NULL;
+		while ((set = node_rrset_next(glue->node, set)) != NULL)
+			if (set->type == TYPE_A || set->type == TYPE_AAAA)
+				reply_rrset(reply, glue->target, set);
+	} else if (glue->endpoints == NULL) {
+		record_addr(
+		    reply, glue->target, glue->slice->family, slice_addr(glue->slice, glue->i));
+	} else if (resolve_endpoint(reply->tree, glue->endpoints,
+		       endpoint_label(glue->slice, glue->i, derived), &others)) {
+		reply_endpoints(reply, glue->target, &others, AF_INET);
+		reply_endpoints(reply, glue->target, &others, AF_INET6);
+	}
+}
+
+void
+reply_glue(struct reply *reply)
+{
+	if (reply->truncated)
+		return;
+	reply->section = SECTION_ADDITIONAL;
+	reply->passed = 0;
+	for (unsigned i = 0; i < reply->glue_count && !reply->full && reply->passed < PASSED_MAX;
+	     i++)
+		put_glue(reply, &reply->glue[i]);
+}
+
+/* --- SRV of headless Services --- */
+
+struct srv {
+	unsigned weight;
+	const uint16_t *numbers; /* of the ports of the slice at hand */
+	unsigned count;
+	uint8_t tail[DNAME_MAX]; /* what all targets end in: the owner's name and the zone */
+	size_t tail_len;
+};
+
+/* One record: priority 0, and the target uncompressed (RFC 2782). `tail` is what follows its first
+ * label. */
+static inline size_t
+write_srv(uint8_t *p, const struct reply *reply, size_t owner, const struct srv *srv,
+    uint16_t number, const uint8_t *label)
+{
+	size_t label_len = 1u + *label, len = 6 + label_len + srv->tail_len;
+	uint8_t *rdata = record_head(p, owner, TYPE_SRV, reply->config->ttl_s, len);
+
+	wire_put16(rdata, 0);
+	wire_put16(rdata + 2, srv->weight);
+	wire_put16(rdata + 4, number);
+	memcpy(rdata + 6, label, label_len);
+	memcpy(rdata + 6 + label_len, srv->tail, srv->tail_len);
+	return 12 + len;
+}
+
+/*
+ * The records of one endpoint, one for each port. Endpoints of the set that share a name share
+ * records, which are written for the first of them.
+ */
+static void
+put_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    const struct slice_endpoints *slice, unsigned i, const struct srv *srv)
+{
+	uint8_t derived[LABEL_ROOM], record[12 + 6 + DNAME_MAX];
+	const uint8_t *name = slice_name(slice, i),
+		      *label = name != NULL ? name : endpoint_label(slice, i, derived);
+	bool doubles = endpoints->published > endpoints->total4 + endpoints->total6;
+	bool shared = reply->once || endpoints->dashed > 0 ||
+		      (name != NULL ? !slice_names_unique(slice) : doubles);
+	bool target_known = false;
+	size_t len = 1u + *label + srv->tail_len;
+	/* A name may have further addresses; an address is all that its own name has. */
+	bool others = shared && (name != NULL || endpoints->dashed > 0);
+	const struct glue glue = {
+		.slice = slice, .i = (uint16_t)i, .endpoints = others ? endpoints : NULL
+	};
+
+	if (len > DNAME_MAX) {
+		reply->passed++;
+		return;
+	}
+	size_t begin = reply->w.len;
+	for (unsigned n = 0; n < srv->count && !reply->full; n++) {
+		size_t before = reply->w.len;
+		uint8_t *p = shared ? record : record_room(reply, 12 + 6 + len);
+		if (p != NULL)
+			write_srv(p, reply, owner, srv, srv->numbers[n], label);
+		if (shared)
+			record_once(reply, record, 12 + 6 + len);
+		if (reply->w.len > before && !target_known) {
+			glue_add(reply, reply->w.len - len, len, shared, &glue);
+			target_known = true;
+		}
+	}
+	if (shared && reply->w.len == begin)
+		reply->passed += PASSED_RECORD * (1 + srv->count);
+}
+
+/* What all targets of the set end in; false: no name can be so long. */
+static bool
+srv_tail(struct srv *srv, const struct reply *reply, const struct endpoint_set *endpoints,
+    const struct dname *service)
+{
+	if (service != NULL) {
+		srv->tail_len = service->len;
+		memcpy(srv->tail, service->wire, service->len);
+		return true;
+	}
+	srv->tail_len = zone_name_size(reply->config, NULL, endpoints->owner);
+	if (srv->tail_len == 0)
+		return false;
+	zone_name_put(srv->tail, reply->config, NULL, endpoints->owner);
+	return true;
+}
+
+/* --- those that are near (nearest.h) --- */
+
+struct near_srv {
+	struct reply *reply;
+	size_t owner;
+	const struct nearest *nearest;
+	struct srv srv;
+	const struct slice_endpoints *slice; /* whose ports `srv` has */
+};
+
+static bool
+put_near_srv(void *arg, const struct slice_endpoints *slice, unsigned i)
+{
+	struct near_srv *put = arg;
+
+	if (put->slice != slice)
+		put->srv.numbers =
+		    ports_numbers(slice->ports, put->nearest->port_label, &put->srv.count);
+	put->slice = slice;
+	put_srv(put->reply, put->owner, put->nearest->endpoints, slice, i, &put->srv);
+	return !put->reply->full && put->reply->passed < PASSED_MAX;
+}
+
+/* Not inlined: the table is on its stack. */
+__attribute__((noinline)) void
+reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *nearest, unsigned from,
+    unsigned to, const struct dname *service)
+{
+	struct near_srv put = { .reply = reply, .owner = owner, .nearest = nearest };
+
+	put.srv.weight = endpoint_set_weight(nearest->endpoints);
+	if (!srv_tail(&put.srv, reply, nearest->endpoints, service))
+		return;
+	for (unsigned k = from; k < to && !reply->full && reply->passed < PASSED_MAX; k++)
+		nearest_each(nearest, k, reply->rotation, put_near_srv, &put);
+}
+
+/* Always inlined: the common answer does not pay for the other one's call. */
+static inline __attribute__((always_inline)) void
+put_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service, struct srv *srv)
+{
+	if (!srv_tail(srv, reply, endpoints, service))
+		return;
+	unsigned first = endpoints->count == 0 ? 0 : reply->rotation % endpoints->count;
+	for (unsigned c = 0; c < endpoints->count && !reply->full; c++) {
+		const struct slice_endpoints *slice =
+		    endpoints->slices[(first + c) % endpoints->count].slice;
+		srv->numbers = ports_numbers(slice->ports, port_label, &srv->count);
+		if (slice->published == 0 || srv->count == 0) {
+			if (++reply->passed >= PASSED_MAX)
+				return;
+			continue;
+		}
+		unsigned start = reply->rotation / endpoints->count % slice->published;
+		unsigned last = slice->published;
+		bool shared = !slice_names_unique(slice);
+		for (unsigned n = 0; n < slice->published && !reply->full; n++) {
+			unsigned i =
+			    start + n < slice->published ? start + n : start + n - slice->published;
+			if (reply->passed >= PASSED_MAX)
+				return;
+			if (shared && last < slice->published && slice_same_name(slice, last, i)) {
+				reply->passed++; /* the same target at the same ports */
+				continue;
+			}
+			last = i;
+			put_srv(reply, owner, endpoints, slice, i, srv);
+		}
+	}
+}
+
+void
+reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service)
+{
+	struct srv srv;
+
+	if (__builtin_expect(reply->ordered, 0)) {
+		struct nearest nearest = {
+			.doubles = true, .by_port = true, .port_label = port_label
+		};
+		unsigned classes = nearest_classes(reply, endpoints, &nearest);
+		if (classes > 0) {
+			reply_nearest_srv(reply, owner, &nearest, NEAR_NODE, classes, service);
+			return;
+		}
+	}
+	srv.weight = endpoint_set_weight(endpoints);
+	put_set_srv(reply, owner, endpoints, port_label, service, &srv);
+}
+
+void
+reply_weighted_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
+    uint64_t port_label, const struct dname *service, unsigned weight)
+{
+	struct srv srv;
+
+	srv.weight = weight;
+	put_set_srv(reply, owner, endpoints, port_label, service, &srv);
+}
+
+void
+reply_endpoints_srv(
+    struct reply *reply, size_t owner, const struct resolved *resolved, const struct dname *service)
+{
+	struct srv srv = { .weight = 100 }; /* one endpoint */
+	size_t begin = reply->w.len, len = 0;
+	unsigned before = reply->counts[SECTION_ANSWER];
+	struct glue glue = { .endpoints = resolved->endpoints };
+	uint8_t record[12 + 6 + DNAME_MAX], derived[LABEL_ROOM];
+	const struct slice_endpoints *last = NULL;
+	struct resolved_walk walk;
+	struct endpoint_ref ref;
+
+	if (!srv_tail(&srv, reply, resolved->endpoints, service))
+		return;
+	resolved_endpoints(&walk, reply->tree, resolved);
+	while (!reply->full && reply->passed < PASSED_MAX && resolved_next(&walk, &ref)) {
+		size_t had = reply->w.len;
+		if (last != NULL && ref.slice->ports == last->ports) {
+			reply->passed += PASSED_SLICE;
+			continue;
+		}
+		last = glue.slice = ref.slice;
+		glue.i = (uint16_t)ref.i;
+		const uint8_t *label = endpoint_label(ref.slice, ref.i, derived);
+		const struct ports *ports = ref.slice->ports;
+		for (unsigned n = 0; n < ports->number_count && !reply->full; n++) {
+			len = write_srv(record, reply, owner, &srv, ports->numbers[n], label);
+			/* A wildcard may find the name more than once. */
+			if (reply->counts[SECTION_ANSWER] == before &&
+			    record_known(reply, record + 18, len - 18))
+				return;
+			record_once(reply, record, len);
+		}
+		if (reply->w.len == had)
+			reply->passed +=
+			    PASSED_SLICE + PASSED_RECORD * (unsigned)ports->number_count;
+	}
+	if (reply->counts[SECTION_ANSWER] == before)
+		return;
+	glue_add(reply, begin + 18, len - 18, true, &glue);
+}
+
+/* --- endpoints near the client --- */
+
+/* Endpoint sets in the order in which they are near the client, and names of --zonal. */
+
+static void
+count_one(uint64_t *counter)
+{
+	__atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
+}
+
+static void
+count_answer(const struct reply *reply, enum near first)
+{
+	if (reply->thread != NULL && reply->thread->nearest != NULL)
+		count_one(&reply->thread->nearest[first]);
+}
+
+unsigned
+nearest_classes(
+    const struct reply *reply, const struct endpoint_set *endpoints, struct nearest *nearest)
+{
+	struct client_place place;
+
+	if (!reply->config->nearest)
+		return 0;
+	place = view_place(reply->config, reply->tree);
+	nearest->endpoints = endpoints;
+	nearest->node = place.node;
+	nearest->zone = place.zone;
+	if ((place.node == 0 && place.zone == 0) || endpoints->count > NEAREST_SLICES) {
+		count_answer(reply, NEAR_UNKNOWN);
+		return 0;
+	}
+	nearest_count(nearest);
+	count_answer(reply, nearest->counts[NEAR_NODE] > 0   ? NEAR_NODE
+			    : nearest->counts[NEAR_ZONE] > 0 ? NEAR_ZONE
+							     : NEAR_FAR);
+	return reply->config->nearest_only && nearest_is_ready(nearest) ? NEAR_FAR : NEAR_CLASSES;
+}
+
+struct put {
+	struct reply *reply;
+	size_t owner;
+};
+
+static bool
+put_addr(void *arg, const struct slice_endpoints *slice, unsigned i)
+{
+	const struct put *put = arg;
+
+	record_addr(put->reply, put->owner, slice->family, slice_addr(slice, i));
+	return !put->reply->full;
+}
+
+bool
+reply_nearest(
+    struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family)
+{
+	struct nearest nearest = { .family = family };
+	struct put put = { reply, owner };
+	unsigned classes = nearest_classes(reply, endpoints, &nearest);
+
+	for (unsigned k = NEAR_NODE; k < classes && !reply->full; k++)
+		nearest_each(&nearest, k, reply->rotation, put_addr, &put);
+	return classes > 0;
+}
+
+void
+reply_zonal(struct reply *reply, size_t owner, const struct resolved *resolved, uint16_t qtype)
+{
+	struct nearest in = { .endpoints = resolved->endpoints,
+		.zone = resolved->zone,
+		.family = qtype == TYPE_A      ? AF_INET
+			  : qtype == TYPE_AAAA ? AF_INET6
+					       : AF_UNSPEC,
+		.doubles = qtype == TYPE_SRV,
+		.by_port = qtype == TYPE_SRV };
+	unsigned before = reply->counts[SECTION_ANSWER];
+	struct put put = { reply, owner };
+
+	if (qtype != TYPE_SRV && in.family == AF_UNSPEC)
+		return;
+	if (reply->thread != NULL && reply->thread->zonal != NULL)
+		count_one(&reply->thread->zonal[in.zone == 0]);
+	if (in.zone == 0) { /* "prefer", and none is in the zone */
+		if (qtype == TYPE_SRV)
+			reply_endpoint_set_srv(reply, owner, in.endpoints, 0, NULL);
+		else
+			reply_endpoint_set(reply, owner, in.endpoints, in.family);
+		return;
+	}
+	nearest_count(&in);
+	if (qtype == TYPE_SRV) {
+		reply_nearest_srv(reply, owner, &in, NEAR_ZONE, NEAR_FAR, NULL);
+		return;
+	}
+	nearest_each(&in, NEAR_ZONE, reply->rotation, put_addr, &put);
+	if (reply->config->udp_subset && !reply->tcp && reply->counts[SECTION_ANSWER] > before)
+		reply->truncated = false;
 }

@@ -1,7 +1,7 @@
 /*
  * Turns one object into its RRsets, by the Kubernetes DNS specification (1.1.0). Pure: no tree, no
  * clock, no socket. What depends on all endpoints of a headless Service is written at answer time
- * instead (answer/reply_endpoints.c, answer/reply_endpoints_srv.c).
+ * instead (answer/reply_endpoints.c).
  */
 #ifndef KUBEDNS_CLUSTER_SERVICE_RECORDS_H
 #define KUBEDNS_CLUSTER_SERVICE_RECORDS_H

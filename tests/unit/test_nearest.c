@@ -1,4 +1,4 @@
-/* --nearest and --zonal: the specification of nearest.c and reply_nearest.c, from an EndpointSlice's JSON to the answer. */
+/* --nearest and --zonal: the specification of nearest.c and reply_endpoints.c, from an EndpointSlice's JSON to the answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
