@@ -1,5 +1,6 @@
 #include "kubedns/api/api_source.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -7,6 +8,7 @@
 #include "kubedns/api/resource_watch.h"
 #include "lib/clock.h"
 #include "lib/log.h"
+#include "lib/metrics.h"
 #include "lib/percent.h"
 #include "lib/version.h"
 #include "lib/xalloc.h"
@@ -460,4 +462,432 @@ api_source_want_federations(struct api_source *w)
 	if (!w->no_api)
 		w->streams[API_NODES].wanted = true;
 	w->all_slices = true;
+}
+
+/* --- --hosts-namespaces --- */
+
+/* ConfigMaps of --hosts-namespaces: a watch for each namespace, which needs no right in another. */
+
+#define HOSTS_LABEL "kubedns/hosts=true"
+
+void
+api_hosts_maps_choose(struct api_source *w, const char *const *namespaces)
+{
+	for (; namespaces != NULL && *namespaces != NULL; namespaces++) {
+		struct resource_watch *s = &w->streams[w->count++];
+		resource_watch_init(s, w, API_COUNT);
+		s->wanted = true;
+		s->hosts_namespace = *namespaces;
+		free(s->label);
+		s->label = xasprintf("%s/%s", s->resource->name, *namespaces);
+		resource_watch_select_namespace(s, *namespaces);
+		resource_watch_select(s, "labelSelector", "", HOSTS_LABEL);
+	}
+}
+
+/* --- readiness --- */
+
+/* When what is known is whole: the cluster's names, and those of the zones beside them; and what is
+ * waited for. */
+
+/* How long the cluster's names wait for the optional resources that they are made of (namespaces, pods,
+ * nodes, ConfigMaps) when the required ones are there: a good server lists all of them at once. */
+enum { OPTIONAL_GRACE_MS = 2000 };
+
+/* How long readiness, and no name of the cluster, waits for the zones beside it: longer than a kind that is
+ * missing or forbidden takes to be believed. */
+enum { ZONES_GRACE_MS = 5000 };
+
+static bool
+is_settled(const struct resource_watch *s, int64_t now)
+{
+	int64_t denied_ms = reflector_denied_since_ms(s->reflector);
+	return !s->wanted || reflector_synced(s->reflector) ||
+	       (denied_ms && now - denied_ms >= API_SETTLE_MS);
+}
+
+/* Whether the resource is for the zones beside the cluster's alone. */
+static bool
+is_beside_cluster(const struct api_source *w, unsigned i)
+{
+	return i >= API_INGRESSES && i < w->kinds;
+}
+
+static void
+check_ready(struct api_source *w, int64_t now)
+{
+	const struct resource_watch *s = w->streams;
+	if (w->ready || w->no_api)
+		return;
+	if (!reflector_synced(s[API_SERVICES].reflector) ||
+	    !(reflector_synced(s[API_SLICES].reflector) ||
+		reflector_synced(s[API_ENDPOINTS].reflector)) ||
+	    (w->namespaces_required && !reflector_synced(s[API_NAMESPACES].reflector)) ||
+	    (w->pods_required && !reflector_synced(s[API_PODS].reflector)))
+		return;
+	if (!w->required_ms)
+		w->required_ms = now;
+	bool all = true;
+	for (unsigned i = API_NAMESPACES; i < w->count; i++)
+		all = all && (is_beside_cluster(w, i) || is_settled(&s[i], now));
+	w->ready = all || now - w->required_ms >= OPTIONAL_GRACE_MS;
+}
+
+const char *
+api_source_zones(const struct api_source *w)
+{
+	return !w->imports    ? "external zones"
+	       : !w->external ? "the zone of --clusterset-domain"
+			      : "external zones and that of --clusterset-domain";
+}
+
+/* Says which kinds these zones wait for. */
+static void
+say_external_missing(const struct api_source *w, int64_t now)
+{
+	for (unsigned i = API_INGRESSES; i < w->kinds; i++)
+		if (!is_settled(&w->streams[i], now))
+			log_warnx("%s: not listed yet: until then names of %s are answered "
+				  "SERVFAIL and not transferred",
+			    w->streams[i].resource->name, api_source_zones(w));
+}
+
+/*
+ * Whether the zones beside the cluster's are whole, but for what may not be read. A kind whose lists fail is
+ * waited for: a zone without its names would reach secondaries as the newest one.
+ */
+static void
+check_external_ready(struct api_source *w, int64_t now)
+{
+	bool all = true;
+
+	if (w->external_ready || !w->ready)
+		return;
+	for (unsigned i = API_INGRESSES; i < w->kinds; i++)
+		all = all && is_settled(&w->streams[i], now);
+	w->external_ready = all;
+	if (all && w->external_said)
+		log_info("%s: all that they need has been listed", api_source_zones(w));
+	if (all || w->external_said || now - w->required_ms < ZONES_GRACE_MS)
+		return;
+	w->external_said = true;
+	say_external_missing(w, now);
+}
+
+/* Whether the server owes this resource's first list for API_SILENT_MS, and that was not said yet. */
+static bool
+is_news_of_silence(const struct resource_watch *s, int64_t now)
+{
+	int64_t since_ms = reflector_silent_since_ms(s->reflector);
+
+	return s->wanted && !s->said_silent && !reflector_synced(s->reflector) && since_ms &&
+	       now - since_ms >= API_SILENT_MS;
+}
+
+/* A list that is accepted and not answered has no error to log: it may be so for a minute. */
+static void
+say_silent(struct api_source *w, int64_t now)
+{
+	char *names = NULL;
+
+	for (unsigned i = 0; i < w->count; i++) {
+		struct resource_watch *s = &w->streams[i];
+		if (!is_news_of_silence(s, now))
+			continue;
+		s->said_silent = true;
+		char *more =
+		    names == NULL ? xstrdup(s->label) : xasprintf("%s, %s", names, s->label);
+		free(names);
+		names = more;
+	}
+	if (names != NULL)
+		log_warnx(
+		    "api %s: no answer for %d s to the list of %s; still waiting: is the server "
+		    "overloaded, or a proxy in between?",
+		    w->server.shown_url, API_SILENT_MS / 1000, names);
+	free(names);
+}
+
+void
+api_source_check_ready(struct api_source *w, int64_t now)
+{
+	check_ready(w, now);
+	check_external_ready(w, now);
+	say_silent(w, now);
+}
+
+int64_t
+api_source_ready_due_ms(const struct api_source *w, int64_t now)
+{
+	int64_t due_ms = INT64_MAX;
+
+	if (!w->ready && w->required_ms)
+		due_ms = w->required_ms + OPTIONAL_GRACE_MS;
+	else if (w->ready && !w->external_ready && !w->external_said)
+		due_ms = w->required_ms + ZONES_GRACE_MS;
+	for (unsigned i = 0; i < w->count; i++) {
+		const struct resource_watch *s = &w->streams[i];
+		const struct reflector *r = s->reflector;
+		int64_t settled_ms = reflector_denied_since_ms(r) + API_SETTLE_MS,
+			silent_ms = reflector_silent_since_ms(r);
+		if (!(w->ready && w->external_ready) && reflector_denied_since_ms(r) &&
+		    settled_ms > now && settled_ms < due_ms)
+			due_ms = settled_ms;
+		if (s->wanted && !s->said_silent && !reflector_synced(r) && silent_ms &&
+		    silent_ms + API_SILENT_MS < due_ms)
+			due_ms = silent_ms + API_SILENT_MS;
+	}
+	return due_ms;
+}
+
+bool
+api_source_ready(const struct api_source *w)
+{
+	return w && w->ready;
+}
+
+bool
+api_source_external_ready(const struct api_source *w)
+{
+	return !w || w->no_api || w->external_ready;
+}
+
+bool
+api_source_awaits_zones(const struct api_source *w)
+{
+	return w && w->ready && !api_source_external_ready(w) &&
+	       clock_mono_ms() - w->required_ms < ZONES_GRACE_MS;
+}
+
+/* --- reports --- */
+
+/* Reports on the watch: readiness with reasons, and metrics. */
+
+/* For how long the server owes an answer; 0: not long enough to be reported. */
+static int64_t
+silent_for_ms(const struct resource_watch *s)
+{
+	int64_t since_ms = reflector_silent_since_ms(s->reflector),
+		silent_ms = clock_mono_ms() - since_ms;
+
+	return since_ms && silent_ms >= API_SILENT_MS ? silent_ms : 0;
+}
+
+static void
+write_silence(FILE *f, const struct resource_watch *s, bool reasons)
+{
+	int64_t silent_ms = silent_for_ms(s);
+
+	if (!silent_ms)
+		return;
+	fprintf(f, "; no answer%s%s for %lld s", reasons ? " from " : "",
+	    reasons ? s->watch->server.shown_url : "", (long long)silent_ms / 1000);
+}
+
+static void
+write_state(FILE *f, const struct resource_watch *s, bool reasons)
+{
+	const struct reflector *r = s->reflector;
+	unsigned long long objects = (unsigned long long)s->objects;
+	fprintf(f, "%s: ", s->label);
+	if (reflector_listing(r))
+		fprintf(f, "%s, %llu objects so far",
+		    reflector_synced(r) ? "synced, being listed anew" : "listing", objects);
+	else if (reflector_synced(r))
+		fprintf(f, "synced");
+	else if (!api_credentials_has_token(&s->watch->server))
+		fprintf(f, "waiting for the token%s%s", reasons ? " " : "",
+		    reasons ? s->watch->server.token_file : "");
+	else
+		fprintf(f, "not synced");
+	if (s->problem)
+		fprintf(f, "; %s", reasons ? s->problem : "failing");
+	write_silence(f, s, reasons);
+	fputc('\n', f);
+}
+
+/* What is degraded. */
+static void
+write_notes(FILE *f, const struct api_source *w)
+{
+	if (w && w->streams[API_ENDPOINTS].wanted)
+		fputs("endpointslices: denied; using Endpoints, at most 1,000 addresses of a "
+		      "Service: apply "
+		      "the ClusterRole\n",
+		    f);
+	for (unsigned i = w ? w->kinds : 0; w && i < w->count; i++)
+		if (reflector_denied(w->streams[i].reflector))
+			fprintf(f,
+			    "%s: denied, so they have no names: list and watch of configmaps "
+			    "in this namespace, as components/hosts has\n",
+			    w->streams[i].label);
+	if (w && w->ready && !w->external_ready)
+		fprintf(f, "%s: answered SERVFAIL: not all that has names there has been listed\n",
+		    api_source_zones(w));
+	if (w && w->streams[API_NAMESPACES].wanted &&
+	    reflector_denied(w->streams[API_NAMESPACES].reflector)) {
+		if (w->namespaces_required)
+			fprintf(f, "namespaces: denied, and %s needs them: apply the ClusterRole\n",
+			    w->pods_required ? "--visibility" : "--namespace-labels");
+		else
+			fputs("namespaces: denied; inferred from Services: apply the ClusterRole\n",
+			    f);
+	}
+	if (w && w->streams[API_PODS].wanted && reflector_denied(w->streams[API_PODS].reflector))
+		fputs(w->pods_required
+			  ? "pods: denied, and --visibility needs them: list and watch of pods\n"
+			  : "pods: denied, so no client and no pod's name is known: list and watch "
+			    "of pods\n",
+		    f);
+}
+
+char *
+api_source_notes(const struct api_source *w)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	if (!f)
+		log_fatal("out of memory");
+	write_notes(f, w);
+	fclose(f);
+	return text;
+}
+
+char *
+api_source_status(const struct api_source *w, bool reasons)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	if (!f)
+		log_fatal("out of memory");
+	for (unsigned i = 0; w && i < w->count; i++) {
+		if (w->streams[i].wanted)
+			write_state(f, &w->streams[i], reasons);
+	}
+	write_notes(f, w);
+	fclose(f);
+	return text;
+}
+
+size_t
+api_source_problems(const struct api_source *w, struct api_source_problem *problems, size_t room)
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; w && i < w->count && count < room; i++) {
+		const struct resource_watch *s = &w->streams[i];
+		enum api_problem kind = s->problem_kind;
+		if (!s->wanted)
+			continue;
+		if (kind == API_PROBLEM_NONE && silent_for_ms(s))
+			kind = API_PROBLEM_SILENT;
+		if (kind == API_PROBLEM_NONE && !reflector_synced(s->reflector) &&
+		    !api_credentials_has_token(&w->server))
+			kind = API_PROBLEM_NO_TOKEN;
+		if (kind != API_PROBLEM_NONE)
+			problems[count++] = (struct api_source_problem){ s->label, kind };
+	}
+	return count;
+}
+
+int64_t
+api_source_failing_since_ms(const struct api_source *w)
+{
+	static const enum api_resource_id needed[] = { API_SERVICES, API_SLICES, API_ENDPOINTS };
+	int64_t since_ms = 0;
+
+	for (size_t i = 0; w && i < sizeof(needed) / sizeof(needed[0]); i++) {
+		const struct resource_watch *s = &w->streams[needed[i]];
+		if (!s->wanted || !s->problem || !reflector_synced(s->reflector) ||
+		    reflector_denied(s->reflector))
+			continue;
+		if (since_ms == 0 || s->problem_since_ms < since_ms)
+			since_ms = s->problem_since_ms;
+	}
+	return since_ms;
+}
+
+static void
+write_requests(const struct api_source *w, struct metrics *m)
+{
+	static const char *const verbs[API_VERB_COUNT] = {
+		[API_VERB_LIST] = "list", [API_VERB_WATCH] = "watch"
+	};
+	metrics_family(m, "kubedns_api_requests_total", METRIC_COUNTER,
+	    "Requests to the API by their answer; none: no answer came.");
+	for (unsigned i = 0; i < w->count; i++) {
+		for (unsigned v = 0; v < API_VERB_COUNT; v++) {
+			for (unsigned c = 0; c < API_CODE_COUNT; c++) {
+				char code[12];
+				if (c < API_CODE_OTHER)
+					snprintf(code, sizeof(code), "%d", api_codes[c]);
+				metrics_value(m, (double)w->streams[i].requests[v][c], "resource",
+				    w->streams[i].label, "verb", verbs[v], "code",
+				    c < API_CODE_OTHER    ? code
+				    : c == API_CODE_OTHER ? "other"
+							  : "none",
+				    NULL);
+			}
+		}
+	}
+}
+
+static void
+write_changes(const struct api_source *w, struct metrics *m)
+{
+	metrics_family(m, "kubedns_api_watch_events_total", METRIC_COUNTER, "Events of watches.");
+	for (unsigned i = 0; i < w->count; i++) {
+		for (unsigned e = 0; e < API_EVENT_COUNT; e++)
+			metrics_value(m, (double)w->streams[i].events[e], "resource",
+			    w->streams[i].label, "type", api_event_names[e], NULL);
+	}
+	metrics_family(m, "kubedns_api_relists_total", METRIC_COUNTER,
+	    "Listings begun, by why they had to be.");
+	for (unsigned i = 0; i < w->count; i++) {
+		for (unsigned r = 0; r < RELIST_COUNT; r++)
+			metrics_value(m, (double)reflector_relists(w->streams[i].reflector, r),
+			    "resource", w->streams[i].label, "reason", relist_reason_name(r), NULL);
+	}
+}
+
+static void
+write_gauges(const struct api_source *w, struct metrics *m)
+{
+	metrics_family(m, "kubedns_api_last_event_timestamp_seconds", METRIC_GAUGE,
+	    "When the last event of a watch came, bookmarks included; 0: none yet.");
+	for (unsigned i = 0; i < w->count; i++)
+		metrics_value(m, w->streams[i].last_event, "resource", w->streams[i].label, NULL);
+	metrics_family(m, "kubedns_api_synced", METRIC_GAUGE,
+	    "Whether the resource has been listed whole at least once.");
+	for (unsigned i = 0; i < w->count; i++)
+		metrics_value(m, reflector_synced(w->streams[i].reflector), "resource",
+		    w->streams[i].label, NULL);
+	metrics_family(m, "kubedns_api_failing", METRIC_GAUGE,
+	    "Whether the last request for the resource failed.");
+	for (unsigned i = 0; i < w->count; i++)
+		metrics_value(
+		    m, w->streams[i].problem != NULL, "resource", w->streams[i].label, NULL);
+}
+
+void
+api_source_metrics(const struct api_source *w, struct metrics *m)
+{
+	if (!w)
+		return;
+	write_requests(w, m);
+	write_changes(w, m);
+	write_gauges(w, m);
+	metrics_family(m, "kubedns_api_objects_rejected_total", METRIC_COUNTER,
+	    "Objects that made no sense and were left out.");
+	for (unsigned i = 0; i < w->count; i++)
+		metrics_value(
+		    m, (double)w->streams[i].rejected, "resource", w->streams[i].label, NULL);
+	metrics_family(m, "kubedns_api_received_bytes_total", METRIC_COUNTER,
+	    "Bytes of answers' bodies, as they came over the network.");
+	metrics_value(m, (double)w->received_bytes, NULL);
+	metrics_family(m, "kubedns_api_endpoints_fallback", METRIC_GAUGE,
+	    "1 while Endpoints are used because EndpointSlices are forbidden or not served.");
+	metrics_value(m, w->streams[API_ENDPOINTS].wanted, NULL);
 }

@@ -3,17 +3,15 @@
  *
  *	API --HTTP/2--> libcurl --> framer (one by one) --> json-c --> object --event_sink--> store
  *
- *	api_source.c         which resources are watched, when they may start, libcurl's loop
+ *	api_source.c         which resources are watched, when they may start, libcurl's loop; when what is
+ *	                     known is whole, readiness in words, metrics
  *	reflector.c          the protocol's state, and the request that it leads to
  *	reflector_next.c     what to request after a response: WatchList, list, watch, or wait
  *	resource_table.c     the resources, and the API's names for them
- *	resource_watch.c     a resource's requests, one after the other: made, sent, read, ended
- *	api_hosts_maps.c     one more resource_watch for each of the hosts_namespaces
+ *	resource_watch.c     a resource's requests, one after the other: made, sent, read, ended; list items,
+ *	                     watch events and Status go on to the sink, by framer.c and json_prune.c
  *	request_setup.c      connection, verification, headers; api_credentials.c finds the server
- *	response_objects.c   list items, watch events, Status; by framer.c and json_prune.c
  *	api_error.c          failures in words
- *	api_source_ready.c   when what is known is whole
- *	api_source_status.c  readiness in words, and metrics
  *
  * The main thread calls everything here. Only api_source_wait() blocks; it is the one place where
  * kubedns's main thread waits:

@@ -115,7 +115,7 @@ void resource_watch_select(
     struct resource_watch *s, const char *parameter, const char *prefix, const char *value);
 void resource_watch_select_namespace(struct resource_watch *s, const char *namespace);
 
-/* Adds a watch for each of the namespaces (NULL ends; NULL: none). api_hosts_maps.c */
+/* Adds a watch for each of the namespaces (NULL ends; NULL: none). api_source.c */
 void api_hosts_maps_choose(struct api_source *w, const char *const *namespaces);
 
 /* Begins the next request. */
@@ -147,7 +147,7 @@ enum {
 	API_SILENT_MS = 3000, /* an answer that is owed for so long is reported */
 };
 
-/* --- api_source_ready.c --- */
+/* --- api_source.c: readiness --- */
 
 /* Sets `ready` and `external_ready`, and logs what they wait for. */
 void api_source_check_ready(struct api_source *w, int64_t now_ms);
