@@ -1,17 +1,8 @@
-/*
- * The writer's side of endpoints, in four files:
- *
- *	endpoint_set.c          owners and their sets; a slice takes the place of another
- *	endpoint_dedup.c        the runs of a slice: which slice counts an address
- *	endpoint_holders.c      the slices of each address, of a set whose slices share very many
- *	endpoint_index_edit.c   the endpoint index and the reverse index follow a slice
- */
+/* The writer's side of endpoints (endpoint_set.c), as snapshot.c and the tests need it. */
 #ifndef TREECACHE_ENDPOINT_INTERNAL_H
 #define TREECACHE_ENDPOINT_INTERNAL_H
 
 #include "treecache/treecache_internal.h"
-
-/* --- endpoint_set.c --- */
 
 /* The owner's endpoint set, copied if it is not the writer's own, with room for one slice more; the
  * owner, and its node if the set is attached, point to the result. */
@@ -34,8 +25,6 @@ struct endpoint_set_slice endpoint_set_entry(const struct slice_endpoints *slice
 /* The owner's entry, or NULL, in a table of what is kept for some owners: entries begin with the owner's id. */
 void *kept_of_owner(const struct table *table, const struct owner *owner);
 
-/* --- endpoint_dedup.c --- */
-
 /*
  * Sorts the entries of `slice`, which takes the place of `old` (either may be NULL), into their three runs.
  * What it publishes other slices above it stop counting; what `old` counted and it does not publish the
@@ -43,8 +32,6 @@ void *kept_of_owner(const struct table *table, const struct owner *owner);
  */
 void endpoint_dedup_change(struct treecache *cache, struct owner *owner,
     const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too);
-
-/* --- endpoint_holders.c --- */
 
 struct addr_holders;
 
@@ -73,8 +60,6 @@ endpoints_crowded(size_t found, size_t count)
 {
 	return found > 16 * count + 256;
 }
-
-/* --- endpoint_index_edit.c --- */
 
 /* Keys of an index, 4 or 16 bytes each, in order, each once. */
 struct endpoint_keys {

@@ -2,8 +2,10 @@
  * The writer's side of endpoints: owners, their endpoint sets, and replacing a slice by another.
  */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "treecache/endpoint_internal.h"
 
@@ -294,4 +296,588 @@ treecache_owner_label(struct treecache *cache, struct owner *owner, bool present
 
 	owner_label_key(&cache->next, owner->name, key);
 	owner_index(cache, &cache->next.labels, key, owner, present);
+}
+
+/* --- the runs of a slice --- */
+
+/*
+ * The runs of a slice: which entries are published, and which slice of an owner counts an address:
+ * the lowest (slice_compare) of those that publish it, in whatever order they came. Where a change finds
+ * very many others, who publishes what is kept from then on (addr_holders_find).
+ */
+
+/* The search for other slices of an owner. */
+struct search {
+	struct treecache *cache;
+	struct owner *owner;
+	/* NULL: the endpoint index tells who may have an address. */
+	const struct addr_holders *holders;
+	size_t addrs, found; /* searched for there; slices looked at */
+};
+
+static bool
+publishes(const struct slice_endpoints *slice, const uint8_t *addr)
+{
+	return slice_has_addr(slice, 0, slice->unique, addr) ||
+	       slice_has_addr(slice, slice->unique, slice->published, addr);
+}
+
+/* The lowest slice but `but` that publishes this address, and so counts it if `but` does not; NULL if there is
+ * none. */
+static const struct slice_endpoints *
+lowest_other(struct search *search, const struct slice_endpoints *but, const uint8_t *addr)
+{
+	const struct tree *tree = &search->cache->next;
+	const struct slice_endpoints *other, *lowest = NULL;
+	uint8_t key[4];
+
+	if (search->holders != NULL)
+		return addr_holders_lowest(search->cache, search->holders, but, addr);
+	search->addrs++;
+	for (int named = 0; named < 2; named++) {
+		struct pair_walk walk = { 0 };
+		endpoint_addr_key(tree, search->owner, addr, but->family, named, key);
+		while ((other = index_next_value(tree, &tree->endpoints, key, &walk)) != NULL) {
+			search->found++;
+			if (other->slot != but->slot && other->owner == search->owner &&
+			    other->family == but->family &&
+			    (lowest == NULL || slice_compare(other, lowest) < 0) &&
+			    publishes(other, addr))
+				lowest = other;
+		}
+	}
+	return lowest;
+}
+
+/* Makes a slice of the set, which publishes the address, count it or stop counting it. */
+static void
+set_counted(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
+    const uint8_t *addr, bool counted)
+{
+	struct slice_endpoints *copy = endpoint_set_edit_slice(cache, owner, slice);
+	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
+
+	endpoint_set_count(endpoints, copy, -1);
+	unsigned in_unique = slice_lower_bound(copy, 0, copy->unique, addr),
+		 in_doubles = slice_lower_bound(copy, copy->unique, copy->published, addr);
+	if (counted) {
+		slice_move(copy, in_doubles, in_unique);
+		copy->unique++;
+	} else {
+		slice_move(copy, in_unique, in_doubles - 1);
+		copy->unique--;
+	}
+	endpoint_set_count(endpoints, copy, 1);
+	*endpoint_set_find_slice(endpoints, copy) = endpoint_set_entry(copy);
+}
+
+/* Whether the slice counts this address, which it publishes; a higher slice that counted it stops.
+ * If `old` (or NULL) counted it, no lower slice publishes it, and if `old` published it only, a lower one
+ * does: no search is needed. */
+static bool
+takes_addr(struct search *search, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice, const uint8_t *addr)
+{
+	if (old != NULL && slice_has_addr(old, 0, old->unique, addr))
+		return true;
+	if (old != NULL && slice_has_addr(old, old->unique, old->published, addr))
+		return false;
+	const struct slice_endpoints *other = lowest_other(search, slice, addr);
+	if (other == NULL)
+		return true;
+	if (slice_compare(other, slice) < 0)
+		return false;
+	set_counted(search->cache, search->owner, other, addr, false);
+	return true;
+}
+
+static int
+by_entry(const void *a, const void *b, void *slice)
+{
+	return slice_compare_entries(slice, *(const uint16_t *)a, *(const uint16_t *)b);
+}
+
+/* Fills `order` with the positions of the slice's entries, sorted by slice_compare_entries. */
+static void
+sort_entries(struct slice_endpoints *slice, uint16_t *order)
+{
+	bool sorted = true;
+
+	for (unsigned i = 0; i < slice->count; i++) {
+		order[i] = (uint16_t)i;
+		sorted &= i == 0 || slice_compare_entries(slice, i - 1, i) <= 0;
+	}
+	if (!sorted)
+		qsort_r(order, slice->count, sizeof *order, by_entry, slice);
+}
+
+/* Sorts the entries of `slice` into their runs; `search`: NULL if the owner has no other slices. */
+static void
+sort_runs(struct search *search, const struct slice_endpoints *old, struct slice_endpoints *slice,
+    bool not_ready_too)
+{
+	enum { UNIQUE, DOUBLE, NOT_READY, RUNS };
+	size_t count = slice->count, addr_len = family_len(slice->family), len[RUNS] = { 0 };
+	uint16_t *order = xcalloc((1 + RUNS) * count, sizeof *order);
+	const uint8_t *last = NULL;
+	bool moved = false;
+
+	sort_entries(slice, order);
+	for (size_t i = 0; i < count; i++) {
+		unsigned run = NOT_READY;
+		if (not_ready_too || slice_ready(slice, order[i])) {
+			const uint8_t *addr = slice_addr(slice, order[i]);
+			bool first = last == NULL || memcmp(last, addr, addr_len) != 0;
+			run = first && (search == NULL || takes_addr(search, old, slice, addr))
+				  ? UNIQUE
+				  : DOUBLE;
+			last = addr;
+		}
+		order[(1 + run) * count + len[run]++] = order[i];
+	}
+	slice->unique = (uint16_t)len[UNIQUE];
+	slice->published = (uint16_t)(len[UNIQUE] + len[DOUBLE]);
+	for (size_t run = 0, at = 0; run < RUNS; run++)
+		for (size_t i = 0; i < len[run]; i++, at++) {
+			order[at] = order[(1 + run) * count + i];
+			moved |= order[at] != at;
+		}
+	if (moved)
+		slice_reorder(slice, order);
+	free(order);
+}
+
+/* What `old` counted and `slice` (or NULL) does not publish, the lowest other slice that does counts. */
+static void
+hand_over(
+    struct search *search, const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	for (unsigned i = 0; i < old->unique; i++) {
+		const uint8_t *addr = slice_addr(old, i);
+		if (slice != NULL && publishes(slice, addr))
+			continue;
+		const struct slice_endpoints *heir = lowest_other(search, old, addr);
+		if (heir != NULL)
+			set_counted(search->cache, search->owner, heir, addr, true);
+	}
+}
+
+void
+endpoint_dedup_change(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too)
+{
+	struct addr_holders *holders = addr_holders_find(cache, owner);
+	struct search search = { .cache = cache, .owner = owner, .holders = holders };
+	bool others = owner->endpoints->count > (old != NULL);
+
+	if (slice != NULL)
+		sort_runs(others ? &search : NULL, old, slice, not_ready_too);
+	if (others && old != NULL)
+		hand_over(&search, old, slice);
+	if (endpoints_crowded(search.found, search.addrs))
+		holders = addr_holders_new(cache, owner);
+	if (holders != NULL)
+		addr_holders_change(cache, holders, old, slice);
+}
+
+/* --- the slices of each address --- */
+
+/*
+ * Which slices of a set publish an address, in order: kept for sets whose slices share very many
+ * (endpoints_crowded). To search the other slices for each address of one that changes would cost their
+ * number; here an address is looked up.
+ */
+
+/* One owner's. */
+struct addr_holders {
+	uint32_t hash; /* the owner's id */
+	struct table v4, v6;
+};
+
+struct holders_of_addr {
+	uint32_t hash;
+	uint32_t count; /* not 0 */
+	union {
+		uint32_t one;
+		uint32_t *slots; /* of more than one, by slice_compare; room for a power of two */
+	};
+	uint8_t addr[]; /* 4 or 16 bytes */
+};
+
+static bool
+same_addr4(const void *entry, const void *key)
+{
+	const struct holders_of_addr *of = entry;
+
+	return memcmp(of->addr, key, 4) == 0;
+}
+
+static bool
+same_addr16(const void *entry, const void *key)
+{
+	const struct holders_of_addr *of = entry;
+
+	return memcmp(of->addr, key, 16) == 0;
+}
+
+static uint32_t
+addr_hash(const struct treecache *cache, const uint8_t *addr, size_t len)
+{
+	return hash_fold(hash64(cache->next.seed, addr, len));
+}
+
+static struct holders_of_addr *
+find(const struct treecache *cache, const struct addr_holders *holders, const uint8_t *addr,
+    size_t len)
+{
+	return table_find(len == 4 ? &holders->v4 : &holders->v6, addr_hash(cache, addr, len),
+	    len == 4 ? same_addr4 : same_addr16, addr);
+}
+
+static uint32_t *
+slots_of(struct holders_of_addr *of)
+{
+	return of->count == 1 ? &of->one : of->slots;
+}
+
+static const struct slice_endpoints *
+slice_in(const struct treecache *cache, uint32_t slot)
+{
+	return slot_table_get(&cache->next.slots, slot);
+}
+
+/* The place of a slice among those that publish the address, or where it would be. */
+static uint32_t
+place_of_slot(
+    const struct treecache *cache, struct holders_of_addr *of, const struct slice_endpoints *slice)
+{
+	const uint32_t *slots = slots_of(of);
+	uint32_t low = 0, high = of->count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (slice_compare(slice_in(cache, slots[middle]), slice) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void
+add(struct treecache *cache, struct addr_holders *holders, const struct slice_endpoints *slice,
+    const uint8_t *addr, size_t len)
+{
+	struct holders_of_addr *of = find(cache, holders, addr, len);
+
+	if (of == NULL) {
+		of = xmalloc(sizeof *of + len);
+		*of = (struct holders_of_addr){
+			.hash = addr_hash(cache, addr, len), .count = 1, .one = slice->slot
+		};
+		memcpy(of->addr, addr, len);
+		table_add(len == 4 ? &holders->v4 : &holders->v6, of);
+		return;
+	}
+	uint32_t place = place_of_slot(cache, of, slice), first = of->one;
+	if (of->count == 1) {
+		of->slots = xcalloc(2, sizeof *of->slots);
+		of->slots[0] = first;
+	} else if ((of->count & (of->count - 1)) == 0) {
+		of->slots = xreallocarray(of->slots, 2 * (size_t)of->count, sizeof *of->slots);
+	}
+	memmove(of->slots + place + 1, of->slots + place, (of->count - place) * sizeof *of->slots);
+	of->slots[place] = slice->slot;
+	of->count++;
+}
+
+static void
+take_away(struct treecache *cache, struct addr_holders *holders,
+    const struct slice_endpoints *slice, const uint8_t *addr, size_t len)
+{
+	struct holders_of_addr *of = find(cache, holders, addr, len);
+
+	if (of->count == 1) {
+		table_remove(len == 4 ? &holders->v4 : &holders->v6, of);
+		free(of);
+		return;
+	}
+	uint32_t place = place_of_slot(cache, of, slice), *slots = of->slots;
+	memmove(slots + place, slots + place + 1, (--of->count - place) * sizeof *slots);
+	if (of->count == 1) {
+		of->one = slots[0];
+		free(slots);
+	}
+}
+
+struct addr_holders *
+addr_holders_find(const struct treecache *cache, const struct owner *owner)
+{
+	return kept_of_owner(&cache->addr_holders, owner);
+}
+
+struct addr_holders *
+addr_holders_new(struct treecache *cache, const struct owner *owner)
+{
+	struct addr_holders *holders = xmalloc(sizeof *holders);
+	const struct endpoint_set *endpoints = owner->endpoints;
+
+	*holders = (struct addr_holders){ .hash = owner->id };
+	table_add(&cache->addr_holders, holders);
+	for (unsigned c = 0; c < endpoints->count; c++) {
+		struct endpoint_keys addrs = endpoint_addr_keys(endpoints->slices[c].slice);
+		for (size_t i = 0; i < addrs.count; i++)
+			add(cache, holders, endpoints->slices[c].slice, addrs.bytes + i * addrs.len,
+			    addrs.len);
+		free(addrs.bytes);
+	}
+	return holders;
+}
+
+static void
+free_table(struct table *table)
+{
+	struct holders_of_addr *of;
+	size_t place = 0;
+
+	while ((of = table_next(table, &place)) != NULL) {
+		if (of->count > 1)
+			free(of->slots);
+		free(of);
+	}
+	table_free(table);
+}
+
+static void
+holders_free(struct addr_holders *holders)
+{
+	free_table(&holders->v4);
+	free_table(&holders->v6);
+	free(holders);
+}
+
+void
+addr_holders_change(struct treecache *cache, struct addr_holders *holders,
+    const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	struct endpoint_keys was = endpoint_addr_keys(old), is = endpoint_addr_keys(slice);
+
+	for (size_t i = 0; i < was.count; i++) {
+		const uint8_t *addr = was.bytes + i * was.len;
+		if (endpoint_keys_find(&is, addr) == is.count)
+			take_away(cache, holders, old, addr, was.len);
+	}
+	for (size_t i = 0; i < is.count; i++) {
+		const uint8_t *addr = is.bytes + i * is.len;
+		if (endpoint_keys_find(&was, addr) == was.count)
+			add(cache, holders, slice, addr, is.len);
+	}
+	free(was.bytes);
+	free(is.bytes);
+	if (holders->v4.count + holders->v6.count > 0)
+		return;
+	table_remove(&cache->addr_holders, holders);
+	holders_free(holders);
+	if (cache->addr_holders.count == 0)
+		table_free(&cache->addr_holders);
+}
+
+const struct slice_endpoints *
+addr_holders_lowest(const struct treecache *cache, const struct addr_holders *holders,
+    const struct slice_endpoints *but, const uint8_t *addr)
+{
+	struct holders_of_addr *of = find(cache, holders, addr, family_len(but->family));
+	uint32_t skip;
+
+	if (of == NULL)
+		return NULL;
+	skip = slots_of(of)[0] == but->slot;
+	return skip < of->count ? slice_in(cache, slots_of(of)[skip]) : NULL;
+}
+
+void
+addr_holders_free_all(struct treecache *cache)
+{
+	struct addr_holders *holders;
+	size_t place = 0;
+
+	while ((holders = table_next(&cache->addr_holders, &place)) != NULL)
+		holders_free(holders);
+	table_free(&cache->addr_holders);
+}
+
+/* --- the indexes of endpoints --- */
+
+/*
+ * The indexes of endpoints, the writer's side: a slice's keys in them, and the changes when another
+ * slice takes its place.
+ */
+
+static int
+by_addr4(const void *a, const void *b)
+{
+	uint32_t na = wire_get32(a), nb = wire_get32(b);
+
+	return (na > nb) - (na < nb);
+}
+
+static int
+by_addr16(const void *a, const void *b)
+{
+	return memcmp(a, b, 16);
+}
+
+static void
+endpoint_keys_sort(struct endpoint_keys *keys)
+{
+	size_t kept = 0, len = keys->len;
+
+	qsort(keys->bytes, keys->count, len, len == 4 ? by_addr4 : by_addr16);
+	for (size_t i = 0; i < keys->count; i++) {
+		const uint8_t *key = keys->bytes + i * len;
+		if (kept == 0 || memcmp(key, keys->bytes + (kept - 1) * len, len) != 0)
+			memmove(keys->bytes + kept++ * len, key, len);
+	}
+	keys->count = kept;
+}
+
+/* The place of `key`, or keys->count. */
+size_t
+endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key)
+{
+	const uint8_t *found = keys->count == 0 ? NULL
+						: bsearch(key, keys->bytes, keys->count, keys->len,
+						      keys->len == 4 ? by_addr4 : by_addr16);
+
+	return found == NULL ? keys->count : (size_t)(found - keys->bytes) / keys->len;
+}
+
+/* The slice's published addresses; of none if it is NULL. */
+struct endpoint_keys
+endpoint_addr_keys(const struct slice_endpoints *slice)
+{
+	struct endpoint_keys keys = { 0 };
+
+	if (slice == NULL)
+		return keys;
+	keys =
+	    (struct endpoint_keys){ .count = slice->published, .len = family_len(slice->family) };
+	keys.bytes = xmalloc(keys.count * keys.len);
+	memcpy(keys.bytes, slice->bytes, keys.count * keys.len);
+	endpoint_keys_sort(&keys);
+	return keys;
+}
+
+struct pair_btree *
+endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
+{
+	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
+}
+
+/* Whether no address is published twice: one that is counts once at most (the runs above). */
+static bool
+addrs_distinct(const struct slice_endpoints *slice)
+{
+	for (unsigned i = slice->unique; i < slice->published; i++) {
+		const uint8_t *addr = slice_addr(slice, i);
+		if (slice_has_addr(slice, 0, slice->unique, addr) ||
+		    (i > slice->unique &&
+			memcmp(slice_addr(slice, i - 1), addr, family_len(slice->family)) == 0))
+			return false;
+	}
+	return true;
+}
+
+/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two published entries
+ * share an address or a host name. */
+struct endpoint_keys
+endpoint_index_keys(
+    const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
+{
+	struct endpoint_keys keys = { .len = 4 };
+
+	*distinct = true;
+	if (slice == NULL)
+		return keys;
+	keys.bytes = xmalloc(slice->published * 2u * 4u);
+	for (unsigned i = 0; i < slice->published; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		endpoint_addr_key(&cache->next, slice->owner, slice_addr(slice, i), slice->family,
+		    name != NULL, keys.bytes + 4 * keys.count++);
+		if (name != NULL)
+			endpoint_name_key(
+			    &cache->next, slice->owner, name, keys.bytes + 4 * keys.count++);
+	}
+	size_t all = keys.count;
+	endpoint_keys_sort(&keys);
+	*distinct = keys.count == all && addrs_distinct(slice);
+	return keys;
+}
+
+/* Changes a slot's keys in an index from `old` to `new`; frees both. */
+void
+endpoint_index_change(struct treecache *cache, struct pair_btree *index, uint32_t slot,
+    struct endpoint_keys old, struct endpoint_keys new)
+{
+	size_t i = 0, j = 0, len = index->key_len;
+
+	while (i < old.count || j < new.count) {
+		int order = i == old.count   ? 1
+			    : j == new.count ? -1
+					     : memcmp(old.bytes + i * len, new.bytes + j *len, len);
+		if (order < 0)
+			pair_btree_remove(cache, index, old.bytes + i * len, slot);
+		else if (order > 0)
+			pair_btree_insert(cache, index, new.bytes + j *len, slot);
+		i += order <= 0;
+		j += order >= 0;
+	}
+	free(old.bytes);
+	free(new.bytes);
+}
+
+/* The same for the reverse index, which holds published addresses only; either may be NULL. */
+void
+endpoint_index_reverse(
+    struct treecache *cache, const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	const struct slice_endpoints *one = slice != NULL ? slice : old;
+
+	if (one != NULL)
+		endpoint_index_change(cache, endpoint_index_writers_reverse(cache, one->family),
+		    one->slot | SLOT_OF_SLICE, endpoint_addr_keys(old), endpoint_addr_keys(slice));
+}
+
+/*
+ * Whether no other slice of the owner publishes a host name of this one; clears `alone` in those that
+ * do. Names that `old` (or NULL) already had alone are not searched for again.
+ */
+bool
+endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	bool alone = true;
+
+	for (unsigned i = 0; i < slice->published; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		const struct slice_endpoints *other;
+		struct pair_walk walk = { 0 };
+		unsigned found = 0;
+		uint8_t key[4];
+		bool before = old != NULL && old->alone && i < old->published;
+		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
+			continue;
+		endpoint_name_key(&cache->next, owner, name, key);
+		/* If there are more than one, they have cleared each other's. */
+		while (found < 2 && (other = index_next_value(&cache->next, &cache->next.endpoints,
+					 key, &walk)) != NULL) {
+			if (other->slot == slice->slot || other->owner != owner)
+				continue;
+			alone = false;
+			found++;
+			if (other->alone)
+				endpoint_set_edit_slice(cache, owner, other)->alone = false;
+		}
+	}
+	return alone;
 }

@@ -1,4 +1,3 @@
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,93 +6,12 @@
 #include "treecache/endpoint_internal.h"
 
 static void
-garbage_add(struct garbage *garbage, void *block)
-{
-	if (garbage->count == garbage->room) {
-		garbage->room = garbage->room == 0 ? 64 : garbage->room * 2;
-		garbage->items =
-		    xreallocarray(garbage->items, garbage->room, sizeof *garbage->items);
-	}
-	garbage->items[garbage->count++] = block;
-	garbage->bytes += malloc_usable_size(block);
-}
-
-static void
 garbage_free(struct garbage *garbage)
 {
 	for (size_t i = 0; i < garbage->count; i++)
 		free(garbage->items[i]);
 	free(garbage->items);
 	*garbage = (struct garbage){ 0 };
-}
-
-void
-garbage_move(struct garbage *to, struct garbage *from)
-{
-	if (to->count == 0) {
-		free(to->items);
-		*to = *from;
-		*from = (struct garbage){ 0 };
-		return;
-	}
-	if (to->count + from->count > to->room) {
-		to->room = to->count + from->count + to->room / 2;
-		to->items = xreallocarray(to->items, to->room, sizeof *to->items);
-	}
-	if (from->count > 0)
-		memcpy(to->items + to->count, from->items, from->count * sizeof *from->items);
-	to->count += from->count;
-	to->bytes += from->bytes;
-	free(from->items);
-	*from = (struct garbage){ 0 };
-}
-
-void *
-cow_new(struct treecache *cache, size_t size)
-{
-	uint32_t *block = xmalloc(size);
-
-	*block = cache->epoch;
-	cache->dirty = true;
-	return block;
-}
-
-static bool
-is_own(const struct treecache *cache, const void *block)
-{
-	return *(const uint32_t *)block == cache->epoch;
-}
-
-void *
-cow_edit(struct treecache *cache, void *block, size_t size)
-{
-	cache->dirty = true;
-	if (is_own(cache, block))
-		return block;
-	void *copy = xmalloc(size);
-	memcpy(copy, block, size);
-	*(uint32_t *)copy = cache->epoch;
-	garbage_add(&cache->fresh, block);
-	return copy;
-}
-
-void
-cow_drop(struct treecache *cache, const void *block)
-{
-	if (block == NULL)
-		return;
-	cache->dirty = true;
-	if (is_own(cache, block))
-		free(writers(block));
-	else
-		garbage_add(&cache->fresh, writers(block));
-}
-
-void
-treecache_retire(struct treecache *cache, void *ptr)
-{
-	if (ptr != NULL)
-		garbage_add(&cache->fresh, ptr);
 }
 
 void

@@ -33,8 +33,11 @@ struct treecache {
 	size_t free_count, free_room;
 	uint32_t slot_count; /* highest slot ever given out */
 	uint32_t owner_count;
-	struct table addr_holders; /* endpoint_holders.c's */
+	struct table
+	    addr_holders; /* which slices have an address, of sets whose slices share very many */
 };
+
+/* --- cow.c --- */
 
 /* A new block of `size` bytes, the writer's own until the next publish: its first word, the epoch,
  * is set, the rest is not. */
@@ -76,6 +79,9 @@ slot_owner(const void *value)
 
 	return (uintptr_t)value & 1 ? (const void *)(byte - 1) : NULL;
 }
+
+/* Adds a block to those that were replaced. */
+void garbage_add(struct garbage *garbage, void *block);
 
 /* Moves all of `from` behind what is in `to`. */
 void garbage_move(struct garbage *to, struct garbage *from);
@@ -123,8 +129,6 @@ size_t slice_bytes(const struct slice_endpoints *slice);
 /* A slice of the writer's own, its entries in the order of the source, no run set yet. */
 struct slice_endpoints *slice_pack(struct treecache *cache, const struct owner *owner,
     uint32_t slot, const struct slice_source *source);
-
-/* --- slice_places.c --- */
 
 /* Bytes that this many places take in a slice; and those that the slice's own take. */
 size_t slice_places_size(size_t count);
