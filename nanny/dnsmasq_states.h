@@ -1,6 +1,6 @@
 /*
  * The life of the supervised dnsmasq as a table of states and events. Pure: events and times go in,
- * actions come out; the caller does them (dnsmasq_actions.c) and reports what came of it as further
+ * actions come out; the caller does them (loop.c) and reports what came of it as further
  * events. Whether a change of the ConfigMap is one of the servers file at all is seen in loop.c. The
  * manual page shows the same table.
  *

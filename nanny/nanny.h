@@ -12,7 +12,7 @@
  *
  * servers_file_inputs.c brings the three together. A change never starts another dnsmasq.
  *
- * dnsmasq_states.c decides when dnsmasq is started, reloaded and stopped; dnsmasq_actions.c does
+ * dnsmasq_states.c decides when dnsmasq is started, reloaded and stopped; loop.c does
  * it, through dnsmasq_process.c, which sends the signals.
  */
 #ifndef NANNY_NANNY_H
@@ -120,7 +120,7 @@ void nanny_read_config(struct nanny *nanny, bool force);
  * (servers_file_inputs.c). Caller frees with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
-/* Feeds an event to the table of states and does the resulting actions (dnsmasq_actions.c). */
+/* Feeds an event to the table of states and does the resulting actions (loop.c). */
 void nanny_step(struct nanny *nanny, enum child_event event);
 
 /* Does the actions of a table's step, a set of enum child_action. */
@@ -142,7 +142,7 @@ bool nanny_is_ready(const struct nanny *nanny, const char **why);
 /* Whether dnsmasq has the newest configuration. */
 bool nanny_is_confirmed(const struct nanny *nanny);
 
-/* The page /config (config_page.c). */
+/* The page /config (status.c). */
 void config_page(const struct http_request *request, struct http_response *response, void *arg);
 
 /* The pages of /metrics, /healthz, /readiness and /config. */
