@@ -261,3 +261,10 @@ relay_tcp_free(struct relay_tcp *tcp)
 	}
 	free(tcp);
 }
+
+bool
+relay_matches(const struct inflight *inflight, uint16_t id, const uint8_t *reply, size_t len)
+{
+	return len >= DNS_HEADER && wire_get16(reply) == id &&
+	       wire_replies_to(reply, len, inflight_name(inflight), inflight->type, CLASS_IN);
+}
