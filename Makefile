@@ -251,7 +251,7 @@ fuzzers: $(fuzzers)
 
 lint: ## form, static analysis, manual pages and scripts
 	@$(call deps,build test lint)
-	@$(again) -s BUILD=build build/$(DNSTAP).pb-c.h
+	@$(again) -s BUILD=build build/$(DNSTAP).pb-c.h archives
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 

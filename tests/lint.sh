@@ -140,6 +140,7 @@ scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.g
 	step form clang-format --dry-run -Werror $sources $headers
 	step arrows check_arrows
 	step lengths check_lengths
+	step house "$python" tests/house.py "${BUILD:-build}"
 	step python check_python
 	! command -v gofmt >/dev/null || step go check_go
 	step analysis analyse

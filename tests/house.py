@@ -1,0 +1,112 @@
+"""How the sources are divided: circles of object files, small files, internal headers, files at the top of kubedns/.
+
+	house.py BUILD
+
+A circle is a group of object files that need each other's symbols, as nm lists them: none of its files can be read, tested or removed without the
+others. Prints a line for each figure; with -v, the files of each circle too. Exits 1 when a figure is above its limit in LIMITS.
+"""
+
+import pathlib
+import subprocess
+import sys
+from collections import defaultdict
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDERS = ("kubedns", "nanny", "sidecar", "migrate", "treecache", "lib")
+SMALL = 60  # lines: a .c file below must earn its name
+# Lower these when a figure falls. The aim: 6 circles, 4 files in the largest, 10 internal headers, 10 small files, 12 files at the top of kubedns/.
+LIMITS = {"circles": 9, "files in the largest circle": 11, "internal headers": 19, "small .c files": 33, "files at the top of kubedns/": 41}
+
+
+def symbols(build):
+    """{object: (defined, needed)} of the global symbols of each object file below the folders."""
+    found = {}
+    for folder in FOLDERS:
+        for path in sorted((build / folder).rglob("*.o")):
+            if not (ROOT / path.relative_to(build)).with_suffix(".c").exists():
+                continue  # of a source that has gone, or generated
+            defined, needed = set(), set()
+            for line in subprocess.run(["nm", "-g", path], capture_output=True, text=True, check=True).stdout.splitlines():
+                *_, kind, name = line.split()
+                (needed if kind == "U" else defined).add(name)
+            found[str(path.relative_to(build).with_suffix(".c"))] = (defined, needed)
+    return found
+
+
+def needs(found):
+    """{object: the objects that define what it needs}; a program's main.c and other programs' objects of one name do not count."""
+    owners = defaultdict(set)
+    for name, (defined, _) in found.items():
+        for symbol in defined:
+            owners[symbol].add(name)
+    graph = {}
+    for name, (_, needed) in found.items():
+        program = name.split("/")[0]
+        graph[name] = {o for s in needed for o in owners[s] if o != name and o.split("/")[0] in (program, "treecache", "lib")}
+    return graph
+
+
+def circles(graph):
+    """The strongly connected components of more than one object (Tarjan, without recursion)."""
+    index, low, stack, on_stack, result = {}, {}, [], set(), []
+    for root in graph:
+        if root in index:
+            continue
+        work = [(root, iter(sorted(graph[root])))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, edges = work[-1]
+            for to in edges:
+                if to not in index:
+                    index[to] = low[to] = len(index)
+                    stack.append(to)
+                    on_stack.add(to)
+                    work.append((to, iter(sorted(graph[to]))))
+                    break
+                if to in on_stack:
+                    low[node] = min(low[node], index[to])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    group = []
+                    while True:
+                        top = stack.pop()
+                        on_stack.discard(top)
+                        group.append(top)
+                        if top == node:
+                            break
+                    if len(group) > 1:
+                        result.append(sorted(group))
+    return sorted(result, key=lambda g: (-len(g), g))
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    groups = circles(needs(symbols(build)))
+    sources = [p for f in FOLDERS for p in (ROOT / f).rglob("*.[ch]")]
+    lines = {p: len(p.read_text().splitlines()) for p in sources}
+    figures = {
+        "circles": len(groups),
+        "files in the largest circle": max(map(len, groups), default=0),
+        "internal headers": sum(p.name.endswith("_internal.h") for p in sources),
+        "small .c files": sum(p.suffix == ".c" and lines[p] < SMALL for p in sources),
+        "files at the top of kubedns/": sum(p.is_file() for p in (ROOT / "kubedns").iterdir()),
+    }
+    if "-v" in sys.argv:
+        for group in groups:
+            print("circle:", " ".join(group))
+    bad = False
+    for name, figure in figures.items():
+        over = figure > LIMITS[name]
+        bad |= over
+        print(f"house: {figure} {name} (allowed: {LIMITS[name]}){': too many' if over else ''}")
+    print(f"house: {sum(map(len, groups))} files in circles; {sum(lines.values())} lines of C in {len(sources)} files")
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())
