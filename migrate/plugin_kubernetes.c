@@ -214,10 +214,14 @@ reverse_prefix(const char *zone, char text[32])
 
 /* The zones that a directive kubernetes has. */
 struct kubernetes_zones {
-	bool root, second;      /* no domain, more than one */
-	bool reverse;           /* some are of reverse names */
-	bool denied;            /* CoreDNS denies what is not the cluster's in one of these */
-	FILE *prefixes;         /* of those that we can deny too, for --reverse-cidrs */
+	bool root, second;       /* no domain, more than one */
+	bool reverse;            /* some are of reverse names */
+	bool whole_v4, whole_v6; /* in-addr.arpa, ip6.arpa */
+	bool other;              /* one is not a range of --reverse-cidrs */
+	bool ranges;             /* all reverse zones are such ranges: --ptr=cidrs */
+	bool denied;             /* CoreDNS denies what is not the cluster's in one of these */
+	bool all_endpoints; /* CoreDNS has PTR records of endpoints of Services with an IP too */
+	FILE *prefixes;     /* of those that we can deny too, for --reverse-cidrs */
 	struct zone_set *falls; /* of fallthrough */
 	bool falls_all;
 };
@@ -232,12 +236,15 @@ take_zone(struct scope *scope, const char *zone, struct kubernetes_zones *zones)
 		return;
 	}
 	zones->reverse = true;
-	if (zones->falls_all || zone_set_covers(zones->falls, zone))
-		return;
-	if (reverse_prefix(zone, prefix))
+	zones->whole_v4 |= strcmp(zone, "in-addr.arpa") == 0;
+	zones->whole_v6 |= strcmp(zone, "ip6.arpa") == 0;
+	bool falls = zones->falls_all || zone_set_covers(zones->falls, zone);
+	if (!falls && reverse_prefix(zone, prefix)) {
 		fprintf(zones->prefixes, "%s%s", ftell(zones->prefixes) > 0 ? "," : "", prefix);
-	else
-		zones->denied = true;
+		return;
+	}
+	zones->other = true;
+	zones->denied |= !falls;
 }
 
 /* The zones of the line, or of the block. */
@@ -265,11 +272,36 @@ take_zones(struct scope *scope, const struct corefile_directive *d, const struct
 	}
 }
 
+/* What is said of reverse names beside the domain; `changes` is set if some are answered otherwise. */
+static const char *
+reverse_sentence(const struct kubernetes_zones *zones, bool *changes)
+{
+	*changes = true;
+	if (zones->denied)
+		return ". A reverse name that is not the cluster's is forwarded, where CoreDNS "
+		       "denies "
+		       "it without fallthrough: --reverse-cidrs=CIDR,... denies those of a range";
+	if (!zones->reverse)
+		return ". The cluster's reverse names are answered too, where CoreDNS does not";
+	if (!zones->ranges && !zones->whole_v4)
+		return ". Reverse names of the cluster's addresses outside of these zones are "
+		       "answered "
+		       "too, where CoreDNS does not";
+	if (!zones->ranges && !zones->whole_v6)
+		return ". Reverse names of the cluster's IPv6 addresses are answered too, where "
+		       "CoreDNS does not";
+	*changes = false;
+	return zones->ranges
+		   ? "; --reverse-cidrs and --ptr=cidrs: PTR records in these ranges alone"
+		   : "; reverse names are answered without being told";
+}
+
 static void
 report_zones(struct scope *scope, const struct corefile_line *line,
-    const struct kubernetes_zones *zones, bool has_ttl)
+    const struct kubernetes_zones *zones, const char *defaults)
 {
-	const char *ttl = has_ttl ? "" : ", and --ttl=5, CoreDNS's default";
+	bool changes;
+	const char *reverse = reverse_sentence(zones, &changes);
 	if (zones->root)
 		report_line(scope->report, line, VERDICT_NONE,
 		    "the cluster's domain cannot be the root: say one");
@@ -277,24 +309,25 @@ report_zones(struct scope *scope, const struct corefile_line *line,
 		report_line(scope->report, line, VERDICT_NONE,
 		    "one cluster domain a pod: run a second Deployment (beside, with another "
 		    "clusterDomain) and make its address a stub domain here");
-	else if (zones->denied)
-		report_line(scope->report, line, VERDICT_CHANGES,
-		    "settings.yaml's clusterDomain%s. A reverse name that is not the cluster's is "
-		    "forwarded, where CoreDNS denies it without fallthrough: "
-		    "--reverse-cidrs=CIDR,... "
-		    "denies those of a range",
-		    ttl);
-	else if (!zones->reverse)
-		report_line(scope->report, line, VERDICT_CHANGES,
-		    "settings.yaml's clusterDomain%s. The cluster's reverse names are answered "
-		    "too, "
-		    "where CoreDNS does not",
-		    ttl);
 	else
-		report_line(scope->report, line, VERDICT_CARRIED,
-		    "settings.yaml's clusterDomain%s; reverse names are answered without being "
-		    "told",
-		    ttl);
+		report_line(scope->report, line, changes ? VERDICT_CHANGES : VERDICT_CARRIED,
+		    "settings.yaml's clusterDomain%s%s%s", defaults, reverse,
+		    zones->all_endpoints
+			? ". --reverse-all-endpoints: PTR records of every Service's endpoints"
+			: "");
+}
+
+/* The options that CoreDNS has otherwise when nothing is said, as flags; the sentence about them. */
+static char *
+report_defaults(struct report *report, bool has_ttl, bool has_pods)
+{
+	if (!has_ttl)
+		report_flag(report, PROGRAM_KUBEDNS, "--ttl=5");
+	if (!has_pods)
+		report_flag(report, PROGRAM_KUBEDNS, "--pods=disabled");
+	return xasprintf("%s%s%s", has_ttl ? "" : ", and --ttl=5",
+	    has_pods ? "" : ", and --pods=disabled",
+	    has_ttl && has_pods ? "" : ", CoreDNS's default");
 }
 
 /* kubernetes [ZONE...] { ... }; without zones it has the block's. */
@@ -305,17 +338,26 @@ plugin_kubernetes(struct scope *scope, const struct corefile_directive *d)
 	struct kubernetes_zones zones = { .falls = zone_set_new() };
 	char *prefixes = NULL;
 	size_t len = 0;
-	bool has_ttl = false;
+	bool has_ttl = false, has_pods = false, endpoints = true;
 	zones.prefixes = open_memstream(&prefixes, &len);
 	take_zones(scope, d, others, &zones);
 	fclose(zones.prefixes);
+	zones.ranges = len > 0 && !zones.other;
 	if (len > 0)
 		report_flag(scope->report, PROGRAM_KUBEDNS, "--reverse-cidrs=%s", prefixes);
-	for (size_t i = 0; i < d->body_count; i++)
-		has_ttl = has_ttl || strcmp(d->body[i].words[0], "ttl") == 0;
-	if (!has_ttl)
-		report_flag(scope->report, PROGRAM_KUBEDNS, "--ttl=5");
-	report_zones(scope, &d->head, &zones, has_ttl);
+	if (zones.ranges)
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--ptr=cidrs");
+	for (size_t i = 0; i < d->body_count; i++) {
+		has_ttl |= strcmp(d->body[i].words[0], "ttl") == 0;
+		has_pods |= strcmp(d->body[i].words[0], "pods") == 0;
+		endpoints &= strcmp(d->body[i].words[0], "noendpoints") != 0;
+	}
+	zones.all_endpoints = zones.reverse && endpoints;
+	if (zones.all_endpoints)
+		report_flag(scope->report, PROGRAM_KUBEDNS, "--reverse-all-endpoints");
+	char *defaults = report_defaults(scope->report, has_ttl, has_pods);
+	report_zones(scope, &d->head, &zones, defaults);
+	free(defaults);
 	for (size_t i = 0; i < d->body_count; i++)
 		read_option(scope, others, &d->body[i]);
 	zone_set_free(others);

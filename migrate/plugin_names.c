@@ -122,12 +122,13 @@ static void
 read_hosts_head(
     struct scope *scope, const struct corefile_line *head, const struct zone_set *zones, bool falls)
 {
+	/* CoreDNS has PTR records in reverse zones of the block and of the plugin alone. */
+	bool reverse =
+	    !zone_set_covers(zones, "in-addr.arpa") || !zone_set_covers(scope->set, "in-addr.arpa");
 	const char *denied = falls ? ""
 				   : "; a name that is not there is looked up as all others, where "
 				     "CoreDNS said SERVFAIL";
 	struct corefile_text file;
-	bool reverse =
-	    !zone_set_covers(zones, "in-addr.arpa") || !zone_set_covers(scope->set, "in-addr.arpa");
 	if (head->count < 2) {
 		report_line(scope->report, head,
 		    falls && !reverse ? VERDICT_CARRIED : VERDICT_CHANGES,
@@ -141,14 +142,28 @@ read_hosts_head(
 		report_line(scope->report, head, VERDICT_CHANGES,
 		    "the ConfigMap's key hosts, with %zu lines of %s as they are now: who changes "
 		    "the "
-		    "file has to change the key (k3s: NodeHosts, as nodes come and go)%s",
-		    report_text_count(scope->report, TEXT_HOSTS) - before, file.name, denied);
+		    "file has to change the key (k3s: NodeHosts, as nodes come and go)%s%s",
+		    report_text_count(scope->report, TEXT_HOSTS) - before, file.name,
+		    reverse ? "; the reverse names of these addresses are answered too" : "",
+		    denied);
 		free(file.name);
 		free(file.text);
 	} else {
 		report_line(scope->report, head, VERDICT_NONE,
 		    "the file is not here: put its lines into the ConfigMap's key hosts%s", denied);
 	}
+}
+
+/* Whether the block has a plugin to which `fallthrough` leads. */
+static bool
+leads_on(const struct corefile_block *block)
+{
+	static const char *const names[] = { "forward", "proxy", "grpc", "kubernetes", "file",
+		"auto", "secondary", "etcd", "template", "k8s_external" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (plugins_find(block, names[i]) != NULL)
+			return true;
+	return false;
 }
 
 /* hosts [FILE [ZONE...]] { ... } */
@@ -159,6 +174,7 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 	bool falls = false;
 	for (size_t i = 0; i < d->body_count; i++)
 		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
+	falls = falls && leads_on(scope->block);
 	read_hosts_head(scope, &d->head, zones, falls);
 	for (size_t i = 0; i < d->body_count; i++) {
 		const struct corefile_line *line = &d->body[i];

@@ -428,6 +428,19 @@ report_closed(struct report *report, const struct corefile *corefile)
 	    "of the node's resolv.conf");
 }
 
+/* A CoreDNS beside the cluster's own: kubedns always has the cluster's names. */
+static void
+report_no_cluster(struct report *report, const struct corefile *corefile)
+{
+	for (size_t i = 0; i < corefile->count; i++)
+		if (is_node_cache(&corefile->blocks[i]))
+			return;
+	if (corefile->count > 0 && !has_kubernetes(corefile))
+		report_line(report, &corefile->blocks[0].keys, VERDICT_CHANGES,
+		    "the cluster's names and reverse names are answered too: CoreDNS with this "
+		    "Corefile alone has no kubernetes");
+}
+
 static void
 read_block(struct report *report, const struct corefile_block *block, struct plugin_files *files)
 {
@@ -478,4 +491,5 @@ plugins_read(struct report *report, const struct corefile *corefile, struct plug
 			read_block(report, &corefile->blocks[i], files);
 	if (!files->partial)
 		report_closed(report, corefile);
+	report_no_cluster(report, corefile);
 }

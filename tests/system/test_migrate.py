@@ -230,7 +230,7 @@ def test_objects_as_kubectl_prints_them(dump):
     assert code == 0, err
     data, flags, overlay = printed(out)
     assert data == {"upstreamNameservers": ["192.0.2.1"], "stubDomains": {"x.example": ["10.0.0.1"]}}
-    assert flags == {"kubedns": ["--log-queries"], "dnsmasq": [], "nanny": []}
+    assert flags == {"kubedns": ["--pods=disabled", "--log-queries"], "dnsmasq": [], "nanny": []}
     assert overlay["resources"] == ["../front"]
     assert "clusterDomain: corp.local, clusterIP: 10.96.0.10," in out
     found = verdicts(out)
@@ -330,7 +330,7 @@ def of(*objects_, flags=()):
     return out, *printed(out)
 
 
-CLOSED = ".:53 {\n kubernetes cluster.local in-addr.arpa ip6.arpa {\n  fallthrough in-addr.arpa ip6.arpa\n  ttl 30\n }\n}\n"
+CLOSED = ".:53 {\n kubernetes cluster.local in-addr.arpa ip6.arpa {\n  pods insecure\n  fallthrough in-addr.arpa ip6.arpa\n  ttl 30\n }\n}\n"
 OPEN = CLOSED[:-2] + " forward . /etc/resolv.conf\n}\n"
 
 
@@ -404,11 +404,56 @@ def test_a_closed_cluster_stays_closed_or_it_is_said():
     assert flags["nanny"] == [] and "changes: names outside the zones here go to the servers of the node" in out
 
 
+@pytest.mark.parametrize("option, all_endpoints", [("", True), ("  noendpoints\n", False)])
+def test_endpoints_of_every_service_have_ptr_records_as_in_coredns(option, all_endpoints):
+    out, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  ttl 30\n", "  ttl 30\n" + option)))
+    assert ("--reverse-all-endpoints" in flags["kubedns"]) is all_endpoints
+    assert ("--reverse-all-endpoints: PTR records of every Service's endpoints" in out) is all_endpoints
+    _, _, flags, _ = of(configmap("coredns", Corefile=". {\n kubernetes cluster.local\n forward . 10.0.0.1\n}\n"))
+    assert "--reverse-all-endpoints" not in flags["kubedns"]
+
+
+def test_a_corefile_without_kubernetes_gets_the_names_of_the_cluster():
+    out, *_ = of(configmap("coredns", Corefile=". {\n forward . 10.0.0.1\n}\n"))
+    assert "changes: the cluster's names and reverse names are answered too" in out
+    out, *_ = of(configmap("coredns", Corefile=OPEN))
+    assert "the cluster's names and reverse names are answered too" not in out
+
+
 def test_reverse_names_that_coredns_denies():
     out, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  fallthrough in-addr.arpa ip6.arpa\n", "")))
     assert re.search(r"changes: .*A reverse name that is not the cluster's is forwarded, where CoreDNS denies it", out)
-    _, _, flags, _ = of(configmap("coredns", Corefile=". {\n kubernetes cluster.local 10.in-addr.arpa 2.1.10.in-addr.arpa 172.16.0.0/16 {\n  ttl 30\n }\n forward . 10.0.0.1\n}\n"))
-    assert flags["kubedns"] == ["--reverse-cidrs=10.0.0.0/8,10.1.2.0/24,172.16.0.0/16"]
+    _, _, flags, _ = of(configmap("coredns", Corefile=". {\n kubernetes cluster.local 10.in-addr.arpa 2.1.10.in-addr.arpa 172.16.0.0/16 {\n  pods insecure\n  ttl 30\n }\n forward . 10.0.0.1\n}\n"))
+    assert flags["kubedns"] == ["--reverse-cidrs=10.0.0.0/8,10.1.2.0/24,172.16.0.0/16", "--ptr=cidrs", "--reverse-all-endpoints"]
+
+
+@pytest.mark.parametrize("zones, said", [
+    ("10.96.0.0/16", "--ptr=cidrs: PTR records in these ranges alone"),
+    ("10.96.0.0/16 {\n fallthrough in-addr.arpa\n }", "outside of these zones are answered too"),
+    ("in-addr.arpa {\n fallthrough in-addr.arpa\n }", "IPv6 addresses are answered too"),
+    ("", "The cluster's reverse names are answered too"),
+])
+def test_reverse_names_outside_of_the_zones(zones, said):
+    out, _, flags, _ = of(configmap("coredns", Corefile=f". {{\n kubernetes cluster.local {zones}\n forward . 10.0.0.1\n}}\n"))
+    assert said in out and ("--ptr=cidrs" in flags["kubedns"]) is (zones == "10.96.0.0/16")
+
+
+@pytest.mark.parametrize("line, flag", [("", "--pods=disabled"), ("  pods disabled\n", "--pods=disabled"), ("  pods verified\n", "--pods=verified"), ("  pods insecure\n", None)])
+def test_coredns_has_no_names_of_pods_by_default(line, flag):
+    _, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  pods insecure\n", line)))
+    assert [f for f in flags["kubedns"] if f.startswith("--pods")] == [flag] * bool(flag)
+
+
+@pytest.mark.parametrize("after, announced", [(" forward . 10.0.0.1\n", False), ("", True)])
+def test_a_fallthrough_to_nothing_is_no_lookup_in_coredns(after, announced):
+    out, *_ = of(configmap("coredns", Corefile=f"corp.example {{\n hosts {{\n  10.0.0.1 a.corp.example\n  fallthrough\n }}\n{after}}}\n{OPEN}"))
+    assert ("is looked up as all others, where CoreDNS said SERVFAIL" in out) is announced
+
+
+@pytest.mark.parametrize("zone, announced", [(".", False), ("corp.example", True)])
+def test_ptr_records_of_hosts_of_a_zones_block(zone, announced):
+    out, *_ = of(configmap("coredns", Corefile=f"{zone} {{\n hosts {{\n  10.0.0.1 a.corp.example\n  fallthrough\n }}\n forward . 10.0.0.1\n}}\n"))
+    assert ("the reverse names of these addresses" in out) is announced
 
 
 @pytest.mark.parametrize("blocks, front, classic", [
@@ -422,9 +467,9 @@ def test_reverse_names_that_coredns_denies():
 def test_a_log_of_errors_is_no_log_of_every_query(blocks, front, classic):
     corefile = configmap("coredns", Corefile=OPEN[:-2] + blocks + "\n}\n")
     _, _, flags, _ = of(corefile)
-    assert flags["kubedns"] == [front] and flags["dnsmasq"] == []
+    assert flags["kubedns"] == ["--reverse-all-endpoints", front] and flags["dnsmasq"] == []
     out, _, flags, _ = of(corefile, flags=["--topology=classic"])
-    assert flags["kubedns"] == [] and flags["dnsmasq"] == classic and (classic or "NO EQUIVALENT: dnsmasq logs every query or none" in out)
+    assert flags["kubedns"] == ["--reverse-all-endpoints"] and flags["dnsmasq"] == classic and (classic or "NO EQUIVALENT: dnsmasq logs every query or none" in out)
 
 
 @pytest.mark.parametrize("domain", ["home.arpa", "xarpa", "k8s.home.arpa"])
@@ -504,7 +549,7 @@ def test_a_wrong_key_of_kube_dns_is_left_out(value):
 def test_flags_that_a_sentence_names_are_printed():
     corefile = OPEN[:-2] + " autopath @kubernetes\n dnstap unix:///run/dnstap.sock full\n cache 30\n}\n"
     _, _, flags, _ = of(configmap("coredns", Corefile=corefile.replace("ttl 30", "ttl 30\n  pods verified")))
-    assert sorted(flags["kubedns"]) == ["--dnstap=unix:/run/dnstap.sock", "--pods=verified", "--search-completion=inferred"]
+    assert sorted(flags["kubedns"]) == ["--dnstap=unix:/run/dnstap.sock", "--pods=verified", "--reverse-all-endpoints", "--search-completion=inferred"]
     assert flags["dnsmasq"] == ["--max-cache-ttl=30"]
     assert of(configmap("coredns", Corefile=corefile.replace("unix:///run/dnstap.sock", "tcp://10.0.0.9:6000")))[2]["kubedns"][-1] == "--dnstap=tcp:10.0.0.9:6000"
 
@@ -601,7 +646,7 @@ def test_more_imported_files_than_are_read_are_an_error(tmp_path):
 def test_all_namespaces_are_in_the_flag():
     names = [f"namespace-{i}" for i in range(300)]
     _, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("ttl 30", f"ttl 30\n  namespaces {' '.join(names)}")))
-    assert flags["kubedns"] == ["--namespaces=" + ",".join(names)]
+    assert flags["kubedns"] == ["--reverse-all-endpoints", "--namespaces=" + ",".join(names)]
 
 
 ROOT_BLOCK = ". {\n kubernetes cluster.local\n forward . 10.0.0.1 {\n  %s\n }\n}\n"
