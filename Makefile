@@ -255,6 +255,21 @@ lint: ## form, static analysis, manual pages and scripts
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
+# CoreDNS itself, from its Go module.
+COREDNS := $(BUILD)/coredns
+$(COREDNS):
+	@command -v go >/dev/null || { echo "make: CoreDNS needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }
+	@mkdir -p $(@D)
+	GOBIN=$(abspath $(@D)) GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7
+
+CORPUS ?= tests/migrate/corpus
+test-corpus: ## serve Corefiles (CORPUS=FOLDER) by CoreDNS and by what kubedns-migrate makes of them, and compare (Go, kubectl, root)
+	@$(call deps,build run test)
+	@$(again) -s all
+	@$(again) $(COREDNS)
+	@BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py $(CORPUS_ARGS) $(CORPUS)
+.PHONY: test-corpus
+
 # Benches: tests/bench/ has the programs and says what each figure is.
 bench_tools := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 $(bench_tools): %: %.o $(BUILD)/lib.a

@@ -1,0 +1,661 @@
+"""
+make test-corpus: Corefiles served by a real CoreDNS, and what kubedns-migrate makes of them by kubedns, the nanny and dnsmasq.
+
+    corpus.py [--coredns FILE] [--topology front] [FILE or FOLDER...]      tests/migrate/corpus without one
+
+Each file is asked 200 questions in CoreDNS, in the front and in the classic topology: names of the cluster, reverse names, what the Corefile names
+(zones, hosts, rewrites, templates), and external names. Rcode and answer section are compared, without TTLs.
+
+It runs in network and mount namespaces of its own (root), so the Corefile and the printed kustomization are used as they are: every address after
+`forward` is one of a stand-in DNS server, which answers by the line that names it; /etc is an overlay; the cluster is tests/apiserver.
+
+A difference is announced if the report has a line `changes` or `NO EQUIVALENT` for the plugin that decides the name, in the server block that CoreDNS
+takes for it. Exit status 1: a difference is not announced.
+"""
+
+import argparse
+import collections
+import ipaddress
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zlib
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/system")]
+
+from apiserver import ApiServer  # noqa: E402
+from test_manifests import copy  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+QUESTIONS = 200
+RESOLV_CONF = "192.0.2.53"
+ADDRESS = re.compile(r"\[?((?:\d{1,3}\.){3}\d{1,3}|[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F:.]*)\]?(?::(\d+))?$")
+# Old CoreDNS: this one refuses the words, and the old one ignored or renamed them.
+GONE = re.compile(r"^\s*(upstream|resyncperiod\s.*|spray|fail_timeout.*|protocol\s.*)\s*$", re.M)
+# Where a cluster gives only the ConfigMap coredns-custom, its distribution has this one beside it.
+DISTRIBUTION = """.:53 {
+    errors
+    health
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+    }
+    prometheus :9153
+    import custom/*.override
+    forward . /etc/resolv.conf
+    cache 30
+    loop
+    reload
+    loadbalance
+}
+import custom/*.server
+"""
+
+
+class Skipped(Exception):
+    """A file that cannot be compared, and why."""
+
+
+# The stand-in DNS servers: a process in a namespace of its own. Each line of its standard input is {address: {port: group}}.
+
+
+def stand_in_answer(query, group):
+    name, rdtype = query.question[0].name, dns.rdatatype.to_text(query.question[0].rdtype)
+    text, reply = name.to_text(omit_final_dot=True).lower(), dns.message.make_response(query, recursion_available=True)
+    number = zlib.crc32(group.encode()) & 0xFFFF
+    first = text.split(".")[0]
+    if first.startswith("nx") or text.endswith("cluster.local") or first.startswith("no-such"):
+        reply.set_rcode(dns.rcode.NXDOMAIN)
+        reply.authority.append(dns.rrset.from_text("example.", 30, "IN", "SOA", "ns.example. host.example. 1 3600 600 86400 30"))
+        return reply
+    records = {"A": f"100.64.{number >> 8}.{number & 255}", "AAAA": f"2001:db8:aaaa::{number:x}", "TXT": f'"{group}"', "MX": f"10 mail-{number}.outside.example.",
+               "PTR": f"host-{number}.outside.example.", "NS": f"ns-{number}.outside.example."}  # fmt: skip
+    if first == "alias" and rdtype in ("A", "AAAA"):
+        reply.answer.append(dns.rrset.from_text(name, 60, "IN", "CNAME", "target.outside.example."))
+        name = "target.outside.example."
+    if rdtype in records and (rdtype == "PTR") == text.endswith(".arpa"):
+        reply.answer.append(dns.rrset.from_text(name, 60, "IN", rdtype, records[rdtype]))
+    else:
+        reply.authority.append(dns.rrset.from_text("example.", 30, "IN", "SOA", "ns.example. host.example. 1 3600 600 86400 30"))
+    return reply
+
+
+def stand_in_serve(sock, group):
+    while True:
+        wire, client = sock.recvfrom(65535)
+        try:
+            sock.sendto(stand_in_answer(dns.message.from_wire(wire), group[0]).to_wire(), client)
+        except (dns.exception.DNSException, IndexError, OSError):
+            continue
+
+
+def stand_in_serve_tcp(listener, group):
+    while True:
+        peer, _ = listener.accept()
+        threading.Thread(target=stand_in_stream, args=(peer, group), daemon=True).start()
+
+
+def stand_in_stream(peer, group):
+    try:
+        with peer, peer.makefile("rb") as stream:
+            while len(prefix := stream.read(2)) == 2:
+                wire = stand_in_answer(dns.message.from_wire(stream.read(int.from_bytes(prefix, "big"))), group[0]).to_wire()
+                peer.sendall(len(wire).to_bytes(2, "big") + wire)
+    except (OSError, dns.exception.DNSException, IndexError):
+        return
+
+
+def stand_in_open(address, port, group):
+    six = ":" in address
+    subprocess.run(["ip", *(["-6"] if six else []), "addr", "add", f"{address}/{128 if six else 32}", "dev", "lo", *(["nodad"] if six else [])],
+                   check=False, capture_output=True)  # fmt: skip
+    family = socket.AF_INET6 if six else socket.AF_INET
+    udp, tcp = socket.socket(family, socket.SOCK_DGRAM), socket.socket(family, socket.SOCK_STREAM)
+    udp.bind((address, port))
+    tcp.bind((address, port))
+    tcp.listen()
+    threading.Thread(target=stand_in_serve, args=(udp, group), daemon=True).start()
+    threading.Thread(target=stand_in_serve_tcp, args=(tcp, group), daemon=True).start()
+
+
+def stand_in():
+    groups = {}  # (address, port): [group], which the next file changes
+    for line in sys.stdin:
+        for address, ports in json.loads(line).items():
+            for port, group in ports.items():
+                if (address, port) in groups:
+                    groups[address, port][0] = group
+                    continue
+                groups[address, port] = [group]
+                try:
+                    stand_in_open(address, int(port), groups[address, port])
+                except OSError as e:
+                    print(f"{address} port {port}: {e}", file=sys.stderr)
+        print("ready", flush=True)
+
+
+# The old configuration.
+
+
+def chart_corefile(servers):
+    """What the coredns chart makes of its `servers`."""
+    out = []
+    for server in servers:
+        zones = [f"{z.get('scheme', '')}{z.get('zone', '')}:{server.get('port', 53)}" for z in server.get("zones") or [{"zone": "."}]]
+        out.append(" ".join(zones) + " {")
+        for plugin in server.get("plugins", []):
+            line = f"    {plugin['name']} {plugin.get('parameters', '')}".rstrip()
+            block = plugin.get("configBlock")
+            out.append(line + (" {\n" + "\n".join(f"        {x}" for x in str(block).splitlines()) + "\n    }" if block else ""))
+        out.append("}")
+    return "\n".join(out) + "\n"
+
+
+def find_servers(value):
+    if isinstance(value, dict):
+        if isinstance(value.get("servers"), list) and any("plugins" in s for s in value["servers"] if isinstance(s, dict)):
+            return value["servers"]
+        for v in value.values():
+            if found := find_servers(v):
+                return found
+    return None
+
+
+class Old:
+    """A file as CoreDNS has it: the Corefile, files beside it, and the text that kubedns-migrate is given."""
+
+    def __init__(self, path):
+        self.path, self.given, self.files, self.custom = path, path.read_text(), {}, {}
+        if path.suffix == ".corefile":
+            self.corefile = self.given
+            return
+        documents = [d for d in yaml.safe_load_all(self.given) if isinstance(d, dict)]
+        self.corefile = None
+        for d in documents:
+            if d.get("kind") == "ConfigMap":
+                data = {k: str(v) for k, v in (d.get("data") or {}).items()}
+                if "Corefile" in data:
+                    self.corefile = data.pop("Corefile")
+                    self.files.update(data)
+                else:
+                    self.custom.update(data)
+        if self.corefile is None and self.custom:
+            self.corefile = DISTRIBUTION
+            added = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "coredns", "namespace": "kube-system"}, "data": {"Corefile": DISTRIBUTION}}
+            self.given = self.given.rstrip() + "\n---\n" + yaml.safe_dump(added, sort_keys=False)
+        if self.corefile is None and (servers := next(filter(None, map(find_servers, documents)), None)):
+            self.corefile = chart_corefile(servers)
+        if self.corefile is None:
+            raise Skipped("no Corefile in it")
+
+    def text(self):
+        """The Corefile and what it may import."""
+        return "\n".join([self.corefile, *(v for k, v in self.custom.items() if k.endswith((".server", ".override")))])
+
+    def for_coredns(self):
+        """As the CoreDNS of today reads it: `proxy` became `forward`, and words of old kubernetes plugins are gone."""
+        return GONE.sub("", re.sub(r"^(\s*)proxy\b", r"\1forward", self.corefile, flags=re.M))
+
+    def groups(self):
+        """{address: {port: group}} of all servers: those of one line answer alike."""
+        made = {RESOLV_CONF: {53: RESOLV_CONF}}
+        for line in self.text().splitlines():
+            words = line.split("#")[0].split()
+            if len(words) < 3 or words[0] not in ("forward", "proxy", "grpc"):
+                continue
+            found = [m for m in (ADDRESS.match(re.sub(r"^[a-z]+://", "", w.split("%")[0])) for w in words[2:]) if m]
+            group = next((made[m[1]][int(m[2] or 53)] for m in found if int(m[2] or 53) in made.get(m[1], {})), None) or (found[0][0] if found else None)
+            for m in found:
+                try:
+                    if ipaddress.ip_address(m[1]).is_loopback:
+                        continue
+                except ValueError:
+                    continue
+                made.setdefault(m[1], {})[int(m[2] or 53)] = group
+        return made
+
+
+def blocks_of(text):
+    """[(zones, [(words, [words of its block])])] of a Corefile without imports: enough to know who decides a name."""
+    blocks, depth, zones, lines = [], 0, [], []
+    for n, line in enumerate(text.splitlines(), 1):
+        words = re.sub(r"(^|\s)#.*", "", line).split()
+        if not words:
+            continue
+        opens, closes = words[-1] == "{", words == ["}"] or words[-1] == "}"
+        if depth == 0 and words[0] != "}":
+            if words[0] == "import" or words[0].startswith("("):
+                depth += opens
+                continue
+            zones += [zone_of(w.rstrip(",")) for w in words if w != "{"]
+            if opens:
+                blocks.append((zones, lines := []))
+                zones, depth = [], 1
+            continue
+        if depth == 1 and not closes:
+            lines.append((n, [w for w in words if w != "{"], []))
+        elif depth > 1 and lines:
+            lines[-1][2].append(words)
+        depth += opens - closes
+    return blocks
+
+
+def zone_of(word):
+    word = re.sub(r"^[a-z]+://", "", word)
+    word = re.sub(r":\d+$", "", word)
+    try:
+        network = ipaddress.ip_network(word, strict=False)
+        return ".".join(reversed(str(network.network_address).split(".")[: network.prefixlen // 8])) + ".in-addr.arpa"
+    except ValueError:
+        return word.strip(".").lower()
+
+
+def below(name, zone):
+    return zone == "" or name == zone or name.endswith("." + zone)
+
+
+# The cluster.
+
+
+def service(name, namespace, ip, ports=(("http", "TCP", 80),), **spec):
+    ips = {"clusterIPs": [ip, *spec.pop("also", ())]} if ip else {}
+    return {"kind": "Service", "apiVersion": "v1", "metadata": {"name": name, "namespace": namespace},
+            "spec": {**({"clusterIP": ip, **ips} if ip else {}), "ports": [{"name": n, "port": p, "protocol": t, "targetPort": p} for n, t, p in ports], **spec}}  # fmt: skip
+
+
+def slices(name, namespace, *endpoints, ports=(("http", "TCP", 80),), family="IPv4"):
+    return {"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1", "addressType": family,
+            "metadata": {"name": f"{name}-{family.lower()}", "namespace": namespace, "labels": {"kubernetes.io/service-name": name}},
+            "ports": [{"name": n, "port": p, "protocol": t} for n, t, p in ports],
+            "endpoints": [{"addresses": [a], "conditions": {"ready": ready}, **({"hostname": h} if h else {})} for a, h, ready in endpoints]}  # fmt: skip
+
+
+OBJECTS = [
+    *({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": n}} for n in ("default", "kube-system", "shop")),
+    service("kubernetes", "default", "10.96.0.1", (("https", "TCP", 443),)), slices("kubernetes", "default", ("192.168.0.2", "", True), ports=(("https", "TCP", 6443),)),
+    service("kube-dns", "kube-system", "10.96.0.10", (("dns", "UDP", 53), ("dns-tcp", "TCP", 53))),
+    service("traefik", "kube-system", "10.96.0.20"), service("web", "shop", "10.96.1.1", (("http", "TCP", 80), ("https", "TCP", 443))),
+    slices("web", "shop", ("10.1.0.5", "", True)),
+    service("dual", "shop", "10.96.1.2", also=("fd00:96::2",), ipFamilies=["IPv4", "IPv6"]),
+    service("db", "shop", "None", (("pg", "TCP", 5432),)), slices("db", "shop", ("10.1.0.1", "db-0", True), ("10.1.0.2", "db-1", True), ports=(("pg", "TCP", 5432),)),
+    service("nohost", "shop", "None"), slices("nohost", "shop", ("10.1.0.3", "", True), ("10.1.0.4", "", True)),
+    service("broken", "shop", "None"), slices("broken", "shop", ("10.1.0.9", "", False)),
+    service("empty", "shop", "None"),
+    service("ext", "shop", "", (), type="ExternalName", externalName="www.outside.example"),
+]  # fmt: skip
+
+
+def cluster_questions(domain):
+    svc = f"svc.{domain}"
+    for name in ("kubernetes.default", "web.shop", "dual.shop", "kube-dns.kube-system", "traefik.kube-system", "db.shop", "nohost.shop", "ext.shop"):
+        yield from ((f"{name}.{svc}", "A"), (f"{name}.{svc}", "AAAA"))
+    for name in ("broken.shop", "empty.shop", "no-such-service.shop", "web.no-such-namespace", "shop", "db-0.db.shop", "db-1.db.shop", "db-9.db.shop"):
+        yield (f"{name}.{svc}", "A")
+    for name in ("_https._tcp.kubernetes.default", "_http._tcp.web.shop", "_https._tcp.web.shop", "_dns._udp.kube-dns.kube-system", "_pg._tcp.db.shop",
+                 "_nothing._tcp.web.shop", "web.shop", "_http._udp.web.shop"):  # fmt: skip
+        yield (f"{name}.{svc}", "SRV")
+    yield from ((f"web.shop.{svc}", "TXT"), (f"web.shop.{svc}", "MX"), (f"ext.shop.{svc}", "CNAME"), (svc, "A"), (domain, "A"), (domain, "SOA"), (domain, "NS"),
+                (f"dns-version.{domain}", "TXT"), (f"10-1-0-5.shop.pod.{domain}", "A"), (f"10-9-9-9.no-such.pod.{domain}", "A"), (f"no-such.{domain}", "A"),
+                (f"www.outside.example.shop.{svc}", "A"), (f"www.outside.example.{svc}", "A"), (f"www.outside.example.{domain}", "AAAA"))  # fmt: skip
+    for address in ("10.96.0.1", "10.96.0.10", "10.96.1.1", "10.1.0.1", "10.1.0.2", "10.1.0.5", "10.96.9.9", "8.8.4.4", "172.16.1.1"):
+        yield (".".join(reversed(address.split("."))) + ".in-addr.arpa", "PTR")
+    yield (ipaddress.ip_address("fd00:96::2").reverse_pointer, "PTR")
+    yield (ipaddress.ip_address("2001:db8:1::1").reverse_pointer, "PTR")
+
+
+def named_questions(text):
+    """What the Corefile and files beside it name: hosts first, as they are the most."""
+    name = re.compile(r"^[A-Za-z0-9_*-]+(\.[A-Za-z0-9_-]+)*\.?$")
+    for line in text.splitlines():
+        words = re.sub(r"(^|\s)#.*", "", line).split()
+        if not words:
+            continue
+        try:
+            address = ipaddress.ip_address(words[0])
+            yield (address.reverse_pointer, "PTR")
+            yield from ((w, t) for w in words[1:] if name.match(w) for t in ("A", "AAAA", "TXT"))
+            continue
+        except ValueError:
+            pass
+        for word in words if words[0] in ("rewrite", "template", "file", "hosts", "forward", "proxy", "acl", "kubernetes", "k8s_external") or words[-1] == "{" else ():
+            word = zone_of(word.replace("\\.", ".").replace("(.*)", "any").replace(".*", "any").strip("^$\"'"))
+            if "." in word and name.match(word) and not word.endswith("arpa") and not re.match(r"^[\d.]+$", word):
+                yield from ((word, "A"), (f"www.{word}", "A"), (f"www.{word}", "AAAA"), (f"a.b.{word}", "A"), (f"nx.{word}", "A"), (word, "SOA"))
+
+
+def questions(old, domain):
+    found = dict.fromkeys(cluster_questions(domain))
+    room = QUESTIONS - 40
+    beside = "\n".join([old.text(), *old.files.values(), *old.custom.values()])
+    for q in named_questions(beside):
+        if len(found) >= room:
+            break
+        found.setdefault((q[0].rstrip(".").lower().replace("*", "any"), q[1]))
+    n = 0
+    while len(found) < QUESTIONS:
+        base = ("www.outside.example", "alias.outside.example", "nx.outside.example", "single", "a.b.c.test", "www.corp", f"w{n}.elsewhere.example")[n % 7]
+        for t in ("A", "AAAA", "TXT", "MX", "SRV"):
+            if len(found) < QUESTIONS:
+                found.setdefault((base, t))
+        n += 1
+    return list(found)
+
+
+# Servers.
+
+
+class Servers:
+    """Programs that were started together, with their logs in `directory`."""
+
+    def __init__(self, directory, api):
+        self.directory, self.running, self.environment = directory, [], {**api.environment(), "PATH": os.environ["PATH"] + ":/usr/sbin"}
+
+    def start(self, name, command):
+        with open(self.directory / f"{name}.log", "ab") as log:
+            self.running.append((name, subprocess.Popen([str(c) for c in command], stdout=log, stderr=log, env=self.environment, cwd="/etc/coredns")))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for _name, p in self.running:
+            p.send_signal(signal.SIGTERM if _name != "coredns" else signal.SIGKILL)
+        for _name, p in self.running:
+            try:
+                p.wait(15)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+
+    def wait_answers(self, port, name):
+        """Until the cluster's names are there."""
+        deadline = time.monotonic() + 25
+        while time.monotonic() < deadline:
+            for program, p in self.running:
+                if p.poll() is not None:
+                    log = (self.directory / f"{program}.log").read_text(errors="replace").strip().splitlines()
+                    raise Skipped(f"{program} does not start: {log[-1][:200] if log else p.returncode}")
+            try:
+                reply = dns.query.udp(dns.message.make_query(name, "A"), "127.0.0.1", port=port, timeout=0.5)
+                if reply.rcode() != dns.rcode.SERVFAIL:
+                    return
+            except (dns.exception.DNSException, OSError):
+                time.sleep(0.1)
+            time.sleep(0.05)
+        raise Skipped(f"{self.running[0][0]} is not ready after 25 s")
+
+
+def record(rdata):
+    """A SOA without its serial, which is a time, and its last number, which is the TTL of negative answers."""
+    return rdata.replace(serial=0, minimum=0) if rdata.rdtype == dns.rdatatype.SOA else rdata
+
+
+def ask(port, name, rdtype):
+    """Rcode and answer section, as a text that compares."""
+    for _ in range(2):
+        try:
+            query = dns.message.make_query(name, rdtype, use_edns=0, payload=4096)
+            reply, _ = dns.query.udp_with_fallback(query, "127.0.0.1", port=port, timeout=6, ignore_unexpected=True)
+        except (dns.exception.DNSException, OSError) as e:
+            last = type(e).__name__
+            continue
+        records = sorted(f"{s.name} {dns.rdatatype.to_text(s.rdtype)} {record(r)}".lower() for s in reply.answer for r in s)
+        return " ".join([dns.rcode.to_text(reply.rcode()), *(f"[{r}]" for r in records)])
+    return last
+
+
+def write_files(old):
+    """/etc/coredns of the pod, in the overlay."""
+    for place, files in (("/etc/coredns", {**old.files, "Corefile": old.for_coredns()}), ("/etc/coredns/custom", old.custom)):
+        shutil.rmtree(place, ignore_errors=True)
+        os.makedirs(place)
+        for name, text in files.items():
+            pathlib.Path(place, name).write_text(text)
+    pathlib.Path("/etc/resolv.conf").write_text(f"nameserver {RESOLV_CONF}\n")
+
+
+def migrate(old, topology, directory):
+    given = directory / ("Corefile" if old.path.suffix == ".corefile" else "objects.yaml")
+    given.write_text(old.given)
+    p = subprocess.run([BUILD / "bin/kubedns-migrate", f"--topology={topology}", given], capture_output=True, text=True, timeout=30, check=False)
+    if p.returncode:
+        raise Skipped(f"kubedns-migrate: {p.stderr.strip()[:200]}")
+    (directory / f"report-{topology}").write_text(p.stdout)
+    return p.stdout
+
+
+def containers(printed, directory, domain):
+    """Writes the printed ConfigMap, and returns the arguments of each container as kustomize renders them."""
+    documents = [d for d in yaml.safe_load_all(printed) if d]
+    data = next((d["data"] for d in documents if d.get("kind") == "ConfigMap"), {})
+    for place in ("/etc/kube-dns", "/etc/k8s/dns/dnsmasq-nanny"):
+        shutil.rmtree(place, ignore_errors=True)
+        os.makedirs(place)
+        for key, value in data.items():
+            pathlib.Path(place, key).write_text(value)
+    made = copy(directory)
+    (made / "mine").mkdir(exist_ok=True)
+    (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(next(d for d in documents if d.get("kind") == "Kustomization")))
+    text = subprocess.run(["kubectl", "kustomize", made / "mine"], capture_output=True, text=True, check=True, timeout=60).stdout
+    deployment = next(o for o in yaml.safe_load_all(text) if o and o["kind"] == "Deployment")
+    return {c["name"]: [re.sub(r"^(--?drain)=.*", r"\1=0s", a.replace("$(CLUSTER_DOMAIN)", domain)) for a in c["args"]] for c in deployment["spec"]["template"]["spec"]["containers"]}
+
+
+# Who announced what.
+
+
+def verdicts(printed):
+    """[(text of the line, line, verdict, what is said)] of those that are not carried over."""
+    found = []
+    for place, line, verdict, said in re.findall(r"^# (\S.*:\d+): (.*)\n#     (changes|NO EQUIVALENT): (.*)", printed, re.M):
+        found.append((place, line.split(), verdict, said))
+    return found
+
+
+# Plugins that decide names, and options of them. All others change no answer.
+OF_CLUSTER = {"kubernetes", "pods", "namespaces", "namespace_labels", "labels", "endpoint_pod_names", "noendpoints", "ignore", "transfer", "multicluster"}
+OF_SERVERS = {"forward", "proxy", "except", "protocol", "tls_servername", "grpc", "alternate"}
+OTHERS = {"auto", "etcd", "k8s_external", "acl", "dns64", "any", "whoami", "erratic", "chaos", "view", "autopath", "route53", "azure", "clouddns", "nomad",
+          "minimal", "header"}  # fmt: skip
+
+
+def concerns(words, said, name, domain, answers):
+    """Whether the line with these words can decide the name, which CoreDNS and we answer with `answers`."""
+    plugin, cluster = words[0], below(name, domain) or name.endswith(".arpa")
+    if "not a plugin of CoreDNS's default build" in said or plugin in OTHERS:
+        return True
+    if plugin in OF_CLUSTER:
+        return cluster
+    if plugin in OF_SERVERS:
+        zone = zone_of(words[1]) if len(words) > 1 and plugin in ("forward", "proxy", "grpc") else ""
+        return below(name, zone) and (not below(name, domain) or " cname " in answers)
+    if plugin == "hosts":
+        return "looked up as all others" in said or ("reverse names of these addresses" in said and name.endswith(".arpa"))
+    if plugin == "rewrite":
+        return any(w.strip(".").lower() in name or matches(w, name) for w in words[2:] if len(w) > 2)
+    if plugin in ("template", "file", "secondary"):
+        zones = [zone_of(w) for w in words[3 if plugin == "template" else 2 if plugin == "file" else 1 :]]
+        return not zones or any(below(name, z) for z in zones)
+    if plugin == "no_reverse":
+        return name.endswith(".arpa")
+    try:
+        return ipaddress.ip_address(plugin) and (name in words[1:] or name.endswith(".arpa"))
+    except ValueError:
+        return False
+
+
+def matches(pattern, name):
+    try:
+        return bool(re.search(pattern, name) or re.search(pattern, name + "."))
+    except re.error:
+        return False
+
+
+def announced(old, printed, name, domain, answers):
+    """The report's lines that concern a name, in the server block that CoreDNS takes for it."""
+    zones = [z for zs, _ in blocks_of(old.text()) for z in zs]
+    mine = max((z for z in zones if below(name, z)), key=len, default=None)
+    found, block = [], {}
+    for place, line in re.findall(r"^# (\S.*:\d+): (.*)$", printed, re.M):
+        if [zone_of(w) for w in line.split()] and all(zone_of(w) in zones for w in line.split()):
+            block["now"] = [zone_of(w) for w in line.split()]
+        block[place] = block.get("now")
+    for place, words, verdict, said in verdicts(printed):
+        if not words:
+            continue
+        inside = block.get(place)
+        elsewhere = inside is not None and mine is not None and mine not in inside
+        if elsewhere and not (name.endswith(".arpa") and "reverse names of these addresses" in said):
+            continue
+        if all(zone_of(w) in zones for w in words) or concerns(words, said, name, domain, answers):
+            found.append(f"{' '.join(words)[:40]}: {verdict}: {said[:100]}")
+    return found
+
+
+# One file.
+
+
+def one(path, arguments, api, servers_of, workspace):
+    old = Old(path)
+    directory = workspace / path.stem
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    if "{{" in re.sub(r'"[^"]*"|`[^`]*`', "", old.corefile) and "template" not in old.corefile:
+        raise Skipped("a template of another program")
+    domain = next((zone_of(w[1]) for _, lines in blocks_of(old.text()) for _, w, _ in lines if w[0] == "kubernetes" and len(w) > 1), "cluster.local")
+    asked = questions(old, domain)
+    servers_of(old.groups())
+    write_files(old)
+    with Servers(directory, api) as s:
+        s.start("coredns", [arguments.coredns, "-conf", "/etc/coredns/Corefile"])
+        s.wait_answers(53, f"kubernetes.default.svc.{domain}")
+        theirs = [ask(53, *q) for q in asked]
+    result = {}
+    for topology in arguments.topology:
+        printed = migrate(old, topology, directory)
+        args = containers(printed, directory, domain)
+        with Servers(directory, api) as s:
+            s.start("kubedns", [BUILD / "bin/kubedns", *args["kubedns"]])
+            s.start("nanny", [BUILD / "bin/nanny", *args["dnsmasq"]])
+            s.wait_answers(53, f"kubernetes.default.svc.{domain}")
+            wait_upstream()
+            ours = [ask(53, *q) for q in asked]
+        differ = [(q, t, o, announced(old, printed, q[0], domain, t + o)) for q, t, o in zip(asked, theirs, ours) if t != o]
+        result[topology] = differ
+        with open(directory / f"differences-{topology}", "w", encoding="utf-8") as f:
+            for (name, rdtype), t, o, why in differ:
+                f.write(f"{'announced' if why else 'UNANNOUNCED'} {name} {rdtype}\n    CoreDNS: {t}\n    here:    {o}\n" + "".join(f"    {w}\n" for w in why[:3]))
+    return result
+
+
+def wait_upstream():
+    """Until dnsmasq answers: what it says does not matter."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            if dns.query.udp(dns.message.make_query("ready.outside.example", "TXT"), "127.0.0.1", timeout=1).rcode() != dns.rcode.SERVFAIL:
+                return
+        except (dns.exception.DNSException, OSError):
+            pass
+        time.sleep(0.2)
+
+
+def run(arguments):
+    workspace = pathlib.Path(arguments.directory)
+    stand = subprocess.Popen(["unshare", "--net", sys.executable, __file__, "--stand-in"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def servers_of(groups):
+        stand.stdin.write(json.dumps(groups) + "\n")
+        stand.stdin.flush()
+        assert stand.stdout.readline() == "ready\n"
+
+    servers_of({})
+    def sh(*command):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    there = ["nsenter", "--net", "-t", str(stand.pid)]
+    sh("ip", "link", "set", "lo", "up")
+    sh("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", str(stand.pid))
+    for enter, address in (([], "169.254.77.1"), (there, "169.254.77.2")):
+        sh(*enter, "ip", "addr", "add", f"{address}/30", "dev", "eth0")
+        sh(*enter, "ip", "-6", "addr", "add", f"fe80::77:{address[-1]}/64", "dev", "eth0", "nodad")
+        sh(*enter, "ip", "-6", "addr", "add", f"fd77::{address[-1]}/64", "dev", "eth0", "nodad")
+        sh(*enter, "ip", "link", "set", "eth0", "up")
+        sh(*enter, "ip", "link", "set", "lo", "up")
+    sh("ip", "route", "add", "default", "via", "169.254.77.2")
+    sh("ip", "-6", "route", "add", "default", "via", "fd77::2")
+    for place in ("/run", "/etc"):
+        if place == "/etc":
+            sh("mount", "-t", "tmpfs", "none", "/mnt")
+            os.mkdir("/mnt/upper")
+            os.mkdir("/mnt/work")
+            sh("mount", "-t", "overlay", "overlay", "-o", "lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work", "/etc")
+        else:
+            sh("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
+    total = {t: collections.Counter() for t in arguments.topology}
+    unannounced = 0
+    with ApiServer() as api:
+        api.put_all(OBJECTS)
+        api.service_account("/run/secrets/kubernetes.io/serviceaccount")
+        for path in arguments.files:
+            try:
+                result = one(path, arguments, api, servers_of, workspace)
+            except (Skipped, yaml.YAMLError) as e:
+                print(f"{path.name:28} skipped: {str(e).splitlines()[0]}", flush=True)
+                for t in total.values():
+                    t["skipped"] += 1
+                continue
+            line = []
+            for topology, differ in result.items():
+                silent = sum(not why for *_, why in differ)
+                total[topology].update(files=1, equal=QUESTIONS - len(differ), announced=len(differ) - silent, unannounced=silent, all_equal=int(not differ))
+                unannounced += silent
+                line.append(f"{topology}: {QUESTIONS - len(differ)} equal, {len(differ) - silent} announced, {silent} unannounced")
+            print(f"{path.name:28} {'; '.join(line)}", flush=True)
+    stand.kill()
+    stand.wait()
+    print("\n| | equal | announced | unannounced | files equal in all 200 | files skipped |\n|---|---|---|---|---|---|")
+    for topology, t in total.items():
+        print(f"| {topology} | {t['equal']:,} | {t['announced']:,} | {t['unannounced']:,} | {t['all_equal']} of {t['files']} | {t['skipped']} |")
+    print(f"\nReports and differences: {workspace}")
+    return 1 if unannounced else 0
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--coredns", default=BUILD / "coredns", help="CoreDNS 1.14.7 of the default build")
+    p.add_argument("--topology", action="append", choices=["front", "classic"], help="both without it")
+    p.add_argument("--directory", default=BUILD / "corpus", help="where reports and differences are left")
+    p.add_argument("--stand-in", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("paths", nargs="*", default=[ROOT / "tests/migrate/corpus"], type=pathlib.Path)
+    a = p.parse_args()
+    if a.stand_in:
+        return stand_in()
+    if os.environ.get("CORPUS_INSIDE") != "1":
+        os.execvpe("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv], {**os.environ, "CORPUS_INSIDE": "1"})
+    a.topology = a.topology or ["front", "classic"]
+    a.files = [f for path in a.paths for f in (sorted(x for x in path.iterdir() if x.suffix in (".corefile", ".yaml")) if path.is_dir() else [path])]
+    return run(a)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
