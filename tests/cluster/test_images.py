@@ -17,6 +17,7 @@ from run import docker, run
 # kubedns's was 20 before PCRE2, which is 0.6 of it.
 GOAL_MB = {"kubedns": 21, "nanny": 15, "sidecar": 10}
 READER = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve() / "spdx"
+COMPANIONS = {"kubedns": ["kubedns-migrate"], "nanny": ["dnsmasq"]}  # programs beside the one that gives the image its name
 OLD_ENTRY_POINTS = {"kubedns": "kube-dns", "nanny": "dnsmasq-nanny", "sidecar": "sidecar"}
 
 
@@ -46,7 +47,7 @@ def test_size(images, report, name):
 def test_only_what_runs_is_inside(contents, name):
     engine = {".dockerenv", "dev/console", "etc/hosts", "etc/hostname", "etc/resolv.conf"}  # made for every container
     programs = {f for f, m in contents[name].items() if m.isfile() and m.mode & 0o111 and ".so" not in f}
-    expected = {f"usr/sbin/{name}"} | ({"usr/sbin/dnsmasq"} if name == "nanny" else set())
+    expected = {f"usr/sbin/{name}"} | {f"usr/sbin/{p}" for p in COMPANIONS.get(name, ())}
     assert programs - engine == expected
     for word in ("bin/sh", "bash", "busybox", "apt", "dpkg"):
         assert not any(f.endswith("/" + word) for f, m in contents[name].items() if not m.isdir()), word
@@ -145,6 +146,14 @@ def test_version_and_old_entry_point(images, name):
     old = docker("run", "--rm", "--read-only", "--cap-drop", "ALL", "--user", "65534:65534", "--network", "none",
                  "--entrypoint", f"/{OLD_ENTRY_POINTS[name]}", f"{name}:{images}", "--version")
     assert images in old
+
+
+def test_the_kubedns_image_translates_a_corefile(images):
+    """As the Dockerfile says it is run: from standard input, with nothing mounted."""
+    out = docker("run", "--rm", "-i", "--read-only", "--cap-drop", "ALL", "--network", "none", "--entrypoint",
+                 "/usr/sbin/kubedns-migrate", f"kubedns:{images}", "-",
+                 input=".:53 {\n    kubernetes cluster.local\n    forward . 192.0.2.53\n    cache 30\n}\n")
+    assert "upstreamNameservers" in out and "192.0.2.53" in out
 
 
 def test_one_dockerfile_for_both_architectures():
