@@ -447,13 +447,13 @@ reason_of(const struct hosts_maps *maps, const struct hosts_map *map, const stru
 	return xasprintf("%.128s is in %s", dname_to_text(name->wire, text), where);
 }
 
-/* Counts the names of one that are not in force, and says why the first is not. Caller frees. */
+/* Counts the names of one that are not in force, and says why one of them is not: the first in canonical
+ * order, since the block's own order is another one in each process. Caller frees. */
 static char *
 find_left_out(const struct hosts_maps *maps, struct hosts_map *map,
     const struct own_names *in_force, size_t source)
 {
-	const struct own_name *name, *found;
-	char *first = NULL;
+	const struct own_name *name, *found, *first = NULL, *first_found = NULL;
 	uint32_t place = 0;
 
 	map->left_out_count = 0;
@@ -468,13 +468,17 @@ find_left_out(const struct hosts_maps *maps, struct hosts_map *map,
 		found = in_force == NULL ? NULL : own_names_find(in_force, name->wire, name->len);
 		if (found != NULL && found->source == source)
 			continue;
-		if (map->left_out_count++ == 0)
-			first = reason_of(maps, map, name, in_force, found);
+		map->left_out_count++;
+		if (first == NULL || dname_compare(name->wire, first->wire) < 0)
+			first = name, first_found = found;
 	}
-	if (map->left_out_count < 2)
-		return first;
-	char *all = xasprintf("%s, and %zu more are left out", first, map->left_out_count - 1);
-	free(first);
+	if (first == NULL)
+		return NULL;
+	char *reason = reason_of(maps, map, first, in_force, first_found);
+	char *all = map->left_out_count == 1
+			? xasprintf("%s; left out", reason)
+			: xasprintf("%s; left out, and %zu more", reason, map->left_out_count - 1);
+	free(reason);
 	return all;
 }
 
@@ -490,7 +494,7 @@ hosts_maps_judge(struct hosts_maps *maps, const struct own_names *in_force)
 		struct hosts_map *map = &maps->items[i];
 		char *why = find_left_out(maps, map, in_force, maps->round.first + i);
 		if (why != NULL && (map->left_out == NULL || strcmp(why, map->left_out) != 0))
-			log_warnx("%s: hosts: %s; left out", map->subject, why);
+			log_warnx("%s: hosts: %s", map->subject, why);
 		free(map->left_out);
 		map->left_out = why;
 		maps->names += map->block == NULL ? 0 : map->block->count - map->left_out_count;
