@@ -46,11 +46,11 @@ void bed_reverse_zone(const char *cidr);
 void bed_forwarding(bool forwarding);
 
 /* Puts these lines of the key records, and cuts at these domains ("a.example b.example"), beside the
- * hosts of bed_context()'s context, which it makes; for the next bed_publish(). Once a test. */
+ * hosts of bed_context()'s context, which it makes; for the next bed_publish(). */
 struct answer_context *bed_records(const char *records, const char *hosts, const char *cuts);
 
 /* A context with a forwarder and these lines of the ConfigMap's keys, for the next bed_publish(); what
- * else it says may be changed before. Once a test. */
+ * else it says may be changed before. It replaces the rewrites and names of an earlier call. */
 struct answer_context *bed_context(const char *rewrites, const char *hosts);
 
 void bed_publish(void);
