@@ -613,14 +613,13 @@ on_object(void *arg, struct json_object *json, const char *kind_hint, unsigned l
 			    object.name != NULL ? object.name : "", object.name != NULL ? ": " : "",
 			    why);
 	}
-	if (err != 0)
-		return;
-	if (r->m->external)
+	if (err == 0 && r->m->external)
 		object_read_external(json, &object, &why);
-	if (r->m->imports)
+	if (err == 0 && r->m->imports)
 		object_read_import_labels(json, &object, &why);
-	compare(r, &object, why, line);
-	object_clear(&object);
+	if (err == 0)
+		compare(r, &object, why, line);
+	object_clear(&object); /* of a kind that is not read, too */
 }
 
 struct stamp
