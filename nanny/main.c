@@ -197,8 +197,10 @@ main(int argc, char **argv)
 	static struct nanny nanny;
 	struct options options;
 	struct flags_common common;
-	if (options_parse(&options, &common, argc, argv) < 0)
+	if (options_parse(&options, &common, argc, argv) < 0) {
+		options_free(&options, &common);
 		return EXIT_MISTAKE;
+	}
 	if (options.ready) {
 		int ready = http_ready_ask(options.metrics_port);
 		options_free(&options, &common);

@@ -35,7 +35,8 @@ sort(struct operator_domains *domains)
 {
 	size_t kept = 0;
 
-	qsort(domains->items, domains->count, sizeof(char *), by_text);
+	if (domains->count > 0)
+		qsort(domains->items, domains->count, sizeof(char *), by_text);
 	for (size_t i = 0; i < domains->count; i++) {
 		if (kept > 0 && strcmp(domains->items[kept - 1], domains->items[i]) == 0)
 			free(domains->items[i]);
@@ -138,7 +139,8 @@ operator_domains_of_both(const struct operator_domains *a, const struct operator
 bool
 operator_domains_have(const struct operator_domains *domains, const char *domain)
 {
-	return bsearch(&domain, domains->items, domains->count, sizeof(char *), by_text) != NULL;
+	return domains->count > 0 &&
+	       bsearch(&domain, domains->items, domains->count, sizeof(char *), by_text) != NULL;
 }
 
 bool

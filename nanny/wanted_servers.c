@@ -102,6 +102,15 @@ by_domain(const void *domain, const void *stub)
 	return strcmp(domain, ((const struct conf_stub *)stub)->domain);
 }
 
+/* The stub domain of exactly this name, or NULL. */
+static const struct conf_stub *
+stub_of(const struct conf_stubs *stubs, const char *domain)
+{
+	return stubs->count == 0
+		   ? NULL
+		   : bsearch(domain, stubs->items, stubs->count, sizeof *stubs->items, by_domain);
+}
+
 /* The stub domain whose servers would be asked for names below an own name if it were none, or in
  * `*fixed` a domain of dnsmasq's command line with other servers than kubedns. NULL: neither, or they
  * are kubedns's by a suffix of the rewrites or a zone of the records. */
@@ -119,8 +128,7 @@ stub_around(const struct config *config, const char *own, const struct domain_se
 				*fixed = given;
 			return NULL;
 		}
-		const struct conf_stub *stub = bsearch(at, config->stubs.items, config->stubs.count,
-		    sizeof *config->stubs.items, by_domain);
+		const struct conf_stub *stub = stub_of(&config->stubs, at);
 		if (stub != NULL && stub->count > 0)
 			return at == own ? NULL
 					 : stub; /* `own` keeps its servers, as all below it */
