@@ -107,7 +107,7 @@ static const struct flag *
 table_find(const struct flag *table, const char *name, size_t len)
 {
 	for (const struct flag *f = table; f->name != NULL; f++)
-		if (name_equal(f->name, name, len))
+		if (f->type != FLAG_GROUP && name_equal(f->name, name, len))
 			return f;
 	return NULL;
 }
@@ -233,6 +233,7 @@ flag_set(const struct flag *f, void *base, const char *text)
 	case FLAG_REPEAT:
 		list_add((struct flag_list *)(void *)at, text, strlen(text));
 		return NULL;
+	case FLAG_GROUP:
 	case FLAG_IGNORED:
 		return NULL;
 	}
@@ -261,7 +262,7 @@ static void
 set_defaults(const struct flag *table, void *base)
 {
 	for (const struct flag *f = table; f->name != NULL; f++) {
-		if (f->type == FLAG_IGNORED)
+		if (f->type == FLAG_IGNORED || f->type == FLAG_GROUP)
 			continue;
 		char *at = (char *)base + f->offset;
 		const char *deflt = f->deflt;
@@ -524,7 +525,8 @@ flags_nearest(const struct flag *table, const char *name, size_t len)
 
 	for (size_t t = 0; t < 2; t++)
 		for (const struct flag *f = tables[t]; f->name != NULL; f++)
-			spelling_try(&near, f->name);
+			if (f->type != FLAG_GROUP)
+				spelling_try(&near, f->name);
 	return near.word;
 }
 
@@ -533,6 +535,8 @@ print_flag(const struct flag *f, FILE *out)
 {
 	const char *dashes = f->name[1] == '\0' ? "-" : "--";
 
+	if (f->type == FLAG_GROUP)
+		fprintf(out, "\n%s:\n", f->name);
 	if (f->help == NULL)
 		return;
 	int n = fprintf(out, "  %s%s%s%s", dashes, f->name, f->arg != NULL ? "=" : "",
@@ -550,7 +554,7 @@ flags_print_help(const struct flag *table, const struct flags_common *common, FI
 	    common->program);
 	for (const struct flag *f = table; f->name != NULL; f++)
 		print_flag(f, out);
-	fputc('\n', out);
+	fputs("\nCommon to the programs:\n", out);
 	for (const struct flag *f = flags_common_table; f->name != NULL; f++)
 		print_flag(f, out);
 	fprintf(out,

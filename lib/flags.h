@@ -32,6 +32,7 @@ enum flag_type {
 	FLAG_DURATION, /* int64_t milliseconds, never negative unless the default is */
 	FLAG_LIST,     /* struct flag_list: each use appends, commas split */
 	FLAG_REPEAT,   /* struct flag_list: each use appends, commas kept */
+	FLAG_GROUP,    /* no flag: the heading of those that follow, in --help */
 	FLAG_IGNORED,  /* accepted with a warning; takes a value unless `arg` is NULL */
 };
 

@@ -284,6 +284,10 @@ durations_are_those_of_go(void **state)
 		assert_int_equal(flags_duration(bad[i], &ms), -EINVAL);
 }
 
+/* What parse_exiting() parses with. */
+static const struct flag *table_in_use = table;
+enum { COUNT_OF_GROUPED = 1 + sizeof table / sizeof table[0] };
+
 /* Runs the parser in a child, because --help and --version exit; their stdout is in `said`. */
 static int
 parse_exiting(const char *flag)
@@ -300,7 +304,7 @@ parse_exiting(const char *flag)
 
 		dup2(fds[1], STDOUT_FILENO);
 		common = (struct flags_common){ .program = "kubedns", .summary = "cluster DNS" };
-		flags_parse(table, &o, &common, 2, argv);
+		flags_parse(table_in_use, &o, &common, 2, argv);
 		_exit(99);
 	}
 	close(fds[1]);
@@ -324,6 +328,26 @@ help_lists_every_flag_with_its_default(void **state)
 	assert_non_null(strstr(said, "the cluster's zone (cluster.local.)\n"));
 	assert_non_null(strstr(said, "--log-format=text|json"));
 	assert_int_equal(parse_exiting("-h"), 0);
+}
+
+/* A heading is in --help before its flags; it is no flag, not even one that was probably meant. */
+static void
+groups_are_headings_and_no_flags(void **state)
+{
+	struct flag grouped[COUNT_OF_GROUPED] = { { "Basics", .type = FLAG_GROUP } };
+	char program[] = "kubedns", heading[] = "--Basics=x";
+	char *argv[] = { program, heading, NULL };
+	struct options read = { 0 };
+	struct flags_common names = { .program = "kubedns", .summary = "cluster DNS" };
+	(void)state;
+
+	memcpy(grouped + 1, table, sizeof table);
+	table_in_use = grouped;
+	assert_int_equal(parse_exiting("--help"), 0);
+	table_in_use = table;
+	assert_non_null(strstr(said, "\nBasics:\n  --domain=NAME"));
+	assert_int_equal(flags_parse(grouped, &read, &names, 2, argv), -EINVAL);
+	flags_free(grouped, &read, &names);
 }
 
 static void
@@ -362,6 +386,7 @@ main(void)
 		    mistakes_name_the_flag_the_value_and_what_is_accepted, reset),
 		cmocka_unit_test(durations_are_those_of_go),
 		cmocka_unit_test(help_lists_every_flag_with_its_default),
+		cmocka_unit_test(groups_are_headings_and_no_flags),
 		cmocka_unit_test(version_is_program_and_version),
 		cmocka_unit_test_teardown(json_lines_when_asked_for, reset),
 	};
