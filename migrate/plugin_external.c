@@ -53,8 +53,9 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 		report_line(r, line, VERDICT_NONE,
 		    "--external-zones wants a zone of its own, such as apps.example.com");
 	else
-		report_line(r, line, reverse ? VERDICT_CHANGES : VERDICT_CARRIED,
-		    "--external-zones; Ingresses and the Gateway API's objects need the component "
+		report_line(r, line, VERDICT_CHANGES,
+		    "--external-zones; the zone's name server is ns.dns.ZONE, where CoreDNS has "
+		    "ns1.dns.ZONE; Ingresses and the Gateway API's objects need the component "
 		    "external-names, and --external-ns says where the outside finds this server%s",
 		    reverse ? "; addresses of load balancers have no PTR: write those wanted into "
 			      "the ConfigMap's key hosts"

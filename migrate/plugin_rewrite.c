@@ -202,12 +202,15 @@ read_plain(struct scope *scope, const struct name_rewrite *w)
 	if (!has_room(scope, w->line, false))
 		return true;
 	const char *differs = difference(scope, w);
-	bool same = *differs == '\0' && (!suffix || dotted);
+	bool same = *differs == '\0' && !suffix;
 	report_text(
 	    scope->report, TEXT_REWRITES, "%s %s %s", suffix ? "suffix" : "exact", from, to);
 	report_line(scope->report, w->line, same ? VERDICT_CARRIED : VERDICT_CHANGES,
 	    "the ConfigMap's key rewrites%s%s",
-	    suffix && !dotted ? "; a suffix begins at a label here" : "", differs);
+	    !suffix  ? ""
+	    : dotted ? "; the suffix itself is rewritten too, which CoreDNS leaves"
+		     : "; a suffix begins at a label here",
+	    differs);
 	return true;
 }
 

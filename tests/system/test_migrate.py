@@ -420,6 +420,16 @@ def test_a_corefile_without_kubernetes_gets_the_names_of_the_cluster():
     assert "the cluster's names and reverse names are answered too" not in out
 
 
+def test_a_suffix_with_a_dot_holds_for_the_suffix_itself():
+    out, data, *_ = of(configmap("coredns", Corefile=OPEN[:-2] + " rewrite name suffix .apps.example .shop.svc.cluster.local answer auto\n}\n"))
+    assert data["rewrites"] == ["suffix apps.example shop.svc.cluster.local"] and "changes: the ConfigMap's key rewrites; the suffix itself is rewritten too" in out
+
+
+def test_the_name_server_of_an_external_zone_is_another():
+    out, *_ = of(configmap("coredns", Corefile=OPEN[:-2] + " k8s_external out.example\n}\n"))
+    assert "changes: --external-zones; the zone's name server is ns.dns.ZONE, where CoreDNS has ns1.dns.ZONE" in out
+
+
 def test_reverse_names_that_coredns_denies():
     out, _, flags, _ = of(configmap("coredns", Corefile=OPEN.replace("  fallthrough in-addr.arpa ip6.arpa\n", "")))
     assert re.search(r"changes: .*A reverse name that is not the cluster's is forwarded, where CoreDNS denies it", out)
