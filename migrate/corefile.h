@@ -84,7 +84,7 @@ struct corefile_error {
 
 struct corefile_text {
 	char *name, *text; /* allocated; the reader frees them */
-	size_t len;
+	size_t len;        /* of `text`, which may have NUL bytes and has one behind its end */
 };
 
 /* Reads the files that `pattern` matches; the caller of corefile_read decides what a file is.

@@ -105,15 +105,16 @@ static void
 read_hosts_file(struct scope *scope, const struct zone_set *zones, struct corefile_text *file)
 {
 	char **words = xcalloc(file->len / 2 + 1, sizeof *words);
+	char *stop = file->text + file->len;
 	unsigned number = 0;
-	for (char *at = file->text; at != NULL;) {
-		char *end = strchr(at, '\n');
-		if (end != NULL)
-			*end = '\0';
+	for (char *at = file->text, *end; at < stop; at = end + 1) {
+		end = memchr(at, '\n', (size_t)(stop - at));
+		if (end == NULL)
+			end = stop;
+		*end = '\0';
 		struct corefile_line line = host_line(file->name, ++number, at, words);
 		if (line.count > 0)
 			read_host(scope, zones, &line, true);
-		at = end ? end + 1 : NULL;
 	}
 	free(words);
 }

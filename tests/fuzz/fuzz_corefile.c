@@ -12,12 +12,13 @@ struct input {
 	size_t len;
 };
 
-/* NUL bytes and all. */
+/* NUL bytes and all, and one behind them. */
 static char *
 copy_of(const struct input *input)
 {
 	char *copy = xmalloc(input->len + 1);
 	memcpy(copy, input->text, input->len);
+	copy[input->len] = '\0';
 	return copy;
 }
 

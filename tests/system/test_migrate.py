@@ -617,6 +617,8 @@ def test_a_file_of_hosts_by_a_relative_name(tmp_path):
     assert re.search(r"hosts my.hosts\n#     NO EQUIVALENT: the file is not here", migrate(tmp_path / "Corefile")[1])
     (tmp_path / "my.hosts").write_text("10.0.0.1 a.example\n")
     assert printed(migrate(tmp_path / "Corefile")[1])[0] == {"hosts": ["10.0.0.1 a.example"]}
+    (tmp_path / "my.hosts").write_bytes(b"10.0.0.1 a.example\n\0\n10.0.0.2 b.example")  # lines behind a NUL, and the last without an end
+    assert printed(migrate(tmp_path / "Corefile")[1])[0] == {"hosts": ["10.0.0.1 a.example", "10.0.0.2 b.example"]}
 
 
 def test_reverse_names_of_a_zone_s_hosts_are_said():
