@@ -255,8 +255,8 @@ lint: ## form, static analysis, manual pages and scripts
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
-# CoreDNS itself, from its Go module.
-COREDNS := $(BUILD)/coredns
+# CoreDNS itself, from its Go module; COREDNS=FILE in the environment names another.
+COREDNS ?= $(BUILD)/coredns
 $(COREDNS):
 	@command -v go >/dev/null || { echo "make: CoreDNS needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }
 	@mkdir -p $(@D)
@@ -451,8 +451,8 @@ CLUSTER_TESTS ?= tests/cluster
 CLUSTER_JOBS ?= 3
 test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
 	@$(call deps,build run test cluster)
-	@$(again) all controlplane helm spdx test-images
-	@export CTL=$(abspath $(CTL)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
+	@$(again) all controlplane helm spdx test-images $(COREDNS)
+	@export CTL=$(abspath $(CTL)) COREDNS=$(abspath $(COREDNS)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
 	run="$(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/cluster-cache"; rm -rf $(BUILD)/cluster-cache; \
 	$$run --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS) && exit; [ $$? = 1 ] || exit 1; \
 	echo "what failed beside others, again, alone:"; $$run -n 0 --last-failed $(CLUSTER_TESTS) $(PYTEST_ARGS)

@@ -1,13 +1,14 @@
 """
 A cluster's DNS moved from a real CoreDNS by what `kubedns-migrate` prints and by nothing else, then asked every name beside it.
 
-COREDNS=FILE names a CoreDNS of the default build (1.14.7 was tried); without it these are skipped. Everything is on loopback.
+COREDNS=FILE names a CoreDNS of the default build, which `make test-cluster` gives; without it these are skipped. Everything is on loopback.
 """
 
 import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from waiting import free_port, wait_for
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve() / "bin"
 COREDNS = os.environ.get("COREDNS")
+# Stands for 127.0.0.1 in the Corefile that kubedns-migrate reads: a loopback server is the pod itself, which has no equivalent.
+POD_REACHES = "192.0.2.53"
 OUTSIDE = ["www.outside.example", "alias.outside.example", "x.corp.example", "legacy.example", "nothing.outside.example"]
 
 pytestmark = pytest.mark.skipif(not COREDNS, reason="COREDNS names no CoreDNS")
@@ -40,13 +43,13 @@ COREFILE = """
         192.0.2.99 legacy.example
         fallthrough
     }}
-    forward . 127.0.0.1:{upstream}
+    forward . {server}:{upstream}
     cache 30
     loadbalance
 }}
 corp.example:{port} {{
     bind 127.0.0.1
-    forward . 127.0.0.1:{stub}
+    forward . {server}:{stub}
 }}
 """
 
@@ -91,19 +94,20 @@ def arguments(printed, tmp_path, ports):
     from test_manifests import copy
     configmap, overlay, _ = (d for d in yaml.safe_load_all(printed) if d)
     for key, value in configmap["data"].items():
-        (tmp_path / "config" / key).write_text(value)
+        (tmp_path / "config" / key).write_text(value.replace(POD_REACHES, "127.0.0.1"))
     made = copy(tmp_path)
     (made / "mine").mkdir()
     (made / "mine/kustomization.yaml").write_text(yaml.safe_dump(overlay))
     text = subprocess.run(["kubectl", "kustomize", made / "mine"], capture_output=True, text=True, check=True, timeout=60).stdout
     deployment = next(o for o in yaml.safe_load_all(text) if o and o["kind"] == "Deployment")
-    here = {"$(CLUSTER_DOMAIN)": "cluster.local", "10053": str(ports["kubedns"]), "8081": str(ports["health"]), "-runDir=/run": f"-runDir={tmp_path}/run",
-            "/run/sidecar/": f"{tmp_path}/", "/etc/k8s/dns/dnsmasq-nanny": str(tmp_path / "config"), "/etc/kube-dns": str(tmp_path / "config")}
+    here = {r"\$\(CLUSTER_DOMAIN\)": "cluster.local", r"(?<=[=:#])53(?=,|$)": ports["clients"], r"\b10053\b": ports["kubedns"],
+            r"\b10153\b": ports["dnsmasq"], r"\b8081\b": ports["health"], "-runDir=/run": f"-runDir={tmp_path}/run", "/run/sidecar/": f"{tmp_path}/",
+            "/etc/k8s/dns/dnsmasq-nanny": tmp_path / "config", "/etc/kube-dns": tmp_path / "config"}
     made = {}
     for c in deployment["spec"]["template"]["spec"]["containers"]:
         made[c["name"]] = list(c["args"])
         for old, new in here.items():
-            made[c["name"]] = [a.replace(old, new) for a in made[c["name"]]]
+            made[c["name"]] = [re.sub(old, str(new), a) for a in made[c["name"]]]
     return made
 
 
@@ -116,26 +120,30 @@ def open_directory():
         yield path
 
 
-def test_by_the_printed_steps_and_no_name_is_answered_otherwise(kubeconfig, open_directory):
+@pytest.mark.parametrize("topology", ["front", "classic"])
+def test_by_the_printed_steps_and_no_name_is_answered_otherwise(kubeconfig, open_directory, topology):
     tmp_path = open_directory
     ports = {n: free_port() for n in ("coredns", "dnsmasq", "kubedns", "health", "metrics", "upstream", "stub")}
+    ports["clients"] = ports["kubedns" if topology == "front" else "dnsmasq"]
     for name, mode in (("config", 0o755), ("run", 0o777)):
         (tmp_path / name).mkdir(mode=mode)
         (tmp_path / name).chmod(mode)
+    text = COREFILE.format(port=ports["coredns"], kubeconfig=kubeconfig, server=POD_REACHES, upstream=ports["upstream"], stub=ports["stub"])
     corefile = tmp_path / "Corefile"
-    corefile.write_text(COREFILE.format(port=ports["coredns"], kubeconfig=kubeconfig, upstream=ports["upstream"], stub=ports["stub"]))
-    printed = subprocess.run([BIN / "kubedns-migrate", corefile], capture_output=True, text=True, check=True, timeout=30).stdout
+    corefile.write_text(text.replace(POD_REACHES, "127.0.0.1"))
+    printed = subprocess.run([BIN / "kubedns-migrate", f"--topology={topology}", "-"], input=text, capture_output=True, text=True, check=True, timeout=30).stdout
     assert "NO EQUIVALENT" not in printed
     args = arguments(printed, tmp_path, ports)
+    # In the classic topology clients query dnsmasq, by default at port 53 of every address. The test's dnsmasq needs another port.
+    here = [] if topology == "front" else [f"--port={ports['dnsmasq']}", "--listen-address=127.0.0.1", "--bind-interfaces"]
     with dnsmasq(ports["upstream"], "--host-record=www.outside.example,192.0.2.80,2001:db8::80", "--cname=alias.outside.example,www.outside.example"), \
             dnsmasq(ports["stub"], "--host-record=x.corp.example,192.0.2.81"), running(COREDNS, "-conf", corefile), \
             running(BIN / "kubedns", *args["kubedns"], f"--kubecfg-file={kubeconfig}"), \
-            running(BIN / "nanny", f"-metricsAddr=127.0.0.1:{ports['metrics']}", *args["dnsmasq"], f"--port={ports['dnsmasq']}",
-                    "--listen-address=127.0.0.1", "--bind-interfaces"):
-        for server in ("coredns", "dnsmasq"):
+            running(BIN / "nanny", f"-metricsAddr=127.0.0.1:{ports['metrics']}", *args["dnsmasq"], *here):
+        for server in ("coredns", "clients"):
             wait_for(lambda s=server: answers(ports[s]) == "10.96.0.1" and answers(ports[s], "x.corp.example") == "192.0.2.81", 60, server)
         env = {**os.environ, "KUBECONFIG": str(kubeconfig), "CLUSTER_DOMAIN": "cluster.local"}
-        compared = subprocess.run([ROOT / "conf/kubernetes/compare", f"127.0.0.1:{ports['coredns']}", f"127.0.0.1:{ports['dnsmasq']}", *OUTSIDE],
+        compared = subprocess.run([ROOT / "conf/kubernetes/compare", f"127.0.0.1:{ports['coredns']}", f"127.0.0.1:{ports['clients']}", *OUTSIDE],
                                   env=env, capture_output=True, text=True, timeout=300)
         print(compared.stderr, compared.stdout, json.dumps(args, indent=1))
         assert compared.returncode == 0 and compared.stdout == "compare: 0 differences, 0 without a reason\n"

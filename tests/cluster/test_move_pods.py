@@ -2,7 +2,7 @@
 A cluster whose DNS is CoreDNS, in pods by kubeadm's manifest, moved to ours by what `kubedns-migrate` prints, command for command, with
 clients asking all the time; `conf/kubernetes/compare` asks a pod of each every name.
 
-COREDNS=FILE names a CoreDNS of the default build (1.14.7 was tried); without it these are skipped.
+COREDNS=FILE names a CoreDNS of the default build, which `make test-cluster` gives; without it these are skipped.
 """
 
 import contextlib
