@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -67,12 +68,15 @@ def attacks(people):
     randoms = [query(f"x{i * 7919 % 100003}.default.svc.cluster.local") for i in range(4096)]
     headless = [query(*q.headless_srv()[:2], use_edns=0, payload=4096) for _ in range(256)]
     long_chains = [pointers(q.cluster_a()[0]) for _ in range(16)]
+    draw = random.Random("hostile")
+    garbage = [draw.randbytes(draw.randint(1, 512)) for _ in range(4096)]
     return {
         "nothing": ("udp", 1, names),
         "existing names, UDP": ("udp", 0, names),
         "random names, UDP": ("udp", 0, randoms),
         "headless SRV at EDNS 4096, UDP": ("udp", 0, headless),
         "pointers to pointers, UDP": ("udp", 0, long_chains),
+        "garbage, UDP": ("udp", 0, garbage),
         "existing names, TCP": ("tcp", 100, names),
         "headless SRV, TCP": ("tcp", 100, headless),
         "pointers to pointers, TCP": ("tcp", 200, long_chains),
