@@ -134,6 +134,9 @@ open_socket(int type, struct sockaddr_in *bind_to)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	if (type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	/* Connections of another test's that ended a moment ago keep their port for a minute. */
+	if (type == SOCK_STREAM && bind_to)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	if (bind_to && bind(fd, (struct sockaddr *)bind_to, sizeof *bind_to) < 0) {
 		close(fd);
 		return -1;
