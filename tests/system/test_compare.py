@@ -88,6 +88,13 @@ def test_two_servers_of_one_cluster_do_not_differ(tmp_path, way):
     assert "compare: 29 questions" in err
 
 
+def test_two_servers_that_do_not_know_the_cluster_are_no_comparison(tmp_path):
+    """As where something on the way answers for both, or the domain is not the cluster's."""
+    hijacker = Answers({("example.com", "A"): ["192.0.2.1"]})
+    code, out, err = compare(tmp_path, hijacker.address, hijacker.address)
+    assert code == 2 and f"OLD, {hijacker.address}, knows no Service of cluster.local, so nothing was compared" in err and out == "", (out, err)
+
+
 def test_a_missing_service_another_address_and_a_lost_port_are_unexplained(tmp_path):
     other = [BASE[0], service("web", "10.0.0.9", (("metrics", "TCP"),)), BASE[2], endpoints("db", "10.1.0.1")]
     with server(tmp_path, "a", BASE) as a, server(tmp_path, "b", other) as b:
