@@ -13,9 +13,7 @@
 #include <unistd.h>
 
 #include "kubedns/serve/forward.h"
-#include "kubedns/serve/inflight.h"
-#include "lib/rcu.h"
-#include "treecache/treecache.h"
+#include "tests/unit/worker_world.h"
 
 enum { WAIT_MS = 5000 };
 
@@ -28,41 +26,7 @@ struct peer {
 	struct sockaddr_in from;
 };
 
-static struct stats stats;
-static struct worker_context context;
-static struct answer_config config;
-static struct inflight_table *table;
 static struct forward *forward;
-static struct {
-	unsigned replies;
-	uint8_t room[DNS_TCP_MAX];
-} seen;
-
-static void
-hold(void *arg, const struct client *client)
-{
-	(void)arg;
-	(void)client;
-}
-
-static uint8_t *
-room(void *arg, const struct client *client, size_t *max)
-{
-	(void)arg;
-	(void)client;
-	*max = DNS_UDP_PAYLOAD;
-	return seen.room;
-}
-
-static void
-done(void *arg, const struct client *client, size_t len)
-{
-	(void)arg;
-	(void)client;
-	assert_true(len >= DNS_HEADER);
-	seen.replies++;
-}
-
 static struct peer
 peer_open(void)
 {
@@ -131,9 +95,9 @@ query(const char *text)
 static void
 start(const struct peer *peers, size_t count)
 {
-	const struct client_ops clients = { NULL, hold, room, done };
+	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
 	struct server servers[UPSTREAMS_MAX];
-	memset(&seen, 0, sizeof(seen));
+	memset(&got, 0, sizeof(got));
 	memset(&stats, 0, sizeof(stats));
 	context.stats = &stats;
 	context.now_ns = 1;
@@ -169,11 +133,11 @@ a_new_server_is_asked_by_a_query_that_the_old_ones_have_failed(void **state)
 	peer_read(&peers[1]);
 	forward_servers(forward, &peers[2].server, 1);
 	peer_reply(&peers[1], RCODE_SERVFAIL);
-	assert_int_equal(seen.replies, 0);
+	assert_int_equal(got.replies, 0);
 	peer_read(&peers[2]);
 	peer_reply(&peers[2], RCODE_NXDOMAIN);
-	assert_int_equal(seen.replies, 1);
-	assert_int_equal(seen.room[3] & 15, RCODE_NXDOMAIN);
+	assert_int_equal(got.replies, 1);
+	assert_int_equal(got.room[3] & 15, RCODE_NXDOMAIN);
 	finish(peers, 3);
 }
 
@@ -191,8 +155,8 @@ refused_is_said_only_of_servers_that_have_refused(void **state)
 	peer_reply(&peers[1], RCODE_REFUSED);
 	peer_read(&peers[2]);
 	peer_reply(&peers[2], RCODE_SERVFAIL);
-	assert_int_equal(seen.replies, 1);
-	assert_int_equal(seen.room[3] & 15, RCODE_SERVFAIL);
+	assert_int_equal(got.replies, 1);
+	assert_int_equal(got.room[3] & 15, RCODE_SERVFAIL);
 	finish(peers, 3);
 }
 
@@ -206,35 +170,10 @@ an_answer_of_a_server_that_left_the_list_is_taken(void **state)
 	peer_read(&peers[0]);
 	forward_servers(forward, &peers[1].server, 1);
 	peer_reply(&peers[0], RCODE_NXDOMAIN);
-	assert_int_equal(seen.replies, 1);
-	assert_int_equal(seen.room[3] & 15, RCODE_NXDOMAIN);
+	assert_int_equal(got.replies, 1);
+	assert_int_equal(got.room[3] & 15, RCODE_NXDOMAIN);
 	assert_false(peer_was_asked(&peers[1]));
 	finish(peers, 2);
-}
-
-static int
-make_world(void **state)
-{
-	(void)state;
-	struct answer_context *answers = calloc(1, sizeof(*answers));
-	assert_non_null(answers);
-	answers->forwarding = true;
-	rcu_join();
-	assert_int_equal(dname_from_text(&config.zone, "cluster.local."), 0);
-	struct treecache *cache = treecache_new(1);
-	treecache_context(cache, answers);
-	treecache_publish(cache, 1, true);
-	context = (struct worker_context){ .stats = &stats, .tree = cache, .answers = &config };
-	*state = cache;
-	return 0;
-}
-
-static int
-end_world(void **state)
-{
-	treecache_free(*state);
-	rcu_part();
-	return 0;
 }
 
 int

@@ -9,10 +9,8 @@
 #include <cmocka.h>
 
 #include "kubedns/serve/forwarded_cache.h"
-#include "kubedns/serve/inflight.h"
 #include "lib/hash.h"
-#include "lib/rcu.h"
-#include "treecache/treecache.h"
+#include "tests/unit/worker_world.h"
 
 enum { ASKED_MAX = 4096, DEADLINE_MS = FORWARD_TIMEOUT_MS };
 
@@ -26,10 +24,6 @@ static struct {
 	uint16_t id;
 	uint8_t room[DNS_TCP_MAX];
 } seen;
-static struct stats stats;
-static struct worker_context context;
-static struct answer_config config;
-static struct inflight_table *table;
 
 static void
 ask(void *arg, struct inflight *inflight)
@@ -482,31 +476,6 @@ known_names_are_asked_when_the_resolver_holds_too_many(void **state)
 		query_from(1, 1);
 	}
 	finish();
-}
-
-static int
-make_world(void **state)
-{
-	(void)state;
-	struct answer_context *answers = calloc(1, sizeof(*answers));
-	assert_non_null(answers);
-	answers->forwarding = true;
-	rcu_join();
-	assert_int_equal(dname_from_text(&config.zone, "cluster.local."), 0);
-	struct treecache *cache = treecache_new(1);
-	treecache_context(cache, answers);
-	treecache_publish(cache, 1, true);
-	context = (struct worker_context){ .stats = &stats, .tree = cache, .answers = &config };
-	*state = cache;
-	return 0;
-}
-
-static int
-end_world(void **state)
-{
-	treecache_free(*state);
-	rcu_part();
-	return 0;
 }
 
 int

@@ -13,47 +13,11 @@
 #include <unistd.h>
 
 #include "kubedns/serve/relay.h"
-#include "kubedns/serve/inflight.h"
-#include "lib/rcu.h"
-#include "treecache/treecache.h"
+#include "tests/unit/worker_world.h"
 
 enum { WAIT_MS = 5000 };
 
-static struct stats stats;
-static struct worker_context context;
-static struct answer_config config;
-static struct inflight_table *table;
 static struct relay *relay;
-static struct {
-	unsigned replies;
-	uint8_t room[DNS_TCP_MAX];
-} seen;
-
-static void
-hold(void *arg, const struct client *client)
-{
-	(void)arg;
-	(void)client;
-}
-
-static uint8_t *
-room(void *arg, const struct client *client, size_t *max)
-{
-	(void)arg;
-	(void)client;
-	*max = DNS_UDP_PAYLOAD;
-	return seen.room;
-}
-
-static void
-done(void *arg, const struct client *client, size_t len)
-{
-	(void)arg;
-	(void)client;
-	assert_true(len >= DNS_HEADER);
-	seen.replies++;
-}
-
 /* A port of 127.0.0.1 at which no program listens: it is bound to another address. */
 static struct server
 closed_port(int *fd)
@@ -106,7 +70,7 @@ static void
 each_refused_query_waits_for_its_own_pause(void **state)
 {
 	(void)state;
-	const struct client_ops clients = { NULL, hold, room, done };
+	const struct client_ops clients = { NULL, client_hold, client_room, client_done };
 	int fd;
 	struct server server = closed_port(&fd);
 	memset(&stats, 0, sizeof(stats));
@@ -128,36 +92,11 @@ each_refused_query_waits_for_its_own_pause(void **state)
 	at_ms(90);
 	assert_int_equal(stats.forward_retries, 2);
 	inflight_finish_all(table);
-	assert_int_equal(seen.replies, 2);
+	assert_int_equal(got.replies, 2);
 	inflight_free(table);
 	relay_free(relay);
 	close(context.epoll);
 	close(fd);
-}
-
-static int
-make_world(void **state)
-{
-	(void)state;
-	struct answer_context *answers = calloc(1, sizeof(*answers));
-	assert_non_null(answers);
-	answers->forwarding = true;
-	rcu_join();
-	assert_int_equal(dname_from_text(&config.zone, "cluster.local."), 0);
-	struct treecache *cache = treecache_new(1);
-	treecache_context(cache, answers);
-	treecache_publish(cache, 1, true);
-	context = (struct worker_context){ .stats = &stats, .tree = cache, .answers = &config };
-	*state = cache;
-	return 0;
-}
-
-static int
-end_world(void **state)
-{
-	treecache_free(*state);
-	rcu_part();
-	return 0;
 }
 
 int

@@ -1,0 +1,74 @@
+/* A worker's context without threads or sockets, for tests of what sends queries to other servers; and clients of which only the
+ * last reply is kept. */
+#ifndef TESTS_UNIT_WORKER_WORLD_H
+#define TESTS_UNIT_WORKER_WORLD_H
+
+#include <stdlib.h>
+
+#include "kubedns/serve/inflight.h"
+#include "lib/rcu.h"
+#include "treecache/treecache.h"
+
+static struct stats stats;
+static struct worker_context context;
+static struct answer_config config;
+static struct inflight_table *table;
+
+/* Group setup: a tree without names that forwards all others. */
+static int
+make_world(void **state)
+{
+	struct answer_context *answers = calloc(1, sizeof(*answers));
+	assert_non_null(answers);
+	answers->forwarding = true;
+	rcu_join();
+	assert_int_equal(dname_from_text(&config.zone, "cluster.local."), 0);
+	struct treecache *cache = treecache_new(1);
+	treecache_context(cache, answers);
+	treecache_publish(cache, 1, true);
+	context = (struct worker_context){ .stats = &stats, .tree = cache, .answers = &config };
+	*state = cache;
+	return 0;
+}
+
+/* Group teardown. */
+static int
+end_world(void **state)
+{
+	treecache_free(*state);
+	rcu_part();
+	return 0;
+}
+
+/* What the clients of client_ops got. */
+static struct {
+	unsigned replies;
+	uint8_t room[DNS_TCP_MAX];
+} got;
+
+static inline void
+client_hold(void *arg, const struct client *client)
+{
+	(void)arg;
+	(void)client;
+}
+
+static inline uint8_t *
+client_room(void *arg, const struct client *client, size_t *max)
+{
+	(void)arg;
+	(void)client;
+	*max = DNS_UDP_PAYLOAD;
+	return got.room;
+}
+
+static inline void
+client_done(void *arg, const struct client *client, size_t len)
+{
+	(void)arg;
+	(void)client;
+	assert_true(len >= DNS_HEADER);
+	got.replies++;
+}
+
+#endif
