@@ -220,15 +220,24 @@ add_finding(struct report *r, const struct corefile_line *line, size_t words, en
 	};
 }
 
+/* The text, from malloc. */
+__attribute__((format(printf, 1, 0))) static char *
+formatted(const char *fmt, va_list args)
+{
+	char *text = NULL;
+
+	if (vasprintf(&text, fmt, args) < 0)
+		abort();
+	return text;
+}
+
 void
 report_line(
     struct report *r, const struct corefile_line *line, enum verdict verdict, const char *fmt, ...)
 {
 	va_list args;
-	char *sentence = NULL;
 	va_start(args, fmt);
-	if (vasprintf(&sentence, fmt, args) < 0)
-		abort();
+	char *sentence = formatted(fmt, args);
 	va_end(args);
 	add_finding(r, line, SIZE_MAX, verdict, sentence);
 }
@@ -237,10 +246,8 @@ void
 report_unknown(struct report *r, const struct corefile_line *line, const char *fmt, ...)
 {
 	va_list args;
-	char *sentence = NULL;
 	va_start(args, fmt);
-	if (vasprintf(&sentence, fmt, args) < 0)
-		abort();
+	char *sentence = formatted(fmt, args);
 	va_end(args);
 	add_finding(r, line, 1, VERDICT_NONE, sentence);
 }
@@ -276,10 +283,8 @@ void
 report_flag(struct report *r, enum program program, const char *fmt, ...)
 {
 	va_list args;
-	char *flag = NULL;
 	va_start(args, fmt);
-	if (vasprintf(&flag, fmt, args) < 0)
-		abort();
+	char *flag = formatted(fmt, args);
 	va_end(args);
 	struct list *list = &r->flags[program];
 	char *key = xstrndup(flag, repeats(flag) ? strlen(flag) : flag_name_len(flag));
@@ -351,10 +356,8 @@ void
 report_text(struct report *r, enum text_key key, const char *fmt, ...)
 {
 	va_list args;
-	char *line = NULL;
 	va_start(args, fmt);
-	if (vasprintf(&line, fmt, args) < 0)
-		abort();
+	char *line = formatted(fmt, args);
 	va_end(args);
 	list_add(&r->texts[key], printable(line));
 }
