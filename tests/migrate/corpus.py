@@ -42,7 +42,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/system")]
 
 from apiserver import ApiServer  # noqa: E402
-from test_manifests import copy  # noqa: E402
+from overlays import copy  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 QUESTIONS = 200

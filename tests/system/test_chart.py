@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-from test_manifests import DIGEST, ROOT, copy, needs_kubectl, render
+from overlays import DIGEST, ROOT, copy, needs_kubectl, render
 
 HELM = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "helm"
 CHART = ROOT / "conf/helm/kubedns"

@@ -14,7 +14,7 @@ from dnsnet import WEB_IP, query, udp, world
 from kubedns_process import BUILD
 from objects import namespace
 from sidecar_world import Sidecar
-from test_manifests import ROOT, RULES
+from overlays import ROOT, RULES
 from waiting import free_port
 from world import start
 

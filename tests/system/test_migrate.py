@@ -17,7 +17,7 @@ import yaml
 
 from test_chart import SETTINGS, objects
 from test_chart import pytestmark as needs_helm
-from test_manifests import copy, needs_kubectl
+from overlays import copy, needs_kubectl
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KUBEDNS = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "bin/kubedns"
@@ -175,7 +175,7 @@ def test_what_is_printed_can_be_applied(tmp_path, name, topology):
 
 
 def render_overlay(made):
-    from test_manifests import KUBECTL
+    from overlays import KUBECTL
     out = subprocess.run([*KUBECTL, "kustomize", made / "mine"], capture_output=True, text=True, timeout=60)
     assert out.returncode == 0, out.stderr
     return next(o for o in yaml.safe_load_all(out.stdout) if o and o["kind"] == "Deployment")
@@ -566,7 +566,7 @@ def test_flags_that_a_sentence_names_are_printed():
 
 @needs_kubectl
 def test_pods_verified_gets_its_right(tmp_path):
-    from test_manifests import KUBECTL
+    from overlays import KUBECTL
     out, _, _, overlay = of(configmap("coredns", Corefile=OPEN.replace("ttl 30", "pods verified")))
     made = copy(tmp_path)
     (made / "mine").mkdir()

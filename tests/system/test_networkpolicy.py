@@ -1,7 +1,7 @@
 """components/networkpolicy: who may connect to which port of the pods, worked out from what kubectl renders as the API's reference says."""
 
 import pytest
-from test_manifests import copy, needs_kubectl, render
+from overlays import copy, needs_kubectl, render
 
 NAME = "kubernetes.io/metadata.name"
 PROMETHEUS = {"app.kubernetes.io/name": "prometheus"}
