@@ -11,14 +11,14 @@
 set -u
 
 : "${BUILD:=build-memcheck}" "${PYTHON:=python3}" "${JOBS:=2}" "${TIMEOUT:=300}"
-: "${SYSTEM_TESTS:=test_protocol.py test_answers.py test_tcp.py::test_the_root_over_tcp_is_answered_and_counted \
-test_tcp.py::test_a_thousand_queries_in_one_write_get_a_thousand_replies test_transfer.py::test_others_are_refused \
-test_transfer.py::test_a_refused_transfer_is_counted_with_its_own_rcode test_transfer.py::test_every_reply_has_an_opt_if_the_query_had_one \
-test_transfer_keys.py::test_errors_of_keys_and_signatures_are_not_signed test_forward.py::test_letter_case_edns_and_do_survive \
-test_forward.py::test_a_truncated_reply_is_asked_for_again_over_tcp test_forward.py::test_garbage_from_upstream_hurts_nobody \
-test_forward.py::test_an_external_name_is_followed_through_the_forwarder \
-test_relay.py::test_other_names_come_from_dnsmasqs_cache_and_cluster_names_do_not \
-test_relay.py::test_a_reply_too_long_for_udp_is_whole_over_tcp_and_cut_over_udp test_relay.py::test_forged_replies_are_not_believed}"
+: "${SYSTEM_TESTS:=serve/test_protocol.py answers/test_answers.py serve/test_tcp.py::test_the_root_over_tcp_is_answered_and_counted \
+serve/test_tcp.py::test_a_thousand_queries_in_one_write_get_a_thousand_replies transfer/test_transfer.py::test_others_are_refused \
+transfer/test_transfer.py::test_a_refused_transfer_is_counted_with_its_own_rcode transfer/test_transfer.py::test_every_reply_has_an_opt_if_the_query_had_one \
+transfer/test_transfer_keys.py::test_errors_of_keys_and_signatures_are_not_signed upstream/test_forward.py::test_letter_case_edns_and_do_survive \
+upstream/test_forward.py::test_a_truncated_reply_is_asked_for_again_over_tcp upstream/test_forward.py::test_garbage_from_upstream_hurts_nobody \
+upstream/test_forward.py::test_an_external_name_is_followed_through_the_forwarder \
+upstream/test_relay.py::test_other_names_come_from_dnsmasqs_cache_and_cluster_names_do_not \
+upstream/test_relay.py::test_a_reply_too_long_for_udp_is_whole_over_tcp_and_cut_over_udp upstream/test_relay.py::test_forged_replies_are_not_believed}"
 # Left out: what measures CPU time, takes minutes, runs out of descriptors, looks for its own name, forbids system calls, or needs
 # pidfd_open(), which Debian 12's Valgrind does not have. The nanny needs that too.
 left_out="test_documents test_endpoint_prices test_external_prices test_http_bind test_http_own test_moments test_port test_sandbox \

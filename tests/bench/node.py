@@ -27,7 +27,7 @@ import traceback
 from results import BUILD, DIRECTORY, save, say
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "system"))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 from node_cases import CASES, PEER_CASES  # noqa: E402
 from node_places import OurNode, PeerNode  # noqa: E402

@@ -25,7 +25,7 @@ from questions import population
 from results import DIRECTORY, save, say, text_of
 from scale import milliseconds, read_follower, undisturbed
 
-import node  # makes tests/system known
+import node  # makes tests/helpers known
 from node_places import OurNode
 from node_world import SERVICE, NodeWorld
 

@@ -23,7 +23,7 @@ import time
 from results import BUILD, DIRECTORY, save, say
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "system"))
+sys.path.insert(0, os.path.join(HERE, "..", "helpers"))
 
 from node_places import FIRST_CLIENT  # noqa: E402
 from node_world import CENTRAL_TTL, IPTABLES, NFTABLES, NODE_TTL, SERVICE, NodeWorld  # noqa: E402

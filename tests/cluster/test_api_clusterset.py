@@ -13,7 +13,7 @@ from test_api_external import rights
 from test_api_real import requests
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "system"))
+sys.path.insert(0, str(HERE.parent / "helpers"))
 from asking import NXDOMAIN, ask_until  # noqa: E402
 from objects import endpoint_slice, namespace, service  # noqa: E402
 

@@ -12,7 +12,7 @@ from realapi import RealApi
 from test_api_real import requests
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "system"))
+sys.path.insert(0, str(HERE.parent / "helpers"))
 from asking import NXDOMAIN, ask_until  # noqa: E402
 from dnsnet import Upstream  # noqa: E402
 from objects import namespace, service  # noqa: E402

@@ -14,7 +14,7 @@ from test_api_external import rights
 from test_api_real import requests
 from waiting import wait_for
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "system"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "helpers"))
 from objects import namespace, service  # noqa: E402
 
 start = test_api_real.start  # the fixture

@@ -13,7 +13,7 @@ import pytest
 from realapi import RealApi
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "system"))
+sys.path.insert(0, str(HERE.parent / "helpers"))
 from asking import NXDOMAIN, Asker, ask_until  # noqa: E402
 from kubedns_process import Kubedns  # noqa: E402
 from objects import endpoint_slice, endpoints, namespace, service  # noqa: E402

@@ -18,7 +18,7 @@ from waiting import free_port, wait_for
 RULES = ROOT / "conf/prometheus/rules.yaml"
 DASHBOARD = ROOT / "conf/grafana/kube-dns.json"
 FOREIGN = {"kube_pod_container_resource_limits"}  # kube-state-metrics's
-NODE_ROLE = {"nanny_node_rules", "nanny_node_cache_rules"}  # with -localip only: tests/system/test_node_local.py reads it
+NODE_ROLE = {"nanny_node_rules", "nanny_node_cache_rules"}  # with -localip only: tests/system/node/test_node_local.py reads it
 PORTS = {"kubedns": 10055, "dnsmasq": 10056, "sidecar": 10054}
 
 

@@ -90,7 +90,7 @@ def kubeconfig(tmp_path_factory):
 
 def arguments(printed, tmp_path, ports):
     """What each container of the printed overlay is started with, as kustomize renders it; only addresses and paths are this machine's."""
-    sys.path.insert(0, str(ROOT / "tests/system"))
+    sys.path.insert(0, str(ROOT / "tests/helpers"))
     from overlays import copy
     configmap, overlay, _ = (d for d in yaml.safe_load_all(printed) if d)
     for key, value in configmap["data"].items():

@@ -19,7 +19,7 @@ from run import Failed
 from waiting import wait_for
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "system"))
+sys.path.insert(0, str(HERE.parent / "helpers"))
 from dnsnet import Upstream, answered  # noqa: E402
 from kubedns_process import Kubedns  # noqa: E402
 from netns import Namespace  # noqa: E402

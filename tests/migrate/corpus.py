@@ -39,7 +39,7 @@ import dns.rrset
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/system")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/helpers")]
 
 from apiserver import ApiServer  # noqa: E402
 from overlays import copy  # noqa: E402

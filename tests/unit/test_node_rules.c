@@ -1,5 +1,5 @@
 /* The rules that lead a node's DNS packets to its own kubedns: the kernel takes them, in a network
- * namespace of the test's own, and nft prints what it has. tests/system/test_node_rules.py sends packets. */
+ * namespace of the test's own, and nft prints what it has. tests/system/node/test_node_rules.py sends packets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

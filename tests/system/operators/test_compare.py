@@ -17,7 +17,7 @@ import yaml
 
 from kubedns_process import Kubedns
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 COMPARE = ROOT / "conf/kubernetes/compare"
 
 

@@ -12,7 +12,7 @@ import uuid
 import pytest
 import yaml
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 WITHOUT = {"NO_PACKAGES": "1", "NO_IMAGES": "1"}  # what takes minutes
 
 needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository here")

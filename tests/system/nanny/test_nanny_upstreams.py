@@ -54,7 +54,7 @@ finally:
     w.close()
 """
     try:
-        code = script.format(here=os.path.dirname(os.path.abspath(__file__)))
+        code = script.format(here=os.path.dirname(os.path.abspath(nanny_world.__file__)))
         done = subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
@@ -93,7 +93,7 @@ finally:
     w.close()
 """
     try:
-        code = script.format(here=os.path.dirname(os.path.abspath(__file__)), there=space.there)
+        code = script.format(here=os.path.dirname(os.path.abspath(nanny_world.__file__)), there=space.there)
         done = subprocess.run([*space.prefix, "/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     finally:

@@ -19,7 +19,7 @@ from kubedns_process import PROGRAM, Kubedns
 from waiting import free_port
 
 HERE = os.path.dirname(__file__)
-POPULATION = os.path.join(HERE, "..", "apiserver", "population.py")
+POPULATION = os.path.join(HERE, "..", "..", "apiserver", "population.py")
 Z = "cluster.local"
 NS = "--ns-addresses=192.0.2.53"
 NSD = """

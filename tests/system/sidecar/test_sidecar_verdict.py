@@ -372,7 +372,7 @@ def test_a_client_that_is_held_back(make_pod, upstream, tmp_path):
 def clock_set(tmp_path_factory):
     """The environment of a process that sees its wall clock set forward by an hour, 8 s after its start."""
     library = tmp_path_factory.mktemp("clock") / "clock_set.so"
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clock_set.c")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "helpers", "clock_set.c")
     subprocess.run([os.environ.get("CC", "cc"), "-O1", "-Wall", "-shared", "-fPIC", "-o", library, source], check=True)
     return ["env", f"LD_PRELOAD={library}", "CLOCK_SET_AFTER_S=8", "CLOCK_SET_BY_S=3600"]
 

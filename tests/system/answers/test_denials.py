@@ -17,7 +17,7 @@ from test_relay import Dnsmasq
 
 ARGS = ("--cache-size=1000", "--dns-forward-max=6000")  # the base manifest's
 DENIALS = 10800
-CONF = pathlib.Path(__file__).parents[2] / "conf/kubernetes"
+CONF = pathlib.Path(__file__).parents[3] / "conf/kubernetes"
 
 
 def outside(request, _tcp):

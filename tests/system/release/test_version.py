@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 AUTHOR = {f"GIT_{who}_{what}": text for who in ("AUTHOR", "COMMITTER")
           for what, text in (("NAME", "n"), ("EMAIL", "n@localhost"), ("DATE", "2026-01-02T03:04:05Z"))}
 

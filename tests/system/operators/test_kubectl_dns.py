@@ -18,7 +18,7 @@ from test_options import pod as a_pod
 from test_top import burst, within_a_minute
 from waiting import wait_for
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PLUGIN = ROOT / "conf/kubernetes/kubectl-dns"
 
 STAND_IN = """#!/bin/sh

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from node_world import LOCAL, SERVICE, NodeWorld
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BACKENDS = ("iptables-nft", "iptables-legacy", "ip6tables-nft", "ip6tables-legacy")
 
 

@@ -37,7 +37,7 @@ def standin(world):
     place = tempfile.mkdtemp(prefix="nanny-standin-")
     os.chmod(place, 0o755)
     path = os.path.join(place, "standin")
-    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "nanny_standin.py"), path)
+    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "helpers", "nanny_standin.py"), path)
     os.chmod(path, 0o755)
     log = os.path.join(world.run, "signals")
 

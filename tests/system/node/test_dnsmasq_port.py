@@ -13,7 +13,7 @@ import pytest
 import yaml
 from node_world import LOCAL, NANNY, OUTSIDE, NodeWorld, Space
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 THIEF = """
 import socket, sys
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:

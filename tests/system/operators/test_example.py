@@ -13,7 +13,7 @@ from asking import ask
 from kubedns_process import BUILD
 from waiting import free_port
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 
 
 class Example:

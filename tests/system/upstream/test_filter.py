@@ -16,7 +16,7 @@ from objects import service
 from test_relay import Dnsmasq
 
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 OUTSIDE = "www.example.com"
 
 

@@ -190,7 +190,7 @@ def test_a_flag_of_the_sidecar(args, says):
 
 
 def test_the_settings_of_the_overlays(tmp_path):
-    folder = os.path.join(os.path.dirname(__file__), "..", "..", "conf", "kubernetes")
+    folder = os.path.join(os.path.dirname(__file__), "..", "..", "..", "conf", "kubernetes")
     if not shutil.which("kubectl"):
         (tmp_path / "kubectl").write_text("#!/bin/sh\nexit 1\n")
         (tmp_path / "kubectl").chmod(0o755)

@@ -50,7 +50,7 @@ EXPECTED["sidecar"] = EXPECTED["kubedns"]
 def library():
     with tempfile.TemporaryDirectory(prefix="inside-") as place:
         path = os.path.join(place, "inside.so")
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside.c")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "helpers", "inside.c")
         subprocess.run([os.environ.get("CC", "cc"), "-O1", "-Wall", "-shared", "-fPIC", "-o", path, source], check=True)
         yield path
 

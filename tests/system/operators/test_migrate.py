@@ -19,7 +19,7 @@ from test_chart import SETTINGS, objects
 from test_chart import pytestmark as needs_helm
 from overlays import copy, needs_kubectl
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 KUBEDNS = pathlib.Path(os.environ.get("BUILD", ROOT / "build")) / "bin/kubedns"
 MIGRATE = KUBEDNS.with_name("kubedns-migrate")
 CASES = ROOT / "tests/migrate"

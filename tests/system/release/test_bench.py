@@ -12,8 +12,8 @@ import time
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "bench"))
-BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(HERE, "..", "..", "build")))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "bench"))
+BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(HERE, "..", "..", "..", "build")))
 ASKER = os.path.join(BUILD, "tests", "bench", "asker")
 
 import charts  # noqa: E402
@@ -33,7 +33,7 @@ PEOPLE = questions.population.Population(namespaces=20, services=20, slices=30)
 
 def test_a_lookup_in_front_costs_the_packets_of_the_search_list_and_no_aaaa_upstream():
     """bench-lookup with one library: a cluster name is the first candidate, an outside name the fourth, each asked for A and AAAA."""
-    command = [sys.executable, os.path.join(HERE, "..", "bench", "bench.py"), "lookup", "--lookups=20", "--repeats=1", "--resolvers=glibc",
+    command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), "lookup", "--lookups=20", "--repeats=1", "--resolvers=glibc",
                "--servers=front-filter"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
     if "needs a network namespace" in done.stderr:
@@ -51,7 +51,7 @@ def environment():
 @pytest.mark.timing
 def test_no_question_is_lost_on_a_node_whose_kubedns_is_killed():
     """bench-node with one case: no query over UDP is lost, and answers follow the API. A TCP connection with a query in flight breaks: one per client and kill at most."""
-    command = [sys.executable, os.path.join(HERE, "..", "bench", "bench.py"), "node", "--clients=2", "--seconds=14", "--proxy=nftables",
+    command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), "node", "--clients=2", "--seconds=14", "--proxy=nftables",
                "--cases=kubedns killed"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
     if "needs the right to make network namespaces" in done.stderr:
@@ -65,7 +65,7 @@ def test_no_question_is_lost_on_a_node_whose_kubedns_is_killed():
 
 def node_bench(name, *flags):
     """The rows of its section."""
-    command = [sys.executable, os.path.join(HERE, "..", "bench", "bench.py"), name, *flags]
+    command = [sys.executable, os.path.join(HERE, "..", "..", "bench", "bench.py"), name, *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment())
     if "needs the right to make network namespaces" in done.stderr:
         pytest.skip("needs the right to make network namespaces")

@@ -12,7 +12,7 @@ import tarfile
 
 import pytest
 
-TOOLS = pathlib.Path(__file__).resolve().parents[2] / "conf/image"
+TOOLS = pathlib.Path(__file__).resolve().parents[3] / "conf/image"
 STATUS = b"Package: libx++\nStatus: install ok installed\nArchitecture: amd64\nSource: x (1.2)\nVersion: 1.2-3+deb12u4\nDescription: a library\n"
 FILES = {"etc/passwd": b"root:x:0:0::/:/nologin\n", "usr/lib/os-release": b'NAME="Debian"\nVERSION_ID="12"\n', "usr/sbin/program": b"\x7fELF...",
          "var/lib/dpkg/status.d/libx": STATUS}
