@@ -81,10 +81,9 @@ static bool
 is_forbidden(const struct answer_config *answers, const struct dname *wire, const char **why)
 {
 	static const uint8_t reverse4[] = "\7in-addr\4arpa", reverse6[] = "\3ip6\4arpa";
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 
-	memcpy(padded, wire->wire, wire->len);
-	const struct name name = name_cut(padded, wire->len, offsets);
+	const struct name name = name_copy(&buf, wire->wire, wire->len);
 	*why = "is in the cluster's domain, whose names are the cluster's alone";
 	if (name_below(&name, &answers->zone) >= 0)
 		return true;

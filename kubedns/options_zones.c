@@ -149,10 +149,9 @@ static bool
 related(const struct dname *a, const struct dname *b)
 {
 	const struct dname *longer = a->len > b->len ? a : b, *shorter = longer == a ? b : a;
-	uint8_t offsets[DNAME_LABELS_MAX], padded[DNAME_MAX + 8] = { 0 };
+	struct name_buf buf;
 
-	memcpy(padded, longer->wire, longer->len);
-	struct name name = name_cut(padded, longer->len, offsets);
+	struct name name = name_copy(&buf, longer->wire, longer->len);
 	return name_below(&name, shorter) >= 0;
 }
 

@@ -102,7 +102,7 @@ answer_with_own(struct reply *reply, const struct name *asked, const struct tree
     struct answer_info *info)
 {
 	const struct answer_context *context = reply->tree->context;
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	enum rewrite_outcome rewrite =
 	    context->rewrites == NULL ? REWRITE_NONE
 				      : rewrites_apply(context->rewrites, asked, &info->target);
@@ -111,8 +111,7 @@ answer_with_own(struct reply *reply, const struct name *asked, const struct tree
 
 	info->rewrite_limit = rewrite == REWRITE_LIMIT;
 	if (rewrite == REWRITE_DONE) {
-		memcpy(padded, info->target.wire, info->target.len);
-		name = name_cut(padded, info->target.len, offsets);
+		name = name_copy(&buf, info->target.wire, info->target.len);
 		below = name_below(&name, &reply->config->zone);
 		path = NULL;
 		info->rewritten = reply->rewritten = true;
@@ -165,11 +164,9 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 static __attribute__((noinline)) bool
 comes_back(const struct reply *reply, const struct dname *target)
 {
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 
-	memcpy(padded, target->wire, target->len);
-	dname_lower(padded, target->len);
-	struct name name = name_cut(padded, target->len, offsets);
+	struct name name = name_copy_lower(&buf, target->wire, target->len);
 	return rewrites_come_back(reply->tree->context, &name);
 }
 
@@ -266,14 +263,13 @@ static bool
 question_falls_through(const struct reply *reply, const struct dname *target)
 {
 	const struct query *q = reply->query;
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
 
 	if ((reply->flags & 15) != RCODE_NXDOMAIN || reply->counts[SECTION_ANSWER] > 0)
 		return false;
 	if (reply->rewritten) {
-		memcpy(padded, target->wire, target->len);
-		name = name_cut(padded, target->len, offsets);
+		name = name_copy(&buf, target->wire, target->len);
 	}
 	return answer_falls_through(reply->config, &name) &&
 	       own_ask(reply->config, reply->tree, &name).kind == OWN_NONE;

@@ -21,7 +21,7 @@
 
 struct client_place;   /* kubedns/cluster/tree_content.h */
 struct external_zones; /* kubedns/answer/external_zones.h */
-struct name;           /* kubedns/answer/zone_lookup.h */
+struct name;           /* kubedns/answer/name.h */
 struct tree;           /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
 

@@ -7,6 +7,7 @@
 #include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/reply_internal.h"
+#include "kubedns/answer/soa.h"
 
 enum { CNAME_STEPS_MAX = 8 };
 
@@ -15,37 +16,23 @@ struct at {
 	struct name name;
 	const struct dname *zone;
 	size_t owner;
-	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX]; /* of a CNAME's target */
-	size_t owners[CNAME_STEPS_MAX];                           /* of the aliases that led here */
+	struct name_buf buf;            /* of a CNAME's target */
+	size_t owners[CNAME_STEPS_MAX]; /* of the aliases that led here */
 	unsigned owner_count;
 };
 
 static void
 put_soa(struct reply *reply, const struct at *at, const struct tree *tree, uint32_t ttl_s)
 {
-	static const uint8_t ns[] = "\2ns\3dns", hostmaster[] = "\12hostmaster";
-	const struct dname *zone = at->zone,
-			   *primary = external_primary(reply->config->external, zone);
-	uint8_t rdata[2 * DNAME_MAX + 32 + 20], *p = rdata;
+	const struct external_zones *zones = reply->config->external;
+	const struct soa soa = { .zone = at->zone,
+		.primary = external_primary(zones, at->zone),
+		.serial = external_serial(zones, reply->tree, tree),
+		.minimum_s = reply->config->negative_ttl_s };
+	uint8_t rdata[SOA_RDATA_MAX];
 
-	if (primary != NULL) {
-		memcpy(p, primary->wire, primary->len);
-		p += primary->len;
-	} else {
-		memcpy(p, ns, sizeof ns - 1);
-		memcpy(p + sizeof ns - 1, zone->wire, zone->len);
-		p += sizeof ns - 1 + zone->len;
-	}
-	memcpy(p, hostmaster, sizeof hostmaster - 1);
-	memcpy(p + sizeof hostmaster - 1, zone->wire, zone->len);
-	p += sizeof hostmaster - 1 + zone->len;
-	wire_put32(p, external_serial(reply->config->external, reply->tree, tree));
-	wire_put32(p + 4, SOA_REFRESH_S);
-	wire_put32(p + 8, SOA_RETRY_S);
-	wire_put32(p + 12, SOA_EXPIRE_S);
-	wire_put32(p + 16, reply->config->negative_ttl_s);
-	reply_record(reply, zone_in_message(reply, &at->name, at->owner, zone), TYPE_SOA, ttl_s,
-	    rdata, (size_t)(p + 20 - rdata));
+	reply_record(reply, zone_in_message(reply, &at->name, at->owner, at->zone), TYPE_SOA, ttl_s,
+	    rdata, soa_write(&soa, rdata));
 }
 
 static void
@@ -62,14 +49,12 @@ static void
 add_glue(struct reply *reply, size_t begin, uint16_t type, const struct tree *tree)
 {
 	size_t fixed = 12 + (type == TYPE_SRV ? 6 : 0);
-	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 
 	while (begin < reply->w.len) {
 		const uint8_t *record = reply->w.buf + begin;
 		size_t len = 12u + wire_get16(record + 10) - fixed;
-		memcpy(padded, record + fixed, len);
-		memset(padded + len, 0, 8);
-		const struct name target = name_cut(padded, len, offsets);
+		const struct name target = name_copy(&buf, record + fixed, len);
 		const struct dname *zone =
 		    name_below(&target, &reply->config->zone) >= 0
 			? NULL /* the cluster's, whoever claims it for the outside */
@@ -133,9 +118,7 @@ step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname
 	at->owners[at->owner_count++] = at->owner;
 	if (at->owner_count == CNAME_STEPS_MAX || is_loop(reply, at, target))
 		return false;
-	memcpy(at->padded, target->wire, target->len);
-	memset(at->padded + target->len, 0, 8);
-	at->name = name_cut(at->padded, target->len, at->offsets);
+	at->name = name_copy(&at->buf, target->wire, target->len);
 	at->owner = reply->w.len - target->len;
 	/* The cluster's own names are no names of a zone around --domain. */
 	at->zone = name_below(&at->name, &reply->config->zone) >= 0
@@ -146,28 +129,26 @@ step(struct reply *reply, struct at *at, const struct rrset *cname, struct dname
 
 /*
  * --external-headless: the name without its first `skip` labels, `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE`
- * in the zone, is looked up as the cluster's `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc`, into `padded`,
+ * in the zone, is looked up as the cluster's `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc`, into `buf`,
  * to which `resolved` may point. Headless Services only. A namespace exists if one in it does (RFC 8020).
  */
 static bool
 find_headless(const struct answer_config *config, const struct tree *tree, const struct name *asked,
-    unsigned skip, const struct dname *zone, uint8_t padded[DNAME_MAX + 8],
-    struct resolved *resolved)
+    unsigned skip, const struct dname *zone, struct name_buf *buf, struct resolved *resolved)
 {
 	static const uint8_t svc[] = "\3svc";
 	unsigned below = (unsigned)name_below(asked, zone) - skip;
 	const struct dname *own = &config->zone;
 	size_t begin = asked->offsets[skip], len = (size_t)asked->len - zone->len - begin,
 	       size = len + sizeof svc - 1 + own->len;
-	uint8_t offsets[DNAME_LABELS_MAX];
+	struct dname inside;
 
 	if (below < 1 || below > 4 || size > DNAME_MAX || !tree->synced)
 		return false;
-	memcpy(padded, asked->wire + begin, len);
-	memcpy(padded + len, svc, sizeof svc - 1);
-	memcpy(padded + len + sizeof svc - 1, own->wire, own->len);
-	memset(padded + size, 0, 8);
-	const struct name name = name_cut(padded, size, offsets);
+	memcpy(inside.wire, asked->wire + begin, len);
+	memcpy(inside.wire + len, svc, sizeof svc - 1);
+	memcpy(inside.wire + len + sizeof svc - 1, own->wire, own->len);
+	const struct name name = name_copy(buf, inside.wire, size);
 	resolved->endpoints = NULL;
 	resolve(config, tree, &name, below + 1, NULL, resolved);
 	switch (resolved->kind) {
@@ -192,7 +173,7 @@ external_find_name(const struct answer_config *config, const struct tree *tree,
     const struct tree *external, const struct name *name, const struct dname *zone)
 {
 	struct external_name found = external_lookup(external, name, zone);
-	uint8_t padded[DNAME_MAX + 8];
+	struct name_buf buf;
 	struct resolved resolved;
 
 	if (found.node == NULL || !found.wildcard || !config->external->headless ||
@@ -200,7 +181,7 @@ external_find_name(const struct answer_config *config, const struct tree *tree,
 		return found;
 	unsigned below = (unsigned)name_below(name, zone);
 	for (unsigned skip = below > 4 ? below - 4 : 1; skip < found.missing; skip++)
-		if (find_headless(config, tree, name, skip, zone, padded, &resolved))
+		if (find_headless(config, tree, name, skip, zone, &buf, &resolved))
 			return (struct external_name){ .node = NULL };
 	return found;
 }
@@ -231,10 +212,11 @@ answer_headless(struct reply *reply, const struct at *at, const struct tree *tre
 	uint16_t qtype = reply->query->qtype;
 	unsigned before = reply->counts[SECTION_ANSWER];
 	unsigned below = (unsigned)name_below(&at->name, at->zone);
-	uint8_t padded[DNAME_MAX + 8], family = qtype == TYPE_A ? AF_INET : AF_INET6;
+	uint8_t family = qtype == TYPE_A ? AF_INET : AF_INET6;
+	struct name_buf buf;
 	struct resolved resolved;
 
-	if (!find_headless(reply->config, reply->tree, &at->name, 0, at->zone, padded, &resolved))
+	if (!find_headless(reply->config, reply->tree, &at->name, 0, at->zone, &buf, &resolved))
 		return false;
 	bool address = qtype == TYPE_A || qtype == TYPE_AAAA;
 	if (resolved.kind != RESOLVED_EMPTY && qtype == TYPE_ANY)

@@ -84,11 +84,9 @@ put_addresses(struct reply *reply, size_t at, const struct name *name)
 static void
 put_target(struct reply *reply, size_t at, size_t len)
 {
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 
-	memcpy(padded, reply->w.buf + at, len);
-	dname_lower(padded, len);
-	const struct name name = name_cut(padded, len, offsets);
+	const struct name name = name_copy_lower(&buf, reply->w.buf + at, len);
 	put_addresses(reply, at, &name);
 }
 

@@ -177,7 +177,7 @@ zone_apex(struct reply *reply, uint16_t qtype, size_t owner)
 /* A chain of CNAMEs: where its names stand in the message, the question's first. */
 struct chain {
 	struct name name; /* the last one */
-	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	size_t owners[CNAME_STEPS_MAX];
 	unsigned count;
 };
@@ -192,9 +192,7 @@ chain_step(struct chain *chain, const struct reply *reply, const struct dname *t
 	for (unsigned i = 0; i < chain->count; i++)
 		if (dname_equal(reply->w.buf + chain->owners[i], target->wire))
 			return false;
-	memcpy(chain->padded, target->wire, target->len);
-	memset(chain->padded + target->len, 0, 8);
-	chain->name = name_cut(chain->padded, target->len, chain->offsets);
+	chain->name = name_copy(&chain->buf, target->wire, target->len);
 	chain->owners[chain->count++] = reply->w.len - target->len;
 	return true;
 }

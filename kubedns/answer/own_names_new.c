@@ -355,12 +355,11 @@ add_lines(struct lines *lines, const struct own_name *name, size_t source, bool 
 static bool
 is_taken(const struct own_names *block, const struct own_name *own)
 {
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 
 	if (block == NULL)
 		return false;
-	memcpy(padded, own->wire, own->len);
-	const struct name name = name_cut(padded, own->len, offsets);
+	const struct name name = name_copy(&buf, own->wire, own->len);
 	return own_names_ask(block, &name, false).kind != OWN_NONE;
 }
 

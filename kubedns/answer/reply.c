@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kubedns/answer/reply_internal.h"
+#include "kubedns/answer/soa.h"
 #include "lib/hash.h"
 
 enum {
@@ -322,36 +323,15 @@ zone_offset(const struct reply *reply, const struct dname *zone)
 	return DNS_HEADER + (size_t)query->qname_len - zone->len;
 }
 
-/* `head` and then the zone, by a pointer if the question holds it; returns what follows. */
-/* Always inlined: the lengths of the heads are known, and every denial has two of them. */
-static inline __attribute__((always_inline)) uint8_t *
-put_below_zone(uint8_t *p, const void *head, size_t len, const struct dname *zone, size_t offset)
-{
-	memcpy(p, head, len);
-	p += len;
-	if (offset != 0) {
-		wire_put16(p, 0xc000 | (unsigned)offset);
-		return p + 2;
-	}
-	memcpy(p, zone->wire, zone->len);
-	return p + zone->len;
-}
-
 void
 reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s)
 {
-	static const char mname[] = "\2ns\3dns", rname[] = "\12hostmaster";
-	const struct answer_config *config = reply->config;
-	size_t zone = zone_offset(reply, &config->zone);
-	uint8_t rdata[2 * (DNAME_MAX + 12) + 20], *p = rdata;
+	const struct dname *zone = &reply->config->zone;
+	const struct soa soa = { .zone = zone,
+		.zone_at = zone_offset(reply, zone),
+		.serial = reply->tree->serial,
+		.minimum_s = minimum_s };
+	uint8_t rdata[SOA_RDATA_MAX];
 
-	/* MNAME and RNAME may be compressed (RFC 1035). Every NXDOMAIN comes this way. */
-	p = put_below_zone(p, mname, sizeof mname - 1, &config->zone, zone);
-	p = put_below_zone(p, rname, sizeof rname - 1, &config->zone, zone);
-	wire_put32(p, reply->tree->serial);
-	wire_put32(p + 4, SOA_REFRESH_S);
-	wire_put32(p + 8, SOA_RETRY_S);
-	wire_put32(p + 12, SOA_EXPIRE_S);
-	wire_put32(p + 16, minimum_s);
-	reply_record(reply, owner, TYPE_SOA, ttl_s, rdata, (size_t)(p + 20 - rdata));
+	reply_record(reply, owner, TYPE_SOA, ttl_s, rdata, soa_write(&soa, rdata));
 }

@@ -9,9 +9,6 @@
 
 enum section { SECTION_ANSWER, SECTION_AUTHORITY, SECTION_ADDITIONAL, SECTION_COUNT };
 
-/* Of our SOAs; the minimum is --negative-ttl. */
-enum { SOA_REFRESH_S = 7200, SOA_RETRY_S = 1800, SOA_EXPIRE_S = 86400 };
-
 enum { GLUE_MAX = 512, LABEL_ROOM = 1 + DNAME_LABEL_MAX + 8 };
 
 /* A target in the answer section, and where its addresses are found. */

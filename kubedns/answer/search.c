@@ -132,15 +132,13 @@ struct candidate {
 	int below; /* labels before our zone, or -1 */
 	bool own;  /* the operator's (own_names.h) */
 	struct resolved resolved;
-	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 };
 
 static void
 candidate_cut(struct candidate *c)
 {
-	memcpy(c->padded, c->text.wire, c->text.len);
-	memset(c->padded + c->text.len, 0, 8);
-	c->name = name_cut(c->padded, c->text.len, c->offsets);
+	c->name = name_copy(&c->buf, c->text.wire, c->text.len);
 }
 
 /* Makes the candidate what it is rewritten to. After a pattern has ended at its bound (`limit`) the

@@ -32,15 +32,13 @@ static __attribute__((noinline)) bool
 is_left_to_others(const struct reply *reply, const struct dname *owner)
 {
 	const struct answer_config *config = reply->config;
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	struct resolved resolved;
 	struct reverse_walk walk;
 	struct reverse_ref ref;
 	struct addr addr;
 
-	memcpy(padded, owner->wire, owner->len);
-	dname_lower(padded, owner->len);
-	struct name name = name_cut(padded, owner->len, offsets);
+	struct name name = name_copy_lower(&buf, owner->wire, owner->len);
 	if (!answer_falls_through(config, &name))
 		return false;
 	int below = name_below(&name, &config->zone);

@@ -49,7 +49,8 @@ static void
 complete(const struct step *last)
 {
 	struct match *m = last->match;
-	uint8_t wire[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	uint8_t wire[DNAME_MAX];
+	struct name_buf buf;
 	struct resolved resolved;
 	size_t at = 0;
 
@@ -60,7 +61,7 @@ complete(const struct step *last)
 		at += 1u + *s->label;
 	}
 	memcpy(wire + at, m->config->zone.wire, m->config->zone.len);
-	struct name name = name_cut(wire, at + m->config->zone.len, offsets);
+	struct name name = name_copy(&buf, wire, at + m->config->zone.len);
 	resolve(m->config, m->tree, &name, m->below, NULL, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING)
 		return;

@@ -5,44 +5,6 @@
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_lookup.h"
 
-struct name
-name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX])
-{
-	unsigned count = 0;
-
-	for (unsigned at = 0; wire[at] != 0; at += 1u + wire[at])
-		offsets[count++] = (uint8_t)at;
-	return (struct name){ wire, offsets, (uint8_t)len, (uint8_t)count };
-}
-
-/* Compares the last bytes first, where names of other zones differ. Inline for every query. */
-static inline bool
-same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
-{
-	if (len < 8)
-		return memcmp(a, b, len) == 0;
-	if (memcmp(a + len - 8, b + len - 8, 8) != 0)
-		return false;
-	for (size_t at = 0; at + 8 < len; at += 8)
-		if (memcmp(a + at, b + at, 8) != 0)
-			return false;
-	return true;
-}
-
-int
-name_below(const struct name *name, const struct dname *zone)
-{
-	if (name->len < zone->len ||
-	    !same_bytes(name->wire + name->len - zone->len, zone->wire, zone->len))
-		return -1;
-	/* Only a label border counts: "xcluster.local" is not below "cluster.local". */
-	unsigned at = (unsigned)name->len - zone->len;
-	for (unsigned i = name->count; i-- > 0 && name->offsets[i] >= at;)
-		if (name->offsets[i] == at)
-			return (int)i;
-	return zone->len == 1 ? name->count : -1;
-}
-
 static const uint8_t *
 label_at(const struct name *name, unsigned i)
 {
@@ -331,7 +293,7 @@ labels_before(const struct name *name, const uint8_t *suffix, size_t len)
 {
 	if (name->count < 2 || name->len < len ||
 	    name->wire + name->len - len != label_at(name, name->count - 2u) ||
-	    !same_bytes(name->wire + name->len - len, suffix, len))
+	    !name_same_bytes(name->wire + name->len - len, suffix, len))
 		return -1;
 	return name->count - 2;
 }

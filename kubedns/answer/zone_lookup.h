@@ -7,23 +7,9 @@
 #define KUBEDNS_ANSWER_ZONE_LOOKUP_H
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/name.h"
 #include "kubedns/cluster/tree_content.h"
 #include "treecache/treecache.h"
-
-/* A name and where its labels begin, borrowed; `wire` is lower case, and the 7 bytes behind its end
- * can be read. */
-struct name {
-	const uint8_t *wire;
-	const uint8_t *offsets; /* of the labels, first to last */
-	uint8_t len;
-	uint8_t count; /* labels */
-};
-
-/* Cuts the name at `wire`, whose labels' offsets are put into `offsets`. */
-struct name name_cut(const uint8_t *wire, size_t len, uint8_t offsets[DNAME_LABELS_MAX]);
-
-/* How many labels of `name` stand before `zone` (0: it is the zone), or -1 if it is not in it. */
-int name_below(const struct name *name, const struct dname *zone);
 
 enum resolved_kind {
 	RESOLVED_NOTHING,  /* NXDOMAIN */

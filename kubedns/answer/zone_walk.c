@@ -6,6 +6,7 @@
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reply.h"
+#include "kubedns/answer/soa.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/reply_walk.h"
@@ -64,36 +65,17 @@ zone_is_synced(const struct answer_config *config, size_t index, const struct tr
 		   (external != NULL && external->synced));
 }
 
-static void
-put_name(struct writer *w, const char *first, const struct dname *rest)
-{
-	writer_put8(w, (unsigned)strlen(first));
-	writer_put(w, first, strlen(first));
-	writer_put(w, rest->wire, rest->len);
-}
-
 size_t
 zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata)
 {
-	struct writer w = { .buf = rdata, .max = SOA_RDATA_MAX };
 	bool external = zone_is_external(config, index);
 	const struct dname *zone = external ? zone_name(config, index) : &config->zone;
-	struct dname dns = *zone;
+	const struct soa soa = { .zone = zone,
+		.primary = external ? external_primary(config->external, zone) : NULL,
+		.serial = serial,
+		.minimum_s = config->negative_ttl_s };
 
-	const struct dname *primary = external ? external_primary(config->external, zone) : NULL;
-	if (primary != NULL) {
-		writer_put(&w, primary->wire, primary->len);
-	} else {
-		dname_prepend(&dns, "dns", 3); /* the options leave room */
-		put_name(&w, "ns", &dns);
-	}
-	put_name(&w, "hostmaster", zone);
-	writer_put32(&w, serial);
-	writer_put32(&w, SOA_REFRESH_S);
-	writer_put32(&w, SOA_RETRY_S);
-	writer_put32(&w, SOA_EXPIRE_S);
-	writer_put32(&w, config->negative_ttl_s);
-	return w.len;
+	return soa_write(&soa, rdata);
 }
 
 /* --- records --- */

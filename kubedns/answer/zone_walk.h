@@ -19,6 +19,7 @@
 #define KUBEDNS_ANSWER_ZONE_WALK_H
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/soa.h"
 #include "treecache/treecache.h"
 
 struct zone_record {
@@ -28,8 +29,6 @@ struct zone_record {
 	uint16_t len; /* of rdata, in which names are not compressed */
 	const uint8_t *rdata;
 };
-
-enum { SOA_RDATA_MAX = 2 * DNAME_MAX + 32 + 20 };
 
 /* How many zones there are, and the name of one: the first is ours. */
 size_t zone_count(const struct answer_config *config);

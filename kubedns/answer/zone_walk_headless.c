@@ -35,10 +35,9 @@ rename(const struct headless *headless, const struct dname *name, struct dname *
 static bool
 is_taken(const struct zone_walk *walk, const struct dname *owner)
 {
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 
-	memcpy(padded, owner->wire, owner->len);
-	const struct name name = name_cut(padded, owner->len, offsets);
+	const struct name name = name_copy(&buf, owner->wire, owner->len);
 	if (name_below(&name, &walk->config->zone) >= 0 ||
 	    external_zone_of(walk->config->external, &name) != walk->headless->zone)
 		return true;

@@ -335,10 +335,8 @@ say_shadow(const struct explanation *e)
 void
 explain_set_name(struct explanation *e, const struct dname *name)
 {
-	memset(e->padded, 0, sizeof e->padded);
-	memcpy(e->padded, name->wire, name->len);
 	dname_to_text(name->wire, e->text);
-	e->name = name_cut(e->padded, name->len, e->offsets);
+	e->name = name_copy(&e->buf, name->wire, name->len);
 	int below = name_below(&e->name, &e->config->answers->zone);
 	e->below = below < 0 ? 0 : (unsigned)below;
 }

@@ -16,7 +16,7 @@ struct explanation {
 	struct name name; /* what is explained; below: labels of it before the zone, 0 outside */
 	unsigned below;
 	char text[DNAME_TEXT_MAX];
-	uint8_t padded[DNAME_MAX + 8], offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 };
 
 /* A label as text, escaped: it may come from a stranger. */

@@ -91,12 +91,11 @@ void
 explain_rewrite(const struct explanation *e, struct dname *name)
 {
 	const struct answer_context *context = e->config->tree->context;
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	char text[DNAME_TEXT_MAX], other[DNAME_TEXT_MAX];
 	struct dname to;
 
-	memcpy(padded, name->wire, name->len);
-	struct name cut = name_cut(padded, name->len, offsets);
+	struct name cut = name_copy(&buf, name->wire, name->len);
 	if (context == NULL || context->rewrites == NULL ||
 	    rewrites_apply(context->rewrites, &cut, &to) != REWRITE_DONE)
 		return;

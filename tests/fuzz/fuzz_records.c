@@ -69,10 +69,9 @@ check_again(const struct conf_records *records)
 static struct own_answer
 ask(const struct own_names *names, const uint8_t *wire, size_t len)
 {
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 
-	memcpy(padded, wire, len);
-	const struct name name = name_cut(padded, len, offsets);
+	const struct name name = name_copy(&buf, wire, len);
 	return own_names_ask(names, &name, false);
 }
 

@@ -16,13 +16,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static enum rewrite_outcome
 apply(const struct rewrites *rewrites, const char *text, struct dname *to)
 {
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	struct dname asked;
 
 	if (dname_from_text(&asked, text) < 0)
 		abort();
-	memcpy(padded, asked.wire, asked.len);
-	struct name name = name_cut(padded, asked.len, offsets);
+	struct name name = name_copy(&buf, asked.wire, asked.len);
 	enum rewrite_outcome outcome = rewrites_apply(rewrites, &name, to);
 	if (outcome == REWRITE_DONE && dname_length(to->wire, DNAME_MAX) != to->len)
 		abort();

@@ -391,7 +391,7 @@ fallthrough_spares_zones_of_records_and_external_zones(void **state)
 	struct dname everything = { .wire = { 0 }, .len = 1 }, outside[2];
 	struct external_zones external = { .zones = outside, .zone_count = 2 };
 	struct dname name;
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	static const struct {
 		const char *name;
 		bool falls;
@@ -411,8 +411,7 @@ fallthrough_spares_zones_of_records_and_external_zones(void **state)
 	bed.config.external = &external;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		assert_int_equal(dname_from_text(&name, rows[i].name), 0);
-		memcpy(padded, name.wire, name.len);
-		const struct name cut = name_cut(padded, name.len, offsets);
+		const struct name cut = name_copy(&buf, name.wire, name.len);
 		assert_int_equal(answer_falls_through(&bed.config, &cut), rows[i].falls);
 	}
 	bed.config.external = NULL;

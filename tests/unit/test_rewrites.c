@@ -19,7 +19,7 @@ static const char *
 rewritten(const char *text, const char *name)
 {
 	static char out[DNAME_TEXT_MAX + 8];
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	struct conf_rewrites conf;
 	struct rewrites *rewrites = NULL;
 	struct dname asked, to;
@@ -38,8 +38,7 @@ rewritten(const char *text, const char *name)
 	}
 	assert_null(why);
 	assert_int_equal(dname_from_text(&asked, name), 0);
-	memcpy(padded, asked.wire, asked.len);
-	struct name cut = name_cut(padded, asked.len, offsets);
+	struct name cut = name_copy(&buf, asked.wire, asked.len);
 	enum rewrite_outcome outcome =
 	    rewrites == NULL ? REWRITE_NONE : rewrites_apply(rewrites, &cut, &to);
 	strcpy(out, outcome == REWRITE_LIMIT ? "limit" : "-");
@@ -135,8 +134,8 @@ replacement_that_is_no_name_leaves_the_caller_s_name_as_it_was(void **state)
 {
 	static const char *const patterns[] = { "regex a ..", "regex a .",
 		"regex a aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.b" };
-	static uint8_t padded[DNAME_MAX + 8] = "\1a", offsets[DNAME_LABELS_MAX];
-	const struct name name = name_cut(padded, 3, offsets);
+	struct name_buf buf;
+	const struct name name = name_copy(&buf, (const uint8_t *)"\1a", 3);
 
 	(void)state;
 	for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
@@ -163,7 +162,7 @@ static void
 all_patterns_together_take_a_bounded_time(void **state)
 {
 	(void)state;
-	uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
 	char text[4096] = "", label[64], line[64];
 	struct conf_rewrites conf;
 	struct rewrites *rewrites;
@@ -178,8 +177,7 @@ all_patterns_together_take_a_bounded_time(void **state)
 	memset(label, 'a', sizeof label);
 	for (unsigned i = 0; i < 3; i++)
 		dname_prepend(&asked, label, 63);
-	memcpy(padded, asked.wire, asked.len);
-	struct name name = name_cut(padded, asked.len, offsets);
+	struct name name = name_copy(&buf, asked.wire, asked.len);
 	assert_int_equal(conf_rewrites_parse(text, strlen(text), &conf, &why), 0);
 	assert_int_equal(rewrites_new(&conf, 3, &rewrites, &why), 0);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
@@ -223,7 +221,7 @@ name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct answer_context *context = bed_context(rows[i].rewrites, "null");
-		uint8_t padded[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+		struct name_buf buf;
 		uint8_t stubs[4 * DNAME_MAX];
 		char text[64], *rest = text, *word;
 		struct dname name, stub;
@@ -236,8 +234,7 @@ name_comes_back_unless_a_stub_domain_is_closer_than_a_rewritten_one(void **state
 			context->stubs_len += stub.len;
 		}
 		assert_int_equal(dname_from_text(&name, rows[i].name), 0);
-		memcpy(padded, name.wire, name.len);
-		struct name cut = name_cut(padded, name.len, offsets);
+		struct name cut = name_copy(&buf, name.wire, name.len);
 		if (rewrites_come_back(context, &cut) != rows[i].want)
 			fail_msg("row %zu: \"%s\", %s", i, rows[i].rewrites, rows[i].name);
 		rewrites_free(bed.rewrites);

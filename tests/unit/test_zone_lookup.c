@@ -13,11 +13,9 @@
 static int
 read_name(const struct dname *name, struct addr *addr)
 {
-	uint8_t wire[DNAME_MAX + 8] = { 0 }, offsets[DNAME_LABELS_MAX];
+	struct name_buf buf;
+	struct name cut = name_copy_lower(&buf, name->wire, name->len);
 
-	memcpy(wire, name->wire, name->len);
-	dname_lower(wire, name->len);
-	struct name cut = name_cut(wire, name->len, offsets);
 	return resolve_reverse_name(&cut, addr);
 }
 
@@ -101,8 +99,8 @@ what_spells_no_address_is_refused(void **state)
 static int
 below(const uint8_t *wire, size_t len, const struct dname *zone)
 {
-	uint8_t offsets[DNAME_LABELS_MAX];
-	struct name name = name_cut(wire, len, offsets);
+	struct name_buf buf;
+	struct name name = name_copy(&buf, wire, len);
 
 	return name_below(&name, zone);
 }
