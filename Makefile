@@ -52,7 +52,7 @@ LIBS_lib := -ljson-c -lmicrohttpd -lcares -lyaml -lseccomp
 # A program is its directory: main.c beside what it is made of, in rooms where it is large; an archive a program, for the tests to link.
 present := $(foreach p,$(PROGRAMS) $(TOOLS),$(if $(wildcard $(p)/main.c),$(p)))
 dirs := lib treecache $(PROGRAMS) $(TOOLS)
-objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c $(1)/*/*.c)))
+objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(foreach depth,* */* */*/*,$(wildcard $(1)/$(depth).c))))
 archives := $(foreach d,kubedns nanny sidecar migrate treecache lib,$(if $(call objs,$(d)),$(BUILD)/$(d).a))
 kubedns_archives := $(filter-out %/nanny.a %/sidecar.a %/migrate.a,$(archives))
 treecache_archives := $(BUILD)/treecache.a $(BUILD)/lib.a
@@ -76,8 +76,8 @@ ifeq ($(ALLOCATOR),-lmimalloc)
 $(BUILD)/kubedns/main.o: CFLAGS_ALL += -DMIMALLOC
 endif
 
-# The page's style and script are part of the program (sidecar/assets.c).
-$(BUILD)/sidecar/assets.o: sidecar/page.css sidecar/page.js
+# The page's style and script are part of the program (sidecar/page/assets.c).
+$(BUILD)/sidecar/page/assets.o: sidecar/page/page.css sidecar/page/page.js
 
 # Compiled again when the version is another, and linked before the archives, whose version.o is the tests'.
 $(BUILD)/version: always
@@ -101,7 +101,7 @@ generated_kubedns := $(BUILD)/$(DNSTAP).pb-c.o
 define archive
 $(BUILD)/$(1).a: $(call objs,$(1)) $(generated_$(1))
 	@rm -f $$@
-	ar rcs $$@ $$^
+	ar qcs $$@ $$^
 endef
 $(foreach d,$(dirs),$(eval $(call archive,$(d))))
 

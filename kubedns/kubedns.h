@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 #include "kubedns/cluster/object.h"
-#include "kubedns/drain.h"
-#include "kubedns/options.h"
-#include "kubedns/status.h"
+#include "kubedns/run/drain.h"
+#include "kubedns/config/options.h"
+#include "kubedns/pages/status.h"
 #include "lib/http.h"
 
 struct handover;

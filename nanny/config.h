@@ -12,11 +12,11 @@
 #include "lib/conf.h"
 #include "lib/conf_key_state.h"
 #include "lib/confdir.h"
-#include "nanny/dnsmasq_args.h"
-#include "nanny/stub_hosts.h"
+#include "nanny/dnsmasq/args.h"
+#include "nanny/servers/stub_hosts.h"
 #include "lib/resolv.h"
-#include "nanny/domain_table.h"
-#include "nanny/operator_domains.h"
+#include "nanny/servers/domain_table.h"
+#include "nanny/servers/operator_domains.h"
 #include "lib/forwarding_loop.h"
 
 enum config_key {

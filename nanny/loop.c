@@ -1,7 +1,7 @@
 /*
  * The nanny's loop, its one place to wait, and the handling of each event. Changes of the
  * ConfigMap, resolv.conf and stub servers' addresses lead to a new servers file; events of dnsmasq
- * go through the table of dnsmasq_states.h, whose actions it does.
+ * go through the table of dnsmasq/states.h, whose actions it does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -468,7 +468,7 @@ nanny_is_ready(const struct nanny *nanny, const char **why)
 
 /* --- what the table of states says --- */
 
-/* Does what the table of states and events (dnsmasq_states.c) decides: writes the servers file,
+/* Does what the table of states and events (dnsmasq/states.c) decides: writes the servers file,
  * starts dnsmasq, makes it read the file, stops it. */
 
 /* A generation that dnsmasq cannot have: the next one, wrapping after the last. */

@@ -12,8 +12,8 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 #include "nanny/confine.h"
-#include "nanny/dnsmasq_unknown_args.h"
-#include "nanny/dnsmasq_version.h"
+#include "nanny/dnsmasq/unknown_args.h"
+#include "nanny/dnsmasq/version.h"
 #include "nanny/nanny.h"
 #include "nanny/privileges.h"
 

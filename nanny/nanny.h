@@ -12,8 +12,8 @@
  *
  * servers_file_inputs.c brings the three together. A change never starts another dnsmasq.
  *
- * dnsmasq_states.c decides when dnsmasq is started, reloaded and stopped; loop.c does
- * it, through dnsmasq_process.c, which sends the signals.
+ * dnsmasq/states.c decides when dnsmasq is started, reloaded and stopped; loop.c does
+ * it, through dnsmasq/process.c, which sends the signals.
  */
 #ifndef NANNY_NANNY_H
 #define NANNY_NANNY_H
@@ -25,21 +25,21 @@
 #include "lib/http.h"
 #include "lib/metrics.h"
 #include "lib/sandbox.h"
-#include "nanny/dnsmasq_args.h"
-#include "nanny/dnsmasq_port.h"
-#include "nanny/dnsmasq_states.h"
+#include "nanny/dnsmasq/args.h"
+#include "nanny/dnsmasq/port.h"
+#include "nanny/dnsmasq/states.h"
 #include "nanny/config.h"
-#include "nanny/stub_hosts.h"
+#include "nanny/servers/stub_hosts.h"
 #include "nanny/options.h"
-#include "nanny/node_guard.h"
-#include "nanny/dnsmasq_probe.h"
-#include "nanny/dnsmasq_package.h"
-#include "nanny/dnsmasq_process.h"
+#include "nanny/node/guard.h"
+#include "nanny/dnsmasq/probe.h"
+#include "nanny/dnsmasq/package.h"
+#include "nanny/dnsmasq/process.h"
 #include "lib/resolv.h"
-#include "nanny/servers_file_write.h"
+#include "nanny/servers/servers_file_write.h"
 #include "lib/forwarding_loop.h"
-#include "nanny/servers_file.h"
-#include "nanny/stale_forks.h"
+#include "nanny/servers/servers_file.h"
+#include "nanny/dnsmasq/stale_forks.h"
 
 enum {
 	NANNY_PROBE_MS = 1000, /* between questions to a dnsmasq that is well */

@@ -9,7 +9,7 @@
 #include "lib/addr.h"
 #include "lib/conf.h"
 #include "lib/flags.h"
-#include "nanny/node_rules.h"
+#include "nanny/node/rules.h"
 
 struct options {
 	char *dnsmasq_exec;

@@ -26,7 +26,7 @@ bool privileges_stay_root(void);
 /* Gives up root for `user` where that is possible; 0, or -errno after one log line. */
 int privileges_drop(uid_t user);
 
-/* The same for the process that sees to the node's rules (node_guard.h), which becomes
+/* The same for the process that sees to the node's rules (node/guard.h), which becomes
  * PRIVILEGES_NODE and keeps NET_ADMIN alone. */
 int privileges_keep_net_admin(void);
 

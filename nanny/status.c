@@ -9,7 +9,7 @@
 #include "lib/clock.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
-#include "nanny/udp_drops.h"
+#include "nanny/dnsmasq/udp_drops.h"
 
 bool
 nanny_is_confirmed(const struct nanny *nanny)

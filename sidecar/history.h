@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sidecar/dns_reply.h"
+#include "sidecar/probes/dns_reply.h"
 
 enum { HISTORY_S = 600, HISTORY_POINTS_MAX = 600 };
 

@@ -12,9 +12,9 @@
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "lib/clock.h"
-#include "sidecar/journal_file.h"
+#include "sidecar/page/journal_file.h"
 #include "sidecar/loop.h"
-#include "sidecar/probe_run.h"
+#include "sidecar/probes/probe_run.h"
 #include "sidecar/format.h"
 
 enum {

@@ -6,13 +6,13 @@
 #ifndef SIDECAR_LOOP_H
 #define SIDECAR_LOOP_H
 
-#include "sidecar/question_box.h"
-#include "sidecar/server_checks.h"
-#include "sidecar/dnsmasq_stats.h"
-#include "sidecar/journal.h"
+#include "sidecar/page/question_box.h"
+#include "sidecar/probes/server_checks.h"
+#include "sidecar/containers/dnsmasq_stats.h"
+#include "sidecar/page/journal.h"
 #include "sidecar/options.h"
-#include "sidecar/container_status.h"
-#include "sidecar/probe.h"
+#include "sidecar/containers/container_status.h"
+#include "sidecar/probes/probe.h"
 #include "sidecar/view.h"
 
 struct sidecar {

@@ -10,7 +10,7 @@
 #include "lib/sandbox.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/journal_file.h"
+#include "sidecar/page/journal_file.h"
 #include "sidecar/loop.h"
 
 /* The directory that holds the journal; caller frees. */

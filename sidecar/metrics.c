@@ -4,7 +4,7 @@
 #include "lib/log.h"
 #include "lib/sandbox.h"
 #include "sidecar/metrics.h"
-#include "sidecar/verdict.h"
+#include "sidecar/verdict/verdict.h"
 
 enum { NAME_MAX_BYTES = 256 };
 

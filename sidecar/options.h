@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "lib/flags.h"
-#include "sidecar/fetch.h"
-#include "sidecar/probe_spec.h"
+#include "sidecar/containers/fetch.h"
+#include "sidecar/probes/probe_spec.h"
 
 enum { PROBES_MAX = 100 };
 

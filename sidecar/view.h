@@ -9,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sidecar/question_box.h"
-#include "sidecar/server_checks.h"
-#include "sidecar/dnsmasq_stats.h"
-#include "sidecar/container_status.h"
-#include "sidecar/probe.h"
+#include "sidecar/page/question_box.h"
+#include "sidecar/probes/server_checks.h"
+#include "sidecar/containers/dnsmasq_stats.h"
+#include "sidecar/containers/container_status.h"
+#include "sidecar/probes/probe.h"
 #include "sidecar/surroundings.h"
 
 struct journal;

@@ -91,17 +91,32 @@ check_go() {
 arrows='
 lib:
 treecache: lib
-kubedns/cluster: treecache lib
-kubedns/api: kubedns/cluster lib
-kubedns/manifests: kubedns/cluster lib
+kubedns/cluster: kubedns/cluster/external/object_external.h treecache lib
+kubedns/cluster/external: kubedns/cluster treecache lib
+kubedns/cluster/clusterset: kubedns/cluster treecache lib
+kubedns/api: kubedns/cluster kubedns/cluster/external/object_external.h lib
+kubedns/manifests: kubedns/cluster kubedns/cluster/external/object_external.h lib
 kubedns/answer: kubedns/cluster/tree_content.h treecache lib
 kubedns/dnstap: lib
 kubedns/transfer: kubedns/answer treecache lib
-kubedns/serve: kubedns/answer kubedns/transfer/transfer.h kubedns/dnstap treecache lib
-kubedns/show: kubedns/answer kubedns/cluster treecache lib
-kubedns: kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/dnstap kubedns/serve kubedns/transfer kubedns/show treecache lib
-nanny: lib
-sidecar: lib
+kubedns/serve: kubedns/serve/net kubedns/serve/upstream kubedns/serve/observe kubedns/answer kubedns/transfer/transfer.h kubedns/dnstap treecache lib
+kubedns/serve/net: kubedns/serve kubedns/serve/upstream/inflight.h kubedns/serve/observe kubedns/answer kubedns/transfer/transfer.h kubedns/dnstap treecache lib
+kubedns/serve/upstream: kubedns/serve kubedns/serve/net/batch_io.h kubedns/serve/observe kubedns/answer kubedns/dnstap treecache lib
+kubedns/serve/observe: kubedns/answer treecache lib
+kubedns/show: kubedns/answer kubedns/cluster kubedns/cluster/external kubedns/cluster/clusterset treecache lib
+kubedns/config: kubedns/api/api_source.h kubedns/answer kubedns/cluster kubedns/cluster/external kubedns/cluster/clusterset kubedns/dnstap/dnstap.h kubedns/pages/query_log.h kubedns/serve/net/sockets.h kubedns/serve/upstream/forwarded_cache.h kubedns/transfer/transfer.h treecache lib
+kubedns/pages: kubedns/config kubedns/api kubedns/manifests kubedns/cluster kubedns/answer kubedns/dnstap kubedns/serve kubedns/serve/observe kubedns/serve/upstream/forwarded_cache.h kubedns/show kubedns/transfer lib
+kubedns/run: kubedns kubedns/config kubedns/pages kubedns/api kubedns/manifests kubedns/cluster kubedns/serve kubedns/serve/upstream/forwarded_cache.h kubedns/transfer treecache lib
+kubedns: kubedns/run kubedns/config kubedns/pages kubedns/api kubedns/manifests kubedns/cluster kubedns/dnstap kubedns/serve kubedns/serve/upstream/forwarded_cache.h kubedns/show kubedns/transfer treecache lib
+nanny: nanny/dnsmasq nanny/node nanny/servers lib
+nanny/dnsmasq: nanny/servers lib
+nanny/node: nanny lib
+nanny/servers: nanny/nanny.h nanny/config.h lib
+sidecar: sidecar/containers sidecar/probes sidecar/verdict sidecar/page lib
+sidecar/containers: sidecar/history.h sidecar/probes/dns_exchange.h lib
+sidecar/probes: sidecar/history.h sidecar/containers/nanny_config.h lib
+sidecar/verdict: sidecar sidecar/containers lib
+sidecar/page: sidecar sidecar/containers sidecar/probes sidecar/verdict lib
 migrate: lib
 '
 

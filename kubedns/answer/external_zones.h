@@ -1,7 +1,7 @@
 /*
  * The zones for the world outside (--external-zones) and that of a cluster set (--clusterset-domain):
- * which names are in them, and what those are in their tree, which kubedns/cluster/external.h and
- * kubedns/cluster/clusterset.h fill. Pure.
+ * which names are in them, and what those are in their tree, which kubedns/cluster/external/external.h and
+ * kubedns/cluster/clusterset/clusterset.h fill. Pure.
  */
 #ifndef KUBEDNS_ANSWER_EXTERNAL_ZONES_H
 #define KUBEDNS_ANSWER_EXTERNAL_ZONES_H

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kubedns/api/api_error.h"
-#include "kubedns/cluster/object_external.h"
+#include "kubedns/cluster/external/object_external.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

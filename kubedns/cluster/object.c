@@ -6,7 +6,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/cluster/object.h"
-#include "kubedns/cluster/object_external.h"
+#include "kubedns/cluster/external/object_external.h"
 #include "kubedns/cluster/object_internal.h"
 #include "lib/dname.h"
 #include "lib/xalloc.h"

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kubedns/cluster/object_external.h"
+#include "kubedns/cluster/external/object_external.h"
 #include "kubedns/manifests/manifests_internal.h"
 #include "lib/documents.h"
 #include "lib/log.h"

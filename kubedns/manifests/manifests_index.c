@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "kubedns/cluster/object_external.h"
+#include "kubedns/cluster/external/object_external.h"
 #include "kubedns/manifests/manifests_index.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "kubedns/serve/stats.h"
+#include "kubedns/serve/observe/stats.h"
 
 /* Room for one IPV6_PKTINFO, the larger of the two. */
 enum { PKTINFO_ROOM = CMSG_SPACE(sizeof(struct in6_pktinfo)) };

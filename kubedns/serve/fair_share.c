@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/heavy_hitters.h"
+#include "kubedns/serve/observe/heavy_hitters.h"
 #include "kubedns/serve/max_min.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"

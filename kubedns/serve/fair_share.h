@@ -22,8 +22,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "kubedns/serve/socket_filter.h"
-#include "kubedns/serve/udp.h"
+#include "kubedns/serve/net/socket_filter.h"
+#include "kubedns/serve/net/udp.h"
 #include "kubedns/serve/worker_context.h"
 
 struct fair_share;

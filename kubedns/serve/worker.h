@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/serve/stats.h"
+#include "kubedns/serve/observe/stats.h"
 #include "lib/addr.h"
 
 struct forwarded_cache;

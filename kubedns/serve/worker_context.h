@@ -15,7 +15,7 @@
 #include <sys/epoll.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/serve/stats.h"
+#include "kubedns/serve/observe/stats.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/transfer/transfer.h"
 #include "lib/clock.h"

@@ -8,8 +8,8 @@
 
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/dnsmasq_stats.h"
-#include "sidecar/dns_reply.h"
+#include "sidecar/containers/dnsmasq_stats.h"
+#include "sidecar/probes/dns_reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

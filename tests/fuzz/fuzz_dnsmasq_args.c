@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nanny/dnsmasq_args.h"
+#include "nanny/dnsmasq/args.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,9 +12,9 @@
 
 #include "kubedns/answer/answer.h"
 #include "kubedns/cluster/store.h"
-#include "kubedns/serve/forward_or_relay.h"
-#include "kubedns/serve/forwarded_cache.h"
-#include "kubedns/serve/inflight.h"
+#include "kubedns/serve/upstream/forward_or_relay.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/upstream/inflight.h"
 #include "kubedns/serve/worker.h"
 #include "lib/hash.h"
 #include "lib/rcu.h"

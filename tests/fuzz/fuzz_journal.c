@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "lib/xalloc.h"
-#include "sidecar/journal_file.h"
-#include "sidecar/page.h"
+#include "sidecar/page/journal_file.h"
+#include "sidecar/page/page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

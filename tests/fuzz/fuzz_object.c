@@ -9,9 +9,9 @@
 
 #include <json-c/json.h>
 
-#include "kubedns/cluster/clusterset.h"
-#include "kubedns/cluster/external.h"
-#include "kubedns/cluster/object_external.h"
+#include "kubedns/cluster/clusterset/clusterset.h"
+#include "kubedns/cluster/external/external.h"
+#include "kubedns/cluster/external/object_external.h"
 #include "lib/dname.h"
 #include "treecache/treecache.h"
 

@@ -8,8 +8,8 @@
 
 #include "lib/clock.h"
 #include "lib/xalloc.h"
-#include "sidecar/page.h"
-#include "sidecar/status.h"
+#include "sidecar/page/page.h"
+#include "sidecar/page/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "sidecar/probe_spec.h"
+#include "sidecar/probes/probe_spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "nanny/stub_hosts.h"
+#include "nanny/servers/stub_hosts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

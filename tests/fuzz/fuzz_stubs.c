@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/conf.h"
-#include "nanny/servers_file.h"
+#include "nanny/servers/servers_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

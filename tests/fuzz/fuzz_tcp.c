@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "kubedns/cluster/store.h"
-#include "kubedns/serve/inflight.h"
-#include "kubedns/serve/tcp_internal.h"
+#include "kubedns/serve/upstream/inflight.h"
+#include "kubedns/serve/net/tcp_internal.h"
 #include "lib/rcu.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/serve/forwarded_cache.h"
-#include "kubedns/serve/inflight.h"
-#include "kubedns/serve/relay_tcp.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/upstream/inflight.h"
+#include "kubedns/serve/upstream/relay_tcp.h"
 #include "kubedns/cluster/store.h"
 #include "lib/hash.h"
 #include "lib/rcu.h"

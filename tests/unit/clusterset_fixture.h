@@ -11,7 +11,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/cluster/clusterset.h"
+#include "kubedns/cluster/clusterset/clusterset.h"
 #include "tests/unit/answer_bed.h"
 #include "tests/quoted_json.h"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/cluster/external.h"
-#include "kubedns/cluster/object_external.h"
+#include "kubedns/cluster/external/external.h"
+#include "kubedns/cluster/external/object_external.h"
 #include "tests/unit/answer_bed.h"
 #include "tests/quoted_json.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "lib/clock.h"
-#include "sidecar/page.h"
+#include "sidecar/page/page.h"
 
 enum { DNSMASQ, KUBEDNS, PROBES };
 

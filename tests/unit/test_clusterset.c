@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kubedns/cluster/clusterset.h"
+#include "kubedns/cluster/clusterset/clusterset.h"
 #include "tests/unit/clusterset_fixture.h"
 
 /* --- by the sections of the specification --- */

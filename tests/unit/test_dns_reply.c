@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/wire.h"
-#include "sidecar/dns_reply.h"
+#include "sidecar/probes/dns_reply.h"
 
 static struct question question;
 static struct dns_reply reply;

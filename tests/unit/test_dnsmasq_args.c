@@ -6,8 +6,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/dnsmasq_args.h"
-#include "nanny/dnsmasq_version.h"
+#include "nanny/dnsmasq/args.h"
+#include "nanny/dnsmasq/version.h"
 
 static struct args args;
 static char line[4096];

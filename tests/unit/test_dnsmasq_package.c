@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "nanny/dnsmasq_package.h"
+#include "nanny/dnsmasq/package.h"
 
 static void
 reads(const char *record, const char *expected)

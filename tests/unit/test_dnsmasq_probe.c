@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "lib/wire.h"
-#include "nanny/dnsmasq_probe.h"
-#include "nanny/servers_file.h"
+#include "nanny/dnsmasq/probe.h"
+#include "nanny/servers/servers_file.h"
 
 enum { FAIL_SAFE_MS = 30 * 1000 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/dnsmasq_states.h"
+#include "nanny/dnsmasq/states.h"
 
 static struct child child;
 static int64_t now;

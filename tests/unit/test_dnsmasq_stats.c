@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sidecar/dnsmasq_stats.h"
+#include "sidecar/containers/dnsmasq_stats.h"
 #include "lib/clock.h"
 
 static struct dnsmasq_stats cache;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "nanny/dnsmasq_unknown_args.h"
+#include "nanny/dnsmasq/unknown_args.h"
 
 static const char help[] =
     "Usage: dnsmasq [options]\n\nValid options are:\n"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kubedns/drain.h"
+#include "kubedns/run/drain.h"
 
 static void
 not_begun_it_is_never_over(void **state)

@@ -15,7 +15,7 @@
 
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/zone_walk.h"
-#include "kubedns/cluster/clusterset.h"
+#include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/show/explain.h"
 #include "lib/wire.h"
 #include "tests/unit/answer_bed.h"

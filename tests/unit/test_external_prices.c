@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kubedns/cluster/external.h"
+#include "kubedns/cluster/external/external.h"
 #include "kubedns/cluster/label_selector.h"
-#include "kubedns/cluster/object_external.h"
+#include "kubedns/cluster/external/object_external.h"
 #include "lib/wire.h"
 #include "tests/unit/cpu_time.h"
 #include "treecache/treecache.h"

@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/serve/socket_filter.h"
+#include "kubedns/serve/net/socket_filter.h"
 #include "kubedns/serve/fair_share.h"
-#include "kubedns/serve/heavy_hitters.h"
+#include "kubedns/serve/observe/heavy_hitters.h"
 #include "kubedns/serve/max_min.h"
 
 static struct sockaddr_in

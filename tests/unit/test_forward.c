@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/serve/forward.h"
+#include "kubedns/serve/upstream/forward.h"
 #include "tests/unit/worker_world.h"
 
 enum { WAIT_MS = 5000 };

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <ldns/ldns.h>
 
-#include "kubedns/serve/forwarded_cache.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
 #include "lib/hash.h"
 
 static const int64_t start_ns = 1000 * INT64_C(1000000000), second_ns = 1000000000;

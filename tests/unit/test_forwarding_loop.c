@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/dnsmasq_process.h"
+#include "nanny/dnsmasq/process.h"
 #include "lib/forwarding_loop.h"
 
 static struct addr

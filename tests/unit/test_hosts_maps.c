@@ -11,7 +11,7 @@
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/own_names.h"
-#include "kubedns/hosts_maps.h"
+#include "kubedns/config/hosts_maps.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
 #include "lib/metrics.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kubedns/serve/forwarded_cache.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
 #include "lib/hash.h"
 #include "tests/unit/worker_world.h"
 

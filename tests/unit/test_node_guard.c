@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "nanny/node_guard.h"
+#include "nanny/node/guard.h"
 #include "nanny/privileges.h"
 
 /* A child that waits for the pipe's end; `stopped`: it sees nothing. */

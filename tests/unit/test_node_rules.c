@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "nanny/nft.h"
-#include "nanny/node_rules.h"
+#include "nanny/node/nft.h"
+#include "nanny/node/rules.h"
 
 static struct node_rules rules;
 static struct nft *nft;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "kubedns/serve/client.h"
-#include "kubedns/serve/recorder.h"
+#include "kubedns/serve/observe/recorder.h"
 #include "lib/clock.h"
 
 /* A query for as many labels as fit into `len` bytes, all of the letter `letter`. */

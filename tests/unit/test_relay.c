@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/serve/relay.h"
+#include "kubedns/serve/upstream/relay.h"
 #include "tests/unit/worker_world.h"
 
 enum { WAIT_MS = 5000 };

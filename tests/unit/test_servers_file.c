@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "nanny/servers_file.h"
+#include "nanny/servers/servers_file.h"
 
 static struct domain_table wanted, fixed;
 static struct servers_file file;

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "kubedns/kubedns.h"
-#include "kubedns/settings.h"
-#include "kubedns/wanted_namespaces.h"
+#include "kubedns/config/settings.h"
+#include "kubedns/config/wanted_namespaces.h"
 #include "lib/clock.h"
 #include "lib/rcu.h"
 #include "lib/wire.h"

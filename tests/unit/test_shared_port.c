@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "kubedns/serve/shared_port.h"
-#include "kubedns/serve/sockets.h"
+#include "kubedns/serve/net/shared_port.h"
+#include "kubedns/serve/net/sockets.h"
 #include "lib/port.h"
 
 enum { THREADS = 2, DISCARD = 9 };

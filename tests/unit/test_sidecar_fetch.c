@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "lib/clock.h"
-#include "sidecar/metrics_read.h"
-#include "sidecar/fetch.h"
-#include "sidecar/container_status.h"
+#include "sidecar/containers/metrics_read.h"
+#include "sidecar/containers/fetch.h"
+#include "sidecar/containers/container_status.h"
 
 static void
 urls_with_a_literal_host_are_taken(void **state)

@@ -1,8 +1,8 @@
 /* What the page tells of the last day, also after a restart. */
 #include <json-c/json.h>
 
-#include "sidecar/journal.h"
-#include "sidecar/journal_file.h"
+#include "sidecar/page/journal.h"
+#include "sidecar/page/journal_file.h"
 #include "tests/unit/sidecar_fixture.h"
 
 static const char *

@@ -1,11 +1,11 @@
 /* What the page shows, to whom, and what of foreign text can reach a browser. */
 #include <math.h>
 
-#include "sidecar/chart.h"
+#include "sidecar/page/chart.h"
 #include "sidecar/format.h"
-#include "sidecar/html.h"
-#include "sidecar/status.h"
-#include "sidecar/verdict.h"
+#include "sidecar/page/html.h"
+#include "sidecar/page/status.h"
+#include "sidecar/verdict/verdict.h"
 #include "tests/unit/sidecar_fixture.h"
 
 static struct verdict verdict;

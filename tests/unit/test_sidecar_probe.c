@@ -15,9 +15,9 @@
 
 #include "lib/clock.h"
 #include "lib/wire.h"
-#include "sidecar/dns_exchange.h"
-#include "sidecar/probe.h"
-#include "sidecar/status.h"
+#include "sidecar/probes/dns_exchange.h"
+#include "sidecar/probes/probe.h"
+#include "sidecar/page/status.h"
 
 static struct probe probe;
 static const int64_t start_ns = 50000 * NS_PER_S;

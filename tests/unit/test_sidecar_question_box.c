@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sidecar/question_box.h"
+#include "sidecar/page/question_box.h"
 #include "lib/clock.h"
 
 static const struct server nobody = { .addr = { AF_INET, { 127, 0, 0, 1 } }, .port = 1 };

@@ -11,7 +11,7 @@
 
 #include "lib/wire.h"
 #include "sidecar/options.h"
-#include "sidecar/probe_spec.h"
+#include "sidecar/probes/probe_spec.h"
 
 static struct probe_spec spec;
 static char why[SPEC_WHY_MAX];

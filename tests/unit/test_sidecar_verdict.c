@@ -1,6 +1,6 @@
 /* When is DNS well, and what is said when it is not. */
-#include "sidecar/status.h"
-#include "sidecar/verdict.h"
+#include "sidecar/page/status.h"
+#include "sidecar/verdict/verdict.h"
 #include "tests/unit/sidecar_fixture.h"
 
 static struct verdict verdict;

@@ -1,6 +1,6 @@
 /* What the verdict says of the configuration that the nanny shows, of memory, and of refused questions. */
-#include "sidecar/status.h"
-#include "sidecar/verdict.h"
+#include "sidecar/page/status.h"
+#include "sidecar/verdict/verdict.h"
 #include "tests/unit/sidecar_fixture.h"
 
 static struct verdict verdict;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "nanny/stale_forks.h"
+#include "nanny/dnsmasq/stale_forks.h"
 
 static bool
 waits(long number, const char *rest, int *fd)

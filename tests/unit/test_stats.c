@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/stats.h"
+#include "kubedns/serve/observe/stats.h"
 #include "lib/metrics.h"
 
 static struct answer_info

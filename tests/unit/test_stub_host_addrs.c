@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "lib/wire.h"
-#include "nanny/stub_hosts.h"
+#include "nanny/servers/stub_hosts.h"
 
 static struct stub_host name;
 static int64_t now;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "kubedns/serve/client.h"
-#include "kubedns/serve/talkers.h"
+#include "kubedns/serve/observe/talkers.h"
 #include "lib/clock.h"
 #include "lib/xalloc.h"
 

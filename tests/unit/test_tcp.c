@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/serve/tcp_internal.h"
+#include "kubedns/serve/net/tcp_internal.h"
 
 /* A client's connection, accepted; returns the client's side. */
 static int

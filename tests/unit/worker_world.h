@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "kubedns/serve/inflight.h"
+#include "kubedns/serve/upstream/inflight.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
 

@@ -178,7 +178,7 @@ def test_a_name_that_is_a_stub_domain_too_keeps_its_servers():
 
 
 def test_what_the_nanny_says_of_many_names_is_read_by_the_sidecar():
-    """The sidecar reads 64 KiB of /config (sidecar/container_status.h), and takes a nanny that says more for one that is down."""
+    """The sidecar reads 64 KiB of /config (sidecar/containers/container_status.h), and takes a nanny that says more for one that is down."""
     with closing(NannyWorld()) as w:
         w.write(hosts="".join(f"10.1.{i // 250}.{i % 250} name-{i:05}.example\n" for i in range(10000)), upstreamNameservers=["192.0.2.53"])
         w.start(args=["-k", "--no-hosts", "--log-facility=-", f"--server=/{Z}/127.0.0.1#9"])

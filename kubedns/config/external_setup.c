@@ -1,0 +1,195 @@
+#include "kubedns/config/external_setup.h"
+
+#include <stdlib.h>
+
+#include "kubedns/answer/external_zones.h"
+#include "kubedns/cluster/clusterset/clusterset.h"
+#include "kubedns/cluster/external/external.h"
+#include "kubedns/config/options.h"
+#include "lib/metrics.h"
+#include "lib/xalloc.h"
+#include "treecache/treecache.h"
+
+struct external_names {
+	struct external *claims;
+	struct clusterset *clusterset; /* NULL: no --clusterset-domain */
+	struct external_zones zones;
+	bool begun;
+	struct external_zones outside; /* the same without the clusterset's: --external-address */
+};
+
+/* The zone of --clusterset-domain, behind those of --external-zones, in their tree. */
+static void
+add_clusterset(
+    struct external_names *names, const struct options *o, const struct store *store, uint64_t seed)
+{
+	struct clusterset_config config = { .zone = o->external_zones[o->external_zone_count],
+		.ttl_s = o->answers.ttl_s,
+		.ns_addrs = o->ns_addrs,
+		.ns_addr_count = o->ns_addr_count,
+		.endpoint_pod_names = o->endpoint_pod_names,
+		.store = store };
+
+	names->clusterset = clusterset_new(&config, external_tree(names->claims), seed);
+	names->zones.clusterset = &o->external_zones[o->external_zone_count];
+	names->zones.zone_count++;
+}
+
+struct external_names *
+external_names_new(struct options *o, const struct store *store, uint64_t seed)
+{
+	bool default_ns = o->external_ns_count == 0 && o->external_ns_addr_count == 0;
+	struct external_config config = { .zones = o->external_zones,
+		.zone_count = o->external_zone_count,
+		.ns = o->external_ns,
+		.ns_count = o->external_ns_count,
+		.ns_addrs = default_ns ? o->ns_addrs : o->external_ns_addrs,
+		.ns_addr_count = default_ns ? o->ns_addr_count : o->external_ns_addr_count,
+		.ttl_s = o->answers.ttl_s,
+		.namespaces = o->wanted_namespaces,
+		.namespace_labels = o->namespace_selector,
+		.refuse_wildcards = o->refuse_wildcards,
+		.refuse_apex = o->refuse_apex,
+		.refuse_external_ips = o->refuse_external_ips };
+
+	if (config.zone_count == 0 && !o->has_clusterset)
+		return NULL;
+	struct external_names *names = xcalloc(1, sizeof *names);
+	names->claims = external_new(&config, seed);
+	names->zones = (struct external_zones){ .tree = external_tree(names->claims),
+		.zones = config.zones,
+		.zone_count = config.zone_count,
+		.headless = o->external_headless,
+		.primary =
+		    config.ns_addr_count == 0 && config.ns_count > 0 ? &config.ns[0] : NULL };
+	names->outside = names->zones;
+	if (o->has_clusterset)
+		add_clusterset(names, o, store, seed);
+	o->answers.external = &names->zones;
+	o->external_answers = o->answers;
+	o->external_answers.external = &names->outside;
+	o->external_answers.external_only = true;
+	/* No recursion there, and no search list. */
+	o->external_answers.search_resolver = false;
+	/* Whoever asks there is no pod of this node. */
+	o->external_answers.nearest = o->external_answers.zonal = false;
+	return names;
+}
+
+void
+external_names_event(struct external_names *names, enum object_kind kind, enum event_type type,
+    const struct object *object)
+{
+	if (names == NULL)
+		return;
+	external_event(names->claims, kind, type, object);
+	if (names->clusterset != NULL)
+		clusterset_event(names->clusterset, kind, type, object);
+}
+
+struct treecache *
+external_names_tree(const struct external_names *names)
+{
+	return names == NULL ? NULL : external_tree(names->claims);
+}
+
+bool
+external_names_publish(struct external_names *names, uint32_t now_s, bool synced)
+{
+	if (names == NULL)
+		return false;
+	/* Before they are synced too: a tree that readers have not seen is changed in place. */
+	if (names->clusterset != NULL)
+		clusterset_settle(names->clusterset);
+	if (synced && !names->begun)
+		external_begin(names->claims);
+	names->begun |= synced;
+	return synced && treecache_publish(external_tree(names->claims), now_s, true);
+}
+
+size_t
+external_names_garbage(const struct external_names *names)
+{
+	return names == NULL ? 0 : treecache_garbage(external_tree(names->claims));
+}
+
+void
+external_names_reclaim(struct external_names *names)
+{
+	if (names != NULL)
+		treecache_reclaim(external_tree(names->claims));
+}
+
+const struct external *
+external_names_claims(const struct external_names *names)
+{
+	return names == NULL ? NULL : names->claims;
+}
+
+const struct clusterset *
+external_names_clusterset(const struct external_names *names)
+{
+	return names == NULL ? NULL : names->clusterset;
+}
+
+static void
+clusterset_metrics(const struct clusterset *clusterset, struct metrics *m)
+{
+	struct clusterset_counts counts = clusterset_counts(clusterset);
+
+	metrics_family(m, "kubedns_clusterset_imports", METRIC_GAUGE,
+	    "ServiceImports, whose names are in --clusterset-domain, by type.");
+	metrics_value(m, (double)counts.ip, "type", "clustersetip", NULL);
+	metrics_value(m, (double)counts.headless, "type", "headless", NULL);
+	metrics_family(m, "kubedns_clusterset_slices", METRIC_GAUGE,
+	    "EndpointSlices that name a ServiceImport and its cluster.");
+	metrics_value(m, (double)counts.slices, NULL);
+	metrics_family(m, "kubedns_clusterset_endpoints", METRIC_GAUGE,
+	    "Ready endpoints of headless ServiceImports that have names.");
+	metrics_value(m, (double)counts.endpoints, NULL);
+	metrics_family(m, "kubedns_clusterset_cut_imports", METRIC_GAUGE,
+	    "Headless ServiceImports with endpoints whose names would be too long.");
+	metrics_value(m, (double)counts.cut, NULL);
+}
+
+static void
+claims_metrics(const struct external *claims, struct metrics *m)
+{
+	static const enum object_kind kinds[] = { OBJECT_SERVICE, OBJECT_INGRESS, OBJECT_GATEWAY,
+		OBJECT_HTTPROUTE, OBJECT_GRPCROUTE, OBJECT_TLSROUTE };
+
+	metrics_family(m, "kubedns_external_objects", METRIC_GAUGE,
+	    "Objects that may have names in --external-zones, by resource.");
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		metrics_value(m, (double)external_count(claims, kinds[i]), "resource",
+		    object_kind_resource(kinds[i]), NULL);
+	metrics_family(m, "kubedns_external_names", METRIC_GAUGE, "Names in --external-zones.");
+	metrics_value(m, (double)external_name_count(claims), NULL);
+	metrics_family(m, "kubedns_external_conflicts", METRIC_GAUGE,
+	    "Names in --external-zones that another object claims with other addresses.");
+	metrics_value(m, (double)external_conflicts(claims), NULL);
+	metrics_family(m, "kubedns_external_hosts_refused_total", METRIC_COUNTER,
+	    "Host names for --external-zones that cannot be a name or that --external-refuse "
+	    "refuses, "
+	    "each time they were read.");
+	metrics_value(m, (double)external_refused_total(claims), NULL);
+}
+
+void
+external_names_metrics(const struct external_names *names, struct metrics *m)
+{
+	if (names != NULL && names->outside.zone_count > 0)
+		claims_metrics(names->claims, m);
+	if (names != NULL && names->clusterset != NULL)
+		clusterset_metrics(names->clusterset, m);
+}
+
+void
+external_names_free(struct external_names *names)
+{
+	if (names == NULL)
+		return;
+	clusterset_free(names->clusterset);
+	external_free(names->claims);
+	free(names);
+}

@@ -1,0 +1,538 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kubedns/cluster/object.h"
+#include "kubedns/config/settings.h"
+#include "kubedns/config/settings_names.h"
+#include "kubedns/config/stub_names.h"
+#include "lib/conf_key_state.h"
+#include "lib/confdir.h"
+#include "lib/log.h"
+#include "lib/metrics.h"
+#include "lib/resolv.h"
+#include "lib/xalloc.h"
+
+/* How long the API server may be away before answers say so: long enough for it to restart and the
+ * watch to resume. */
+enum { STALE_MS = 5000 };
+
+/* The keys that kubedns applies, and stubDomains, which it reads for explanations only: the nanny
+ * validates that key and dnsmasq applies it. */
+enum key {
+	KEY_UPSTREAMS,
+	KEY_FEDERATIONS,
+	KEY_HOSTS,
+	KEY_RECORDS,
+	KEY_REWRITES,
+	KEY_COUNT,
+	KEY_STUBS = KEY_COUNT
+};
+
+static const char *const key_names[] = { [KEY_UPSTREAMS] = "upstreamNameservers",
+	[KEY_FEDERATIONS] = "federations",
+	[KEY_HOSTS] = "hosts",
+	[KEY_RECORDS] = "records",
+	[KEY_REWRITES] = "rewrites",
+	[KEY_STUBS] = "stubDomains",
+	NULL };
+static const char *const resolv_names[] = { "resolv.conf", NULL };
+
+struct settings {
+	const struct options *options;
+	struct confdir *dir, *resolv_dir;
+	struct conf_upstreams upstreams;     /* of the ConfigMap */
+	struct conf_federations federations; /* in force */
+	struct settings_names names;         /* in force */
+	struct resolv resolv;
+	struct server in_force[CONF_UPSTREAMS_MAX];
+	size_t in_force_count;
+	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
+	bool filter_a, filter_aaaa; /* in force */
+	struct conf_key keys[KEY_COUNT];
+	struct stub_names stubs;
+	char *loops;                         /* why servers are left out, as last logged */
+	char *subject;                       /* where the keys come from, for messages */
+	bool has_config_map, missing_logged; /* with --config-map */
+	const char *foreign; /* what was logged of a key that is another program's */
+	uint64_t reads;
+	time_t changed_s;
+	int64_t stale_since_ms; /* 0: what is known is up to date */
+};
+
+/* Whether kubedns itself answers there; `why` then gets a reason. */
+static bool
+is_self(const struct options *options, const struct server *server, const char **why)
+{
+	if (forwarding_loop_is(&options->forwarding_loop, server, why))
+		return true;
+	*why = "is one of --ns-addresses, where kubedns itself answers: a forwarding loop";
+	for (size_t i = 0; server->port == options->port && i < options->ns_addr_count; i++)
+		if (addr_equal(&options->ns_addrs[i], &server->addr))
+			return true;
+	return false;
+}
+
+/* Logs why servers are left out, when that has changed; `loops` is taken. */
+static void
+note_loops(struct settings *s, char *loops)
+{
+	if (*loops != '\0' && (s->loops == NULL || strcmp(s->loops, loops) != 0))
+		log_warnx("%s", loops);
+	free(s->loops);
+	s->loops = loops;
+}
+
+/* Adds one to the list of servers that are left out. */
+static void
+add_loop(char **loops, const char *origin, const struct server *server, const char *why)
+{
+	char text[SERVER_TEXT_MAX];
+	char *more =
+	    **loops == '\0'
+		? xasprintf("%s: left out: %s %s", origin, server_format(server, text), why)
+		: xasprintf("%s; %s %s", *loops, server_format(server, text), why);
+
+	free(*loops);
+	*loops = more;
+}
+
+static void
+choose_upstreams(
+    const struct settings *s, const struct server **servers, size_t *count, const char **origin)
+{
+	if (s->upstreams.count > 0) {
+		*servers = s->upstreams.servers;
+		*count = s->upstreams.count;
+		*origin = "upstreamNameservers";
+	} else if (s->options->nameservers.count > 0) {
+		*servers = s->options->nameservers.servers;
+		*count = s->options->nameservers.count;
+		*origin = "--nameservers";
+	} else {
+		*servers = s->resolv.servers;
+		*count = s->resolv.count;
+		*origin = "resolv.conf";
+	}
+}
+
+/* Chooses the upstreams in force; true if they have changed. */
+static bool
+settle_upstreams(struct settings *s)
+{
+	struct server before[CONF_UPSTREAMS_MAX];
+	size_t before_count = s->in_force_count, count;
+	const struct server *servers;
+	const char *origin, *why;
+	char text[SERVER_TEXT_MAX], *loops = xstrdup("");
+
+	memcpy(before, s->in_force, sizeof before);
+	choose_upstreams(s, &servers, &count, &origin);
+	s->in_force_count = 0;
+	for (size_t i = 0; i < count && s->in_force_count < CONF_UPSTREAMS_MAX; i++) {
+		if (is_self(s->options, &servers[i], &why))
+			add_loop(&loops, origin, &servers[i], why);
+		else
+			s->in_force[s->in_force_count++] = servers[i];
+	}
+	note_loops(s, loops);
+	bool changed = s->in_force_count != before_count;
+	for (size_t i = 0; !changed && i < before_count; i++)
+		changed = !server_equal(&before[i], &s->in_force[i]);
+	if (!changed)
+		return false;
+	for (size_t i = 0; i < s->in_force_count; i++)
+		log_info("upstream %s (%s)", server_format(&s->in_force[i], text), origin);
+	if (s->in_force_count == 0 && !s->options->has_resolver)
+		log_warnx("no upstream server: names outside %s are refused", s->options->domain);
+	return true;
+}
+
+/* --- the keys --- */
+
+static bool
+same_upstreams(const struct conf_upstreams *a, const struct conf_upstreams *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!server_equal(&a->servers[i], &b->servers[i]))
+			return false;
+	return true;
+}
+
+/* Applies one key's content (NULL: the key is gone) if it is good, else sets `why`. True if what is
+ * in force has changed. */
+typedef bool apply_value(struct settings *s, const char *value, size_t len, char **why);
+
+static bool
+apply_upstreams(struct settings *s, const char *value, size_t len, char **why)
+{
+	struct conf_upstreams upstreams = { 0 };
+
+	if (value != NULL && conf_upstreams_parse(value, len, &upstreams, why) < 0)
+		return false;
+	bool changed = !same_upstreams(&s->upstreams, &upstreams);
+	s->upstreams = upstreams;
+	return changed;
+}
+
+static bool
+apply_federations(struct settings *s, const char *value, size_t len, char **why)
+{
+	struct conf_federations federations = s->options->federations;
+
+	if (value != NULL && conf_federations_parse(value, len, &federations, why) < 0)
+		return false;
+	bool changed = memcmp(&s->federations, &federations, sizeof federations) != 0;
+	s->federations = federations;
+	return changed;
+}
+
+static bool
+apply_hosts(struct settings *s, const char *value, size_t len, char **why)
+{
+	return settings_names_hosts(
+	    &s->names, value, len, s->options->answers.ttl_s, s->subject, why);
+}
+
+static bool
+apply_records(struct settings *s, const char *value, size_t len, char **why)
+{
+	return settings_names_records(&s->names, value, len, s->options, s->subject, why);
+}
+
+static bool
+apply_rewrites(struct settings *s, const char *value, size_t len, char **why)
+{
+	return settings_names_rewrites(&s->names, value, len, why);
+}
+
+static bool
+apply_key(struct settings *s, enum key key, const char *value, size_t len, const char *error)
+{
+	static apply_value *const apply[KEY_COUNT] = { [KEY_UPSTREAMS] = apply_upstreams,
+		[KEY_FEDERATIONS] = apply_federations,
+		[KEY_HOSTS] = apply_hosts,
+		[KEY_RECORDS] = apply_records,
+		[KEY_REWRITES] = apply_rewrites };
+	char *why = error != NULL ? xstrdup(error) : NULL;
+	bool changed = why == NULL && apply[key](s, value, len, &why);
+
+	conf_key_judge(&s->keys[key], s->subject, key_names[key], value, len, why);
+	return changed;
+}
+
+static bool
+apply_set(struct settings *s, const struct confdir_set *set)
+{
+	const struct confdir_key *stubs = confdir_get(set, key_names[KEY_STUBS]);
+	bool changed = false;
+
+	if (stubs == NULL || stubs->error == NULL)
+		changed = stub_names_read(&s->stubs, stubs == NULL ? NULL : stubs->value,
+		    stubs == NULL ? 0 : stubs->len, s->options->domain);
+
+	for (unsigned k = 0; k < KEY_COUNT; k++) {
+		const struct confdir_key *key = confdir_get(set, key_names[k]);
+		if (key == NULL)
+			changed |= apply_key(s, k, NULL, 0, NULL);
+		else
+			changed |= apply_key(s, k, key->value, key->len, key->error);
+	}
+	return changed;
+}
+
+static void
+read_resolv(struct settings *s, const struct confdir_set *set)
+{
+	const struct confdir_key *key = confdir_get(set, resolv_names[0]);
+
+	/* While the file is unreadable or missing, its last servers stay in force. */
+	if (key == NULL || key->error != NULL)
+		return;
+	s->reads++;
+	resolv_parse(key->value, key->len, &s->resolv);
+}
+
+bool
+settings_poll(struct settings *s, bool force)
+{
+	struct confdir_set set;
+	bool changed = false;
+
+	if (force)
+		settings_names_period(&s->names);
+	if (s->dir != NULL && confdir_poll(s->dir, force, &set)) {
+		s->reads++;
+		changed |= apply_set(s, &set);
+		confdir_set_free(&set);
+	}
+	if (confdir_poll(s->resolv_dir, force, &set)) {
+		read_resolv(s, &set);
+		confdir_set_free(&set);
+	}
+	changed |= settle_upstreams(s);
+	if (changed)
+		s->changed_s = time(NULL);
+	return changed;
+}
+
+/* The ConfigMap's entry of this key, or NULL. */
+static const struct object_key_value *
+find_key(const struct object *config_map, const char *name)
+{
+	for (size_t i = 0; config_map != NULL && i < config_map->data_count; i++)
+		if (strcmp(config_map->data[i].key, name) == 0)
+			return &config_map->data[i];
+	return NULL;
+}
+
+/* A key of another program in a ConfigMap that is ours. */
+static void
+note_foreign(struct settings *s, const struct object *config_map)
+{
+	const char *what =
+	    find_key(config_map, "Corefile") == NULL ? "" : confdir_foreign("Corefile");
+
+	if (*what != '\0' && s->foreign == NULL)
+		log_warnx("conf %s: %s", s->subject, what);
+	s->foreign = *what != '\0' ? what : NULL;
+}
+
+void
+settings_config_map_listed(struct settings *s)
+{
+	if (!s->has_config_map && !s->missing_logged)
+		log_warnx(
+		    "conf %s: there is no such ConfigMap; everything in it has its default, and "
+		    "it is read as soon as it is there",
+		    s->subject);
+	s->missing_logged = !s->has_config_map;
+}
+
+bool
+settings_config_map(struct settings *s, const struct object *config_map)
+{
+	s->has_config_map = config_map != NULL;
+	note_foreign(s, config_map);
+	const struct object_key_value *found = find_key(config_map, key_names[KEY_STUBS]);
+	bool changed = stub_names_read(&s->stubs, found == NULL ? NULL : found->value,
+	    found == NULL ? 0 : found->len, s->options->domain);
+
+	s->reads++;
+	for (unsigned k = 0; k < KEY_COUNT; k++) {
+		found = find_key(config_map, key_names[k]);
+		changed |= found == NULL ? apply_key(s, k, NULL, 0, NULL)
+					 : apply_key(s, k, found->value, found->len, NULL);
+	}
+	changed |= settle_upstreams(s);
+	if (changed)
+		s->changed_s = time(NULL);
+	return changed;
+}
+
+/* Replaces the label in force, of DNAME_LABEL_MAX bytes and a NUL; true if it was another. A value that
+ * is no DNS label cannot be part of a name: it counts as unknown. */
+static bool
+take_label(char *label, const char *value)
+{
+	const char *usable = dname_label_ok(value, strlen(value)) ? value : "";
+
+	if (strcmp(label, usable) == 0)
+		return false;
+	strcpy(label, usable);
+	return true;
+}
+
+bool
+settings_location(struct settings *s, const char *zone, const char *region)
+{
+	bool changed = take_label(s->zone, zone);
+
+	return take_label(s->region, region) || changed;
+}
+
+/* 127/8, ::1. */
+static bool
+is_loopback(const struct addr *addr)
+{
+	static const uint8_t v6[16] = { [15] = 1 };
+
+	return addr->family == AF_INET ? addr->bytes[0] == 127
+				       : memcmp(addr->bytes, v6, sizeof v6) == 0;
+}
+
+/* Whether a filter of this mode is in force, when nothing (`absent`) has an address of its
+ * family. */
+static bool
+filter_in_force(enum filter_mode mode, bool absent, const char *flag, bool was)
+{
+	bool is = mode == FILTER_ON || (mode == FILTER_AUTO && absent);
+
+	if (is != was)
+		log_info("--%s: addresses of this family are %s for outside names", flag,
+		    is ? "denied at once" : "asked for again");
+	return is;
+}
+
+bool
+settings_families(struct settings *s, bool v4, bool v6)
+{
+	const struct options *o = s->options;
+	bool a = s->filter_a, aaaa = s->filter_aaaa;
+
+	/* As long as nothing is known of the cluster it has neither. */
+	bool known = v4 || v6;
+	for (size_t i = 0; i < o->ns_addr_count; i++) {
+		v4 |= o->ns_addrs[i].family == AF_INET && !is_loopback(&o->ns_addrs[i]);
+		v6 |= o->ns_addrs[i].family == AF_INET6 && !is_loopback(&o->ns_addrs[i]);
+	}
+	s->filter_a = filter_in_force(o->filter_a, known && !v4, "filter-a", a);
+	s->filter_aaaa = filter_in_force(o->filter_aaaa, known && !v6, "filter-aaaa", aaaa);
+	return s->filter_a != a || s->filter_aaaa != aaaa;
+}
+
+bool
+settings_failing(struct settings *s, int64_t since_ms, int64_t now_ms)
+{
+	int64_t stale_ms = since_ms != 0 && now_ms - since_ms >= STALE_MS ? since_ms : 0;
+	bool changed = stale_ms != s->stale_since_ms;
+
+	s->stale_since_ms = stale_ms;
+	return changed;
+}
+
+uint64_t
+settings_reads(const struct settings *s)
+{
+	return s->reads;
+}
+
+const struct server *
+settings_upstreams(const struct settings *s, size_t *count)
+{
+	*count = s->in_force_count;
+	return s->in_force;
+}
+
+bool
+settings_has_federations(const struct settings *s)
+{
+	return s->federations.count > 0;
+}
+
+bool
+settings_settle(struct settings *s, struct hosts_maps *maps, int64_t now_ms)
+{
+	return settings_names_settle(&s->names, s->stubs.wires, s->stubs.len, maps, now_ms);
+}
+
+struct answer_context *
+settings_context(const struct settings *s)
+{
+	size_t fixed =
+	    sizeof(struct answer_context) + s->federations.count * sizeof(struct federation);
+	struct answer_context *context = settings_names_context(&s->names, fixed + s->stubs.len);
+
+	context->stubs = (uint8_t *)context + fixed;
+	context->stubs_len = s->stubs.len;
+	if (s->stubs.len > 0)
+		memcpy((uint8_t *)context + fixed, s->stubs.wires, s->stubs.len);
+	context->front = s->options->has_resolver;
+	context->forwarding = s->in_force_count > 0 || s->options->has_resolver;
+	context->filter_a = s->filter_a;
+	context->filter_aaaa = s->filter_aaaa;
+	context->stale_since_ns = s->stale_since_ms * 1000000;
+	strcpy(context->zone, s->zone);
+	strcpy(context->region, s->region);
+	for (size_t i = 0; i < s->federations.count; i++) {
+		struct federation *to = &context->federations[context->federation_count];
+		const struct conf_federation *from = &s->federations.items[i];
+		size_t len = strlen(from->name);
+		if (dname_from_text(&to->domain, from->domain) < 0)
+			continue; /* cannot be: lib/conf has checked it */
+		to->label[0] = (uint8_t)len;
+		memcpy(to->label + 1, from->name, len);
+		context->federation_count++;
+	}
+	return context;
+}
+
+unsigned
+settings_mistakes(const struct settings *s)
+{
+	unsigned count = 0;
+
+	for (unsigned k = 0; k < KEY_COUNT; k++)
+		count += s->keys[k].error != NULL;
+	if (s->stubs.mistake != NULL) {
+		log_errorx("conf %s: %s: %s", s->subject, key_names[KEY_STUBS], s->stubs.mistake);
+		count++;
+	}
+	return count;
+}
+
+void
+settings_metrics(const struct settings *s, struct metrics *m)
+{
+	metrics_family(m, "kubedns_config_error", METRIC_GAUGE,
+	    "1 while the content of this key is refused and its previous value is in force.");
+	for (unsigned k = 0; k < KEY_COUNT; k++)
+		metrics_value(m, s->keys[k].error != NULL, "key", key_names[k], NULL);
+	metrics_family(m, "kubedns_config_last_change_timestamp_seconds", METRIC_GAUGE,
+	    "When upstream servers or federations last changed, in Unix time.");
+	metrics_value(m, (double)s->changed_s, NULL);
+	settings_names_metrics(&s->names, m);
+	metrics_family(m, "kubedns_upstreams", METRIC_GAUGE, "Upstream servers in force.");
+	metrics_value(m, (double)s->in_force_count, NULL);
+}
+
+int
+settings_fd(const struct settings *s)
+{
+	return s->dir == NULL ? -1 : confdir_fd(s->dir);
+}
+
+int
+settings_resolv_fd(const struct settings *s)
+{
+	return confdir_fd(s->resolv_dir);
+}
+
+struct settings *
+settings_new(const struct options *options)
+{
+	struct settings *s = xcalloc(1, sizeof *s);
+
+	s->options = options;
+	s->federations = options->federations;
+	settings_names_init(&s->names);
+	s->filter_a = options->filter_a == FILTER_ON;
+	s->filter_aaaa = options->filter_aaaa == FILTER_ON;
+	if (*options->config_dir != '\0')
+		s->dir = confdir_new(options->config_dir, key_names);
+	s->subject = s->dir != NULL ? xstrdup(options->config_dir)
+				    : xasprintf("ConfigMap %s/%s", options->config_map_namespace,
+					  options->config_map);
+	s->resolv_dir = confdir_new("/etc", resolv_names);
+	return s;
+}
+
+void
+settings_free(struct settings *s)
+{
+	if (s == NULL)
+		return;
+	confdir_free(s->dir);
+	confdir_free(s->resolv_dir);
+	for (unsigned k = 0; k < KEY_COUNT; k++)
+		conf_key_clear(&s->keys[k]);
+	free(s->subject);
+	free(s->stubs.wires);
+	free(s->stubs.mistake);
+	free(s->loops);
+	settings_names_free(&s->names);
+	free(s);
+}

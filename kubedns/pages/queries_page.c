@@ -1,0 +1,282 @@
+#include "kubedns/pages/queries_page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kubedns/pages/answer_line.h"
+#include "kubedns/serve/worker.h"
+#include "lib/clock.h"
+#include "lib/flags.h"
+#include "lib/xalloc.h"
+
+enum {
+	LIMIT_DEFAULT = 1000,
+	CLOCK_STEP_NS = 10000000,
+	/* The most that a turn of the main thread looks at, about 10 ms: a recorder of 1 GB has millions of
+	 * answers, and a filter may match none. */
+	LOOKS_MAX = 50000,
+};
+
+/* --- all workers' recorders as one --- */
+
+struct source {
+	struct recorder_reader reader;
+	struct answer_record record; /* its next one, if it has one */
+	bool has;
+};
+
+struct queries_reader {
+	int64_t wall_offset_ns;
+	unsigned count;
+	struct source sources[];
+};
+
+/*
+ * The offset from the monotonic to the wall clock. It stays the same until the wall clock is set or
+ * has drifted: an answer's time must not change from one page to the next, since `after` refers to
+ * it.
+ */
+static int64_t
+wall_offset(void)
+{
+	static int64_t offset_ns;
+	int64_t now_ns = clock_wall_ns() - clock_mono_ns();
+
+	if (llabs(now_ns - offset_ns) > CLOCK_STEP_NS)
+		offset_ns = now_ns;
+	return offset_ns;
+}
+
+struct queries_reader *
+queries_reader_new(const struct workers *workers)
+{
+	unsigned count = workers_count(workers);
+	struct queries_reader *reader =
+	    xcalloc(1, sizeof *reader + count * sizeof reader->sources[0]);
+
+	reader->wall_offset_ns = wall_offset();
+	for (unsigned i = 0; i < count; i++) {
+		const struct recorder *recorder = workers_recorder(workers, i);
+		struct source *source = &reader->sources[reader->count];
+		if (recorder == NULL)
+			continue;
+		reader->count++;
+		recorder_reader_init(&source->reader, recorder);
+		source->has = recorder_read(&source->reader, &source->record);
+	}
+	return reader;
+}
+
+bool
+queries_reader_next(struct queries_reader *reader, struct answer_record *record, int64_t *wall_ns)
+{
+	struct source *latest = NULL;
+
+	for (unsigned i = 0; i < reader->count; i++) {
+		struct source *source = &reader->sources[i];
+		if (source->has && (latest == NULL || source->record.at_ns > latest->record.at_ns))
+			latest = source;
+	}
+	if (latest == NULL)
+		return false;
+	*record = latest->record;
+	*wall_ns = record->at_ns + reader->wall_offset_ns;
+	latest->has = recorder_read(&latest->reader, &latest->record);
+	return true;
+}
+
+const char *
+queries_time(int64_t wall_ns, char text[QUERIES_TIME_MAX])
+{
+	time_t seconds = (time_t)(wall_ns / NS_PER_S);
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	size_t len = strftime(text, QUERIES_TIME_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(
+	    text + len, QUERIES_TIME_MAX - len, ".%06uZ", (unsigned)(wall_ns % NS_PER_S / 1000));
+	return text;
+}
+
+/* The same back; 0 or -EINVAL. */
+static int
+time_parse(const char *text, int64_t *wall_ns)
+{
+	struct tm tm = { 0 };
+	const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	int64_t fraction_ns = 0;
+
+	if (rest != NULL && *rest == '.')
+		for (int64_t unit = NS_PER_S / 10; *++rest >= '0' && *rest <= '9'; unit /= 10)
+			fraction_ns += (*rest - '0') * unit;
+	if (rest == NULL || strcmp(rest, "Z") != 0)
+		return -EINVAL;
+	*wall_ns = (int64_t)timegm(&tm) * NS_PER_S + fraction_ns;
+	return 0;
+}
+
+/* --- the page --- */
+
+struct queries {
+	struct queries_reader *reader;
+	const struct store *store;
+	struct recorded_filter filter;
+	int64_t after_ns; /* of the wall clock: older ones are not shown */
+	unsigned long left;
+	bool json, ended;
+	unsigned looks;    /* left in this turn */
+	int64_t oldest_ns; /* that was looked at */
+	char line[ANSWER_LINE_MAX + 64];
+	size_t len, sent;
+};
+
+/* The line of a turn that has found none among all that it may look at: an empty piece would be the end of
+ * the body. JSON gets an empty line. False: the end it is. */
+static bool
+looking_line(struct queries *q)
+{
+	char when[QUERIES_TIME_MAX];
+
+	if (q->looks > 0)
+		return false;
+	q->len = q->json ? (size_t)snprintf(q->line, sizeof q->line, "\n")
+			 : (size_t)snprintf(q->line, sizeof q->line, "# looking, back to %s\n",
+			       queries_time(q->oldest_ns, when));
+	return true;
+}
+
+/* Writes the next line, false: none in this turn, or at all. The last one of the text says how far back it
+ * goes. */
+static bool
+next_line(struct queries *q)
+{
+	struct answer_record record;
+	char text[ANSWER_LINE_MAX], when[QUERIES_TIME_MAX];
+	int64_t wall_ns;
+
+	q->sent = q->len = 0;
+	while (!q->ended && q->left > 0) {
+		if (q->looks == 0)
+			return false;
+		q->looks--;
+		if (!queries_reader_next(q->reader, &record, &wall_ns) ||
+		    wall_ns / 1000 <= q->after_ns / 1000) /* times are shown in microseconds */
+			break;
+		q->oldest_ns = wall_ns;
+		if (!recorded_filter_matches(&q->filter, &record))
+			continue;
+		q->left--;
+		recorded_answer_line(&record, q->store, q->json, text);
+		q->len = (size_t)snprintf(q->line, sizeof q->line,
+		    q->json ? "{\"time\":\"%s\",%s}\n" : "%s %s\n", queries_time(wall_ns, when),
+		    text);
+		return true;
+	}
+	if (q->ended || q->json)
+		return false;
+	q->ended = true;
+	if (q->oldest_ns == 0)
+		q->len = (size_t)snprintf(q->line, sizeof q->line, "# no answer\n");
+	else
+		q->len = (size_t)snprintf(q->line, sizeof q->line, "# %s back to %s\n",
+		    q->left == 0 ? "limit= reached, looked" : "looked",
+		    queries_time(q->oldest_ns, when));
+	return true;
+}
+
+static ssize_t
+stream_lines(void *arg, char *buf, size_t max)
+{
+	struct queries *q = arg;
+	size_t len = 0;
+
+	q->looks = LOOKS_MAX;
+	while (len < max && (q->sent < q->len || next_line(q) || (len == 0 && looking_line(q)))) {
+		size_t n = q->len - q->sent < max - len ? q->len - q->sent : max - len;
+		memcpy(buf + len, q->line + q->sent, n);
+		q->sent += n;
+		len += n;
+	}
+	return (ssize_t)len;
+}
+
+static void
+queries_free(void *arg)
+{
+	struct queries *q = arg;
+
+	free(q->reader);
+	free(q);
+}
+
+/* The parameters but for the filter's; 0, or -EINVAL with the one and what is accepted. */
+static int
+read_parameters(struct queries *q, const struct http_request *request, const char **name,
+    const char **value, const char **why)
+{
+	long long last_ms;
+	char *end = NULL;
+
+	*name = "last";
+	*why = "a duration such as 5m or 30s";
+	if ((*value = http_query(request, *name)) != NULL) {
+		if (flags_duration(*value, &last_ms) < 0 || last_ms < 0)
+			return -EINVAL;
+		q->after_ns = clock_wall_ns() - last_ms * NS_PER_MS;
+	}
+	*name = "after";
+	*why = "a time such as 2026-11-22T10:32:16.123456Z";
+	if ((*value = http_query(request, *name)) != NULL && time_parse(*value, &q->after_ns) < 0)
+		return -EINVAL;
+	*name = "limit";
+	*why = "how many answers, at least 1";
+	if ((*value = http_query(request, *name)) != NULL) {
+		q->left = **value >= '0' && **value <= '9' ? strtoul(*value, &end, 10) : 0;
+		if (q->left == 0 || *end != '\0')
+			return -EINVAL;
+	}
+	*name = "format";
+	*why = "json or text";
+	if ((*value = http_query(request, *name)) != NULL) {
+		q->json = strcmp(*value, "json") == 0;
+		if (!q->json && strcmp(*value, "text") != 0)
+			return -EINVAL;
+	}
+	for (size_t i = 0; recorded_filter_parts[i] != NULL; i++) {
+		*name = recorded_filter_parts[i];
+		if ((*value = http_query(request, *name)) != NULL &&
+		    recorded_filter_set(&q->filter, *name, *value, why) < 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+void
+queries_respond(const struct workers *workers, const struct store *store,
+    const struct http_request *request, struct http_response *response)
+{
+	const char *name, *value, *why;
+
+	if (workers_recorder(workers, 0) == NULL) {
+		http_text(response, 404, "answers are not recorded: --recorder=off\n");
+		return;
+	}
+	struct queries *q = xcalloc(1, sizeof *q);
+	q->left = LIMIT_DEFAULT;
+	q->store = store;
+	q->filter.rcode = -1;
+	if (read_parameters(q, request, &name, &value, &why) < 0) {
+		http_text(response, 400, "%s=%s: %s is needed\n", name, value, why);
+		free(q);
+		return;
+	}
+	q->reader = queries_reader_new(workers);
+	if (q->json)
+		response->content_type = "application/x-ndjson";
+	response->stream = stream_lines;
+	response->stream_free = queries_free;
+	response->stream_arg = q;
+}

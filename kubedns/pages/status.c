@@ -1,0 +1,500 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "kubedns/answer/view.h"
+#include "kubedns/dnstap/dnstap.h"
+#include "kubedns/show/cachedump.h"
+#include "kubedns/config/external_setup.h"
+#include "kubedns/config/hosts_maps.h"
+#include "kubedns/manifests/manifests.h"
+#include "kubedns/pages/queries_page.h"
+#include "kubedns/pages/query_log.h"
+#include "kubedns/config/settings.h"
+#include "kubedns/pages/status.h"
+#include "kubedns/pages/top_page.h"
+#include "kubedns/transfer/transfer.h"
+#include "kubedns/config/wanted_namespaces.h"
+#include "kubedns/api/api_source.h"
+#include "kubedns/show/explain.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/worker.h"
+#include "lib/clock.h"
+#include "lib/sandbox.h"
+#include "lib/xalloc.h"
+
+enum { STALLED_MS = 10000, PROGRAMMING_BUCKETS = 20 };
+
+static const char *const kind_names[SERVICE_KIND_COUNT] = { [SERVICE_KIND_CLUSTERIP] = "cluster_ip",
+	[SERVICE_KIND_HEADLESS] = "headless",
+	[SERVICE_KIND_OTHER] = "other" };
+static double programming_bounds[PROGRAMMING_BUCKETS];
+
+void
+status_init(struct status *status)
+{
+	double bound = 0.001;
+
+	for (unsigned i = 0; i < PROGRAMMING_BUCKETS; i++, bound *= 2)
+		programming_bounds[i] = bound;
+	for (unsigned k = 0; k < SERVICE_KIND_COUNT; k++)
+		status->programming[k] = (struct histogram){ .bounds = programming_bounds,
+			.count = PROGRAMMING_BUCKETS };
+}
+
+struct published {
+	struct status *status;
+	int64_t now_ns;
+};
+
+static void
+observe_stamp(void *arg, enum service_kind kind, int64_t trigger_time_ns)
+{
+	const struct published *published = arg;
+	double took_s = (double)(published->now_ns - trigger_time_ns) / 1e9;
+
+	/* Another machine's clock set the stamp: a change from the future took no time. */
+	histogram_observe(&published->status->programming[kind], took_s < 0 ? 0 : took_s);
+}
+
+void
+status_published(struct status *status, int64_t now_ns)
+{
+	struct published published = { status, now_ns };
+
+	status->publishes++;
+	store_stamps(status->store, observe_stamp, &published);
+}
+
+static void
+handle_health(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+	int64_t stalled_ms = workers_stalled_ms(status->workers);
+
+	(void)request;
+	if (stalled_ms < STALLED_MS)
+		http_text(response, 200, "ok\n");
+	else
+		http_text(response, 503, "a worker has been stuck for %lld s\n",
+		    (long long)stalled_ms / 1000);
+}
+
+/* Why a directory of manifests is not synced. Caller frees. */
+static char *
+manifests_progress(const struct status *status, bool reasons)
+{
+	const char *path = status->options->objects_dir;
+	struct manifests_status held;
+
+	if (!reasons)
+		return xstrdup("");
+	if (access(path, R_OK | X_OK) < 0)
+		return xasprintf("--objects-dir=%s: %s\n", path, strerror(errno));
+	manifests_status(status->manifests, &held);
+	return xasprintf("--objects-dir=%s: being read, %zu objects so far\n", path, held.objects);
+}
+
+/* Which manifests are broken, a line; "" for none. `reasons`: with the name of a file and the
+ * mistake in it. Caller frees. */
+static char *
+manifests_notes(const struct status *status, bool reasons)
+{
+	struct manifests_status held;
+
+	if (status->manifests == NULL)
+		return xstrdup("");
+	manifests_status(status->manifests, &held);
+	if (held.broken == 0)
+		return xstrdup("");
+	return xasprintf("--objects-dir: %zu of %zu files %s a mistake%s%s\n", held.broken,
+	    held.files, held.broken == 1 ? "has" : "have",
+	    reasons && held.error != NULL ? "; the latest: " : "",
+	    reasons && held.error != NULL ? held.error : "");
+}
+
+/* Whether clients may be sent here, and why not, as /readiness?format=json names it. */
+struct readiness {
+	bool ready;
+	const char *reason; /* ready, draining, waiting_for_port, waiting_for_zones, not_synced */
+	char *text;         /* for people; from malloc */
+};
+
+static char *
+ready_text(const struct status *status, bool local)
+{
+	char *notes = api_source_notes(status->watch);
+	char *missing = wanted_namespaces_notes(status->namespaces, local);
+	char *load = workers_notes(status->workers, local);
+	char *broken = manifests_notes(status, local);
+	char *text = xasprintf("ok\n%s%s%s%s", notes, missing, load, broken);
+
+	free(notes);
+	free(broken);
+	free(missing);
+	free(load);
+	return text;
+}
+
+static char *
+unready_text(const struct status *status, bool local, bool waits, bool known)
+{
+	char *progress = status->manifests == NULL ? api_source_status(status->watch, local)
+						   : manifests_progress(status, local);
+	char *text = xasprintf("%s%s%s%s%s", status->draining ? "draining: stopping soon\n" : "",
+	    waits ? "another kubedns has the port: waiting until the resolver answers\n" : "",
+	    status->synced ? "" : "not synced yet\n", known ? "" : progress,
+	    known || local ? ""
+			   : "the reasons are in the log, and here for peers in the pod (kubectl "
+			     "port-forward)\n");
+
+	free(progress);
+	return text;
+}
+
+static struct readiness
+judge_readiness(const struct status *status, bool local)
+{
+	/* Not before it has joined: then the kubelet tells the other one to go. */
+	bool waits = status->synced && !status->draining && status->workers != NULL &&
+		     workers_held(status->workers);
+	bool zones = status->synced && api_source_awaits_zones(status->watch);
+	struct readiness r = {
+		.reason = status->draining  ? "draining"
+			  : !status->synced ? "not_synced"
+			  : waits           ? "waiting_for_port"
+			  : zones           ? "waiting_for_zones"
+					    : "ready",
+	};
+
+	r.ready = strcmp(r.reason, "ready") == 0;
+	r.text = r.ready ? ready_text(status, local)
+			 : unready_text(status, local, waits, status->synced && !zones);
+	return r;
+}
+
+/* For the sidecar, which must not search the text. */
+static char *
+readiness_json(const struct status *status, const struct readiness *r)
+{
+	struct api_source_problem problems[API_SOURCE_PROBLEMS_MAX];
+	size_t count = api_source_problems(status->watch, problems, API_SOURCE_PROBLEMS_MAX);
+	struct json_object *o = json_object_new_object(), *list = json_object_new_array();
+
+	json_object_object_add(o, "ready", json_object_new_boolean(r->ready));
+	json_object_object_add(o, "reason", json_object_new_string(r->reason));
+	json_object_object_add(o, "text", json_object_new_string(r->text));
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *item = json_object_new_object();
+		json_object_object_add(
+		    item, "resource", json_object_new_string(problems[i].resource));
+		json_object_object_add(
+		    item, "problem", json_object_new_string(api_problem_name(problems[i].problem)));
+		json_object_array_add(list, item);
+	}
+	json_object_object_add(o, "problems", list);
+	char *text = xasprintf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	json_object_put(o);
+	return text;
+}
+
+static void
+handle_readiness(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+	const char *format = http_query(request, "format");
+	struct readiness r = judge_readiness(status, request->local);
+
+	if (format != NULL && strcmp(format, "json") == 0) {
+		char *json = readiness_json(status, &r);
+		free(r.text);
+		r.text = json;
+		response->content_type = "application/json";
+	}
+	http_text(response, r.ready ? 200 : 503, "%s", r.text);
+	free(r.text);
+}
+
+static void
+visibility_metrics(const struct status *status, struct metrics *m)
+{
+	size_t listed, pairs;
+
+	store_visibility_size(status->store, &listed, &pairs);
+	metrics_family(m, "kubedns_visibility_namespaces", METRIC_GAUGE,
+	    "Namespaces with a list of others that they see, or that see them.");
+	metrics_value(m, (double)listed, NULL);
+	metrics_family(m, "kubedns_visibility_pairs", METRIC_GAUGE,
+	    "Pairs of namespaces of which one sees the other by a list.");
+	metrics_value(m, (double)pairs, NULL);
+}
+
+/* --memory's parts; nothing without. */
+static void
+memory_metrics(const struct options *o, struct metrics *m)
+{
+	if (o->in_flight == 0)
+		return;
+	metrics_family(m, "kubedns_memory_part_bytes", METRIC_GAUGE,
+	    "What --memory gives to each part that it bounds.");
+	metrics_value(m, (double)o->recorder_bytes, "part", "recorder", NULL);
+	metrics_value(m, (double)o->answer_cache_bytes, "part", "answer_cache", NULL);
+	metrics_value(m, (double)o->tcp_bytes, "part", "tcp", NULL);
+	metrics_family(m, "kubedns_memory_in_flight", METRIC_GAUGE,
+	    "How many queries to other servers --memory gives room.");
+	metrics_value(m, o->in_flight, NULL);
+}
+
+static void
+objects_metrics(const struct status *status, struct metrics *m)
+{
+	static const struct {
+		enum object_kind kind;
+		const char *name;
+	} kinds[] = { { OBJECT_SERVICE, "service" }, { OBJECT_SLICES, "endpointslice" },
+		{ OBJECT_NAMESPACE, "namespace" }, { OBJECT_POD, "pod" }, { OBJECT_NODE, "node" } };
+
+	metrics_family(m, "kubedns_objects", METRIC_GAUGE, "Kubernetes objects held, by kind.");
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		metrics_value(m, (double)store_count(status->store, kinds[i].kind), "kind",
+		    kinds[i].name, NULL);
+	metrics_family(m, "kubedns_objects_cut_total", METRIC_COUNTER,
+	    "Objects read of which a part was left out: more ports, endpoints or addresses than "
+	    "one "
+	    "may have.");
+	metrics_value(m, (double)store_cut_total(status->store), NULL);
+	if (status->options->answers.visibility)
+		visibility_metrics(status, m);
+	metrics_family(
+	    m, "kubedns_synced", METRIC_GAUGE, "1 once everything needed has been seen.");
+	metrics_value(m, status->synced, NULL);
+	metrics_family(m, "kubedns_initial_sync_timed_out", METRIC_GAUGE,
+	    "1 if the first sync took longer than --initial-sync-timeout.");
+	metrics_value(m, status->sync_timed_out, NULL);
+	metrics_family(
+	    m, "kubedns_publishes_total", METRIC_COUNTER, "Changes of the tree made visible.");
+	metrics_value(m, (double)status->publishes, NULL);
+	metrics_family(m, "kubedns_replaced_bytes", METRIC_GAUGE,
+	    "Memory of replaced parts of the tree that waits for its last reader.");
+	metrics_value(m, (double)treecache_garbage(status->cache), NULL);
+	metrics_family(m, "kubedns_dns_programming_duration_seconds", METRIC_HISTOGRAM,
+	    "From the trigger of a change of endpoints to its answer.");
+	for (unsigned k = 0; k < SERVICE_KIND_COUNT; k++)
+		metrics_histogram(m, &status->programming[k], "service_kind", kind_names[k], NULL);
+}
+
+static void
+manifests_metrics(const struct status *status, struct metrics *m)
+{
+	struct manifests_status held;
+
+	manifests_status(status->manifests, &held);
+	metrics_family(
+	    m, "kubedns_manifest_files", METRIC_GAUGE, "Files of --objects-dir that are read.");
+	metrics_value(m, (double)held.files, NULL);
+	metrics_family(m, "kubedns_manifest_files_broken", METRIC_GAUGE,
+	    "Files whose last reading found a mistake.");
+	metrics_value(m, (double)held.broken, NULL);
+}
+
+/* Who is asked for names that are not ours; nothing without --resolver. The sidecar tells the front
+ * topology by it. */
+static void
+resolver_metrics(const struct options *o, struct metrics *m)
+{
+	char text[SERVER_TEXT_MAX];
+
+	if (!o->has_resolver)
+		return;
+	metrics_family(m, "kubedns_resolver_info", METRIC_GAUGE,
+	    "1; the label is the address of --resolver, to which external names are sent.");
+	metrics_value(m, 1, "resolver", server_format(&o->resolver, text), NULL);
+}
+
+static void
+handle_metrics(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+	enum metrics_format format = metrics_negotiate(request->accept);
+	struct metrics *m = metrics_new(format);
+	struct stats *sum = xcalloc(1, sizeof *sum);
+	uint64_t queue_drops = workers_stats(status->workers, sum);
+
+	stats_metrics_skydns(
+	    sum, m, status->options->metrics_namespace, status->options->metrics_subsystem);
+	stats_metrics(sum, m, queue_drops);
+	if (status->options->coredns_metrics) {
+		char *server = xasprintf("dns://:%u", workers_port(status->workers));
+		char zone[DNAME_TEXT_MAX];
+		stats_metrics_coredns(
+		    sum, m, server, dname_to_text(status->options->answers.zone.wire, zone));
+		free(server);
+	}
+	top_metrics(status->workers, m);
+	dnstap_metrics(status->dnstap, m);
+	objects_metrics(status, m);
+	memory_metrics(status->options, m);
+	resolver_metrics(status->options, m);
+	if (status->manifests != NULL)
+		manifests_metrics(status, m);
+	else
+		api_source_metrics(status->watch, m);
+	settings_metrics(status->settings, m);
+	hosts_maps_metrics(status->hosts, m);
+	external_names_metrics(status->external, m);
+	wanted_namespaces_metrics(status->namespaces, m);
+	if (status->transfer != NULL)
+		transfer_metrics(status->transfer, m);
+	sandbox_metrics(m, "kubedns_sandbox");
+	metrics_process(m, "kubedns_build_info");
+	free(sum);
+	response->content_type = metrics_content_type(format);
+	response->body = metrics_finish(m, &response->len);
+}
+
+/* Adds to an explanation what --answer-cache has of the name. Not to those by DNS, where anybody
+ * could find out what others have asked. */
+static void
+explain_kept(const struct status *status, const char *name, struct http_response *response)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA };
+	struct dname asked;
+	char text[12];
+
+	if (status->answer_cache == NULL || dname_from_text(&asked, name) < 0)
+		return;
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+		int age_s = forwarded_cache_age(
+		    status->answer_cache, asked.wire, types[i], clock_mono_ns());
+		if (age_s < 0)
+			continue;
+		char *longer = xasprintf("%.*s  %s: from the answer cache, %d s old\n",
+		    (int)response->len, (char *)response->body, type_name(types[i], text), age_s);
+		free(response->body);
+		response->body = longer;
+		response->len = strlen(longer);
+	}
+}
+
+/* The tree as it is, from the place of a client whose address is known: not less than all of it. */
+static const struct tree *
+explained_tree(const struct status *status, const struct addr *client, struct view *view)
+{
+	const struct tree *tree = treecache_next(status->cache);
+	struct answer_config config = status->options->answers;
+	enum view_client who;
+
+	config.visibility = false;
+	return client == NULL ? tree : view_of(view, &config, tree, client, &who);
+}
+
+static void
+handle_explain(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+	const char *name = http_query(request, "name");
+
+	if (name == NULL || *name == '\0') {
+		http_text(response, 400, "which name? ask /explain?name=web.default.svc.%s\n",
+		    status->options->domain);
+		return;
+	}
+	const char *client = http_query(request, "client");
+	struct addr addr;
+	struct view view;
+	if (client != NULL && addr_parse(client, &addr) < 0) {
+		http_text(response, 400, "client=%s is not an address\n", client);
+		return;
+	}
+	struct explain_config config = { .answers = &status->options->answers,
+		.tree = explained_tree(status, client == NULL ? NULL : &addr, &view),
+		.store = status->store,
+		.external = external_names_claims(status->external),
+		.clusterset = external_names_clusterset(status->external),
+		.synced = status->synced };
+	response->body = explain_text(&config, name, &response->len);
+	explain_kept(status, name, response);
+}
+
+static void
+handle_cache(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	if (cachedump_begin(response, &status->options->answers, status->cache,
+		http_query(request, "name")) < 0)
+		http_text(response, 404, "no such name in the tree\n");
+}
+
+static void
+handle_queries(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	queries_respond(status->workers, status->store, request, response);
+}
+
+/* The other pods of this pod's Service, "ADDRESS ready" or "ADDRESS not ready", a line each. */
+static void
+handle_neighbours(const struct http_request *request, struct http_response *response, void *arg)
+{
+	enum { NEIGHBOURS_MAX = 64, LINE_MAX_LEN = ADDR_TEXT_MAX + 16 };
+	const struct status *status = arg;
+	const struct options *o = status->options;
+	struct neighbour found[NEIGHBOURS_MAX];
+	char lines[NEIGHBOURS_MAX * LINE_MAX_LEN] = "", text[ADDR_TEXT_MAX];
+	size_t len = 0;
+
+	(void)request;
+	size_t count = store_neighbours(status->store, o->config_map_namespace, o->ns_addrs,
+	    o->ns_addr_count, found, NEIGHBOURS_MAX);
+	for (size_t i = 0; i < count; i++)
+		len += (size_t)snprintf(lines + len, sizeof lines - len, "%s %s\n",
+		    addr_format(&found[i].addr, text), found[i].ready ? "ready" : "not ready");
+	http_text(response, 200, "%s", lines);
+}
+
+static void
+handle_top(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	top_respond(status->workers, status->store, request, response);
+}
+
+static void
+handle_log_queries(const struct http_request *request, struct http_response *response, void *arg)
+{
+	const struct status *status = arg;
+
+	query_log_respond(status->query_log, request, response);
+}
+
+const struct http_route status_changes[] = {
+	{ "/log-queries", handle_log_queries, true },
+	{ .path = NULL },
+};
+
+const struct http_route status_routes[] = {
+	{ "/healthz", handle_health, false },
+	{ "/readiness", handle_readiness, false },
+	{ "/metrics", handle_metrics, false },
+	{ "/cache", handle_cache, true },
+	{ "/explain", handle_explain, true },
+	{ "/queries", handle_queries, true },
+	{ "/neighbours", handle_neighbours, true },
+	{ "/top", handle_top, true },
+	{ "/log-queries", handle_log_queries, true },
+	{ .path = NULL },
+};
+
+void
+status_metrics_routes(struct http_route routes[2], const char *path)
+{
+	routes[0] = (struct http_route){ path, handle_metrics, false };
+	routes[1] = (struct http_route){ .path = NULL };
+}

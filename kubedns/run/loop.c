@@ -1,0 +1,181 @@
+/*
+ * The main thread's loop: the only writer of the tree. It waits in one place, api_source_wait(), and
+ * ends each turn with a publish.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "kubedns/config/hosts_maps.h"
+#include "kubedns/api/api_source.h"
+#include "kubedns/run/handover.h"
+#include "kubedns/kubedns.h"
+#include "kubedns/manifests/manifests.h"
+#include "kubedns/pages/query_log.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/worker.h"
+#include "kubedns/config/settings.h"
+#include "kubedns/transfer/transfer.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+
+void
+loop_fill_fds(struct kubedns *k)
+{
+	const struct status *s = &k->status;
+	const int fds[FD_COUNT] = { [FD_SIGNAL] = k->signal_fd,
+		[FD_CONFIG] = settings_fd(s->settings),
+		[FD_RESOLV] = settings_resolv_fd(s->settings),
+		[FD_OBJECTS] = s->manifests == NULL ? -1 : manifests_fd(s->manifests),
+		[FD_HTTP] = k->http == NULL ? -1 : http_fd(k->http),
+		[FD_METRICS] = k->metrics == NULL ? -1 : http_fd(k->metrics) };
+
+	for (unsigned i = 0; i < FD_COUNT; i++)
+		k->fds[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+}
+
+/* --- the loop --- */
+
+/* How many questions the workers have read, and whether one waits for another server. */
+static uint64_t
+questions(const struct kubedns *k, bool *in_flight)
+{
+	struct stats stats = { 0 };
+	uint64_t sum = 0;
+
+	*in_flight = false;
+	if (k->status.workers == NULL)
+		return 0;
+	workers_stats(k->status.workers, &stats);
+	for (unsigned system = 0; system < SYSTEM_COUNT; system++)
+		sum += stats.systems[system];
+	*in_flight = stats.forward_in_flight > 0;
+	return sum;
+}
+
+static void
+begin_drain(struct kubedns *k, const char *signal)
+{
+	const struct options *o = &k->options;
+	bool in_flight;
+
+	if (o->drain_quiet_ms > 0)
+		log_info("%s: not ready any more, answering until no question has come for %lld "
+			 "ms, for another %lld ms at most",
+		    signal, (long long)o->drain_quiet_ms, (long long)o->drain_ms);
+	else
+		log_info("%s: not ready any more, answering for another %lld ms", signal,
+		    (long long)o->drain_ms);
+	k->status.draining = true;
+	drain_begin(
+	    &k->drain, clock_mono_ms(), o->drain_ms, o->drain_quiet_ms, questions(k, &in_flight));
+}
+
+static void
+check_drain(struct kubedns *k)
+{
+	bool in_flight;
+	uint64_t count = questions(k, &in_flight);
+
+	k->stop |= drain_over(&k->drain, clock_mono_ms(), count, in_flight);
+}
+
+static void
+take_signals(struct kubedns *k)
+{
+	struct signalfd_siginfo info;
+
+	while (read(k->fds[FD_SIGNAL].fd, &info, sizeof info) == sizeof info) {
+		if (k->status.draining) {
+			log_info("second signal: stopping now");
+			k->stop = true;
+			return;
+		}
+		begin_drain(k, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
+	}
+}
+
+static int
+least(int64_t a, int64_t b)
+{
+	int64_t less = a < 0 ? b : b < 0 || a < b ? a : b;
+
+	return less > 60000 ? 60000 : (int)less;
+}
+
+/* How much of the second that serials come from is over. */
+static int64_t
+now_in_second_ms(const struct kubedns *k)
+{
+	return (clock_mono_ns() + k->wall_ahead_ns) % 1000000000 / 1000000;
+}
+
+static int
+wait_ms(const struct kubedns *k)
+{
+	int64_t now = clock_mono_ms(), ms = k->next_period_ms - now;
+
+	ms = least(ms, drain_wait_ms(&k->drain, now));
+	if (!k->status.synced && !k->status.sync_timed_out)
+		ms = least(ms, k->started_ms + k->options.initial_sync_timeout_ms - now + 1);
+	ms = least(ms, handover_wait_ms(k->handover, now));
+	ms = least(ms, reclaim_wait_ms(k, now));
+	ms = least(ms, hosts_maps_wait_ms(k->status.hosts, now));
+	/* The next second begins within one. */
+	if (k->status.transfer != NULL && transfer_waits(k->status.transfer))
+		ms = least(ms, 1000 - (now_in_second_ms(k)));
+	if (k->status.query_log != NULL)
+		ms = least(ms, query_log_wait_ms(k->status.query_log));
+	ms = ms < 0 ? 0 : ms;
+	if (k->http != NULL)
+		ms = least(ms, http_timeout_ms(k->http));
+	return k->metrics == NULL ? (int)ms : least(ms, http_timeout_ms(k->metrics));
+}
+
+/* Answers from before a change of the configuration end with it. */
+static void
+flush_answers(struct kubedns *k)
+{
+	uint64_t reads = settings_reads(k->status.settings);
+
+	if (reads != k->settings_read && k->status.answer_cache != NULL)
+		forwarded_cache_flush(k->status.answer_cache, clock_mono_ns());
+	k->settings_read = reads;
+}
+
+void
+loop_turn(struct kubedns *k)
+{
+	struct status *s = &k->status;
+	api_source_wait(s->watch, k->fds, FD_COUNT, wait_ms(k));
+	bool period = clock_mono_ms() >= k->next_period_ms;
+
+	if (period)
+		k->next_period_ms = clock_mono_ms() + k->options.config_period_ms;
+	if (k->fds[FD_SIGNAL].revents != 0)
+		take_signals(k);
+	if (k->status.draining)
+		check_drain(k);
+	api_source_run(s->watch);
+	if (s->manifests != NULL && (period || k->fds[FD_OBJECTS].revents != 0))
+		manifests_run(s->manifests, period);
+	if ((period || k->fds[FD_CONFIG].revents != 0 || k->fds[FD_RESOLV].revents != 0) &&
+	    settings_poll(s->settings, period))
+		publish_settings(k);
+	if (period && s->transfer != NULL)
+		transfer_read_keys(s->transfer);
+	if (settings_failing(s->settings, api_source_failing_since_ms(s->watch), clock_mono_ms()))
+		publish_context(k);
+	publish_turn(k);
+	flush_answers(k);
+	if (s->query_log != NULL)
+		query_log_turn(s->query_log);
+	if (k->http != NULL)
+		http_run(k->http);
+	if (k->metrics != NULL)
+		http_run(k->metrics);
+	if (handover_turn(k->handover, s->synced, s->draining, clock_mono_ms()) < 0)
+		k->stop = k->failed = true;
+	reclaim_when_quiet(k);
+}

@@ -1,0 +1,445 @@
+#include "kubedns/serve/upstream/forward_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/serve/upstream/upstream_dnstap.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+enum { RETRY_MAX_MS = 1000, RETRY_MIN_MS = 250 };
+
+/* How long a server that failed is tried last. */
+static const int64_t failed_ns = 10 * INT64_C(1000000000);
+/* How often abandoned attempts are looked for: c-ares's own timeouts are not used. */
+static const int64_t tick_ns = 500 * INT64_C(1000000);
+
+static struct forward_query *
+query_of(struct inflight *inflight)
+{
+	_Static_assert(offsetof(struct forward_query, base) == 0, "the base is embedded first");
+	return (struct forward_query *)(void *)inflight;
+}
+
+/* --- servers --- */
+
+static struct upstream *
+find_upstream(struct forward *forward, const struct server *server)
+{
+	for (size_t i = 0; i < forward->upstream_count; i++)
+		if (server_equal(&forward->upstreams[i].server, server))
+			return &forward->upstreams[i];
+	return NULL;
+}
+
+static void
+server_failed(struct forward *forward, const struct server *server)
+{
+	struct upstream *upstream = find_upstream(forward, server);
+	stats_add(&forward->context->stats->forward_server_failures, 1);
+	if (upstream == NULL)
+		return;
+	char text[SERVER_TEXT_MAX];
+	if (upstream->failed_until_ns <= forward->context->now_ns)
+		log_neterr("forward: %s does not answer: tried last for a while",
+		    server_format(server, text));
+	upstream->failed_until_ns = forward->context->now_ns + failed_ns;
+}
+
+static void
+server_answered(struct forward *forward, const struct server *server)
+{
+	struct upstream *upstream = find_upstream(forward, server);
+	if (upstream != NULL)
+		upstream->failed_until_ns = 0;
+}
+
+/*
+ * The server to try next: configured order, those that failed lately behind the others; NULL if
+ * all have been tried.
+ */
+static struct upstream *
+choose_upstream(struct forward *forward, uint16_t tried)
+{
+	struct upstream *best = NULL;
+	int64_t best_failed = 0;
+	for (size_t i = 0; i < forward->upstream_count; i++) {
+		struct upstream *upstream = &forward->upstreams[i];
+		int64_t failed = upstream->failed_until_ns > forward->context->now_ns
+				     ? upstream->failed_until_ns
+				     : 0;
+		if ((tried & 1u << i) == 0 && (best == NULL || failed < best_failed)) {
+			best = upstream;
+			best_failed = failed;
+		}
+	}
+	return best;
+}
+
+static struct channel *
+channel_for(struct forward *forward, struct upstream *upstream)
+{
+	if (upstream->channel != NULL && upstream->channel->used == CHANNEL_QUERIES)
+		channel_retire(forward, upstream->channel);
+	if (upstream->channel == NULL)
+		upstream->channel = channel_open(forward, &upstream->server);
+	return upstream->channel;
+}
+
+/* --- attempts --- */
+
+/*
+ * If the list of servers has changed since the query was sent: the servers that the query has tried
+ * are those of the old list. It starts over with the new one.
+ */
+static void
+follow_servers(const struct forward *forward, struct forward_query *query)
+{
+	if (query->generation == forward->generation)
+		return;
+	query->generation = forward->generation;
+	query->tried = query->refused = 0;
+	query->rounds = 0;
+	query->declined = false;
+}
+
+/* Sends the query to the next server at the end of this turn: never from inside c-ares. */
+static void
+send_later(struct forward *forward, struct forward_query *query)
+{
+	if (query->queued)
+		return;
+	query->queued = true;
+	TAILQ_INSERT_TAIL(&forward->queue, query, by_queue);
+}
+
+/* The query no longer waits for this attempt. */
+static void
+attempt_detach(struct attempt *attempt)
+{
+	if (attempt->query == NULL)
+		return;
+	LIST_REMOVE(attempt, link);
+	attempt->query->attempt_count--;
+	attempt->query = NULL;
+	struct channel *channel = attempt->channel;
+	if (--channel->waiting == 0 && channel->retired) {
+		LIST_REMOVE(channel, link);
+		LIST_INSERT_HEAD(&channel->forward->done, channel, link);
+	}
+}
+
+/* How an attempt ended. A server that declines is alive, but the next one may know more. */
+enum verdict { ANSWERED, DECLINED, FAILED };
+
+static enum verdict
+attempt_verdict(int status, const uint8_t *reply, int len)
+{
+	if (status != ARES_SUCCESS || reply == NULL || len < DNS_HEADER)
+		return FAILED;
+	switch (reply[3] & 15) {
+	case RCODE_FORMERR:
+	case RCODE_SERVFAIL:
+	case RCODE_NOTIMP:
+	case RCODE_REFUSED:
+		return DECLINED;
+	default:
+		return ANSWERED;
+	}
+}
+
+static void
+server_declined(struct forward *forward, struct forward_query *query, const struct server *server,
+    const uint8_t *reply)
+{
+	const struct upstream *upstream = find_upstream(forward, server);
+
+	follow_servers(forward, query);
+	if (upstream == NULL) /* no longer in the list */
+		return;
+	query->declined = true;
+	if ((reply[3] & 15) == RCODE_REFUSED)
+		query->refused |= (uint16_t)(1u << (upstream - forward->upstreams));
+}
+
+/* No server gave a reply that can be passed on: SERVFAIL, or REFUSED if all of them refused. */
+static void
+finish_without_reply(struct forward *forward, struct forward_query *query)
+{
+	char text[SERVER_TEXT_MAX], second[SERVER_TEXT_MAX];
+	size_t count = forward->upstream_count;
+
+	if (count > 0 && query->refused == (1u << count) - 1) {
+		server_format(&forward->upstreams[0].server, text);
+		if (count == 1)
+			snprintf(
+			    query->refused_by, sizeof query->refused_by, "refused by %s", text);
+		else
+			snprintf(query->refused_by, sizeof query->refused_by, "refused by %s%s%s",
+			    text, count == 2 ? " and " : ", ",
+			    server_format(&forward->upstreams[1].server, second));
+		query->base.refused_by = query->refused_by;
+	}
+	inflight_finish(forward->inflight, &query->base, NULL, 0);
+}
+
+static void
+attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int reply_len)
+{
+	(void)timeouts;
+	struct attempt *attempt = arg;
+	struct forward_query *query = attempt->query;
+	struct channel *channel = attempt->channel;
+	struct forward *forward = channel->forward;
+	enum verdict verdict = attempt_verdict(status, reply, reply_len);
+
+	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares asks again over TCP by itself */
+		upstream_dnstap_replied(forward->context, &channel->server,
+		    forward->way.tcp || reply_len > DNS_UDP_PAYLOAD, reply, (size_t)reply_len,
+		    attempt->asked_ns);
+	channel->open--;
+	forward->open--;
+	attempt_detach(attempt);
+	free(attempt);
+	if (verdict == ANSWERED || verdict == DECLINED)
+		server_answered(forward, &channel->server);
+	if (verdict != ANSWERED) /* c-ares may now leave EDNS out of its further queries */
+		channel_retire(forward, channel);
+	if (query == NULL) /* as of each attempt that ends with its channel */
+		return;
+	if (verdict == ANSWERED) {
+		inflight_finish(forward->inflight, &query->base, reply, (size_t)reply_len);
+		return;
+	}
+	if (verdict == FAILED)
+		server_failed(forward, &channel->server);
+	else
+		server_declined(forward, query, &channel->server, reply);
+	send_later(forward, query);
+}
+
+/*
+ * If no channel can be opened now (no descriptor, no memory) the query waits for its retry time.
+ */
+static void
+send_to(struct forward *forward, struct forward_query *query, struct upstream *upstream)
+{
+	uint8_t question[INFLIGHT_QUESTION_MAX];
+	struct channel *channel = channel_for(forward, upstream);
+	if (channel == NULL)
+		return;
+	size_t len = inflight_question(&query->base, channel_id(forward, channel), question);
+	struct attempt *attempt = xmalloc(sizeof(*attempt));
+	attempt->query = query;
+	attempt->channel = channel;
+	attempt->asked_ns = forward->context->now_ns;
+	LIST_INSERT_HEAD(&query->attempts, attempt, link);
+	query->attempt_count++;
+	channel->waiting++;
+	channel->open++;
+	forward->open++;
+	upstream_dnstap_asked(forward->context, &channel->server, forward->way.tcp, question, len);
+	ares_send(channel->ares, question, (int)len, attempt_done, attempt);
+}
+
+/*
+ * Tries the next upstream. If all have been tried, waits for outstanding attempts or for the retry
+ * timer; when that has run out (`again`), starts over with the first, unless an upstream has
+ * declined, which it would do again.
+ */
+static void
+send_next(struct forward *forward, struct forward_query *query, bool again)
+{
+	follow_servers(forward, query);
+	struct upstream *upstream = choose_upstream(forward, query->tried);
+	if (upstream == NULL && forward->upstream_count > 0 && !query->declined) {
+		if (!again && (query->attempt_count > 0 || query->rounds++ == 0))
+			return;
+		query->tried = 0;
+		upstream = again ? choose_upstream(forward, 0) : NULL;
+	}
+	if (upstream != NULL) {
+		query->tried |= (uint16_t)(1u << (upstream - forward->upstreams));
+		send_to(forward, query, upstream);
+	} else if (again || query->attempt_count == 0) {
+		finish_without_reply(forward, query);
+	}
+}
+
+static void
+forward_ask(void *arg, struct inflight *inflight)
+{
+	struct forward *forward = arg;
+	struct forward_query *query = query_of(inflight);
+	struct upstream *upstream = choose_upstream(forward, 0);
+	if (upstream == NULL) {
+		send_later(forward, query); /* no server: SERVFAIL */
+		return;
+	}
+	query->generation = forward->generation;
+	query->tried = (uint16_t)(1u << (upstream - forward->upstreams));
+	send_to(forward, query, upstream);
+}
+
+/* A new target, which every server may know. Sent at the end of the turn: c-ares is our caller. */
+static void
+forward_ask_on(void *arg, struct inflight *inflight)
+{
+	struct forward_query *query = query_of(inflight);
+	query->tried = query->refused = 0;
+	query->rounds = 0;
+	query->declined = false;
+	send_later(arg, query);
+}
+
+/* No answer in time: earlier attempts stay open, the next server is asked in addition. */
+static void
+forward_retry(void *arg, struct inflight *inflight)
+{
+	struct forward *forward = arg;
+	struct forward_query *query = query_of(inflight);
+	struct attempt *last = LIST_FIRST(&query->attempts);
+	if (last != NULL)
+		server_failed(forward, &last->channel->server);
+	stats_add(&forward->context->stats->forward_retries, 1);
+	send_next(forward, query, true);
+}
+
+static void
+forward_forget(void *arg, struct inflight *inflight)
+{
+	struct forward *forward = arg;
+	struct forward_query *query = query_of(inflight);
+	struct attempt *attempt;
+	while ((attempt = LIST_FIRST(&query->attempts)) != NULL)
+		attempt_detach(attempt);
+	if (query->queued)
+		TAILQ_REMOVE(&forward->queue, query, by_queue);
+	query->queued = false;
+}
+
+/* --- called by the worker --- */
+
+static void
+set_retry_time(struct forward *forward)
+{
+	int64_t timeout_ms =
+	    forward->way.timeout_ms != 0 ? forward->way.timeout_ms : FORWARD_TIMEOUT_MS;
+	int64_t ms = timeout_ms / (int64_t)(forward->upstream_count + 1);
+	ms = ms > RETRY_MAX_MS ? RETRY_MAX_MS : ms < RETRY_MIN_MS ? RETRY_MIN_MS : ms;
+	forward->ops->retry_ns = ms * 1000000;
+}
+
+struct forward *
+forward_new(struct worker_context *context, struct inflight_table *inflight, struct forward_way way,
+    const struct server *servers, size_t count)
+{
+	struct forward *forward = xcalloc(1, sizeof(*forward));
+	forward->way = way;
+	forward->context = context;
+	forward->inflight = inflight;
+	LIST_INIT(&forward->channels);
+	LIST_INIT(&forward->retired);
+	LIST_INIT(&forward->done);
+	TAILQ_INIT(&forward->queue);
+	forward->ops = inflight_ops(inflight);
+	*forward->ops = (struct forward_ops){ .arg = forward,
+		.size = sizeof(struct forward_query),
+		.made = MADE_FORWARDED,
+		.timeout_ns = way.timeout_ms * 1000000,
+		.ask = forward_ask,
+		.retry = forward_retry,
+		.forget = forward_forget,
+		.ask_on = forward_ask_on };
+	forward_servers(forward, servers, count);
+	return forward;
+}
+
+void
+forward_servers(struct forward *forward, const struct server *servers, size_t count)
+{
+	struct upstream next[UPSTREAMS_MAX] = { 0 };
+	if (count > UPSTREAMS_MAX)
+		count = UPSTREAMS_MAX;
+	for (size_t i = 0; i < count; i++) {
+		struct upstream *known = find_upstream(forward, &servers[i]);
+		next[i].server = servers[i];
+		if (known != NULL) {
+			next[i].failed_until_ns = known->failed_until_ns;
+			next[i].channel = known->channel;
+			known->channel = NULL;
+		}
+	}
+	for (size_t i = 0; i < forward->upstream_count; i++)
+		if (forward->upstreams[i].channel != NULL)
+			channel_retire(forward, forward->upstreams[i].channel);
+	memcpy(forward->upstreams, next, sizeof(next));
+	forward->upstream_count = count;
+	forward->generation++;
+	set_retry_time(forward);
+}
+
+void
+forward_event(struct forward *forward, uint32_t slot, int fd, uint32_t events)
+{
+	struct channel *channel = slot < forward->slot_count ? forward->slots[slot] : NULL;
+	if (channel == NULL)
+		return;
+	bool failed = (events & (EPOLLERR | EPOLLHUP)) != 0;
+	ares_process_fd(channel->ares, (events & EPOLLIN) != 0 || failed ? fd : ARES_SOCKET_BAD,
+	    (events & EPOLLOUT) != 0 ? fd : ARES_SOCKET_BAD);
+}
+
+/* Retires channels whose only open attempts no query waits for: their server never answers. */
+static void
+retire_abandoned(struct forward *forward)
+{
+	struct channel *channel, *next;
+	for (channel = LIST_FIRST(&forward->channels); channel != NULL; channel = next) {
+		next = LIST_NEXT(channel, link);
+		if (channel->open > 0 && channel->waiting == 0)
+			channel_retire(forward, channel);
+	}
+}
+
+int64_t
+forward_turn(struct forward *forward)
+{
+	struct worker_context *context = forward->context;
+	if (context->now_ns >= forward->tick_at_ns) {
+		forward->tick_at_ns = context->now_ns + tick_ns;
+		retire_abandoned(forward);
+	}
+	struct forward_query *query;
+	while ((query = TAILQ_FIRST(&forward->queue)) != NULL) {
+		TAILQ_REMOVE(&forward->queue, query, by_queue);
+		query->queued = false;
+		if (query->tried != 0)
+			stats_add(&context->stats->forward_retries, 1);
+		send_next(forward, query, false);
+	}
+	struct channel *channel;
+	while ((channel = LIST_FIRST(&forward->done)) != NULL)
+		channel_close(forward, channel);
+	return forward->open == 0 ? 0 : forward->tick_at_ns;
+}
+
+void
+forward_free(struct forward *forward)
+{
+	if (forward == NULL)
+		return;
+	for (size_t i = 0; i < forward->upstream_count; i++)
+		if (forward->upstreams[i].channel != NULL)
+			channel_retire(forward, forward->upstreams[i].channel);
+	struct channel *channel;
+	while ((channel = LIST_FIRST(&forward->done)) != NULL)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
+		channel_close(forward, channel);
+	assert(LIST_EMPTY(&forward->channels) && LIST_EMPTY(&forward->retired));
+	free(forward->slots);
+	free(forward->free_slots);
+	free(forward);
+}

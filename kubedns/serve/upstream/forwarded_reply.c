@@ -1,0 +1,162 @@
+#include "kubedns/serve/upstream/forwarded_reply.h"
+
+#include "kubedns/dnstap/dnstap_queue.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/observe/answer_observers.h"
+#include "kubedns/serve/client_view.h"
+#include "lib/rcu.h"
+#include "lib/reply_walk.h"
+#include "treecache/treecache.h"
+
+static struct forwarded_key
+cache_key(const struct inflight *inflight)
+{
+	return (struct forwarded_key){ .name = inflight_name(inflight),
+		.type = inflight->type,
+		.flags = inflight->flags & (FLAG_CD | FLAG_AD),
+		.edns_do = inflight->edns_do };
+}
+
+bool
+forwarded_reply_find(const struct worker_context *context, struct forwarded_cache *cache,
+    const struct inflight *inflight, uint8_t *room, struct upstream_reply *said)
+{
+	struct stats *stats = context->stats;
+	if (cache == NULL || !forwarded_cache_takes(&inflight->info.query, inflight->query_len))
+		return false;
+	const struct forwarded_key key = cache_key(inflight);
+	size_t len = forwarded_cache_get(cache, &key, context->now_ns, room);
+	stats_add(len > 0 ? &stats->cache_hits : &stats->cache_misses, 1);
+	*said = (struct upstream_reply){ .wire = room, .len = len };
+	return len > 0;
+}
+
+void
+forwarded_reply_keep(const struct worker_context *context, struct forwarded_cache *cache,
+    const struct inflight *inflight, const struct upstream_reply *said)
+{
+	if (cache == NULL || said->wire == NULL ||
+	    !forwarded_cache_takes(&inflight->info.query, inflight->query_len))
+		return;
+	const struct forwarded_key key = cache_key(inflight);
+	if (forwarded_cache_put(cache, &key, said->wire, said->len, context->now_ns) ==
+	    ANSWER_EVICTED)
+		stats_add(&context->stats->cache_evictions, 1);
+}
+
+/* The client's message again; its tree is to be set inside of a read section. */
+static struct answer_request
+request_again(struct worker_context *context, const struct inflight *inflight)
+{
+	return (struct answer_request){
+		.config = context->answers,
+		.query = inflight->query,
+		.query_len = inflight->query_len,
+		.tcp = inflight->client.proto == PROTO_TCP,
+		.thread = &context->thread,
+	};
+}
+
+/* What the client may see; inside of a read section. */
+static const struct tree *
+seen_tree(struct worker_context *context, const struct inflight *inflight)
+{
+	return client_view_again(
+	    context, tree_current(context->tree), client_sockaddr(&inflight->client));
+}
+
+bool
+forwarded_reply_leads_on(
+    struct worker_context *context, struct inflight *inflight, const struct upstream_reply *said)
+{
+	if (!inflight->info.search.asking)
+		return false;
+	struct answer_request request = request_again(context, inflight);
+	rcu_enter();
+	request.tree = seen_tree(context, inflight);
+	bool on = answer_chases_on(&request, said, &inflight->info);
+	rcu_leave();
+	return on;
+}
+
+int
+forwarded_reply_extended_error(const struct upstream_reply *said)
+{
+	struct reply_walk walk;
+	const struct record *opt = &walk.record;
+
+	if (said->len > DNS_UDP_PAYLOAD || !reply_walk_begin(&walk, said->wire, said->len))
+		return -1;
+	while (reply_walk_next(&walk) > 0)
+		if (opt->type == TYPE_OPT)
+			for (const uint8_t *at = opt->rdata; opt->rdata + opt->rdata_len - at >= 4;
+			     at += 4 + wire_get16(at + 2))
+				if (wire_get16(at) == OPTION_EDE)
+					return opt->rdata + opt->rdata_len - at >= 6
+						   ? wire_get16(at + 4)
+						   : EDE_OTHER;
+	return -1;
+}
+
+bool
+forwarded_reply_in_stub_domain(
+    const struct worker_context *context, const struct inflight *inflight)
+{
+	rcu_enter();
+	bool in = answer_stub_domain(
+		      tree_current(context->tree)->context, inflight_name(inflight)) != NULL;
+	rcu_leave();
+	return in;
+}
+
+/* The reply to the client from the other server's; its length, 0 if there can be none. */
+static size_t
+write_reply(struct worker_context *context, struct inflight *inflight,
+    const struct upstream_reply *said, uint8_t *out, size_t max)
+{
+	struct answer_request request = request_again(context, inflight);
+	size_t len;
+
+	request.out = out;
+	request.max = max;
+	rcu_enter();
+	request.tree = seen_tree(context, inflight);
+	if (inflight->chase)
+		len = answer_chased(&request, said, &inflight->info);
+	else
+		len = answer_forwarded(&request, said, &inflight->info);
+	rcu_leave();
+	return len;
+}
+
+void
+forwarded_reply_note(const struct worker_context *context, const struct client *client,
+    const struct answer_info *info, const uint8_t *reply, int64_t start_ns, enum answer_made made)
+{
+	bool tcp = client->proto == PROTO_TCP;
+	if (context->observers != NULL)
+		answer_observers_one(context->observers, client_sockaddr(client), info,
+		    context->now_ns, context->now_ns - start_ns, made, tcp);
+	if (context->dnstap != NULL && info->len > 0)
+		dnstap_add(context->dnstap, DNSTAP_CLIENT_RESPONSE, tcp, client_sockaddr(client),
+		    reply, info->len, start_ns, context->now_ns);
+}
+
+void
+forwarded_reply_send(struct worker_context *context, const struct client_ops *clients,
+    struct inflight *inflight, const struct upstream_reply *said, enum answer_made made)
+{
+	const struct client *client = &inflight->client;
+	/* For the counters: what answer() has found, before the reply to it overwrites that. */
+	enum answer_system system = inflight->info.system;
+	size_t max;
+
+	uint8_t *room = clients->room(clients->arg, client, &max);
+	size_t len = write_reply(context, inflight, said, room, max);
+	clients->done(clients->arg, client, len);
+	stats_reply(context->stats, client->proto, &inflight->info, len);
+	stats_took(
+	    &context->stats->times[system], (uint64_t)(context->now_ns - inflight->start_ns), 1);
+	inflight->info.len = len;
+	forwarded_reply_note(context, client, &inflight->info, room, inflight->start_ns, made);
+}

@@ -1,0 +1,786 @@
+#include "kubedns/serve/upstream/inflight.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/upstream/awaited_names.h"
+#include "kubedns/serve/upstream/forwarded_reply.h"
+#include "lib/hash.h"
+#include "lib/xalloc.h"
+
+enum {
+	CLIENT_BUCKETS = 1024,
+	QUESTION_BUCKETS = 1024,
+	KNOWN_BITS = 1 << 17,
+	KNOWN_MAX = KNOWN_BITS / 8, /* then the older half is forgotten */
+	/*
+	 * With a resolver that holds queries, 1/16 of the bound in total is a reserve above it:
+	 * when the table is full, it is for clients that have no query in it.
+	 */
+	RESERVE_PART = 16,
+};
+
+/*
+ * A client address with queries in flight or held. It is known by the keyed hash of its address:
+ * two clients with one hash share a limit, which cannot be provoked.
+ */
+struct inflight_client {
+	LIST_ENTRY(inflight_client) by_hash;
+	LIST_ENTRY(inflight_client) by_count;
+	uint32_t hash;
+	unsigned count; /* in flight */
+	unsigned held;  /* ended here, but not at the resolver: see forward_ops.hold_ns */
+	TAILQ_HEAD(, inflight) queries; /* oldest first */
+};
+LIST_HEAD(client_list, inflight_client);
+LIST_HEAD(question_list, inflight);
+
+struct held_query {
+	int64_t until_ns;
+	struct inflight_client *client;
+	uint64_t question; /* hash */
+	unsigned next;     /* of the bucket, as in held_by_question */
+};
+
+/*
+ * Questions that had an answer: a bit each, so that now and then another one passes as known. Two
+ * halves: when the newer one has KNOWN_MAX questions, it becomes the older one.
+ */
+struct known {
+	uint8_t *bits[2]; /* newer, older; KNOWN_BITS each */
+	unsigned count;   /* in the newer one */
+};
+
+struct inflight_table {
+	struct worker_context *context;
+	struct client_ops clients;
+	struct forward_ops ops;
+	struct awaited *awaited; /* NULL: no query waits */
+	unsigned max, client_max;
+	unsigned count, held_count; /* in flight, and held */
+	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
+	struct known known; /* with ops.hold_ns alone; made when first needed */
+	bool ending;        /* no query is asked any more */
+	struct client_list by_hash[CLIENT_BUCKETS];
+	struct question_list by_question[QUESTION_BUCKETS]; /* queries that are asked */
+	struct client_list *by_count; /* clients with 0 to client_max queries in flight */
+	unsigned heaviest;            /* no list above this one has a client */
+	struct held_query *held;      /* a ring in order of time, made when first needed */
+	unsigned held_first;
+	unsigned held_by_question[QUESTION_BUCKETS]; /* places in the ring, plus 1; 0: none */
+	struct inflight_table *until_synced; /* takes our names before the first sync, or NULL */
+	struct inflight_table *chased;       /* takes what answer() called CHASE, or NULL */
+	struct inflight_table *servfail;     /* takes what was replied to with SERVFAIL, or NULL */
+	struct forwarded_cache *cache;       /* NULL: --answer-cache=off */
+};
+
+struct inflight_table *
+inflight_new(struct worker_context *context, const struct client_ops *clients, unsigned max,
+    unsigned client_max)
+{
+	struct inflight_table *table = xcalloc(1, sizeof(*table));
+	table->context = context;
+	table->clients = *clients;
+	table->max = max;
+	table->client_max = client_max < max ? client_max : max;
+	table->by_count = xcalloc((size_t)table->client_max + 1, sizeof(*table->by_count));
+	TAILQ_INIT(&table->by_deadline);
+	TAILQ_INIT(&table->by_retry);
+	return table;
+}
+
+void
+inflight_until_synced(struct inflight_table *table, struct inflight_table *until_synced)
+{
+	table->until_synced = until_synced;
+}
+
+void
+inflight_chased(struct inflight_table *table, struct inflight_table *chased)
+{
+	table->chased = chased;
+}
+
+void
+inflight_servfail(struct inflight_table *table, struct inflight_table *servfail)
+{
+	table->servfail = servfail;
+}
+
+void
+inflight_cache(struct inflight_table *table, struct forwarded_cache *cache)
+{
+	table->cache = cache;
+}
+
+void
+inflight_awaited(struct inflight_table *table, struct awaited *awaited)
+{
+	table->awaited = awaited;
+}
+
+struct forward_ops *
+inflight_ops(struct inflight_table *table)
+{
+	return &table->ops;
+}
+
+/* --- clients --- */
+
+static struct inflight_client *
+client_find(const struct inflight_table *table, uint32_t hash)
+{
+	struct inflight_client *client;
+	LIST_FOREACH(client, &table->by_hash[hash % CLIENT_BUCKETS], by_hash)
+	{
+		if (client->hash == hash)
+			return client;
+	}
+	return NULL;
+}
+
+static struct inflight_client *
+client_add(struct inflight_table *table, uint32_t hash)
+{
+	struct inflight_client *client = xcalloc(1, sizeof(*client));
+	client->hash = hash;
+	TAILQ_INIT(&client->queries);
+	LIST_INSERT_HEAD(&table->by_hash[hash % CLIENT_BUCKETS], client, by_hash);
+	LIST_INSERT_HEAD(&table->by_count[0], client, by_count);
+	return client;
+}
+
+/* Moves it to the list of its count, `by` more than before. */
+static void
+client_count(struct inflight_table *table, struct inflight_client *client, int by)
+{
+	client->count += (unsigned)by;
+	LIST_REMOVE(client, by_count);
+	LIST_INSERT_HEAD(&table->by_count[client->count], client, by_count);
+	if (client->count > table->heaviest)
+		table->heaviest = client->count;
+	while (table->heaviest > 0 && LIST_EMPTY(&table->by_count[table->heaviest]))
+		table->heaviest--;
+}
+
+static void
+client_release(struct inflight_client *client)
+{
+	if (client->count + client->held > 0)
+		return;
+	LIST_REMOVE(client, by_hash);
+	LIST_REMOVE(client, by_count);
+	free(client);
+}
+
+/* --- what the resolver holds --- */
+
+static unsigned
+places(const struct inflight_table *table)
+{
+	return setting_or(table->ops.hold_max, table->max);
+}
+
+static unsigned
+held_size(const struct inflight_table *table)
+{
+	return places(table) + places(table) / RESERVE_PART + 1;
+}
+
+static uint64_t
+question_hash(const struct inflight_table *table, const struct inflight *inflight)
+{
+	uint8_t key[DNAME_MAX + 2];
+	const uint8_t *name = inflight_name(inflight);
+	size_t len = dname_length(name, DNAME_MAX);
+	memcpy(key, name, len);
+	dname_lower(key, len);
+	wire_put16(key + len, inflight->type);
+	return hash64(table->context->hash_key, key, len + 2);
+}
+
+static bool
+is_known(const struct known *known, uint64_t question)
+{
+	size_t bit = question % KNOWN_BITS;
+	for (size_t i = 0; i < 2; i++)
+		if (known->bits[i] != NULL && (known->bits[i][bit / 8] & 1u << bit % 8) != 0)
+			return true;
+	return false;
+}
+
+/* The question had this answer. */
+static void
+know(struct inflight_table *table, const struct inflight *inflight, const uint8_t *reply)
+{
+	struct known *known = &table->known;
+	unsigned rcode = reply[3] & 15u;
+	if (table->ops.hold_ns == 0 || (rcode != RCODE_NOERROR && rcode != RCODE_NXDOMAIN))
+		return;
+	size_t bit = question_hash(table, inflight) % KNOWN_BITS;
+	if (known->bits[0] == NULL || known->count == KNOWN_MAX) {
+		uint8_t *oldest = known->bits[1];
+		known->bits[1] = known->bits[0];
+		known->bits[0] = oldest != NULL ? oldest : xmalloc(KNOWN_BITS / 8);
+		memset(known->bits[0], 0, KNOWN_BITS / 8);
+		known->count = 0;
+	}
+	known->count += (known->bits[0][bit / 8] & 1u << bit % 8) == 0;
+	known->bits[0][bit / 8] |= (uint8_t)(1u << bit % 8);
+}
+
+static bool
+is_held(const struct inflight_table *table, uint64_t question)
+{
+	unsigned at = table->held_by_question[question % QUESTION_BUCKETS];
+	while (at != 0 && table->held[at - 1].question != question)
+		at = table->held[at - 1].next;
+	return at != 0;
+}
+
+/*
+ * The query ends without a reply: the resolver goes on holding it, if it was asked. A question that it holds already
+ * takes no further place there: it is asked for by the same query, from its first time on.
+ */
+static void
+hold_query(struct inflight_table *table, const struct inflight *inflight)
+{
+	if (table->ops.hold_ns == 0 || !inflight->asked)
+		return;
+	unsigned size = held_size(table);
+	if (table->held == NULL)
+		table->held = xcalloc(size, sizeof(*table->held));
+	uint64_t question = question_hash(table, inflight);
+	if (is_held(table, question))
+		return;
+	if (table->held_count + 1 ==
+	    size) /* of known questions, which have no bound of their own */
+		return;
+	int64_t until_ns = inflight->asked_ns + table->ops.hold_ns;
+	if (table->held_count > 0) { /* a walk's last step may be later: keeps the order of time */
+		unsigned last = (table->held_first + table->held_count - 1) % size;
+		if (table->held[last].until_ns > until_ns)
+			until_ns = table->held[last].until_ns;
+	}
+	unsigned at = (table->held_first + table->held_count++) % size;
+	unsigned *bucket = &table->held_by_question[question % QUESTION_BUCKETS];
+	table->held[at] = (struct held_query){ until_ns, inflight->account, question, *bucket };
+	*bucket = at + 1;
+	inflight->account->held++;
+}
+
+/* The resolver no longer holds the oldest one. */
+static void
+release_first(struct inflight_table *table)
+{
+	const struct held_query *first = &table->held[table->held_first];
+	unsigned *at = &table->held_by_question[first->question % QUESTION_BUCKETS];
+	while (*at != table->held_first + 1)
+		at = &table->held[*at - 1].next;
+	*at = first->next;
+	table->held_first = (table->held_first + 1) % held_size(table);
+	table->held_count--;
+	first->client->held--;
+	client_release(first->client);
+}
+
+static void
+release_held(struct inflight_table *table)
+{
+	while (table->held_count > 0 &&
+	       table->held[table->held_first].until_ns <= table->context->now_ns)
+		release_first(table);
+}
+
+/* --- bounds --- */
+
+/*
+ * How many of `max` places one client may have: half of the free ones (a dynamic threshold). n
+ * clients that take all they can get leave 2 / (n + 2) of the places free.
+ */
+static unsigned
+client_limit(unsigned max, unsigned used, unsigned client_max)
+{
+	unsigned limit = used < max ? (max - used) / 2 : 0;
+	if (limit > client_max)
+		limit = client_max;
+	return limit > 0 ? limit : 1;
+}
+
+/* The bound of the resolver's places that one more query of this client would pass, or DROP_COUNT. */
+static enum stats_drop
+hold_bound_reached(const struct inflight_table *table, const struct inflight_client *client)
+{
+	unsigned max = places(table), used = table->count + table->held_count;
+	unsigned own = client != NULL ? client->count + client->held : 0;
+	if (own >= client_limit(max, used, max))
+		return DROP_FORWARD_CLIENT;
+	return used < max || used + 1 < held_size(table) ? DROP_COUNT : DROP_FORWARD_TOTAL;
+}
+
+/* The bound that one more query of this client would pass, or DROP_COUNT. */
+static enum stats_drop
+bound_reached(struct inflight_table *table, const struct inflight_client *client, size_t len)
+{
+	unsigned own = client != NULL ? client->count : 0;
+	if (len > DNS_UDP_QUERY_MAX)
+		return DROP_FORWARD_SIZE;
+	if (own >= client_limit(table->max, table->count, table->client_max))
+		return DROP_FORWARD_CLIENT;
+	if (table->count >= table->max && table->heaviest <= own + 1)
+		return DROP_FORWARD_TOTAL;
+	return DROP_COUNT;
+}
+
+static void end_unanswered(struct inflight_table *table, struct inflight *inflight);
+
+/* Ends the oldest query of the client that has the most. */
+static void
+evict_query(struct inflight_table *table)
+{
+	struct inflight_client *client = LIST_FIRST(&table->by_count[table->heaviest]);
+	stats_drop(table->context->stats, DROP_FORWARD_EVICTED);
+	end_unanswered(table, TAILQ_FIRST(&client->queries));
+}
+
+/* --- what is asked, and who waits for the answer --- */
+
+static struct question_list *
+question_list(struct inflight_table *table, const struct inflight *inflight)
+{
+	return &table->by_question[question_hash(table, inflight) % QUESTION_BUCKETS];
+}
+
+/* All that the other server's answer depends on. A client over TCP is told all of a long answer, for
+ * which the relay asks over TCP too. */
+static bool
+same_question(const struct inflight *a, const struct inflight *b)
+{
+	return a->type == b->type && a->edns_do == b->edns_do &&
+	       ((a->flags ^ b->flags) & (FLAG_CD | FLAG_AD)) == 0 &&
+	       a->client.proto == b->client.proto &&
+	       dname_equal(inflight_name(a), inflight_name(b));
+}
+
+static void
+start_asking(struct inflight_table *table, struct inflight *inflight, struct question_list *list,
+    void (*ask)(void *arg, struct inflight *inflight))
+{
+	inflight->asked = inflight->asking = true;
+	LIST_INSERT_HEAD(list, inflight, by_question);
+	inflight->retry_ns = table->context->now_ns + table->ops.retry_ns;
+	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
+	ask(table->ops.arg, inflight);
+}
+
+/* Asks the other server, unless the same question is on its way: then waits for that answer. */
+static void
+ask_or_join(struct inflight_table *table, struct inflight *inflight,
+    void (*ask)(void *arg, struct inflight *inflight))
+{
+	struct question_list *list = question_list(table, inflight);
+	struct inflight *leader;
+	LIST_FOREACH(leader, list, by_question)
+	{
+		if (!same_question(leader, inflight))
+			continue;
+		inflight->leader = leader;
+		TAILQ_INSERT_TAIL(&leader->joined, inflight, by_joined);
+		stats_add(&table->context->stats->forward_joined, 1);
+		return;
+	}
+	start_asking(table, inflight, list, ask);
+}
+
+/* Its own question is over, or it waits for no other's any more. */
+static void
+stop_asking(struct inflight_table *table, struct inflight *inflight)
+{
+	if (inflight->leader != NULL)
+		TAILQ_REMOVE(&inflight->leader->joined, inflight, by_joined);
+	inflight->leader = NULL;
+	if (!inflight->asking)
+		return;
+	inflight->asking = false;
+	table->ops.forget(table->ops.arg, inflight);
+	LIST_REMOVE(inflight, by_question);
+	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
+}
+
+static int64_t
+deadline_ns(const struct inflight_table *table, const struct inflight *inflight)
+{
+	return inflight->begun_ns + (table->ops.timeout_ns != 0
+					    ? table->ops.timeout_ns
+					    : FORWARD_TIMEOUT_MS * INT64_C(1000000));
+}
+
+/*
+ * The query ends unanswered while others wait for the same answer. The one that may wait longest is
+ * asked in its place: else a name that many clients ask for and no server answers would be asked
+ * again for each of them. If even that one ends soon, none is asked, and each ends by itself.
+ */
+static void
+pass_on(struct inflight_table *table, struct inflight *inflight)
+{
+	struct inflight *next = TAILQ_LAST(&inflight->joined, inflight_joined), *other;
+	if (next == NULL)
+		return;
+	bool asks = !table->ending &&
+		    deadline_ns(table, next) >= table->context->now_ns + table->ops.retry_ns;
+	while ((other = TAILQ_FIRST(&inflight->joined)) != NULL) {
+		TAILQ_REMOVE(&inflight->joined, other, by_joined);
+		other->leader = asks && other != next ? next : NULL;
+		if (other->leader != NULL)
+			TAILQ_INSERT_TAIL(&next->joined, other, by_joined);
+	}
+	if (asks)
+		start_asking(table, next, question_list(table, next), table->ops.ask);
+}
+
+/* --- queries --- */
+
+static void
+refuse_query(struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t len, const struct answer_info *info, enum stats_drop reason)
+{
+	struct answer_info refused = *info;
+	size_t max;
+	uint8_t *room = table->clients.room(table->clients.arg, client, &max);
+	refused.rcode = RCODE_REFUSED;
+	refused.truncated = false;
+	len = answer_rcode(&refused.query, query, len, RCODE_REFUSED, room, max);
+	table->clients.done(table->clients.arg, client, len);
+	stats_drop(table->context->stats, reason);
+	stats_reply(table->context->stats, client->proto, &refused, len);
+	refused.len = len;
+	forwarded_reply_note(
+	    table->context, client, &refused, room, table->context->now_ns, MADE_REFUSED);
+}
+
+/* The query as it begins. `query` is not copied. */
+static struct inflight
+inflight_begin(const struct inflight_table *table, const struct client *client,
+    const uint8_t *query, size_t len, enum answer_outcome outcome, const struct answer_info *info)
+{
+	return (struct inflight){
+		.start_ns = table->context->now_ns,
+		.begun_ns = table->context->now_ns,
+		.asked_ns = table->context->now_ns,
+		.client = *client,
+		.chase = outcome == ANSWER_CHASE,
+		.type = info->query.qtype,
+		.flags = info->query.flags,
+		.edns_do = info->query.edns_do,
+		.info = *info,
+		.query_len = len,
+		.query = query,
+	};
+}
+
+/* Replies from what is kept. False: another server has to be asked; `reached` is then the query as
+ * far as it has come, for a search walk may have gone some steps. */
+static bool
+reply_from_kept(struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t len, enum answer_outcome outcome, const struct answer_info *info,
+    struct answer_info *reached)
+{
+	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
+	uint8_t room[FORWARDED_CACHE_SLOT];
+	struct upstream_reply said;
+	do {
+		if (!forwarded_reply_find(table->context, table->cache, &asking, room, &said)) {
+			*reached = asking.info;
+			return false;
+		}
+	} while (forwarded_reply_leads_on(table->context, &asking, &said));
+	forwarded_reply_send(table->context, &table->clients, &asking, &said, MADE_CACHED);
+	return true;
+}
+
+/* `rest` bytes follow the copy of the query. */
+static struct inflight *
+inflight_make(const struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t len, enum answer_outcome outcome, const struct answer_info *info, size_t rest)
+{
+	uint8_t *memory = xmalloc(table->ops.size + len + rest), *copy = memory + table->ops.size;
+	struct inflight *inflight = (struct inflight *)(void *)memory;
+	memcpy(copy, query, len);
+	memset(memory + sizeof(*inflight), 0, table->ops.size - sizeof(*inflight));
+	*inflight = inflight_begin(table, client, copy, len, outcome, info);
+	TAILQ_INIT(&inflight->joined);
+	return inflight;
+}
+
+/* Takes the query into the table, on the account of its client, and asks. */
+static void
+inflight_link(struct inflight_table *table, struct inflight *inflight)
+{
+	struct inflight_client *account = client_find(table, inflight->client.hash);
+	if (account == NULL)
+		account = client_add(table, inflight->client.hash);
+	table->count++;
+	client_count(table, account, 1);
+	inflight->account = account;
+	TAILQ_INSERT_TAIL(&account->queries, inflight, by_client);
+	stats_add(&table->context->stats->forward_queries, 1);
+	stats_add(&table->context->stats->forward_in_flight, 1);
+	TAILQ_INSERT_TAIL(&table->by_deadline, inflight, by_deadline);
+	ask_or_join(table, inflight, table->ops.ask);
+}
+
+/*
+ * The bound that this query would pass at a resolver that holds queries, or DROP_COUNT. A question
+ * that had an answer is let through: the resolver has it in its cache, most likely, or gets it
+ * again. So names that no server answers do not take known names from their client.
+ */
+static enum stats_drop
+new_bound_reached(const struct inflight_table *table, const struct inflight_client *account,
+    const struct client *client, const uint8_t *query, size_t len, enum answer_outcome outcome,
+    const struct answer_info *info)
+{
+	enum stats_drop bound = hold_bound_reached(table, account);
+	if (bound == DROP_COUNT)
+		return DROP_COUNT;
+	struct inflight asking = inflight_begin(table, client, query, len, outcome, info);
+	return is_known(&table->known, question_hash(table, &asking)) ? DROP_COUNT : bound;
+}
+
+void
+inflight_start(struct inflight_table *table, const struct client *client, const uint8_t *query,
+    size_t query_len, enum answer_outcome outcome, const struct answer_info *info)
+{
+	if (outcome == ANSWER_WAIT) {
+		table->context->stirred = true;
+		awaited_take(table->awaited, client, query, query_len);
+		return;
+	}
+	if (outcome == ANSWER_CHASE && table->chased != NULL && !info->direct)
+		table = table->chased;
+	if (info->until_synced) {
+		stats_add(&table->context->stats->until_synced, 1);
+		table = table->until_synced;
+	}
+	table->clients.hold(table->clients.arg, client);
+	struct answer_info reached;
+	if (table->cache != NULL) {
+		if (reply_from_kept(table, client, query, query_len, outcome, info, &reached))
+			return;
+		info = &reached;
+	}
+	table->context->stirred = true;
+	const struct inflight_client *account = client_find(table, client->hash);
+	enum stats_drop bound = bound_reached(table, account, query_len);
+	if (bound == DROP_COUNT && table->ops.hold_ns != 0)
+		bound = new_bound_reached(table, account, client, query, query_len, outcome, info);
+	if (bound != DROP_COUNT) {
+		refuse_query(table, client, query, query_len, info, bound);
+		return;
+	}
+	if (table->count >= table->max)
+		evict_query(table);
+	inflight_link(table, inflight_make(table, client, query, query_len, outcome, info, 0));
+}
+
+size_t
+inflight_question(const struct inflight *inflight, uint16_t id, uint8_t *out)
+{
+	size_t len = query_write(out, INFLIGHT_QUESTION_MAX, id, inflight_name(inflight),
+	    inflight->type, CLASS_IN, DNS_UDP_PAYLOAD);
+	wire_put16(out + 2, wire_get16(out + 2) | (inflight->flags & (FLAG_CD | FLAG_AD)));
+	if (inflight->edns_do)
+		out[len - 4] |=
+		    0x80; /* the OPT is the last record: version, DO and Z, RDLENGTH 0 */
+	return len;
+}
+
+/* Asks for the next step of a search walk. */
+static void
+ask_on(struct inflight_table *table, struct inflight *inflight)
+{
+	stop_asking(table, inflight);
+	inflight->asked_ns = table->context->now_ns;
+	inflight->refused_by = NULL;
+	stats_add(&table->context->stats->forward_queries, 1);
+	ask_or_join(table, inflight, table->ops.ask_on);
+}
+
+static void
+inflight_unlink(struct inflight_table *table, struct inflight *inflight)
+{
+	stop_asking(table, inflight);
+	TAILQ_REMOVE(&table->by_deadline, inflight, by_deadline);
+	TAILQ_REMOVE(&inflight->account->queries, inflight, by_client);
+	assert(table->count > 0 && inflight->account->count > 0);
+	table->count--;
+	client_count(table, inflight->account, -1);
+	stats_sub(&table->context->stats->forward_in_flight, 1);
+}
+
+/* Replies to the client, or asks for the next step of its search walk. */
+static void
+finish_one(struct inflight_table *table, struct inflight *inflight, struct upstream_reply said)
+{
+	struct stats *stats = table->context->stats;
+	uint8_t room[FORWARDED_CACHE_SLOT];
+	bool failed = said.wire == NULL;
+
+	if (failed && inflight->servfail != NULL)
+		said = (struct upstream_reply){ inflight->servfail, inflight->servfail_len, NULL };
+	while (forwarded_reply_leads_on(table->context, inflight, &said))
+		if (!forwarded_reply_find(table->context, table->cache, inflight, room, &said)) {
+			ask_on(table, inflight);
+			return;
+		}
+	inflight_unlink(table, inflight);
+	if (failed) {
+		stats_add(&stats->forward_failed, 1);
+		hold_query(table, inflight);
+	}
+	client_release(inflight->account);
+	forwarded_reply_send(table->context, &table->clients, inflight, &said,
+	    inflight->chase ? MADE_CHASED : table->ops.made);
+	stats_took(
+	    &stats->forward_times, (uint64_t)(table->context->now_ns - inflight->start_ns), 1);
+	free(inflight);
+}
+
+/* Whether a SERVFAIL with this extended error (-1: none) means that servers are in trouble. Any other is what the
+ * server found out about the name, such as a signature that is not valid: nobody else may be asked to say otherwise. */
+static bool
+is_trouble(int extended_error)
+{
+	switch (extended_error) {
+	case -1:
+	case EDE_OTHER:
+	case EDE_CACHED_ERROR:
+	case EDE_NOT_READY:
+	case EDE_NO_REACHABLE_AUTHORITY:
+	case EDE_NETWORK_ERROR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * The other server said SERVFAIL: asks those of the next table. False: that is the answer, its time
+ * is over, they do not know this name, or the client has too many queries there.
+ */
+static bool
+hand_on(struct inflight_table *table, struct inflight *inflight, const struct upstream_reply *said)
+{
+	struct inflight_table *to = table->servfail;
+	int extended_error = forwarded_reply_extended_error(said);
+	size_t len = inflight->query_len, kept = extended_error >= 0 ? said->len : 0;
+
+	if (!is_trouble(extended_error) || deadline_ns(table, inflight) <= table->context->now_ns ||
+	    forwarded_reply_in_stub_domain(table->context, inflight) ||
+	    bound_reached(to, client_find(to, inflight->client.hash), len) != DROP_COUNT)
+		return false;
+	struct inflight *next = inflight_make(to, &inflight->client, inflight->query, len,
+	    inflight->chase ? ANSWER_CHASE : ANSWER_FORWARD, &inflight->info, kept);
+	next->start_ns = inflight->start_ns;
+	if (kept > 0) {
+		uint8_t *copy = (uint8_t *)next + to->ops.size + len;
+		memcpy(copy, said->wire, kept);
+		next->servfail = copy;
+		next->servfail_len = kept;
+	}
+	inflight_unlink(table, inflight);
+	client_release(inflight->account);
+	free(inflight);
+	stats_add(&to->context->stats->forward_servfail, 1);
+	if (to->count >= to->max)
+		evict_query(to);
+	inflight_link(to, next);
+	return true;
+}
+
+void
+inflight_finish(struct inflight_table *table, struct inflight *inflight, const uint8_t *upstream,
+    size_t upstream_len)
+{
+	const struct upstream_reply said = { upstream, upstream_len, inflight->refused_by };
+	struct inflight_joined joined = TAILQ_HEAD_INITIALIZER(joined);
+	struct inflight *other;
+	bool servfail = table->servfail != NULL && upstream != NULL &&
+			(upstream[3] & 15) == RCODE_SERVFAIL && !table->ending;
+
+	forwarded_reply_keep(table->context, table->cache, inflight, &said);
+	if (upstream != NULL)
+		know(table, inflight, upstream);
+	TAILQ_CONCAT(&joined, &inflight->joined, by_joined);
+	stop_asking(table, inflight);
+	TAILQ_INSERT_TAIL(&joined, inflight, by_joined); /* last: it has the text of `refused_by` */
+	while ((other = TAILQ_FIRST(&joined)) != NULL) {
+		TAILQ_REMOVE(&joined, other, by_joined);
+		other->leader = NULL;
+		if (!servfail || !hand_on(table, other, &said))
+			finish_one(table, other, said);
+	}
+}
+
+/* Its time is up, or another one takes its place. */
+static void
+end_unanswered(struct inflight_table *table, struct inflight *inflight)
+{
+	stop_asking(table, inflight);
+	pass_on(table, inflight);
+	finish_one(table, inflight, (struct upstream_reply){ 0 });
+}
+
+static void
+retry_query(struct inflight_table *table, struct inflight *inflight)
+{
+	TAILQ_REMOVE(&table->by_retry, inflight, by_retry);
+	inflight->retry_ns = table->context->now_ns + table->ops.retry_ns;
+	TAILQ_INSERT_TAIL(&table->by_retry, inflight, by_retry);
+	table->ops.retry(table->ops.arg, inflight);
+}
+
+int64_t
+inflight_turn(struct inflight_table *table)
+{
+	struct inflight *inflight;
+	release_held(table);
+	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL &&
+	       /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
+	       deadline_ns(table, inflight) <= table->context->now_ns)
+		end_unanswered(table, inflight);
+	while ((inflight = TAILQ_FIRST(&table->by_retry)) != NULL &&
+	       inflight->retry_ns <= table->context->now_ns)
+		retry_query(table, inflight);
+	const struct inflight *deadline = TAILQ_FIRST(&table->by_deadline),
+			      *next = TAILQ_FIRST(&table->by_retry);
+	if (deadline == NULL)
+		return 0;
+	return earlier(deadline_ns(table, deadline), next != NULL ? next->retry_ns : 0);
+}
+
+void
+inflight_finish_all(struct inflight_table *table)
+{
+	struct inflight *inflight;
+	table->ending = true;
+	while ((inflight = TAILQ_FIRST(&table->by_deadline)) != NULL)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses track of queues */
+		end_unanswered(table, inflight);
+}
+
+void
+inflight_free(struct inflight_table *table)
+{
+	if (table == NULL)
+		return;
+	assert(table->count == 0);
+	while (table->held_count > 0)
+		release_first(table);
+	free(table->held);
+	free(table->known.bits[0]);
+	free(table->known.bits[1]);
+	free(table->by_count);
+	free(table);
+}

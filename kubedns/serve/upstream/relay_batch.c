@@ -1,0 +1,152 @@
+#include "kubedns/serve/upstream/relay_batch.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kubedns/serve/net/batch_io.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+enum { RUN_MAX = 60000 /* bytes of a run: what IP takes, less its headers */ };
+
+/* A kernel without UDP_SEGMENT would send a run as one message. */
+static bool
+has_segments(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = 0;
+	if (fd < 0)
+		return false;
+	bool has = setsockopt(fd, SOL_UDP, UDP_SEGMENT, &size, sizeof(size)) == 0;
+	close(fd);
+	return has;
+}
+
+void
+relay_batch_init(struct relay_batch *batch)
+{
+	batch->segments = has_segments();
+	batch->bytes = xmalloc((size_t)RELAY_BATCH * DNS_UDP_QUERY_MAX);
+}
+
+void
+relay_batch_free(struct relay_batch *batch)
+{
+	free(batch->bytes);
+}
+
+void
+relay_batch_add(struct relay_batch *batch, size_t len)
+{
+	batch->iov[batch->count++] = (struct iovec){ relay_batch_room(batch), len };
+	batch->used += len;
+}
+
+/* Control message UDP_SEGMENT: the length of the messages in a run. */
+struct segment_size {
+	_Alignas(struct cmsghdr) uint8_t room[CMSG_SPACE(sizeof(uint16_t))];
+};
+
+static void
+segment_size(struct msghdr *hdr, struct segment_size *size, size_t len)
+{
+	uint16_t value = (uint16_t)len;
+	*size = (struct segment_size){ 0 };
+	hdr->msg_control = size->room;
+	hdr->msg_controllen = sizeof(size->room);
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(hdr);
+	*cmsg = (struct cmsghdr){
+		.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof(value))
+	};
+	memcpy(CMSG_DATA(cmsg), &value, sizeof(value));
+}
+
+/* Longest first, so that messages of one length are neighbours. */
+static void
+sort_by_length(struct relay_batch *batch)
+{
+	for (unsigned i = 1; i < batch->count; i++) {
+		struct iovec iov = batch->iov[i];
+		unsigned at = i;
+		for (; at > 0 && batch->iov[at - 1].iov_len < iov.iov_len; at--)
+			batch->iov[at] = batch->iov[at - 1];
+		batch->iov[at] = iov;
+	}
+}
+
+/*
+ * How many messages from `first` on can leave as one run: all as long as the first, but for the
+ * last, which may be shorter.
+ */
+static unsigned
+run_length(const struct relay_batch *batch, unsigned first)
+{
+	const struct iovec *iov = batch->iov + first;
+	unsigned count = 1, max = batch->segments ? batch->count - first : 1;
+	for (size_t len = iov->iov_len; count < max; count++) {
+		len += iov[count].iov_len;
+		if (len > RUN_MAX || iov[count - 1].iov_len < iov->iov_len)
+			break;
+	}
+	return count;
+}
+
+/*
+ * Groups the messages into runs. A run passes through the kernel as one packet up to the resolver's
+ * socket, and that path is most of a message's cost.
+ */
+static unsigned
+make_runs(struct relay_batch *batch, struct mmsghdr *out, struct segment_size *sizes)
+{
+	unsigned runs = 0;
+	sort_by_length(batch);
+	for (unsigned i = 0; i < batch->count; runs++) {
+		struct msghdr *hdr = &out[runs].msg_hdr;
+		unsigned count = run_length(batch, i);
+		*hdr = (struct msghdr){ .msg_iov = batch->iov + i, .msg_iovlen = count };
+		if (count > 1)
+			segment_size(hdr, &sizes[runs], batch->iov[i].iov_len);
+		i += count;
+	}
+	return runs;
+}
+
+/*
+ * Sends a run message by message: the kernel refuses it whole where a message is longer than the
+ * path's MTU, or where no checksum offload is available.
+ */
+static void
+send_singly(int fd, const struct msghdr *run)
+{
+	for (size_t i = 0; i < run->msg_iovlen; i++)
+		if (send(fd, run->msg_iov[i].iov_base, run->msg_iov[i].iov_len, MSG_DONTWAIT) < 0)
+			log_neterr("relay: send: %s", strerror(errno));
+}
+
+bool
+relay_batch_send(struct relay_batch *batch, int fd)
+{
+	struct mmsghdr out[RELAY_BATCH];
+	struct segment_size sizes[RELAY_BATCH];
+	unsigned runs = make_runs(batch, out, sizes), sent = 0;
+	bool refused = false, again = true;
+	while (sent < runs) {
+		int n = messages_send(fd, out + sent, runs - sent);
+		if (n > 0) {
+			sent += (unsigned)n;
+			again = true;
+		} else if (errno == ECONNREFUSED && again) {
+			refused = true;
+			again = false;
+		} else if (errno != EINTR) {
+			send_singly(fd, &out[sent++].msg_hdr);
+			again = true;
+		}
+	}
+	batch->count = 0;
+	batch->used = 0;
+	return refused;
+}

@@ -1,0 +1,99 @@
+#include "nanny/dnsmasq/port.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/log.h"
+
+enum { CHILDREN_TEXT_MAX = 8192 };
+
+/* Whether a child of this process has the socket: dnsmasq, or a process that an earlier dnsmasq
+ * forked for a TCP connection, which keeps the sockets that it inherited. */
+static bool
+is_of_a_child(unsigned long inode)
+{
+	char path[64], text[CHILDREN_TEXT_MAX], *save = NULL;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+	FILE *file = fopen(path, "re");
+	if (file == NULL)
+		return false;
+	size_t len = fread(text, 1, sizeof text - 1, file);
+	fclose(file);
+	text[len] = '\0';
+	for (char *pid = strtok_r(text, " ", &save); pid != NULL; pid = strtok_r(NULL, " ", &save))
+		if (port_process_has(pid, inode))
+			return true;
+	return false;
+}
+
+static bool
+was_seen(const struct dnsmasq_port *port, unsigned long inode)
+{
+	for (size_t i = 0; i < port->seen_count; i++)
+		if (port->seen[i].inode == inode)
+			return true;
+	return false;
+}
+
+/* The sockets at dnsmasq's addresses that are not its own, at most DNSMASQ_PORT_MAX. None if not even
+ * its own are found: then its descriptors may not be seen. */
+static size_t
+find_others(const struct args *args, const char *dnsmasq, struct port_socket *others)
+{
+	struct port_socket sockets[DNSMASQ_PORT_MAX];
+	size_t found = 0, own = 0;
+
+	for (size_t i = 0; i < args->listen_count; i++) {
+		struct server server = { .addr = args->listen[i], .port = args->port };
+		size_t count = port_udp_sockets(&server, sockets, DNSMASQ_PORT_MAX);
+
+		for (size_t k = 0; k < count && found < DNSMASQ_PORT_MAX; k++)
+			if (port_process_has(dnsmasq, sockets[k].inode))
+				own++;
+			else if (!is_of_a_child(sockets[k].inode))
+				others[found++] = sockets[k];
+	}
+	return own > 0 ? found : 0;
+}
+
+/* A socket counts from the second look on: in the first, dnsmasq may have been started again between
+ * the reading of the kernel's list and that of its descriptors. */
+static void
+judge(struct dnsmasq_port *port, const struct port_socket *found, size_t count, uint16_t number)
+{
+	size_t before = port->others;
+
+	port->others = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!was_seen(port, found[i].inode))
+			continue;
+		if (port->others == 0 && before == 0)
+			port_socket_holder(&found[i], port->holder);
+		port->others++;
+	}
+	if (port->others > 0 && before == 0)
+		log_errorx("dnsmasq: port %u is open in %s too, which can answer clients in "
+			   "dnsmasq's place: stop that process",
+		    number, port->holder);
+	else if (port->others == 0 && before > 0)
+		log_info("dnsmasq: port %u is its own again", number);
+}
+
+void
+dnsmasq_port_look(struct dnsmasq_port *port, const struct args *args, pid_t dnsmasq, int64_t now_ms)
+{
+	struct port_socket found[DNSMASQ_PORT_MAX];
+	char pid[16];
+
+	if (dnsmasq == 0 || now_ms < port->next_ms)
+		return;
+	port->next_ms = now_ms + DNSMASQ_PORT_LOOK_MS;
+	snprintf(pid, sizeof pid, "%d", (int)dnsmasq);
+	size_t count = find_others(args, pid, found);
+	judge(port, found, count, args->port);
+	memcpy(port->seen, found, count * sizeof *found);
+	port->seen_count = count;
+}

@@ -1,0 +1,209 @@
+#include "nanny/node/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "lib/metrics.h"
+#include "nanny/node/rules.h"
+#include "nanny/node/watch.h"
+#include "nanny/options.h"
+
+enum {
+	WORD_BEGIN = 'b',
+	WORD_DRAIN = 'd',
+	END_MS = 1000, /* for its end, before it is killed and after */
+};
+
+/* The child: opens all that it needs before the first message, and ends when the pipe is closed. */
+_Noreturn static void
+run_child(int words, const struct options *options, enum sandbox_mode mode,
+    struct node_report *report, pid_t parent)
+{
+	struct server dnsmasq;
+	char word;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	/* The container's SIGTERM is for the nanny, which says "draining". */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	struct node_watch *watch = node_watch_new(options, mode, report);
+	if (watch == NULL)
+		_exit(1);
+	if (read(words, &word, 1) != 1 ||
+	    read(words, &dnsmasq, sizeof dnsmasq) != (ssize_t)sizeof dnsmasq)
+		_exit(0);
+	node_watch_run(watch, &dnsmasq, words);
+	node_watch_free(watch);
+	_exit(0);
+}
+
+int
+node_guard_start(struct node_guard *guard, const struct options *options, enum sandbox_mode mode)
+{
+	int ends[2];
+	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1 };
+	if (options->node_address_count == 0)
+		return 0;
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		log_error("node: pipe");
+		return -errno;
+	}
+	guard->report = mmap(
+	    NULL, sizeof *guard->report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (guard->report == MAP_FAILED)
+		log_fatal("node: shared memory");
+	pid_t parent = getpid();
+	guard->pid = fork();
+	if (guard->pid == 0) {
+		close(ends[1]);
+		run_child(ends[0], options, mode, guard->report, parent);
+	}
+	int rc = guard->pid < 0 ? -errno : 0;
+	close(ends[0]);
+	guard->pipe = ends[1];
+	if (rc == 0 && (guard->pidfd = (int)syscall(SYS_pidfd_open, guard->pid, 0)) < 0)
+		rc = -errno;
+	if (rc < 0)
+		log_errorx("node: the process that sees to the rules: %s", strerror(-rc));
+	return rc;
+}
+
+/* Sends a message to the guard; if it has died its pidfd reports that. */
+static void
+send_words(struct node_guard *guard, const void *words, size_t len)
+{
+	if (guard->pid > 0 && write(guard->pipe, words, len) != (ssize_t)len)
+		log_warn("node: the process that sees to the rules");
+}
+
+void
+node_guard_begin(struct node_guard *guard, const struct server *dnsmasq)
+{
+	char words[1 + sizeof *dnsmasq] = { WORD_BEGIN };
+	memcpy(words + 1, dnsmasq, sizeof *dnsmasq);
+	send_words(guard, words, sizeof words);
+}
+
+void
+node_guard_drain(struct node_guard *guard)
+{
+	send_words(guard, &(char){ WORD_DRAIN }, 1);
+}
+
+static void
+forget(struct node_guard *guard)
+{
+	if (guard->pipe >= 0)
+		close(guard->pipe);
+	if (guard->pidfd >= 0)
+		close(guard->pidfd);
+	if (guard->report != NULL)
+		guard->report->up = false; /* the kernel's rules ended with it */
+	*guard = (struct node_guard){ .pidfd = -1, .pipe = -1, .report = guard->report };
+}
+
+/* A guard that is frozen keeps its last word in the shared memory, and the kernel forgets the rules. */
+bool
+node_guard_is_up(const struct node_guard *guard)
+{
+	return guard->report == NULL ||
+	       (guard->report->up &&
+		   clock_mono_ms() - guard->report->seen_ms < NODE_RULES_ALIVE_S * 1000);
+}
+
+void
+node_guard_metrics(const struct node_guard *guard, struct metrics *m)
+{
+	static const char *const families[] = { [NODE_IPV4] = "ipv4", [NODE_IPV6] = "ipv6" };
+	if (guard->report == NULL)
+		return;
+	metrics_family(m, "nanny_node_rules", METRIC_GAUGE,
+	    "Whether packets for the node's DNS addresses are led to its own kubedns.");
+	metrics_value(m, node_guard_is_up(guard), NULL);
+	metrics_family(m, "nanny_node_rules_changes_total", METRIC_COUNTER,
+	    "Times the rules were put in force and taken down.");
+	metrics_value(m, (double)guard->report->ups, "to", "up", NULL);
+	metrics_value(m, (double)guard->report->downs, "to", "down", NULL);
+	metrics_family(m, "nanny_node_tcp_connections", METRIC_GAUGE,
+	    "TCP connections of clients that the rules keep here, those of the last seconds too.");
+	for (int i = 0; i < NODE_FAMILIES; i++)
+		metrics_value(m, guard->report->connections[i], "family", families[i], NULL);
+	metrics_family(m, "nanny_node_tcp_connections_max", METRIC_GAUGE,
+	    "The most of them that the rules can keep, of each family.");
+	metrics_value(m, NODE_RULES_TCP_MAX, NULL);
+	metrics_family(m, "nanny_node_tcp_dropped_total", METRIC_COUNTER,
+	    "Packets that begin a TCP connection and were dropped: the client began too many a "
+	    "second, or there was no room for the connection.");
+	metrics_value(m, (double)guard->report->crowd, "reason", "rate", NULL);
+	metrics_value(m, (double)guard->report->full, "reason", "full", NULL);
+	metrics_family(m, "nanny_node_cache_rules", METRIC_GAUGE,
+	    "NOTRACK rules of NodeLocal DNSCache on this node: with them nobody answers while "
+	    "kubedns "
+	    "is dead.");
+	metrics_value(m, guard->report->node_cache_rules, NULL);
+	/* node-cache's name and labels: what its dashboards and alerts read. */
+	metrics_family(m, "coredns_nodecache_setup_errors_total", METRIC_COUNTER,
+	    "Failures to make the interface and the rules, by node-cache's names for them.");
+	metrics_value(m, (double)guard->report->link_errors, "errortype", "interface_add", NULL);
+	metrics_value(m, (double)guard->report->rule_errors, "errortype", "iptables", NULL);
+}
+
+int
+node_guard_node_cache_rules(const struct node_guard *guard)
+{
+	return guard->report == NULL ? 0 : guard->report->node_cache_rules;
+}
+
+/* Waits for its end, but not for ever: it may be stopped. */
+static bool
+has_ended(const struct node_guard *guard)
+{
+	struct pollfd fd = { .fd = guard->pidfd, .events = POLLIN };
+	return poll(&fd, 1, END_MS) > 0;
+}
+
+void
+node_guard_stop(struct node_guard *guard)
+{
+	if (guard->pipe >= 0)
+		close(guard->pipe);
+	guard->pipe = -1;
+	if (guard->pid > 0 && !has_ended(guard)) {
+		log_warnx("node: the process that sees to the rules (%d) has not ended in %d s: "
+			  "killed; the rules go with it",
+		    (int)guard->pid, END_MS / 1000);
+		kill(guard->pid, SIGKILL);
+		has_ended(guard);
+	}
+	if (guard->pid > 0)
+		waitpid(guard->pid, NULL, WNOHANG);
+	forget(guard);
+}
+
+bool
+node_guard_ended(struct node_guard *guard)
+{
+	int status = 0;
+	pid_t got = guard->pid <= 0 ? 0 : waitpid(guard->pid, &status, WNOHANG);
+	if (got == 0)
+		return false;
+	/* -1: it was reaped among dnsmasq's orphans. */
+	log_errorx(
+	    "node: the process that sees to the rules ended with %s %d; the rules went with it",
+	    WIFSIGNALED(status) ? "signal" : "status",
+	    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	forget(guard);
+	return true;
+}

@@ -1,0 +1,525 @@
+#include "nanny/node/watch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "lib/wire.h"
+#include "lib/xalloc.h"
+#include "nanny/confine.h"
+#include "nanny/node/nft.h"
+#include "nanny/node/alarm.h"
+#include "nanny/node/cache_rules.h"
+#include "nanny/node/link.h"
+#include "nanny/node/rules.h"
+#include "nanny/options.h"
+#include "nanny/privileges.h"
+
+enum slot {
+	FD_WORDS,
+	FD_LINK,
+	FD_CONNECTIONS,
+	FD_DNSMASQ,
+	FD_KUBEDNS,
+	FD_ALARM = FD_KUBEDNS + NODE_ADDRESSES_MAX,
+	FD_COUNT = FD_ALARM + NODE_ADDRESSES_MAX
+};
+
+enum { PORT_TRIES = 16 };
+
+/* A server that is probed. */
+struct asked {
+	int fd;
+	uint16_t id;
+	int64_t answered_ms; /* 0: not yet, or it has refused */
+	unsigned doubts;     /* questions left that are sent without delay, after an alarm */
+};
+
+/* The count of the connections in @here, one family after the other. */
+struct counting {
+	bool running;
+	enum node_family family;
+	int64_t begun_ms, next_ms, next_read_ms;
+	uint64_t crowd, full; /* the counters when last read: they end with the table */
+};
+
+struct node_watch {
+	struct node_report *report;
+	struct node_link *link;
+	struct node_cache_rules *node_cache;
+	struct nft *nft;
+	struct node_rules rules;
+	struct node_alarm alarms[NODE_ADDRESSES_MAX];
+	struct counting counting;
+	struct asked kubedns[NODE_ADDRESSES_MAX], dnsmasq;
+	struct dname question, version;
+	int64_t next_probe_ms, next_ensure_ms, next_node_cache_ms;
+	int64_t up_ms, set_ms; /* when the rules were put in force the last time, and replaced */
+	bool made, up, hiding, draining, said;
+	bool said_node_cache; /* that node-cache's rules cannot be read */
+};
+
+/* --- asking --- */
+
+/* On a connected socket the kernel reports at once that nobody listens at the port. */
+static int
+open_asker(const struct server *from, const struct server *to, uint16_t *port)
+{
+	struct sockaddr_storage ss;
+	socklen_t len;
+	struct server bound = *to;
+	char text[SERVER_TEXT_MAX];
+	int fd = socket(to->addr.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && from != NULL) {
+		bool v6 = from->addr.family == AF_INET6;
+		len = server_sockaddr(from, &ss);
+		if (bind(fd, (struct sockaddr *)&ss, len) < 0 ||
+		    setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_UNICAST_HOPS : IP_TTL,
+			&(int){ NODE_PROBE_HOPS }, sizeof(int)) < 0)
+			goto failed;
+	}
+	len = server_sockaddr(to, &ss);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&ss, len) < 0)
+		goto failed;
+	len = sizeof ss;
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
+		server_from_sockaddr((struct sockaddr *)&ss, &bound);
+	*port = bound.port;
+	return fd;
+failed:
+	log_error("node: socket to %s", server_format(to, text));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/*
+ * The sockets that ask kubedns at an address, of one port, by which the rules know them. The UDP
+ * socket's port may be taken over TCP; then another is tried.
+ */
+static int
+open_kubedns(struct node_watch *w, size_t i)
+{
+	struct server from = { .addr = w->rules.addresses[i].addr }, to = from;
+	to.port = DNS_PORT;
+	for (int tries = 0; tries < PORT_TRIES; tries++) {
+		int fd = open_asker(&from, &to, &from.port);
+		if (fd < 0)
+			return -1;
+		if (node_alarm_open(&w->alarms[i], &from, &to, NODE_PROBE_HOPS) == 0) {
+			w->kubedns[i].fd = fd;
+			w->rules.addresses[i].probe_port = from.port;
+			return 0;
+		}
+		close(fd);
+		from.port = 0;
+	}
+	log_errorx("node: no port that is free over UDP and TCP");
+	return -1;
+}
+
+static void
+ask(struct asked *asked, const struct dname *name, uint16_t class)
+{
+	uint8_t wire[512];
+	if (getrandom(&asked->id, sizeof asked->id, 0) != sizeof asked->id)
+		return;
+	size_t len = query_write(wire, sizeof wire, asked->id, name->wire, TYPE_TXT, class, 0);
+	asked->doubts -= asked->doubts > 0;
+	if (send(asked->fd, wire, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == ECONNREFUSED)
+		asked->answered_ms = asked->doubts = 0;
+}
+
+/* Only an answer without an error counts: before its first sync kubedns answers SERVFAIL. */
+static void
+read_answers(struct asked *asked, int64_t now_ms)
+{
+	uint8_t wire[4096];
+	ssize_t got;
+	while ((got = recv(asked->fd, wire, sizeof wire, MSG_DONTWAIT)) >= 0 ||
+	       errno == ECONNREFUSED) {
+		uint16_t id;
+		if (got < 0) {
+			asked->answered_ms = asked->doubts = 0;
+			continue;
+		}
+		memcpy(&id, wire, sizeof id);
+		if (got >= DNS_HEADER && ntohs(id) == asked->id && (wire[3] & 0xf) == 0) {
+			asked->answered_ms = now_ms;
+			asked->doubts = 0;
+		}
+	}
+}
+
+static bool
+answers(const struct asked *asked, int64_t now_ms)
+{
+	return asked->answered_ms != 0 && now_ms - asked->answered_ms < NODE_PATIENCE_MS;
+}
+
+/* --- rules --- */
+
+static int
+commit(struct node_watch *w, struct nft_batch *batch)
+{
+	int rc = nft_commit(w->nft, batch);
+	w->report->rule_errors += rc < 0;
+	if (rc < 0 && !w->said)
+		log_errorx("node: rules of table inet %s: %s", w->rules.table, strerror(-rc));
+	w->said = rc < 0;
+	return rc;
+}
+
+/* Two pods may be there during an update: each has a table of its own. */
+static void
+name_table(struct node_watch *w)
+{
+	uint32_t random;
+	if (getrandom(&random, sizeof random, 0) != sizeof random)
+		log_fatal("node: random bytes");
+	snprintf(w->rules.table, sizeof w->rules.table, "kubedns-node-%08x", random);
+}
+
+/* The first of these that the kernel takes. */
+static int
+make_table(struct node_watch *w)
+{
+	static const struct {
+		bool owner, fib;
+	} kernels[] = { { true, true }, { true, false }, { false, true }, { false, false } };
+	enum { COUNT = sizeof kernels / sizeof *kernels };
+	int rc = -1;
+	for (size_t i = 0; i < COUNT && rc < 0; i++) {
+		w->rules.owner = kernels[i].owner;
+		w->rules.fib = kernels[i].fib;
+		if (w->rules.owner)
+			name_table(w);
+		else /* fixed, so that what a killed process has left is found */
+			strcpy(w->rules.table, "kubedns-node");
+		rc = i + 1 < COUNT ? nft_commit(w->nft, node_rules_make(&w->rules))
+				   : commit(w, node_rules_make(&w->rules));
+	}
+	if (rc == 0 && !w->rules.owner)
+		log_warnx(
+		    "node: this kernel has no tables that end with their process: after a SIGKILL "
+		    "table inet %s stays, without effect after %d s, until the next start",
+		    w->rules.table, NODE_RULES_ALIVE_S);
+	if (rc == 0 && !w->rules.fib)
+		log_warnx("node: this kernel's nf_tables has no fib: if the interface is deleted, "
+			  "queries are lost until it is made again");
+	w->counting.crowd = w->counting.full = 0;
+	return rc;
+}
+
+/* True if these rules are there now. */
+static bool
+set_rules(struct node_watch *w, bool up)
+{
+	if (!w->made && make_table(w) < 0)
+		return false;
+	w->made = commit(w, node_rules_replace(&w->rules, up, true)) == 0;
+	w->hiding = w->made;
+	w->set_ms = clock_mono_ms();
+	return w->made;
+}
+
+/* Whoever asks an address that nobody else serves is told now that kubedns is not there. */
+static void
+show_refusals(struct node_watch *w, int64_t now_ms)
+{
+	if (w->made && w->hiding && !w->up && now_ms - w->set_ms >= NODE_HIDE_MS) {
+		w->made = commit(w, node_rules_replace(&w->rules, false, false)) == 0;
+		w->hiding = false;
+	}
+}
+
+/* --- counting connections --- */
+
+static void
+read_counter(struct node_watch *w, const char *name, uint64_t *before, _Atomic uint64_t *report)
+{
+	uint64_t packets;
+	if (nft_read_counter(w->nft, w->rules.table, name, &packets) == 0 && packets > *before) {
+		*report += packets - *before;
+		*before = packets;
+	}
+}
+
+static void
+count_family(struct node_watch *w, enum node_family family, int64_t now_ms)
+{
+	int version = family == NODE_IPV4 ? AF_INET : AF_INET6;
+	struct counting *c = &w->counting;
+	c->family = family;
+	c->running = family < NODE_FAMILIES &&
+		     nft_count_begin(w->nft, w->rules.table, NODE_RULES_HERE(version)) == 0;
+	if (!c->running && now_ms - c->begun_ms > NODE_COUNT_MS / NODE_COUNT_SHARE)
+		c->next_ms = now_ms + (now_ms - c->begun_ms) * NODE_COUNT_SHARE;
+}
+
+static void
+begin_counting(struct node_watch *w, int64_t now_ms)
+{
+	struct counting *c = &w->counting;
+	if (w->made && now_ms >= c->next_read_ms) {
+		c->next_read_ms = now_ms + NODE_COUNT_MS;
+		read_counter(w, NODE_RULES_CROWD, &c->crowd, &w->report->crowd);
+		read_counter(w, NODE_RULES_FULL, &c->full, &w->report->full);
+	}
+	if (w->made && !c->running && now_ms >= c->next_ms) {
+		c->begun_ms = now_ms;
+		c->next_ms = now_ms + NODE_COUNT_MS;
+		count_family(w, NODE_IPV4, now_ms);
+	}
+}
+
+static void
+go_on_counting(struct node_watch *w, int64_t now_ms)
+{
+	unsigned elements;
+	int rc = nft_count_read(w->nft, &elements);
+	if (rc == 0)
+		return;
+	if (rc > 0)
+		w->report->connections[w->counting.family] = elements;
+	count_family(w, w->counting.family + 1, now_ms);
+}
+
+/* The rules direct clients here from the first answer after they were put in force, which puts the
+ * addresses in @alive. */
+static void
+report_up(struct node_watch *w)
+{
+	bool all = w->up;
+	for (size_t i = 0; i < w->rules.count; i++)
+		all &= w->kubedns[i].answered_ms > w->up_ms;
+	w->report->up = all;
+}
+
+static void
+judge(struct node_watch *w, int64_t now_ms)
+{
+	char text[ADDR_TEXT_MAX + 64];
+	const char *why = "kubedns and dnsmasq answer";
+	bool well = !w->draining && answers(&w->dnsmasq, now_ms);
+	if (!well)
+		why = w->draining ? "stopping" : "dnsmasq does not answer";
+	for (size_t i = 0; i < w->rules.count && well; i++)
+		if (!answers(&w->kubedns[i], now_ms)) {
+			char address[ADDR_TEXT_MAX];
+			snprintf(text, sizeof text, "kubedns does not answer at %s",
+			    addr_format(&w->rules.addresses[i].addr, address));
+			why = text;
+			well = false;
+		}
+	if (well == w->up && w->made) {
+		report_up(w);
+		return;
+	}
+	bool was_made = w->made;
+	if (set_rules(w, well) && (was_made || well)) {
+		w->up = well;
+		w->up_ms = now_ms;
+		w->next_probe_ms = now_ms + 1;
+		report_up(w);
+		(*(well ? &w->report->ups : &w->report->downs))++;
+		log_info("node: rules %s: %s", well ? "in force" : "taken down", why);
+	}
+}
+
+/* --- life --- */
+
+static int
+ensure(struct node_watch *w)
+{
+	const struct addr *all[NODE_ADDRESSES_MAX];
+	for (size_t i = 0; i < w->rules.count; i++)
+		all[i] = &w->rules.addresses[i].addr;
+	int rc = node_link_ensure(w->link, all, w->rules.count);
+	w->report->link_errors += rc < 0;
+	return rc;
+}
+
+static void
+name_questions(struct node_watch *w, const struct options *options)
+{
+	char *name = xasprintf("dns-version.%s", options->domain);
+	dname_from_text(&w->question, name);
+	dname_from_text(&w->version, "version.bind");
+	free(name);
+}
+
+struct node_watch *
+node_watch_new(const struct options *options, enum sandbox_mode mode, struct node_report *report)
+{
+	struct node_watch *w = xcalloc(1, sizeof *w);
+	w->report = report;
+	w->dnsmasq.fd = -1;
+	for (size_t i = 0; i < NODE_ADDRESSES_MAX; i++)
+		w->kubedns[i].fd = w->alarms[i].fd = -1;
+	name_questions(w, options);
+	w->rules.count = options->node_address_count;
+	for (size_t i = 0; i < w->rules.count; i++)
+		w->rules.addresses[i].addr = options->node_addresses[i];
+	if ((w->link = node_link_open(options->node_interface)) == NULL || ensure(w) < 0 ||
+	    (w->nft = nft_open()) == NULL || (w->node_cache = node_cache_rules_open()) == NULL)
+		goto failed;
+	for (size_t i = 0; i < w->rules.count; i++)
+		if (open_kubedns(w, i) < 0)
+			goto failed;
+	if (mode != SANDBOX_OFF)
+		sandbox_empty_bounding_set(SANDBOX_KEEP_NET_ADMIN);
+	if (privileges_keep_net_admin() < 0)
+		goto failed;
+	struct sandbox *sandbox = sandbox_new(mode);
+	sandbox_connect(sandbox, DNS_PORT);
+	sandbox_enter(sandbox, SANDBOX_KEEP_NET_ADMIN);
+	return w;
+failed:
+	node_watch_free(w);
+	return NULL;
+}
+
+void
+node_watch_free(struct node_watch *w)
+{
+	if (w == NULL)
+		return;
+	nft_close(w->nft);
+	node_cache_rules_close(w->node_cache);
+	node_link_close(w->link);
+	for (size_t i = 0; i < NODE_ADDRESSES_MAX; i++) {
+		if (w->kubedns[i].fd >= 0)
+			close(w->kubedns[i].fd);
+		node_alarm_close(&w->alarms[i]);
+	}
+	if (w->dnsmasq.fd >= 0)
+		close(w->dnsmasq.fd);
+	free(w);
+}
+
+static void
+look_for_node_cache(struct node_watch *w)
+{
+	int before = w->report->node_cache_rules, count = node_cache_rules_count(w->node_cache);
+
+	if (count < 0) {
+		errno = -count;
+		if (!w->said_node_cache)
+			log_warn("node: rules of NodeLocal DNSCache cannot be looked for");
+		w->said_node_cache = true;
+		return;
+	}
+	w->said_node_cache = false;
+	w->report->node_cache_rules = count;
+	if (count > 0 && before == 0)
+		log_warnx(
+		    "node: %d NOTRACK rules of NodeLocal DNSCache are on this node: while they "
+		    "are there, no pod is answered while kubedns is dead: remove them when "
+		    "node-local-dns has gone (docs/node.md, \"Left-over rules of node-cache\")",
+		    count);
+	else if (count == 0 && before > 0)
+		log_info("node: the NOTRACK rules of NodeLocal DNSCache are gone");
+}
+
+static void
+run_timers(struct node_watch *w, int64_t now_ms)
+{
+	if (now_ms >= w->next_node_cache_ms) {
+		look_for_node_cache(w);
+		w->next_node_cache_ms = now_ms + NODE_CACHE_LOOK_MS;
+	}
+	if (now_ms >= w->next_ensure_ms) {
+		ensure(w);
+		w->next_ensure_ms = now_ms + NODE_ENSURE_MS;
+	}
+	if (now_ms < w->next_probe_ms)
+		return;
+	w->next_probe_ms = now_ms + NODE_PROBE_MS;
+	for (size_t i = 0; i < w->rules.count; i++) {
+		ask(&w->kubedns[i], &w->question, CLASS_IN);
+		if (w->kubedns[i].doubts > 0)
+			w->next_probe_ms = now_ms + NODE_DOUBT_MS;
+		if (w->made)
+			node_alarm_connect(&w->alarms[i], now_ms);
+	}
+	ask(&w->dnsmasq, &w->version, CLASS_CH);
+	begin_counting(w, now_ms);
+}
+
+/* kubedns's death, or merely the end of an idle connection: a probe tells which. */
+static void
+heed_alarm(struct node_watch *w, size_t i, int64_t now_ms)
+{
+	w->kubedns[i].doubts = NODE_DOUBTS_MAX;
+	w->next_probe_ms = now_ms;
+	node_alarm_ended(&w->alarms[i], now_ms);
+}
+
+/* False when the nanny is gone. */
+static bool
+read_words(struct node_watch *w, int words)
+{
+	char word;
+	ssize_t got = read(words, &word, 1);
+	w->draining |= got == 1;
+	return got > 0 || (got < 0 && errno == EINTR);
+}
+
+static void
+fill_slots(const struct node_watch *w, int words, struct pollfd fds[FD_COUNT])
+{
+	fds[FD_WORDS].fd = words;
+	fds[FD_LINK].fd = node_link_fd(w->link);
+	fds[FD_CONNECTIONS].fd = w->counting.running ? nft_count_fd(w->nft) : -1;
+	fds[FD_DNSMASQ].fd = w->dnsmasq.fd;
+	for (size_t i = 0; i < NODE_ADDRESSES_MAX; i++) {
+		fds[FD_KUBEDNS + i].fd = w->kubedns[i].fd;
+		fds[FD_ALARM + i].fd = node_alarm_fd(&w->alarms[i]);
+	}
+	for (size_t i = 0; i < FD_COUNT; i++) {
+		fds[i].events = POLLIN;
+		fds[i].revents = 0;
+	}
+}
+
+void
+node_watch_run(struct node_watch *w, const struct server *dnsmasq, int words)
+{
+	uint16_t ignored;
+	if ((w->dnsmasq.fd = open_asker(NULL, dnsmasq, &ignored)) < 0)
+		return;
+	set_rules(w, false); /* before the first question, so that kube-proxy's have none of them */
+	for (;;) {
+		struct pollfd fds[FD_COUNT];
+		fill_slots(w, words, fds);
+		int64_t wait = w->next_probe_ms - clock_mono_ms();
+		if (poll(fds, FD_COUNT, wait > 0 ? (int)wait : 0) < 0 && errno != EINTR)
+			log_fatal("node: poll");
+		int64_t now_ms = clock_mono_ms();
+		if (fds[FD_WORDS].revents != 0 && !read_words(w, words))
+			return;
+		if (fds[FD_LINK].revents != 0 && node_link_read(w->link))
+			w->next_ensure_ms = now_ms;
+		if (fds[FD_CONNECTIONS].revents != 0)
+			go_on_counting(w, now_ms);
+		read_answers(&w->dnsmasq, now_ms);
+		for (size_t i = 0; i < w->rules.count; i++) {
+			read_answers(&w->kubedns[i], now_ms);
+			if (fds[FD_ALARM + i].revents != 0)
+				heed_alarm(w, i, now_ms);
+		}
+		run_timers(w, now_ms);
+		judge(w, now_ms);
+		show_refusals(w, now_ms);
+		w->report->seen_ms = now_ms;
+	}
+}

@@ -1,0 +1,202 @@
+/* The HTTP paths and what they show. Each response is made from a new view; nothing here waits. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/http.h"
+#include "lib/xalloc.h"
+#include "lib/clock.h"
+#include "sidecar/loop.h"
+#include "sidecar/metrics.h"
+#include "sidecar/page/page.h"
+#include "sidecar/page/question_json.h"
+#include "sidecar/page/status.h"
+
+static void
+show_metrics(const struct http_request *request, struct http_response *response, void *arg)
+{
+	struct view view;
+	enum metrics_format format = metrics_negotiate(request->accept);
+
+	sidecar_view(arg, &view);
+	response->content_type = metrics_content_type(format);
+	response->body = sidecar_metrics(&view, format, &response->len);
+}
+
+/* If this is answered at all, the loop is running. */
+static void
+show_healthz(const struct http_request *request, struct http_response *response, void *arg)
+{
+	(void)request, (void)arg;
+	http_text(response, 200, "ok\n");
+}
+
+static void
+show_healthcheck(const struct http_request *request, struct http_response *response, void *arg)
+{
+	struct sidecar *sidecar = arg;
+	const char *label = request->path + strlen("/healthcheck/");
+	bool ok;
+
+	for (size_t i = 0; i < sidecar->probe_count; i++) {
+		if (strcmp(sidecar->probes[i].spec.label, label) != 0)
+			continue;
+		response->body = status_healthcheck(&sidecar->probes[i], &ok);
+		response->len = strlen(response->body);
+		response->status = ok ? 200 : 503;
+		response->content_type = "application/json";
+		return;
+	}
+	http_text(response, 404, "no probe has this label\n");
+}
+
+static bool
+may_ask(const struct sidecar *sidecar, const struct http_request *request)
+{
+	return request->local || sidecar->options->debug_remote;
+}
+
+static void
+show_status(const struct http_request *request, struct http_response *response, void *arg)
+{
+	struct view view;
+
+	sidecar_view(arg, &view);
+	view.may_ask = may_ask(arg, request);
+	response->content_type = "application/json";
+	response->body = status_json(&view, &response->len);
+}
+
+static void
+send_page(struct http_response *response, const struct view *view)
+{
+	response->content_type = "text/html; charset=utf-8";
+	response->csp = PAGE_CSP;
+	response->body = page_html(view, &response->len);
+}
+
+static void
+show_page(const struct http_request *request, struct http_response *response, void *arg)
+{
+	struct sidecar *sidecar = arg;
+	struct view view;
+
+	sidecar_view(sidecar, &view);
+	view.may_ask = may_ask(sidecar, request);
+	send_page(response, &view);
+}
+
+/* Whether to answer in JSON: for format=json, or an Accept header with JSON and without HTML. */
+static bool
+wants_json(const struct http_request *request)
+{
+	const char *format = http_query(request, "format");
+
+	if (format != NULL)
+		return strcmp(format, "json") == 0;
+	return request->accept != NULL && strstr(request->accept, "application/json") != NULL &&
+	       strstr(request->accept, "text/html") == NULL;
+}
+
+static void
+show_ask(const struct http_request *request, struct http_response *response, void *arg)
+{
+	static const char *const errors[] = {
+		[QUESTION_BOX_BAD_NAME] =
+		    "That is not a DNS name: labels have 1 to 63 bytes, names 255 at most.",
+		[QUESTION_BOX_BAD_TYPE] =
+		    ("That is not a record type that can be asked for, such as "
+		     "A, AAAA, SRV, TXT or TYPE65."),
+		[QUESTION_BOX_BUSY] = "Too many questions at a time. Try again in a few seconds.",
+	};
+	struct sidecar *sidecar = arg;
+	struct boxed_question *entry = NULL;
+	struct view view;
+
+	const char *name = http_query(request, "name"), *type = http_query(request, "type");
+	enum question_box_result result =
+	    question_box_ask(&sidecar->question_box, name != NULL ? name : "", type, &entry);
+	sidecar_view(sidecar, &view);
+	view.may_ask = true;
+	view.ask_text = name;
+	view.ask_type = type;
+	view.asked = entry;
+	if (entry == NULL)
+		view.ask_error = errors[result];
+	response->status = question_status(&view, result);
+	if (!wants_json(request)) {
+		send_page(response, &view);
+		return;
+	}
+	response->content_type = "application/json";
+	response->body = question_json(&view, &response->len);
+}
+
+/* Style sheet and script change only with the program; their URLs have no version, so browsers are
+ * told to revalidate. */
+static void
+show_css(const struct http_request *request, struct http_response *response, void *arg)
+{
+	(void)request, (void)arg;
+	response->content_type = "text/css; charset=utf-8";
+	response->len = (size_t)(page_css_end - page_css);
+	response->body = xstrndup(page_css, response->len);
+}
+
+static void
+show_js(const struct http_request *request, struct http_response *response, void *arg)
+{
+	(void)request, (void)arg;
+	response->content_type = "text/javascript; charset=utf-8";
+	response->len = (size_t)(page_js_end - page_js);
+	response->body = xstrndup(page_js, response->len);
+}
+
+static void
+show_icon(const struct http_request *request, struct http_response *response, void *arg)
+{
+	struct view view;
+
+	(void)request;
+	sidecar_view(arg, &view);
+	response->content_type = "image/svg+xml";
+	response->csp = "default-src 'none'";
+	response->body = page_icon(&view, &response->len);
+}
+
+/* The first is filled in: where the metrics are is the operator's choice, and that choice wins. */
+static struct http_route routes[] = {
+	{ NULL, show_metrics, false },
+	{ "/healthz", show_healthz, false },
+	{ "/healthcheck/", show_healthcheck, false },
+	{ "/status.json", show_status, false },
+	{ "/ask", show_ask, true },
+	{ "/page.css", show_css, false },
+	{ "/page.js", show_js, false },
+	{ "/icon.svg", show_icon, false },
+	{ "/", show_page, false },
+	{ NULL, NULL, false },
+};
+
+int
+sidecar_http_start(struct sidecar *sidecar)
+{
+	const struct sidecar_options *options = sidecar->options;
+	struct http_config config = {
+		.address = options->prometheus_addr,
+		.port = (uint16_t)options->prometheus_port,
+		.routes = routes,
+		.arg = sidecar,
+		.debug_remote = options->debug_remote,
+	};
+
+	routes[0].path = options->prometheus_path;
+	return http_start(&sidecar->http, &config);
+}
+
+void
+sidecar_http_stop(struct sidecar *sidecar)
+{
+	http_stop(sidecar->http);
+	sidecar->http = NULL;
+}

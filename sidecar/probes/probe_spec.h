@@ -1,0 +1,39 @@
+/*
+ * The text of one --probe, as kube-dns's sidecar takes it:
+ *
+ *	label,server[:port],name[,interval_s[,ANY|A|AAAA|SRV]]
+ *
+ * The label becomes part of a path and of metric names, so it is checked like one.
+ */
+#ifndef SIDECAR_PROBES_PROBE_SPEC_H
+#define SIDECAR_PROBES_PROBE_SPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+#include "lib/dname.h"
+
+enum {
+	SPEC_LABEL_MAX = 63,
+	SPEC_INTERVAL_S = 5, /* without one */
+	SPEC_INTERVAL_S_MAX = 86400,
+	SPEC_WHY_MAX = 160,
+};
+
+struct probe_spec {
+	char label[SPEC_LABEL_MAX + 1];
+	struct server server;
+	struct dname name;
+	uint16_t type;
+	uint32_t interval_s;
+};
+
+/* Parses one specification; 0, or -EINVAL with a reason in `why` of SPEC_WHY_MAX bytes. */
+int spec_parse(struct probe_spec *spec, const char *text, char *why);
+
+/* Writes `label` with every byte that a metric name may not hold as '_' into `name` of
+ * SPEC_LABEL_MAX + 1 bytes. */
+const char *spec_metric_name(const char *label, char *name);
+
+#endif
