@@ -1,4 +1,4 @@
-# One Makefile for the suite. `make help` lists the targets.
+# Build, run, test and lint; mk/ has benches, packages, images and cluster tests. `make help` lists the targets.
 
 # From git, or of the source archive; given on the command line where neither is there, as in a package's build.
 ifneq ($(origin VERSION),command line)
@@ -255,46 +255,6 @@ lint: ## form, static analysis, manual pages and scripts
 	@PYTHON=$(PYTHON) sh tests/lint.sh
 .PHONY: lint
 
-# CoreDNS itself, from its Go module; COREDNS=FILE in the environment names another.
-COREDNS ?= $(BUILD)/coredns
-$(COREDNS):
-	@command -v go >/dev/null || { echo "make: CoreDNS needs Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	GOBIN=$(abspath $(@D)) GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go install github.com/coredns/coredns@v1.14.7
-
-CORPUS ?= tests/migrate/corpus
-test-corpus: ## serve Corefiles (CORPUS=FOLDER) by CoreDNS and by what kubedns-migrate makes of them, and compare (Go, kubectl, root)
-	@$(call deps,build run test)
-	@$(again) -s all
-	@$(again) $(COREDNS)
-	@BUILD=$(BUILD) $(PYTHON) tests/migrate/corpus.py $(CORPUS_ARGS) $(CORPUS)
-.PHONY: test-corpus
-
-# Benches: tests/bench/ has the programs and says what each figure is.
-bench_tools := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
-$(bench_tools): %: %.o $(BUILD)/lib.a
-	$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $^
-
-bench-tools: $(bench_tools)
-.PHONY: bench-tools
-
-bench: ## speed beside knot, nsd, dnsmasq and a bare reflector
-bench-report: ## the last results as Markdown and charts
-bench-scale: ## the 5,000-node cluster: memory, first sync, relists, event to answer
-bench-change: ## queries lost over 100 ConfigMap changes, beside kill-and-respawn
-bench-instructions: ## instructions per query against the figures kept in the repository
-bench-hostile: ## what one client loses while another attacks by every known way
-bench-lookup: ## packets, CPU and time of one lookup by four resolver libraries, beside CoreDNS
-bench-upstream: ## what clients notice when one upstream server is in trouble, or all are, beside CoreDNS
-bench-node: ## what a node's clients lose when something happens to the node's own DNS
-bench-node-conntrack: ## what 10,000 lookups a second leave in a node's conntrack, with its own DNS and without
-bench-node-change: ## from an event of the API to the answer at the node's own DNS
-bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup bench-upstream bench-node bench-node-conntrack bench-node-change:
-	@$(call deps,build run test bench)
-	@$(again) -s all bench-tools
-	@BUILD=$(BUILD) $(PYTHON) tests/bench/bench.py $(@:bench-%=%) $(BENCH_ARGS)
-.PHONY: bench bench-report bench-scale bench-change bench-instructions bench-hostile bench-lookup bench-upstream bench-node bench-node-conntrack bench-node-change
-
 # The suite's own documents and what an operator copies and edits go where Debian puts examples: nothing here is read by a program.
 docdir ?= $(datadir)/doc/kubedns
 install: all ## install programs, man pages and examples below DESTDIR
@@ -307,170 +267,19 @@ install: all ## install programs, man pages and examples below DESTDIR
 		[ ! -d conf/$$d ] || cp -RL --no-preserve=ownership conf/$$d "$(DESTDIR)$(docdir)/examples/" || exit 1; done
 .PHONY: install
 
-# Debian packages, of what git knows: built in a copy, so that nothing of theirs is left in the tree.
-PACKAGES_deb := debhelper dpkg-dev fakeroot lintian
-deb: ## build the Debian packages into $(BUILD)/deb
-	@$(call deps,build deb)
-	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/kubedns-$(VERSION)
-	@# -m: files are of now, whenever they were checked out, and what is younger than the packages' date gets that.
-	@git ls-files -z | tar -c --null -T - | tar -xm -C $(BUILD)/deb/kubedns-$(VERSION)
-	@cd $(BUILD)/deb/kubedns-$(VERSION)/debian && head -1 changelog | grep -qF "($(VERSION))" || { { \
-		printf 'kubedns (%s) bookworm; urgency=medium\n\n  * Between two versions.\n\n -- kubedns <kubedns@localhost.localdomain>  %s\n\n' \
-		"$(VERSION)" "$$(git log -1 --format=%cD)"; cat changelog; } >new && mv new changelog; }
-	# BUILD is this make's: theirs is in their own copy.
-	cd $(BUILD)/deb/kubedns-$(VERSION) && env -u MAKEFLAGS -u BUILD dpkg-buildpackage -b -uc -us >../build.log 2>&1 || { tail -40 ../build.log; exit 1; }
-	# Whoever publishes the packages puts an address of his own into debian/control and the changelog.
-	lintian --fail-on error,warning --allow-root --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog $(BUILD)/deb/*.changes
-	@ls $(BUILD)/deb/*.deb
-.PHONY: deb
-
-release: ## source, chart, manifests, packages, images, SBOMs and checksums of what is committed in $(BUILD)/release (SIGN=KEY)
-	@BUILD=$(BUILD) PYTHON=$(PYTHON) SIGN='$(SIGN)' sh conf/release.sh $(VERSION) $(BUILD)/release
-.PHONY: release
-
-test-deb: ## install, ask, upgrade and purge the Debian packages in a container with systemd (docker, after make deb)
-	@BUILD=$(BUILD) BASE=$(BASE) bash tests/packages/run.sh
-.PHONY: test-deb
-
-# The images carry the revision that they were built from; REGISTRY=registry.example/dns names them for a push.
-REVISION = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-REGISTRY ?=
-IMAGE_PREFIX = $(if $(REGISTRY),$(REGISTRY)/)
-include conf/image/pins
-# When the revision was committed: what everything in the images is dated.
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000000)
-# The tag that the manifests of this tree name: the newest version.
-MANIFEST_TAG = $(shell sed -n 's/^  kubednsImage: kubedns:\([^@]*\).*/\1/p' conf/kubernetes/settings/settings.yaml)
-# The tag of the images that are built: it names the commit, so that two builds never share one. A tag has no "+".
-IMAGE_TAG ?= $(subst +,-,$(VERSION))$(if $(shell git status --porcelain --untracked-files=no 2>/dev/null),-dirty)
-IMAGES = $(foreach p,$(PROGRAMS),$(IMAGE_PREFIX)$(p):$(IMAGE_TAG))
-# The packages of an image, "name version" a line.
-image_packages = docker save $(IMAGES) | $(PYTHON) conf/image/packages.py
-
-images: ## build the container images (needs docker; makes its base image from Debian's archive)
-	@$(if $(filter kubedns-base:%,$(BASE)),$(call deps,image))
-	sh conf/image/base.sh $(BASE)
-	for p in $(PROGRAMS); do \
-		docker build -q --force-rm -f conf/image/Dockerfile --build-arg BASE=$(BASE) --build-arg DEBIAN=$(DEBIAN) \
-		--build-arg DEBIAN_SECURITY=$(DEBIAN_SECURITY) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
-		$(IMAGE_ARGS) --target $$p -t $(IMAGE_PREFIX)$$p:$(IMAGE_TAG) . || exit 1; done
-	docker save $(IMAGES) | $(PYTHON) conf/image/reproducible.py $(SOURCE_DATE_EPOCH) | docker load -q
-	@docker image inspect -f '{{index .RepoTags 0}} {{.Id}}' $(IMAGES)
-	@$(image_packages) | diff conf/image/packages - || \
-		echo "images: other packages (>) than conf/image/packages says (<); after a look at what changed: make image-packages"
-	@[ "$(IMAGE_TAG)" = "$(MANIFEST_TAG)" ] || printf '%s\n' \
-		"images: the manifests name the version $(MANIFEST_TAG); for these images put into conf/kubernetes/settings/settings.yaml:" \
-		$(foreach p,$(PROGRAMS),"  $(p)Image: $(p):$(IMAGE_TAG)")
-
-image-packages:
-	$(image_packages) >conf/image/packages
-.PHONY: image-packages
-.PHONY: images
-
-# The Prometheus operator's object around the rules, which are written once; a test says when it is old.
-RULES := conf/prometheus/rules.yaml
-PROMETHEUSRULE := conf/kubernetes/components/prometheus/prometheusrule.yaml
-prometheusrule: ## write the PrometheusRule of conf/kubernetes from conf/prometheus/rules.yaml
-	@{ echo "# Made from $(RULES) by \`make prometheusrule\`; edit that."; \
-	printf '%s\n' 'apiVersion: monitoring.coreos.com/v1' 'kind: PrometheusRule' 'metadata:' '  name: kube-dns' '  namespace: kube-system' \
-		'  labels:' '    k8s-app: kube-dns' '    release: RELEASE' 'spec:'; \
-	sed -e '/^#/d' -e 's/^./  &/' $(RULES); } >$(PROMETHEUSRULE)
-.PHONY: prometheusrule
-
-# A real API server and its controllers: a Go program, for tests against a cluster only. Minutes the first time, then seconds.
-CTL := $(BUILD)/controlplane/ctl
-KUBE_VERSION := v1.36.3
-$(CTL): $(wildcard tests/controlplane/*.go tests/controlplane/go.*)
-	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	cd tests/controlplane && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath \
-		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION)" -o $(abspath $@) .
-
-controlplane: $(CTL)
-.PHONY: controlplane
-
-# kube-apiserver alone of other versions, to run in place of the program's own: one source, and a k8s-VERSION.mod for each beside it, which
-# older/modfile.sh writes.
-KUBE_VERSIONS ?= 1.26 1.33 1.37
-APISERVERS = $(KUBE_VERSIONS:%=$(BUILD)/controlplane/apiserver-%)
-$(BUILD)/controlplane/apiserver-%: tests/controlplane/older/k8s-%.mod tests/controlplane/older/k8s-%.sum tests/controlplane/older/main.go
-	@command -v go >/dev/null || { echo "make: tests against a cluster need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	cd tests/controlplane/older && version=$$(sed -n 's|.*k8s.io/kubernetes v\([0-9.]*\)$$|v\1|p' k8s-$*.mod) && \
-		GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 nice go build -trimpath -tags providerless -modfile=k8s-$*.mod \
-		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
-		-o $(abspath $@) .
-
-test-versions: $(APISERVERS) ## objects and kubedns against API servers of KUBE_VERSIONS (Go, root; 10 minutes a version the first time)
-	@$(call deps,build run test cluster)
-	@$(again) all controlplane helm
-	@CTL=$(abspath $(CTL)) APISERVERS="$(abspath $(APISERVERS))" $(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/versions-cache \
-		tests/cluster/test_versions.py $(PYTEST_ARGS)
-.PHONY: test-versions
-
-vet: ## go vet over the control plane's program (needs Go; minutes the first time)
-	cd tests/controlplane && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go vet -trimpath .
-.PHONY: vet
-
-# Helm's own engine, for the tests of the chart: a Go program too.
-HELM := $(BUILD)/helm
-$(HELM): $(wildcard tests/helm/*.go tests/helm/go.*)
-	@command -v go >/dev/null || { echo "make: the chart's tests need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	cd tests/helm && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath -o $(abspath $@) .
-
-# SPDX's own library reads what is said to be in the images.
-SPDX := $(BUILD)/spdx
-$(SPDX): $(wildcard tests/spdx/*.go tests/spdx/go.*)
-	@command -v go >/dev/null || { echo "make: the SBOMs' tests need Go 1.26: https://go.dev/dl/" >&2; exit 1; }
-	@mkdir -p $(@D)
-	cd tests/spdx && GOFLAGS="-buildvcs=false -p=2" CGO_ENABLED=0 go build -trimpath -o $(abspath $@) .
-
-spdx: $(SPDX) ## build SPDX's reader, with which the tests read the SBOMs (needs Go)
-.PHONY: spdx
-
-# Helm warns of each link that it follows. The images of this commit are the default: `make images` gives them the same tag.
-chart: ## the Helm chart in $(BUILD)/chart/kubedns, with files in the place of links
-	@rm -rf $(BUILD)/chart && mkdir -p $(BUILD)/chart
-	@cp -RL conf/helm/kubedns $(BUILD)/chart/
-	@sed -i 's/^appVersion: .*/appVersion: $(IMAGE_TAG)/' $(BUILD)/chart/kubedns/Chart.yaml
-	@echo $(BUILD)/chart/kubedns
-.PHONY: chart
-
-helm: $(HELM) ## build Helm's engine, with which the tests render the chart (needs Go)
-.PHONY: helm
-
-test-images:
-	$(MAKE) --no-print-directory images IMAGE_TAG=$(MANIFEST_TAG)
-	for t in glibc musl dnsmasq; do \
-		docker build -q --force-rm --build-arg BASE=$(BASE) --target $$t -t dnst-$$t tests/cluster || exit 1; done
-.PHONY: test-images
-
-# So many control planes at a time, each with a network and files of tests of its own: most of the time they wait.
-CLUSTER_TESTS ?= tests/cluster
-CLUSTER_JOBS ?= 3
-test-cluster: ## test the images and manifests against a real control plane (docker, Go, root)
-	@$(call deps,build run test cluster)
-	@$(again) all controlplane helm spdx test-images $(COREDNS)
-	@export CTL=$(abspath $(CTL)) COREDNS=$(abspath $(COREDNS)) CLUSTER_REPORT=$(BUILD)/cluster-report.txt; \
-	run="$(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/cluster-cache"; rm -rf $(BUILD)/cluster-cache; \
-	$$run --durations=15 -n $(CLUSTER_JOBS) --dist loadfile $(CLUSTER_TESTS) $(PYTEST_ARGS) && exit; [ $$? = 1 ] || exit 1; \
-	echo "what failed beside others, again, alone:"; $$run -n 0 --last-failed $(CLUSTER_TESTS) $(PYTEST_ARGS)
-.PHONY: test-cluster
-
 version: ## what git says that this is
 	@echo $(VERSION)
-
-image-tag: ## the tag under which the manifests name the images
-	@echo $(MANIFEST_TAG)
-.PHONY: version image-tag
+.PHONY: version
 
 clean: ## remove what was built
 	rm -rf build build-*
 .PHONY: clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 28
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile mk/*.mk | expand -t 28
 .PHONY: help
+
+# Benches, packages, images and cluster tests. Building an image needs none of them (conf/image/Dockerfile), so they may be absent.
+include $(wildcard mk/*.mk)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
