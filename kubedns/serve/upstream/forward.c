@@ -1,13 +1,226 @@
-#include "kubedns/serve/upstream/forward_internal.h"
+#include "kubedns/serve/upstream/forward.h"
 
+#include <ares.h>
 #include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
+#include "kubedns/serve/upstream/ids.h"
+#include "kubedns/serve/upstream/inflight.h"
 #include "kubedns/serve/upstream/upstream_dnstap.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
+
+/* Of one source port (RFC 5452 section 10): a port that is guessed serves for few forgeries. */
+enum { CHANNEL_QUERIES = 32 };
+
+struct upstream {
+	struct server server;
+	int64_t failed_until_ns;
+	struct channel *channel; /* new queries go here; NULL: make one */
+};
+
+/* One source port to one server. */
+struct channel {
+	LIST_ENTRY(channel) link; /* of one of forward's lists */
+	struct forward *forward;
+	ares_channel ares;
+	struct server server;
+	uint32_t slot;
+	unsigned used;    /* queries that it was given */
+	unsigned waiting; /* attempts whose query is still in flight */
+	unsigned open;    /* attempts that c-ares still has */
+	bool retired;     /* gets no more queries */
+	uint16_t ids[CHANNEL_QUERIES];
+};
+
+/* A query in flight, as the forwarder sees it. */
+enum { REFUSED_TEXT_MAX = 128 }; /* names two servers */
+
+struct forward_query {
+	struct inflight base;
+	LIST_HEAD(, attempt) attempts;
+	uint32_t generation; /* of the list of servers that `tried` and `refused` are about */
+	uint16_t tried;      /* bit by server */
+	uint16_t refused;    /* likewise */
+	char refused_by[REFUSED_TEXT_MAX];
+	uint8_t attempt_count; /* sent and not failed */
+	uint8_t rounds;        /* times that all servers have failed at once */
+	bool declined;         /* a server has replied SERVFAIL, REFUSED or the like */
+	bool queued;
+	TAILQ_ENTRY(forward_query) by_queue;
+};
+
+/* A query that was sent to one server. */
+struct attempt {
+	LIST_ENTRY(attempt) link;
+	struct forward_query *query; /* NULL: answered by another attempt, or ended */
+	struct channel *channel;
+	int64_t asked_ns;
+};
+
+struct forward {
+	struct worker_context *context;
+	struct inflight_table *inflight;
+	struct forward_ops *ops;
+	struct forward_way way;
+	struct upstream upstreams[UPSTREAMS_MAX];
+	size_t upstream_count;
+	uint32_t generation; /* of that list: each change of it counts */
+	LIST_HEAD(channel_list, channel)
+	channels, retired, done; /* in use; used up; used up and no query waits for them */
+	TAILQ_HEAD(, forward_query)
+	queue; /* to be sent to the next server, at the end of the turn */
+	struct channel **slots;
+	uint32_t slot_count;
+	uint32_t *free_slots;
+	uint32_t free_count;
+	int64_t tick_at_ns;
+	struct ids ids;
+	unsigned open; /* attempts that c-ares has, in all channels */
+};
+
+/*
+ * c-ares channels: one source port to one server, for 32 queries. A new one is opened for the next
+ * 32, and the old one stays until its last attempt has ended. A forged answer has to guess a port
+ * and an ID that are valid for seconds only.
+ */
+
+enum { CHANNELS_MAX = 4096 };
+
+static void
+socket_state(void *arg, ares_socket_t fd, int readable, int writable)
+{
+	const struct channel *channel = arg;
+	const struct worker_context *context = channel->forward->context;
+	uint64_t key = worker_key(channel->forward->way.part, channel->slot, (uint32_t)fd);
+	uint32_t events = (readable ? (uint32_t)EPOLLIN : 0) | (writable ? (uint32_t)EPOLLOUT : 0);
+	if (events == 0) {
+		worker_epoll_ctl(context, EPOLL_CTL_DEL, fd, 0, key);
+		return;
+	}
+	int rc = worker_epoll_ctl(context, EPOLL_CTL_MOD, fd, events, key);
+	if (rc != 0 && errno == ENOENT)
+		rc = worker_epoll_ctl(context, EPOLL_CTL_ADD, fd, events, key);
+	if (rc != 0)
+		log_neterr("forward: epoll_ctl: %s", strerror(errno));
+}
+
+static int
+set_server(ares_channel ares, const struct server *server)
+{
+	struct ares_addr_port_node node = {
+		.family = server->addr.family, .udp_port = server->port, .tcp_port = server->port
+	};
+	memcpy(&node.addr, server->addr.bytes, addr_len(&server->addr));
+	return ares_set_servers_ports(ares, &node);
+}
+
+/*
+ * Sets every option that c-ares would otherwise read from /etc/resolv.conf or the environment. Its
+ * timeout is that of the whole query: the shorter ones are the forwarder's own.
+ */
+static int
+open_ares(struct channel *channel)
+{
+	static char lookups[] = "b";
+	struct ares_options options = {
+		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOCHECKRESP | ARES_FLAG_NOSEARCH |
+			 (channel->forward->way.tcp ? ARES_FLAG_USEVC | ARES_FLAG_STAYOPEN : 0),
+		.timeout = FORWARD_TIMEOUT_MS,
+		.tries = 1,
+		.ndots = 0,
+		.lookups = lookups,
+		.sock_state_cb = socket_state,
+		.sock_state_cb_data = channel,
+		.ednspsz = DNS_UDP_PAYLOAD,
+	};
+	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
+		   ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS | ARES_OPT_SERVERS | ARES_OPT_SORTLIST |
+		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ | ARES_OPT_NOROTATE;
+	int status = ares_init_options(&channel->ares, &options, mask);
+	if (status != ARES_SUCCESS)
+		return status;
+	status = set_server(channel->ares, &channel->server);
+	if (status != ARES_SUCCESS)
+		ares_destroy(channel->ares);
+	return status;
+}
+
+static uint32_t
+take_slot(struct forward *forward)
+{
+	if (forward->free_count > 0)
+		return forward->free_slots[--forward->free_count];
+	if ((forward->slot_count & (forward->slot_count + 1)) == 0 || forward->slots == NULL) {
+		size_t room = forward->slots == NULL ? 16 : (size_t)forward->slot_count * 2 + 2;
+		forward->slots = xreallocarray(forward->slots, room, sizeof(*forward->slots));
+		forward->free_slots =
+		    xreallocarray(forward->free_slots, room, sizeof(*forward->free_slots));
+	}
+	return forward->slot_count++;
+}
+
+/* A channel to this server, or NULL: no descriptor, no memory, or too many channels. */
+static struct channel *
+channel_open(struct forward *forward, const struct server *server)
+{
+	if (forward->slot_count - forward->free_count >= CHANNELS_MAX)
+		return NULL;
+	struct channel *channel = xcalloc(1, sizeof(*channel));
+	channel->forward = forward;
+	channel->server = *server;
+	int status = open_ares(channel);
+	if (status != ARES_SUCCESS) {
+		log_neterr("forward: c-ares: %s", ares_strerror(status));
+		free(channel);
+		return NULL;
+	}
+	channel->slot = take_slot(forward);
+	forward->slots[channel->slot] = channel;
+	LIST_INSERT_HEAD(&forward->channels, channel, link);
+	return channel;
+}
+
+/* It gets no more queries; forward_turn closes it once no query waits for it. */
+static void
+channel_retire(struct forward *forward, struct channel *channel)
+{
+	if (channel->retired)
+		return;
+	channel->retired = true;
+	LIST_REMOVE(channel, link);
+	LIST_INSERT_HEAD(channel->waiting > 0 ? &forward->retired : &forward->done, channel, link);
+	for (size_t i = 0; i < forward->upstream_count; i++)
+		if (forward->upstreams[i].channel == channel)
+			forward->upstreams[i].channel = NULL;
+}
+
+/* Not from inside one of its callbacks. */
+static void
+channel_close(struct forward *forward, struct channel *channel)
+{
+	assert(channel->waiting == 0);
+	ares_destroy(channel->ares); /* ends abandoned attempts */
+	assert(channel->open == 0);
+	LIST_REMOVE(channel, link);
+	forward->slots[channel->slot] = NULL;
+	forward->free_slots[forward->free_count++] = channel->slot;
+	free(channel);
+}
+
+/* An ID that the channel has not used. */
+static uint16_t
+channel_id(struct forward *forward, struct channel *channel)
+{
+	uint16_t id = ids_take(&forward->ids, channel->ids, channel->used);
+	channel->ids[channel->used++] = id;
+	return id;
+}
 
 enum { RETRY_MAX_MS = 1000, RETRY_MIN_MS = 250 };
 
