@@ -6,7 +6,7 @@
  *	api_source.c         which resources are watched, when they may start, libcurl's loop; when what is
  *	                     known is whole, readiness in words, metrics
  *	reflector.c          the protocol's state, and the request that it leads to
- *	reflector_next.c     what to request after a response: WatchList, list, watch, or wait
+ *	reflector.c          what to request after a response: WatchList, list, watch, or wait
  *	resource_table.c     the resources, and the API's names for them
  *	resource_watch.c     a resource's requests, one after the other: made, sent, read, ended; list items,
  *	                     watch events and Status go on to the sink, by framer.c and json_prune.c
