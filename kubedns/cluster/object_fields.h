@@ -3,7 +3,7 @@
  *
  *	X("its key", variable, inside)
  *
- * `variable` is what object.c and object_slices.c read it into; `inside` names the list of the
+ * `variable` is the one that object.c reads it into; `inside` names the list of the
  * members that are read inside its value, or is `whole`. kubedns/api/json_prune.c makes its tables
  * from the same lists, so pruning keeps exactly what is read: a variable that no list declares does
  * not compile.
@@ -112,7 +112,7 @@
 
 #define CONFIGMAP_FIELDS(X) X("data", data, whole)
 
-/* --- read only with --clusterset-domain, by object_clusterset.c --- */
+/* --- read only with --clusterset-domain, by object.c --- */
 
 /* Of an EndpointSlice, whose other labels are SLICE_LABELS_FIELDS. */
 #define IMPORTED_LABELS_FIELDS(X)                                                                  \

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/object_internal.h"
+#include "kubedns/cluster/object_reader.h"
 #include "lib/flags.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "kubedns/cluster/object_internal.h"
+#include "kubedns/cluster/object_reader.h"
 #include "lib/dname.h"
 #include "lib/xalloc.h"
 
@@ -191,4 +192,71 @@ object_read_ports(struct reader *r, struct json_object *json, size_t *count)
 			(*count)++;
 	}
 	return ports;
+}
+
+enum { RFC3339_MAX = 64 }; /* 2026-07-01T10:00:00.123456789+02:00 has 35 */
+
+static uint32_t
+digits(const char **s, int count, bool *ok)
+{
+	uint32_t value = 0;
+	for (int i = 0; i < count; i++, (*s)++) {
+		if (**s < '0' || **s > '9') {
+			*ok = false;
+			return 0;
+		}
+		value = value * 10 + (uint32_t)(**s - '0');
+	}
+	return value;
+}
+
+static void
+literal(const char **s, char c, bool *ok)
+{
+	if (*ok && **s == c)
+		(*s)++;
+	else
+		*ok = false;
+}
+
+int64_t
+object_rfc3339_ns(const char *s)
+{
+	bool ok = true;
+	struct tm tm = { 0 };
+
+	if (strnlen(s, RFC3339_MAX + 1) > RFC3339_MAX)
+		return 0;
+
+	tm.tm_year = (int)digits(&s, 4, &ok) - 1900;
+	literal(&s, '-', &ok);
+	tm.tm_mon = (int)digits(&s, 2, &ok) - 1;
+	literal(&s, '-', &ok);
+	tm.tm_mday = (int)digits(&s, 2, &ok);
+	literal(&s, 'T', &ok);
+	tm.tm_hour = (int)digits(&s, 2, &ok);
+	literal(&s, ':', &ok);
+	tm.tm_min = (int)digits(&s, 2, &ok);
+	literal(&s, ':', &ok);
+	tm.tm_sec = (int)digits(&s, 2, &ok);
+	if (!ok || tm.tm_year < 70 || tm.tm_year > 300)
+		return 0;
+	int64_t ns = 0;
+	if (*s == '.') {
+		int64_t unit = 100000000;
+		for (s++; *s >= '0' && *s <= '9'; s++, unit /= 10)
+			ns += (*s - '0') * unit;
+	}
+	int offset_s = 0;
+	if (*s == '+' || *s == '-') {
+		int sign = *s++ == '+' ? 1 : -1;
+		offset_s = (int)digits(&s, 2, &ok) * 3600;
+		literal(&s, ':', &ok);
+		offset_s = sign * (offset_s + (int)digits(&s, 2, &ok) * 60);
+	} else {
+		literal(&s, 'Z', &ok);
+	}
+	if (!ok || *s != '\0')
+		return 0;
+	return ((int64_t)timegm(&tm) - offset_s) * 1000000000 + ns;
 }

@@ -1,9 +1,9 @@
 /*
- * What object.c and object_slices.c share: reading fields of JSON objects, with a complaint about
- * one that is not valid.
+ * Reads fields of JSON objects, by the lists of object_fields.h. The first field that is not valid is noted in the
+ * reader, with the reason. The text of a complaint is good until the next object is read.
  */
-#ifndef KUBEDNS_CLUSTER_OBJECT_INTERNAL_H
-#define KUBEDNS_CLUSTER_OBJECT_INTERNAL_H
+#ifndef KUBEDNS_CLUSTER_OBJECT_READER_H
+#define KUBEDNS_CLUSTER_OBJECT_READER_H
 
 #include <json-c/json.h>
 
@@ -21,13 +21,7 @@ struct field {
 	struct json_object **value;
 };
 
-/* Identity and the two annotations that DNS knows. */
-struct meta {
-	struct json_object *labels;
-	struct json_object *annotations;
-	bool deleting;
-};
-
+/* Notes a complaint, unless there is one. */
 void field_complain(struct reader *r, const char *why);
 
 /* The same with the value, of which the first bytes are shown: `what "VALUE" why`. */
@@ -71,19 +65,7 @@ const char *field_label(struct reader *r, struct json_object *json, const char *
 /* Ports of a Service, a slice or a subset; the caller owns the array, NULL when there are none. */
 struct object_port *object_read_ports(struct reader *r, struct json_object *json, size_t *count);
 
-/* An EndpointSlice, and an Endpoints object as slices of our making, into object->slices. */
-void object_read_slice(
-    struct reader *r, struct json_object *json, const struct meta *meta, struct object *object);
-void object_read_endpoints(struct reader *r, struct json_object *json, struct object *object);
-
-/* A ServiceImport, into object->service. */
-void object_read_import(struct reader *r, struct json_object *json, struct object *object);
-
 /* RFC 3339 date and time as Unix nanoseconds; 0 for what is not one. */
 int64_t object_rfc3339_ns(const char *s);
-
-/* The annotation with the time of the change that made the endpoints' controller write the
- * object. */
-void object_read_trigger_time(struct reader *r, const struct meta *meta, struct object *object);
 
 #endif
