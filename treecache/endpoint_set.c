@@ -7,7 +7,21 @@
 
 #include "lib/wire.h"
 #include "lib/xalloc.h"
-#include "treecache/endpoint_internal.h"
+#include "treecache/endpoint_set.h"
+
+/* Whether a change that found so many other slices, looking for `count` addresses, should keep which slices
+ * have which address, since the next change would find as many. */
+static inline bool
+endpoints_crowded(size_t found, size_t count)
+{
+	return found > 16 * count + 256;
+}
+
+/* Keys of an index, 4 or 16 bytes each, in order, each once. */
+struct endpoint_keys {
+	uint8_t *bytes; /* from malloc */
+	size_t count, len;
+};
 
 static size_t
 endpoint_set_size(unsigned room)
@@ -43,7 +57,7 @@ treecache_owner_free(struct treecache *cache, struct owner *owner)
 
 /* The owner's endpoint set, copied if it is not the writer's own, with room for one slice more; the
  * owner, and its node if the set is attached, point to the result. */
-struct endpoint_set *
+static struct endpoint_set *
 endpoint_set_edit(struct treecache *cache, struct owner *owner)
 {
 	struct endpoint_set *endpoints = owner->endpoints;
@@ -81,7 +95,8 @@ slice_place(const struct endpoint_set *endpoints, const struct slice_endpoints *
 	return low;
 }
 
-struct endpoint_set_slice *
+/* The entry of a slice that the set has. */
+static struct endpoint_set_slice *
 endpoint_set_find_slice(struct endpoint_set *endpoints, const struct slice_endpoints *slice)
 {
 	unsigned place = slice_place(endpoints, slice);
@@ -90,7 +105,8 @@ endpoint_set_find_slice(struct endpoint_set *endpoints, const struct slice_endpo
 	return &endpoints->slices[place];
 }
 
-void
+/* Adds (sign 1) or takes away (-1) the slice's share of the set's totals. */
+static void
 endpoint_set_count(struct endpoint_set *endpoints, const struct slice_endpoints *slice, int sign)
 {
 	uint32_t *total = slice->family == AF_INET ? &endpoints->total4 : &endpoints->total6;
@@ -100,14 +116,14 @@ endpoint_set_count(struct endpoint_set *endpoints, const struct slice_endpoints 
 	endpoints->dashed += (uint32_t)(sign * slice->dashed);
 }
 
-struct endpoint_set_slice
+static struct endpoint_set_slice
 endpoint_set_entry(const struct slice_endpoints *slice)
 {
 	return (struct endpoint_set_slice){ slice, slice->slot, slice->unique, slice->family };
 }
 
 /* The writer's own copy of a slice of the set, which it replaces there. */
-struct slice_endpoints *
+static struct slice_endpoints *
 endpoint_set_edit_slice(
     struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice)
 {
@@ -129,355 +145,188 @@ is_owners(const void *entry, const void *key)
 	return true;
 }
 
-void *
+/* The owner's entry, or NULL, in a table of what is kept for some owners: entries begin with the owner's id. */
+static void *
 kept_of_owner(const struct table *table, const struct owner *owner)
 {
 	return table->count == 0 ? NULL : table_find(table, owner->id, is_owners, NULL);
 }
 
-/* Puts `slice` (NULL: nothing) into its slot and the endpoint set, in place of `old` (NULL: nothing
- * yet). */
-static void
-show_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
-    const struct slice_endpoints *slice)
-{
-	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
-	unsigned place = slice_place(endpoints, old != NULL ? old : slice);
-	struct endpoint_set_slice *entry = &endpoints->slices[place];
-	size_t behind = (endpoints->count - place) * sizeof *entry;
-
-	if (old != NULL)
-		endpoint_set_count(endpoints, old, -1);
-	if (slice == NULL) {
-		memmove(entry, entry + 1, behind - sizeof *entry);
-		endpoints->count--;
-		slot_release(cache, old->slot);
-	} else {
-		if (old == NULL) {
-			memmove(entry + 1, entry, behind);
-			endpoints->count++;
-		}
-		*entry = endpoint_set_entry(slice);
-		endpoint_set_count(endpoints, slice, 1);
-		slot_table_set(cache, &cache->next.slots, slice->slot, slice);
-	}
-	if (old != slice)
-		cow_drop(cache, old);
-}
-
-static bool
-all_ready(const struct slice_endpoints *slice)
-{
-	for (unsigned i = 0; i < slice->count; i++)
-		if (!slice_ready(slice, i))
-			return false;
-	return true;
-}
-
-static bool
-answers_ptr(uint32_t flags)
-{
-	return (flags & (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED)) ==
-	       (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
-}
-
-/* Replaces `old` by `slice` (either may be NULL) in the set, the slots and the indexes.
- * `old_flags`: the set's flags when `old` was indexed; `flags`: those from now on. */
-static void
-replace_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
-    struct slice_endpoints *slice, uint32_t old_flags, uint32_t flags)
-{
-	assert(old != NULL || slice != NULL);
-	bool others = owner->endpoints->count > (old != NULL), distinct;
-	struct endpoint_keys from = endpoint_index_keys(cache, old, &distinct);
-
-	endpoint_dedup_change(cache, owner, old, slice, flags & ENDPOINTS_NOT_READY);
-	struct endpoint_keys to = endpoint_index_keys(cache, slice, &distinct);
-	if (slice != NULL) {
-		slice->distinct = distinct;
-		slice->alone = !others || endpoint_index_names_alone(cache, owner, old, slice);
-	}
-	endpoint_index_change(
-	    cache, &cache->next.endpoints, slice != NULL ? slice->slot : old->slot, from, to);
-	endpoint_index_reverse(
-	    cache, answers_ptr(old_flags) ? old : NULL, answers_ptr(flags) ? slice : NULL);
-	show_slice(cache, owner, old, slice);
-}
-
-uint32_t
-treecache_slice(
-    struct treecache *cache, struct owner *owner, uint32_t slot, const struct slice_source *source)
-{
-	const struct slice_endpoints *old =
-	    slot == 0 ? NULL : slot_table_get(&cache->next.slots, slot);
-	uint32_t flags = owner->endpoints->flags;
-
-	assert(source->count <= ENDPOINTS_MAX);
-	/* A slice that changes its family is a new one: its slot is not kept either. */
-	if (old != NULL && old->family != source->family) {
-		treecache_slice_remove(cache, owner, slot);
-		old = NULL;
-		slot = 0;
-	}
-	if (slot == 0)
-		slot = slot_alloc(cache);
-	replace_slice(cache, owner, old, slice_pack(cache, owner, slot, source), flags, flags);
-	return slot;
-}
-
-void
-treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32_t slot)
-{
-	uint32_t flags = owner->endpoints->flags;
-
-	replace_slice(cache, owner, slot_table_get(&cache->next.slots, slot), NULL, flags, flags);
-}
-
-const struct slice_endpoints *
-treecache_slice_at(const struct treecache *cache, uint32_t slot)
-{
-	return slot_table_get(&cache->next.slots, slot);
-}
-
-void
-treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint32_t flags)
-{
-	uint32_t old_flags = owner->endpoints->flags;
-
-	if (flags == old_flags)
-		return;
-	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
-	if (old_flags & ENDPOINTS_ATTACHED)
-		treecache_edit(cache, owner->name)->endpoints = NULL;
-	endpoints->flags = flags;
-	for (unsigned i = 0; i < owner->endpoints->count; i++) {
-		const struct slice_endpoints *old = owner->endpoints->slices[i].slice;
-		if ((flags ^ old_flags) & ENDPOINTS_NOT_READY && !all_ready(old)) {
-			struct slice_endpoints *copy = xmalloc(slice_bytes(old));
-			memcpy(copy, old, slice_bytes(old));
-			copy->epoch = cache->epoch;
-			replace_slice(cache, owner, old, copy, old_flags, flags);
-		} else {
-			endpoint_index_reverse(cache, answers_ptr(old_flags) ? old : NULL,
-			    answers_ptr(flags) ? old : NULL);
-		}
-	}
-	if (flags & ENDPOINTS_ATTACHED)
-		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
-}
-
-/* Adds the owner's own slot, made if missing, to an index under this key, or removes it. */
-static void
-owner_index(struct treecache *cache, struct pair_btree *index, const uint8_t *key,
-    struct owner *owner, bool present)
-{
-	if (owner->slot == 0) {
-		owner->slot = slot_alloc(cache);
-		slot_table_set(cache, &cache->next.slots, owner->slot, (const uint8_t *)owner + 1);
-	}
-	if (present)
-		pair_btree_insert(cache, index, key, owner->slot);
-	else
-		pair_btree_remove(cache, index, key, owner->slot);
-}
-
-void
-treecache_owner_addr(
-    struct treecache *cache, struct owner *owner, const struct addr *addr, bool present)
-{
-	owner_index(cache, endpoint_index_writers_reverse(cache, addr->family), addr->bytes, owner,
-	    present);
-}
-
-void
-treecache_owner_label(struct treecache *cache, struct owner *owner, bool present)
-{
-	uint8_t key[4];
-
-	owner_label_key(&cache->next, owner->name, key);
-	owner_index(cache, &cache->next.labels, key, owner, present);
-}
-
-/* --- the runs of a slice --- */
+/* --- the indexes of endpoints --- */
 
 /*
- * The runs of a slice: which entries are published, and which slice of an owner counts an address:
- * the lowest (slice_compare) of those that publish it, in whatever order they came. Where a change finds
- * very many others, who publishes what is kept from then on (addr_holders_find).
+ * The indexes of endpoints, the writer's side: a slice's keys in them, and the changes when another
+ * slice takes its place.
  */
 
-/* The search for other slices of an owner. */
-struct search {
-	struct treecache *cache;
-	struct owner *owner;
-	/* NULL: the endpoint index tells who may have an address. */
-	const struct addr_holders *holders;
-	size_t addrs, found; /* searched for there; slices looked at */
-};
-
-static bool
-publishes(const struct slice_endpoints *slice, const uint8_t *addr)
+static int
+by_addr4(const void *a, const void *b)
 {
-	return slice_has_addr(slice, 0, slice->unique, addr) ||
-	       slice_has_addr(slice, slice->unique, slice->published, addr);
-}
+	uint32_t na = wire_get32(a), nb = wire_get32(b);
 
-/* The lowest slice but `but` that publishes this address, and so counts it if `but` does not; NULL if there is
- * none. */
-static const struct slice_endpoints *
-lowest_other(struct search *search, const struct slice_endpoints *but, const uint8_t *addr)
-{
-	const struct tree *tree = &search->cache->next;
-	const struct slice_endpoints *other, *lowest = NULL;
-	uint8_t key[4];
-
-	if (search->holders != NULL)
-		return addr_holders_lowest(search->cache, search->holders, but, addr);
-	search->addrs++;
-	for (int named = 0; named < 2; named++) {
-		struct pair_walk walk = { 0 };
-		endpoint_addr_key(tree, search->owner, addr, but->family, named, key);
-		while ((other = index_next_value(tree, &tree->endpoints, key, &walk)) != NULL) {
-			search->found++;
-			if (other->slot != but->slot && other->owner == search->owner &&
-			    other->family == but->family &&
-			    (lowest == NULL || slice_compare(other, lowest) < 0) &&
-			    publishes(other, addr))
-				lowest = other;
-		}
-	}
-	return lowest;
-}
-
-/* Makes a slice of the set, which publishes the address, count it or stop counting it. */
-static void
-set_counted(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
-    const uint8_t *addr, bool counted)
-{
-	struct slice_endpoints *copy = endpoint_set_edit_slice(cache, owner, slice);
-	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
-
-	endpoint_set_count(endpoints, copy, -1);
-	unsigned in_unique = slice_lower_bound(copy, 0, copy->unique, addr),
-		 in_doubles = slice_lower_bound(copy, copy->unique, copy->published, addr);
-	if (counted) {
-		slice_move(copy, in_doubles, in_unique);
-		copy->unique++;
-	} else {
-		slice_move(copy, in_unique, in_doubles - 1);
-		copy->unique--;
-	}
-	endpoint_set_count(endpoints, copy, 1);
-	*endpoint_set_find_slice(endpoints, copy) = endpoint_set_entry(copy);
-}
-
-/* Whether the slice counts this address, which it publishes; a higher slice that counted it stops.
- * If `old` (or NULL) counted it, no lower slice publishes it, and if `old` published it only, a lower one
- * does: no search is needed. */
-static bool
-takes_addr(struct search *search, const struct slice_endpoints *old,
-    const struct slice_endpoints *slice, const uint8_t *addr)
-{
-	if (old != NULL && slice_has_addr(old, 0, old->unique, addr))
-		return true;
-	if (old != NULL && slice_has_addr(old, old->unique, old->published, addr))
-		return false;
-	const struct slice_endpoints *other = lowest_other(search, slice, addr);
-	if (other == NULL)
-		return true;
-	if (slice_compare(other, slice) < 0)
-		return false;
-	set_counted(search->cache, search->owner, other, addr, false);
-	return true;
+	return (na > nb) - (na < nb);
 }
 
 static int
-by_entry(const void *a, const void *b, void *slice)
+by_addr16(const void *a, const void *b)
 {
-	return slice_compare_entries(slice, *(const uint16_t *)a, *(const uint16_t *)b);
+	return memcmp(a, b, 16);
 }
 
-/* Fills `order` with the positions of the slice's entries, sorted by slice_compare_entries. */
 static void
-sort_entries(struct slice_endpoints *slice, uint16_t *order)
+endpoint_keys_sort(struct endpoint_keys *keys)
 {
-	bool sorted = true;
+	size_t kept = 0, len = keys->len;
 
-	for (unsigned i = 0; i < slice->count; i++) {
-		order[i] = (uint16_t)i;
-		sorted &= i == 0 || slice_compare_entries(slice, i - 1, i) <= 0;
+	qsort(keys->bytes, keys->count, len, len == 4 ? by_addr4 : by_addr16);
+	for (size_t i = 0; i < keys->count; i++) {
+		const uint8_t *key = keys->bytes + i * len;
+		if (kept == 0 || memcmp(key, keys->bytes + (kept - 1) * len, len) != 0)
+			memmove(keys->bytes + kept++ * len, key, len);
 	}
-	if (!sorted)
-		qsort_r(order, slice->count, sizeof *order, by_entry, slice);
+	keys->count = kept;
 }
 
-/* Sorts the entries of `slice` into their runs; `search`: NULL if the owner has no other slices. */
-static void
-sort_runs(struct search *search, const struct slice_endpoints *old, struct slice_endpoints *slice,
-    bool not_ready_too)
+/* The place of `key`, or keys->count. */
+static size_t
+endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key)
 {
-	enum { UNIQUE, DOUBLE, NOT_READY, RUNS };
-	size_t count = slice->count, addr_len = family_len(slice->family), len[RUNS] = { 0 };
-	uint16_t *order = xcalloc((1 + RUNS) * count, sizeof *order);
-	const uint8_t *last = NULL;
-	bool moved = false;
+	const uint8_t *found = keys->count == 0 ? NULL
+						: bsearch(key, keys->bytes, keys->count, keys->len,
+						      keys->len == 4 ? by_addr4 : by_addr16);
 
-	sort_entries(slice, order);
-	for (size_t i = 0; i < count; i++) {
-		unsigned run = NOT_READY;
-		if (not_ready_too || slice_ready(slice, order[i])) {
-			const uint8_t *addr = slice_addr(slice, order[i]);
-			bool first = last == NULL || memcmp(last, addr, addr_len) != 0;
-			run = first && (search == NULL || takes_addr(search, old, slice, addr))
-				  ? UNIQUE
-				  : DOUBLE;
-			last = addr;
-		}
-		order[(1 + run) * count + len[run]++] = order[i];
+	return found == NULL ? keys->count : (size_t)(found - keys->bytes) / keys->len;
+}
+
+/* The slice's published addresses; of none if it is NULL. */
+static struct endpoint_keys
+endpoint_addr_keys(const struct slice_endpoints *slice)
+{
+	struct endpoint_keys keys = { 0 };
+
+	if (slice == NULL)
+		return keys;
+	keys =
+	    (struct endpoint_keys){ .count = slice->published, .len = family_len(slice->family) };
+	keys.bytes = xmalloc(keys.count * keys.len);
+	memcpy(keys.bytes, slice->bytes, keys.count * keys.len);
+	endpoint_keys_sort(&keys);
+	return keys;
+}
+
+/* The writer's reverse index for this family. */
+static struct pair_btree *
+endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
+{
+	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
+}
+
+/* Whether no address is published twice: one that is counts once at most (the runs above). */
+static bool
+addrs_distinct(const struct slice_endpoints *slice)
+{
+	for (unsigned i = slice->unique; i < slice->published; i++) {
+		const uint8_t *addr = slice_addr(slice, i);
+		if (slice_has_addr(slice, 0, slice->unique, addr) ||
+		    (i > slice->unique &&
+			memcmp(slice_addr(slice, i - 1), addr, family_len(slice->family)) == 0))
+			return false;
 	}
-	slice->unique = (uint16_t)len[UNIQUE];
-	slice->published = (uint16_t)(len[UNIQUE] + len[DOUBLE]);
-	for (size_t run = 0, at = 0; run < RUNS; run++)
-		for (size_t i = 0; i < len[run]; i++, at++) {
-			order[at] = order[(1 + run) * count + i];
-			moved |= order[at] != at;
-		}
-	if (moved)
-		slice_reorder(slice, order);
-	free(order);
+	return true;
 }
 
-/* What `old` counted and `slice` (or NULL) does not publish, the lowest other slice that does counts. */
-static void
-hand_over(
-    struct search *search, const struct slice_endpoints *old, const struct slice_endpoints *slice)
+/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two published entries
+ * share an address or a host name. */
+static struct endpoint_keys
+endpoint_index_keys(
+    const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
 {
-	for (unsigned i = 0; i < old->unique; i++) {
-		const uint8_t *addr = slice_addr(old, i);
-		if (slice != NULL && publishes(slice, addr))
+	struct endpoint_keys keys = { .len = 4 };
+
+	*distinct = true;
+	if (slice == NULL)
+		return keys;
+	keys.bytes = xmalloc(slice->published * 2u * 4u);
+	for (unsigned i = 0; i < slice->published; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		endpoint_addr_key(&cache->next, slice->owner, slice_addr(slice, i), slice->family,
+		    name != NULL, keys.bytes + 4 * keys.count++);
+		if (name != NULL)
+			endpoint_name_key(
+			    &cache->next, slice->owner, name, keys.bytes + 4 * keys.count++);
+	}
+	size_t all = keys.count;
+	endpoint_keys_sort(&keys);
+	*distinct = keys.count == all && addrs_distinct(slice);
+	return keys;
+}
+
+/* Changes a slot's keys in an index from `old` to `new`; frees both. */
+static void
+endpoint_index_change(struct treecache *cache, struct pair_btree *index, uint32_t slot,
+    struct endpoint_keys old, struct endpoint_keys new)
+{
+	size_t i = 0, j = 0, len = index->key_len;
+
+	while (i < old.count || j < new.count) {
+		int order = i == old.count   ? 1
+			    : j == new.count ? -1
+					     : memcmp(old.bytes + i * len, new.bytes + j *len, len);
+		if (order < 0)
+			pair_btree_remove(cache, index, old.bytes + i * len, slot);
+		else if (order > 0)
+			pair_btree_insert(cache, index, new.bytes + j *len, slot);
+		i += order <= 0;
+		j += order >= 0;
+	}
+	free(old.bytes);
+	free(new.bytes);
+}
+
+/* The same for the reverse index, which holds published addresses only; either may be NULL. */
+static void
+endpoint_index_reverse(
+    struct treecache *cache, const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	const struct slice_endpoints *one = slice != NULL ? slice : old;
+
+	if (one != NULL)
+		endpoint_index_change(cache, endpoint_index_writers_reverse(cache, one->family),
+		    one->slot | SLOT_OF_SLICE, endpoint_addr_keys(old), endpoint_addr_keys(slice));
+}
+
+/*
+ * Whether no other slice of the owner publishes a host name of this one; clears `alone` in those that
+ * do. Names that `old` (or NULL) already had alone are not searched for again.
+ */
+static bool
+endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	bool alone = true;
+
+	for (unsigned i = 0; i < slice->published; i++) {
+		const uint8_t *name = slice_name(slice, i);
+		const struct slice_endpoints *other;
+		struct pair_walk walk = { 0 };
+		unsigned found = 0;
+		uint8_t key[4];
+		bool before = old != NULL && old->alone && i < old->published;
+		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
 			continue;
-		const struct slice_endpoints *heir = lowest_other(search, old, addr);
-		if (heir != NULL)
-			set_counted(search->cache, search->owner, heir, addr, true);
+		endpoint_name_key(&cache->next, owner, name, key);
+		/* If there are more than one, they have cleared each other's. */
+		while (found < 2 && (other = index_next_value(&cache->next, &cache->next.endpoints,
+					 key, &walk)) != NULL) {
+			if (other->slot == slice->slot || other->owner != owner)
+				continue;
+			alone = false;
+			found++;
+			if (other->alone)
+				endpoint_set_edit_slice(cache, owner, other)->alone = false;
+		}
 	}
-}
-
-void
-endpoint_dedup_change(struct treecache *cache, struct owner *owner,
-    const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too)
-{
-	struct addr_holders *holders = addr_holders_find(cache, owner);
-	struct search search = { .cache = cache, .owner = owner, .holders = holders };
-	bool others = owner->endpoints->count > (old != NULL);
-
-	if (slice != NULL)
-		sort_runs(others ? &search : NULL, old, slice, not_ready_too);
-	if (others && old != NULL)
-		hand_over(&search, old, slice);
-	if (endpoints_crowded(search.found, search.addrs))
-		holders = addr_holders_new(cache, owner);
-	if (holders != NULL)
-		addr_holders_change(cache, holders, old, slice);
+	return alone;
 }
 
 /* --- the slices of each address --- */
@@ -656,7 +505,9 @@ holders_free(struct addr_holders *holders)
 	free(holders);
 }
 
-void
+/* `slice` takes the place of `old` (either may be NULL); `holders` may be freed. Called while the set still
+ * has `old`. */
+static void
 addr_holders_change(struct treecache *cache, struct addr_holders *holders,
     const struct slice_endpoints *old, const struct slice_endpoints *slice)
 {
@@ -682,7 +533,8 @@ addr_holders_change(struct treecache *cache, struct addr_holders *holders,
 		table_free(&cache->addr_holders);
 }
 
-const struct slice_endpoints *
+/* The lowest slice but `but` that publishes this address, of the family of `but`; NULL if there is none. */
+static const struct slice_endpoints *
 addr_holders_lowest(const struct treecache *cache, const struct addr_holders *holders,
     const struct slice_endpoints *but, const uint8_t *addr)
 {
@@ -706,178 +558,354 @@ addr_holders_free_all(struct treecache *cache)
 	table_free(&cache->addr_holders);
 }
 
-/* --- the indexes of endpoints --- */
+/* --- the runs of a slice --- */
 
 /*
- * The indexes of endpoints, the writer's side: a slice's keys in them, and the changes when another
- * slice takes its place.
+ * The runs of a slice: which entries are published, and which slice of an owner counts an address:
+ * the lowest (slice_compare) of those that publish it, in whatever order they came. Where a change finds
+ * very many others, who publishes what is kept from then on (addr_holders_find).
  */
 
-static int
-by_addr4(const void *a, const void *b)
-{
-	uint32_t na = wire_get32(a), nb = wire_get32(b);
+/* The search for other slices of an owner. */
+struct search {
+	struct treecache *cache;
+	struct owner *owner;
+	/* NULL: the endpoint index tells who may have an address. */
+	const struct addr_holders *holders;
+	size_t addrs, found; /* searched for there; slices looked at */
+};
 
-	return (na > nb) - (na < nb);
-}
-
-static int
-by_addr16(const void *a, const void *b)
-{
-	return memcmp(a, b, 16);
-}
-
-static void
-endpoint_keys_sort(struct endpoint_keys *keys)
-{
-	size_t kept = 0, len = keys->len;
-
-	qsort(keys->bytes, keys->count, len, len == 4 ? by_addr4 : by_addr16);
-	for (size_t i = 0; i < keys->count; i++) {
-		const uint8_t *key = keys->bytes + i * len;
-		if (kept == 0 || memcmp(key, keys->bytes + (kept - 1) * len, len) != 0)
-			memmove(keys->bytes + kept++ * len, key, len);
-	}
-	keys->count = kept;
-}
-
-/* The place of `key`, or keys->count. */
-size_t
-endpoint_keys_find(const struct endpoint_keys *keys, const uint8_t *key)
-{
-	const uint8_t *found = keys->count == 0 ? NULL
-						: bsearch(key, keys->bytes, keys->count, keys->len,
-						      keys->len == 4 ? by_addr4 : by_addr16);
-
-	return found == NULL ? keys->count : (size_t)(found - keys->bytes) / keys->len;
-}
-
-/* The slice's published addresses; of none if it is NULL. */
-struct endpoint_keys
-endpoint_addr_keys(const struct slice_endpoints *slice)
-{
-	struct endpoint_keys keys = { 0 };
-
-	if (slice == NULL)
-		return keys;
-	keys =
-	    (struct endpoint_keys){ .count = slice->published, .len = family_len(slice->family) };
-	keys.bytes = xmalloc(keys.count * keys.len);
-	memcpy(keys.bytes, slice->bytes, keys.count * keys.len);
-	endpoint_keys_sort(&keys);
-	return keys;
-}
-
-struct pair_btree *
-endpoint_index_writers_reverse(struct treecache *cache, uint8_t family)
-{
-	return family == AF_INET ? &cache->next.reverse4 : &cache->next.reverse6;
-}
-
-/* Whether no address is published twice: one that is counts once at most (the runs above). */
 static bool
-addrs_distinct(const struct slice_endpoints *slice)
+publishes(const struct slice_endpoints *slice, const uint8_t *addr)
 {
-	for (unsigned i = slice->unique; i < slice->published; i++) {
-		const uint8_t *addr = slice_addr(slice, i);
-		if (slice_has_addr(slice, 0, slice->unique, addr) ||
-		    (i > slice->unique &&
-			memcmp(slice_addr(slice, i - 1), addr, family_len(slice->family)) == 0))
-			return false;
+	return slice_has_addr(slice, 0, slice->unique, addr) ||
+	       slice_has_addr(slice, slice->unique, slice->published, addr);
+}
+
+/* The lowest slice but `but` that publishes this address, and so counts it if `but` does not; NULL if there is
+ * none. */
+static const struct slice_endpoints *
+lowest_other(struct search *search, const struct slice_endpoints *but, const uint8_t *addr)
+{
+	const struct tree *tree = &search->cache->next;
+	const struct slice_endpoints *other, *lowest = NULL;
+	uint8_t key[4];
+
+	if (search->holders != NULL)
+		return addr_holders_lowest(search->cache, search->holders, but, addr);
+	search->addrs++;
+	for (int named = 0; named < 2; named++) {
+		struct pair_walk walk = { 0 };
+		endpoint_addr_key(tree, search->owner, addr, but->family, named, key);
+		while ((other = index_next_value(tree, &tree->endpoints, key, &walk)) != NULL) {
+			search->found++;
+			if (other->slot != but->slot && other->owner == search->owner &&
+			    other->family == but->family &&
+			    (lowest == NULL || slice_compare(other, lowest) < 0) &&
+			    publishes(other, addr))
+				lowest = other;
+		}
 	}
+	return lowest;
+}
+
+/* Makes a slice of the set, which publishes the address, count it or stop counting it. */
+static void
+set_counted(struct treecache *cache, struct owner *owner, const struct slice_endpoints *slice,
+    const uint8_t *addr, bool counted)
+{
+	struct slice_endpoints *copy = endpoint_set_edit_slice(cache, owner, slice);
+	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
+
+	endpoint_set_count(endpoints, copy, -1);
+	unsigned in_unique = slice_lower_bound(copy, 0, copy->unique, addr),
+		 in_doubles = slice_lower_bound(copy, copy->unique, copy->published, addr);
+	if (counted) {
+		slice_move(copy, in_doubles, in_unique);
+		copy->unique++;
+	} else {
+		slice_move(copy, in_unique, in_doubles - 1);
+		copy->unique--;
+	}
+	endpoint_set_count(endpoints, copy, 1);
+	*endpoint_set_find_slice(endpoints, copy) = endpoint_set_entry(copy);
+}
+
+/* Whether the slice counts this address, which it publishes; a higher slice that counted it stops.
+ * If `old` (or NULL) counted it, no lower slice publishes it, and if `old` published it only, a lower one
+ * does: no search is needed. */
+static bool
+takes_addr(struct search *search, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice, const uint8_t *addr)
+{
+	if (old != NULL && slice_has_addr(old, 0, old->unique, addr))
+		return true;
+	if (old != NULL && slice_has_addr(old, old->unique, old->published, addr))
+		return false;
+	const struct slice_endpoints *other = lowest_other(search, slice, addr);
+	if (other == NULL)
+		return true;
+	if (slice_compare(other, slice) < 0)
+		return false;
+	set_counted(search->cache, search->owner, other, addr, false);
 	return true;
 }
 
-/* A slice's keys in the endpoint index, none if it is NULL; `*distinct`: no two published entries
- * share an address or a host name. */
-struct endpoint_keys
-endpoint_index_keys(
-    const struct treecache *cache, const struct slice_endpoints *slice, bool *distinct)
+static int
+by_entry(const void *a, const void *b, void *slice)
 {
-	struct endpoint_keys keys = { .len = 4 };
-
-	*distinct = true;
-	if (slice == NULL)
-		return keys;
-	keys.bytes = xmalloc(slice->published * 2u * 4u);
-	for (unsigned i = 0; i < slice->published; i++) {
-		const uint8_t *name = slice_name(slice, i);
-		endpoint_addr_key(&cache->next, slice->owner, slice_addr(slice, i), slice->family,
-		    name != NULL, keys.bytes + 4 * keys.count++);
-		if (name != NULL)
-			endpoint_name_key(
-			    &cache->next, slice->owner, name, keys.bytes + 4 * keys.count++);
-	}
-	size_t all = keys.count;
-	endpoint_keys_sort(&keys);
-	*distinct = keys.count == all && addrs_distinct(slice);
-	return keys;
+	return slice_compare_entries(slice, *(const uint16_t *)a, *(const uint16_t *)b);
 }
 
-/* Changes a slot's keys in an index from `old` to `new`; frees both. */
-void
-endpoint_index_change(struct treecache *cache, struct pair_btree *index, uint32_t slot,
-    struct endpoint_keys old, struct endpoint_keys new)
+/* Fills `order` with the positions of the slice's entries, sorted by slice_compare_entries. */
+static void
+sort_entries(struct slice_endpoints *slice, uint16_t *order)
 {
-	size_t i = 0, j = 0, len = index->key_len;
+	bool sorted = true;
 
-	while (i < old.count || j < new.count) {
-		int order = i == old.count   ? 1
-			    : j == new.count ? -1
-					     : memcmp(old.bytes + i * len, new.bytes + j *len, len);
-		if (order < 0)
-			pair_btree_remove(cache, index, old.bytes + i * len, slot);
-		else if (order > 0)
-			pair_btree_insert(cache, index, new.bytes + j *len, slot);
-		i += order <= 0;
-		j += order >= 0;
+	for (unsigned i = 0; i < slice->count; i++) {
+		order[i] = (uint16_t)i;
+		sorted &= i == 0 || slice_compare_entries(slice, i - 1, i) <= 0;
 	}
-	free(old.bytes);
-	free(new.bytes);
+	if (!sorted)
+		qsort_r(order, slice->count, sizeof *order, by_entry, slice);
 }
 
-/* The same for the reverse index, which holds published addresses only; either may be NULL. */
-void
-endpoint_index_reverse(
-    struct treecache *cache, const struct slice_endpoints *old, const struct slice_endpoints *slice)
+/* Sorts the entries of `slice` into their runs; `search`: NULL if the owner has no other slices. */
+static void
+sort_runs(struct search *search, const struct slice_endpoints *old, struct slice_endpoints *slice,
+    bool not_ready_too)
 {
-	const struct slice_endpoints *one = slice != NULL ? slice : old;
+	enum { UNIQUE, DOUBLE, NOT_READY, RUNS };
+	size_t count = slice->count, addr_len = family_len(slice->family), len[RUNS] = { 0 };
+	uint16_t *order = xcalloc((1 + RUNS) * count, sizeof *order);
+	const uint8_t *last = NULL;
+	bool moved = false;
 
-	if (one != NULL)
-		endpoint_index_change(cache, endpoint_index_writers_reverse(cache, one->family),
-		    one->slot | SLOT_OF_SLICE, endpoint_addr_keys(old), endpoint_addr_keys(slice));
+	sort_entries(slice, order);
+	for (size_t i = 0; i < count; i++) {
+		unsigned run = NOT_READY;
+		if (not_ready_too || slice_ready(slice, order[i])) {
+			const uint8_t *addr = slice_addr(slice, order[i]);
+			bool first = last == NULL || memcmp(last, addr, addr_len) != 0;
+			run = first && (search == NULL || takes_addr(search, old, slice, addr))
+				  ? UNIQUE
+				  : DOUBLE;
+			last = addr;
+		}
+		order[(1 + run) * count + len[run]++] = order[i];
+	}
+	slice->unique = (uint16_t)len[UNIQUE];
+	slice->published = (uint16_t)(len[UNIQUE] + len[DOUBLE]);
+	for (size_t run = 0, at = 0; run < RUNS; run++)
+		for (size_t i = 0; i < len[run]; i++, at++) {
+			order[at] = order[(1 + run) * count + i];
+			moved |= order[at] != at;
+		}
+	if (moved)
+		slice_reorder(slice, order);
+	free(order);
+}
+
+/* What `old` counted and `slice` (or NULL) does not publish, the lowest other slice that does counts. */
+static void
+hand_over(
+    struct search *search, const struct slice_endpoints *old, const struct slice_endpoints *slice)
+{
+	for (unsigned i = 0; i < old->unique; i++) {
+		const uint8_t *addr = slice_addr(old, i);
+		if (slice != NULL && publishes(slice, addr))
+			continue;
+		const struct slice_endpoints *heir = lowest_other(search, old, addr);
+		if (heir != NULL)
+			set_counted(search->cache, search->owner, heir, addr, true);
+	}
 }
 
 /*
- * Whether no other slice of the owner publishes a host name of this one; clears `alone` in those that
- * do. Names that `old` (or NULL) already had alone are not searched for again.
+ * Sorts the entries of `slice`, which takes the place of `old` (either may be NULL), into their three runs.
+ * What it publishes other slices above it stop counting; what `old` counted and it does not publish the
+ * lowest of the others that do begin to count. Called while the set still has `old`.
  */
-bool
-endpoint_index_names_alone(struct treecache *cache, struct owner *owner,
-    const struct slice_endpoints *old, const struct slice_endpoints *slice)
+static void
+endpoint_dedup_change(struct treecache *cache, struct owner *owner,
+    const struct slice_endpoints *old, struct slice_endpoints *slice, bool not_ready_too)
 {
-	bool alone = true;
+	struct addr_holders *holders = addr_holders_find(cache, owner);
+	struct search search = { .cache = cache, .owner = owner, .holders = holders };
+	bool others = owner->endpoints->count > (old != NULL);
 
-	for (unsigned i = 0; i < slice->published; i++) {
-		const uint8_t *name = slice_name(slice, i);
-		const struct slice_endpoints *other;
-		struct pair_walk walk = { 0 };
-		unsigned found = 0;
-		uint8_t key[4];
-		bool before = old != NULL && old->alone && i < old->published;
-		if (name == NULL || (before && slice_find_name(old, i, i + 1, name) == i))
-			continue;
-		endpoint_name_key(&cache->next, owner, name, key);
-		/* If there are more than one, they have cleared each other's. */
-		while (found < 2 && (other = index_next_value(&cache->next, &cache->next.endpoints,
-					 key, &walk)) != NULL) {
-			if (other->slot == slice->slot || other->owner != owner)
-				continue;
-			alone = false;
-			found++;
-			if (other->alone)
-				endpoint_set_edit_slice(cache, owner, other)->alone = false;
+	if (slice != NULL)
+		sort_runs(others ? &search : NULL, old, slice, not_ready_too);
+	if (others && old != NULL)
+		hand_over(&search, old, slice);
+	if (endpoints_crowded(search.found, search.addrs))
+		holders = addr_holders_new(cache, owner);
+	if (holders != NULL)
+		addr_holders_change(cache, holders, old, slice);
+}
+
+/* --- replacing a slice --- */
+
+/* Puts `slice` (NULL: nothing) into its slot and the endpoint set, in place of `old` (NULL: nothing
+ * yet). */
+static void
+show_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+    const struct slice_endpoints *slice)
+{
+	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
+	unsigned place = slice_place(endpoints, old != NULL ? old : slice);
+	struct endpoint_set_slice *entry = &endpoints->slices[place];
+	size_t behind = (endpoints->count - place) * sizeof *entry;
+
+	if (old != NULL)
+		endpoint_set_count(endpoints, old, -1);
+	if (slice == NULL) {
+		memmove(entry, entry + 1, behind - sizeof *entry);
+		endpoints->count--;
+		slot_release(cache, old->slot);
+	} else {
+		if (old == NULL) {
+			memmove(entry + 1, entry, behind);
+			endpoints->count++;
+		}
+		*entry = endpoint_set_entry(slice);
+		endpoint_set_count(endpoints, slice, 1);
+		slot_table_set(cache, &cache->next.slots, slice->slot, slice);
+	}
+	if (old != slice)
+		cow_drop(cache, old);
+}
+
+static bool
+all_ready(const struct slice_endpoints *slice)
+{
+	for (unsigned i = 0; i < slice->count; i++)
+		if (!slice_ready(slice, i))
+			return false;
+	return true;
+}
+
+static bool
+answers_ptr(uint32_t flags)
+{
+	return (flags & (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED)) ==
+	       (ENDPOINTS_REVERSE | ENDPOINTS_ATTACHED);
+}
+
+/* Replaces `old` by `slice` (either may be NULL) in the set, the slots and the indexes.
+ * `old_flags`: the set's flags when `old` was indexed; `flags`: those from now on. */
+static void
+replace_slice(struct treecache *cache, struct owner *owner, const struct slice_endpoints *old,
+    struct slice_endpoints *slice, uint32_t old_flags, uint32_t flags)
+{
+	assert(old != NULL || slice != NULL);
+	bool others = owner->endpoints->count > (old != NULL), distinct;
+	struct endpoint_keys from = endpoint_index_keys(cache, old, &distinct);
+
+	endpoint_dedup_change(cache, owner, old, slice, flags & ENDPOINTS_NOT_READY);
+	struct endpoint_keys to = endpoint_index_keys(cache, slice, &distinct);
+	if (slice != NULL) {
+		slice->distinct = distinct;
+		slice->alone = !others || endpoint_index_names_alone(cache, owner, old, slice);
+	}
+	endpoint_index_change(
+	    cache, &cache->next.endpoints, slice != NULL ? slice->slot : old->slot, from, to);
+	endpoint_index_reverse(
+	    cache, answers_ptr(old_flags) ? old : NULL, answers_ptr(flags) ? slice : NULL);
+	show_slice(cache, owner, old, slice);
+}
+
+uint32_t
+treecache_slice(
+    struct treecache *cache, struct owner *owner, uint32_t slot, const struct slice_source *source)
+{
+	const struct slice_endpoints *old =
+	    slot == 0 ? NULL : slot_table_get(&cache->next.slots, slot);
+	uint32_t flags = owner->endpoints->flags;
+
+	assert(source->count <= ENDPOINTS_MAX);
+	/* A slice that changes its family is a new one: its slot is not kept either. */
+	if (old != NULL && old->family != source->family) {
+		treecache_slice_remove(cache, owner, slot);
+		old = NULL;
+		slot = 0;
+	}
+	if (slot == 0)
+		slot = slot_alloc(cache);
+	replace_slice(cache, owner, old, slice_pack(cache, owner, slot, source), flags, flags);
+	return slot;
+}
+
+void
+treecache_slice_remove(struct treecache *cache, struct owner *owner, uint32_t slot)
+{
+	uint32_t flags = owner->endpoints->flags;
+
+	replace_slice(cache, owner, slot_table_get(&cache->next.slots, slot), NULL, flags, flags);
+}
+
+const struct slice_endpoints *
+treecache_slice_at(const struct treecache *cache, uint32_t slot)
+{
+	return slot_table_get(&cache->next.slots, slot);
+}
+
+void
+treecache_endpoint_set_flags(struct treecache *cache, struct owner *owner, uint32_t flags)
+{
+	uint32_t old_flags = owner->endpoints->flags;
+
+	if (flags == old_flags)
+		return;
+	struct endpoint_set *endpoints = endpoint_set_edit(cache, owner);
+	if (old_flags & ENDPOINTS_ATTACHED)
+		treecache_edit(cache, owner->name)->endpoints = NULL;
+	endpoints->flags = flags;
+	for (unsigned i = 0; i < owner->endpoints->count; i++) {
+		const struct slice_endpoints *old = owner->endpoints->slices[i].slice;
+		if ((flags ^ old_flags) & ENDPOINTS_NOT_READY && !all_ready(old)) {
+			struct slice_endpoints *copy = xmalloc(slice_bytes(old));
+			memcpy(copy, old, slice_bytes(old));
+			copy->epoch = cache->epoch;
+			replace_slice(cache, owner, old, copy, old_flags, flags);
+		} else {
+			endpoint_index_reverse(cache, answers_ptr(old_flags) ? old : NULL,
+			    answers_ptr(flags) ? old : NULL);
 		}
 	}
-	return alone;
+	if (flags & ENDPOINTS_ATTACHED)
+		treecache_edit(cache, owner->name)->endpoints = owner->endpoints;
+}
+
+/* Adds the owner's own slot, made if missing, to an index under this key, or removes it. */
+static void
+owner_index(struct treecache *cache, struct pair_btree *index, const uint8_t *key,
+    struct owner *owner, bool present)
+{
+	if (owner->slot == 0) {
+		owner->slot = slot_alloc(cache);
+		slot_table_set(cache, &cache->next.slots, owner->slot, (const uint8_t *)owner + 1);
+	}
+	if (present)
+		pair_btree_insert(cache, index, key, owner->slot);
+	else
+		pair_btree_remove(cache, index, key, owner->slot);
+}
+
+void
+treecache_owner_addr(
+    struct treecache *cache, struct owner *owner, const struct addr *addr, bool present)
+{
+	owner_index(cache, endpoint_index_writers_reverse(cache, addr->family), addr->bytes, owner,
+	    present);
+}
+
+void
+treecache_owner_label(struct treecache *cache, struct owner *owner, bool present)
+{
+	uint8_t key[4];
+
+	owner_label_key(&cache->next, owner->name, key);
+	owner_index(cache, &cache->next.labels, key, owner, present);
 }

@@ -3,7 +3,7 @@
 
 #include "lib/rcu.h"
 #include "lib/xalloc.h"
-#include "treecache/endpoint_internal.h"
+#include "treecache/endpoint_set.h"
 
 static void
 garbage_free(struct garbage *garbage)

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "lib/rcu.h"
-#include "treecache/endpoint_internal.h"
+#include "treecache/endpoint_set.h"
 
 enum { LISTS = 4, OWNERS = 4, SLICES = 6, ADDRS = 24, ENDPOINTS = 12, STEPS = 20000 };
 
