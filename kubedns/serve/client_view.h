@@ -9,9 +9,19 @@
 
 #include "kubedns/answer/view.h"
 #include "kubedns/serve/worker_context.h"
+#include "lib/xalloc.h"
 
-const struct tree *client_view_make(struct worker_context *context, const struct tree *tree,
-    const struct sockaddr *client, enum view_client *who);
+static inline const struct tree *
+client_view_make(struct worker_context *context, const struct tree *tree,
+    const struct sockaddr *client, enum view_client *who)
+{
+	struct server from;
+
+	if (context->view == NULL)
+		context->view = xcalloc(1, sizeof *context->view);
+	server_from_sockaddr(client, &from); /* an unknown family is nobody's address */
+	return view_of(context->view, context->answers, tree, &from.addr, who);
+}
 
 /* Of a query that has just been read: counts it, if nobody knows who asks. Good until the worker's next
  * call, inside of the same read section. */

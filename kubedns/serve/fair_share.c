@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "kubedns/serve/observe/heavy_hitters.h"
-#include "kubedns/serve/max_min.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -258,6 +257,30 @@ window_capacity(struct fair_share *fair)
 	if (fair->busy_ns > 0)
 		fair->rate = (double)fair->packets / (double)fair->busy_ns;
 	return fair->rate * (double)(fair->busy_ns + fair->idle_ns);
+}
+
+double
+max_min_level(const double *demands, size_t count, double others, double capacity)
+{
+	double room = capacity - others;
+	if (room < 0)
+		return -1;
+	/* Each round meets the demands below the level, and shares the rest among the others. */
+	double level = count > 0 ? room / (double)count : room;
+	for (size_t round = 0; round < count; round++) {
+		double taken = 0;
+		size_t above = 0;
+		for (size_t i = 0; i < count; i++) {
+			if (demands[i] > level)
+				above++;
+			else
+				taken += demands[i];
+		}
+		if (above == 0)
+			break;
+		level = (room - taken) / (double)above;
+	}
+	return level;
 }
 
 static void

@@ -11,7 +11,7 @@
  *
  * The capacity is measured: packets answered for each second of work, times the time that is left
  * beside TCP and other servers, less a tenth, so that the queue stays short. The addresses that
- * send most (heavy_hitters.h) share it by max-min fairness (max_min.h). A small part of a heavy
+ * send most (heavy_hitters.h) share it by max-min fairness (max_min_level()). A small part of a heavy
  * client's packets always passes, so that its demand can still be measured.
  */
 #ifndef KUBEDNS_SERVE_FAIR_SHARE_H
@@ -27,6 +27,13 @@
 #include "kubedns/serve/worker_context.h"
 
 struct fair_share;
+
+/*
+ * Max-min fairness shares out a capacity that is too small so that the smallest share is as large as possible.
+ * Returns the level that keeps `count` demands and `others` within `capacity`: a demand up to the level is met in full,
+ * a larger one gets the level. Below 0 if `others` alone exceed the capacity, so that cutting the demands is of no use.
+ */
+double max_min_level(const double *demands, size_t count, double others, double capacity);
 
 /* The sockets stay the caller's. */
 struct fair_share *fair_share_new(

@@ -18,7 +18,6 @@
 #include "kubedns/serve/observe/answer_observers.h"
 #include "kubedns/serve/upstream/awaited_names.h"
 #include "kubedns/serve/net/batch_io.h"
-#include "kubedns/serve/net/ended_transfers.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/upstream/forward_or_relay.h"
 #include "kubedns/serve/net/shared_port.h"
@@ -40,6 +39,45 @@ struct server_list {
 
 /* What a worker is to do with its TCP listeners: see shared_port.h. */
 enum port_order { PORT_AS_IT_IS, PORT_JOIN, PORT_LEAVE };
+
+/* Zone transfers that have ended, on their way from the transfer's threads to the worker whose connections they were on. */
+struct stream_end {
+	struct stream_end *next;
+	uint32_t slot, generation;
+	bool whole;
+};
+
+struct ended_transfers {
+	_Atomic(struct stream_end *) newest; /* NULL: none */
+	int wake;                            /* the worker's eventfd, written to after each */
+};
+
+/* A transfer_end's function; `arg` is the ended_transfers. From any thread. */
+static void
+ended_transfers_add(void *arg, uint32_t slot, uint32_t generation, bool whole)
+{
+	struct ended_transfers *ends = arg;
+	struct stream_end *end = xmalloc(sizeof(*end));
+	uint64_t one = 1;
+	*end = (struct stream_end){ atomic_load(&ends->newest), slot, generation, whole };
+	while (!atomic_compare_exchange_weak(&ends->newest, &end->next, end))
+		;
+	if (write(ends->wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		log_fatal("eventfd");
+}
+
+/* Lets the connections go on; `tcp` NULL: there are none any more. */
+static void
+ended_transfers_take(struct ended_transfers *ends, struct tcp *tcp)
+{
+	struct stream_end *end = atomic_exchange(&ends->newest, NULL), *next;
+	for (; end != NULL; end = next) {
+		next = end->next;
+		if (tcp != NULL)
+			tcp_streamed(tcp, end->slot, end->generation, end->whole);
+		free(end);
+	}
+}
 
 /* One thread and what it owns; what other threads read has cache lines of its own. */
 struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */

@@ -38,7 +38,7 @@ struct worker_context {
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	const struct answer_config *external; /* at --external-address; NULL: there is none */
-	struct view *view;         /* of the client of the message at hand: client_view.c */
+	struct view *view;         /* of the client of the message at hand: client_view.h */
 	struct transfer *transfer; /* NULL: no --transfer-to */
 	/* Told when a zone transfer on a TCP connection has ended. */
 	struct transfer_end streamed;

@@ -15,7 +15,6 @@
 #include "kubedns/serve/net/socket_filter.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/observe/heavy_hitters.h"
-#include "kubedns/serve/max_min.h"
 
 static struct sockaddr_in
 address(uint32_t number)

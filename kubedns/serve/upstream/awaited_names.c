@@ -34,21 +34,6 @@ struct awaited {
 	uint8_t reply[DNS_TCP_MAX + 1]; /* a tried answer; copied to the client's room if sent */
 };
 
-struct awaited *
-awaited_new(struct worker_context *context, const struct client_ops *clients,
-    struct inflight_table *inflight, unsigned max, int64_t wait_ms)
-{
-	struct awaited *awaited = xcalloc(1, sizeof(*awaited));
-	awaited->context = context;
-	awaited->clients = *clients;
-	awaited->inflight = inflight;
-	awaited->max = max;
-	awaited->wait_ns = wait_ms * 1000000;
-	TAILQ_INIT(&awaited->queue);
-	inflight_awaited(inflight, awaited);
-	return awaited;
-}
-
 static void
 send_reply(struct awaited *awaited, const struct client *client, struct answer_info *info,
     int64_t start_ns)
@@ -140,10 +125,11 @@ has_room(const struct awaited *awaited, const struct client *client, size_t len)
 	return own < (awaited->max + AWAITED_CLIENT_PART - 1) / AWAITED_CLIENT_PART;
 }
 
-void
-awaited_take(
-    struct awaited *awaited, const struct client *client, const uint8_t *query, size_t query_len)
+/* Takes a query for which answer() returned WAIT; answers it where a bound is reached. */
+static void
+awaited_take(void *arg, const struct client *client, const uint8_t *query, size_t query_len)
 {
+	struct awaited *awaited = arg;
 	struct stats *stats = awaited->context->stats;
 	awaited->clients.hold(awaited->clients.arg, client);
 	if (!has_room(awaited, client, query_len)) {
@@ -160,6 +146,21 @@ awaited_take(
 	set_count(awaited, atomic_load(&awaited->count) + 1);
 	if (try_answer(awaited, client, waiting->query, query_len, waiting->start_ns, true))
 		end_wait(awaited, waiting, &stats->awaited[AWAITED_CAME]);
+}
+
+struct awaited *
+awaited_new(struct worker_context *context, const struct client_ops *clients,
+    struct inflight_table *inflight, unsigned max, int64_t wait_ms)
+{
+	struct awaited *awaited = xcalloc(1, sizeof(*awaited));
+	awaited->context = context;
+	awaited->clients = *clients;
+	awaited->inflight = inflight;
+	awaited->max = max;
+	awaited->wait_ns = wait_ms * 1000000;
+	TAILQ_INIT(&awaited->queue);
+	inflight_awaited(inflight, awaited_take, awaited);
+	return awaited;
 }
 
 bool

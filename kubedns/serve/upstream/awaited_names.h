@@ -2,7 +2,7 @@
  * Queries for names that are about to exist (--hold-ms): they wait until an event creates the name,
  * and are answered then. At the end of that time they get the negative answer.
  *
- *	answer() says WAIT -> awaited_take ... workers_published -> awaited_published -> client
+ *	answer() says WAIT -> inflight_start ... workers_published -> awaited_published -> client
  *	                                   ... awaited_turn (the time is over)       -> client
  *
  * Bounded in total and per client address; a query beyond a bound is answered at once. After each
@@ -24,17 +24,13 @@ struct inflight_table;
 
 enum { AWAITED_MAX = 512 /* of all workers */, AWAITED_CLIENT_PART = 8 };
 
-/* A worker without --hold-ms has NULL, which all functions but the first two take. */
+/* A worker without --hold-ms has NULL, which all functions but the first take. */
 
 /* At most `max` queries for `wait_ms` each, 1/AWAITED_CLIENT_PART of them for one client address.
  * `inflight` hands it queries that may wait, and takes those whose name has become an alias of
  * another server's. */
 struct awaited *awaited_new(struct worker_context *context, const struct client_ops *clients,
     struct inflight_table *inflight, unsigned max, int64_t wait_ms);
-
-/* Takes a query for which answer() returned WAIT; answers it where a bound is reached. */
-void awaited_take(
-    struct awaited *awaited, const struct client *client, const uint8_t *query, size_t query_len);
 
 /* Whether a query waits. Any thread may ask, after it has published the new tree. */
 bool awaited_any(const struct awaited *awaited);

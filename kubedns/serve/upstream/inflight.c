@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kubedns/serve/upstream/forwarded_cache.h"
-#include "kubedns/serve/upstream/awaited_names.h"
 #include "kubedns/serve/upstream/forwarded_reply.h"
 #include "lib/hash.h"
 #include "lib/xalloc.h"
@@ -57,7 +56,8 @@ struct inflight_table {
 	struct worker_context *context;
 	struct client_ops clients;
 	struct forward_ops ops;
-	struct awaited *awaited; /* NULL: no query waits */
+	inflight_take_waiting *take_waiting; /* NULL: no query waits */
+	void *waiting;                       /* its argument */
 	unsigned max, client_max;
 	unsigned count, held_count; /* in flight, and held */
 	TAILQ_HEAD(inflight_queue, inflight) by_deadline, by_retry;
@@ -116,9 +116,10 @@ inflight_cache(struct inflight_table *table, struct forwarded_cache *cache)
 }
 
 void
-inflight_awaited(struct inflight_table *table, struct awaited *awaited)
+inflight_awaited(struct inflight_table *table, inflight_take_waiting *take, void *arg)
 {
-	table->awaited = awaited;
+	table->take_waiting = take;
+	table->waiting = arg;
 }
 
 struct forward_ops *
@@ -554,7 +555,7 @@ inflight_start(struct inflight_table *table, const struct client *client, const 
 {
 	if (outcome == ANSWER_WAIT) {
 		table->context->stirred = true;
-		awaited_take(table->awaited, client, query, query_len);
+		table->take_waiting(table->waiting, client, query, query_len);
 		return;
 	}
 	if (outcome == ANSWER_CHASE && table->chased != NULL && !info->direct)

@@ -40,7 +40,6 @@
 #include "kubedns/serve/worker_context.h"
 
 struct forwarded_cache;
-struct awaited;
 
 /* The base of forward.c's and relay.c's own struct, which has it as its first member. */
 struct inflight {
@@ -133,8 +132,12 @@ void inflight_servfail(struct inflight_table *table, struct inflight_table *serv
  * and only for a table whose queries all go to the same server. */
 void inflight_cache(struct inflight_table *table, struct forwarded_cache *cache);
 
-/* Sets who takes queries for which answer() returned WAIT; once. */
-void inflight_awaited(struct inflight_table *table, struct awaited *awaited);
+/* Takes a query for which answer() returned WAIT, and replies to it later. */
+typedef void inflight_take_waiting(
+    void *arg, const struct client *client, const uint8_t *query, size_t query_len);
+
+/* Sets who takes such queries; once. */
+void inflight_awaited(struct inflight_table *table, inflight_take_waiting *take, void *arg);
 
 /* The operations, to be set before the first inflight_start; only retry_ns may change later. */
 struct forward_ops *inflight_ops(struct inflight_table *table);
