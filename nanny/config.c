@@ -10,12 +10,11 @@
 #include "lib/xalloc.h"
 #include "nanny/config.h"
 
-const char *const config_key_names[] = { [CONFIG_STUBS] = "stubDomains",
-	[CONFIG_UPSTREAMS] = "upstreamNameservers",
-	[CONFIG_HOSTS] = "hosts",
-	[CONFIG_RECORDS] = "records",
-	[CONFIG_REWRITES] = "rewrites",
-	NULL };
+/* Where a value goes, and what it is validated against: the argument of the functions below. */
+struct target {
+	struct config *config;
+	const struct config_rules *rules;
+};
 
 static char *
 check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
@@ -57,45 +56,40 @@ same_stubs(const struct conf_stubs *a, const struct conf_stubs *b)
 	return true;
 }
 
-/* Both return why the key is refused (caller frees), or NULL, and then set whether what is in force
- * has changed. */
 static char *
-apply_stubs(struct config *config, const struct confdir_key *key, const struct config_rules *rules,
-    bool *changed)
+apply_stubs(void *arg, struct conf_content *content)
 {
-	struct conf_stubs stubs = { 0 };
-	char *why = NULL;
-	if (key && conf_stubs_parse(key->value, key->len, rules->domain, &stubs, &why) < 0)
+	struct target *to = arg;
+	struct config *config = to->config;
+	struct conf_stubs *stubs = content->value;
+	char *why = check_stubs(stubs, to->rules);
+	if (why != NULL)
 		return why;
-	if ((why = check_stubs(&stubs, rules)) != NULL) {
-		conf_stubs_free(&stubs);
-		return why;
-	}
-	char *empty = conf_stubs_empty(&stubs);
-	*changed = !same_stubs(&config->stubs, &stubs);
-	if (empty && *changed)
-		log_warnx("conf %s: stubDomains: %s", rules->path, empty);
+	char *empty = conf_stubs_empty(stubs);
+	content->changed = !same_stubs(&config->stubs, stubs);
+	if (empty && content->changed)
+		log_warnx("conf %s: stubDomains: %s", to->rules->path, empty);
 	free(empty);
 	conf_stubs_free(&config->stubs);
-	config->stubs = stubs;
+	config->stubs = *stubs;
+	*stubs = (struct conf_stubs){ 0 };
 	return NULL;
 }
 
 static char *
-apply_upstreams(struct config *config, const struct confdir_key *key,
-    const struct config_rules *rules, bool *changed)
+apply_upstreams(void *arg, struct conf_content *content)
 {
-	struct conf_upstreams upstreams = { 0 };
-	char *why = NULL;
-	if (key && conf_upstreams_parse(key->value, key->len, &upstreams, &why) < 0)
+	struct target *to = arg;
+	struct conf_upstreams *before = &to->config->upstreams;
+	const struct conf_upstreams *upstreams = content->value;
+	char *why =
+	    forwarding_loop_find(to->rules->guard, "", upstreams->servers, upstreams->count);
+	if (why != NULL)
 		return why;
-	if ((why = forwarding_loop_find(rules->guard, "", upstreams.servers, upstreams.count)) !=
-	    NULL)
-		return why;
-	*changed = upstreams.count != config->upstreams.count;
-	for (size_t i = 0; i < upstreams.count && !*changed; i++)
-		*changed = !server_equal(&upstreams.servers[i], &config->upstreams.servers[i]);
-	config->upstreams = upstreams;
+	content->changed = upstreams->count != before->count;
+	for (size_t i = 0; i < upstreams->count && !content->changed; i++)
+		content->changed = !server_equal(&upstreams->servers[i], &before->servers[i]);
+	*before = *upstreams;
 	return NULL;
 }
 
@@ -127,19 +121,14 @@ cluster_zone(const struct config_rules *rules, char zone[CONF_HOST_MAX])
 	return zone;
 }
 
-/* Both by the same rules as kubedns's, which answers these names. */
 static char *
-apply_hosts(struct config *config, const struct confdir_key *key, const struct config_rules *rules,
-    bool *changed)
+apply_hosts(void *arg, struct conf_content *content)
 {
-	struct conf_hosts hosts = { 0 };
-	char *why = NULL, zone[CONF_HOST_MAX];
-	if (key && conf_hosts_parse(key->value, key->len, &hosts, &why) < 0)
-		return why;
+	struct target *to = arg;
+	char zone[CONF_HOST_MAX];
 	struct operator_domains domains =
-	    operator_domains_of_hosts(&hosts, cluster_zone(rules, zone));
-	conf_hosts_free(&hosts);
-	return take_domains(&config->hosts, &domains, rules, changed);
+	    operator_domains_of_hosts(content->value, cluster_zone(to->rules, zone));
+	return take_domains(&to->config->hosts, &domains, to->rules, &content->changed);
 }
 
 /* The same of names with what is below them: `below` gets those of the new content, or frees them. */
@@ -161,72 +150,55 @@ take_both(struct operator_domains *own, struct operator_domains *below,
 }
 
 static char *
-apply_records(struct config *config, const struct confdir_key *key,
-    const struct config_rules *rules, bool *changed)
+apply_records(void *arg, struct conf_content *content)
 {
-	struct conf_records records = { 0 };
-	char *why = NULL, zone[CONF_HOST_MAX];
-	if (key && conf_records_parse(key->value, key->len, rules->domain, &records, &why) < 0)
-		return why;
-	struct operator_domains zones,
-	    domains = operator_domains_of_records(&records, cluster_zone(rules, zone), &zones);
-	conf_records_free(&records);
-	return take_both(&config->records, &config->zones, &domains, &zones, rules, changed);
+	struct target *to = arg;
+	struct config *config = to->config;
+	char zone[CONF_HOST_MAX];
+	struct operator_domains zones, domains = operator_domains_of_records(
+					   content->value, cluster_zone(to->rules, zone), &zones);
+	return take_both(
+	    &config->records, &config->zones, &domains, &zones, to->rules, &content->changed);
 }
 
 static char *
-apply_rewrites(struct config *config, const struct confdir_key *key,
-    const struct config_rules *rules, bool *changed)
+apply_rewrites(void *arg, struct conf_content *content)
 {
-	struct conf_rewrites rewrites = { 0 };
-	char *why = NULL, zone[CONF_HOST_MAX];
+	struct target *to = arg;
+	struct config *config = to->config;
+	char zone[CONF_HOST_MAX];
 	size_t patterns;
-	if (key && conf_rewrites_parse(key->value, key->len, &rewrites, &why) < 0)
-		return why;
-	struct operator_domains suffixes, domains = operator_domains_of_rewrites(&rewrites,
-					      cluster_zone(rules, zone), &suffixes, &patterns);
-	conf_rewrites_free(&rewrites);
+	struct operator_domains suffixes, domains = operator_domains_of_rewrites(content->value,
+					      cluster_zone(to->rules, zone), &suffixes, &patterns);
 	if (patterns > 0 && patterns != config->patterns && config->kubedns)
 		log_warnx("rewrites: %zu patterns hold only for names that kubedns is asked for: "
 			  "the cluster's, and those below an exact name or suffix",
 		    patterns);
 	config->patterns = patterns;
-	return take_both(&config->rewrites, &config->suffixes, &domains, &suffixes, rules, changed);
-}
-
-typedef char *apply_key(struct config *config, const struct confdir_key *key,
-    const struct config_rules *rules, bool *changed);
-
-static bool
-apply_one(struct config *config, enum config_key which, const struct confdir_set *set,
-    const struct config_rules *rules)
-{
-	static apply_key *const apply[CONFIG_KEY_COUNT] = { [CONFIG_STUBS] = apply_stubs,
-		[CONFIG_UPSTREAMS] = apply_upstreams,
-		[CONFIG_HOSTS] = apply_hosts,
-		[CONFIG_RECORDS] = apply_records,
-		[CONFIG_REWRITES] = apply_rewrites };
-	const struct confdir_key *key = confdir_get(set, config_key_names[which]);
-	bool changed = false;
-	char *why =
-	    key && key->error ? xstrdup(key->error) : apply[which](config, key, rules, &changed);
-	conf_key_judge(&config->keys[which], rules->path, config_key_names[which],
-	    key ? key->value : NULL, key ? key->len : 0, why);
-	return changed;
+	return take_both(&config->rewrites, &config->suffixes, &domains, &suffixes, to->rules,
+	    &content->changed);
 }
 
 bool
 config_apply(struct config *config, const struct confdir_set *set, const struct config_rules *rules)
 {
-	bool changed = false;
+	static conf_key_apply *const apply[CONF_KEYS] = { [CONF_KEY_STUBS] = apply_stubs,
+		[CONF_KEY_UPSTREAMS] = apply_upstreams,
+		[CONF_KEY_HOSTS] = apply_hosts,
+		[CONF_KEY_RECORDS] = apply_records,
+		[CONF_KEY_REWRITES] = apply_rewrites };
+	struct target to = { config, rules };
 	char domain[CONF_HOST_MAX];
 	const char *ignored;
 	config->fixed = &rules->args->fixed;
 	if (conf_name_parse(rules->domain, domain, &ignored) == 0)
 		config->kubedns = domain_table_get(config->fixed, domain);
-	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
-		changed |= apply_one(config, (enum config_key)i, set, rules);
-	return changed;
+	config->keys.program = CONF_NANNY;
+	config->keys.subject = rules->path;
+	config->keys.domain = rules->domain;
+	config->keys.apply = apply;
+	config->keys.arg = &to;
+	return conf_keys_take_set(&config->keys, set);
 }
 
 const char **
@@ -245,8 +217,7 @@ void
 config_free(struct config *config)
 {
 	conf_stubs_free(&config->stubs);
-	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
-		conf_key_clear(&config->keys[i]);
+	conf_keys_clear(&config->keys);
 	free(config->loop);
 	free(config->host_loop);
 	free(config->clash);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "lib/conf.h"
-#include "lib/conf_key_state.h"
+#include "lib/conf_keys.h"
 #include "lib/confdir.h"
 #include "nanny/dnsmasq/args.h"
 #include "nanny/servers/stub_hosts.h"
@@ -18,15 +18,6 @@
 #include "nanny/servers/domain_table.h"
 #include "nanny/servers/operator_domains.h"
 #include "lib/forwarding_loop.h"
-
-enum config_key {
-	CONFIG_STUBS,
-	CONFIG_UPSTREAMS,
-	CONFIG_HOSTS,
-	CONFIG_RECORDS,
-	CONFIG_REWRITES,
-	CONFIG_KEY_COUNT
-};
 
 struct config {
 	struct conf_stubs stubs;
@@ -40,7 +31,7 @@ struct config {
 	 * an address, as of --local=/cluster.local/, own names have nobody to answer them. */
 	const struct domain_servers *kubedns;
 	const struct domain_table *fixed; /* all of dnsmasq's command line; set with `kubedns` */
-	struct conf_key keys[CONFIG_KEY_COUNT];
+	struct conf_keys keys;
 	char *loop;      /* why a server of resolv.conf is not asked, else NULL */
 	char *host_loop; /* the same of a stub server's name, else NULL */
 	char *clash;     /* why kubedns is not asked for a name of its own, else NULL */
@@ -53,9 +44,6 @@ struct config_rules {
 	const struct args *args; /* domains on dnsmasq's command line cannot be stubs */
 	const struct forwarding_loop *guard;
 };
-
-/* The names of the keys, NULL ends: for confdir_new. */
-extern const char *const config_key_names[];
 
 /* Applies each key of the set that is good. True if what is in force has changed. */
 bool config_apply(

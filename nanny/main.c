@@ -46,7 +46,9 @@ open_inputs(struct nanny *nanny)
 	char *a = xstrdup(o->resolv_conf), *b = xstrdup(o->resolv_conf);
 	const char *const names[] = { basename(b), NULL };
 	nanny->resolvdir = confdir_new(dirname(a), names);
-	nanny->confdir = confdir_new(o->config_dir, config_key_names);
+	const char *keys[CONF_KEYS + 1];
+	conf_key_names(CONF_NANNY, keys);
+	nanny->confdir = confdir_new(o->config_dir, keys);
 	free(a);
 	free(b);
 }
@@ -162,8 +164,7 @@ check(struct nanny *nanny)
 	if (access(nanny->options->dnsmasq_exec, X_OK) != 0)
 		log_error("dnsmasq: %s (package dnsmasq-base, or -dnsmasqExec)",
 		    nanny->options->dnsmasq_exec);
-	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
-		wrong |= nanny->config.keys[i].error != NULL;
+	wrong |= conf_keys_mistakes(&nanny->config.keys) > 0;
 	return fflush(stdout) == 0 && !wrong ? EXIT_OK : EXIT_MISTAKE;
 }
 

@@ -91,14 +91,13 @@ put_config(struct metrics *m, const struct nanny *nanny)
 	    (double)nanny->confirmed_at);
 	metrics_family(m, "nanny_config_error", METRIC_GAUGE,
 	    "1 if the present content of the key is refused and an older one is in force.");
-	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
-		metrics_value(
-		    m, nanny->config.keys[i].error != NULL, "key", config_key_names[i], NULL);
+	conf_keys_metrics(&nanny->config.keys, m);
 	metrics_family(m, "nanny_config_errors_total", METRIC_COUNTER,
 	    "Contents of the key that were refused.");
-	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
-		metrics_value(
-		    m, (double)nanny->config.keys[i].refused, "key", config_key_names[i], NULL);
+	for (enum conf_key_id id = 0; id < CONF_KEYS; id++)
+		if (conf_keys_applies(&nanny->config.keys, id))
+			metrics_value(m, (double)nanny->config.keys.states[id].refused, "key",
+			    conf_key_rows[id].name, NULL);
 	one(m, "nanny_upstream_loop", METRIC_GAUGE,
 	    "1 if a server of resolv.conf is dnsmasq itself and therefore not asked.",
 	    nanny->config.loop != NULL);
@@ -343,29 +342,30 @@ static void
 put_keys(object o, const struct config *config)
 {
 	object keys = json_object_new_object(), refused = json_object_new_array();
-	const struct operator_domains *const own[CONFIG_KEY_COUNT] = { [CONFIG_HOSTS] =
-									   &config->hosts,
-		[CONFIG_RECORDS] = &config->records,
-		[CONFIG_REWRITES] = &config->rewrites };
-	for (int i = 0; i < CONFIG_KEY_COUNT; i++) {
-		const struct conf_key *state = &config->keys[i];
+	const struct operator_domains *const own[CONF_KEYS] = { [CONF_KEY_HOSTS] = &config->hosts,
+		[CONF_KEY_RECORDS] = &config->records,
+		[CONF_KEY_REWRITES] = &config->rewrites };
+	for (enum conf_key_id i = 0; i < CONF_KEYS; i++) {
+		if (!conf_keys_applies(&config->keys, i))
+			continue;
+		const struct conf_key *state = &config->keys.states[i];
 		object key = json_object_new_object();
 		put(key, "present", json_object_new_boolean(state->present));
 		put(key, "inForce",
 		    own[i] != NULL ? domains_json(own[i])
-		    : i == CONFIG_STUBS
+		    : i == CONF_KEY_STUBS
 			? stubs_json(&config->stubs)
 			: servers_json(config->upstreams.servers, config->upstreams.count));
-		if (i != CONFIG_UPSTREAMS)
+		if (i != CONF_KEY_UPSTREAMS)
 			put(key, "count",
 			    number(
 				(int64_t)(own[i] != NULL ? own[i]->count : config->stubs.count)));
 		put(key, "error", text(state->error));
-		put(keys, config_key_names[i], key);
+		put(keys, conf_key_rows[i].name, key);
 		if (state->error == NULL)
 			continue;
 		object refusal = json_object_new_object();
-		put(refusal, "key", text(config_key_names[i]));
+		put(refusal, "key", text(conf_key_rows[i].name));
 		put(refusal, "reason", text(state->error));
 		put(refusal, "since", moment(state->error_since));
 		put(refusal, "previousInForce", json_object_new_boolean(state->had_good));

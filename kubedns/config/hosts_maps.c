@@ -10,7 +10,7 @@
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "lib/conf_hosts.h"
-#include "lib/conf_key_state.h"
+#include "lib/conf_keys.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
 #include "lib/xalloc.h"

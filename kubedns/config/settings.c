@@ -7,7 +7,7 @@
 #include "kubedns/config/settings.h"
 #include "kubedns/config/settings_names.h"
 #include "kubedns/config/stub_names.h"
-#include "lib/conf_key_state.h"
+#include "lib/conf_keys.h"
 #include "lib/confdir.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
@@ -18,25 +18,6 @@
  * watch to resume. */
 enum { STALE_MS = 5000 };
 
-/* The keys that kubedns applies, and stubDomains, which it reads for explanations only: the nanny
- * validates that key and dnsmasq applies it. */
-enum key {
-	KEY_UPSTREAMS,
-	KEY_FEDERATIONS,
-	KEY_HOSTS,
-	KEY_RECORDS,
-	KEY_REWRITES,
-	KEY_COUNT,
-	KEY_STUBS = KEY_COUNT
-};
-
-static const char *const key_names[] = { [KEY_UPSTREAMS] = "upstreamNameservers",
-	[KEY_FEDERATIONS] = "federations",
-	[KEY_HOSTS] = "hosts",
-	[KEY_RECORDS] = "records",
-	[KEY_REWRITES] = "rewrites",
-	[KEY_STUBS] = "stubDomains",
-	NULL };
 static const char *const resolv_names[] = { "resolv.conf", NULL };
 
 struct settings {
@@ -50,7 +31,7 @@ struct settings {
 	size_t in_force_count;
 	char zone[DNAME_LABEL_MAX + 1], region[DNAME_LABEL_MAX + 1];
 	bool filter_a, filter_aaaa; /* in force */
-	struct conf_key keys[KEY_COUNT];
+	struct conf_keys keys;
 	struct stub_names stubs;
 	char *loops;                         /* why servers are left out, as last logged */
 	char *subject;                       /* where the keys come from, for messages */
@@ -162,87 +143,77 @@ same_upstreams(const struct conf_upstreams *a, const struct conf_upstreams *b)
 	return true;
 }
 
-/* Applies one key's content (NULL: the key is gone) if it is good, else sets `why`. True if what is
- * in force has changed. */
-typedef bool apply_value(struct settings *s, const char *value, size_t len, char **why);
+/* Each puts one key's value in force, as lib/conf_keys.h wants it. */
 
-static bool
-apply_upstreams(struct settings *s, const char *value, size_t len, char **why)
+/* dnsmasq applies this key; kubedns reads it for explanations. */
+static char *
+apply_stubs(void *arg, struct conf_content *content)
 {
-	struct conf_upstreams upstreams = { 0 };
+	struct settings *s = arg;
 
-	if (value != NULL && conf_upstreams_parse(value, len, &upstreams, why) < 0)
-		return false;
-	bool changed = !same_upstreams(&s->upstreams, &upstreams);
-	s->upstreams = upstreams;
-	return changed;
+	content->changed = stub_names_take(&s->stubs, content->value);
+	return NULL;
 }
 
-static bool
-apply_federations(struct settings *s, const char *value, size_t len, char **why)
+static char *
+apply_upstreams(void *arg, struct conf_content *content)
 {
-	struct conf_federations federations = s->options->federations;
+	struct settings *s = arg;
+	const struct conf_upstreams *upstreams = content->value;
 
-	if (value != NULL && conf_federations_parse(value, len, &federations, why) < 0)
-		return false;
-	bool changed = memcmp(&s->federations, &federations, sizeof federations) != 0;
-	s->federations = federations;
-	return changed;
+	content->changed = !same_upstreams(&s->upstreams, upstreams);
+	s->upstreams = *upstreams;
+	return NULL;
 }
 
-static bool
-apply_hosts(struct settings *s, const char *value, size_t len, char **why)
+static char *
+apply_federations(void *arg, struct conf_content *content)
 {
-	return settings_names_hosts(
-	    &s->names, value, len, s->options->answers.ttl_s, s->subject, why);
+	struct settings *s = arg;
+	const struct conf_federations *federations =
+	    content->present ? content->value : &s->options->federations;
+
+	content->changed = memcmp(&s->federations, federations, sizeof *federations) != 0;
+	s->federations = *federations;
+	return NULL;
 }
 
-static bool
-apply_records(struct settings *s, const char *value, size_t len, char **why)
+static char *
+apply_hosts(void *arg, struct conf_content *content)
 {
-	return settings_names_records(&s->names, value, len, s->options, s->subject, why);
+	struct settings *s = arg;
+
+	content->changed =
+	    settings_names_hosts(&s->names, content->value, s->options->answers.ttl_s, s->subject);
+	return NULL;
 }
 
-static bool
-apply_rewrites(struct settings *s, const char *value, size_t len, char **why)
+static char *
+apply_records(void *arg, struct conf_content *content)
 {
-	return settings_names_rewrites(&s->names, value, len, why);
+	struct settings *s = arg;
+
+	content->changed =
+	    settings_names_records(&s->names, content->value, s->options, s->subject);
+	return NULL;
 }
 
-static bool
-apply_key(struct settings *s, enum key key, const char *value, size_t len, const char *error)
+static char *
+apply_rewrites(void *arg, struct conf_content *content)
 {
-	static apply_value *const apply[KEY_COUNT] = { [KEY_UPSTREAMS] = apply_upstreams,
-		[KEY_FEDERATIONS] = apply_federations,
-		[KEY_HOSTS] = apply_hosts,
-		[KEY_RECORDS] = apply_records,
-		[KEY_REWRITES] = apply_rewrites };
-	char *why = error != NULL ? xstrdup(error) : NULL;
-	bool changed = why == NULL && apply[key](s, value, len, &why);
+	struct settings *s = arg;
+	char *why = NULL;
 
-	conf_key_judge(&s->keys[key], s->subject, key_names[key], value, len, why);
-	return changed;
+	content->changed = settings_names_rewrites(&s->names, content->value, &why);
+	return why;
 }
 
-static bool
-apply_set(struct settings *s, const struct confdir_set *set)
-{
-	const struct confdir_key *stubs = confdir_get(set, key_names[KEY_STUBS]);
-	bool changed = false;
-
-	if (stubs == NULL || stubs->error == NULL)
-		changed = stub_names_read(&s->stubs, stubs == NULL ? NULL : stubs->value,
-		    stubs == NULL ? 0 : stubs->len, s->options->domain);
-
-	for (unsigned k = 0; k < KEY_COUNT; k++) {
-		const struct confdir_key *key = confdir_get(set, key_names[k]);
-		if (key == NULL)
-			changed |= apply_key(s, k, NULL, 0, NULL);
-		else
-			changed |= apply_key(s, k, key->value, key->len, key->error);
-	}
-	return changed;
-}
+static conf_key_apply *const apply[CONF_KEYS] = { [CONF_KEY_STUBS] = apply_stubs,
+	[CONF_KEY_UPSTREAMS] = apply_upstreams,
+	[CONF_KEY_FEDERATIONS] = apply_federations,
+	[CONF_KEY_HOSTS] = apply_hosts,
+	[CONF_KEY_RECORDS] = apply_records,
+	[CONF_KEY_REWRITES] = apply_rewrites };
 
 static void
 read_resolv(struct settings *s, const struct confdir_set *set)
@@ -266,7 +237,7 @@ settings_poll(struct settings *s, bool force)
 		settings_names_period(&s->names);
 	if (s->dir != NULL && confdir_poll(s->dir, force, &set)) {
 		s->reads++;
-		changed |= apply_set(s, &set);
+		changed |= conf_keys_take_set(&s->keys, &set);
 		confdir_set_free(&set);
 	}
 	if (confdir_poll(s->resolv_dir, force, &set)) {
@@ -317,16 +288,15 @@ settings_config_map(struct settings *s, const struct object *config_map)
 {
 	s->has_config_map = config_map != NULL;
 	note_foreign(s, config_map);
-	const struct object_key_value *found = find_key(config_map, key_names[KEY_STUBS]);
-	bool changed = stub_names_read(&s->stubs, found == NULL ? NULL : found->value,
-	    found == NULL ? 0 : found->len, s->options->domain);
-
-	s->reads++;
-	for (unsigned k = 0; k < KEY_COUNT; k++) {
-		found = find_key(config_map, key_names[k]);
-		changed |= found == NULL ? apply_key(s, k, NULL, 0, NULL)
-					 : apply_key(s, k, found->value, found->len, NULL);
+	bool changed = false;
+	for (enum conf_key_id id = 0; id < CONF_KEYS; id++) {
+		const struct object_key_value *found = find_key(config_map, conf_key_rows[id].name);
+		if (found == NULL)
+			changed |= conf_keys_take(&s->keys, id, NULL, 0, NULL);
+		else
+			changed |= conf_keys_take(&s->keys, id, found->value, found->len, NULL);
 	}
+	s->reads++;
 	changed |= settle_upstreams(s);
 	if (changed)
 		s->changed_s = time(NULL);
@@ -463,12 +433,10 @@ settings_context(const struct settings *s)
 unsigned
 settings_mistakes(const struct settings *s)
 {
-	unsigned count = 0;
+	unsigned count = conf_keys_mistakes(&s->keys);
 
-	for (unsigned k = 0; k < KEY_COUNT; k++)
-		count += s->keys[k].error != NULL;
-	if (s->stubs.mistake != NULL) {
-		log_errorx("conf %s: %s: %s", s->subject, key_names[KEY_STUBS], s->stubs.mistake);
+	if (s->stubs.empty != NULL) {
+		log_errorx("conf %s: stubDomains: %s", s->subject, s->stubs.empty);
 		count++;
 	}
 	return count;
@@ -479,8 +447,7 @@ settings_metrics(const struct settings *s, struct metrics *m)
 {
 	metrics_family(m, "kubedns_config_error", METRIC_GAUGE,
 	    "1 while the content of this key is refused and its previous value is in force.");
-	for (unsigned k = 0; k < KEY_COUNT; k++)
-		metrics_value(m, s->keys[k].error != NULL, "key", key_names[k], NULL);
+	conf_keys_metrics(&s->keys, m);
 	metrics_family(m, "kubedns_config_last_change_timestamp_seconds", METRIC_GAUGE,
 	    "When upstream servers or federations last changed, in Unix time.");
 	metrics_value(m, (double)s->changed_s, NULL);
@@ -505,17 +472,24 @@ struct settings *
 settings_new(const struct options *options)
 {
 	struct settings *s = xcalloc(1, sizeof *s);
+	const char *names[CONF_KEYS + 1];
 
 	s->options = options;
 	s->federations = options->federations;
 	settings_names_init(&s->names);
 	s->filter_a = options->filter_a == FILTER_ON;
 	s->filter_aaaa = options->filter_aaaa == FILTER_ON;
+	conf_key_names(CONF_KUBEDNS, names);
 	if (*options->config_dir != '\0')
-		s->dir = confdir_new(options->config_dir, key_names);
+		s->dir = confdir_new(options->config_dir, names);
 	s->subject = s->dir != NULL ? xstrdup(options->config_dir)
 				    : xasprintf("ConfigMap %s/%s", options->config_map_namespace,
 					  options->config_map);
+	s->keys = (struct conf_keys){ .program = CONF_KUBEDNS,
+		.subject = s->subject,
+		.domain = options->domain,
+		.apply = apply,
+		.arg = s };
 	s->resolv_dir = confdir_new("/etc", resolv_names);
 	return s;
 }
@@ -527,11 +501,10 @@ settings_free(struct settings *s)
 		return;
 	confdir_free(s->dir);
 	confdir_free(s->resolv_dir);
-	for (unsigned k = 0; k < KEY_COUNT; k++)
-		conf_key_clear(&s->keys[k]);
+	conf_keys_clear(&s->keys);
 	free(s->subject);
 	free(s->stubs.wires);
-	free(s->stubs.mistake);
+	free(s->stubs.empty);
 	free(s->loops);
 	settings_names_free(&s->names);
 	free(s);

@@ -54,16 +54,11 @@ warn_passed(struct settings_names *names, const struct conf_hosts *hosts, const 
 }
 
 bool
-settings_names_hosts(struct settings_names *names, const char *value, size_t len, uint32_t ttl_s,
-    const char *subject, char **why)
+settings_names_hosts(struct settings_names *names, const struct conf_hosts *hosts, uint32_t ttl_s,
+    const char *subject)
 {
-	struct conf_hosts hosts = { 0 };
-
-	if (value != NULL && conf_hosts_parse(value, len, &hosts, why) < 0)
-		return false;
-	warn_passed(names, &hosts, subject);
-	struct own_names *block = own_names_of_hosts(&hosts, true, ttl_s, names->seed);
-	conf_hosts_free(&hosts);
+	warn_passed(names, hosts, subject);
+	struct own_names *block = own_names_of_hosts(hosts, true, ttl_s, names->seed);
 	return take_block(names, &names->hosts, block);
 }
 
@@ -113,19 +108,15 @@ warn_idle(const struct conf_records *records, const struct options *o, const cha
 }
 
 bool
-settings_names_records(struct settings_names *names, const char *value, size_t len,
-    const struct options *options, const char *subject, char **why)
+settings_names_records(struct settings_names *names, const struct conf_records *records,
+    const struct options *options, const char *subject)
 {
-	struct conf_records records = { 0 };
-
-	if (value != NULL && conf_records_parse(value, len, options->domain, &records, why) < 0)
-		return false;
 	struct own_names *block =
-	    own_names_of_records(&records, options->answers.ttl_s, names->seed);
+	    own_names_of_records(records, options->answers.ttl_s, names->seed);
 	bool changed = take_block(names, &names->records, block);
+
 	if (changed)
-		warn_idle(&records, options, subject);
-	conf_records_free(&records);
+		warn_idle(records, options, subject);
 	return changed;
 }
 
@@ -159,15 +150,11 @@ settings_names_settle(struct settings_names *names, const uint8_t *stubs, size_t
 }
 
 bool
-settings_names_rewrites(struct settings_names *names, const char *value, size_t len, char **why)
+settings_names_rewrites(struct settings_names *names, const struct conf_rewrites *conf, char **why)
 {
-	struct conf_rewrites conf = { 0 };
 	struct rewrites *rewrites = NULL;
+	int rc = rewrites_new(conf, names->seed, &rewrites, why);
 
-	if (value != NULL && conf_rewrites_parse(value, len, &conf, why) < 0)
-		return false;
-	int rc = rewrites_new(&conf, names->seed, &rewrites, why);
-	conf_rewrites_free(&conf);
 	if (rc < 0 || rewrites_equal(names->rewrites, rewrites)) {
 		rewrites_free(rewrites);
 		return false;

@@ -9,6 +9,9 @@
 #include <stdint.h>
 
 struct answer_context;
+struct conf_hosts;
+struct conf_records;
+struct conf_rewrites;
 struct hosts_maps;
 struct metrics;
 struct options;
@@ -29,15 +32,15 @@ struct settings_names {
 
 void settings_names_init(struct settings_names *names);
 
-/* Apply a key's content (NULL: the key is gone) if it is good, else set `why` (caller frees). True
- * if what is in force has changed. */
-bool settings_names_hosts(struct settings_names *names, const char *value, size_t len,
-    uint32_t ttl_s, const char *subject, char **why);
-/* The same; the first line that is good but has no effect is logged, with `subject` before it. */
-bool settings_names_records(struct settings_names *names, const char *value, size_t len,
-    const struct options *options, const char *subject, char **why);
+/* Put a key's value in force; true if that changes anything. The first line of hosts or records that
+ * is good but has no effect is logged, with `subject` before it. */
+bool settings_names_hosts(struct settings_names *names, const struct conf_hosts *hosts,
+    uint32_t ttl_s, const char *subject);
+bool settings_names_records(struct settings_names *names, const struct conf_records *records,
+    const struct options *options, const char *subject);
+/* The same; else `why` (caller frees) is set if a pattern cannot be compiled. */
 bool settings_names_rewrites(
-    struct settings_names *names, const char *value, size_t len, char **why);
+    struct settings_names *names, const struct conf_rewrites *conf, char **why);
 
 /* Puts what has changed in force: all sources as one; true if anything had. `stubs`: names of stub
  * domains in wire form, one after the other, which stay with their servers inside zones of one's own. */

@@ -7,34 +7,25 @@
 #include "lib/xalloc.h"
 
 bool
-stub_names_read(struct stub_names *names, const char *value, size_t len, const char *cluster_domain)
+stub_names_take(struct stub_names *names, const struct conf_stubs *stubs)
 {
-	struct conf_stubs stubs = { 0 };
-	struct stub_names now = { 0 };
+	struct stub_names now = { .empty = conf_stubs_empty(stubs) };
 	struct dname name;
-	char *why = NULL;
 
-	if (value != NULL && conf_stubs_parse(value, len, cluster_domain, &stubs, &why) < 0) {
-		free(names->mistake);
-		names->mistake = why;
-		return false;
-	}
-	now.mistake = conf_stubs_empty(&stubs);
-	for (size_t i = 0; i < stubs.count; i++)
-		now.len += stubs.items[i].count > 0 ? strlen(stubs.items[i].domain) + 2 : 0;
+	for (size_t i = 0; i < stubs->count; i++)
+		now.len += stubs->items[i].count > 0 ? strlen(stubs->items[i].domain) + 2 : 0;
 	now.wires = xmalloc(now.len + 1); /* also of none: NULL is before the first reading */
 	now.len = 0;
-	for (size_t i = 0; i < stubs.count; i++)
-		if (stubs.items[i].count > 0 &&
-		    dname_from_text(&name, stubs.items[i].domain) == 0) {
+	for (size_t i = 0; i < stubs->count; i++)
+		if (stubs->items[i].count > 0 &&
+		    dname_from_text(&name, stubs->items[i].domain) == 0) {
 			memcpy(now.wires + now.len, name.wire, name.len);
 			now.len += name.len;
 		}
-	conf_stubs_free(&stubs);
 	bool changed = now.len != names->len || (now.len > 0 && names->wires != NULL &&
 						    memcmp(now.wires, names->wires, now.len) != 0);
 	free(names->wires);
-	free(names->mistake);
+	free(names->empty);
 	*names = now;
 	return changed;
 }

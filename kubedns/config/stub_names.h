@@ -9,18 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct conf_stubs; /* lib/conf.h */
+
 struct stub_names {
 	uint8_t *wires; /* in wire form, one after the other; from malloc, or NULL */
 	size_t len;
-	char *mistake; /* what is wrong with the key as it is now; NULL: nothing */
+	char *empty; /* what is wrong with a domain that has no server; NULL: each has one */
 };
 
-/*
- * Reads the key stubDomains (NULL: it is gone) of a cluster of this domain. True if the names have
- * changed; what cannot be read changes nothing, and is the mistake. The caller frees `wires` and
- * `mistake`.
- */
-bool stub_names_read(
-    struct stub_names *names, const char *value, size_t len, const char *cluster_domain);
+/* Takes the key stubDomains as parsed. True if the names have changed. The caller frees `wires` and
+ * `empty`. */
+bool stub_names_take(struct stub_names *names, const struct conf_stubs *stubs);
 
 #endif

@@ -55,8 +55,7 @@ table_with_records(const char *stubs, const char *hosts, const char *rewrites, c
 	assert_true(
 	    domain_servers_add_server(domain_table_add(&args.fixed, "in-addr.arpa"), &kubedns));
 	assert_true(config_apply(&config, &set, &rules));
-	for (int i = 0; i < CONFIG_KEY_COUNT; i++)
-		assert_null(config.keys[i].error);
+	assert_int_equal(conf_keys_mistakes(&config.keys), 0);
 	assert_false(config_apply(&config, &set, &rules)); /* the same again is no change */
 	struct domain_table table = config_domain_table(&config, &resolv, NULL, &guard, NULL);
 	for (size_t i = 0; i < table.count; i++) {
