@@ -76,8 +76,8 @@ ifeq ($(ALLOCATOR),-lmimalloc)
 $(BUILD)/kubedns/main.o: CFLAGS_ALL += -DMIMALLOC
 endif
 
-# The page's style and script are part of the program (sidecar/page/assets.c).
-$(BUILD)/sidecar/page/assets.o: sidecar/page/page.css sidecar/page/page.js
+# The page's files are part of the program (sidecar/page/assets.c).
+$(BUILD)/sidecar/page/assets.o: $(addprefix sidecar/page/,page.html page.css page.js icon.svg)
 
 # Compiled again when the version is another, and linked before the archives, whose version.o is the tests'.
 $(BUILD)/version: always

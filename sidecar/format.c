@@ -60,16 +60,6 @@ format_count(uint64_t count, char *text)
 }
 
 const char *
-format_percent(double ratio, char *text)
-{
-	if (isnan(ratio))
-		snprintf(text, FORMAT_MAX, "-");
-	else
-		snprintf(text, FORMAT_MAX, "%.1f %%", floor(ratio * 1000) / 10);
-	return text;
-}
-
-const char *
 format_time(double wall_s, char *text)
 {
 	time_t t = (time_t)wall_s;
@@ -82,20 +72,35 @@ format_time(double wall_s, char *text)
 	return text;
 }
 
-char *
-format_utf8(const char *text)
+/* A copy in which bytes that are no UTF-8, and if `plain` unsafe characters, are U+FFFD. */
+static char *
+copy_valid(const char *text, bool plain)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
 	size_t len = strlen(text);
 	char *valid = xmalloc(3 * len + 1), *out = valid;
-	uint32_t cp;
 
 	for (size_t i = 0; i < len;) {
+		uint32_t cp = 0;
 		size_t n = utf8_read(text + i, len - i, &cp);
-		memcpy(out, n > 0 ? text + i : replacement, n > 0 ? n : 3);
-		out += n > 0 ? n : 3;
+		bool hidden = plain && utf8_unsafe(cp) && cp != '\t' && cp != '\n';
+		bool kept = n > 0 && !hidden;
+		memcpy(out, kept ? text + i : replacement, kept ? n : 3);
+		out += kept ? n : 3;
 		i += n > 0 ? n : 1;
 	}
 	*out = '\0';
 	return valid;
+}
+
+char *
+format_utf8(const char *text)
+{
+	return copy_valid(text, false);
+}
+
+char *
+format_plain(const char *text)
+{
+	return copy_valid(text, true);
 }

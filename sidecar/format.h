@@ -15,13 +15,14 @@ const char *format_duration(double seconds, char *text);
 /* "1,234,567". */
 const char *format_count(uint64_t count, char *text);
 
-/* A ratio as "97.3 %"; "-" for NaN. Never rounded up to 100 %. */
-const char *format_percent(double ratio, char *text);
-
 /* "2026-11-21 12:00:00 UTC" of a wall clock in seconds; "never" for 0. */
 const char *format_time(double wall_s, char *text);
 
 /* A copy of `text` in which every byte that is not valid UTF-8 is U+FFFD; caller frees. */
 char *format_utf8(const char *text);
+
+/* The same for a terminal: unsafe characters (lib/utf8.h) other than tab and newline are U+FFFD
+ * too. */
+char *format_plain(const char *text);
 
 #endif

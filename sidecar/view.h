@@ -39,11 +39,9 @@ struct view {
 	const struct journal *journal;
 	double clock_step_s; /* by how much the wall clock was set since the start; 0: it was not */
 	double memory, memory_limit; /* bytes, of the sidecar's container; 0: not known */
-	/* The question box: shown to those who may ask. */
-	bool may_ask;
-	const struct boxed_question *asked;
-	const char *ask_text, *ask_type; /* what is in the box, or NULL */
-	const char *ask_error;           /* why it was not asked, or NULL */
+	bool may_ask;                /* the peer may ask, and see addresses and the configuration */
+	const struct boxed_question *asked; /* in the question box, or NULL */
+	const char *ask_error;              /* why it was not asked, or NULL */
 };
 
 #endif

@@ -46,7 +46,7 @@ put_answer(struct json_object *o, const struct boxed_question *asked)
 {
 	const struct dns_exchange *exchange = &asked->exchange;
 	bool replied = exchange->message != NULL;
-	char rcode[12], server[SERVER_TEXT_MAX];
+	char rcode[12], server[SERVER_TEXT_MAX], outcome[CAUSE_TEXT_MAX];
 
 	json_object_object_add(
 	    o, "server", json_object_new_string(server_format(&asked->server, server)));
@@ -54,12 +54,16 @@ put_answer(struct json_object *o, const struct boxed_question *asked)
 	    replied ? json_object_new_string(rcode_name(exchange->reply.rcode, rcode)) : NULL);
 	json_object_object_add(
 	    o, "cause", json_object_new_string(cause_label(exchange->reply.cause)));
+	json_object_object_add(o, "outcome",
+	    json_object_new_string(
+		cause_text(exchange->reply.cause, exchange->reply.rcode, outcome)));
 	json_object_object_add(
 	    o, "latencySeconds", json_object_new_double((double)exchange->latency_ns / 1e9));
 	json_object_object_add(o, "overTcp", json_object_new_boolean(exchange->over_tcp));
 	json_object_object_add(o, "records", lines_json(asked->answer));
 	json_object_object_add(
 	    o, "why", asked->explain != NULL ? lines_json(asked->explain) : NULL);
+	json_object_object_add(o, "whyError", text_json(asked->explain_error));
 }
 
 char *

@@ -1,6 +1,6 @@
-/* The question box for programs: /ask?name=NAME&type=TYPE&format=json. */
-#ifndef SIDECAR_PAGE_QUESTION_JSON_H
-#define SIDECAR_PAGE_QUESTION_JSON_H
+/* The question box's answers: /ask?name=NAME&type=TYPE&format=json. */
+#ifndef SIDECAR_QUESTION_JSON_H
+#define SIDECAR_QUESTION_JSON_H
 
 #include <stddef.h>
 
@@ -8,7 +8,8 @@
 
 /*
  * {"state":"answered","name":...,"type":...,"server":...,"result":"NOERROR","cause":"ok",
- * "latencySeconds":...,"overTcp":...,"records":[...],"why":[...]}; "state" is "asking" while there
+ * "outcome":"in words","latencySeconds":...,"overTcp":...,"records":[...],"why":[...],
+ * "whyError":""}; "state" is "asking" while there
  * is no answer yet, "refused" with "error" if the question was not asked. Length in `len`; caller
  * frees.
  */

@@ -68,34 +68,39 @@ show_status(const struct http_request *request, struct http_response *response, 
 }
 
 static void
-send_page(struct http_response *response, const struct view *view)
+show_text(const struct http_request *request, struct http_response *response, void *arg)
 {
-	response->content_type = "text/html; charset=utf-8";
-	response->csp = PAGE_CSP;
-	response->body = page_html(view, &response->len);
+	struct view view;
+
+	sidecar_view(arg, &view);
+	view.may_ask = may_ask(arg, request);
+	response->body = status_text(&view, &response->len);
+}
+
+/* The files change only with the program; their addresses have no version, so browsers are told to
+ * revalidate. */
+static void
+send_file(struct http_response *response, const struct page_file *file)
+{
+	response->content_type = file->content_type;
+	response->csp = file->csp;
+	response->len = (size_t)(file->end - file->content);
+	response->body = xstrndup(file->content, response->len);
 }
 
 static void
-show_page(const struct http_request *request, struct http_response *response, void *arg)
+show_file(const struct http_request *request, struct http_response *response, void *arg)
 {
-	struct sidecar *sidecar = arg;
-	struct view view;
-
-	sidecar_view(sidecar, &view);
-	view.may_ask = may_ask(sidecar, request);
-	send_page(response, &view);
+	(void)arg;
+	send_file(response, page_file(request->path));
 }
 
-/* Whether to answer in JSON: for format=json, or an Accept header with JSON and without HTML. */
+/* Whether the page is wanted, whose script asks again for JSON: the address can be shared. */
 static bool
-wants_json(const struct http_request *request)
+wants_page(const struct http_request *request)
 {
-	const char *format = http_query(request, "format");
-
-	if (format != NULL)
-		return strcmp(format, "json") == 0;
-	return request->accept != NULL && strstr(request->accept, "application/json") != NULL &&
-	       strstr(request->accept, "text/html") == NULL;
+	return http_query(request, "format") == NULL && request->accept != NULL &&
+	       strstr(request->accept, "text/html") != NULL;
 }
 
 static void
@@ -113,55 +118,20 @@ show_ask(const struct http_request *request, struct http_response *response, voi
 	struct boxed_question *entry = NULL;
 	struct view view;
 
+	if (wants_page(request)) {
+		send_file(response, page_file(PAGE_PATH));
+		return;
+	}
 	const char *name = http_query(request, "name"), *type = http_query(request, "type");
 	enum question_box_result result =
 	    question_box_ask(&sidecar->question_box, name != NULL ? name : "", type, &entry);
 	sidecar_view(sidecar, &view);
-	view.may_ask = true;
-	view.ask_text = name;
-	view.ask_type = type;
 	view.asked = entry;
 	if (entry == NULL)
 		view.ask_error = errors[result];
 	response->status = question_status(&view, result);
-	if (!wants_json(request)) {
-		send_page(response, &view);
-		return;
-	}
 	response->content_type = "application/json";
 	response->body = question_json(&view, &response->len);
-}
-
-/* Style sheet and script change only with the program; their URLs have no version, so browsers are
- * told to revalidate. */
-static void
-show_css(const struct http_request *request, struct http_response *response, void *arg)
-{
-	(void)request, (void)arg;
-	response->content_type = "text/css; charset=utf-8";
-	response->len = (size_t)(page_css_end - page_css);
-	response->body = xstrndup(page_css, response->len);
-}
-
-static void
-show_js(const struct http_request *request, struct http_response *response, void *arg)
-{
-	(void)request, (void)arg;
-	response->content_type = "text/javascript; charset=utf-8";
-	response->len = (size_t)(page_js_end - page_js);
-	response->body = xstrndup(page_js, response->len);
-}
-
-static void
-show_icon(const struct http_request *request, struct http_response *response, void *arg)
-{
-	struct view view;
-
-	(void)request;
-	sidecar_view(arg, &view);
-	response->content_type = "image/svg+xml";
-	response->csp = "default-src 'none'";
-	response->body = page_icon(&view, &response->len);
 }
 
 /* The first is filled in: where the metrics are is the operator's choice, and that choice wins. */
@@ -170,11 +140,12 @@ static struct http_route routes[] = {
 	{ "/healthz", show_healthz, false },
 	{ "/healthcheck/", show_healthcheck, false },
 	{ "/status.json", show_status, false },
+	{ "/status.txt", show_text, false },
 	{ "/ask", show_ask, true },
-	{ "/page.css", show_css, false },
-	{ "/page.js", show_js, false },
-	{ "/icon.svg", show_icon, false },
-	{ "/", show_page, false },
+	{ "/page.css", show_file, false },
+	{ "/page.js", show_file, false },
+	{ "/icon.svg", show_file, false },
+	{ PAGE_PATH, show_file, false },
 	{ NULL, NULL, false },
 };
 

@@ -1,7 +1,12 @@
 /*
- * The page as JSON (/status.json), and the health check that kube-dns's sidecar had for each probe.
- * Both read the view that the page reads, so they cannot differ.
+ * Everything that the page shows, as one JSON document (/status.json): page.js draws it. Also its
+ * first sentence as text (/status.txt), and the health check that kube-dns's sidecar had for each
+ * probe.
+ *
+ * Open pages fetch the document every 2.5 seconds, so its size has a bound: the longest parts, the
+ * series, are thinned (HISTORY_SENT_MAX) and printed as text, without an object for each number.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,14 +25,16 @@
 #include "sidecar/format.h"
 #include "sidecar/verdict/verdict.h"
 
-/* json-c copies strings as they are: what came from outside is made valid UTF-8 first. */
+enum {
+	HISTORY_SENT_MAX = 6000, /* points of all probes together */
+	BUCKETS_TEXT_MAX = BUCKETS * 11 + 3,
+};
+
+/* json-c copies strings as they are: render() makes the whole document valid UTF-8. */
 static void
 put_text(struct json_object *object, const char *key, const char *text)
 {
-	char *valid = format_utf8(text);
-
-	json_object_object_add(object, key, json_object_new_string(valid));
-	free(valid);
+	json_object_object_add(object, key, json_object_new_string(text));
 }
 
 static void
@@ -55,8 +62,90 @@ put_time(struct json_object *object, const char *key, double wall_s)
 	put_number(object, key, wall_s > 0 ? wall_s : NAN);
 }
 
+/* Adds JSON that is text already; `text` is taken. */
+static void
+put_raw(struct json_object *object, const char *key, char *text)
+{
+	struct json_object *raw = json_object_new_array_ext(1);
+
+	json_object_set_serializer(
+	    raw, json_object_userdata_to_json_string, text, json_object_free_userdata);
+	json_object_object_add(object, key, raw);
+}
+
+/* The counts of the last ten minutes, the oldest first. */
+static void
+put_buckets(
+    struct json_object *object, const char *key, const struct buckets *buckets, int64_t now_ns)
+{
+	char *text = xmalloc(BUCKETS_TEXT_MAX), *at = text;
+
+	for (int age = BUCKETS - 1; age >= 0; age--)
+		at += sprintf(at, "%c%" PRIu32, age == BUCKETS - 1 ? '[' : ',',
+		    buckets_get(buckets, now_ns, age));
+	strcpy(at, "]");
+	put_raw(object, key, text);
+}
+
+/* Whether a point says more about trouble than another: a failure before an answer, a slow answer
+ * before a fast one. */
+static bool
+is_worse(const struct history_point *point, const struct history_point *other)
+{
+	if ((point->cause == CAUSE_OK) != (other->cause == CAUSE_OK))
+		return point->cause != CAUSE_OK;
+	return point->latency_ms > other->latency_ms;
+}
+
+/*
+ * [[milliseconds ago, microseconds until the answer or the label of the failure], ...], the oldest
+ * first. Of each `step` points in a row only the worst is sent.
+ */
+static void
+put_history(struct json_object *object, const struct history *history, int64_t now_ns, size_t step)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	const char *separator = "";
+
+	if (out == NULL)
+		log_fatalx("out of memory");
+	fputc('[', out);
+	for (size_t i = 0; i < history->count; i += step) {
+		const struct history_point *worst = history_get(history, i);
+		for (size_t k = i + 1; k < i + step && k < history->count; k++)
+			if (is_worse(history_get(history, k), worst))
+				worst = history_get(history, k);
+		int64_t age_ns = now_ns - worst->at_ns;
+		if (age_ns > HISTORY_S * NS_PER_S)
+			continue;
+		fprintf(out, "%s[%" PRId64 ",", separator, age_ns / NS_PER_MS);
+		if (worst->cause == CAUSE_OK)
+			fprintf(out, "%.0f]", (double)worst->latency_ms * 1e3);
+		else
+			fprintf(out, "\"%s\"]", cause_label((enum cause)worst->cause));
+		separator = ",";
+	}
+	fputc(']', out);
+	if (fclose(out) != 0)
+		log_fatalx("out of memory");
+	put_raw(object, "history", text);
+}
+
+/* How many points in a row become one, so that all probes together have at most HISTORY_SENT_MAX. */
+static size_t
+history_step(const struct view *view)
+{
+	size_t points = 0;
+
+	for (size_t i = 0; i < view->probe_count; i++)
+		points += view->probes[i].history.count;
+	return points / (HISTORY_SENT_MAX + 1) + 1;
+}
+
 static struct json_object *
-probe_json(const struct view *view, const struct probe *probe)
+probe_json(const struct view *view, const struct probe *probe, size_t step)
 {
 	struct json_object *o = json_object_new_object(), *failures = json_object_new_object();
 	char server[SERVER_TEXT_MAX], name[DNAME_TEXT_MAX], type[12];
@@ -84,7 +173,22 @@ probe_json(const struct view *view, const struct probe *probe)
 		if (summary.causes[cause] > 0)
 			put_count(failures, cause_label((enum cause)cause), summary.causes[cause]);
 	json_object_object_add(o, "recentCauses", failures);
+	put_history(o, &probe->history, view->now_ns, step);
 	return o;
+}
+
+/* Why the check of this server fails, in words; "" if it does not. dnsmasq's counts do not include
+ * a server that is silent. */
+static const char *
+server_failure(const struct view *view, const struct server *server)
+{
+	for (size_t i = 0; i < view->checks->count; i++) {
+		const struct check *check = view->checks->items[i];
+		if ((check->kind == CHECK_UPSTREAM || check->kind == CHECK_STUB) &&
+		    check_failing(check) && server_equal(&check->server, server))
+			return cause_says(check->cause);
+	}
+	return "";
 }
 
 static struct json_object *
@@ -95,9 +199,15 @@ dnsmasq_json(const struct view *view)
 	char server[SERVER_TEXT_MAX];
 
 	put_text(o, "server", server_format(&view->dnsmasq, server));
+	put_bool(o, "seen", c->seen);
 	put_bool(o, "up", c->up);
 	put_text(o, "error", c->error);
 	put_time(o, "lastTime", c->last_s);
+	put_time(o, "restartedTime", c->restarted_s);
+	put_time(o, "flushedTime", c->flushed_s);
+	put_buckets(o, "recentHits", &c->recent_hits, view->now_ns);
+	put_buckets(o, "recentMisses", &c->recent_misses, view->now_ns);
+	put_count(o, "upstreamCount", c->upstream_count);
 	put_count(o, "hits", c->counters[STAT_HITS]);
 	put_count(o, "misses", c->counters[STAT_MISSES]);
 	put_count(o, "evictions", c->counters[STAT_EVICTIONS]);
@@ -116,6 +226,9 @@ dnsmasq_json(const struct view *view)
 		put_count(item, "failed", u->failed);
 		put_count(item, "recentQueries", buckets_sum(&u->recent_queries, view->now_ns));
 		put_count(item, "recentFailed", buckets_sum(&u->recent_failed, view->now_ns));
+		put_text(item, "failure", server_failure(view, &u->server));
+		put_buckets(item, "queriesOverTime", &u->recent_queries, view->now_ns);
+		put_buckets(item, "failedOverTime", &u->recent_failed, view->now_ns);
 		json_object_array_add(upstreams, item);
 	}
 	json_object_object_add(o, "upstreams", upstreams);
@@ -123,17 +236,95 @@ dnsmasq_json(const struct view *view)
 }
 
 static struct json_object *
-kubedns_json(const struct kubedns_view *k)
+talkers_json(const struct kubedns_talker *talkers, size_t count)
 {
-	struct json_object *o = json_object_new_object(), *objects = json_object_new_object();
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < count; i++) {
+		const struct kubedns_talker *t = &talkers[i];
+		struct json_object *item = json_object_new_object();
+		put_text(item, "name", t->name);
+		put_text(item, "pod", t->pod);
+		put_number(item, "perSecond", t->per_second);
+		put_number(item, "queries", t->queries);
+		put_number(item, "nxdomain", t->nxdomain);
+		put_number(item, "searchWalk", t->search_walk);
+		put_number(item, "aaaa", t->aaaa);
+		put_number(item, "outside", t->outside);
+		json_object_array_add(list, item);
+	}
+	return list;
+}
+
+/* The top clients and names of the last minutes, and the answers to the top clients over time.
+ * They name clients, so only peers that may ask get them; `topKnown` says that there are some. */
+static void
+put_top(struct json_object *o, const struct view *view)
+{
+	const struct kubedns_view *k = view->kubedns;
+	const struct client_rate *heaviest[CLIENT_RATES_SHOWN];
+	struct json_object *rates = json_object_new_array();
+	size_t count = client_rates_heaviest(&k->rates, view->now_ns, heaviest);
+
+	put_bool(o, "topKnown", k->client_count + k->name_count + count > 0);
+	for (size_t i = 0; view->may_ask && i < count; i++) {
+		struct json_object *item = json_object_new_object();
+		put_text(item, "name", heaviest[i]->name);
+		put_text(item, "pod", heaviest[i]->pod);
+		put_buckets(item, "answersOverTime", &heaviest[i]->answers, view->now_ns);
+		json_object_array_add(rates, item);
+	}
+	json_object_object_add(
+	    o, "topClients", talkers_json(k->clients, view->may_ask ? k->client_count : 0));
+	json_object_object_add(
+	    o, "topNames", talkers_json(k->names, view->may_ask ? k->name_count : 0));
+	json_object_object_add(o, "topRates", rates);
+}
+
+/* The other pods of the Service. Their addresses are for peers that may ask. */
+static void
+put_neighbours(struct json_object *o, const struct view *view)
+{
+	const struct kubedns_view *k = view->kubedns;
+	struct json_object *list = json_object_new_array();
+	char addr[ADDR_TEXT_MAX];
+
+	put_count(o, "neighbourCount", k->neighbour_count);
+	for (size_t i = 0; view->may_ask && i < k->neighbour_count; i++) {
+		struct json_object *item = json_object_new_object();
+		put_text(item, "address", addr_format(&k->neighbours[i].addr, addr));
+		put_bool(item, "ready", k->neighbours[i].ready);
+		json_object_array_add(list, item);
+	}
+	json_object_object_add(o, "neighbours", list);
+}
+
+/* Answers by response code over time. */
+static struct json_object *
+answers_json(const struct view *view)
+{
+	static const struct {
+		const char *name;
+		enum kubedns_count count;
+	} kinds[] = {
+		{ "NOERROR", KUBEDNS_NOERROR },
+		{ "NXDOMAIN", KUBEDNS_NXDOMAIN },
+		{ "SERVFAIL", KUBEDNS_SERVFAIL },
+		{ "REFUSED", KUBEDNS_REFUSED },
+		{ "other", KUBEDNS_OTHER },
+	};
+	struct json_object *o = json_object_new_object();
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		put_buckets(o, kinds[i].name, &view->kubedns->recent[kinds[i].count], view->now_ns);
+	return o;
+}
+
+static struct json_object *
+resources_json(const struct kubedns_view *k)
+{
 	struct json_object *resources = json_object_new_array();
 
-	put_bool(o, "up", k->up);
-	put_text(o, "error", k->error);
-	put_bool(o, "ready", k->up && k->ready);
-	put_text(o, "reasons", k->reasons);
-	put_bool(o, "synced", k->up && kubedns_synced(k));
-	put_time(o, "newestEventTime", kubedns_newest_event_s(k));
 	for (size_t i = 0; i < k->resource_count; i++) {
 		if (!kubedns_watches(k, &k->resources[i]))
 			continue;
@@ -143,24 +334,65 @@ kubedns_json(const struct kubedns_view *k)
 		put_time(item, "lastEventTime", k->resources[i].last_event_s);
 		json_object_array_add(resources, item);
 	}
-	json_object_object_add(o, "resources", resources);
-	for (size_t i = 0; i < k->kind_count; i++) {
-		char *kind = format_utf8(k->kinds[i].name);
-		put_number(objects, kind, k->kinds[i].objects);
-		free(kind);
-	}
+	return resources;
+}
+
+static struct json_object *
+kubedns_json(const struct view *view)
+{
+	const struct kubedns_view *k = view->kubedns;
+	struct json_object *o = json_object_new_object(), *objects = json_object_new_object();
+
+	put_bool(o, "seen", k->seen);
+	put_bool(o, "up", k->up);
+	put_text(o, "error", k->error);
+	put_bool(o, "ready", k->up && k->ready);
+	put_text(o, "reasons", k->reasons);
+	put_bool(o, "synced", k->up && kubedns_synced(k));
+	put_bool(o, "silent", kubedns_silence_s(k, view->now_s) > 0);
+	put_text(
+	    o, "source", kubedns_newest_event_s(k) > 0 || !kubedns_synced(k) ? "api" : "manifests");
+	put_time(o, "newestEventTime", kubedns_newest_event_s(k));
+	json_object_object_add(o, "resources", resources_json(k));
+	for (size_t i = 0; i < k->kind_count; i++)
+		put_number(objects, k->kinds[i].name, k->kinds[i].objects);
 	json_object_object_add(o, "objects", objects);
+	put_number(o, "memoryBytes", k->memory > 0 ? k->memory : NAN);
+	put_number(o, "memoryLimitBytes", k->memory_limit > 0 ? k->memory_limit : NAN);
+	json_object_object_add(o, "answersOverTime", answers_json(view));
+	put_top(o, view);
+	put_neighbours(o, view);
 	return o;
 }
 
-/* The refused keys, not the configuration itself: this page is open to every peer, /config only to
- * loopback. */
+/* What the page shows of the nanny's /config: its own members, as they are. */
 static struct json_object *
-nanny_json(const struct nanny_view *n)
+config_json(struct json_object *config)
 {
+	static const char *const members[] = { "confirmed", "confirmedAt", "refused", "names",
+		"upstreams" };
+	struct json_object *o = json_object_new_object(), *member;
+
+	for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+		if (json_object_object_get_ex(config, members[i], &member))
+			json_object_object_add(o, members[i], json_object_get(member));
+	member = config_member(
+	    config_member(config, "keys", json_type_object), "stubDomains", json_type_object);
+	if (member != NULL)
+		json_object_object_add(o, "stubDomains", json_object_get(member));
+	return o;
+}
+
+/* Every peer gets the refused keys. The configuration itself is for peers that may ask, as the
+ * nanny's /config is. */
+static struct json_object *
+nanny_json(const struct view *view)
+{
+	const struct nanny_view *n = view->nanny;
 	struct json_object *o = json_object_new_object(), *refused = json_object_new_array();
 	struct config_refusal refusal;
 
+	put_bool(o, "seen", n->seen && n->config != NULL);
 	put_bool(o, "up", n->up);
 	put_text(o, "error", n->error);
 	if (n->up)
@@ -168,6 +400,8 @@ nanny_json(const struct nanny_view *n)
 	for (size_t i = 0; n->up && config_refusal_get(n->config, i, &refusal); i++)
 		json_object_array_add(refused, json_object_new_string(refusal.key));
 	json_object_object_add(o, "refusedKeys", refused);
+	if (view->may_ask && n->seen && n->config != NULL)
+		json_object_object_add(o, "config", config_json(n->config));
 	return o;
 }
 
@@ -208,7 +442,7 @@ events_json(const struct view *view)
 	return events;
 }
 
-/* The text of a value, which is freed. */
+/* The text of a value, which is freed: valid UTF-8, whatever the strings of others have in them. */
 static char *
 render(struct json_object *o, int flags, size_t *len)
 {
@@ -216,9 +450,28 @@ render(struct json_object *o, int flags, size_t *len)
 
 	if (text == NULL)
 		log_fatalx("out of memory");
-	char *copy = xstrndup(text, *len);
+	char *valid = format_utf8(text);
+	*len = strlen(valid);
 	json_object_put(o);
-	return copy;
+	return valid;
+}
+
+/* What the page needs to know of this sidecar and of who asks. */
+static void
+put_page(struct json_object *o, const struct view *view)
+{
+	static const char *const surroundings[SURROUNDINGS_COUNT] = {
+		[SURROUNDINGS_PLAIN] = "plain",
+		[SURROUNDINGS_POD] = "pod",
+		[SURROUNDINGS_SYSTEMD] = "systemd",
+	};
+
+	put_text(o, "surroundings", surroundings[view->surroundings]);
+	put_text(o, "podsCommand", surroundings_command(view->surroundings, COMMAND_RUNNING));
+	put_text(o, "metricsPath", view->metrics_path);
+	put_count(o, "port", view->port);
+	put_bool(o, "mayAsk", view->may_ask);
+	put_bool(o, "journalKept", view->journal != NULL && view->journal->kept);
 }
 
 char *
@@ -231,20 +484,50 @@ status_json(const struct view *view, size_t *len)
 	put_text(o, "level", level_name(verdict.level));
 	put_text(o, "sentence", verdict.sentence);
 	json_object_object_add(o, "findings", findings_json(&verdict));
+	put_count(o, "moreFindings", verdict.more);
 	put_text(o, "host", view->host);
 	put_text(o, "version", suite_version);
 	put_time(o, "time", view->now_s);
 	put_number(o, "uptimeSeconds", (double)(view->now_ns - view->started_ns) / 1e9);
 	put_bool(o, "draining", view->draining);
+	put_page(o, view);
 	json_object_object_add(o, "events", events_json(view));
+	size_t step = history_step(view);
 	for (size_t i = 0; i < view->probe_count; i++)
-		json_object_array_add(probes, probe_json(view, &view->probes[i]));
+		json_object_array_add(probes, probe_json(view, &view->probes[i], step));
 	json_object_object_add(o, "probes", probes);
 	json_object_object_add(o, "dnsmasq", dnsmasq_json(view));
-	json_object_object_add(
-	    o, "kubedns", view->kubedns != NULL ? kubedns_json(view->kubedns) : NULL);
-	json_object_object_add(o, "nanny", view->nanny != NULL ? nanny_json(view->nanny) : NULL);
+	json_object_object_add(o, "kubedns", view->kubedns != NULL ? kubedns_json(view) : NULL);
+	json_object_object_add(o, "nanny", view->nanny != NULL ? nanny_json(view) : NULL);
 	return render(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, len);
+}
+
+char *
+status_text(const struct view *view, size_t *len)
+{
+	struct verdict verdict;
+	char *text, time[FORMAT_MAX];
+	FILE *out = open_memstream(&text, len);
+
+	if (out == NULL)
+		log_fatalx("out of memory");
+	verdict_make(&verdict, view);
+	fprintf(out, "%s\n%s, as of %s\n", verdict.sentence, view->host,
+	    format_time(view->now_s, time));
+	for (size_t i = 0; i < verdict.count; i++) {
+		const struct finding *finding = &verdict.findings[i];
+		fprintf(out, "\n%s\n  %s\n  %s\n", finding->what, finding->meaning, finding->todo);
+		if (finding->command[0] != '\0')
+			fprintf(out, "  $ %s\n", finding->command);
+	}
+	if (verdict.more > 0)
+		fprintf(out, "\nAnd %zu more.\n", verdict.more);
+	if (fclose(out) != 0)
+		log_fatalx("out of memory");
+	char *plain = format_plain(text);
+	free(text);
+	*len = strlen(plain);
+	return plain;
 }
 
 /* To the nanosecond and without an exponent, as kube-dns wrote it: scripts compare it as text. */

@@ -187,6 +187,6 @@ def test_status_page_in_the_pod(suite, pod, report, tmp_path):
     shot.parent.mkdir(exist_ok=True)
     shot.unlink(missing_ok=True)
     run("nsenter", "-t", pod.pid, "-n", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--user-data-dir={tmp_path}", "--window-size=1280,1600", f"--screenshot={shot}", "http://127.0.0.1:10054/", timeout=120)
+        f"--user-data-dir={tmp_path}", "--window-size=1280,1600", "--virtual-time-budget=3000", f"--screenshot={shot}", "http://127.0.0.1:10054/", timeout=120)
     report("status page in the pod", "drawn by a browser", f"{shot.stat().st_size // 1000} kB PNG")
     assert shot.stat().st_size > 10_000

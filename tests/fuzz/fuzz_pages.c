@@ -1,14 +1,17 @@
 /*
  * Pages of the other containers: the head of a response, kubedns's metrics, the nanny's
- * configuration. What is made of them goes into the page, where no markup of theirs may survive.
+ * configuration. What is made of them goes into /status.json, which is valid JSON in valid UTF-8
+ * whatever they contain, and into /status.txt.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <json-c/json.h>
+
 #include "lib/clock.h"
+#include "lib/utf8.h"
 #include "lib/xalloc.h"
-#include "sidecar/page/page.h"
 #include "sidecar/page/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -45,12 +48,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		server_checks_configure(&checks, nanny.config, 0);
 	for (size_t i = 0; i < checks.count; i++)
 		checks.items[i]->failures = CHECK_FAILURES;
-	view.ask_text = text;
-	char *page = page_html(&view, &len);
-	if (strlen(page) != len || strstr(page, "<x") != NULL || strstr(page, "<script>") != NULL)
+	char *json = status_json(&view, &len);
+	struct json_object *parsed = json_tokener_parse(json);
+	if (strlen(json) != len || parsed == NULL || utf8_whole(json, len) != len)
 		abort();
-	free(page);
-	free(status_json(&view, &len));
+	json_object_put(parsed);
+	free(json);
+	char *plain = status_text(&view, &len);
+	if (strlen(plain) != len || utf8_whole(plain, len) != len || strchr(plain, '\x1b') != NULL)
+		abort();
+	free(plain);
 	server_checks_close(&checks);
 	nanny_view_free(&nanny);
 	free(text);

@@ -14,7 +14,8 @@
 #include <string.h>
 
 #include "lib/clock.h"
-#include "sidecar/page/page.h"
+#include "sidecar/page/status.h"
+#include "sidecar/verdict/verdict.h"
 
 enum { DNSMASQ, KUBEDNS, PROBES };
 
@@ -78,14 +79,15 @@ result(int probe, enum cause cause, double ms)
 	probe_record(&probes[probe], &r, view.now_ns, view.now_s);
 }
 
+/* The document that the page draws. */
 static inline char *
-shown_page(void)
+shown_status(void)
 {
 	size_t len;
-	char *page = page_html(&view, &len);
+	char *json = status_json(&view, &len);
 
-	assert_int_equal(strlen(page), len);
-	return page;
+	assert_int_equal(strlen(json), len);
+	return json;
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

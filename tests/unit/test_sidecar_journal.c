@@ -92,9 +92,10 @@ a_server_more_that_fails_is_told_and_shown_beside_its_counts(void **state)
 	a.failures = CHECK_FAILURES;
 	journal_look(&journal, &view);
 	assert_string_equal(newest(&journal, 0), "upstream server, one of 2, does not answer");
-	char *page = shown_page();
-	assert_non_null(strstr(page, "<span class=\"bad\">does not answer</span> <span>0 queries"));
-	free(page);
+	char *json = shown_status();
+	assert_non_null(
+	    strstr(json, "\"recentQueries\":0,\"recentFailed\":0,\"failure\":\"does not answer\""));
+	free(json);
 	b.cause = CAUSE_TIMEOUT;
 	b.failures = CHECK_FAILURES;
 	journal_look(&journal, &view);
@@ -234,9 +235,9 @@ a_foreign_journal_is_taken_as_far_as_it_makes_sense(void **state)
 		assert_false(journal.holds[cause]);
 	assert_false(journal.failing[DNSMASQ] || journal.failing[KUBEDNS]);
 	view.journal = &journal;
-	char *page = page_html(&view, &len);
-	assert_non_null(strstr(page, "&lt;b&gt;kept"));
-	free(page);
+	char *json = status_json(&view, &len);
+	assert_non_null(strstr(json, "\"what\":\"<b>kept</b>\""));
+	free(json);
 	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
 		assert_int_equal(journal_read(&journal, &view, none[i], strlen(none[i])), -EBADMSG);
 }

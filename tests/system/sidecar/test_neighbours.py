@@ -1,4 +1,4 @@
-"""The other DNS pods: kubedns knows them from the API, the page of each links to them."""
+"""The other DNS pods: kubedns knows them from the API, the page of each links to them (test_sidecar_drawing)."""
 
 import pytest
 from api_world import ApiServer
@@ -16,18 +16,17 @@ def api():
         yield server
 
 
-def test_the_page_links_to_the_pods_behind_the_same_service(api, tmp_path):
+def test_the_page_knows_the_pods_behind_the_same_service(api, tmp_path):
     own = "10.1.0.6"
     pods = endpoint_slice("kube-dns", [own, "10.1.0.7", "10.1.0.8"], "kube-system", ports=(("dns", 53),))
     pods["endpoints"][2]["conditions"]["ready"] = False
     api.fill([pods])
     pod = Pod({}, kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path / 'kubeconfig')}", f"--ns-addresses={own}"])
     try:
-        page = until(lambda: ("10.1.0.7" in pod.sidecar.get("/")[1]) and pod.sidecar.get("/")[1], 20)
-        assert f'<a href="http://10.1.0.7:{pod.sidecar.port}/">10.1.0.7</a> ready' in page
-        assert f'<a href="http://10.1.0.8:{pod.sidecar.port}/">10.1.0.8</a> <span class="bad">not ready' in page
-        assert f"http://{own}:" not in page
+        shown = until(lambda: pod.sidecar.status()["kubedns"]["neighbours"], 20)
+        assert shown == [{"address": "10.1.0.7", "ready": True}, {"address": "10.1.0.8", "ready": False}]
+        assert pod.sidecar.status()["port"] == pod.sidecar.port
         # To whom the addresses of servers are not shown, these are not either.
-        assert "10.1.0.7" not in pod.sidecar.get("/", {"Host": "evil.example"})[1]
+        assert "10.1.0.7" not in pod.sidecar.get("/status.json", {"Host": "evil.example"})[1]
     finally:
         pod.close()

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+import urllib.request
 
 import pytest
 from nanny_world import Server, World, constant
@@ -234,14 +235,18 @@ def test_every_path(dnsmasq, upstream):
     with watch(dnsmasq, f"--probe=dnsmasq,127.0.0.1:{dnsmasq.port},{NAME},1,A", f"--probe=up,{upstream.server},{NAME},1,SRV") as sidecar:
         until(lambda: sidecar.health("dnsmasq")[0] == 200 and sidecar.health("up")[0] == 200)
         readings(sidecar, 1)
-        status, page = sidecar.get("/")
-        assert status == 200 and "DNS is well" in page
+        status, text = sidecar.get("/status.txt")
+        assert status == 200 and text.startswith("DNS is well")
+        assert sidecar.get("/")[1].startswith("<!DOCTYPE html>")
         assert sidecar.get("/healthz") == (200, "ok\n")
         assert sidecar.get("/page.css")[0] == sidecar.get("/page.js")[0] == sidecar.get("/icon.svg")[0] == 200
         assert sidecar.get("/nothing")[0] == 404
         for path in ("/", f"/ask?name={NAME}"):
-            policy = sidecar.headers(path)["Content-Security-Policy"].split("; ")
-            assert "default-src 'none'" in policy and "script-src 'self'" in policy and "frame-ancestors 'none'" in policy
+            request = urllib.request.Request(sidecar.url(path), headers={"Accept": "text/html,*/*;q=0.8"})
+            with urllib.request.urlopen(request, timeout=5) as response:
+                policy = response.headers["Content-Security-Policy"].split("; ")
+            for rule in ("default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"):
+                assert rule in policy
         shown = sidecar.status()
         assert shown["level"] == "well" and shown["findings"] == []
         assert {p["label"] for p in shown["probes"]} == {"dnsmasq", "up"}
@@ -278,7 +283,7 @@ def test_names_and_paths_can_be_chosen(dnsmasq):
         status, text = sidecar.get("/m/x")
         assert status == 200 and "\ndns3_dnsmasq_hits " in text and "kubedns_dnsmasq" not in text
         assert sidecar.get("/metrics")[0] == 404
-        assert 'href="/m/x"' in sidecar.get("/")[1]
+        assert sidecar.status()["metricsPath"] == "/m/x"
 
 
 @pytest.mark.timing
@@ -305,7 +310,7 @@ def test_json_is_json_of_the_promised_shape(dnsmasq):
     with watch(dnsmasq, f"--probe=p,127.0.0.1:{free_port()},{NAME},1,A") as sidecar:
         until(lambda: sidecar.probe("p")["state"] == "connection_refused")
         shown = json.loads(sidecar.get("/status.json")[1])
-        assert set(shown) == {"level", "sentence", "findings", "events", "host", "version", "time", "uptimeSeconds", "draining", "probes", "dnsmasq",
-                              "kubedns", "nanny"}
+        assert set(shown) == {"level", "sentence", "findings", "moreFindings", "events", "journalKept", "host", "version", "time", "uptimeSeconds", "draining",
+                              "probes", "dnsmasq", "kubedns", "nanny", "surroundings", "podsCommand", "metricsPath", "port", "mayAsk"}
         assert shown["findings"][0]["what"].startswith("Probe p: 127.0.0.1:")
         assert abs(shown["time"] - time.time()) < 5

@@ -11,6 +11,7 @@ from bulk_asking import Bulk
 from objects import endpoint_slice, namespace, service
 from pod_world import Pod
 from sidecar_world import until
+from test_sidecar_page import show
 
 pytestmark = pytest.mark.skipif(not chromium.available(), reason="needs chromium")
 KEYS = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40}
@@ -31,9 +32,9 @@ def pod(tmp_path_factory):
         api.start()
         p = Pod({}, kubedns=[f"--kubecfg-file={api.kubeconfig(tmp_path_factory.mktemp('api') / 'kubeconfig')}", "--ns-addresses=10.1.0.6"])
         try:
-            until(lambda: 'id="neighbours"' in p.sidecar.get("/")[1], 20, "kubedns's answering")
+            until(lambda: p.sidecar.status()["kubedns"]["neighbours"], 20, "kubedns's answering")
             Bulk(p.kubedns_port).ask_udp([("kubernetes.default.svc.cluster.local", "A")] * 5000)
-            until(lambda: all(f'id="{part}"' in p.sidecar.get("/")[1] for part in ("top", "neighbours", "ask")), 20, "all three panels")
+            until(lambda: p.sidecar.status()["kubedns"]["topKnown"] and p.sidecar.status()["mayAsk"], 20, "all three panels")
             p.api = api
             yield p
         finally:
@@ -45,7 +46,7 @@ def page(pod):
     browser = chromium.Browser()
     try:
         browser.view(1200, 900)
-        browser.open(pod.sidecar.url("/"))
+        show(browser, pod.sidecar.url("/"))
         yield browser
     finally:
         browser.close()
@@ -73,7 +74,7 @@ def test_to_the_other_pod_and_on_from_there(pod, page):
     tab_to(page, "#neighbours a")
     assert page.js("document.activeElement.textContent") == OTHER
     pod.api.put(pods_of(OTHER, "127.0.0.8"))
-    until(lambda: "127.0.0.8" in pod.sidecar.get("/")[1], 20, "a third pod on the page")
+    until(lambda: "127.0.0.8" in pod.sidecar.get("/status.json")[1], 20, "a third pod on the page")
     for _ in range(2):  # fetched after that, at the latest
         shown = page.js("document.getElementById('when').textContent")
         page.wait(f"document.getElementById('when').textContent !== {shown!r}", 20)

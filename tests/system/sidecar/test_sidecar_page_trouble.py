@@ -12,7 +12,7 @@ import chromium
 import test_sidecar_page
 from pod_world import Pod
 from sidecar_world import BUILD, NAME, FakeDns, until
-from test_sidecar_page import heading, shoot
+from test_sidecar_page import heading, shoot, show
 
 pytestmark = pytest.mark.skipif(not chromium.available(), reason="needs chromium")
 HOSTILE = os.path.join(BUILD, "tests", "bench", "hostile")
@@ -62,10 +62,10 @@ RATES = """[...document.querySelectorAll('.rates li')].map(li => [li.querySelect
 
 
 def drawn_over_time(pod, night):
-    """The rates of the heaviest clients below the probes' latency: with and without scripts, wide and narrow, light and dark."""
-    for width, scripts, dark in ((1200, True, False), (390, True, True), (1200, False, True), (390, False, False)):
-        night.view(width, 900, dark=dark, mobile=width < 500, scripts=scripts)
-        night.open(pod.sidecar.url("/"))
+    """The rates of the heaviest clients below the probes' latency: wide and narrow, light and dark."""
+    for width, dark in ((1200, False), (390, True), (1200, True), (390, False)):
+        night.view(width, 900, dark=dark, mobile=width < 500)
+        show(night, pod.sidecar.url("/"))
         rates = night.js(RATES)
         name, title, tallest, plot, axis = rates[0]
         assert name.startswith(CLIENT) and re.fullmatch(rf"Answers to {CLIENT} over the last 10 minutes: about [0-9,]+ a second at most\.", title), rates
@@ -82,18 +82,18 @@ def drawn_over_time(pod, night):
 
 
 def test_who_floods_is_named(pod, night, tmp_path):
-    """The heaviest client and the name that it asks for, by real packets; by keyboard, on a phone, without scripts."""
+    """The heaviest client and the name that it asks for, by real packets; on a phone too."""
     if not os.path.exists(HOSTILE):
         pytest.skip(f"needs {HOSTILE}: make bench-tools")
     until(lambda: pod.sidecar.status()["kubedns"]["up"], 20)  # what came before the first reading has no time
     (tmp_path / "queries").write_text("".join(dns.message.make_query(NAME, "AAAA", id=i).to_wire().hex() + "\n" for i in range(64)))
     subprocess.run([HOSTILE, "udp", CLIENT, str(pod.kubedns_port), tmp_path / "queries", "3", "0"], check=True, stdout=subprocess.DEVNULL, timeout=30)
-    night.open(pod.sidecar.url("/"))
+    show(night, pod.sidecar.url("/"))
     night.wait("document.querySelector('.rates') !== null", 20)
     shoot(night, "flood", pod.sidecar.url("/"))
-    for width, scripts in ((1200, True), (390, True), (1200, False)):
-        night.view(width, 900, mobile=width < 500, scripts=scripts)
-        night.open(pod.sidecar.url("/"))
+    for width in (1200, 390):
+        night.view(width, 900, mobile=width < 500)
+        show(night, pod.sidecar.url("/"))
         first = night.js("[...document.querySelectorAll('.top-table')].map(t => t.querySelector('tbody tr').innerText)")
         assert first[0].startswith(CLIENT) and first[1].startswith(NAME)
         assert "100" in first[0]  # per cent of AAAA
@@ -102,4 +102,4 @@ def test_who_floods_is_named(pod, night, tmp_path):
     night.view(1200, 900)
     drawn_over_time(pod, night)
     # Prometheus and strangers are not told who.
-    assert CLIENT not in pod.sidecar.get("/", {"Host": "evil.example"})[1]
+    assert CLIENT not in pod.sidecar.get("/status.json", {"Host": "evil.example"})[1]

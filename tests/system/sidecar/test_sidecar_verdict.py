@@ -213,8 +213,9 @@ def test_a_broken_manifest_is_on_the_page(make_pod, upstream, tmp_path):
     well(pod)
     (objects / "a.json").write_text(good_text[:-1])
     says(pod, "DNS answers, but 1 manifest has a mistake.", "manifests", alerts=["DNSCauseFound"])
-    status, text = pod.sidecar.get("/")
-    assert status == 200 and "kubectl" not in text and "one of the DNS pods" not in text
+    for path in ("/", "/status.txt", "/status.json"):
+        status, text = pod.sidecar.get(path)
+        assert status == 200 and "kubectl" not in text and "one of the DNS pods" not in text
     with urllib.request.urlopen(f"http://127.0.0.1:{pod.kubedns_http}/readiness") as page:
         assert re.search(r"^ok\n--objects-dir: 1 of 1 files has a mistake; the latest: .*a\.json", page.read().decode())
     (objects / "a.json").write_text(good_text)
@@ -242,8 +243,6 @@ def test_the_configmap_is_refused_and_mended(make_pod, upstream):
     begun = told.index("the ConfigMap's stubDomains was refused")
     ended = next(i for i, what in enumerate(told) if what.startswith("configuration: well again after "))
     assert told[0] == "the sidecar was started" and 0 < begun < ended
-    page = pod.sidecar.get("/")[1]
-    assert "What changed" in page and "configuration: well again after" in page
     assert upstream.server not in " ".join(told)
 
 
@@ -294,7 +293,7 @@ def test_a_flood_that_kubedns_does_not_keep_up_with(make_pod, upstream):
     said = says(pod, f"packets dropped, while {FLOODER} had ", "load", alerts=["DNSOverload"])[-1]
     assert re.search(rf"kubedns does not keep up: [0-9,]+ packets dropped, while {FLOODER} had \d+ % of the answers", said), said
     assert pod.sidecar.status()["findings"][0]["command"].endswith(f"grep -wF {FLOODER}")
-    assert FLOODER not in pod.sidecar.get("/", {"Host": "evil.example"})[1]
+    assert FLOODER not in pod.sidecar.get("/status.json", {"Host": "evil.example"})[1]
     # The alert fired ten minutes later still.
     wait_for(lambda: pod.sentence().startswith(WELL), 30)
     assert pod.sidecar.value("dns_verdict_cause", cause="load") == 0
