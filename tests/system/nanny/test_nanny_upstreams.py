@@ -12,6 +12,7 @@ import dns.edns
 import dns.message
 import dns.query
 import pytest
+import nanny_world
 from dnsnet import Upstream, answered, silent
 from nanny_world import DNSMASQ, Server, World, constant
 from netns import Namespace
