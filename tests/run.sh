@@ -1,23 +1,26 @@
 #!/bin/sh
 # Runs the tests that were built in $BUILD and counts them. Stages, as arguments (default: all of them):
-#	unit	the cmocka programs in $BUILD/tests/unit
+#	unit	the cmocka programs in $BUILD/tests/unit, UNIT_JOBS at a time
 #	replay	each fuzz target of $BUILD/tests/replay over its seeds
-#	system	pytest over tests/system and the tests of the tests' own tools, PYTEST_JOBS at a time: most of their time they
-#		wait, and each has ports and files of its own; then those that measure time (marked so), one by one, and those of
-#		them that failed again, for they measure the machine as well. PYTEST_ARGS adds to it; with SOAK=1 those that take
-#		more than a minute instead
-# All stages run even if one fails. The last line is "N passed, N failed", and names the tests that passed only when they were
-# repeated; more than REPEATS of them are a failure. The lines before it count the skipped ones by reason.
+#	system	pytest over tests/system and the tests of the tests' own tools, in three phases:
+#		1. PYTEST_JOBS at a time. Most of the time these tests wait, and each has ports and files of its own.
+#		2. Tests marked `quiet`, QUIET_JOBS at a time. They load the machine or fail when others load it.
+#		3. Tests marked `timing`, one by one. They compare durations, so a busy machine fails them too. Only these are
+#		   repeated when they fail. There may be TIMING_TESTS of them.
+#		PYTEST_ARGS adds to the command. SOAK=1 runs the tests that take more than a minute instead.
+# All stages run even if one fails. The last line is "N passed, N failed" and names the tests that passed only when they were
+# repeated. More than REPEATS of those are a failure. The lines before it count the skipped tests by reason, and say how many
+# tests may be repeated.
 set -u
 
-: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=4}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
+: "${BUILD:=build}" "${PYTHON:=python3}" "${PYTEST_JOBS:=6}" "${QUIET_JOBS:=3}" "${TIMING_TESTS:=10}" "${PYTEST_ARGS:=}" "${SYSTEM_TESTS:=tests/system tests/apiserver}" "${UNIT_JOBS:=$(nproc)}" "${UNIT_TIMEOUT:=300}" "${SYSTEM_TIMEOUT:=1500}" "${REPEATS:=3}"
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p "$BUILD" && BUILD=$(cd "$BUILD" && pwd) || exit 1
 export BUILD
 logs=$BUILD/test-logs
 mkdir -p "$logs"
 rm -f "$logs/skipped"
-passed=0 failed=0 repeated=
+passed=0 failed=0 repeated='' repeatable=''
 
 # The number that a line of $1 gives to the pattern $2, or 0.
 number() {
@@ -35,19 +38,31 @@ show_failure() {
 	echo "---"
 }
 
-unit() {
-	for program in "$BUILD"/tests/unit/test_*; do
-		[ -f "$program" ] || continue
+# The programs of $BUILD/tests/$1 whose names begin with $2 and whose source is still there.
+programs() {
+	for program in "$BUILD/tests/$1/$2"_*; do
 		name=$(basename "$program")
 		case $name in *.*) continue ;; esac
-		[ -f "tests/${program#"$BUILD/tests/"}.c" ] || [ -f "tests/fuzz/$name.c" ] || continue # of a source that has gone
-		log=$logs/$name.log
-		timeout -k 5 "$UNIT_TIMEOUT" "$program" >"$log" 2>&1 </dev/null
-		status=$?
+		[ -f "$program" ] && [ -f "tests/$3/$name.c" ] && echo "$name"
+	done
+}
+
+# Runs the programs of $BUILD/tests/$1 that are named on standard input, UNIT_JOBS at a time, each with its folder below $2 as argument
+# if $2 is given. Each leaves its output in $logs/NAME.log and its exit status in $logs/NAME.status.
+run_programs() {
+	# shellcheck disable=SC2016 # for the shell that xargs starts
+	dir=$BUILD/tests/$1 seeds=${2:-} logs=$logs timeout=$UNIT_TIMEOUT xargs -P "$UNIT_JOBS" -I{} sh -c \
+		'timeout -k 5 "$timeout" "$dir/$1" ${seeds:+"$seeds/${1#fuzz_}"} >"$logs/$1.log" 2>&1 </dev/null; echo $? >"$logs/$1.status"' sh {}
+}
+
+unit() {
+	programs unit test unit | run_programs unit
+	for name in $(programs unit test unit); do
+		log=$logs/$name.log status=$(cat "$logs/$name.status")
 		ok=$(number "$log" '^\[  PASSED  \] \([0-9]*\) test.*')
 		bad=$(number "$log" '^\[  FAILED  \] \([0-9]*\) test.*')
 		skip=$(number "$log" '^\[  SKIPPED \] \([0-9]*\) test.*')
-		if [ $status != 0 ] || [ "$bad" != 0 ] || [ "$ok" = 0 ]; then
+		if [ "$status" != 0 ] || [ "$bad" != 0 ] || [ "$ok" = 0 ]; then
 			[ "$bad" = 0 ] && bad=1 # it crashed, hung, or tested nothing
 			show_failure "$name: exit status $status" "$log"
 		fi
@@ -59,18 +74,13 @@ unit() {
 
 replay() {
 	before_ok=$passed before_bad=$failed
-	for program in "$BUILD"/tests/replay/fuzz_*; do
-		[ -f "$program" ] || continue
-		name=$(basename "$program")
-		case $name in *.*) continue ;; esac
-		[ -f "tests/${program#"$BUILD/tests/"}.c" ] || [ -f "tests/fuzz/$name.c" ] || continue # of a source that has gone
-		seeds=tests/fuzz/seeds/${name#fuzz_}
-		log=$logs/$name.log
-		if timeout -k 5 "$UNIT_TIMEOUT" "$program" "$seeds" >"$log" 2>&1 </dev/null; then
+	programs replay fuzz fuzz | run_programs replay tests/fuzz/seeds
+	for name in $(programs replay fuzz fuzz); do
+		if [ "$(cat "$logs/$name.status")" = 0 ]; then
 			count 1 0
 		else
 			count 0 1
-			show_failure "$name over $seeds" "$log"
+			show_failure "$name over its seeds" "$logs/$name.log"
 		fi
 	done
 	echo "fuzz seeds: $((passed - before_ok)) targets passed, $((failed - before_bad)) failed"
@@ -83,7 +93,7 @@ junit() {
 
 # pytest over the tests of marker expression $2, with the options $3...; $1 names its report.
 pytest_phase() {
-	xml=$logs/$1.xml marker=$2
+	xml=$logs/$1.xml marker=$2 all=0
 	shift 2
 	rm -f "$xml"
 	# shellcheck disable=SC2086 # lists of words
@@ -154,9 +164,16 @@ system() {
 		return
 	fi
 	rm -rf "$logs/cache"
-	pytest_phase system "not soak and not timing" -n "$PYTEST_JOBS" --dist load
+	pytest_phase system "not soak and not timing and not quiet" -n "$PYTEST_JOBS" --dist load
+	pytest_phase quiet "quiet and not timing and not soak" -n "$QUIET_JOBS" --dist load
 	before=$failed
 	pytest_phase timing "timing and not soak" -n 0
+	repeatable=$all
+	if [ "$repeatable" -gt "$TIMING_TESTS" ]; then
+		echo "$repeatable tests are marked timing, more than $TIMING_TESTS: make them wait for a condition or count, or mark them quiet"
+		count 0 1
+		before=$((before + 1))
+	fi
 	again $((failed - before))
 }
 
@@ -171,6 +188,7 @@ for stage in "$@"; do
 	esac
 done
 [ ! -s "$logs/skipped" ] || sort "$logs/skipped" | uniq -c | sort -rn | sed 's/^ *\([0-9]*\) /\1 skipped: /'
+[ -z "$repeatable" ] || echo "$repeatable tests may be repeated (marked timing), of $TIMING_TESTS at most"
 [ -z "$repeated" ] || repeated="; passed only when repeated: $repeats ($(echo "$repeated" | paste -sd , | sed 's/,/, /g'))"
 echo "$passed passed, $failed failed$repeated"
 [ $failed = 0 ] && [ $passed -gt 0 ]

@@ -213,7 +213,6 @@ def test_a_watch_from_a_forgotten_version_gets_an_error_event(api, curl, lose):
         assert error["type"] == "ERROR" and error["object"]["code"] == 410 and watch.event() is None
 
 
-@pytest.mark.timing
 def test_a_watch_ends_in_order_after_its_timeout(api, curl):
     begun = time.monotonic()
     assert curl.raw(SERVICES + "?watch=1&timeoutSeconds=1").returncode == 0
@@ -389,7 +388,6 @@ def test_answers_can_end_early(api, curl, cut, codes):
     assert api.wait_requests(ended="complete" if cut == "nothing" else "cut")[0]["bytes"] == 100
 
 
-@pytest.mark.timing
 def test_slow_answers(api, curl):
     api.put(service("a", labels={"padding": "x" * 1000}))
     for fault, least in (({"delay_s": 0.3}, 0.3), ({"first_byte_s": 0.3}, 0.3), ({"rate": 2000}, 0.5)):

@@ -183,7 +183,6 @@ def test_another_servers_denial_of_an_address_that_a_service_gets_is_not_kept(cl
     assert str(reply.answer[0][0]) == "eight.default.svc.cluster.local."
 
 
-@pytest.mark.timing
 def test_dnsmasq_keeps_a_denial_as_long_as_it_says_and_no_longer(tmp_path):
     with Classic(tmp_path, "--negative-ttl=2") as c:
         name, begun = "nobody.default.svc.cluster.local", time.monotonic()

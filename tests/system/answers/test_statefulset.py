@@ -58,7 +58,7 @@ def starts(api, port):
     return sorted(took)
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 @pytest.mark.parametrize("through", ["kubedns", "dnsmasq"])
 @pytest.mark.parametrize("hold_ms", [0, HOLD_MS])
 @pytest.mark.parametrize("negative_ttl", [0, 3600])

@@ -210,7 +210,7 @@ def test_an_address_has_only_so_many_hidden_owners_that_are_passed_over(tmp_path
             assert len(told.answer) == hidden
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_how_long_an_answer_takes_hardly_tells_of_what_is_hidden(tmp_path):
     """The least of many times each. To try 1,000 endpoints took six times as long as to find none, to look at 3,000 slices nine times."""
     endpoints = [f"10.2.{1 + i // 250}.{1 + i % 250}" for i in range(1000)]

@@ -116,7 +116,7 @@ def test_the_nodes_guard_is_told_the_truth(start):
     assert central.asked == asked and not kubedns.ready()
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_pod_that_hangs_is_passed_over(start):
     """Connections to a Service are led to one of its pods: the second try takes another."""
     kubedns, central, _ = start(hangs=1)

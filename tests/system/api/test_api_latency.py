@@ -18,7 +18,7 @@ def answered(world, change, by):
     return None
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 @pytest.mark.parametrize("rate", [10, 100])
 def test_event_to_answer(tmp_path, rate):
     """Asked for as soon as a change is known of, so the resolution is a question's: some tenths of a millisecond."""

@@ -135,7 +135,7 @@ def test_the_resume_version_is_the_bookmarks_too(tmp_path):
         assert again["params"]["resourceVersion"] == str(world.api.version())
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_watch_that_outlives_its_timeout_is_ended(tmp_path):
     with World(tmp_path, hurry=200, before=lambda api: api.fault(overstay=True)) as world:
         world.watching()

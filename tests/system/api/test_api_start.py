@@ -129,7 +129,6 @@ def test_services_forbidden_is_not_ready_and_says_verb_and_resource(start, api):
     assert kubedns.ask(WEB) == {"10.200.0.1"}
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("lack", ["forbidden", "missing"])
 def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, lack):
     """kube-dns's own role grants services and endpoints only: an image swap must not take DNS down."""
@@ -139,8 +138,8 @@ def test_endpointslices_not_to_be_had_means_endpoints_and_a_warning(start, api, 
         api.forbid("namespaces")
     else:
         api.absent("discovery.k8s.io")
-    kubedns = start(hurry=5)
-    took = kubedns.wait_ready(10) * 5
+    kubedns = start(hurry=2)  # the bounds below leave 7.5 s to a slow machine
+    took = kubedns.wait_ready(20) * 2
     print(f"ready from Endpoints after {took:.1f} s")
     assert 10 <= took < 25, "a 403 while the API server starts is not final: ten seconds"
     assert kubedns.ask(WEB) == {"10.200.0.1"} and kubedns.ask(DB) == {"10.201.0.1", "10.201.0.2"}
@@ -267,7 +266,7 @@ def told_after_s(kubedns, text):
     return (told - first).total_seconds()
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 @pytest.mark.parametrize("fault", [{"status": 500}, {"hang": True}, {"first_byte_s": 60}])
 @pytest.mark.parametrize("resource", ["httproutes", "namespaces"])
 def test_an_optional_resource_that_cannot_be_listed_delays_no_cluster_name(start, api, resource, fault):
@@ -282,7 +281,6 @@ def test_an_optional_resource_that_cannot_be_listed_delays_no_cluster_name(start
     assert took < (5 if resource == "namespaces" else 2)
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("fault", [{"hang": True}, {"first_byte_s": 60}])
 def test_a_list_that_is_accepted_and_not_answered_is_named_within_5_seconds(start, api, fault):
     api.start()
@@ -297,7 +295,6 @@ def test_a_list_that_is_accepted_and_not_answered_is_named_within_5_seconds(star
     assert {"resource": "services", "problem": "silent"} in json.loads(kubedns.http("/readiness?format=json")[1])["problems"]
 
 
-@pytest.mark.timing
 def test_a_server_that_accepts_connections_and_is_silent_is_named_within_5_seconds(start, api):
     api.start()
     api.accept("hang")

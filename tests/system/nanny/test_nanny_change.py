@@ -29,7 +29,7 @@ def expect_nothing_lost(result):
     assert {1, 2, 3, 4} <= set(result["by_kind"]["slow"]["answered_by"])  # and each server's turn came
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_changes_lose_no_question():
     expect_nothing_lost(change.under_nanny(changes=13, gap_s=1.02, burst=30))
 

@@ -153,7 +153,7 @@ def test_five_deaths_in_a_minute_end_the_nanny(world):
         assert "killed by signal 9" in f.read()
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_child_that_exits_3_for_ever(world, standin):
     started = time.monotonic()
     standin("exit:3")
@@ -216,7 +216,6 @@ def test_port_in_use(world):
 # signals to the nanny
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_drains_and_ends_with_0(world, upstream, sig):
     world.write(upstreamNameservers=[str(upstream)])
@@ -267,7 +266,6 @@ def test_death_while_draining_is_answered_by_a_new_child(world, upstream):
     assert world.wait_exit() == 0
 
 
-@pytest.mark.timing
 def test_a_child_that_ignores_sigterm_is_killed(world, standin):
     standin("deaf")
     wait_for(lambda: state(world) == "reloading")

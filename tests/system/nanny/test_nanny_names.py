@@ -75,7 +75,7 @@ def test_until_it_is_found_the_world_is_not_asked_instead(world, zone, stubs):
     wait_for(lambda: world.ask("private.acme.test") == "10.9.0.1")
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_it_moves(world, zone, stubs):
     zone.records["ns.stub.test."] = ["127.0.0.11"]
     start(world, zone, stubs[0].port)

@@ -153,7 +153,7 @@ CASES = {
 SHORT = ("update", "kubedns killed", "nanny killed", "pod frozen", "interface deleted", "rules flushed")
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 @pytest.mark.parametrize("proxy", ["nftables", pytest.param("iptables", marks=soak)])
 @pytest.mark.parametrize("case", [c if c in SHORT else pytest.param(c, marks=soak) for c in CASES])
 def test_no_question_stays_unanswered(tmp_path, case, proxy):
@@ -174,7 +174,7 @@ def test_no_question_stays_unanswered(tmp_path, case, proxy):
             assert len(world.tables()) == 1
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_nothing_is_asked_again_while_the_api_is_away(tmp_path):
     """The node's kubedns has read the cluster, and goes on with what it knows; what has changed meanwhile comes when the API does."""
     with NodeWorld(tmp_path) as world, ApiProcess(prefix=["ip", "netns", "exec", world.node.name]) as api:

@@ -82,7 +82,7 @@ async def start(host, port, spread):
     return meter, await asyncio.gather(*(one(path) for _ in range(AGENTS) for path in LISTS))
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_nodes_that_start_at_one_moment_come_again_ever_more_rarely(tmp_path):
     """The server has room for a tenth as many agents as the node role's priority level has for 5,000 (2 at a time, 80 in the queue), or a hundredth."""
     with ApiProcess(tls=False, http2=False) as api:
@@ -100,7 +100,7 @@ def test_nodes_that_start_at_one_moment_come_again_ever_more_rarely(tmp_path):
         assert asked[1] < asked[0]
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_relists_of_all_nodes_are_spread(tmp_path):
     with ApiProcess(tls=False, http2=False) as api:
         api.load(services=1000, slices=1500, namespaces=50)

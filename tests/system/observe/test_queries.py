@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from bulk_asking import Bulk
 from dnsnet import EXTERNAL, WEB, Tcp, Upstream, query, silent, udp, world
 
@@ -115,7 +114,6 @@ def test_names_that_nobody_expects_are_escaped(tmp_path):
         assert "\n" not in lines(k)[0] and "\\010" in lines(k)[0]
 
 
-@pytest.mark.timing
 def test_what_no_server_answers_and_what_is_refused_is_there_too(tmp_path):
     with Upstream(silent) as u, world(tmp_path, f"--nameservers={u.address}") as k:
         k.wait_ready()

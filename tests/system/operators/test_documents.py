@@ -71,6 +71,11 @@ def test_make_targets_that_are_named_exist(document):
     assert {n for n in named if "=" not in n} <= targets
 
 
+def test_each_folder_of_the_system_tests_is_described():
+    folders = {path.parent.name for path in (ROOT / "tests/system").rglob("test_*.py")}
+    assert folders == set(re.findall(r"^\| `(\w+)/` \|", (ROOT / "tests/system/README.md").read_text(), re.M))
+
+
 def test_each_promise_of_security_md_names_tests_that_exist():
     text = (ROOT / "SECURITY.md").read_text()
     for file, test in re.findall(r"`(test_\w+\.py)::(\w+)`", text):

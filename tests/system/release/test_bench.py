@@ -73,7 +73,7 @@ def node_bench(name, *flags):
     return done.returncode, results.load()[name]["rows"]
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 @pytest.mark.parametrize("proxy", ["nftables", "iptables"])
 def test_lookups_race_in_conntrack_and_on_a_node_with_its_own_dns_are_not_there(proxy):
     """bench-node-conntrack, short, at the rate that the machine has room for: A and AAAA that meet there have to be resolved, or are lost."""
@@ -85,7 +85,7 @@ def test_lookups_race_in_conntrack_and_on_a_node_with_its_own_dns_are_not_there(
         assert sum(without[name] for name in node_conntrack.COUNTERS) > 0
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_changes_are_timed_from_the_event_to_the_answer_at_the_node():
     """bench-node-change, short: Services and slices, alone and beside lookups."""
     ended, rows = node_bench("node-change", "--services=100", "--changes=40", "--rate=50")
@@ -204,7 +204,7 @@ def test_the_asker_counts_answers_and_codes(kubedns, tmp_path):
     assert 0 < got["latency_us"]["p50"] <= got["latency_us"]["p99"] <= got["latency_us"]["max"] * 1.02
 
 
-@pytest.mark.timing  # where the server waits for a CPU its queue overflows, or the flood is held back
+@pytest.mark.quiet  # where the server waits for a CPU its queue overflows, or the flood is held back
 def test_a_flood_counts_answers_and_codes(kubedns, tmp_path):
     path = tmp_path / "questions"
     path.write_text("web-00000.ns-00000.svc.cluster.local. A\nmissing.ns-00000.svc.cluster.local. A\n")

@@ -46,7 +46,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_takes_nothing_from_others(tmp_path, attack):
     how, count, messages = ATTACKS[attack]

@@ -66,7 +66,6 @@ def test_sigterm_fails_readiness_answers_on_and_exits_0(tmp_path):
     assert time.monotonic() - begun >= 4.0
 
 
-@pytest.mark.timing
 def test_drain_quiet_ends_when_nobody_asks_any_more(tmp_path):
     """The time of --drain is 60 s: who asks is answered, and a second after the last question it is over."""
     k = start(tmp_path, WORLD, "--drain=60s", "--drain-quiet=1s")

@@ -63,7 +63,7 @@ def test_a_worker_that_nobody_asks_is_alive(tmp_path):
             assert k.http("/healthz") == (200, "ok\n")
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_worker_that_gets_more_than_it_can_answer_is_alive(tmp_path):
     """For longer than a stuck one is given; its own clock runs twice as fast."""
     if not os.path.exists(HOSTILE):

@@ -192,7 +192,7 @@ def connection_is_gone(client):
     return state != 1  # TCP_ESTABLISHED
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_ten_thousand_idle_connections_stop_nobody(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 12000), hard))

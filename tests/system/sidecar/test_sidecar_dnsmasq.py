@@ -125,7 +125,7 @@ def test_a_sighup_is_a_flush_and_no_restart(dnsmasq):
         assert after["insertions"] >= before["insertions"] and after["restarts"] == 0
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_dnsmasq_that_hangs_is_a_timeout_and_disturbs_no_probe(dnsmasq, upstream):
     with watch(dnsmasq, f"--probe=fine,{upstream.server},{NAME},1,A") as sidecar:
         readings(sidecar, 1)
@@ -286,7 +286,6 @@ def test_names_and_paths_can_be_chosen(dnsmasq):
         assert sidecar.status()["metricsPath"] == "/m/x"
 
 
-@pytest.mark.timing
 def test_sigterm_drains_and_a_second_ends_it(dnsmasq):
     with watch(dnsmasq, "--drain=30s") as sidecar:
         sidecar.process.send_signal(signal.SIGTERM)

@@ -156,7 +156,7 @@ def disturb(seconds, settle, capsys, soak=False):
                 assert max(memory) <= 8 * 1024
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_load_briefly(capsys):
     disturb(8, 3, capsys)
 

@@ -361,7 +361,6 @@ def test_when_the_sidecar_does_not_answer_the_page_says_since_when_and_recovers(
     browser.errors.clear()  # a failed fetch is told to the console, rightly
 
 
-@pytest.mark.timing
 def test_slow_answers_are_shown_as_slow(page):
     with FakeDns(slow(0.2)) as server, Sidecar(f"--probe=p,{server.server},{NAME},1,A") as sidecar:
         until(lambda: sidecar.health("p")[0] == 200)

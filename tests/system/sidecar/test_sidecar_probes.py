@@ -76,14 +76,13 @@ def test_what_the_server_did_is_what_is_said(world, label):
     until(lambda: world.value("dns_probe_success", probe=label) == (result == "ok"), what="the newest success")
 
 
-@pytest.mark.timing
 def test_one_that_hangs_delays_no_other(world):
     """All first results are in after the longest timeout (2 s); silent ones have not been waited for one after the other."""
     assert world.first_results_s < 2 * len(CASES)
     assert world.probe("good")["recentMaxSeconds"] < 0.5
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_slow_is_measured(world):
     latency = world.health("slow")[1]["LatencySeconds"]
     assert 0.3 <= latency < 0.6

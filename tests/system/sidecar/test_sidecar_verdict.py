@@ -22,10 +22,7 @@ from pod_world import Pod
 from sidecar_world import BUILD, NAME, FakeDns, good, rcode, silent
 from waiting import free_port, wait_for
 
-# Each cause is named within 15 s of the moment that brings it about.
-pytestmark = pytest.mark.timing
-
-LIMIT_S = 15
+LIMIT_S = 15  # from the moment that brings a cause about to its sentence
 SILENT = "does not answer"
 WELL = "DNS is well: both probes are answered"
 FLOODER = "127.0.0.8"
@@ -279,6 +276,7 @@ def ask(port, name):
         return s.recv(4096)
 
 
+@pytest.mark.quiet
 def test_a_flood_that_kubedns_does_not_keep_up_with(make_pod, upstream):
     """Packets that come while it is held still, more than its socket has room for; the one client that sent them is named."""
     pod = make_pod(servers(upstream.server))
@@ -352,6 +350,7 @@ def test_memory_near_its_limit(make_pod, upstream, tmp_path):
     says(pod, "DNS answers, but container kubedns is near its memory limit", "memory", alerts=["DNSMemoryNearLimit"])
 
 
+@pytest.mark.quiet
 def test_a_client_that_is_held_back(make_pod, upstream, tmp_path):
     """kubedns gets a sixtieth of one CPU and one client wants all of it; the others are answered, so DNS is well, and the page says who pays."""
     if not os.path.exists(HOSTILE):

@@ -157,7 +157,7 @@ def report(k, without, seconds, memory):
     assert sanitized() or memory[-1][0] < memory[1][0] + 6000, memory
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_secondaries_keep_up_with_a_hundred_changes_a_second(tmp_path):
     keeps_up(tmp_path, 1000, 15, 1)
 
@@ -194,7 +194,7 @@ def two_primaries(tmp_path, seconds):
             assert kubedns.metric("kubedns_transfers_total", kind="AXFR", result="whole") + kubedns.metric("kubedns_notify_total", result="answered") > 0
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_secondary_of_two_replicas(tmp_path):
     two_primaries(tmp_path, 8)
 

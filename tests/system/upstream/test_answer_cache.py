@@ -135,7 +135,6 @@ def test_people_see_what_came_from_it(tmp_path):
         assert "answer cache" not in text.to_text(), "who asks by DNS is not told what others have asked"
 
 
-@pytest.mark.timing
 def test_a_change_of_the_configuration_ends_what_was_kept(tmp_path):
     """Also one of stub domains, which kubedns does not apply itself: dnsmasq behind it does, a little later."""
     config = tmp_path / "config"
@@ -174,7 +173,6 @@ def test_a_changed_stub_domain_is_in_force_as_soon_as_dnsmasq_has_it(tmp_path):
         after.close()
 
 
-@pytest.mark.timing
 def test_an_answer_is_at_most_five_seconds_older_than_the_resolvers(tmp_path):
     addresses_now = ["192.0.2.1"]
     with Upstream(lambda request, tcp: answered(request, *addresses_now, ttl=300)) as u, front(tmp_path, u, CACHE) as k:

@@ -110,7 +110,7 @@ def test_a_truncated_reply_is_asked_for_again_over_tcp(tmp_path):
         assert len(reply.to_wire()) <= 1232
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_dead_server_is_skipped_and_then_tried_last(tmp_path):
     with Upstream(silent) as dead, Upstream() as u, up(tmp_path, dead, u) as k:
         took, reply = timed(udp, k, query("first.example.com"), timeout=5)
@@ -122,7 +122,7 @@ def test_a_dead_server_is_skipped_and_then_tried_last(tmp_path):
         assert k.metric("kubedns_forward_server_failures_total") >= 1
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_server_whose_port_is_closed_costs_nothing(tmp_path):
     with Upstream() as u, up(tmp_path, f"127.0.0.1:{free_port()}", u) as k:
         for i in range(5):
@@ -130,7 +130,7 @@ def test_a_server_whose_port_is_closed_costs_nothing(tmp_path):
             assert addresses(reply) == ["192.0.2.1"] and took < 0.8
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_server_that_declines_passes_the_question_on(tmp_path):
     def refuse(request, _tcp):
         reply = dns.message.make_response(request)
@@ -180,7 +180,7 @@ def test_one_server_that_refuses_and_one_that_fails_are_servfail(tmp_path):
         assert udp(k, query("www.example.com")).rcode() == dns.rcode.SERVFAIL
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 @pytest.mark.parametrize("servers", [1, 3])
 def test_when_all_servers_are_silent_the_client_gets_servfail_within_4_s(tmp_path, servers):
     dead = [Upstream(silent) for _ in range(servers)]
@@ -211,14 +211,14 @@ def test_when_all_servers_are_silent_the_client_gets_servfail_within_4_s(tmp_pat
         d.close()
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_when_nobody_listens_the_client_gets_servfail(tmp_path):
     with up(tmp_path, f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}") as k:
         took, reply = timed(udp, k, query("www.example.com"), timeout=5)
         assert reply.rcode() == dns.rcode.SERVFAIL and took <= TIMEOUT_S
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_lost_packet_is_sent_again(tmp_path):
     seen = set()
 

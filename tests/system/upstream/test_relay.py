@@ -114,7 +114,7 @@ def test_a_query_longer_than_the_resolver_would_read_is_refused(tmp_path):
         assert len(u.asked) == 1 and k.metric("kubedns_dns_dropped_total", reason="forward_size") == 2
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_more_long_replies_than_dnsmasq_serves_on_a_connection_or_at_once(classic):
     """dnsmasq closes a connection after 100 queries and serves 20 connections."""
     k, _ = classic
@@ -360,7 +360,7 @@ def test_forged_replies_are_not_believed(tmp_path):
     other.close()
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_resolver_that_is_silent_or_gone_means_servfail_within_4_s(tmp_path):
     with Upstream(silent) as dead, front(tmp_path, dead) as k, front(tmp_path, f"127.0.0.1:{free_port()}") as nobody:
         results = []
@@ -394,7 +394,7 @@ def test_a_restart_of_the_resolver_is_waited_out(tmp_path):
         assert all(addresses(reply) == ["192.0.2.1"] and took < 1 for took, reply in results)
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_a_lost_query_is_sent_again_with_the_same_id(tmp_path):
     def deaf_once(request, _tcp):
         return answered(request, "192.0.2.1") if len(u.asked) > 1 else None
@@ -418,7 +418,7 @@ def test_places_have_a_bound_for_each_client_and_in_total(tmp_path):
         k.wait(lambda: addresses(udp(k, query("again.example.com"), timeout=5)) == ["192.0.2.1"], 20)  # what it was asked before comes first
 
 
-@pytest.mark.timing
+@pytest.mark.quiet
 def test_names_that_nobody_answers_do_not_take_outside_names_from_others(tmp_path):
     """
     dnsmasq holds what its server does not answer for 10 s, we for 1.8: without counting that, two addresses fill its 6,000 places, and it refuses whatever else comes.
