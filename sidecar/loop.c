@@ -9,12 +9,12 @@
 
 #include "lib/http.h"
 #include "lib/log.h"
+#include "lib/metrics.h"
 #include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "lib/clock.h"
 #include "sidecar/page/journal_file.h"
 #include "sidecar/loop.h"
-#include "sidecar/probes/probe_run.h"
 #include "sidecar/format.h"
 
 enum {
@@ -210,6 +210,34 @@ look_for_changes(struct sidecar *sidecar, int64_t now_ns)
 	sidecar->journal_ns = now_ns + JOURNAL_INTERVAL_MS * NS_PER_MS;
 }
 
+/* Sends the probe's query if it is due, or goes on with the one in flight, whose socket has
+ * `revents`, and records its result. */
+static void
+run_probe(struct probe *probe, struct dns_exchange *exchange, short revents, int64_t now_ns)
+{
+	bool ended;
+
+	if (dns_exchange_busy(exchange)) {
+		ended = dns_exchange_run(exchange, revents);
+	} else {
+		if (now_ns < probe->due_ns)
+			return;
+		probe_schedule(probe, now_ns);
+		ended = dns_exchange_ask(exchange, &probe->spec.server, &probe->spec.name,
+		    probe->spec.type, CLASS_IN, probe_timeout_ms(probe));
+	}
+	if (!ended)
+		return;
+	struct probe_result result = { .cause = exchange->reply.cause,
+		.rcode = exchange->reply.rcode,
+		.error = exchange->error,
+		.over_tcp = exchange->over_tcp,
+		.sent_ns = exchange->sent_ns,
+		.latency_ns = exchange->latency_ns };
+	probe_record(probe, &result, now_ns, clock_wall_s());
+	dns_exchange_close(exchange);
+}
+
 static void
 run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 {
@@ -218,7 +246,7 @@ run_slots(struct sidecar *sidecar, const struct pollfd *slots)
 
 	/* DNS before HTTP: what arrived for a probe is not kept waiting by a page. */
 	for (size_t i = 0; i < sidecar->probe_count; i++)
-		probe_run(
+		run_probe(
 		    &sidecar->probes[i], &sidecar->exchanges[i], slots[FD_PROBES + i].revents, now);
 	uint64_t forwarded = sidecar->checks.forwarded;
 	for (size_t i = 0; i < sidecar->checks.count; i++)
@@ -304,7 +332,7 @@ sidecar_once(struct sidecar *sidecar)
 			struct probe *probe = &sidecar->probes[i];
 			if (probe->asked)
 				continue;
-			probe_run(probe, &sidecar->exchanges[i], slots[i].revents, now);
+			run_probe(probe, &sidecar->exchanges[i], slots[i].revents, now);
 			if (!probe->asked)
 				continue;
 			probe->due_ns = CLOCK_NEVER;
@@ -318,4 +346,44 @@ sidecar_once(struct sidecar *sidecar)
 		print_probe(&sidecar->probes[i]);
 	printf("%zu of %zu answered\n", ok, asked);
 	return ok == asked ? 0 : 1;
+}
+
+/* By how much the wall clock is off what it was at the start, in seconds: set, not slewed. */
+static double
+clock_step_s(const struct sidecar *sidecar)
+{
+	enum { STEP_MIN_S = 5 };
+	double step_s = clock_wall_s() - (double)clock_mono_ns() / 1e9 - sidecar->clock_offset_s;
+
+	return step_s > STEP_MIN_S || step_s < -STEP_MIN_S ? step_s : 0;
+}
+
+void
+sidecar_view(struct sidecar *sidecar, struct view *view)
+{
+	const struct sidecar_options *options = sidecar->options;
+
+	*view = (struct view){
+		.now_ns = clock_mono_ns(),
+		.now_s = clock_wall_s(),
+		.started_ns = sidecar->started_ns,
+		.draining = sidecar->stop_ns != CLOCK_NEVER,
+		.http_dropped = sidecar->http != NULL ? http_dropped(sidecar->http) : 0,
+		.surroundings = sidecar->surroundings,
+		.host = sidecar->host,
+		.port = sidecar->http != NULL ? http_port(sidecar->http) : 0,
+		.prometheus_namespace = options->prometheus_namespace,
+		.coredns_metrics = options->coredns_metrics,
+		.metrics_path = options->prometheus_path,
+		.dnsmasq = options->dnsmasq,
+		.probes = sidecar->probes,
+		.probe_count = sidecar->probe_count,
+		.cache = &sidecar->cache,
+		.kubedns = options->has_kubedns ? &sidecar->kubedns_view : NULL,
+		.nanny = options->has_nanny ? &sidecar->nanny_view : NULL,
+		.checks = &sidecar->checks,
+		.journal = &sidecar->journal,
+		.clock_step_s = clock_step_s(sidecar),
+	};
+	process_container_memory(&view->memory, &view->memory_limit);
 }

@@ -1,6 +1,6 @@
 /*
  * One probe: when it is due, and the results of its questions so far. No socket and no clock here;
- * probe_run.c asks.
+ * the loop (loop.c) asks.
  */
 #ifndef SIDECAR_PROBES_PROBE_H
 #define SIDECAR_PROBES_PROBE_H
