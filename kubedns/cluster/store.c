@@ -1,3 +1,5 @@
+/* The store's kinds of objects, its listings, and what others ask it. store_internal.h has the files below. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,80 +10,126 @@
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
-/* --- listings: mark and sweep --- */
+/* --- namespaces: the object comes and goes --- */
 
-/* Whether an entry is an object of this kind that the listing which has just ended did not show. */
-static bool
-is_gone(const struct store *store, enum object_kind kind, const void *entry)
+static void
+namespace_set(struct store *store, struct namespace *namespace, bool present, uint64_t version)
 {
-	uint8_t mark = store->mark[kind];
-
-	switch (kind) {
-	case OBJECT_SERVICE:
-		return ((const struct service *)entry)->present &&
-		       ((const struct service *)entry)->mark != mark;
-	case OBJECT_SLICES:
-		return ((const struct slice_entry *)entry)->mark != mark;
-	case OBJECT_NAMESPACE:
-		return ((const struct namespace *)entry)->present &&
-		       ((const struct namespace *)entry)->mark != mark;
-	case OBJECT_NODE:
-		return ((const struct host *)entry)->mark != mark;
-	case OBJECT_POD:
-	case OBJECT_CONFIGMAP:
-	case OBJECT_INGRESS:
-	case OBJECT_GATEWAY:
-	case OBJECT_HTTPROUTE:
-	case OBJECT_GRPCROUTE:
-	case OBJECT_TLSROUTE:
-	case OBJECT_IMPORT:
-	case OBJECT_KIND_COUNT:
-		break;
+	store->present_namespaces += (size_t)present - (size_t) namespace->present;
+	namespace->present = present;
+	if (!present) {
+		chosen_set(store, namespace, false);
+		visibility_forget(store, namespace);
 	}
-	return false;
+	namespace->version = version;
+	namespace_show(store, namespace);
+	namespace_drop(store, namespace);
 }
 
 static void
-remove_entry(struct store *store, enum object_kind kind, void *entry)
+namespace_event(struct store *store, bool deleted, bool relisted, const struct object *object)
 {
-	switch (kind) {
-	case OBJECT_SERVICE:
-		service_hide(store, entry);
-		service_drop(store, entry);
-		break;
-	case OBJECT_SLICES:
-		slice_drop(store, entry);
-		break;
-	case OBJECT_NAMESPACE:
-		namespace_set(store, entry, false, 0);
-		break;
-	case OBJECT_NODE:
-		node_drop(store, entry);
-		break;
-	case OBJECT_POD:
-	case OBJECT_CONFIGMAP:
-	case OBJECT_INGRESS:
-	case OBJECT_GATEWAY:
-	case OBJECT_HTTPROUTE:
-	case OBJECT_GRPCROUTE:
-	case OBJECT_TLSROUTE:
-	case OBJECT_IMPORT:
-	case OBJECT_KIND_COUNT:
-		break;
+	(void)relisted;
+	struct namespace *namespace = namespace_get(store, object->name);
+
+	if (namespace == NULL)
+		return;
+	namespace->mark = store->mark[OBJECT_NAMESPACE];
+	namespace->no_search = object->no_search;
+	if (!deleted) {
+		chosen_by_labels(store, namespace, object);
+		visibility_namespace(store, namespace, object);
 	}
+	namespace_set(store, namespace, !deleted, store_version(object->resource_version));
 }
 
-/* The table of a kind's entries; NULL for pods (pod_table.h) and for kinds that have none. */
+/* --- the kinds of objects that the store holds --- */
+
+static bool
+service_is_gone(const void *entry, uint8_t mark)
+{
+	const struct service *service = entry;
+
+	return service->present && service->mark != mark;
+}
+
+static bool
+slice_is_gone(const void *entry, uint8_t mark)
+{
+	return ((const struct slice_entry *)entry)->mark != mark;
+}
+
+static bool
+namespace_is_gone(const void *entry, uint8_t mark)
+{
+	const struct namespace *namespace = entry;
+
+	return namespace->present && namespace->mark != mark;
+}
+
+static bool
+node_is_gone(const void *entry, uint8_t mark)
+{
+	return ((const struct host *)entry)->mark != mark;
+}
+
+static void
+remove_service(struct store *store, void *entry)
+{
+	service_hide(store, entry);
+	service_drop(store, entry);
+}
+
+static void
+remove_slice(struct store *store, void *entry)
+{
+	slice_drop(store, entry);
+}
+
+static void
+remove_namespace(struct store *store, void *entry)
+{
+	namespace_set(store, entry, false, 0);
+}
+
+static void
+remove_node(struct store *store, void *entry)
+{
+	node_drop(store, entry);
+}
+
+/* What the store does with a kind. A row without `event` is a kind that the store does not hold. */
+struct kind {
+	void (*event)(
+	    struct store *store, bool deleted, bool relisted, const struct object *object);
+	size_t count; /* offset of its number of objects in struct store */
+	size_t table; /* offset of the table of its entries; 0: none, pods have pod_table.h */
+	/* Of an entry in the table: whether it is an object that the listing with this mark did not show; and what
+	 * removes it then. */
+	bool (*is_gone)(const void *entry, uint8_t mark);
+	void (*remove)(struct store *store, void *entry);
+};
+
+static const struct kind kinds[OBJECT_KIND_COUNT] = {
+	[OBJECT_SERVICE] = { service_event, offsetof(struct store, present_services),
+	    offsetof(struct store, services), service_is_gone, remove_service },
+	[OBJECT_SLICES] = { slices_event, offsetof(struct store, slices.count),
+	    offsetof(struct store, slices), slice_is_gone, remove_slice },
+	[OBJECT_NAMESPACE] = { namespace_event, offsetof(struct store, present_namespaces),
+	    offsetof(struct store, namespaces), namespace_is_gone, remove_namespace },
+	[OBJECT_NODE] = { node_event, offsetof(struct store, hosts.count),
+	    offsetof(struct store, hosts), node_is_gone, remove_node },
+	[OBJECT_POD] = { .event = pod_event, .count = offsetof(struct store, present_pods) },
+};
+
+/* The table of a kind's entries, or NULL. */
 static struct table *
 table_of(struct store *store, enum object_kind kind)
 {
-	struct table *tables[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = &store->services,
-		[OBJECT_SLICES] = &store->slices,
-		[OBJECT_NAMESPACE] = &store->namespaces,
-		[OBJECT_NODE] = &store->hosts };
-
-	return tables[kind];
+	return kinds[kind].table == 0 ? NULL : (void *)((char *)store + kinds[kind].table);
 }
+
+/* --- listings: mark and sweep --- */
 
 /* Removes what the listing which has just ended did not show; returns how many. */
 static size_t
@@ -92,7 +140,7 @@ sweep_table(struct store *store, enum object_kind kind, const struct table *tabl
 
 	/* Removing an entry moves others, and may remove some: find all first. */
 	while ((entry = table_next(table, &place)) != NULL) {
-		if (!is_gone(store, kind, entry))
+		if (!kinds[kind].is_gone(entry, store->mark[kind]))
 			continue;
 		if (count == room) {
 			room = room == 0 ? 64 : room * 2;
@@ -101,7 +149,7 @@ sweep_table(struct store *store, enum object_kind kind, const struct table *tabl
 		gone[count++] = entry;
 	}
 	for (size_t i = 0; i < count; i++)
-		remove_entry(store, kind, gone[i]);
+		kinds[kind].remove(store, gone[i]);
 	free(gone);
 	return count;
 }
@@ -156,32 +204,8 @@ object_event(struct store *store, enum event_type type, const struct object *obj
 
 	if (!is_wanted(store, object))
 		return;
-	switch (object->kind) {
-	case OBJECT_SERVICE:
-		service_event(store, deleted, relisted, object);
-		break;
-	case OBJECT_SLICES:
-		slices_event(store, deleted, relisted, object);
-		break;
-	case OBJECT_NAMESPACE:
-		namespace_event(store, deleted, object);
-		break;
-	case OBJECT_POD:
-		pod_event(store, deleted, object);
-		break;
-	case OBJECT_NODE:
-		node_event(store, deleted, object);
-		break;
-	case OBJECT_CONFIGMAP:
-	case OBJECT_INGRESS:
-	case OBJECT_GATEWAY:
-	case OBJECT_HTTPROUTE:
-	case OBJECT_GRPCROUTE:
-	case OBJECT_TLSROUTE:
-	case OBJECT_IMPORT:
-	case OBJECT_KIND_COUNT:
-		break;
-	}
+	if (kinds[object->kind].event != NULL)
+		kinds[object->kind].event(store, deleted, relisted, object);
 }
 
 void
@@ -212,19 +236,11 @@ store_event(void *arg, enum object_kind kind, enum event_type type, const struct
 size_t
 store_count(const struct store *store, enum object_kind kind)
 {
-	const size_t counts[OBJECT_KIND_COUNT] = { [OBJECT_SERVICE] = store->present_services,
-		[OBJECT_SLICES] = store->slices.count,
-		[OBJECT_NAMESPACE] = store->present_namespaces,
-		[OBJECT_POD] = store->present_pods,
-		[OBJECT_NODE] = store->hosts.count };
+	size_t count = 0;
 
-	return counts[kind];
-}
-
-void
-store_count_family(struct store *store, uint8_t family, int by)
-{
-	*(family == AF_INET ? &store->with_v4 : &store->with_v6) += (size_t)by;
+	if (kinds[kind].event != NULL)
+		memcpy(&count, (const char *)store + kinds[kind].count, sizeof count);
+	return count;
 }
 
 bool
@@ -237,21 +253,6 @@ uint64_t
 store_cut_total(const struct store *store)
 {
 	return store->cut_total;
-}
-
-void
-store_note_cut(struct store *store, const struct object *object, bool *was)
-{
-	if (object->cut) {
-		store->cut_total++;
-		if (!*was)
-			log_neterr(
-			    "%s %s/%s: has more ports, endpoints or addresses than DNS reads "
-			    "of one object (%d, %d, %d); the rest is left out",
-			    object_kind_resource(object->kind), object->namespace, object->name,
-			    OBJECT_PORTS_MAX, OBJECT_ENDPOINTS_MAX, POD_ADDRS_MAX);
-	}
-	*was = object->cut;
 }
 
 void
@@ -377,10 +378,11 @@ store_free(struct store *store)
 	for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
 		store->mark[order[i]]++;
 		struct table *table = table_of(store, order[i]);
+		const struct kind *kind = &kinds[order[i]];
 		for (size_t place = 0; table->count > 0 && place < table->room; place++)
 			while (table->places[place] != NULL &&
-			       is_gone(store, order[i], table->places[place]))
-				remove_entry(store, order[i], table->places[place]);
+			       kind->is_gone(table->places[place], store->mark[order[i]]))
+				kind->remove(store, table->places[place]);
 	}
 	pod_table_free(&store->pods[0]);
 	pod_table_free(&store->pods[1]);
@@ -396,478 +398,6 @@ store_free(struct store *store)
 	table_free(&store->rules); /* empty: no namespace is there */
 	free(store->by_number);
 	free(store);
-}
-
-/* --- Services --- */
-
-/*
- * Services. An entry lives as long as the Service's object or any slice that names the Service, so
- * the order in which they arrive does not matter. When the object comes, its records go into the
- * tree (service_records.h) and it decides which endpoints are published; when it is deleted, the entry
- * keeps the slices for a later Service of the same name.
- */
-
-struct service_key {
-	const struct namespace *namespace;
-	const uint8_t *label;
-};
-
-static bool
-same_service(const void *entry, const void *key)
-{
-	const struct service *service = entry;
-	const struct service_key *wanted = key;
-
-	return service->namespace == wanted->namespace &&
-	       memcmp(service->owner->name, wanted->label, wanted->label[0] + 1u) == 0;
-}
-
-static uint32_t
-service_hash(const struct store *store, const struct namespace *namespace, const uint8_t *label)
-{
-	return (uint32_t)hash64(
-	    treecache_next(store->cache)->seed + namespace->number, label, label[0] + 1u);
-}
-
-struct service *
-service_find(const struct store *store, const struct namespace *namespace, const char *name)
-{
-	uint8_t label[1 + DNAME_LABEL_MAX];
-	struct service_key key = { namespace, label };
-
-	if (namespace == NULL || !store_label(label, name))
-		return NULL;
-	return table_find(
-	    &store->services, service_hash(store, namespace, label), same_service, &key);
-}
-
-/* The Service's entry, made if missing; NULL if its name or its namespace's is no label. */
-struct service *
-service_get(struct store *store, const char *namespace_text, const char *name_text)
-{
-	uint8_t label[1 + DNAME_LABEL_MAX];
-	struct dname name;
-
-	if (!store_label(label, name_text))
-		return NULL;
-	struct namespace *namespace = namespace_get(store, namespace_text);
-	struct service *service = service_find(store, namespace, name_text);
-	if (namespace == NULL || service != NULL)
-		return service;
-	namespace_name(namespace, &name);
-	dname_prepend(&name, label + 1, label[0]);
-	service = xcalloc(1, sizeof *service);
-	service->hash = service_hash(store, namespace, label);
-	service->namespace = namespace;
-	service->type = SERVICE_PENDING;
-	service->owner = treecache_owner(store->cache, name.wire);
-	namespace->uses++;
-	table_add(&store->services, service);
-	return service;
-}
-
-void
-service_drop(struct store *store, struct service *service)
-{
-	struct namespace *namespace = service->namespace;
-
-	if (service->present || service->slices > 0)
-		return;
-	table_remove(&store->services, service);
-	treecache_owner_free(store->cache, service->owner);
-	free(service);
-	namespace->uses--;
-	namespace_drop(store, namespace);
-}
-
-void
-service_put_records(void *arg, const uint8_t *name, const void *sets, size_t len)
-{
-	struct store *store = arg;
-
-	treecache_records(store->cache, treecache_edit(store->cache, name), sets, len);
-}
-
-static void
-set_addrs(struct store *store, struct service *service, const struct addr *addrs, size_t count)
-{
-	for (size_t i = 0; i < service->addr_count; i++) {
-		treecache_owner_addr(store->cache, service->owner, &service->addrs[i], false);
-		store_count_family(store, service->addrs[i].family, -1);
-	}
-	service->addr_count = (uint8_t)count;
-	for (size_t i = 0; i < count; i++) {
-		service->addrs[i] = addrs[i];
-		treecache_owner_addr(store->cache, service->owner, &addrs[i], true);
-		store_count_family(store, addrs[i].family, 1);
-	}
-}
-
-static uint32_t
-endpoint_set_flags(const struct store *store, const struct object_service *service)
-{
-	uint32_t flags = service->publish_not_ready ? ENDPOINTS_NOT_READY : 0;
-
-	if (service->type == SERVICE_HEADLESS)
-		return flags | ENDPOINTS_ATTACHED | ENDPOINTS_APEX | ENDPOINTS_REVERSE;
-	if (service->type == SERVICE_CLUSTERIP)
-		return flags | ENDPOINTS_ATTACHED |
-		       (store->config.reverse_all_endpoints ? ENDPOINTS_REVERSE : 0);
-	return 0;
-}
-
-void
-service_stamp(struct store *store, const struct service *service, int64_t time_ns)
-{
-	if (time_ns == 0 || !service->in_tree || store->stamp_count == STAMPS_MAX ||
-	    !store->synced[OBJECT_SLICES])
-		return;
-	store->stamps[store->stamp_count++] =
-	    (struct stamp){ time_ns, service->type == SERVICE_HEADLESS    ? SERVICE_KIND_HEADLESS
-				     : service->type == SERVICE_CLUSTERIP ? SERVICE_KIND_CLUSTERIP
-									  : SERVICE_KIND_OTHER };
-}
-
-void
-service_note_named(struct store *store, struct service *service)
-{
-	bool named = service->in_tree && service->type == SERVICE_HEADLESS &&
-		     service->owner->endpoints->published > 0;
-	struct namespace *namespace = service->namespace;
-	uint32_t before = namespace->named;
-
-	namespace->named += (uint32_t)named - (uint32_t)service->named;
-	service->named = named;
-	if ((before > 0) != (namespace->named > 0))
-		namespace_show(store, namespace);
-}
-
-void
-service_leave_tree(struct store *store, struct service *service)
-{
-	if (!service->in_tree)
-		return;
-	set_addrs(store, service, NULL, 0);
-	treecache_owner_label(store->cache, service->owner, false);
-	treecache_endpoint_set_flags(store->cache, service->owner, 0);
-	struct node *node = treecache_edit(store->cache, service->owner->name);
-	treecache_clear(store->cache, node);
-	node->flags = 0;
-	treecache_prune(store->cache, service->owner->name);
-	service->in_tree = false;
-	service_note_named(store, service);
-}
-
-/* Takes a Service out of the tree; slices that name it stay with the entry. */
-void
-service_hide(struct store *store, struct service *service)
-{
-	if (!service->present)
-		return;
-	service_leave_tree(store, service);
-	chosen_forget(store, service);
-	service->present = false;
-	service->type = SERVICE_PENDING;
-	service->version = 0;
-	store->present_services--;
-	service->namespace->shown--;
-	namespace_show(store, service->namespace);
-}
-
-void
-service_enter_tree(struct store *store, struct service *service, const struct object_service *from)
-{
-	static const uint8_t flags[] = { [SERVICE_CLUSTERIP] = NODE_CLUSTERIP,
-		[SERVICE_HEADLESS] = NODE_HEADLESS,
-		[SERVICE_EXTERNALNAME] = NODE_EXTERNALNAME,
-		[SERVICE_PENDING] = 0 };
-	const uint8_t *label = service->owner->name;
-	const char *why;
-
-	if (!service->in_tree)
-		treecache_owner_label(store->cache, service->owner, true);
-	service->in_tree = true;
-	struct node *node = treecache_edit(store->cache, service->owner->name);
-	treecache_clear(store->cache, node);
-	node->flags = flags[from->type];
-	if (store->config.visibility && is_default(service->namespace->label) &&
-	    memcmp(label, "\12kubernetes", 11) == 0)
-		node->flags |= NODE_OPEN;
-	treecache_endpoint_set_flags(store->cache, service->owner, endpoint_set_flags(store, from));
-	records_for_service(
-	    &store->config.records, service->owner->name, from, service_put_records, store, &why);
-	if (why != NULL)
-		log_warnx("service %s/%.*s: %s: \"%s\"; it has no records",
-		    (const char *)service->namespace->label + 1, *label, (const char *)label + 1,
-		    why, from->external_name);
-	set_addrs(
-	    store, service, from->addrs, from->type == SERVICE_CLUSTERIP ? from->addr_count : 0);
-	/* A Service whose address is not allocated yet has neither records nor an endpoint set: its
-	 * name does not exist. */
-	treecache_prune(store->cache, service->owner->name);
-	service_note_named(store, service);
-}
-
-static void
-service_show(struct store *store, struct service *service, const struct object *object)
-{
-	if (!service->present) {
-		service->present = true;
-		store->present_services++;
-		service->namespace->shown++;
-		namespace_show(store, service->namespace);
-	}
-	service->type = (uint8_t)object->service.type;
-	service->version = store_version(object->resource_version);
-	if (store->config.namespace_labels != NULL)
-		chosen_keep(store, service, &object->service);
-	if (namespace_is_chosen(store, service->namespace))
-		service_enter_tree(store, service, &object->service);
-	service_stamp(store, service, service->stamp);
-	service->stamp = 0;
-}
-
-void
-service_event(struct store *store, bool deleted, bool relisted, const struct object *object)
-{
-	struct service *service;
-
-	if (deleted) {
-		service =
-		    service_find(store, namespace_find(store, object->namespace), object->name);
-		if (service != NULL) {
-			service_hide(store, service);
-			service_drop(store, service);
-		}
-		return;
-	}
-	service = service_get(store, object->namespace, object->name);
-	if (service == NULL) {
-		log_warnx(
-		    "service %s/%s: not a DNS label; left out", object->namespace, object->name);
-		return;
-	}
-	service->mark = store->mark[OBJECT_SERVICE];
-	uint64_t version = store_version(object->resource_version);
-	if (relisted && service->present && version != 0 && version == service->version)
-		return;
-	store_note_cut(store, object, &service->cut);
-	service_show(store, service, object);
-}
-
-/* --- slices of endpoints --- */
-
-/*
- * Slices of endpoints. A slice belongs to the Service that its label names, even before that
- * Service exists, and its endpoints go into the tree at the Service's owner.
- */
-
-_Static_assert((int)OBJECT_PORTS_MAX <= (int)PORTS_MAX, "a list holds what an object may have");
-_Static_assert(
-    (int)OBJECT_ENDPOINTS_MAX <= (int)ENDPOINTS_MAX, "a slice holds what an object may have");
-
-struct slice_key {
-	const struct namespace *namespace;
-	const char *name;
-	unsigned index;
-};
-
-static bool
-same_slice(const void *entry, const void *key)
-{
-	const struct slice_entry *slice = entry;
-	const struct slice_key *wanted = key;
-
-	return slice->namespace == wanted->namespace && slice->index == wanted->index &&
-	       strcmp(slice->name, wanted->name) == 0;
-}
-
-static uint32_t
-slice_hash(const struct store *store, const struct slice_key *key)
-{
-	return (uint32_t)hash64(treecache_next(store->cache)->seed + key->namespace->number,
-		   key->name, strlen(key->name)) +
-	       key->index * UINT32_C(0x9e3779b1);
-}
-
-static struct slice_entry *
-find_slice(const struct store *store, const struct slice_key *key)
-{
-	return key->namespace == NULL
-		   ? NULL
-		   : table_find(&store->slices, slice_hash(store, key), same_slice, key);
-}
-
-static struct slice_entry *
-get_slice(struct store *store, const struct slice_key *key)
-{
-	struct slice_entry *slice = find_slice(store, key);
-
-	if (slice != NULL)
-		return slice;
-	slice = xcalloc(1, sizeof *slice + strlen(key->name) + 1);
-	slice->hash = slice_hash(store, key);
-	slice->namespace = store->by_number[key->namespace->number - 1];
-	slice->namespace->uses++;
-	slice->index = (uint16_t)key->index;
-	strcpy(slice->name, key->name);
-	table_add(&store->slices, slice);
-	return slice;
-}
-
-/* What the endpoints of a slice listen on, if it has any. */
-static const struct ports *
-slice_ports(const struct store *store, const struct slice_entry *slice)
-{
-	return slice->slot == 0 ? NULL : treecache_slice_at(store->cache, slice->slot)->ports;
-}
-
-/* Adds `by` to the count of the slice's family, if the slice has endpoints. */
-static void
-count_family(struct store *store, const struct slice_entry *slice, int by)
-{
-	const struct slice_endpoints *endpoints =
-	    slice->slot == 0 ? NULL : treecache_slice_at(store->cache, slice->slot);
-
-	if (endpoints != NULL && endpoints->count > 0)
-		store_count_family(store, endpoints->family, by);
-}
-
-/* Takes a slice away from the Service that it names. */
-static void
-detach_slice(struct store *store, struct slice_entry *slice)
-{
-	struct service *service = slice->service;
-	const struct ports *ports = slice_ports(store, slice);
-
-	if (service == NULL)
-		return;
-	count_family(store, slice, -1);
-	if (slice->slot != 0)
-		treecache_slice_remove(store->cache, service->owner, slice->slot);
-	service_note_named(store, service);
-	port_lists_put(&store->ports, store->cache, ports);
-	slice->slot = 0;
-	slice->service = NULL;
-	service->slices--;
-	service_drop(store, service);
-}
-
-void
-slice_drop(struct store *store, struct slice_entry *slice)
-{
-	struct namespace *namespace = slice->namespace;
-
-	detach_slice(store, slice);
-	table_remove(&store->slices, slice);
-	free(slice);
-	namespace->uses--;
-	namespace_drop(store, namespace);
-}
-
-static const char *
-endpoint_host(const struct store *store, const struct object_endpoint *endpoint)
-{
-	if (endpoint->hostname != NULL)
-		return endpoint->hostname;
-	return store->config.endpoint_pod_names ? endpoint->pod : NULL;
-}
-
-static void
-set_endpoints(struct store *store, struct slice_entry *slice, const struct object_slice *from)
-{
-	size_t count = from->endpoint_count;
-	struct endpoint *endpoints = xcalloc(count, sizeof *endpoints);
-	struct endpoint_place *places;
-	size_t place_count = places_of_slice(store, from, &places);
-	const struct ports *old = slice_ports(store, slice);
-	const struct ports *ports =
-	    port_lists_get(&store->ports, store->cache, from->ports, from->port_count);
-
-	for (size_t i = 0; i < count; i++)
-		endpoints[i] = (struct endpoint){ from->endpoints[i].addr, from->endpoints[i].ready,
-			endpoint_host(store, &from->endpoints[i]) };
-	count_family(store, slice, -1);
-	slice->slot = treecache_slice(store->cache, slice->service->owner, slice->slot,
-	    &(struct slice_source){ .name = slice->name,
-		.index = slice->index,
-		.family = from->family,
-		.ports = ports,
-		.endpoints = endpoints,
-		.count = count,
-		.places = places,
-		.place_count = place_count });
-	count_family(store, slice, 1);
-	service_note_named(store, slice->service);
-	port_lists_put(&store->ports, store->cache, old);
-	free(places);
-	free(endpoints);
-}
-
-/*
- * The Service that a slice's label names, made if missing; NULL: none. Kubernetes compares the
- * label case-sensitively and allows no capitals in a Service's name, so a label with one names no
- * Service.
- */
-static struct service *
-named_service(struct store *store, const struct object *object, const struct object_slice *from)
-{
-	if (from->service == NULL || strpbrk(from->service, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL)
-		return NULL;
-	return service_get(store, object->namespace, from->service);
-}
-
-static void
-apply_slice(struct store *store, bool relisted, const struct object *object,
-    const struct object_slice *from)
-{
-	uint64_t version = store_version(object->resource_version);
-	struct service *service = named_service(store, object, from);
-	struct slice_key key = { namespace_get(store, object->namespace), from->name, from->index };
-
-	if (key.namespace == NULL)
-		return;
-	struct slice_entry *slice = get_slice(store, &key);
-	slice->mark = store->mark[OBJECT_SLICES];
-	if (relisted && version != 0 && version == slice->version)
-		return;
-	slice->version = version;
-	slice->from_endpoints = object->from_endpoints;
-	store_note_cut(store, object, &slice->cut);
-	if (slice->service != service) { /* its label was changed */
-		if (service != NULL)
-			service->slices++; /* or detaching could drop it */
-		detach_slice(store, slice);
-		slice->service = service;
-	}
-	if (service == NULL)
-		return;
-	set_endpoints(store, slice, from);
-	if (service->present)
-		service_stamp(store, service, object->trigger_time_ns);
-	else if (object->trigger_time_ns > service->stamp)
-		service->stamp = object->trigger_time_ns;
-}
-
-void
-slices_event(struct store *store, bool deleted, bool relisted, const struct object *object)
-{
-	unsigned index = 0;
-
-	for (size_t i = 0; !deleted && i < object->slice_count; i++) {
-		apply_slice(store, relisted, object, &object->slices[i]);
-		index = object->slices[i].index + 1;
-	}
-	/* Drops what is left: all slices of a deleted object, or the subsets that an Endpoints
-	 * object no longer has. */
-	for (;; index++) {
-		struct slice_key key = { namespace_find(store, object->namespace), object->name,
-			index };
-		struct slice_entry *slice = find_slice(store, &key);
-		if (slice == NULL)
-			return;
-		slice_drop(store, slice);
-	}
 }
 
 /* --- other pods of this server's Service --- */

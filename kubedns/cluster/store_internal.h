@@ -1,5 +1,6 @@
 /*
- * What the files of the store share. There is an entry for each object, and for each Service and
+ * What the files of the store share, each of which needs those before it alone: store_namespaces.c, store_pods.c,
+ * store_services.c, store.c. There is an entry for each object, and for each Service and
  * namespace that another object names. Every entry begins with its hash (lib/table.h), except a
  * pod's (kubedns/cluster/pod_table.h).
  */
@@ -84,7 +85,7 @@ struct store {
 	struct treecache *cache;
 	struct store_config config;
 	struct table namespaces, services, slices, shares, hosts, ports;
-	struct table kept, kept_namespaces; /* store_namespaces.c's */
+	struct table kept, kept_namespaces; /* store_services.c's */
 	struct table rules;                 /* store_namespaces.c's, as all of these: */
 	bool visibility_due, visibility_cut;
 	uint32_t visibility_serial;
@@ -141,20 +142,11 @@ void namespace_show(struct store *store, struct namespace *namespace);
 /* Frees the entry if nothing needs it any more. */
 void namespace_drop(struct store *store, struct namespace *namespace);
 
-/* Notes that the object is there, or gone; frees an entry that nothing needs any more. */
-void namespace_set(
-    struct store *store, struct namespace *namespace, bool present, uint64_t version);
-
-void namespace_event(struct store *store, bool deleted, const struct object *object);
-
-/* --- store.c: Services --- */
+/* --- store_services.c: Services --- */
 
 /* The entry, or NULL. */
 struct service *service_find(
     const struct store *store, const struct namespace *namespace, const char *name);
-
-/* The entry, made if missing; NULL if a name is no label. */
-struct service *service_get(struct store *store, const char *namespace_text, const char *name_text);
 
 /* Frees the entry if nothing needs it any more. */
 void service_drop(struct store *store, struct service *service);
@@ -162,27 +154,12 @@ void service_drop(struct store *store, struct service *service);
 /* Takes the Service out of the tree; slices that name it stay with the entry. */
 void service_hide(struct store *store, struct service *service);
 
-/* Makes its namespace know whether it is a headless one whose name exists. */
-void service_note_named(struct store *store, struct service *service);
-
-/* Notes the trigger time (Unix, ns) of a change that is now in the tree: see store_stamps(). */
-void service_stamp(struct store *store, const struct service *service, int64_t time_ns);
-
 /* The records_sink; `arg` is the store. */
 void service_put_records(void *arg, const uint8_t *name, const void *sets, size_t len);
 
 void service_event(struct store *store, bool deleted, bool relisted, const struct object *object);
 
-/* Put the records of a Service into the tree, and take them out; its slices stay with the entry. */
-void service_enter_tree(
-    struct store *store, struct service *service, const struct object_service *from);
-void service_leave_tree(struct store *store, struct service *service);
-
-/* --- store_namespaces.c: only with --namespace-labels --- */
-
-/* Keeps a copy of the Service's object, in place of an older one; and drops it. */
-void chosen_keep(struct store *store, struct service *service, const struct object_service *from);
-void chosen_forget(struct store *store, const struct service *service);
+/* --- store_services.c: only with --namespace-labels --- */
 
 /* Sets whether the namespace is chosen; a change adds or removes the names of all its Services. */
 void chosen_set(struct store *store, struct namespace *namespace, bool chosen);
@@ -204,7 +181,7 @@ void visibility_namespace(
     struct store *store, const struct namespace *namespace, const struct object *object);
 void visibility_forget(struct store *store, const struct namespace *namespace);
 
-/* --- store.c: slices --- */
+/* --- store_services.c: slices --- */
 
 void slice_drop(struct store *store, struct slice_entry *slice);
 
@@ -225,10 +202,10 @@ struct host *node_find_host(const struct store *store, const char *name);
 /* Drops the pods that the listing which has just ended did not show; returns how many. */
 size_t pods_sweep(struct store *store);
 
-void pod_event(struct store *store, bool deleted, const struct object *object);
+void pod_event(struct store *store, bool deleted, bool relisted, const struct object *object);
 
 void node_drop(struct store *store, struct host *host);
 
-void node_event(struct store *store, bool deleted, const struct object *object);
+void node_event(struct store *store, bool deleted, bool relisted, const struct object *object);
 
 #endif

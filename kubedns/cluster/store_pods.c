@@ -143,8 +143,9 @@ is_kept(const struct store *store, const struct object *object)
 }
 
 void
-pod_event(struct store *store, bool deleted, const struct object *object)
+pod_event(struct store *store, bool deleted, bool relisted, const struct object *object)
 {
+	(void)relisted;
 	uint64_t name_hash = store_hash_names(store, object->namespace, object->name);
 	bool wanted = !deleted && is_kept(store, object);
 	struct namespace *namespace = wanted ? namespace_get(store, object->namespace)
@@ -235,8 +236,9 @@ node_drop(struct store *store, struct host *host)
 }
 
 void
-node_event(struct store *store, bool deleted, const struct object *object)
+node_event(struct store *store, bool deleted, bool relisted, const struct object *object)
 {
+	(void)relisted;
 	struct host *host = node_find_host(store, object->name);
 
 	/* Kubelets renew their node's status every few minutes. */

@@ -1,10 +1,10 @@
-/* The events that change who claims which names. */
+/* The objects that claim names: what is kept of each, which names it claims, and the events that change them. */
 #include "kubedns/cluster/external/external.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/external/external_internal.h"
+#include "kubedns/cluster/external/external_hosts.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/service_records.h"
 #include "lib/hash.h"
@@ -38,11 +38,579 @@ chosen_find(const struct external *e, const char *name)
 	return table_find(&e->chosen, hash_fold(hash_text(e->seed, name)), same_name, name);
 }
 
-bool
+/* Whether --namespace-labels, if given, matches the namespace. */
+static bool
 external_namespace_is_chosen(const struct external *e, const char *name)
 {
 	return e->config.namespace_labels == NULL || chosen_find(e, name) != NULL;
 }
+
+/* --- objects that claim names --- */
+
+struct object_key {
+	enum object_kind kind;
+	const char *namespace, *name;
+};
+
+/* The objects that claim names: what is kept of each, by kind, namespace and name. */
+
+static bool
+same_object(const void *entry, const void *key)
+{
+	const struct external_object *object = entry;
+	const struct object_key *wanted = key;
+
+	return object->kind == wanted->kind && strcmp(object->name, wanted->name) == 0 &&
+	       strcmp(object->namespace, wanted->namespace) == 0;
+}
+
+static uint32_t
+object_key_hash(const struct external *e, const struct object_key *key)
+{
+	return hash_fold(hash_text(hash_text(e->seed + key->kind, key->namespace), key->name));
+}
+
+/* The object of this kind, or NULL. */
+static struct external_object *
+external_object_find(
+    const struct external *e, enum object_kind kind, const char *namespace, const char *name)
+{
+	const struct object_key key = { kind, namespace, name };
+
+	return table_find(&e->objects, object_key_hash(e, &key), same_object, &key);
+}
+
+/* --- which names an object claims --- */
+
+/* The index of the longest of our zones that the name is in, or -1. */
+static int
+claims_zone(const struct external *e, const uint8_t *wire)
+{
+	int best = -1;
+
+	for (size_t i = 0; i < e->config.zone_count; i++)
+		if (dname_in_zone(wire, e->config.zones[i].wire) >= 0 &&
+		    (best < 0 || e->config.zones[i].len > e->config.zones[best].len))
+			best = (int)i;
+	return best;
+}
+
+static void
+complain(struct external *e, struct external_object *object, const char *host, const char *why)
+{
+	e->refused++;
+	if (!object->complained)
+		log_neterr("%s %s/%s: host name \"%.255s\": %s; left out",
+		    object_kind_resource(object->kind), object->namespace, object->name, host, why);
+	object->complained = true;
+}
+
+static void
+claim(struct external *e, struct external_object *object, const struct dname *name,
+    enum claim_rank rank, const struct served *served)
+{
+	struct claim *made = host_claim(e, name, object, rank, served);
+
+	if (made == NULL)
+		return;
+	if (object->claim_count == object->claim_room) {
+		object->claim_room = object->claim_room == 0 ? 4 : 2 * object->claim_room;
+		object->claims =
+		    xreallocarray(object->claims, object->claim_room, sizeof *object->claims);
+	}
+	object->claims[object->claim_count++] = made;
+}
+
+/* Labels of letters, digits and '-', the first one may be `*`. */
+static bool
+is_host(const char *text)
+{
+	if (strncmp(text, "*.", 2) == 0)
+		text += 2;
+	for (;;) {
+		size_t len = strcspn(text, ".");
+		if (!dname_label_ok(text, len))
+			return false;
+		if (text[len] == '\0' || text[len + 1] == '\0')
+			return true;
+		text += len + 1;
+	}
+}
+
+/* Why --external-refuse refuses the name; NULL: it does not. */
+static const char *
+refusal(const struct external *e, const struct dname *name)
+{
+	if (e->config.refuse_wildcards && memcmp(name->wire, "\1*", 2) == 0)
+		return "--external-refuse=wildcards";
+	if (e->config.refuse_apex && host_is_apex(e, name->wire))
+		return "a zone's own name: --external-refuse=apex";
+	return NULL;
+}
+
+static void
+claim_host(struct external *e, struct external_object *object, const char *host,
+    const struct served *served)
+{
+	struct dname name;
+	const char *why;
+
+	if (!is_host(host) || dname_from_text(&name, host) < 0) {
+		complain(e, object, host, "not a host name");
+		return;
+	}
+	dname_lower(name.wire, name.len);
+	if (claims_zone(e, name.wire) < 0)
+		return; /* for another DNS */
+	if ((why = refusal(e, &name)) != NULL)
+		complain(e, object, host, why);
+	else if (served->addr_count == 0 && host_is_apex(e, name.wire))
+		complain(e, object, host,
+		    "a zone's own name cannot be an alias of a load balancer's host name "
+		    "(RFC 1034 section 3.6.2)");
+	else
+		claim(e, object, &name, CLAIM_HOST, served);
+}
+
+/* A host name of an object that nothing serves now: if it had the name, or stood in line for it, it keeps its
+ * place. */
+static void
+claim_asleep(struct external *e, struct external_object *object, const char *text)
+{
+	static const struct served none;
+	struct dname name;
+
+	if (!is_host(text) || dname_from_text(&name, text) < 0)
+		return;
+	dname_lower(name.wire, name.len);
+	const struct external_host *host = host_find(e, name.wire);
+	if (host != NULL && host->released_since > 0)
+		claim(e, object, &name, CLAIM_ASLEEP, &none);
+}
+
+/* service.namespace.zone, in each of the zones. */
+static void
+claim_canonical(struct external *e, struct external_object *object)
+{
+	for (size_t i = 0; i < e->config.zone_count; i++) {
+		struct dname name = e->config.zones[i];
+		if (dname_prepend(&name, object->namespace, strlen(object->namespace)) < 0 ||
+		    dname_prepend(&name, object->name, strlen(object->name)) < 0)
+			continue; /* no name can be so long */
+		dname_lower(name.wire, name.len);
+		claim(e, object, &name, CLAIM_CANONICAL, &object->served);
+	}
+}
+
+/* --- routes --- */
+
+/* Whether `host` is below the wildcard "*.zone"; at any depth, as the Gateway API has it. */
+static bool
+is_below(const char *host, const char *wildcard)
+{
+	size_t host_len = strlen(host), tail = strlen(wildcard) - 1;
+
+	return host_len > tail && strcasecmp(host + host_len - tail, wildcard + 1) == 0;
+}
+
+/* What a route's host name and a listener's have in common, either of them ""; NULL: nothing. */
+static const char *
+intersection(const char *route, const char *listener)
+{
+	if (*listener == '\0' || *route == '\0')
+		return *route == '\0' ? listener : route;
+	if (strcasecmp(route, listener) == 0)
+		return route;
+	if (*listener == '*' && is_below(route, listener))
+		return route;
+	return *route == '*' && is_below(listener, route) ? listener : NULL;
+}
+
+static bool
+is_parents(const struct object_parent *parent, const struct object_listener *listener)
+{
+	return (*parent->section == '\0' || strcmp(parent->section, listener->name) == 0) &&
+	       (parent->port == 0 || parent->port == listener->port);
+}
+
+static void
+claim_at_listener(struct external *e, struct external_object *route,
+    const struct external_object *gateway, const struct object_listener *listener)
+{
+	const char *host;
+
+	if (route->host_count == 0 && *listener->hostname != '\0')
+		claim_host(e, route, listener->hostname, &gateway->served);
+	for (size_t i = 0; i < route->host_count; i++)
+		if ((host = intersection(route->hosts[i], listener->hostname)) != NULL)
+			claim_host(e, route, host, &gateway->served);
+}
+
+static void
+claim_route(struct external *e, struct external_object *route)
+{
+	for (size_t p = 0; p < route->parent_count; p++) {
+		const struct object_parent *parent = &route->parents[p];
+		const struct external_object *gateway =
+		    external_object_find(e, OBJECT_GATEWAY, parent->namespace, parent->name);
+		if (gateway == NULL || served_is_empty(&gateway->served))
+			continue;
+		for (size_t i = 0; i < gateway->listener_count; i++)
+			if (is_parents(parent, &gateway->listeners[i]))
+				claim_at_listener(e, route, gateway, &gateway->listeners[i]);
+	}
+}
+
+/* --- renewal --- */
+
+static void
+claim_all(struct external *e, struct external_object *object)
+{
+	if (object->kind == OBJECT_HTTPROUTE || object->kind == OBJECT_GRPCROUTE ||
+	    object->kind == OBJECT_TLSROUTE) {
+		claim_route(e, object);
+		for (size_t i = 0; i < object->host_count && object->claim_count == 0; i++)
+			claim_asleep(e, object, object->hosts[i]);
+		return;
+	}
+	bool served = !served_is_empty(&object->served);
+	if (object->kind == OBJECT_SERVICE && (served || object->balanced))
+		claim_canonical(e, object);
+	for (size_t i = 0; i < object->host_count; i++) {
+		if (served)
+			claim_host(e, object, object->hosts[i], &object->served);
+		else
+			claim_asleep(e, object, object->hosts[i]);
+	}
+}
+
+/* Adds a host to those that are to be settled, once. */
+static void
+add_dirty(struct external_host **hosts, size_t *count, struct external_host *host)
+{
+	if (!host->dirty)
+		hosts[(*count)++] = host;
+	host->dirty = true;
+}
+
+static void
+renew(struct external *e, struct external_object *object, bool any)
+{
+	struct claim **old = object->claims;
+	size_t old_count = object->claim_count, count = 0;
+
+	object->claims = NULL;
+	object->claim_count = object->claim_room = 0;
+	struct external_host **hosts = xcalloc(old_count + 1, sizeof(struct external_host *));
+	for (size_t i = 0; i < old_count; i++)
+		add_dirty(hosts, &count, host_release(old[i]));
+	free(old);
+	if (any)
+		claim_all(e, object);
+	hosts = xreallocarray(
+	    hosts, old_count + object->claim_count + 1, sizeof(struct external_host *));
+	for (size_t i = 0; i < object->claim_count; i++)
+		add_dirty(hosts, &count, object->claims[i]->host);
+	for (size_t i = 0; i < count; i++)
+		host_settle(e, hosts[i]);
+	free(hosts);
+}
+
+/* Makes the object's claims again from what is known. */
+static void
+claims_renew(struct external *e, struct external_object *object)
+{
+	renew(e, object, external_namespace_is_chosen(e, object->namespace));
+}
+
+/* Takes all its claims back. */
+static void
+claims_drop(struct external *e, struct external_object *object)
+{
+	renew(e, object, false);
+	free(object->claims);
+	object->claims = NULL;
+	object->claim_room = 0;
+}
+
+/* --- which objects follow another --- */
+
+/*
+ * Which objects are to be renewed when another changes: routes follow their Gateways, and with
+ * --namespace-labels each object its namespace. To look through all objects instead would cost each Gateway
+ * their number.
+ */
+
+/* What is followed, whether it exists or not. */
+struct followed {
+	uint32_t hash;
+	enum object_kind kind;
+	size_t count, room; /* of followers */
+	struct external_object **followers;
+	const char *name; /* behind the namespace */
+	char namespace[];
+};
+
+static bool
+same_followed(const void *entry, const void *key)
+{
+	const struct followed *followed = entry;
+	const struct object_key *wanted = key;
+
+	return followed->kind == wanted->kind && strcmp(followed->name, wanted->name) == 0 &&
+	       strcmp(followed->namespace, wanted->namespace) == 0;
+}
+
+static struct followed *
+find(const struct external *e, const struct object_key *key)
+{
+	return table_find(&e->followed, object_key_hash(e, key), same_followed, key);
+}
+
+static void
+follow(struct external *e, struct external_object *object, const struct object_key *key)
+{
+	struct followed *followed = find(e, key);
+
+	if (followed == NULL) {
+		size_t namespace = strlen(key->namespace) + 1, name = strlen(key->name) + 1;
+		followed = xcalloc(1, sizeof *followed + namespace + name);
+		followed->hash = object_key_hash(e, key);
+		followed->kind = key->kind;
+		followed->name = followed->namespace + namespace;
+		memcpy(followed->namespace, key->namespace, namespace);
+		memcpy(followed->namespace + namespace, key->name, name);
+		table_add(&e->followed, followed);
+	}
+	if (followed->count == followed->room) {
+		followed->room = followed->room == 0 ? 1 : 2 * followed->room;
+		followed->followers =
+		    xreallocarray(followed->followers, followed->room, sizeof *followed->followers);
+	}
+	followed->followers[followed->count++] = object;
+}
+
+static void
+unfollow(struct external *e, struct external_object *object, const struct object_key *key)
+{
+	struct followed *followed = find(e, key);
+	size_t i = 0;
+
+	while (followed->followers[i] != object)
+		i++;
+	followed->followers[i] = followed->followers[--followed->count];
+	if (followed->count > 0)
+		return;
+	table_remove(&e->followed, followed);
+	free(followed->followers);
+	free(followed);
+}
+
+/* Calls `act` for all that the object follows, each once. */
+static void
+each_followed(struct external *e, struct external_object *object,
+    void (*act)(struct external *, struct external_object *, const struct object_key *))
+{
+	for (size_t i = 0; i < object->parent_count; i++) {
+		const struct object_parent *parent = &object->parents[i];
+		size_t k = 0;
+		while (strcmp(object->parents[k].name, parent->name) != 0 ||
+		       strcmp(object->parents[k].namespace, parent->namespace) != 0)
+			k++;
+		if (k == i) /* not one of several of its listeners */
+			act(e, object,
+			    &(struct object_key){
+				OBJECT_GATEWAY, parent->namespace, parent->name });
+	}
+	if (e->config.namespace_labels != NULL)
+		act(e, object, &(struct object_key){ OBJECT_NAMESPACE, "", object->namespace });
+}
+
+/* The object follows what it depends on, until followers_remove(); its content must not change between. */
+static void
+followers_add(struct external *e, struct external_object *object)
+{
+	each_followed(e, object, follow);
+	object->follows = true;
+}
+
+static void
+followers_remove(struct external *e, struct external_object *object)
+{
+	if (object->follows)
+		each_followed(e, object, unfollow);
+	object->follows = false;
+}
+
+/* Renews the claims of all objects that follow this one. A namespace is in the namespace "". */
+static void
+followers_renew(struct external *e, enum object_kind kind, const char *namespace, const char *name)
+{
+	const struct followed *followed = find(e, &(struct object_key){ kind, namespace, name });
+
+	for (size_t i = 0; followed != NULL && i < followed->count; i++)
+		claims_renew(e, followed->followers[i]);
+}
+
+/* --- what is kept of objects --- */
+
+/* The entry of this object, made if it is missing. */
+static struct external_object *
+external_object_get(struct external *e, const struct object *from)
+{
+	struct external_object *object =
+	    external_object_find(e, from->kind, from->namespace, from->name);
+
+	if (object != NULL)
+		return object;
+	object = xcalloc(1, sizeof *object);
+	object->kind = from->kind;
+	object->hash =
+	    object_key_hash(e, &(struct object_key){ from->kind, from->namespace, from->name });
+	object->namespace = xstrdup(from->namespace);
+	object->name = xstrdup(from->name);
+	table_add(&e->objects, object);
+	e->counts[from->kind]++;
+	return object;
+}
+
+static void
+free_strings(const char *a, const char *b, const char *c)
+{
+	const char *strings[] = { a, b, c };
+
+	for (size_t i = 0; i < 3; i++)
+		free((char *)(uintptr_t)strings[i]);
+}
+
+/* Frees what a new version of the object replaces. */
+static void
+clear_content(struct external_object *object)
+{
+	served_free(&object->served);
+	free(object->ports);
+	for (size_t i = 0; i < object->host_count; i++)
+		free(object->hosts[i]);
+	free(object->hosts);
+	for (size_t i = 0; i < object->listener_count; i++)
+		free_strings(object->listeners[i].name, object->listeners[i].hostname, NULL);
+	free(object->listeners);
+	for (size_t i = 0; i < object->parent_count; i++)
+		free_strings(object->parents[i].namespace, object->parents[i].name,
+		    object->parents[i].section);
+	free(object->parents);
+	object->ports = NULL;
+	object->hosts = NULL;
+	object->listeners = NULL;
+	object->parents = NULL;
+	object->port_count = object->host_count = object->listener_count = object->parent_count = 0;
+}
+
+static void
+copy_lists(struct external_object *object, const struct object_external *from)
+{
+	object->hosts = xcalloc(from->host_count + 1, sizeof(char *));
+	for (size_t i = 0; i < from->host_count; i++)
+		object->hosts[object->host_count++] =
+		    xasprintf("%.*s", (int)from->hosts[i].len, from->hosts[i].text);
+	object->listeners = xcalloc(from->listener_count + 1, sizeof *object->listeners);
+	for (size_t i = 0; i < from->listener_count; i++)
+		object->listeners[object->listener_count++] =
+		    (struct object_listener){ .name = xstrdup(from->listeners[i].name),
+			    .hostname = xstrdup(from->listeners[i].hostname),
+			    .port = from->listeners[i].port };
+	object->parents = xcalloc(from->parent_count + 1, sizeof *object->parents);
+	for (size_t i = 0; i < from->parent_count; i++)
+		object->parents[object->parent_count++] =
+		    (struct object_parent){ .namespace = xstrdup(from->parents[i].namespace),
+			    .name = xstrdup(from->parents[i].name),
+			    .section = xstrdup(from->parents[i].section),
+			    .port = from->parents[i].port };
+}
+
+/* How many of its addresses count. */
+static size_t
+external_object_addrs(const struct external *e, const struct object *source)
+{
+	return e->config.refuse_external_ips && source->kind == OBJECT_SERVICE
+		   ? source->external->balancer_addr_count
+		   : source->external->addr_count;
+}
+
+/* Copies what is kept of an object. */
+static void
+copy_content(struct external *e, struct external_object *object, const struct object *source)
+{
+	const struct object_external *from = source->external;
+	const struct object_service *service = &source->service;
+	size_t addr_count = external_object_addrs(e, source);
+	struct dname target;
+
+	followers_remove(e, object);
+	clear_content(object);
+	object->created_s = from->created_s;
+	object->ttl_s = from->has_ttl ? from->ttl_s : e->config.ttl_s;
+	object->balanced = from->balanced;
+	object->complained = false;
+	if (addr_count > 0)
+		object->served.addrs = xcalloc(addr_count, sizeof *from->addrs);
+	for (size_t i = 0; i < addr_count; i++)
+		object->served.addrs[object->served.addr_count++] = from->addrs[i];
+	if (addr_count == 0 && from->target != NULL &&
+	    dname_from_text(&target, from->target) == 0 && target.len > 1)
+		object->served.target = xstrdup(from->target);
+	copy_lists(object, from);
+	followers_add(e, object);
+	if (source->kind != OBJECT_SERVICE || service->port_count == 0)
+		return;
+	object->ports = xcalloc(service->port_count, sizeof *object->ports);
+	for (size_t i = 0; i < service->port_count; i++)
+		records_port(&object->ports[object->port_count++], &service->ports[i]);
+}
+
+/* Takes its claims back and frees it. */
+static void
+external_object_drop(struct external *e, struct external_object *object)
+{
+	claims_drop(e, object);
+	followers_remove(e, object);
+	clear_content(object);
+	table_remove(&e->objects, object);
+	e->counts[object->kind]--;
+	free(object->namespace);
+	free(object->name);
+	free(object);
+}
+
+static uint64_t
+digest_of(const struct external *e, const struct object *source)
+{
+	uint64_t hash = object_external_digest(e->seed, source->external);
+
+	for (size_t i = 0; i < source->service.port_count; i++) {
+		const struct object_port *port = &source->service.ports[i];
+		hash = hash_text(hash_text(hash + port->port, port->name), port->protocol);
+	}
+	return hash;
+}
+
+/* Copies what is kept of `source`, whose claims are then to be renewed; false: nothing of it has
+ * changed. */
+static bool
+external_object_renew(
+    struct external *e, struct external_object *object, const struct object *source)
+{
+	uint64_t digest = digest_of(e, source);
+
+	object->version = strtoull(source->resource_version, NULL, 10);
+	if (digest == object->digest)
+		return false;
+	object->digest = digest;
+	copy_content(e, object, source);
+	return true;
+}
+
+/* --- a namespace is chosen, or no longer --- */
 
 static void
 set_chosen(struct external *e, const char *name, bool chosen)
@@ -68,58 +636,7 @@ set_chosen(struct external *e, const char *name, bool chosen)
 	}
 }
 
-/* --- ages of namespaces: until external_begin() --- */
-
-struct age {
-	uint32_t hash;
-	int64_t created_s;
-	char name[];
-};
-
-static bool
-same_age(const void *entry, const void *key)
-{
-	return strcmp(((const struct age *)entry)->name, key) == 0;
-}
-
-static struct age *
-age_find(const struct external *e, const char *name)
-{
-	return table_find(&e->ages, hash_fold(hash_text(e->seed, name)), same_age, name);
-}
-
-int64_t
-external_namespace_created_s(const struct external *e, const char *name)
-{
-	const struct age *age = age_find(e, name);
-
-	return age == NULL ? INT64_MAX : age->created_s;
-}
-
-static void
-note_age(struct external *e, const struct object *object)
-{
-	struct age *age = age_find(e, object->name);
-
-	if (age == NULL) {
-		size_t len = strlen(object->name) + 1;
-		age = xcalloc(1, sizeof *age + len);
-		age->hash = hash_fold(hash_text(e->seed, object->name));
-		memcpy(age->name, object->name, len);
-		table_add(&e->ages, age);
-	}
-	age->created_s = object->created_s;
-}
-
-static void
-forget_ages(struct external *e)
-{
-	void *entry;
-
-	for (size_t place = 0; (entry = table_next(&e->ages, &place)) != NULL;)
-		free(entry);
-	table_free(&e->ages);
-}
+/* --- the beginning --- */
 
 void
 external_begin(struct external *e)
@@ -130,7 +647,7 @@ external_begin(struct external *e)
 	e->begun = true;
 	while ((host = table_next(&e->hosts, &place)) != NULL)
 		host_begin(e, host);
-	forget_ages(e);
+	ages_forget(e);
 }
 
 /* --- events --- */
@@ -259,7 +776,7 @@ namespace_event(struct external *e, bool deleted, const struct object *object)
 	const struct label_selector *selector = e->config.namespace_labels;
 
 	if (!e->begun && !deleted)
-		note_age(e, object);
+		ages_note(e, object);
 	if (selector != NULL)
 		set_chosen(e, object->name,
 		    !deleted &&
@@ -414,307 +931,10 @@ external_free(struct external *e)
 	free_hosts(e);
 	for (size_t place = 0; (entry = table_next(&e->chosen, &place)) != NULL;)
 		free(entry);
-	forget_ages(e);
+	ages_forget(e);
 	table_free(&e->objects);
 	table_free(&e->followed);
 	table_free(&e->chosen);
 	treecache_free(e->cache);
 	free(e);
-}
-
-/* --- objects that claim names --- */
-
-/* The objects that claim names: what is kept of each, by kind, namespace and name. */
-
-static bool
-same_object(const void *entry, const void *key)
-{
-	const struct external_object *object = entry;
-	const struct object_key *wanted = key;
-
-	return object->kind == wanted->kind && strcmp(object->name, wanted->name) == 0 &&
-	       strcmp(object->namespace, wanted->namespace) == 0;
-}
-
-uint32_t
-object_key_hash(const struct external *e, const struct object_key *key)
-{
-	return hash_fold(hash_text(hash_text(e->seed + key->kind, key->namespace), key->name));
-}
-
-struct external_object *
-external_object_find(
-    const struct external *e, enum object_kind kind, const char *namespace, const char *name)
-{
-	const struct object_key key = { kind, namespace, name };
-
-	return table_find(&e->objects, object_key_hash(e, &key), same_object, &key);
-}
-
-struct external_object *
-external_object_get(struct external *e, const struct object *from)
-{
-	struct external_object *object =
-	    external_object_find(e, from->kind, from->namespace, from->name);
-
-	if (object != NULL)
-		return object;
-	object = xcalloc(1, sizeof *object);
-	object->kind = from->kind;
-	object->hash =
-	    object_key_hash(e, &(struct object_key){ from->kind, from->namespace, from->name });
-	object->namespace = xstrdup(from->namespace);
-	object->name = xstrdup(from->name);
-	table_add(&e->objects, object);
-	e->counts[from->kind]++;
-	return object;
-}
-
-static void
-free_strings(const char *a, const char *b, const char *c)
-{
-	const char *strings[] = { a, b, c };
-
-	for (size_t i = 0; i < 3; i++)
-		free((char *)(uintptr_t)strings[i]);
-}
-
-/* Frees what a new version of the object replaces. */
-static void
-clear_content(struct external_object *object)
-{
-	served_free(&object->served);
-	free(object->ports);
-	for (size_t i = 0; i < object->host_count; i++)
-		free(object->hosts[i]);
-	free(object->hosts);
-	for (size_t i = 0; i < object->listener_count; i++)
-		free_strings(object->listeners[i].name, object->listeners[i].hostname, NULL);
-	free(object->listeners);
-	for (size_t i = 0; i < object->parent_count; i++)
-		free_strings(object->parents[i].namespace, object->parents[i].name,
-		    object->parents[i].section);
-	free(object->parents);
-	object->ports = NULL;
-	object->hosts = NULL;
-	object->listeners = NULL;
-	object->parents = NULL;
-	object->port_count = object->host_count = object->listener_count = object->parent_count = 0;
-}
-
-static void
-copy_lists(struct external_object *object, const struct object_external *from)
-{
-	object->hosts = xcalloc(from->host_count + 1, sizeof(char *));
-	for (size_t i = 0; i < from->host_count; i++)
-		object->hosts[object->host_count++] =
-		    xasprintf("%.*s", (int)from->hosts[i].len, from->hosts[i].text);
-	object->listeners = xcalloc(from->listener_count + 1, sizeof *object->listeners);
-	for (size_t i = 0; i < from->listener_count; i++)
-		object->listeners[object->listener_count++] =
-		    (struct object_listener){ .name = xstrdup(from->listeners[i].name),
-			    .hostname = xstrdup(from->listeners[i].hostname),
-			    .port = from->listeners[i].port };
-	object->parents = xcalloc(from->parent_count + 1, sizeof *object->parents);
-	for (size_t i = 0; i < from->parent_count; i++)
-		object->parents[object->parent_count++] =
-		    (struct object_parent){ .namespace = xstrdup(from->parents[i].namespace),
-			    .name = xstrdup(from->parents[i].name),
-			    .section = xstrdup(from->parents[i].section),
-			    .port = from->parents[i].port };
-}
-
-size_t
-external_object_addrs(const struct external *e, const struct object *source)
-{
-	return e->config.refuse_external_ips && source->kind == OBJECT_SERVICE
-		   ? source->external->balancer_addr_count
-		   : source->external->addr_count;
-}
-
-/* Copies what is kept of an object. */
-static void
-copy_content(struct external *e, struct external_object *object, const struct object *source)
-{
-	const struct object_external *from = source->external;
-	const struct object_service *service = &source->service;
-	size_t addr_count = external_object_addrs(e, source);
-	struct dname target;
-
-	followers_remove(e, object);
-	clear_content(object);
-	object->created_s = from->created_s;
-	object->ttl_s = from->has_ttl ? from->ttl_s : e->config.ttl_s;
-	object->balanced = from->balanced;
-	object->complained = false;
-	if (addr_count > 0)
-		object->served.addrs = xcalloc(addr_count, sizeof *from->addrs);
-	for (size_t i = 0; i < addr_count; i++)
-		object->served.addrs[object->served.addr_count++] = from->addrs[i];
-	if (addr_count == 0 && from->target != NULL &&
-	    dname_from_text(&target, from->target) == 0 && target.len > 1)
-		object->served.target = xstrdup(from->target);
-	copy_lists(object, from);
-	followers_add(e, object);
-	if (source->kind != OBJECT_SERVICE || service->port_count == 0)
-		return;
-	object->ports = xcalloc(service->port_count, sizeof *object->ports);
-	for (size_t i = 0; i < service->port_count; i++)
-		records_port(&object->ports[object->port_count++], &service->ports[i]);
-}
-
-void
-external_object_drop(struct external *e, struct external_object *object)
-{
-	claims_drop(e, object);
-	followers_remove(e, object);
-	clear_content(object);
-	table_remove(&e->objects, object);
-	e->counts[object->kind]--;
-	free(object->namespace);
-	free(object->name);
-	free(object);
-}
-
-static uint64_t
-digest_of(const struct external *e, const struct object *source)
-{
-	uint64_t hash = object_external_digest(e->seed, source->external);
-
-	for (size_t i = 0; i < source->service.port_count; i++) {
-		const struct object_port *port = &source->service.ports[i];
-		hash = hash_text(hash_text(hash + port->port, port->name), port->protocol);
-	}
-	return hash;
-}
-
-bool
-external_object_renew(
-    struct external *e, struct external_object *object, const struct object *source)
-{
-	uint64_t digest = digest_of(e, source);
-
-	object->version = strtoull(source->resource_version, NULL, 10);
-	if (digest == object->digest)
-		return false;
-	object->digest = digest;
-	copy_content(e, object, source);
-	return true;
-}
-
-/* --- which objects follow another --- */
-
-/*
- * Which objects are to be renewed when another changes: routes follow their Gateways, and with
- * --namespace-labels each object its namespace. To look through all objects instead would cost each Gateway
- * their number.
- */
-
-/* What is followed, whether it exists or not. */
-struct followed {
-	uint32_t hash;
-	enum object_kind kind;
-	size_t count, room; /* of followers */
-	struct external_object **followers;
-	const char *name; /* behind the namespace */
-	char namespace[];
-};
-
-static bool
-same_followed(const void *entry, const void *key)
-{
-	const struct followed *followed = entry;
-	const struct object_key *wanted = key;
-
-	return followed->kind == wanted->kind && strcmp(followed->name, wanted->name) == 0 &&
-	       strcmp(followed->namespace, wanted->namespace) == 0;
-}
-
-static struct followed *
-find(const struct external *e, const struct object_key *key)
-{
-	return table_find(&e->followed, object_key_hash(e, key), same_followed, key);
-}
-
-static void
-follow(struct external *e, struct external_object *object, const struct object_key *key)
-{
-	struct followed *followed = find(e, key);
-
-	if (followed == NULL) {
-		size_t namespace = strlen(key->namespace) + 1, name = strlen(key->name) + 1;
-		followed = xcalloc(1, sizeof *followed + namespace + name);
-		followed->hash = object_key_hash(e, key);
-		followed->kind = key->kind;
-		followed->name = followed->namespace + namespace;
-		memcpy(followed->namespace, key->namespace, namespace);
-		memcpy(followed->namespace + namespace, key->name, name);
-		table_add(&e->followed, followed);
-	}
-	if (followed->count == followed->room) {
-		followed->room = followed->room == 0 ? 1 : 2 * followed->room;
-		followed->followers =
-		    xreallocarray(followed->followers, followed->room, sizeof *followed->followers);
-	}
-	followed->followers[followed->count++] = object;
-}
-
-static void
-unfollow(struct external *e, struct external_object *object, const struct object_key *key)
-{
-	struct followed *followed = find(e, key);
-	size_t i = 0;
-
-	while (followed->followers[i] != object)
-		i++;
-	followed->followers[i] = followed->followers[--followed->count];
-	if (followed->count > 0)
-		return;
-	table_remove(&e->followed, followed);
-	free(followed->followers);
-	free(followed);
-}
-
-/* Calls `act` for all that the object follows, each once. */
-static void
-each_followed(struct external *e, struct external_object *object,
-    void (*act)(struct external *, struct external_object *, const struct object_key *))
-{
-	for (size_t i = 0; i < object->parent_count; i++) {
-		const struct object_parent *parent = &object->parents[i];
-		size_t k = 0;
-		while (strcmp(object->parents[k].name, parent->name) != 0 ||
-		       strcmp(object->parents[k].namespace, parent->namespace) != 0)
-			k++;
-		if (k == i) /* not one of several of its listeners */
-			act(e, object,
-			    &(struct object_key){
-				OBJECT_GATEWAY, parent->namespace, parent->name });
-	}
-	if (e->config.namespace_labels != NULL)
-		act(e, object, &(struct object_key){ OBJECT_NAMESPACE, "", object->namespace });
-}
-
-void
-followers_add(struct external *e, struct external_object *object)
-{
-	each_followed(e, object, follow);
-	object->follows = true;
-}
-
-void
-followers_remove(struct external *e, struct external_object *object)
-{
-	if (object->follows)
-		each_followed(e, object, unfollow);
-	object->follows = false;
-}
-
-void
-followers_renew(struct external *e, enum object_kind kind, const char *namespace, const char *name)
-{
-	const struct followed *followed = find(e, &(struct object_key){ kind, namespace, name });
-
-	for (size_t i = 0; followed != NULL && i < followed->count; i++)
-		claims_renew(e, followed->followers[i]);
 }

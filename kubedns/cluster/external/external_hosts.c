@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/cluster/external/external_internal.h"
+#include "kubedns/cluster/external/external_hosts.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/rrset_writer.h"
 #include "kubedns/cluster/service_records.h"
@@ -455,14 +455,76 @@ host_settle(struct external *e, struct external_host *host)
 	free(host);
 }
 
+/* --- ages of namespaces: until external_begin() --- */
+
+struct age {
+	uint32_t hash;
+	int64_t created_s;
+	char name[];
+};
+
+static bool
+same_age(const void *entry, const void *key)
+{
+	return strcmp(((const struct age *)entry)->name, key) == 0;
+}
+
+static uint32_t
+age_hash(const struct external *e, const char *name)
+{
+	return hash_fold(hash64(e->seed, name, strlen(name) + 1));
+}
+
+static struct age *
+age_find(const struct external *e, const char *name)
+{
+	return table_find(&e->ages, age_hash(e, name), same_age, name);
+}
+
+/* When the namespace was made, Unix; INT64_MAX: unknown. Only until external_begin() has ended. */
+static int64_t
+namespace_created_s(const struct external *e, const char *name)
+{
+	const struct age *age = age_find(e, name);
+
+	return age == NULL ? INT64_MAX : age->created_s;
+}
+
+void
+ages_note(struct external *e, const struct object *object)
+{
+	struct age *age = age_find(e, object->name);
+
+	if (age == NULL) {
+		size_t len = strlen(object->name) + 1;
+		age = xcalloc(1, sizeof *age + len);
+		age->hash = age_hash(e, object->name);
+		memcpy(age->name, object->name, len);
+		table_add(&e->ages, age);
+	}
+	age->created_s = object->created_s;
+}
+
+void
+ages_forget(struct external *e)
+{
+	void *entry;
+
+	for (size_t place = 0; (entry = table_next(&e->ages, &place)) != NULL;)
+		free(entry);
+	table_free(&e->ages);
+}
+
+/* --- the beginning --- */
+
 /* As claim_order(), of claims that were there before the process. */
 static int
 beginning_order(const void *a, const void *b, void *external)
 {
 	const struct claim *x = *(const struct claim *const *)a,
 			   *y = *(const struct claim *const *)b;
-	int64_t x_s = external_namespace_created_s(external, x->object->namespace),
-		y_s = external_namespace_created_s(external, y->object->namespace);
+	int64_t x_s = namespace_created_s(external, x->object->namespace),
+		y_s = namespace_created_s(external, y->object->namespace);
 	bool x_waits = claim_waits(x), y_waits = claim_waits(y);
 	enum claim_rank x_rank = x_waits ? CLAIM_HOST : x->rank,
 			y_rank = y_waits ? CLAIM_HOST : y->rank;
@@ -509,256 +571,4 @@ hosts_begin(struct external *e)
 		struct external_host *host = host_get(e, &e->config.zones[i]);
 		host_settle(e, host);
 	}
-}
-
-/* --- which names an object claims --- */
-
-/* Which names an object claims (external.h), as far as they are in our zones. */
-
-int
-claims_zone(const struct external *e, const uint8_t *wire)
-{
-	int best = -1;
-
-	for (size_t i = 0; i < e->config.zone_count; i++)
-		if (dname_in_zone(wire, e->config.zones[i].wire) >= 0 &&
-		    (best < 0 || e->config.zones[i].len > e->config.zones[best].len))
-			best = (int)i;
-	return best;
-}
-
-static void
-complain(struct external *e, struct external_object *object, const char *host, const char *why)
-{
-	e->refused++;
-	if (!object->complained)
-		log_neterr("%s %s/%s: host name \"%.255s\": %s; left out",
-		    object_kind_resource(object->kind), object->namespace, object->name, host, why);
-	object->complained = true;
-}
-
-static void
-claim(struct external *e, struct external_object *object, const struct dname *name,
-    enum claim_rank rank, const struct served *served)
-{
-	struct claim *made = host_claim(e, name, object, rank, served);
-
-	if (made == NULL)
-		return;
-	if (object->claim_count == object->claim_room) {
-		object->claim_room = object->claim_room == 0 ? 4 : 2 * object->claim_room;
-		object->claims =
-		    xreallocarray(object->claims, object->claim_room, sizeof *object->claims);
-	}
-	object->claims[object->claim_count++] = made;
-}
-
-/* Labels of letters, digits and '-', the first one may be `*`. */
-static bool
-is_host(const char *text)
-{
-	if (strncmp(text, "*.", 2) == 0)
-		text += 2;
-	for (;;) {
-		size_t len = strcspn(text, ".");
-		if (!dname_label_ok(text, len))
-			return false;
-		if (text[len] == '\0' || text[len + 1] == '\0')
-			return true;
-		text += len + 1;
-	}
-}
-
-/* Why --external-refuse refuses the name; NULL: it does not. */
-static const char *
-refusal(const struct external *e, const struct dname *name)
-{
-	if (e->config.refuse_wildcards && memcmp(name->wire, "\1*", 2) == 0)
-		return "--external-refuse=wildcards";
-	if (e->config.refuse_apex && host_is_apex(e, name->wire))
-		return "a zone's own name: --external-refuse=apex";
-	return NULL;
-}
-
-static void
-claim_host(struct external *e, struct external_object *object, const char *host,
-    const struct served *served)
-{
-	struct dname name;
-	const char *why;
-
-	if (!is_host(host) || dname_from_text(&name, host) < 0) {
-		complain(e, object, host, "not a host name");
-		return;
-	}
-	dname_lower(name.wire, name.len);
-	if (claims_zone(e, name.wire) < 0)
-		return; /* for another DNS */
-	if ((why = refusal(e, &name)) != NULL)
-		complain(e, object, host, why);
-	else if (served->addr_count == 0 && host_is_apex(e, name.wire))
-		complain(e, object, host,
-		    "a zone's own name cannot be an alias of a load balancer's host name "
-		    "(RFC 1034 section 3.6.2)");
-	else
-		claim(e, object, &name, CLAIM_HOST, served);
-}
-
-/* A host name of an object that nothing serves now: if it had the name, or stood in line for it, it keeps its
- * place. */
-static void
-claim_asleep(struct external *e, struct external_object *object, const char *text)
-{
-	static const struct served none;
-	struct dname name;
-
-	if (!is_host(text) || dname_from_text(&name, text) < 0)
-		return;
-	dname_lower(name.wire, name.len);
-	const struct external_host *host = host_find(e, name.wire);
-	if (host != NULL && host->released_since > 0)
-		claim(e, object, &name, CLAIM_ASLEEP, &none);
-}
-
-/* service.namespace.zone, in each of the zones. */
-static void
-claim_canonical(struct external *e, struct external_object *object)
-{
-	for (size_t i = 0; i < e->config.zone_count; i++) {
-		struct dname name = e->config.zones[i];
-		if (dname_prepend(&name, object->namespace, strlen(object->namespace)) < 0 ||
-		    dname_prepend(&name, object->name, strlen(object->name)) < 0)
-			continue; /* no name can be so long */
-		dname_lower(name.wire, name.len);
-		claim(e, object, &name, CLAIM_CANONICAL, &object->served);
-	}
-}
-
-/* --- routes --- */
-
-/* Whether `host` is below the wildcard "*.zone"; at any depth, as the Gateway API has it. */
-static bool
-is_below(const char *host, const char *wildcard)
-{
-	size_t host_len = strlen(host), tail = strlen(wildcard) - 1;
-
-	return host_len > tail && strcasecmp(host + host_len - tail, wildcard + 1) == 0;
-}
-
-/* What a route's host name and a listener's have in common, either of them ""; NULL: nothing. */
-static const char *
-intersection(const char *route, const char *listener)
-{
-	if (*listener == '\0' || *route == '\0')
-		return *route == '\0' ? listener : route;
-	if (strcasecmp(route, listener) == 0)
-		return route;
-	if (*listener == '*' && is_below(route, listener))
-		return route;
-	return *route == '*' && is_below(listener, route) ? listener : NULL;
-}
-
-static bool
-is_wanted(const struct object_parent *parent, const struct object_listener *listener)
-{
-	return (*parent->section == '\0' || strcmp(parent->section, listener->name) == 0) &&
-	       (parent->port == 0 || parent->port == listener->port);
-}
-
-static void
-claim_at_listener(struct external *e, struct external_object *route,
-    const struct external_object *gateway, const struct object_listener *listener)
-{
-	const char *host;
-
-	if (route->host_count == 0 && *listener->hostname != '\0')
-		claim_host(e, route, listener->hostname, &gateway->served);
-	for (size_t i = 0; i < route->host_count; i++)
-		if ((host = intersection(route->hosts[i], listener->hostname)) != NULL)
-			claim_host(e, route, host, &gateway->served);
-}
-
-static void
-claim_route(struct external *e, struct external_object *route)
-{
-	for (size_t p = 0; p < route->parent_count; p++) {
-		const struct object_parent *parent = &route->parents[p];
-		const struct external_object *gateway =
-		    external_object_find(e, OBJECT_GATEWAY, parent->namespace, parent->name);
-		if (gateway == NULL || served_is_empty(&gateway->served))
-			continue;
-		for (size_t i = 0; i < gateway->listener_count; i++)
-			if (is_wanted(parent, &gateway->listeners[i]))
-				claim_at_listener(e, route, gateway, &gateway->listeners[i]);
-	}
-}
-
-/* --- renewal --- */
-
-static void
-claim_all(struct external *e, struct external_object *object)
-{
-	if (object->kind == OBJECT_HTTPROUTE || object->kind == OBJECT_GRPCROUTE ||
-	    object->kind == OBJECT_TLSROUTE) {
-		claim_route(e, object);
-		for (size_t i = 0; i < object->host_count && object->claim_count == 0; i++)
-			claim_asleep(e, object, object->hosts[i]);
-		return;
-	}
-	bool served = !served_is_empty(&object->served);
-	if (object->kind == OBJECT_SERVICE && (served || object->balanced))
-		claim_canonical(e, object);
-	for (size_t i = 0; i < object->host_count; i++) {
-		if (served)
-			claim_host(e, object, object->hosts[i], &object->served);
-		else
-			claim_asleep(e, object, object->hosts[i]);
-	}
-}
-
-/* Adds a host to those that are to be settled, once. */
-static void
-add_dirty(struct external_host **hosts, size_t *count, struct external_host *host)
-{
-	if (!host->dirty)
-		hosts[(*count)++] = host;
-	host->dirty = true;
-}
-
-static void
-renew(struct external *e, struct external_object *object, bool any)
-{
-	struct claim **old = object->claims;
-	size_t old_count = object->claim_count, count = 0;
-
-	object->claims = NULL;
-	object->claim_count = object->claim_room = 0;
-	struct external_host **hosts = xcalloc(old_count + 1, sizeof(struct external_host *));
-	for (size_t i = 0; i < old_count; i++)
-		add_dirty(hosts, &count, host_release(old[i]));
-	free(old);
-	if (any)
-		claim_all(e, object);
-	hosts = xreallocarray(
-	    hosts, old_count + object->claim_count + 1, sizeof(struct external_host *));
-	for (size_t i = 0; i < object->claim_count; i++)
-		add_dirty(hosts, &count, object->claims[i]->host);
-	for (size_t i = 0; i < count; i++)
-		host_settle(e, hosts[i]);
-	free(hosts);
-}
-
-void
-claims_renew(struct external *e, struct external_object *object)
-{
-	renew(e, object, external_namespace_is_chosen(e, object->namespace));
-}
-
-void
-claims_drop(struct external *e, struct external_object *object)
-{
-	renew(e, object, false);
-	free(object->claims);
-	object->claims = NULL;
-	object->claim_room = 0;
 }

@@ -1,9 +1,9 @@
 /*
- * What the files of external.h share: external.c (events, the objects that claim names, and which objects follow another) and
- * external_hosts.c (which names an object claims, who has a name, and its records).
+ * The host names of external.h: who has a name, and its records in the tree. external.c says which object claims which name;
+ * the claims to a name are held here in the order in which they win. Events are not known here.
  */
-#ifndef KUBEDNS_CLUSTER_EXTERNAL_EXTERNAL_INTERNAL_H
-#define KUBEDNS_CLUSTER_EXTERNAL_EXTERNAL_INTERNAL_H
+#ifndef KUBEDNS_CLUSTER_EXTERNAL_EXTERNAL_HOSTS_H
+#define KUBEDNS_CLUSTER_EXTERNAL_EXTERNAL_HOSTS_H
 
 #include "kubedns/cluster/external/external.h"
 #include "kubedns/cluster/external/object_external.h"
@@ -33,11 +33,6 @@ struct claim {
 	uint32_t since; /* its place among claims of the same rank; 0: before external_begin() */
 	struct served served;
 	const struct served *last; /* what was added to it last: to be compared, it may be gone */
-};
-
-struct object_key {
-	enum object_kind kind;
-	const char *namespace, *name;
 };
 
 struct external_object {
@@ -101,56 +96,13 @@ struct external {
 	struct external_object zone; /* claims the zones' own names */
 };
 
-/* --- external.c: objects that claim names --- */
+/* --- the ages of namespaces, by which claims are in order at the beginning --- */
 
-uint32_t object_key_hash(const struct external *external, const struct object_key *key);
+/* Keeps the age of this Namespace, until ages_forget(). */
+void ages_note(struct external *external, const struct object *object);
+void ages_forget(struct external *external);
 
-/* The object of this kind, or NULL. */
-struct external_object *external_object_find(const struct external *external, enum object_kind kind,
-    const char *namespace, const char *name);
-
-/* The entry of this object, made if it is missing. */
-struct external_object *external_object_get(struct external *external, const struct object *from);
-
-/* Copies what is kept of `source`, whose claims are then to be renewed; false: nothing of it has
- * changed. */
-bool external_object_renew(
-    struct external *external, struct external_object *object, const struct object *source);
-
-/* Takes its claims back and frees it. */
-void external_object_drop(struct external *external, struct external_object *object);
-
-/* How many of its addresses count. */
-size_t external_object_addrs(const struct external *external, const struct object *source);
-
-/* --- external.c: which objects follow another --- */
-
-/* The object follows what it depends on, and no longer; its content must not change between. */
-void followers_add(struct external *external, struct external_object *object);
-void followers_remove(struct external *external, struct external_object *object);
-
-/* Renews the claims of all objects that follow this one. A namespace is in the namespace "". */
-void followers_renew(
-    struct external *external, enum object_kind kind, const char *namespace, const char *name);
-
-/* --- external.c --- */
-
-/* When the namespace was made, Unix; INT64_MAX: unknown. Only until external_begin() has ended. */
-int64_t external_namespace_created_s(const struct external *external, const char *name);
-
-/* Whether --namespace-labels, if given, matches the namespace. */
-bool external_namespace_is_chosen(const struct external *external, const char *name);
-
-/* --- external_hosts.c: which names an object claims --- */
-
-/* Makes the object's claims anew from what is known; and takes them all back. */
-void claims_renew(struct external *external, struct external_object *object);
-void claims_drop(struct external *external, struct external_object *object);
-
-/* The index of the longest of our zones that the name is in, or -1. */
-int claims_zone(const struct external *external, const uint8_t *wire);
-
-/* --- external_hosts.c --- */
+/* --- hosts and claims --- */
 
 /* The object's claim to a name, made if missing; `served` is copied, or added to the claim's. */
 struct claim *host_claim(struct external *external, const struct dname *name,
