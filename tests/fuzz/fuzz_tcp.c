@@ -22,7 +22,7 @@
 
 #include "kubedns/cluster/store.h"
 #include "kubedns/serve/upstream/inflight.h"
-#include "kubedns/serve/net/tcp_internal.h"
+#include "kubedns/serve/net/tcp.c" /* NOLINT(bugprone-suspicious-include): its state is looked at */
 #include "lib/rcu.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -232,11 +232,12 @@ turn(void)
 	}
 	inflight_turn(table);
 	int64_t due_ns = tcp_turn(tcp);
-	CHECK(tcp->count == 0 || (due_ns > 0 && due_ns <= context.now_ns + tcp->config.idle_ns));
+	CHECK(
+	    tcp->pool.count == 0 || (due_ns > 0 && due_ns <= context.now_ns + tcp->config.idle_ns));
 	return count > 0;
 }
 
-/* What tcp_internal.h says of a connection at rest. */
+/* What tcp_pool.h says of a connection at rest. */
 static void
 check_conn(const struct conn *conn)
 {
@@ -259,7 +260,7 @@ settle(void)
 	while (turn())
 		CHECK(++rounds < ROUNDS_MAX);
 	for (unsigned i = 0; i < tcp->config.connections; i++) {
-		const struct conn *conn = &tcp->conns[i];
+		const struct conn *conn = &tcp->pool.conns[i];
 		if (conn->fd < 0)
 			continue;
 		check_conn(conn);
@@ -267,9 +268,9 @@ settle(void)
 		waiting += conn->held;
 		memory += conn->in_size + conn->out_size;
 	}
-	CHECK(count == tcp->count && count == stats.tcp_connections);
-	CHECK(count + tcp->free_count == tcp->config.connections);
-	CHECK(memory == tcp->memory && memory <= tcp->config.memory);
+	CHECK(count == tcp->pool.count && count == stats.tcp_connections);
+	CHECK(count + tcp->pool.free_count == tcp->config.connections);
+	CHECK(memory == tcp->pool.memory && memory <= tcp->config.memory);
 	CHECK(waiting <= stats.forward_in_flight); /* each asked, or joined to one that is */
 }
 
@@ -641,7 +642,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	settle();
 	inflight_finish_all(table);
 	settle();
-	CHECK(tcp->count == 0 && tcp->memory == 0);
+	CHECK(tcp->pool.count == 0 && tcp->pool.memory == 0);
 	tcp_free(tcp);
 	inflight_free(table);
 	return 0;

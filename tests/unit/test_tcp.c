@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kubedns/serve/net/tcp_internal.h"
+#include "kubedns/serve/net/tcp.c" /* NOLINT(bugprone-suspicious-include): its state is looked at */
 
 /* A client's connection, accepted; returns the client's side. */
 static int
@@ -30,7 +30,7 @@ connected(struct worker_context *context, const struct tcp_config *config, struc
 	assert_int_equal(connect(client, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 10000), 1);
 	tcp_accept(*tcp, 0);
-	assert_int_equal((*tcp)->count, 1);
+	assert_int_equal((*tcp)->pool.count, 1);
 	return client;
 }
 
@@ -49,16 +49,16 @@ who_leaves_more_than_256_KiB_of_replies_unread_is_dropped(void **state)
 
 	(void)state;
 	int client = connected(&context, &config, &tcp);
-	for (unsigned i = 0; i < REPLIES_MAX && tcp->count == 1; i++) {
-		kept = tcp->conns[0].out_len;
+	for (unsigned i = 0; i < REPLIES_MAX && tcp->pool.count == 1; i++) {
+		kept = tcp->pool.conns[0].out_len;
 		tcp_hold(tcp, &peer);
 		memset(tcp_reply_room(tcp), 0, REPLY);
 		tcp_reply_done(tcp, &peer, REPLY);
 	}
-	assert_int_equal(tcp->count, 0);
+	assert_int_equal(tcp->pool.count, 0);
 	assert_int_equal(stats.dropped[DROP_TCP_SLOW_READER], 1);
 	assert_in_range(kept, BOUND - (PREFIX + REPLY) + 1, BOUND);
-	assert_int_equal(tcp->memory, 0);
+	assert_int_equal(tcp->pool.memory, 0);
 	tcp_free(tcp);
 	close(client);
 	close(context.epoll);
@@ -77,7 +77,7 @@ who_had_a_part_of_the_turn_waits_for_the_next(void **state)
 
 	(void)state;
 	int client = connected(&context, &config, &tcp);
-	struct conn *conn = &tcp->conns[0];
+	struct conn *conn = &tcp->pool.conns[0];
 	context.turn = 7;
 	conn->client->turn = 7;
 	conn->client->spent_ns = TCP_CLIENT_TURN_NS;
@@ -112,7 +112,7 @@ who_closes_its_side_and_resets_is_gone_at_once(void **state)
 
 	(void)state;
 	int client = connected(&context, &config, &tcp);
-	struct conn *conn = &tcp->conns[0];
+	struct conn *conn = &tcp->pool.conns[0];
 	setsockopt(conn->fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
 	for (unsigned i = 0; i < REPLIES; i++)
 		tcp_hold(tcp, &peer);
@@ -123,12 +123,12 @@ who_closes_its_side_and_resets_is_gone_at_once(void **state)
 		memset(tcp_reply_room(tcp), 0, REPLY);
 		tcp_reply_done(tcp, &peer, REPLY);
 	}
-	assert_true(tcp->count == 1 && conn->closing && conn_unsent(conn));
+	assert_true(tcp->pool.count == 1 && conn->closing && conn_unsent(conn));
 	setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 	close(client);
-	while (tcp->count > 0 && epoll_wait(context.epoll, &event, 1, 10000) == 1)
+	while (tcp->pool.count > 0 && epoll_wait(context.epoll, &event, 1, 10000) == 1)
 		tcp_event(tcp, 0, 0, event.events);
-	assert_int_equal(tcp->count, 0);
+	assert_int_equal(tcp->pool.count, 0);
 	tcp_free(tcp);
 	close(context.epoll);
 }
@@ -150,16 +150,16 @@ a_query_without_reply_does_not_close_ahead_of_gathered_replies(void **state)
 
 	(void)state;
 	int client = connected(&context, &config, &tcp);
-	struct conn *conn = &tcp->conns[0];
+	struct conn *conn = &tcp->pool.conns[0];
 	conn->finished = true;
-	tcp->current = conn;
+	tcp->pool.current = conn;
 	memset(tcp_gather_room(tcp), 0, PREFIX + REPLY);
 	tcp_gather_done(tcp, REPLY);
 	tcp_hold(tcp, &peer);
 	tcp_reply_done(tcp, &peer, 0);
 	assert_false(conn->closing);
 	assert_true(tcp_gather_flush(tcp));
-	tcp->current = NULL;
+	tcp->pool.current = NULL;
 	assert_int_equal(recv(client, got, sizeof got, MSG_DONTWAIT), PREFIX + REPLY);
 	tcp_free(tcp);
 	close(client);

@@ -1,17 +1,53 @@
-#include "kubedns/serve/net/tcp_internal.h"
+#include "kubedns/serve/net/tcp.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/sockios.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "kubedns/dnstap/dnstap_queue.h"
+#include "kubedns/serve/client_view.h"
 #include "kubedns/serve/net/sockets.h"
+#include "kubedns/serve/net/tcp_pool.h"
+#include "kubedns/serve/observe/answer_observers.h"
+#include "kubedns/serve/rotation.h"
+#include "kubedns/serve/upstream/inflight.h"
 #include "lib/log.h"
+#include "lib/rcu.h"
 #include "lib/xalloc.h"
+#include "treecache/treecache.h"
+
+enum {
+	PREFIX = 2, /* RFC 1035 section 4.2.2: a message's length goes before it */
+	READ_MAX = 16384,
+	LOADED_READ = 2048,         /* of one connection in a turn of a loaded worker */
+	READS_MAX = 4,              /* of one connection in a turn */
+	GATHER_MAX = 2 * 65536 + 2, /* replies of one turn, sent at once */
+	KEPT_MAX = 256 * 1024,      /* replies that one client may leave unread */
+	ACCEPTS_MAX = 8,            /* at a time: no more than are read at a time, see worker.c */
+	EVICT_LOOK = 64,            /* how far from the oldest to look for an idle one */
+};
+
+struct tcp {
+	struct tcp_pool pool;
+	struct worker_context *context;
+	struct inflight_table *inflight; /* takes what is for other servers */
+	uint64_t rotation;               /* state of rotation_next() */
+	struct tcp_config config;
+	int listeners[TCP_LISTENERS_MAX];
+	size_t listener_count;
+	bool listening;
+	int64_t accept_again_ns; /* listeners are paused until then; 0: they are not */
+	size_t gathered;
+	unsigned replied[SYSTEM_COUNT];
+	uint8_t *gather;  /* GATHER_MAX */
+	uint8_t *scratch; /* READ_MAX */
+	uint8_t *reply;   /* PREFIX + DNS_TCP_MAX, for tcp_reply_room */
+};
 
 enum {
 	SPARE_DESCRIPTORS = 256, /* for API, HTTP and upstreams, beside TCP clients */
@@ -20,6 +56,552 @@ enum {
 
 static const int64_t accept_pause_ns =
     100 * INT64_C(1000000); /* after accept() failed for want of descriptors */
+
+/* --- replies: gathered, sent, kept --- */
+
+enum { KEEPALIVE_UNIT_NS = 100 * 1000000 }; /* RFC 7828 */
+
+/*
+ * Keeps what did not fit into the socket's buffer and stops reading until it has been sent; false
+ * if the connection is gone.
+ */
+static bool
+keep_out(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	if (conn->out_sent > 0) {
+		conn->out_len -= conn->out_sent;
+		memmove(conn->out, conn->out + conn->out_sent, conn->out_len);
+		conn->out_sent = 0;
+	}
+	if (conn->out_len + len > KEPT_MAX) {
+		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
+		return false;
+	}
+	if (!conn_grow(&tcp->pool, conn, &conn->out, &conn->out_size,
+		(uint32_t)(conn->out_len + len), KEPT_MAX)) {
+		conn_drop(&tcp->pool, conn, DROP_TCP_MEMORY);
+		return false;
+	}
+	memcpy(conn->out + conn->out_len, bytes, len);
+	conn->out_len += (uint32_t)len;
+	if (!conn->blocked) {
+		conn->blocked = true;
+		conn_touch(&tcp->pool, conn);
+		conn_wait_for(&tcp->pool, conn, EPOLLOUT);
+	}
+	return true;
+}
+
+/* Sends whole messages or keeps them for later; false if the connection is gone. */
+static bool
+conn_send(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	if (!conn->blocked) {
+		ssize_t n = send(conn->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			conn_close(&tcp->pool, conn);
+			return false;
+		}
+		if (n > 0) {
+			bytes += n;
+			len -= (size_t)n;
+		}
+	}
+	return len == 0 || keep_out(tcp, conn, bytes, len);
+}
+
+/* Sends the replies gathered for the current connection; false if it is gone. */
+static bool
+tcp_gather_flush(struct tcp *tcp)
+{
+	size_t len = tcp->gathered;
+	tcp->gathered = 0;
+	return tcp->pool.current != NULL &&
+	       (len == 0 || conn_send(tcp, tcp->pool.current, tcp->gather, len));
+}
+
+/* Room for one more message, prefix included, or NULL if the connection is gone. */
+static uint8_t *
+tcp_gather_room(struct tcp *tcp)
+{
+	if (GATHER_MAX - tcp->gathered < PREFIX + DNS_TCP_MAX && !tcp_gather_flush(tcp))
+		return NULL;
+	return tcp->gather + tcp->gathered;
+}
+
+/* The message is there. */
+static void
+tcp_gather_done(struct tcp *tcp, size_t len)
+{
+	wire_put16(tcp->gather + tcp->gathered, (unsigned)len);
+	tcp->gathered += PREFIX + len;
+}
+
+/* --- zone transfers --- */
+
+/*
+ * Zone transfers on TCP connections. A thread of transfer.h writes to a connection through another
+ * descriptor of it; until it has ended the connection is blocked, and what the client sends waits.
+ */
+
+/* dnstap is told of the question, and of a reply that is no transfer: a zone is not a message. */
+static void
+tap(const struct tcp *tcp, const struct transfer_ask *ask, size_t reply)
+{
+	struct dnstap_queue *dnstap = tcp->context->dnstap;
+	int64_t now_ns = tcp->context->now_ns;
+	if (dnstap == NULL)
+		return;
+	if (reply > 0)
+		dnstap_answered(
+		    dnstap, true, ask->peer, ask->query, ask->query_len, ask->out, reply, now_ns);
+	else
+		dnstap_add(dnstap, DNSTAP_CLIENT_QUERY, true, ask->peer, ask->query, ask->query_len,
+		    now_ns, 0);
+}
+
+/* Answers a question for a zone transfer, of the current connection, or begins the transfer; false
+ * if the connection is gone. */
+static bool
+tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_info *info)
+{
+	struct worker_context *context = tcp->context;
+	struct conn *conn = tcp->pool.current;
+	uint8_t *room;
+	/* What was answered before goes first. */
+	if (!tcp_gather_flush(tcp) || (room = tcp_gather_room(tcp)) == NULL)
+		return false;
+	if (conn->blocked) {
+		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
+		return false;
+	}
+	struct transfer_ask ask = { .answers = conn->answers,
+		.peer = &conn->addr.sa,
+		.question = &info->query,
+		.query = query,
+		.query_len = len,
+		.out = room + PREFIX,
+		.max = DNS_TCP_MAX,
+		.fd = conn->fd,
+		.end = context->streamed };
+	ask.end.slot = conn_slot(&tcp->pool, conn);
+	ask.end.generation = conn->generation;
+	rcu_enter();
+	ask.tree = tree_current(context->tree);
+	size_t reply = transfer_answer(context->transfer, &ask);
+	rcu_leave();
+	tap(tcp, &ask, reply);
+	if (reply > 0) {
+		answer_replied(info, ask.out, reply);
+		tcp_gather_done(tcp, reply);
+		stats_reply(context->stats, PROTO_TCP, info, reply);
+		return true;
+	}
+	conn->streaming = conn->blocked = true;
+	conn_wait_for(&tcp->pool, conn, EPOLLET); /* once, when it is closed */
+	return true;
+}
+
+/* --- messages --- */
+
+/*
+ * The messages on TCP connections: bytes to queries, replies to bytes. Replies of one turn are
+ * gathered and sent together; what the socket does not take is kept, up to a bound, and nothing
+ * more is read from the client meanwhile. Only an incomplete message is copied and kept: most
+ * arrive whole and are answered from the read buffer.
+ */
+
+static void
+forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t len,
+    enum answer_outcome outcome, const struct answer_info *info)
+{
+	struct client client = {
+		.proto = PROTO_TCP,
+		.family = (enum stats_family)conn->family,
+		.hash = conn->client->hash,
+		.peer.tcp = { conn_slot(&tcp->pool, conn), conn->generation, conn->addr },
+	};
+	if (tcp->context->dnstap != NULL)
+		dnstap_add(tcp->context->dnstap, DNSTAP_CLIENT_QUERY, true, &conn->addr.sa, query,
+		    len, tcp->context->now_ns, 0);
+	inflight_start(tcp->inflight, &client, query, len, outcome, info);
+}
+
+/* Whether the connection has reached its age or its number of queries. */
+static bool
+conn_is_retired(const struct tcp *tcp, const struct conn *conn)
+{
+	return conn->queries >= TCP_QUERIES || tcp->context->now_ns >= conn->retire_ns;
+}
+
+/* How long it may be idle, in the units of EDNS TCP keepalive; 0: the client shall close it. */
+static uint16_t
+keepalive_of(const struct tcp *tcp, const struct conn *conn)
+{
+	if (conn_is_retired(tcp, conn))
+		return 0;
+	return (uint16_t)(tcp->config.idle_ns / KEEPALIVE_UNIT_NS);
+}
+
+/* Notes a reply to the connection's client. */
+static void
+log_reply(const struct tcp *tcp, const struct conn *conn, const struct answer_info *info)
+{
+	const struct worker_context *context = tcp->context;
+	int64_t now_ns = clock_mono_ns();
+	answer_observers_one(context->observers, &conn->addr.sa, info, now_ns,
+	    now_ns - context->now_ns, (enum answer_made)info->system, true);
+}
+
+/* Answers one message of the current connection; false if the connection is gone. */
+static bool
+answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
+{
+	struct worker_context *context = tcp->context;
+	struct conn *conn = tcp->pool.current;
+	struct answer_info info;
+	uint8_t *room = tcp_gather_room(tcp);
+	if (room == NULL)
+		return false;
+	conn->queries++;
+	rcu_enter();
+	const struct answer_request request = {
+		.config = conn->answers,
+		.tree = client_view(context, tree_current(context->tree), &conn->addr.sa),
+		.query = query,
+		.query_len = len,
+		.out = room + PREFIX,
+		.max = DNS_TCP_MAX,
+		.tcp = true,
+		.keepalive = keepalive_of(tcp, conn),
+		.may_wait = true,
+		.rotation = rotation_next(&tcp->rotation),
+		.thread = &context->thread,
+	};
+	enum answer_outcome outcome = answer(&request, &info);
+	rcu_leave();
+	if (outcome == ANSWER_DROP) {
+		stats_drop(context->stats, DROP_NOT_A_QUERY);
+		return true;
+	}
+	stats_query(context->stats, PROTO_TCP, (enum stats_family)conn->family, &info, len);
+	if (outcome == ANSWER_REPLY) {
+		tcp_gather_done(tcp, info.len);
+		stats_reply(context->stats, PROTO_TCP, &info, info.len);
+		tcp->replied[info.system]++;
+		if (context->observers != NULL)
+			log_reply(tcp, conn, &info);
+		if (context->dnstap != NULL)
+			dnstap_answered(context->dnstap, true, &conn->addr.sa, query, len,
+			    request.out, info.len, context->now_ns);
+		return true;
+	}
+	if (outcome == ANSWER_TRANSFER)
+		return tcp_transfer(tcp, query, len, &info);
+	forward_message(tcp, conn, query, len, outcome, &info);
+	return tcp->pool.current != NULL;
+}
+
+/*
+ * Answers the whole messages at `bytes`; returns the bytes used, or -1 if the connection is
+ * gone. Stops early when the client does not read its replies.
+ */
+static ssize_t
+answer_messages(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	size_t used = 0;
+	while (len - used >= PREFIX && !conn->blocked) {
+		size_t message = wire_get16(bytes + used);
+		if (message < DNS_HEADER) {
+			conn_drop(&tcp->pool, conn, DROP_TCP_BAD_LENGTH);
+			return -1;
+		}
+		if (len - used < PREFIX + message)
+			break;
+		if (!answer_message(tcp, bytes + used + PREFIX, message))
+			return -1;
+		used += PREFIX + message;
+	}
+	return (ssize_t)used;
+}
+
+/*
+ * Keeps the beginning of a message, or what is not read while the client is blocked; false if
+ * the connection is gone.
+ */
+static bool
+keep_in(struct tcp *tcp, struct conn *conn, const uint8_t *bytes, size_t len)
+{
+	if (len == 0)
+		return true;
+	if (!conn_grow(&tcp->pool, conn, &conn->in, &conn->in_size, (uint32_t)(conn->in_len + len),
+		PREFIX + DNS_TCP_MAX)) {
+		conn_drop(&tcp->pool, conn, DROP_TCP_MEMORY);
+		return false;
+	}
+	memcpy(conn->in + conn->in_len, bytes, len);
+	conn->in_len += (uint32_t)len;
+	return true;
+}
+
+/* How many bytes of the message, or of its length prefix, have not arrived yet. */
+static size_t
+missing(const struct conn *conn)
+{
+	if (conn->in_len < PREFIX)
+		return PREFIX - conn->in_len;
+	size_t whole = PREFIX + (size_t)wire_get16(conn->in);
+	return whole > conn->in_len ? whole - conn->in_len : 0;
+}
+
+/*
+ * Answers the kept bytes and keeps the incomplete rest; false if the connection is gone.
+ */
+static bool
+answer_kept(struct tcp *tcp, struct conn *conn)
+{
+	uint8_t *kept = conn->in;
+	uint32_t len = conn->in_len, size = conn->in_size;
+	conn->in = NULL;
+	conn->in_len = conn->in_size = 0;
+	conn_charge(&tcp->pool, conn, -(ssize_t)size);
+	ssize_t used = answer_messages(tcp, conn, kept, len);
+	bool open = used >= 0 && keep_in(tcp, conn, kept + used, len - (size_t)used);
+	free(kept);
+	if (open && used > 0)
+		conn_touch(&tcp->pool, conn);
+	return open;
+}
+
+static bool
+answer_fresh(struct tcp *tcp, struct conn *conn, size_t len)
+{
+	ssize_t used = answer_messages(tcp, conn, tcp->scratch, len);
+	if (used < 0)
+		return false;
+	if (used > 0)
+		conn_touch(&tcp->pool, conn);
+	return keep_in(tcp, conn, tcp->scratch + used, len - (size_t)used);
+}
+
+/*
+ * Waits for the end of a connection that we have shut down, and closes it once the client has read
+ * everything: closed earlier, the kernel would keep the rest, outside of every bound. Events are
+ * edge-triggered once the client has shut down too, or EPOLLHUP would be reported without end.
+ */
+static void
+conn_linger(struct tcp *tcp, struct conn *conn)
+{
+	ssize_t n = 1;
+	for (unsigned i = 0; i < READS_MAX && n > 0 && !conn->finished; i++)
+		n = recv(conn->fd, tcp->scratch, READ_MAX, MSG_DONTWAIT);
+	if (n == 0)
+		conn->finished = true;
+	if ((n < 0 && errno != EAGAIN && errno != EINTR) || (conn->finished && !conn_unsent(conn)))
+		conn_close(&tcp->pool, conn);
+	else
+		conn_wait_for(&tcp->pool, conn, conn->finished ? EPOLLET : EPOLLIN);
+}
+
+/*
+ * After the client has closed its sending side, or the connection has reached its age: closes it
+ * once no reply is due.
+ */
+static void
+close_if_finished(struct tcp *tcp, struct conn *conn)
+{
+	if (conn->blocked || conn->closing || (!conn->finished && !conn_is_retired(tcp, conn)))
+		return;
+	if (conn->held > 0) {
+		conn_wait_for(&tcp->pool, conn, conn->finished ? 0 : EPOLLIN);
+		return;
+	}
+	conn->closing = true;
+	conn_free_in(&tcp->pool, conn);
+	if (shutdown(conn->fd, SHUT_WR) != 0)
+		conn_close(&tcp->pool, conn);
+	else
+		conn_linger(tcp, conn);
+}
+
+/*
+ * Reads once and answers; false if the connection is gone or nothing more is to be read now. A
+ * message whose beginning is kept is completed first, straight into its buffer.
+ */
+static bool
+read_once(struct tcp *tcp, struct conn *conn)
+{
+	size_t lack = conn->in != NULL ? missing(conn) : 0;
+	if (conn->in != NULL && lack == 0)
+		return answer_kept(tcp, conn);
+	size_t most = tcp->context->loaded ? LOADED_READ : READ_MAX;
+	size_t want = lack > 0 && lack < most ? lack : most;
+	ssize_t n = recv(conn->fd, tcp->scratch, want, MSG_DONTWAIT);
+	if (n == 0) {
+		conn->finished = true;
+		return false;
+	}
+	if (n < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			conn_close(&tcp->pool, conn);
+		return false;
+	}
+	if (lack > 0)
+		return keep_in(tcp, conn, tcp->scratch, (size_t)n) && missing(conn) == 0 &&
+		       answer_kept(tcp, conn) && (size_t)n == want;
+	return answer_fresh(tcp, conn, (size_t)n) && (size_t)n == want;
+}
+
+/* Reads and answers until nothing is left, the client blocks, or READS_MAX is reached. */
+static void
+conn_read(struct tcp *tcp, struct conn *conn)
+{
+	int64_t start_ns = tcp->context->now_ns;
+	tcp->pool.current = conn;
+	tcp->gathered = 0;
+	memset(tcp->replied, 0, sizeof(tcp->replied));
+	unsigned reads = tcp->context->loaded ? 1 : READS_MAX;
+	for (unsigned turn = 0; turn < reads && !conn->blocked && !conn->finished; turn++)
+		if (!read_once(tcp, conn))
+			break;
+	if (tcp_gather_flush(tcp)) {
+		tcp->pool.current = NULL;
+		close_if_finished(tcp, conn);
+	}
+	tcp->pool.current = NULL;
+	uint64_t took_ns = (uint64_t)(worker_time(tcp->context) - start_ns);
+	for (size_t s = 0; s < SYSTEM_COUNT; s++)
+		if (tcp->replied[s] > 0)
+			stats_took(&tcp->context->stats->times[s], took_ns, tcp->replied[s]);
+}
+
+/* The connection can be read from again: answers what was left unread. */
+static void
+tcp_unblocked(struct tcp *tcp, struct conn *conn)
+{
+	conn->blocked = false;
+	conn_touch(&tcp->pool, conn);
+	conn_wait_for(&tcp->pool, conn, EPOLLIN);
+	if (conn->in != NULL && missing(conn) == 0)
+		conn_read(tcp, conn);
+	else
+		close_if_finished(tcp, conn);
+}
+
+/* Sends what was kept; once all of it is sent, answers what was left unread. */
+static void
+conn_write(struct tcp *tcp, struct conn *conn)
+{
+	ssize_t n = send(conn->fd, conn->out + conn->out_sent, conn->out_len - conn->out_sent,
+	    MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			conn_close(&tcp->pool, conn);
+		return;
+	}
+	conn->out_sent += (uint32_t)n;
+	if (conn->out_sent < conn->out_len)
+		return;
+	conn_free_out(&tcp->pool, conn);
+	tcp_unblocked(tcp, conn);
+}
+
+/* Reads from a connection, which may be closed afterwards, and notes the time for its client. */
+static void
+conn_read_and_note(struct tcp *tcp, struct conn *conn)
+{
+	const uint32_t generation = conn->generation;
+	int64_t start_ns = tcp->context->now_ns;
+	conn_read(tcp, conn);
+	if (conn->fd >= 0 && conn->generation == generation)
+		client_note_spent(&tcp->pool, conn->client, tcp->context->now_ns - start_ns);
+}
+
+void
+tcp_event(struct tcp *tcp, uint32_t slot, uint32_t generation, uint32_t events)
+{
+	struct conn *conn = &tcp->pool.conns[slot];
+	if (conn->fd < 0 || conn->generation != generation)
+		return;
+	if (conn->streaming)
+		return; /* the transfer's thread sees what becomes of it */
+	if (conn->closing && (events & EPOLLERR) != 0)
+		conn_close(&tcp->pool, conn); /* reset: the client will not read the rest */
+	else if (conn->closing)
+		conn_linger(tcp, conn);
+	else if (conn->blocked)
+		conn_write(tcp, conn);
+	else if (conn->finished && (events & (EPOLLERR | EPOLLHUP)) != 0)
+		conn_close(&tcp->pool, conn); /* the client cannot read replies any more */
+	else if (conn->finished || !client_had_its_turn(&tcp->pool, conn->client))
+		conn_read_and_note(tcp, conn);
+}
+
+void
+tcp_hold(struct tcp *tcp, const struct tcp_peer *peer)
+{
+	struct conn *conn = conn_find(&tcp->pool, peer);
+	if (conn != NULL)
+		conn->held++;
+}
+
+uint8_t *
+tcp_reply_room(struct tcp *tcp)
+{
+	return tcp->reply + PREFIX;
+}
+
+void
+tcp_reply_done(struct tcp *tcp, const struct tcp_peer *peer, size_t len)
+{
+	struct conn *conn = conn_find(&tcp->pool, peer);
+	if (conn == NULL) {
+		stats_drop(tcp->context->stats, DROP_REPLY_LATE);
+		return;
+	}
+	conn->held--;
+	wire_put16(tcp->reply, (unsigned)len);
+	if (len == 0) {
+		if (conn !=
+		    tcp->pool.current) /* conn_read() closes it, behind the gathered replies */
+			close_if_finished(tcp, conn);
+		return;
+	}
+	if (conn == tcp->pool.current) {
+		/*
+		 * Called while this connection is being answered: the gathered replies come first.
+		 */
+		uint8_t *room = tcp_gather_room(tcp);
+		if (room == NULL)
+			return;
+		memcpy(room, tcp->reply, PREFIX + len);
+		tcp->gathered += PREFIX + len;
+		return;
+	}
+	if (!conn_send(tcp, conn, tcp->reply, PREFIX + len))
+		return;
+	if (!conn->blocked)
+		conn_touch(&tcp->pool, conn);
+	close_if_finished(tcp, conn);
+}
+
+void
+tcp_streamed(struct tcp *tcp, uint32_t slot, uint32_t generation, bool whole)
+{
+	struct conn *conn = &tcp->pool.conns[slot];
+	if (conn->fd < 0 || conn->generation != generation)
+		return;
+	conn->streaming = false;
+	if (!whole)
+		conn_drop(&tcp->pool, conn, DROP_TCP_SLOW_READER);
+	else if (conn->out_len > 0)
+		conn_wait_for(
+		    &tcp->pool, conn, EPOLLOUT); /* replies of other servers, kept meanwhile */
+	else
+		tcp_unblocked(tcp, conn);
+}
+
+/* --- connections --- */
 
 static uint64_t
 listener_key(size_t index)
@@ -37,14 +619,8 @@ tcp_new(struct worker_context *context, struct inflight_table *inflight, const i
 	tcp->context = context;
 	tcp->inflight = inflight;
 	tcp->config = *config;
-	TAILQ_INIT(&tcp->by_age);
-	tcp->conns = xcalloc(config->connections, sizeof(*tcp->conns));
+	tcp_pool_init(&tcp->pool, context, config->connections, config->memory);
 	tcp->rotation = context->hash_key;
-	tcp->free_slots = xcalloc(config->connections, sizeof(*tcp->free_slots));
-	for (unsigned i = config->connections; i-- > 0;) {
-		tcp->conns[i].fd = -1;
-		tcp->free_slots[tcp->free_count++] = i;
-	}
 	tcp->gather = xmalloc(GATHER_MAX);
 	tcp->scratch = xmalloc(READ_MAX);
 	tcp->reply = xmalloc(PREFIX + DNS_TCP_MAX);
@@ -66,155 +642,6 @@ tcp_listen(struct tcp *tcp)
 	tcp->listening = true;
 }
 
-uint32_t
-conn_slot(const struct tcp *tcp, const struct conn *conn)
-{
-	return (uint32_t)(conn - tcp->conns);
-}
-
-void
-conn_touch(struct tcp *tcp, struct conn *conn)
-{
-	conn->touched_ns = tcp->context->now_ns;
-	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
-	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
-	TAILQ_REMOVE(&conn->client->by_age, conn, by_client);
-	TAILQ_INSERT_TAIL(&conn->client->by_age, conn, by_client);
-}
-
-void
-conn_charge(struct tcp *tcp, struct conn *conn, ssize_t bytes)
-{
-	assert(conn->client != NULL); /* it is open */
-	tcp->memory += (size_t)bytes;
-	conn->client->memory += (size_t)bytes;
-}
-
-void
-conn_free_in(struct tcp *tcp, struct conn *conn)
-{
-	conn_charge(tcp, conn, -(ssize_t)conn->in_size);
-	free(conn->in);
-	conn->in = NULL;
-	conn->in_len = conn->in_size = 0;
-}
-
-void
-conn_free_out(struct tcp *tcp, struct conn *conn)
-{
-	conn_charge(tcp, conn, -(ssize_t)conn->out_size);
-	free(conn->out);
-	conn->out = NULL;
-	conn->out_len = conn->out_sent = conn->out_size = 0;
-}
-
-static struct tcp_client *
-client_join(struct tcp *tcp, uint32_t hash, struct conn *conn)
-{
-	struct tcp_client *client;
-	LIST_FOREACH(client, &tcp->clients[hash % TCP_CLIENT_BUCKETS], by_hash)
-	{
-		if (client->hash == hash)
-			break;
-	}
-	if (client == NULL) {
-		client = xcalloc(1, sizeof(*client));
-		client->hash = hash;
-		TAILQ_INIT(&client->by_age);
-		LIST_INSERT_HEAD(&tcp->clients[hash % TCP_CLIENT_BUCKETS], client, by_hash);
-	}
-	client->count++;
-	TAILQ_INSERT_TAIL(&client->by_age, conn, by_client);
-	return client;
-}
-
-static void
-client_leave(struct conn *conn)
-{
-	struct tcp_client *client = conn->client;
-	TAILQ_REMOVE(&client->by_age, conn, by_client);
-	conn->client = NULL;
-	if (--client->count > 0)
-		return;
-	LIST_REMOVE(client, by_hash);
-	free(client);
-}
-
-bool
-conn_unsent(const struct conn *conn)
-{
-	int bytes = 0;
-	return ioctl(conn->fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
-}
-
-void
-conn_close(struct tcp *tcp, struct conn *conn)
-{
-	if (conn->streaming) /* has another descriptor, with which it would stay in the epoll */
-		worker_epoll_ctl(tcp->context, EPOLL_CTL_DEL, conn->fd, 0, 0);
-	close(conn->fd); /* and leaves the epoll with its only descriptor */
-	conn->fd = -1;
-	conn->generation++;
-	conn_free_in(tcp, conn);
-	conn_free_out(tcp, conn);
-	TAILQ_REMOVE(&tcp->by_age, conn, by_age);
-	client_leave(conn);
-	tcp->free_slots[tcp->free_count++] = conn_slot(tcp, conn);
-	tcp->count--;
-	stats_sub(&tcp->context->stats->tcp_connections, 1);
-	if (tcp->current == conn)
-		tcp->current = NULL; /* tcp_gather_flush() returns false then */
-}
-
-void
-conn_drop(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
-{
-	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
-	stats_drop(tcp->context->stats, reason);
-	if (conn->blocked || conn_unsent(conn))
-		setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-	conn_close(tcp, conn);
-}
-
-bool
-conn_grow(struct tcp *tcp, struct conn *conn, uint8_t **buffer, uint32_t *size, uint32_t need,
-    uint32_t cap)
-{
-	if (need <= *size)
-		return true;
-	uint32_t wanted = *size * 2 > need ? *size * 2 : need;
-	if (wanted < FIRST_BUFFER)
-		wanted = FIRST_BUFFER;
-	if (wanted > cap)
-		wanted = need;
-	size_t more = wanted - *size;
-	if (tcp->memory + more > tcp->config.memory ||
-	    conn->client->memory + more > (tcp->config.memory - tcp->memory) / 2)
-		return false;
-	conn_charge(tcp, conn, (ssize_t)more);
-	*buffer = xreallocarray(*buffer, wanted, 1);
-	*size = wanted;
-	return true;
-}
-
-void
-conn_wait_for(struct tcp *tcp, struct conn *conn, uint32_t events)
-{
-	if (conn->events == events)
-		return;
-	conn->events = events;
-	if (worker_epoll_ctl(tcp->context, EPOLL_CTL_MOD, conn->fd, events,
-		worker_key(PART_TCP, conn_slot(tcp, conn), conn->generation)) != 0)
-		log_fatal("epoll_ctl");
-}
-
-/* Whether no query is in flight and no reply waits to be sent. */
-static bool
-conn_is_idle(const struct conn *conn)
-{
-	return conn->held == 0 && !conn->blocked;
-}
-
 /*
  * Closes the connection to make room for another, after it has been read if it never was: after a pause
  * of ours its query waits in the socket, and a client that is not answered comes again over yet another
@@ -227,16 +654,16 @@ give_way(struct tcp *tcp, struct conn *conn, enum stats_drop reason)
 	if (conn->queries == 0 && conn_is_idle(conn) && !conn->closing)
 		conn_read_and_note(tcp, conn); /* whether or not its client has had its turn */
 	if (conn->fd >= 0 && conn->generation == generation)
-		conn_drop(tcp, conn, reason);
+		conn_drop(&tcp->pool, conn, reason);
 }
 
 /* Closes the connection that has been idle for longest, else the least recently touched one. */
 static void
 evict(struct tcp *tcp)
 {
-	struct conn *conn, *victim = TAILQ_FIRST(&tcp->by_age);
+	struct conn *conn, *victim = TAILQ_FIRST(&tcp->pool.by_age);
 	unsigned looked = 0;
-	TAILQ_FOREACH(conn, &tcp->by_age, by_age)
+	TAILQ_FOREACH(conn, &tcp->pool.by_age, by_age)
 	{
 		if (looked++ == EVICT_LOOK)
 			break;
@@ -266,55 +693,19 @@ evict_of(struct tcp *tcp, struct tcp_client *client)
 	give_way(tcp, victim, DROP_TCP_CLIENT);
 }
 
-/* How many connections one client may have: half of those that are free, as in inflight.c. */
-static unsigned
-client_limit(const struct tcp *tcp)
-{
-	unsigned limit = tcp->free_count / 2;
-	return limit > 0 ? limit : 1;
-}
-
-/* Jittered: connections that were opened together are not closed together. */
-static int64_t
-retire_time(const struct tcp *tcp, const struct conn *conn)
-{
-	uint64_t mix = (tcp->context->hash_key ^ (uint64_t)tcp->context->now_ns ^
-			   (uint64_t)(conn - tcp->conns)) *
-		       0x9e3779b97f4a7c15ULL;
-	return tcp->context->now_ns +
-	       (TCP_AGE_MS + (int64_t)(mix >> 40) % TCP_AGE_JITTER_MS) * 1000000;
-}
-
 static void
-conn_open(struct tcp *tcp, int fd, const struct sockaddr *peer, unsigned listener)
+open_conn(struct tcp *tcp, int fd, const struct sockaddr *peer, unsigned listener)
 {
 	const struct worker_context *context = tcp->context;
 	bool external = listener >= tcp->listener_count - tcp->config.external;
-	if (tcp->free_count == 0)
+
+	if (tcp->pool.free_count == 0)
 		evict(tcp);
-	struct conn *conn = &tcp->conns[tcp->free_slots[tcp->free_count - 1]];
-	uint64_t key = worker_key(PART_TCP, conn_slot(tcp, conn), conn->generation);
-	if (worker_epoll_ctl(tcp->context, EPOLL_CTL_ADD, fd, EPOLLIN, key) != 0) {
-		stats_drop(tcp->context->stats, DROP_TCP_ACCEPT);
-		close(fd);
+	struct conn *conn = conn_open(&tcp->pool, fd, peer);
+	if (conn == NULL)
 		return;
-	}
-	tcp->free_count--;
-	conn->fd = fd;
-	conn->family = peer->sa_family == AF_INET ? FAMILY_4 : FAMILY_6;
-	memcpy(&conn->addr, peer, sizeof(conn->addr));
 	conn->answers = external ? context->external : context->answers;
-	conn->held = conn->queries = 0;
-	conn->blocked = conn->streaming = conn->finished = conn->closing = false;
-	conn->events = EPOLLIN;
-	conn->touched_ns = tcp->context->now_ns;
-	conn->retire_ns = retire_time(tcp, conn);
-	TAILQ_INSERT_TAIL(&tcp->by_age, conn, by_age);
-	conn->client = client_join(tcp, client_hash(peer, tcp->context->hash_key), conn);
-	tcp->count++;
-	stats_add(&tcp->context->stats->tcp_accepted, 1);
-	stats_add(&tcp->context->stats->tcp_connections, 1);
-	if (conn->client->count > 1 && conn->client->count > client_limit(tcp))
+	if (client_has_too_many(&tcp->pool, conn->client))
 		evict_of(tcp, conn->client);
 }
 
@@ -336,7 +727,7 @@ make_room(struct tcp *tcp, bool first)
 {
 	stats_drop(tcp->context->stats, DROP_TCP_ACCEPT);
 	log_neterr("tcp: accept: %s", strerror(errno));
-	if (first && tcp->count > 0) {
+	if (first && tcp->pool.count > 0) {
 		evict(tcp);
 		return true;
 	}
@@ -357,7 +748,7 @@ tcp_accept(struct tcp *tcp, unsigned listener)
 		int fd = accept4(tcp->listeners[listener], (struct sockaddr *)&peer, &len,
 		    SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
-			conn_open(tcp, fd, (struct sockaddr *)&peer, listener);
+			open_conn(tcp, fd, (struct sockaddr *)&peer, listener);
 			again = !failed; /* only one descriptor was freed */
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			   errno == ENOMEM) {
@@ -405,12 +796,12 @@ tcp_turn(struct tcp *tcp)
 		listen_for(tcp, EPOLLIN);
 	}
 	struct conn *oldest;
-	while ((oldest = TAILQ_FIRST(&tcp->by_age)) != NULL &&
+	while ((oldest = TAILQ_FIRST(&tcp->pool.by_age)) != NULL &&
 	       oldest->touched_ns + tcp->config.idle_ns <= now_ns) {
 		if (oldest->streaming)
-			conn_touch(tcp, oldest); /* the transfer has deadlines of its own */
+			conn_touch(&tcp->pool, oldest); /* the transfer has deadlines of its own */
 		else
-			conn_drop(tcp, oldest, overdue_reason(oldest));
+			conn_drop(&tcp->pool, oldest, overdue_reason(oldest));
 	}
 	return earlier(
 	    tcp->accept_again_ns, oldest != NULL ? oldest->touched_ns + tcp->config.idle_ns : 0);
@@ -444,13 +835,9 @@ tcp_free(struct tcp *tcp)
 {
 	if (tcp == NULL)
 		return;
-	struct conn *conn;
-	while ((conn = TAILQ_FIRST(&tcp->by_age)) != NULL)
-		conn_close(tcp, conn);
+	tcp_pool_free(&tcp->pool);
 	for (size_t i = 0; i < tcp->listener_count; i++)
 		close(tcp->listeners[i]);
-	free(tcp->conns);
-	free(tcp->free_slots);
 	free(tcp->gather);
 	free(tcp->scratch);
 	free(tcp->reply);
