@@ -79,7 +79,7 @@ make_store(struct kubedns *k)
 		.endpoint_pod_names = o->endpoint_pod_names,
 		.client_pods = o->client_pods != CLIENT_PODS_OFF,
 		.visibility = o->answers.visibility,
-		.visible_to_only = strcmp(o->visibility_text, "visible-to") == 0,
+		.visible_to_only = o->visibility == VISIBILITY_VISIBLE_TO,
 		.nearest = o->answers.nearest,
 		.zonal = o->answers.zonal,
 		.pod_places = o->answers.pod_places,

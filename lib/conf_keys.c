@@ -88,17 +88,17 @@ free_rewrites(void *value)
 const struct conf_key_row conf_key_rows[CONF_KEYS] = {
 	[CONF_KEY_STUBS] = { "stubDomains", sizeof(struct conf_stubs), parse_stubs, free_stubs,
 	    { [CONF_KUBEDNS] = CONF_READ, [CONF_NANNY] = CONF_APPLY },
-	    "domains whose names other servers resolve" },
+	    .help = "domains whose names other servers resolve" },
 	[CONF_KEY_UPSTREAMS] = { "upstreamNameservers", sizeof(struct conf_upstreams),
-	    parse_upstreams, NULL, BOTH, "servers for external names" },
+	    parse_upstreams, NULL, BOTH, .help = "servers for external names" },
 	[CONF_KEY_FEDERATIONS] = { "federations", sizeof(struct conf_federations),
-	    parse_federations, NULL, { [CONF_KUBEDNS] = CONF_APPLY }, "federation names" },
+	    parse_federations, NULL, { [CONF_KUBEDNS] = CONF_APPLY }, .help = "federation names" },
 	[CONF_KEY_HOSTS] = { "hosts", sizeof(struct conf_hosts), parse_hosts, free_hosts, BOTH,
-	    "addresses of names, as lines of /etc/hosts" },
+	    .help = "addresses of names, as lines of /etc/hosts" },
 	[CONF_KEY_RECORDS] = { "records", sizeof(struct conf_records), parse_records, free_records,
-	    BOTH, "records of any type, as lines of a master file" },
+	    BOTH, .help = "records of any type, as lines of a master file" },
 	[CONF_KEY_REWRITES] = { "rewrites", sizeof(struct conf_rewrites), parse_rewrites,
-	    free_rewrites, BOTH, "names that are looked up in place of others" },
+	    free_rewrites, BOTH, .help = "names that are looked up in place of others" },
 };
 
 void
@@ -110,6 +110,19 @@ conf_key_names(enum conf_program program, const char *names[CONF_KEYS + 1])
 		if (conf_key_rows[i].use[program] != CONF_UNUSED)
 			names[count++] = conf_key_rows[i].name;
 	names[count] = NULL;
+}
+
+void
+conf_key_help(enum conf_program program, const char *lines[CONF_KEY_HELP_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < CONF_KEYS; i++)
+		if (conf_key_rows[i].use[program] == CONF_APPLY) {
+			lines[count++] = conf_key_rows[i].name;
+			lines[count++] = conf_key_rows[i].help;
+		}
+	lines[count] = NULL;
 }
 
 /* --- the state of one key --- */
@@ -164,7 +177,8 @@ apply(struct conf_keys *keys, enum conf_key_id id, const char *text, size_t len,
 	char *why = NULL;
 
 	if (text == NULL || row->parse(text, len, keys->domain, content.value, &why) == 0) {
-		why = keys->apply[id](keys->arg, &content);
+		conf_key_apply *put = row->apply != NULL ? row->apply : keys->apply[id];
+		why = put(keys->arg, &content);
 		if (row->free != NULL)
 			row->free(content.value);
 	}

@@ -37,6 +37,16 @@ enum conf_use {
 	CONF_APPLY, /* with a state, a metric and messages */
 };
 
+/* One key's content on its way to a program. */
+struct conf_content {
+	void *value;  /* as parsed; empty if the key is absent. Who keeps parts of it zeroes it. */
+	bool present; /* the ConfigMap has the key */
+	bool changed; /* set by the program: what is in force has changed */
+};
+
+/* Puts a value in force; NULL, or why the program refuses it (caller frees). */
+typedef char *conf_key_apply(void *arg, struct conf_content *content);
+
 struct conf_key_row {
 	const char *name;
 	size_t size; /* of the value, a struct of conf.h, conf_hosts.h, ... */
@@ -45,12 +55,18 @@ struct conf_key_row {
 	void (*free)(void *value); /* of what the value points to; NULL: nothing */
 	enum conf_use use[CONF_PROGRAMS];
 	const char *help; /* one line: what the key does */
+	/* Of a key that means the same in each program; NULL: the program has the function. */
+	conf_key_apply *apply;
 };
 
 extern const struct conf_key_row conf_key_rows[CONF_KEYS];
 
 /* The names of the keys that the program uses; NULL ends: for confdir_new. */
 void conf_key_names(enum conf_program program, const char *names[CONF_KEYS + 1]);
+
+/* The names and lines of --help of these keys, one after the other; NULL ends. */
+enum { CONF_KEY_HELP_MAX = 2 * CONF_KEYS + 1 };
+void conf_key_help(enum conf_program program, const char *lines[CONF_KEY_HELP_MAX]);
 
 /* The state of one key: whether its present content is in force or was refused, and why. */
 struct conf_key {
@@ -72,22 +88,12 @@ void conf_key_judge(struct conf_key *key, const char *subject, const char *name,
 
 void conf_key_clear(struct conf_key *key);
 
-/* One key's content on its way to a program. */
-struct conf_content {
-	void *value;  /* as parsed; empty if the key is absent. Who keeps parts of it zeroes it. */
-	bool present; /* the ConfigMap has the key */
-	bool changed; /* set by the program: what is in force has changed */
-};
-
-/* Puts a value in force; NULL, or why the program refuses it (caller frees). */
-typedef char *conf_key_apply(void *arg, struct conf_content *content);
-
 /* A program's keys. */
 struct conf_keys {
 	enum conf_program program;
 	const char *subject;          /* where the ConfigMap is, for messages */
 	const char *domain;           /* the cluster domain */
-	conf_key_apply *const *apply; /* by key; of unused ones NULL */
+	conf_key_apply *const *apply; /* by key; NULL where the row has it, or unused */
 	void *arg;
 	struct conf_key states[CONF_KEYS];
 };

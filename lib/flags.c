@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/addr.h"
 #include "lib/own_loopback.h"
+#include "lib/size.h"
 #include "lib/spelling.h"
 #include "lib/version.h"
 #include "lib/xalloc.h"
@@ -66,18 +68,19 @@ struct common_options {
 
 const struct flag flags_common_table[] = {
 	{ "check", FLAG_BOOL, offsetof(struct common_options, check), NULL, NULL,
-	    "read everything, say what is wrong, exit 0 or 2" },
+	    .help = "read everything, say what is wrong, exit 0 or 2" },
 	{ "log-format", FLAG_STRING, offsetof(struct common_options, log_format), "text",
-	    "text|json", "the form of log lines" },
+	    "text|json", .help = "the form of log lines" },
 	{ "sandbox", FLAG_STRING, offsetof(struct common_options, sandbox), "on", "on|off|log",
-	    "give up after the start what is not needed; log: have the kernel log it only" },
+	    .help =
+		"give up after the start what is not needed; log: have the kernel log it only" },
 	{ "v", FLAG_INT, offsetof(struct common_options, verbosity), "0", "N",
-	    "log level; debug lines from 4 on" },
+	    .help = "log level; debug lines from 4 on" },
 	{ "version", FLAG_BOOL, offsetof(struct common_options, version), NULL, NULL,
-	    "print the version and exit" },
+	    .help = "print the version and exit" },
 	{ "help", FLAG_BOOL, offsetof(struct common_options, help), NULL, NULL,
-	    "print this list and exit" },
-	{ "h", FLAG_BOOL, offsetof(struct common_options, help), NULL, NULL, NULL },
+	    .help = "print this list and exit" },
+	{ "h", FLAG_BOOL, offsetof(struct common_options, help), NULL, NULL, .help = NULL },
 	{ .name = NULL },
 };
 
@@ -235,7 +238,11 @@ flag_set(const struct flag *f, void *base, const char *text)
 		return NULL;
 	case FLAG_GROUP:
 	case FLAG_IGNORED:
-		return NULL;
+	case FLAG_CHOICE:
+	case FLAG_SWITCH:
+	case FLAG_SIZE:
+	case FLAG_SERVER:
+		return NULL; /* flags_check() sets the last four */
 	}
 	return NULL;
 }
@@ -281,13 +288,20 @@ set_defaults(const struct flag *table, void *base)
 	}
 }
 
-static bool
-is_given(const struct flags_common *common, const char *name)
+/* The place of the flag among those given; SIZE_MAX: it was not. */
+static size_t
+given_at(const struct flags_common *common, const char *name)
 {
 	for (size_t i = 0; i < common->set.count; i++)
 		if (name_equal(common->set.items[i], name, strlen(name)))
-			return true;
-	return false;
+			return i;
+	return SIZE_MAX;
+}
+
+static bool
+is_given(const struct flags_common *common, const char *name)
+{
+	return given_at(common, name) != SIZE_MAX;
 }
 
 bool
@@ -304,8 +318,14 @@ flag_give(struct parse *p, const struct flag *f, void *base, const char *value)
 
 	if (first && flag_is_list(f))
 		list_clear((struct flag_list *)(void *)((char *)base + f->offset));
-	if (first)
+	if (first) {
 		list_add(&p->common->set, f->name, strlen(f->name));
+		list_add(&p->common->texts, value, strlen(value));
+	} else {
+		char **text = &p->common->texts.items[given_at(p->common, f->name)];
+		free(*text);
+		*text = xstrdup(value);
+	}
 	if (f->type == FLAG_IGNORED && first)
 		list_add(&p->ignored, f->name, strlen(f->name));
 	return flag_set(f, base, value);
@@ -461,7 +481,7 @@ flags_parse(
 {
 	struct parse p = { .table = table, .options = options, .common = common };
 
-	common->set = (struct flag_list){ 0 };
+	common->set = common->texts = (struct flag_list){ 0 };
 	common->rest_after_dashes = false;
 	set_defaults(table, options);
 	set_defaults(flags_common_table, &p.own);
@@ -506,6 +526,234 @@ flags_free(const struct flag *table, void *options, struct flags_common *common)
 		}
 	}
 	list_clear(&common->set);
+	list_clear(&common->texts);
+}
+
+/* --- values and rules that are checked together --- */
+
+int
+flags_refuse(const char *flag, const char *value, const char *why)
+{
+	if (value == NULL)
+		log_errorx("--%s: %s", flag, why);
+	else
+		log_errorx("--%s: \"%s\": %s", flag, value, why);
+	return -EINVAL;
+}
+
+/* The flag's value as typed, or its default. */
+static const char *
+text_of(const struct flag *f, const struct flags_common *common)
+{
+	size_t at = given_at(common, f->name);
+
+	return at != SIZE_MAX ? common->texts.items[at] : f->deflt != NULL ? f->deflt : "";
+}
+
+static int
+check_choice(const struct flag *f, const char *text, int *value)
+{
+	const char *words = f->words != NULL ? f->words : f->arg;
+	char *why = xstrdup("must be "), *more;
+	int place = 0;
+
+	for (const char *word = words;; place++) {
+		size_t len = strcspn(word, "|");
+		if (strncmp(word, text, len) == 0 && text[len] == '\0')
+			break;
+		bool last = word[len] == '\0', next_last = strchr(word + len + !last, '|') == NULL;
+		more = xasprintf("%s%.*s%s", why, (int)len, word,
+		    last        ? ""
+		    : next_last ? " or "
+				: ", ");
+		free(why);
+		why = more;
+		if (last) {
+			flags_refuse(f->name, text, why);
+			free(why);
+			return -EINVAL;
+		}
+		word += len + 1;
+	}
+	free(why);
+	*value = place;
+	return 0;
+}
+
+static int
+check_switch(const struct flag *f, const char *text, bool *value)
+{
+	*value = strcmp(text, "on") == 0;
+	return *value || strcmp(text, "off") == 0
+		   ? 0
+		   : flags_refuse(f->name, text, "must be on or off");
+}
+
+/* 64k, 2M, 1G: the largest unit that divides it. */
+static void
+format_size(int64_t bytes, char text[32])
+{
+	static const char units[] = "kMG";
+	size_t unit = 0;
+
+	for (bytes /= 1024; bytes >= 1024 && bytes % 1024 == 0 && unit < 2; unit++)
+		bytes /= 1024;
+	snprintf(text, 32, "%lld%c", (long long)bytes, units[unit]);
+}
+
+static int
+check_size(const struct flag *f, const char *text, size_t *value)
+{
+	bool off = strstr(f->arg, "off") != NULL;
+	char least[32], most[32];
+
+	*value = 0;
+	if ((*text == '\0' && (f->deflt == NULL || *f->deflt == '\0')) ||
+	    (off && strcmp(text, "off") == 0))
+		return 0;
+	if (size_parse(text, value) == 0 && *value >= (size_t)f->min && *value <= (size_t)f->max)
+		return 0;
+	*value = 0;
+	format_size(f->min, least);
+	format_size(f->max, most);
+	char *why = xasprintf("must be %sa size from %s to %s", off ? "off, or " : "", least, most);
+	flags_refuse(f->name, text, why);
+	free(why);
+	return -EINVAL;
+}
+
+static int
+check_server(const struct flag *f, const char *text, struct server *server)
+{
+	const char *why;
+
+	*server = (struct server){ 0 };
+	if (*text == '\0')
+		return 0;
+	if (server_parse(text, 53, server, &why) < 0) {
+		*server = (struct server){ 0 };
+		return flags_refuse(f->name, text, why);
+	}
+	return 0;
+}
+
+static int
+check_long(const struct flag *f, const char *text, int64_t value)
+{
+	bool duration = f->type == FLAG_DURATION;
+
+	if ((f->min == 0 && f->max == 0) || (value >= f->min && (duration || value <= f->max)))
+		return 0;
+	char *why = duration ? xasprintf("must be at least %lld ms", (long long)f->min)
+			     : xasprintf("must be a number from %lld to %lld", (long long)f->min,
+				   (long long)f->max);
+	flags_refuse(f->name, text, why);
+	free(why);
+	return -EINVAL;
+}
+
+static int
+check_value(const struct flag *f, void *base, const char *text)
+{
+	void *at = (char *)base + f->offset;
+
+	switch (f->type) {
+	case FLAG_CHOICE:
+		return check_choice(f, text, at);
+	case FLAG_SWITCH:
+		return check_switch(f, text, at);
+	case FLAG_SIZE:
+		return check_size(f, text, at);
+	case FLAG_SERVER:
+		return check_server(f, text, at);
+	case FLAG_INT:
+		return check_long(f, text, *(long *)at);
+	case FLAG_DURATION:
+		return check_long(f, text, *(int64_t *)at);
+	default:
+		return 0;
+	}
+}
+
+/* Whether the flag was given with another value than its default. */
+static bool
+in_use(const struct flag *f, const struct flags_common *common)
+{
+	bool value = true;
+
+	if (!is_given(common, f->name))
+		return false;
+	if (f->type == FLAG_OPTIONAL)
+		return true;
+	const char *text = text_of(f, common);
+	if (f->type == FLAG_BOOL)
+		return parse_bool(text, &value) == NULL && value;
+	return strcmp(text, f->deflt == NULL ? "" : f->deflt) != 0;
+}
+
+/* Whether one of the flags of a rule, separated by `|`, is in use. */
+static bool
+any_in_use(const struct flag *table, const struct flags_common *common, const char *names)
+{
+	for (size_t len; *names != '\0'; names += len + (names[len] == '|')) {
+		len = strcspn(names, "|");
+		const struct flag *f = table_find(table, names, len);
+		assert(f != NULL);
+		if (in_use(f, common))
+			return true;
+	}
+	return false;
+}
+
+/* `a|b` as "--a or --b"; caller frees. */
+static char *
+names_text(const char *names)
+{
+	char *text = xstrdup("");
+
+	for (size_t len; *names != '\0'; names += len + (names[len] == '|')) {
+		len = strcspn(names, "|");
+		char *more =
+		    xasprintf("%s%s--%.*s", text, *text == '\0' ? "" : " or ", (int)len, names);
+		free(text);
+		text = more;
+	}
+	return text;
+}
+
+static int
+check_rules(const struct flag *table, const struct flag *f, const struct flags_common *common)
+{
+	const char *text = f->type == FLAG_BOOL ? NULL : text_of(f, common);
+	int rc = 0;
+
+	for (const struct flag_rule *r = f->rules; r != NULL && r->why != NULL; r++) {
+		bool wrong = r->needs != NULL ? !any_in_use(table, common, r->needs)
+					      : any_in_use(table, common, r->excludes);
+		if (!wrong || !in_use(f, common))
+			continue;
+		char *names = r->needs != NULL ? names_text(r->needs) : names_text(r->excludes);
+		char *why =
+		    xasprintf("%s %s: %s", r->needs != NULL ? "needs" : "not with", names, r->why);
+		rc = flags_refuse(f->name, text, why);
+		free(why);
+		free(names);
+	}
+	return rc;
+}
+
+int
+flags_check(const struct flag *table, void *options, const struct flags_common *common)
+{
+	int rc = 0;
+
+	for (const struct flag *f = table; f->name != NULL; f++)
+		if (check_value(f, options, text_of(f, common)) < 0)
+			rc = -EINVAL;
+	for (const struct flag *f = table; f->name != NULL; f++)
+		if (check_rules(table, f, common) < 0)
+			rc = -EINVAL;
+	return rc;
 }
 
 /* --- help and messages --- */
@@ -554,6 +802,10 @@ flags_print_help(const struct flag *table, const struct flags_common *common, FI
 	    common->program);
 	for (const struct flag *f = table; f->name != NULL; f++)
 		print_flag(f, out);
+	if (common->keys != NULL)
+		fputs("\nKeys of the ConfigMap, which take effect while the program runs:\n", out);
+	for (const char *const *key = common->keys; key != NULL && key[0] != NULL; key += 2)
+		fprintf(out, "  %-*s%s\n", HELP_COLUMN - 2, key[0], key[1]);
 	fputs("\nCommon to the programs:\n", out);
 	for (const struct flag *f = flags_common_table; f->name != NULL; f++)
 		print_flag(f, out);

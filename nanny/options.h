@@ -13,11 +13,9 @@
 
 struct options {
 	char *dnsmasq_exec;
-	char *memory_text;
 	bool restart_dnsmasq; /* apply changes of the ConfigMap: never by a restart */
 	char *config_dir;
 	int64_t sync_ms; /* fallback of inotify */
-	char *kubedns_text;
 	int64_t log_interval_ms;
 	char *domain_text;
 	char *metrics_text;

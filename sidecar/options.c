@@ -7,41 +7,53 @@
 #include "lib/xalloc.h"
 #include "sidecar/options.h"
 
+enum { POLL_MAX_MS = 86400000 };
+
 #define AT(field) offsetof(struct sidecar_options, field)
 
 static const struct flag flags[] = {
+	{ "Queries", .type = FLAG_GROUP },
 	{ "probe", FLAG_REPEAT, AT(probes), NULL, "SPEC",
-	    "ask regularly: label,server[:port],name[,interval_s[,ANY|A|AAAA|SRV]]; may repeat" },
-	{ "dnsmasq-addr", FLAG_STRING, AT(dnsmasq_addr), "127.0.0.1", "IP", "dnsmasq's address" },
-	{ "dnsmasq-port", FLAG_PORT, AT(dnsmasq_port), "53", "PORT", "dnsmasq's port" },
-	{ "dnsmasq-poll-interval-ms", FLAG_INT, AT(poll_interval_ms), "5000", "MS",
-	    "time between readings of dnsmasq's statistics" },
-	{ "prometheus-addr", FLAG_STRING, AT(prometheus_addr), "0.0.0.0", "IP",
-	    "address of metrics, health and page; 0.0.0.0 is every address of both families" },
-	{ "prometheus-port", FLAG_PORT, AT(prometheus_port), "10054", "PORT", "port of the same" },
-	{ "prometheus-path", FLAG_STRING, AT(prometheus_path), "/metrics", "PATH",
-	    "path of the metrics" },
-	{ "prometheus-namespace", FLAG_STRING, AT(prometheus_namespace), "kubedns", "NAME",
-	    "what the names of kube-dns's metrics begin with" },
-	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
-	    "also publish dnsmasq's hits and misses under the names of CoreDNS's cache" },
-	{ "kubedns-url", FLAG_STRING, AT(kubedns_url), "http://127.0.0.1:8081", "URL",
-	    "kubedns's health port; empty: do not ask" },
-	{ "nanny-url", FLAG_STRING, AT(nanny_url), "http://127.0.0.1:10056", "URL",
-	    "the nanny's health port; empty: do not ask" },
+	    .help = "ask regularly: label,server[:port],name[,interval_s[,ANY|A|AAAA|SRV]]; may "
+		    "repeat" },
 	{ "outside-name", FLAG_STRING, AT(outside_name), ".", "NAME",
-	    "ask dnsmasq and each upstream server for its NS, to see that they answer; empty: do "
-	    "not" },
+	    .help = "ask dnsmasq and each upstream server for its NS, to see that they answer; "
+		    "empty: do "
+		    "not" },
+	{ "The other containers", .type = FLAG_GROUP },
+	{ "dnsmasq-addr", FLAG_STRING, AT(dnsmasq_addr), "127.0.0.1", "IP",
+	    .help = "dnsmasq's address" },
+	{ "dnsmasq-port", FLAG_PORT, AT(dnsmasq_port), "53", "PORT", .help = "dnsmasq's port" },
+	{ "dnsmasq-poll-interval-ms", FLAG_INT, AT(poll_interval_ms), "5000", "MS",
+	    .help = "time between readings of dnsmasq's statistics", .min = 1, .max = POLL_MAX_MS },
+	{ "kubedns-url", FLAG_STRING, AT(kubedns_url), "http://127.0.0.1:8081", "URL",
+	    .help = "kubedns's health port; empty: do not ask" },
+	{ "nanny-url", FLAG_STRING, AT(nanny_url), "http://127.0.0.1:10056", "URL",
+	    .help = "the nanny's health port; empty: do not ask" },
+	{ "Metrics, health and page", .type = FLAG_GROUP },
+	{ "prometheus-addr", FLAG_STRING, AT(prometheus_addr), "0.0.0.0", "IP",
+	    .help =
+		"address of metrics, health and page; 0.0.0.0 is every address of both families" },
+	{ "prometheus-port", FLAG_PORT, AT(prometheus_port), "10054", "PORT",
+	    .help = "port of the same" },
+	{ "prometheus-path", FLAG_STRING, AT(prometheus_path), "/metrics", "PATH",
+	    .help = "path of the metrics" },
+	{ "prometheus-namespace", FLAG_STRING, AT(prometheus_namespace), "kubedns", "NAME",
+	    .help = "what the names of kube-dns's metrics begin with" },
+	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
+	    .help = "also publish dnsmasq's hits and misses under the names of CoreDNS's cache" },
 	{ "journal", FLAG_STRING, AT(journal), NULL, "FILE",
-	    "keep what changed in FILE, so that the page still shows it after a restart; empty: in "
-	    "memory" },
-	{ "drain", FLAG_DURATION, AT(drain_ms), "9s", "DURATION",
-	    "go on for this long after SIGTERM" },
-	{ "once", FLAG_BOOL, AT(once), NULL, NULL,
-	    "run every probe once, print a table, exit 0 if all were answered, else 1" },
+	    .help = "keep what changed in FILE, so that the page still shows it after a restart; "
+		    "empty: in "
+		    "memory" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
-	    "let peers that are not loopback use the question box" },
-	{ NULL, FLAG_BOOL, 0, NULL, NULL, NULL },
+	    .help = "let peers that are not loopback use the question box" },
+	{ "drain", FLAG_DURATION, AT(drain_ms), "9s", "DURATION",
+	    .help = "go on for this long after SIGTERM" },
+	{ "Commands", .type = FLAG_GROUP },
+	{ "once", FLAG_BOOL, AT(once), NULL, NULL,
+	    .help = "run every probe once, print a table, exit 0 if all were answered, else 1" },
+	{ .name = NULL },
 };
 
 /* Says what is wrong, once per mistake; false for the caller's tally. */
@@ -50,17 +62,12 @@ static const struct flag flags[] = {
 static bool
 read_dnsmasq(struct sidecar_options *options)
 {
-	enum { POLL_MAX_MS = 86400000 };
-
 	if (addr_parse(options->dnsmasq_addr, &options->dnsmasq.addr) < 0)
 		return WRONG("--dnsmasq-addr \"%s\": not an address, such as 127.0.0.1",
 		    options->dnsmasq_addr);
 	if (options->dnsmasq_port == 0)
 		return WRONG("--dnsmasq-port 0: a port is 1 to 65535");
 	options->dnsmasq.port = (uint16_t)options->dnsmasq_port;
-	if (options->poll_interval_ms < 1 || options->poll_interval_ms > POLL_MAX_MS)
-		return WRONG("--dnsmasq-poll-interval-ms %ld: it is 1 to 86400000",
-		    options->poll_interval_ms);
 	return true;
 }
 
@@ -156,7 +163,8 @@ sidecar_options_read(struct sidecar_options *options, int argc, char **argv)
 	};
 	if (flags_parse(flags, options, &options->common, argc, argv) < 0)
 		return -EINVAL;
-	bool ok = read_dnsmasq(options);
+	bool ok = flags_check(flags, options, &options->common) == 0;
+	ok &= read_dnsmasq(options);
 	ok &= read_probes(options);
 	ok &= read_prometheus(options);
 	ok &=

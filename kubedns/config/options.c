@@ -6,261 +6,264 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kubedns/config/options_internal.h"
+#include "kubedns/config/client_options.h"
+#include "kubedns/config/options.h"
+#include "kubedns/config/server_options.h"
+#include "kubedns/config/zone_options.h"
+#include "kubedns/serve/upstream/forwarded_cache.h"
+#include "lib/conf_keys.h"
+#include "lib/size.h"
 #include "lib/version.h"
 #include "lib/xalloc.h"
 
-enum { DNS_PORT = 53 };
+enum {
+	DNS_PORT = 53,
+	RECORDER_LEAST = 256 * 1024,
+	JOURNAL_LEAST = 64 * 1024,
+	JOURNAL_MOST = 4 * 1024 * 1024,
+	MEMORY_LEAST = 16 * 1024 * 1024,
+};
 
 #define AT(member) offsetof(struct options, member)
 
 const struct flag kubedns_flags[] = {
 	{ "Basics", .type = FLAG_GROUP },
-	{ "domain", FLAG_STRING, AT(domain), "cluster.local.", "NAME", "the cluster's DNS zone" },
+	{ "domain", FLAG_STRING, AT(domain), "cluster.local.", "NAME",
+	    .help = "the cluster's DNS zone" },
 	{ "dns-bind-address", FLAG_STRING, AT(address), "0.0.0.0", "IP,...",
-	    "serve DNS on these addresses, at most 4; 0.0.0.0 and :: mean both families" },
-	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT", "serve DNS on this port, UDP and TCP" },
+	    .help = "serve DNS on these addresses, at most 4; 0.0.0.0 and :: mean both families" },
+	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT",
+	    .help = "serve DNS on this port, UDP and TCP" },
 	{ "threads", FLAG_INT, AT(threads), "0", "N",
-	    "worker threads; 0: by CPUs and quota, at most 4" },
+	    .help = "worker threads; 0: by CPUs and quota, at most 4", .min = 0, .max = 64 },
 	{ "config-dir", FLAG_STRING, AT(config_dir), "", "DIR",
-	    "the ConfigMap as a directory: upstreamNameservers, federations, hosts, records, "
-	    "rewrites" },
+	    .help =
+		"the ConfigMap as a directory: upstreamNameservers, federations, hosts, records, "
+		"rewrites" },
 	{ "config-map", FLAG_STRING, AT(config_map), "", "NAME",
-	    "watch this ConfigMap in place of --config-dir" },
+	    .help = "watch this ConfigMap in place of --config-dir",
+	    RULES(EXCLUDES("config-dir", "only one of them can be the configuration"),
+		EXCLUDES("objects-dir",
+		    "it has no API server to watch the ConfigMap at: use --config-dir")) },
 	{ "config-map-namespace", FLAG_STRING, AT(config_map_namespace), "kube-system", "NAME",
-	    "the namespace of --config-map" },
+	    .help = "the namespace of --config-map" },
 	{ "config-period", FLAG_DURATION, AT(config_period_ms), "10s", "TIME",
-	    "look at --config-dir and --objects-dir at least this often" },
+	    .help = "look at --config-dir and --objects-dir at least this often" },
 	{ "drain", FLAG_DURATION, AT(drain_ms), "8s", "TIME",
-	    "go on answering this long after SIGTERM" },
+	    .help = "go on answering this long after SIGTERM" },
 	{ "drain-quiet", FLAG_DURATION, AT(drain_quiet_ms), "0s", "TIME",
-	    "end before --drain is over when no question has come for so long; 0s: do not" },
+	    .help =
+		"end before --drain is over when no question has come for so long; 0s: do not" },
 	{ "Source of objects", .type = FLAG_GROUP },
 	{ "kubecfg-file", FLAG_STRING, AT(kubecfg_file), "", "FILE",
-	    "find the API server by this kubeconfig" },
+	    .help = "find the API server by this kubeconfig" },
 	{ "kube-master-url", FLAG_STRING, AT(master_url), "", "URL",
-	    "the API server; ${VARIABLES} are expanded" },
+	    .help = "the API server; ${VARIABLES} are expanded" },
 	{ "objects-dir", FLAG_STRING, AT(objects_dir), "", "DIR",
-	    "read Kubernetes manifests from DIR in place of the API" },
+	    .help = "read Kubernetes manifests from DIR in place of the API",
+	    RULES(EXCLUDES("kubecfg-file", "the directory takes the place of an API server"),
+		EXCLUDES("kube-master-url", "the directory takes the place of an API server")) },
 	{ "endpointslice-selector", FLAG_STRING, AT(endpointslice_selector), "", "SELECTOR",
-	    "watch only EndpointSlices with these labels" },
+	    .help = "watch only EndpointSlices with these labels" },
 	{ "namespaces", FLAG_LIST, AT(namespaces), NULL, "NAME,...",
-	    "only these namespaces exist" },
+	    .help = "only these namespaces exist" },
 	{ "namespace-labels", FLAG_STRING, AT(namespace_labels), "", "SELECTOR",
-	    "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
+	    .help = "only namespaces with these labels exist, such as team=a,env in (prod,test)" },
 	{ "node-role", FLAG_BOOL, AT(node_role), NULL, NULL,
-	    "one of many, a pod on every node: watch no endpoints of Services with a cluster IP" },
+	    .help = "one of many, a pod on every node: watch no endpoints of Services with a "
+		    "cluster IP" },
 	{ "node-name", FLAG_STRING, AT(node_name), "", "NAME",
-	    "the node of --client-pods=node, and of the clients of --node-role" },
+	    .help = "the node of --client-pods=node, and of the clients of --node-role" },
 	{ "zone", FLAG_STRING, AT(zone), "", "NAME",
-	    "that node's zone, its label topology.kubernetes.io/zone" },
+	    .help = "that node's zone, its label topology.kubernetes.io/zone",
+	    RULES(NEEDS("nearest|nearest-only|zonal", "answers do not depend on the zone yet"),
+		NEEDS("node-role", "it is the zone of the node whose pods ask this kubedns")) },
 	{ "initial-sync-timeout", FLAG_DURATION, AT(initial_sync_timeout_ms), "60s", "TIME",
-	    "say so in the log and a metric when the first sync takes longer" },
+	    .help = "say so in the log and a metric when the first sync takes longer" },
 	{ "until-synced", FLAG_STRING, AT(until_synced_text), "", "IP[:PORT],...",
-	    "before the first sync ask these servers over TCP for the cluster's names" },
+	    .help = "before the first sync ask these servers over TCP for the cluster's names" },
 	{ "share-port", FLAG_BOOL, AT(share_port), NULL, NULL,
-	    "listen beside another kubedns, on addresses that may come later: for updates" },
+	    .help =
+		"listen beside another kubedns, on addresses that may come later: for updates" },
 	{ "Zone and answers", .type = FLAG_GROUP },
-	{ "ttl", FLAG_INT, AT(ttl_s), "30", "SECONDS", "TTL of records, 0 to 3600" },
+	{ "ttl", FLAG_INT, AT(ttl_s), "30", "SECONDS", .help = "TTL of records, 0 to 3600",
+	    .min = 0, .max = 3600 },
 	{ "negative-ttl", FLAG_INT, AT(negative_ttl_s), "5", "SECONDS",
-	    "TTL and minimum of the SOA in negative answers, 0 to 3600" },
+	    .help = "TTL and minimum of the SOA in negative answers, 0 to 3600", .min = 0,
+	    .max = 3600 },
 	{ "hold-ms", FLAG_INT, AT(hold_ms), "0", "N",
-	    "milliseconds that a query for a name about to exist may wait for it, 0 to 2000" },
-	{ "pods", FLAG_STRING, AT(pods), "insecure", "MODE",
-	    "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified" },
+	    .help =
+		"milliseconds that a query for a name about to exist may wait for it, 0 to 2000",
+	    .min = 0, .max = 2000 },
+	{ "pods", FLAG_CHOICE, AT(pods), "insecure", "MODE",
+	    .help = "pod names 1-2-3-4.NAMESPACE.pod: disabled, insecure or verified",
+	    .words = "disabled|insecure|verified" },
 	{ "endpoint-pod-names", FLAG_BOOL, AT(endpoint_pod_names), NULL, NULL,
-	    "name endpoints without a host name for their pod" },
+	    .help = "name endpoints without a host name for their pod" },
 	{ "ignore-empty-service", FLAG_BOOL, AT(ignore_empty_service), NULL, NULL,
-	    "a Service with a cluster IP and no ready endpoint does not exist" },
+	    .help = "a Service with a cluster IP and no ready endpoint does not exist" },
 	{ "wildcards", FLAG_BOOL, AT(wildcards), NULL, NULL,
-	    "answer `*` as a label, as kube-dns did: any pod can then list the cluster" },
+	    .help = "answer `*` as a label, as kube-dns did: any pod can then list the cluster" },
 	{ "udp-subset", FLAG_BOOL, AT(udp_subset), NULL, NULL,
-	    "a headless Service that UDP does not hold: a random part of it, without TC" },
+	    .help = "a headless Service that UDP does not hold: a random part of it, without TC" },
 	{ "ns-addresses", FLAG_LIST, AT(ns_addresses), NULL, "IP,...",
-	    "addresses of ns.dns; default: this host's" },
+	    .help = "addresses of ns.dns; default: this host's" },
 	{ "reverse-cidrs", FLAG_LIST, AT(reverse_cidrs), NULL, "CIDR,...",
-	    "be the authority for these prefixes' reverse zones" },
-	{ "ptr", FLAG_STRING, AT(ptr_text), "all", "all|cidrs",
-	    "addresses that have PTR records: all that Services and endpoints have, or those in "
-	    "--reverse-cidrs" },
+	    .help = "be the authority for these prefixes' reverse zones" },
+	{ "ptr", FLAG_CHOICE, AT(ptr), "all", "all|cidrs",
+	    .help = "addresses that have PTR records: all that Services and endpoints have, or "
+		    "those in "
+		    "--reverse-cidrs",
+	    RULES(NEEDS("reverse-cidrs", "give the prefixes of Services and pods")) },
 	{ "reverse-all-endpoints", FLAG_BOOL, AT(reverse_all_endpoints), NULL, NULL,
-	    "PTR records for the endpoints of every Service, not only headless ones" },
+	    .help = "PTR records for the endpoints of every Service, not only headless ones" },
 	{ "hosts-namespaces", FLAG_LIST, AT(hosts_namespaces), NULL, "NAME[:DOMAIN...],...",
-	    "names of ConfigMaps labelled kubedns/hosts=true in these namespaces, key hosts; only "
-	    "names in these domains" },
+	    .help = "names of ConfigMaps labelled kubedns/hosts=true in these namespaces, key "
+		    "hosts; only "
+		    "names in these domains",
+	    RULES(EXCLUDES("objects-dir", "it has no API server to watch ConfigMaps at: use the "
+					  "key hosts in --config-dir")) },
 	{ "federations", FLAG_STRING, AT(federations_text), "", "NAME=DOMAIN,...",
-	    "federation names" },
+	    .help = "federation names" },
 	{ "nearest", FLAG_BOOL, AT(nearest), NULL, NULL,
-	    "headless Services: endpoints on the client's node first, then those of its zone" },
+	    .help =
+		"headless Services: endpoints on the client's node first, then those of its zone" },
 	{ "nearest-only", FLAG_BOOL, AT(nearest_only), NULL, NULL,
-	    "the same, without the others while one of these is ready" },
+	    .help = "the same, without the others while one of these is ready" },
 	{ "zonal", FLAG_BOOL, AT(zonal), NULL, NULL,
-	    "names [ZONE.]pin._zone.SERVICE.NAMESPACE.svc, or prefer: endpoints of one zone" },
+	    .help =
+		"names [ZONE.]pin._zone.SERVICE.NAMESPACE.svc, or prefer: endpoints of one zone" },
 	{ "Zones beside the cluster, zone transfer", .type = FLAG_GROUP },
 	{ "external-zones", FLAG_LIST, AT(external_zones_text), NULL, "ZONE,...",
-	    "zones for the world outside: SERVICE.NAMESPACE.ZONE for load balancers' addresses" },
+	    .help = "zones for the world outside: SERVICE.NAMESPACE.ZONE for load balancers' "
+		    "addresses" },
 	{ "external-refuse", FLAG_LIST, AT(external_refuse_text), NULL,
 	    "wildcards|apex|external-ips,...",
-	    "host names with '*', the zones' own names, addresses of spec.externalIPs" },
+	    .help = "host names with '*', the zones' own names, addresses of spec.externalIPs",
+	    RULES(NEEDS("external-zones", "of which zones?")) },
 	{ "external-ns", FLAG_LIST, AT(external_ns_text), NULL, "IP|NAME,...",
-	    "their name servers: addresses of ns.dns.ZONE, or names; default: --ns-addresses" },
+	    .help =
+		"their name servers: addresses of ns.dns.ZONE, or names; default: --ns-addresses",
+	    RULES(NEEDS("external-zones", "of which zones?")) },
 	{ "external-headless", FLAG_BOOL, AT(external_headless), NULL, NULL,
-	    "headless Services have names in these zones too, with their pods' addresses" },
+	    .help = "headless Services have names in these zones too, with their pods' addresses",
+	    RULES(NEEDS("external-zones", "of which zones?")) },
 	{ "external-address", FLAG_STRING, AT(external_address_text), "", "IP[:PORT]",
-	    "answer these zones here, port 53 by default, and nothing else" },
+	    .help = "answer these zones here, port 53 by default, and nothing else",
+	    RULES(NEEDS("external-zones", "of which zones?"),
+		EXCLUDES("share-port", "this address cannot be shared: leave out --share-port")) },
 	{ "clusterset-domain", FLAG_STRING, AT(clusterset_text), "", "ZONE",
-	    "names of ServiceImports, by other clusters: such as clusterset.local" },
+	    .help = "names of ServiceImports, by other clusters: such as clusterset.local" },
 	{ "transfer-to", FLAG_LIST, AT(transfer_to), NULL, "CIDR,...",
-	    "give our zones, by AXFR and IXFR over TCP, to name servers at these addresses" },
+	    .help =
+		"give our zones, by AXFR and IXFR over TCP, to name servers at these addresses" },
 	{ "transfer-key", FLAG_STRING, AT(transfer_key), "", "FILE",
-	    "only with a TSIG of one of the keys in this file: NAME ALGORITHM SECRET a line" },
+	    .help =
+		"only with a TSIG of one of the keys in this file: NAME ALGORITHM SECRET a line",
+	    RULES(NEEDS("transfer-to", "nobody gets a zone")) },
 	{ "transfer-notify", FLAG_LIST, AT(transfer_notify), NULL, "IP[:PORT],...",
-	    "tell these of them at once when a zone has changed, at most 16" },
-	{ "transfer-journal", FLAG_STRING, AT(transfer_journal_text), "1M", "SIZE|off",
-	    "memory for the last changes, which IXFR sends: 64k to 4M" },
+	    .help = "tell these of them at once when a zone has changed, at most 16",
+	    RULES(NEEDS("transfer-to", "nobody gets a zone")) },
+	{ "transfer-journal", FLAG_SIZE, AT(transfer.journal_bytes), "1M", "SIZE|off",
+	    .help = "memory for the last changes, which IXFR sends: 64k to 4M",
+	    .min = JOURNAL_LEAST, .max = JOURNAL_MOST },
 	{ "Upstream servers", .type = FLAG_GROUP },
 	{ "nameservers", FLAG_STRING, AT(nameservers_text), "", "IP[:PORT],...",
-	    "upstream servers where the configuration names none; default: resolv.conf's" },
-	{ "resolver", FLAG_STRING, AT(resolver_text), "", "IP:PORT",
-	    "front topology: the dnsmasq that answers all other names" },
-	{ "servfail-retry", FLAG_STRING, AT(servfail_retry_text), "on", "on|off",
-	    "front topology: ask the upstream servers for names that --resolver fails" },
+	    .help = "upstream servers where the configuration names none; default: resolv.conf's" },
+	{ "resolver", FLAG_SERVER, AT(resolver), "", "IP:PORT",
+	    .help = "front topology: the dnsmasq that answers all other names" },
+	{ "servfail-retry", FLAG_SWITCH, AT(servfail_retry), "on", "on|off",
+	    .help = "front topology: ask the upstream servers for names that --resolver fails" },
 	{ "fallthrough", FLAG_OPTIONAL, AT(fallthrough_text), "", "ZONE,...",
-	    "ask the upstream servers for names that the cluster zone and reverse zones, or these, "
-	    "lack" },
-	{ "answer-cache", FLAG_STRING, AT(answer_cache_text), "off", "SIZE|off",
-	    "memory for other servers' answers, kept 5 s at most" },
-	{ "search-completion", FLAG_STRING, AT(search_text), "declared", "declared|inferred",
-	    "walk a pod's search list for it: below s.ZONE alone, or its first NXDOMAIN too" },
+	    .help = "ask the upstream servers for names that the cluster zone and reverse zones, "
+		    "or these, "
+		    "lack" },
+	{ "answer-cache", FLAG_SIZE, AT(answer_cache_bytes), "off", "SIZE|off",
+	    .help = "memory for other servers' answers, kept 5 s at most",
+	    .min = FORWARDED_CACHE_LEAST, .max = SIZE_MOST },
+	{ "search-completion", FLAG_CHOICE, AT(search), "declared", "declared|inferred",
+	    .help =
+		"walk a pod's search list for it: below s.ZONE alone, or its first NXDOMAIN too" },
 	{ "search-extra", FLAG_LIST, AT(search_extra), NULL, "DOMAIN,...",
-	    "search domains that follow the cluster's in such a walk, at most 8" },
-	{ "search-resolver", FLAG_STRING, AT(search_resolver_text), "", "IP:PORT",
-	    "classic topology: the dnsmasq that such a walk asks for outside names" },
-	{ "filter-aaaa", FLAG_STRING, AT(filter_aaaa_text), "off", "auto|on|off",
-	    "deny AAAA of outside names without asking; auto: while the cluster has no IPv6" },
-	{ "filter-a", FLAG_STRING, AT(filter_a_text), "off", "auto|on|off",
-	    "the same for A, in a cluster without IPv4" },
+	    .help = "search domains that follow the cluster's in such a walk, at most 8" },
+	{ "search-resolver", FLAG_SERVER, AT(search_resolver), "", "IP:PORT",
+	    .help = "classic topology: the dnsmasq that such a walk asks for outside names",
+	    RULES(EXCLUDES("resolver",
+		"the first is for the classic topology, the second for front: give one of them")) },
+	{ "filter-aaaa", FLAG_CHOICE, AT(filter_aaaa), "off", "auto|on|off",
+	    .help =
+		"deny AAAA of outside names without asking; auto: while the cluster has no IPv6",
+	    .words = "off|on|auto" },
+	{ "filter-a", FLAG_CHOICE, AT(filter_a), "off", "auto|on|off",
+	    .help = "the same for A, in a cluster without IPv4", .words = "off|on|auto" },
 	{ "filter-except", FLAG_LIST, AT(filter_except), NULL, "ZONE,...",
-	    "outside zones whose names --filter-aaaa and --filter-a leave alone" },
+	    .help = "outside zones whose names --filter-aaaa and --filter-a leave alone" },
 	{ "Clients and policy", .type = FLAG_GROUP },
-	{ "client-pods", FLAG_STRING, AT(client_pods_text), "off", "off|node|all",
-	    "watch this node's pods, or all, to show which pod a client is" },
-	{ "visibility", FLAG_STRING, AT(visibility_text), "off", "off|labels|visible-to",
-	    "a pod sees its own namespace and those that annotations or labels of namespaces "
-	    "name; visible-to: those of the seen namespaces alone" },
-	{ "visibility-unknown", FLAG_STRING, AT(visibility_unknown), "none", "none|all",
-	    "what a client that is no known pod sees" },
-	{ "fair-share", FLAG_STRING, AT(fair_share_text), "on", "on|off",
-	    "when a worker cannot keep up, hold back the clients that send most" },
+	{ "client-pods", FLAG_CHOICE, AT(client_pods), "off", "off|node|all",
+	    .help = "watch this node's pods, or all, to show which pod a client is" },
+	{ "visibility", FLAG_CHOICE, AT(visibility), "off", "off|labels|visible-to",
+	    .help =
+		"a pod sees its own namespace and those that annotations or labels of namespaces "
+		"name; visible-to: those of the seen namespaces alone",
+	    RULES(NEEDS("client-pods",
+		      "a client's namespace is known from the pods: add it, as node or all"),
+		EXCLUDES("search-resolver",
+		    "it is the classic topology, where dnsmasq is the only client, and its cache "
+		    "gives all pods what one may see: use the front topology"),
+		EXCLUDES("fallthrough", "names that are hidden would be sent to other servers, "
+					"which know no namespaces: leave it out"),
+		EXCLUDES("external-zones",
+		    "it gives everybody names of every namespace: let another kubedns answer them"),
+		EXCLUDES("clusterset-domain", "it gives everybody the imports of every namespace: "
+					      "let another kubedns answer them"),
+		EXCLUDES("transfer-to", "it gives the names of every namespace to each client at "
+					"these addresses: let another kubedns do it")) },
+	{ "visibility-unknown", FLAG_CHOICE, AT(visibility_unknown), "none", "none|all",
+	    .help = "what a client that is no known pod sees" },
+	{ "fair-share", FLAG_SWITCH, AT(fair_share), "on", "on|off",
+	    .help = "when a worker cannot keep up, hold back the clients that send most" },
 	{ "Limits", .type = FLAG_GROUP },
-	{ "memory", FLAG_STRING, AT(memory_text), "", "SIZE",
-	    "one bound for recorder, TCP clients and queries in flight; see the manual for parts" },
+	{ "memory", FLAG_SIZE, AT(memory_bytes), "", "SIZE",
+	    .help = "one bound for recorder, TCP clients and queries in flight; see the manual for "
+		    "parts",
+	    .min = MEMORY_LEAST, .max = SIZE_MOST },
 	{ "tcp-connections", FLAG_INT, AT(tcp_connections), "1000", "N",
-	    "TCP connections in total" },
+	    .help = "TCP connections in total", .min = 1, .max = 1000000 },
 	{ "Observability", .type = FLAG_GROUP },
 	{ "healthz-port", FLAG_PORT, AT(healthz_port), "8081", "PORT",
-	    "HTTP: /healthz /readiness /metrics /cache /explain /queries /top /log-queries "
-	    "/neighbours" },
+	    .help = "HTTP: /healthz /readiness /metrics /cache /explain /queries /top /log-queries "
+		    "/neighbours" },
 	{ "healthz-bind-address", FLAG_STRING, AT(healthz_address), "0.0.0.0", "IP",
-	    "listen for HTTP on this address" },
-	{ "recorder", FLAG_STRING, AT(recorder_text), "2M", "SIZE|off",
-	    "memory for the last answers, which /queries and /top show" },
+	    .help = "listen for HTTP on this address" },
+	{ "recorder", FLAG_SIZE, AT(recorder_bytes), "2M", "SIZE|off",
+	    .help = "memory for the last answers, which /queries and /top show",
+	    .min = RECORDER_LEAST, .max = SIZE_MOST },
 	{ "log-queries", FLAG_OPTIONAL, AT(log_queries), "", "FILTER",
-	    "write answers to the log: client=,name=,type=,rcode=,rate=1000; all without" },
+	    .help = "write answers to the log: client=,name=,type=,rcode=,rate=1000; all without" },
 	{ "dnstap", FLAG_STRING, AT(dnstap_text), "", "unix:PATH|tcp:IP:PORT",
-	    "send a copy of every DNS message to the collector that listens there" },
-	{ "explain-by-dns", FLAG_STRING, AT(explain_by_dns_text), "on", "on|off",
-	    "answer TXT NAME._explain below the zone with why NAME is answered as it is" },
+	    .help = "send a copy of every DNS message to the collector that listens there" },
+	{ "explain-by-dns", FLAG_SWITCH, AT(explain_by_dns), "on", "on|off",
+	    .help = "answer TXT NAME._explain below the zone with why NAME is answered as it is" },
 	{ "debug-remote", FLAG_BOOL, AT(debug_remote), NULL, NULL,
-	    "show /cache, /explain, /queries, /top and the reasons of /readiness to every peer" },
+	    .help = "show /cache, /explain, /queries, /top and the reasons of /readiness to every "
+		    "peer" },
 	{ "coredns-metrics", FLAG_BOOL, AT(coredns_metrics), NULL, NULL,
-	    "also publish the metrics that CoreDNS dashboards read" },
+	    .help = "also publish the metrics that CoreDNS dashboards read" },
 	{ "Commands", .type = FLAG_GROUP },
 	{ "explain", FLAG_STRING, AT(explain), "", "NAME",
-	    "ask the running kubedns why NAME is answered as it is, and exit" },
+	    .help = "ask the running kubedns why NAME is answered as it is, and exit" },
 	{ "print-zone", FLAG_OPTIONAL, AT(print_zone), "", "ZONE",
-	    "print the zone, or this reverse zone, as a master file, and exit" },
+	    .help = "print the zone, or this reverse zone, as a master file, and exit" },
 	{ "ready", FLAG_BOOL, AT(ready), NULL, NULL,
-	    "ask the kubedns that runs in this pod whether it is ready: exit 0 or 1" },
+	    .help = "ask the kubedns that runs in this pod whether it is ready: exit 0 or 1" },
 	{ "Accepted for old command lines", .type = FLAG_GROUP },
 	{ "migrate", FLAG_STRING, AT(migrate), "", "FILE",
-	    "moved to a program of its own: kubedns-migrate FILE" },
-	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, "accepted, without effect" },
+	    .help = "moved to a program of its own: kubedns-migrate FILE" },
+	{ "profiling", FLAG_IGNORED, 0, NULL, NULL, .help = "accepted, without effect" },
 	{ .name = NULL },
 };
 
-/* --- one value each; -EINVAL after options_refuse() --- */
-
-static int
-read_ttl(const char *flag, long value, uint32_t *ttl_s)
-{
-	char text[32];
-
-	*ttl_s = (uint32_t)value;
-	if (value >= 0 && value <= 3600)
-		return 0;
-	snprintf(text, sizeof text, "%ld", value);
-	return options_refuse(flag, text, "a number of seconds from 0 to 3600 is needed");
-}
-
-static int
-read_hold(struct options *o)
-{
-	char text[32];
-
-	o->answers.hold_ms = (uint32_t)o->hold_ms;
-	if (o->hold_ms >= 0 && o->hold_ms <= 2000)
-		return 0;
-	snprintf(text, sizeof text, "%ld", o->hold_ms);
-	return options_refuse("hold-ms", text, "a number of milliseconds from 0 to 2000 is needed");
-}
-
-static int
-read_pods(struct options *o)
-{
-	static const char *const modes[] = { [PODS_DISABLED] = "disabled",
-		[PODS_INSECURE] = "insecure",
-		[PODS_VERIFIED] = "verified" };
-
-	for (unsigned i = 0; i < sizeof modes / sizeof modes[0]; i++)
-		if (strcmp(o->pods, modes[i]) == 0) {
-			o->answers.pods = (enum pods_mode)i;
-			return 0;
-		}
-	return options_refuse("pods", o->pods, "must be disabled, insecure or verified");
-}
-
-static int
-read_switch(const char *flag, const char *text, bool *on)
-{
-	*on = strcmp(text, "on") == 0;
-	if (!*on && strcmp(text, "off") != 0)
-		return options_refuse(flag, text, "must be on or off");
-	return 0;
-}
-
-/* Comma-separated servers, as the flag has them; the same rules as the ConfigMap's. */
-static int
-read_nameservers(struct options *o)
-{
-	char *text = xstrdup(o->nameservers_text), *rest = text, *item;
-	const char *why = "at most 15 servers";
-	struct conf_upstreams *to = &o->nameservers;
-	int rc = 0;
-
-	while (rc == 0 && (item = strsep(&rest, ",")) != NULL) {
-		if (*item == '\0' && rest == NULL)
-			break;
-		if (to->count == CONF_UPSTREAMS_MAX ||
-		    server_parse(item, 53, &to->servers[to->count], &why) < 0 ||
-		    conf_addr_useless(&to->servers[to->count].addr, &why))
-			rc = options_refuse("nameservers", item, why);
-		else
-			to->count++;
-	}
-	free(text);
-	return rc;
-}
+/* --- one value each; -EINVAL after flags_refuse() --- */
 
 static int
 read_federations(struct options *o)
@@ -272,7 +275,7 @@ read_federations(struct options *o)
 	int rc = conf_federations_parse(
 	    o->federations_text, strlen(o->federations_text), &o->federations, &why);
 	if (rc < 0)
-		options_refuse("federations", o->federations_text, why);
+		flags_refuse("federations", o->federations_text, why);
 	free(why);
 	return rc;
 }
@@ -299,7 +302,7 @@ read_listen(struct options *o)
 	if (why == NULL && o->share_port && o->port == 0)
 		why = "--share-port needs a --dns-port";
 	if (why != NULL)
-		options_refuse("dns-bind-address", o->address, why);
+		flags_refuse("dns-bind-address", o->address, why);
 	free(copy);
 	return why == NULL ? 0 : -EINVAL;
 }
@@ -310,7 +313,7 @@ read_bind_addresses(struct options *o)
 	struct addr addr;
 
 	if (addr_parse(o->healthz_address, &addr) < 0)
-		return options_refuse("healthz-bind-address", o->healthz_address, "not an address");
+		return flags_refuse("healthz-bind-address", o->healthz_address, "not an address");
 	if (read_listen(o) < 0)
 		return -EINVAL;
 	forwarding_loop_init(
@@ -362,7 +365,7 @@ read_ns_addresses(struct options *o)
 
 	for (size_t i = 0; i < o->ns_addresses.count; i++) {
 		if (addr_parse(o->ns_addresses.items[i], &addr) < 0)
-			return options_refuse(
+			return flags_refuse(
 			    "ns-addresses", o->ns_addresses.items[i], "not an address");
 		add_ns_addr(o, &addr);
 	}
@@ -407,37 +410,75 @@ read_environment(struct options *o)
 	return 0;
 }
 
+/* --- --log-queries and --dnstap --- */
+
 static int
-check_together(const struct options *o)
+read_query_log(struct options *o)
 {
-	if (*o->config_dir != '\0' && *o->config_map != '\0') {
-		log_errorx("--config-dir=%s and --config-map=%s: only one of them can be the "
-			   "configuration",
-		    o->config_dir, o->config_map);
+	char *part = NULL;
+	const char *why;
+
+	if (query_log_wish_parse(&o->query_log, o->log_queries, &part, &why) < 0) {
+		log_errorx("--log-queries: \"%s\": %s is needed", part, why);
+		free(part);
 		return -EINVAL;
 	}
-	if (*o->objects_dir != '\0' && (*o->kubecfg_file != '\0' || *o->master_url != '\0')) {
-		log_errorx("--objects-dir=%s takes the place of an API server: leave out %s",
-		    o->objects_dir,
-		    *o->master_url != '\0' ? "--kube-master-url" : "--kubecfg-file");
+	if (o->recorder_bytes > 0)
+		return 0;
+	log_errorx("--log-queries writes what the recorder has: leave out --recorder=off");
+	return -EINVAL;
+}
+
+static int
+read_dnstap(struct options *o)
+{
+	const char *why;
+
+	return dnstap_target_parse(o->dnstap_text, &o->dnstap, &why) == 0
+		   ? 0
+		   : flags_refuse("dnstap", o->dnstap_text, why);
+}
+
+static int
+read_log(struct options *o, const struct flags_common *common)
+{
+	if (flags_given(common, "dnstap") && read_dnstap(o) < 0)
 		return -EINVAL;
-	}
-	if (*o->objects_dir != '\0' && *o->config_map != '\0') {
-		log_errorx("--config-map=%s needs an API server, --objects-dir=%s has none: use "
-			   "--config-dir",
-		    o->config_map, o->objects_dir);
-		return -EINVAL;
-	}
-	if (o->threads < 0 || o->threads > 64) {
-		log_errorx("--threads: \"%ld\": 0 to 64 are possible", o->threads);
-		return -EINVAL;
-	}
-	if (o->tcp_connections < 1 || o->tcp_connections > 1000000) {
-		log_errorx(
-		    "--tcp-connections: \"%ld\": 1 to 1000000 are possible", o->tcp_connections);
-		return -EINVAL;
-	}
-	return 0;
+	o->wants_query_log = flags_given(common, "log-queries");
+	return o->wants_query_log ? read_query_log(o) : 0;
+}
+
+/* --- --memory --- */
+
+enum {
+	/* Parts of --memory; the rest is the cluster's, and the program itself. */
+	RECORDER_PART = 16,
+	TCP_PART = 8,
+	/*
+	 * A query has its message, its client, its deadline and its attempts. With dnsmasq behind,
+	 * no more than that takes: a fortieth of the same --memory at 1 KB each (nanny.8).
+	 */
+	IN_FLIGHT_PART = 24,
+	IN_FLIGHT_BYTES = 2048,
+};
+
+/* The parts of --memory, none more than what it would be without. */
+static void
+divide_memory(struct options *o, const struct flags_common *common)
+{
+	size_t memory = o->memory_bytes;
+
+	if (memory == 0)
+		return;
+	size_t recorder = memory / RECORDER_PART;
+	if (!flags_given(common, "recorder") && recorder < o->recorder_bytes)
+		o->recorder_bytes = recorder;
+	o->tcp_bytes = memory / TCP_PART;
+	o->in_flight = (unsigned)(memory / IN_FLIGHT_PART / IN_FLIGHT_BYTES);
+	log_info("--memory=%zuk: recorder %zu kB, answer cache %zu kB, TCP %zu kB, %u queries in "
+		 "flight; the rest is the cluster's",
+	    memory / 1024, o->recorder_bytes / 1024, o->answer_cache_bytes / 1024,
+	    o->tcp_bytes / 1024, o->in_flight);
 }
 
 static void
@@ -448,6 +489,12 @@ fill_answers(struct options *o)
 	a->ignore_empty_service = o->ignore_empty_service;
 	a->wildcards = o->wildcards;
 	a->udp_subset = o->udp_subset;
+	a->ttl_s = (uint32_t)o->ttl_s;
+	a->negative_ttl_s = (uint32_t)o->negative_ttl_s;
+	a->hold_ms = (uint32_t)o->hold_ms;
+	a->pods = o->pods;
+	a->search_inferred = o->search == SEARCH_COMPLETION_INFERRED;
+	a->ptr_in_cidrs = o->ptr == PTR_CIDRS;
 	snprintf(a->version, sizeof a->version, "kubedns-%s", suite_version);
 	if (gethostname(a->hostname, sizeof a->hostname - 1) < 0)
 		strcpy(a->hostname, "localhost");
@@ -456,8 +503,13 @@ fill_answers(struct options *o)
 int
 kubedns_options_read(struct options *o, struct flags_common *common, int argc, char **argv)
 {
+	const char *keys[CONF_KEY_HELP_MAX];
+
+	conf_key_help(CONF_KUBEDNS, keys);
+	common->keys = keys; /* for --help, in flags_parse() */
 	int rc = flags_parse(kubedns_flags, o, common, argc, argv);
 
+	common->keys = NULL;
 	if (rc < 0)
 		return rc;
 	if (common->rest < argc) {
@@ -465,23 +517,16 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		flags_say_usage(common);
 		return -EINVAL;
 	}
-	fill_answers(o);
 	o->wants_zone = flags_given(common, "print-zone");
 	if (flags_given(common, "explain") && *o->explain == '\0')
-		rc = options_refuse("explain", "", "which name? such as web.default");
+		rc = flags_refuse("explain", "", "which name? such as web.default");
 	/* All of them, so that one run shows all mistakes. */
-	const int results[] = { options_read_zones(o, common),
-		read_ttl("ttl", o->ttl_s, &o->answers.ttl_s),
-		read_ttl("negative-ttl", o->negative_ttl_s, &o->answers.negative_ttl_s),
-		read_hold(o), read_pods(o), read_nameservers(o), read_bind_addresses(o),
-		options_read_resolver(o), options_read_search(o), options_read_until_synced(o),
-		read_federations(o), read_ns_addresses(o), read_environment(o),
-		read_switch("fair-share", o->fair_share_text, &o->fair_share),
-		read_switch("servfail-retry", o->servfail_retry_text, &o->servfail_retry),
-		read_switch("explain-by-dns", o->explain_by_dns_text, &o->explain_by_dns),
-		options_read_filter(o), options_read_transfer(o), options_read_sizes(o, common),
-		options_read_log(o, common), options_read_clients(o), options_read_nearest(o),
-		options_read_external(o), check_together(o) };
+	const int checked = flags_check(kubedns_flags, o, common);
+	fill_answers(o);
+	divide_memory(o, common);
+	const int results[] = { checked, read_bind_addresses(o), zone_options_read(o, common),
+		server_options_read(o), client_options_read(o), read_federations(o),
+		read_ns_addresses(o), read_environment(o), read_log(o, common) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	if (rc < 0)
@@ -493,14 +538,9 @@ void
 kubedns_options_free(struct options *o, struct flags_common *common)
 {
 	free(o->ns_addrs);
-	free(o->wanted_namespaces);
-	options_free_hosts(o);
-	free(o->external_ns);
-	free(o->external_ns_addrs);
-	free(o->answers.reverse_zones);
-	free(o->answers.fallthrough);
+	zone_options_free(o);
+	client_options_free(o);
 	free(o->answers.filter_except);
-	label_selector_free(o->namespace_selector);
 	free(o->answers.search_extra);
 	flags_free(kubedns_flags, o, common);
 }

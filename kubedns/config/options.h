@@ -23,19 +23,19 @@ enum filter_mode {
 };
 
 enum client_pods_mode { CLIENT_PODS_OFF, CLIENT_PODS_NODE, CLIENT_PODS_ALL };
+enum ptr_mode { PTR_ALL, PTR_CIDRS };
+enum search_completion { SEARCH_COMPLETION_DECLARED, SEARCH_COMPLETION_INFERRED };
+enum visibility_mode { VISIBILITY_OFF, VISIBILITY_LABELS, VISIBILITY_VISIBLE_TO };
+enum visibility_unknown { VISIBILITY_UNKNOWN_NONE, VISIBILITY_UNKNOWN_ALL };
 enum { EXTERNAL_ZONES_MAX = 16 };
 
 struct options {
 	/* as typed */
 	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
 	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
-	    *pods, *resolver_text, *servfail_retry_text, *fair_share_text, *filter_a_text,
-	    *filter_aaaa_text, *endpointslice_selector, *explain, *print_zone, *migrate,
-	    *recorder_text, *log_queries, *dnstap_text, *explain_by_dns_text, *namespace_labels,
-	    *fallthrough_text, *ptr_text, *search_text, *search_resolver_text, *until_synced_text,
-	    *memory_text, *answer_cache_text, *clusterset_text, *client_pods_text, *node_name,
-	    *external_address_text, *visibility_text, *visibility_unknown, *transfer_journal_text,
-	    *transfer_key, *zone;
+	    *endpointslice_selector, *explain, *print_zone, *migrate, *log_queries, *dnstap_text,
+	    *namespace_labels, *fallthrough_text, *until_synced_text, *clusterset_text, *node_name,
+	    *external_address_text, *transfer_key, *zone;
 	struct flag_list namespaces, hosts_namespaces, reverse_cidrs, ns_addresses, filter_except,
 	    search_extra, external_zones_text, external_refuse_text, external_ns_text, transfer_to,
 	    transfer_notify;
@@ -44,6 +44,13 @@ struct options {
 	bool reverse_all_endpoints, endpoint_pod_names, ignore_empty_service, wildcards, udp_subset,
 	    debug_remote, external_headless, coredns_metrics, node_role, share_port, ready, nearest,
 	    nearest_only, zonal;
+
+	enum pods_mode pods;
+	enum ptr_mode ptr;
+	enum search_completion search;
+	enum visibility_mode visibility;
+	enum visibility_unknown visibility_unknown;
+	size_t memory_bytes; /* --memory; 0: no bound */
 
 	/* as understood */
 	struct conf_upstreams nameservers;   /* --nameservers; none: resolv.conf's */

@@ -18,14 +18,14 @@ struct options {
 };
 
 static const struct flag table[] = {
-	{ "string", FLAG_STRING, offsetof(struct options, string), "x", "S", "" },
-	{ "bool", FLAG_BOOL, offsetof(struct options, boolean), NULL, NULL, "" },
-	{ "number", FLAG_INT, offsetof(struct options, number), "1", "N", "" },
-	{ "dns-port", FLAG_PORT, offsetof(struct options, port), "53", "N", "" },
-	{ "duration", FLAG_DURATION, offsetof(struct options, duration), "1s", "D", "" },
-	{ "list", FLAG_LIST, offsetof(struct options, list), "a,b", "L", "" },
-	{ "repeat", FLAG_REPEAT, offsetof(struct options, repeat), NULL, "R", "" },
-	{ "old", FLAG_IGNORED, 0, NULL, "X", "" },
+	{ "string", FLAG_STRING, offsetof(struct options, string), "x", "S", .help = "" },
+	{ "bool", FLAG_BOOL, offsetof(struct options, boolean), NULL, NULL, .help = "" },
+	{ "number", FLAG_INT, offsetof(struct options, number), "1", "N", .help = "" },
+	{ "dns-port", FLAG_PORT, offsetof(struct options, port), "53", "N", .help = "" },
+	{ "duration", FLAG_DURATION, offsetof(struct options, duration), "1s", "D", .help = "" },
+	{ "list", FLAG_LIST, offsetof(struct options, list), "a,b", "L", .help = "" },
+	{ "repeat", FLAG_REPEAT, offsetof(struct options, repeat), NULL, "R", .help = "" },
+	{ "old", FLAG_IGNORED, 0, NULL, "X", .help = "" },
 	{ .name = NULL },
 };
 

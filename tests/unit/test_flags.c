@@ -12,9 +12,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/addr.h"
 #include "lib/flags.h"
 
+enum mode { MODE_OFF, MODE_ON, MODE_AUTO };
+
 struct options {
+	enum mode mode;
+	bool share;
+	size_t cache, journal;
+	struct server resolver;
+	char *key, *to;
+	long ttl;
+	int64_t silence;
 	char *domain, *dir;
 	bool profiling;
 	long threads, port;
@@ -24,21 +34,43 @@ struct options {
 
 static const struct flag table[] = {
 	{ "domain", FLAG_STRING, offsetof(struct options, domain), "cluster.local.", "NAME",
-	    "the cluster's zone" },
+	    .help = "the cluster's zone" },
 	{ "config-dir", FLAG_STRING, offsetof(struct options, dir), NULL, "DIR",
-	    "where the ConfigMap is mounted" },
-	{ "profiling", FLAG_BOOL, offsetof(struct options, profiling), NULL, NULL, "tell more" },
-	{ "threads", FLAG_INT, offsetof(struct options, threads), "2", "N", "workers" },
-	{ "dns-port", FLAG_PORT, offsetof(struct options, port), "53", "PORT", "where to listen" },
+	    .help = "where the ConfigMap is mounted" },
+	{ "profiling", FLAG_BOOL, offsetof(struct options, profiling), NULL, NULL,
+	    .help = "tell more" },
+	{ "threads", FLAG_INT, offsetof(struct options, threads), "2", "N", .help = "workers" },
+	{ "dns-port", FLAG_PORT, offsetof(struct options, port), "53", "PORT",
+	    .help = "where to listen" },
 	{ "config-period", FLAG_DURATION, offsetof(struct options, period), "10s", "DURATION",
-	    "how often to look" },
+	    .help = "how often to look" },
 	{ "wait", FLAG_DURATION, offsetof(struct options, wait), "-1s", "DURATION",
-	    "negative: for ever" },
+	    .help = "negative: for ever" },
 	{ "nameservers", FLAG_LIST, offsetof(struct options, nameservers), "8.8.8.8,8.8.4.4",
-	    "IP,...", "upstreams" },
-	{ "probe", FLAG_REPEAT, offsetof(struct options, probes), NULL, "SPEC", "what to ask" },
-	{ "old-dir", FLAG_IGNORED, 0, NULL, "DIR", "of kube-dns, no longer used" },
-	{ "old-switch", FLAG_IGNORED, 0, NULL, NULL, "of kube-dns, no longer used" },
+	    "IP,...", .help = "upstreams" },
+	{ "probe", FLAG_REPEAT, offsetof(struct options, probes), NULL, "SPEC",
+	    .help = "what to ask" },
+	{ "filter", FLAG_CHOICE, offsetof(struct options, mode), "off", "auto|on|off",
+	    .help = "words in another order than the enum", .words = "off|on|auto" },
+	{ "share", FLAG_SWITCH, offsetof(struct options, share), "on", "on|off",
+	    .help = "a switch" },
+	{ "cache", FLAG_SIZE, offsetof(struct options, cache), "off", "SIZE|off", .help = "a size",
+	    .min = 64 * 1024, .max = 1024 * 1024 * 1024 },
+	{ "journal", FLAG_SIZE, offsetof(struct options, journal), "", "SIZE", .help = "a size",
+	    .min = 64 * 1024, .max = 4 * 1024 * 1024 },
+	{ "resolver", FLAG_SERVER, offsetof(struct options, resolver), "", "IP:PORT",
+	    .help = "a server" },
+	{ "to", FLAG_STRING, offsetof(struct options, to), "", "CIDR",
+	    .help = "who gets the zone" },
+	{ "key", FLAG_STRING, offsetof(struct options, key), "", "FILE", .help = "its key",
+	    RULES(
+		NEEDS("to|domain", "nobody gets a zone"), EXCLUDES("profiling", "leave it out")) },
+	{ "ttl", FLAG_INT, offsetof(struct options, ttl), "30", "SECONDS", .help = "bounded",
+	    .min = 0, .max = 3600 },
+	{ "silence", FLAG_DURATION, offsetof(struct options, silence), "30s", "TIME",
+	    .help = "bounded", .min = 1000 },
+	{ "old-dir", FLAG_IGNORED, 0, NULL, "DIR", .help = "of kube-dns, no longer used" },
+	{ "old-switch", FLAG_IGNORED, 0, NULL, NULL, .help = "of kube-dns, no longer used" },
 	{ .name = NULL },
 };
 
@@ -371,10 +403,122 @@ json_lines_when_asked_for(void **state)
 	assert_int_equal(said[0], '{');
 }
 
+/* --- values and rules that flags_check() reads --- */
+
+/* As parse(), and then the checks. */
+static int
+check(const char *words)
+{
+	FILE *out;
+	int err = dup(STDERR_FILENO), rc = parse(words);
+
+	assert_int_equal(rc, 0);
+	out = tmpfile();
+	dup2(fileno(out), STDERR_FILENO);
+	rc = flags_check(table, &o, &common);
+	dup2(err, STDERR_FILENO);
+	close(err);
+	rewind(out);
+	said[fread(said, 1, sizeof(said) - 1, out)] = '\0';
+	fclose(out);
+	return rc;
+}
+
+static void
+defaults_of_checked_types_hold_without_flags(void **state)
+{
+	(void)state;
+	assert_int_equal(check(""), 0);
+	assert_int_equal(o.mode, MODE_OFF);
+	assert_true(o.share);
+	assert_int_equal(o.cache, 0);
+	assert_int_equal(o.resolver.addr.family, 0);
+}
+
+static void
+checked_types_become_values(void **state)
+{
+	(void)state;
+	assert_int_equal(check("--filter=auto --share=off --cache=1Mi --journal 64k "
+			       "--resolver=127.0.0.1:253 --ttl=3600 --silence=1s"),
+	    0);
+	assert_int_equal(o.mode, MODE_AUTO);
+	assert_false(o.share);
+	assert_int_equal(o.cache, 1024 * 1024);
+	assert_int_equal(o.journal, 64 * 1024);
+	assert_int_equal(o.resolver.port, 253);
+}
+
+static void
+the_last_use_of_a_checked_flag_counts(void **state)
+{
+	(void)state;
+	assert_int_equal(check("--filter=bad --filter=on"), 0);
+	assert_int_equal(o.mode, MODE_ON);
+}
+
+static void
+each_wrong_value_is_reported_in_one_run(void **state)
+{
+	static const char *const lines[] = { "--filter: \"yes\": must be off, on or auto",
+		"--share: \"1\": must be on or off",
+		"--cache: \"1k\": must be off, or a size from 64k to 1G",
+		"--journal: \"off\": must be a size from 64k to 4M",
+		"--resolver: \"dns.example\": not an address",
+		"--ttl: \"-1\": must be a number from 0 to 3600",
+		"--silence: \"999ms\": must be at least 1000 ms" };
+
+	(void)state;
+	assert_int_equal(check("--filter=yes --share=1 --cache=1k --journal=off "
+			       "--resolver=dns.example --ttl=-1 --silence=999ms"),
+	    -EINVAL);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (strstr(said, lines[i]) == NULL)
+			fail_msg("\"%s\" is not in: %s", lines[i], said);
+}
+
+static void
+a_flag_that_needs_another_is_refused_without_it(void **state)
+{
+	(void)state;
+	assert_int_equal(check("--key=/k"), -EINVAL);
+	assert_non_null(strstr(said, "--key: \"/k\": needs --to or --domain: nobody gets a zone"));
+	flags_free(table, &o, &common);
+	assert_int_equal(check("--key=/k --to=10.0.0.0/8"), 0);
+	flags_free(table, &o, &common);
+	assert_int_equal(check("--key=/k --domain=x"), 0);
+}
+
+static void
+a_flag_with_its_default_is_not_in_use(void **state)
+{
+	(void)state;
+	assert_int_equal(check("--key=/k --domain=cluster.local."), -EINVAL);
+	flags_free(table, &o, &common);
+	assert_int_equal(check("--key= "), 0);
+	flags_free(table, &o, &common);
+	assert_int_equal(check("--key=/k --to=x --profiling=false"), 0);
+}
+
+static void
+a_flag_is_refused_beside_one_that_it_excludes(void **state)
+{
+	(void)state;
+	assert_int_equal(check("--key=/k --to=x --profiling"), -EINVAL);
+	assert_non_null(strstr(said, "not with --profiling: leave it out"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(defaults_of_checked_types_hold_without_flags, reset),
+		cmocka_unit_test_teardown(checked_types_become_values, reset),
+		cmocka_unit_test_teardown(the_last_use_of_a_checked_flag_counts, reset),
+		cmocka_unit_test_teardown(each_wrong_value_is_reported_in_one_run, reset),
+		cmocka_unit_test_teardown(a_flag_that_needs_another_is_refused_without_it, reset),
+		cmocka_unit_test_teardown(a_flag_with_its_default_is_not_in_use, reset),
+		cmocka_unit_test_teardown(a_flag_is_refused_beside_one_that_it_excludes, reset),
 		cmocka_unit_test_teardown(without_flags_the_table_gives_the_values, reset),
 		cmocka_unit_test_teardown(every_spelling_of_go_is_read, reset),
 		cmocka_unit_test_teardown(a_boolean_takes_a_value_only_after_an_equals_sign, reset),

@@ -335,8 +335,8 @@ def test_wildcards_beside_headless_services_answer_as_from_a_secondary(tmp_path)
 @pytest.mark.parametrize("args, why", [
     (["--external-zones=x.cluster.local"], "it is in --domain"), (["--external-zones=a..b"], "not a DNS name"),
     (["--external-zones=a.b,a.B"], "comes twice"), (["--external-zones=168.192.in-addr.arpa"], "reverse zones are --reverse-cidrs"),
-    (["--external-ns=192.0.2.1"], "--external-zones is missing"), (["--external-address=192.0.2.1"], "--external-zones is missing"),
-    (["--external-headless"], "--external-zones is missing"), ([ZONES, "--external-ns=one"], "full name"), ([ZONES, f"--external-ns=ns1.{ZONE}"], "SERVICE.NAMESPACE.ZONE"),
+    (["--external-ns=192.0.2.1"], "needs --external-zones: of which zones?"), (["--external-address=192.0.2.1"], "needs --external-zones: of which zones?"),
+    (["--external-headless"], "needs --external-zones: of which zones?"), ([ZONES, "--external-ns=one"], "full name"), ([ZONES, f"--external-ns=ns1.{ZONE}"], "SERVICE.NAMESPACE.ZONE"),
     ([ZONES, f"--external-ns={ZONE}"], "SERVICE.NAMESPACE.ZONE"), ([ZONES, "--external-address=192.0.2.1"], "--dns-bind-address has it"),
     ([ZONES, "--external-address=nowhere:5353"], "not an address"),
     ([ZONES, "--external-address=192.0.2.1:5353", "--share-port"], "cannot be shared"),

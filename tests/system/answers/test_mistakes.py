@@ -220,7 +220,7 @@ def test_a_manifest_that_is_mended_is_good_again(tmp_path):
 @pytest.mark.parametrize(("program", "flag", "says"), [
     (PROGRAM, "--dns-port=53x", '--dns-port: "53x" is not a port, 0 to 65535'),
     (PROGRAM, "--domain=...", '--domain: "...": not a DNS name'),
-    (NANNY, "-kubednsServer=x:y", "kubednsServer=x:y"),
+    (NANNY, "-kubednsServer=x:y", '--kubednsServer: "x:y"'),
     (SIDECAR, "--no-such-flag", "unknown flag --no-such-flag"),
 ])
 def test_a_flag_of_a_file_is_refused_with_the_file_and_its_line(tmp_path, program, flag, says):

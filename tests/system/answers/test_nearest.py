@@ -215,8 +215,8 @@ def test_what_is_near_somebody_does_not_reach_zone_files(tmp_path):
         (["--nearest", "--dns-port=53"], "add --client-pods=all; or for a pod on every node --node-role"),
         (["--nearest-only", "--dns-port=53", "--client-pods=node", "--node-name=n"], '--nearest-only: where a client is'),
         (["--nearest", "--dns-port=53", "--node-role"], "which node is it? give --node-name"),
-        (["--dns-port=53", "--node-role", "--node-name=n", "--zone=a"], '--zone: "a": answers do not depend on it yet: add --nearest,'),
-        (["--nearest", "--dns-port=53", "--client-pods=all", "--zone=a"], '--zone: "a": is the zone of the node whose pods ask'),
+        (["--dns-port=53", "--node-role", "--node-name=n", "--zone=a"], '--zone: "a": needs --nearest or --nearest-only or --zonal: answers do not depend on the zone yet'),
+        (["--nearest", "--dns-port=53", "--client-pods=all", "--zone=a"], '--zone: "a": needs --node-role: it is the zone of the node whose pods ask'),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(args, said):

@@ -449,8 +449,8 @@ def test_who_does_not_answer_is_told_again(tmp_path):
 
 
 @pytest.mark.parametrize("args, said", [
-    (["--transfer-notify=127.0.0.1"], "nobody gets a zone: needs --transfer-to"),
-    (["--transfer-to=127.0.0.1", "--visibility=labels", "--resolver=127.0.0.1:5353"], "a secondary would show every namespace to everybody"),
+    (["--transfer-notify=127.0.0.1"], "needs --transfer-to: nobody gets a zone"),
+    (["--transfer-to=127.0.0.1", "--visibility=labels", "--resolver=127.0.0.1:5353"], "not with --transfer-to: it gives the names of every namespace"),
     (["--transfer-to=127.0.0.1", "--transfer-journal=5M"], '--transfer-journal: "5M": must be off, or a size from 64k to 4M'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=example.org"], '--transfer-notify: "example.org": not an address'),
     (["--transfer-to=127.0.0.1", "--transfer-notify=" + ",".join(["127.0.0.1"] * 17)], "at most 16 servers"),

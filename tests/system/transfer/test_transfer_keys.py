@@ -279,7 +279,7 @@ def test_a_file_without_good_keys_is_refused_and_no_secret_is_shown(tmp_path, te
 
 def test_keys_need_somebody_who_gets_zones(tmp_path):
     done = subprocess.run([PROGRAM, "--check", "--transfer-key=/nothing"], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 2 and "nobody gets a zone: needs --transfer-to" in done.stderr
+    assert done.returncode == 2 and "needs --transfer-to: nobody gets a zone" in done.stderr
 
 
 # NOTIFY.

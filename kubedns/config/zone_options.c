@@ -1,25 +1,15 @@
-/* The flags of zones, and of names that other servers know: the cluster's zone and reverse zones, zones beside it, search
- * completion, filters, zone transfer. */
+/* The flags of zones: the cluster's zone and reverse zones, namespaces, zones beside it, zone transfer. */
+#include "kubedns/config/zone_options.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/search.h"
 #include "kubedns/answer/zone_lookup.h"
-#include "kubedns/config/options_internal.h"
+#include "kubedns/config/options.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
-
-int
-options_refuse(const char *flag, const char *value, const char *why)
-{
-	if (value == NULL)
-		log_errorx("--%s: %s", flag, why);
-	else
-		log_errorx("--%s: \"%s\": %s", flag, value, why);
-	return -EINVAL;
-}
 
 static int
 read_domain(struct options *o)
@@ -27,22 +17,22 @@ read_domain(struct options *o)
 	struct dname *zone = &o->answers.zone;
 
 	if (dname_from_text(zone, o->domain) < 0 || zone->len == 1)
-		return options_refuse("domain", o->domain, "not a DNS name, such as cluster.local");
+		return flags_refuse("domain", o->domain, "not a DNS name, such as cluster.local");
 	for (const uint8_t *label = zone->wire; *label != 0; label += 1u + *label)
 		if (!dname_label_ok((const char *)label + 1, *label))
-			return options_refuse(
+			return flags_refuse(
 			    "domain", o->domain, "labels must be letters, digits and '-'");
 	if (zone->len >
 	    128) /* room for an endpoint, a Service, a namespace and a port in front of it */
-		return options_refuse("domain", o->domain, "too long: 127 bytes at most");
+		return flags_refuse("domain", o->domain, "too long: 127 bytes at most");
 	dname_lower(zone->wire, zone->len);
 	return 0;
 }
 
 /* --- --reverse-cidrs: each prefix becomes zones on octet or nibble borders --- */
 
-int
-options_cidr(const char *text, struct addr *addr, unsigned *bits)
+static int
+read_cidr(const char *text, struct addr *addr, unsigned *bits)
 {
 	char *copy = xstrdup(text), *slash = strchr(copy, '/'), *end = NULL;
 	int rc = -EINVAL;
@@ -89,24 +79,18 @@ read_reverse_cidrs(struct options *o)
 	unsigned bits;
 
 	for (size_t i = 0; i < o->reverse_cidrs.count; i++) {
-		if (options_cidr(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
-			return options_refuse("reverse-cidrs", o->reverse_cidrs.items[i],
+		if (read_cidr(o->reverse_cidrs.items[i], &prefix, &bits) < 0)
+			return flags_refuse("reverse-cidrs", o->reverse_cidrs.items[i],
 			    "not a prefix such as 10.96.0.0/12 or fd00:10:96::/108");
 		add_reverse_zones(&o->answers, &prefix, bits);
 	}
-	o->answers.ptr_in_cidrs = strcmp(o->ptr_text, "cidrs") == 0;
-	if (!o->answers.ptr_in_cidrs && strcmp(o->ptr_text, "all") != 0)
-		return options_refuse("ptr", o->ptr_text, "must be all or cidrs");
-	if (o->answers.ptr_in_cidrs && o->reverse_cidrs.count == 0)
-		return options_refuse("ptr", o->ptr_text,
-		    "which prefixes? --reverse-cidrs is missing: give those of Services and pods");
 	return 0;
 }
 
 /* --- which namespaces exist --- */
 
 bool
-options_is_namespace(const char *name)
+zone_options_is_namespace(const char *name)
 {
 	size_t len = strlen(name);
 	return dname_label_ok(name, len) &&
@@ -120,8 +104,8 @@ read_namespaces(struct options *o)
 		return 0;
 	o->wanted_namespaces = xcalloc(o->namespaces.count + 1, sizeof *o->wanted_namespaces);
 	for (size_t i = 0; i < o->namespaces.count; i++) {
-		if (!options_is_namespace(o->namespaces.items[i]))
-			return options_refuse("namespaces", o->namespaces.items[i],
+		if (!zone_options_is_namespace(o->namespaces.items[i]))
+			return flags_refuse("namespaces", o->namespaces.items[i],
 			    "not the name of a namespace: small letters, digits and '-'");
 		o->wanted_namespaces[i] = o->namespaces.items[i];
 	}
@@ -137,7 +121,7 @@ read_namespace_labels(struct options *o)
 		return 0;
 	int rc = label_selector_parse(o->namespace_labels, &o->namespace_selector, &why);
 	if (rc < 0)
-		options_refuse("namespace-labels", o->namespace_labels, why);
+		flags_refuse("namespace-labels", o->namespace_labels, why);
 	free(why);
 	return rc;
 }
@@ -175,10 +159,10 @@ read_fallthrough_zone(struct options *o, const char *text)
 	struct dname zone;
 
 	if (dname_from_text(&zone, text) < 0)
-		return options_refuse("fallthrough", text, "not a DNS name, such as cluster.local");
+		return flags_refuse("fallthrough", text, "not a DNS name, such as cluster.local");
 	dname_lower(zone.wire, zone.len);
 	if (!is_of_our_zones(o, &zone))
-		return options_refuse("fallthrough", text,
+		return flags_refuse("fallthrough", text,
 		    "neither in --domain nor a reverse zone, nor --clusterset-domain: names there "
 		    "are asked of the upstream servers anyway");
 	answers->fallthrough =
@@ -199,20 +183,6 @@ read_fallthrough(struct options *o, bool given)
 	for (char *rest = text; given && rc == 0 && (item = strsep(&rest, ",")) != NULL;)
 		rc = read_fallthrough_zone(o, item);
 	free(text);
-	return rc;
-}
-
-int
-options_read_zones(struct options *o, const struct flags_common *common)
-{
-	/* All of them, so that one run shows all mistakes. */
-	const int results[] = { read_domain(o), read_reverse_cidrs(o), read_namespaces(o),
-		read_namespace_labels(o), options_read_clusterset(o),
-		read_fallthrough(o, flags_given(common, "fallthrough")) };
-	int rc = 0;
-
-	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
-		rc = results[i] < 0 ? results[i] : rc;
 	return rc;
 }
 
@@ -265,11 +235,11 @@ read_zones(struct options *o)
 		const char *text = o->external_zones_text.items[i], *why;
 		struct dname zone;
 		if (dname_from_text(&zone, text) < 0 || zone.len == 1)
-			return options_refuse(
+			return flags_refuse(
 			    "external-zones", text, "not a DNS name, such as apps.example.com");
 		dname_lower(zone.wire, zone.len);
 		if ((why = zone_fault(o, &zone)) != NULL)
-			return options_refuse("external-zones", text, why);
+			return flags_refuse("external-zones", text, why);
 		o->external_zones[o->external_zone_count++] = zone;
 	}
 	return 0;
@@ -277,19 +247,19 @@ read_zones(struct options *o)
 
 /* --- --clusterset-domain --- */
 
-int
-options_read_clusterset(struct options *o)
+static int
+read_clusterset(struct options *o)
 {
 	const char *text = o->clusterset_text, *why;
 
 	if (*text == '\0')
 		return 0;
 	if (dname_from_text(&o->clusterset, text) < 0 || o->clusterset.len == 1)
-		return options_refuse(
+		return flags_refuse(
 		    "clusterset-domain", text, "not a DNS name, such as clusterset.local");
 	dname_lower(o->clusterset.wire, o->clusterset.len);
 	if ((why = name_fault(&o->clusterset)) != NULL)
-		return options_refuse("clusterset-domain", text, why);
+		return flags_refuse("clusterset-domain", text, why);
 	o->has_clusterset = true;
 	return 0;
 }
@@ -307,11 +277,11 @@ place_clusterset(struct options *o)
 	if (!o->has_clusterset)
 		return 0;
 	if (is_in_other(&o->clusterset, &o->answers.zone))
-		return options_refuse("clusterset-domain", o->clusterset_text,
+		return flags_refuse("clusterset-domain", o->clusterset_text,
 		    "neither may lie in the other of this and --domain");
 	for (size_t i = 0; i < o->external_zone_count; i++)
 		if (is_in_other(&o->clusterset, &o->external_zones[i]))
-			return options_refuse("clusterset-domain", o->clusterset_text,
+			return flags_refuse("clusterset-domain", o->clusterset_text,
 			    "neither may lie in the other of this and --external-zones");
 	o->external_zones[o->external_zone_count] = o->clusterset;
 	return 0;
@@ -353,12 +323,12 @@ read_ns(struct options *o)
 			continue;
 		}
 		if (dname_from_text(name, text) < 0 || dname_labels(name->wire) < 2)
-			return options_refuse("external-ns", text,
+			return flags_refuse("external-ns", text,
 			    "neither an address nor a name server's full name, such as "
 			    "dns.kube-system.apps.example.com");
 		dname_lower(name->wire, name->len);
 		if (has_no_address(o, name))
-			return options_refuse("external-ns", text,
+			return flags_refuse("external-ns", text,
 			    "in a zone of --external-zones only the Service of that name has it: "
 			    "give SERVICE.NAMESPACE.ZONE, or an address");
 		o->external_ns_count++;
@@ -397,14 +367,11 @@ read_address(struct options *o)
 	if (*text == '\0')
 		return 0;
 	if (server_parse(text, 53, server, &why) < 0)
-		return options_refuse("external-address", text, why);
+		return flags_refuse("external-address", text, why);
 	if (is_taken(o, server))
-		return options_refuse("external-address", text,
+		return flags_refuse("external-address", text,
 		    "--dns-bind-address has it with this port: choose another port, which the "
 		    "Service for the outside leads to");
-	if (o->share_port)
-		return options_refuse(
-		    "external-address", text, "cannot be shared: leave out --share-port");
 	addr_format(&server->addr, o->external_address_only);
 	return 0;
 }
@@ -424,7 +391,7 @@ read_refuse(struct options *o)
 		while (k < COUNT && strcmp(o->external_refuse_text.items[i], words[k].word) != 0)
 			k++;
 		if (k == COUNT)
-			return options_refuse("external-refuse", o->external_refuse_text.items[i],
+			return flags_refuse("external-refuse", o->external_refuse_text.items[i],
 			    "must be wildcards, apex or external-ips");
 		*words[k].refuse = true;
 	}
@@ -434,204 +401,13 @@ read_refuse(struct options *o)
 static int
 read_external(struct options *o)
 {
-	static const char missing[] = "of which zones? --external-zones is missing";
-
-	if (o->external_zones_text.count == 0 && o->external_ns_text.count > 0)
-		return options_refuse("external-ns", o->external_ns_text.items[0], missing);
-	if (o->external_zones_text.count == 0 && o->external_refuse_text.count > 0)
-		return options_refuse("external-refuse", o->external_refuse_text.items[0], missing);
-	if (o->external_zones_text.count == 0 && *o->external_address_text != '\0')
-		return options_refuse("external-address", o->external_address_text, missing);
-	if (o->external_zones_text.count == 0 && o->external_headless)
-		return options_refuse("external-headless", "true", missing);
-	if (o->external_zones_text.count == 0)
-		return 0;
-	const int results[] = { read_zones(o), read_ns(o), read_address(o), read_refuse(o) };
+	const int results[] = { read_zones(o), read_ns(o), read_address(o), read_refuse(o),
+		place_clusterset(o) };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
 	return rc;
-}
-
-int
-options_read_external(struct options *o)
-{
-	int external = read_external(o), clusterset = place_clusterset(o);
-
-	return external < 0 ? external : clusterset;
-}
-
-/* --- the addresses of a dnsmasq and of other DNS pods; search completion --- */
-
-static int
-refuse_flag(const char *flag, const char *value, const char *why)
-{
-	log_errorx("--%s: \"%s\": %s", flag, value, why);
-	return -EINVAL;
-}
-
-/* Reads the address of a dnsmasq; `where` is its place in the topology, for messages. */
-static int
-read_dnsmasq(const struct options *o, const char *flag, const char *text, const char *where,
-    bool *given, struct server *server)
-{
-	const char *why;
-
-	*given = *text != '\0';
-	if (!*given)
-		return 0;
-	if (server_parse(text, 53, server, &why) < 0 || conf_addr_useless(&server->addr, &why))
-		return refuse_flag(flag, text, why);
-	if (!forwarding_loop_is(&o->forwarding_loop, server, &why))
-		return 0;
-	log_errorx("--%s: \"%s\" %s; give the address and port of the dnsmasq %s it", flag, text,
-	    why, where);
-	return -EINVAL;
-}
-
-int
-options_read_resolver(struct options *o)
-{
-	return read_dnsmasq(
-	    o, "resolver", o->resolver_text, "behind", &o->has_resolver, &o->resolver);
-}
-
-/*
- * The kubelet leaves $(NAME) as it is where the environment has no such variable: a Service that was
- * not there yet when the pod was made. The pod is not to fail for that.
- */
-int
-options_read_until_synced(struct options *o)
-{
-	enum { SERVERS_MAX = 5 };
-	char *text = xstrdup(o->until_synced_text), *rest = text, *item;
-	struct conf_upstreams *to = &o->until_synced;
-	const char *why = NULL;
-	int rc = 0;
-
-	while (rc == 0 && (item = strsep(&rest, ",")) != NULL) {
-		struct server *server = &to->servers[to->count];
-		if (*item == '\0' && rest == NULL)
-			break;
-		if (strncmp(item, "$(", 2) == 0)
-			log_warnx("--until-synced=%s: there was no such Service when the pod was "
-				  "made: SERVFAIL until the first sync",
-			    item);
-		else if (to->count == SERVERS_MAX)
-			rc = refuse_flag("until-synced", item, "at most 5 servers");
-		else if (server_parse(item, 53, server, &why) < 0 ||
-			 conf_addr_useless(&server->addr, &why) ||
-			 forwarding_loop_is(&o->forwarding_loop, server, &why))
-			rc = refuse_flag("until-synced", item, why);
-		else
-			to->count++;
-	}
-	free(text);
-	o->answers.until_synced = to->count > 0;
-	return rc;
-}
-
-/* --- --search-completion, --search-extra, --search-resolver --- */
-
-static int
-read_search_extra(struct options *o, const char *text, struct dname *domain)
-{
-	const struct answer_config *a = &o->answers;
-	struct dname arpa;
-
-	if (dname_from_text(domain, text) < 0 || domain->len == 1)
-		return refuse_flag("search-extra", text, "not a domain, such as corp.example");
-	dname_lower(domain->wire, domain->len);
-	dname_from_text(&arpa, "arpa.");
-	if (dname_in_zone(domain->wire, a->zone.wire) >= 0 ||
-	    dname_in_zone(domain->wire, arpa.wire) >= 0)
-		return refuse_flag("search-extra", text,
-		    "must be outside of --domain and of arpa: pods' own search domains are walked "
-		    "already");
-	return 0;
-}
-
-int
-options_read_search(struct options *o)
-{
-	struct answer_config *a = &o->answers;
-	int rc = read_dnsmasq(o, "search-resolver", o->search_resolver_text, "in front of",
-	    &o->has_search_resolver, &o->search_resolver);
-
-	a->search_inferred = strcmp(o->search_text, "inferred") == 0;
-	if (!a->search_inferred && strcmp(o->search_text, "declared") != 0)
-		rc = refuse_flag(
-		    "search-completion", o->search_text, "must be declared or inferred");
-	a->search_resolver = o->has_search_resolver;
-	if (o->has_search_resolver && *o->resolver_text != '\0') {
-		log_errorx("--search-resolver=%s and --resolver=%s: the first is for the classic "
-			   "topology, the second for front; give one of them",
-		    o->search_resolver_text, o->resolver_text);
-		return -EINVAL;
-	}
-	if (o->search_extra.count > SEARCH_EXTRA_MAX)
-		return refuse_flag("search-extra", o->search_extra.items[SEARCH_EXTRA_MAX],
-		    "at most 8 domains: each may cost a question");
-	a->search_extra = xcalloc(SEARCH_EXTRA_MAX, sizeof *a->search_extra);
-	for (size_t i = 0; i < o->search_extra.count; i++) {
-		int bad = read_search_extra(o, o->search_extra.items[i], &a->search_extra[i]);
-		rc = bad < 0 ? bad : rc;
-		a->search_extra_count++;
-	}
-	return rc;
-}
-
-/* --- --filter-aaaa, --filter-a and --filter-except --- */
-
-static int
-read_mode(const char *flag, const char *text, enum filter_mode *mode)
-{
-	static const char *const names[] = {
-		[FILTER_OFF] = "off", [FILTER_ON] = "on", [FILTER_AUTO] = "auto"
-	};
-
-	for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
-		if (strcmp(text, names[i]) == 0) {
-			*mode = (enum filter_mode)i;
-			return 0;
-		}
-	return options_refuse(flag, text, "must be auto, on or off");
-}
-
-static int
-read_except(struct options *o)
-{
-	struct answer_config *answers = &o->answers;
-
-	if (o->filter_except.count == 0)
-		return 0;
-	answers->filter_except = xcalloc(o->filter_except.count, sizeof *answers->filter_except);
-	for (size_t i = 0; i < o->filter_except.count; i++) {
-		struct dname *zone = &answers->filter_except[i];
-		if (dname_from_text(zone, o->filter_except.items[i]) < 0)
-			return options_refuse("filter-except", o->filter_except.items[i],
-			    "not a DNS name, such as example.com");
-		dname_lower(zone->wire, zone->len);
-		answers->filter_except_count++;
-	}
-	return 0;
-}
-
-int
-options_read_filter(struct options *o)
-{
-	int aaaa = read_mode("filter-aaaa", o->filter_aaaa_text, &o->filter_aaaa);
-	int a = read_mode("filter-a", o->filter_a_text, &o->filter_a);
-	int except = read_except(o);
-
-	if (aaaa < 0 || a < 0 || except < 0)
-		return -EINVAL;
-	if (o->filter_a != FILTER_ON || o->filter_aaaa != FILTER_ON)
-		return 0;
-	log_errorx("--filter-a=on and --filter-aaaa=on: no outside name would have an address; "
-		   "leave out one of them");
-	return -EINVAL;
 }
 
 /* --- zone transfer --- */
@@ -647,11 +423,11 @@ read_prefix(struct options *o, const char *text)
 
 	if (addr_parse(text, &addr) == 0)
 		bits = (unsigned)addr_len(&addr) * 8;
-	else if (options_cidr(text, &addr, &bits) < 0)
-		return options_refuse("transfer-to", text,
+	else if (read_cidr(text, &addr, &bits) < 0)
+		return flags_refuse("transfer-to", text,
 		    "not an address or a prefix, such as 192.0.2.53 or 10.0.0.0/24");
 	if (rules->to_count == TRANSFER_PREFIXES_MAX)
-		return options_refuse("transfer-to", text, "at most 64 prefixes");
+		return flags_refuse("transfer-to", text, "at most 64 prefixes");
 	rules->to[rules->to_count].addr = addr;
 	rules->to[rules->to_count++].bits = bits;
 	return 0;
@@ -665,7 +441,7 @@ read_notify(struct options *o, const char *text)
 
 	if (rules->notify_count == TRANSFER_NOTIFY_MAX ||
 	    server_parse(text, DNS_PORT, &rules->notify[rules->notify_count], &why) < 0)
-		return options_refuse("transfer-notify", text, why);
+		return flags_refuse("transfer-notify", text, why);
 	rules->notify_count++;
 	return 0;
 }
@@ -693,30 +469,20 @@ read_keys(struct options *o)
 
 	if (*o->transfer_key == '\0')
 		return 0;
-	if (o->transfer_to.count == 0)
-		return options_refuse(
-		    "transfer-key", o->transfer_key, "nobody gets a zone: needs --transfer-to");
 	if (tsig_keys_read(&rules->keys, o->transfer_key, why) < 0)
-		return options_refuse("transfer-key", o->transfer_key, why);
+		return flags_refuse("transfer-key", o->transfer_key, why);
 	rules->key_file = o->transfer_key;
 	o->answers.transfer_keys = true;
 	return 0;
 }
 
-int
-options_read_transfer(struct options *o)
+static int
+read_transfer(struct options *o)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < o->transfer_notify.count && rc == 0; i++)
 		rc = read_notify(o, o->transfer_notify.items[i]);
-	if (o->transfer_notify.count > 0 && o->transfer_to.count == 0)
-		rc = options_refuse("transfer-notify", o->transfer_notify.items[0],
-		    "nobody gets a zone: needs --transfer-to");
-	if (o->transfer_to.count > 0 && strcmp(o->visibility_text, "off") != 0)
-		rc = options_refuse("transfer-to", o->transfer_to.items[0],
-		    "a secondary would show every namespace to everybody: leave out "
-		    "--visibility, or this");
 	choose_sources(o);
 	if (rc == 0)
 		rc = read_keys(o);
@@ -724,4 +490,30 @@ options_read_transfer(struct options *o)
 		rc = read_prefix(o, o->transfer_to.items[i]);
 	o->answers.transfer = o->transfer.to_count > 0;
 	return rc;
+}
+
+int
+zone_options_read(struct options *o, const struct flags_common *common)
+{
+	/* All of them, so that one run shows all mistakes. */
+	const int results[] = { read_domain(o), read_reverse_cidrs(o), read_namespaces(o),
+		read_namespace_labels(o), read_clusterset(o),
+		read_fallthrough(o, flags_given(common, "fallthrough")), read_transfer(o),
+		read_external(o) };
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
+		rc = results[i] < 0 ? results[i] : rc;
+	return rc;
+}
+
+void
+zone_options_free(struct options *o)
+{
+	free(o->wanted_namespaces);
+	free(o->external_ns);
+	free(o->external_ns_addrs);
+	free(o->answers.reverse_zones);
+	free(o->answers.fallthrough);
+	label_selector_free(o->namespace_selector);
 }
