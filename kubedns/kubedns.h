@@ -18,7 +18,7 @@
 struct handover;
 struct treecache;
 
-enum { FD_SIGNAL, FD_CONFIG, FD_RESOLV, FD_OBJECTS, FD_HTTP, FD_METRICS, FD_COUNT };
+enum { FD_SIGNAL, FD_CONFIG, FD_RESOLV, FD_OBJECTS, FD_HTTP, FD_OBSERVE, FD_METRICS, FD_COUNT };
 
 struct kubedns {
 	struct options options;

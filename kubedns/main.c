@@ -31,6 +31,8 @@
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/pages/query_log.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/observe/observers.h"
+#include "kubedns/serve/observe/top_clients.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/config/settings.h"
 #include "kubedns/show/explain.h"
@@ -124,12 +126,37 @@ make_dnstap(const struct options *o)
 	return *o->dnstap_text != '\0' ? dnstap_new(&config) : NULL;
 }
 
+/* Who reads the workers' rings in the main thread. */
+static const struct observer *const observer_table[] = { &top_clients_observer, &query_log_observer,
+	NULL };
+
+static void
+start_observers(struct kubedns *k)
+{
+	struct status *s = &k->status;
+	bool recorded = k->options.recorder_bytes > 0;
+
+	for (unsigned w = 0; w < workers_count(s->workers); w++) {
+		if (recorded)
+			observers_add_ring(s->observers, workers_ring(s->workers, w));
+		if (s->dnstap != NULL)
+			dnstap_add_ring(s->dnstap, workers_ring(s->workers, w));
+	}
+	if (recorded) {
+		s->top_clients = top_clients_new(random_seed(), clock_mono_ns());
+		observers_set(s->observers, &top_clients_observer, s->top_clients);
+	}
+	s->query_log = query_log_new(recorded ? s->observers : NULL, s->store,
+	    k->options.wants_query_log ? &k->options.query_log : NULL);
+}
+
 static int
 open_workers(struct kubedns *k)
 {
 	const struct options *o = &k->options;
 
 	k->status.dnstap = make_dnstap(o);
+	k->status.observers = observers_new(observer_table);
 	struct workers_config config = { .address = o->address,
 		.port = (uint16_t)o->port,
 		.share_port = o->share_port,
@@ -138,7 +165,9 @@ open_workers(struct kubedns *k)
 		.recorder_bytes = o->recorder_bytes,
 		.tcp_memory = o->tcp_bytes,
 		.forward_max = o->in_flight,
-		.dnstap = k->status.dnstap,
+		.whole_messages = k->status.dnstap != NULL,
+		.listener = dnstap_listener(k->status.dnstap),
+		.wake_observers = observers_fd(k->status.observers),
 		.fair_share = o->fair_share,
 		.explain = o->explain_by_dns ? explain_brief : NULL,
 		.resolver = o->has_resolver ? &o->resolver : NULL,
@@ -167,8 +196,7 @@ open_workers(struct kubedns *k)
 		return EXIT_FAILED;
 	if (o->share_port)
 		k->handover = handover_new(k->status.workers, config.resolver);
-	k->status.query_log = query_log_new(
-	    k->status.workers, k->status.store, o->wants_query_log ? &o->query_log : NULL);
+	start_observers(k);
 	return 0;
 }
 
@@ -273,8 +301,11 @@ stop(struct kubedns *k)
 	transfer_stop(k->status.transfer);
 	handover_free(k->handover);
 	workers_stop(k->status.workers);
-	forwarded_cache_free(k->status.answer_cache);
 	dnstap_free(k->status.dnstap);
+	workers_free(k->status.workers);
+	observers_free(k->status.observers);
+	free(k->status.top_clients);
+	forwarded_cache_free(k->status.answer_cache);
 	transfer_free(k->status.transfer);
 	http_stop(k->http);
 	http_stop(k->metrics);

@@ -1,6 +1,7 @@
-/* The writer: takes messages from the workers' queues and gives them to the collector. */
+/* The writer: reads messages from the workers' rings and sends them to the collector. */
 #include "kubedns/dnstap/dnstap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,8 +12,8 @@
 #include <unistd.h>
 
 #include "kubedns/dnstap/dnstap_frame.h"
-#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/dnstap/dnstap_stream.h"
+#include "kubedns/serve/observe/ring.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/metrics.h"
@@ -20,11 +21,10 @@
 #include "lib/xalloc.h"
 
 enum {
-	QUEUES_MAX = 64,
-	QUEUED = 4 * 1024 * 1024, /* of all workers: 80 ms of 100,000 answers a second */
-	QUEUE_MIN = 256 * 1024,
-	TURN_MAX = 1024, /* messages of one worker at a time */
-	GATHER_MS = 10,  /* between two looks at queues that have little */
+	RINGS_MAX = 64,
+	TURN_MAX = 1024, /* records of one worker at a time */
+	AT_ONCE = 16,    /* of them, read before they are sent */
+	GATHER_MS = 10,  /* between two looks at rings that have little */
 	BACKOFF_FIRST_MS = 100,
 	BACKOFF_MAX_MS = 10000,
 	GOOD_MS = 10000, /* a connection that has lasted this long is one */
@@ -33,12 +33,15 @@ enum {
 struct dnstap {
 	struct dnstap_target target;
 	struct dnstap_sender sender;
-	struct dnstap_queue *queues[QUEUES_MAX];
-	unsigned queue_count;
-	int wake;
+	struct ring_listener listener;
 	pthread_t thread;
 	bool started;
-	atomic_bool asleep, stop;
+	atomic_bool stop;
+
+	/* The main thread counts too what was overwritten: while the writer waits for the collector. */
+	pthread_mutex_t lock;
+	unsigned ring_count;
+	struct ring_follower followers[RINGS_MAX];
 
 	/* The writer's own. */
 	struct dnstap_stream *stream;
@@ -48,6 +51,7 @@ struct dnstap {
 	bool complained; /* a try failed, since the last good connection; */
 	bool flapping;   /* or a connection ended soon */
 	uint8_t frame[DNSTAP_FRAME_MAX];
+	uint64_t messages[2 * RING_MESSAGES_MAX / sizeof(uint64_t)];
 
 	/* Read by the main thread. */
 	atomic_bool connected;
@@ -62,25 +66,25 @@ dnstap_new(const struct dnstap_config *config)
 	dnstap->target = config->target;
 	dnstap->sender.identity = config->identity;
 	dnstap->sender.version = config->version;
-	dnstap->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (dnstap->wake < 0)
+	dnstap->listener.wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (dnstap->listener.wake < 0)
 		log_fatal("eventfd");
-	dnstap->stream = dnstap_stream_new(&dnstap->target, dnstap->wake, &dnstap->stop);
+	pthread_mutex_init(&dnstap->lock, NULL);
+	dnstap->stream = dnstap_stream_new(&dnstap->target, dnstap->listener.wake, &dnstap->stop);
 	return dnstap;
 }
 
-struct dnstap_queue *
-dnstap_queue_for(struct dnstap *dnstap, unsigned workers)
+struct ring_listener *
+dnstap_listener(struct dnstap *dnstap)
 {
-	size_t bytes = QUEUED;
+	return dnstap == NULL ? NULL : &dnstap->listener;
+}
 
-	if (dnstap == NULL)
-		return NULL;
-	while (bytes > QUEUE_MIN && bytes * workers > QUEUED)
-		bytes /= 2;
-	struct dnstap_queue *queue = dnstap_queue_new(bytes, &dnstap->asleep, dnstap->wake);
-	dnstap->queues[dnstap->queue_count++] = queue;
-	return queue;
+void
+dnstap_add_ring(struct dnstap *dnstap, const struct ring *ring)
+{
+	assert(dnstap->ring_count < RINGS_MAX);
+	ring_follow(&dnstap->followers[dnstap->ring_count++], ring);
 }
 
 /* --- the writer's thread --- */
@@ -110,8 +114,8 @@ try_connect(struct dnstap *dnstap)
 		return;
 	}
 	if (!dnstap->complained)
-		log_warnx("dnstap: %s: %s: trying again; what the queue cannot hold is dropped, "
-			  "and DNS is answered as ever",
+		log_warnx("dnstap: %s: %s: trying again; the newest 4 MB of messages are kept, "
+			  "and DNS is answered as before",
 		    text,
 		    rc == -EPROTO ? "what listens there does not take dnstap" : strerror(-rc));
 	dnstap->complained = true;
@@ -151,25 +155,76 @@ notice_end(struct dnstap *dnstap)
 	back_off(dnstap);
 }
 
-/* Sends a worker's messages, so many at most; how many there were. */
-static unsigned
-take_turn(struct dnstap *dnstap, struct dnstap_queue *queue, uint64_t *sent, uint64_t *lost)
+static void
+send_message(struct dnstap *dnstap, const struct dnstap_head *head, const uint8_t *message,
+    uint64_t *sent, uint64_t *lost)
 {
-	const struct dnstap_head *head;
-	const uint8_t *message;
+	if (!dnstap_stream_is_open(dnstap->stream)) {
+		++*lost;
+		return;
+	}
+	size_t len = dnstap_frame(&dnstap->sender, head, message, dnstap->frame);
+	dnstap_stream_write(dnstap->stream, dnstap->frame, len, sent, lost);
+}
+
+/* Sends the query and the response of a record, if it has them. */
+static void
+send_record(struct dnstap *dnstap, const struct ring_record *record, uint64_t *sent, uint64_t *lost)
+{
+	bool server = record->kind == RECORD_SERVER_QUERY || record->kind == RECORD_SERVER_RESPONSE;
+	struct dnstap_head head = { .kind = server ? DNSTAP_FORWARDER_QUERY : DNSTAP_CLIENT_QUERY,
+		.tcp = record->tcp,
+		.len = record->query_len,
+		.peer = record->peer,
+		.query_ns = record->batch ? record->at_ns : record->at_ns - record->took_ns };
+
+	if (record->query != NULL)
+		send_message(dnstap, &head, record->query, sent, lost);
+	if (record->response == NULL)
+		return;
+	head.kind++; /* of the same peer */
+	head.len = record->reply_len;
+	head.response_ns = head.query_ns + record->took_ns;
+	send_message(dnstap, &head, record->response, sent, lost);
+}
+
+/* Reads the next records, as many as there is room for; how many there were. */
+static unsigned
+read_some(struct dnstap *dnstap, struct ring_follower *follower, struct ring_record *records)
+{
+	uint64_t *to = dnstap->messages, *last = to + RING_MESSAGES_MAX / sizeof *to;
 	unsigned count = 0;
 
-	while (count < TURN_MAX && (head = dnstap_queue_first(queue, &message)) != NULL) {
-		size_t len = dnstap_frame(&dnstap->sender, head, message, dnstap->frame);
-		dnstap_queue_pop(queue);
+	pthread_mutex_lock(&dnstap->lock);
+	while (count < AT_ONCE && to <= last && ring_follow_next(follower, &records[count], to)) {
+		to += (records[count].query_len + sizeof *to - 1) / sizeof *to;
+		to += (records[count].reply_len + sizeof *to - 1) / sizeof *to;
 		count++;
-		if (dnstap_stream_write(dnstap->stream, dnstap->frame, len, sent, lost) < 0)
-			break;
+	}
+	pthread_mutex_unlock(&dnstap->lock);
+	return count;
+}
+
+/* Sends a worker's messages, so many records at most; how many there were. */
+static unsigned
+take_turn(struct dnstap *dnstap, struct ring_follower *follower, uint64_t *sent, uint64_t *lost)
+{
+	struct ring_record records[AT_ONCE];
+	unsigned count = 0, some;
+
+	pthread_mutex_lock(&dnstap->lock);
+	ring_follow_turn(follower);
+	pthread_mutex_unlock(&dnstap->lock);
+	while (count < TURN_MAX && dnstap_stream_is_open(dnstap->stream) &&
+	       (some = read_some(dnstap, follower, records)) > 0) {
+		for (unsigned i = 0; i < some; i++)
+			send_record(dnstap, &records[i], sent, lost);
+		count += some;
 	}
 	return count;
 }
 
-/* Sends some of what is queued; the most that one worker had. */
+/* Sends some of what the rings have; the most records that one worker had. */
 static unsigned
 drain(struct dnstap *dnstap)
 {
@@ -177,9 +232,8 @@ drain(struct dnstap *dnstap)
 	unsigned most = 0;
 
 	dnstap->sender.wall_ns = clock_wall_ns() - clock_mono_ns();
-	for (unsigned i = 0; i < dnstap->queue_count && dnstap_stream_is_open(dnstap->stream);
-	     i++) {
-		unsigned count = take_turn(dnstap, dnstap->queues[i], &sent, &lost);
+	for (unsigned i = 0; i < dnstap->ring_count && dnstap_stream_is_open(dnstap->stream); i++) {
+		unsigned count = take_turn(dnstap, &dnstap->followers[i], &sent, &lost);
 		most = count > most ? count : most;
 	}
 	if (dnstap_stream_is_open(dnstap->stream))
@@ -190,12 +244,10 @@ drain(struct dnstap *dnstap)
 }
 
 static bool
-is_empty(struct dnstap *dnstap)
+is_empty(const struct dnstap *dnstap)
 {
-	const uint8_t *message;
-
-	for (unsigned i = 0; i < dnstap->queue_count; i++)
-		if (dnstap_queue_first(dnstap->queues[i], &message) != NULL)
+	for (unsigned i = 0; i < dnstap->ring_count; i++)
+		if (ring_follow_has_more(&dnstap->followers[i]))
 			return false;
 	return true;
 }
@@ -204,11 +256,11 @@ is_empty(struct dnstap *dnstap)
 static void
 sleep_on(struct dnstap *dnstap)
 {
-	atomic_store(&dnstap->asleep, true);
-	atomic_thread_fence(memory_order_seq_cst); /* see publish() in dnstap_queue.c */
+	atomic_store(&dnstap->listener.asleep, true);
+	atomic_thread_fence(memory_order_seq_cst); /* see ring_wake_listener() */
 	if (is_empty(dnstap) && !atomic_load(&dnstap->stop))
 		dnstap_stream_wait(dnstap->stream, dnstap->flapping ? GOOD_MS : -1);
-	atomic_store(&dnstap->asleep, false);
+	atomic_store(&dnstap->listener.asleep, false);
 }
 
 static void
@@ -264,18 +316,23 @@ dnstap_start(struct dnstap *dnstap)
 	dnstap->started = true;
 }
 
+/* Messages that were overwritten before the writer had read them. */
 static uint64_t
-count_dropped(const struct dnstap *dnstap)
+count_overwritten(struct dnstap *dnstap)
 {
-	uint64_t dropped = 0;
+	uint64_t overwritten = 0;
 
-	for (unsigned i = 0; i < dnstap->queue_count; i++)
-		dropped += dnstap_queue_dropped(dnstap->queues[i]);
-	return dropped;
+	pthread_mutex_lock(&dnstap->lock);
+	for (unsigned i = 0; i < dnstap->ring_count; i++) {
+		ring_follow_turn(&dnstap->followers[i]);
+		overwritten += dnstap->followers[i].skipped.messages;
+	}
+	pthread_mutex_unlock(&dnstap->lock);
+	return overwritten;
 }
 
 void
-dnstap_metrics(const struct dnstap *dnstap, struct metrics *m)
+dnstap_metrics(struct dnstap *dnstap, struct metrics *m)
 {
 	if (dnstap == NULL)
 		return;
@@ -283,8 +340,8 @@ dnstap_metrics(const struct dnstap *dnstap, struct metrics *m)
 	    "Messages that the collector's connection has taken (--dnstap).");
 	metrics_value(m, (double)atomic_load(&dnstap->sent), (char *)NULL);
 	metrics_family(m, "kubedns_dnstap_dropped_total", METRIC_COUNTER,
-	    "Messages that were not sent: the queue was full, or the connection broke.");
-	metrics_value(m, (double)count_dropped(dnstap), "reason", "queue_full", (char *)NULL);
+	    "Messages that were not sent: newer ones took their place, or the connection broke.");
+	metrics_value(m, (double)count_overwritten(dnstap), "reason", "queue_full", (char *)NULL);
 	metrics_value(m, (double)atomic_load(&dnstap->lost), "reason", "connection", (char *)NULL);
 	metrics_family(m, "kubedns_dnstap_connections_total", METRIC_COUNTER,
 	    "Times that a connection to the collector was made.");
@@ -294,16 +351,18 @@ dnstap_metrics(const struct dnstap *dnstap, struct metrics *m)
 	metrics_value(m, atomic_load(&dnstap->connected), (char *)NULL);
 }
 
-/* What is still queued goes with us. */
+/* Messages that the rings still have. */
 static uint64_t
 count_left(struct dnstap *dnstap)
 {
-	const uint8_t *message;
+	struct ring_record record;
 	uint64_t left = 0;
 
-	for (unsigned i = 0; i < dnstap->queue_count; i++)
-		for (; dnstap_queue_first(dnstap->queues[i], &message) != NULL; left++)
-			dnstap_queue_pop(dnstap->queues[i]);
+	for (unsigned i = 0; i < dnstap->ring_count; i++) {
+		ring_follow_turn(&dnstap->followers[i]);
+		while (ring_follow_next(&dnstap->followers[i], &record, NULL))
+			left += record.messages;
+	}
 	return left;
 }
 
@@ -315,18 +374,17 @@ dnstap_free(struct dnstap *dnstap)
 	if (dnstap == NULL)
 		return;
 	atomic_store(&dnstap->stop, true);
-	if (write(dnstap->wake, &one, sizeof one) < 0 && errno != EAGAIN)
+	if (write(dnstap->listener.wake, &one, sizeof one) < 0 && errno != EAGAIN)
 		log_fatal("eventfd");
 	if (dnstap->started) {
 		pthread_join(dnstap->thread, NULL);
 		uint64_t dropped =
-		    count_dropped(dnstap) + atomic_load(&dnstap->lost) + count_left(dnstap);
+		    count_left(dnstap) + count_overwritten(dnstap) + atomic_load(&dnstap->lost);
 		log_info("dnstap: %llu messages were sent, %llu dropped",
 		    (unsigned long long)atomic_load(&dnstap->sent), (unsigned long long)dropped);
 	}
 	dnstap_stream_free(dnstap->stream);
-	for (unsigned i = 0; i < dnstap->queue_count; i++)
-		dnstap_queue_free(dnstap->queues[i]);
-	close(dnstap->wake);
+	pthread_mutex_destroy(&dnstap->lock);
+	close(dnstap->listener.wake);
 	free(dnstap);
 }

@@ -1,18 +1,18 @@
 /*
  * dnstap: a copy of every DNS message, with its addresses and times, for a collector.
  *
- *	worker --dnstap_add()--> its queue (dnstap_queue.h) --.
- *	worker --dnstap_add()--> its queue -------------------+--> the writer, a thread
+ *	worker --observe()--> its ring (serve/observe/ring.h) --.
+ *	worker --observe()--> its ring -------------------------+--> the writer, a thread
  *	                                                             | dnstap_frame.h: protobuf
  *	                                                             v dnstap_stream.h: frames, a socket
  *	                                                          collector
  *
- * Nothing here delays an answer. A worker copies a message into its queue, and drops and counts it
- * when the queue is full. The writer takes what is there some hundred times a second at most. While
- * the collector is away or does not read, the queues keep what they hold and the rest is dropped;
- * the writer goes on trying to reach the collector, every 10 s in the end. Each message is counted as
- * sent or as dropped. A message is sent once the kernel has taken it whole, even if the connection
- * breaks before the collector has read it.
+ * Nothing here delays an answer: a worker overwrites the oldest messages of its ring. The writer
+ * reads the rings a hundred times a second at most. While the collector is away or does not read,
+ * the rings keep the newest messages, and the writer counts the overwritten ones. It tries to reach
+ * the collector again, at last every 10 s. Each message is counted as sent or as dropped. A message
+ * is sent once the kernel has taken it whole, even if the connection breaks before the collector has
+ * read it.
  *
  * All functions are for the main thread.
  */
@@ -45,23 +45,27 @@ struct dnstap_config {
 };
 
 struct dnstap;
-struct dnstap_queue;
+struct ring;
+struct ring_listener;
 struct metrics;
 
 struct dnstap *dnstap_new(const struct dnstap_config *config);
 
-/* The queue of one worker of `workers`, before dnstap_start(); NULL if `dnstap` is. */
-struct dnstap_queue *dnstap_queue_for(struct dnstap *dnstap, unsigned workers);
+/* Whom workers wake (ring_config.listener); NULL if `dnstap` is. */
+struct ring_listener *dnstap_listener(struct dnstap *dnstap);
+
+/* A ring to read, of one more worker; before dnstap_start(). */
+void dnstap_add_ring(struct dnstap *dnstap, const struct ring *ring);
 
 /* Starts the writer, in the caller's sandbox; NULL is fine. */
 void dnstap_start(struct dnstap *dnstap);
 
 /* The families kubedns_dnstap_*; none if `dnstap` is NULL. */
-void dnstap_metrics(const struct dnstap *dnstap, struct metrics *m);
+void dnstap_metrics(struct dnstap *dnstap, struct metrics *m);
 
 /*
- * Ends the writer, which sends what is queued for a second at most, and says what it has sent and
- * dropped. The workers have ended. NULL is fine.
+ * Ends the writer, which sends what the rings have for a second at most, and says what it has sent
+ * and dropped. No worker writes any more, and the rings are still there. NULL is fine.
  */
 void dnstap_free(struct dnstap *dnstap);
 

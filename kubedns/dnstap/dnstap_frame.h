@@ -1,8 +1,30 @@
-/* A queued message as dnstap has it, in protobuf (dnstap.proto). Pure: no clock, no socket. */
+/* A message as dnstap has it, in protobuf (dnstap.proto). Pure: no clock, no socket. */
 #ifndef KUBEDNS_DNSTAP_DNSTAP_FRAME_H
 #define KUBEDNS_DNSTAP_DNSTAP_FRAME_H
 
-#include "kubedns/dnstap/dnstap_queue.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/addr.h"
+
+/* dnstap's own numbers (Message.Type). */
+enum dnstap_kind {
+	DNSTAP_CLIENT_QUERY = 5,
+	DNSTAP_CLIENT_RESPONSE,
+	DNSTAP_FORWARDER_QUERY,
+	DNSTAP_FORWARDER_RESPONSE,
+};
+
+/* A message without its bytes. Times are CLOCK_MONOTONIC. */
+struct dnstap_head {
+	enum dnstap_kind kind;
+	bool tcp;
+	uint16_t len;
+	struct server peer;  /* the client, or the server that was queried */
+	int64_t query_ns;    /* when the query came, or was sent */
+	int64_t response_ns; /* when the response was sent, or came; of a query: 0 */
+};
 
 /* A message, two names of at most DNSTAP_NAME_MAX bytes, addresses, times, and what separates them. */
 enum { DNSTAP_NAME_MAX = 256, DNSTAP_FRAME_MAX = 65535 + 2 * DNSTAP_NAME_MAX + 256 };

@@ -91,9 +91,9 @@ is_below(const struct dname *name, const struct dname *parent)
 }
 
 bool
-recorded_filter_matches(const struct recorded_filter *filter, const struct answer_record *record)
+recorded_filter_matches(const struct recorded_filter *filter, const struct ring_record *record)
 {
-	const struct addr *client = &record->client.addr;
+	const struct addr *client = &record->peer.addr;
 
 	if (filter->rcode >= 0 && record->rcode != filter->rcode)
 		return false;
@@ -121,7 +121,7 @@ double_backslashes(const char *text, char *out, size_t max)
 }
 
 size_t
-recorded_answer_line(const struct answer_record *record, const struct store *store, bool json,
+recorded_answer_line(const struct ring_record *record, const struct store *store, bool json,
     char line[ANSWER_LINE_MAX])
 {
 	char pod[CLIENT_TEXT_MAX];
@@ -131,10 +131,10 @@ recorded_answer_line(const struct answer_record *record, const struct store *sto
 	const char *made = record->filtered ? "filtered" : made_names[record->made];
 	int n;
 
-	server_format(&record->client, client);
+	server_format(&record->peer, client);
 	type_name(record->type, type);
 	rcode_name(record->rcode, rcode);
-	client_text(store, &record->client.addr, json, pod);
+	client_text(store, &record->peer.addr, json, pod);
 	if (record->name.len > 0)
 		dname_to_text(record->name.wire, name);
 	if (!json) {
@@ -147,7 +147,7 @@ recorded_answer_line(const struct answer_record *record, const struct store *sto
 	n = snprintf(line, ANSWER_LINE_MAX,
 	    "\"client\":\"%s\",\"port\":%u,\"proto\":\"%s\",\"type\":\"%s\",\"name\":\"%s\","
 	    "\"rcode\":\"%s\",\"truncated\":%s,\"size\":%u,\"made\":\"%s\",\"took_ms\":%.3f%s",
-	    addr_format(&record->client.addr, address), record->client.port, proto, type, escaped,
+	    addr_format(&record->peer.addr, address), record->peer.port, proto, type, escaped,
 	    rcode, record->truncated ? "true" : "false", record->size, made, record->took_ns / 1e6,
 	    pod);
 	return (size_t)n < ANSWER_LINE_MAX ? (size_t)n : ANSWER_LINE_MAX - 1;

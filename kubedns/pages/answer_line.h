@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "kubedns/pages/client_text.h"
-#include "kubedns/serve/observe/recorder.h"
+#include "kubedns/serve/observe/ring.h"
 
 /* What all answers shown have; {.rcode = -1} lets all through. */
 struct recorded_filter {
@@ -32,7 +32,7 @@ int recorded_filter_set(
 extern const char *const recorded_filter_parts[];
 
 bool recorded_filter_matches(
-    const struct recorded_filter *filter, const struct answer_record *record);
+    const struct recorded_filter *filter, const struct ring_record *record);
 
 enum { ANSWER_LINE_MAX = 2304 };
 
@@ -40,7 +40,7 @@ enum { ANSWER_LINE_MAX = 2304 };
  * Writes what was asked and answered, without a time, as text or members of a JSON object, with the
  * pod that `store` says has the client's address; returns the length.
  */
-size_t recorded_answer_line(const struct answer_record *record, const struct store *store,
-    bool json, char line[ANSWER_LINE_MAX]);
+size_t recorded_answer_line(const struct ring_record *record, const struct store *store, bool json,
+    char line[ANSWER_LINE_MAX]);
 
 #endif

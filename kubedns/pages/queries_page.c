@@ -20,11 +20,12 @@ enum {
 	LOOKS_MAX = 50000,
 };
 
-/* --- all workers' recorders as one --- */
+/* --- all workers' rings as one --- */
 
 struct source {
-	struct recorder_reader reader;
-	struct answer_record record; /* its next one, if it has one */
+	const struct ring *ring;
+	uint64_t next;             /* the position of the record to read */
+	struct ring_record record; /* its next one, if it has one */
 	bool has;
 };
 
@@ -50,6 +51,17 @@ wall_offset(void)
 	return offset_ns;
 }
 
+static bool
+source_next(struct source *source)
+{
+	do {
+		if (!ring_read(source->ring, source->next, &source->record, NULL))
+			return false;
+		source->next = source->record.predecessor;
+	} while (source->record.kind != RECORD_ANSWER);
+	return true;
+}
+
 struct queries_reader *
 queries_reader_new(const struct workers *workers)
 {
@@ -59,19 +71,20 @@ queries_reader_new(const struct workers *workers)
 
 	reader->wall_offset_ns = wall_offset();
 	for (unsigned i = 0; i < count; i++) {
-		const struct recorder *recorder = workers_recorder(workers, i);
+		const struct ring *ring = workers_recorder(workers, i);
 		struct source *source = &reader->sources[reader->count];
-		if (recorder == NULL)
+		if (ring == NULL)
 			continue;
 		reader->count++;
-		recorder_reader_init(&source->reader, recorder);
-		source->has = recorder_read(&source->reader, &source->record);
+		source->ring = ring;
+		source->next = ring_newest(ring);
+		source->has = source_next(source);
 	}
 	return reader;
 }
 
 bool
-queries_reader_next(struct queries_reader *reader, struct answer_record *record, int64_t *wall_ns)
+queries_reader_next(struct queries_reader *reader, struct ring_record *record, int64_t *wall_ns)
 {
 	struct source *latest = NULL;
 
@@ -84,7 +97,7 @@ queries_reader_next(struct queries_reader *reader, struct answer_record *record,
 		return false;
 	*record = latest->record;
 	*wall_ns = record->at_ns + reader->wall_offset_ns;
-	latest->has = recorder_read(&latest->reader, &latest->record);
+	latest->has = source_next(latest);
 	return true;
 }
 
@@ -153,7 +166,7 @@ looking_line(struct queries *q)
 static bool
 next_line(struct queries *q)
 {
-	struct answer_record record;
+	struct ring_record record;
 	char text[ANSWER_LINE_MAX], when[QUERIES_TIME_MAX];
 	int64_t wall_ns;
 

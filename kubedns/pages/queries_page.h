@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kubedns/serve/observe/recorder.h"
+#include "kubedns/serve/observe/ring.h"
 #include "lib/http.h"
 
 struct store;
 struct workers;
 
-/* The recorders of all workers as one, from the newest answer backwards. */
+/* The rings of all workers as one, from the newest answer backwards. */
 struct queries_reader;
 
 /* Begins at the newest; caller frees with free(). */
@@ -21,7 +21,7 @@ struct queries_reader *queries_reader_new(const struct workers *workers);
 
 /* The next older answer, with its time of the wall clock; false if there is none. */
 bool queries_reader_next(
-    struct queries_reader *reader, struct answer_record *record, int64_t *wall_ns);
+    struct queries_reader *reader, struct ring_record *record, int64_t *wall_ns);
 
 enum { QUERIES_TIME_MAX = 32 };
 

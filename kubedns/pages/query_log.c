@@ -5,26 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/serve/worker.h"
+#include "kubedns/serve/observe/observers.h"
 #include "lib/clock.h"
 #include "lib/flags.h"
+#include "lib/hash.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum { TURN_MS = 200, TURNS_PER_S = 1000 / TURN_MS, TELL_MS = 10000 };
 
 struct query_log {
-	const struct workers *workers;
+	struct observers *observers; /* NULL: --recorder=off */
 	const struct store *store;
 	bool on;
 	struct query_log_wish wish;
 	int64_t until_ms; /* monotonic; 0: until it is switched off */
 	int64_t next_ms;
-	uint64_t seen[WORKERS_MAX]; /* the newest position that was looked at; RECORDER_END: none */
+
+	/* Of this turn: an even sample of the answers that match. */
+	struct ring_record *sample; /* `room` records; NULL: none matches yet */
+	uint64_t matches;
+	uint64_t random;
 
 	/* Since the last line about it. */
 	int64_t told_ms;
-	uint64_t matched, written, lost;
+	uint64_t matched, written, skipped;
 };
 
 /* --- what is wanted --- */
@@ -80,49 +85,63 @@ query_log_wish_parse(struct query_log_wish *wish, const char *text, char **part,
 	return rc;
 }
 
-/* --- following the recorders --- */
+/* --- observing --- */
 
-/* Reads one worker's answers since the last turn, the newest first. */
-struct follower {
-	struct recorder_reader reader;
-	uint64_t seen;
-};
-
-static bool
-follower_next(struct follower *follower, struct answer_record *record, bool *lost)
+/* Lines for one turn. */
+static size_t
+room(const struct query_log *log)
 {
-	uint64_t position = follower->reader.position;
-
-	if (position == RECORDER_END || position == follower->seen)
-		return false;
-	if (recorder_read(&follower->reader, record))
-		return true;
-	*lost = true; /* the worker has come round to what was not looked at yet */
-	return false;
+	return log->wish.rate / TURNS_PER_S;
 }
+
+/* A place in the sample for a match: each of n matches is in it with the same probability (Vitter,
+ * algorithm R). `room` or more: the match is left out. */
+static uint64_t
+choose_place(struct query_log *log)
+{
+	uint64_t n = log->matches++;
+
+	if (n < room(log))
+		return n;
+	log->random = hash_step(log->random, n, HASH_START);
+	return log->random % (n + 1);
+}
+
+static void
+consume(void *arg, const struct ring_record *record)
+{
+	struct query_log *log = arg;
+
+	if (!recorded_filter_matches(&log->wish.filter, record))
+		return;
+	uint64_t place = choose_place(log);
+	if (place >= room(log))
+		return;
+	if (log->sample == NULL)
+		log->sample = xcalloc(room(log), sizeof *log->sample);
+	log->sample[place] = *record;
+}
+
+const struct observer query_log_observer = { "query_log", OBSERVE_ANSWERS, consume };
 
 static void
 begin(struct query_log *log)
 {
-	struct recorder_reader reader;
-
 	log->on = true;
 	log->next_ms = clock_mono_ms() + TURN_MS;
 	log->told_ms = log->next_ms;
-	log->matched = log->written = log->lost = 0;
-	for (unsigned w = 0; w < workers_count(log->workers); w++) {
-		recorder_reader_init(&reader, workers_recorder(log->workers, w));
-		log->seen[w] = reader.position;
-	}
+	log->matched = log->written = 0;
+	observers_set(log->observers, &query_log_observer, log);
+	log->skipped = observers_skipped(log->observers, &query_log_observer);
 }
 
 struct query_log *
 query_log_new(
-    const struct workers *workers, const struct store *store, const struct query_log_wish *wish)
+    struct observers *observers, const struct store *store, const struct query_log_wish *wish)
 {
 	struct query_log *log = xcalloc(1, sizeof *log);
 
-	log->workers = workers;
+	log->observers = observers;
 	log->store = store;
 	if (wish != NULL) {
 		log->wish = *wish;
@@ -134,58 +153,29 @@ query_log_new(
 static int
 by_time(const void *a, const void *b)
 {
-	const struct answer_record *x = a, *y = b;
+	const struct ring_record *x = a, *y = b;
 	return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
 }
 
-/* How many there are since the last turn that match. */
-static uint64_t
-count_matches(struct query_log *log, const struct follower *followers, unsigned count)
-{
-	struct answer_record record;
-	uint64_t matches = 0;
-
-	for (unsigned w = 0; w < count; w++) {
-		struct follower follower = followers[w];
-		bool lost = false;
-		while (follower_next(&follower, &record, &lost))
-			matches += recorded_filter_matches(&log->wish.filter, &record);
-		log->lost += lost;
-	}
-	return matches;
-}
-
+/* Ends a turn: writes its sample. */
 static void
-write_lines(struct query_log *log, struct answer_record *records, size_t count)
+write_lines(struct query_log *log)
 {
 	char line[ANSWER_LINE_MAX];
 
-	qsort(records, count, sizeof *records, by_time);
+	observers_drain(log->observers);
+	size_t count = log->matches < room(log) ? (size_t)log->matches : room(log);
+	if (count > 0)
+		qsort(log->sample, count, sizeof *log->sample, by_time);
 	for (size_t i = 0; i < count; i++) {
-		recorded_answer_line(&records[i], log->store, false, line);
+		recorded_answer_line(&log->sample[i], log->store, false, line);
 		log_info("query %s", line);
 	}
 	log->written += count;
-}
-
-/* Writes an even sample of the matches, as many as the rate allows for one turn. */
-static void
-write_sample(
-    struct query_log *log, const struct follower *followers, unsigned count, uint64_t matches)
-{
-	size_t room = log->wish.rate / TURNS_PER_S, written = 0;
-	uint64_t step = (matches + room - 1) / room, n = 0;
-	struct answer_record *records = xcalloc(room, sizeof *records), record;
-
-	for (unsigned w = 0; w < count; w++) {
-		struct follower follower = followers[w];
-		bool lost = false;
-		while (written < room && follower_next(&follower, &record, &lost))
-			if (recorded_filter_matches(&log->wish.filter, &record) && n++ % step == 0)
-				records[written++] = record;
-	}
-	write_lines(log, records, written);
-	free(records);
+	log->matched += log->matches;
+	log->matches = 0;
+	free(log->sample);
+	log->sample = NULL;
 }
 
 /* Says what was left out, every ten seconds. */
@@ -193,6 +183,7 @@ static void
 tell_left_out(struct query_log *log, int64_t now_ms)
 {
 	int64_t since_ms = now_ms - log->told_ms;
+	uint64_t skipped = observers_skipped(log->observers, &query_log_observer);
 
 	if (since_ms < TELL_MS && log->on)
 		return;
@@ -201,37 +192,22 @@ tell_left_out(struct query_log *log, int64_t now_ms)
 			  "what --log-queries allows",
 		    (unsigned long long)log->written, (unsigned long long)log->matched,
 		    log->wish.rate);
-	if (log->lost > 0)
-		log_warnx("query log: some answers were not seen, %llu times: --recorder= holds "
-			  "less than %d ms of them",
-		    (unsigned long long)log->lost, TURN_MS);
+	if (skipped > log->skipped)
+		log_warnx("query log: %llu answers were not seen: they were overwritten within %d "
+			  "ms: a larger --recorder= keeps them longer",
+		    (unsigned long long)(skipped - log->skipped), TURN_MS);
 	log->told_ms = now_ms;
-	log->matched = log->written = log->lost = 0;
-}
-
-static void
-follow(struct query_log *log)
-{
-	struct follower followers[WORKERS_MAX];
-	unsigned count = workers_count(log->workers);
-
-	for (unsigned w = 0; w < count; w++) {
-		recorder_reader_init(&followers[w].reader, workers_recorder(log->workers, w));
-		followers[w].seen = log->seen[w];
-		log->seen[w] = followers[w].reader.position;
-	}
-	uint64_t matches = count_matches(log, followers, count);
-	log->matched += matches;
-	if (matches > 0)
-		write_sample(log, followers, count, matches);
+	log->matched = log->written = 0;
+	log->skipped = skipped;
 }
 
 static void
 end(struct query_log *log, const char *why)
 {
-	follow(log);
+	write_lines(log);
 	log->on = false;
 	tell_left_out(log, clock_mono_ms());
+	observers_set(log->observers, &query_log_observer, NULL);
 	log_info("query log: off%s", why);
 }
 
@@ -253,7 +229,7 @@ query_log_turn(struct query_log *log)
 	if (!log->on || now_ms < log->next_ms)
 		return;
 	log->next_ms = now_ms + TURN_MS;
-	follow(log);
+	write_lines(log);
 	tell_left_out(log, now_ms);
 	if (log->until_ms != 0 && now_ms >= log->until_ms)
 		end(log, ": its time is over");
@@ -280,6 +256,8 @@ switch_on(struct query_log *log, const struct http_request *request, struct http
 			http_text(response, 400, "%s=%s: %s is needed\n", parts[i], value, why);
 			return;
 		}
+	if (log->on)
+		write_lines(log);
 	log->wish = wish;
 	log->until_ms = for_ms > 0 ? clock_mono_ms() + for_ms : 0;
 	begin(log);
@@ -292,7 +270,7 @@ void
 query_log_respond(
     struct query_log *log, const struct http_request *request, struct http_response *response)
 {
-	if (workers_recorder(log->workers, 0) == NULL) {
+	if (log->observers == NULL) {
 		http_text(response, 404, "%s", "answers are not recorded: --recorder=off\n");
 		return;
 	}

@@ -1,10 +1,10 @@
 /*
- * The query log: follows the recorders and writes a log line for each answer.
+ * The query log: an observer that writes a log line for each answer.
  *
- *	workers --> recorder.h --each 200 ms, the main thread--> filter --> sample --> log
+ *	observers_drain() --each answer--> filter --> sample --each 200 ms--> log
  *
  * Workers do nothing for it. It writes at most `rate` lines a second: of more answers it writes an
- * even sample, and a line that says so. --log-queries switches it on for good, PUT and DELETE
+ * even random sample, and a line that says so. --log-queries switches it on for good, PUT and DELETE
  * /log-queries while kubedns runs.
  */
 #ifndef KUBEDNS_PAGES_QUERY_LOG_H
@@ -16,8 +16,9 @@
 #include "kubedns/pages/answer_line.h"
 #include "lib/http.h"
 
+struct observer;
+struct observers;
 struct store;
-struct workers;
 
 enum { QUERY_LOG_RATE = 1000, QUERY_LOG_RATE_MAX = 100000 };
 
@@ -34,9 +35,13 @@ int query_log_wish_parse(
 
 struct query_log;
 
-/* Switched off if `wish` is NULL; `store` says which pods the clients are. */
+/* Its row in the table of observers. */
+extern const struct observer query_log_observer;
+
+/* Switched off if `wish` is NULL; `store` says which pods the clients are. `observers` is NULL with
+ * --recorder=off. */
 struct query_log *query_log_new(
-    const struct workers *workers, const struct store *store, const struct query_log_wish *wish);
+    struct observers *observers, const struct store *store, const struct query_log_wish *wish);
 
 /* The first writes what is due, the second is the milliseconds until something is; -1: it is
  * off. */

@@ -17,6 +17,7 @@
 #include "kubedns/config/settings.h"
 #include "kubedns/pages/status.h"
 #include "kubedns/pages/top_page.h"
+#include "kubedns/serve/observe/observers.h"
 #include "kubedns/transfer/transfer.h"
 #include "kubedns/config/wanted_namespaces.h"
 #include "kubedns/api/api_source.h"
@@ -334,7 +335,8 @@ handle_metrics(const struct http_request *request, struct http_response *respons
 		    sum, m, server, dname_to_text(status->options->answers.zone.wire, zone));
 		free(server);
 	}
-	top_metrics(status->workers, m);
+	top_metrics(status->observers, status->top_clients, m);
+	observers_metrics(status->observers, m);
 	dnstap_metrics(status->dnstap, m);
 	objects_metrics(status, m);
 	memory_metrics(status->options, m);
@@ -463,7 +465,7 @@ handle_top(const struct http_request *request, struct http_response *response, v
 {
 	const struct status *status = arg;
 
-	top_respond(status->workers, status->store, request, response);
+	top_respond(status->observers, status->top_clients, status->store, request, response);
 }
 
 static void

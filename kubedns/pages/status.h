@@ -16,7 +16,9 @@ struct forwarded_cache;
 struct dnstap;
 struct external_names;
 struct manifests;
+struct observers;
 struct query_log;
+struct top_clients;
 struct settings;
 struct wanted_namespaces;
 struct api_source;
@@ -38,7 +40,9 @@ struct status {
 	struct manifests *manifests;          /* NULL without --objects-dir */
 	struct forwarded_cache *answer_cache; /* NULL: --answer-cache=off */
 	struct workers *workers;
-	struct transfer *transfer; /* NULL without --transfer-to */
+	struct transfer *transfer;       /* NULL without --transfer-to */
+	struct observers *observers;     /* of the main thread */
+	struct top_clients *top_clients; /* NULL: --recorder=off */
 	struct query_log *query_log;
 	struct dnstap *dnstap; /* NULL without --dnstap */
 	bool synced;           /* everything that is needed has been seen once */

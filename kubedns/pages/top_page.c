@@ -6,30 +6,30 @@
 #include <string.h>
 
 #include "kubedns/pages/client_text.h"
-#include "kubedns/serve/observe/talkers.h"
 #include "kubedns/serve/worker.h"
+#include "kubedns/serve/observe/top_clients.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
 enum { LIMIT_DEFAULT = 10, LIMIT_MOST = 100 };
 
-static const char *const class_names[TALK_COUNT] = { [TALK_ALL] = "queries",
-	[TALK_NXDOMAIN] = "nxdomain",
-	[TALK_SEARCH_WALK] = "search_walk",
-	[TALK_AAAA] = "aaaa",
-	[TALK_OUTSIDE] = "outside" };
+static const char *const class_names[TOP_COUNT] = { [TOP_ALL] = "queries",
+	[TOP_NXDOMAIN] = "nxdomain",
+	[TOP_SEARCH_WALK] = "search_walk",
+	[TOP_AAAA] = "aaaa",
+	[TOP_OUTSIDE] = "outside" };
 
 /* A client, or a name: what it is known by, and what it has of each class, in samples. */
 struct talker {
-	uint8_t key[TALKERS_NAME_MAX];
-	double of[TALK_COUNT];
+	uint8_t key[TOP_NAME_MAX];
+	double of[TOP_COUNT];
 };
 
-/* All workers' counts, of clients and of names. */
+/* The counts, of clients and of names. */
 struct top {
 	double seconds; /* that they stand for */
-	double totals[TALK_COUNT];
+	double totals[TOP_COUNT];
 	size_t client_count, name_count;
 	struct talker *clients, *names;
 };
@@ -37,11 +37,11 @@ struct top {
 /* --- adding up --- */
 
 static void
-add_counts(double of[TALK_COUNT], const struct talk_counts *counts)
+add_counts(double of[TOP_COUNT], const struct top_counts *counts)
 {
-	for (unsigned c = 0; c < TALK_COUNT; c++)
+	for (unsigned c = 0; c < TOP_COUNT; c++)
 		of[c] += counts->of[c];
-	of[TALK_ALL] -= counts->error; /* the lower bound: the rest may be another's */
+	of[TOP_ALL] -= counts->error; /* the lower bound: the rest may be another's */
 }
 
 static int
@@ -51,7 +51,7 @@ by_key(const void *a, const void *b)
 	return memcmp(x->key, y->key, sizeof x->key);
 }
 
-/* Merges the entries that several workers have for one key. */
+/* Merges the entries of long names that end the same. */
 static size_t
 merge(struct talker *talkers, size_t count)
 {
@@ -60,7 +60,7 @@ merge(struct talker *talkers, size_t count)
 	qsort(talkers, count, sizeof *talkers, by_key);
 	for (size_t i = 0; i < count; i++) {
 		if (kept > 0 && by_key(&talkers[kept - 1], &talkers[i]) == 0)
-			for (unsigned c = 0; c < TALK_COUNT; c++)
+			for (unsigned c = 0; c < TOP_COUNT; c++)
 				talkers[kept - 1].of[c] += talkers[i].of[c];
 		else
 			talkers[kept++] = talkers[i];
@@ -68,53 +68,35 @@ merge(struct talker *talkers, size_t count)
 	return kept;
 }
 
+/* What is counted up to now. */
 static void
-add_worker(struct top *top, const struct talkers *copy, int64_t now_ns)
+top_read(struct top *top, struct observers *observers, struct top_clients *counted)
 {
-	double seconds = talkers_seconds(copy, now_ns);
+	int64_t now_ns = clock_mono_ns();
 
-	top->seconds = seconds > top->seconds ? seconds : top->seconds;
-	for (unsigned c = 0; c < TALK_COUNT; c++)
-		top->totals[c] += copy->totals[c];
-	for (size_t i = 0; i < TALKERS_CLIENTS; i++) {
-		const struct talking_client *client = &copy->clients[i];
-		if (client->counts.of[TALK_ALL] == 0)
+	observers_drain(observers);
+	top_clients_age(counted, now_ns);
+	*top = (struct top){ .seconds = top_clients_seconds(counted, now_ns),
+		.clients = xcalloc(TOP_CLIENTS, sizeof(struct talker)),
+		.names = xcalloc(TOP_NAMES, sizeof(struct talker)) };
+	for (unsigned c = 0; c < TOP_COUNT; c++)
+		top->totals[c] = counted->totals[c];
+	for (size_t i = 0; i < TOP_CLIENTS; i++) {
+		const struct top_client *client = &counted->clients[i];
+		if (client->counts.of[TOP_ALL] == 0)
 			continue;
 		struct talker *to = &top->clients[top->client_count++];
 		memcpy(to->key, &client->addr, sizeof client->addr);
 		add_counts(to->of, &client->counts);
 	}
-	for (size_t i = 0; i < TALKERS_NAMES; i++) {
-		const struct asked_name *name = &copy->names[i];
-		if (name->counts.of[TALK_ALL] == 0)
+	for (size_t i = 0; i < TOP_NAMES; i++) {
+		const struct top_name *name = &counted->names[i];
+		if (name->counts.of[TOP_ALL] == 0)
 			continue;
 		struct talker *to = &top->names[top->name_count++];
 		memcpy(to->key, name->name, dname_length(name->name, sizeof name->name));
 		add_counts(to->of, &name->counts);
 	}
-}
-
-static void
-top_read(struct top *top, const struct workers *workers)
-{
-	unsigned count = workers_count(workers);
-	int64_t now_ns = clock_mono_ns(); /* for all the same minute */
-	struct talkers *copy = xmalloc(sizeof *copy);
-
-	*top = (struct top){ .clients =
-				 xcalloc((size_t)count * TALKERS_CLIENTS, sizeof(struct talker)),
-		.names = xcalloc((size_t)count * TALKERS_NAMES, sizeof(struct talker)) };
-	for (unsigned w = 0; w < count; w++) {
-		const struct talkers *talkers = workers_talkers(workers, w);
-		if (talkers == NULL)
-			continue;
-		if (talkers_read(talkers, copy, now_ns))
-			add_worker(top, copy, now_ns);
-		else
-			log_debug("top: worker %u is left out: it was counting all the time", w);
-	}
-	free(copy);
-	top->client_count = merge(top->clients, top->client_count);
 	top->name_count = merge(top->names, top->name_count);
 }
 
@@ -127,7 +109,7 @@ top_free(struct top *top)
 
 /* --- the page --- */
 
-static enum talk_class sort_class;
+static enum top_class sort_class;
 
 static int
 by_count(const void *a, const void *b)
@@ -146,15 +128,15 @@ struct page {
 };
 
 static void
-print_counts(const struct page *page, const double of[TALK_COUNT])
+print_counts(const struct page *page, const double of[TOP_COUNT])
 {
-	for (unsigned c = 0; c < TALK_COUNT; c++) {
-		double queries = of[c] * TALKERS_SAMPLE;
+	for (unsigned c = 0; c < TOP_COUNT; c++) {
+		double queries = of[c] * RING_SAMPLE;
 		if (page->json)
 			fprintf(page->out, ",\"%s\":%.0f", class_names[c], queries);
 		else
 			fprintf(page->out, "%11.0f ", queries);
-		if (c == TALK_ALL)
+		if (c == TOP_ALL)
 			fprintf(page->out, page->json ? ",\"per_second\":%.1f" : "%8.1f/s ",
 			    page->seconds > 0 ? queries / page->seconds : 0);
 	}
@@ -240,16 +222,16 @@ read_parameters(
 	const char *format = http_query(request, "format");
 	char *end = NULL;
 
-	sort_class = TALK_ALL;
+	sort_class = TOP_ALL;
 	page->json = format != NULL && strcmp(format, "json") == 0;
 	page->limit = LIMIT_DEFAULT;
 	if (format != NULL && !page->json && strcmp(format, "text") != 0) {
 		http_text(response, 400, "format=%s: json or text is needed\n", format);
 		return -EINVAL;
 	}
-	while (by != NULL && sort_class < TALK_COUNT && strcmp(by, class_names[sort_class]) != 0)
+	while (by != NULL && sort_class < TOP_COUNT && strcmp(by, class_names[sort_class]) != 0)
 		sort_class++;
-	if (sort_class == TALK_COUNT) {
+	if (sort_class == TOP_COUNT) {
 		http_text(response, 400,
 		    "by=%s: queries, nxdomain, search_walk, aaaa or outside is needed\n", by);
 		return -EINVAL;
@@ -265,13 +247,13 @@ read_parameters(
 }
 
 void
-top_respond(const struct workers *workers, const struct store *store,
+top_respond(struct observers *observers, struct top_clients *counted, const struct store *store,
     const struct http_request *request, struct http_response *response)
 {
 	struct page page = { .store = store };
 	struct top top;
 
-	if (workers_talkers(workers, 0) == NULL) {
+	if (counted == NULL) {
 		http_text(response, 404, "%s", "answers are not counted: --recorder=off\n");
 		return;
 	}
@@ -280,7 +262,7 @@ top_respond(const struct workers *workers, const struct store *store,
 	page.out = open_memstream(&response->body, &response->len);
 	if (page.out == NULL)
 		log_fatal("open_memstream");
-	top_read(&top, workers);
+	top_read(&top, observers, counted);
 	page.seconds = top.seconds;
 	if (page.json) {
 		response->content_type = "application/json";
@@ -288,7 +270,7 @@ top_respond(const struct workers *workers, const struct store *store,
 	} else {
 		fprintf(page.out,
 		    "# about %.0f queries, estimated from %.0f; older than a minute counts half\n",
-		    top.totals[TALK_ALL] * TALKERS_SAMPLE, top.totals[TALK_ALL]);
+		    top.totals[TOP_ALL] * RING_SAMPLE, top.totals[TOP_ALL]);
 	}
 	if (page.json)
 		print_counts(&page, top.totals);
@@ -306,10 +288,10 @@ top_respond(const struct workers *workers, const struct store *store,
 
 static void
 ratio_family(struct metrics *m, const char *name, const char *help, const struct talker *talkers,
-    size_t count, const double totals[TALK_COUNT])
+    size_t count, const double totals[TOP_COUNT])
 {
 	metrics_family(m, name, METRIC_GAUGE, help);
-	for (unsigned c = 0; c < TALK_COUNT; c++) {
+	for (unsigned c = 0; c < TOP_COUNT; c++) {
 		double most = 0;
 		for (size_t i = 0; i < count; i++)
 			most = talkers[i].of[c] > most ? talkers[i].of[c] : most;
@@ -319,11 +301,12 @@ ratio_family(struct metrics *m, const char *name, const char *help, const struct
 }
 
 void
-top_metrics(const struct workers *workers, struct metrics *m)
+top_metrics(struct observers *observers, struct top_clients *counted, struct metrics *m)
 {
-	struct top top;
+	struct top top = { 0 };
 
-	top_read(&top, workers);
+	if (counted != NULL)
+		top_read(&top, observers, counted);
 	ratio_family(m, "kubedns_top_client_ratio",
 	    "The heaviest client's part of all queries, and of those of a kind; who it is: /top.",
 	    top.clients, top.client_count, top.totals);

@@ -14,6 +14,7 @@
 #include "kubedns/manifests/manifests.h"
 #include "kubedns/pages/query_log.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
+#include "kubedns/serve/observe/observers.h"
 #include "kubedns/serve/worker.h"
 #include "kubedns/config/settings.h"
 #include "kubedns/transfer/transfer.h"
@@ -29,6 +30,7 @@ loop_fill_fds(struct kubedns *k)
 		[FD_RESOLV] = settings_resolv_fd(s->settings),
 		[FD_OBJECTS] = s->manifests == NULL ? -1 : manifests_fd(s->manifests),
 		[FD_HTTP] = k->http == NULL ? -1 : http_fd(k->http),
+		[FD_OBSERVE] = s->observers == NULL ? -1 : observers_fd(s->observers),
 		[FD_METRICS] = k->metrics == NULL ? -1 : http_fd(k->metrics) };
 
 	for (unsigned i = 0; i < FD_COUNT; i++)
@@ -169,6 +171,8 @@ loop_turn(struct kubedns *k)
 		publish_context(k);
 	publish_turn(k);
 	flush_answers(k);
+	if (k->fds[FD_OBSERVE].revents != 0)
+		observers_drain(s->observers);
 	if (s->query_log != NULL)
 		query_log_turn(s->query_log);
 	if (k->http != NULL)

@@ -14,8 +14,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "kubedns/dnstap/dnstap.h"
-#include "kubedns/serve/observe/answer_observers.h"
 #include "kubedns/serve/upstream/awaited_names.h"
 #include "kubedns/serve/net/batch_io.h"
 #include "kubedns/serve/fair_share.h"
@@ -24,6 +22,7 @@
 #include "kubedns/serve/net/sockets.h"
 #include "kubedns/serve/net/tcp.h"
 #include "kubedns/serve/net/udp.h"
+#include "kubedns/serve/observe/ring.h"
 #include "kubedns/serve/worker_context.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -102,6 +101,7 @@ struct worker { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 
 struct workers {
 	bool started;
+	bool recorder; /* not --recorder=off */
 	uint16_t port;
 	struct shared_port *shared; /* NULL: no --share-port */
 	unsigned count;
@@ -427,6 +427,20 @@ make_context(struct worker *worker, const struct workers_config *config)
 	atomic_store(&worker->passed_ns, worker_time(context));
 }
 
+static void
+make_ring(struct worker *worker, const struct workers_config *config, unsigned threads)
+{
+	const struct ring_config ring = {
+		.bytes = ring_bytes(config->recorder_bytes, config->whole_messages, threads),
+		.whole = config->whole_messages,
+		.listener = config->listener,
+		.wake = config->recorder_bytes > 0 ? config->wake_observers : -1,
+		.seed = worker->context.hash_key,
+	};
+	if (ring.bytes > 0)
+		worker->context.ring = ring_new(&ring);
+}
+
 static struct worker *
 worker_new(const struct workers_config *config, struct all_sockets *sockets, unsigned index,
     unsigned connections)
@@ -437,10 +451,7 @@ worker_new(const struct workers_config *config, struct all_sockets *sockets, uns
 	memset(worker, 0, sizeof(*worker));
 	worker->index = index;
 	make_context(worker, config);
-	if (config->recorder_bytes > 0)
-		worker->context.observers = answer_observers_new(
-		    config->recorder_bytes / sockets->own.threads, worker->context.hash_key);
-	worker->context.dnstap = dnstap_queue_for(config->dnstap, sockets->own.threads);
+	make_ring(worker, config, sockets->own.threads);
 	make_forwarding(worker, config, sockets->own.threads);
 	make_udp(worker, config, sockets);
 	make_tcp(worker, config, sockets, connections);
@@ -455,7 +466,7 @@ worker_free(struct worker *worker)
 	tcp_free(worker->tcp);
 	fair_share_free(worker->fair);
 	udp_free(worker->udp);
-	answer_observers_free(worker->context.observers);
+	ring_free(worker->context.ring);
 	free(worker->context.view);
 	free(atomic_load(&worker->upstreams));
 	ended_transfers_take(&worker->streamed, NULL);
@@ -508,6 +519,7 @@ workers_open(struct workers **out, const struct workers_config *config)
 	struct workers *workers = xcalloc(1, sizeof(*workers));
 	workers->port = sockets.own.servers[0].port;
 	workers->count = threads;
+	workers->recorder = config->recorder_bytes > 0;
 	workers->shared = config->share_port ? shared_port_new(&sockets.own) : NULL;
 	for (unsigned i = 0; i < threads; i++)
 		workers->workers[i] = worker_new(config, &sockets, i, connections);
@@ -564,17 +576,25 @@ workers_published(const struct workers *workers)
 void
 workers_stop(struct workers *workers)
 {
-	if (workers == NULL)
+	if (workers == NULL || !workers->started)
 		return;
 	for (unsigned i = 0; i < workers->count; i++) {
 		atomic_store_explicit(&workers->workers[i]->stop, true, memory_order_release);
 		worker_wake(workers->workers[i]);
 	}
-	for (unsigned i = 0; i < workers->count; i++) {
-		if (workers->started)
-			pthread_join(workers->workers[i]->pthread, NULL);
+	for (unsigned i = 0; i < workers->count; i++)
+		pthread_join(workers->workers[i]->pthread, NULL);
+	workers->started = false;
+}
+
+void
+workers_free(struct workers *workers)
+{
+	if (workers == NULL)
+		return;
+	workers_stop(workers);
+	for (unsigned i = 0; i < workers->count; i++)
 		worker_free(workers->workers[i]);
-	}
 	shared_port_free(workers->shared);
 	free(workers);
 	ares_library_cleanup();
@@ -657,18 +677,16 @@ workers_stats(const struct workers *workers, struct stats *sum)
 	return drops > sum->client_shed ? drops - sum->client_shed : 0;
 }
 
-const struct talkers *
-workers_talkers(const struct workers *workers, unsigned index)
+const struct ring *
+workers_ring(const struct workers *workers, unsigned index)
 {
-	const struct answer_observers *observers = workers->workers[index]->context.observers;
-	return observers != NULL ? &observers->talkers : NULL;
+	return workers->workers[index]->context.ring;
 }
 
-const struct recorder *
+const struct ring *
 workers_recorder(const struct workers *workers, unsigned index)
 {
-	const struct answer_observers *observers = workers->workers[index]->context.observers;
-	return observers != NULL ? &observers->recorder : NULL;
+	return workers->recorder ? workers_ring(workers, index) : NULL;
 }
 
 char *

@@ -27,9 +27,8 @@
 
 struct forwarded_cache;
 struct answer_config;
-struct dnstap;
-struct recorder;
-struct talkers;
+struct ring;
+struct ring_listener;
 struct transfer;
 struct treecache;
 struct workers;
@@ -90,9 +89,11 @@ struct workers_config {
 	    const char *name, size_t *len);
 	bool fair_share;       /* the heaviest clients give way when a worker cannot keep up */
 	size_t tcp_memory;     /* of all TCP clients' buffers, 16 MB at most; 0: that */
-	size_t recorder_bytes; /* of all workers' flight recorders; 0: none */
+	size_t recorder_bytes; /* for the last answers of all workers; 0: none */
+	bool whole_messages;   /* --dnstap: keep these too */
+	struct ring_listener *listener; /* the reader of whole messages; outlives the workers */
+	int wake_observers;             /* observers_fd() */
 	struct forwarded_cache *answer_cache; /* of other servers' answers; NULL: none */
-	struct dnstap *dnstap;                /* gets a queue for each worker; NULL: no --dnstap */
 	struct transfer *transfer;            /* NULL: none; outlives the workers */
 	const struct treecache *tree;
 	const struct answer_config *answers;
@@ -110,7 +111,7 @@ unsigned workers_automatic(void);
 
 /*
  * Binds every socket and makes the workers; what `config` points at is copied, but for `tree`,
- * `answers`, `external_answers`, `answer_cache`, `dnstap` and `transfer`, which must outlive them.
+ * `answers`, `external_answers`, `answer_cache`, `listener` and `transfer`, which must outlive them.
  * 0, or -errno after one log line that names address and port (and who holds it).
  */
 int workers_open(struct workers **workers, const struct workers_config *config);
@@ -133,7 +134,7 @@ bool workers_have_other(const struct workers *workers);
 /*
  * Begins to serve; without effect on workers that are not held. The first time the calling thread
  * needs the right to bind the port, see sandbox_low_ports_done(). 0, or -errno after one log line
- * that names address and port (and who holds it), after which only workers_stop() is possible.
+ * that names address and port (and who holds it), after which only workers_free() is possible.
  */
 int workers_join(struct workers *workers);
 
@@ -159,9 +160,11 @@ int64_t workers_stalled_ms(const struct workers *workers);
  */
 uint64_t workers_stats(const struct workers *workers, struct stats *sum);
 
-/* Worker `index`'s sketch and flight recorder, or NULL; any thread may read them. */
-const struct talkers *workers_talkers(const struct workers *workers, unsigned index);
-const struct recorder *workers_recorder(const struct workers *workers, unsigned index);
+/* Worker `index`'s ring (observe/ring.h), or NULL: no observer is on. Any thread may read it. */
+const struct ring *workers_ring(const struct workers *workers, unsigned index);
+
+/* The same for the last answers: NULL with --recorder=off. */
+const struct ring *workers_recorder(const struct workers *workers, unsigned index);
 
 /*
  * A line of text for each client that an overloaded worker holds back, with its address or without;
@@ -170,9 +173,12 @@ const struct recorder *workers_recorder(const struct workers *workers, unsigned 
 char *workers_notes(const struct workers *workers, bool addresses);
 
 /*
- * Answers what has arrived, SERVFAIL to what is in flight to other servers, closes everything and
- * joins the threads; NULL is fine.
+ * Answers the queries that have arrived, answers SERVFAIL to those in flight to other servers, and
+ * joins the threads. The rings stay. NULL is fine.
  */
 void workers_stop(struct workers *workers);
+
+/* Stops and frees all; NULL is fine. */
+void workers_free(struct workers *workers);
 
 #endif

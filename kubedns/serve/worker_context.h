@@ -33,8 +33,7 @@ struct worker_context {
 	bool loaded;       /* the last turn ran out of time: read connections in small pieces */
 	uint64_t hash_key; /* of client addresses */
 	struct stats *stats;
-	struct answer_observers *observers; /* NULL: answers are not noted */
-	struct dnstap_queue *dnstap;        /* NULL: no --dnstap */
+	struct ring *ring; /* of observe/observe.h; NULL: no observer is on */
 	const struct treecache *tree;
 	const struct answer_config *answers;
 	const struct answer_config *external; /* at --external-address; NULL: there is none */

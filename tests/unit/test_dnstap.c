@@ -1,24 +1,18 @@
-/* dnstap: the bytes of a message, and the queue between a worker and the writer. */
+/* dnstap: the bytes of a message, and the flag. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "kubedns/dnstap/dnstap.h"
 #include "kubedns/dnstap/dnstap_frame.h"
-#include "kubedns/dnstap/dnstap_queue.h"
 
-enum { QUEUE = 256 * 1024, LONGEST = 65535 };
+enum { LONGEST = 65535 };
 
 /* --- frames --- */
 
@@ -28,7 +22,7 @@ static struct dnstap_head
 head_of(enum dnstap_kind kind, bool tcp, const char *peer, uint16_t len)
 {
 	struct dnstap_head head = { .len = len,
-		.kind = (uint8_t)kind,
+		.kind = kind,
 		.tcp = tcp,
 		.query_ns = INT64_C(2000000003),
 		.response_ns = INT64_C(3000000004) };
@@ -104,143 +98,6 @@ the_longest_message_with_the_longest_names_fits(void **state)
 		assert_int_equal(out[i], 0x5a);
 }
 
-/* --- the queue --- */
-
-static atomic_bool asleep;
-static int wake = -1;
-
-static struct dnstap_queue *
-new_queue(void)
-{
-	if (wake < 0)
-		wake = eventfd(0, EFD_NONBLOCK);
-	return dnstap_queue_new(QUEUE, &asleep, wake);
-}
-
-/* Message number `n`: its length and bytes say so. */
-static size_t
-length_of(uint32_t n)
-{
-	static const size_t lengths[] = { 4, 12, 77, 5, 1232, 64, 8, 4096, 120, 65535 };
-	return lengths[n % (n % 97 == 0 ? 10 : 9)];
-}
-
-static void
-add(struct dnstap_queue *queue, uint32_t n)
-{
-	static uint8_t message[LONGEST];
-	const struct sockaddr_in from = { .sin_family = AF_INET, .sin_port = htons((uint16_t)n) };
-	memset(message, (int)n, length_of(n));
-	memcpy(message, &n, sizeof n);
-	dnstap_add(queue, DNSTAP_CLIENT_QUERY, n % 2, (const struct sockaddr *)&from, message,
-	    length_of(n), n, 0);
-}
-
-/* Takes the oldest; false: there is none. Its number, after a look at all of it, in `*n`. */
-static bool
-take(struct dnstap_queue *queue, uint32_t *n)
-{
-	const uint8_t *message;
-	const struct dnstap_head *head = dnstap_queue_first(queue, &message);
-	if (head == NULL)
-		return false;
-	memcpy(n, message, sizeof *n);
-	assert_int_equal(head->len, length_of(*n));
-	assert_int_equal(head->query_ns, *n);
-	assert_int_equal(head->peer.port, (uint16_t)*n);
-	assert_int_equal(head->tcp, *n % 2);
-	for (size_t i = sizeof *n; i < head->len; i++)
-		assert_int_equal(message[i], (uint8_t)*n);
-	dnstap_queue_pop(queue);
-	return true;
-}
-
-static void
-messages_come_out_whole_and_in_order_however_often_the_ring_turns(void **state)
-{
-	(void)state;
-	struct dnstap_queue *queue = new_queue();
-	uint32_t n, next = 0;
-	for (uint32_t i = 0; i < 5000; i++) {
-		add(queue, i);
-		if (i % 3 == 0)
-			continue;
-		while (take(queue, &n))
-			assert_int_equal(n, next++);
-	}
-	while (take(queue, &n))
-		assert_int_equal(n, next++);
-	assert_int_equal(next, 5000);
-	assert_int_equal(dnstap_queue_dropped(queue), 0);
-	dnstap_queue_free(queue);
-}
-
-static void
-a_full_queue_keeps_what_it_has_and_counts_the_rest(void **state)
-{
-	(void)state;
-	struct dnstap_queue *queue = new_queue();
-	uint32_t n, taken = 0;
-	for (uint32_t i = 0; i < 10000; i++)
-		add(queue, i);
-	assert_true(take(queue, &n) && n == 0);
-	for (taken = 1; take(queue, &n); taken++)
-		;
-	assert_true(dnstap_queue_dropped(queue) > 0);
-	assert_int_equal(taken + dnstap_queue_dropped(queue), 10000);
-	add(queue, 7); /* and goes on */
-	assert_true(take(queue, &n) && n == 7);
-	dnstap_queue_free(queue);
-}
-
-enum { RACED = 200000 };
-
-static void *
-add_all(void *arg)
-{
-	for (uint32_t i = 0; i < RACED; i++)
-		add(arg, i);
-	return NULL;
-}
-
-static void
-each_message_is_taken_once_or_counted_while_both_sides_run(void **state)
-{
-	(void)state;
-	struct dnstap_queue *queue = new_queue();
-	pthread_t worker;
-	uint32_t n, taken = 0;
-	int64_t last = -1;
-	assert_int_equal(pthread_create(&worker, NULL, add_all, queue), 0);
-	while (taken + dnstap_queue_dropped(queue) < RACED)
-		if (take(queue, &n)) {
-			assert_true(n > last);
-			last = n;
-			taken++;
-		}
-	pthread_join(worker, NULL);
-	assert_false(take(queue, &n));
-	assert_int_equal(taken + dnstap_queue_dropped(queue), RACED);
-	dnstap_queue_free(queue);
-}
-
-static void
-a_sleeping_writer_is_woken_once(void **state)
-{
-	(void)state;
-	struct dnstap_queue *queue = new_queue();
-	uint64_t count;
-	add(queue, 1);
-	assert_int_equal(read(wake, &count, sizeof count), -1);
-	atomic_store(&asleep, true);
-	add(queue, 2);
-	add(queue, 3);
-	assert_int_equal(read(wake, &count, sizeof count), sizeof count);
-	assert_int_equal(count, 1);
-	assert_false(atomic_load(&asleep));
-	dnstap_queue_free(queue);
-}
-
 /* --- the flag --- */
 
 static void
@@ -289,10 +146,6 @@ main(void)
 		cmocka_unit_test(
 		    a_forwarder_response_has_the_server_as_response_address_and_both_times),
 		cmocka_unit_test(the_longest_message_with_the_longest_names_fits),
-		cmocka_unit_test(messages_come_out_whole_and_in_order_however_often_the_ring_turns),
-		cmocka_unit_test(a_full_queue_keeps_what_it_has_and_counts_the_rest),
-		cmocka_unit_test(each_message_is_taken_once_or_counted_while_both_sides_run),
-		cmocka_unit_test(a_sleeping_writer_is_woken_once),
 		cmocka_unit_test(a_collector_is_a_path_or_an_address_with_a_port),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,11 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/client_view.h"
 #include "kubedns/serve/net/sockets.h"
 #include "kubedns/serve/net/tcp_pool.h"
-#include "kubedns/serve/observe/answer_observers.h"
+#include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/rotation.h"
 #include "kubedns/serve/upstream/inflight.h"
 #include "lib/log.h"
@@ -144,20 +143,17 @@ tcp_gather_done(struct tcp *tcp, size_t len)
  * descriptor of it; until it has ended the connection is blocked, and what the client sends waits.
  */
 
-/* dnstap is told of the question, and of a reply that is no transfer: a zone is not a message. */
+/* dnstap gets the query, and a reply that is no transfer: a zone is not a message. */
 static void
-tap(const struct tcp *tcp, const struct transfer_ask *ask, size_t reply)
+observe_transfer(const struct tcp *tcp, const struct transfer_ask *ask, size_t reply)
 {
-	struct dnstap_queue *dnstap = tcp->context->dnstap;
+	struct ring *ring = tcp->context->ring;
 	int64_t now_ns = tcp->context->now_ns;
-	if (dnstap == NULL)
-		return;
+	observe_message(
+	    ring, RECORD_CLIENT_QUERY, true, ask->peer, ask->query, ask->query_len, now_ns, 0);
 	if (reply > 0)
-		dnstap_answered(
-		    dnstap, true, ask->peer, ask->query, ask->query_len, ask->out, reply, now_ns);
-	else
-		dnstap_add(dnstap, DNSTAP_CLIENT_QUERY, true, ask->peer, ask->query, ask->query_len,
-		    now_ns, 0);
+		observe_message(
+		    ring, RECORD_CLIENT_RESPONSE, true, ask->peer, ask->out, reply, now_ns, 0);
 }
 
 /* Answers a question for a zone transfer, of the current connection, or begins the transfer; false
@@ -190,7 +186,7 @@ tcp_transfer(struct tcp *tcp, const uint8_t *query, size_t len, struct answer_in
 	ask.tree = tree_current(context->tree);
 	size_t reply = transfer_answer(context->transfer, &ask);
 	rcu_leave();
-	tap(tcp, &ask, reply);
+	observe_transfer(tcp, &ask, reply);
 	if (reply > 0) {
 		answer_replied(info, ask.out, reply);
 		tcp_gather_done(tcp, reply);
@@ -221,9 +217,8 @@ forward_message(struct tcp *tcp, struct conn *conn, const uint8_t *query, size_t
 		.hash = conn->client->hash,
 		.peer.tcp = { conn_slot(&tcp->pool, conn), conn->generation, conn->addr },
 	};
-	if (tcp->context->dnstap != NULL)
-		dnstap_add(tcp->context->dnstap, DNSTAP_CLIENT_QUERY, true, &conn->addr.sa, query,
-		    len, tcp->context->now_ns, 0);
+	observe_message(tcp->context->ring, RECORD_CLIENT_QUERY, true, &conn->addr.sa, query, len,
+	    tcp->context->now_ns, 0);
 	inflight_start(tcp->inflight, &client, query, len, outcome, info);
 }
 
@@ -245,12 +240,18 @@ keepalive_of(const struct tcp *tcp, const struct conn *conn)
 
 /* Notes a reply to the connection's client. */
 static void
-log_reply(const struct tcp *tcp, const struct conn *conn, const struct answer_info *info)
+observe_reply(const struct worker_context *context, const struct conn *conn,
+    const struct answer_request *request, const struct answer_info *info)
 {
-	const struct worker_context *context = tcp->context;
 	int64_t now_ns = clock_mono_ns();
-	answer_observers_one(context->observers, &conn->addr.sa, info, now_ns,
-	    now_ns - context->now_ns, (enum answer_made)info->system, true);
+	observe_alone(context->ring,
+	    &(struct observed){ .client = &conn->addr.sa,
+		.info = info,
+		.query = request->query,
+		.query_len = request->query_len,
+		.reply = request->out,
+		.at_ns = now_ns },
+	    (enum answer_made)info->system, true, now_ns - context->now_ns);
 }
 
 /* Answers one message of the current connection; false if the connection is gone. */
@@ -289,11 +290,8 @@ answer_message(struct tcp *tcp, const uint8_t *query, size_t len)
 		tcp_gather_done(tcp, info.len);
 		stats_reply(context->stats, PROTO_TCP, &info, info.len);
 		tcp->replied[info.system]++;
-		if (context->observers != NULL)
-			log_reply(tcp, conn, &info);
-		if (context->dnstap != NULL)
-			dnstap_answered(context->dnstap, true, &conn->addr.sa, query, len,
-			    request.out, info.len, context->now_ns);
+		if (context->ring != NULL)
+			observe_reply(context, conn, &request, &info);
 		return true;
 	}
 	if (outcome == ANSWER_TRANSFER)

@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kubedns/dnstap/dnstap_queue.h"
-#include "kubedns/serve/observe/answer_observers.h"
 #include "kubedns/serve/net/batch_io.h"
 #include "kubedns/serve/client_view.h"
 #include "kubedns/serve/fair_share.h"
 #include "kubedns/serve/upstream/inflight.h"
+#include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/rotation.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
@@ -233,9 +232,10 @@ transfer_packet(struct udp *udp, unsigned index, unsigned i)
 	rcu_leave();
 	stats_reply(context->stats, PROTO_UDP, info, info->len);
 	udp_reply_done(udp, info->len);
-	if (context->dnstap != NULL)
-		dnstap_answered(context->dnstap, false, ask.peer, ask.query, ask.query_len, ask.out,
-		    info->len, context->now_ns);
+	observe_message(context->ring, RECORD_CLIENT_QUERY, false, ask.peer, ask.query,
+	    ask.query_len, context->now_ns, 0);
+	observe_message(context->ring, RECORD_CLIENT_RESPONSE, false, ask.peer, ask.out, info->len,
+	    context->now_ns, 0);
 }
 
 /* Packet `i` is a query for another server, or for a whole zone. */
@@ -248,10 +248,8 @@ forward_packet(struct udp *udp, unsigned index, unsigned i, enum answer_outcome 
 		return;
 	}
 	fill_client(udp, index, i, &client);
-	if (udp->context->dnstap != NULL)
-		dnstap_add(udp->context->dnstap, DNSTAP_CLIENT_QUERY, false,
-		    client_sockaddr(&client), udp->in_iov[i].iov_base, udp->in[i].msg_len,
-		    udp->context->now_ns, 0);
+	observe_message(udp->context->ring, RECORD_CLIENT_QUERY, false, client_sockaddr(&client),
+	    udp->in_iov[i].iov_base, udp->in[i].msg_len, udp->context->now_ns, 0);
 	inflight_start(udp->inflight, &client, udp->in_iov[i].iov_base, udp->in[i].msg_len, outcome,
 	    &udp->infos[i]);
 }
@@ -300,13 +298,12 @@ answer_packet(struct udp *udp, const struct tree *tree, unsigned index, unsigned
 	if (outcome == ANSWER_REPLY) {
 		stats_reply(context->stats, PROTO_UDP, info, info->len);
 		udp_reply_done(udp, info->len);
-		if (context->observers != NULL)
-			answer_observers_add(
-			    context->observers, message->msg_hdr.msg_name, info, context->now_ns);
-		if (context->dnstap != NULL)
-			dnstap_answered(context->dnstap, false, message->msg_hdr.msg_name,
-			    request.query, request.query_len, request.out, info->len,
-			    context->now_ns);
+		observe(context->ring, &(struct observed){ .client = message->msg_hdr.msg_name,
+					   .info = info,
+					   .query = request.query,
+					   .query_len = request.query_len,
+					   .reply = request.out,
+					   .at_ns = context->now_ns });
 	}
 	return outcome;
 }
@@ -340,10 +337,10 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 	rcu_leave();
 	if (other_count == 0 || other_count > FEW_OTHERS)
 		udp_flush(udp);
-	bool noted = context->observers != NULL &&
+	bool noted = context->ring != NULL &&
 		     replied[SYSTEM_AUTH] + replied[SYSTEM_REVERSE] + replied[SYSTEM_RECURSIVE] > 0;
 	if (noted && other_count > 0) { /* what is forwarded may be noted too, with its own time */
-		answer_observers_batch(context->observers, clock_mono_ns() - start_ns);
+		observe_batch(context->ring, clock_mono_ns() - start_ns);
 		noted = false;
 	}
 	/* Outside of the read section: these make system calls. */
@@ -354,7 +351,7 @@ answer_batch(struct udp *udp, unsigned index, unsigned count)
 
 	uint64_t took_ns = (uint64_t)(worker_time(context) - start_ns);
 	if (noted)
-		answer_observers_batch(context->observers, (int64_t)took_ns);
+		observe_batch(context->ring, (int64_t)took_ns);
 #pragma GCC unroll 3
 	for (unsigned s = 0; s < SYSTEM_COUNT; s++)
 		if (replied[s] > 0)

@@ -5,10 +5,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "kubedns/dnstap/dnstap_queue.h"
-#include "kubedns/serve/observe/answer_observers.h"
 #include "kubedns/serve/client_view.h"
 #include "kubedns/serve/upstream/inflight.h"
+#include "kubedns/serve/observe/observe.h"
 #include "lib/rcu.h"
 #include "lib/xalloc.h"
 #include "treecache/treecache.h"
@@ -46,13 +45,12 @@ send_reply(struct awaited *awaited, const struct client *client, struct answer_i
 	awaited->clients.done(awaited->clients.arg, client, info->len);
 	stats_reply(context->stats, client->proto, info, info->len);
 	stats_took(&context->stats->times[info->system], (uint64_t)took_ns, 1);
-	if (context->observers != NULL)
-		answer_observers_one(context->observers, client_sockaddr(client), info,
-		    context->now_ns, took_ns, (enum answer_made)info->system,
-		    client->proto == PROTO_TCP);
-	if (context->dnstap != NULL)
-		dnstap_add(context->dnstap, DNSTAP_CLIENT_RESPONSE, client->proto == PROTO_TCP,
-		    client_sockaddr(client), awaited->reply, info->len, start_ns, context->now_ns);
+	observe_alone(context->ring,
+	    &(struct observed){ .client = client_sockaddr(client),
+		.info = info,
+		.reply = awaited->reply,
+		.at_ns = context->now_ns },
+	    (enum answer_made)info->system, client->proto == PROTO_TCP, took_ns);
 }
 
 /* Answers the query from the newest tree; false: with `may_wait`, it has to wait on. */

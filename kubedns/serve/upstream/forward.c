@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/upstream/ids.h"
 #include "kubedns/serve/upstream/inflight.h"
-#include "kubedns/serve/upstream/upstream_dnstap.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -409,9 +409,10 @@ attempt_done(void *arg, int status, int timeouts, unsigned char *reply, int repl
 	enum verdict verdict = attempt_verdict(status, reply, reply_len);
 
 	if (reply != NULL && reply_len >= DNS_HEADER) /* c-ares asks again over TCP by itself */
-		upstream_dnstap_replied(forward->context, &channel->server,
-		    forward->way.tcp || reply_len > DNS_UDP_PAYLOAD, reply, (size_t)reply_len,
-		    attempt->asked_ns);
+		observe_server(forward->context->ring, RECORD_SERVER_RESPONSE,
+		    forward->way.tcp || reply_len > DNS_UDP_PAYLOAD, &channel->server, reply,
+		    (size_t)reply_len, forward->context->now_ns,
+		    forward->context->now_ns - attempt->asked_ns);
 	channel->open--;
 	forward->open--;
 	attempt_detach(attempt);
@@ -453,7 +454,8 @@ send_to(struct forward *forward, struct forward_query *query, struct upstream *u
 	channel->waiting++;
 	channel->open++;
 	forward->open++;
-	upstream_dnstap_asked(forward->context, &channel->server, forward->way.tcp, question, len);
+	observe_server(forward->context->ring, RECORD_SERVER_QUERY, forward->way.tcp,
+	    &channel->server, question, len, forward->context->now_ns, 0);
 	ares_send(channel->ares, question, (int)len, attempt_done, attempt);
 }
 

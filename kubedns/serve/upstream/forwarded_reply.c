@@ -1,8 +1,7 @@
 #include "kubedns/serve/upstream/forwarded_reply.h"
 
-#include "kubedns/dnstap/dnstap_queue.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
-#include "kubedns/serve/observe/answer_observers.h"
+#include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/client_view.h"
 #include "lib/rcu.h"
 #include "lib/reply_walk.h"
@@ -133,13 +132,12 @@ void
 forwarded_reply_note(const struct worker_context *context, const struct client *client,
     const struct answer_info *info, const uint8_t *reply, int64_t start_ns, enum answer_made made)
 {
-	bool tcp = client->proto == PROTO_TCP;
-	if (context->observers != NULL)
-		answer_observers_one(context->observers, client_sockaddr(client), info,
-		    context->now_ns, context->now_ns - start_ns, made, tcp);
-	if (context->dnstap != NULL && info->len > 0)
-		dnstap_add(context->dnstap, DNSTAP_CLIENT_RESPONSE, tcp, client_sockaddr(client),
-		    reply, info->len, start_ns, context->now_ns);
+	observe_alone(context->ring,
+	    &(struct observed){ .client = client_sockaddr(client),
+		.info = info,
+		.reply = reply,
+		.at_ns = context->now_ns },
+	    made, client->proto == PROTO_TCP, context->now_ns - start_ns);
 }
 
 void

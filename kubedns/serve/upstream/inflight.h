@@ -36,7 +36,7 @@
 #include <sys/queue.h>
 
 #include "kubedns/serve/client.h"
-#include "kubedns/serve/observe/recorder.h"
+#include "kubedns/serve/observe/ring.h"
 #include "kubedns/serve/worker_context.h"
 
 struct forwarded_cache;
@@ -91,7 +91,7 @@ struct forward_ops {
 	int64_t hold_ns;
 	unsigned hold_max;     /* with hold_ns: places at the other server; 0: those of the table */
 	int64_t timeout_ns;    /* an unanswered query ends then; 0: FORWARD_TIMEOUT_MS */
-	enum answer_made made; /* for the recorder: MADE_FORWARDED or MADE_RELAYED */
+	enum answer_made made; /* for /queries: MADE_FORWARDED or MADE_RELAYED */
 	/* Asks for the first time; must not finish the query before it returns. */
 	void (*ask)(void *arg, struct inflight *inflight);
 	/* Asks again: no answer came for retry_ns. */

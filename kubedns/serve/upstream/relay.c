@@ -12,7 +12,7 @@
 #include "kubedns/serve/upstream/inflight.h"
 #include "kubedns/serve/upstream/relay_batch.h"
 #include "kubedns/serve/upstream/relay_tcp.h"
-#include "kubedns/serve/upstream/upstream_dnstap.h"
+#include "kubedns/serve/observe/observe.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -223,7 +223,8 @@ relay_ask(void *arg, struct inflight *inflight)
 		return; /* no descriptor: the retry time comes */
 	uint8_t *room = relay_batch_room(&relay->batch);
 	size_t len = inflight_question(&query->base, query->port->ids[query->place], room);
-	upstream_dnstap_asked(relay->context, &relay->resolver, false, room, len);
+	observe_server(relay->context->ring, RECORD_SERVER_QUERY, false, &relay->resolver, room,
+	    len, relay->context->now_ns, 0);
 	relay_batch_add(&relay->batch, len);
 }
 
@@ -247,7 +248,8 @@ send_again(struct relay *relay, struct relay_query *query)
 		return;
 	}
 	size_t len = inflight_question(&query->base, query->port->ids[query->place], message);
-	upstream_dnstap_asked(relay->context, &relay->resolver, false, message, len);
+	observe_server(relay->context->ring, RECORD_SERVER_QUERY, false, &relay->resolver, message,
+	    len, relay->context->now_ns, 0);
 	ssize_t n = send(query->port->fd, message, len, MSG_DONTWAIT);
 	if (n < 0 && errno == ECONNREFUSED) /* of an earlier message; this one was not sent */
 		n = send(query->port->fd, message, len, MSG_DONTWAIT);
@@ -302,8 +304,8 @@ take_reply(struct relay *relay, struct relay_port *port, const uint8_t *reply, s
 		return; /* late, or forged */
 	struct relay_query *query = port->queries[i];
 	bool truncated = (wire_get16(reply + 2) & FLAG_TC) != 0;
-	upstream_dnstap_replied(
-	    relay->context, &relay->resolver, false, reply, len, query->base.asked_ns);
+	observe_server(relay->context->ring, RECORD_SERVER_RESPONSE, false, &relay->resolver, reply,
+	    len, relay->context->now_ns, relay->context->now_ns - query->base.asked_ns);
 	if (!truncated || query->base.client.proto != PROTO_TCP) {
 		inflight_finish(relay->inflight, &query->base, reply, len);
 		return;

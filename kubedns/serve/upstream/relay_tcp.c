@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "kubedns/serve/upstream/ids.h"
-#include "kubedns/serve/upstream/upstream_dnstap.h"
+#include "kubedns/serve/observe/observe.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
@@ -95,7 +95,8 @@ conn_start(struct relay_tcp *tcp, struct relay_conn *conn, struct relay_query *q
 {
 	conn->id = ids_take(&tcp->ids, NULL, 0);
 	size_t len = inflight_question(&query->base, conn->id, conn->out + PREFIX);
-	upstream_dnstap_asked(tcp->context, &tcp->resolver, true, conn->out + PREFIX, len);
+	observe_server(tcp->context->ring, RECORD_SERVER_QUERY, true, &tcp->resolver,
+	    conn->out + PREFIX, len, tcp->context->now_ns, 0);
 	wire_put16(conn->out, (unsigned)len);
 	conn->out_len = PREFIX + len;
 	conn->out_sent = conn->in_len = 0;
@@ -240,8 +241,9 @@ relay_tcp_ready(struct relay_tcp *tcp, uint32_t slot, uint32_t generation, uint3
 		conn_failed(tcp, conn);
 		return;
 	}
-	upstream_dnstap_replied(
-	    tcp->context, &tcp->resolver, true, conn->in + PREFIX, len, query->base.asked_ns);
+	observe_server(tcp->context->ring, RECORD_SERVER_RESPONSE, true, &tcp->resolver,
+	    conn->in + PREFIX, len, tcp->context->now_ns,
+	    tcp->context->now_ns - query->base.asked_ns);
 	conn->reused = true;
 	conn->query = NULL;
 	query->conn = NULL;

@@ -1,0 +1,503 @@
+#include "kubedns/serve/observe/ring.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kubedns/serve/observe/observe.h"
+#include "lib/log.h"
+#include "lib/xalloc.h"
+
+/* record_header.info, as ring_add() has left it. */
+struct copied_info {
+	uint8_t system, made, below, kind; /* the first is the lowest byte of an enum */
+	uint8_t rcode;
+	bool truncated, filtered, fell_through;
+	uint16_t size, question_len, qtype, len;
+};
+#define SAME_PLACE(member, theirs)                                                                 \
+	_Static_assert(                                                                            \
+	    offsetof(struct copied_info, member) ==                                                \
+		offsetof(struct answer_info, theirs) - offsetof(struct answer_info, system),       \
+	    "ring_add() copies them together")
+SAME_PLACE(system, system);
+SAME_PLACE(rcode, rcode);
+SAME_PLACE(truncated, truncated);
+SAME_PLACE(filtered, filtered);
+SAME_PLACE(size, query.id);
+SAME_PLACE(question_len, query.flags);
+SAME_PLACE(qtype, query.qtype);
+SAME_PLACE(len, query.qclass);
+_Static_assert(
+    sizeof(struct copied_info) == RECORD_INFO &&
+	offsetof(struct copied_info, made) == RECORD_MADE &&
+	offsetof(struct copied_info, below) == RECORD_BELOW &&
+	offsetof(struct copied_info, kind) == RECORD_KIND &&
+	offsetof(struct copied_info, size) == RECORD_SIZE * sizeof(uint16_t) &&
+	offsetof(struct copied_info, question_len) == RECORD_QUESTION * sizeof(uint16_t) &&
+	offsetof(struct copied_info, len) == RECORD_LEN * sizeof(uint16_t),
+    "no reader needs the ID, the flags and the class");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the enum's other bytes are reused");
+_Static_assert(RECORD_WHOLE_MAX / RECORD_WORD <= UINT16_MAX, "copied_info.len counts words");
+
+/* Before the messages of a record. */
+union message_lens {
+	uint64_t word;
+	struct {
+		uint16_t query, reply;
+	} of;
+};
+
+static size_t
+padded(size_t len)
+{
+	return (len + RECORD_WORD - 1) & ~(size_t)(RECORD_WORD - 1);
+}
+
+size_t
+ring_bytes(size_t recorder, bool whole, unsigned workers)
+{
+	size_t bytes = (recorder + (whole ? (size_t)RING_WHOLE : 0)) / workers;
+	size_t least = whole ? RING_WHOLE_MIN : RING_MIN;
+
+	if (recorder == 0 && !whole)
+		return 0;
+	return bytes > least ? bytes : least;
+}
+
+/* Chooses at random how many answers there are until the next sample. */
+static void
+choose_next(struct ring *ring)
+{
+	/* xorshift64* (Vigna 2014) */
+	ring->random ^= ring->random >> 12;
+	ring->random ^= ring->random << 25;
+	ring->random ^= ring->random >> 27;
+	uint64_t random = ring->random * UINT64_C(2685821657736338717);
+	ring->left = 1 + (uint32_t)((random >> 32) * (2 * RING_SAMPLE - 1) >> 32);
+}
+
+struct ring *
+ring_new(const struct ring_config *config)
+{
+	struct ring *ring = NULL;
+	size_t slack = (config->whole ? RECORD_WHOLE_MAX : RECORD_MAX) + RECORD_AHEAD;
+
+	if (posix_memalign((void **)&ring, _Alignof(struct ring), sizeof *ring) != 0)
+		log_fatalx("out of memory");
+	memset(ring, 0, sizeof *ring);
+	ring->size = config->bytes / RECORD_WORD * RECORD_WORD;
+	ring->bytes = xmalloc(ring->size + slack);
+	ring->at = ring->bytes;
+	ring->end = ring->bytes + ring->size;
+	ring->newest = RING_NONE;
+	ring->whole = config->whole;
+	ring->listener = config->listener;
+	ring->wake = config->wake;
+	ring->random = config->seed | 1;
+	choose_next(ring);
+	return ring;
+}
+
+void
+ring_free(struct ring *ring)
+{
+	if (ring == NULL)
+		return;
+	free(ring->bytes);
+	free(ring);
+}
+
+/* --- the worker's side --- */
+
+/* Like record_copy(), of any length: reads no byte after `from`, and writes whole words. */
+static void
+copy_bytes(uint8_t *to, const uint8_t *from, size_t len)
+{
+	size_t whole = len / RECORD_WORD * RECORD_WORD;
+	record_word last = 0;
+
+	record_copy(to, from, whole);
+	if (whole == len)
+		return;
+	memcpy(&last, from + whole, len - whole);
+	RING_PUT(*(record_word *)(void *)(to + whole), last);
+}
+
+/* Writes the messages at `len` bytes after `header`; returns the new length. */
+static size_t
+put_messages(struct ring *ring, struct record_header *header, size_t len, const uint8_t *query,
+    size_t query_len, const uint8_t *reply, size_t reply_len)
+{
+	union message_lens lens = { .of = { (uint16_t)query_len, (uint16_t)reply_len } };
+	uint8_t *to = (uint8_t *)header + len;
+	size_t all = len + RECORD_WORD + padded(query_len) + padded(reply_len);
+
+	RING_PUT(ring->reserved, ring->position + all + RECORD_AHEAD);
+	RING_PUT(*(record_word *)(void *)to, lens.word);
+	copy_bytes(to + RECORD_WORD, query, query_len);
+	copy_bytes(to + RECORD_WORD + padded(query_len), reply, reply_len);
+	return all;
+}
+
+size_t
+ring_add_messages(
+    struct ring *ring, struct record_header *header, size_t len, const struct observed *seen)
+{
+	size_t query_len = seen->query != NULL ? seen->query_len : 0;
+	unsigned messages = (query_len > 0 ? 1u : 0u) + (seen->info->len > 0 ? 1u : 0u);
+
+	assert(query_len <= RING_MESSAGE_MAX && seen->info->len <= RING_MESSAGE_MAX);
+	RING_PUT(header->info.bytes[RECORD_KIND],
+	    (uint8_t)(RECORD_ANSWER | messages << RECORD_MESSAGES_SHIFT));
+	ring->counted.answers++;
+	ring->counted.messages += messages;
+	return put_messages(
+	    ring, header, len, seen->query, query_len, seen->reply, seen->info->len);
+}
+
+/* An event for the thread that reads the samples: seldom enough to be a system call. */
+static void
+tell(struct ring *ring, uint64_t sampled)
+{
+	uint64_t one = 1;
+
+	if (ring->wake < 0 || (sampled - ring->told_samples < RING_SAMPLES / 2 &&
+				  ring->position - ring->told_position < ring->size / 2))
+		return;
+	ring->told_samples = sampled;
+	ring->told_position = ring->position;
+	if (write(ring->wake, &one, sizeof one) != sizeof one)
+		log_neterr("eventfd");
+}
+
+void
+ring_sample(struct ring *ring)
+{
+	uint64_t sampled = ring->sampled;
+
+	choose_next(ring);
+	RING_PUT(ring->samples[sampled % RING_SAMPLES], ring->newest_position);
+	RING_PUT(ring->sampled, sampled + 1);
+	tell(ring, sampled + 1);
+}
+
+void
+ring_wake_listener(struct ring *ring)
+{
+	struct ring_listener *listener = ring->listener;
+	uint64_t one = 1;
+
+	if (listener == NULL)
+		return;
+	/* Either we see that the reader sleeps, or it sees the record before it goes to sleep. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&listener->asleep, memory_order_relaxed) &&
+	    atomic_exchange(&listener->asleep, false) &&
+	    write(listener->wake, &one, sizeof one) != sizeof one)
+		log_neterr("dnstap: eventfd");
+}
+
+void
+observe_alone(struct ring *ring, const struct observed *seen, enum answer_made made, bool tcp,
+    int64_t took_ns)
+{
+	if (ring == NULL)
+		return;
+	ring_add(ring, seen, (uint8_t)((made + 1u) | (tcp ? RECORD_TCP : 0u)));
+	ring_publish(ring, took_ns);
+}
+
+void
+observe_message(struct ring *ring, enum record_kind kind, bool tcp, const struct sockaddr *peer,
+    const uint8_t *message, size_t len, int64_t at_ns, int64_t took_ns)
+{
+	static const struct answer_info none = { 0 };
+	struct record_header *header;
+	bool query = kind == RECORD_CLIENT_QUERY || kind == RECORD_SERVER_QUERY;
+	size_t at = sizeof *header;
+
+	if (!observe_wants_messages(ring))
+		return;
+	assert(len <= RING_MESSAGE_MAX);
+	header = (struct record_header *)(void *)ring->at;
+	RING_PUT(ring->reserved, ring->position + RECORD_MAX);
+	RING_PUT(header->at_ns, at_ns);
+	record_copy(&header->peer, peer, sizeof header->peer);
+	RING_PUT(header->predecessor, (uint32_t)ring->newest_position);
+	record_copy(&header->info, &none.system, RECORD_INFO);
+	RING_PUT(header->info.bytes[RECORD_MADE], tcp ? RECORD_TCP : 0);
+	RING_PUT(header->info.bytes[RECORD_KIND], (uint8_t)(kind | 1u << RECORD_MESSAGES_SHIFT));
+	if (peer->sa_family == AF_INET6) {
+		record_copy((uint8_t *)header + at,
+		    (const uint8_t *)peer + offsetof(struct sockaddr_in6, sin6_addr),
+		    sizeof(struct in6_addr));
+		at += sizeof(struct in6_addr);
+	}
+	ring->counted.messages++;
+	ring_added(ring, header,
+	    put_messages(ring, header, at, message, query ? len : 0, message, query ? 0 : len));
+	ring_publish(ring, took_ns);
+}
+
+void
+observe_server(struct ring *ring, enum record_kind kind, bool tcp, const struct server *server,
+    const uint8_t *message, size_t len, int64_t at_ns, int64_t took_ns)
+{
+	struct sockaddr_storage ss;
+
+	if (!observe_wants_messages(ring))
+		return;
+	server_sockaddr(server, &ss);
+	observe_message(ring, kind, tcp, (struct sockaddr *)&ss, message, len, at_ns, took_ns);
+}
+
+/* --- reading --- */
+
+static void
+copy_out(void *to, const void *from, size_t len)
+{
+	for (size_t i = 0; i < len / RECORD_WORD; i++)
+		((record_word *)to)[i] = RING_GET(((const record_word *)from)[i]);
+}
+
+/* Whether the worker has not reserved the place of the record at `position`. */
+static bool
+is_intact(const struct ring *ring, uint64_t position)
+{
+	return position + ring->size >= RING_GET(ring->reserved);
+}
+
+/* Reads the head of a record, and the positions of its neighbours; false if it was overwritten. */
+static bool
+read_header(const struct ring *ring, uint64_t position, struct record_header *header,
+    struct copied_info *info, struct ring_record *record)
+{
+	size_t offset = (size_t)(position % ring->size);
+
+	copy_out(header, ring->bytes + offset, sizeof *header);
+	if (!is_intact(ring, position))
+		return false;
+	memcpy(info, &header->info, sizeof *info);
+	size_t len = (size_t)info->len * RECORD_WORD;
+	record->position = position;
+	record->next = offset + len < ring->size ? position + len : position - offset + ring->size;
+	record->predecessor = (position & ~(uint64_t)UINT32_MAX) | header->predecessor;
+	if (header->predecessor == (uint32_t)position)
+		record->predecessor = RING_NONE;
+	else if (record->predecessor > position)
+		record->predecessor -= UINT64_C(1) << 32;
+	record->kind = (enum record_kind)(info->kind & ((1u << RECORD_MESSAGES_SHIFT) - 1));
+	record->messages = info->kind >> RECORD_MESSAGES_SHIFT;
+	return true;
+}
+
+static void
+fill_record(
+    struct ring_record *record, const struct record_header *header, const struct copied_info *info)
+{
+	unsigned made = info->made & ~(unsigned)RECORD_TCP;
+
+	record->at_ns = header->at_ns;
+	record->took_ns = header->took_ns;
+	record->batch = info->made == 0;
+	record->type = info->qtype;
+	record->size = info->size;
+	record->rcode = info->rcode;
+	record->tcp = (info->made & RECORD_TCP) != 0;
+	record->truncated = info->truncated;
+	record->filtered = info->filtered;
+	record->outside = info->system == SYSTEM_RECURSIVE;
+	record->below = (int8_t)info->below;
+	record->made = made == 0 ? (enum answer_made)info->system : (enum answer_made)(made - 1);
+}
+
+/* Copies name and address from a record's `len` bytes at `from`; returns how many these have. */
+static size_t
+read_rest(struct ring_record *record, const struct record_header *header, size_t name_room,
+    const uint8_t *from, size_t len)
+{
+	uint64_t rest[(RECORD_MAX - sizeof *header) / RECORD_WORD];
+	struct sockaddr_in6 peer = { 0 };
+
+	if (len > name_room + sizeof peer.sin6_addr)
+		len = name_room + sizeof peer.sin6_addr;
+	copy_out(rest, from, len < sizeof rest ? len : sizeof rest);
+	record->name.len = 0;
+	if (name_room > 0 && name_room <= sizeof rest)
+		record->name.len = (uint8_t)dname_length((const uint8_t *)rest, DNAME_MAX);
+	memcpy(record->name.wire, rest, record->name.len);
+	memcpy(&peer, &header->peer, sizeof header->peer);
+	if (peer.sin6_family == AF_INET6 && name_room + sizeof peer.sin6_addr <= sizeof rest) {
+		memcpy(&peer.sin6_addr, (const uint8_t *)rest + name_room, sizeof peer.sin6_addr);
+		name_room += sizeof peer.sin6_addr;
+	}
+	server_from_sockaddr((const struct sockaddr *)&peer, &record->peer);
+	return name_room;
+}
+
+/* Copies the messages: the last `len` bytes of a record. */
+static void
+read_messages(struct ring_record *record, const uint8_t *from, size_t len, uint64_t *messages)
+{
+	union message_lens lens;
+
+	if (len < RECORD_WORD || len - RECORD_WORD > RING_MESSAGES_MAX)
+		return;
+	copy_out(&lens, from, sizeof lens);
+	copy_out(messages, from + RECORD_WORD, len - RECORD_WORD);
+	if (padded(lens.of.query) + padded(lens.of.reply) > len - RECORD_WORD)
+		return; /* it was overwritten */
+	record->query_len = lens.of.query;
+	record->reply_len = lens.of.reply;
+	if (lens.of.query > 0)
+		record->query = (const uint8_t *)messages;
+	if (lens.of.reply > 0)
+		record->response = (const uint8_t *)messages + padded(lens.of.query);
+}
+
+bool
+ring_read(
+    const struct ring *ring, uint64_t position, struct ring_record *record, uint64_t *messages)
+{
+	struct record_header header;
+	struct copied_info info;
+
+	if (position == RING_NONE || !read_header(ring, position, &header, &info, record))
+		return false;
+	const uint8_t *from = ring->bytes + position % ring->size + sizeof header;
+	size_t len = (size_t)info.len * RECORD_WORD - sizeof header, name_room = 0;
+	if (info.question_len > 4)
+		name_room = padded(info.question_len - 4u);
+	fill_record(record, &header, &info);
+	size_t used = read_rest(record, &header, name_room, from, len);
+	record->query = record->response = NULL;
+	record->query_len = record->reply_len = 0;
+	if (messages != NULL && ring->whole && used <= len)
+		read_messages(record, from + used, len - used, messages);
+	return is_intact(ring, position);
+}
+
+uint64_t
+ring_newest(const struct ring *ring)
+{
+	return RING_GET(ring->newest);
+}
+
+/* --- following --- */
+
+/* The newest record, RING_NONE if there is none, and what was published up to it. */
+static uint64_t
+read_published(const struct ring *ring, struct ring_count *count)
+{
+	uint64_t newest, records;
+
+	do {
+		records = RING_GET(ring->ended);
+		newest = RING_GET(ring->newest);
+		count->answers = ring->whole ? RING_GET(ring->published.answers) : records;
+		count->messages = RING_GET(ring->published.messages);
+	} while (RING_GET(ring->begun) != records);
+	return newest;
+}
+
+void
+ring_follow(struct ring_follower *follower, const struct ring *ring)
+{
+	struct record_header header;
+	struct copied_info info;
+	struct ring_record record;
+
+	*follower = (struct ring_follower){ .ring = ring };
+	follower->last = follower->until = read_published(ring, &follower->seen);
+	/* If the newest is overwritten already, the first turn sees that its successor is too. */
+	follower->next = 0;
+	if (follower->last != RING_NONE &&
+	    read_header(ring, follower->last, &header, &info, &record))
+		follower->next = record.next;
+}
+
+/* Continues with the oldest of the records that fill three quarters of the ring. */
+static void
+skip(struct ring_follower *follower, const struct ring_count *published)
+{
+	const struct ring *ring = follower->ring;
+	struct record_header header;
+	struct copied_info info;
+	struct ring_record record;
+	struct ring_count left = *published;
+	uint64_t at = follower->until,
+		 oldest = at > ring->size / 4 * 3 ? at - ring->size / 4 * 3 : 0;
+
+	follower->next = at;
+	while (at != RING_NONE && at >= oldest && read_header(ring, at, &header, &info, &record)) {
+		follower->next = at;
+		left.answers -= record.kind == RECORD_ANSWER;
+		left.messages -= record.messages;
+		at = record.predecessor;
+	}
+	follower->skipped.answers += left.answers - follower->seen.answers;
+	follower->skipped.messages += left.messages - follower->seen.messages;
+	follower->seen = left;
+}
+
+void
+ring_follow_turn(struct ring_follower *follower)
+{
+	struct ring_count published;
+
+	follower->until = read_published(follower->ring, &published);
+	if (follower->until != follower->last && !is_intact(follower->ring, follower->next))
+		skip(follower, &published);
+}
+
+bool
+ring_follow_next(struct ring_follower *follower, struct ring_record *record, uint64_t *messages)
+{
+	if (follower->last == follower->until ||
+	    !ring_read(follower->ring, follower->next, record, messages))
+		return false;
+	follower->last = follower->next;
+	follower->next = record->next;
+	follower->seen.answers += record->kind == RECORD_ANSWER;
+	follower->seen.messages += record->messages;
+	return true;
+}
+
+bool
+ring_follow_has_more(const struct ring_follower *follower)
+{
+	return ring_newest(follower->ring) != follower->last;
+}
+
+/* --- samples --- */
+
+void
+ring_sample_follow(struct ring_sampler *sampler, const struct ring *ring)
+{
+	*sampler = (struct ring_sampler){ .ring = ring, .seen = RING_GET(ring->sampled) };
+}
+
+bool
+ring_sample_next(struct ring_sampler *sampler, struct ring_record *record)
+{
+	const struct ring *ring = sampler->ring;
+
+	while (sampler->seen != RING_GET(ring->sampled)) {
+		uint64_t position = RING_GET(ring->samples[sampler->seen % RING_SAMPLES]);
+		bool read = ring_read(ring, position, record, NULL);
+		/* The worker may be writing the next one over this one: that is not read either. */
+		uint64_t behind = RING_GET(ring->sampled) - sampler->seen;
+		if (behind >= RING_SAMPLES) {
+			sampler->skipped += behind - RING_SAMPLES / 2;
+			sampler->seen += behind - RING_SAMPLES / 2;
+			continue;
+		}
+		sampler->seen++;
+		if (read)
+			return true;
+		sampler->skipped++;
+	}
+	return false;
+}
