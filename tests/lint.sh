@@ -143,6 +143,16 @@ check_arrows() {
 		END { exit bad }'
 }
 
+# The stages of answering, in the table and on the page.
+# shellcheck disable=SC2317 # called by step
+check_stages() {
+	table=$(sed -n 's/^\tX([a-z_]*, "\([a-z ]*\)").*/\1/p' kubedns/answer/stage.h)
+	page=$(sed -n 's/^[0-9]*\. \*\*\([a-z ]*\)\*\*:.*/\1/p' docs/how-it-works.md)
+	[ -n "$table" ] && [ "$table" = "$page" ] && return
+	echo "docs/how-it-works.md: the stages differ from STAGES in kubedns/answer/stage.h"
+	return 1
+}
+
 sources_of_programs=$(find lib treecache kubedns nanny sidecar migrate -name '*.c' | sort)
 sources=$(find lib treecache kubedns nanny sidecar migrate tests -name '*.c' | sort)
 headers=$(find lib treecache kubedns nanny sidecar migrate tests -name '*.h' | sort)
@@ -155,6 +165,7 @@ scripts=$(grep -rlE '^#!.*\b(sh|bash)\b' --exclude-dir='build*' --exclude-dir=.g
 	step form clang-format --dry-run -Werror $sources $headers
 	step arrows check_arrows
 	step lengths check_lengths
+	step stages check_stages
 	step house "$python" tests/house.py "${BUILD:-build}"
 	step python check_python
 	! command -v gofmt >/dev/null || step go check_go

@@ -1,11 +1,10 @@
 #include <string.h>
 
-#include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/external_zones.h"
-#include "kubedns/answer/rewrites.h"
-#include "kubedns/answer/filter.h"
 #include "kubedns/answer/search.h"
-#include "kubedns/answer/zone_walk.h"
+#include "kubedns/answer/stage.h"
+#include "kubedns/answer/upstream_stage.h"
+#include "kubedns/answer/zones.h"
 
 /* --- CHAOS --- */
 
@@ -41,6 +40,15 @@ answer_chaos(struct reply *reply)
 
 /* --- from the query to the reply --- */
 
+static inline bool
+has_context_stages(const struct reply *reply)
+{
+	const struct answer_context *context = reply->tree->context;
+
+	/* A rewrite could lead from a zone for the world outside to the cluster's. */
+	return context != NULL && context->own && !reply->config->external_only;
+}
+
 /* The rcode of a query that is rejected whatever its name, or RCODE_NOERROR. */
 static inline __attribute__((always_inline)) unsigned
 refusal_of_kind(const struct query *query)
@@ -75,61 +83,109 @@ refusal(const struct answer_config *config, const struct query *query, enum quer
 	return refusal_of_kind(query);
 }
 
-/* `below`: labels of the name before our zone, -1: outside. `path`: the name's, or NULL. */
-static inline enum answer_outcome
-answer_name(struct reply *reply, const struct name *name, int below, const struct tree_path *path,
-    struct answer_info *info)
+/* Goes on to the alias's target, which is last in the message. The chain ends where the alias answers by itself, or is
+ * a loop, or too long. */
+static enum step
+follow(struct lookup *l)
 {
-	struct addr addr;
-	int bits;
+	struct reply *reply = l->reply;
+	const struct dname *target = &l->info->target;
 
-	if (below >= 0) {
-		if (reply->tree->synced)
-			return answer_zone(reply, name, (unsigned)below, path, &info->target);
-		set_rcode_and_soa(reply, NOT_READY, 0);
-		return ANSWER_REPLY;
-	}
-	if ((bits = resolve_reverse_name(name, &addr)) >= 0) {
-		info->system = SYSTEM_REVERSE;
-		return answer_reverse(reply, name, DNS_HEADER, &addr, (unsigned)bits);
-	}
-	return answer_odd_reverse(reply, name, DNS_HEADER, &info->target);
+	if (!alias_is_followed(reply->query->qtype) || reply->truncated)
+		return STEP_DONE;
+	l->aliases[l->alias_count++] = l->owner;
+	if (l->alias_count == CNAME_STEPS_MAX)
+		return STEP_DONE;
+	for (unsigned i = 0; i < l->alias_count; i++)
+		if (dname_equal(reply->w.buf + l->aliases[i], target->wire))
+			return STEP_DONE;
+	l->asked = false;
+	lookup_set(l, target, reply->w.len - target->len);
+	return STEP_AGAIN;
 }
 
-/* With the operator's own names, or rewrites. Not inlined: other queries need not touch its stack. */
-static __attribute__((noinline)) enum answer_outcome
-answer_with_own(struct reply *reply, const struct name *asked, const struct tree_path *path,
-    struct answer_info *info)
+static inline enum step
+first_of(const struct stage *const *stage, struct lookup *l, enum step otherwise)
 {
-	const struct answer_context *context = reply->tree->context;
-	struct name_buf buf;
-	enum rewrite_outcome rewrite =
-	    context->rewrites == NULL ? REWRITE_NONE
-				      : rewrites_apply(context->rewrites, asked, &info->target);
-	struct name name = *asked;
-	int below = info->below;
+	enum step step = STEP_NEXT;
 
-	info->rewrite_limit = rewrite == REWRITE_LIMIT;
-	if (rewrite == REWRITE_DONE) {
-		name = name_copy(&buf, info->target.wire, info->target.len);
-		below = name_below(&name, &reply->config->zone);
-		path = NULL;
-		info->rewritten = reply->rewritten = true;
-	}
-	enum answer_outcome outcome;
-	if (answer_own(reply, &name, DNS_HEADER, &info->target, &outcome))
-		return outcome;
-	return answer_name(reply, &name, below, path, info);
+	for (; step == STEP_NEXT && *stage != NULL; stage++)
+		step = (*stage)->answer(l);
+	return step == STEP_NEXT ? otherwise : step;
 }
 
+/* An alias of the zones beside the cluster's led to the name. */
+static enum step
+beside_stages(struct lookup *l)
+{
+	const struct stage *const *stage = l->reply->config->stages.outside;
+	enum step step = STEP_NEXT;
+
+	for (; step == STEP_NEXT && *stage != NULL; stage++)
+		if ((*stage)->turn == TURN_BESIDE)
+			step = (*stage)->answer(l);
+	return step == STEP_NEXT ? STEP_OTHERS : step;
+}
+
+/* Calls the stages for a name until one has answered it. */
+static inline enum step
+pass_stages(struct lookup *l)
+{
+	const struct stages *stages = &l->reply->config->stages;
+
+	if (l->beside)
+		return beside_stages(l);
+	if (has_context_stages(l->reply)) {
+		enum step step = first_of(stages->context, l, STEP_NEXT);
+		if (step != STEP_NEXT)
+			return step;
+	}
+	if (l->below < 0)
+		return first_of(stages->outside, l, STEP_OTHERS);
+	enum step step = zone_answer(l);
+	if (step != STEP_MISSING)
+		return step;
+	unsigned length = l->name.wire[l->name.offsets[l->below - 1]];
+	step = stages->missing_lengths >> length & 1 ? first_of(stages->missing, l, STEP_NEXT)
+						     : STEP_NEXT;
+	return step == STEP_NEXT ? zone_deny(l) : step;
+}
+
+/* The outcome for a question's name: through the stages, then the targets of its aliases and the candidates of its
+ * search list, one after the other. */
 static enum answer_outcome
 answer_question(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
 	const struct query *query = reply->query;
-	struct name name = { query->qname, query->labels, query->qname_len, query->label_count };
+	struct lookup l;
+	enum step step;
 
-	return has_own_names(reply) ? answer_with_own(reply, &name, path, info)
-				    : answer_name(reply, &name, info->below, path, info);
+	l.reply = reply;
+	l.info = info;
+	l.name = (struct name){ query->qname, query->labels, query->qname_len, query->label_count };
+	l.below = info->below;
+	l.owner = DNS_HEADER;
+	l.path = path;
+	l.asked = true;
+	l.beside = false;
+	l.alias_count = 0;
+	l.apex = 0;
+	l.judge = NULL;
+	do {
+		bool alias = false;
+		step = pass_stages(&l);
+		if (step == STEP_ALIAS) {
+			step = follow(&l);
+			alias = step == STEP_DONE;
+		}
+		if (alias || (step == STEP_OTHERS && !l.asked))
+			reply->flags |= FLAG_AA; /* for the CNAMEs */
+		if (step != STEP_AGAIN && l.judge != NULL)
+			step = l.judge->resume(&l, step);
+	} while (step == STEP_AGAIN);
+	if (step != STEP_OTHERS)
+		return ANSWER_REPLY;
+	return l.asked ? ANSWER_FORWARD : ANSWER_CHASE;
 }
 
 /* A question whose answers name hosts, with their addresses in the additional section. Not inlined:
@@ -157,56 +213,6 @@ finish(struct reply *reply, struct answer_info *info, enum answer_outcome outcom
 	info->rcode = (uint8_t)((reply->flags & 15) | reply->extended_rcode << 4);
 	info->truncated = reply->truncated;
 	return outcome;
-}
-
-/* --search-resolver, which is dnsmasq: whether the target would come back here and be rewritten. Not
- * inlined: other queries need not touch its stack. */
-static __attribute__((noinline)) bool
-comes_back(const struct reply *reply, const struct dname *target)
-{
-	struct name_buf buf;
-
-	struct name name = name_copy_lower(&buf, target->wire, target->len);
-	return rewrites_come_back(reply->tree->context, &name);
-}
-
-/* The target is asked of others. */
-static enum answer_outcome
-chase(struct reply *reply, struct answer_info *info)
-{
-	const struct answer_context *context = reply->tree->context;
-
-	if (reply->config->search_resolver && context != NULL && context->rewrites != NULL)
-		info->direct = comes_back(reply, &info->target);
-	return finish(reply, info, ANSWER_CHASE);
-}
-
-/* What the tree does not say all of: FORWARD or CHASE, where other servers are asked for it. */
-static enum answer_outcome
-ask_others(struct reply *reply, struct answer_info *info, enum answer_outcome outcome)
-{
-	bool forward = outcome == ANSWER_FORWARD;
-	bool may_ask =
-	    forward ? reply->flags & FLAG_RA && reply->query->flags & FLAG_RD : may_chase(reply);
-
-	if (forward)
-		info->system = SYSTEM_RECURSIVE;
-	/* A walk asks about existence: only its last step is the name that the client means. */
-	if (may_ask && (!info->search.asking || info->search.last) &&
-	    filter_answer(reply, outcome, info)) {
-		if (info->search.form != SEARCH_NONE)
-			search_settle_ttl(reply);
-		return finish(reply, info, ANSWER_REPLY);
-	}
-	if (forward && may_ask) /* the other name's records are put at the question's */
-		return info->rewritten ? chase(reply, info) : outcome;
-	if (forward) {
-		reply->flags |= RCODE_REFUSED;
-		if ((reply->flags & FLAG_RA) == 0 && reply->query->has_edns)
-			reply_reason_kind(reply, REASON_NO_FORWARDER);
-	}
-	/* Where nobody may be asked the answer ends with the CNAME. */
-	return may_ask ? chase(reply, info) : finish(reply, info, ANSWER_REPLY);
 }
 
 /* Whether --external-address answers the name. --domain may lie inside one of the zones for the world
@@ -242,37 +248,6 @@ answer_read(const struct answer_config *config, const uint8_t *query, size_t que
 		path->offsets = q->labels;
 		path->labels = (unsigned)info->below;
 	}
-}
-
-bool
-answer_falls_through(const struct answer_config *config, const struct name *name)
-{
-	bool listed = false;
-
-	for (size_t i = 0; i < config->fallthrough_count && !listed; i++)
-		listed = name_below(name, &config->fallthrough[i]) >= 0;
-	if (!listed || config->external == NULL || name_below(name, &config->zone) >= 0)
-		return listed;
-	const struct dname *zone = external_zone_of(config->external, name);
-	return zone == NULL || zone == config->external->clusterset;
-}
-
-/* The same for the question, or the `target` that it was rewritten to, when nothing was found. A zone
- * of the key records denies for itself. */
-static bool
-question_falls_through(const struct reply *reply, const struct dname *target)
-{
-	const struct query *q = reply->query;
-	struct name_buf buf;
-	struct name name = { q->qname, q->labels, q->qname_len, q->label_count };
-
-	if ((reply->flags & 15) != RCODE_NXDOMAIN || reply->counts[SECTION_ANSWER] > 0)
-		return false;
-	if (reply->rewritten) {
-		name = name_copy(&buf, target->wire, target->len);
-	}
-	return answer_falls_through(reply->config, &name) &&
-	       own_ask(reply->config, reply->tree, &name).kind == OWN_NONE;
 }
 
 /* Of a query that was refused. */
@@ -339,7 +314,7 @@ answer_found(
 	/* A name that was walked for has had its candidates asked of other servers. */
 	bool falls = request->config->fallthrough_count > 0 && outcome == ANSWER_REPLY &&
 		     forwarding && info->query.flags & FLAG_RD && !search_walked(&info->search) &&
-		     question_falls_through(&reply, &info->target);
+		     upstream_takes_denial(&reply, &info->target);
 	if (reply.about_to_exist && request->may_wait)
 		return ANSWER_WAIT;
 	if (falls) { /* what others say takes the place of our denial */
@@ -353,7 +328,9 @@ answer_found(
 	}
 	if (outcome == ANSWER_REPLY)
 		return finish(&reply, info, outcome);
-	outcome = ask_others(&reply, info, outcome);
+	outcome = upstream_ask(&reply, info, outcome);
+	if (outcome != ANSWER_FORWARD)
+		finish(&reply, info, outcome);
 	info->fell_through = falls && outcome != ANSWER_REPLY;
 	return outcome;
 }
@@ -394,23 +371,4 @@ answer_replied(struct answer_info *info, const uint8_t *reply, size_t len)
 	info->len = len;
 	info->rcode = flags & 15u;
 	info->truncated = (flags & FLAG_TC) != 0;
-}
-
-const uint8_t *
-answer_stub_domain(const struct answer_context *context, const uint8_t *name)
-{
-	const uint8_t *closest = NULL;
-	size_t len, longest = 0;
-
-	if (context == NULL)
-		return NULL;
-	for (size_t at = 0; at < context->stubs_len; at += len) {
-		const uint8_t *stub = context->stubs + at;
-		len = dname_length(stub, DNAME_MAX);
-		if (len > longest && dname_in_zone(name, stub) >= 0) {
-			closest = stub;
-			longest = len;
-		}
-	}
-	return closest;
 }

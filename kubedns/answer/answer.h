@@ -22,6 +22,7 @@
 struct client_place;   /* kubedns/cluster/tree_content.h */
 struct external_zones; /* kubedns/answer/external_zones.h */
 struct name;           /* kubedns/answer/name.h */
+struct stage;          /* kubedns/answer/stage.h */
 struct tree;           /* treecache/treecache.h: a snapshot of the cluster */
 struct tree_path;
 
@@ -32,6 +33,18 @@ struct reverse_zone {
 	struct dname name; /* "96.10.in-addr.arpa." */
 	struct addr prefix;
 	unsigned bits;
+};
+
+enum { STAGES_MAX = 9 };
+
+/* The stages of a configuration, each list ended by NULL: all in their order, and each turn's (stage.h). */
+struct stages {
+	/* The lengths of the labels before the zone that `missing` answers below, bit by bit: most names that the
+	 * zone does not have are below none of them. */
+	uint64_t missing_lengths;
+	const struct stage *all[STAGES_MAX + 1];
+	const struct stage *context[STAGES_MAX + 1], *missing[STAGES_MAX + 1],
+	    *outside[STAGES_MAX + 1];
 };
 
 /* Set at the start and constant from then on. */
@@ -67,6 +80,7 @@ struct answer_config {
 	bool pod_places;       /* a client is where its pod is; else, of every client: */
 	const struct client_place *place; /* NULL: where clients are is not known */
 	bool views;                       /* clients are told apart: visibility or pod_places */
+	struct stages stages;             /* stages_build() fills them */
 	char version[64];                 /* CHAOS version.bind */
 	char hostname[64];                /* CHAOS hostname.bind, and NSID */
 };
@@ -83,7 +97,7 @@ struct federation {
  * tree, as its context (treecache_context). */
 struct answer_context {
 	bool forwarding; /* names that are not ours are forwarded: RA */
-	/* Addresses of outside names that are denied without asking (answer/filter.h). */
+	/* Addresses of outside names that are denied without asking (answer/upstream_stage.h). */
 	bool filter_a, filter_aaaa;
 	bool front; /* dnsmasq stands behind kubedns, not before it */
 	/* Stub domains, whose names dnsmasq sends to servers of their own: names in wire form, one
@@ -166,11 +180,13 @@ struct answer_info {
 	bool until_synced; /* as fell_through, before the first sync: for --until-synced */
 };
 
+enum { EXPLANATIONS = 4, EXPLANATIONS_MS = 200 /* a thread makes at most so many in this time */ };
+
 /* What answers need of the thread that makes them; for that thread alone. */
 struct answer_thread {
 	const int64_t *now_ns; /* monotonic */
 	/* Why `name` (text) is answered as it is, in lines, for queries for NAME._explain
-	 * (explained.h); `*len` is the text's length. Caller frees. NULL: --explain-by-dns=off. */
+	 * (explanation_stage.c); `*len` is the text's length. Caller frees. NULL: --explain-by-dns=off. */
 	char *(*explain)(const struct answer_config *config, const struct tree *tree,
 	    const char *name, size_t *len);
 	unsigned explain_left; /* before refill_ns */
@@ -231,9 +247,6 @@ size_t answer_chased(const struct answer_request *request, const struct upstream
 bool answer_chases_on(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
 
-/* The closest stub domain that holds the name, or NULL. Inside a read section; valid until its end. */
-const uint8_t *answer_stub_domain(const struct answer_context *context, const uint8_t *name);
-
 /*
  * The reply to a query for which answer() returned FORWARD, made of the upstream reply: with the
  * client's ID and question, no longer than the client takes (else TC), with an OPT only if the
@@ -241,14 +254,6 @@ const uint8_t *answer_stub_domain(const struct answer_context *context, const ui
  */
 size_t answer_forwarded(const struct answer_request *request, const struct upstream_reply *upstream,
     struct answer_info *info);
-
-/* Whether this name, if the zone of ours that it is in does not have it, is sent to other servers
- * (--fallthrough). Never in --external-zones. */
-bool answer_falls_through(const struct answer_config *config, const struct name *name);
-
-/* The closest of our reverse zones that holds the name of these address bits, or NULL. */
-const struct reverse_zone *answer_reverse_zone(
-    const struct answer_config *config, const struct addr *addr, unsigned bits);
 
 /*
  * A reply without records to a query that was read: REFUSED when too many queries of a client are

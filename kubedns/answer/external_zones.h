@@ -43,11 +43,23 @@ struct external_name external_lookup(
     const struct tree *tree, const struct name *name, const struct dname *zone);
 
 /* The same in `external`; with --external-headless names of the cluster's `tree` exist too, so that a
- * wildcard stands for none below them. answer_external.c */
+ * wildcard stands for none below them. */
 struct external_name external_find_name(const struct answer_config *config, const struct tree *tree,
     const struct tree *external, const struct name *name, const struct dname *zone);
 
-/* --- answer_imports.c: the zone of a cluster set --- */
+/*
+ * --external-headless: the name without its first `skip` labels, `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE`
+ * in the zone, is looked up as the cluster's `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc`, into `buf`,
+ * to which `resolved` may point. Headless Services only. A namespace exists if one in it does (RFC 8020).
+ */
+bool external_find_headless(const struct answer_config *config, const struct tree *tree,
+    const struct name *asked, unsigned skip, const struct dname *zone, struct name_buf *buf,
+    struct resolved *resolved);
+
+/* --- the zone of a cluster set --- */
+
+/* The name of an owner in it, which is whole there. */
+struct dname import_owner_name(const struct owner *owner);
 
 /* What the name is: RESOLVED_NODE is a name with records of its own, or without any; the other kinds are a
  * headless import's, with `node` its node (or for RESOLVED_ENDPOINT its cluster's), `endpoints`,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "lib/hash.h"
 #include "lib/wire.h"
@@ -113,6 +114,20 @@ own_names_ask(const struct own_names *names, const struct name *name, bool exact
 	if (answer.kind != OWN_FOUND && answer.zone == NULL)
 		answer.kind = OWN_NONE;
 	return answer;
+}
+
+struct own_answer
+own_ask(const struct answer_config *config, const struct tree *tree, const struct name *name)
+{
+	const struct answer_context *context = tree->context;
+	const struct own_names *names = context == NULL ? NULL : context->names;
+
+	if (names == NULL)
+		return (struct own_answer){ .kind = OWN_NONE };
+	/* A zone or wildcard around the cluster's zones does not answer for names in them. */
+	return own_names_ask(names, name,
+	    !names->walks || name_below(name, &config->zone) >= 0 ||
+		(config->external != NULL && external_zone_of(config->external, name) != NULL));
 }
 
 const char *

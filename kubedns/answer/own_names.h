@@ -129,7 +129,7 @@ struct own_answer {
 struct own_answer own_names_ask(const struct own_names *names, const struct name *name, bool exact);
 
 /* The same of the names that are published with the tree; `exact` for names in the cluster's zone and in
- * those for the world outside. (answer_own.c) */
+ * those for the world outside. */
 struct own_answer own_ask(
     const struct answer_config *config, const struct tree *tree, const struct name *name);
 

@@ -331,7 +331,37 @@ reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s)
 		.zone_at = zone_offset(reply, zone),
 		.serial = reply->tree->serial,
 		.minimum_s = minimum_s };
-	uint8_t rdata[SOA_RDATA_MAX];
+	size_t len = soa_size(&soa);
+	uint8_t *p = record_room(reply, 12 + len);
 
-	reply_record(reply, owner, TYPE_SOA, ttl_s, rdata, soa_write(&soa, rdata));
+	if (p != NULL)
+		soa_write(&soa, record_head(p, owner, TYPE_SOA, ttl_s, len));
+}
+
+/* --- what every stage writes --- */
+
+void
+reply_negative(struct reply *reply, enum existence existence, size_t soa_owner, uint32_t ttl_s)
+{
+	if (existence == NOT_READY) {
+		reply->flags |= RCODE_SERVFAIL;
+		reply->not_ready = true;
+		if (reply->query->has_edns)
+			reply_reason_kind(reply, REASON_NOT_SYNCED);
+		return;
+	}
+	reply->flags |= FLAG_AA;
+	if (existence == NXDOMAIN)
+		reply->flags |= RCODE_NXDOMAIN;
+	reply->section = SECTION_AUTHORITY;
+	reply_soa(reply, soa_owner, ttl_s, ttl_s);
+}
+
+void
+reply_hinfo(struct reply *reply, size_t owner)
+{
+	static const uint8_t rdata[] =
+	    "\7RFC8482"; /* CPU "RFC8482", OS "": the literal's NUL is its length */
+
+	reply_record(reply, owner, TYPE_HINFO, reply->config->ttl_s, rdata, sizeof rdata);
 }

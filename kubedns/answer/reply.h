@@ -121,11 +121,6 @@ void reply_endpoint_set_srv(struct reply *reply, size_t owner, const struct endp
 void reply_weighted_srv(struct reply *reply, size_t owner, const struct endpoint_set *endpoints,
     uint64_t port_label, const struct dname *service, unsigned weight);
 
-/* The records of the question's type at a name of a headless import (import_resolve() in
- * external_zones.h), and their targets' addresses, from this tree. */
-void reply_import(
-    struct reply *reply, size_t owner, const struct tree *tree, const struct resolved *resolved);
-
 /* One record with this RDATA. */
 void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s,
     const void *rdata, size_t len);
@@ -133,6 +128,28 @@ void reply_record(struct reply *reply, size_t owner, uint16_t type, uint32_t ttl
 /* The SOA of the zone whose name is at `owner`. A denial may be kept for the lesser of `ttl_s` and
  * `minimum_s` (RFC 2308). */
 void reply_soa(struct reply *reply, size_t owner, uint32_t ttl_s, uint32_t minimum_s);
+
+enum existence { FOUND, NODATA, NXDOMAIN, NOT_READY };
+
+/* A negative reply that may be kept for `ttl_s`. `soa_owner`: offset of the zone's name in the message. */
+void reply_negative(
+    struct reply *reply, enum existence existence, size_t soa_owner, uint32_t ttl_s);
+
+/* The one place that turns existence into rcode, AA and SOA. */
+static inline void
+reply_existence(struct reply *reply, enum existence existence, size_t soa_owner)
+{
+	if (existence == FOUND)
+		reply->flags |= FLAG_AA;
+	else
+		reply_negative(reply, existence, soa_owner, reply->config->negative_ttl_s);
+}
+
+/* The one record that answers ANY (RFC 8482). */
+void reply_hinfo(struct reply *reply, size_t owner);
+
+/* The records of this type at the apex of the cluster's zone or of a reverse zone; false: there are none. */
+bool reply_apex(struct reply *reply, uint16_t qtype, size_t owner);
 
 /* An RRset of SRV or NS records whose target is `target` in each; NULL: not in the tree. */
 void reply_targets(

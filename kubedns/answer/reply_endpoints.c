@@ -552,3 +552,20 @@ reply_zonal(struct reply *reply, size_t owner, const struct resolved *resolved, 
 	if (reply->config->udp_subset && !reply->tcp && reply->counts[SECTION_ANSWER] > before)
 		reply->truncated = false;
 }
+
+bool
+reply_apex(struct reply *reply, uint16_t qtype, size_t owner)
+{
+	static const uint8_t ns_name[] = "\2ns\3dns"; /* the set's one name */
+	const struct rrset *ns = node_rrset(reply->tree->root, TYPE_NS);
+
+	if (qtype == TYPE_SOA)
+		reply_soa(reply, owner, reply->config->ttl_s, reply->config->negative_ttl_s);
+	else if (qtype == TYPE_NS && ns != NULL)
+		reply_targets(reply, owner, ns, tree_find(reply->tree, ns_name));
+	else if (qtype == TYPE_ANY)
+		reply_hinfo(reply, owner);
+	else
+		return false;
+	return true;
+}

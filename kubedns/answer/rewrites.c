@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kubedns/answer/own_names.h"
+#include "kubedns/answer/stage.h"
 #include "lib/conf_rewrites.h"
 #include "lib/hash.h"
 #include "lib/wire.h"
@@ -383,3 +384,38 @@ rewrites_come_back(const struct answer_context *context, const struct name *name
 	}
 	return true;
 }
+
+/* --- the stage --- */
+
+static bool
+rewrites_match(
+    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
+{
+	const struct answer_context *context = tree->context;
+
+	(void)config, (void)name, (void)below;
+	return context != NULL && context->rewrites != NULL;
+}
+
+/* Replaces the question's name, and leaves the answer to the stages that follow. */
+static enum step
+rewrites_answer(struct lookup *l)
+{
+	const struct answer_context *context = l->reply->tree->context;
+	struct answer_info *info = l->info;
+
+	if (!l->asked || context->rewrites == NULL)
+		return STEP_NEXT;
+	enum rewrite_outcome outcome = rewrites_apply(context->rewrites, &l->name, &info->target);
+	info->rewrite_limit = outcome == REWRITE_LIMIT;
+	if (outcome == REWRITE_DONE) {
+		lookup_set(l, &info->target, DNS_HEADER);
+		info->rewritten = l->reply->rewritten = true;
+	}
+	return STEP_NEXT;
+}
+
+const struct stage stage_rewrites = { .id = STAGE_rewrites,
+	.turn = TURN_CONTEXT,
+	.match = rewrites_match,
+	.answer = rewrites_answer };

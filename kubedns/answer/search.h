@@ -56,14 +56,6 @@ search_walked(const struct search_walk *walk)
 /* Whether the name is `s` or below it. */
 bool search_is_declared(const struct name *name, unsigned below);
 
-/*
- * Answers a name for which search_may_complete() is true and which does not exist. `below` and
- * `chase` as in answer_zone(), `apex` as in explained_answer(); reply->search is the state of the
- * walk, read and updated.
- */
-enum answer_outcome answer_search(struct reply *reply, const struct name *qname, unsigned below,
-    const struct resolved *resolved, size_t apex, struct dname *chase);
-
 /* Lowers the TTL of the first record, the CNAME from the asked name, to the least of the reply. */
 void search_settle_ttl(struct reply *reply);
 

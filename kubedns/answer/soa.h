@@ -36,6 +36,15 @@ soa_write_name(uint8_t *p, const void *head, size_t len, const struct soa *soa)
 	return p + soa->zone->len;
 }
 
+/* Bytes of the RDATA. */
+static inline size_t
+soa_size(const struct soa *soa)
+{
+	size_t zone = soa->zone_at != 0 ? 2 : soa->zone->len;
+
+	return (soa->primary != NULL ? soa->primary->len : 7 + zone) + 11 + zone + 20;
+}
+
 /* Writes the RDATA; returns its length. Inline: every NXDOMAIN has a SOA. */
 static inline size_t
 soa_write(const struct soa *soa, uint8_t rdata[SOA_RDATA_MAX])

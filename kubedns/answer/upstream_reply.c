@@ -5,6 +5,8 @@
 
 #include "kubedns/answer/reply.h"
 #include "kubedns/answer/search.h"
+#include "kubedns/answer/upstream_stage.h"
+#include "kubedns/answer/zones.h"
 #include "lib/reply_walk.h"
 #include "lib/utf8.h"
 

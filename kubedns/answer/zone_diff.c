@@ -295,7 +295,7 @@ diff_reverse(struct differ *d)
 	for (size_t i = 0; i < d->addr_count && !d->stopped; i++) {
 		const struct addr *addr = &d->addrs[i];
 		const struct reverse_zone *zone =
-		    answer_reverse_zone(config, addr, (unsigned)addr_len(addr) * 8);
+		    zone_of_address(config, addr, (unsigned)addr_len(addr) * 8);
 		if (zone == NULL || (i > 0 && addr_equal(addr, addr - 1)))
 			continue;
 		d->zone = 1 + (size_t)(zone - config->reverse_zones);

@@ -1,4 +1,4 @@
-#include "kubedns/answer/zone_walk_internal.h"
+#include "kubedns/answer/zone_walk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,82 +6,25 @@
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/reply.h"
-#include "kubedns/answer/soa.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/cluster/tree_content.h"
-#include "lib/reply_walk.h"
+#include "lib/hash.h"
 #include "lib/xalloc.h"
 
-/* --- the zones --- */
+/* --- what the sections below need of each other --- */
 
-size_t
-zone_count(const struct answer_config *config)
-{
-	size_t external = config->external == NULL ? 0 : config->external->zone_count;
-
-	return 1 + config->reverse_zone_count + external;
-}
-
-bool
-zone_is_external(const struct answer_config *config, size_t index)
-{
-	return index > config->reverse_zone_count;
-}
-
-const struct dname *
-zone_name(const struct answer_config *config, size_t index)
-{
-	if (zone_is_external(config, index))
-		return &config->external->zones[index - 1 - config->reverse_zone_count];
-	return index == 0 ? &config->zone : &config->reverse_zones[index - 1].name;
-}
-
-int
-zone_index(const struct answer_config *config, const uint8_t *name)
-{
-	for (size_t i = 0; i < zone_count(config); i++)
-		if (dname_equal(name, zone_name(config, i)->wire))
-			return (int)i;
-	return -1;
-}
-
-uint32_t
-zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external)
-{
-	return zone_is_external(config, index) ? external_serial(config->external, tree, external)
-	       : index > 0                     ? reverse_serial(config->external, tree, external)
-					       : tree->serial;
-}
-
-bool
-zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external)
-{
-	bool imports = config->external != NULL && config->external->clusterset != NULL;
-
-	return (zone_is_external(config, index) || tree->synced) &&
-	       (index == 0 || (!zone_is_external(config, index) && !imports) ||
-		   (external != NULL && external->synced));
-}
-
-size_t
-zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata)
-{
-	bool external = zone_is_external(config, index);
-	const struct dname *zone = external ? zone_name(config, index) : &config->zone;
-	const struct soa soa = { .zone = zone,
-		.primary = external ? external_primary(config->external, zone) : NULL,
-		.serial = serial,
-		.minimum_s = config->negative_ttl_s };
-
-	return soa_write(&soa, rdata);
-}
+static void put_record(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s,
+    uint16_t type, const void *rdata, size_t len);
+static void put_headless_record(struct zone_walk *walk, const struct zone_record *record);
+static void put_endpoints(
+    struct zone_walk *walk, const struct dname *service, const struct endpoint_set *endpoints);
+static void put_import(struct zone_walk *walk, const struct dname *name, const struct node *node);
+static void put_all_headless(struct zone_walk *walk, size_t index);
 
 /* --- records --- */
 
-void
-zone_walk_put(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s, uint16_t type,
+static void
+put_record(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s, uint16_t type,
     const void *rdata, size_t len)
 {
 	const struct zone_record record = { owner, ttl_s, type, (uint16_t)len, rdata };
@@ -89,7 +32,7 @@ zone_walk_put(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s,
 	if (walk->stopped)
 		return;
 	if (walk->headless != NULL)
-		zone_walk_put_headless(walk, &record);
+		put_headless_record(walk, &record);
 	else if (walk->own == NULL || own_names_find(walk->own, owner->wire, owner->len) == NULL)
 		walk->stopped = !walk->take(walk->arg, &record);
 	else if (walk->hidden != NULL)
@@ -100,7 +43,7 @@ zone_walk_put(struct zone_walk *walk, const struct dname *owner, uint32_t ttl_s,
 static void
 put_wire(struct zone_walk *walk, const struct dname *owner, const uint8_t *record)
 {
-	zone_walk_put(walk, owner, wire_get32(record + 6), wire_get16(record + 2), record + 12,
+	put_record(walk, owner, wire_get32(record + 6), wire_get16(record + 2), record + 12,
 	    wire_get16(record + 10));
 }
 
@@ -115,30 +58,6 @@ put_rrset(struct zone_walk *walk, const struct dname *owner, const struct rrset 
 	}
 }
 
-void
-zone_walk_put_answers(struct zone_walk *walk, const struct dname *owner, uint16_t type)
-{
-	uint8_t query[512];
-	struct answer_info info;
-	struct reply_walk reply;
-	size_t len = query_write(query, sizeof query, 1, owner->wire, type, CLASS_IN, 0);
-	const struct answer_request request = { .config = &walk->alone,
-		.tree = &walk->plain,
-		.query = query,
-		.query_len = len,
-		.out = walk->room,
-		.max = DNS_TCP_MAX,
-		.tcp = true };
-
-	if (walk->stopped)
-		return;
-	answer(&request, &info);
-	if (!reply_walk_begin(&reply, walk->room, info.len))
-		return;
-	while (reply.left[WALK_ANSWER] > 0 && reply_walk_next(&reply) > 0)
-		put_wire(walk, owner, walk->room + reply.record.offset);
-}
-
 /* --- our zone --- */
 
 void
@@ -149,9 +68,9 @@ zone_walk_node(struct zone_walk *walk, const struct node *node, const struct dna
 	while ((set = node_rrset_next(node, set)) != NULL)
 		put_rrset(walk, name, set);
 	if (node->flags & (NODE_IMPORT | NODE_IMPORT_CLUSTER))
-		zone_walk_put_import(walk, name, node);
+		put_import(walk, name, node);
 	else if (node->endpoints != NULL)
-		zone_walk_put_endpoints(walk, name, node->endpoints);
+		put_endpoints(walk, name, node->endpoints);
 }
 
 struct below {
@@ -190,29 +109,95 @@ by_name(const void *a, const void *b)
 	return dname_compare(na->wire, nb->wire);
 }
 
+/* The PTRs of one address. */
+struct ptr_list {
+	struct dname *names;
+	size_t count, room, bytes;
+};
+
+/* As many as an answer over TCP holds: the address may be in any number of slices. */
+enum { PTR_BYTES_MAX = DNS_TCP_MAX };
+
+static bool
+add_ptr(struct ptr_list *list, const struct dname *name)
+{
+	if (list->bytes + 12u + name->len > PTR_BYTES_MAX)
+		return false;
+	list->bytes += 12u + name->len;
+	if (list->count == list->room) {
+		list->room = list->room == 0 ? 4 : list->room * 2;
+		list->names = xreallocarray(list->names, list->room, sizeof *list->names);
+	}
+	list->names[list->count++] = *name;
+	return true;
+}
+
+/* Puts each name once, and frees the list. */
+static void
+put_ptrs(struct zone_walk *walk, const struct dname *owner, struct ptr_list *list)
+{
+	const struct dname *names = list->names;
+
+	if (list->count > 1)
+		qsort(list->names, list->count, sizeof *names, by_name);
+	for (size_t i = 0; i < list->count; i++)
+		if (i == 0 || by_name(&names[i - 1], &names[i]) != 0)
+			put_record(walk, owner, walk->config->ttl_s, TYPE_PTR, names[i].wire,
+			    names[i].len);
+	free(list->names);
+}
+
 /* The PTRs of an address that only a cluster set has. */
 static void
 put_imported_ptrs(struct zone_walk *walk, const struct dname *owner, const struct addr *addr)
 {
-	struct dname *names = NULL, name;
-	size_t count = 0, room = 0;
+	struct ptr_list list = { NULL, 0, 0, 0 };
 	struct import_ptrs ptrs;
+	struct dname name;
 
 	import_ptrs_find(&ptrs, walk->external, addr);
-	while (import_ptrs_next(&ptrs, &name)) {
-		if (count == room) {
-			room = room == 0 ? 4 : room * 2;
-			names = xreallocarray(names, room, sizeof *names);
-		}
-		names[count++] = name;
+	while (import_ptrs_next(&ptrs, &name) && add_ptr(&list, &name))
+		;
+	put_ptrs(walk, owner, &list);
+}
+
+static bool
+add_slice_ptrs(const struct zone_walk *walk, struct ptr_list *list,
+    const struct slice_endpoints *slice, const struct addr *addr)
+{
+	struct dname name;
+
+	for (unsigned i = 0; (i = slice_next_ptr(slice, i, addr->bytes)) < slice->published; i++)
+		if (endpoint_name(&name, walk->config, slice, i) == 0 && !add_ptr(list, &name))
+			return false;
+	return true;
+}
+
+/* The PTRs of an address that the cluster has. A ClusterIP has only those of its Services, as in answers
+ * (reverse_stage.c). */
+static void
+put_cluster_ptrs(struct zone_walk *walk, const struct dname *owner, const struct addr *addr)
+{
+	struct ptr_list list = { NULL, 0, 0, 0 };
+	struct reverse_walk all;
+	struct reverse_ref ref;
+	bool more = true;
+
+	reverse_find(&all, &walk->plain, addr);
+	for (bool first = true, cluster_ip = false; more && reverse_next(&all, &ref);
+	     first = false) {
+		if (first)
+			cluster_ip = ref.slice == NULL;
+		else if (cluster_ip != (ref.slice == NULL))
+			break;
+		struct dname name = { .len = ref.owner->len };
+		memcpy(name.wire, ref.owner->name, ref.owner->len);
+		if (ref.slice != NULL)
+			more = add_slice_ptrs(walk, &list, ref.slice, addr);
+		else if (dname_append(&name, walk->config->zone.wire) == 0)
+			more = add_ptr(&list, &name);
 	}
-	if (count > 1)
-		qsort(names, count, sizeof *names, by_name);
-	for (size_t i = 0; i < count; i++)
-		if (i == 0 || by_name(&names[i - 1], &names[i]) != 0)
-			zone_walk_put(walk, owner, walk->config->ttl_s, TYPE_PTR, names[i].wire,
-			    names[i].len);
-	free(names);
+	put_ptrs(walk, owner, &list);
 }
 
 /* The tree of the cluster set's addresses, or NULL. */
@@ -232,11 +217,11 @@ zone_walk_addr(struct zone_walk *walk, size_t index, const struct addr *addr)
 	const struct reverse_zone *zone = &walk->config->reverse_zones[index - 1];
 	struct dname owner;
 
-	if (answer_reverse_zone(walk->config, addr, (unsigned)addr_len(addr) * 8) != zone)
+	if (zone_of_address(walk->config, addr, (unsigned)addr_len(addr) * 8) != zone)
 		return;
 	reverse_name(addr, &owner);
 	if (reverse_seek(&walk->plain, &first) && addr_equal(&first, addr))
-		zone_walk_put_answers(walk, &owner, TYPE_PTR);
+		put_cluster_ptrs(walk, &owner, addr);
 	else if (imports_of(walk) != NULL)
 		put_imported_ptrs(walk, &owner, addr);
 }
@@ -324,6 +309,452 @@ walk_own(struct zone_walk *walk, const struct dname *zone)
 	walk->own = names;
 }
 
+/* --- endpoint sets as records of a zone: addresses, endpoint names and SRV, each once --- */
+
+enum {
+	PORT_LISTS_MAX = 16,     /* of one endpoint name that are looked at for doubles */
+	NUMBERS_BYTES = 1 << 13, /* a bit for each port number */
+};
+
+/* What is put of an endpoint set. */
+struct put {
+	struct zone_walk *walk;
+	const struct endpoint_set *endpoints;
+	const struct dname *parent; /* of its endpoints' names */
+	bool names;                 /* the records at these */
+	/* Or NULL: the name at which, and below which by ports, SRV records lead to the endpoints. */
+	const struct dname *service;
+	unsigned weight; /* of these records */
+};
+
+static void
+put_addr(struct zone_walk *walk, const struct dname *owner, const struct endpoint_ref *ref)
+{
+	bool v4 = ref->slice->family == AF_INET;
+
+	put_record(walk, owner, walk->config->ttl_s, v4 ? TYPE_A : TYPE_AAAA,
+	    slice_addr(ref->slice, ref->i), v4 ? 4 : 16);
+}
+
+static void
+put_srv(struct zone_walk *walk, const struct dname *owner, unsigned weight, uint16_t number,
+    const struct dname *target)
+{
+	uint8_t rdata[6 + DNAME_MAX];
+
+	wire_put16(rdata, 0);
+	wire_put16(rdata + 2, weight);
+	wire_put16(rdata + 4, number);
+	memcpy(rdata + 6, target->wire, target->len);
+	put_record(walk, owner, walk->config->ttl_s, TYPE_SRV, rdata, 6u + target->len);
+}
+
+/* --- at the Service's own name, and at its ports' --- */
+
+/* The ports of all endpoints of one name. */
+struct port_lists {
+	const struct ports *lists[PORT_LISTS_MAX];
+	unsigned count;
+};
+
+/* Whether one of the lists before this one has the number under the label. */
+static bool
+is_in_others(const struct port_lists *ports, unsigned list, uint64_t label, uint16_t number)
+{
+	for (unsigned l = 0; l < list; l++) {
+		unsigned low = 0, count, high;
+		const uint16_t *numbers = ports_numbers(ports->lists[l], label, &count);
+		for (high = count; low < high;) {
+			unsigned middle = (low + high) / 2;
+			if (numbers[middle] < number)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low < count && numbers[low] == number)
+			return true;
+	}
+	return false;
+}
+
+/* The SRV records of these numbers of one label (0: all) that no list before has. */
+static void
+put_numbers(const struct put *put, const struct port_lists *ports, unsigned list, uint64_t label,
+    const struct dname *owner, const struct dname *target)
+{
+	unsigned count;
+	const uint16_t *numbers = ports_numbers(ports->lists[list], label, &count);
+
+	for (unsigned i = 0; i < count && !put->walk->stopped; i++)
+		if (!is_in_others(ports, list, label, numbers[i]))
+			put_srv(put->walk, owner, put->weight, numbers[i], target);
+}
+
+/* The SRV records that the endpoints of one name add. */
+static void
+put_srvs(const struct put *put, const struct port_lists *lists, unsigned list,
+    const struct dname *target)
+{
+	const struct ports *ports = lists->lists[list];
+
+	put_numbers(put, lists, list, 0, put->service, target);
+	for (uint32_t i = 0; i < ports->label_count && !put->walk->stopped; i++) {
+		const struct port *port = &ports->items[ports->labels[i].item];
+		struct dname owner = *put->service;
+		if (ports->labels[i].unnamed ||
+		    dname_prepend(&owner, port->proto + 1, port->proto[0]) < 0 ||
+		    dname_prepend(&owner, port->name + 1, port->name[0]) < 0)
+			continue;
+		put_numbers(put, lists, list, ports->labels[i].label, &owner, target);
+	}
+}
+
+static void
+add_list(struct port_lists *lists, const struct ports *ports)
+{
+	for (unsigned i = 0; i < lists->count; i++)
+		if (lists->lists[i] == ports)
+			return;
+	if (lists->count < PORT_LISTS_MAX)
+		lists->lists[lists->count++] = ports;
+}
+
+/* --- the endpoints of one name --- */
+
+/* An endpoint; of a list of them each has the same name. */
+struct named {
+	uint64_t hash; /* of the name */
+	struct endpoint_ref ref;
+	uint32_t place; /* in the set */
+};
+
+/* An endpoint name's SRV records: each distinct port number once, with the name itself as target. */
+static void
+put_own_srvs(
+    const struct put *put, const struct named *same, size_t count, const struct dname *name)
+{
+	uint8_t *seen = memset(put->walk->room, 0, NUMBERS_BYTES); /* a bit for each number */
+	const struct ports *last = NULL;
+
+	for (size_t n = 0; n < count && !put->walk->stopped; n++) {
+		const struct ports *ports = same[n].ref.slice->ports;
+		for (unsigned i = 0; ports != last && i < ports->number_count; i++) {
+			uint16_t number = ports->numbers[i];
+			uint8_t bit = (uint8_t)(1 << number % 8);
+			if ((seen[number / 8] & bit) == 0)
+				put_srv(put->walk, name, 100, number, name);
+			seen[number / 8] |= bit;
+		}
+		last = ports;
+	}
+}
+
+static int
+by_addr(const void *a, const void *b)
+{
+	const struct endpoint_ref *ra = &((const struct named *)a)->ref,
+				  *rb = &((const struct named *)b)->ref;
+	int order =
+	    (ra->slice->family > rb->slice->family) - (ra->slice->family < rb->slice->family);
+
+	return order != 0 ? order
+			  : memcmp(slice_addr(ra->slice, ra->i), slice_addr(rb->slice, rb->i),
+				ra->slice->family == AF_INET ? 4 : 16);
+}
+
+/* The records of a name and the SRV records that lead to it. `same`: its endpoints, by place; their order
+ * is not kept. */
+static void
+put_name(const struct put *put, struct named *same, size_t count)
+{
+	uint8_t derived[LABEL_ROOM];
+	const uint8_t *label = endpoint_label(same->ref.slice, same->ref.i, derived);
+	struct port_lists ports = { .count = 0 };
+	struct dname name = *put->parent;
+
+	if (dname_prepend(&name, label + 1, *label) < 0)
+		return;
+	for (size_t i = 0; put->service != NULL && i < count; i++)
+		add_list(&ports, same[i].ref.slice->ports);
+	for (unsigned i = 0; i < ports.count; i++)
+		put_srvs(put, &ports, i, &name);
+	if (!put->names)
+		return;
+	put_own_srvs(put, same, count, &name);
+	if (count > 1)
+		qsort(same, count, sizeof *same, by_addr);
+	for (size_t i = 0; i < count && !put->walk->stopped; i++)
+		if (i == 0 || by_addr(&same[i - 1], &same[i]) != 0)
+			put_addr(put->walk, &name, &same[i].ref);
+}
+
+/* --- sets --- */
+
+/* Whether another endpoint of the set may have the name of this one. */
+static bool
+may_share(const struct endpoint_set *endpoints, const struct slice_endpoints *slice, unsigned i)
+{
+	bool doubles = endpoints->published > endpoints->total4 + endpoints->total6;
+
+	return endpoints->dashed > 0 ||
+	       (slice_name(slice, i) != NULL ? !slice_names_unique(slice) : doubles);
+}
+
+static int
+by_hash(const void *a, const void *b)
+{
+	const struct named *na = a, *nb = b;
+
+	if (na->hash != nb->hash)
+		return na->hash < nb->hash ? -1 : 1;
+	return (na->place > nb->place) - (na->place < nb->place);
+}
+
+/* Puts what `count` endpoints have, in the order of their names' hashes: two names in a cluster with
+ * one hash of 64 bits are not expected. */
+static void
+put_shared(const struct put *put, struct named *all, size_t count)
+{
+	if (count > 1)
+		qsort(all, count, sizeof *all, by_hash);
+	for (size_t i = 0, end; i < count && !put->walk->stopped; i = end) {
+		for (end = i + 1; end < count && all[end].hash == all[i].hash;)
+			end++;
+		put_name(put, all + i, end - i);
+	}
+}
+
+/* Names that several endpoints may have are put after the others, each once. To look for a name's other
+ * endpoints at each of them would take the square of their number. */
+static void
+put_set(const struct put *put)
+{
+	const struct endpoint_set *endpoints = put->endpoints;
+	struct named *shared = NULL;
+	size_t count = 0;
+
+	for (unsigned c = 0; c < endpoints->count && !put->walk->stopped; c++) {
+		struct named one = { .ref.slice = endpoints->slices[c].slice };
+		for (unsigned i = 0; i < one.ref.slice->published && !put->walk->stopped; i++) {
+			one.ref.i = i;
+			if (!may_share(endpoints, one.ref.slice, i)) {
+				put_name(put, &one, 1);
+				continue;
+			}
+			uint8_t derived[LABEL_ROOM];
+			const uint8_t *label = endpoint_label(one.ref.slice, i, derived);
+			if (shared == NULL)
+				shared = xcalloc(endpoints->published, sizeof *shared);
+			one.hash = hash64(put->walk->plain.seed, label, 1u + *label);
+			one.place = (uint32_t)count;
+			shared[count++] = one;
+		}
+	}
+	put_shared(put, shared, count);
+	free(shared);
+}
+
+/* The distinct addresses of a set. */
+static void
+put_addrs(struct zone_walk *walk, const struct dname *owner, const struct endpoint_set *endpoints)
+{
+	for (unsigned c = 0; c < endpoints->count && !walk->stopped; c++) {
+		struct endpoint_ref ref = { .slice = endpoints->slices[c].slice };
+		for (unsigned i = 0; i < ref.slice->unique && !walk->stopped; i++) {
+			ref.i = i;
+			put_addr(walk, owner, &ref);
+		}
+	}
+}
+
+static void
+put_endpoints(
+    struct zone_walk *walk, const struct dname *service, const struct endpoint_set *endpoints)
+{
+	bool apex = (endpoints->flags & ENDPOINTS_APEX) != 0;
+	const struct put put = { walk, endpoints, service, true, apex ? service : NULL,
+		endpoint_set_weight(endpoints) };
+
+	put_set(&put);
+	if (apex)
+		put_addrs(walk, service, endpoints);
+}
+
+/* --- headless imports --- */
+
+static bool
+put_cluster(void *arg, const struct node *node)
+{
+	struct put put = *(const struct put *)arg;
+	struct dname cluster = *put.service;
+
+	if ((node->flags & NODE_IMPORT_CLUSTER) == 0 ||
+	    dname_prepend(&cluster, node->label + 1, node->label[0]) < 0)
+		return true;
+	put.endpoints = node->endpoints;
+	put.parent = &cluster;
+	put_set(&put);
+	return !put.walk->stopped;
+}
+
+static void
+put_import(struct zone_walk *walk, const struct dname *name, const struct node *node)
+{
+	bool cluster = node->flags & NODE_IMPORT_CLUSTER;
+	struct put put = { walk, node->endpoints, name, cluster, cluster ? NULL : name,
+		endpoint_set_weight(node->endpoints) };
+
+	if (cluster) {
+		put_set(&put);
+		return;
+	}
+	put_addrs(walk, name, node->endpoints);
+	tree_children_until(node, put_cluster, &put);
+}
+
+/* --- --external-headless --- */
+
+/*
+ * --external-headless: `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE` of a zone for outside is what
+ * `[HOST.|_PORT._PROTO.]SERVICE.NAMESPACE.svc` is in ours, unless the zone has records of its own
+ * there. The walk makes the records of our zone, and they are renamed on their way.
+ */
+static const uint8_t svc[8 + 8] = "\3svc"; /* tree_child() reads behind the label */
+
+struct headless {
+	struct dname from, to; /* the Service's names */
+	const struct dname *zone;
+};
+
+/* A name of the Service, or below it, in the other zone; false: it is too long there. */
+static bool
+rename(const struct headless *headless, const struct dname *name, struct dname *renamed)
+{
+	size_t own = (size_t)name->len - headless->from.len;
+
+	if (own + headless->to.len > DNAME_MAX)
+		return false;
+	memcpy(renamed->wire, name->wire, own);
+	memcpy(renamed->wire + own, headless->to.wire, headless->to.len);
+	renamed->len = (uint8_t)(own + headless->to.len);
+	return true;
+}
+
+/* Whether something else has the name: the cluster, a zone inside this one, or records of the
+ * zone's own; as the external stage looks for them. */
+static bool
+is_taken(const struct zone_walk *walk, const struct dname *owner)
+{
+	struct name_buf buf;
+
+	const struct name name = name_copy(&buf, owner->wire, owner->len);
+	if (name_below(&name, &walk->config->zone) >= 0 ||
+	    external_zone_of(walk->config->external, &name) != walk->headless->zone)
+		return true;
+	struct external_name found = external_lookup(walk->external, &name, walk->headless->zone);
+	return found.node != NULL && !found.wildcard && found.node->records != NULL;
+}
+
+static void
+put_headless_record(struct zone_walk *walk, const struct zone_record *record)
+{
+	struct zone_record renamed = *record;
+	struct dname owner, before, target;
+	uint8_t srv[6 + DNAME_MAX];
+
+	if (!rename(walk->headless, record->owner, &owner) || is_taken(walk, &owner))
+		return;
+	renamed.owner = &owner;
+	if (record->type == TYPE_SRV) {
+		before.len = (uint8_t)(record->len - 6);
+		memcpy(before.wire, record->rdata + 6, before.len);
+		if (!rename(walk->headless, &before, &target))
+			return;
+		memcpy(srv, record->rdata, 6);
+		memcpy(srv + 6, target.wire, target.len);
+		renamed.rdata = srv;
+		renamed.len = (uint16_t)(6 + target.len);
+	}
+	walk->stopped = !walk->take(walk->arg, &renamed);
+}
+
+static void
+put_service(
+    struct zone_walk *walk, size_t index, const struct dname *service, const struct node *node)
+{
+	const struct dname *zone = zone_name(walk->config, index);
+	struct headless headless = { .from = *service, .to = *service, .zone = zone };
+
+	if (walk->stopped || node->endpoints == NULL ||
+	    (node->endpoints->flags & ENDPOINTS_APEX) == 0 ||
+	    dname_append(&headless.from, svc) < 0 ||
+	    dname_append(&headless.from, walk->config->zone.wire) < 0 ||
+	    dname_append(&headless.to, zone->wire) < 0)
+		return;
+	walk->headless = &headless;
+	put_endpoints(walk, &headless.from, node->endpoints);
+	walk->headless = NULL;
+}
+
+static bool
+has_headless(const struct zone_walk *walk, size_t index)
+{
+	return zone_is_external(walk->config, index) && walk->config->external->headless &&
+	       zone_name(walk->config, index) != walk->config->external->clusterset &&
+	       walk->tree->synced && walk->external != NULL;
+}
+
+void
+zone_walk_headless(struct zone_walk *walk, size_t index, const struct dname *service)
+{
+	struct dname below = *service;
+
+	if (!has_headless(walk, index) || dname_append(&below, svc) < 0)
+		return;
+	const struct node *node = tree_find(&walk->plain, below.wire);
+	if (node != NULL)
+		put_service(walk, index, service, node);
+}
+
+/* --- all of them --- */
+
+struct place {
+	struct zone_walk *walk;
+	size_t index;
+	struct dname name; /* of the namespace, or the root */
+};
+
+static void
+walk_service(void *arg, const struct node *node)
+{
+	const struct place *place = arg;
+	struct dname name = place->name;
+
+	if (dname_prepend(&name, node->label + 1, node->label[0]) == 0)
+		put_service(place->walk, place->index, &name, node);
+}
+
+static void
+walk_namespace(void *arg, const struct node *node)
+{
+	const struct place *place = arg;
+	struct place inside = *place;
+
+	if (dname_prepend(&inside.name, node->label + 1, node->label[0]) == 0)
+		tree_children(node, walk_service, &inside);
+}
+
+static void
+put_all_headless(struct zone_walk *walk, size_t index)
+{
+	struct place place = { walk, index, { .len = 1 } };
+	const struct node *node =
+	    has_headless(walk, index) ? tree_child(&walk->plain, walk->plain.root, svc) : NULL;
+
+	if (node != NULL)
+		tree_children(node, walk_namespace, &place);
+}
+
 /* --- the whole --- */
 
 void
@@ -335,8 +766,6 @@ zone_walk_begin(struct zone_walk *walk)
 	walk->plain = *walk->tree;
 	walk->plain.context = NULL;
 	walk->headless = NULL;
-	walk->alone = *walk->config;
-	walk->alone.external = NULL;
 	walk->room = xmalloc(DNS_TCP_MAX);
 	walk->stopped = false;
 }
@@ -365,7 +794,7 @@ zone_walk_zone(struct zone_walk *walk, size_t index)
 	walk->stopped = !walk->take(walk->arg, &first);
 	if (external) {
 		walk_external(walk, zone);
-		zone_walk_all_headless(walk, index);
+		put_all_headless(walk, index);
 	} else if (index > 0) {
 		walk_reverse(walk, index);
 	} else {

@@ -19,7 +19,7 @@
 #define KUBEDNS_ANSWER_ZONE_WALK_H
 
 #include "kubedns/answer/answer.h"
-#include "kubedns/answer/soa.h"
+#include "kubedns/answer/zones.h"
 #include "treecache/treecache.h"
 
 struct zone_record {
@@ -29,30 +29,6 @@ struct zone_record {
 	uint16_t len; /* of rdata, in which names are not compressed */
 	const uint8_t *rdata;
 };
-
-/* How many zones there are, and the name of one: the first is ours. */
-size_t zone_count(const struct answer_config *config);
-const struct dname *zone_name(const struct answer_config *config, size_t index);
-
-/* Whether it is one for the world outside: of the tree of those, and with its serial. */
-bool zone_is_external(const struct answer_config *config, size_t index);
-
-/* The zone's serial, of these snapshots of our tree and of the external one (or NULL): with
- * --external-headless a zone for outside has records of both trees, and the later of their serials; with
- * --clusterset-domain a reverse zone. */
-uint32_t zone_serial(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external);
-
-/* Whether all that has records in the zone had been read. */
-bool zone_is_synced(const struct answer_config *config, size_t index, const struct tree *tree,
-    const struct tree *external);
-
-/* The RDATA of a zone's SOA (RFC 1035 section 3.3.13) with this serial, into `rdata` of
- * SOA_RDATA_MAX bytes; returns its length. */
-size_t zone_soa(const struct answer_config *config, size_t index, uint32_t serial, uint8_t *rdata);
-
-/* The zone of exactly this name (wire, any case), or -1. */
-int zone_index(const struct answer_config *config, const uint8_t *name);
 
 struct zone_walk {
 	const struct answer_config *config;
@@ -69,9 +45,8 @@ struct zone_walk {
 
 	/* the walk's own */
 	const struct own_names
-	    *own;                   /* hide the cluster's records of the same name; NULL: none do */
-	struct tree plain;          /* without a context: no rewrites, no names of one's own */
-	struct answer_config alone; /* without external zones: their tree is of another moment */
+	    *own;          /* hide the cluster's records of the same name; NULL: none do */
+	struct tree plain; /* without a context: no rewrites, no names of one's own */
 	const struct headless *headless; /* whose records are put, under its name in a zone for
 					  * outside; or NULL */
 	uint8_t *room;

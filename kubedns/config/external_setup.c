@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/cluster/external/external.h"
 #include "kubedns/config/options.h"
@@ -73,6 +74,8 @@ external_names_new(struct options *o, const struct store *store, uint64_t seed)
 	o->external_answers.search_resolver = false;
 	/* Whoever asks there is no pod of this node. */
 	o->external_answers.nearest = o->external_answers.zonal = false;
+	stages_build(&o->answers);
+	stages_build(&o->external_answers);
 	return names;
 }
 

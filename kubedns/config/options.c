@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kubedns/answer/stage.h"
 #include "kubedns/config/client_options.h"
 #include "kubedns/config/options.h"
 #include "kubedns/config/server_options.h"
@@ -529,6 +530,7 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		read_ns_addresses(o), read_environment(o), read_log(o, common) };
 	for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
 		rc = results[i] < 0 ? results[i] : rc;
+	stages_build(&o->answers); /* external_names_new() adds the zones beside the cluster's */
 	if (rc < 0)
 		flags_say_usage(common);
 	return rc;

@@ -3,22 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/filter.h"
+#include "kubedns/answer/upstream_stage.h"
+#include "kubedns/answer/zones.h"
 #include "kubedns/answer/reason.h"
 #include "kubedns/show/explain_internal.h"
 #include "lib/spelling.h"
 #include "lib/xalloc.h"
-
-const char *
-explain_label(const uint8_t *label, char text[DNAME_TEXT_MAX])
-{
-	uint8_t wire[1 + DNAME_LABEL_MAX + 1] = { 0 };
-
-	memcpy(wire, label, 1u + *label);
-	dname_to_text(wire, text);
-	text[strlen(text) - 1] = '\0'; /* the root's dot */
-	return text;
-}
 
 static void
 say_source(const struct explanation *e, const struct store_source *source)
@@ -36,20 +26,13 @@ say_source(const struct explanation *e, const struct store_source *source)
 
 /* --- what exists --- */
 
-/* Briefly: the objects are not named. */
-static bool
-is_brief(const struct explanation *e)
-{
-	return e->config->store == NULL;
-}
-
 static void
 say_service(const struct explanation *e)
 {
 	struct store_source source;
 	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
 
-	if (e->below < 2 || is_brief(e))
+	if (e->below < 2 || explain_is_brief(e))
 		return;
 	explain_label(e->name.wire + e->name.offsets[e->below - 2], namespace);
 	if (store_find_namespace(e->config->store, namespace, &source)) {
@@ -97,7 +80,7 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 	struct endpoint_ref ref;
 	unsigned shown = 0;
 
-	if (is_brief(e))
+	if (explain_is_brief(e))
 		return;
 	if (resolved->kind == RESOLVED_HEADLESS || resolved->kind == RESOLVED_PORT ||
 	    resolved->kind == RESOLVED_ZONAL) {
@@ -109,69 +92,6 @@ say_slices(const struct explanation *e, const struct resolved *resolved)
 		while (resolved_next(&walk, &ref) && say_slice(e, ref.slice, &shown))
 			;
 	}
-}
-
-/* --- the records, as a client would get them --- */
-
-static void
-say_record(
-    const struct explanation *e, const uint8_t *wire, size_t len, const struct record *record)
-{
-	char type[12], name[DNAME_TEXT_MAX], owner[DNAME_TEXT_MAX];
-	struct addr addr = { .family = record->type == TYPE_A ? AF_INET : AF_INET6 };
-	struct dname target;
-	size_t at = (size_t)(record->rdata - wire) + (record->type == TYPE_SRV ? 6 : 0);
-
-	fprintf(e->out, "  %s %u %s ", dname_to_text(record->owner.wire, owner), record->ttl_s,
-	    type_name(record->type, type));
-	if (record->type == TYPE_A || record->type == TYPE_AAAA) {
-		memcpy(addr.bytes, record->rdata, record->rdata_len);
-		fprintf(e->out, "%s\n", addr_format(&addr, name));
-	} else if (record->type == TYPE_TXT) {
-		fprintf(e->out, "\"%.*s\"\n", record->rdata[0], (const char *)record->rdata + 1);
-	} else if (wire_read_name(wire, len, &at, &target) == 0) {
-		if (record->type == TYPE_SRV)
-			fprintf(e->out, "%u %u %u ", wire_get16(record->rdata),
-			    wire_get16(record->rdata + 2), wire_get16(record->rdata + 4));
-		fprintf(e->out, "%s\n", dname_to_text(target.wire, name));
-	}
-}
-
-int
-explain_query(const struct explanation *e, const uint8_t *qname, uint16_t type, unsigned *records)
-{
-	enum { SHOWN_MAX = 20, SHOWN_BRIEFLY = 4, BRIEF_MAX = 4096 };
-	size_t max = is_brief(e) ? BRIEF_MAX : DNS_TCP_MAX;
-	unsigned shown = is_brief(e) ? SHOWN_BRIEFLY : SHOWN_MAX;
-	uint8_t query[512], *out = xmalloc(max);
-	struct answer_info *info = xmalloc(sizeof *info);
-	struct record record;
-	size_t len = query_write(query, sizeof query, 1, qname, type, CLASS_IN, 0), at = len;
-	const struct answer_request request = { .config = e->config->answers,
-		.tree = e->config->tree,
-		.query = query,
-		.query_len = len,
-		.out = out,
-		.max = max,
-		.tcp = true };
-	enum answer_outcome outcome = answer(&request, info);
-	int rcode = outcome == ANSWER_FORWARD ? -1 : info->rcode;
-	unsigned count = outcome == ANSWER_FORWARD ? 0 : wire_get16(out + 6);
-
-	for (unsigned i = 0; i < count && wire_read_record(out, info->len, &at, &record) == 0;
-	     i++) {
-		if (i < shown)
-			say_record(e, out, info->len, &record);
-		++*records;
-	}
-	if (count > shown)
-		fprintf(e->out, "  and %u more%s\n", count - shown,
-		    info->truncated ? ", or many more" : "");
-	if (outcome == ANSWER_CHASE)
-		fprintf(e->out, "  the rest of the chain is asked of the upstream servers\n");
-	free(info);
-	free(out);
-	return rcode;
 }
 
 /* An empty non-terminal, or a name of --zonal in whose zone nothing is. */
@@ -193,7 +113,7 @@ say_nodata(const struct explanation *e, const struct resolved *resolved)
 }
 
 static void
-say_answers(const struct explanation *e, const uint8_t *qname, const struct resolved *resolved)
+say_answers(const struct explanation *e, const struct resolved *resolved)
 {
 	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_TXT, TYPE_NS,
 		TYPE_PTR };
@@ -201,7 +121,7 @@ say_answers(const struct explanation *e, const uint8_t *qname, const struct reso
 
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
 		unsigned before = records;
-		explain_query(e, qname, types[i], &records);
+		explain_query(e, e->name.wire, types[i], &records);
 		/* A CNAME answers every type; once is enough. */
 		if (e->below > 0 && records > before && types[i] == TYPE_A &&
 		    (resolved->kind == RESOLVED_CNAME ||
@@ -213,8 +133,14 @@ say_answers(const struct explanation *e, const uint8_t *qname, const struct reso
 		say_nodata(e, resolved);
 }
 
-void
-explain_ours(struct explanation *e, const uint8_t *qname)
+static void explain_missing(const struct explanation *e, const struct resolved *resolved);
+
+/* Explains by the first of these stages that has the name and something to say of it. */
+static bool explain_by_stages(struct explanation *e, const struct stage *const *stages);
+
+/* Explains a name of our zone, which is e->name. */
+static void
+explain_ours(struct explanation *e)
 {
 	struct resolved resolved = { .kind = RESOLVED_NODE };
 
@@ -227,7 +153,7 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 	if (e->below > 0)
 		resolve(e->config->answers, e->config->tree, &e->name, e->below, NULL, &resolved);
 	if (resolved.kind == RESOLVED_NOTHING &&
-	    explain_search(e->out, e->config->answers, e->config->tree, &e->name, e->below))
+	    explain_by_stages(e, e->config->answers->stages.missing))
 		return;
 	if (resolved.kind == RESOLVED_NOTHING) {
 		explain_missing(e, &resolved);
@@ -237,7 +163,7 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 		return;
 	}
 	fprintf(e->out, "%s exists.\n", e->text);
-	say_answers(e, qname, &resolved);
+	say_answers(e, &resolved);
 	if (resolved.kind == RESOLVED_POD)
 		fprintf(e->out, "  the name spells its address (--pods)\n");
 	else if (resolved.kind == RESOLVED_CNAME)
@@ -250,12 +176,12 @@ explain_ours(struct explanation *e, const uint8_t *qname)
 }
 
 static void
-explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *addr)
+explain_address(struct explanation *e, const struct addr *addr)
 {
 	struct reverse_walk walk;
 	struct reverse_ref ref;
 	unsigned records = 0, shown = 0;
-	int rcode = explain_query(e, qname, TYPE_PTR, &records);
+	int rcode = explain_query(e, e->name.wire, TYPE_PTR, &records);
 
 	if (rcode < 0 && e->config->answers->ptr_in_cidrs) {
 		fprintf(e->out,
@@ -271,7 +197,7 @@ explain_reverse(struct explanation *e, const uint8_t *qname, const struct addr *
 		fprintf(e->out,
 		    "Nothing here has this address, in a zone of --reverse-cidrs: NXDOMAIN.\n");
 	reverse_find(&walk, e->config->tree, addr);
-	while (!is_brief(e) && reverse_next(&walk, &ref))
+	while (!explain_is_brief(e) && reverse_next(&walk, &ref))
 		if (ref.slice != NULL && !say_slice(e, ref.slice, &shown))
 			return;
 }
@@ -283,7 +209,7 @@ stub_domain(const struct explanation *e)
 }
 
 static void
-explain_outside(const struct explanation *e, const struct dname *qname)
+explain_outside(const struct explanation *e)
 {
 	const struct answer_context *context = e->config->tree->context;
 	const uint8_t *stub = stub_domain(e);
@@ -301,9 +227,9 @@ explain_outside(const struct explanation *e, const struct dname *qname)
 		fprintf(e->out, "it is asked of the upstream servers.\n");
 	if (context == NULL)
 		return;
-	if (filter_holds(e->config->answers, context, TYPE_AAAA, qname->wire))
+	if (filter_holds(e->config->answers, context, TYPE_AAAA, e->name.wire))
 		fprintf(e->out, "  but for AAAA: NODATA at once with EDE 17 (--filter-aaaa)\n");
-	if (filter_holds(e->config->answers, context, TYPE_A, qname->wire))
+	if (filter_holds(e->config->answers, context, TYPE_A, e->name.wire))
 		fprintf(e->out, "  but for A: NODATA at once with EDE 17 (--filter-a)\n");
 }
 
@@ -329,67 +255,6 @@ say_shadow(const struct explanation *e)
 		    "But the stub domain %s (stubDomains) is in the way: dnsmasq asks its servers, "
 		    "and clients do not get what kubedns says here.\n",
 		    text);
-}
-
-/* Sets the name that is explained. */
-void
-explain_set_name(struct explanation *e, const struct dname *name)
-{
-	dname_to_text(name->wire, e->text);
-	e->name = name_copy(&e->buf, name->wire, name->len);
-	int below = name_below(&e->name, &e->config->answers->zone);
-	e->below = below < 0 ? 0 : (unsigned)below;
-}
-
-static void
-explain(struct explanation *e, const char *text)
-{
-	struct dname qname;
-	struct addr addr;
-
-	if (*text == '\0' || dname_from_text(&qname, text) < 0) {
-		fprintf(e->out, "That is not a DNS name: labels of 1 to 63 bytes, 255 in all.\n");
-		return;
-	}
-	dname_lower(qname.wire, qname.len);
-	explain_rewrite(e, &qname);
-	explain_set_name(e, &qname);
-	int bits = resolve_reverse_name(&e->name, &addr);
-	if (explain_own(e) || explain_external(e, qname.wire))
-		return;
-	if (name_below(&e->name, &e->config->answers->zone) >= 0) {
-		explain_ours(e, qname.wire);
-		say_shadow(e);
-	} else if (bits == 32 || bits == 128) {
-		explain_reverse(e, qname.wire, &addr);
-		say_shadow(e);
-	} else if (stub_domain(e) != NULL || !explain_short(e, &qname)) {
-		explain_outside(e, &qname);
-	}
-}
-
-char *
-explain_text(const struct explain_config *config, const char *name, size_t *len)
-{
-	char *text = NULL;
-	struct explanation e = { .out = open_memstream(&text, len), .config = config };
-
-	if (e.out == NULL)
-		abort(); /* only for want of memory */
-	explain(&e, name);
-	fclose(e.out);
-	return text;
-}
-
-char *
-explain_brief(
-    const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len)
-{
-	const struct explain_config config = {
-		.answers = answers, .tree = tree, .synced = tree->synced
-	};
-
-	return explain_text(&config, name, len);
 }
 
 /* --- short names --- */
@@ -467,7 +332,7 @@ explain_lone_label(const struct explanation *e)
 		fprintf(e->out, "  no namespace has a Service %s that answers\n", label);
 }
 
-bool
+static bool
 explain_short(struct explanation *e, const struct dname *asked)
 {
 	enum { SUFFIXES = 2 };
@@ -495,7 +360,7 @@ explain_short(struct explanation *e, const struct dname *asked)
 			continue;
 		fprintf(
 		    e->out, "%s is a short name: a pod's search list makes it %s\n", text, e->text);
-		explain_ours(e, name.wire);
+		explain_ours(e);
 		if (!found)
 			fprintf(e->out, "A resolver then asks for %s itself.\n", text);
 		return true;
@@ -692,7 +557,7 @@ say_left_out(const struct explanation *e)
 		    namespace);
 }
 
-void
+static void
 explain_missing(const struct explanation *e, const struct resolved *resolved)
 {
 	char text[REASON_TEXT_MAX];
@@ -714,4 +579,102 @@ explain_missing(const struct explanation *e, const struct resolved *resolved)
 	default:
 		break;
 	}
+}
+
+/* --- the stages, in the order in which a query passes them (answer/stage.h) --- */
+
+bool
+explain_zone(struct explanation *e)
+{
+	explain_ours(e);
+	say_shadow(e);
+	return true;
+}
+
+bool
+explain_reverse(struct explanation *e)
+{
+	struct addr addr;
+	int bits = resolve_reverse_name(&e->name, &addr);
+
+	if (bits != 32 && bits != 128)
+		return false;
+	explain_address(e, &addr);
+	say_shadow(e);
+	return true;
+}
+
+/* Here the name is explained that is asked about, not that there are explanations. */
+bool
+explain_explanation(struct explanation *e)
+{
+	(void)e;
+	return false;
+}
+
+bool
+explain_upstream(struct explanation *e)
+{
+	struct dname asked = { .len = e->name.len };
+
+	memcpy(asked.wire, e->name.wire, asked.len);
+	if (stub_domain(e) != NULL || !explain_short(e, &asked))
+		explain_outside(e);
+	return true;
+}
+
+static bool
+explain_by_stages(struct explanation *e, const struct stage *const *stages)
+{
+	static bool (*const explain[STAGE_COUNT])(struct explanation * e) = {
+#define STAGE_EXPLAIN(id, text) [STAGE_##id] = explain_##id,
+		STAGES(STAGE_EXPLAIN)
+#undef STAGE_EXPLAIN
+	};
+	const struct answer_config *answers = e->config->answers;
+
+	for (; *stages != NULL; stages++) /* a rewrite changes the name */
+		if ((*stages)->match(
+			answers, e->config->tree, &e->name, name_below(&e->name, &answers->zone)) &&
+		    explain[(*stages)->id](e))
+			return true;
+	return false;
+}
+
+static void
+explain(struct explanation *e, const char *text)
+{
+	struct dname qname;
+
+	if (*text == '\0' || dname_from_text(&qname, text) < 0) {
+		fprintf(e->out, "That is not a DNS name: labels of 1 to 63 bytes, 255 in all.\n");
+		return;
+	}
+	dname_lower(qname.wire, qname.len);
+	explain_set_name(e, &qname);
+	explain_by_stages(e, e->config->answers->stages.all);
+}
+
+char *
+explain_text(const struct explain_config *config, const char *name, size_t *len)
+{
+	char *text = NULL;
+	struct explanation e = { .out = open_memstream(&text, len), .config = config };
+
+	if (e.out == NULL)
+		abort(); /* only for want of memory */
+	explain(&e, name);
+	fclose(e.out);
+	return text;
+}
+
+char *
+explain_brief(
+    const struct answer_config *answers, const struct tree *tree, const char *name, size_t *len)
+{
+	const struct explain_config config = {
+		.answers = answers, .tree = tree, .synced = tree->synced
+	};
+
+	return explain_text(&config, name, len);
 }

@@ -1,13 +1,13 @@
 /*
- * What the files of explain.h share: explain.c (any name: short ones, those that exist and those that do not) and
- * explain_names.c (names of one feature each).
+ * What the files of explain.h share: explain_records.c (records, as a client gets them), explain_names.c (names of one
+ * feature each) and explain.c (the stages in their order; names of the cluster's zone, short names).
  */
 #ifndef KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
 #define KUBEDNS_SHOW_EXPLAIN_INTERNAL_H
 
 #include <stdio.h>
 
-#include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/show/explain.h"
 
 struct explanation {
@@ -30,42 +30,23 @@ int explain_query(
 /* Makes this the name that is explained. */
 void explain_set_name(struct explanation *e, const struct dname *name);
 
-/* Explains a name of our zone, which is e->name. */
-void explain_ours(struct explanation *e, const uint8_t *qname);
+/* Briefly: the objects are not named. */
+static inline bool
+explain_is_brief(const struct explanation *e)
+{
+	return e->config->store == NULL;
+}
 
-/*
- * A name outside of our zones that a pod's search list may complete to one of ours: "web.prod",
- * "web.prod.svc". Explains the first completion that exists, which is what a pod gets, or that is
- * probably meant (meant_suffix()). False: the name is explained as it is.
- */
-bool explain_short(struct explanation *e, const struct dname *asked);
-
-/* A name of the zones for the world outside; false: it is none. */
-bool explain_external(struct explanation *e, const uint8_t *qname);
-
-/* A name of the zone of a cluster set, which is synced. */
-void explain_clusterset(struct explanation *e, const uint8_t *qname, const struct dname *zone);
-
-/* Which label of a name of our zone does not exist, why, and what to do. */
-void explain_missing(const struct explanation *e, const struct resolved *resolved);
+/* The explanation of each stage, explain_<stage>: true if it says what becomes of e->name, else the next stage's
+ * follows. Called only for names that the stage matches. */
+#define STAGE_EXPLAIN(id, text) bool explain_##id(struct explanation *e);
+STAGES(STAGE_EXPLAIN)
+#undef STAGE_EXPLAIN
 
 /* With --visibility, who sees the name, which exists; not for those who ask by DNS. */
 void explain_visibility(const struct explanation *e);
 
-/* A name of the operator's own, which comes before all others; false: it is none. */
-bool explain_own(struct explanation *e);
-
 /* With --nearest and --zonal, in which order a client gets the endpoints of such a name. */
 void explain_nearest(const struct explanation *e, const struct resolved *resolved);
-
-/* If the name is rewritten (ConfigMap key rewrites), says so and replaces `*name` by the result. */
-void explain_rewrite(const struct explanation *e, struct dname *name);
-
-/*
- * Explains what search completion does for a name that the tree does not have, with `below` labels
- * before our zone; false: nothing was printed, the name does not exist.
- */
-bool explain_search(FILE *out, const struct answer_config *config, const struct tree *tree,
-    const struct name *name, unsigned below);
 
 #endif

@@ -54,7 +54,7 @@ say_alias(const struct explanation *e)
 }
 
 bool
-explain_own(struct explanation *e)
+explain_local_names(struct explanation *e)
 {
 	const struct own_answer own = own_ask(e->config->answers, e->config->tree, &e->name);
 	char text[DNAME_TEXT_MAX];
@@ -87,21 +87,87 @@ explain_own(struct explanation *e)
 
 /* Explains names that are rewritten. */
 
-void
-explain_rewrite(const struct explanation *e, struct dname *name)
+/* Goes on with the other name. */
+bool
+explain_rewrites(struct explanation *e)
 {
 	const struct answer_context *context = e->config->tree->context;
-	struct name_buf buf;
-	char text[DNAME_TEXT_MAX], other[DNAME_TEXT_MAX];
+	char other[DNAME_TEXT_MAX];
 	struct dname to;
 
-	struct name cut = name_copy(&buf, name->wire, name->len);
-	if (context == NULL || context->rewrites == NULL ||
-	    rewrites_apply(context->rewrites, &cut, &to) != REWRITE_DONE)
+	if (rewrites_apply(context->rewrites, &e->name, &to) != REWRITE_DONE)
+		return false;
+	fprintf(e->out, "%s is looked up as %s (ConfigMap key rewrites).\n", e->text,
+	    dname_to_text(to.wire, other));
+	explain_set_name(e, &to);
+	return false;
+}
+
+/* --- the cluster set --- */
+
+/* Explains names of the zone of a cluster set: which ServiceImport they are of, and what it lacks. */
+
+/* The ServiceImport, or that there is none. */
+static void
+say_import(const struct explanation *e, const char *namespace, const char *name)
+{
+	struct import_source source;
+	size_t slices;
+
+	if (!clusterset_find(e->config->clusterset, namespace, name, &source, &slices)) {
+		fprintf(e->out, "  there is no ServiceImport %s/%s", namespace, name);
+		if (slices > 0)
+			fprintf(e->out, ", though %zu EndpointSlices name it", slices);
+		fprintf(e->out, "\n");
 		return;
-	fprintf(e->out, "%s is looked up as %s (ConfigMap key rewrites).\n",
-	    dname_to_text(name->wire, text), dname_to_text(to.wire, other));
-	*name = to;
+	}
+	fprintf(e->out, "  from %s ServiceImport %s/%s",
+	    source.headless ? "headless" : "ClusterSetIP", namespace, name);
+	if (source.resource_version != 0)
+		fprintf(
+		    e->out, " (resourceVersion %llu)", (unsigned long long)source.resource_version);
+	fprintf(e->out, "\n");
+	if (!source.shown)
+		fprintf(e->out,
+		    "  which has no names: --namespaces or --namespace-labels leaves %s out\n",
+		    namespace);
+	else if (source.headless)
+		fprintf(e->out,
+		    "  and %zu ready endpoints of %zu EndpointSlices in %zu clusters%s\n",
+		    source.endpoints, source.slices, source.clusters,
+		    source.cut ? ", not all of which have names: see "
+				 "kubedns_clusterset_cut_imports"
+			       : "");
+}
+
+static void
+explain_import(struct explanation *e, const struct dname *zone)
+{
+	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS, TYPE_TXT };
+	const struct external_zones *zones = e->config->answers->external;
+	const struct tree *tree = tree_current(zones->tree);
+	struct resolved resolved;
+	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
+	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
+
+	enum resolved_kind kind = import_resolve(tree, &e->name, &resolved);
+	if (kind == RESOLVED_NOTHING) {
+		fprintf(e->out,
+		    "NXDOMAIN: %s is in --clusterset-domain, and no ServiceImport has it.\n",
+		    e->text);
+	} else {
+		fprintf(e->out, "%s exists, in --clusterset-domain.\n", e->text);
+		for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+			explain_query(e, e->name.wire, types[i], &records);
+		if (records == 0)
+			fprintf(e->out, "  no records of its own (NODATA)\n");
+	}
+	if (below < 3 || e->config->clusterset == NULL)
+		return;
+	/* SERVICE.NAMESPACE.svc */
+	explain_label(e->name.wire + e->name.offsets[below - 2], namespace);
+	explain_label(e->name.wire + e->name.offsets[below - 3], service);
+	say_import(e, namespace, service);
 }
 
 /* --- external zones --- */
@@ -199,13 +265,15 @@ say_headless(
 	return true;
 }
 
+/* Both stages of zones beside the cluster's. */
 bool
-explain_external(struct explanation *e, const uint8_t *qname)
+explain_external(struct explanation *e)
 {
 	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS };
 	const struct external_zones *zones = e->config->answers->external;
 	const struct dname *zone = zones == NULL ? NULL : external_zone_of(zones, &e->name);
 	char text[DNAME_TEXT_MAX];
+	const uint8_t *qname = e->name.wire;
 	unsigned records = 0;
 
 	if (zone == NULL || name_below(&e->name, &e->config->answers->zone) >= 0)
@@ -218,7 +286,7 @@ explain_external(struct explanation *e, const uint8_t *qname)
 		return true;
 	}
 	if (zone == zones->clusterset) {
-		explain_clusterset(e, qname, zone);
+		explain_import(e, zone);
 		return true;
 	}
 	struct external_name found =
@@ -251,71 +319,10 @@ explain_external(struct explanation *e, const uint8_t *qname)
 	return true;
 }
 
-/* --- the cluster set --- */
-
-/* Explains names of the zone of a cluster set: which ServiceImport they are of, and what it lacks. */
-
-/* The ServiceImport, or that there is none. */
-static void
-say_import(const struct explanation *e, const char *namespace, const char *name)
+bool
+explain_clusterset(struct explanation *e)
 {
-	struct import_source source;
-	size_t slices;
-
-	if (!clusterset_find(e->config->clusterset, namespace, name, &source, &slices)) {
-		fprintf(e->out, "  there is no ServiceImport %s/%s", namespace, name);
-		if (slices > 0)
-			fprintf(e->out, ", though %zu EndpointSlices name it", slices);
-		fprintf(e->out, "\n");
-		return;
-	}
-	fprintf(e->out, "  from %s ServiceImport %s/%s",
-	    source.headless ? "headless" : "ClusterSetIP", namespace, name);
-	if (source.resource_version != 0)
-		fprintf(
-		    e->out, " (resourceVersion %llu)", (unsigned long long)source.resource_version);
-	fprintf(e->out, "\n");
-	if (!source.shown)
-		fprintf(e->out,
-		    "  which has no names: --namespaces or --namespace-labels leaves %s out\n",
-		    namespace);
-	else if (source.headless)
-		fprintf(e->out,
-		    "  and %zu ready endpoints of %zu EndpointSlices in %zu clusters%s\n",
-		    source.endpoints, source.slices, source.clusters,
-		    source.cut ? ", not all of which have names: see "
-				 "kubedns_clusterset_cut_imports"
-			       : "");
-}
-
-void
-explain_clusterset(struct explanation *e, const uint8_t *qname, const struct dname *zone)
-{
-	static const uint16_t types[] = { TYPE_A, TYPE_AAAA, TYPE_SRV, TYPE_NS, TYPE_TXT };
-	const struct external_zones *zones = e->config->answers->external;
-	const struct tree *tree = tree_current(zones->tree);
-	struct resolved resolved;
-	unsigned below = (unsigned)name_below(&e->name, zone), records = 0;
-	char namespace[DNAME_TEXT_MAX], service[DNAME_TEXT_MAX];
-
-	enum resolved_kind kind = import_resolve(tree, &e->name, &resolved);
-	if (kind == RESOLVED_NOTHING) {
-		fprintf(e->out,
-		    "NXDOMAIN: %s is in --clusterset-domain, and no ServiceImport has it.\n",
-		    e->text);
-	} else {
-		fprintf(e->out, "%s exists, in --clusterset-domain.\n", e->text);
-		for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-			explain_query(e, qname, types[i], &records);
-		if (records == 0)
-			fprintf(e->out, "  no records of its own (NODATA)\n");
-	}
-	if (below < 3 || e->config->clusterset == NULL)
-		return;
-	/* SERVICE.NAMESPACE.svc */
-	explain_label(e->name.wire + e->name.offsets[below - 2], namespace);
-	explain_label(e->name.wire + e->name.offsets[below - 3], service);
-	say_import(e, namespace, service);
+	return explain_external(e);
 }
 
 /* --- search completion --- */
@@ -356,10 +363,14 @@ say_refusal(FILE *out, enum search_refusal refusal)
 }
 
 bool
-explain_search(FILE *out, const struct answer_config *config, const struct tree *tree,
-    const struct name *name, unsigned below)
+explain_search(struct explanation *e)
 {
+	const struct answer_config *config = e->config->answers;
+	const struct tree *tree = e->config->tree;
+	const struct name *name = &e->name;
+	unsigned below = e->below;
 	enum search_refusal refusal;
+	FILE *out = e->out;
 
 	if (!search_may_complete(config, name, below))
 		return false;

@@ -13,6 +13,7 @@
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/cluster/external/external.h"
 #include "kubedns/cluster/external/object_external.h"
@@ -241,6 +242,7 @@ add_outside(void)
 	clusterset_settle(clusterset);
 	treecache_publish(external_tree(external), 1, true);
 	config.external = &outside_zones;
+	stages_build(&config);
 }
 
 static void
@@ -434,6 +436,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.hold_ms = data[0] & OPTION_SUBSET;
 	config.udp_subset = data[0] & OPTION_SUBSET;
 	config.search_inferred = data[0] & OPTION_INFERRED;
+	stages_build(&config);
 	context->filter_aaaa = data[0] & OPTION_FILTER;
 	context->filter_a = data[0] & OPTION_FILTER;
 	context->stale_since_ns = data[0] & OPTION_FILTER ? 1 : 0;

@@ -14,6 +14,7 @@
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_diff.h"
 #include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/label_selector.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/cluster/tree_content.h"
@@ -498,6 +499,7 @@ prepare(void)
 	config.pods = PODS_VERIFIED;
 	config.reverse_zones = zones;
 	config.reverse_zone_count = 2;
+	stages_build(&config);
 	for (unsigned i = 0; i < 2; i++) {
 		zones[i].prefix = (struct addr){ AF_INET, { 10, i == 0 ? 0 : 96 } };
 		zones[i].bits = 16;

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/store.h"
 #include "kubedns/serve/upstream/forward_or_relay.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
@@ -105,6 +106,7 @@ make_world(void)
 	config.search_inferred = true;
 	config.search_extra = &search_extra;
 	config.search_extra_count = 1;
+	stages_build(&config);
 	not_synced = make_cache();
 	treecache_publish(not_synced, 1, false);
 	cache = make_cache();

@@ -24,6 +24,7 @@
 #include "kubedns/serve/upstream/inflight.h"
 #include "kubedns/serve/net/tcp.c" /* NOLINT(bugprone-suspicious-include): its state is looked at */
 #include "lib/rcu.h"
+#include "kubedns/answer/stage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -111,6 +112,7 @@ make_world(void)
 	forwarding->forwarding = true;
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
+	stages_build(&config);
 	cache = treecache_new(1);
 	treecache_context(cache, forwarding);
 	struct store_config store_config = { .records = { .zone = config.zone, .ttl_s = 30 } };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/upstream/inflight.h"
 #include "kubedns/serve/upstream/relay_tcp.h"
@@ -41,6 +42,7 @@ make_world(void)
 	*context = forwarding;
 	config.ttl_s = 30;
 	config.negative_ttl_s = 5;
+	stages_build(&config);
 	cache = treecache_new(1);
 	answers = forwarded_cache_new(FORWARDED_CACHE_LEAST, HASH_START);
 	treecache_context(cache, context);

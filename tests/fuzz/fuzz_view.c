@@ -14,6 +14,7 @@
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zone_lookup.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 #include "tests/fuzz/fuzz_query.h"
@@ -187,6 +188,7 @@ make_worlds(void)
 	strcpy(config.hostname, "pod-1");
 	config.reverse_zones = zones;
 	config.reverse_zone_count = 2;
+	stages_build(&config);
 	add_zone(&zones[0], "10.0.0.0", 8);
 	add_zone(&zones[1], "10.96.0.0", 16);
 	make_world(&whole, true);
@@ -238,6 +240,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.hold_ms = data[0] & OPTION_SUBSET;
 	config.udp_subset = data[0] & OPTION_SUBSET;
 	config.search_inferred = data[0] & OPTION_INFERRED;
+	stages_build(&config);
 	config.zonal = data[0] & OPTION_POD_NAMES;
 	config.nearest = data[0] & OPTION_FILTER;
 	config.nearest_only = config.nearest && config.zonal;

@@ -11,6 +11,7 @@
 #include "kubedns/answer/own_names.h"
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/answer/rewrites.h"
+#include "kubedns/answer/stage.h"
 #include "lib/conf_hosts.h"
 #include "lib/conf_records.h"
 #include "lib/conf_rewrites.h"
@@ -50,6 +51,7 @@ bed_begin(void **state)
 	bed.config.negative_ttl_s = 5;
 	bed.config.pods = PODS_INSECURE;
 	strcpy(bed.config.hostname, "pod-1");
+	stages_build(&bed.config);
 	config.records.zone = bed.config.zone;
 	bed.cache = treecache_new(0x9e3779b97f4a7c15);
 	bed.store = store_new(bed.cache, &config);

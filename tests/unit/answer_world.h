@@ -16,6 +16,7 @@
 #include <ldns/ldns.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 
@@ -190,6 +191,7 @@ setup(void **state)
 	world.config.pods = PODS_INSECURE;
 	strcpy(world.config.version, "kubedns-test");
 	strcpy(world.config.hostname, "pod-1");
+	stages_build(&world.config);
 	config.records.zone = world.config.zone;
 	world.cache = treecache_new(11);
 	world.store = store_new(world.cache, &config);

@@ -11,6 +11,7 @@
 #include <json-c/json.h>
 
 #include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "tests/unit/answer_bed.h"
 #include "tests/quoted_json.h"
@@ -79,6 +80,7 @@ begin(void **state)
 	cache = NULL;
 	begin_with(plain);
 	bed.config.external = &zones;
+	stages_build(&bed.config);
 	bed_forwarding(true);
 	bed_publish();
 	return 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/external/external.h"
 #include "kubedns/cluster/external/object_external.h"
 #include "tests/unit/answer_bed.h"
@@ -88,6 +89,7 @@ begin(void **state)
 	external = NULL;
 	begin_with(&config);
 	bed.config.external = &zones;
+	stages_build(&bed.config);
 	bed_publish();
 	treecache_publish(external_tree(external), 1, true);
 	return 0;

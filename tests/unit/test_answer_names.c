@@ -10,6 +10,8 @@
 
 #include "kubedns/answer/answer.h"
 #include "kubedns/answer/external_zones.h"
+#include "kubedns/answer/stage.h"
+#include "kubedns/answer/zones.h"
 #include "tests/unit/answer_bed.h"
 
 static void
@@ -409,12 +411,14 @@ fallthrough_spares_zones_of_records_and_external_zones(void **state)
 	bed_expect("gone", "A", "FORWARD");
 	bed_expect("gone.lab.test.", "A", "NXDOMAIN SOA of lab.test.");
 	bed.config.external = &external;
+	stages_build(&bed.config);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		assert_int_equal(dname_from_text(&name, rows[i].name), 0);
 		const struct name cut = name_copy(&buf, name.wire, name.len);
 		assert_int_equal(answer_falls_through(&bed.config, &cut), rows[i].falls);
 	}
 	bed.config.external = NULL;
+	stages_build(&bed.config);
 	bed.config.fallthrough_count = 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/own_names.h"
+#include "kubedns/answer/stage.h"
 #include "tests/unit/answer_bed.h"
 
 #define CORP_SOA "SOA ns.corp.example. hostmaster.corp.example. 7 3600 600 86400 20"
@@ -292,6 +293,7 @@ the_clusters_names_are_not_denied_by_a_zone_around_them(void **state)
 	dname_from_text(&zone, "apps.example.");
 	external = (struct external_zones){ .zones = &zone, .zone_count = 1, .tree = bed.cache };
 	bed.config.external = &external;
+	stages_build(&bed.config);
 	if (strstr(bed_ask("apps.example.", "SOA"), " 7 1 1 1 20") != NULL)
 		fail_msg("the SOA of records hides it: %s", bed_ask("apps.example.", "SOA"));
 	bed_expect("apps.example.", "TXT", "NOERROR TXT \"here\"");

@@ -15,6 +15,7 @@
 
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/zone_diff.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "lib/wire.h"
 #include "tests/unit/answer_bed.h"
@@ -350,6 +351,7 @@ begin(void **state)
 	set = clusterset_new(&config, cache, 7);
 	zones.tree = cache;
 	bed.config.external = &zones;
+	stages_build(&bed.config);
 	bed_reverse_zone("10.0.0.0/8");
 	bed_reverse_zone("2001:db8::/32");
 	treecache_publish(cache, 1, true);

@@ -15,6 +15,7 @@
 
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/zone_walk.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/clusterset/clusterset.h"
 #include "kubedns/show/explain.h"
 #include "lib/wire.h"
@@ -47,6 +48,7 @@ begin(void **state)
 	set = clusterset_new(&config, cache, 0x9e3779b97f4a7c15);
 	zones.tree = cache;
 	bed.config.external = &zones;
+	stages_build(&bed.config);
 	bed_reverse_zone("10.0.0.0/8");
 	clusterset_event(set, OBJECT_IMPORT, EVENT_ADDED, &import);
 	bed_publish();

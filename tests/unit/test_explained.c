@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <ldns/ldns.h>
 
-#include "kubedns/answer/explained.h"
+#include "kubedns/answer/answer.h"
 #include "tests/unit/answer_bed.h"
 
 static const char *said; /* by the explainer */

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <ldns/ldns.h>
 
-#include "kubedns/answer/filter.h"
+#include "kubedns/answer/upstream_stage.h"
 #include "tests/unit/answer_bed.h"
 
 static void

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "kubedns/answer/answer.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/cluster/store.h"
 #include "lib/rcu.h"
 
@@ -155,6 +156,7 @@ every_answer_is_of_one_moment_while_all_objects_change(void **unused)
 
 	rcu_join();
 	dname_from_text(&bed.config.zone, "cluster.local.");
+	stages_build(&bed.config);
 	config.records.zone = bed.config.zone;
 	bed.cache = treecache_new(3);
 	bed.store = store_new(bed.cache, &config);

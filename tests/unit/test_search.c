@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "kubedns/answer/search.h"
+#include "kubedns/answer/stage.h"
 #include "tests/unit/answer_bed.h"
 
 static struct dname extra[2];
@@ -39,6 +40,7 @@ static void
 inferred(void)
 {
 	bed.config.search_inferred = true;
+	stages_build(&bed.config);
 }
 
 static void

@@ -8,6 +8,7 @@
 #include "kubedns/serve/upstream/inflight.h"
 #include "lib/rcu.h"
 #include "treecache/treecache.h"
+#include "kubedns/answer/stage.h"
 
 static struct stats stats;
 static struct worker_context context;
@@ -23,6 +24,7 @@ make_world(void **state)
 	answers->forwarding = true;
 	rcu_join();
 	assert_int_equal(dname_from_text(&config.zone, "cluster.local."), 0);
+	stages_build(&config);
 	struct treecache *cache = treecache_new(1);
 	treecache_context(cache, answers);
 	treecache_publish(cache, 1, true);

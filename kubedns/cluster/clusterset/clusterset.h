@@ -18,7 +18,7 @@
  * addresses that nothing in this cluster has. The order in which objects arrive does not matter.
  *
  * A headless import's endpoints are packed as a headless Service's are (treecache.h), by cluster; their
- * SRV records and PTRs are written at answer time (answer/answer_imports.c). A change costs what its object
+ * SRV records and PTRs are written at answer time (answer/clusterset_stage.c). A change costs what its object
  * has. For the main thread alone, but for the tree.
  */
 #ifndef KUBEDNS_CLUSTER_CLUSTERSET_CLUSTERSET_H

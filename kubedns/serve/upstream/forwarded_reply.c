@@ -1,5 +1,6 @@
 #include "kubedns/serve/upstream/forwarded_reply.h"
 
+#include "kubedns/answer/upstream_stage.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/client_view.h"

@@ -1,13 +1,14 @@
 /*
- * Names below in-addr.arpa and ip6.arpa: PTRs, and the reverse zones that are ours.
+ * The reverse stage: names below in-addr.arpa and ip6.arpa, which have PTRs or are in reverse zones of ours.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kubedns/answer/answer_internal.h"
 #include "kubedns/answer/external_zones.h"
 #include "kubedns/answer/reply_internal.h"
+#include "kubedns/answer/stage.h"
 #include "kubedns/answer/view.h"
+#include "kubedns/answer/zones.h"
 
 enum {
 	PTR_SORT_MAX = 128,
@@ -16,20 +17,6 @@ enum {
 	 * them all would cost as much, and the time would tell how many there are. */
 	HIDDEN_MAX = 256,
 };
-
-const struct reverse_zone *
-answer_reverse_zone(const struct answer_config *config, const struct addr *addr, unsigned bits)
-{
-	const struct reverse_zone *closest = NULL;
-
-	for (size_t i = 0; i < config->reverse_zone_count; i++) {
-		const struct reverse_zone *zone = &config->reverse_zones[i];
-		if (bits >= zone->bits && (closest == NULL || zone->bits > closest->bits) &&
-		    addr_in_prefix(addr, &zone->prefix, zone->bits))
-			closest = zone;
-	}
-	return closest;
-}
 
 /* 10/8, 172.16/12, 192.168/16 (RFC 1918) and fc00::/7 (RFC 4193). */
 static bool
@@ -277,7 +264,7 @@ put_address(struct reply *reply, size_t owner, const struct addr *addr)
 	bool exists = put_ptrs(reply, owner, addr, qtype != TYPE_PTR);
 
 	if (exists && qtype == TYPE_ANY)
-		put_hinfo(reply, owner);
+		reply_hinfo(reply, owner);
 	return exists;
 }
 
@@ -299,7 +286,7 @@ find_imported(struct reply *reply, size_t owner, const struct addr *addr, unsign
 	if (*exists && whole && qtype == TYPE_PTR)
 		put_imported_ptrs(reply, owner, tree, addr);
 	else if (*exists && whole && qtype == TYPE_ANY)
-		put_hinfo(reply, owner);
+		reply_hinfo(reply, owner);
 	return true;
 }
 
@@ -324,69 +311,96 @@ finish_reverse(struct reply *reply, enum existence existence, size_t soa, bool a
 	struct tree moment;
 
 	reply->tree = tree_of_soa(reply, &moment);
-	if (apex && zone_apex(reply, reply->query->qtype, owner))
+	if (apex && reply_apex(reply, reply->query->qtype, owner))
 		existence = FOUND;
-	set_rcode_and_soa(reply, existence, soa);
+	reply_existence(reply, existence, soa);
 	reply->tree = own;
 }
 
-enum answer_outcome
-answer_reverse(struct reply *reply, const struct name *name, size_t owner, const struct addr *addr,
-    unsigned bits)
+/* Reverse zone whose name the name ends in, though it spells no address; or NULL. */
+static const struct dname *
+zone_around(const struct answer_config *config, const struct name *name)
 {
-	const struct reverse_zone *zone = answer_reverse_zone(reply->config, addr, bits);
-	unsigned before = reply->counts[SECTION_ANSWER];
-	bool whole = bits == (addr->family == AF_INET ? 32 : 128);
-	bool apex = zone != NULL && bits == zone->bits;
-
-	if (zone == NULL && reply->config->ptr_in_cidrs)
-		return ANSWER_FORWARD;
-	if (!reply->tree->synced) {
-		if (zone == NULL && !is_private(addr, bits))
-			return ANSWER_FORWARD;
-		set_rcode_and_soa(reply, NOT_READY, 0);
-		return ANSWER_REPLY;
-	}
-	bool exists = whole ? put_address(reply, owner, addr)
-			    : apex || (zone != NULL && anything_below(reply, addr, bits));
-	if (!exists && reply->config->external != NULL &&
-	    reply->config->external->clusterset != NULL && (whole || zone != NULL) &&
-	    !find_imported(reply, owner, addr, bits, whole, &exists) && zone != NULL) {
-		set_rcode_and_soa(reply, NOT_READY, 0);
-		return ANSWER_REPLY;
-	}
-	if (zone == NULL && !exists)
-		return ANSWER_FORWARD;
-	/* Outside of our zones there is no apex: the SOA is at the name itself. */
-	size_t soa = zone == NULL ? owner : zone_in_message(reply, name, owner, &zone->name);
-	bool found = reply->counts[SECTION_ANSWER] > before || reply->truncated;
-	if (found)
-		set_rcode_and_soa(reply, FOUND, soa);
-	else
-		finish_reverse(reply, exists ? NODATA : NXDOMAIN, soa, apex, owner);
-	return ANSWER_REPLY;
-}
-
-enum answer_outcome
-answer_odd_reverse(struct reply *reply, const struct name *name, size_t owner, struct dname *chase)
-{
-	const struct answer_config *config = reply->config;
 	const struct dname *closest = NULL;
-
-	if (config->external != NULL) {
-		enum answer_outcome outcome = answer_external(reply, name, owner, chase);
-		if (outcome != ANSWER_FORWARD)
-			return outcome;
-	}
 
 	for (size_t i = 0; i < config->reverse_zone_count; i++) {
 		const struct dname *zone = &config->reverse_zones[i].name;
 		if (name_below(name, zone) >= 0 && (closest == NULL || zone->len > closest->len))
 			closest = zone;
 	}
-	if (closest == NULL)
-		return ANSWER_FORWARD;
-	finish_reverse(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
-	    zone_in_message(reply, name, owner, closest), false, owner);
-	return ANSWER_REPLY;
+	return closest;
 }
+
+static bool
+reverse_match(
+    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
+{
+	struct addr addr;
+
+	(void)tree;
+	return below < 0 &&
+	       (resolve_reverse_name(name, &addr) >= 0 || zone_around(config, name) != NULL);
+}
+
+/* A name that spells `bits` bits of an address. */
+static enum step
+answer_address(struct lookup *l, const struct addr *addr, unsigned bits)
+{
+	struct reply *reply = l->reply;
+	const struct reverse_zone *zone = zone_of_address(reply->config, addr, bits);
+	unsigned before = reply->counts[SECTION_ANSWER];
+	bool whole = bits == (addr->family == AF_INET ? 32 : 128);
+	bool apex = zone != NULL && bits == zone->bits;
+
+	if (zone == NULL && reply->config->ptr_in_cidrs)
+		return STEP_NEXT;
+	if (!reply->tree->synced) {
+		if (zone == NULL && !is_private(addr, bits))
+			return STEP_NEXT;
+		reply_existence(reply, NOT_READY, 0);
+		return STEP_DONE;
+	}
+	bool exists = whole ? put_address(reply, l->owner, addr)
+			    : apex || (zone != NULL && anything_below(reply, addr, bits));
+	if (!exists && reply->config->external != NULL &&
+	    reply->config->external->clusterset != NULL && (whole || zone != NULL) &&
+	    !find_imported(reply, l->owner, addr, bits, whole, &exists) && zone != NULL) {
+		reply_existence(reply, NOT_READY, 0);
+		return STEP_DONE;
+	}
+	if (zone == NULL && !exists)
+		return STEP_NEXT;
+	/* Outside of our zones there is no apex: the SOA is at the name itself. */
+	size_t soa =
+	    zone == NULL ? l->owner : zone_in_message(reply, &l->name, l->owner, &zone->name);
+	bool found = reply->counts[SECTION_ANSWER] > before || reply->truncated;
+	if (found)
+		reply_existence(reply, FOUND, soa);
+	else
+		finish_reverse(reply, exists ? NODATA : NXDOMAIN, soa, apex, l->owner);
+	return STEP_DONE;
+}
+
+static enum step
+reverse_answer(struct lookup *l)
+{
+	struct reply *reply = l->reply;
+	struct addr addr;
+	int bits = resolve_reverse_name(&l->name, &addr);
+
+	if (bits >= 0) {
+		if (l->asked)
+			l->info->system = SYSTEM_REVERSE;
+		return answer_address(l, &addr, (unsigned)bits);
+	}
+	const struct dname *zone = zone_around(reply->config, &l->name);
+	if (zone == NULL)
+		return STEP_NEXT;
+	finish_reverse(reply, reply->tree->synced ? NXDOMAIN : NOT_READY,
+	    zone_in_message(reply, &l->name, l->owner, zone), false, l->owner);
+	return STEP_DONE;
+}
+
+const struct stage stage_reverse = {
+	.id = STAGE_reverse, .turn = TURN_OUTSIDE, .match = reverse_match, .answer = reverse_answer
+};

@@ -1,8 +1,14 @@
-#include "kubedns/answer/explained.h"
-
+/*
+ * The explanation stage: a TXT query for NAME._explain in our zone tells why NAME is answered as it is, one
+ * character-string for each line. The worker makes the text itself. One explanation may cost as much
+ * as a thousand answers, which wait meanwhile, so a worker makes at most EXPLANATIONS in
+ * EXPLANATIONS_MS.
+ */
 #include <stdlib.h>
+#include <string.h>
 
-#include "kubedns/answer/answer_internal.h"
+#include "kubedns/answer/stage.h"
+#include "kubedns/answer/view.h"
 
 /* The most bytes of a character-string, and of all strings of an explanation. */
 enum { STRING_MAX = 255, EXPLANATION_MAX = 1000 };
@@ -61,25 +67,62 @@ put_explanation(struct reply *reply, const char *name)
 	free(text);
 }
 
-void
-explained_answer(struct reply *reply, const struct name *name, unsigned below, size_t apex)
+static bool
+explanation_match(
+    const struct answer_config *config, const struct tree *tree, const struct name *name, int below)
 {
+	static const uint8_t label[] = "\10_explain";
+
+	(void)config, (void)tree;
+	return below > 0 &&
+	       memcmp(name->wire + name->offsets[below - 1], label, sizeof label - 1) == 0;
+}
+
+static uint64_t
+explanation_lengths(const struct answer_config *config)
+{
+	(void)config;
+	return UINT64_C(1) << 8;
+}
+
+static __attribute__((noinline)) enum step
+explain_name(struct lookup *l)
+{
+	struct reply *reply = l->reply;
 	struct dname asked = { 0 };
 	char text[DNAME_TEXT_MAX];
 
+	/* With --visibility it is a name like others to pods: an explanation speaks of the whole cluster. */
+	if (reply->thread == NULL || reply->thread->explain == NULL || view_limited(reply->tree))
+		return STEP_NEXT;
 	if (reply->query->qtype != TYPE_TXT) {
-		set_rcode_and_soa(reply, NODATA, apex);
-		return;
+		reply_existence(reply, NODATA, l->apex);
+		return STEP_DONE;
 	}
 	if (!take_turn(reply->thread)) {
 		reply->flags |= RCODE_REFUSED;
 		if (reply->query->has_edns)
 			reply_reason_kind(reply, REASON_EXPLAIN_BUSY);
-		return;
+		return STEP_DONE;
 	}
-	size_t len = name->offsets[below - 1];
-	memcpy(asked.wire, name->wire, len); /* the root label follows: the rest is 0 */
+	size_t len = l->name.offsets[l->below - 1];
+	memcpy(asked.wire, l->name.wire, len); /* the root label follows: the rest is 0 */
 	dname_to_text(asked.wire, text);
-	set_rcode_and_soa(reply, FOUND, apex);
+	reply_existence(reply, FOUND, l->apex);
 	put_explanation(reply, text);
+	return STEP_DONE;
 }
+
+static enum step
+explanation_answer(struct lookup *l)
+{
+	return explanation_match(l->reply->config, l->reply->tree, &l->name, l->below)
+		   ? explain_name(l)
+		   : STEP_NEXT;
+}
+
+const struct stage stage_explanation = { .id = STAGE_explanation,
+	.turn = TURN_MISSING,
+	.lengths = explanation_lengths,
+	.match = explanation_match,
+	.answer = explanation_answer };
