@@ -487,3 +487,12 @@ corefile_free(struct corefile *corefile)
 	free(corefile->blocks);
 	*corefile = (struct corefile){ 0 };
 }
+
+const struct corefile_directive *
+corefile_find(const struct corefile_block *block, const char *name)
+{
+	for (size_t i = 0; i < block->count; i++)
+		if (strcmp(block->directives[i].head.words[0], name) == 0)
+			return &block->directives[i];
+	return NULL;
+}

@@ -101,4 +101,8 @@ int corefile_read(struct corefile *corefile, const char *name, const char *text,
 
 void corefile_free(struct corefile *corefile);
 
+/* The block's first directive of that name, or NULL. */
+const struct corefile_directive *corefile_find(
+    const struct corefile_block *block, const char *name);
+
 #endif

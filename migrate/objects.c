@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "migrate/objects.h"
-#include "migrate/plugins.h"
+#include "migrate/scope.h"
 #include "lib/conf.h"
 #include "lib/documents.h"
 #include "lib/log.h"
@@ -305,7 +305,7 @@ take_kubedns_flag(struct objects *o, unsigned line, const char *arg)
 	const char *value;
 	flag_parts(arg, name, &value);
 	if (strcmp(name, "domain") == 0) {
-		char *domain = plugins_zone(value);
+		char *domain = zone_parse(value);
 		if (domain != NULL && strcmp(domain, ".") != 0)
 			report_domain(o->report, domain);
 		free(domain);

@@ -40,7 +40,7 @@ read_stale(struct scope *scope, const struct corefile_line *line)
 	report_line(scope->report, line, VERDICT_CARRIED, "dnsmasq's --use-stale-cache=%ld", time);
 }
 
-static const struct plugin_option options[] = {
+static const struct report_option options[] = {
 	{ "denial", VERDICT_CHANGES,
 	    "denials of outside names are cached as long as they say; of cluster names that may "
 	    "come to exist not at all (kubedns's --negative-ttl=0 in the manifest)" },
@@ -84,7 +84,7 @@ plugin_cache(struct scope *scope, const struct corefile_directive *d)
 			read_success(scope, option);
 		else if (strcmp(option->words[0], "serve_stale") == 0)
 			read_stale(scope, option);
-		else if (!plugins_option(
+		else if (!report_option(
 			     scope->report, option, options, sizeof options / sizeof *options))
 			report_line(
 			    scope->report, option, VERDICT_NONE, "not known; see cache's manual");

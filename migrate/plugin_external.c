@@ -8,7 +8,7 @@
 	"all " KIND                                                                                \
 	" with an address have names, but those labelled k8s-gateway.dns/ignore: \"true\""
 
-static const struct plugin_option options[] = {
+static const struct report_option options[] = {
 	{ "apex", VERDICT_CHANGES,
 	    "the name server is ns.dns.ZONE; --external-ns gives it addresses, or other names" },
 	{ "ttl", VERDICT_CHANGES,
@@ -36,11 +36,11 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 	bool reverse = false;
 
 	for (size_t i = 0; i < count; i++) {
-		char *zone = plugins_zone(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+		char *zone = zone_parse(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
 		/* Those of the block are there for other plugins. */
-		reverse = reverse || (line->count > 1 && zone != NULL && plugins_reverse(zone));
-		if (zone != NULL && strcmp(zone, ".") != 0 && !plugins_reverse(zone) &&
-		    !plugins_in_cluster(r, zone)) {
+		reverse = reverse || (line->count > 1 && zone != NULL && zone_is_reverse(zone));
+		if (zone != NULL && strcmp(zone, ".") != 0 && !zone_is_reverse(zone) &&
+		    !report_in_cluster(r, zone)) {
 			report_flag(r, PROGRAM_KUBEDNS, "--external-zones=%s", zone);
 			if (report_topology(r) == TOPOLOGY_CLASSIC)
 				report_flag(
@@ -65,7 +65,7 @@ plugin_external(struct scope *scope, const struct corefile_directive *d)
 		if (strcmp(option->words[0], "headless") == 0 && taken > 0) {
 			report_flag(r, PROGRAM_KUBEDNS, "--external-headless");
 			report_line(r, option, VERDICT_CARRIED, "--external-headless");
-		} else if (!plugins_option(r, option, options, sizeof options / sizeof *options)) {
+		} else if (!report_option(r, option, options, sizeof options / sizeof *options)) {
 			report_line(
 			    r, option, VERDICT_NONE, "not known; see %s's manual", line->words[0]);
 		}

@@ -34,7 +34,7 @@ log_zone(
 	bool said = line->count > 1 && strpbrk(line->words[1], "{ ") == NULL;
 	const struct corefile_line *of = said ? line : &block->keys;
 	size_t at = said ? 1 : 0, zones = of->count - at;
-	char *named = zones == 1 || said ? plugins_zone(of->words[at]) : NULL;
+	char *named = zones == 1 || said ? zone_parse(of->words[at]) : NULL;
 	if (named == NULL || conf_name_parse(named, zone, &why) < 0 ||
 	    (said && line->count > 2 && strpbrk(line->words[2], "{ ") == NULL))
 		*zone = '\0';

@@ -8,7 +8,7 @@
 
 #include "migrate/plugins.h"
 
-static const struct plugin_option options[] = {
+static const struct report_option options[] = {
 	{ "force_tcp", VERDICT_NONE, "dnsmasq asks by UDP, and by TCP where an answer is cut" },
 	{ "prefer_udp", VERDICT_CARRIED, "dnsmasq asks by UDP first" },
 	{ "expire", VERDICT_CARRIED, "dnsmasq keeps no connections to upstream servers" },
@@ -35,9 +35,9 @@ static void
 read_except(struct scope *scope, const struct corefile_line *line)
 {
 	for (size_t i = 1; i < line->count; i++) {
-		char *zone = plugins_zone(line->words[i]);
+		char *zone = zone_parse(line->words[i]);
 		if (zone != NULL && strcmp(zone, ".") != 0 &&
-		    !plugins_in_cluster(scope->report, zone))
+		    !report_in_cluster(scope->report, zone))
 			report_flag(scope->report, PROGRAM_DNSMASQ, "--local=/%s/", zone);
 		free(zone);
 	}
@@ -108,7 +108,7 @@ read_option(struct scope *scope, const struct corefile_line *line)
 		read_policy(scope, line);
 	else if (strcmp(line->words[0], "protocol") == 0)
 		read_protocol(scope, line);
-	else if (!plugins_option(scope->report, line, options, sizeof options / sizeof *options))
+	else if (!report_option(scope->report, line, options, sizeof options / sizeof *options))
 		report_line(scope->report, line, VERDICT_NONE, "not known; see forward's manual");
 }
 
@@ -230,7 +230,7 @@ read_zone(struct scope *scope, const char *zone, struct zones_seen *seen, struct
 	char name[CONF_HOST_MAX];
 	const char *why;
 	bool root = strcmp(zone, ".") == 0;
-	if (!root && plugins_in_cluster(scope->report, zone)) {
+	if (!root && report_in_cluster(scope->report, zone)) {
 		seen->cluster = true;
 		return;
 	}
@@ -258,7 +258,7 @@ plugin_forward(struct scope *scope, const struct corefile_directive *d)
 	}
 	struct outcome o = { 0 };
 	struct zones_seen seen = { 0 };
-	char *from = plugins_zone(line->words[1]);
+	char *from = zone_parse(line->words[1]);
 	read_targets(line, &o);
 	struct zone_set *below = zone_set_new();
 	if (from == NULL)

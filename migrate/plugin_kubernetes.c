@@ -8,7 +8,7 @@
 #include "migrate/plugins.h"
 #include "lib/xalloc.h"
 
-static const struct plugin_option options[] = {
+static const struct report_option options[] = {
 	{ "endpoint", VERDICT_CHANGES, "--kube-master-url=URL; in a pod neither is needed" },
 	{ "kubeconfig", VERDICT_CHANGES,
 	    "--kubecfg-file=FILE, mounted into the container kubedns" },
@@ -51,7 +51,7 @@ zones_of_other_clusters(const struct corefile_directive *d)
 	for (size_t i = 0; i < d->body_count; i++)
 		for (size_t k = 1; k < d->body[i].count; k++) {
 			char *zone = strcmp(d->body[i].words[0], "multicluster") == 0
-					 ? plugins_zone(d->body[i].words[k])
+					 ? zone_parse(d->body[i].words[k])
 					 : NULL;
 			if (zone != NULL)
 				zone_set_add(set, zone);
@@ -65,10 +65,10 @@ static void
 read_multicluster(struct scope *scope, const struct corefile_line *line)
 {
 	struct report *r = scope->report;
-	char *zone = line->count > 1 ? plugins_zone(line->words[1]) : NULL;
+	char *zone = line->count > 1 ? zone_parse(line->words[1]) : NULL;
 
-	if (line->count != 2 || zone == NULL || strcmp(zone, ".") == 0 || plugins_reverse(zone) ||
-	    plugins_in_cluster(r, zone)) {
+	if (line->count != 2 || zone == NULL || strcmp(zone, ".") == 0 || zone_is_reverse(zone) ||
+	    report_in_cluster(r, zone)) {
 		report_line(r, line, VERDICT_NONE,
 		    "--clusterset-domain wants one zone beside the cluster's own, such as "
 		    "clusterset.local");
@@ -94,10 +94,10 @@ read_fallthrough(
 	FILE *f = open_memstream(&zones, &len);
 	bool all = line->count == 1;
 	for (size_t i = 1; i < line->count; i++) {
-		char *zone = plugins_zone(line->words[i]);
+		char *zone = zone_parse(line->words[i]);
 		all = all || (zone != NULL && strcmp(zone, ".") == 0);
 		if (zone != NULL &&
-		    (plugins_in_cluster(scope->report, zone) || zone_set_has(others, zone)))
+		    (report_in_cluster(scope->report, zone) || zone_set_has(others, zone)))
 			fprintf(f, "%s%s", ftell(f) > 0 ? "," : "", zone);
 		free(zone);
 	}
@@ -187,7 +187,7 @@ read_option(struct scope *scope, const struct zone_set *others, const struct cor
 	} else if (strcmp(name, "transfer") == 0 && line->count > 1 &&
 		   strcmp(line->words[1], "to") == 0) {
 		plugin_transfer_to(scope, line, 2);
-	} else if (!plugins_option(r, line, options, sizeof options / sizeof *options)) {
+	} else if (!report_option(r, line, options, sizeof options / sizeof *options)) {
 		report_line(r, line, VERDICT_NONE, "not known; see kubernetes's manual");
 	}
 }
@@ -230,7 +230,7 @@ static void
 take_zone(struct scope *scope, const char *zone, struct kubernetes_zones *zones)
 {
 	char prefix[32];
-	if (!plugins_reverse(zone)) {
+	if (!zone_is_reverse(zone)) {
 		zones->root |= strcmp(zone, ".") == 0;
 		zones->second |= strcmp(zone, ".") != 0 && !report_domain(scope->report, zone);
 		return;
@@ -259,13 +259,13 @@ take_zones(struct scope *scope, const struct corefile_directive *d, const struct
 			zones->falls_all |= d->body[i].count == 1;
 			if (k >= d->body[i].count)
 				break;
-			char *zone = plugins_zone(d->body[i].words[k]);
+			char *zone = zone_parse(d->body[i].words[k]);
 			if (zone != NULL)
 				zone_set_add(zones->falls, zone);
 			free(zone);
 		}
 	for (size_t i = 0; i < count; i++) {
-		char *zone = plugins_zone(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
+		char *zone = zone_parse(line->count > 1 ? line->words[i + 1] : scope->zones[i]);
 		if (zone != NULL && !zone_set_has(others, zone))
 			take_zone(scope, zone, zones);
 		free(zone);

@@ -7,7 +7,7 @@
 #include "lib/xalloc.h"
 #include "migrate/plugins.h"
 
-static const struct plugin_option hosts_options[] = {
+static const struct report_option hosts_options[] = {
 	{ "ttl", VERDICT_CHANGES, "kubedns's --ttl is for these names too" },
 	{ "no_reverse", VERDICT_CHANGES, "the reverse names are answered too" },
 	{ "reload", VERDICT_CARRIED, "a change of the ConfigMap is followed at once" },
@@ -27,7 +27,7 @@ take_wildcard(struct scope *scope, const struct zone_set *zones, const char *wor
     const struct addr *addr, const char **why)
 {
 	char name[CONF_HOST_MAX], text[ADDR_TEXT_MAX];
-	if (strncmp(word, "*.", 2) != 0 || !plugins_name(scope, zones, word + 2, name, why))
+	if (strncmp(word, "*.", 2) != 0 || !scope_name(scope, zones, word + 2, name, why))
 		return false;
 	addr_format(addr, text);
 	report_text(scope->report, TEXT_RECORDS, "*.%s %s %s", name,
@@ -45,7 +45,7 @@ read_names(struct scope *scope, const struct zone_set *zones, const struct coref
 	for (size_t i = 1; i < line->count; i++) {
 		char name[CONF_HOST_MAX];
 		const char *why = NULL;
-		if (plugins_name(scope, zones, line->words[i], name, &why))
+		if (scope_name(scope, zones, line->words[i], name, &why))
 			fprintf(f, " %s", name);
 		else if (take_wildcard(scope, zones, line->words[i], addr, &why))
 			names.wildcards++;
@@ -137,7 +137,7 @@ read_hosts_head(
 		    reverse ? ", which answers the reverse names of these addresses too" : "",
 		    denied);
 	} else if (strcmp(head->words[1], "/etc/hosts") != 0 &&
-		   plugins_file(scope, head, head->words[1], &file)) {
+		   scope_file(scope, head, head->words[1], &file)) {
 		size_t before = report_text_count(scope->report, TEXT_HOSTS);
 		read_hosts_file(scope, zones, &file);
 		report_line(scope->report, head, VERDICT_CHANGES,
@@ -162,7 +162,7 @@ leads_on(const struct corefile_block *block)
 	static const char *const names[] = { "forward", "proxy", "grpc", "kubernetes", "file",
 		"auto", "secondary", "etcd", "template", "k8s_external" };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (plugins_find(block, names[i]) != NULL)
+		if (corefile_find(block, names[i]) != NULL)
 			return true;
 	return false;
 }
@@ -171,7 +171,7 @@ leads_on(const struct corefile_block *block)
 void
 plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 {
-	struct zone_set *zones = plugins_zones(scope, &d->head, 2);
+	struct zone_set *zones = scope_zones(scope, &d->head, 2);
 	bool falls = false;
 	for (size_t i = 0; i < d->body_count; i++)
 		falls = falls || strcmp(d->body[i].words[0], "fallthrough") == 0;
@@ -182,7 +182,7 @@ plugin_hosts(struct scope *scope, const struct corefile_directive *d)
 		struct addr addr;
 		if (addr_parse(line->words[0], &addr) == 0)
 			read_host(scope, zones, line, false);
-		else if (!plugins_option(scope->report, line, hosts_options,
+		else if (!report_option(scope->report, line, hosts_options,
 			     sizeof hosts_options / sizeof *hosts_options))
 			report_line(scope->report, line, VERDICT_NONE,
 			    "neither an address and names nor an option of hosts");
@@ -228,7 +228,7 @@ take_zone_file(struct scope *scope, const struct corefile_text *file, const char
 void
 plugin_file(struct scope *scope, const struct corefile_directive *d)
 {
-	static const struct plugin_option options[] = {
+	static const struct report_option options[] = {
 		{ "reload", VERDICT_CARRIED, "a change of the ConfigMap is followed at once" },
 		{ "upstream", VERDICT_CARRIED, "targets are looked up as every other name" },
 		{ "fallthrough", VERDICT_CHANGES,
@@ -241,9 +241,9 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 	char **zones = line->count > 2 ? line->words + 2 : scope->zones;
 	size_t count = line->count > 2 ? line->count - 2 : scope->count;
 	char *why = NULL;
-	bool here = line->count > 1 && plugins_file(scope, line, line->words[1], &file);
+	bool here = line->count > 1 && scope_file(scope, line, line->words[1], &file);
 	for (size_t i = 0; here && why == NULL && i < count; i++) {
-		char *zone = plugins_zone(zones[i]), name[CONF_HOST_MAX];
+		char *zone = zone_parse(zones[i]), name[CONF_HOST_MAX];
 		const char *reason = "no zone";
 		scope->files->bytes += file.len;
 		if (report_text_count(scope->report, TEXT_ZONES) >= CONF_RECORDS_MAX ||
@@ -273,7 +273,7 @@ plugin_file(struct scope *scope, const struct corefile_directive *d)
 	free(file.name);
 	free(file.text);
 	for (size_t i = 0; i < d->body_count; i++)
-		if (!plugins_option(
+		if (!report_option(
 			scope->report, &d->body[i], options, sizeof options / sizeof *options))
 			report_line(scope->report, &d->body[i], VERDICT_NONE,
 			    "not known; see file's manual");

@@ -113,11 +113,11 @@ static const char *
 difference(struct scope *scope, const struct name_rewrite *w)
 {
 	bool before = w->kind < scope->rewrites;
-	bool own = plugins_find(scope->block, "kubernetes") != NULL;
+	bool own = corefile_find(scope->block, "kubernetes") != NULL;
 	const char *to = w->to + strspn(w->to, "{}0123456789.");
 	size_t len = strlen(to);
 	char *target = xstrndup(to, len > 0 && to[len - 1] == '.' ? len - 1 : len);
-	bool cluster = plugins_in_cluster(scope->report, target);
+	bool cluster = report_in_cluster(scope->report, target);
 	free(target);
 	if (w->kind > scope->rewrites)
 		scope->rewrites = w->kind;
@@ -164,7 +164,7 @@ read_pattern(struct scope *scope, const struct name_rewrite *w)
 		to[len - 1] = '\0';
 	if (!fits) {
 		report_line(scope->report, w->line, VERDICT_NONE,
-		    "a pattern or a name that is too long, or has blanks: " PLUGIN_KEEP_COREDNS);
+		    "a pattern or a name that is too long, or has blanks: " KEEP_COREDNS);
 	} else if (has_room(scope, w->line, true)) {
 		report_text(scope->report, TEXT_REWRITES, "regex %s %s", pattern, to);
 		report_line(scope->report, w->line, VERDICT_CHANGES,
@@ -250,7 +250,7 @@ read_block(struct scope *scope, const struct corefile_directive *d, bool goes_on
 			    "the answers' names are put back without being told");
 		else if (!read_rewrite(scope, line, 0, goes_on))
 			report_line(scope->report, line, VERDICT_NONE,
-			    "no rewriting of this kind: " PLUGIN_KEEP_COREDNS);
+			    "no rewriting of this kind: " KEEP_COREDNS);
 	}
 }
 
@@ -271,6 +271,6 @@ plugin_rewrite(struct scope *scope, const struct corefile_directive *d)
 		    "kubedns's --ttl for the cluster's names, dnsmasq's --min-cache-ttl and "
 		    "--max-cache-ttl for all others; not by name");
 	else if (!read_rewrite(scope, line, at, goes_on))
-		report_line(scope->report, line, VERDICT_NONE,
-		    "no rewriting of this kind: " PLUGIN_KEEP_COREDNS);
+		report_line(
+		    scope->report, line, VERDICT_NONE, "no rewriting of this kind: " KEEP_COREDNS);
 }

@@ -132,8 +132,8 @@ give_matched(struct templ *t)
 	const char *why;
 	if (!read_match(t->match, &names))
 		return false;
-	if (!plugins_name(t->scope, t->zones, names.name, checked.name, &why) ||
-	    plugins_in_cluster(t->scope->report, checked.name)) {
+	if (!scope_name(t->scope, t->zones, names.name, checked.name, &why) ||
+	    report_in_cluster(t->scope->report, checked.name)) {
 		t->problem = "the pattern's names are not below the template's zones";
 		return false;
 	}
@@ -151,11 +151,11 @@ give_zones(struct templ *t)
 	bool all = count > 0;
 	for (size_t i = 0; i < count && all; i++) {
 		struct names names = { .itself = true, .below = true };
-		char *zone = plugins_zone(words[i]);
+		char *zone = zone_parse(words[i]);
 		const char *why;
 		all = zone != NULL && strcmp(zone, ".") != 0 &&
-		      !plugins_in_cluster(t->scope->report, zone) &&
-		      plugins_name(t->scope, t->zones, zone, names.name, &why) &&
+		      !report_in_cluster(t->scope->report, zone) &&
+		      scope_name(t->scope, t->zones, zone, names.name, &why) &&
 		      give_names(t, &names);
 		free(zone);
 	}
@@ -234,7 +234,7 @@ translate(struct templ *t)
 		    "does not exist if its servers say so");
 		return VERDICT_CHANGES;
 	}
-	report_line(scope->report, line, VERDICT_NONE, "%s: " PLUGIN_KEEP_COREDNS,
+	report_line(scope->report, line, VERDICT_NONE, "%s: " KEEP_COREDNS,
 	    t->problem ? t->problem : "answers that depend on the query");
 	return VERDICT_NONE;
 }
@@ -245,7 +245,7 @@ plugin_template(struct scope *scope, const struct corefile_directive *d)
 {
 	struct templ t = { .scope = scope,
 		.d = d,
-		.zones = plugins_zones(scope, &d->head, 3),
+		.zones = scope_zones(scope, &d->head, 3),
 		.match = body_value(d, "match"),
 		.answer = constant_answer(body_value(d, "answer")) };
 	enum verdict verdict = translate(&t);

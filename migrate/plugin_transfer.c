@@ -93,7 +93,7 @@ plugin_transfer(struct scope *scope, const struct corefile_directive *d)
 void
 plugin_tsig(struct scope *scope, const struct corefile_directive *d)
 {
-	static const struct plugin_option options[] = {
+	static const struct report_option options[] = {
 		{ "secret", VERDICT_CHANGES,
 		    "as a line NAME ALGORITHM SECRET of the file of --transfer-key, which a Secret "
 		    "brings into the pod (docs/transfer.md#keys); ALGORITHM as the secondary has "
@@ -111,7 +111,7 @@ plugin_tsig(struct scope *scope, const struct corefile_directive *d)
 	    "--transfer-key=FILE, for zone transfers, SOA questions for them and NOTIFY alone "
 	    "(docs/transfer.md); without it transfers are not signed");
 	for (size_t i = 0; i < d->body_count; i++)
-		if (!plugins_option(
+		if (!report_option(
 			scope->report, &d->body[i], options, sizeof options / sizeof *options))
 			report_line(scope->report, &d->body[i], VERDICT_NONE,
 			    "not known; see tsig's manual");

@@ -1,9 +1,7 @@
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "migrate/plugins.h"
-#include "lib/dname.h"
 #include "lib/xalloc.h"
 
 /* `read` where the verdict depends on a plugin's arguments; else one verdict for all of its
@@ -44,7 +42,7 @@ static const struct plugin table[] = {
 	    CARRIED = "dig ch txt version.bind, and hostname.bind for the pod's name, always" },
 	{ "clouddns", NONE = OTHER_ZONE },
 	{ "debug", CARRIED = "no crash is hidden; -v=3 logs more" },
-	{ "dns64", NONE = "no synthesis: " PLUGIN_KEEP_COREDNS },
+	{ "dns64", NONE = "no synthesis: " KEEP_COREDNS },
 	{ "dnssec",
 	    NONE = "the cluster's zone is not signed; dnsmasq's --dnssec validates others" },
 	{ "dnstap", plugin_dnstap, 0, NULL },
@@ -102,135 +100,9 @@ static const struct plugin table[] = {
 	{ "transfer", plugin_transfer, 0, NULL },
 	{ "tsig", plugin_tsig, 0, NULL },
 	{ "view", NONE = "one answer for every client: a second Deployment with other settings, "
-			 "or " PLUGIN_KEEP_COREDNS },
+			 "or " KEEP_COREDNS },
 	{ "whoami", NONE = "a plugin for tests" },
 };
-
-bool
-plugins_option(struct report *report, const struct corefile_line *line,
-    const struct plugin_option *options, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(line->words[0], options[i].name) == 0) {
-			report_line(report, line, options[i].verdict, "%s", options[i].sentence);
-			return true;
-		}
-	return false;
-}
-
-bool
-plugins_in_cluster(const struct report *report, const char *zone)
-{
-	const char *domain = report_known_domain(report);
-	size_t len = strlen(zone), suffix = strlen(domain);
-	return len >= suffix && strcmp(zone + len - suffix, domain) == 0 &&
-	       (len == suffix || zone[len - suffix - 1] == '.');
-}
-
-/* `10.1.0.0/16` as its reverse zone; NULL when it is none that ends at a byte. */
-static char *
-network_zone(const char *word)
-{
-	char text[ADDR_TEXT_MAX];
-	const char *slash = strchr(word, '/');
-	struct addr addr;
-	char *end;
-	if (slash == NULL || slash[1] == '\0' || (size_t)(slash - word) >= sizeof text)
-		return NULL;
-	memcpy(text, word, (size_t)(slash - word));
-	text[slash - word] = '\0';
-	long bits = strtol(slash + 1, &end, 10);
-	if (*end || bits < 8 || bits > 24 || bits % 8 || addr_parse(text, &addr) < 0 ||
-	    addr.family != AF_INET)
-		return NULL;
-	if (bits == 8)
-		return xasprintf("%d.in-addr.arpa", addr.bytes[0]);
-	if (bits == 16)
-		return xasprintf("%d.%d.in-addr.arpa", addr.bytes[1], addr.bytes[0]);
-	return xasprintf("%d.%d.%d.in-addr.arpa", addr.bytes[2], addr.bytes[1], addr.bytes[0]);
-}
-
-char *
-plugins_zone(const char *word)
-{
-	struct dname name;
-	const char *scheme = strstr(word, "://");
-	if (scheme != NULL)
-		word = scheme + 3;
-	if (strchr(word, '/'))
-		return network_zone(word);
-	size_t len = strcspn(word, ":");
-	char *zone = xstrndup(word, len);
-	while (len > 0 && zone[len - 1] == '.')
-		zone[--len] = '\0';
-	if (len == 0) {
-		free(zone);
-		return xstrdup(".");
-	}
-	for (char *c = zone; *c; c++)
-		*c = (char)tolower((unsigned char)*c);
-	if (dname_from_text(&name, zone) < 0) {
-		free(zone);
-		return NULL;
-	}
-	return zone;
-}
-
-bool
-plugins_reverse(const char *zone)
-{
-	static const char *const roots[] = { "in-addr.arpa", "ip6.arpa" };
-	for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
-		if (conf_name_under(zone, roots[i]))
-			return true;
-	return false;
-}
-
-struct zone_set *
-plugins_zones(const struct scope *scope, const struct corefile_line *line, size_t at)
-{
-	struct zone_set *set = zone_set_new();
-	for (size_t i = at; i < line->count; i++) {
-		char *zone = plugins_zone(line->words[i]);
-		if (zone != NULL)
-			zone_set_add(set, zone);
-		free(zone);
-	}
-	for (size_t i = 0; at >= line->count && i < scope->count; i++)
-		zone_set_add(set, scope->zones[i]);
-	return set;
-}
-
-const struct corefile_directive *
-plugins_find(const struct corefile_block *block, const char *name)
-{
-	for (size_t i = 0; i < block->count; i++)
-		if (strcmp(block->directives[i].head.words[0], name) == 0)
-			return &block->directives[i];
-	return NULL;
-}
-
-bool
-plugins_file(struct scope *scope, const struct corefile_line *line, const char *path,
-    struct corefile_text *text)
-{
-	struct plugin_files *files = scope->files;
-	if (files->read == NULL || files->bytes > COREFILE_IMPORTED_MAX ||
-	    !files->read(files->arg, path, line->file, text))
-		return false;
-	files->bytes += text->len;
-	return true;
-}
-
-bool
-plugins_name(const struct scope *scope, const struct zone_set *zones, const char *word,
-    char name[CONF_HOST_MAX], const char **why)
-{
-	if (conf_name_parse(word, name, why) < 0)
-		return false;
-	*why = "not below the zones of this server block, so that CoreDNS does not answer it";
-	return zone_set_covers(scope->set, name) && zone_set_covers(zones, name);
-}
 
 static void
 read_directive(struct scope *scope, const struct corefile_directive *d)
@@ -251,7 +123,7 @@ read_directive(struct scope *scope, const struct corefile_directive *d)
 		return;
 	}
 	report_unknown(
-	    scope->report, line, "not a plugin of CoreDNS's default build: " PLUGIN_KEEP_COREDNS);
+	    scope->report, line, "not a plugin of CoreDNS's default build: " KEEP_COREDNS);
 	for (size_t k = 0; k < d->body_count; k++)
 		report_unknown(scope->report, &d->body[k], "part of %s above", line->words[0]);
 }
@@ -302,7 +174,7 @@ read_keys(struct scope *scope, const struct corefile_line *keys)
 	const char *sentence = "a server block; its zones are below";
 	for (size_t i = 0; i < keys->count; i++) {
 		const char *word = keys->words[i], *port = strrchr(word, ':');
-		char *zone = plugins_zone(word);
+		char *zone = zone_parse(word);
 		if (zone == NULL) {
 			verdict = VERDICT_NONE;
 			sentence =
@@ -338,8 +210,8 @@ find_domain(struct report *report, const struct corefile *corefile)
 				continue;
 			const struct corefile_line *zones = head->count > 1 ? head : &block->keys;
 			for (size_t n = head->count > 1; n < zones->count; n++) {
-				char *zone = plugins_zone(zones->words[n]);
-				if (zone && strcmp(zone, ".") != 0 && !plugins_reverse(zone))
+				char *zone = zone_parse(zones->words[n]);
+				if (zone && strcmp(zone, ".") != 0 && !zone_is_reverse(zone))
 					report_domain(report, zone);
 				free(zone);
 			}
@@ -370,7 +242,7 @@ has_root(const struct corefile_block *block)
 {
 	bool found = false;
 	for (size_t i = 0; i < block->keys.count && !found; i++) {
-		char *zone = plugins_zone(block->keys.words[i]);
+		char *zone = zone_parse(block->keys.words[i]);
 		found = zone != NULL && strcmp(zone, ".") == 0;
 		free(zone);
 	}
@@ -382,7 +254,7 @@ static bool
 has_kubernetes(const struct corefile *corefile)
 {
 	for (size_t i = 0; i < corefile->count; i++)
-		if (plugins_find(&corefile->blocks[i], "kubernetes") != NULL)
+		if (corefile_find(&corefile->blocks[i], "kubernetes") != NULL)
 			return true;
 	return false;
 }
@@ -400,7 +272,7 @@ report_closed(struct report *report, const struct corefile *corefile)
 		first = first ? first : block;
 		if (!has_root(block))
 			continue;
-		if (plugins_find(block, "forward") || plugins_find(block, "proxy"))
+		if (corefile_find(block, "forward") || corefile_find(block, "proxy"))
 			return;
 		if ((other = find_other_source(block)) != NULL) {
 			report_line(report, &block->keys, VERDICT_NONE,

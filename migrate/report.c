@@ -253,6 +253,18 @@ report_unknown(struct report *r, const struct corefile_line *line, const char *f
 }
 
 bool
+report_option(struct report *report, const struct corefile_line *line,
+    const struct report_option *options, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(line->words[0], options[i].name) == 0) {
+			report_line(report, line, options[i].verdict, "%s", options[i].sentence);
+			return true;
+		}
+	return false;
+}
+
+bool
 report_is_empty(const struct report *r)
 {
 	return r->count == 0;
@@ -333,6 +345,15 @@ const char *
 report_known_domain(const struct report *r)
 {
 	return r->domain ? r->domain : "cluster.local";
+}
+
+bool
+report_in_cluster(const struct report *report, const char *zone)
+{
+	const char *domain = report_known_domain(report);
+	size_t len = strlen(zone), suffix = strlen(domain);
+	return len >= suffix && strcmp(zone + len - suffix, domain) == 0 &&
+	       (len == suffix || zone[len - suffix - 1] == '.');
 }
 
 void

@@ -45,6 +45,22 @@ void report_line(struct report *report, const struct corefile_line *line, enum v
 void report_unknown(struct report *report, const struct corefile_line *line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* An option of a plugin, and the verdict on it. */
+struct report_option {
+	const char *name;
+	enum verdict verdict;
+	const char *sentence;
+};
+
+/* Reports `line` by the option that is its first word; false if no option has that name. */
+bool report_option(struct report *report, const struct corefile_line *line,
+    const struct report_option *options, size_t count);
+
+/* The advice for what has no equivalent. */
+#define KEEP_COREDNS                                                                               \
+	"keep a small CoreDNS with these lines for their names, and make its address their stub "  \
+	"domain"
+
 /* Whether `word` names a secret or holds one, such as a password in a URL. */
 bool report_is_secret(const char *word);
 
@@ -65,6 +81,9 @@ bool report_domain(struct report *report, const char *domain);
 
 /* The cluster's domain so far; cluster.local when nothing said one. */
 const char *report_known_domain(const struct report *report);
+
+/* Whether `zone` is the cluster's domain so far or below it. */
+bool report_in_cluster(const struct report *report, const char *zone);
 
 /* The cluster's DNS address, as a Service says it. */
 void report_cluster_ip(struct report *report, const char *address);

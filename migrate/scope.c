@@ -1,0 +1,154 @@
+#include "migrate/scope.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "lib/dname.h"
+#include "lib/xalloc.h"
+
+/* `10.1.0.0/16` as its reverse zone; NULL when it is none that ends at a byte. */
+static char *
+network_zone(const char *word)
+{
+	char text[ADDR_TEXT_MAX];
+	const char *slash = strchr(word, '/');
+	struct addr addr;
+	char *end;
+	if (slash == NULL || slash[1] == '\0' || (size_t)(slash - word) >= sizeof text)
+		return NULL;
+	memcpy(text, word, (size_t)(slash - word));
+	text[slash - word] = '\0';
+	long bits = strtol(slash + 1, &end, 10);
+	if (*end || bits < 8 || bits > 24 || bits % 8 || addr_parse(text, &addr) < 0 ||
+	    addr.family != AF_INET)
+		return NULL;
+	if (bits == 8)
+		return xasprintf("%d.in-addr.arpa", addr.bytes[0]);
+	if (bits == 16)
+		return xasprintf("%d.%d.in-addr.arpa", addr.bytes[1], addr.bytes[0]);
+	return xasprintf("%d.%d.%d.in-addr.arpa", addr.bytes[2], addr.bytes[1], addr.bytes[0]);
+}
+
+char *
+zone_parse(const char *word)
+{
+	struct dname name;
+	const char *scheme = strstr(word, "://");
+	if (scheme != NULL)
+		word = scheme + 3;
+	if (strchr(word, '/'))
+		return network_zone(word);
+	size_t len = strcspn(word, ":");
+	char *zone = xstrndup(word, len);
+	while (len > 0 && zone[len - 1] == '.')
+		zone[--len] = '\0';
+	if (len == 0) {
+		free(zone);
+		return xstrdup(".");
+	}
+	for (char *c = zone; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	if (dname_from_text(&name, zone) < 0) {
+		free(zone);
+		return NULL;
+	}
+	return zone;
+}
+
+bool
+zone_is_reverse(const char *zone)
+{
+	static const char *const roots[] = { "in-addr.arpa", "ip6.arpa" };
+	for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
+		if (conf_name_under(zone, roots[i]))
+			return true;
+	return false;
+}
+
+/* json-c's objects are hash tables with a seed of their own. */
+struct zone_set {
+	struct json_object *zones;
+};
+
+struct zone_set *
+zone_set_new(void)
+{
+	struct zone_set *set = xmalloc(sizeof *set);
+
+	set->zones = json_object_new_object();
+	return set;
+}
+
+void
+zone_set_free(struct zone_set *set)
+{
+	if (set == NULL)
+		return;
+	json_object_put(set->zones);
+	free(set);
+}
+
+void
+zone_set_add(struct zone_set *set, const char *zone)
+{
+	json_object_object_add(set->zones, zone, NULL);
+}
+
+bool
+zone_set_has(const struct zone_set *set, const char *zone)
+{
+	return json_object_object_get_ex(set->zones, zone, NULL);
+}
+
+bool
+zone_set_covers(const struct zone_set *set, const char *name)
+{
+	if (zone_set_has(set, "."))
+		return true;
+	for (const char *rest = name; rest != NULL; rest = strchr(rest, '.')) {
+		rest += *rest == '.';
+		if (zone_set_has(set, rest))
+			return true;
+	}
+	return false;
+}
+
+struct zone_set *
+scope_zones(const struct scope *scope, const struct corefile_line *line, size_t at)
+{
+	struct zone_set *set = zone_set_new();
+	for (size_t i = at; i < line->count; i++) {
+		char *zone = zone_parse(line->words[i]);
+		if (zone != NULL)
+			zone_set_add(set, zone);
+		free(zone);
+	}
+	for (size_t i = 0; at >= line->count && i < scope->count; i++)
+		zone_set_add(set, scope->zones[i]);
+	return set;
+}
+
+bool
+scope_file(struct scope *scope, const struct corefile_line *line, const char *path,
+    struct corefile_text *text)
+{
+	struct plugin_files *files = scope->files;
+	if (files->read == NULL || files->bytes > COREFILE_IMPORTED_MAX ||
+	    !files->read(files->arg, path, line->file, text))
+		return false;
+	files->bytes += text->len;
+	return true;
+}
+
+bool
+scope_name(const struct scope *scope, const struct zone_set *zones, const char *word,
+    char name[CONF_HOST_MAX], const char **why)
+{
+	if (conf_name_parse(word, name, why) < 0)
+		return false;
+	*why = "not below the zones of this server block, so that CoreDNS does not answer it";
+	return zone_set_covers(scope->set, name) && zone_set_covers(zones, name);
+}
