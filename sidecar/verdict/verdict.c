@@ -1,11 +1,10 @@
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/clock.h"
 #include "sidecar/format.h"
-#include "sidecar/verdict/verdict_internal.h"
+#include "sidecar/verdict/rules.h"
 
 const char *
 level_name(enum level level)
@@ -47,102 +46,6 @@ verdict_cause_name(enum verdict_cause cause)
 	return names[cause];
 }
 
-struct finding *
-finding_add(struct judgement *j, enum level level, int64_t since_ns, const char *fmt, ...)
-{
-	static struct finding surplus;
-	struct verdict *verdict = j->verdict;
-	va_list ap;
-
-	if (level != LEVEL_NOTE && level > verdict->level)
-		verdict->level = level;
-	struct finding *finding = &surplus;
-	if (verdict->count < FINDINGS_MAX)
-		finding = &verdict->findings[verdict->count++];
-	else
-		verdict->more++;
-	*finding = (struct finding){ .level = level, .cause = j->cause, .since_ns = since_ns };
-	va_start(ap, fmt);
-	vsnprintf(finding->what, sizeof finding->what, fmt, ap);
-	va_end(ap);
-	return finding;
-}
-
-void
-finding_brief(struct finding *finding, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(finding->brief, sizeof finding->brief, fmt, ap);
-	va_end(ap);
-}
-
-void
-finding_explain(const struct judgement *j, struct finding *finding, const char *meaning,
-    const char *todo, enum command command)
-{
-	snprintf(finding->meaning, sizeof finding->meaning, "%s", meaning);
-	snprintf(finding->todo, sizeof finding->todo, "%s", todo);
-	snprintf(finding->command, sizeof finding->command, "%s",
-	    surroundings_command(j->view->surroundings, command));
-}
-
-void
-finding_past(struct judgement *j, struct finding *finding)
-{
-	finding->past = true;
-	j->past++;
-}
-
-const char *
-in_pod(const struct judgement *j, const char *pod, const char *elsewhere)
-{
-	return j->view->surroundings == SURROUNDINGS_POD ? pod : elsewhere;
-}
-
-enum topology
-topology_of(const struct view *view)
-{
-	const struct kubedns_view *kubedns = view->kubedns;
-	bool front = false;
-
-	if (kubedns != NULL && kubedns->seen)
-		return kubedns->has_resolver && server_equal(&kubedns->resolver, &view->dnsmasq)
-			   ? TOPOLOGY_FRONT
-			   : TOPOLOGY_CLASSIC;
-	/* kubedns has said nothing yet: then by whom the probes ask. */
-	for (size_t i = 0; i < view->probe_count; i++) {
-		const struct server *server = &view->probes[i].spec.server;
-		if (server_equal(server, &view->dnsmasq))
-			return TOPOLOGY_CLASSIC;
-		front |= server->port == 53;
-	}
-	return front ? TOPOLOGY_FRONT : TOPOLOGY_UNKNOWN;
-}
-
-const char *
-verdict_ago(const struct view *view, int64_t then_ns, char *text)
-{
-	return format_duration((double)(view->now_ns - then_ns) / 1e9, text);
-}
-
-bool
-is_client_path(const struct view *view, const struct probe *probe)
-{
-	bool dnsmasq = server_equal(&probe->spec.server, &view->dnsmasq);
-
-	if (topology_of(view) == TOPOLOGY_FRONT)
-		return !dnsmasq;
-	return dnsmasq || probe->spec.server.port == 53;
-}
-
-bool
-is_answering(enum cause cause)
-{
-	return cause_is_alive(cause) || cause == CAUSE_NXDOMAIN || cause == CAUSE_NO_RECORDS;
-}
-
 static void
 tally_probe(struct tally *tally, const struct view *view, const struct probe *probe)
 {
@@ -162,17 +65,41 @@ tally_probe(struct tally *tally, const struct view *view, const struct probe *pr
 		tally->slowest_p50_ms = summary.p50_ms;
 }
 
-bool
-clients_get_none(const struct judgement *j)
-{
-	const struct tally *tally = &j->tally;
+/* The table of causes: the rule that finds each. */
+static void (*const rules[VERDICT_CAUSES])(struct judgement *) = {
+	[VERDICT_DNSMASQ] = judge_dnsmasq,
+	[VERDICT_KUBEDNS] = judge_kubedns,
+	[VERDICT_SYNC] = judge_sync,
+	[VERDICT_HOST] = judge_host,
+	[VERDICT_SERVER] = judge_servers,
+	[VERDICT_OUTSIDE] = judge_outside,
+	[VERDICT_UPSTREAM] = judge_upstreams,
+	[VERDICT_FORWARDING] = judge_forwarding,
+	[VERDICT_CONFIGURATION] = judge_configuration,
+	[VERDICT_LOOP] = judge_loop,
+	[VERDICT_STUB_NAME] = judge_stub_name,
+	[VERDICT_MANIFESTS] = judge_manifests,
+	[VERDICT_API] = judge_api,
+	[VERDICT_LOAD] = judge_load,
+	[VERDICT_MEMORY] = judge_memory,
+	[VERDICT_CLOCK] = judge_clock,
+	[VERDICT_STATISTICS] = judge_statistics,
+};
 
-	if (tally->asked == 0)
-		return false;
-	return tally->client > 0 ? tally->client_answered == 0 : tally->answered == 0;
+/* Applies the rules in the order of blame, which is the order of the enumeration. */
+static void
+judge_causes(struct judgement *j)
+{
+	for (int i = 0; i < VERDICT_CAUSES; i++) {
+		size_t before = j->verdict->count + j->verdict->more - j->past;
+		j->cause = (enum verdict_cause)i;
+		rules[i](j);
+		j->verdict->holds[i] = j->verdict->count + j->verdict->more - j->past > before;
+	}
+	j->cause = VERDICT_CAUSES;
 }
 
-/* Notes last; what is wrong stays in the order in which it was found, which is that of blame. */
+/* Puts the notes last. Problems keep the order in which they were found, the order of blame. */
 static void
 sort_findings(struct verdict *verdict)
 {
@@ -187,8 +114,8 @@ sort_findings(struct verdict *verdict)
 	}
 }
 
-/* When something is wrong the sentence names the first thing that is as bad as all of it, and counts the
- * rest: a dead server of two is not why clients get no answer at all. */
+/* The sentence names the first finding of the verdict's own level, and counts the other problems. So a dead
+ * server of two is not named as the reason why clients get no answer at all. */
 static void
 say_problem(struct verdict *verdict, const struct view *view)
 {

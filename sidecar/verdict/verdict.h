@@ -2,7 +2,7 @@
  * The verdict on DNS: one sentence, and for each problem its effect on clients and what to do.
  * Pure: a view in, text out.
  *
- * Causes come before symptoms. The table of causes (verdict_causes.c) is in the order of blame:
+ * Causes come before symptoms. The table of causes (verdict.c) is in the order of blame:
  * dead processes, the first sync, the servers that are asked, the configuration, then load. The
  * sentence names the first cause that holds; a probe that fails because of a cause is only a note.
  * A probe that no cause explains is a finding of its own.

@@ -1,4 +1,4 @@
-/* Causes that are a configuration, load, memory or the clock. */
+/* Rules about the configuration, load, memory, the host and the clock. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "lib/clock.h"
 #include "sidecar/containers/nanny_config.h"
 #include "sidecar/format.h"
-#include "sidecar/verdict/verdict_internal.h"
+#include "sidecar/verdict/rules.h"
 
 enum {
 	UNCONFIRMED_S = 10,

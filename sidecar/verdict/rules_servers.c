@@ -1,7 +1,7 @@
-/* Causes that are servers: those that dnsmasq and kubedns ask. */
+/* Rules about servers: those that dnsmasq and kubedns send queries to. */
 #include "lib/clock.h"
 #include "sidecar/format.h"
-#include "sidecar/verdict/verdict_internal.h"
+#include "sidecar/verdict/rules.h"
 
 /* The address, for those who may know the configuration. */
 static const char *

@@ -1,11 +1,11 @@
-/* Causes that are processes and what kubedns knows; and the table of all causes. */
+/* Rules about processes: dnsmasq, kubedns, and what kubedns knows of the cluster. */
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/clock.h"
 #include "sidecar/containers/nanny_config.h"
 #include "sidecar/format.h"
-#include "sidecar/verdict/verdict_internal.h"
+#include "sidecar/verdict/rules.h"
 
 enum { API_FAILING_S = 5 /* a watch that ends and is opened again does not count */ };
 
@@ -92,7 +92,7 @@ dnsmasq_is_silent(const struct judgement *j)
 	       (check->cause == CAUSE_TIMEOUT || check->cause == CAUSE_CONNECTION_REFUSED);
 }
 
-static void
+void
 judge_dnsmasq(struct judgement *j)
 {
 	const struct view *view = j->view;
@@ -160,7 +160,7 @@ explain_kubedns(const struct judgement *j, struct finding *finding, bool refused
 	    refused ? COMMAND_RUNNING : COMMAND_LOGS_KUBEDNS);
 }
 
-static void
+void
 judge_kubedns(struct judgement *j)
 {
 	const struct view *view = j->view;
@@ -223,7 +223,7 @@ api_trouble(enum api_problem problem, const char **todo)
 	return troubles[problem].brief;
 }
 
-static void
+void
 judge_sync(struct judgement *j)
 {
 	const struct view *view = j->view;
@@ -251,7 +251,7 @@ judge_sync(struct judgement *j)
 	    todo, COMMAND_LOGS_KUBEDNS);
 }
 
-static void
+void
 judge_api(struct judgement *j)
 {
 	const struct view *view = j->view;
@@ -290,7 +290,7 @@ judge_api(struct judgement *j)
 }
 
 /* A file of --objects-dir has a mistake. Its last good content stays in force, if there was one. */
-static void
+void
 judge_manifests(struct judgement *j)
 {
 	const struct kubedns_view *kubedns = j->view->kubedns;
@@ -312,7 +312,7 @@ judge_manifests(struct judgement *j)
 	    COMMAND_MANIFESTS);
 }
 
-static void
+void
 judge_statistics(struct judgement *j)
 {
 	const struct view *view = j->view;
@@ -331,37 +331,4 @@ judge_statistics(struct judgement *j)
 	    "If dnsmasq itself answers, it may run with --no-ident, or --dnsmasq-addr and "
 	    "--dnsmasq-port may name another server.",
 	    COMMAND_NONE);
-}
-
-/* In the order of blame, which is that of the enumeration. */
-void
-judge_causes(struct judgement *j)
-{
-	static void (*const judges[VERDICT_CAUSES])(struct judgement *) = {
-		[VERDICT_DNSMASQ] = judge_dnsmasq,
-		[VERDICT_KUBEDNS] = judge_kubedns,
-		[VERDICT_SYNC] = judge_sync,
-		[VERDICT_HOST] = judge_host,
-		[VERDICT_SERVER] = judge_servers,
-		[VERDICT_OUTSIDE] = judge_outside,
-		[VERDICT_UPSTREAM] = judge_upstreams,
-		[VERDICT_FORWARDING] = judge_forwarding,
-		[VERDICT_CONFIGURATION] = judge_configuration,
-		[VERDICT_LOOP] = judge_loop,
-		[VERDICT_STUB_NAME] = judge_stub_name,
-		[VERDICT_MANIFESTS] = judge_manifests,
-		[VERDICT_API] = judge_api,
-		[VERDICT_LOAD] = judge_load,
-		[VERDICT_MEMORY] = judge_memory,
-		[VERDICT_CLOCK] = judge_clock,
-		[VERDICT_STATISTICS] = judge_statistics,
-	};
-
-	for (int i = 0; i < VERDICT_CAUSES; i++) {
-		size_t before = j->verdict->count + j->verdict->more - j->past;
-		j->cause = (enum verdict_cause)i;
-		judges[i](j);
-		j->verdict->holds[i] = j->verdict->count + j->verdict->more - j->past > before;
-	}
-	j->cause = VERDICT_CAUSES;
 }

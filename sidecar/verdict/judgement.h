@@ -1,12 +1,18 @@
-/* What the files of the verdict share: facts that several causes depend on, and writing
- * findings. */
-#ifndef SIDECAR_VERDICT_VERDICT_INTERNAL_H
-#define SIDECAR_VERDICT_VERDICT_INTERNAL_H
+/*
+ * The judgement: the state that the rules (rules.h) read and write while a verdict is made.
+ *
+ *	view --tally--> judgement --rules, in the order of blame--> findings --> sentence
+ *
+ * A rule reads the view and the facts here, adds findings, and sets `blamed` for the failures that it
+ * explains, so that later rules do not report them again. No function here knows a rule.
+ */
+#ifndef SIDECAR_VERDICT_JUDGEMENT_H
+#define SIDECAR_VERDICT_JUDGEMENT_H
 
 #include "sidecar/verdict/verdict.h"
 
 enum {
-	PAST_MIN = 20, /* fewer questions say nothing about a ratio */
+	PAST_MIN = 20, /* with fewer queries a ratio means nothing */
 	FAILED_PERCENT = 10,
 };
 
@@ -50,7 +56,7 @@ void finding_brief(struct finding *finding, const char *fmt, ...)
 void finding_explain(const struct judgement *j, struct finding *finding, const char *meaning,
     const char *todo, enum command command);
 
-/* The finding is over: it is shown, and its cause does not hold because of it. */
+/* Marks the finding as over: it is shown, but it does not make its cause hold. */
 void finding_past(struct judgement *j, struct finding *finding);
 
 /* `pod` in a pod, where there are containers, a kubelet and a ConfigMap; else `elsewhere`. */
@@ -69,23 +75,5 @@ bool is_answering(enum cause cause);
 
 /* How long ago, into `text` of FORMAT_MAX bytes. */
 const char *verdict_ago(const struct view *view, int64_t then_ns, char *text);
-
-/* Causes, by file: verdict_servers.c, verdict_state.c. */
-void judge_servers(struct judgement *j);
-void judge_outside(struct judgement *j);
-void judge_upstreams(struct judgement *j);
-void judge_forwarding(struct judgement *j);
-void judge_host(struct judgement *j);
-void judge_configuration(struct judgement *j);
-void judge_loop(struct judgement *j);
-void judge_stub_name(struct judgement *j);
-void judge_load(struct judgement *j);
-void judge_memory(struct judgement *j);
-void judge_clock(struct judgement *j);
-
-/* The causes in the order of blame (verdict_causes.c), then what the probes say that no cause
- * explains (verdict_probes.c). */
-void judge_causes(struct judgement *j);
-void judge_probes(struct judgement *j);
 
 #endif

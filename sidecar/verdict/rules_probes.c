@@ -1,13 +1,13 @@
 /*
- * Causes that are probes: a probe that fails, or failed lately, is said with its meaning and with
- * what to do, unless another cause explains it already.
+ * The rule about probes: a probe that fails, or failed in the last minutes, is a finding with its meaning
+ * and with what to do. If a cause explains the failure already, the finding is only a note.
  */
 #include <math.h>
 #include <stdio.h>
 
 #include "lib/clock.h"
 #include "sidecar/format.h"
-#include "sidecar/verdict/verdict_internal.h"
+#include "sidecar/verdict/rules.h"
 
 /* What each way to fail means, and where to look. */
 static const struct {
