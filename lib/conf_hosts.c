@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/conf_internal.h"
+#include "lib/conf_text.h"
 #include "lib/xalloc.h"
 
 struct hosts_reader {

@@ -1,6 +1,9 @@
-/* What the parsers of the keys share. Private to conf*.c. */
-#ifndef LIB_CONF_INTERNAL_H
-#define LIB_CONF_INTERNAL_H
+/*
+ * How a key's content is read, whatever it means: strict JSON, or lines of words; and how it is refused.
+ * The parsers of the keys (conf.h, conf_hosts.h, conf_records.h, conf_rewrites.h) are written with this.
+ */
+#ifndef LIB_CONF_TEXT_H
+#define LIB_CONF_TEXT_H
 
 #include "lib/conf.h"
 
@@ -40,8 +43,8 @@ struct conf_json_scan {
 	size_t error_at;
 };
 
-/* `text` in quotes, fit for a log line and for JSON: shortened, and what is not printable ASCII as
- * \xHH. Caller frees. */
+/* `text` in quotes, fit for a log line and for JSON: shortened, and each byte that is not printable ASCII
+ * written as \xHH. Caller frees. */
 char *conf_quote(const char *text);
 
 /* Each sets *why (caller frees) and returns -EINVAL. `"subject"place: reason`. */
@@ -60,8 +63,8 @@ int conf_refuse_word(char **why, unsigned line, const char *word, const char *re
  * ends the reading. */
 typedef int conf_line_reader(void *arg, unsigned number, char *line);
 
-/* Gives the reader each line of a key that is not JSON. The first may be "null", which is no line. A
- * key with a NUL byte is refused. */
+/* Calls the reader for each line of a key that is not JSON. A first line "null" is skipped. A key with a NUL
+ * byte is refused. */
 int conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, char **why);
 
 /*
@@ -71,7 +74,7 @@ int conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, 
 int conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
     struct json_object **object, char **why);
 
-/* Goes over a text that conf_json_parse has accepted. */
+/* Scans a text that conf_json_parse has accepted. */
 struct conf_json_scan conf_json_scan(const char *text, size_t len);
 
 #endif

@@ -1,4 +1,5 @@
-/* The keys stubDomains and upstreamNameservers. */
+#include "lib/conf.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +7,136 @@
 
 #include <json-c/json.h>
 
-#include "lib/conf_internal.h"
+#include "lib/conf_text.h"
 #include "lib/xalloc.h"
+
+/* --- names, addresses and servers --- */
+
+int
+conf_name_parse(const char *text, char name[CONF_HOST_MAX], const char **why)
+{
+	size_t len = strlen(text);
+	if (len > 0 && text[len - 1] == '.')
+		len--;
+	*why = "not a domain name";
+	if (len == 0) {
+		*why = "the root";
+		return -EINVAL;
+	}
+	if (len >= CONF_HOST_MAX) {
+		*why = "longer than 253 bytes";
+		return -EINVAL;
+	}
+	size_t label = 0;
+	for (size_t i = 0; i <= len; i++) {
+		char c = i == len ? '.' : text[i];
+		if (c == '.') {
+			size_t label_len = i - label;
+			if (label_len == 0 || label_len > 63 || text[label] == '-' ||
+			    text[i - 1] == '-')
+				return -EINVAL;
+			label = i + 1;
+		} else if (c >= 'A' && c <= 'Z')
+			c = (char)(c | 0x20);
+		else if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_')
+			return -EINVAL;
+		name[i] = c;
+	}
+	name[len] = '\0';
+	return 0;
+}
+
+bool
+conf_name_under(const char *name, const char *zone)
+{
+	size_t name_len = strlen(name), zone_len = strlen(zone);
+	if (name_len < zone_len || strcasecmp(name + name_len - zone_len, zone) != 0)
+		return false;
+	return zone_len == 0 || name_len == zone_len || name[name_len - zone_len - 1] == '.';
+}
+
+bool
+conf_addr_useless(const struct addr *addr, const char **why)
+{
+	static const uint8_t zero[16], mapped[12] = { [10] = 0xff, 0xff };
+	const uint8_t *b = addr->bytes;
+	bool v4 = addr->family == AF_INET;
+	if (memcmp(b, zero, addr_len(addr)) == 0)
+		*why = "the unspecified address";
+	else if (v4 && b[0] == 0)
+		*why = "not a host's address";
+	else if (v4 ? b[0] >= 224 && b[0] < 240 : b[0] == 0xff)
+		*why = "a multicast address";
+	else if (v4 && b[0] >= 240)
+		*why = "a reserved address";
+	else if (!v4 && memcmp(b, mapped, 12) == 0)
+		*why = "an IPv4 address in IPv6 form: write it as IPv4";
+	else
+		return false;
+	return true;
+}
+
+/* Whether `text` could only have been meant as an address: its last label is a number, or it has a
+ * colon too many. */
+static bool
+meant_as_address(const char *text)
+{
+	if (strchr(text, '[') || strchr(text, ']') || strchr(text, '#') || strstr(text, "://"))
+		return true;
+	const char *colon = strchr(text, ':');
+	if (colon && strchr(colon + 1, ':'))
+		return true;
+	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+	if (len > 0 && text[len - 1] == '.')
+		len--;
+	size_t digits = 0;
+	while (digits < len && text[len - 1 - digits] >= '0' && text[len - 1 - digits] <= '9')
+		digits++;
+	return digits > 0 && (digits == len || text[len - 1 - digits] == '.');
+}
+
+static int
+parse_port(const char *text, uint16_t *port)
+{
+	unsigned long n = 0;
+	size_t len = strlen(text);
+	if (len == 0 || len > 5 || text[0] == '0')
+		return -EINVAL;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return -EINVAL;
+		n = n * 10 + (unsigned long)(text[i] - '0');
+	}
+	if (n > 65535)
+		return -EINVAL;
+	*port = (uint16_t)n;
+	return 0;
+}
+
+int
+conf_server_parse(const char *text, struct conf_server *server, const char **why)
+{
+	*server = (struct conf_server){ .host = "" };
+	if (server_parse(text, 53, &server->server, why) == 0)
+		return conf_addr_useless(&server->server.addr, why) ? -EINVAL : 0;
+	if (meant_as_address(text))
+		return -EINVAL; /* with server_parse's reason */
+	char host[CONF_HOST_MAX + 1];
+	size_t len = strcspn(text, ":");
+	server->server = (struct server){ .port = 53 };
+	*why = "port out of range, 1 to 65535";
+	if (text[len] == ':' && parse_port(text + len + 1, &server->server.port) < 0)
+		return -EINVAL;
+	*why = "not an address or host name";
+	if (len == 0 || len >= sizeof host)
+		return -EINVAL;
+	memcpy(host, text, len);
+	host[len] = '\0';
+	const char *ignored;
+	return conf_name_parse(host, server->host, &ignored);
+}
+
+/* --- stubDomains --- */
 
 static bool
 same_conf_server(const struct conf_server *a, const struct conf_server *b)
@@ -175,6 +304,8 @@ conf_stubs_free(struct conf_stubs *stubs)
 	*stubs = (struct conf_stubs){ 0 };
 }
 
+/* --- upstreamNameservers --- */
+
 static int
 add_upstream(struct conf_upstreams *upstreams, const char *text, size_t index, char **why)
 {
@@ -221,5 +352,85 @@ conf_upstreams_parse(const char *text, size_t len, struct conf_upstreams *upstre
 	json_object_put(array);
 	if (rc < 0)
 		upstreams->count = 0;
+	return rc;
+}
+
+/* --- federations --- */
+
+static int
+add_federation(struct conf_federations *federations, const char *item, char **why)
+{
+	struct conf_federation f = { 0 }; /* settings are compared as bytes */
+	char name[CONF_HOST_MAX];
+	const char *reason, *equals = strchr(item, '=');
+	if (equals == NULL)
+		return conf_refuse(why, item, "", "not name=domain, such as east=east.example.org");
+	char *left = xstrndup(item, (size_t)(equals - item));
+	int rc = conf_name_parse(left, name, &reason);
+	free(left);
+	if (rc < 0 || strchr(name, '.') || strchr(name, '_'))
+		return conf_refuse(why, item, "", "the federation's name is not one DNS label");
+	strcpy(f.name, name);
+	if (conf_name_parse(equals + 1, f.domain, &reason) < 0)
+		return conf_refuse(why, item, "", "the federation's domain is not a domain name");
+	for (size_t i = 0; i < federations->count; i++)
+		if (strcmp(federations->items[i].name, f.name) == 0)
+			return conf_refuse(why, f.name, "", "is given twice");
+	if (federations->count == CONF_FEDERATIONS_MAX)
+		return conf_refuse_plain(why, "more than 64 federations");
+	federations->items[federations->count++] = f;
+	return 0;
+}
+
+/* One item of the list; blanks are allowed around it and around its '='. Linear in its length. */
+static int
+parse_federation(
+    struct conf_federations *federations, const char *text, size_t len, bool last, char **why)
+{
+	len = conf_trim(&text, len);
+	if (len == 0 && last) /* after a final comma */
+		return 0;
+	const char *equals = memchr(text, '=', len);
+	if (equals == NULL) {
+		char *item = xstrndup(text, len);
+		conf_refuse(why, item, "", "not name=domain, such as east=east.example.org");
+		free(item);
+		return -EINVAL;
+	}
+	const char *domain = equals + 1;
+	size_t name_len = conf_trim(&text, (size_t)(equals - text)),
+	       domain_len = conf_trim(&domain, len - (size_t)(domain - text));
+	char *item = xasprintf("%.*s=%.*s", (int)name_len, text, (int)domain_len, domain);
+	int rc = add_federation(federations, item, why);
+	free(item);
+	return rc;
+}
+
+int
+conf_federations_parse(
+    const char *text, size_t len, struct conf_federations *federations, char **why)
+{
+	*federations = (struct conf_federations){ 0 };
+	*why = NULL;
+	const char *nul = memchr(text, '\0', len);
+	if (nul)
+		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
+	size_t start = conf_skip_blank(text, len, 0);
+	if (start == len)
+		return 0;
+	size_t blank = len;
+	while (conf_is_blank(text[blank - 1]))
+		blank--;
+	if (blank - start == 4 && memcmp(text + start, "null", 4) == 0)
+		return 0;
+	int rc = 0;
+	for (size_t at = 0; rc == 0 && at <= len;) {
+		const char *comma = memchr(text + at, ',', len - at);
+		size_t end = comma ? (size_t)(comma - text) : len;
+		rc = parse_federation(federations, text + at, end - at, comma == NULL, why);
+		at = end + 1;
+	}
+	if (rc < 0)
+		federations->count = 0;
 	return rc;
 }

@@ -1,4 +1,5 @@
-/* A key's content as JSON, read strictly, and the reason when it is not. */
+#include "lib/conf_text.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -6,14 +7,13 @@
 
 #include <json-c/json.h>
 
-#include "lib/conf_internal.h"
 #include "lib/log.h"
 #include "lib/xalloc.h"
 
+/* --- refusing --- */
+
 enum { JSON_DEPTH = 8, QUOTED_MAX = 64 };
 
-/* `text` in quotes, what is not printable ASCII as \xHH, and shortened: fit for a log line and for
- * JSON. Caller frees. */
 char *
 conf_quote(const char *text)
 {
@@ -35,7 +35,6 @@ conf_quote(const char *text)
 	return xstrdup(out);
 }
 
-/* Sets *why to `"subject"place: reason` and returns -EINVAL. */
 int
 conf_refuse(char **why, const char *subject, const char *place, const char *reason)
 {
@@ -64,6 +63,40 @@ conf_refuse_at(char **why, const char *text, size_t offset, const char *reason)
 	*why = xasprintf("line %zu, column %zu: %s", line, column, reason);
 	return -EINVAL;
 }
+
+int
+conf_refuse_word(char **why, unsigned line, const char *word, const char *reason)
+{
+	char *quoted = conf_quote(word);
+	*why = xasprintf("line %u: %s: %s", line, quoted, reason);
+	free(quoted);
+	return -EINVAL;
+}
+
+/* --- lines --- */
+
+int
+conf_lines(const char *text, size_t len, conf_line_reader *read, void *arg, char **why)
+{
+	unsigned number = 0;
+	int rc = 0;
+
+	*why = NULL;
+	const char *nul = memchr(text, '\0', len);
+	if (nul != NULL)
+		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
+	char *copy = xstrndup(text, len), *rest = copy, *line;
+	while (rc == 0 && (line = strsep(&rest, "\n")) != NULL) {
+		number++;
+		if (number == 1 && strcmp(line, "null") == 0)
+			continue;
+		rc = read(arg, number, line);
+	}
+	free(copy);
+	return rc;
+}
+
+/* --- JSON --- */
 
 static void
 scan_error(struct conf_json_scan *scan, size_t at, const char *error)
