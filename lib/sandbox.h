@@ -128,6 +128,9 @@ void sandbox_say(const struct sandbox *s, const char *who, unsigned layers);
 void sandbox_metrics(struct metrics *m, const char *name);
 void sandbox_metrics_of(struct metrics *m, const char *name, unsigned layers);
 
+/* The version of Landlock that the kernel has; 0: none. */
+int sandbox_landlock_abi(void);
+
 /* One log line: what this kernel offers. For --check. */
 void sandbox_check(enum sandbox_mode mode);
 

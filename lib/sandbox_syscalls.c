@@ -7,6 +7,8 @@
  * those (Linux 5.11). For the others it runs the filter, which takes some 20 ns. Of the calls of a
  * query only those that send have a condition.
  */
+#include "lib/sandbox_syscalls.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -20,7 +22,6 @@
 #include <unistd.h>
 
 #include "lib/log.h"
-#include "lib/sandbox_internal.h"
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41 /* names of anonymous memory: the C library's and allocators' */

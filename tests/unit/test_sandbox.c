@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "lib/sandbox.h"
-#include "lib/sandbox_internal.h"
+#include "lib/sandbox_syscalls.h"
 
 static char dir[] = "/tmp/sandbox-XXXXXX";
 
