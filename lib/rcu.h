@@ -31,8 +31,9 @@
 #ifdef RCU_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
-extern char
-    rcu_grace; /* where leaving readers and the waiting writer meet, for ThreadSanitizer only */
+/* Where leaving readers and the waiting writer meet, for ThreadSanitizer only. Weak: all files that include
+ * this header share one. */
+__attribute__((weak)) char rcu_grace;
 #endif
 
 /* A reader thread registers once, and unregisters before it ends. */
