@@ -6,7 +6,6 @@
 
 #include "lib/log.h"
 #include "lib/conf_keys.h"
-#include "lib/size.h"
 #include "nanny/options.h"
 
 enum { MEMORY_LEAST = 16 * 1024 * 1024 };
@@ -39,7 +38,7 @@ static const struct flag flags[] = {
 	{ "memory", FLAG_SIZE, AT(memory), "", "SIZE",
 	    .help =
 		"as kubedns's: a fourth of it bounds dnsmasq's cache, TCP and queries in flight",
-	    .min = MEMORY_LEAST, .max = SIZE_MOST },
+	    .min = MEMORY_LEAST, .max = FLAGS_SIZE_MOST },
 	{ "silence", FLAG_DURATION, AT(silence_ms), "30s", "TIME",
 	    .help = "kill a dnsmasq that has answered nothing for this long", .min = 1000 },
 	{ "The node role", .type = FLAG_GROUP },

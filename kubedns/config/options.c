@@ -13,7 +13,6 @@
 #include "kubedns/config/zone_options.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "lib/conf_keys.h"
-#include "lib/size.h"
 #include "lib/version.h"
 #include "lib/xalloc.h"
 
@@ -181,7 +180,7 @@ const struct flag kubedns_flags[] = {
 		    "lack" },
 	{ "answer-cache", FLAG_SIZE, AT(answer_cache_bytes), "off", "SIZE|off",
 	    .help = "memory for other servers' answers, kept 5 s at most",
-	    .min = FORWARDED_CACHE_LEAST, .max = SIZE_MOST },
+	    .min = FORWARDED_CACHE_LEAST, .max = FLAGS_SIZE_MOST },
 	{ "search-completion", FLAG_CHOICE, AT(search), "declared", "declared|inferred",
 	    .help =
 		"walk a pod's search list for it: below s.ZONE alone, or its first NXDOMAIN too" },
@@ -227,7 +226,7 @@ const struct flag kubedns_flags[] = {
 	{ "memory", FLAG_SIZE, AT(memory_bytes), "", "SIZE",
 	    .help = "one bound for recorder, TCP clients and queries in flight; see the manual for "
 		    "parts",
-	    .min = MEMORY_LEAST, .max = SIZE_MOST },
+	    .min = MEMORY_LEAST, .max = FLAGS_SIZE_MOST },
 	{ "tcp-connections", FLAG_INT, AT(tcp_connections), "1000", "N",
 	    .help = "TCP connections in total", .min = 1, .max = 1000000 },
 	{ "Observability", .type = FLAG_GROUP },
@@ -238,7 +237,7 @@ const struct flag kubedns_flags[] = {
 	    .help = "listen for HTTP on this address" },
 	{ "recorder", FLAG_SIZE, AT(recorder_bytes), "2M", "SIZE|off",
 	    .help = "memory for the last answers, which /queries and /top show",
-	    .min = RECORDER_LEAST, .max = SIZE_MOST },
+	    .min = RECORDER_LEAST, .max = FLAGS_SIZE_MOST },
 	{ "log-queries", FLAG_OPTIONAL, AT(log_queries), "", "FILTER",
 	    .help = "write answers to the log: client=,name=,type=,rcode=,rate=1000; all without" },
 	{ "dnstap", FLAG_STRING, AT(dnstap_text), "", "unix:PATH|tcp:IP:PORT",
