@@ -145,14 +145,4 @@ const struct rrset *own_name_rrset_next(const struct own_name *name, const struc
 /* The first entry with records at or after `*place`, which is moved past it; NULL at the end. */
 const struct own_name *own_names_next(const struct own_names *names, uint32_t *place);
 
-/* --- own_names.c and own_names_new.c --- */
-
-uint32_t own_names_place(const struct own_names *names, const uint8_t *wire, size_t len);
-
-static inline size_t
-own_names_padded(size_t len)
-{
-	return (len + 3) & ~(size_t)3;
-}
-
 #endif
