@@ -10,7 +10,7 @@
  *	                                                                         v
  *	dnsmasq_states <-- generation -- dnsmasq_probe <-- marker's address -- dnsmasq
  *
- * servers_file_inputs.c brings the three together. A change never starts another dnsmasq.
+ * wanted_servers.c brings the three together. A change never starts another dnsmasq.
  *
  * dnsmasq/states.c decides when dnsmasq is started, reloaded and stopped; loop.c does
  * it, through dnsmasq/process.c, which sends the signals.
@@ -33,7 +33,7 @@
 #include "nanny/options.h"
 #include "nanny/node/guard.h"
 #include "nanny/dnsmasq/probe.h"
-#include "nanny/dnsmasq/package.h"
+#include "nanny/dnsmasq/version.h"
 #include "nanny/dnsmasq/process.h"
 #include "lib/resolv.h"
 #include "nanny/servers/servers_file_write.h"
@@ -117,7 +117,7 @@ struct nanny {
 void nanny_read_config(struct nanny *nanny, bool force);
 
 /* The file as it should be now, for a new dnsmasq (`fresh`) or for the one that runs
- * (servers_file_inputs.c). Caller frees with servers_free. */
+ * (wanted_servers.c). Caller frees with servers_free. */
 struct servers_file nanny_plan(struct nanny *nanny, bool fresh);
 
 /* Feeds an event to the table of states and does the resulting actions (loop.c). */

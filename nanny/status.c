@@ -9,7 +9,7 @@
 #include "lib/clock.h"
 #include "lib/xalloc.h"
 #include "nanny/nanny.h"
-#include "nanny/dnsmasq/udp_drops.h"
+#include "nanny/dnsmasq/port.h"
 
 bool
 nanny_is_confirmed(const struct nanny *nanny)
@@ -145,7 +145,7 @@ put_child(struct metrics *m, const struct nanny *nanny)
 	one(m, "nanny_dnsmasq_udp_receive_drops", METRIC_GAUGE,
 	    "Packets the kernel dropped because dnsmasq's socket buffer was full, of the present "
 	    "sockets.",
-	    (double)udp_receive_drops(nanny->args.port));
+	    (double)dnsmasq_port_drops(nanny->args.port));
 }
 
 static void
@@ -490,7 +490,7 @@ dnsmasq_json(const struct nanny *nanny)
 	put(o, "deaths", number(nanny->child.deaths));
 	put(o, "arguments", args);
 	put(o, "portSharedWith", nanny->port.others > 0 ? text(nanny->port.holder) : NULL);
-	put(o, "receiveDrops", number((int64_t)udp_receive_drops(nanny->args.port)));
+	put(o, "receiveDrops", number((int64_t)dnsmasq_port_drops(nanny->args.port)));
 	return o;
 }
 

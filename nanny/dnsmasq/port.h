@@ -1,4 +1,6 @@
 /*
+ * dnsmasq's port as /proc/net/udp and udp6 show it: sockets of others, and packets that the kernel dropped.
+ *
  * Looks for other processes' UDP sockets at dnsmasq's address and port. dnsmasq sets SO_REUSEADDR, so
  * Linux lets any process that may bind the port bind it too, and gives queries to the socket that was
  * bound last: that process can answer in dnsmasq's place.
@@ -34,5 +36,9 @@ struct dnsmasq_port {
  * answers; 0: not now. Only addresses that dnsmasq was told to listen at are looked at. */
 void dnsmasq_port_look(
     struct dnsmasq_port *port, const struct args *args, pid_t dnsmasq, int64_t now_ms);
+
+/* Packets that the kernel dropped because a socket's buffer was full, so that dnsmasq never read them: of the
+ * UDP sockets of both families that are bound to `port` now, since they were bound. */
+uint64_t dnsmasq_port_drops(uint16_t port);
 
 #endif

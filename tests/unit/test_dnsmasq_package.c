@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "nanny/dnsmasq/package.h"
+#include "nanny/dnsmasq/version.h"
 
 static void
 reads(const char *record, const char *expected)
