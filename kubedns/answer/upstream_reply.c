@@ -7,7 +7,7 @@
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
-#include "lib/reply_walk.h"
+#include "lib/wire.h"
 #include "lib/utf8.h"
 
 /* Our reply where there is none to pass on: REFUSED or SERVFAIL. */

@@ -9,6 +9,7 @@
 #include "kubedns/answer/zone_lookup.h"
 #include "kubedns/cluster/tree_content.h"
 #include "lib/hash.h"
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 
 /* --- what the sections below need of each other --- */

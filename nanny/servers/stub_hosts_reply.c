@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "lib/reply_walk.h"
+#include "lib/wire.h"
 #include "nanny/servers/stub_hosts.h"
 
 enum { CHAIN_MAX = 16, RECORDS_MAX = 512 };

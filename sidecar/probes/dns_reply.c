@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/addr.h"
-#include "lib/reply_walk.h"
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 #include "sidecar/probes/dns_reply.h"
 

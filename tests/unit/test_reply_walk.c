@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/reply_walk.h"
+#include "lib/wire.h"
 
 static const char *const answers[] = { "a.example. 30 IN CNAME b.example.",
 	"b.example. 30 IN MX 10 c.example.", NULL };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/hash.h"
-#include "lib/reply_walk.h"
+#include "lib/wire.h"
 #include "lib/xalloc.h"
 
 enum {

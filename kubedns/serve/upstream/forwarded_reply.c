@@ -5,7 +5,7 @@
 #include "kubedns/serve/observe/observe.h"
 #include "kubedns/serve/client_view.h"
 #include "lib/rcu.h"
-#include "lib/reply_walk.h"
+#include "lib/wire.h"
 #include "treecache/treecache.h"
 
 static struct forwarded_key
