@@ -1,42 +1,14 @@
 /* Settings that change while kubedns runs, from the event or the key to what readers of the tree see. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "tests/unit/main_thread.h"
 
-#include "kubedns/kubedns.h"
-#include "kubedns/config/settings.h"
-#include "kubedns/config/wanted_namespaces.h"
-#include "lib/clock.h"
-#include "lib/rcu.h"
-#include "lib/wire.h"
-#include "treecache/treecache.h"
+#include "kubedns/answer/answer.h"
 
-/* The main thread's state as main.c sets it up, without sockets and without a source. */
 static int
 begin(void **state)
 {
-	struct kubedns *k = calloc(1, sizeof *k);
-	static char none[1];
-	struct options *o = &k->options;
+	struct kubedns *k = main_thread_new(NULL, false);
 
-	o->domain = o->config_dir = none;
-	o->config_map = o->config_map_namespace = none;
-	o->answers.ttl_s = 30;
-	assert_int_equal(dname_from_text(&o->answers.zone, "cluster.local."), 0);
-	k->cache = treecache_new(3);
-	k->status.options = o;
-	k->status.cache = k->cache;
-	const struct store_config config = { .records = { .zone = o->answers.zone, .ttl_s = 30 } };
-	k->status.store = store_new(k->cache, &config);
-	k->status.namespaces = wanted_namespaces_new(NULL, NULL);
-	k->status.settings = settings_new(o);
 	k->status.synced = true;
-	k->started_ms = clock_mono_ms();
-	publish_settings(k);
 	publish_turn(k);
 	*state = k;
 	return 0;
@@ -45,24 +17,8 @@ begin(void **state)
 static int
 end(void **state)
 {
-	struct kubedns *k = *state;
-
-	store_free(k->status.store);
-	settings_free(k->status.settings);
-	wanted_namespaces_free(k->status.namespaces);
-	treecache_free(k->cache);
-	free(k);
+	main_thread_free(*state);
 	return 0;
-}
-
-/* One turn of the main thread; how many publishes it made. */
-static uint64_t
-turn(struct kubedns *k)
-{
-	uint64_t before = k->status.publishes;
-
-	publish_turn(k);
-	return k->status.publishes - before;
 }
 
 static uint64_t
@@ -81,15 +37,7 @@ node_event(struct kubedns *k, const char *zone, const char *region)
 static uint64_t
 config_map(struct kubedns *k, const char *key, const char *value)
 {
-	struct object_key_value data = { key, value, value == NULL ? 0 : strlen(value) };
-	struct object object = { .kind = OBJECT_CONFIGMAP,
-		.namespace = "kube-system",
-		.name = "kube-dns",
-		.resource_version = "",
-		.data = &data,
-		.data_count = value != NULL };
-
-	event_sink_take(k, OBJECT_CONFIGMAP, EVENT_MODIFIED, &object);
+	config_map_event(k, EVENT_MODIFIED, key, value);
 	return turn(k);
 }
 

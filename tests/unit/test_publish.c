@@ -1,0 +1,242 @@
+/* What a turn of the main thread shows to readers, with which serial, and when replaced nodes are freed. */
+#include "tests/unit/main_thread.h"
+
+#include <stdio.h>
+
+#include "kubedns/answer/answer.h"
+
+enum { MANY = 3000 /* Services; their replaced nodes are more than 256 KiB */ };
+
+static int
+begin(void **state)
+{
+	*state = main_thread_new(NULL, false);
+	return 0;
+}
+
+static int
+begin_synced(void **state)
+{
+	struct kubedns *k = main_thread_new(NULL, false);
+
+	k->status.synced = true;
+	publish_turn(k);
+	*state = k;
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	main_thread_free(*state);
+	return 0;
+}
+
+static void
+many_services(struct kubedns *k, enum event_type type, unsigned net)
+{
+	char name[16], address[ADDR_TEXT_MAX];
+
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(name, sizeof name, "s%u", i);
+		snprintf(address, sizeof address, "10.%u.%u.%u", net, i / 250, i % 250 + 1);
+		service_event(k, type, name, address);
+	}
+}
+
+/* --- what readers see --- */
+
+static void
+before_the_first_sync_readers_get_settings_and_no_names(void **state)
+{
+	struct kubedns *k = *state;
+
+	assert_int_equal(turn(k), 1);
+	assert_non_null(seen(k).context);
+	assert_false(seen(k).synced);
+	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
+	assert_int_equal(turn(k), 0);
+	assert_false(readers_see(k, "web.shop.svc"));
+
+	config_map_event(k, EVENT_ADDED, "hosts", "10.0.0.1 db.example");
+	assert_int_equal(turn(k), 1);
+	assert_non_null(((const struct answer_context *)seen(k).context)->names);
+	assert_false(seen(k).synced);
+}
+
+static void
+the_first_sync_shows_all_that_came_before_it(void **state)
+{
+	struct kubedns *k = *state;
+
+	turn(k);
+	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
+	turn(k);
+	k->status.synced = true;
+	assert_int_equal(turn(k), 1);
+	assert_true(seen(k).synced);
+	assert_true(readers_see(k, "web.shop.svc"));
+}
+
+static void
+a_sync_that_takes_too_long_is_noted_and_waited_for(void **state)
+{
+	struct kubedns *k = *state;
+
+	turn(k);
+	assert_false(k->status.sync_timed_out);
+	k->started_ms -= k->options.initial_sync_timeout_ms + 1;
+	turn(k);
+	assert_true(k->status.sync_timed_out);
+	assert_false(seen(k).synced);
+}
+
+static void
+all_changes_of_a_turn_are_one_publish(void **state)
+{
+	struct kubedns *k = *state;
+
+	service_event(k, EVENT_ADDED, "a", "10.96.0.1");
+	service_event(k, EVENT_ADDED, "b", "10.96.0.2");
+	config_map_event(k, EVENT_ADDED, "hosts", "10.0.0.1 db.example");
+	assert_false(readers_see(k, "a.shop.svc"));
+	assert_null(((const struct answer_context *)seen(k).context)->names);
+	assert_int_equal(turn(k), 1);
+	assert_true(readers_see(k, "a.shop.svc"));
+	assert_true(readers_see(k, "b.shop.svc"));
+	assert_non_null(((const struct answer_context *)seen(k).context)->names);
+}
+
+static void
+a_turn_without_a_change_publishes_nothing(void **state)
+{
+	struct kubedns *k = *state;
+
+	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
+	turn(k);
+	int64_t published_ms = k->published_ms;
+	const struct node *root = seen(k).root;
+	assert_int_equal(turn(k), 0);
+	event_sink_take(k, OBJECT_SERVICE, EVENT_LISTING, NULL); /* the same again */
+	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
+	event_sink_take(k, OBJECT_SERVICE, EVENT_SYNCED, NULL);
+	assert_int_equal(turn(k), 0);
+	assert_int_equal(k->published_ms, published_ms);
+	assert_ptr_equal(seen(k).root, root);
+}
+
+/* Readers find a namespace's rules by the number that the tree has for it. */
+static void
+the_table_of_visibility_comes_with_its_namespaces(void **state)
+{
+	(void)state;
+	struct kubedns *k = main_thread_new(NULL, true);
+
+	k->status.synced = true;
+	namespace_event(k, EVENT_ADDED, "shop");
+	assert_int_equal(turn(k), 1);
+	const struct visibility *first = k->status.visibility;
+	assert_non_null(first);
+	assert_ptr_equal(((const struct answer_context *)seen(k).context)->visibility, first);
+	namespace_event(k, EVENT_ADDED, "team");
+	assert_int_equal(turn(k), 1);
+	assert_ptr_not_equal(k->status.visibility, first);
+	assert_ptr_equal(
+	    ((const struct answer_context *)seen(k).context)->visibility, k->status.visibility);
+	main_thread_free(k);
+}
+
+/* --- the serial --- */
+
+static void
+the_serial_is_the_unix_time_of_the_change(void **state)
+{
+	struct kubedns *k = *state;
+
+	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
+	uint32_t before = (uint32_t)clock_wall_s();
+	turn(k);
+	assert_in_range(seen(k).serial, before, (uint32_t)clock_wall_s());
+}
+
+/* A secondary takes a lower serial for an old zone. */
+static void
+a_clock_that_is_set_back_does_not_set_the_serial_back(void **state)
+{
+	struct kubedns *k = *state;
+	enum { HOUR_S = 3600 };
+
+	turn(k);
+	k->wall_ahead_ns +=
+	    HOUR_S * NS_PER_S; /* as if the clock had been an hour ahead until now */
+	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
+	turn(k);
+	uint32_t now_s = (uint32_t)clock_wall_s();
+	assert_in_range(seen(k).serial, now_s + HOUR_S - 2, now_s + HOUR_S + 1);
+}
+
+/* --- freeing --- */
+
+static void
+a_few_replaced_nodes_wait_for_a_quiet_second(void **state)
+{
+	struct kubedns *k = *state;
+
+	service_event(k, EVENT_ADDED, "web", "10.96.0.1");
+	turn(k);
+	service_event(k, EVENT_MODIFIED, "web", "10.96.0.2");
+	turn(k);
+	assert_true(treecache_garbage(k->cache) > 0);
+	assert_int_equal(reclaim_wait_ms(k, k->published_ms), 1000);
+	reclaim_when_quiet(k);
+	assert_true(treecache_garbage(k->cache) > 0);
+
+	k->published_ms -= 1000;
+	assert_int_equal(reclaim_wait_ms(k, clock_mono_ms()), 0);
+	reclaim_when_quiet(k);
+	assert_int_equal(treecache_garbage(k->cache), 0);
+	assert_int_equal(reclaim_wait_ms(k, clock_mono_ms()), -1);
+}
+
+static void
+many_replaced_nodes_are_freed_at_once(void **state)
+{
+	struct kubedns *k = *state;
+
+	many_services(k, EVENT_ADDED, 96);
+	turn(k);
+	many_services(k, EVENT_MODIFIED, 97);
+	assert_int_equal(turn(k), 1);
+	assert_int_equal(treecache_garbage(k->cache), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+		    before_the_first_sync_readers_get_settings_and_no_names, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    the_first_sync_shows_all_that_came_before_it, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    a_sync_that_takes_too_long_is_noted_and_waited_for, begin, end),
+		cmocka_unit_test_setup_teardown(
+		    all_changes_of_a_turn_are_one_publish, begin_synced, end),
+		cmocka_unit_test_setup_teardown(
+		    a_turn_without_a_change_publishes_nothing, begin_synced, end),
+		cmocka_unit_test(the_table_of_visibility_comes_with_its_namespaces),
+		cmocka_unit_test_setup_teardown(
+		    the_serial_is_the_unix_time_of_the_change, begin_synced, end),
+		cmocka_unit_test_setup_teardown(
+		    a_clock_that_is_set_back_does_not_set_the_serial_back, begin_synced, end),
+		cmocka_unit_test_setup_teardown(
+		    a_few_replaced_nodes_wait_for_a_quiet_second, begin_synced, end),
+		cmocka_unit_test_setup_teardown(
+		    many_replaced_nodes_are_freed_at_once, begin_synced, end),
+	};
+
+	rcu_join();
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rcu_part();
+	return rc;
+}
