@@ -5,6 +5,7 @@
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
+#include "lib/own_frame.h"
 
 /* --- CHAOS --- */
 
@@ -64,8 +65,8 @@ refusal_of_kind(const struct query *query)
 }
 
 /* The same for a query with a TSIG. A SOA question with one is the zone transfer's to answer, which
- * signs the reply. Not inlined: other queries need not touch it. */
-static __attribute__((noinline)) unsigned
+ * signs the reply. */
+OWN_FRAME static unsigned
 refusal_of_signed(const struct answer_config *config, const struct query *query)
 {
 	unsigned rcode = refusal_of_kind(query);
@@ -188,9 +189,8 @@ answer_question(struct reply *reply, const struct tree_path *path, struct answer
 	return l.asked ? ANSWER_FORWARD : ANSWER_CHASE;
 }
 
-/* A question whose answers name hosts, with their addresses in the additional section. Not inlined:
- * other queries need not touch its 32 KB of stack. */
-static __attribute__((noinline)) enum answer_outcome
+/* A question whose answers name hosts, with their addresses in the additional section. Its buffer has 32 KB. */
+OWN_FRAME static enum answer_outcome
 answer_with_glue(struct reply *reply, const struct tree_path *path, struct answer_info *info)
 {
 	struct glue glue[GLUE_MAX]; /* not cleared: reply.glue_count says how many are set */

@@ -14,6 +14,7 @@
 #include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/cluster/tree_content.h"
+#include "lib/own_frame.h"
 
 struct put {
 	struct reply *reply;
@@ -97,8 +98,7 @@ clusterset_match(
 	       external_zone_of(config->external, name) == config->external->clusterset;
 }
 
-/* noinline, so that other queries do not pay for its stack frame. */
-static __attribute__((noinline)) enum step
+OWN_FRAME static enum step
 clusterset_answer(struct lookup *l)
 {
 	struct reply *reply = l->reply;

@@ -9,6 +9,7 @@
 
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/view.h"
+#include "lib/own_frame.h"
 
 /* The most bytes of a character-string, and of all strings of an explanation. */
 enum { STRING_MAX = 255, EXPLANATION_MAX = 1000 };
@@ -85,7 +86,7 @@ explanation_lengths(const struct answer_config *config)
 	return UINT64_C(1) << 8;
 }
 
-static __attribute__((noinline)) enum step
+OWN_FRAME static enum step
 explain_name(struct lookup *l)
 {
 	struct reply *reply = l->reply;

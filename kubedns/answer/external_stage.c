@@ -8,6 +8,7 @@
 #include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/soa.h"
 #include "kubedns/answer/stage.h"
+#include "lib/own_frame.h"
 
 static void
 put_soa(struct lookup *l, const struct dname *zone, const struct tree *tree, uint32_t ttl_s)
@@ -106,8 +107,8 @@ put_headless_srv(struct lookup *l, unsigned skip, const struct resolved *resolve
 }
 
 /* A name that has no records in the zone's tree, or a wildcard's; false: it is no headless
- * Service's. Not inlined: other queries need not touch its stack. */
-static __attribute__((noinline)) bool
+ * Service's. */
+OWN_FRAME static bool
 answer_headless(struct lookup *l, const struct dname *zone, const struct tree *tree)
 {
 	struct reply *reply = l->reply;

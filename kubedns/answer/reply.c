@@ -3,6 +3,7 @@
 #include "kubedns/answer/reply_internal.h"
 #include "kubedns/answer/soa.h"
 #include "lib/hash.h"
+#include "lib/own_frame.h"
 
 enum {
 	OPT_FIXED = 11,
@@ -178,8 +179,7 @@ reply_end(struct reply *reply)
 	return reply->w.len;
 }
 
-/* Not inlined, so that other records do not pay for the room on the stack. */
-static __attribute__((noinline)) void
+OWN_FRAME static void
 record_copy_once(
     struct reply *reply, size_t owner, uint16_t type, uint32_t ttl_s, const void *rdata, size_t len)
 {

@@ -6,6 +6,7 @@
 
 #include "kubedns/answer/nearest.h"
 #include "kubedns/answer/reply_internal.h"
+#include "lib/own_frame.h"
 
 /* Addresses [from, to) of the endpoint set's unique ones of this family. Always inlined: the common
  * answer does not pay for the other one's call. */
@@ -28,7 +29,7 @@ put_endpoint_set(struct reply *reply, size_t owner, const struct endpoint_set *e
 }
 
 /* With --nearest or --udp-subset. */
-static __attribute__((noinline)) void
+OWN_FRAME static void
 put_ordered(struct reply *reply, size_t owner, const struct endpoint_set *endpoints, uint8_t family,
     uint32_t total)
 {
@@ -61,9 +62,8 @@ reply_endpoint_set(
 	put_endpoint_set(reply, owner, endpoints, family, 0, start);
 }
 
-/* The distinct addresses of a name that several endpoints have. Not inlined: other queries need not
- * touch the table on its stack. */
-static __attribute__((noinline)) void
+/* The distinct addresses of a name that several endpoints have. */
+OWN_FRAME static void
 put_shared_endpoints(
     struct reply *reply, size_t owner, const struct resolved *resolved, uint8_t family)
 {
@@ -330,8 +330,7 @@ put_near_srv(void *arg, const struct slice_endpoints *slice, unsigned i)
 	return !put->reply->full && put->reply->passed < PASSED_MAX;
 }
 
-/* Not inlined: the table is on its stack. */
-__attribute__((noinline)) void
+OWN_FRAME void
 reply_nearest_srv(struct reply *reply, size_t owner, const struct nearest *nearest, unsigned from,
     unsigned to, const struct dname *service)
 {

@@ -9,6 +9,7 @@
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/view.h"
 #include "kubedns/answer/zones.h"
+#include "lib/own_frame.h"
 
 enum {
 	PTR_SORT_MAX = 128,
@@ -153,9 +154,8 @@ ptrs_end(struct ptrs *ptrs)
 	ptrs->reply->table = NULL;
 }
 
-/* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Not
- * inlined: other queries need not touch its 48 KB of stack. */
-static __attribute__((noinline)) void
+/* The PTRs of an address that is the ClusterIP of several Services, or is in several slices. Its buffers have 48 KB. */
+OWN_FRAME static void
 put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool cluster_ip)
 {
 	struct ptrs ptrs;
@@ -174,8 +174,8 @@ put_sorted_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool
 	ptrs_end(&ptrs);
 }
 
-/* The PTRs of an address that a cluster set has. Not inlined, as above. */
-static __attribute__((noinline)) void
+/* The PTRs of an address that a cluster set has. */
+OWN_FRAME static void
 put_imported_ptrs(
     struct reply *reply, size_t owner, const struct tree *tree, const struct addr *addr)
 {
@@ -191,7 +191,7 @@ put_imported_ptrs(
 }
 
 /* put_ptrs() for a reader who may not see all that has the address. */
-static __attribute__((noinline)) bool
+OWN_FRAME static bool
 put_seen_ptrs(struct reply *reply, size_t owner, const struct addr *addr, bool only_ask)
 {
 	struct seen_walk walk;
@@ -272,7 +272,7 @@ put_address(struct reply *reply, size_t owner, const struct addr *addr)
  * A name that nothing in this cluster has: in a cluster set something may. Sets `*exists`; false: what
  * the set has is not known yet.
  */
-static __attribute__((noinline)) bool
+OWN_FRAME static bool
 find_imported(struct reply *reply, size_t owner, const struct addr *addr, unsigned bits, bool whole,
     bool *exists)
 {

@@ -8,6 +8,7 @@
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
 #include "kubedns/answer/view.h"
+#include "lib/own_frame.h"
 
 enum { STEP_NAMESPACE, STEP_SVC, STEP_ZONE, STEP_EXTRA };
 
@@ -402,8 +403,7 @@ search_lengths(const struct answer_config *config)
 	return UINT64_C(1) << 1 | (config->search_inferred ? UINT64_C(1) << 3 : 0);
 }
 
-/* noinline, so that other queries do not pay for its stack frame. */
-static __attribute__((noinline)) enum step
+OWN_FRAME static enum step
 search_begin(struct lookup *l)
 {
 	struct reply *reply = l->reply;

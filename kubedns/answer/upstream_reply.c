@@ -7,6 +7,7 @@
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/upstream_stage.h"
 #include "kubedns/answer/zones.h"
+#include "lib/own_frame.h"
 #include "lib/wire.h"
 #include "lib/utf8.h"
 
@@ -28,9 +29,8 @@ give_up(struct reply *reply, const struct upstream_reply *upstream, struct answe
 	return info->len = reply_end(reply);
 }
 
-/* --fallthrough: whether this name of our zones is one that they do not have. Not inlined: other
- * replies need not touch its stack. */
-static __attribute__((noinline)) bool
+/* --fallthrough: whether this name of our zones is one that they do not have. */
+OWN_FRAME static bool
 is_left_to_others(const struct reply *reply, const struct dname *owner)
 {
 	const struct answer_config *config = reply->config;
@@ -121,9 +121,9 @@ copy_ede_text(struct reply *reply, const uint8_t *text, size_t len)
 
 /*
  * Takes the first extended error of upstream's OPT into ours, and says whose it is (RFC 8914 section
- * 3). Not inlined: most replies have none.
+ * 3). Most replies have none.
  */
-static __attribute__((noinline)) void
+OWN_FRAME static void
 take_ede(struct reply *reply, const struct record *opt)
 {
 	const uint8_t *option = opt->rdata, *end = opt->rdata + opt->rdata_len;

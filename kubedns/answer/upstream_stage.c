@@ -10,6 +10,7 @@
 #include "kubedns/answer/search.h"
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/zones.h"
+#include "lib/own_frame.h"
 
 bool
 filter_holds(const struct answer_config *config, const struct answer_context *context,
@@ -85,9 +86,8 @@ answer_stub_domain(const struct answer_context *context, const uint8_t *name)
 
 /* --- the stage --- */
 
-/* --search-resolver, which is dnsmasq: whether the target would come back here and be rewritten. Not
- * inlined: other queries need not touch its stack. */
-static __attribute__((noinline)) bool
+/* --search-resolver, which is dnsmasq: whether the target would come back here and be rewritten. */
+OWN_FRAME static bool
 comes_back(const struct reply *reply, const struct dname *target)
 {
 	struct name_buf buf;

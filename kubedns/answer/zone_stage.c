@@ -8,6 +8,7 @@
 #include "kubedns/answer/stage.h"
 #include "kubedns/answer/wildcard.h"
 #include "kubedns/answer/zones.h"
+#include "lib/own_frame.h"
 
 /* --- records by kind of name --- */
 
@@ -85,9 +86,8 @@ put_match(void *arg, const struct resolved *resolved)
 	       (qtype != TYPE_ANY || reply->counts[SECTION_ANSWER] == 0);
 }
 
-/* Two of the names that match may have one address, or one target. Not inlined: other queries need
- * not touch the table on its stack. */
-static __attribute__((noinline)) void
+/* Two of the names that match may have one address, or one target. */
+OWN_FRAME static void
 answer_wildcard(struct reply *reply, const struct name *name, unsigned below, size_t apex)
 {
 	struct record_table table, *outer = reply->table;
@@ -128,8 +128,8 @@ put_cname(struct reply *reply, size_t owner, const struct resolved *resolved, st
 	return true;
 }
 
-/* Not inlined: most queries have an answer, or no OPT. */
-static __attribute__((noinline)) void
+/* Most queries have an answer, or no OPT. */
+OWN_FRAME static void
 give_reason(struct reply *reply, const struct name *name, unsigned below,
     const struct resolved *resolved, uint16_t qtype)
 {
@@ -178,7 +178,7 @@ zone_match(
 }
 
 /* The name of an alias or of a search list's candidate. */
-static __attribute__((noinline)) enum step
+OWN_FRAME static enum step
 deny_target(struct lookup *l)
 {
 	if (!answer_falls_through(l->reply->config, &l->name))
