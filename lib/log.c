@@ -34,11 +34,12 @@ static const char *const level_names[] = {
 	[LOG_LEVEL_DEBUG] = "debug",
 };
 
-/* Set by log_init before there are threads, then only read. */
+/* Set by log_init before there are threads, then only read; but for `debug`. */
 static struct {
 	const char *program;
 	enum log_format format;
-	bool debug;
+	bool started_debug; /* as log_init() said */
+	atomic_bool debug;
 	int fd;
 } settings = { .program = "", .fd = STDERR_FILENO };
 
@@ -64,17 +65,26 @@ log_init(const char *program, enum log_format format, int verbosity)
 {
 	settings.program = program;
 	settings.format = format;
-	settings.debug = verbosity >= DEBUG_VERBOSITY;
+	settings.started_debug = verbosity >= DEBUG_VERBOSITY;
+	atomic_store_explicit(&settings.debug, settings.started_debug, memory_order_relaxed);
 	if (settings.fd != STDERR_FILENO)
 		close(settings.fd);
 	settings.fd = own_terminal();
 	signal(SIGPIPE, SIG_IGN); /* a reader of stderr that goes away must not take DNS with it */
 }
 
+void
+log_set_verbosity(int verbosity)
+{
+	bool debug = verbosity < 0 ? settings.started_debug : verbosity >= DEBUG_VERBOSITY;
+
+	atomic_store_explicit(&settings.debug, debug, memory_order_relaxed);
+}
+
 bool
 log_is_debug(void)
 {
-	return settings.debug;
+	return atomic_load_explicit(&settings.debug, memory_order_relaxed);
 }
 
 uint64_t
@@ -200,7 +210,7 @@ log_message(enum log_level level, int err, const char *fmt, va_list ap)
 	struct line line;
 	int saved = errno;
 
-	if (level == LOG_LEVEL_DEBUG && !settings.debug)
+	if (level == LOG_LEVEL_DEBUG && !log_is_debug())
 		return;
 	int n = vsnprintf(text, sizeof(text), fmt, ap);
 	if (err != 0 && n >= 0 && (size_t)n < sizeof(text)) {

@@ -19,6 +19,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
  */
 void log_init(const char *program, enum log_format format, int verbosity);
 
+/* Changes the verbosity while the program runs; -1: that of log_init again. Safe from any thread. */
+void log_set_verbosity(int verbosity);
+
 /* A line at `level`; log_warn and log_error add ": strerror(errno)", the x forms do not. */
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_errorx(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

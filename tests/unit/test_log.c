@@ -126,6 +126,23 @@ debug_lines_appear_from_verbosity_four(void **state)
 	capture_end(&capture);
 }
 
+static void
+the_verbosity_changes_while_the_program_runs(void **state)
+{
+	(void)state;
+	log_init("kubedns", LOG_FORMAT_TEXT, 0);
+	log_set_verbosity(4);
+	assert_true(log_is_debug());
+	log_set_verbosity(0);
+	assert_false(log_is_debug());
+	log_init("kubedns", LOG_FORMAT_TEXT, 4);
+	log_set_verbosity(0);
+	assert_false(log_is_debug());
+	log_set_verbosity(-1);
+	assert_true(log_is_debug());
+	log_init("", LOG_FORMAT_TEXT, 0);
+}
+
 /* Line ends, terminal controls, bidirectional overrides
  * and broken UTF-8, from a name that a stranger chose. */
 static void
@@ -351,6 +368,7 @@ main(void)
 		cmocka_unit_test(a_line_is_time_program_level_and_text),
 		cmocka_unit_test(errno_is_spelled_out_and_kept),
 		cmocka_unit_test(debug_lines_appear_from_verbosity_four),
+		cmocka_unit_test(the_verbosity_changes_while_the_program_runs),
 		cmocka_unit_test(strangers_cannot_forge_a_line),
 		cmocka_unit_test(json_lines_are_objects_whatever_is_in_them),
 		cmocka_unit_test(a_long_line_is_cut_and_still_whole),
