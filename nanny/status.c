@@ -351,15 +351,16 @@ put_keys(object o, const struct config *config)
 		const struct conf_key *state = &config->keys.states[i];
 		object key = json_object_new_object();
 		put(key, "present", json_object_new_boolean(state->present));
-		put(key, "inForce",
-		    own[i] != NULL ? domains_json(own[i])
-		    : i == CONF_KEY_STUBS
-			? stubs_json(&config->stubs)
-			: servers_json(config->upstreams.servers, config->upstreams.count));
-		if (i != CONF_KEY_UPSTREAMS)
-			put(key, "count",
-			    number(
-				(int64_t)(own[i] != NULL ? own[i]->count : config->stubs.count)));
+		if (own[i] != NULL) {
+			put(key, "inForce", domains_json(own[i]));
+			put(key, "count", number((int64_t)own[i]->count));
+		} else if (i == CONF_KEY_STUBS) {
+			put(key, "inForce", stubs_json(&config->stubs));
+			put(key, "count", number((int64_t)config->stubs.count));
+		} else if (i == CONF_KEY_UPSTREAMS) {
+			put(key, "inForce",
+			    servers_json(config->upstreams.servers, config->upstreams.count));
+		}
 		put(key, "error", text(state->error));
 		put(keys, conf_key_rows[i].name, key);
 		if (state->error == NULL)
