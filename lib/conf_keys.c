@@ -1,5 +1,8 @@
 #include "lib/conf_keys.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +16,8 @@
 #include "lib/log.h"
 #include "lib/metrics.h"
 #include "lib/xalloc.h"
+
+enum { LOG_LEVEL_MOST = 10 };
 
 /* --- the parsers of the rows: those of the keys' headers, with one type --- */
 
@@ -80,6 +85,38 @@ free_rewrites(void *value)
 	conf_rewrites_free(value);
 }
 
+/* 0 to 10, as -v. A key that is blank, or gone, leaves the level to -v: -1. */
+static int
+parse_log_level(const char *text, size_t len, const char *domain, void *value, char **why)
+{
+	int *level = value;
+	char word[8], *end = word;
+
+	(void)domain;
+	while (len > 0 && isspace((unsigned char)text[len - 1]))
+		len--;
+	*level = -1;
+	if (len == 0 || (len == 4 && memcmp(text, "null", 4) == 0))
+		return 0;
+	snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word), text);
+	unsigned long number = *word >= '0' && *word <= '9' ? strtoul(word, &end, 10) : 0;
+	if (len >= sizeof word || strlen(word) != len || end == word || *end != '\0' ||
+	    number > LOG_LEVEL_MOST) {
+		*why = xstrdup("must be a number from 0 to 10; debug lines appear from 4 on");
+		return -EINVAL;
+	}
+	*level = (int)number;
+	return 0;
+}
+
+static char *
+apply_log_level(void *arg, struct conf_content *content)
+{
+	(void)arg;
+	log_set_verbosity(content->present ? *(int *)content->value : -1);
+	return NULL;
+}
+
 #define BOTH                                                                                       \
 	{                                                                                          \
 		[CONF_KUBEDNS] = CONF_APPLY, [CONF_NANNY] = CONF_APPLY                             \
@@ -99,6 +136,8 @@ const struct conf_key_row conf_key_rows[CONF_KEYS] = {
 	    BOTH, .help = "records of any type, as lines of a master file" },
 	[CONF_KEY_REWRITES] = { "rewrites", sizeof(struct conf_rewrites), parse_rewrites,
 	    free_rewrites, BOTH, .help = "names that are looked up in place of others" },
+	[CONF_KEY_LOG_LEVEL] = { "logLevel", sizeof(int), parse_log_level, NULL, BOTH,
+	    .help = "0 to 10, in place of -v: debug lines from 4 on", .apply = apply_log_level },
 };
 
 void

@@ -11,6 +11,7 @@
 #include "lib/conf_keys.h"
 #include "lib/confdir.h"
 #include "lib/hash.h"
+#include "lib/log.h"
 #include "lib/xalloc.h"
 
 static struct conf_key key;
@@ -253,6 +254,32 @@ a_file_that_cannot_be_read_keeps_the_value_of_its_key(void **state)
 	conf_keys_clear(&keys);
 }
 
+static void
+the_key_log_level_takes_the_place_of_the_flag_in_both_programs(void **state)
+{
+	static const char *const bad[] = { "11", "-1", "debug", "4 4", "4x", "123456789" };
+
+	(void)state;
+	for (enum conf_program program = 0; program < CONF_PROGRAMS; program++) {
+		struct conf_keys keys = keys_of(program);
+		assert_false(log_is_debug());
+		take(&keys, CONF_KEY_LOG_LEVEL, "4\n");
+		assert_true(log_is_debug());
+		for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+			take(&keys, CONF_KEY_LOG_LEVEL, bad[i]);
+			assert_int_equal(conf_keys_mistakes(&keys), 1);
+			assert_true(log_is_debug());
+		}
+		take(&keys, CONF_KEY_LOG_LEVEL, "0");
+		assert_false(log_is_debug());
+		take(&keys, CONF_KEY_LOG_LEVEL, "10");
+		assert_true(log_is_debug());
+		take(&keys, CONF_KEY_LOG_LEVEL, program == CONF_NANNY ? "" : NULL);
+		assert_false(log_is_debug());
+		conf_keys_clear(&keys);
+	}
+}
+
 int
 main(void)
 {
@@ -269,6 +296,7 @@ main(void)
 		    what_the_program_refuses_is_a_mistake_like_what_the_parser_refuses),
 		cmocka_unit_test(a_key_that_the_program_only_reads_is_counted_but_not_judged),
 		cmocka_unit_test(a_file_that_cannot_be_read_keeps_the_value_of_its_key),
+		cmocka_unit_test(the_key_log_level_takes_the_place_of_the_flag_in_both_programs),
 		cmocka_unit_test(the_hash_covers_every_byte_and_the_length),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
