@@ -34,6 +34,8 @@ const struct flag kubedns_flags[] = {
 	    .help = "serve DNS on these addresses, at most 4; 0.0.0.0 and :: mean both families" },
 	{ "dns-port", FLAG_PORT, AT(port), "53", "PORT",
 	    .help = "serve DNS on this port, UDP and TCP" },
+	{ "server-id", FLAG_STRING, AT(server_id), "", "TEXT",
+	    .help = "what id.server, hostname.bind and NSID return; default: the host name" },
 	{ "threads", FLAG_INT, AT(threads), "0", "N",
 	    .help = "worker threads; 0: by CPUs and quota, at most 4", .min = 0, .max = 64 },
 	{ "config-dir", FLAG_STRING, AT(config_dir), "", "DIR",
@@ -496,7 +498,9 @@ fill_answers(struct options *o)
 	a->search_inferred = o->search == SEARCH_COMPLETION_INFERRED;
 	a->ptr_in_cidrs = o->ptr == PTR_CIDRS;
 	snprintf(a->version, sizeof a->version, "kubedns-%s", suite_version);
-	if (gethostname(a->hostname, sizeof a->hostname - 1) < 0)
+	if (*o->server_id != '\0')
+		snprintf(a->hostname, sizeof a->hostname, "%s", o->server_id);
+	else if (gethostname(a->hostname, sizeof a->hostname - 1) < 0)
 		strcpy(a->hostname, "localhost");
 }
 
@@ -522,6 +526,8 @@ kubedns_options_read(struct options *o, struct flags_common *common, int argc, c
 		rc = flags_refuse("explain", "", "which name? such as web.default");
 	/* All of them, so that one run shows all mistakes. */
 	const int checked = flags_check(kubedns_flags, o, common);
+	if (strlen(o->server_id) >= sizeof o->answers.hostname)
+		rc = flags_refuse("server-id", o->server_id, "too long: 63 bytes at most");
 	fill_answers(o);
 	divide_memory(o, common);
 	const int results[] = { checked, read_bind_addresses(o), zone_options_read(o, common),

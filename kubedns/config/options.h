@@ -31,11 +31,11 @@ enum { EXTERNAL_ZONES_MAX = 16 };
 
 struct options {
 	/* as typed */
-	char *domain, *address, *healthz_address, *kubecfg_file, *master_url, *config_dir,
-	    *config_map, *config_map_namespace, *nameservers_text, *federations_text, *objects_dir,
-	    *endpointslice_selector, *explain, *print_zone, *migrate, *log_queries, *dnstap_text,
-	    *namespace_labels, *fallthrough_text, *until_synced_text, *clusterset_text, *node_name,
-	    *external_address_text, *transfer_key, *zone;
+	char *server_id, *domain, *address, *healthz_address, *kubecfg_file, *master_url,
+	    *config_dir, *config_map, *config_map_namespace, *nameservers_text, *federations_text,
+	    *objects_dir, *endpointslice_selector, *explain, *print_zone, *migrate, *log_queries,
+	    *dnstap_text, *namespace_labels, *fallthrough_text, *until_synced_text,
+	    *clusterset_text, *node_name, *external_address_text, *transfer_key, *zone;
 	struct flag_list namespaces, hosts_namespaces, reverse_cidrs, ns_addresses, filter_except,
 	    search_extra, external_zones_text, external_refuse_text, external_ns_text, transfer_to,
 	    transfer_notify;

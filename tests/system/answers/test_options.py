@@ -1,7 +1,13 @@
 """What each flag changes in the answers."""
 
+import subprocess
+
+import dns.edns
+import dns.message
+import dns.query
 import dns.rcode
 import pytest
+from kubedns_process import PROGRAM
 from objects import namespace, service
 from world import Z, ask, expect, external, slice_of, start, texts
 
@@ -92,6 +98,20 @@ def test_reverse_all_endpoints(run, flag):
             *["--reverse-all-endpoints"] * flag)  # fmt: skip
     reply = ask(k, "1.0.1.10.in-addr.arpa", "PTR")
     assert texts(reply.answer) == ([f"10-1-0-1.s.default.svc.{Z}."] if flag else [])
+
+
+def test_the_server_id_is_what_the_operator_says(run):
+    k = run([namespace("default")], "--server-id=node-7.example")
+    for name in ("id.server", "hostname.bind"):
+        assert texts(ask(k, name, "TXT", rdclass="CH").answer) == ['"node-7.example"']
+    query = dns.message.make_query(f"default.svc.{Z}", "A", use_edns=0, options=[dns.edns.GenericOption(dns.edns.OptionType.NSID, b"")])
+    options = dns.query.udp(query, "127.0.0.1", port=k.port, timeout=10).options
+    assert [o.data for o in options if o.otype == dns.edns.OptionType.NSID] == [b"node-7.example"]
+
+
+def test_a_server_id_that_has_no_room_is_refused(tmp_path):
+    done = subprocess.run([PROGRAM, "--check", f"--objects-dir={tmp_path}", "--server-id=" + "x" * 64], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "too long: 63 bytes at most" in done.stderr
 
 
 def test_ttls(run):
