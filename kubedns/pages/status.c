@@ -24,6 +24,7 @@
 #include "kubedns/show/explain.h"
 #include "kubedns/serve/upstream/forwarded_cache.h"
 #include "kubedns/serve/worker.h"
+#include "lib/program_state.h"
 #include "lib/clock.h"
 #include "lib/sandbox.h"
 #include "lib/xalloc.h"
@@ -121,8 +122,8 @@ manifests_notes(const struct status *status, bool reasons)
 /* Whether clients may be sent here, and why not, as /readiness?format=json names it. */
 struct readiness {
 	bool ready;
-	const char *reason; /* ready, draining, waiting_for_port, waiting_for_zones, not_synced */
-	char *text;         /* for people; from malloc */
+	enum readiness_reason reason;
+	char *text; /* for people; from malloc */
 };
 
 static char *
@@ -165,14 +166,14 @@ judge_readiness(const struct status *status, bool local)
 		     workers_held(status->workers);
 	bool zones = status->synced && api_source_awaits_zones(status->watch);
 	struct readiness r = {
-		.reason = status->draining  ? "draining"
-			  : !status->synced ? "not_synced"
-			  : waits           ? "waiting_for_port"
-			  : zones           ? "waiting_for_zones"
-					    : "ready",
+		.reason = status->draining  ? READINESS_DRAINING
+			  : !status->synced ? READINESS_NOT_SYNCED
+			  : waits           ? READINESS_WAITING_FOR_PORT
+			  : zones           ? READINESS_WAITING_FOR_ZONES
+					    : READINESS_READY,
 	};
 
-	r.ready = strcmp(r.reason, "ready") == 0;
+	r.ready = r.reason == READINESS_READY;
 	r.text = r.ready ? ready_text(status, local)
 			 : unready_text(status, local, waits, status->synced && !zones);
 	return r;
@@ -187,7 +188,8 @@ readiness_json(const struct status *status, const struct readiness *r)
 	struct json_object *o = json_object_new_object(), *list = json_object_new_array();
 
 	json_object_object_add(o, "ready", json_object_new_boolean(r->ready));
-	json_object_object_add(o, "reason", json_object_new_string(r->reason));
+	json_object_object_add(
+	    o, "reason", json_object_new_string(readiness_reason_name(r->reason)));
 	json_object_object_add(o, "text", json_object_new_string(r->text));
 	for (size_t i = 0; i < count; i++) {
 		struct json_object *item = json_object_new_object();

@@ -229,18 +229,3 @@ child_is_serving(const struct child *child)
 {
 	return child->state == CHILD_READY || child->state == CHILD_RELOADING;
 }
-
-const char *
-child_state_name(enum child_state state)
-{
-	static const char *const names[CHILD_STATE_COUNT] = {
-		[CHILD_STARTING] = "starting",
-		[CHILD_RELOADING] = "reloading",
-		[CHILD_READY] = "ready",
-		[CHILD_BACKOFF] = "backing off",
-		[CHILD_DRAINING] = "draining",
-		[CHILD_STOPPING] = "stopping",
-		[CHILD_STOPPED] = "stopped",
-	};
-	return names[state];
-}

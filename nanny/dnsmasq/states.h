@@ -20,16 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum child_state {
-	CHILD_STARTING,  /* spawned, has not answered a query yet: a SIGHUP now could kill it */
-	CHILD_RELOADING, /* answers; has not confirmed the newest file yet */
-	CHILD_READY,     /* answers, and has the newest file */
-	CHILD_BACKOFF,   /* dead; to be started again at the deadline */
-	CHILD_DRAINING,  /* told to stop; goes on answering until the deadline */
-	CHILD_STOPPING,  /* sent SIGTERM */
-	CHILD_STOPPED,   /* the end */
-	CHILD_STATE_COUNT,
-};
+#include "lib/program_state.h"
 
 enum child_event {
 	CHILD_ANSWERED,  /* it answered a query, whatever the answer */
@@ -88,7 +79,5 @@ unsigned child_step(struct child *child, enum child_event event, int64_t now_ms)
 
 /* Whether clients may be sent here. */
 bool child_is_serving(const struct child *child);
-
-const char *child_state_name(enum child_state state);
 
 #endif

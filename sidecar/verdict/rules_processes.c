@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/clock.h"
+#include "lib/program_state.h"
 #include "sidecar/containers/nanny_config.h"
 #include "sidecar/format.h"
 #include "sidecar/verdict/rules.h"
@@ -57,10 +58,9 @@ dnsmasq_is_dead(struct judgement *j)
 {
 	const struct nanny_view *nanny = j->view->nanny;
 	struct json_object *dnsmasq = config_member(nanny->config, "dnsmasq", json_type_object);
-	const char *state = config_string(dnsmasq, "state");
+	enum child_state state = child_state_named(config_string(dnsmasq, "state"));
 
-	if (!nanny->up || j->dnsmasq_answers ||
-	    (strcmp(state, "backing off") != 0 && strcmp(state, "stopped") != 0))
+	if (!nanny->up || j->dnsmasq_answers || (state != CHILD_BACKOFF && state != CHILD_STOPPED))
 		return false;
 	struct finding *finding = finding_add(j, level_of_process(j), j->view->cache->since_ns,
 	    "dnsmasq is not running: it died %.0f times, and the nanny starts it again",
