@@ -81,12 +81,13 @@ conf_addr_useless(const struct addr *addr, const char **why)
 static bool
 meant_as_address(const char *text)
 {
-	if (strchr(text, '[') || strchr(text, ']') || strchr(text, '#') || strstr(text, "://"))
+	if (strchr(text, '[') != NULL || strchr(text, ']') != NULL || strchr(text, '#') != NULL ||
+	    strstr(text, "://") != NULL)
 		return true;
 	const char *colon = strchr(text, ':');
-	if (colon && strchr(colon + 1, ':'))
+	if (colon != NULL && strchr(colon + 1, ':') != NULL)
 		return true;
-	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+	size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
 	if (len > 0 && text[len - 1] == '.')
 		len--;
 	size_t digits = 0;
@@ -269,7 +270,7 @@ conf_stubs_parse(
 	if (rc < 0 || object == NULL)
 		return rc;
 	struct conf_json_scan scan = conf_json_scan(text, len);
-	if (scan.error)
+	if (scan.error != NULL)
 		rc = conf_refuse_at(why, text, scan.error_at, scan.error);
 	else if (scan.members > CONF_STUBS_MAX)
 		rc = conf_refuse_plain(why, "more than 20000 domains");
@@ -338,7 +339,7 @@ conf_upstreams_parse(const char *text, size_t len, struct conf_upstreams *upstre
 	if (rc < 0 || array == NULL)
 		return rc;
 	struct conf_json_scan scan = conf_json_scan(text, len);
-	if (scan.error)
+	if (scan.error != NULL)
 		rc = conf_refuse_at(why, text, scan.error_at, scan.error);
 	for (size_t i = 0; rc == 0 && i < json_object_array_length(array); i++) {
 		struct json_object *item = json_object_array_get_idx(array, i);
@@ -368,7 +369,7 @@ add_federation(struct conf_federations *federations, const char *item, char **wh
 	char *left = xstrndup(item, (size_t)(equals - item));
 	int rc = conf_name_parse(left, name, &reason);
 	free(left);
-	if (rc < 0 || strchr(name, '.') || strchr(name, '_'))
+	if (rc < 0 || strchr(name, '.') != NULL || strchr(name, '_') != NULL)
 		return conf_refuse(why, item, "", "the federation's name is not one DNS label");
 	strcpy(f.name, name);
 	if (conf_name_parse(equals + 1, f.domain, &reason) < 0)
@@ -413,7 +414,7 @@ conf_federations_parse(
 	*federations = (struct conf_federations){ 0 };
 	*why = NULL;
 	const char *nul = memchr(text, '\0', len);
-	if (nul)
+	if (nul != NULL)
 		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
 	size_t start = conf_skip_blank(text, len, 0);
 	if (start == len)
@@ -426,7 +427,7 @@ conf_federations_parse(
 	int rc = 0;
 	for (size_t at = 0; rc == 0 && at <= len;) {
 		const char *comma = memchr(text + at, ',', len - at);
-		size_t end = comma ? (size_t)(comma - text) : len;
+		size_t end = comma != NULL ? (size_t)(comma - text) : len;
 		rc = parse_federation(federations, text + at, end - at, comma == NULL, why);
 		at = end + 1;
 	}

@@ -170,18 +170,18 @@ void
 conf_key_judge(struct conf_key *key, const char *subject, const char *name, const char *text,
     size_t len, char *error)
 {
-	uint64_t hash = text ? hash64(HASH_START, text, len) : 0;
+	uint64_t hash = text != NULL ? hash64(HASH_START, text, len) : 0;
 
-	if (error)
+	if (error != NULL)
 		hash = hash64(hash, error, strlen(error));
 	bool news = hash != key->hash || (error == NULL) != (key->error == NULL);
-	if (error && news) {
+	if (error != NULL && news) {
 		log_errorx("conf %s: %s: %s; %s", subject, name, error,
 		    key->had_good ? "keeping previous"
 				  : "ignored, as there is no good value before it");
 		key->refused++;
 		key->error_since = time(NULL);
-	} else if (!error && key->error) {
+	} else if (error == NULL && key->error != NULL) {
 		log_info("conf %s: %s: good again", subject, name);
 	}
 	if (error == NULL)

@@ -199,7 +199,7 @@ conf_json_parse(const char *text, size_t len, char opening, const char *wanted,
 	if (conf_skip_blank(text, len, 0) == len)
 		return 0;
 	const char *nul = memchr(text, '\0', len);
-	if (nul)
+	if (nul != NULL)
 		return conf_refuse_at(why, text, (size_t)(nul - text), "NUL byte");
 	if (len >= INT_MAX)
 		return conf_refuse_plain(why, "too large");

@@ -83,7 +83,7 @@ key_meant(const struct confdir *dir, const struct confdir_set *set, const char *
 			return NULL;
 		spelling_try(&near, dir->names[i]);
 	}
-	return near.word && !confdir_get(set, near.word) ? near.word : NULL;
+	return near.word != NULL && confdir_get(set, near.word) == NULL ? near.word : NULL;
 }
 
 const char *
@@ -105,20 +105,21 @@ note_misspelt(struct confdir *dir, const struct confdir_set *set)
 	DIR *entries = opendir(dir->path);
 	const char *meant = NULL, *foreign = "";
 	const struct dirent *e = NULL;
-	for (int n = 0; entries && !meant && !*foreign && n < ENTRIES_MAX && (e = readdir(entries));
+	for (int n = 0; entries != NULL && meant == NULL && !*foreign && n < ENTRIES_MAX &&
+			(e = readdir(entries)) != NULL;
 	     n++) {
 		meant = e->d_name[0] == '.' ? NULL : key_meant(dir, set, e->d_name);
 		foreign = confdir_foreign(e->d_name);
 	}
-	const char *found = meant || *foreign ? e->d_name : "";
-	bool news = *found && (!dir->misspelt || strcmp(dir->misspelt, found) != 0);
-	if (news && meant)
+	const char *found = meant != NULL || *foreign ? e->d_name : "";
+	bool news = *found && (dir->misspelt == NULL || strcmp(dir->misspelt, found) != 0);
+	if (news && meant != NULL)
 		log_warnx("conf %s: %s: no key that is read here; %s?", dir->path, found, meant);
 	else if (news)
 		log_warnx("conf %s: %s", dir->path, foreign);
 	free(dir->misspelt);
 	dir->misspelt = *found ? xstrdup(found) : NULL;
-	if (entries)
+	if (entries != NULL)
 		closedir(entries);
 }
 
@@ -135,7 +136,7 @@ note_missing(struct confdir *dir, bool missing)
 static bool
 text_equal(const char *a, const char *b)
 {
-	return a == b || (a && b && strcmp(a, b) == 0);
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
 static bool
@@ -166,7 +167,7 @@ set_copy(struct confdir_set *to, const struct confdir_set *from)
 		to->keys[i] = (struct confdir_key){ .name = xstrdup(key->name),
 			.value = value,
 			.len = key->len,
-			.error = key->error ? xstrdup(key->error) : NULL };
+			.error = key->error != NULL ? xstrdup(key->error) : NULL };
 	}
 }
 
@@ -175,7 +176,7 @@ confdir_new(const char *path, const char *const *names)
 {
 	struct confdir *dir = xcalloc(1, sizeof *dir);
 	size_t count = 0;
-	while (names[count])
+	while (names[count] != NULL)
 		count++;
 	dir->path = xstrdup(path);
 	dir->names = xcalloc(count + 1, sizeof *dir->names);
@@ -239,7 +240,7 @@ confdir_free(struct confdir *dir)
 		return;
 	confdir_set_free(&dir->last);
 	confdir_watch_clear(&dir->watch);
-	for (char **name = dir->names; *name; name++)
+	for (char **name = dir->names; *name != NULL; name++)
 		free(*name);
 	free(dir->names);
 	free(dir->misspelt);
@@ -267,7 +268,7 @@ watch_add(struct confdir_watch *w, const char *path, uint32_t mask, const char *
 		return; /* missing or forbidden: the watch on its parent,
 			 * or the period, tells when that changes */
 	w->watches[w->count++] =
-	    (struct watched_dir){ .wd = wd, .entry = entry ? xstrdup(entry) : NULL };
+	    (struct watched_dir){ .wd = wd, .entry = entry != NULL ? xstrdup(entry) : NULL };
 }
 
 /* Puts the target of the link at `path` (a directory's path, its last component cut off at
@@ -383,8 +384,8 @@ event_matters(const struct confdir_watch *w, const struct inotify_event *event)
 		const struct watched_dir *d = &w->watches[i];
 		if (d->wd != event->wd)
 			continue;
-		if (d->entry ? event->len == 0 || strcmp(d->entry, event->name) == 0
-			     : !just_created(w, event))
+		if (d->entry != NULL ? event->len == 0 || strcmp(d->entry, event->name) == 0
+				     : !just_created(w, event))
 			return true;
 	}
 	return false;
@@ -486,7 +487,7 @@ read_key(int dfd, const char *name, struct confdir_set *set)
 	struct confdir_key *key = &set->keys[set->count++];
 	*key = (struct confdir_key){ .name = xstrdup(name), .value = xstrdup("") };
 	const char *error = fd < 0 ? strerror(errno) : read_value(fd, key);
-	if (error)
+	if (error != NULL)
 		key->error = xstrdup(error);
 	if (fd >= 0)
 		close(fd);

@@ -56,10 +56,10 @@ void
 forwarding_loop_set_service(struct forwarding_loop *guard, const char *host, const char *port)
 {
 	char *end;
-	unsigned long number = port ? strtoul(port, &end, 10) : 53;
+	unsigned long number = port != NULL ? strtoul(port, &end, 10) : 53;
 	guard->service = (struct server){ 0 };
 	if (host == NULL || addr_parse(host, &guard->service.addr) < 0 || number == 0 ||
-	    number > UINT16_MAX || (port && *end))
+	    number > UINT16_MAX || (port != NULL && *end))
 		return;
 	guard->service.port = (uint16_t)number;
 }
@@ -119,17 +119,17 @@ forwarding_loop_refresh(struct forwarding_loop *guard)
 	struct server server;
 	guard->local_count = guard->other_count = 0;
 	if (getifaddrs(&list) == 0) {
-		for (struct ifaddrs *i = list; i && guard->local_count < FORWARDING_LOOP_ADDRS_MAX;
-		     i = i->ifa_next)
-			if (i->ifa_addr && server_from_sockaddr(i->ifa_addr, &server) == 0)
+		for (struct ifaddrs *i = list;
+		     i != NULL && guard->local_count < FORWARDING_LOOP_ADDRS_MAX; i = i->ifa_next)
+			if (i->ifa_addr != NULL && server_from_sockaddr(i->ifa_addr, &server) == 0)
 				guard->local[guard->local_count++] = server.addr;
 		freeifaddrs(list);
 	}
 	FILE *file = fopen("/proc/net/udp", "re");
 	char line[512];
-	while (file && fgets(line, sizeof line, file))
+	while (file != NULL && fgets(line, sizeof line, file) != NULL)
 		forwarding_loop_read_udp_line(guard, line);
-	if (file)
+	if (file != NULL)
 		fclose(file);
 }
 

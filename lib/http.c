@@ -325,7 +325,7 @@ send_response(struct MHD_Connection *mhd, struct outcome *out)
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	if (r->csp != NULL)
 		MHD_add_response_header(response, "Content-Security-Policy", r->csp);
-	if (out->allow)
+	if (out->allow != NULL)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, out->allow);
 	if (out->close)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");

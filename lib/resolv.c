@@ -60,7 +60,7 @@ resolv_parse(const char *text, size_t len, struct resolv *resolv)
 	*resolv = (struct resolv){ 0 };
 	for (size_t at = 0; at < len;) {
 		const char *newline = memchr(text + at, '\n', len - at);
-		size_t end = newline ? (size_t)(newline - text) : len;
+		size_t end = newline != NULL ? (size_t)(newline - text) : len;
 		parse_line(resolv, text + at, end - at);
 		at = end + 1;
 	}

@@ -104,7 +104,7 @@ expand(struct reader *r, const char *text)
 		}
 		char *name = xstrndup(open + 2, (size_t)(close - open) - 2);
 		const char *end = close + (open[1] == '$' ? 1 : 2), *value = getenv(name);
-		fwrite(text, 1, (size_t)((value ? open : end) - text), f);
+		fwrite(text, 1, (size_t)((value != NULL ? open : end) - text), f);
 		if (value != NULL)
 			fputs(value, f);
 		else
@@ -175,8 +175,9 @@ import_files(struct reader *r, const char *pattern)
 	if (wildcards > 1)
 		return mistake(r, "import %.100s: one wildcard at most", pattern);
 	struct corefile_text *texts = NULL;
-	size_t count =
-	    r->import ? r->import(r->arg, pattern, r->corefile->files[r->word.file], &texts) : 0;
+	size_t count = r->import != NULL
+			   ? r->import(r->arg, pattern, r->corefile->files[r->word.file], &texts)
+			   : 0;
 	struct words words = { 0 };
 	int rc = 0;
 	if (count == COREFILE_TOO_MANY)

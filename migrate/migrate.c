@@ -71,7 +71,8 @@ static char *
 beside(const char *from, const char *name)
 {
 	const char *slash = strrchr(from, '/');
-	return slash ? xasprintf("%.*s/%s", (int)(slash - from), from, name) : xstrdup(name);
+	return slash != NULL ? xasprintf("%.*s/%s", (int)(slash - from), from, name)
+			     : xstrdup(name);
 }
 
 /* corefile_import over files, relative to the one that imports. */
@@ -109,10 +110,10 @@ static bool
 read_beside(void *arg, const char *path, const char *from, struct corefile_text *text)
 {
 	const char *slash = strrchr(path, '/');
-	char *name = beside(from, slash ? slash + 1 : path);
+	char *name = beside(from, slash != NULL ? slash + 1 : path);
 	(void)arg;
 	text->text = read_path(name, true, COREFILE_BYTES_MAX, &text->len);
-	text->name = text->text ? name : NULL;
+	text->name = text->text != NULL ? name : NULL;
 	if (text->text == NULL)
 		free(name);
 	return text->text != NULL;

@@ -72,7 +72,8 @@ take_stubs(struct objects *o, const char *text, char **why)
 				addr_format(&s->server.addr, server);
 			else
 				server_format(&s->server, server);
-			report_server(o->report, stubs.items[i].domain, named ? named : server);
+			report_server(
+			    o->report, stubs.items[i].domain, named != NULL ? named : server);
 			free(named);
 		}
 	conf_stubs_free(&stubs);
@@ -193,16 +194,16 @@ write_server(FILE *f, struct json_object *server)
 		struct json_object *zone = json_object_array_get_idx(zones, i);
 		const char *name = string_member(zone, "zone");
 		fprintf(f, "%s%s:%s ", string_member(zone, "scheme"), *name ? name : ".",
-		    port ? port : "53");
+		    port != NULL ? port : "53");
 	}
 	if (length(zones) == 0)
-		fprintf(f, ".:%s ", port ? port : "53");
+		fprintf(f, ".:%s ", port != NULL ? port : "53");
 	fputs("{\n", f);
 	for (size_t i = 0; i < length(plugins); i++) {
 		struct json_object *plugin = json_object_array_get_idx(plugins, i);
 		const char *words = json_object_get_string(member(plugin, "parameters"));
 		const char *block = string_member(plugin, "configBlock");
-		fprintf(f, "%s %s", string_member(plugin, "name"), words ? words : "");
+		fprintf(f, "%s %s", string_member(plugin, "name"), words != NULL ? words : "");
 		if (*block != '\0')
 			fprintf(f, " {\n%s\n}", block);
 		fputc('\n', f);
@@ -289,7 +290,7 @@ flag_parts(const char *arg, char name[64], const char **value)
 static bool
 among(const char *name, const char *const *names)
 {
-	for (; *names; names++)
+	for (; *names != NULL; names++)
 		if (strcmp(name, *names) == 0)
 			return true;
 	return false;
@@ -331,7 +332,8 @@ take_dnsmasq_flag(struct objects *o, unsigned line, const char *arg)
 	char name[64];
 	const char *value;
 	flag_parts(arg, name, &value);
-	if (among(name, manifest) || (strcmp(name, "server") == 0 && strstr(value, "127.0.0.1"))) {
+	if (among(name, manifest) ||
+	    (strcmp(name, "server") == 0 && strstr(value, "127.0.0.1") != NULL)) {
 		finding(o, line, arg, VERDICT_CARRIED, "the manifest says it");
 	} else if (strcmp(name, "no-negcache") == 0) {
 		finding(o, line, arg, VERDICT_CHANGES,
@@ -479,7 +481,7 @@ objects_take(void *arg, struct json_object *json, const char *kind_hint, unsigne
 	struct objects *o = arg;
 	const char *kind = string_member(json, "kind");
 	if (*kind == '\0')
-		kind = kind_hint ? kind_hint : "";
+		kind = kind_hint != NULL ? kind_hint : "";
 	const char *name = string_member(member(json, "metadata"), "name");
 	char what[400];
 	snprintf(what, sizeof what, "%.100s %.200s", *kind ? kind : "values of a chart", name);
@@ -581,7 +583,7 @@ objects_import(void *arg, const char *pattern, const char *from, struct corefile
 	*texts = xcalloc(o->count + 1, sizeof **texts);
 	for (size_t i = 0; i < o->count; i++)
 		if (!o->texts[i].corefile && !o->texts[i].backup &&
-		    fnmatch(slash ? slash + 1 : pattern, o->texts[i].text.name, 0) == 0) {
+		    fnmatch(slash != NULL ? slash + 1 : pattern, o->texts[i].text.name, 0) == 0) {
 			o->texts[i].used = true;
 			(*texts)[count++] = copy_text(&o->texts[i].text);
 		}
@@ -592,7 +594,7 @@ bool
 objects_file(void *arg, const char *path, const char *from, struct corefile_text *text)
 {
 	struct objects *o = arg;
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
 	(void)from;
 	for (size_t i = 0; i < o->count; i++)
 		if (!o->texts[i].corefile && strcmp(o->texts[i].text.name, name) == 0) {

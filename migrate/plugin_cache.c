@@ -14,7 +14,7 @@ seconds(const char *text)
 	long n = strtol(text, &end, 10);
 	long unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : 1;
 	bool ok = end != text && n >= 0 && n < 1000000 && (*end == '\0' || end[1] == '\0') &&
-		  strchr("smh", *end);
+		  strchr("smh", *end) != NULL;
 	return ok ? n * unit : -1;
 }
 

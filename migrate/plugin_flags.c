@@ -161,8 +161,8 @@ plugin_federation(struct scope *scope, const struct corefile_directive *d)
 			report_line(scope->report, line, VERDICT_CARRIED,
 			    "the ConfigMap's key federations");
 		} else {
-			report_line(
-			    scope->report, line, VERDICT_NONE, "left out: %s", wrong ? wrong : why);
+			report_line(scope->report, line, VERDICT_NONE, "left out: %s",
+			    wrong != NULL ? wrong : why);
 		}
 		free(wrong);
 		free(text);

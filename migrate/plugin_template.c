@@ -70,7 +70,7 @@ read_match(const char *match, struct names *names)
 static char *
 constant_answer(const char *answer)
 {
-	const char *rest = answer ? strstr(answer, "}}") : NULL;
+	const char *rest = answer != NULL ? strstr(answer, "}}") : NULL;
 	if (rest == NULL || answer[strspn(answer, " ")] != '{')
 		return NULL;
 	rest += 2;
@@ -211,7 +211,7 @@ translate(struct templ *t)
 	const char *rcode = body_value(t->d, "rcode"), *answer = body_value(t->d, "answer");
 	bool everything =
 	    t->match == NULL || strcmp(t->match, ".*") == 0 || strcmp(t->match, ".") == 0;
-	bool denies = answer == NULL && rcode && strcasecmp(rcode, "NXDOMAIN") == 0;
+	bool denies = answer == NULL && rcode != NULL && strcasecmp(rcode, "NXDOMAIN") == 0;
 	bool any = strcasecmp(type, "ANY") == 0;
 	if (answer == NULL && strcasecmp(type, "AAAA") == 0 && everything &&
 	    zone_set_has(t->zones, ".") && zone_set_has(scope->set, ".")) {
@@ -235,7 +235,7 @@ translate(struct templ *t)
 		return VERDICT_CHANGES;
 	}
 	report_line(scope->report, line, VERDICT_NONE, "%s: " KEEP_COREDNS,
-	    t->problem ? t->problem : "answers that depend on the query");
+	    t->problem != NULL ? t->problem : "answers that depend on the query");
 	return VERDICT_NONE;
 }
 

@@ -183,10 +183,10 @@ read_keys(struct scope *scope, const struct corefile_line *keys)
 		} else {
 			scope->zones[scope->count++] = zone;
 		}
-		if (strstr(word, "://") && strncmp(word, "dns://", 6) != 0) {
+		if (strstr(word, "://") != NULL && strncmp(word, "dns://", 6) != 0) {
 			verdict = VERDICT_NONE;
 			sentence = OTHER_TRANSPORT;
-		} else if (port && port[1] != '/' && strcmp(port, ":53") != 0 &&
+		} else if (port != NULL && port[1] != '/' && strcmp(port, ":53") != 0 &&
 			   strchr(word, '/') == NULL && verdict == VERDICT_CARRIED) {
 			verdict = VERDICT_CHANGES;
 			sentence =
@@ -211,7 +211,8 @@ find_domain(struct report *report, const struct corefile *corefile)
 			const struct corefile_line *zones = head->count > 1 ? head : &block->keys;
 			for (size_t n = head->count > 1; n < zones->count; n++) {
 				char *zone = zone_parse(zones->words[n]);
-				if (zone && strcmp(zone, ".") != 0 && !zone_is_reverse(zone))
+				if (zone != NULL && strcmp(zone, ".") != 0 &&
+				    !zone_is_reverse(zone))
 					report_domain(report, zone);
 				free(zone);
 			}
@@ -269,10 +270,11 @@ report_closed(struct report *report, const struct corefile *corefile)
 		const struct corefile_directive *other = NULL;
 		if (is_node_cache(block))
 			return;
-		first = first ? first : block;
+		first = first != NULL ? first : block;
 		if (!has_root(block))
 			continue;
-		if (corefile_find(block, "forward") || corefile_find(block, "proxy"))
+		if (corefile_find(block, "forward") != NULL ||
+		    corefile_find(block, "proxy") != NULL)
 			return;
 		if ((other = find_other_source(block)) != NULL) {
 			report_line(report, &block->keys, VERDICT_NONE,

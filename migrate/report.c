@@ -125,7 +125,7 @@ secret_name(const char *word)
 		if (found != NULL && (first == NULL || found < first))
 			first = found;
 	}
-	return first                                                           ? first
+	return first != NULL                                                   ? first
 	       : strcasecmp(word, "pwd") == 0 || strcasecmp(word, "pass") == 0 ? word
 									       : NULL;
 }
@@ -135,9 +135,10 @@ static const char *
 userinfo(const char *word)
 {
 	const char *scheme = strstr(word, "://"), *at = strrchr(word, '@');
-	const char *begin = scheme ? scheme + 3 : word;
-	const char *colon = at && at > begin ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
-	return colon && colon + 1 < at ? colon + 1 : NULL;
+	const char *begin = scheme != NULL ? scheme + 3 : word;
+	const char *colon =
+	    at != NULL && at > begin ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
+	return colon != NULL && colon + 1 < at ? colon + 1 : NULL;
 }
 
 /* Bytes of `word` that may be printed: up to the value of the first secret in it. */
@@ -146,7 +147,7 @@ public_bytes(const char *word)
 {
 	const char *password = userinfo(word), *name = secret_name(word);
 	size_t len = strlen(word);
-	const char *value = name ? strpbrk(name, "=:") : NULL;
+	const char *value = name != NULL ? strpbrk(name, "=:") : NULL;
 	if (password != NULL)
 		len = (size_t)(password - word);
 	if (value != NULL && value[1] != '\0' && (size_t)(value + 1 - word) < len)
@@ -326,7 +327,7 @@ report_server(struct report *r, const char *domain, const char *text)
 		if (strcmp(json_object_get_string(json_object_array_get_idx(servers, i)), text) ==
 		    0)
 			return true;
-	if (count == (domain ? (size_t)CONF_STUB_SERVERS_MAX : (size_t)CONF_UPSTREAMS_MAX))
+	if (count == (domain != NULL ? (size_t)CONF_STUB_SERVERS_MAX : (size_t)CONF_UPSTREAMS_MAX))
 		return false;
 	json_object_array_add(servers, json_object_new_string(text));
 	return true;
@@ -338,13 +339,13 @@ report_domain(struct report *r, const char *domain)
 	bool name = domain[strspn(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-_")] == '\0';
 	if (r->domain == NULL && name)
 		r->domain = xstrdup(domain);
-	return r->domain && strcmp(r->domain, domain) == 0;
+	return r->domain != NULL && strcmp(r->domain, domain) == 0;
 }
 
 const char *
 report_known_domain(const struct report *r)
 {
-	return r->domain ? r->domain : "cluster.local";
+	return r->domain != NULL ? r->domain : "cluster.local";
 }
 
 bool
@@ -450,9 +451,10 @@ print_steps(const struct report *r, FILE *out)
 	    "compare OLD NEW asks both the cluster's names and says what differs: the addresses "
 	    "of a pod each (kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide)\n",
 	    quote, domain, quote,
-	    r->cluster_ip ? r->cluster_ip
-			  : "the address of the Service that pods ask (kubectl -n kube-system get "
-			    "service kube-dns)");
+	    r->cluster_ip != NULL
+		? r->cluster_ip
+		: "the address of the Service that pods ask (kubectl -n kube-system get "
+		  "service kube-dns)");
 	if (r->coredns != NULL)
 		fprintf(out,
 		    "#  5. both answer now: kubectl -n kube-system scale deployment/kube-dns "
@@ -598,7 +600,8 @@ print_values(const struct report *r, FILE *out)
 	    "topology: %s\nclusterDomain: ",
 	    r->topology == TOPOLOGY_FRONT ? "front" : "classic");
 	print_quoted(report_known_domain(r), out);
-	fprintf(out, "\nservice: { clusterIP: \"%s\" }\n", r->cluster_ip ? r->cluster_ip : "");
+	fprintf(
+	    out, "\nservice: { clusterIP: \"%s\" }\n", r->cluster_ip != NULL ? r->cluster_ip : "");
 	if (json_object_object_length(r->stubs) > 0)
 		fprintf(out, "stubDomains: %s\n", json_object_to_json_string_ext(r->stubs, form));
 	if (json_object_array_length(r->upstreams) > 0)

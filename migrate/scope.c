@@ -39,7 +39,7 @@ zone_parse(const char *word)
 	const char *scheme = strstr(word, "://");
 	if (scheme != NULL)
 		word = scheme + 3;
-	if (strchr(word, '/'))
+	if (strchr(word, '/') != NULL)
 		return network_zone(word);
 	size_t len = strcspn(word, ":");
 	char *zone = xstrndup(word, len);

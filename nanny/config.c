@@ -21,7 +21,7 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 {
 	for (size_t i = 0; i < stubs->count; i++) {
 		const struct conf_stub *stub = &stubs->items[i];
-		if (domain_table_get(&rules->args->fixed, stub->domain))
+		if (domain_table_get(&rules->args->fixed, stub->domain) != NULL)
 			return xasprintf(
 			    "\"%s\": has its servers on dnsmasq's command line", stub->domain);
 		for (size_t k = 0; k < stub->count; k++) {
@@ -29,7 +29,7 @@ check_stubs(const struct conf_stubs *stubs, const struct config_rules *rules)
 					? NULL
 					: forwarding_loop_find(rules->guard, stub->domain,
 					      &stub->servers[k].server, 1);
-			if (why)
+			if (why != NULL)
 				return why;
 		}
 	}
@@ -67,7 +67,7 @@ apply_stubs(void *arg, struct conf_content *content)
 		return why;
 	char *empty = conf_stubs_empty(stubs);
 	content->changed = !same_stubs(&config->stubs, stubs);
-	if (empty && content->changed)
+	if (empty != NULL && content->changed)
 		log_warnx("conf %s: stubDomains: %s", to->rules->path, empty);
 	free(empty);
 	conf_stubs_free(&config->stubs);
@@ -99,7 +99,7 @@ take_domains(struct operator_domains *own, struct operator_domains *domains,
     const struct config_rules *rules, bool *changed)
 {
 	for (size_t i = 0; i < domains->count; i++)
-		if (domain_table_get(&rules->args->fixed, domains->items[i])) {
+		if (domain_table_get(&rules->args->fixed, domains->items[i]) != NULL) {
 			char *why = xasprintf(
 			    "\"%s\": has its servers on dnsmasq's command line", domains->items[i]);
 			operator_domains_free(domains);
@@ -170,7 +170,7 @@ apply_rewrites(void *arg, struct conf_content *content)
 	size_t patterns;
 	struct operator_domains suffixes, domains = operator_domains_of_rewrites(content->value,
 					      cluster_zone(to->rules, zone), &suffixes, &patterns);
-	if (patterns > 0 && patterns != config->patterns && config->kubedns)
+	if (patterns > 0 && patterns != config->patterns && config->kubedns != NULL)
 		log_warnx("rewrites: %zu patterns hold only for names that kubedns is asked for: "
 			  "the cluster's, and those below an exact name or suffix",
 		    patterns);

@@ -108,9 +108,9 @@ take_resolv(struct nanny *nanny, const struct confdir_set *set)
 				 "ConfigMap");
 		return false;
 	}
-	if (key == NULL || key->error) {
+	if (key == NULL || key->error != NULL) {
 		log_warnx("resolv.conf %s: %s; keeping what was read last",
-		    nanny->options->resolv_conf, key ? key->error : "missing");
+		    nanny->options->resolv_conf, key != NULL ? key->error : "missing");
 		return false;
 	}
 	resolv_parse(key->value, key->len, &resolv);
@@ -141,7 +141,7 @@ nanny_read_config(struct nanny *nanny, bool force)
 		changed |= take_config(nanny, &set);
 		confdir_set_free(&set);
 	}
-	if (changed && nanny->names)
+	if (changed && nanny->names != NULL)
 		update_names(nanny);
 	if (changed && nanny->started)
 		reconsider(nanny, false);
@@ -232,8 +232,8 @@ find_holder(const struct args *args, char *holder)
 	for (size_t i = 0; i < count; i++) {
 		if (args->listen_count > 0)
 			server.addr = args->listen[i];
-		if (port_holder(SOCK_STREAM, &server, holder) ||
-		    port_holder(SOCK_DGRAM, &server, holder))
+		if (port_holder(SOCK_STREAM, &server, holder) != NULL ||
+		    port_holder(SOCK_DGRAM, &server, holder) != NULL)
 			return true;
 	}
 	return false;
@@ -387,7 +387,7 @@ wait_ms(const struct nanny *nanny, int64_t now_ms)
 		next = earlier(next, nanny->next_log_ms);
 	next = earlier(next, stub_hosts_next_ms(nanny->names, now_ms));
 	next = earlier(next, stale_forks_next_ms(&nanny->stale_forks));
-	if (nanny->http && http_timeout_ms(nanny->http) >= 0)
+	if (nanny->http != NULL && http_timeout_ms(nanny->http) >= 0)
 		next = earlier(next, now_ms + http_timeout_ms(nanny->http));
 	return next > now_ms ? (int)(next - now_ms) : 0;
 }
@@ -411,7 +411,7 @@ run_ready(struct nanny *nanny, const struct pollfd *fds)
 		if (generation)
 			generation_seen(nanny, generation);
 	}
-	if (nanny->http)
+	if (nanny->http != NULL)
 		http_run(nanny->http);
 	/* It cannot be started again, for this process has given up the right to. */
 	if (fds[FD_GUARD].revents && node_guard_ended(&nanny->node_guard)) {
@@ -438,7 +438,7 @@ nanny_loop(struct nanny *nanny)
 			[FD_NAMES] = { .fd = stub_hosts_fd(nanny->names) },
 			[FD_ANSWERS] = { .fd = dnsmasq_probe_fd(nanny->dnsmasq_probe) },
 			[FD_QUESTIONS] = { .fd = dnsmasq_probe_questions_fd(nanny->dnsmasq_probe) },
-			[FD_HTTP] = { .fd = nanny->http ? http_fd(nanny->http) : -1 },
+			[FD_HTTP] = { .fd = nanny->http != NULL ? http_fd(nanny->http) : -1 },
 			[FD_GUARD] = { .fd = nanny->node_guard.pidfd },
 		};
 		for (int i = 0; i < FD_COUNT; i++)

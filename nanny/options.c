@@ -82,8 +82,8 @@ parse_listen(struct options *o)
 	if (*text == '\0')
 		return 0;
 	char *end;
-	unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
-	size_t len = colon ? (size_t)(colon - text) : 0;
+	unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+	size_t len = colon != NULL ? (size_t)(colon - text) : 0;
 	if (colon == NULL || colon[1] < '0' || colon[1] > '9' || *end || port > 65535 ||
 	    len >= sizeof o->metrics_host)
 		return flags_refuse("metricsAddr", text, "must be IP:PORT");
@@ -98,7 +98,7 @@ static int
 check_node(struct options *o)
 {
 	if (strlen(o->node_interface) == 0 || strlen(o->node_interface) >= IFNAMSIZ ||
-	    strpbrk(o->node_interface, "/ :\t\n"))
+	    strpbrk(o->node_interface, "/ :\t\n") != NULL)
 		return flags_refuse(
 		    "interfacename", o->node_interface, "not the name of an interface");
 	for (size_t i = 0; i < o->local_ips.count; i++) {

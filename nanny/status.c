@@ -155,7 +155,7 @@ put_names(struct metrics *m, const struct nanny *nanny)
 	const struct stub_host *name;
 	size_t count = 0, resolved = 0, failing = 0;
 	int64_t oldest = clock_mono_ms();
-	for (; (name = stub_hosts_at(nanny->names, count)); count++) {
+	for (; (name = stub_hosts_at(nanny->names, count)) != NULL; count++) {
 		resolved += name->known_count > 0;
 		for (int i = 0; i < STUB_HOST_FAMILIES; i++) {
 			failing += name->family[i].failures > 0;
@@ -256,7 +256,7 @@ put(object o, const char *key, object value)
 static object
 text(const char *s)
 {
-	return s ? json_object_new_string(s) : NULL;
+	return s != NULL ? json_object_new_string(s) : NULL;
 }
 
 static object
@@ -427,7 +427,7 @@ static int64_t
 count_names(const struct stub_hosts *names)
 {
 	size_t count = 0;
-	while (stub_hosts_at(names, count))
+	while (stub_hosts_at(names, count) != NULL)
 		count++;
 	return (int64_t)count;
 }
@@ -437,7 +437,7 @@ static void
 add_names(object array, const struct stub_hosts *names, bool resolved, size_t *bytes)
 {
 	const struct stub_host *name;
-	for (size_t i = 0; (name = stub_hosts_at(names, i)); i++) {
+	for (size_t i = 0; (name = stub_hosts_at(names, i)) != NULL; i++) {
 		if ((name->known_count > 0) != resolved)
 			continue;
 		*bytes += strlen(name->host) + HOST_FORM + name->known_count * HOST_ADDRESS_FORM;

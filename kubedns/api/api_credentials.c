@@ -22,7 +22,7 @@
 static bool
 given(const char *s)
 {
-	return s && *s;
+	return s != NULL && *s;
 }
 
 char *
@@ -31,7 +31,7 @@ api_credentials_expand(const char *text)
 	char *out = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&out, &len);
-	if (!f)
+	if (f == NULL)
 		log_fatal("out of memory");
 	while (*text) {
 		const char *name = text + 1;
@@ -46,7 +46,7 @@ api_credentials_expand(const char *text)
 		}
 		char *variable = xstrndup(name, n);
 		const char *value = getenv(variable);
-		fputs(value ? value : "", f);
+		fputs(value != NULL ? value : "", f);
 		free(variable);
 		text = name + n + braces;
 	}
@@ -74,7 +74,7 @@ verify_as(struct api_credentials *c, CURLU *u, const char *name)
 {
 	char *host = url_part(u, CURLUPART_HOST, 0),
 	     *port = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-	if (host && port && curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK) {
+	if (host != NULL && port != NULL && curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK) {
 		c->connect_to = xasprintf("%s:%s:%s:%s", name, port, host, port);
 		c->host = xasprintf("Host: %s:%s", host, port);
 	}
@@ -91,12 +91,12 @@ set_url(struct api_credentials *c, const char *url, const char *tls_server_name)
 	CURLUcode code = curl_url_set(u, CURLUPART_URL, url, 0);
 	char *scheme = url_part(u, CURLUPART_SCHEME, 0), *user = url_part(u, CURLUPART_USER, 0);
 	char *query = url_part(u, CURLUPART_QUERY, 0);
-	if (code != CURLUE_OK || !scheme ||
+	if (code != CURLUE_OK || scheme == NULL ||
 	    (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
 		log_errorx("%s: \"%s\": not a URL such as https://HOST:PORT", c->origin, url);
 		goto out;
 	}
-	if (user || query) {
+	if (user != NULL || query != NULL) {
 		log_errorx("%s: \"%s\": a user or a query does not belong into the server's URL",
 		    c->origin, url);
 		goto out;
@@ -107,9 +107,9 @@ set_url(struct api_credentials *c, const char *url, const char *tls_server_name)
 	if (given(tls_server_name) && c->https)
 		verify_as(c, u, tls_server_name);
 	c->url = url_part(u, CURLUPART_URL, 0);
-	for (char *s = c->url; s && *s && s[strlen(s) - 1] == '/';)
+	for (char *s = c->url; s != NULL && *s && s[strlen(s) - 1] == '/';)
 		s[strlen(s) - 1] = '\0';
-	for (char *s = c->shown_url; s && *s && s[strlen(s) - 1] == '/';)
+	for (char *s = c->shown_url; s != NULL && *s && s[strlen(s) - 1] == '/';)
 		s[strlen(s) - 1] = '\0';
 	error = 0;
 out:
@@ -132,7 +132,7 @@ find_in_cluster(struct api_credentials *c, const char *dir)
 			   "not set); use --kubecfg-file, --kube-master-url or --objects-dir");
 		return -EINVAL;
 	}
-	bool brackets = strchr(host, ':') && *host != '[';
+	bool brackets = strchr(host, ':') != NULL && *host != '[';
 	char *url =
 	    xasprintf("https://%s%s%s:%s", brackets ? "[" : "", host, brackets ? "]" : "", port);
 	int error = set_url(c, url, NULL);
@@ -162,9 +162,9 @@ static char *
 take_file(
     struct api_credentials *c, unsigned which, const char *name, const struct kubeconfig_file *file)
 {
-	if (file->data)
+	if (file->data != NULL)
 		return memory_file(c, which, name, file->data, file->len);
-	return file->path ? xstrdup(file->path) : NULL;
+	return file->path != NULL ? xstrdup(file->path) : NULL;
 }
 
 /*
@@ -174,7 +174,7 @@ take_file(
 static int
 check_readable(const struct api_credentials *c, const char *what, const char *path)
 {
-	if (!path || access(path, R_OK) == 0)
+	if (path == NULL || access(path, R_OK) == 0)
 		return 0;
 	log_error("%s: %s: %s", c->origin, what, path);
 	return -EINVAL;
@@ -193,14 +193,14 @@ holds_certificate(const char *path)
 	char line[256];
 	bool begun = false, found = false;
 
-	while (in && !found && fgets(line, sizeof line, in)) {
+	while (in != NULL && !found && fgets(line, sizeof line, in) != NULL) {
 		line[strcspn(line, "\r\n")] = '\0';
 		if (begun && *line)
 			found = strncmp(line, "MI", 2) == 0;
 		if (*line)
-			begun = strncmp(line, "-----BEGIN ", 11) == 0 && strstr(line, mark);
+			begun = strncmp(line, "-----BEGIN ", 11) == 0 && strstr(line, mark) != NULL;
 	}
-	if (in)
+	if (in != NULL)
 		fclose(in);
 	return found;
 }
@@ -211,12 +211,13 @@ check_certificate(const struct api_credentials *c, const char *what, const char 
 {
 	if (check_readable(c, what, path) < 0)
 		return -EINVAL;
-	if (!path || holds_certificate(path))
+	if (path == NULL || holds_certificate(path))
 		return 0;
 	log_errorx("%s: %s%s%s%s: holds no certificate: give %s that begins with -----BEGIN "
 		   "CERTIFICATE-----",
-	    c->origin, what, file->data ? "-data" : "", file->data ? "" : ": ",
-	    file->data ? "" : file->path, file->data ? "the base64 of a PEM file" : "a PEM file");
+	    c->origin, what, file->data != NULL ? "-data" : "", file->data != NULL ? "" : ": ",
+	    file->data != NULL ? "" : file->path,
+	    file->data != NULL ? "the base64 of a PEM file" : "a PEM file");
 	return -EINVAL;
 }
 
@@ -227,7 +228,7 @@ find_kubeconfig(struct api_credentials *c, const char *path, const char *master_
 	char *why = NULL;
 	c->origin = xasprintf("kubeconfig %s", path);
 	FILE *in = fopen(path, "re");
-	if (!in) {
+	if (in == NULL) {
 		log_error("%s", c->origin);
 		return -EINVAL;
 	}
@@ -238,15 +239,15 @@ find_kubeconfig(struct api_credentials *c, const char *path, const char *master_
 		error = set_url(c, given(master_url) ? master_url : k.server, k.tls_server_name);
 	if (error == 0) {
 		c->insecure = k.insecure;
-		c->proxy = k.proxy_url ? xstrdup(k.proxy_url) : NULL;
+		c->proxy = k.proxy_url != NULL ? xstrdup(k.proxy_url) : NULL;
 		c->ca_path = take_file(c, 0, "certificate-authority", &k.ca);
-		c->ca_name = k.ca.data   ? xasprintf("%s (certificate-authority-data)", path)
-			     : k.ca.path ? xstrdup(k.ca.path)
-					 : NULL;
+		c->ca_name = k.ca.data != NULL ? xasprintf("%s (certificate-authority-data)", path)
+			     : k.ca.path != NULL ? xstrdup(k.ca.path)
+						 : NULL;
 		c->cert_path = take_file(c, 1, "client-certificate", &k.cert);
 		c->key_path = take_file(c, 2, "client-key", &k.key);
-		c->token_file = k.token_file ? xstrdup(k.token_file) : NULL;
-		c->token = k.token && !k.token_file ? xstrdup(k.token) : NULL;
+		c->token_file = k.token_file != NULL ? xstrdup(k.token_file) : NULL;
+		c->token = k.token != NULL && k.token_file == NULL ? xstrdup(k.token) : NULL;
 		error = check_certificate(c, "certificate-authority", c->ca_path, &k.ca);
 		error = error ? error
 			      : check_certificate(c, "client-certificate", c->cert_path, &k.cert);
@@ -261,7 +262,7 @@ find_kubeconfig(struct api_credentials *c, const char *path, const char *master_
 static void
 warn_of_exposure(const struct api_credentials *c)
 {
-	if (!(c->token || c->token_file))
+	if (!(c->token != NULL || c->token_file != NULL))
 		return;
 	if (!c->https)
 		log_warnx(
@@ -281,7 +282,7 @@ api_credentials_find(struct api_credentials *c, const struct api_credentials_sou
 	int error;
 	if (given(source->kubecfg_file)) {
 		error = find_kubeconfig(c, source->kubecfg_file, master);
-	} else if (master) {
+	} else if (master != NULL) {
 		c->origin = xstrdup("--kube-master-url");
 		error = set_url(c, master, NULL);
 	} else {
@@ -296,7 +297,7 @@ api_credentials_find(struct api_credentials *c, const struct api_credentials_sou
 bool
 api_credentials_has_token(const struct api_credentials *c)
 {
-	return c->token || !c->token_file;
+	return c->token != NULL || c->token_file == NULL;
 }
 
 /* The file's token without surrounding space; NULL with errno when there is none to use. */
@@ -332,19 +333,19 @@ read_token(const char *path)
 bool
 api_credentials_token_refresh(struct api_credentials *c, int64_t now_ms, bool force)
 {
-	if (!c->token_file || (now_ms < c->token_due_ms && !force))
+	if (c->token_file == NULL || (now_ms < c->token_due_ms && !force))
 		return false;
 	char *token = read_token(c->token_file);
-	int error = token ? 0 : errno;
+	int error = token != NULL ? 0 : errno;
 	/* Looks for a missing one each second: the kubelet may be about to mount it. */
-	c->token_due_ms = now_ms + (token || c->token ? API_TOKEN_PERIOD_MS : 1000);
+	c->token_due_ms = now_ms + (token != NULL || c->token != NULL ? API_TOKEN_PERIOD_MS : 1000);
 	if (error && error != c->token_error) {
 		errno = error;
 		log_warn("token %s: %s", c->token_file,
-		    c->token ? "keeping the last one" : "waiting for it");
+		    c->token != NULL ? "keeping the last one" : "waiting for it");
 	}
 	c->token_error = error;
-	bool changed = token && (!c->token || strcmp(token, c->token) != 0);
+	bool changed = token != NULL && (c->token == NULL || strcmp(token, c->token) != 0);
 	if (!changed) {
 		free(token);
 		return false;
@@ -364,7 +365,8 @@ api_credentials_proxy(const struct api_credentials *c, const char **from)
 	const char *proxy = c->proxy;
 
 	*from = "proxy-url";
-	for (const char *const *name = c->https ? of_https : of_http; !proxy && *name; name++)
+	for (const char *const *name = c->https ? of_https : of_http;
+	     proxy == NULL && *name != NULL; name++)
 		if (given(proxy = getenv(*name)))
 			*from = *name;
 		else
@@ -372,8 +374,8 @@ api_credentials_proxy(const struct api_credentials *c, const char **from)
 	if (!given(proxy))
 		return NULL;
 	const char *at = strrchr(proxy, '@'), *scheme = strstr(proxy, "://");
-	int prefix = at && scheme ? (int)(scheme + 3 - proxy) : 0;
-	return xasprintf("%.*s%s", prefix, proxy, at ? at + 1 : proxy);
+	int prefix = at != NULL && scheme != NULL ? (int)(scheme + 3 - proxy) : 0;
+	return xasprintf("%.*s%s", prefix, proxy, at != NULL ? at + 1 : proxy);
 }
 
 /* Whether requests may go through a proxy. */
@@ -392,13 +394,13 @@ api_credentials_needs(const struct api_credentials *c, struct sandbox *s)
 {
 	const char *const files[] = { c->ca_path, c->cert_path, c->key_path, c->token_file };
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-		if (files[i] && strncmp(files[i], "/proc/self/", 11) != 0)
+		if (files[i] != NULL && strncmp(files[i], "/proc/self/", 11) != 0)
 			sandbox_read_replaced(s, files[i]);
 	CURLU *u = curl_url();
 	char *port = NULL;
 	if (curl_url_set(u, CURLUPART_URL, c->url, 0) == CURLUE_OK)
 		port = url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-	if (!port || has_proxy(c))
+	if (port == NULL || has_proxy(c))
 		sandbox_connect_any(s);
 	else
 		sandbox_connect(s, (uint16_t)strtoul(port, NULL, 10));

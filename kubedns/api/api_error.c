@@ -17,7 +17,7 @@ certificate_problem(const struct resource_watch *s)
 	curl_easy_getinfo(s->easy, CURLINFO_SSL_VERIFYRESULT, &verified);
 	if (verified & GNUTLS_NOT_YET_VALID)
 		return API_PROBLEM_CERTIFICATE_EARLY;
-	return verified & GNUTLS_EXPIRED || strcasestr(s->curl_error, "expir")
+	return verified & GNUTLS_EXPIRED || strcasestr(s->curl_error, "expir") != NULL
 		   ? API_PROBLEM_CERTIFICATE_EXPIRED
 		   : API_PROBLEM_CERTIFICATE;
 }
@@ -32,14 +32,14 @@ certificate(const struct resource_watch *s)
 		return xasprintf(
 		    "the server's certificate %s; check the clocks of both, or renew it",
 		    problem == API_PROBLEM_CERTIFICATE_EARLY ? "is not valid yet" : "has expired");
-	if (strstr(text, "does not match"))
+	if (strstr(text, "does not match") != NULL)
 		return xasprintf(
 		    "the server's certificate is for another host name (%s); use one that is "
 		    "in it, or set tls-server-name in the kubeconfig",
 		    text);
 	return xasprintf("the server's certificate is not signed by the CA in %s; is this the CA "
 			 "of this server?",
-	    c->ca_name ? c->ca_name : "the system's store");
+	    c->ca_name != NULL ? c->ca_name : "the system's store");
 }
 
 /* The connection could not be made: to the server, or to the proxy that is asked to make it. */
@@ -58,7 +58,7 @@ not_connected(const struct resource_watch *s)
 		text = xasprintf("cannot connect: %s; is the API server running, and is this its "
 				 "address (from %s)?",
 		    why, c->origin);
-	else if (c->proxy)
+	else if (c->proxy != NULL)
 		text = xasprintf("cannot connect to the proxy %s (%s of the %s): %s; is the proxy "
 				 "running? without it, remove %s",
 		    proxy, from, c->origin, why, from);
@@ -87,7 +87,7 @@ broken(const struct resource_watch *s)
 		    xasprintf("the proxy %s (%s) refuses the connection to the API server "
 			      "(%ld); does it let this address through, and does it want a "
 			      "password?",
-			proxy ? proxy : "", from, tunnel);
+			proxy != NULL ? proxy : "", from, tunnel);
 		free(proxy);
 		return text;
 	}
@@ -118,8 +118,8 @@ api_error_transport(const struct resource_watch *s, CURLcode code)
 	case CURLE_PEER_FAILED_VERIFICATION:
 		return certificate(s);
 	case CURLE_SSL_CACERT_BADFILE:
-		return xasprintf(
-		    "cannot read the CA certificate %s", c->ca_name ? c->ca_name : "of the system");
+		return xasprintf("cannot read the CA certificate %s",
+		    c->ca_name != NULL ? c->ca_name : "of the system");
 	case CURLE_SSL_CERTPROBLEM:
 		return xasprintf("cannot use the client certificate %s with the key %s (%s)",
 		    c->cert_path, c->key_path, s->curl_error);
@@ -165,9 +165,9 @@ server_says(const struct resource_watch *s, char *text, size_t max)
 {
 	const char *type = NULL;
 	curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
-	if (s->why && *s->why)
+	if (s->why != NULL && *s->why)
 		snprintf(text, max, "%s", s->why);
-	else if (type && strncmp(type, "application/json", 16) != 0)
+	else if (type != NULL && strncmp(type, "application/json", 16) != 0)
 		snprintf(
 		    text, max, "the answer is %s, not JSON: is there a proxy in between?", type);
 	else
@@ -185,9 +185,9 @@ api_error_status(const struct resource_watch *s)
 	switch (s->status) {
 	case 401:
 		return xasprintf("%s is not authenticated (401): %s; %s%s", verb, says,
-		    c->token_file ? "the token is refused: "
-				  : "no valid token or client certificate: see ",
-		    c->token_file ? c->token_file : c->origin);
+		    c->token_file != NULL ? "the token is refused: "
+					  : "no valid token or client certificate: see ",
+		    c->token_file != NULL ? c->token_file : c->origin);
 	case 403:
 		return xasprintf(
 		    "%s is forbidden (403): %s; grant list and watch of %s%s%s by RBAC "

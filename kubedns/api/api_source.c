@@ -20,7 +20,7 @@ enum { FDS_MAX = 32 };
 static bool
 given(const char *s)
 {
-	return s && *s;
+	return s != NULL && *s;
 }
 
 static struct api_credentials_source
@@ -81,7 +81,7 @@ resource_watch_select_namespace(struct resource_watch *s, const char *namespace)
 	const struct api_resource *of = s->resource;
 	free(s->place);
 	s->place = xasprintf("%s/namespaces/%s/%s", of->group_path, escaped, of->name);
-	if (s->other) {
+	if (s->other != NULL) {
 		free(s->other);
 		s->other = xasprintf("%s/namespaces/%s/%s", of->other_path, escaped, of->name);
 	}
@@ -137,7 +137,7 @@ choose_resources(struct api_source *w, const struct api_source_config *config)
 	}
 	/* A single namespace is asked for alone, and a Role in it is enough; for several, objects
 	 * of all namespaces are read and the others dropped. */
-	if (w->namespaces && w->namespaces[0] && !w->namespaces[1]) {
+	if (w->namespaces != NULL && w->namespaces[0] != NULL && w->namespaces[1] == NULL) {
 		for (unsigned i = 0; i < w->kinds; i++) {
 			if (api_resources[i].namespaced && i != API_CONFIGMAPS)
 				resource_watch_select_namespace(&streams[i], w->namespaces[0]);
@@ -151,7 +151,7 @@ static const char **
 copy_list(const char *const *list)
 {
 	size_t n = 0;
-	while (list && list[n])
+	while (list != NULL && list[n] != NULL)
 		n++;
 	if (n == 0)
 		return NULL;
@@ -166,7 +166,7 @@ static void
 new_connections(struct api_source *w)
 {
 	w->multi = curl_multi_init();
-	if (!w->multi)
+	if (w->multi == NULL)
 		log_fatalx("out of memory");
 	w->stale = false;
 }
@@ -216,14 +216,14 @@ api_source_needs(const struct api_source *w, struct sandbox *s)
 void
 api_source_free(struct api_source *w)
 {
-	if (!w)
+	if (w == NULL)
 		return;
 	for (unsigned i = 0; i < w->count; i++)
 		resource_watch_clear(&w->streams[i]);
 	curl_multi_cleanup(w->multi);
 	curl_global_cleanup();
 	api_credentials_free(&w->server);
-	for (const char **n = w->namespaces; n && *n; n++)
+	for (const char **n = w->namespaces; n != NULL && *n != NULL; n++)
 		free((char *)(uintptr_t)*n);
 	free(w->namespaces);
 	free(w->out);
@@ -372,7 +372,7 @@ read_messages(struct api_source *w, int64_t now)
 {
 	CURLMsg *message;
 	int left;
-	while ((message = curl_multi_info_read(w->multi, &left))) {
+	while ((message = curl_multi_info_read(w->multi, &left)) != NULL) {
 		char *stream = NULL;
 		if (message->msg != CURLMSG_DONE)
 			continue;
@@ -643,19 +643,19 @@ api_source_ready_due_ms(const struct api_source *w, int64_t now)
 bool
 api_source_ready(const struct api_source *w)
 {
-	return w && w->ready;
+	return w != NULL && w->ready;
 }
 
 bool
 api_source_external_ready(const struct api_source *w)
 {
-	return !w || w->no_api || w->external_ready;
+	return w == NULL || w->no_api || w->external_ready;
 }
 
 bool
 api_source_awaits_zones(const struct api_source *w)
 {
-	return w && w->ready && !api_source_external_ready(w) &&
+	return w != NULL && w->ready && !api_source_external_ready(w) &&
 	       clock_mono_ms() - w->required_ms < ZONES_GRACE_MS;
 }
 
@@ -700,7 +700,7 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 		    reasons ? s->watch->server.token_file : "");
 	else
 		fprintf(f, "not synced");
-	if (s->problem)
+	if (s->problem != NULL)
 		fprintf(f, "; %s", reasons ? s->problem : "failing");
 	write_silence(f, s, reasons);
 	fputc('\n', f);
@@ -710,21 +710,21 @@ write_state(FILE *f, const struct resource_watch *s, bool reasons)
 static void
 write_notes(FILE *f, const struct api_source *w)
 {
-	if (w && w->streams[API_ENDPOINTS].wanted)
+	if (w != NULL && w->streams[API_ENDPOINTS].wanted)
 		fputs("endpointslices: denied; using Endpoints, at most 1,000 addresses of a "
 		      "Service: apply "
 		      "the ClusterRole\n",
 		    f);
-	for (unsigned i = w ? w->kinds : 0; w && i < w->count; i++)
+	for (unsigned i = w != NULL ? w->kinds : 0; w != NULL && i < w->count; i++)
 		if (reflector_denied(w->streams[i].reflector))
 			fprintf(f,
 			    "%s: denied, so they have no names: list and watch of configmaps "
 			    "in this namespace, as components/hosts has\n",
 			    w->streams[i].label);
-	if (w && w->ready && !w->external_ready)
+	if (w != NULL && w->ready && !w->external_ready)
 		fprintf(f, "%s: answered SERVFAIL: not all that has names there has been listed\n",
 		    api_source_zones(w));
-	if (w && w->streams[API_NAMESPACES].wanted &&
+	if (w != NULL && w->streams[API_NAMESPACES].wanted &&
 	    reflector_denied(w->streams[API_NAMESPACES].reflector)) {
 		if (w->namespaces_required)
 			fprintf(f, "namespaces: denied, and %s needs them: apply the ClusterRole\n",
@@ -733,7 +733,8 @@ write_notes(FILE *f, const struct api_source *w)
 			fputs("namespaces: denied; inferred from Services: apply the ClusterRole\n",
 			    f);
 	}
-	if (w && w->streams[API_PODS].wanted && reflector_denied(w->streams[API_PODS].reflector))
+	if (w != NULL && w->streams[API_PODS].wanted &&
+	    reflector_denied(w->streams[API_PODS].reflector))
 		fputs(w->pods_required
 			  ? "pods: denied, and --visibility needs them: list and watch of pods\n"
 			  : "pods: denied, so no client and no pod's name is known: list and watch "
@@ -747,7 +748,7 @@ api_source_notes(const struct api_source *w)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
-	if (!f)
+	if (f == NULL)
 		log_fatal("out of memory");
 	write_notes(f, w);
 	fclose(f);
@@ -760,9 +761,9 @@ api_source_status(const struct api_source *w, bool reasons)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
-	if (!f)
+	if (f == NULL)
 		log_fatal("out of memory");
-	for (unsigned i = 0; w && i < w->count; i++) {
+	for (unsigned i = 0; w != NULL && i < w->count; i++) {
 		if (w->streams[i].wanted)
 			write_state(f, &w->streams[i], reasons);
 	}
@@ -776,7 +777,7 @@ api_source_problems(const struct api_source *w, struct api_source_problem *probl
 {
 	size_t count = 0;
 
-	for (unsigned i = 0; w && i < w->count && count < room; i++) {
+	for (unsigned i = 0; w != NULL && i < w->count && count < room; i++) {
 		const struct resource_watch *s = &w->streams[i];
 		enum api_problem kind = s->problem_kind;
 		if (!s->wanted)
@@ -798,9 +799,9 @@ api_source_failing_since_ms(const struct api_source *w)
 	static const enum api_resource_id needed[] = { API_SERVICES, API_SLICES, API_ENDPOINTS };
 	int64_t since_ms = 0;
 
-	for (size_t i = 0; w && i < sizeof(needed) / sizeof(needed[0]); i++) {
+	for (size_t i = 0; w != NULL && i < sizeof(needed) / sizeof(needed[0]); i++) {
 		const struct resource_watch *s = &w->streams[needed[i]];
-		if (!s->wanted || !s->problem || !reflector_synced(s->reflector) ||
+		if (!s->wanted || s->problem == NULL || !reflector_synced(s->reflector) ||
 		    reflector_denied(s->reflector))
 			continue;
 		if (since_ms == 0 || s->problem_since_ms < since_ms)
@@ -874,7 +875,7 @@ write_gauges(const struct api_source *w, struct metrics *m)
 void
 api_source_metrics(const struct api_source *w, struct metrics *m)
 {
-	if (!w)
+	if (w == NULL)
 		return;
 	write_requests(w, m);
 	write_changes(w, m);

@@ -64,7 +64,7 @@ plain_end(struct framer *f, const char *p, const char *end)
 			else if (*p == '"' &&
 				 f->scan.depth++) /* depth: the opening quote was seen */
 				return p + 1;
-		} else if (strchr(",]} \t\r\n", *p)) {
+		} else if (strchr(",]} \t\r\n", *p) != NULL) {
 			return p;
 		}
 	}
@@ -106,7 +106,7 @@ value_read(struct framer *f, const char *p, const char *end, int *error)
 {
 	bool nested = f->opener == '{' || f->opener == '[';
 	const char *stop = nested ? json_skip_nested(&f->scan, p, end) : plain_end(f, p, end);
-	if (!stop) {
+	if (stop == NULL) {
 		*error = hold_bytes(f, p, (size_t)(end - p));
 		return end;
 	}

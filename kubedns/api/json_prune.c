@@ -197,7 +197,7 @@ find(const struct json_prune_keep *keep, const char *key, size_t len, bool escap
 	static const struct json_prune_keep whole = { "", 0, NULL };
 	if (escapes)
 		return &whole;
-	for (; keep->key; keep++) {
+	for (; keep->key != NULL; keep++) {
 		if (keep->len == len && memcmp(keep->key, key, len) == 0)
 			return keep;
 	}
@@ -230,7 +230,7 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 	if (p == end || *p != '"')
 		return NULL;
 	const char *key = p, *key_end = json_skip_string(p, end, &escapes);
-	if (!key_end)
+	if (key_end == NULL)
 		return NULL;
 	p = json_skip_space(key_end, end);
 	if (p == end || *p != ':')
@@ -238,7 +238,7 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 	p = json_skip_space(p + 1, end);
 	const struct json_prune_keep *found =
 	    find(keep, key + 1, (size_t)(key_end - key) - 2, escapes);
-	if (!found)
+	if (found == NULL)
 		return json_skip_value(p, end);
 	struct output before = *out;
 	if (!*first)
@@ -247,7 +247,7 @@ json_prune_member(const struct json_prune_keep *keep, const char *p, const char 
 	put(out, ":", 1);
 	const char *value = out->p;
 	p = json_prune_value(found->inside, p, end, arrays, out);
-	if (p && found->inside == keep_conditions &&
+	if (p != NULL && found->inside == keep_conditions &&
 	    (size_t)(out->p - value) == sizeof(conditions_default) - 1 &&
 	    memcmp(value, conditions_default, sizeof(conditions_default) - 1) == 0)
 		*out = before;
@@ -281,12 +281,12 @@ json_prune_members(const struct json_prune_keep *keep, const char *p, const char
 		p++;
 		last = true;
 	}
-	while (p && !last) {
+	while (p != NULL && !last) {
 		p = json_prune_member(keep, p, end, arrays, &first, out);
-		if (p)
+		if (p != NULL)
 			p = next(p, end, '}', &last);
 	}
-	if (p)
+	if (p != NULL)
 		put(out, "}", 1);
 	return p;
 }
@@ -304,15 +304,15 @@ json_prune_elements(const struct json_prune_keep *keep, const char *p, const cha
 		p++;
 		last = true;
 	}
-	while (p && !last) {
+	while (p != NULL && !last) {
 		if (!first)
 			put(out, ",", 1);
 		first = false;
 		p = json_prune_value(keep, p, end, arrays + 1, out);
-		if (p)
+		if (p != NULL)
 			p = next(p, end, ']', &last);
 	}
-	if (p)
+	if (p != NULL)
 		put(out, "]", 1);
 	return p;
 }
@@ -321,12 +321,12 @@ static const char *
 json_prune_value(const struct json_prune_keep *keep, const char *p, const char *end,
     unsigned arrays, struct output *out)
 {
-	if (keep && p < end && *p == '{')
+	if (keep != NULL && p < end && *p == '{')
 		return json_prune_members(keep, p, end, arrays, out);
-	if (keep && p < end && *p == '[')
+	if (keep != NULL && p < end && *p == '[')
 		return json_prune_elements(keep, p, end, arrays, out);
 	const char *stop = json_skip_value(p, end);
-	if (stop)
+	if (stop != NULL)
 		put(out, p, (size_t)(stop - p));
 	return stop;
 }
@@ -360,7 +360,7 @@ event_object(const struct json_prune_keep *keep, const char *p, const char *end,
 	const char *stop =
 	    json_prune_value(strcmp(event->type, "ERROR") == 0 ? NULL : keep, p, end, 0, &o);
 	event->object = out;
-	event->object_len = stop && *p == '{' ? (size_t)(o.p - out) : 0;
+	event->object_len = stop != NULL && *p == '{' ? (size_t)(o.p - out) : 0;
 	return stop;
 }
 
@@ -371,27 +371,27 @@ json_prune_event(const struct json_prune_keep *keep, const char *json, size_t le
 	const char *end = json + len, *p = json_skip_space(json + 1, end), *early = NULL;
 	bool last = false;
 	*event = (struct json_prune_event){ .object = out };
-	while (p && !last) {
+	while (p != NULL && !last) {
 		const char *key = p, *value = NULL;
 		bool escapes = false;
 		p = p < end && *p == '"' ? json_skip_string(p, end, &escapes) : NULL;
-		size_t key_len = p ? (size_t)(p - key) : 0;
-		p = p ? json_skip_space(p, end) : NULL;
-		if (!p || p == end || *p != ':')
+		size_t key_len = p != NULL ? (size_t)(p - key) : 0;
+		p = p != NULL ? json_skip_space(p, end) : NULL;
+		if (p == NULL || p == end || *p != ':')
 			return -EBADMSG;
 		value = json_skip_space(p + 1, end);
 		if (key_len == 8 && memcmp(key, "\"object\"", 8) == 0 && event->type[0]) {
 			p = event_object(keep, value, end, out, event);
 		} else {
 			p = json_skip_value(value, end);
-			if (p && key_len == 6 && memcmp(key, "\"type\"", 6) == 0)
+			if (p != NULL && key_len == 6 && memcmp(key, "\"type\"", 6) == 0)
 				event_type(event, value, p);
 			else if (key_len == 8 && memcmp(key, "\"object\"", 8) == 0)
 				early = value;
 		}
-		p = p ? next(p, end, '}', &last) : NULL;
+		p = p != NULL ? next(p, end, '}', &last) : NULL;
 	}
-	if (p && early && event->type[0])
+	if (p != NULL && early != NULL && event->type[0])
 		event_object(keep, early, end, out, event);
-	return p && event->type[0] && event->object_len ? 0 : -EBADMSG;
+	return p != NULL && event->type[0] && event->object_len ? 0 : -EBADMSG;
 }

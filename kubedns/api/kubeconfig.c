@@ -21,7 +21,7 @@ struct reader {
 static void __attribute__((format(printf, 2, 3))) complain(struct reader *r, const char *fmt, ...)
 {
 	va_list args;
-	if (r->why)
+	if (r->why != NULL)
 		return;
 	va_start(args, fmt);
 	if (vasprintf(&r->why, fmt, args) < 0)
@@ -35,7 +35,7 @@ sextet(char c)
 	static const char alphabet[] =
 	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const char *at = c ? strchr(alphabet, c) : NULL;
-	return at ? (int)(at - alphabet) : -1;
+	return at != NULL ? (int)(at - alphabet) : -1;
 }
 
 char *
@@ -45,7 +45,7 @@ kubeconfig_base64(const char *text, size_t *len)
 	unsigned held = 0, bits = 0, digits = 0, padding = 0;
 	size_t n = 0;
 	for (; *text; text++) {
-		if (strchr(" \t\r\n", *text))
+		if (strchr(" \t\r\n", *text) != NULL)
 			continue;
 		int value = *text == '=' ? 0 : sextet(*text);
 		if (value < 0 || (padding && *text != '='))
@@ -83,7 +83,7 @@ static char *
 string_member(struct reader *r, struct json_object *json, const char *name)
 {
 	struct json_object *value = json_member(json, name);
-	if (!value)
+	if (value == NULL)
 		return NULL;
 	if (!json_object_is_type(value, json_type_string)) {
 		complain(r, "%s: not a string", name);
@@ -99,7 +99,7 @@ static char *
 path_beside(const char *file, const char *path)
 {
 	const char *slash = strrchr(file, '/');
-	if (*path == '/' || !slash)
+	if (*path == '/' || slash == NULL)
 		return xstrdup(path);
 	return xasprintf("%.*s/%s", (int)(slash - file), file, path);
 }
@@ -108,7 +108,7 @@ static char *
 path_text(struct reader *r, struct json_object *json, const char *name)
 {
 	char *written = string_member(r, json, name);
-	char *path = written ? path_beside(r->path, written) : NULL;
+	char *path = written != NULL ? path_beside(r->path, written) : NULL;
 	free(written);
 	return path;
 }
@@ -120,9 +120,9 @@ read_file(
 {
 	char *key = xasprintf("%s-data", name);
 	char *encoded = string_member(r, json, key);
-	if (encoded) {
+	if (encoded != NULL) {
 		file->data = kubeconfig_base64(encoded, &file->len);
-		if (!file->data)
+		if (file->data == NULL)
 			complain(r, "%s: not base64", key);
 		/* A private key may be in it. */
 		explicit_bzero(encoded, strlen(encoded));
@@ -162,16 +162,16 @@ read_cluster(struct reader *r, struct json_object *cluster)
 	struct kubeconfig *c = r->config;
 	struct json_object *insecure = json_member(cluster, "insecure-skip-tls-verify");
 	c->server = string_member(r, cluster, "server");
-	if (!c->server)
+	if (c->server == NULL)
 		complain(r, "cluster: server is missing");
 	c->tls_server_name = string_member(r, cluster, "tls-server-name");
 	c->proxy_url = string_member(r, cluster, "proxy-url");
-	if (insecure && !json_object_is_type(insecure, json_type_boolean))
+	if (insecure != NULL && !json_object_is_type(insecure, json_type_boolean))
 		complain(r, "insecure-skip-tls-verify: not a boolean");
 	c->insecure =
 	    json_object_is_type(insecure, json_type_boolean) && json_object_get_boolean(insecure);
 	read_file(r, cluster, "certificate-authority", &c->ca);
-	if (c->insecure && (c->ca.data || c->ca.path))
+	if (c->insecure && (c->ca.data != NULL || c->ca.path != NULL))
 		complain(
 		    r, "certificate-authority and insecure-skip-tls-verify exclude each other");
 }
@@ -192,14 +192,15 @@ read_user(struct reader *r, struct json_object *user)
 	};
 	struct kubeconfig *c = r->config;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
-		if (json_member(user, refused[i]))
+		if (json_member(user, refused[i]) != NULL)
 			complain(r, "user: %s: %s", refused[i], reasons[i]);
 	}
 	c->token = string_member(r, user, "token");
 	c->token_file = path_text(r, user, "tokenFile");
 	read_file(r, user, "client-certificate", &c->cert);
 	read_file(r, user, "client-key", &c->key);
-	if ((c->cert.data || c->cert.path) != (c->key.data || c->key.path))
+	if ((c->cert.data != NULL || c->cert.path != NULL) !=
+	    (c->key.data != NULL || c->key.path != NULL))
 		complain(r, "user: client-certificate and client-key need each other");
 }
 
@@ -213,7 +214,7 @@ read_config(void *arg, struct json_object *json, const char *kind_hint, unsigned
 	if (r->documents++)
 		return;
 	char *current = string_member(r, json, "current-context");
-	if (!current) {
+	if (current == NULL) {
 		complain(r, "current-context is missing: set one with kubectl config use-context");
 		return;
 	}
@@ -221,11 +222,11 @@ read_config(void *arg, struct json_object *json, const char *kind_hint, unsigned
 	struct json_object *context = named_entry(r, json, "contexts", "context", current);
 	char *cluster = string_member(r, context, "cluster"),
 	     *user = string_member(r, context, "user");
-	if (context && !cluster)
+	if (context != NULL && cluster == NULL)
 		complain(r, "context \"%s\": names no cluster", current);
-	if (cluster)
+	if (cluster != NULL)
 		read_cluster(r, named_entry(r, json, "clusters", "cluster", cluster));
-	if (user)
+	if (user != NULL)
 		read_user(r, named_entry(r, json, "users", "user", user));
 	free(cluster);
 	free(user);
@@ -244,13 +245,13 @@ kubeconfig_read(FILE *in, const char *path, struct kubeconfig *config, char **wh
 		complain(&r, "is empty");
 	}
 	*why = r.why;
-	return r.why ? -EINVAL : 0;
+	return r.why != NULL ? -EINVAL : 0;
 }
 
 static void
 file_free(struct kubeconfig_file *file)
 {
-	if (file->data)
+	if (file->data != NULL)
 		explicit_bzero(file->data, file->len);
 	free(file->data);
 	free(file->path);

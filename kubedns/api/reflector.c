@@ -81,7 +81,7 @@ free_versions(struct reflector *r)
 void
 reflector_free(struct reflector *r)
 {
-	if (!r)
+	if (r == NULL)
 		return;
 	free_versions(r);
 	free(r);
@@ -100,7 +100,7 @@ reflector_restart(struct reflector *r)
 static void
 reflector_set_text(char **field, const char *value)
 {
-	char *copy = value && *value ? xstrdup(value) : NULL;
+	char *copy = value != NULL && *value ? xstrdup(value) : NULL;
 	free(*field);
 	*field = copy;
 }
@@ -108,8 +108,8 @@ reflector_set_text(char **field, const char *value)
 char *
 reflector_query(struct reflector *r, int64_t now_ms, const char **verb)
 {
-	char *version = percent_encode(r->version ? r->version : ""),
-	     *token = percent_encode(r->token ? r->token : ""), *query = NULL;
+	char *version = percent_encode(r->version != NULL ? r->version : ""),
+	     *token = percent_encode(r->token != NULL ? r->token : ""), *query = NULL;
 	r->running = true;
 	r->started_ms = r->progress_ms = now_ms;
 	r->answered_ms = 0;
@@ -151,7 +151,8 @@ reflector_answered(struct reflector *r, int64_t now_ms)
 	r->denied_asked = false;
 	r->retried_token = false;
 	backoff_good(&r->backoff, now_ms);
-	bool begins = r->phase == REFLECTOR_WATCHLIST || (r->phase == REFLECTOR_LIST && !r->token);
+	bool begins =
+	    r->phase == REFLECTOR_WATCHLIST || (r->phase == REFLECTOR_LIST && r->token == NULL);
 	if (!begins)
 		return false;
 	r->listing = true;
@@ -187,7 +188,7 @@ reflector_event(struct reflector *r, int64_t now_ms, enum reflector_event event,
     const char *version, bool end_mark)
 {
 	r->any_event = true;
-	if (version && *version)
+	if (version != NULL && *version)
 		reflector_set_text(&r->version, version);
 	if (!r->listing)
 		return false;
@@ -206,7 +207,7 @@ reflector_page(struct reflector *r, const char *version, const char *token)
 		return;
 	/* Pages after an expired token are of a later version: a watch from the first page's
 	 * version brings what has changed between. */
-	if (!r->first_version)
+	if (r->first_version == NULL)
 		reflector_set_text(&r->first_version, version);
 	reflector_set_text(&r->next_token, token);
 }
@@ -407,12 +408,12 @@ static void
 token_expired(struct reflector *r, int64_t now_ms, const char *token)
 {
 	r->expired_tokens++;
-	if (token && *token) {
+	if (token != NULL && *token) {
 		reflector_set_text(&r->token, token);
 	} else {
 		list_anew(r, now_ms, RELIST_EXPIRED);
 	}
-	if (r->expired_tokens > 1 || !r->token)
+	if (r->expired_tokens > 1 || r->token == NULL)
 		back_off(r, now_ms);
 	else
 		wait_for(r, now_ms, 0);
@@ -440,13 +441,13 @@ static void
 request_refused(struct reflector *r, int64_t now_ms, const struct reflector_end *end)
 {
 	int status = end->status;
-	bool paging = r->phase == REFLECTOR_LIST && r->token;
+	bool paging = r->phase == REFLECTOR_LIST && r->token != NULL;
 	bool denied = status == 403 || status == 404;
 	if (!denied || !r->denied_ms)
 		r->denied_ms = denied ? now_ms : 0;
 	r->denied_last_ms = denied ? now_ms : 0;
 	r->denied_status = denied ? status : 0;
-	if (end->too_large && r->version) {
+	if (end->too_large && r->version != NULL) {
 		version_lost(r, now_ms, RELIST_WENT_BACK);
 	} else if (end->retry_after_ms >= 0 && (status == 429 || status >= 500)) {
 		wait_for(r, now_ms, retry_after_ms(r, now_ms, end->retry_after_ms));
@@ -487,9 +488,9 @@ page_ended(struct reflector *r, int64_t now_ms)
 		return false;
 	}
 	reflector_set_text(&r->token, r->next_token);
-	if (r->token && ++r->pages < REFLECTOR_PAGES_MAX)
+	if (r->token != NULL && ++r->pages < REFLECTOR_PAGES_MAX)
 		return false;
-	if (r->token || !r->first_version) {
+	if (r->token != NULL || r->first_version == NULL) {
 		list_anew(r, now_ms, RELIST_INCOMPLETE);
 		back_off(r, now_ms);
 		return false;
@@ -528,7 +529,7 @@ answer_broke(struct reflector *r, int64_t now_ms, bool unreached)
 	} else if (r->phase == REFLECTOR_LIST ||
 		   (r->phase == REFLECTOR_WATCHLIST && !r->answered_ms)) {
 		; /* the same page again; the same WatchList again */
-	} else if (!r->version) {
+	} else if (r->version == NULL) {
 		list_anew(r, now_ms, RELIST_INCOMPLETE);
 	} else {
 		r->phase = REFLECTOR_PROBE; /* the next server to answer may be behind */
@@ -547,7 +548,7 @@ error_event(struct reflector *r, int64_t now_ms, const struct reflector_end *end
 		version_lost(r, now_ms, RELIST_EXPIRED);
 	} else if (end->too_large) {
 		version_lost(r, now_ms, RELIST_WENT_BACK);
-	} else if (!r->listing && r->version) {
+	} else if (!r->listing && r->version != NULL) {
 		r->phase =
 		    REFLECTOR_WATCH; /* it is still the same server, so not behind what was seen */
 		back_off(r, now_ms);
@@ -578,7 +579,7 @@ request_ended(struct reflector *r, int64_t now_ms, const struct reflector_end *e
 		answer_broke(r, now_ms, end->unreached);
 	else if (page && r->head_seen)
 		ended = page_ended(r, now_ms);
-	else if (page || r->listing || !r->version)
+	else if (page || r->listing || r->version == NULL)
 		answer_broke(r, now_ms, false);
 	else
 		watch_ended(r, now_ms);

@@ -48,7 +48,7 @@ on_debug(CURL *easy, curl_infotype type, char *text, size_t len, void *arg)
 {
 	struct resource_watch *s = arg;
 	(void)easy;
-	if (type == CURLINFO_TEXT && memmem(text, len, "GOAWAY", 6))
+	if (type == CURLINFO_TEXT && memmem(text, len, "GOAWAY", 6) != NULL)
 		s->watch->goaway = true;
 	return 0;
 }
@@ -57,7 +57,7 @@ static void
 add_header(struct resource_watch *s, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(s->headers, line);
-	if (!more)
+	if (more == NULL)
 		log_fatalx("out of memory");
 	s->headers = more;
 }
@@ -65,7 +65,7 @@ add_header(struct resource_watch *s, const char *line)
 void
 api_request_clear(struct resource_watch *s)
 {
-	for (struct curl_slist *h = s->headers; h; h = h->next)
+	for (struct curl_slist *h = s->headers; h != NULL; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
 	curl_slist_free_all(s->headers);
 	curl_slist_free_all(s->connect_to);
@@ -77,9 +77,9 @@ set_headers(struct resource_watch *s)
 {
 	const struct api_credentials *c = &s->watch->server;
 	add_header(s, "Accept: application/json");
-	if (c->host)
+	if (c->host != NULL)
 		add_header(s, c->host);
-	if (c->token) {
+	if (c->token != NULL) {
 		char *line = xasprintf("Authorization: Bearer %s", c->token);
 		add_header(s, line);
 		explicit_bzero(line, strlen(line));
@@ -110,17 +110,17 @@ set_connection(struct resource_watch *s)
 	curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, 60L);
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, c->insecure ? 0L : 1L);
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, c->insecure ? 0L : 2L);
-	if (c->ca_path)
+	if (c->ca_path != NULL)
 		curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_path);
-	if (c->ca_path)
+	if (c->ca_path != NULL)
 		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
-	if (c->cert_path) {
+	if (c->cert_path != NULL) {
 		curl_easy_setopt(e, CURLOPT_SSLCERT, c->cert_path);
 		curl_easy_setopt(e, CURLOPT_SSLKEY, c->key_path);
 	}
-	if (c->proxy)
+	if (c->proxy != NULL)
 		curl_easy_setopt(e, CURLOPT_PROXY, c->proxy);
-	if (c->connect_to) {
+	if (c->connect_to != NULL) {
 		s->connect_to = curl_slist_append(NULL, c->connect_to);
 		curl_easy_setopt(e, CURLOPT_CONNECT_TO, s->connect_to);
 	}

@@ -73,7 +73,7 @@ clear_problem(struct resource_watch *s)
 	if (w->server_problem)
 		log_info("api %s: answers", w->server.shown_url);
 	w->server_problem = CURLE_OK;
-	if (s->problem && s->problem_local)
+	if (s->problem != NULL && s->problem_local)
 		log_info(
 		    "%s: %s works again", s->label, s->verb == API_VERB_WATCH ? "watch" : "list");
 	free(s->problem);
@@ -189,7 +189,7 @@ on_body(char *bytes, size_t size, size_t count, void *arg)
 	if (s->status == 200)
 		reflector_progress(s->reflector, clock_mono_ms(), len);
 	int error = response_objects_take(s, bytes, len);
-	if (s->status == 200 && !s->malformed && !error && s->problem)
+	if (s->status == 200 && !s->malformed && !error && s->problem != NULL)
 		clear_problem(s);
 	s->missing = s->missing && s->status != 200;
 	return error ? CURL_WRITEFUNC_ERROR : len;
@@ -239,7 +239,7 @@ resource_watch_start(struct resource_watch *s, int64_t now_ms)
 static void
 set_own_problem(struct resource_watch *s, enum api_problem kind, char *text)
 {
-	if (!s->problem || strcmp(s->problem, text) != 0)
+	if (s->problem == NULL || strcmp(s->problem, text) != 0)
 		log_warnx("api %s: %s: %s", s->watch->server.shown_url, s->label, text);
 	set_problem(s, kind, text, true);
 }
@@ -262,7 +262,7 @@ set_server_problem(struct resource_watch *s, CURLcode code)
 static void
 report_missing(struct resource_watch *s)
 {
-	bool last = !s->other || s->is_other; /* no other version may be there */
+	bool last = s->other == NULL || s->is_other; /* no other version may be there */
 
 	if (last && !s->missing)
 		log_info("%s.%s: not served here, so none are read until they are",
@@ -279,7 +279,8 @@ report_end(struct resource_watch *s, CURLcode code, bool clean)
 	if (refused && reflector_phase(s->reflector) == REFLECTOR_WATCHLIST)
 		log_info("%s: no watch list here (%d); listing in pages", s->label, s->status);
 	else if (s->status == 410 || s->too_large)
-		log_info("%s: %s", s->label, s->why && *s->why ? s->why : "version expired");
+		log_info(
+		    "%s: %s", s->label, s->why != NULL && *s->why ? s->why : "version expired");
 	else if (s->status == 404 && s->resource->may_be_missing)
 		report_missing(s);
 	else if (s->status && s->status != 200)
@@ -356,7 +357,7 @@ resource_watch_finish(struct resource_watch *s, int64_t now_ms, CURLcode code)
 		log_info(
 		    "%s: synced, %llu objects by list", s->label, (unsigned long long)s->objects);
 	}
-	if (end.status == 404 && s->other)
+	if (end.status == 404 && s->other != NULL)
 		try_other_version(s, now_ms);
 	for (unsigned i = 0; i < w->count && (end.broken || !end.status); i++)
 		reflector_doubt(w->streams[i].reflector);
@@ -407,11 +408,11 @@ resource_watch_init(struct resource_watch *s, struct api_source *w, enum api_res
 	};
 	s->label = xstrdup(resource->name);
 	s->place = xasprintf("%s/%s", s->resource->group_path, s->resource->name);
-	if (s->resource->other_path)
+	if (s->resource->other_path != NULL)
 		s->other = xasprintf("%s/%s", s->resource->other_path, s->resource->name);
 	s->selector = xstrdup("");
 	s->easy = curl_easy_init();
-	if (!s->easy)
+	if (s->easy == NULL)
 		log_fatalx("out of memory");
 	response_objects_init(s);
 	s->reflector = reflector_new(!s->resource->required);
@@ -455,7 +456,7 @@ static const char *
 string_at(struct json_object *json, const char *first, const char *second, const char *third)
 {
 	const char *path[] = { first, second, third };
-	for (size_t i = 0; i < 3 && path[i]; i++) {
+	for (size_t i = 0; i < 3 && path[i] != NULL; i++) {
 		struct json_object *value = NULL;
 		if (!json_object_is_type(json, json_type_object) ||
 		    !json_object_object_get_ex(json, path[i], &value))
@@ -470,7 +471,7 @@ parse_object(struct resource_watch *s, const char *bytes, size_t len)
 {
 	json_tokener_reset(s->tokener);
 	struct json_object *json = json_tokener_parse_ex(s->tokener, bytes, (int)len);
-	if (!json || json_tokener_get_parse_end(s->tokener) != len ||
+	if (json == NULL || json_tokener_get_parse_end(s->tokener) != len ||
 	    !json_object_is_type(json, json_type_object)) {
 		enum json_tokener_error error = json_tokener_get_error(s->tokener);
 		set_malformed(s, error == json_tokener_success ? "not a JSON object"
@@ -497,10 +498,10 @@ static bool
 in_namespaces(const struct api_source *w, const struct object *object)
 {
 	/* A Namespace is handed on whatever its name: the sink wants to know which exist. */
-	if (!w->namespaces || object->kind == OBJECT_NAMESPACE || object->kind == OBJECT_NODE ||
-	    object->kind == OBJECT_CONFIGMAP)
+	if (w->namespaces == NULL || object->kind == OBJECT_NAMESPACE ||
+	    object->kind == OBJECT_NODE || object->kind == OBJECT_CONFIGMAP)
 		return true;
-	for (const char **n = w->namespaces; *n; n++) {
+	for (const char **n = w->namespaces; *n != NULL; n++) {
 		if (strcmp(*n, object->namespace) == 0)
 			return true;
 	}
@@ -528,8 +529,8 @@ hand_on(struct resource_watch *s, struct json_object *json, enum event_type type
 		const char *ns = string_at(json, "metadata", "namespace", NULL),
 			   *name = string_at(json, "metadata", "name", NULL);
 		s->rejected++;
-		log_neterr("%s %s/%s: %s; left out", s->resource->name, ns ? ns : "",
-		    name ? name : "?", why);
+		log_neterr("%s %s/%s: %s; left out", s->resource->name, ns != NULL ? ns : "",
+		    name != NULL ? name : "?", why);
 		return 0;
 	}
 	if (error || object.kind != s->resource->object) {
@@ -563,11 +564,11 @@ list_item(void *arg, const char *bytes, size_t len)
 		return -EBADMSG;
 	}
 	struct json_object *json = parse_object(s, out, trimmed);
-	if (!json)
+	if (json == NULL)
 		return -EBADMSG;
 	/* A list of custom resources says its kind behind its items, but each of them says its own. */
 	int error = -EBADMSG;
-	if (s->kind_seen || string_at(json, "kind", NULL, NULL))
+	if (s->kind_seen || string_at(json, "kind", NULL, NULL) != NULL)
 		error = hand_on(s, json, EVENT_ADDED);
 	else
 		set_malformed(s, no_kind);
@@ -592,7 +593,7 @@ list_head(void *arg, const char *key, const char *bytes, size_t len)
 		return -EBADMSG;
 	}
 	struct json_object *json = parse_object(s, bytes, len);
-	if (!json)
+	if (json == NULL)
 		return -EBADMSG;
 	reflector_page(s->reflector, string_at(json, "resourceVersion", NULL, NULL),
 	    string_at(json, "continue", NULL, NULL));
@@ -608,9 +609,9 @@ read_status(struct resource_watch *s, struct json_object *json)
 		   *token = string_at(json, "metadata", "continue", NULL);
 	struct json_object *code = NULL, *details = NULL, *causes = NULL;
 	free(s->why);
-	s->why = xstrdup(message ? message : "");
+	s->why = xstrdup(message != NULL ? message : "");
 	free(s->token);
-	s->token = token ? xstrdup(token) : NULL;
+	s->token = token != NULL ? xstrdup(token) : NULL;
 	if (json_object_object_get_ex(json, "code", &code) &&
 	    json_object_is_type(code, json_type_int))
 		s->error_code = json_object_get_int(code);
@@ -622,8 +623,9 @@ read_status(struct resource_watch *s, struct json_object *json)
 		for (size_t i = 0; i < json_object_array_length(causes); i++) {
 			const char *reason =
 			    string_at(json_object_array_get_idx(causes, i), "reason", NULL, NULL);
-			s->too_large = s->too_large ||
-				       (reason && strcmp(reason, "ResourceVersionTooLarge") == 0);
+			s->too_large =
+			    s->too_large ||
+			    (reason != NULL && strcmp(reason, "ResourceVersionTooLarge") == 0);
 		}
 	}
 }
@@ -649,7 +651,7 @@ event_object(struct resource_watch *s, struct json_object *json, enum api_event 
 	const char *mark = NULL;
 	if (type == API_EVENT_BOOKMARK) {
 		const char *kind = string_at(json, "kind", NULL, NULL);
-		if (kind && strcmp(kind, s->resource->kind) != 0) {
+		if (kind != NULL && strcmp(kind, s->resource->kind) != 0) {
 			set_malformed(s, "a bookmark of another kind");
 			return -EBADMSG;
 		}
@@ -661,7 +663,7 @@ event_object(struct resource_watch *s, struct json_object *json, enum api_event 
 								  : REFLECTOR_CHANGED;
 	if (reflector_event(s->reflector, clock_mono_ms(), event,
 		string_at(json, "metadata", "resourceVersion", NULL),
-		mark && strcmp(mark, "true") == 0) &&
+		mark != NULL && strcmp(mark, "true") == 0) &&
 	    s->wanted) {
 		resource_watch_emit(s, EVENT_SYNCED, NULL);
 		log_info("%s: synced, %llu objects by watch list", s->label,
@@ -689,7 +691,7 @@ watch_item(void *arg, const char *bytes, size_t len)
 	s->last_event = clock_wall_s();
 	s->events[type]++;
 	struct json_object *json = parse_object(s, event.object, event.object_len);
-	if (!json)
+	if (json == NULL)
 		return -EBADMSG;
 	int error = type == API_EVENT_ERROR ? event_error(s, json) : event_object(s, json, type);
 	json_object_put(json);
@@ -700,7 +702,7 @@ static void
 response_objects_init(struct resource_watch *s)
 {
 	s->tokener = json_tokener_new_ex(JSON_DEPTH);
-	if (!s->tokener)
+	if (s->tokener == NULL)
 		log_fatalx("out of memory");
 	json_tokener_set_flags(s->tokener,
 	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
@@ -747,12 +749,12 @@ response_objects_take(struct resource_watch *s, const char *bytes, size_t len)
 static void
 read_kept(struct resource_watch *s)
 {
-	if (!s->body || *s->body != '{')
+	if (s->body == NULL || *s->body != '{')
 		return;
 	bool was = s->malformed;
 	struct json_object *json = parse_object(s, s->body, strlen(s->body));
 	s->malformed = was;
-	if (json) {
+	if (json != NULL) {
 		read_status(s, json);
 		json_object_put(json);
 	}

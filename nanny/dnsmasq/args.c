@@ -104,7 +104,7 @@ parse_target(const char *text, struct server *server)
 	}
 	bool ok = addr_parse(copy, &server->addr) == 0;
 	char *end = NULL;
-	unsigned long n = port ? strtoul(port, &end, 10) : 53;
+	unsigned long n = port != NULL ? strtoul(port, &end, 10) : 53;
 	ok = ok && n >= 1 && n <= 65535 && (port == NULL || (*port && *end == '\0'));
 	server->port = (uint16_t)n;
 	free(copy);
@@ -134,10 +134,10 @@ read_server(struct args *args, const char *value)
 		return;
 	}
 	char *copy = xstrdup(value + 1), *target = strrchr(copy, '/');
-	if (target) {
+	if (target != NULL) {
 		*target++ = '\0';
 		char *rest = copy;
-		for (char *domain; (domain = strsep(&rest, "/"));)
+		for (char *domain; (domain = strsep(&rest, "/")) != NULL;)
 			if (*domain)
 				fix_domain(args, domain, target);
 	}
@@ -148,7 +148,7 @@ static void
 read_listen(struct args *args, const char *value)
 {
 	char *copy = xstrdup(value), *rest = copy;
-	for (char *one; (one = strsep(&rest, ","));)
+	for (char *one; (one = strsep(&rest, ",")) != NULL;)
 		if (args->listen_count < ARGS_LISTEN_MAX &&
 		    addr_parse(one, &args->listen[args->listen_count]) == 0)
 			args->listen_count++;
@@ -243,9 +243,9 @@ take_long(struct args *args, char *const *given, size_t left, bool *seen, char *
 	const char *name = given[0] + 2;
 	size_t len = strcspn(name, "=");
 	const struct option *option = find_long(name, len);
-	enum known known = option ? option->known : OPT_OTHER;
+	enum known known = option != NULL ? option->known : OPT_OTHER;
 	const char *value = name[len] ? name + len + 1 : "";
-	bool second = option && option->takes == TAKES_VALUE && !name[len] && left > 1;
+	bool second = option != NULL && option->takes == TAKES_VALUE && !name[len] && left > 1;
 	if (second)
 		value = given[1];
 	if (!left_out(args, known, value)) {
@@ -269,7 +269,7 @@ take_letters(struct args *args, char *const *given, size_t left, bool *seen, cha
 	kept[kept_len++] = '-';
 	for (; *p && rc == 0; p++) {
 		const struct option *option = find_letter(*p);
-		enum known known = option ? option->known : OPT_OTHER;
+		enum known known = option != NULL ? option->known : OPT_OTHER;
 		bool has_value = strchr(letters_with_value, *p) != NULL;
 		const char *value = "";
 		if (has_value && p[1])
@@ -412,7 +412,7 @@ args_add_upstream(
 static void
 free_list(char **list)
 {
-	for (size_t i = 0; list && list[i]; i++)
+	for (size_t i = 0; list != NULL && list[i] != NULL; i++)
 		free(list[i]);
 	free(list);
 }

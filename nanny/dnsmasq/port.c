@@ -107,18 +107,18 @@ dnsmasq_port_drops(uint16_t port)
 	for (size_t i = 0; i < 2; i++) {
 		FILE *file = fopen(files[i], "re");
 		char line[512];
-		while (file && fgets(line, sizeof line, file)) {
+		while (file != NULL && fgets(line, sizeof line, file) != NULL) {
 			unsigned local;
 			char *end = line + strcspn(line, "\n"); /* padded with blanks */
 			while (end > line && end[-1] == ' ')
 				*--end = '\0';
 			const char *last = strrchr(line, ' ');
 			uint64_t drops;
-			if (last && sscanf(line, " %*u: %*[0-9A-F]:%4X", &local) == 1 &&
+			if (last != NULL && sscanf(line, " %*u: %*[0-9A-F]:%4X", &local) == 1 &&
 			    local == port && sscanf(last, "%" SCNu64, &drops) == 1)
 				total += drops;
 		}
-		if (file)
+		if (file != NULL)
 			fclose(file);
 	}
 	return total;

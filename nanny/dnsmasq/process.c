@@ -171,7 +171,7 @@ process_log_level(const char *line)
 		if (strncmp(line, detail[i], strlen(detail[i])) == 0)
 			return LOG_LEVEL_DEBUG;
 	for (size_t i = 0; i < sizeof trouble / sizeof *trouble; i++)
-		if (strstr(line, trouble[i]))
+		if (strstr(line, trouble[i]) != NULL)
 			return LOG_LEVEL_WARN;
 	return LOG_LEVEL_INFO;
 }
@@ -195,7 +195,7 @@ end_line(struct process *process)
 	const char *text = process->line;
 	if (strncmp(text, "dnsmasq: ", 9) == 0)
 		text += 9;
-	else if (strncmp(text, "dnsmasq[", 8) == 0 && strstr(text, "]: "))
+	else if (strncmp(text, "dnsmasq[", 8) == 0 && strstr(text, "]: ") != NULL)
 		text = strstr(text, "]: ") + 3;
 	if (*text == '\0')
 		return;

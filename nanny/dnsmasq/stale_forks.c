@@ -134,7 +134,7 @@ read_switches(pid_t pid, uint64_t *switches)
 	if (!read_proc(text, sizeof text, "/proc/%d/status", (int)pid))
 		return false;
 	const char *at = strstr(text, label);
-	return at && sscanf(at + sizeof label - 1, "%" SCNu64, switches) == 1;
+	return at != NULL && sscanf(at + sizeof label - 1, "%" SCNu64, switches) == 1;
 }
 
 static bool
@@ -212,7 +212,7 @@ find_whose(struct stale_forks *tcp, uint16_t port)
 	for (size_t i = 0; i < 2; i++) {
 		FILE *file = fopen(files[i], "re");
 		char line[512];
-		while (file && fgets(line, sizeof line, file)) {
+		while (file != NULL && fgets(line, sizeof line, file) != NULL) {
 			unsigned local, state;
 			unsigned long inode;
 			char peer[STALE_FORKS_PEER_MAX];
@@ -222,7 +222,7 @@ find_whose(struct stale_forks *tcp, uint16_t port)
 			    local == port && state == TCP_ESTABLISHED_STATE)
 				take_client(tcp, inode, peer);
 		}
-		if (file)
+		if (file != NULL)
 			fclose(file);
 	}
 }

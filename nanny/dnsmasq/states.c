@@ -221,7 +221,7 @@ unsigned
 child_step(struct child *child, enum child_event event, int64_t now_ms)
 {
 	transition *f = table[child->state][event];
-	return f ? f(child, now_ms) : 0;
+	return f != NULL ? f(child, now_ms) : 0;
 }
 
 bool

@@ -92,7 +92,7 @@ dnsmasq_package_read(FILE *record, char version[PACKAGE_VERSION_MAX])
 	static const char field[] = "Version: ";
 	char line[256];
 	version[0] = '\0';
-	while (fgets(line, sizeof line, record)) {
+	while (fgets(line, sizeof line, record) != NULL) {
 		if (strncmp(line, field, sizeof field - 1) != 0)
 			continue;
 		const char *value = line + sizeof field - 1;

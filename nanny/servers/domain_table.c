@@ -62,9 +62,9 @@ domain_table_above(const struct domain_table *table, const char *domain)
 {
 	while (*domain) {
 		const char *dot = strchr(domain, '.');
-		domain = dot ? dot + 1 : domain + strlen(domain);
+		domain = dot != NULL ? dot + 1 : domain + strlen(domain);
 		const struct domain_servers *entry = domain_table_get(table, domain);
-		if (entry && entry->count)
+		if (entry != NULL && entry->count)
 			return entry;
 	}
 	return NULL;

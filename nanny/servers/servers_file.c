@@ -28,7 +28,7 @@ static void
 place(struct servers_domain *to, const struct domain_servers *wanted,
     const struct servers_domain *before, bool strict_order)
 {
-	size_t old = before ? before->count : 0, next = 0;
+	size_t old = before != NULL ? before->count : 0, next = 0;
 	assert(wanted->count > 0);
 	to->lines = xcalloc(old + wanted->count, sizeof *to->lines);
 	bool *kept = xcalloc(old + 1, sizeof *kept);
@@ -40,7 +40,7 @@ place(struct servers_domain *to, const struct domain_servers *wanted,
 	}
 	for (size_t i = 0; i < wanted->count; i++) {
 		if (!strict_order &&
-		    has_server(before ? before->lines : NULL, old, &wanted->servers[i]))
+		    has_server(before != NULL ? before->lines : NULL, old, &wanted->servers[i]))
 			continue;
 		while (next < old && kept[next])
 			next++;
@@ -62,9 +62,9 @@ heir(const struct servers_input *input, const char *domain, const struct domain_
 {
 	const struct domain_servers *a = domain_table_above(input->wanted, domain),
 				    *b = domain_table_above(input->fixed, domain);
-	if (a && b)
+	if (a != NULL && b != NULL)
 		return strlen(b->domain) > strlen(a->domain) ? b : a;
-	return a ? a : b ? b : nobody;
+	return a != NULL ? a : b != NULL ? b : nobody;
 }
 
 static const struct domain_servers *
@@ -84,7 +84,7 @@ static const struct domain_servers *
 default_heir(const struct servers_input *input, const struct domain_servers *nobody)
 {
 	const struct domain_servers *fixed = domain_table_get(input->fixed, "");
-	return fixed && fixed->count ? fixed : nobody;
+	return fixed != NULL && fixed->count ? fixed : nobody;
 }
 
 static void
@@ -151,7 +151,7 @@ servers_plan(const struct servers_input *input, size_t *dropped)
 	for (size_t w = 0, b = 0; w < wanted->count || b < before->count;) {
 		const struct domain_servers *entry = w < wanted->count ? &wanted->items[w] : NULL;
 		const struct servers_domain *old = b < before->count ? &before->items[b] : NULL;
-		assert(entry || old);
+		assert(entry != NULL || old != NULL);
 		int order = entry == NULL ? 1
 			    : old == NULL ? -1
 					  : strcmp(entry->domain, old->domain);

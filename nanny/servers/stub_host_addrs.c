@@ -103,7 +103,7 @@ stub_host_answer(struct stub_host *name, int family, const struct addr *addrs, s
 	bool added = false, had_current = any_current(name);
 	for (size_t i = 0; i < count; i++) {
 		struct stub_host_addr *known = find(name, &addrs[i]);
-		if (known) {
+		if (known != NULL) {
 			had_current = true;
 			known->current = true;
 		} else if (make_room(name)) {

@@ -113,7 +113,7 @@ static void
 entry_free(struct entry *entry)
 {
 	for (int i = 0; i < STUB_HOST_FAMILIES; i++)
-		if (entry->lookups[i])
+		if (entry->lookups[i] != NULL)
 			entry->lookups[i]->entry = NULL;
 	free(entry);
 }
@@ -296,8 +296,8 @@ stub_hosts_next_ms(const struct stub_hosts *names, int64_t now_ms)
 	}
 	for (int i = 0; i < CHANNEL_COUNT; i++) {
 		struct timeval tv, *left = ares_timeout(names->channels[i], NULL, &tv);
-		int64_t due =
-		    left ? now_ms + left->tv_sec * 1000 + left->tv_usec / 1000 + 1 : INT64_MAX;
+		int64_t due = left != NULL ? now_ms + left->tv_sec * 1000 + left->tv_usec / 1000 + 1
+					   : INT64_MAX;
 		if (due < next)
 			next = due;
 	}

@@ -15,7 +15,7 @@
 static bool
 note_loop(char **said, char *why)
 {
-	bool news = why && (*said == NULL || strcmp(why, *said) != 0);
+	bool news = why != NULL && (*said == NULL || strcmp(why, *said) != 0);
 	free(*said);
 	*said = why;
 	return news;
@@ -57,7 +57,7 @@ add_host(struct domain_servers *entry, const struct conf_server *by_name,
 	const struct stub_host *name = stub_hosts_get(names, by_name->host);
 	char text[SERVER_TEXT_MAX];
 	const char *why;
-	for (size_t i = 0; name && i < name->known_count; i++) {
+	for (size_t i = 0; name != NULL && i < name->known_count; i++) {
 		struct server server = { .addr = name->known[i].addr,
 			.port = by_name->server.port };
 		if (!forwarding_loop_is(guard, &server, &why))
@@ -82,7 +82,7 @@ add_stub(struct domain_table *table, const char *domain, const struct conf_stub 
 			add_host(entry, &stub->servers[k], names, guard, loop);
 		else
 			domain_servers_add_server(entry, &stub->servers[k].server);
-	if (entry->count == 0 && unresolved)
+	if (entry->count == 0 && unresolved != NULL)
 		domain_servers_add_server(entry, unresolved);
 }
 
@@ -235,7 +235,7 @@ nanny_plan(struct nanny *nanny, bool fresh)
 	static const struct servers_file nothing;
 	struct server nobody = { 0 }, unresolved = { 0 };
 	size_t dropped;
-	if (nanny->dnsmasq_probe) {
+	if (nanny->dnsmasq_probe != NULL) {
 		nobody = dnsmasq_probe_refused(nanny->dnsmasq_probe);
 		unresolved = dnsmasq_probe_servfail(nanny->dnsmasq_probe);
 	}

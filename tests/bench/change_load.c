@@ -135,9 +135,9 @@ open_socket(int type, struct sockaddr_in *bind_to)
 	if (type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	/* Connections of another test's that ended a moment ago keep their port for a minute. */
-	if (type == SOCK_STREAM && bind_to)
+	if (type == SOCK_STREAM && bind_to != NULL)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	if (bind_to && bind(fd, (struct sockaddr *)bind_to, sizeof *bind_to) < 0) {
+	if (bind_to != NULL && bind(fd, (struct sockaddr *)bind_to, sizeof *bind_to) < 0) {
 		close(fd);
 		return -1;
 	}
@@ -189,7 +189,7 @@ serve(struct endpoint *from, const struct sockaddr_in *peer, const uint8_t *wire
 		errx(1, "server %d is asked too much", server + 1);
 	*r =
 	    (struct reply){ .due_us = now_us() + (is_slow ? SLOW_MS : FAST_MS) * 1000, .to = from };
-	if (peer)
+	if (peer != NULL)
 		r->peer = *peer;
 	struct writer w = { .buf = r->wire, .max = sizeof r->wire };
 	writer_put16(&w, query.id);

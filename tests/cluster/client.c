@@ -143,7 +143,7 @@ lookup(const char *name, struct addresses *a)
 	a->error = getaddrinfo(name, NULL, &hints, &list);
 	if (a->error != 0)
 		return;
-	for (struct addrinfo *i = list; i; i = i->ai_next)
+	for (struct addrinfo *i = list; i != NULL; i = i->ai_next)
 		addresses_add(a, i->ai_family,
 		    i->ai_family == AF_INET
 			? (void *)&((struct sockaddr_in *)(void *)i->ai_addr)->sin_addr
@@ -179,7 +179,7 @@ static int
 run_lookup(char **names)
 {
 	static struct addresses a;
-	for (; *names; names++) {
+	for (; *names != NULL; names++) {
 		double start = now_ms();
 		lookup(*names, &a);
 		printf("{\"name\":\"%s\",\"error\":\"%s\",\"ms\":%.1f,\"addresses\":", *names,
@@ -193,14 +193,14 @@ run_lookup(char **names)
 static int
 run_reverse(char **addresses)
 {
-	for (; *addresses; addresses++) {
+	for (; *addresses != NULL; addresses++) {
 		struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *list = NULL;
 		char host[NI_MAXHOST] = "";
 		int err = getaddrinfo(*addresses, NULL, &hints, &list);
 		if (err == 0)
 			err = getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL,
 			    0, NI_NAMEREQD);
-		if (list)
+		if (list != NULL)
 			freeaddrinfo(list);
 		printf("{\"address\":\"%s\",\"error\":\"%s\",\"name\":\"%s\"}\n", *addresses,
 		    err ? gai_strerror(err) : "", host);
@@ -244,16 +244,16 @@ static size_t
 read_targets(char **argv, struct target *targets)
 {
 	size_t n = 0;
-	for (; *argv && n < NAMES_MAX; argv++, n++) {
+	for (; *argv != NULL && n < NAMES_MAX; argv++, n++) {
 		char *equals = strchr(*argv, '=');
-		if (!equals) {
+		if (equals == NULL) {
 			fprintf(stderr, "client: %s: not NAME=EXPECT\n", *argv);
 			exit(2);
 		}
 		*equals = '\0';
 		targets[n] = (struct target){ .name = *argv,
 			.expect = equals + 1,
-			.type = strchr(equals + 1, ':') ? 28 : 1 };
+			.type = strchr(equals + 1, ':') != NULL ? 28 : 1 };
 	}
 	return n;
 }
@@ -299,9 +299,9 @@ static void
 complain(const char *what, const struct target *target, const struct addresses *a, double sent)
 {
 	printf("{\"%s\":\"%s\",\"at\":%.3f,\"sent_ms_ago\":%.0f,\"rcode\":%d,\"addresses\":", what,
-	    target->name, now(CLOCK_REALTIME), now_ms() - sent, a ? a->error : -1);
+	    target->name, now(CLOCK_REALTIME), now_ms() - sent, a != NULL ? a->error : -1);
 	static const struct addresses none;
-	print_addresses(a ? a : &none);
+	print_addresses(a != NULL ? a : &none);
 	printf("}\n");
 	fflush(stdout);
 }
@@ -351,11 +351,11 @@ read_reply(const uint8_t *in, size_t len, uint16_t id, struct addresses *a)
 		return -1;
 	a->error = in[3] & 15;
 	unsigned answers = (unsigned)(in[6] << 8 | in[7]);
-	if (!(p = skip_name(p, end)) || end - p < 4)
+	if ((p = skip_name(p, end)) == NULL || end - p < 4)
 		return -1;
 	p += 4;
 	while (answers--) {
-		if (!(p = skip_name(p, end)) || end - p < 10)
+		if ((p = skip_name(p, end)) == NULL || end - p < 10)
 			return -1;
 		unsigned type = (unsigned)(p[0] << 8 | p[1]);
 		size_t size = (size_t)(p[8] << 8 | p[9]);

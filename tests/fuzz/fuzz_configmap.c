@@ -23,7 +23,7 @@ enum { REASON_MAX = 400 };
 static void
 check(int rc, char *why)
 {
-	if (rc < 0 && (why == NULL || strlen(why) > REASON_MAX || strchr(why, '\n')))
+	if (rc < 0 && (why == NULL || strlen(why) > REASON_MAX || strchr(why, '\n') != NULL))
 		abort();
 	free(why);
 }

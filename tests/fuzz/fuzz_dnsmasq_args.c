@@ -14,13 +14,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = strndup((const char *)data, size), *given[64], *rest = text, *why;
 	size_t count = 0;
 	struct args args;
-	while (rest && count < 64)
+	while (rest != NULL && count < 64)
 		given[count++] = strsep(&rest, "\n");
 	if (args_build(&args, "/dnsmasq", given, count, "/F", false, &why) < 0)
 		free(why);
 	else {
 		if (args.port == 0 || strcmp(args.argv[args.argc - 1], "--servers-file=/F") != 0 ||
-		    args.argv[args.argc])
+		    args.argv[args.argc] != NULL)
 			abort();
 		args_free(&args);
 	}

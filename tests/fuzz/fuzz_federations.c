@@ -38,7 +38,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < federations.count; i++) {
 		char name[CONF_HOST_MAX];
 		const char *reason;
-		if (strchr(federations.items[i].name, '.') ||
+		if (strchr(federations.items[i].name, '.') != NULL ||
 		    conf_name_parse(federations.items[i].name, name, &reason) < 0 ||
 		    conf_name_parse(federations.items[i].domain, name, &reason) < 0)
 			abort();

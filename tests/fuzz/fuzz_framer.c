@@ -37,7 +37,7 @@ is_json(const char *bytes, size_t len)
 	json_tokener_set_flags(tokener,
 	    JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
 	struct json_object *json = json_tokener_parse_ex(tokener, bytes, (int)len);
-	bool good = json && json_tokener_get_parse_end(tokener) == len;
+	bool good = json != NULL && json_tokener_get_parse_end(tokener) == len;
 	json_object_put(json);
 	json_tokener_free(tokener);
 	return good;
@@ -86,7 +86,7 @@ frame(enum framer_form form, const uint8_t *data, size_t size, size_t piece)
 	}
 	if (!o.error)
 		o.error = framer_end(&f);
-	if (o.error && !f.why)
+	if (o.error && f.why == NULL)
 		abort();
 	framer_clear(&f);
 	return o;

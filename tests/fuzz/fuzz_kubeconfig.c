@@ -21,19 +21,19 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(copy, data, size);
 	copy[size] = '\0';
 	FILE *in = fmemopen(copy, size, "r");
-	if (!in)
+	if (in == NULL)
 		abort();
 	if (kubeconfig_read(in, "/etc/kubedns/config", &config, &why) == 0) {
-		if (why || !config.server || !config.context)
+		if (why != NULL || config.server == NULL || config.context == NULL)
 			abort();
-	} else if (!why) {
+	} else if (why == NULL) {
 		abort();
 	}
 	free(why);
 	kubeconfig_free(&config);
 	fclose(in);
 	char *decoded = kubeconfig_base64(copy, &len);
-	if (decoded && len > size)
+	if (decoded != NULL && len > size)
 		abort();
 	free(decoded);
 	free(copy);

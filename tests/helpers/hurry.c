@@ -38,7 +38,7 @@ of_ns(long long ns)
 __attribute__((constructor)) static void
 begin(void)
 {
-	if (real_clock_gettime)
+	if (real_clock_gettime != NULL)
 		return;
 	const char *text = getenv("HURRY");
 	struct timespec now;
@@ -46,7 +46,7 @@ begin(void)
 	    (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
 	real_clock_gettime(CLOCK_MONOTONIC, &now);
 	base = to_ns(&now);
-	if (text && atof(text) >= 1)
+	if (text != NULL && atof(text) >= 1)
 		factor = atof(text);
 }
 
@@ -115,7 +115,7 @@ syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (!next)
+	if (next == NULL)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 #ifdef SYS_poll
 	if (number == SYS_poll)
@@ -128,8 +128,8 @@ int
 ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t *mask)
 {
 	NEXT(ppoll);
-	struct timespec less = t ? shorter(t) : (struct timespec){ 0 };
-	return next(fds, n, t ? &less : NULL, mask);
+	struct timespec less = t != NULL ? shorter(t) : (struct timespec){ 0 };
+	return next(fds, n, t != NULL ? &less : NULL, mask);
 }
 
 int
@@ -158,7 +158,7 @@ int
 select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t)
 {
 	NEXT(select);
-	if (!t)
+	if (t == NULL)
 		return next(n, r, w, e, NULL);
 	long long us = shorter_ns(t->tv_sec * 1000000LL + t->tv_usec);
 	struct timeval less = { .tv_sec = us / 1000000, .tv_usec = us % 1000000 };

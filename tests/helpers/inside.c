@@ -98,7 +98,7 @@ local(const char *variable)
 	const char *port = getenv(variable);
 	return (struct sockaddr_in){ .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		.sin_port = htons((uint16_t)(port ? atoi(port) : 1)) };
+		.sin_port = htons((uint16_t)(port != NULL ? atoi(port) : 1)) };
 }
 
 static void
@@ -223,7 +223,7 @@ try_all(void)
 	say("ptrace", outcome(syscall(SYS_ptrace, PTRACE_SEIZE, getppid(), 0, 0)));
 	try_kernel();
 	try_exec("exec", "/bin/true");
-	if (exec)
+	if (exec != NULL)
 		try_exec("exec-itself", exec);
 	say("end", 0);
 }
@@ -240,13 +240,14 @@ confined(void)
 		close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	const char *filters = strstr(text, label), *before = getenv("INSIDE_FILTERS");
-	return (filters ? atoi(filters + sizeof label - 1) : 0) > (before ? atoi(before) : 0);
+	return (filters != NULL ? atoi(filters + sizeof label - 1) : 0) >
+	       (before != NULL ? atoi(before) : 0);
 }
 
 static void
 try_once(void)
 {
-	if (done || !getenv("INSIDE_DIR") || !confined())
+	if (done || getenv("INSIDE_DIR") == NULL || !confined())
 		return;
 	done = 1;
 	try_all();
@@ -274,7 +275,7 @@ syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (!next)
+	if (next == NULL)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 #ifdef SYS_poll
 	if (number == SYS_poll)

@@ -55,7 +55,7 @@ timeout_s(void)
 static inline void
 asks(const char *part)
 {
-	if (!strstr(ask(), part))
+	if (strstr(ask(), part) == NULL)
 		fail_msg("asked %s, not %s", asked, part);
 }
 

@@ -138,7 +138,7 @@ data_is_readable_at_a_path_again_and_again(void **state)
 		fclose(f);
 	}
 	FILE *f = fopen(cluster.ca_path, "r+");
-	assert_true(!f || fputc('x', f) == EOF || fclose(f) == EOF); /* sealed */
+	assert_true(f == NULL || fputc('x', f) == EOF || fclose(f) == EOF); /* sealed */
 }
 
 static void
@@ -206,7 +206,7 @@ begin(void **state)
 {
 	(void)state;
 	cluster = (struct api_credentials){ .memory = { -1, -1, -1 } };
-	return mkdtemp(dir) ? 0 : -1;
+	return mkdtemp(dir) != NULL ? 0 : -1;
 }
 
 static int

@@ -19,8 +19,8 @@ static struct conf_key key;
 static void
 judge(const char *text, const char *error)
 {
-	conf_key_judge(&key, "test", "federations", text, text ? strlen(text) : 0,
-	    error ? xstrdup(error) : NULL);
+	conf_key_judge(&key, "test", "federations", text, text != NULL ? strlen(text) : 0,
+	    error != NULL ? xstrdup(error) : NULL);
 }
 
 static int

@@ -88,7 +88,7 @@ kubelet_mount(const char *mount, const char *a, const char *b)
 	char path[256];
 	assert_int_equal(mkdir(mount, 0755), 0);
 	kubelet_write(mount, 0, a, b);
-	for (int i = 0; keys[i]; i++) {
+	for (int i = 0; keys[i] != NULL; i++) {
 		char target[32];
 		snprintf(path, sizeof path, "%s/%s", mount, keys[i]);
 		snprintf(target, sizeof target, "..data/%s", keys[i]);

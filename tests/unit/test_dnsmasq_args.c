@@ -19,7 +19,7 @@ build(const char *words, bool as_root)
 {
 	char *copy = strdup(words), *given[64], *save = NULL, *why = NULL;
 	size_t count = 0;
-	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+	for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
 		given[count++] = w;
 	args_free(&args);
 	int rc = args_build(&args, "/dnsmasq", given, count, "F", as_root, &why);

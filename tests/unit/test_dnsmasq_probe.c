@@ -39,7 +39,7 @@ setup(void **state)
 	server_from_sockaddr((struct sockaddr *)&sin, &dnsmasq);
 	s.probe = dnsmasq_probe_new(&dnsmasq);
 	*state = &s;
-	return s.probe ? 0 : -1;
+	return s.probe != NULL ? 0 : -1;
 }
 
 static int

@@ -241,9 +241,9 @@ nested_slowly(const char *p, const char *end)
 			p += p + 1 < end && (p[1] == '"' || p[1] == '\\');
 		} else if (*p == '"') {
 			string = !string;
-		} else if (!string && strchr("{[", *p)) {
+		} else if (!string && strchr("{[", *p) != NULL) {
 			depth++;
-		} else if (!string && strchr("}]", *p) && --depth == 0) {
+		} else if (!string && strchr("}]", *p) != NULL && --depth == 0) {
 			return p + 1;
 		}
 	}
@@ -270,7 +270,7 @@ the_fast_scan_finds_what_a_slow_one_finds(void **state)
 		size_t cut = (size_t)rand_r(&seed) % len; /* two pieces */
 		struct json_skip scan = { 0 };
 		end = cut ? json_skip_nested(&scan, text, text + cut) : NULL;
-		if (!end)
+		if (end == NULL)
 			end = json_skip_nested(&scan, text + cut, text + len);
 		if (end != wanted)
 			fail_msg("%.*s: %td, not %td (cut at %zu)", (int)len, text, end - text,

@@ -39,9 +39,9 @@ plain_end(const char *text)
 			p++;
 		} else if (*p == '"') {
 			string = !string;
-		} else if (!string && strchr("{[", *p)) {
+		} else if (!string && strchr("{[", *p) != NULL) {
 			depth++;
-		} else if (!string && strchr("}]", *p) && --depth == 0) {
+		} else if (!string && strchr("}]", *p) != NULL && --depth == 0) {
 			return p + 1;
 		}
 	}

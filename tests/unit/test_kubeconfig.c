@@ -47,7 +47,7 @@ static void
 refused(int error, const char *words)
 {
 	assert_int_equal(error, -EINVAL);
-	if (!strstr(why, words))
+	if (strstr(why, words) == NULL)
 		fail_msg("\"%s\" is not in: %s", words, why);
 }
 

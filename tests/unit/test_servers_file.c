@@ -39,11 +39,12 @@ read_table(struct domain_table *table, const char *text)
 {
 	char *copy = strdup(text), *save = NULL;
 	domain_table_free(table);
-	for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+	for (char *word = strtok_r(copy, " ", &save); word != NULL;
+	     word = strtok_r(NULL, " ", &save)) {
 		char *servers = strchr(word, '='), *save2 = NULL;
 		*servers++ = '\0';
 		domain_table_add(table, word);
-		for (char *one = strtok_r(servers, ",", &save2); one;
+		for (char *one = strtok_r(servers, ",", &save2); one != NULL;
 		     one = strtok_r(NULL, ",", &save2)) {
 			struct server server;
 			assert_int_equal(server_parse(one, 53, &server, NULL), 0);
@@ -79,7 +80,7 @@ expect(const char *text, const char *want)
 	plan(text);
 	char *body = servers_render(&file, 0, 0, &len), *p = got;
 	assert_int_equal(len, strlen(body));
-	for (char *save = NULL, *l = strtok_r(body, "\n", &save); l;
+	for (char *save = NULL, *l = strtok_r(body, "\n", &save); l != NULL;
 	     l = strtok_r(NULL, "\n", &save)) {
 		assert_memory_equal(l, "server=", 7);
 		p += sprintf(p, "%s%s", p == got ? "" : " ", l + 7);

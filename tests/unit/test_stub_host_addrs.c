@@ -27,7 +27,7 @@ answer(int family, const char *texts, unsigned ttl_s)
 	size_t count = 0;
 	char copy[2048], *save = NULL;
 	snprintf(copy, sizeof copy, "%s", texts);
-	for (char *one = strtok_r(copy, " ", &save); one; one = strtok_r(NULL, " ", &save))
+	for (char *one = strtok_r(copy, " ", &save); one != NULL; one = strtok_r(NULL, " ", &save))
 		assert_int_equal(addr_parse(one, &addrs[count++]), 0);
 	return stub_host_answer(&name, family, addrs, count, ttl_s, now, 0);
 }
